@@ -1,0 +1,16 @@
+# Warnings and hardening for every target of this project; a user's build never fails on a warning.
+add_library(penstock_flags INTERFACE)
+target_compile_options(penstock_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wvla -Wwrite-strings -Wundef -fno-strict-aliasing -ffp-contract=off
+  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith>
+  $<$<BOOL:${PENSTOCK_WERROR}>:-Werror>
+  -fstack-protector-strong)
+target_link_options(penstock_flags INTERFACE -Wl,-z,relro,-z,now,-z,noexecstack)
+if(PENSTOCK_SANITIZE)
+  target_compile_options(penstock_flags INTERFACE -fsanitize=${PENSTOCK_SANITIZE}
+    -fno-omit-frame-pointer)
+  target_link_options(penstock_flags INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
+elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+  target_compile_options(penstock_flags INTERFACE -D_FORTIFY_SOURCE=2)
+endif()
+target_compile_definitions(penstock_flags INTERFACE _GNU_SOURCE)

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void fill(struct pst_error *err, pst_status status, const char *kind, const char *file,
+                 uint32_t line, uint32_t column, const char *format, va_list args)
+{
+    if (err == NULL) {
+        return;
+    }
+    memset(err, 0, sizeof *err);
+    err->status = status;
+    err->line = line;
+    err->column = column;
+    snprintf(err->kind, sizeof err->kind, "%s", kind);
+    snprintf(err->file, sizeof err->file, "%s", file == NULL ? "" : file);
+    vsnprintf(err->message, sizeof err->message, format, args);
+}
+
+pst_status pst_fail(struct pst_error *err, pst_status status, const char *kind, const char *format,
+                    ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    fill(err, status, kind, NULL, 0, 0, format, args);
+    va_end(args);
+    return status;
+}
+
+pst_status pst_fail_at(struct pst_error *err, pst_status status, const char *kind, const char *file,
+                       uint32_t line, uint32_t column, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    fill(err, status, kind, file, line, column, format, args);
+    va_end(args);
+    return status;
+}
+
+pst_status pst_fail_nomem(struct pst_error *err)
+{
+    return pst_fail(err, PST_ERR_NOMEM, "machine.memory", "out of host memory");
+}
+
+static void append(char *text, size_t size, const char *format, va_list args)
+{
+    size_t used = strlen(text);
+
+    if (used + 1 < size) {
+        vsnprintf(text + used, size - used, format, args);
+    }
+}
+
+void pst_error_hint(struct pst_error *err, const char *format, ...)
+{
+    va_list args;
+
+    if (err == NULL) {
+        return;
+    }
+    err->hint[0] = '\0';
+    va_start(args, format);
+    append(err->hint, sizeof err->hint, format, args);
+    va_end(args);
+}
+
+void pst_error_detail(struct pst_error *err, const char *format, ...)
+{
+    va_list args;
+
+    if (err == NULL) {
+        return;
+    }
+    va_start(args, format);
+    append(err->details, sizeof err->details, format, args);
+    va_end(args);
+}
+
+void pst_error_prefix(struct pst_error *err, const char *format, ...)
+{
+    char old[sizeof err->message];
+    va_list args;
+    size_t used;
+
+    if (err == NULL) {
+        return;
+    }
+    memcpy(old, err->message, sizeof old);
+    va_start(args, format);
+    vsnprintf(err->message, sizeof err->message, format, args);
+    va_end(args);
+    used = strlen(err->message);
+    snprintf(err->message + used, sizeof err->message - used, ": %s", old);
+}
+
+int pst_error_exit_code(const struct pst_error *err)
+{
+    if (err->exit_code != 0) {
+        return err->exit_code;
+    }
+    switch (err->status) {
+    case PST_OK:
+        return 0;
+    case PST_ERR_CONFIG:
+    case PST_ERR_IO:
+        return 2;
+    case PST_ERR_UNSUPPORTED:
+        return strncmp(err->kind, "machine.", 8) == 0 ? 4 : 2;
+    case PST_ERR_INFEASIBLE:
+        return 1;
+    case PST_ERR_NOMEM:
+    case PST_ERR_DEVICE:
+        return 4;
+    default:
+        return strncmp(err->kind, "run.", 4) == 0 ? 1 : 70;
+    }
+}
+
+void pst_assert_failed(const char *condition, const char *file, int line)
+{
+    fprintf(stderr, "penstock: internal error at %s:%d: %s\n", file, line, condition);
+    fflush(NULL);
+    _Exit(70);
+}

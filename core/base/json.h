@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A JSON writer into a growing buffer: commas, escapes and number forms in one place, so that every
+ * file and every --json answer is well formed. Reading JSON is jansson's.
+ */
+#ifndef PST_BASE_JSON_H
+#define PST_BASE_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pst_json {
+    char *text; /* NUL-terminated; owned; free with pst_json_finish or take it */
+    size_t length, capacity;
+    uint32_t depth;
+    bool comma[64];
+    bool failed; /* out of memory, or nested too deeply: everything after is dropped */
+};
+
+void pst_json_init(struct pst_json *json);
+void pst_json_finish(struct pst_json *json);
+/* Hands the text over (free() it) and finishes; NULL if the writer failed. */
+char *pst_json_take(struct pst_json *json);
+
+/* key is NULL inside arrays and at the top. */
+void pst_json_object(struct pst_json *json, const char *key);
+void pst_json_array(struct pst_json *json, const char *key);
+void pst_json_end(struct pst_json *json, char bracket); /* '}' or ']' */
+void pst_json_string(struct pst_json *json, const char *key, const char *value); /* NULL: null */
+void pst_json_int(struct pst_json *json, const char *key, int64_t value);
+void pst_json_uint(struct pst_json *json, const char *key, uint64_t value);
+void pst_json_number(struct pst_json *json, const char *key, double value); /* not finite: null */
+void pst_json_bool(struct pst_json *json, const char *key, bool value);
+void pst_json_raw(struct pst_json *json, const char *key, const char *text); /* already JSON */
+void pst_json_newline(struct pst_json *json); /* white space for readable files */
+
+#endif

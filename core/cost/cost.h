@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What passes, transfers and workspaces cost: a roofline over the operators' work (pst_op_work) with
+ * the numbers of a device description, until a measured profile replaces it. Deterministic, pure.
+ */
+#ifndef PST_COST_COST_H
+#define PST_COST_COST_H
+
+#include <penstock/ext/cost.h>
+
+#include "cluster/cluster.h"
+#include "model/graph.h"
+
+/* Workspace bytes of a kernel (pass: 0 F, 1 B, 2 W), as the device module says. */
+typedef uint64_t pst_workspace_fn(void *context, uint32_t op, uint32_t pass, uint32_t samples);
+
+struct pst_cost_model {
+    const struct pst_graph *graph;
+    const struct pst_cluster *cluster;
+    pst_workspace_fn *workspace; /* NULL: no kernel needs any */
+    void *workspace_context;
+};
+
+/* Times of one operator for `samples` samples on a device of the cluster's description. */
+void pst_cost_op(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
+                 struct pst_times *ret_times);
+/* The sum over ops. */
+void pst_cost_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint32_t n_ops,
+                  uint32_t samples, struct pst_times *ret_times);
+uint64_t pst_cost_workspace(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,
+                            uint32_t samples);
+/* Latency + bytes / bandwidth of the link; 0 within one rank. */
+uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t from,
+                              uint32_t to);
+/* Ring all-reduce. */
+uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks);
+
+#endif

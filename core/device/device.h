@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a device module offers to the core: an arena, kernels, and the elementwise work around the
+ * step. Private: the table may change at any commit. A module is device-<id>.so, loaded by
+ * plugin/dl.c, exporting pst_device_module().
+ *
+ * A device is driven by one thread: enter() comes first on that thread, then everything else.
+ * After compile() nothing allocates. All buffers are inside the arena, aligned to 64 bytes.
+ */
+#ifndef PST_DEVICE_DEVICE_H
+#define PST_DEVICE_DEVICE_H
+
+#include "model/graph.h"
+
+enum pst_kernel_pass { PST_KERNEL_F = 0, PST_KERNEL_B = 1, PST_KERNEL_W = 2 };
+
+enum {
+    PST_CALL_TRAINING = 1u << 0, /* dropout on, batch norm uses and updates statistics */
+    PST_CALL_REPLAY = 1u << 1    /* recompute: no side effect on state */
+};
+
+/*
+ * Operands of one kernel call; which are read or written is told by struct pst_op_grad (model).
+ * Pointers that do not apply are NULL. Activations and their gradients have the tensor's dtype, p
+ * the parameter's dtype, dp and state are f32.
+ *   F: reads x, p; writes y[0] and aux y[1..]
+ *   B: reads dy (not for a loss: its gradient is scale/rows) and x, p, y as told; writes dx[i] where
+ *      not NULL, as gradient + add[i] where add[i] is not NULL; writes z
+ *   W: reads dy, z, x, p, y as told; overwrites dp[i] (never accumulates)
+ * Outputs never overlap inputs, except that add[i] may equal dx[i].
+ */
+struct pst_call {
+    void *const *x, *const *p, *const *y;
+    const void *dy;
+    void *const *dx, *const *add;
+    void *const *z;
+    float *const *dp;
+    float *const *state;
+    void *workspace;       /* as many bytes as compile() asked for */
+    uint64_t first_sample; /* global index (from the start of the run) of row 0 */
+    uint64_t seed;
+    float scale;           /* loss B: 1 / samples of the step */
+    uint32_t flags;        /* PST_CALL_* */
+};
+
+struct pst_kernel {
+    void (*run)(const struct pst_kernel *kernel, const struct pst_call *call);
+    void (*destroy)(struct pst_kernel *kernel);
+    uint64_t workspace_bytes;
+};
+
+/* Optimizer update of one parameter (Kingma and Ba; Loshchilov and Hutter; heavy-ball momentum). */
+enum pst_optimizer { PST_SGD = 0, PST_MOMENTUM = 1, PST_ADAM = 2, PST_ADAMW = 3 };
+
+struct pst_update {
+    uint32_t optimizer;
+    float lr, momentum, beta1, beta2, eps, weight_decay; /* weight_decay 0 where it does not apply */
+    uint64_t step;    /* 1 for the first update */
+    float grad_scale; /* gradients are multiplied by this first (clipping) */
+};
+
+struct pst_device_config {
+    uint32_t threads;       /* per device */
+    const char *kernels;    /* "auto", "onednn", "reference" */
+    uint32_t index;         /* which device of the machine; cpu: ignored */
+};
+
+struct pst_device;
+
+struct pst_device_ops {
+    uint32_t size;
+    const char *id;
+    /* Is it usable here? If not, why (one line). */
+    pst_status (*probe)(char *ret_why, size_t why_size);
+    /* One line about it for `doctor`: library, instruction set. */
+    void (*describe)(char *ret_text, size_t text_size);
+    pst_status (*open)(const struct pst_device_config *config, struct pst_device **ret_device,
+                       struct pst_error *err);
+    void (*close)(struct pst_device *device); /* frees its arenas; kernels are destroyed before */
+    /* Makes the calling thread the device's own (threads, rounding mode). */
+    void (*enter)(struct pst_device *device);
+    /* One block of exactly `bytes` followed by an inaccessible page, filled with 0xFF. */
+    pst_status (*arena)(struct pst_device *device, uint64_t bytes, void **ret_base,
+                        struct pst_error *err);
+    /* Whether dtype is supported for training here; else why not. */
+    pst_status (*supports)(struct pst_device *device, uint32_t dtype, struct pst_error *err);
+    /* Workspace bytes of a kernel without making it; cheap, pure, and what compile() will say. */
+    uint64_t (*workspace)(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                          uint32_t pass, uint32_t samples);
+    /* Makes one kernel for a micro-batch of `samples` samples. */
+    pst_status (*compile)(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                          uint32_t pass, uint32_t samples, struct pst_kernel **ret_kernel,
+                          struct pst_error *err);
+    /* Host to device, device to host. */
+    void (*upload)(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
+    void (*download)(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
+    void (*zero)(struct pst_device *device, void *dst, uint64_t bytes);
+    /* dst += src, f32: gradients over micro-batches and tied parameters. */
+    void (*accumulate)(struct pst_device *device, float *dst, const float *src, uint64_t elems);
+    /* dst = a + b in dtype: gradients of a tensor with several consumers. dst may equal a or b. */
+    void (*sum)(struct pst_device *device, void *dst, const void *a, const void *b, uint64_t elems,
+                uint32_t dtype);
+    /* Sum of squares: chunks of 4096 elements, pairwise inside and over chunks, in double. */
+    double (*square_sum)(struct pst_device *device, const float *values, uint64_t elems);
+    /* weights (f32) and state are updated; `working` (dtype; may be NULL or equal weights) refreshed.
+       s0, s1: optimizer state, NULL where the optimizer has none. */
+    void (*update)(struct pst_device *device, const struct pst_update *update, float *weights,
+                   const float *grad, float *s0, float *s1, void *working, uint32_t working_dtype,
+                   uint64_t elems);
+    /* working = weights rounded to working_dtype. */
+    void (*refresh)(struct pst_device *device, void *working, const float *weights,
+                    uint32_t working_dtype, uint64_t elems);
+};
+
+/* The module's one export. */
+typedef const struct pst_device_ops *pst_device_module_fn(void);
+#define PST_DEVICE_MODULE_SYMBOL "pst_device_module"
+
+#endif

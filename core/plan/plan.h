@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The plan: stages, memory actions, instruction lists. One data structure that the host makes from
+ * the strategies' answers, the file holds, the checker proves, the simulator times and the executor
+ * runs. Made by plan_builder (pst_plan_create, pst_plan_add_stage, then pst_plan_lower), or read from
+ * a file; read-only afterwards.
+ */
+#ifndef PST_PLAN_PLAN_H
+#define PST_PLAN_PLAN_H
+
+#include <penstock/memopt.h>
+#include <penstock/scheduler.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "cost/cost.h"
+#include "model/graph.h"
+
+enum pst_instr_op {
+    PST_I_F = PST_PASS_F,
+    PST_I_B = PST_PASS_B,
+    PST_I_W = PST_PASS_W,
+    PST_I_BW = PST_PASS_BW,
+    PST_I_R = PST_PASS_R,
+    PST_I_SEND = 6,
+    PST_I_RECV = 7,
+    PST_I_OFFLOAD = 8,
+    PST_I_FETCH = 9,
+    PST_I_REDUCE = 10,
+    PST_I_TIE = 11,
+    PST_I_NORM = 12,
+    PST_I_STEP = 13,
+    PST_I_COUNT
+};
+
+enum pst_payload { PST_PAYLOAD_ACT = 0, PST_PAYLOAD_GRAD = 1 };
+
+/* One instruction; what does not apply is 0. File form: docs/plan.md. */
+struct pst_instr {
+    uint8_t op;         /* enum pst_instr_op */
+    uint8_t payload;    /* SEND, RECV */
+    uint32_t stage;     /* passes, copies, REDUCE, STEP; SEND, RECV: the edge; TIE: the tie */
+    uint32_t microbatch; /* passes and copies: of that stage */
+    uint32_t node;      /* copies */
+    uint32_t first_sample, n_samples; /* SEND, RECV: samples of the step */
+    uint32_t peer;      /* SEND, RECV: rank */
+    uint32_t n_waits;
+    const uint32_t *waits; /* instructions of the same list that must be complete before this one
+                              starts, besides earlier ones of its queue; ascending */
+};
+
+struct pst_plan_stage {
+    uint32_t n_nodes;
+    const uint32_t *nodes;   /* ascending operators */
+    const uint8_t *actions;  /* PST_ACTION_*, one per node */
+    uint32_t n_ranks;
+    const uint32_t *ranks;
+    uint32_t microbatch_size, k, n_microbatches; /* n_microbatches = batch / microbatch_size */
+    uint32_t in_flight, weight_versions;
+};
+
+/* Tensors that stage `from` makes and stage `to` reads. Sorted by (from, to). */
+struct pst_plan_edge {
+    uint32_t from, to;
+    uint32_t n_tensors;
+    const uint32_t *tensors; /* ascending */
+    uint64_t bytes_per_sample;
+};
+
+/* A parameter with several using operators. */
+struct pst_plan_tie {
+    uint32_t parameter;
+    uint32_t n_stages;
+    const uint32_t *stages; /* ascending, distinct; the first holds the owner */
+};
+
+struct pst_plan_device {
+    uint32_t n_instrs;
+    const struct pst_instr *body; /* one step; asynchronous parts (fill, drain) come with 2BW */
+    uint64_t peak_bytes;  /* largest live sum */
+    uint64_t arena_bytes; /* packed size: what the executor allocates and reaches */
+};
+
+struct pst_plan {
+    struct pst_arena arena;
+    uint32_t batch;
+    uint32_t version_rule; /* PST_VERSION_* */
+    uint32_t n_stages, n_edges, n_ties, n_devices; /* n_devices: ranks */
+    struct pst_plan_stage *stages;
+    struct pst_plan_edge *edges;
+    struct pst_plan_tie *ties;
+    struct pst_plan_device *devices;
+    uint64_t step_ns;            /* predicted */
+    uint32_t optimizer_slots;    /* f32 state values per parameter: 0 sgd, 1 momentum, 2 adam */
+    uint64_t capacity_bytes;     /* of a device; UINT64_MAX: no limit */
+    /* provenance */
+    uint64_t graph_digest;
+    const char *config_json;     /* the effective config as JSON object text; rebuilds the graph */
+    const char *partitioner, *scheduler, *memopt; /* "id version" */
+};
+
+/* An empty plan for n ranks. */
+pst_status pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_devices,
+                           struct pst_plan **ret_plan, struct pst_error *err);
+void pst_plan_destroy(struct pst_plan *plan);
+
+/* Appends a stage; arrays are copied; actions all keep. Stages come in topological order. */
+pst_status pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint32_t n_nodes,
+                              const uint32_t *ranks, uint32_t n_ranks, uint32_t microbatch_size,
+                              uint32_t k, struct pst_error *err);
+
+/* Derives edges and ties from graph and stages. Call once after the last stage. */
+pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph,
+                            struct pst_error *err);
+
+/* One pass in the order of its device, as a scheduler emitted it. */
+struct pst_pass {
+    uint8_t op; /* PST_PASS_* */
+    uint32_t stage, microbatch;
+};
+
+/*
+ * From the order of passes on each rank to full lists: adds SEND, RECV, REDUCE, TIE, NORM, STEP and
+ * all waits, by one global order of transfers (docs/plan.md, "lowering").
+ * PST_ERR_BUG kind plan.illegal: the order cannot be satisfied; details hold the cycle.
+ * With training = false (forward passes only) there is no reduction and no step.
+ */
+pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
+                          const struct pst_cost_model *cost, const struct pst_pass *const *orders,
+                          const uint32_t *n_passes, bool training, struct pst_error *err);
+
+/* Forward-only twin of a plan on the same stages: F of every micro-batch, for evaluation. The number
+   of micro-batches is batch / size, where every stage uses `microbatch_size`. */
+pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_graph *graph,
+                                 const struct pst_cost_model *cost, uint32_t batch,
+                                 struct pst_plan **ret_plan, struct pst_error *err);
+
+/* JSON file form; write is atomic (temporary file and rename). read checks form and limits only. */
+pst_status pst_plan_write(const struct pst_plan *plan, const struct pst_graph *graph,
+                          const char *path, struct pst_error *err);
+char *pst_plan_to_json(const struct pst_plan *plan, const struct pst_graph *graph); /* free() it */
+/* config_json first, so that the caller can rebuild the graph before the plan is read whole. */
+pst_status pst_plan_read_config(const char *path, char **ret_config_json, struct pst_error *err);
+pst_status pst_plan_read(const char *path, const struct pst_graph *graph, struct pst_plan **ret_plan,
+                         struct pst_error *err);
+
+const char *pst_instr_name(uint32_t op); /* "F", "SEND", ... */
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A plan lowered all the way down for one rank: every kernel call of its instruction list, every
+ * buffer with its life, and the offsets of all buffers in one arena. From it the peak is known before
+ * the run. Built by pst_program_create from plan, graph and cost model (for workspace sizes); the
+ * executor binds it to an arena and runs it, the checker verifies it. Read-only once built.
+ *
+ * Time inside a program is counted in ticks: every call of the list takes one tick, in list order;
+ * each instruction without calls takes one tick too.
+ */
+#ifndef PST_PLAN_PROGRAM_H
+#define PST_PLAN_PROGRAM_H
+
+#include "plan/plan.h"
+
+enum pst_value_kind {
+    PST_V_WEIGHT = 0,   /* f32 master weights of a parameter */
+    PST_V_WORKING = 1,  /* its copy in working dtype, where that is not f32 */
+    PST_V_GRAD = 2,     /* accumulator of one (parameter, using operator) */
+    PST_V_TIE = 3,      /* sum over the users of a tied parameter */
+    PST_V_OPTIMIZER = 4, /* one optimizer slot of a parameter */
+    PST_V_STATE = 5,    /* running statistics of an operator */
+    PST_V_INPUT = 6,    /* data of a micro-batch */
+    PST_V_ACT = 7,      /* activation or aux of a micro-batch */
+    PST_V_RECV = 8,     /* activation or gradient received from another rank */
+    PST_V_DACT = 9,     /* gradient of an activation */
+    PST_V_Z = 10,       /* what B leaves for W */
+    PST_V_SCRATCH = 11, /* gradient of one micro-batch before it is added */
+    PST_V_WORKSPACE = 12,
+    PST_V_KINDS
+};
+
+/* One buffer. Alive in ticks [first, last], both included; static ones in all. */
+struct pst_value {
+    uint8_t kind;
+    bool is_static;
+    uint32_t stage, microbatch;
+    uint32_t what;        /* tensor, parameter or operator, by kind */
+    uint32_t slot;        /* optimizer slot; output or z or contribution index */
+    uint64_t bytes;       /* exact */
+    uint64_t offset;      /* in the arena, a multiple of PST_VALUE_ALIGN */
+    uint32_t first, last;
+};
+
+#define PST_VALUE_ALIGN 256
+
+enum pst_call_kind {
+    PST_C_LOAD = 0,       /* out[0] := field `field` of samples [first_sample, + samples) */
+    PST_C_KERNEL = 1,     /* op, pass; operands below */
+    PST_C_SUM = 2,        /* out[0] := in[0] + in[1], dtype of tensor `op`, `samples` samples */
+    PST_C_ACCUMULATE = 3, /* out[0] += in[0], elems floats */
+    PST_C_LOSS = 4        /* read in[0]: per-sample losses of samples [first_sample, + samples) */
+};
+
+/*
+ * Operands are value indices in program->operands from first_operand on, PST_NONE where absent.
+ * LOAD, SUM, ACCUMULATE, LOSS: out, in0, in1.
+ * KERNEL, with the operator's counts: x[n_in] p[n_param] y[n_out] dy dx[n_in] add[n_in]
+ *         z[PST_MAX_SCRATCH] dp[n_param] state[n_state] workspace
+ */
+struct pst_program_call {
+    uint8_t kind, pass, replay;
+    uint32_t op;            /* KERNEL: operator; LOAD, SUM: tensor */
+    uint32_t first_sample, samples; /* of the step */
+    uint32_t first_operand;
+    uint64_t elems;         /* ACCUMULATE */
+};
+
+/* What belongs to one instruction of the list. */
+struct pst_program_instr {
+    uint32_t first_call, n_calls;
+    uint32_t first_part, n_parts; /* SEND, RECV: buffers to move, rows of program->parts */
+};
+
+/* One contiguous piece of a transfer. Both ends list the same pieces in the same order. */
+struct pst_transfer_part {
+    uint32_t value;
+    uint64_t begin, bytes; /* inside the value */
+};
+
+/* A parameter as this rank holds it. */
+struct pst_program_param {
+    uint32_t parameter, stage; /* stage whose STEP updates it */
+    uint32_t weight, working;  /* values; working == weight for f32 */
+    uint32_t tie;              /* value of the summed gradient, PST_NONE where not tied */
+    uint32_t optimizer[2];     /* values or PST_NONE */
+    uint32_t n_grads;
+    const uint32_t *grads;     /* accumulators, one per using operator on this rank */
+    const uint32_t *grad_users; /* index of that user in graph->params[].users */
+    bool owner;                /* this rank counts it in the norm */
+};
+
+struct pst_program {
+    struct pst_arena arena;
+    uint32_t rank;
+    uint32_t n_instrs, n_calls, n_values, n_operands, n_parts, n_params, n_ticks;
+    const struct pst_instr *instrs; /* the plan's */
+    struct pst_program_instr *lists;
+    struct pst_program_call *calls;
+    uint32_t *operands;
+    struct pst_value *values;
+    struct pst_transfer_part *parts;
+    struct pst_program_param *params; /* ascending by parameter */
+    uint32_t *state_values;           /* n_ops x 2: PST_V_STATE values of operators on this rank */
+    uint64_t static_bytes;            /* offsets [0, static_bytes): the static values */
+    uint64_t peak_bytes, arena_bytes; /* largest live sum; end of the highest value */
+};
+
+/*
+ * keep_output: in a forward-only plan, a tensor (logits) kept to the end of the list on its rank; or
+ * PST_NONE. Two programs of one rank (training, evaluation) give static values the same offsets.
+ */
+pst_status pst_program_create(const struct pst_plan *plan, const struct pst_graph *graph,
+                              const struct pst_cost_model *cost, uint32_t rank,
+                              uint32_t keep_output, struct pst_program **ret_program,
+                              struct pst_error *err);
+void pst_program_destroy(struct pst_program *program);
+
+/* What takes the space at the peak, by kind of value and stage: lines for a person. */
+void pst_program_explain(const struct pst_program *program, const struct pst_graph *graph,
+                         struct pst_error *err);
+
+/* Bytes by kind of value (PST_V_KINDS of them) at the tick of the peak. */
+void pst_program_breakdown(const struct pst_program *program, uint64_t *ret_bytes);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a job to a plan: partition, memory actions per stage, schedule, lowering, check; repeated up
+ * to three times where a device exceeds its capacity or holds more than was promised.
+ */
+#ifndef PST_PLUGIN_PLANNER_H
+#define PST_PLUGIN_PLANNER_H
+
+#include "config/job.h"
+#include "cost/cost.h"
+#include "plan/check/check.h"
+#include "plan/plan.h"
+#include "plan/program.h"
+
+struct pst_planned {
+    struct pst_plan *plan;
+    struct pst_program **programs; /* one per rank */
+    double search_seconds;
+};
+
+/*
+ * config.* 2; plugin.* 2 or 3; plan.mismatch 2; plan.infeasible 1 (details: a table of what takes the
+ * space, and what would make it fit); plan.illegal 3 naming the plugin whose answer it is.
+ * `cancelled` may be NULL.
+ */
+pst_status pst_planner_run(const struct pst_job *job, struct pst_graph *graph,
+                           const struct pst_cluster *cluster, const struct pst_cost_model *cost,
+                           bool (*cancelled)(void), struct pst_planned *ret_planned,
+                           struct pst_error *err);
+void pst_planned_finish(struct pst_planned *planned);
+
+#endif

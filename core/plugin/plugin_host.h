@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finding, loading and refusing plugins, and an instance of one with its parameters filled. All of
+ * libltdl is behind dl.h; modules of the core (devices, transports) are loaded through it as well.
+ */
+#ifndef PST_PLUGIN_PLUGIN_HOST_H
+#define PST_PLUGIN_PLUGIN_HOST_H
+
+#include <penstock/penstock.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "config/config.h"
+
+/* A file that could be a plugin, as discovery sees it. */
+struct pst_plugin_file {
+    const char *kind, *id, *path;
+    const char *shadowed_by; /* path of the file that wins, or NULL */
+    bool loaded;
+    const struct pst_plugin *plugin;      /* NULL unless loaded */
+    struct pst_error refusal;             /* why not */
+};
+
+struct pst_plugin_list {
+    struct pst_arena arena;
+    uint32_t n_files;
+    struct pst_plugin_file *files; /* sorted by kind, id, search order */
+    uint32_t n_folders;
+    const char **folders; /* searched, in order */
+};
+
+/* Looks in PENSTOCK_PLUGIN_PATH, then the build or install folder next to the binary. With load,
+   every file is opened too, to learn why it would be refused. */
+pst_status pst_plugin_list_create(bool load, struct pst_plugin_list **ret_list,
+                                  struct pst_error *err);
+void pst_plugin_list_destroy(struct pst_plugin_list *list);
+
+/* Opens exactly this file and checks everything that needs no configuration, in this order: file,
+   ELF, entry symbol, struct size, ABI major, minor, kind, name against file name, parameter rows,
+   interface. kind and id may be NULL (taken from the file name). Errors: plugin.load, plugin.abi,
+   plugin.descriptor with exit code 3; plugin.not-found, plugin.insecure with 2. */
+pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
+                           const struct pst_plugin **ret_plugin, struct pst_error *err);
+
+/* Finds <kind>-<id>.so in the search path (or takes `path` if not NULL) and opens it. */
+pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
+                           const struct pst_plugin **ret_plugin, struct pst_error *err);
+
+/* A core module: device-<id>.so or transport-<id>.so from the folder next to the binary only.
+   machine.missing (exit 4) with the linker's words when it cannot be had. */
+pst_status pst_module_load(const char *kind, const char *id, const char *symbol, void **ret_function,
+                           struct pst_error *err);
+
+/* What host extensions work on; the planner fills it. Any member may be NULL. */
+struct pst_host_context {
+    const struct pst_cost *cost;
+    const struct pst_ask *ask;
+    const struct pst_eval *eval;
+    const struct pst_rng *rng;
+    void *impl;                       /* for the functions of these tables: host->impl leads to it */
+    bool (*cancelled)(void *impl);
+};
+
+/* An instance: plugin + config struct + host table. */
+struct pst_instance {
+    const struct pst_plugin *plugin;
+    struct pst_host host;
+    struct pst_arena arena;
+    struct pst_host_context context;
+    struct pst_error failure; /* what host->fail recorded */
+    void *config, *self;
+};
+
+/* `table` is the strategy's TOML table (NULL: defaults); "use" and "path" are skipped. */
+pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_config_node *table,
+                               const struct pst_host_context *context,
+                               struct pst_instance **ret_instance, struct pst_error *err);
+void pst_instance_destroy(struct pst_instance *instance);
+
+/* Turns what a plugin call returned into an error that names the plugin: its own words if it gave
+   any; PST_ERR_BUG or an unknown status is plugin.contract, exit 3. */
+pst_status pst_instance_fail(struct pst_instance *instance, pst_status status, const char *function,
+                             struct pst_error *err);
+
+/* The context behind a host table, for extension functions. */
+struct pst_instance *pst_host_instance(const struct pst_host *host);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a transport offers to the executor: point-to-point transfers that are posted and waited for,
+ * and small collectives. Private. A module is transport-<id>.so exporting pst_transport_module().
+ *
+ * A transfer completes when both ends have posted it; payloads are matched by (from, to, tag) and
+ * their sizes must agree. Every wait has a deadline and ends early when the transport is aborted.
+ * Calls with the same `rank` come from one thread.
+ */
+#ifndef PST_TRANSPORT_TRANSPORT_H
+#define PST_TRANSPORT_TRANSPORT_H
+
+#include "base/error.h"
+
+struct pst_transport;
+
+struct pst_transport_config {
+    uint32_t n_ranks;
+    uint32_t max_requests; /* per rank, in flight at once */
+    uint64_t stall_ns;     /* longest wait before PST_ERR_CANCELLED with kind run.stalled */
+};
+
+typedef uint32_t pst_request;
+
+struct pst_transport_ops {
+    uint32_t size;
+    const char *id;
+    pst_status (*probe)(char *ret_why, size_t why_size);
+    pst_status (*open)(const struct pst_transport_config *config, struct pst_transport **ret_transport,
+                       struct pst_error *err);
+    void (*close)(struct pst_transport *transport);
+    /* Post; neither blocks nor allocates. The buffer belongs to the transport until wait returns. */
+    pst_status (*send)(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
+                       const void *data, uint64_t bytes, pst_request *ret_request);
+    pst_status (*recv)(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
+                       void *data, uint64_t bytes, pst_request *ret_request);
+    pst_status (*wait)(struct pst_transport *transport, uint32_t rank, pst_request request,
+                       struct pst_error *err);
+    /* values[n] := sum over all ranks; every rank calls it in the same order. Exact where at most one
+       rank contributes a non-zero to an element. */
+    pst_status (*sum)(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
+                      struct pst_error *err);
+    /*
+     * Among `members` (ascending ranks, the same on each): dst = the members' src buffers added up in
+     * the order of `members`, left to right, bit for bit equal on all. src is unchanged; dst differs
+     * from src. Several sources of one member are passed as n_src of them, added in the order given;
+     * `order` lists (member index, source index) pairs for the whole sum.
+     */
+    pst_status (*reduce)(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
+                         uint32_t n_members, const float *const *src, uint32_t n_src,
+                         const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
+                         struct pst_error *err);
+    pst_status (*barrier)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+    /* Wakes every waiter with PST_ERR_CANCELLED; the first caller's text is kept. */
+    void (*abort)(struct pst_transport *transport, uint32_t rank, const char *why);
+};
+
+typedef const struct pst_transport_ops *pst_transport_module_fn(void);
+#define PST_TRANSPORT_MODULE_SYMBOL "pst_transport_module"
+
+#endif

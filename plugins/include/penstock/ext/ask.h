@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pst.ask/1: a partitioner's questions to the scheduler and the memory optimizer of the job. Other
+ * kinds get no such extension, so questions never nest. The host remembers every answer.
+ */
+#ifndef PENSTOCK_EXT_ASK_H
+#define PENSTOCK_EXT_ASK_H
+
+#include "../memopt.h"
+#include "../scheduler.h"
+#include "cost.h"
+
+#define PST_ASK "pst.ask/1"
+
+/* A set of nodes considered as a stage. */
+struct pst_stage_question {
+    uint32_t size;
+    const uint32_t *nodes; /* ascending, convex */
+    uint32_t n_nodes;
+    uint32_t stage, n_stages;
+    uint32_t microbatch_size, n_ranks; /* samples over all replicas; replicas */
+    uint32_t in_flight, weight_versions;
+    uint64_t capacity_bytes;
+};
+
+struct pst_ask {
+    uint32_t size;
+    pst_status (*topology)(const struct pst_host *host, uint32_t n_devices,
+                           struct pst_topology *ret_topology);                        /* [plan] */
+    pst_status (*in_flight)(const struct pst_host *host, const struct pst_place *place,
+                            struct pst_held *ret_held);                               /* [plan] */
+    /* Lower bound of the period; the sum of times where the optimizer offers none. [plan] */
+    pst_status (*bound)(const struct pst_host *host, const struct pst_stage_question *question,
+                        uint64_t *ret_period_ns);
+    /* Whether the stage fits and at what period. fits = 0 is an answer. [plan] */
+    pst_status (*price)(const struct pst_host *host, const struct pst_stage_question *question,
+                        struct pst_stage_price *ret_price);
+};
+
+#endif

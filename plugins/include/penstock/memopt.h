@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pst.memopt/1: decides for each node of a stage what becomes of the bytes that it leaves for the
+ * backward passes. Asked while a partitioner searches (bound, price) and once per finished stage
+ * (plan).
+ */
+#ifndef PENSTOCK_MEMOPT_H
+#define PENSTOCK_MEMOPT_H
+
+#include "abi.h"
+
+#define PST_MEMOPT "pst.memopt/1"
+
+enum {
+    PST_ACTION_KEEP = 0,
+    PST_ACTION_RECOMPUTE = 1,
+    PST_ACTION_OFFLOAD = 2, /* to host memory and back */
+    PST_ACTION_PEER = 3     /* to another device and back */
+};
+
+struct pst_stage_node {
+    uint32_t node, layer, flags; /* index in the graph; flags: PST_NODE_* */
+    uint32_t action;             /* decided by an earlier memory optimizer; fixed unless KEEP */
+    uint64_t forward_ns, backward_ns;                  /* of one micro-batch */
+    uint64_t saved_bytes;                              /* of one micro-batch */
+    uint64_t forward_work_bytes, backward_work_bytes;
+    uint32_t first_producer, n_producers; /* rows of view->producers */
+};
+
+/* A convex set of nodes as one stage. Owned by the host, valid during the call. */
+struct pst_stage_view {
+    uint32_t size;
+    uint32_t stage, n_stages;
+    uint32_t n_nodes, node_size;
+    const void *nodes;         /* struct pst_stage_node, topological order; pst_stage_node_at */
+    const uint32_t *producers; /* positions in `nodes` of in-stage producers of a node's inputs */
+    uint32_t in_flight;        /* micro-batches held at the peak */
+    uint32_t weight_versions;
+    uint32_t staging_copies;   /* micro-batches of offloaded tensors with room on the device */
+    uint32_t link_directions;  /* 1: full duplex; 2: both directions share the host link */
+    uint64_t capacity_bytes, static_bytes, input_bytes;
+    uint64_t host_capacity_bytes;
+    uint64_t link_bytes_per_s; /* per direction; 0: no host link */
+    uint64_t slack_ns;         /* idle time per period that the scheduler promises for replays */
+};
+
+static inline const struct pst_stage_node *pst_stage_node_at(const struct pst_stage_view *v,
+                                                             uint32_t i)
+{
+    return (const struct pst_stage_node *)((const char *)v->nodes + (size_t)i * v->node_size);
+}
+
+struct pst_stage_price {
+    uint32_t size;
+    uint32_t fits;
+    uint64_t period_ns, peak_bytes; /* of one micro-batch in steady state; of the device */
+};
+
+struct pst_action_out {
+    uint32_t size;
+    void *impl;
+    /* `position` in view->nodes. PST_ERR_BUG when the action is not allowed there. [plan] */
+    pst_status (*set)(struct pst_action_out *out, uint32_t position, uint32_t action);
+};
+
+struct pst_memopt {
+    uint32_t size;
+    /* (optional) Never more than the true optimum's period; cheap. [plan] */
+    pst_status (*bound)(void *self, const struct pst_stage_view *view, uint64_t *ret_period_ns);
+    /* Cheap answer for searches. fits = 0 is an answer, not an error. Deterministic. [plan] */
+    pst_status (*price)(void *self, const struct pst_stage_view *view,
+                        struct pst_stage_price *ret_price);
+    /*
+     * The final decision; nodes not set are kept. The host evaluates it: a plan worse than price()
+     * promised is refused.
+     *
+     * PST_ERR_INFEASIBLE  nothing fits; the message says by how much
+     * [plan]
+     */
+    pst_status (*plan)(void *self, const struct pst_stage_view *view, struct pst_action_out *out);
+};
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All of the stable plugin ABI. A strategy plugin includes this and nothing else of penstock.
+ */
+#ifndef PENSTOCK_PENSTOCK_H
+#define PENSTOCK_PENSTOCK_H
+
+#include "abi.h"
+#include "cluster.h"
+#include "host.h"
+#include "memopt.h"
+#include "model.h"
+#include "params.h"
+#include "partitioner.h"
+#include "plugin.h"
+#include "scheduler.h"
+
+#include "ext/ask.h"
+#include "ext/cost.h"
+#include "ext/eval.h"
+#include "ext/rng.h"
+
+#endif
