@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* before cmocka.h, whose macro fail() would rewrite host->fail */
+#include "cost/cost.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
-
-#include "cost/cost.h"
 
 /* 3 bytes/s: one byte takes a third of a second, which is no whole number of nanoseconds. */
 static const struct pst_cluster slow = {.link_bandwidth = 3, .link_latency = 7};
