@@ -6,6 +6,7 @@
 #ifndef PST_REPORT_TABLE_H
 #define PST_REPORT_TABLE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/arena.h"

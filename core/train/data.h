@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Training data. Every sample is a function of (config, its index in the run) and of nothing else,
- * so all plans see the same samples. What the model's input tensors look like is read off the graph:
- * x is tokens (i32) or features (f32), targets are classes (i32), one per row of the loss.
+ * so all plans see the same samples. What the model's input tensors look like is read off the
+ * graph: x is tokens (i32) or features (f32), targets are classes (i32), one per row of the loss.
  */
 #ifndef PST_TRAIN_DATA_H
 #define PST_TRAIN_DATA_H

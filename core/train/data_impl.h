@@ -11,8 +11,8 @@
 struct pst_text {
     const uint8_t *bytes; /* `length` of them */
     uint64_t length;
-    uint64_t context;     /* tokens of a sample; it reads one byte more, for the last target */
-    uint64_t n_windows;   /* per epoch */
+    uint64_t context;   /* tokens of a sample; it reads one byte more, for the last target */
+    uint64_t n_windows; /* per epoch */
 };
 
 struct pst_data {

@@ -63,8 +63,9 @@ static void read_tokens(const struct pst_data *data, uint32_t split, uint64_t in
         uint64_t row = per_row == 0 ? 0 : t / per_row, class_of_row;
 
         class_of_row = (uint64_t)classes[row < shape->rows ? row : shape->rows - 1];
-        ret_x[t] = (int32_t)((bits.v[0] & 1) != 0 ? (class_of_row * 8 + bits.v[1] % 8) % shape->vocab
-                                                  : bits.v[1] % shape->vocab);
+        ret_x[t] =
+            (int32_t)((bits.v[0] & 1) != 0 ? (class_of_row * 8 + bits.v[1] % 8) % shape->vocab
+                                           : bits.v[1] % shape->vocab);
     }
 }
 
@@ -93,8 +94,8 @@ static void read_features(const struct pst_data *data, uint32_t split, uint64_t 
     for (uint64_t e = 0; e < shape->x->elems; e++) {
         uint64_t row = per_row == 0 ? 0 : e / per_row;
         uint64_t class_of_row = (uint64_t)classes[row < shape->rows ? row : shape->rows - 1];
-        uint32_t pattern = word_at(data, STREAM_PATTERN, PST_SPLIT_TRAIN, class_of_row,
-                                   pattern_cell(shape->x, e));
+        uint32_t pattern =
+            word_at(data, STREAM_PATTERN, PST_SPLIT_TRAIN, class_of_row, pattern_cell(shape->x, e));
         uint32_t noise = word_at(data, STREAM_NOISE, split, index, e);
 
         ret_x[e] = (2.0f * pst_uniform(pattern) - 1.0f) + (2.0f * pst_uniform(noise) - 1.0f);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Text as bytes: a sample is a window of context + 1 bytes, its targets are the same bytes shifted
- * by one. An epoch cuts the text into windows that share only their border byte, at an offset of its
- * own, and takes them in an order of its own.
+ * by one. An epoch cuts the text into windows that share only their border byte, at an offset of
+ * its own, and takes them in an order of its own.
  */
 #include "train/data_impl.h"
 
@@ -84,11 +84,11 @@ static pst_status check_shape(const struct pst_data *data, struct pst_error *err
                         "gpt; use data.kind = \"synthetic\" for this one");
     }
     if (shape->vocab < 256 || shape->classes < 256) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "model.vocab: text is read as bytes, which take 256 values, and the model "
-                        "has %llu",
-                        (unsigned long long)(shape->vocab < shape->classes ? shape->vocab
-                                                                           : shape->classes));
+        return pst_fail(
+            err, PST_ERR_CONFIG, "config.value",
+            "model.vocab: text is read as bytes, which take 256 values, and the model "
+            "has %llu",
+            (unsigned long long)(shape->vocab < shape->classes ? shape->vocab : shape->classes));
     }
     return PST_OK;
 }

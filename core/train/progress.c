@@ -9,8 +9,7 @@
 #define REDRAW_NS 100000000u /* ten a second */
 #define NOT_YET   0.0
 
-void pst_progress_init(struct pst_progress *progress, FILE *out, uint64_t steps,
-                       uint64_t log_every)
+void pst_progress_init(struct pst_progress *progress, FILE *out, uint64_t steps, uint64_t log_every)
 {
     memset(progress, 0, sizeof *progress);
     progress->out = out;

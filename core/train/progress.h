@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A sign of life during a run: on a terminal one line that is drawn again, elsewhere whole lines now
- * and then.
+ * A sign of life during a run: on a terminal one line that is drawn again, elsewhere whole lines
+ * now and then.
  */
 #ifndef PST_TRAIN_PROGRESS_H
 #define PST_TRAIN_PROGRESS_H
@@ -11,9 +11,9 @@
 #include <stdio.h>
 
 struct pst_progress {
-    FILE *out;        /* NULL: silent */
+    FILE *out; /* NULL: silent */
     bool terminal;
-    bool drawn;       /* a line stands unfinished on the terminal */
+    bool drawn; /* a line stands unfinished on the terminal */
     uint64_t steps, log_every;
     uint64_t last_ns; /* when it was drawn last */
     double mean_ns;   /* of recent steps */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Everything between a config and a run: the model's graph, the cluster, the cost model with the
- * workspace sizes of the device that will run, the plan (searched or read from a file), its programs,
- * its simulated time.
+ * workspace sizes of the device that will run, the plan (searched or read from a file), its
+ * programs, its simulated time.
  */
 #ifndef PST_TRAIN_SESSION_H
 #define PST_TRAIN_SESSION_H
@@ -12,16 +12,16 @@
 #include "transport/transport.h"
 
 struct pst_session {
-    const struct pst_job *job;       /* borrowed */
+    const struct pst_job *job; /* borrowed */
     struct pst_graph *graph;
     struct pst_cluster cluster;
     struct pst_cost_model cost;
     const struct pst_device_ops *device_ops;
-    struct pst_device *device;       /* answers questions about workspaces; runs nothing */
+    struct pst_device *device; /* answers questions about workspaces; runs nothing */
     struct pst_device_config device_config;
     const struct pst_transport_ops *transport_ops;
-    struct pst_planned planned;      /* plan NULL until pst_session_plan */
-    struct pst_plan *eval_plan;      /* forward only; NULL until pst_session_twin */
+    struct pst_planned planned; /* plan NULL until pst_session_plan */
+    struct pst_plan *eval_plan; /* forward only; NULL until pst_session_twin */
     struct pst_program **eval_programs;
 };
 

@@ -19,7 +19,7 @@ struct gathered {
     struct {
         dev_t device;
         ino_t inode;
-    } *seen;
+    } * seen;
     size_t n_seen, seen_capacity;
     struct pst_error *err;
 };
