@@ -20,10 +20,10 @@ const struct pst_command pst_commands[] = {
      pst_cmd_plan},
     {"check", "PLAN", "Proves a plan file legal",
      "Exit code 1 and one line per violation if it is not.", pst_cmd_check},
-    {"plugins", "[list | info NAME|FILE | check FILE | new KIND ID [DIR]]",
+    {"plugins", "[list | info NAME|FILE]",
      "Shows which strategies there are and where they come from",
-     "info tells a plugin's parameters, check runs the conformance test, new writes a starter\n"
-     "project. A NAME may be an id or KIND-ID.",
+     "info tells all that a plugin says about itself, parameters included. A NAME is an id or\n"
+     "KIND-ID, a FILE a path with a slash in it.",
      pst_cmd_plugins},
     {"doctor", "", "Shows what this machine has", NULL, pst_cmd_doctor},
     {NULL, NULL, NULL, NULL, NULL},

@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "report/plan_report.h"
 #include "train/session.h"
@@ -9,7 +10,7 @@
 #include "train/train.h"
 
 static pst_status run(struct pst_session *session, const char *plan_file, const struct pst_cli *cli,
-                      struct pst_error *err)
+                      bool *ret_started, struct pst_error *err)
 {
     struct pst_train_options options = {
         .json = cli->json,
@@ -18,15 +19,16 @@ static pst_status run(struct pst_session *session, const char *plan_file, const 
     };
     pst_status st = pst_session_plan(session, plan_file, pst_stop_requested, err);
 
+    if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
+        return pst_stop_fail(err);
+    }
     if (st == PST_OK && !cli->json && cli->verbosity >= 0) {
         st = pst_plan_report_print(session, NULL, cli->color, stdout, err);
         fputc('\n', stdout);
         fflush(stdout);
     }
-    if (st == PST_OK) {
-        st = pst_train_run(session, &options, err);
-    }
-    return st;
+    *ret_started = st == PST_OK;
+    return st == PST_OK ? pst_train_run(session, &options, err) : st;
 }
 
 int pst_cmd_train(const struct pst_command *command, int argc, char **argv)
@@ -40,6 +42,7 @@ int pst_cmd_train(const struct pst_command *command, int argc, char **argv)
     struct pst_cli_job job = {0};
     struct pst_error err = {0};
     struct pst_cli cli;
+    bool started = false;
     pst_status st = pst_options_parse(command, options, 1, argc, argv, &cli, &err);
 
     if (st != PST_OK || cli.help) {
@@ -54,15 +57,12 @@ int pst_cmd_train(const struct pst_command *command, int argc, char **argv)
         st = pst_session_create(&job.job, &session, &err);
     }
     if (st == PST_OK) {
-        st = run(session, plan_file == NULL ? job.job.run.plan : plan_file, &cli, &err);
-    }
-    if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
-        st = pst_stop_fail(&err);
+        st = run(session, plan_file == NULL ? job.job.run.plan : plan_file, &cli, &started, &err);
     }
     pst_session_destroy(session);
     pst_cli_job_close(&job);
-    if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
-        /* An ordinary end: what there was to report is reported. */
+    if (started && strcmp(err.kind, "run.stopped") == 0) {
+        /* An ordinary end: the results are out. */
         fprintf(stderr, "penstock: %s\n", err.message);
         return err.exit_code;
     }

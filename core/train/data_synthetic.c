@@ -7,6 +7,8 @@
  */
 #include "train/data_impl.h"
 
+#include <string.h>
+
 #include "base/philox.h"
 
 enum {
@@ -84,9 +86,25 @@ static uint64_t pattern_cell(const struct pst_tensor *x, uint64_t element)
     return (row * ((x->dims[1] + 3) / 4) + column) * x->dims[2] + channel;
 }
 
+/* Element `e` of x in its dtype; bf16 by rounding to nearest even. */
+static void store(void *x, uint32_t dtype, uint64_t e, float value)
+{
+    uint32_t bits;
+
+    if (dtype == PST_F64) {
+        ((double *)x)[e] = value;
+    } else if (dtype == PST_BF16) {
+        memcpy(&bits, &value, sizeof bits);
+        bits += 0x7FFF + (bits >> 16 & 1);
+        ((uint16_t *)x)[e] = (uint16_t)(bits >> 16);
+    } else {
+        ((float *)x)[e] = value;
+    }
+}
+
 /* Pattern uniform in [-1, 1), noise uniform in [-1, 1): equal power. */
 static void read_features(const struct pst_data *data, uint32_t split, uint64_t index,
-                          const int32_t *classes, float *ret_x)
+                          const int32_t *classes, void *ret_x)
 {
     const struct pst_sample_shape *shape = &data->shape;
     uint64_t per_row = shape->x->elems / shape->rows;
@@ -98,7 +116,8 @@ static void read_features(const struct pst_data *data, uint32_t split, uint64_t 
             word_at(data, STREAM_PATTERN, PST_SPLIT_TRAIN, class_of_row, pattern_cell(shape->x, e));
         uint32_t noise = word_at(data, STREAM_NOISE, split, index, e);
 
-        ret_x[e] = (2.0f * pst_uniform(pattern) - 1.0f) + (2.0f * pst_uniform(noise) - 1.0f);
+        store(ret_x, shape->x->dtype, e,
+              (2.0f * pst_uniform(pattern) - 1.0f) + (2.0f * pst_uniform(noise) - 1.0f));
     }
 }
 

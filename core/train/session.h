@@ -45,9 +45,14 @@ pst_status pst_session_build_graph(const struct pst_job *job, struct pst_graph *
 pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
                             bool (*cancelled)(void), struct pst_error *err);
 
-/* Reads a plan file and makes its programs, without judging it. */
+/* Reads a plan file; makes no programs and judges nothing. */
 pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,
                                  struct pst_error *err);
+
+/* Proves the plan that was read, first without and then with its programs, which are made in
+   between. PST_ERR_BUG plan.illegal and a report that is not empty: it is illegal. */
+pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
+                             struct pst_error *err);
 
 /* What the job's transport lets the checker assume. */
 struct pst_check_limits pst_session_limits(const struct pst_session *session);

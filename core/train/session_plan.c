@@ -48,11 +48,22 @@ struct pst_check_limits pst_session_limits(const struct pst_session *session)
 pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,
                                  struct pst_error *err)
 {
-    pst_status st = pst_plan_read(plan_file, session->graph, &session->planned.plan, err);
+    return pst_plan_read(plan_file, session->graph, &session->planned.plan, err);
+}
+
+pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
+                             struct pst_error *err)
+{
+    struct pst_planned *planned = &session->planned;
+    struct pst_check_limits limits = pst_session_limits(session);
+    pst_status st = pst_plan_check(planned->plan, session->graph, &limits, NULL, ret_report, err);
 
     if (st == PST_OK) {
-        st = make_programs(session, session->planned.plan, PST_NONE, &session->planned.programs,
-                           err);
+        st = make_programs(session, planned->plan, PST_NONE, &planned->programs, err);
+    }
+    if (st == PST_OK) {
+        st = pst_plan_check(planned->plan, session->graph, &limits,
+                            (const struct pst_program *const *)planned->programs, ret_report, err);
     }
     return st;
 }
@@ -91,7 +102,6 @@ static pst_status match(const struct pst_session *session, const char *file, str
 static pst_status use_file(struct pst_session *session, const char *plan_file,
                            struct pst_error *err)
 {
-    struct pst_check_limits limits = pst_session_limits(session);
     struct pst_check_report *report;
     pst_status st = pst_session_read_plan(session, plan_file, err);
 
@@ -105,13 +115,12 @@ static pst_status use_file(struct pst_session *session, const char *plan_file,
     if (report == NULL) {
         return pst_fail_nomem(err);
     }
-    st = pst_plan_check(session->planned.plan, session->graph, &limits,
-                        (const struct pst_program *const *)session->planned.programs, report, err);
-    free(report);
-    if (st != PST_OK && err != NULL) {
+    st = pst_session_judge(session, report, err);
+    if (report->n_violations > 0 && err != NULL) {
         err->exit_code = 2;
         snprintf(err->file, sizeof err->file, "%s", plan_file);
     }
+    free(report);
     return st;
 }
 

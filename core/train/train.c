@@ -58,12 +58,19 @@ static bool evaluates(const struct run *run)
     return pst_data_samples(run->data, PST_SPLIT_VALID) > 0;
 }
 
-static pst_status check_sample(const struct pst_job *job, struct pst_error *err)
+/* Can the model write text? It must be trained on it and never look ahead. */
+static pst_status check_sample(const struct run *run, struct pst_error *err)
 {
-    if (job->train.sample > 0 && job->data.kind != 0) {
+    const struct pst_graph *graph = run->session->graph;
+    bool causal = true;
+
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
+        causal = causal && (graph->ops[i].kind != PST_OP_ATTENTION || graph->ops[i].causal);
+    }
+    if (run->job->train.sample > 0 && (run->job->data.kind != 0 || !causal)) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "train.sample: generated text wants data.kind = \"text\"; set "
-                        "train.sample = 0");
+                        "train.sample: text can be generated with data.kind = \"text\" and a "
+                        "causal model such as gpt; set train.sample = 0");
     }
     return PST_OK;
 }
@@ -103,7 +110,7 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
 static pst_status prepare(struct run *run, struct pst_error *err)
 {
     const struct pst_plan *plan = run->session->planned.plan;
-    pst_status st = check_sample(run->job, err);
+    pst_status st = check_sample(run, err);
 
     if (st == PST_OK) {
         st = pst_data_create(run->job, run->session->graph, &run->data, err);
