@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the order of passes on each rank to a global order of transfers: every pass is timed with the
- * cost model, a transfer's key is the end of its producer, and both ends post their transfers in key
- * order, so that the earliest unmatched one is always next on both ranks.
+ * From the order of passes on each rank to a global order of transfers: every pass is timed with
+ * the cost model, a transfer's key is the end of its producer, and both ends post their transfers
+ * in key order, so that the earliest unmatched one is always next on both ranks.
  */
 #include "plan/lower.h"
 
@@ -28,9 +28,10 @@ static pst_status check_supported(const struct pst_lowering *low, struct pst_err
         }
         if (stage->ranks[0] >= plan->n_devices || stage->microbatch_size == 0 ||
             plan->batch % stage->microbatch_size != 0) {
-            return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                            "PART5: stage %u on device %u has micro-batches of %u samples, batch %u",
-                            s, stage->ranks[0], stage->microbatch_size, plan->batch);
+            return pst_fail(
+                err, PST_ERR_BUG, "plan.illegal",
+                "PART5: stage %u on device %u has micro-batches of %u samples, batch %u", s,
+                stage->ranks[0], stage->microbatch_size, plan->batch);
         }
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
@@ -39,7 +40,8 @@ static pst_status check_supported(const struct pst_lowering *low, struct pst_err
         if (edge->from >= edge->to) {
             return pst_fail(err, PST_ERR_BUG, "plan.illegal",
                             "PART2: stage %u feeds stage %u, which comes before it; stages must be "
-                            "numbered in topological order", edge->from, edge->to);
+                            "numbered in topological order",
+                            edge->from, edge->to);
         }
         if (stage_rank(low, edge->from) == stage_rank(low, edge->to) &&
             plan->stages[edge->from].microbatch_size != plan->stages[edge->to].microbatch_size) {
@@ -145,10 +147,11 @@ static pst_status index_passes(struct pst_lowering *low, struct pst_error *err)
             if (pass->op < PST_PASS_F || pass->op > PST_PASS_R || pass->stage >= plan->n_stages ||
                 pass->microbatch >= plan->stages[pass->stage].n_microbatches ||
                 stage_rank(low, pass->stage) != r) {
-                return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                                "PASS1: device %u, pass %u: %s of stage %u, micro-batch %u does not "
-                                "belong there", r, i, pst_instr_name(pass->op), pass->stage,
-                                pass->microbatch);
+                return pst_fail(
+                    err, PST_ERR_BUG, "plan.illegal",
+                    "PASS1: device %u, pass %u: %s of stage %u, micro-batch %u does not "
+                    "belong there",
+                    r, i, pst_instr_name(pass->op), pass->stage, pass->microbatch);
             }
             if (pass->op == PST_PASS_R) {
                 return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
@@ -188,9 +191,9 @@ static bool overlap_ready(const struct pst_lowering *low, const uint32_t *done, 
         }
         end = low->end_ns[other_rank][at];
         if (other_rank != rank) {
-            end += pst_cost_transfer_ns(low->cost,
-                                        low->plan->edges[edge].bytes_per_sample *
-                                            stage->microbatch_size, other_rank, rank);
+            end += pst_cost_transfer_ns(
+                low->cost, low->plan->edges[edge].bytes_per_sample * stage->microbatch_size,
+                other_rank, rank);
         }
         if (end > *io_ready) {
             *io_ready = end;
@@ -199,7 +202,8 @@ static bool overlap_ready(const struct pst_lowering *low, const uint32_t *done, 
     return true;
 }
 
-/* When the needs of a pass are met; false if they are not yet. done[r]: passes of r that have run. */
+/* When the needs of a pass are met; false if they are not yet. done[r]: passes of r that have run.
+ */
 static bool pass_ready(const struct pst_lowering *low, const uint32_t *done,
                        const struct pst_pass *pass, uint64_t *ret_ready)
 {
@@ -217,16 +221,16 @@ static bool pass_ready(const struct pst_lowering *low, const uint32_t *done,
             }
         }
     } else {
-        uint32_t need = pass->op == PST_PASS_W ? low->at[PST_PASS_B][row] : low->at[PST_PASS_F][row];
+        uint32_t need =
+            pass->op == PST_PASS_W ? low->at[PST_PASS_B][row] : low->at[PST_PASS_F][row];
 
         if (need == PST_NONE || need >= done[rank]) {
             return false;
         }
         for (uint32_t e = low->out_first[s]; e < low->out_first[s + 1] && pass->op != PST_PASS_W;
              e++) {
-            if (low->edge_grad[e] &&
-                !overlap_ready(low, done, e, low->plan->edges[e].to, rank, first, size, true,
-                               &ready)) {
+            if (low->edge_grad[e] && !overlap_ready(low, done, e, low->plan->edges[e].to, rank,
+                                                    first, size, true, &ready)) {
                 return false;
             }
         }
@@ -261,8 +265,9 @@ static pst_status report_stuck(const struct pst_lowering *low, const uint32_t *d
         if (done[r] < low->n_passes[r]) {
             const struct pst_pass *pass = &low->orders[r][done[r]];
 
-            pst_error_detail(err, "device %u waits at its pass %u: %s of stage %u, micro-batch %u\n",
-                             r, done[r], pst_instr_name(pass->op), pass->stage, pass->microbatch);
+            pst_error_detail(err,
+                             "device %u waits at its pass %u: %s of stage %u, micro-batch %u\n", r,
+                             done[r], pst_instr_name(pass->op), pass->stage, pass->microbatch);
         }
     }
     return PST_ERR_BUG;
@@ -300,7 +305,8 @@ static pst_status evaluate(struct pst_lowering *low, struct pst_error *err)
     return finished ? PST_OK : report_stuck(low, done, err);
 }
 
-/* --- transfers --------------------------------------------------------------------------------- */
+/* --- transfers ---------------------------------------------------------------------------------
+ */
 
 /* The transfers that one pass of `stage` starts on an edge, towards stage `other`. */
 static void add_transfers(struct pst_lowering *low, uint32_t stage, uint32_t other, uint32_t edge,
@@ -324,8 +330,8 @@ static void add_transfers(struct pst_lowering *low, uint32_t stage, uint32_t oth
             t->from_rank = from->ranks[0];
             t->from_pass = grad ? pst_lowering_backward(low, row) : low->at[PST_PASS_F][row];
             t->to_rank = to->ranks[0];
-            t->to_pass = grad ? pst_lowering_backward(low, other_row)
-                              : low->at[PST_PASS_F][other_row];
+            t->to_pass =
+                grad ? pst_lowering_backward(low, other_row) : low->at[PST_PASS_F][other_row];
             t->time_ns = low->end_ns[t->from_rank][t->from_pass];
             t->edge = edge;
             t->first_sample = first;
@@ -387,8 +393,8 @@ static pst_status check_complete(const struct pst_lowering *low, struct pst_erro
 
             if (low->at[PST_PASS_F][row] == PST_NONE || !whole) {
                 return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                                "PASS1: stage %u, micro-batch %u must pass F once and then %s", s, j,
-                                low->training ? "BW once, or B and W once each" : "nothing");
+                                "PASS1: stage %u, micro-batch %u must pass F once and then %s", s,
+                                j, low->training ? "BW once, or B and W once each" : "nothing");
             }
         }
     }
@@ -399,8 +405,12 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
                           const struct pst_cost_model *cost, const struct pst_pass *const *orders,
                           const uint32_t *n_passes, bool training, struct pst_error *err)
 {
-    struct pst_lowering low = {.plan = plan, .graph = graph, .cost = cost, .orders = orders,
-                               .n_passes = n_passes, .training = training};
+    struct pst_lowering low = {.plan = plan,
+                               .graph = graph,
+                               .cost = cost,
+                               .orders = orders,
+                               .n_passes = n_passes,
+                               .training = training};
     pst_status st = check_supported(&low, err);
 
     if (st == PST_OK) {

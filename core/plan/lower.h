@@ -9,12 +9,12 @@
 
 /* One transfer between two ranks, in the one global order. */
 struct pst_transfer {
-    uint64_t time_ns;               /* end of the producing pass */
-    uint32_t from_rank, from_pass;  /* producer: position in its rank's order */
-    uint32_t to_rank, to_pass;      /* first consumer */
+    uint64_t time_ns;              /* end of the producing pass */
+    uint32_t from_rank, from_pass; /* producer: position in its rank's order */
+    uint32_t to_rank, to_pass;     /* first consumer */
     uint32_t edge, first_sample, n_samples;
     uint8_t payload;
-    uint32_t send_gap, recv_gap;    /* before which pass of its rank's order it is posted */
+    uint32_t send_gap, recv_gap; /* before which pass of its rank's order it is posted */
 };
 
 struct pst_lowering {
@@ -24,15 +24,15 @@ struct pst_lowering {
     const struct pst_pass *const *orders;
     const uint32_t *n_passes;
     bool training;
-    struct pst_arena arena;      /* temporary */
-    struct pst_times *times;     /* per stage, of one micro-batch */
-    uint64_t *replay_ns;         /* per stage */
-    uint32_t *base;              /* per stage: first row of its micro-batches in the tables below */
-    uint32_t *at[6];             /* [pass][row]: position in the rank's order, or PST_NONE */
-    uint64_t **end_ns;           /* [rank][position] */
+    struct pst_arena arena;  /* temporary */
+    struct pst_times *times; /* per stage, of one micro-batch */
+    uint64_t *replay_ns;     /* per stage */
+    uint32_t *base;          /* per stage: first row of its micro-batches in the tables below */
+    uint32_t *at[6];         /* [pass][row]: position in the rank's order, or PST_NONE */
+    uint64_t **end_ns;       /* [rank][position] */
     uint32_t *in_first, *in_edges; /* per stage: edges that end there */
     uint32_t *out_first;           /* per stage: edges that start there (they are consecutive) */
-    bool *edge_grad;             /* whether a gradient flows back on the edge */
+    bool *edge_grad;               /* whether a gradient flows back on the edge */
     struct pst_transfer *transfers;
     uint32_t n_transfers;
 };

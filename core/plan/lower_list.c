@@ -44,8 +44,8 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
 
 /*
  * In key order: a SEND right behind its producer, a RECV before the pass that runs when the data
- * leaves, neither before an earlier transfer of its rank. The consumer ends after the data leaves, so
- * a RECV never comes behind it.
+ * leaves, neither before an earlier transfer of its rank. The consumer ends after the data leaves,
+ * so a RECV never comes behind it.
  */
 static pst_status place_transfers(struct pst_lowering *low, struct pst_error *err)
 {
@@ -64,7 +64,8 @@ static pst_status place_transfers(struct pst_lowering *low, struct pst_error *er
         if (t->recv_gap > t->to_pass) {
             return pst_fail(err, PST_ERR_BUG, "plan.illegal",
                             "LIVE1: no place for the receive of edge %u, samples %u.., before its "
-                            "consumer on device %u", t->edge, t->first_sample, t->to_rank);
+                            "consumer on device %u",
+                            t->edge, t->first_sample, t->to_rank);
         }
     }
     return PST_OK;
@@ -108,7 +109,8 @@ static uint32_t last_gradient_pass(const struct pst_lowering *low, uint32_t stag
     return last;
 }
 
-static bool tie_on_rank(const struct pst_lowering *low, const struct pst_plan_tie *tie, uint32_t rank)
+static bool tie_on_rank(const struct pst_lowering *low, const struct pst_plan_tie *tie,
+                        uint32_t rank)
 {
     for (uint32_t i = 0; i < tie->n_stages; i++) {
         if (low->plan->stages[tie->stages[i]].ranks[0] == rank) {
@@ -166,7 +168,8 @@ static void write_tail(struct pst_lowering *low, uint32_t rank, struct list *lis
     }
 }
 
-/* --- waits ------------------------------------------------------------------------------------- */
+/* --- waits -------------------------------------------------------------------------------------
+ */
 
 /* The pass after `gap` that writes the same buffer again: same stage, same direction. */
 static uint32_t next_alike(const struct pst_lowering *low, uint32_t rank, uint32_t producer,
@@ -191,7 +194,8 @@ static void add_pair(struct wait_pair *pairs, uint32_t *n, uint32_t instr, uint3
     pairs[(*n)++] = (struct wait_pair){instr, wait};
 }
 
-/* Transfers: a SEND for its producer; the producer's next run for the SEND; a consumer for its RECV. */
+/* Transfers: a SEND for its producer; the producer's next run for the SEND; a consumer for its
+ * RECV. */
 static void transfer_waits(const struct pst_lowering *low, uint32_t rank, const struct list *list,
                            uint32_t norm, struct wait_pair *pairs, uint32_t *n)
 {

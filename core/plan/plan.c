@@ -5,10 +5,12 @@
 #include <string.h>
 
 static const char *const instr_names[PST_I_COUNT] = {
-    [PST_I_F] = "F",           [PST_I_B] = "B",         [PST_I_W] = "W",
-    [PST_I_BW] = "BW",         [PST_I_R] = "R",         [PST_I_SEND] = "SEND",
-    [PST_I_RECV] = "RECV",     [PST_I_OFFLOAD] = "OFFLOAD", [PST_I_FETCH] = "FETCH",
-    [PST_I_REDUCE] = "REDUCE", [PST_I_TIE] = "TIE",     [PST_I_NORM] = "NORM",
+    [PST_I_F] = "F",         [PST_I_B] = "B",
+    [PST_I_W] = "W",         [PST_I_BW] = "BW",
+    [PST_I_R] = "R",         [PST_I_SEND] = "SEND",
+    [PST_I_RECV] = "RECV",   [PST_I_OFFLOAD] = "OFFLOAD",
+    [PST_I_FETCH] = "FETCH", [PST_I_REDUCE] = "REDUCE",
+    [PST_I_TIE] = "TIE",     [PST_I_NORM] = "NORM",
     [PST_I_STEP] = "STEP",
 };
 
@@ -94,7 +96,8 @@ pst_status pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint
     return PST_OK;
 }
 
-/* --- edges and ties ---------------------------------------------------------------------------- */
+/* --- edges and ties ----------------------------------------------------------------------------
+ */
 
 struct crossing {
     uint32_t from, to, tensor;
@@ -240,9 +243,10 @@ pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph
     }
     for (uint32_t v = 0; v < graph->n_ops; v++) {
         if (stage_of[v] == PST_NONE) {
-            st = pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                          "PART1: operator %s is in no stage; every operator belongs to exactly one",
-                          graph->ops[v].name);
+            st =
+                pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                         "PART1: operator %s is in no stage; every operator belongs to exactly one",
+                         graph->ops[v].name);
             goto out;
         }
     }
@@ -256,7 +260,8 @@ out:
     return st;
 }
 
-/* --- forward-only twin ------------------------------------------------------------------------- */
+/* --- forward-only twin -------------------------------------------------------------------------
+ */
 
 static pst_status twin_orders(const struct pst_plan *twin, struct pst_pass **orders,
                               uint32_t *n_passes, struct pst_error *err)
