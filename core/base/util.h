@@ -13,12 +13,14 @@
 /* Monotonic nanoseconds. */
 uint64_t pst_now_ns(void);
 
-/* Whole file as bytes with a NUL behind; at most max_bytes (config.limit / input.limit kind given by
-   the caller). PST_ERR_IO with kind when it cannot be read; regular files only. free() it. */
+/* Whole file as bytes with a NUL behind; free() it. PST_ERR_IO with `kind` ("config.file",
+   "input.path") when it cannot be read or is not a regular file; when it is larger than max_bytes,
+   the kind's first word with ".limit": "config.limit", "input.limit". */
 pst_status pst_file_read(const char *path, size_t max_bytes, const char *kind, char **ret_text,
                          size_t *ret_length, struct pst_error *err);
 
-/* Writes a sibling temporary, fsync, rename, fsync of the folder: the old file stays until then. */
+/* Writes a sibling temporary, fsync, rename, fsync of the folder: the old file stays until then.
+   A symbolic link to a file is replaced by the file. Errors: PST_ERR_IO, output.write. */
 pst_status pst_file_write(const char *path, const void *data, size_t length, struct pst_error *err);
 
 /* Makes room for one more element: *items is realloc'ed. False when there is no memory. */
@@ -28,7 +30,11 @@ bool pst_grow(void *items, size_t *capacity, size_t count, size_t element_size);
 char *pst_format_ns(char *text, uint64_t ns);
 char *pst_format_bytes(char *text, uint64_t bytes);
 
-/* "16 GiB", "900 MB", "5 us", "1e9": value with a unit. False when it is not one. */
+/*
+ * "16 GiB", "900 MB/s", "5 us", "1e9": a number from 0 with a unit, rounded to a whole byte, byte/s
+ * or nanosecond; without a unit: bytes, bytes/s, seconds. Units: B kB MB GB TB KiB MiB GiB TiB, the
+ * same with /s, Mbit/s Gbit/s Tbit/s; ns us ms s min h. False when it is not one or passes 64 bits.
+ */
 bool pst_parse_bytes(const char *text, uint64_t *ret_bytes);
 bool pst_parse_rate(const char *text, uint64_t *ret_bytes_per_s);
 bool pst_parse_time(const char *text, uint64_t *ret_ns);

@@ -43,8 +43,8 @@ struct pst_config {
 };
 
 /*
- * Reads path, then its includes, then the overrides "table.key=value" (value in TOML; a bare word is
- * a string). Errors: config.syntax, config.limit, config.key, config.value; PST_ERR_CONFIG.
+ * Reads path, then its includes, then the overrides "table.key=value" (value in TOML; a bare word
+ * is a string). Errors: config.syntax, config.limit, config.key, config.value; PST_ERR_CONFIG.
  */
 pst_status pst_config_load(const char *path, const char *const *sets, uint32_t n_sets,
                            struct pst_config **ret_config, struct pst_error *err);
@@ -64,9 +64,9 @@ struct pst_config_node *pst_config_get(struct pst_config_node *table, const char
 
 /*
  * Fills *ret_struct from `table` (NULL: only defaults) by the rows: type, range, default, required.
- * Strings live as long as `arena`. With strict, a key of the table that is neither in the rows nor in
- * `others` (NULL-terminated, or NULL) is config.key with the nearest valid one named.
- * `section` names the table in messages: "[train]".
+ * Strings live as long as `arena`. With strict, a key of the table that is neither in the rows nor
+ * in `others` (NULL-terminated, or NULL) is config.key with the nearest valid one named. `section`
+ * names the table in messages: "[train]".
  */
 pst_status pst_params_fill(const struct pst_param *rows, uint32_t n_rows, size_t row_size,
                            struct pst_config_node *table, const char *section,

@@ -22,7 +22,7 @@ struct pst_stage_value {
 
 struct pst_eval {
     uint32_t size;
-    /* actions: PST_ACTION_*, one per position of the view. [plan] */
+    /* actions: PST_ACTION_*, one per position of the view; NULL: those of the view. [plan] */
     pst_status (*evaluate)(const struct pst_host *host, const struct pst_stage_view *view,
                            const uint8_t *actions, struct pst_stage_value *ret_value);
 };

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whole files in and out. Reading refuses what is not a regular file; writing never leaves half a
+ * file behind.
+ */
+#include "base/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static pst_status fail_file(struct pst_error *err, const char *kind, const char *path,
+                            const char *what, int code)
+{
+    return pst_fail_at(err, PST_ERR_IO, kind, path, 0, 0, "cannot %s: %s", what, strerror(code));
+}
+
+static pst_status fail_too_large(struct pst_error *err, const char *kind, const char *path,
+                                 size_t max_bytes)
+{
+    char limit[32], size[32];
+
+    snprintf(limit, sizeof limit, "%.*s.limit", (int)strcspn(kind, "."), kind);
+    return pst_fail_at(err, PST_ERR_IO, limit, path, 0, 0, "the file is larger than %s",
+                       pst_format_bytes(size, max_bytes));
+}
+
+/* O_NONBLOCK: opening a FIFO must not wait for a writer. */
+static pst_status open_regular(const char *path, const char *kind, int *ret_fd, uint64_t *ret_size,
+                               struct pst_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    struct stat info;
+    pst_status st;
+
+    if (fd < 0) {
+        return fail_file(err, kind, path, "open the file", errno);
+    }
+    if (fstat(fd, &info) != 0) {
+        st = fail_file(err, kind, path, "examine the file", errno);
+        close(fd);
+        return st;
+    }
+    if (!S_ISREG(info.st_mode)) {
+        close(fd);
+        return pst_fail_at(err, PST_ERR_IO, kind, path, 0, 0, "%s, not a regular file",
+                           S_ISDIR(info.st_mode)    ? "a folder"
+                           : S_ISFIFO(info.st_mode) ? "a FIFO"
+                                                    : "a device or socket");
+    }
+    *ret_fd = fd;
+    *ret_size = (uint64_t)info.st_size;
+    return PST_OK;
+}
+
+/* Reads to the end: the size is only a hint (files in /proc say 0, a file may grow meanwhile). */
+static pst_status read_all(int fd, const char *path, size_t max_bytes, size_t hint,
+                           const char *kind, char **ret_text, size_t *ret_length,
+                           struct pst_error *err)
+{
+    size_t capacity = hint + 1, length = 0;
+    char *text = malloc(capacity + 1), *grown;
+
+    if (text == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (;;) {
+        ssize_t n = read(fd, text + length, capacity - length);
+
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            free(text);
+            return fail_file(err, kind, path, "read the file", errno);
+        }
+        if (n == 0) {
+            break;
+        }
+        length += (size_t)n;
+        if (length > max_bytes) {
+            free(text);
+            return fail_too_large(err, kind, path, max_bytes);
+        }
+        if (length == capacity) {
+            capacity = capacity < 4096 ? 8192 : capacity * 2;
+            grown = realloc(text, capacity + 1);
+            if (grown == NULL) {
+                free(text);
+                return pst_fail_nomem(err);
+            }
+            text = grown;
+        }
+    }
+    text[length] = '\0';
+    *ret_text = text;
+    *ret_length = length;
+    return PST_OK;
+}
+
+pst_status pst_file_read(const char *path, size_t max_bytes, const char *kind, char **ret_text,
+                         size_t *ret_length, struct pst_error *err)
+{
+    uint64_t size = 0;
+    pst_status st;
+    int fd = -1;
+
+    if (max_bytes > SIZE_MAX / 4) {
+        max_bytes = SIZE_MAX / 4;
+    }
+    st = open_regular(path, kind, &fd, &size, err);
+    if (st != PST_OK) {
+        return st;
+    }
+    if (size > max_bytes) {
+        st = fail_too_large(err, kind, path, max_bytes);
+    } else {
+        st = read_all(fd, path, max_bytes, (size_t)size, kind, ret_text, ret_length, err);
+    }
+    close(fd);
+    return st;
+}
+
+static pst_status fail_write(struct pst_error *err, const char *path, const char *what, int code)
+{
+    return fail_file(err, "output.write", path, what, code);
+}
+
+/* "folder/" of path with its slash, "" where it has none. */
+static size_t folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? 0 : (size_t)(slash - path) + 1;
+}
+
+static int create_temporary(const char *path, char **ret_name)
+{
+    static atomic_uint counter;
+    int n_folder = (int)folder_length(path), fd = -1;
+    char *name;
+
+    for (int attempt = 0; attempt < 100; attempt++) {
+        if (asprintf(&name, "%.*s.penstock-%ld-%u-%llx.tmp", n_folder, path, (long)getpid(),
+                     atomic_fetch_add(&counter, 1), (unsigned long long)pst_now_ns()) < 0) {
+            errno = ENOMEM;
+            return -1;
+        }
+        fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (fd >= 0) {
+            *ret_name = name;
+            return fd;
+        }
+        free(name);
+        if (errno != EEXIST) {
+            return -1;
+        }
+    }
+    return -1;
+}
+
+static bool write_all(int fd, const char *data, size_t length)
+{
+    while (length > 0) {
+        ssize_t n = write(fd, data, length);
+
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return false;
+        }
+        data += n;
+        length -= (size_t)n;
+    }
+    return true;
+}
+
+/* The rename itself must survive a power cut. Some file systems cannot do it and say EINVAL. */
+static bool sync_folder(const char *path)
+{
+    size_t n = folder_length(path);
+    char *folder = n == 0 ? strdup(".") : strndup(path, n);
+    bool ok = false;
+    int fd;
+
+    if (folder == NULL) {
+        errno = ENOMEM;
+        return false;
+    }
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        ok = fsync(fd) == 0 || errno == EINVAL;
+        close(fd);
+    }
+    free(folder);
+    return ok;
+}
+
+static pst_status write_and_rename(int fd, const char *name, const char *path, const void *data,
+                                   size_t length, struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    if (!write_all(fd, data, length) || fsync(fd) != 0) {
+        st = fail_write(err, path, "write the file", errno);
+    }
+    if (close(fd) != 0 && st == PST_OK) {
+        st = fail_write(err, path, "write the file", errno);
+    }
+    if (st == PST_OK && rename(name, path) != 0) {
+        st = fail_write(err, path, "put the new file in place", errno);
+    }
+    if (st != PST_OK) {
+        unlink(name);
+    } else if (!sync_folder(path)) {
+        st = fail_write(err, path, "sync the folder", errno);
+    }
+    return st;
+}
+
+pst_status pst_file_write(const char *path, const void *data, size_t length, struct pst_error *err)
+{
+    struct stat info;
+    pst_status st;
+    char *name;
+    int fd;
+
+    /* rename would put a file in the place of /dev/null. */
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+        return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
+                           "cannot write there: it exists and is not a regular file");
+    }
+    if (folder_length(path) == strlen(path)) {
+        return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
+                           "cannot write there: not the name of a file");
+    }
+    fd = create_temporary(path, &name);
+    if (fd < 0) {
+        return fail_write(err, path, "create a file there", errno);
+    }
+    st = write_and_rename(fd, name, path, data, length, err);
+    free(name);
+    return st;
+}

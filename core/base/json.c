@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number.h"
+
+#define MAX_DEPTH (sizeof((struct pst_json *)NULL)->comma / sizeof(bool))
+
+void pst_json_init(struct pst_json *json)
+{
+    memset(json, 0, sizeof *json);
+}
+
+void pst_json_finish(struct pst_json *json)
+{
+    free(json->text);
+    memset(json, 0, sizeof *json);
+}
+
+char *pst_json_take(struct pst_json *json)
+{
+    char *text = NULL;
+
+    if (!json->failed && json->depth == 0) {
+        text = json->text;
+        json->text = NULL;
+    }
+    pst_json_finish(json);
+    return text;
+}
+
+static bool reserve(struct pst_json *json, size_t more)
+{
+    size_t need, capacity = json->capacity;
+    char *text;
+
+    if (json->failed || __builtin_add_overflow(json->length, more, &need) || need == SIZE_MAX) {
+        json->failed = true;
+        return false;
+    }
+    need++; /* the NUL */
+    if (need <= capacity) {
+        return true;
+    }
+    capacity = capacity > SIZE_MAX / 2 ? SIZE_MAX : capacity * 2;
+    capacity = capacity < 256 ? 256 : capacity;
+    capacity = capacity < need ? need : capacity;
+    text = realloc(json->text, capacity);
+    if (text == NULL) {
+        json->failed = true;
+        return false;
+    }
+    json->text = text;
+    json->capacity = capacity;
+    return true;
+}
+
+static void put(struct pst_json *json, const char *text, size_t n)
+{
+    if (reserve(json, n)) {
+        memcpy(json->text + json->length, text, n);
+        json->length += n;
+        json->text[json->length] = '\0';
+    }
+}
+
+static void put_escape(struct pst_json *json, unsigned char c)
+{
+    static const char named[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
+    const char *at = c == '\0' ? NULL : strchr(named, c);
+    char text[8];
+
+    if (at != NULL) {
+        snprintf(text, sizeof text, "\\%c", letters[at - named]);
+    } else {
+        snprintf(text, sizeof text, "\\u%04x", c);
+    }
+    put(json, text, strlen(text));
+}
+
+/* Length of the well-formed UTF-8 sequence at s (RFC 3629), 0 where there is none. */
+static size_t utf8_length(const unsigned char *s)
+{
+    size_t n = s[0] < 0x80   ? 1
+               : s[0] < 0xC2 ? 0
+               : s[0] < 0xE0 ? 2
+               : s[0] < 0xF0 ? 3
+               : s[0] < 0xF5 ? 4
+                             : 0;
+
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
+        (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F)) {
+        return 0;
+    }
+    return n;
+}
+
+static void put_string(struct pst_json *json, const char *value)
+{
+    const unsigned char *s = (const unsigned char *)value;
+
+    put(json, "\"", 1);
+    while (*s != '\0') {
+        size_t n = utf8_length(s);
+
+        if (n == 0) {
+            put(json, "\xEF\xBF\xBD", 3); /* U+FFFD: file names need not be UTF-8, JSON must */
+            n = 1;
+        } else if (*s < 0x20 || *s == 0x7F || *s == '"' || *s == '\\') {
+            put_escape(json, *s);
+        } else {
+            put(json, (const char *)s, n);
+        }
+        s += n;
+    }
+    put(json, "\"", 1);
+}
+
+/* What stands before a value: the comma and the key. */
+static void begin(struct pst_json *json, const char *key)
+{
+    if (json->comma[json->depth]) {
+        put(json, ",", 1);
+    }
+    json->comma[json->depth] = true;
+    if (key != NULL) {
+        put_string(json, key);
+        put(json, ":", 1);
+    }
+}
+
+static void open_bracket(struct pst_json *json, const char *key, const char *bracket)
+{
+    if (json->depth + 1 >= MAX_DEPTH) {
+        json->failed = true;
+        return;
+    }
+    begin(json, key);
+    put(json, bracket, 1);
+    json->depth++;
+    json->comma[json->depth] = false;
+}
+
+void pst_json_object(struct pst_json *json, const char *key)
+{
+    open_bracket(json, key, "{");
+}
+
+void pst_json_array(struct pst_json *json, const char *key)
+{
+    open_bracket(json, key, "[");
+}
+
+void pst_json_end(struct pst_json *json, char bracket)
+{
+    if (json->depth == 0) {
+        json->failed = true;
+        return;
+    }
+    json->depth--;
+    put(json, &bracket, 1);
+}
+
+void pst_json_raw(struct pst_json *json, const char *key, const char *text)
+{
+    begin(json, key);
+    put(json, text, strlen(text));
+}
+
+void pst_json_string(struct pst_json *json, const char *key, const char *value)
+{
+    if (value == NULL) {
+        pst_json_raw(json, key, "null");
+        return;
+    }
+    begin(json, key);
+    put_string(json, value);
+}
+
+void pst_json_int(struct pst_json *json, const char *key, int64_t value)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%" PRId64, value);
+    pst_json_raw(json, key, text);
+}
+
+void pst_json_uint(struct pst_json *json, const char *key, uint64_t value)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    pst_json_raw(json, key, text);
+}
+
+void pst_json_number(struct pst_json *json, const char *key, double value)
+{
+    char text[32];
+
+    pst_json_raw(json, key, isfinite(value) ? pst_number_format(text, value) : "null");
+}
+
+void pst_json_bool(struct pst_json *json, const char *key, bool value)
+{
+    pst_json_raw(json, key, value ? "true" : "false");
+}
+
+void pst_json_newline(struct pst_json *json)
+{
+    put(json, "\n", 1);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/log.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNSET UINT32_MAX
+
+static const char *const names[] = {"error", "warn", "info", "debug"};
+static _Atomic uint32_t current = UNSET;
+
+void pst_log_set_level(uint32_t level)
+{
+    atomic_store(&current, level > PST_LOG_DEBUG ? PST_LOG_DEBUG : level);
+}
+
+static uint32_t level_from_environment(void)
+{
+    const char *text = getenv("PENSTOCK_LOG");
+
+    for (uint32_t i = 0; text != NULL && i <= PST_LOG_DEBUG; i++) {
+        if (strcmp(text, names[i]) == 0 || (text[0] == (char)('0' + i) && text[1] == '\0')) {
+            return i;
+        }
+    }
+    return PST_LOG_WARN;
+}
+
+uint32_t pst_log_level(void)
+{
+    uint32_t level = atomic_load(&current);
+
+    if (level == UNSET) {
+        uint32_t expected = UNSET;
+
+        level = level_from_environment();
+        if (!atomic_compare_exchange_strong(&current, &expected, level)) {
+            level = expected;
+        }
+    }
+    return level;
+}
+
+void pst_log(uint32_t level, const char *area, const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    size_t n;
+
+    if (level > pst_log_level()) {
+        return;
+    }
+    level = level > PST_LOG_DEBUG ? PST_LOG_DEBUG : level;
+    snprintf(line, sizeof line - 1, "%s %s: ", names[level], area);
+    n = strlen(line);
+    va_start(args, format);
+    vsnprintf(line + n, sizeof line - 1 - n, format, args);
+    va_end(args);
+    n = strlen(line);
+    /* One record is one line, whatever a plugin or a file name put into it. */
+    for (size_t i = 0; i < n; i++) {
+        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7F) {
+            line[i] = ' ';
+        }
+    }
+    line[n] = '\n';
+    fwrite(line, 1, n + 1, stderr); /* one call: lines of several threads do not mix */
+}

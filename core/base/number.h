@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers as text, whatever the locale of the process: a library or a user's environment must not
+ * turn 0.5 into 0,5 in a file.
+ */
+#ifndef PST_BASE_NUMBER_H
+#define PST_BASE_NUMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The shortest of 15, 16 or 17 digits that reads back as the same double. Finite values only; text
+   must hold 32 bytes; returns it. */
+char *pst_number_format(char *text, double value);
+
+/*
+ * A decimal number "-12", "0.5", "1e-3" at the start of text; *ret_end is the first character
+ * behind it. No leading white space, no hexadecimal, no inf or nan. False when there is none or it
+ * is too large.
+ */
+bool pst_number_parse(const char *text, const char **ret_end, double *ret_value);
+
+/* The same with more digits, so that every 64-bit integer is exact where the machine allows. */
+bool pst_number_parse_long(const char *text, const char **ret_end, long double *ret_value);
+
+/* A whole text as a decimal int64. */
+bool pst_number_parse_int(const char *text, int64_t *ret_value);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/util.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/number.h"
+
+uint64_t pst_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+bool pst_grow(void *items, size_t *capacity, size_t count, size_t element_size)
+{
+    size_t wanted, bytes;
+    void *old, *grown;
+
+    if (count < *capacity) {
+        return true;
+    }
+    wanted = *capacity < 8 ? 16 : *capacity;
+    if (__builtin_mul_overflow(wanted, (size_t)2, &wanted) || wanted <= count ||
+        __builtin_mul_overflow(wanted, element_size, &bytes) || bytes > PTRDIFF_MAX) {
+        return false;
+    }
+    memcpy(&old, items, sizeof old);
+    grown = realloc(old, bytes);
+    if (grown == NULL) {
+        return false;
+    }
+    memcpy(items, &grown, sizeof grown);
+    *capacity = wanted;
+    return true;
+}
+
+/* Three significant digits, rounded to the nearest; unit i is 1 / divisors[i] of the value's. */
+static char *format_scaled(char *text, double value, const char *const *units, double step,
+                           uint32_t n_units)
+{
+    uint32_t i = 0;
+    int digits;
+
+    /* 999.5 would print as 1000: it belongs to the next unit. */
+    while (i + 1 < n_units && value >= (step == 1000 ? 999.5 : 1023.5)) {
+        value /= step;
+        i++;
+    }
+    digits = i == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+    snprintf(text, 32, "%.*f %s", digits, value, units[i]);
+    return text;
+}
+
+char *pst_format_ns(char *text, uint64_t ns)
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+
+    return format_scaled(text, (double)ns, units, 1000, 4);
+}
+
+char *pst_format_bytes(char *text, uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+
+    return format_scaled(text, (double)bytes, units, 1024, 6);
+}
+
+struct unit {
+    const char *name;
+    long double scale;
+};
+
+static const struct unit byte_units[] = {
+    {"", 1},
+    {"B", 1},
+    {"kB", 1e3L},
+    {"KB", 1e3L},
+    {"MB", 1e6L},
+    {"GB", 1e9L},
+    {"TB", 1e12L},
+    {"KiB", 1024},
+    {"MiB", 1024.0L * 1024},
+    {"GiB", 1024.0L * 1024 * 1024},
+    {"TiB", 1024.0L * 1024 * 1024 * 1024},
+};
+
+static const struct unit rate_units[] = {
+    {"", 1},
+    {"B/s", 1},
+    {"kB/s", 1e3L},
+    {"KB/s", 1e3L},
+    {"MB/s", 1e6L},
+    {"GB/s", 1e9L},
+    {"TB/s", 1e12L},
+    {"KiB/s", 1024},
+    {"MiB/s", 1024.0L * 1024},
+    {"GiB/s", 1024.0L * 1024 * 1024},
+    {"TiB/s", 1024.0L * 1024 * 1024 * 1024},
+    {"Mbit/s", 125e3L},
+    {"Gbit/s", 125e6L},
+    {"Tbit/s", 125e9L},
+};
+
+static const struct unit time_units[] = {
+    {"", 1e9L},   {"ns", 1},   {"us", 1e3L},   {"\xC2\xB5s", 1e3L}, {"\xCE\xBCs", 1e3L},
+    {"ms", 1e6L}, {"s", 1e9L}, {"min", 60e9L}, {"h", 3600e9L},
+};
+
+static bool parse_unit(const char *text, const struct unit *units, size_t n_units, uint64_t *ret)
+{
+    const char *at = text;
+    long double value;
+
+    if (!pst_number_parse_long(text, &at, &value) || value < 0) {
+        return false;
+    }
+    at += strspn(at, " ");
+    for (size_t i = 0; i < n_units; i++) {
+        if (strcmp(at, units[i].name) == 0) {
+            value = roundl(value * units[i].scale);
+            if (!(value < 0x1p64L)) {
+                return false;
+            }
+            *ret = (uint64_t)value;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool pst_parse_bytes(const char *text, uint64_t *ret_bytes)
+{
+    return parse_unit(text, byte_units, sizeof byte_units / sizeof *byte_units, ret_bytes);
+}
+
+bool pst_parse_rate(const char *text, uint64_t *ret_bytes_per_s)
+{
+    return parse_unit(text, rate_units, sizeof rate_units / sizeof *rate_units, ret_bytes_per_s);
+}
+
+bool pst_parse_time(const char *text, uint64_t *ret_ns)
+{
+    return parse_unit(text, time_units, sizeof time_units / sizeof *time_units, ret_ns);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernel.h"
+
+struct embedding_shape {
+    uint64_t n_tokens;    /* of the micro-batch */
+    uint64_t n_positions; /* tokens per sample */
+    uint64_t n_entries, n_columns;
+};
+
+static struct embedding_shape embedding_shape(const struct pst_reference *reference)
+{
+    struct embedding_shape shape;
+
+    shape.n_positions = reference_in(reference, 0)->elems;
+    shape.n_tokens = reference->samples * shape.n_positions;
+    shape.n_columns = reference_columns(reference_out(reference));
+    shape.n_entries = reference_param_elems(reference, 0) / shape.n_columns;
+    return shape;
+}
+
+static bool embedding_valid(const struct embedding_shape *shape, int32_t token)
+{
+    return token >= 0 && (uint64_t)token < shape->n_entries;
+}
+
+#define FAMILY "embedding.inc"
+#include "instantiate.h"
+
+const struct pst_reference_family pst_reference_embedding = {PST_REFERENCE_F_W(embedding), NULL};

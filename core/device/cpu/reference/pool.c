@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "window.h"
+
+/* B: sums of one sample. */
+static uint64_t maxpool_workspace(const struct pst_reference *reference)
+{
+    return reference->pass == PST_KERNEL_B ? reference_in(reference, 0)->elems : 0;
+}
+
+#define FAMILY "pool.inc"
+#include "instantiate.h"
+
+const struct pst_reference_family pst_reference_maxpool2d = {PST_REFERENCE_F_B(maxpool2d),
+                                                             maxpool_workspace};
+const struct pst_reference_family pst_reference_avgpool = {PST_REFERENCE_F_B(avgpool), NULL};

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Point-to-point transfers. Per ordered pair of ranks there are two lists of posts that lack their
+ * other end; equal tags match in the order of posting.
+ */
+#include "transport/threads/threads.h"
+
+#include <string.h>
+
+static struct pair *pair_of(struct pst_transport *transport, uint32_t rank, uint32_t peer,
+                            bool is_send)
+{
+    uint32_t from = is_send ? rank : peer, to = is_send ? peer : rank;
+
+    return &transport->pairs[(size_t)from * transport->n_ranks + to];
+}
+
+static void append(struct queue *queue, struct request *request)
+{
+    request->next = NULL;
+    if (queue->tail == NULL) {
+        queue->head = request;
+    } else {
+        queue->tail->next = request;
+    }
+    queue->tail = request;
+}
+
+/* Takes out `which`, or the oldest with this tag where that is NULL. */
+static struct request *take(struct queue *queue, const struct request *which, uint64_t tag)
+{
+    struct request *before = NULL, *at = queue->head;
+
+    while (at != NULL && (which != NULL ? at != which : at->tag != tag)) {
+        before = at;
+        at = at->next;
+    }
+    if (at == NULL) {
+        return NULL;
+    }
+    if (before == NULL) {
+        queue->head = at->next;
+    } else {
+        before->next = at->next;
+    }
+    if (queue->tail == at) {
+        queue->tail = before;
+    }
+    return at;
+}
+
+/* Both ends are here: moves the bytes and tells the other rank. */
+static void transfer(struct pst_transport *transport, struct request *mine, struct request *other,
+                     uint32_t other_rank)
+{
+    uint32_t state = REQUEST_DONE;
+
+    if (mine->bytes != other->bytes) {
+        state = REQUEST_BAD;
+        mine->peer_bytes = other->bytes;
+        other->peer_bytes = mine->bytes;
+    } else if (mine->bytes > 0 && mine->is_send) {
+        memcpy(other->data, mine->data, mine->bytes);
+    } else if (mine->bytes > 0) {
+        memcpy(mine->data, other->data, mine->bytes);
+    }
+    atomic_store_explicit(&mine->state, state, memory_order_relaxed);
+    threads_publish(transport, other_rank, &other->state, state);
+}
+
+static pst_status post(struct pst_transport *transport, uint32_t rank, uint32_t peer, bool is_send,
+                       uint64_t tag, void *data, uint64_t bytes, pst_request *ret_request)
+{
+    struct rank *self = &transport->ranks[rank];
+    struct request *request = self->free, *other;
+    struct pair *pair;
+
+    if (atomic_load_explicit(&transport->aborted, memory_order_acquire)) {
+        return PST_ERR_CANCELLED;
+    }
+    if (request == NULL || peer >= transport->n_ranks) {
+        return PST_ERR_BUG;
+    }
+    self->free = request->next;
+    request->data = data;
+    request->bytes = bytes;
+    request->tag = tag;
+    request->peer = peer;
+    request->is_send = is_send;
+    pair = pair_of(transport, rank, peer, is_send);
+    pthread_mutex_lock(&pair->mutex);
+    other = take(&pair->pending[!is_send], NULL, tag);
+    if (other == NULL) {
+        atomic_store_explicit(&request->state, REQUEST_POSTED, memory_order_relaxed);
+        append(&pair->pending[is_send], request);
+    } else {
+        atomic_store_explicit(&other->state, REQUEST_COPYING, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&pair->mutex);
+    if (other != NULL) {
+        transfer(transport, request, other, peer);
+    }
+    *ret_request = (pst_request)(request - self->requests);
+    return PST_OK;
+}
+
+pst_status threads_send(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
+                        const void *data, uint64_t bytes, pst_request *ret_request)
+{
+    return post(transport, rank, to, true, tag, (void *)(uintptr_t)data, bytes, ret_request);
+}
+
+pst_status threads_recv(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
+                        void *data, uint64_t bytes, pst_request *ret_request)
+{
+    return post(transport, rank, from, false, tag, data, bytes, ret_request);
+}
+
+/* Takes a post back; false when the other end has it already. */
+static bool withdraw(struct pst_transport *transport, uint32_t rank, struct request *request)
+{
+    struct pair *pair = pair_of(transport, rank, request->peer, request->is_send);
+    bool was_posted;
+
+    pthread_mutex_lock(&pair->mutex);
+    was_posted = take(&pair->pending[request->is_send], request, 0) != NULL;
+    pthread_mutex_unlock(&pair->mutex);
+    return was_posted;
+}
+
+static pst_status fail_stalled(const struct pst_transport *transport, uint32_t rank,
+                               const struct request *request, struct pst_error *err)
+{
+    return pst_fail(
+        err, PST_ERR_CANCELLED, "run.stalled",
+        "run stalled: rank %u has waited %.3g s for rank %u to %s %llu bytes (tag 0x%llx)", rank,
+        (double)transport->stall_ns / 1e9, request->peer, request->is_send ? "receive" : "send",
+        (unsigned long long)request->bytes, (unsigned long long)request->tag);
+}
+
+static pst_status fail_size(uint32_t rank, const struct request *request, struct pst_error *err)
+{
+    bool s = request->is_send;
+
+    return pst_fail(
+        err, PST_ERR_BUG, "transport.size",
+        "rank %u sends %llu bytes, but rank %u expects %llu (tag 0x%llx)", s ? rank : request->peer,
+        (unsigned long long)(s ? request->bytes : request->peer_bytes), s ? request->peer : rank,
+        (unsigned long long)(s ? request->peer_bytes : request->bytes),
+        (unsigned long long)request->tag);
+}
+
+pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_request id,
+                        struct pst_error *err)
+{
+    struct rank *self = &transport->ranks[rank];
+    struct request *request;
+    enum outcome outcome;
+    pst_status status = PST_OK;
+
+    if (id >= transport->max_requests ||
+        atomic_load_explicit(&self->requests[id].state, memory_order_relaxed) == REQUEST_FREE) {
+        return pst_fail(err, PST_ERR_BUG, "transport.request", "rank %u waits for no request (%u)",
+                        rank, id);
+    }
+    request = &self->requests[id];
+    outcome = threads_await(transport, rank, &request->state, REQUEST_DONE);
+    if (outcome != OUTCOME_REACHED && !withdraw(transport, rank, request)) {
+        /* The other end is inside its memcpy: that ends by itself, and the buffer is in use. */
+        while (atomic_load_explicit(&request->state, memory_order_acquire) < REQUEST_DONE) {
+            sched_yield();
+        }
+        outcome = OUTCOME_REACHED;
+    }
+    if (outcome == OUTCOME_STALLED) {
+        status = fail_stalled(transport, rank, request, err);
+    } else if (outcome == OUTCOME_ABORTED) {
+        status = threads_fail_aborted(transport, err);
+    } else if (atomic_load_explicit(&request->state, memory_order_acquire) == REQUEST_BAD) {
+        status = fail_size(rank, request, err);
+    }
+    atomic_store_explicit(&request->state, REQUEST_FREE, memory_order_relaxed);
+    request->next = self->free;
+    self->free = request;
+    return status;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * transport-threads.so: opening, closing, the table.
+ */
+#include "transport/threads/threads.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SPINS 2000
+
+static pst_status threads_probe(char *ret_why, size_t why_size)
+{
+    if (why_size > 0) {
+        ret_why[0] = '\0';
+    }
+    return PST_OK;
+}
+
+static uint32_t count_cores(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+/* aligned_alloc of zeroed elements; sizes of padded structs are multiples of 64. */
+static void *zeroed(size_t count, size_t size)
+{
+    size_t bytes;
+    void *memory;
+
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - 64) {
+        return NULL;
+    }
+    bytes = (bytes + 63) & ~(size_t)63;
+    memory = aligned_alloc(64, bytes);
+    if (memory != NULL) {
+        __builtin_memset(memory, 0, bytes);
+    }
+    return memory;
+}
+
+static bool init_rank(struct pst_transport *transport, uint32_t index)
+{
+    struct rank *rank = &transport->ranks[index];
+    pthread_condattr_t attr;
+    bool ok;
+
+    rank->requests = calloc(transport->max_requests, sizeof *rank->requests);
+    if (rank->requests == NULL) {
+        return false;
+    }
+    for (uint32_t i = transport->max_requests; i > 0; i--) {
+        rank->requests[i - 1].next = rank->free;
+        rank->free = &rank->requests[i - 1];
+    }
+    if (pthread_condattr_init(&attr) != 0) {
+        goto fail;
+    }
+    ok = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
+         pthread_cond_init(&rank->wake, &attr) == 0;
+    pthread_condattr_destroy(&attr);
+    if (!ok) {
+        goto fail;
+    }
+    if (pthread_mutex_init(&rank->mutex, NULL) != 0) {
+        pthread_cond_destroy(&rank->wake);
+        goto fail;
+    }
+    return true;
+fail:
+    free(rank->requests);
+    return false;
+}
+
+static void threads_close(struct pst_transport *transport)
+{
+    if (transport == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < transport->n_pairs_ready; i++) {
+        pthread_mutex_destroy(&transport->pairs[i].mutex);
+    }
+    for (uint32_t i = 0; i < transport->n_ready; i++) {
+        pthread_mutex_destroy(&transport->ranks[i].mutex);
+        pthread_cond_destroy(&transport->ranks[i].wake);
+        free(transport->ranks[i].requests);
+    }
+    pthread_mutex_destroy(&transport->abort_mutex);
+    free(transport->ranks);
+    free(transport->pairs);
+    free(transport->counts);
+    free(transport->all);
+    free(transport);
+}
+
+static bool init_members(struct pst_transport *transport)
+{
+    uint32_t n = transport->n_ranks;
+    size_t n_pairs = (size_t)n * n;
+
+    transport->ranks = zeroed(n, sizeof *transport->ranks);
+    transport->pairs = zeroed(n_pairs, sizeof *transport->pairs);
+    transport->counts = zeroed(n_pairs, sizeof *transport->counts);
+    transport->all = calloc(n, sizeof *transport->all);
+    if (transport->ranks == NULL || transport->pairs == NULL || transport->counts == NULL ||
+        transport->all == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        transport->all[i] = i;
+        if (!init_rank(transport, i)) {
+            return false;
+        }
+        transport->n_ready++;
+    }
+    for (size_t i = 0; i < n_pairs; i++) {
+        if (pthread_mutex_init(&transport->pairs[i].mutex, NULL) != 0) {
+            return false;
+        }
+        transport->n_pairs_ready++;
+    }
+    return true;
+}
+
+static pst_status threads_open(const struct pst_transport_config *config,
+                               struct pst_transport **ret_transport, struct pst_error *err)
+{
+    struct pst_transport *transport;
+
+    if (config->n_ranks == 0 || config->n_ranks > 4096 || config->stall_ns == 0) {
+        return pst_fail(err, PST_ERR_BUG, "transport.config",
+                        "transport threads: %u ranks with a stall limit of %llu ns",
+                        config->n_ranks, (unsigned long long)config->stall_ns);
+    }
+    transport = calloc(1, sizeof *transport);
+    if (transport == NULL) {
+        return pst_fail_nomem(err);
+    }
+    if (pthread_mutex_init(&transport->abort_mutex, NULL) != 0) {
+        free(transport);
+        return pst_fail_nomem(err);
+    }
+    transport->n_ranks = config->n_ranks;
+    transport->max_requests = config->max_requests > 0 ? config->max_requests : 1;
+    transport->stall_ns = config->stall_ns;
+    transport->spins = config->n_ranks <= count_cores() ? SPINS : 0;
+    if (!init_members(transport)) {
+        threads_close(transport);
+        return pst_fail_nomem(err);
+    }
+    *ret_transport = transport;
+    return PST_OK;
+}
+
+static const struct pst_transport_ops threads_ops = {
+    .size = sizeof threads_ops,
+    .id = "threads",
+    .probe = threads_probe,
+    .open = threads_open,
+    .close = threads_close,
+    .send = threads_send,
+    .recv = threads_recv,
+    .wait = threads_wait,
+    .sum = threads_sum,
+    .reduce = threads_reduce,
+    .barrier = threads_barrier,
+    .abort = threads_abort,
+};
+
+PST_EXPORT const struct pst_transport_ops *pst_transport_module(void);
+
+const struct pst_transport_ops *pst_transport_module(void)
+{
+    return &threads_ops;
+}

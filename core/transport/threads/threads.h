@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside of the `threads` transport: ranks are threads of one process. A transfer is one memcpy,
+ * made by whichever end posts second; the other end finds it done. Everything is allocated at open.
+ *
+ * A rank sleeps on its own condition variable and is woken under its own mutex, so whatever it
+ * waits for is a word that only grows: the state of a request, or a counter of another rank.
+ *
+ * After a failed wait the buffers of a rank are its own again once every rank has left its call.
+ */
+#ifndef PST_TRANSPORT_THREADS_H
+#define PST_TRANSPORT_THREADS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "transport/transport.h"
+
+/* Ordered: a request is over from DONE on. */
+enum {
+    REQUEST_FREE = 0,
+    REQUEST_POSTED = 1,
+    REQUEST_COPYING = 2,
+    REQUEST_DONE = 3,
+    REQUEST_BAD = 4
+};
+
+struct request {
+    struct request *next; /* in the list of its pair, or of free requests */
+    void *data;           /* not written through by a send */
+    uint64_t bytes, tag;
+    uint64_t peer_bytes; /* set with REQUEST_BAD */
+    uint32_t peer;
+    bool is_send;
+    atomic_uint state;
+};
+
+/* Posts without their other end, oldest first. */
+struct queue {
+    struct request *head, *tail;
+};
+
+struct pair {
+    _Alignas(64) pthread_mutex_t mutex;
+    struct queue pending[2]; /* recv, send */
+};
+
+/* What a rank brings to a collective; the others read it between the two syncs. */
+struct cell {
+    double *values;
+    const float *const *src;
+    float *dst;
+    uint64_t elems;
+    uint32_t n_src, n_order;
+};
+
+struct rank {
+    _Alignas(64) pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    struct request *requests, *free; /* `free` belongs to the rank's thread */
+    struct cell cell;
+};
+
+struct pst_transport {
+    uint32_t n_ranks, max_requests, spins;
+    uint64_t stall_ns;
+    struct rank *ranks;
+    struct pair *pairs;  /* [from * n_ranks + to] */
+    atomic_uint *counts; /* [from * n_ranks + to]: syncs that `from` entered together with `to` */
+    uint32_t *all;       /* 0 .. n_ranks - 1 */
+    uint32_t n_ready;    /* ranks and pairs whose locks exist, for close */
+    uint32_t n_pairs_ready;
+    pthread_mutex_t abort_mutex;
+    atomic_bool aborted;
+    uint32_t abort_rank; /* these two are written once, before `aborted` */
+    char abort_text[512];
+};
+
+enum outcome { OUTCOME_REACHED, OUTCOME_ABORTED, OUTCOME_STALLED };
+
+/* wait.c: sleeps until *word >= target (modulo 2^32), the abort or the deadline. */
+enum outcome threads_await(struct pst_transport *transport, uint32_t rank, const atomic_uint *word,
+                           uint32_t target);
+/* *word := value, then wakes the rank. */
+void threads_publish(struct pst_transport *transport, uint32_t rank, atomic_uint *word,
+                     uint32_t value);
+void threads_abort(struct pst_transport *transport, uint32_t rank, const char *why);
+pst_status threads_fail_aborted(const struct pst_transport *transport, struct pst_error *err);
+
+/* post.c */
+pst_status threads_send(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
+                        const void *data, uint64_t bytes, pst_request *ret_request);
+pst_status threads_recv(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
+                        void *data, uint64_t bytes, pst_request *ret_request);
+pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_request request,
+                        struct pst_error *err);
+
+/* collective.c */
+pst_status threads_barrier(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+pst_status threads_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
+                       struct pst_error *err);
+pst_status threads_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
+                          uint32_t n_members, const float *const *src, uint32_t n_src,
+                          const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
+                          struct pst_error *err);
+
+#endif

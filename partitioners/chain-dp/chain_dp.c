@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The exact min-max cut of the topological order into contiguous stages, under the memory that the
+ * job's scheduler and memory optimizer say each stage takes. One device per stage.
+ */
+#include "chain_dp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct config {
+    uint32_t comm;
+};
+
+struct chain_dp {
+    const struct pst_host *host;
+    const struct pst_ask *ask;
+    const struct pst_cost *cost;
+    const struct config *config;
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, comm, PST_PARAM_ENUM, "max", "none|sum|max",
+              "How transfers count: not at all, added to compute time, or side by side with it."),
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    struct chain_dp *self = host->alloc(host, sizeof *self, _Alignof(struct chain_dp));
+
+    if (self == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    self->host = host;
+    self->config = config;
+    self->ask = host->get_extension(host, PST_ASK);
+    self->cost = host->get_extension(host, PST_COST);
+    if (self->ask == NULL || self->cost == NULL) {
+        return pst_failf(host, PST_ERR_UNSUPPORTED, "the host lacks %s or %s", PST_ASK, PST_COST);
+    }
+    *ret_self = self;
+    return PST_OK;
+}
+
+static void destroy(void *self)
+{
+    (void)self; /* lives in the instance's memory */
+}
+
+static void chain_finish(struct chain *chain)
+{
+    free(chain->nodes);
+    free(chain->prefix_ns);
+    free(chain->in_flight);
+    free(chain->versions);
+    free(chain->stamps);
+    free(chain->memo);
+}
+
+/* In-flight counts of a chain, from the sink up: a stage may be told about its successor. */
+static pst_status ask_in_flight(struct chain *chain)
+{
+    uint32_t s;
+
+    for (s = chain->n_stages; s-- > 0;) {
+        struct pst_successor successor = {
+            .microbatch_size = chain->microbatch_size,
+            .k = 1,
+            .in_flight = s + 1 < chain->n_stages ? chain->in_flight[s + 1] : 0,
+        };
+        struct pst_place place = {
+            .size = sizeof place,
+            .stage = s,
+            .n_stages = chain->n_stages,
+            .n_devices = chain->in->n_devices,
+            .n_microbatches = chain->in->batch / chain->microbatch_size,
+            .microbatch_size = chain->microbatch_size,
+            .k = 1,
+            .n_successors = s + 1 < chain->n_stages ? 1 : 0,
+            .successor_size = sizeof successor,
+            .successors = &successor,
+        };
+        struct pst_held held = {.size = sizeof held};
+        pst_status st = chain->ask->in_flight(chain->host, &place, &held);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        chain->in_flight[s] = held.microbatches;
+        chain->versions[s] = held.weight_versions;
+    }
+    return PST_OK;
+}
+
+/* Needs chain_finish in any case. */
+static pst_status chain_init(struct chain *chain, const struct chain_dp *self,
+                             const struct pst_partition_in *in, uint32_t n_stages,
+                             uint32_t microbatch_size)
+{
+    uint32_t n = in->graph->n_nodes, v;
+
+    memset(chain, 0, sizeof *chain);
+    chain->host = self->host;
+    chain->ask = self->ask;
+    chain->cost = self->cost;
+    chain->comm = self->config->comm;
+    chain->in = in;
+    chain->n = n;
+    chain->n_stages = n_stages;
+    chain->microbatch_size = microbatch_size;
+    chain->nodes = calloc(n, sizeof *chain->nodes);
+    chain->prefix_ns = calloc((size_t)n + 1, sizeof *chain->prefix_ns);
+    chain->in_flight = calloc(n_stages, sizeof *chain->in_flight);
+    chain->versions = calloc(n_stages, sizeof *chain->versions);
+    chain->stamps = calloc(n, sizeof *chain->stamps);
+    if (chain->nodes == NULL || chain->prefix_ns == NULL || chain->in_flight == NULL ||
+        chain->versions == NULL || chain->stamps == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (v = 0; v < n; v++) {
+        struct pst_times times;
+        pst_status st;
+
+        chain->nodes[v] = v;
+        st = self->cost->compute(self->host, &v, 1, microbatch_size, &times);
+        if (st != PST_OK) {
+            return st;
+        }
+        chain->prefix_ns[v + 1] = chain->prefix_ns[v] + times.forward_ns + times.backward_input_ns +
+                                  times.backward_weight_ns;
+    }
+    return ask_in_flight(chain);
+}
+
+/* The best cut for one micro-batch size, and a bound of the step time to compare sizes by. */
+static pst_status solve(const struct chain_dp *self, const struct pst_partition_in *in,
+                        uint32_t n_stages, uint32_t microbatch_size, uint32_t *ret_cuts,
+                        uint64_t *ret_step_ns)
+{
+    struct chain_answer answer = {.cuts = ret_cuts};
+    struct chain chain;
+    pst_status st = chain_init(&chain, self, in, n_stages, microbatch_size);
+
+    if (st == PST_OK) {
+        st = chain_search(&chain, &answer);
+    }
+    if (st == PST_OK) {
+        *ret_step_ns = answer.sum_ns + (in->batch / microbatch_size - 1) * answer.bottleneck_ns;
+    }
+    chain_finish(&chain);
+    return st;
+}
+
+static pst_status emit(const struct pst_partition_in *in, uint32_t n_stages, uint32_t size,
+                       const uint32_t *cuts, struct pst_partition_out *out)
+{
+    uint32_t *nodes = calloc(in->graph->n_nodes, sizeof *nodes);
+    uint32_t s, v;
+    pst_status st = PST_OK;
+
+    if (nodes == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (v = 0; v < in->graph->n_nodes; v++) {
+        nodes[v] = v;
+    }
+    for (s = 0; st == PST_OK && s < n_stages; s++) {
+        struct pst_stage_decl stage = {
+            .size = sizeof stage,
+            .nodes = nodes + cuts[s],
+            .n_nodes = cuts[s + 1] - cuts[s],
+            .ranks = &s,
+            .n_ranks = 1,
+            .microbatch_size = size,
+            .k = 1,
+        };
+
+        st = out->stage(out, &stage);
+    }
+    free(nodes);
+    return st;
+}
+
+static pst_status partition(void *self_, const struct pst_partition_in *in,
+                            struct pst_partition_out *out)
+{
+    const struct chain_dp *self = self_;
+    uint32_t n_stages = in->n_stages != 0 ? in->n_stages : in->n_devices;
+    uint32_t i, size = 0, n = in->graph->n_nodes;
+    uint32_t *cuts[2] = {NULL, NULL};
+    uint64_t best_ns = UINT64_MAX;
+    pst_status st = PST_ERR_NOMEM, failed = PST_OK;
+
+    if (n_stages > n) {
+        return pst_failf(self->host, PST_ERR_INFEASIBLE,
+                         "%u stages are wanted but the graph has only %u nodes; use at most %u "
+                         "devices or a deeper model",
+                         n_stages, n, n);
+    }
+    cuts[0] = calloc((size_t)n_stages + 1, sizeof *cuts[0]);
+    cuts[1] = calloc((size_t)n_stages + 1, sizeof *cuts[1]);
+    if (cuts[0] == NULL || cuts[1] == NULL) {
+        goto out;
+    }
+    for (i = 0; i < in->n_micro_batches; i++) {
+        uint64_t step_ns = 0;
+
+        st = solve(self, in, n_stages, in->micro_batches[i], cuts[1], &step_ns);
+        if (st == PST_ERR_INFEASIBLE) {
+            failed = st;
+            continue;
+        }
+        if (st != PST_OK) {
+            goto out;
+        }
+        if (step_ns < best_ns) {
+            uint32_t *spare = cuts[0];
+
+            best_ns = step_ns;
+            size = in->micro_batches[i];
+            cuts[0] = cuts[1];
+            cuts[1] = spare;
+        }
+    }
+    st = size == 0 ? failed : emit(in, n_stages, size, cuts[0], out);
+out:
+    free(cuts[0]);
+    free(cuts[1]);
+    return st;
+}
+
+static const struct pst_partitioner partitioner = {
+    .size = sizeof partitioner,
+    .partition = partition,
+};
+
+static const void *get_interface(const char *id)
+{
+    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
+}
+
+static const char *const provides[] = {"chain", NULL};
+static const char *const needs[] = {"chain", NULL};
+
+static const struct pst_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = PST_ABI_MAJOR,
+    .abi_minor = PST_ABI_MINOR,
+    .kind = "partitioner",
+    .id = "chain-dp",
+    .version = "1.0",
+    .summary = "The exact min-max cut into contiguous stages, within memory.",
+    .reference = "after Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN "
+                 "Training, SOSP 2019",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .param_size = sizeof params[0],
+    .config_size = sizeof(struct config),
+    .create = create,
+    .destroy = destroy,
+    .get_interface = get_interface,
+};
+
+PST_PLUGIN(plugin)

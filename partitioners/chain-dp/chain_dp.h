@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to chain-dp: one search for one micro-batch size, and the price of a range as a stage.
+ */
+#ifndef CHAIN_DP_H
+#define CHAIN_DP_H
+
+#include <penstock/penstock.h>
+
+enum { COMM_NONE = 0, COMM_SUM = 1, COMM_MAX = 2 };
+
+/* What a range of nodes costs as one particular stage. */
+struct range_price {
+    uint64_t cost_ns; /* of one micro-batch: period and transfers, as `comm` combines them */
+    uint64_t peak_bytes;
+    bool fits;
+};
+
+struct memo_entry {
+    uint64_t key; /* 0: free */
+    struct range_price price;
+};
+
+struct chain {
+    const struct pst_host *host;
+    const struct pst_ask *ask;
+    const struct pst_cost *cost;
+    const struct pst_partition_in *in;
+    uint32_t comm;
+    uint32_t n, n_stages, microbatch_size;
+    uint32_t *nodes;                /* [n] 0, 1, 2, ... */
+    uint64_t *prefix_ns;            /* [n + 1] compute time of the nodes before a position */
+    uint32_t *in_flight, *versions; /* [n_stages] */
+    uint32_t *stamps;               /* [n] for incoming bytes: the last range that counted a node */
+    uint32_t stamp;
+    struct memo_entry *memo; /* open addressing, size a power of two */
+    size_t memo_size, memo_used;
+};
+
+/* Nodes [first, end) as stage `stage`; remembered. */
+pst_status chain_price(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
+                       struct range_price *ret_price);
+
+struct chain_answer {
+    uint32_t *cuts; /* [n_stages + 1] first node of each stage; cuts[n_stages] = n */
+    uint64_t bottleneck_ns, sum_ns;
+};
+
+/* PST_ERR_INFEASIBLE: explained to the host already. cuts is the caller's. */
+pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer);
+
+#endif

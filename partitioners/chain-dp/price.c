@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "chain_dp.h"
+
+static uint64_t edge_bytes(const struct chain *chain, const struct pst_edge *edge)
+{
+    return edge->batched ? edge->bytes * chain->microbatch_size : edge->bytes;
+}
+
+/* What stage [first, end) receives for one micro-batch: every source once. */
+static uint64_t incoming(struct chain *chain, uint32_t first, uint32_t end)
+{
+    const struct pst_graph_view *graph = chain->in->graph;
+    uint64_t sum = 0;
+    uint32_t v, i;
+
+    chain->stamp++;
+    for (v = first; v < end; v++) {
+        const struct pst_node *node = pst_graph_node(graph, v);
+
+        for (i = 0; i < node->n_in; i++) {
+            const struct pst_edge *edge =
+                pst_graph_edge(graph, graph->in_edges[node->first_in + i]);
+
+            if (edge->from < first && chain->stamps[edge->from] != chain->stamp) {
+                chain->stamps[edge->from] = chain->stamp;
+                sum += edge_bytes(chain, edge);
+            }
+        }
+    }
+    return sum;
+}
+
+/* What stage [first, end) sends on for one micro-batch: every output that is read later, once. */
+static uint64_t outgoing(const struct chain *chain, uint32_t first, uint32_t end)
+{
+    const struct pst_graph_view *graph = chain->in->graph;
+    uint64_t sum = 0;
+    uint32_t v, i;
+
+    for (v = first; v < end; v++) {
+        const struct pst_node *node = pst_graph_node(graph, v);
+        uint64_t most = 0;
+
+        for (i = 0; i < node->n_out; i++) {
+            const struct pst_edge *edge =
+                pst_graph_edge(graph, graph->out_edges[node->first_out + i]);
+
+            if (edge->to >= end && edge_bytes(chain, edge) > most) {
+                most = edge_bytes(chain, edge);
+            }
+        }
+        sum += most;
+    }
+    return sum;
+}
+
+static uint64_t with_transfers(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
+                               uint64_t period_ns)
+{
+    uint64_t in_ns = 0, out_ns = 0;
+
+    if (chain->comm == COMM_NONE) {
+        return period_ns;
+    }
+    if (stage > 0) {
+        in_ns =
+            chain->cost->transfer_ns(chain->host, incoming(chain, first, end), stage - 1, stage);
+    }
+    if (stage + 1 < chain->n_stages) {
+        out_ns =
+            chain->cost->transfer_ns(chain->host, outgoing(chain, first, end), stage, stage + 1);
+    }
+    if (chain->comm == COMM_SUM) {
+        return period_ns + 2 * (in_ns + out_ns);
+    }
+    in_ns = in_ns > out_ns ? in_ns : out_ns;
+    return period_ns > in_ns ? period_ns : in_ns;
+}
+
+static pst_status compute(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
+                          struct range_price *ret_price)
+{
+    struct pst_stage_question question = {
+        .size = sizeof question,
+        .nodes = chain->nodes + first,
+        .n_nodes = end - first,
+        .stage = stage,
+        .n_stages = chain->n_stages,
+        .microbatch_size = chain->microbatch_size,
+        .n_ranks = 1,
+        .in_flight = chain->in_flight[stage],
+        .weight_versions = chain->versions[stage],
+        .capacity_bytes = chain->in->capacity_bytes,
+    };
+    struct pst_stage_price price = {.size = sizeof price};
+    pst_status st = chain->ask->price(chain->host, &question, &price);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    ret_price->fits = price.fits != 0;
+    ret_price->peak_bytes = price.peak_bytes;
+    ret_price->cost_ns = with_transfers(chain, stage, first, end, price.period_ns);
+    return PST_OK;
+}
+
+static struct memo_entry *slot_of(struct memo_entry *memo, size_t size, uint64_t key)
+{
+    size_t i = (size_t)((key * 0x9E3779B97F4A7C15u) >> 20) & (size - 1);
+
+    while (memo[i].key != 0 && memo[i].key != key) {
+        i = (i + 1) & (size - 1);
+    }
+    return &memo[i];
+}
+
+static pst_status memo_grow(struct chain *chain)
+{
+    size_t size = chain->memo_size == 0 ? 1024 : 2 * chain->memo_size;
+    struct memo_entry *memo = calloc(size, sizeof *memo);
+    size_t i;
+
+    if (memo == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (i = 0; i < chain->memo_size; i++) {
+        if (chain->memo[i].key != 0) {
+            *slot_of(memo, size, chain->memo[i].key) = chain->memo[i];
+        }
+    }
+    free(chain->memo);
+    chain->memo = memo;
+    chain->memo_size = size;
+    return PST_OK;
+}
+
+pst_status chain_price(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
+                       struct range_price *ret_price)
+{
+    uint64_t key = ((uint64_t)stage * chain->n + first) * chain->n + end; /* end is 1..n: never 0 */
+    struct memo_entry *entry;
+    pst_status st;
+
+    if (2 * chain->memo_used >= chain->memo_size) {
+        st = memo_grow(chain);
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    entry = slot_of(chain->memo, chain->memo_size, key);
+    if (entry->key == 0) {
+        if (chain->host->cancelled(chain->host)) {
+            return PST_ERR_CANCELLED;
+        }
+        st = compute(chain, stage, first, end, &entry->price);
+        if (st != PST_OK) {
+            return st;
+        }
+        entry->key = key;
+        chain->memo_used++;
+    }
+    *ret_price = entry->price;
+    return PST_OK;
+}

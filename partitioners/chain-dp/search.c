@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The least bottleneck T for which positions 0 = c0 < c1 < ... < cD = n exist such that every range
+ * fits as its stage and costs at most T. Whether a T will do is answered by reachability: which
+ * positions can the first i stages end at? That assumes nothing about prices, except that none is
+ * below the compute time of its nodes, which is what bounds the windows. T is found by bisection,
+ * since raising it only adds ranges.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "chain_dp.h"
+
+struct search {
+    struct chain *chain;
+    uint32_t
+        *parent;    /* [(n_stages + 1) * (n + 1)] where stage i - 1 begins, PST_NONE: not reached */
+    uint64_t *best; /* the same shape: least sum of peaks from there on */
+    uint32_t *least; /* [n_stages + 1] least position from which the rest can be done in time */
+};
+
+static uint32_t *parent_at(const struct search *search, uint32_t i, uint32_t position)
+{
+    return &search->parent[(size_t)i * (search->chain->n + 1) + position];
+}
+
+static uint64_t compute_ns(const struct chain *chain, uint32_t first, uint32_t end)
+{
+    return chain->prefix_ns[end] - chain->prefix_ns[first];
+}
+
+/* least[i]: below it, stages i.. would have to compute longer than T, or there are too few nodes.
+ */
+static bool set_least(const struct search *search, uint64_t limit)
+{
+    const struct chain *chain = search->chain;
+    uint32_t i, position = chain->n;
+
+    search->least[chain->n_stages] = chain->n;
+    for (i = chain->n_stages; i-- > 0;) {
+        uint32_t end = position;
+
+        while (position > i && compute_ns(chain, position - 1, end) <= limit) {
+            position--;
+        }
+        if (position == end) {
+            return false; /* one node takes longer */
+        }
+        search->least[i] = position;
+    }
+    return position == 0;
+}
+
+/* The least T that compute times alone allow. */
+static uint64_t lower_bound(const struct search *search)
+{
+    const struct chain *chain = search->chain;
+    uint64_t low = 0, high = compute_ns(chain, 0, chain->n);
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (set_least(search, middle)) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+/* Where can stage i end, if stages before it reached what `parent` says? */
+static pst_status extend(const struct search *search, uint32_t i, uint64_t limit, bool *ret_any)
+{
+    struct chain *chain = search->chain;
+    uint32_t last = chain->n - (chain->n_stages - 1 - i);
+    uint32_t end = search->least[i + 1] > i + 1 ? search->least[i + 1] : i + 1;
+
+    *ret_any = false;
+    for (; end <= last; end++) {
+        uint32_t first;
+
+        for (first = end; first-- > 0 && compute_ns(chain, first, end) <= limit;) {
+            struct range_price price;
+            pst_status st;
+
+            if (*parent_at(search, i, first) == PST_NONE) {
+                continue;
+            }
+            st = chain_price(chain, i, first, end, &price);
+            if (st != PST_OK) {
+                return st;
+            }
+            if (price.fits && price.cost_ns <= limit) {
+                *parent_at(search, i + 1, end) = first;
+                *ret_any = true;
+                break;
+            }
+        }
+    }
+    return PST_OK;
+}
+
+/* Fills `parent`; ret_stages: how many stages could be placed, n_stages if T will do. */
+static pst_status probe(const struct search *search, uint64_t limit, uint32_t *ret_stages)
+{
+    const struct chain *chain = search->chain;
+    uint32_t i;
+
+    *ret_stages = 0;
+    if (!set_least(search, limit)) {
+        return PST_OK;
+    }
+    memset(search->parent, 0xFF,
+           (size_t)(chain->n_stages + 1) * (chain->n + 1) * sizeof *search->parent);
+    *parent_at(search, 0, 0) = 0;
+    for (i = 0; i < chain->n_stages; i++) {
+        bool any;
+        pst_status st = extend(search, i, limit, &any);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        if (!any) {
+            break;
+        }
+        *ret_stages = i + 1;
+    }
+    return PST_OK;
+}
+
+/* The largest cost along the parents of a successful probe: T may as well be that. */
+static pst_status bottleneck(const struct search *search, uint64_t *ret_limit)
+{
+    struct chain *chain = search->chain;
+    uint32_t i, end = chain->n;
+    uint64_t most = 0;
+
+    for (i = chain->n_stages; i-- > 0;) {
+        uint32_t first = *parent_at(search, i + 1, end);
+        struct range_price price;
+        pst_status st = chain_price(chain, i, first, end, &price);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        most = price.cost_ns > most ? price.cost_ns : most;
+        end = first;
+    }
+    *ret_limit = most;
+    return PST_OK;
+}
+
+/* The least T, or ret_stages < n_stages where there is none. */
+static pst_status least_limit(const struct search *search, uint64_t *ret_limit,
+                              uint32_t *ret_stages)
+{
+    const struct chain *chain = search->chain;
+    uint64_t low = lower_bound(search), high = low, step = low / 64 + 1;
+    pst_status st;
+
+    /* Strides that double, so that a tight T is found without pricing wide windows. */
+    for (;;) {
+        st = probe(search, high, ret_stages);
+        if (st != PST_OK || *ret_stages == chain->n_stages || high == UINT64_MAX) {
+            break;
+        }
+        low = high + 1;
+        high = high > 4 * compute_ns(chain, 0, chain->n) ? UINT64_MAX : high + step;
+        step *= 2;
+    }
+    if (st != PST_OK || *ret_stages < chain->n_stages) {
+        return st;
+    }
+    st = bottleneck(search, &high);
+    while (st == PST_OK && low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        uint32_t stages;
+
+        st = probe(search, middle, &stages);
+        if (st == PST_OK && stages == chain->n_stages) {
+            st = bottleneck(search, &high);
+        } else {
+            low = middle + 1;
+        }
+    }
+    *ret_limit = high;
+    return st;
+}
+
+/* best[i][first] := least sum of peaks of stages i.., parent[i][first] := where stage i ends then.
+ */
+static pst_status relax(const struct search *search, uint32_t i, uint32_t first, uint64_t limit)
+{
+    struct chain *chain = search->chain;
+    uint64_t *best = &search->best[(size_t)i * (chain->n + 1) + first];
+    uint32_t end = i + 1 == chain->n_stages ? chain->n : first + 1;
+
+    *best = UINT64_MAX;
+    for (; end <= chain->n && compute_ns(chain, first, end) <= limit; end++) {
+        uint64_t rest = search->best[(size_t)(i + 1) * (chain->n + 1) + end];
+        struct range_price price;
+        pst_status st;
+
+        if (rest == UINT64_MAX) {
+            continue;
+        }
+        st = chain_price(chain, i, first, end, &price);
+        if (st != PST_OK) {
+            return st;
+        }
+        if (price.fits && price.cost_ns <= limit && price.peak_bytes < *best &&
+            rest < *best - price.peak_bytes) {
+            *best = rest + price.peak_bytes;
+            *parent_at(search, i, first) = end;
+        }
+    }
+    return PST_OK;
+}
+
+/* Among all cuts within T the one with the least sum of peaks, and of those the earliest cuts. */
+static pst_status choose(const struct search *search, uint64_t limit, uint32_t *ret_cuts)
+{
+    const struct chain *chain = search->chain;
+    size_t n_cells = (size_t)(chain->n_stages + 1) * (chain->n + 1);
+    uint32_t i, first, stages;
+    size_t cell;
+    pst_status st = probe(search, limit, &stages);
+
+    for (cell = 0; cell < n_cells; cell++) {
+        search->best[cell] = UINT64_MAX;
+    }
+    search->best[n_cells - 1] = 0;
+    for (i = chain->n_stages; st == PST_OK && i-- > 0;) {
+        for (first = i; st == PST_OK && first < chain->n; first++) {
+            if (*parent_at(search, i, first) != PST_NONE) {
+                st = relax(search, i, first, limit);
+            }
+        }
+    }
+    for (i = 0, first = 0; st == PST_OK && i < chain->n_stages; i++) {
+        ret_cuts[i] = first;
+        first = *parent_at(search, i, first);
+    }
+    ret_cuts[chain->n_stages] = chain->n;
+    return st;
+}
+
+/* Says which stage could not be placed, and what it would have to hold at the very least. */
+static pst_status explain(const struct search *search, uint32_t stage)
+{
+    struct chain *chain = search->chain;
+    const struct pst_graph_view *graph = chain->in->graph;
+    bool last = stage + 1 == chain->n_stages;
+    uint64_t need = UINT64_MAX;
+    uint32_t first, at = 0;
+
+    for (first = stage; first < chain->n; first++) {
+        struct range_price price;
+        pst_status st;
+
+        if (*parent_at(search, stage, first) == PST_NONE) {
+            continue;
+        }
+        st = chain_price(chain, stage, first, last ? chain->n : first + 1, &price);
+        if (st != PST_OK) {
+            return st;
+        }
+        if (price.peak_bytes < need) {
+            need = price.peak_bytes;
+            at = first;
+        }
+    }
+    return pst_failf(chain->host, PST_ERR_INFEASIBLE,
+                     "stage %u of %u does not fit: node \"%s\"%s needs %.1f MiB (%llu bytes), a "
+                     "device has %.1f MiB (%llu bytes), at micro-batch size %u with %u in flight",
+                     stage, chain->n_stages, pst_graph_node(graph, at)->name,
+                     last ? " with all nodes behind it" : " alone", (double)need / 1048576.0,
+                     (unsigned long long)need, (double)chain->in->capacity_bytes / 1048576.0,
+                     (unsigned long long)chain->in->capacity_bytes, chain->microbatch_size,
+                     chain->in_flight[stage]);
+}
+
+pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer)
+{
+    size_t n_cells = (size_t)(chain->n_stages + 1) * (chain->n + 1);
+    struct search search = {.chain = chain};
+    uint32_t i, stages;
+    pst_status st = PST_ERR_NOMEM;
+
+    search.parent = malloc(n_cells * sizeof *search.parent);
+    search.best = malloc(n_cells * sizeof *search.best);
+    search.least = malloc((chain->n_stages + 1) * sizeof *search.least);
+    if (search.parent == NULL || search.best == NULL || search.least == NULL) {
+        goto out;
+    }
+    st = least_limit(&search, &ret_answer->bottleneck_ns, &stages);
+    if (st == PST_OK && stages < chain->n_stages) {
+        st = explain(&search, stages);
+    }
+    if (st == PST_OK) {
+        st = choose(&search, ret_answer->bottleneck_ns, ret_answer->cuts);
+    }
+    ret_answer->sum_ns = 0;
+    for (i = 0; st == PST_OK && i < chain->n_stages; i++) {
+        struct range_price price;
+
+        st = chain_price(chain, i, ret_answer->cuts[i], ret_answer->cuts[i + 1], &price);
+        ret_answer->sum_ns += price.cost_ns;
+    }
+out:
+    free(search.parent);
+    free(search.best);
+    free(search.least);
+    return st;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * 1F1B with a flush: as few warm-up forwards as keep the pipeline full, then one forward and one
+ * backward in turn. The makespan is GPipe's, but stage s of p holds no more than p - s
+ * micro-batches. Narayanan et al., "PipeDream-Flush" in "Memory-Efficient Pipeline-Parallel DNN
+ * Training", ICML 2021; Fan et al., "DAPPLE", PPoPP 2021.
+ */
+#include <string.h>
+
+#include <penstock/penstock.h>
+
+struct config {
+    bool split, eager;
+};
+
+struct one_f_one_b {
+    const struct pst_host *host;
+    const struct config *config;
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, split, PST_PARAM_BOOL, "false", NULL,
+              "Send the input gradient before the weight gradient is computed."),
+    PST_PARAM(struct config, eager, PST_PARAM_BOOL, "false", NULL,
+              "Run twice as many forwards ahead: hides slow links, holds up to 2(p - s) - 1."),
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    struct one_f_one_b *self = host->alloc(host, sizeof *self, _Alignof(struct one_f_one_b));
+
+    if (self == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    self->host = host;
+    self->config = config;
+    *ret_self = self;
+    return PST_OK;
+}
+
+static void destroy(void *self)
+{
+    (void)self; /* lives in the instance's memory */
+}
+
+static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
+{
+    (void)self;
+    (void)n_devices;
+    ret_topology->n_stages = 0;
+    ret_topology->version_rule = PST_VERSION_SYNC;
+    ret_topology->min_microbatches = 1;
+    ret_topology->microbatch_multiple = 1;
+    return PST_OK;
+}
+
+/* Forwards that a stage runs before its first backward. */
+static uint32_t warm_up(const struct one_f_one_b *self, uint32_t stage, uint32_t n_stages,
+                        uint32_t n_microbatches)
+{
+    uint64_t behind = n_stages - 1 - stage;
+    uint64_t w = self->config->eager ? 2 * behind : behind;
+
+    return (uint32_t)(w < n_microbatches ? w : n_microbatches);
+}
+
+static pst_status in_flight(void *self, const struct pst_place *place, struct pst_held *ret_held)
+{
+    uint32_t w = warm_up(self, place->stage, place->n_stages, place->n_microbatches);
+
+    ret_held->microbatches = w < place->n_microbatches ? w + 1 : w;
+    ret_held->weight_versions = 1;
+    return PST_OK;
+}
+
+static pst_status emit_backward(const struct one_f_one_b *self, struct pst_schedule_out *out,
+                                uint32_t device, uint32_t stage, uint32_t microbatch)
+{
+    pst_status st;
+
+    if (!self->config->split) {
+        return out->emit(out, device, PST_PASS_BW, stage, microbatch);
+    }
+    st = out->emit(out, device, PST_PASS_B, stage, microbatch);
+    return st != PST_OK ? st : out->emit(out, device, PST_PASS_W, stage, microbatch);
+}
+
+/* Warm-up forwards, then one forward and one backward in turn, then the backwards that are left. */
+static pst_status schedule_stage(const struct one_f_one_b *self, const struct pst_schedule_in *in,
+                                 uint32_t s, struct pst_schedule_out *out)
+{
+    const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
+    uint32_t m = stage->n_microbatches;
+    uint32_t w = warm_up(self, s, in->n_stages, m);
+    uint32_t j;
+
+    for (j = 0; j < m + w; j++) {
+        pst_status st = PST_OK;
+
+        if (j < m) {
+            st = out->emit(out, stage->device, PST_PASS_F, s, j);
+        }
+        if (st == PST_OK && j >= w) {
+            st = emit_backward(self, out, stage->device, s, j - w);
+        }
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    return PST_OK;
+}
+
+/*
+ * The chain rule over the topological index of the stages. In a chain F(s, j) already waits for all
+ * F(q, j) with q < s, and a backward for those with q > s, so edges that skip stages add nothing
+ * that could close a cycle.
+ */
+static pst_status schedule(void *self_, const struct pst_schedule_in *in,
+                           struct pst_schedule_out *out)
+{
+    const struct one_f_one_b *self = self_;
+    uint32_t s;
+
+    if (in->n_stages > in->n_devices) {
+        return pst_failf(self->host, PST_ERR_UNSUPPORTED,
+                         "%u stages on %u devices: 1f1b runs one stage per device", in->n_stages,
+                         in->n_devices);
+    }
+    for (s = 0; s < in->n_stages; s++) {
+        const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
+        uint32_t m = pst_schedule_stage_at(in, 0)->n_microbatches;
+        pst_status st;
+
+        if (stage->n_microbatches != m) {
+            return pst_failf(self->host, PST_ERR_UNSUPPORTED,
+                             "stage %u has %u micro-batches, stage 0 has %u: 1f1b needs one size "
+                             "for all stages",
+                             s, stage->n_microbatches, m);
+        }
+        st = schedule_stage(self, in, s, out);
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    return PST_OK;
+}
+
+static const struct pst_scheduler scheduler = {
+    .size = sizeof scheduler,
+    .topology = topology,
+    .in_flight = in_flight,
+    .schedule = schedule,
+};
+
+static const void *get_interface(const char *id)
+{
+    return strcmp(id, PST_SCHEDULER) == 0 ? &scheduler : NULL;
+}
+
+static const char *const provides[] = {"chain", "split-backward", NULL};
+static const char *const needs[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = PST_ABI_MAJOR,
+    .abi_minor = PST_ABI_MINOR,
+    .kind = "scheduler",
+    .id = "1f1b",
+    .version = "1.0",
+    .summary = "One forward, one backward: memory bounded by the depth of the pipeline.",
+    .reference =
+        "Fan et al., DAPPLE: A Pipelined Data Parallel Approach for Training Large Models, "
+        "PPoPP 2021; Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training, "
+        "ICML 2021",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .param_size = sizeof params[0],
+    .config_size = sizeof(struct config),
+    .create = create,
+    .destroy = destroy,
+    .get_interface = get_interface,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* before cmocka.h, whose macro fail() would rewrite host->fail */
+#include "cost/cost.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* 3 bytes/s: one byte takes a third of a second, which is no whole number of nanoseconds. */
+static const struct pst_cluster slow = {.link_bandwidth = 3, .link_latency = 7};
+static const struct pst_cluster unlimited = {.link_bandwidth = 0, .link_latency = 5};
+
+static void transfer_rounds_up_and_adds_latency(void **state)
+{
+    (void)state;
+    struct pst_cost_model cost = {.cluster = &slow};
+    assert_int_equal(pst_cost_transfer_ns(&cost, 0, 0, 1), 7);
+    assert_int_equal(pst_cost_transfer_ns(&cost, 1, 0, 1), 333333334 + 7);
+    assert_int_equal(pst_cost_transfer_ns(&cost, 3, 0, 1), 1000000000 + 7);
+    assert_int_equal(pst_cost_transfer_ns(&cost, 3, 2, 2), 0);
+}
+
+static void no_bandwidth_means_latency_only(void **state)
+{
+    (void)state;
+    struct pst_cost_model cost = {.cluster = &unlimited};
+    assert_int_equal(pst_cost_transfer_ns(&cost, UINT64_MAX, 0, 1), 5);
+    assert_int_equal(pst_cost_allreduce_ns(&cost, UINT64_MAX, 4), 2 * 3 * 5);
+}
+
+static void huge_transfers_saturate(void **state)
+{
+    (void)state;
+    struct pst_cost_model cost = {.cluster = &slow};
+    assert_true(pst_cost_transfer_ns(&cost, UINT64_MAX, 0, 1) >= UINT64_MAX / 2);
+    assert_true(pst_cost_allreduce_ns(&cost, UINT64_MAX, UINT32_MAX) >= UINT64_MAX / 2);
+}
+
+/* n ranks move 2(n-1)/n of the bytes in 2(n-1) steps. */
+static void ring_moves_its_share(void **state)
+{
+    (void)state;
+    struct pst_cost_model cost = {.cluster = &slow};
+    assert_int_equal(pst_cost_allreduce_ns(&cost, 1000, 0), 0);
+    assert_int_equal(pst_cost_allreduce_ns(&cost, 1000, 1), 0);
+    /* 2 ranks: 2 steps, the bytes once: 6 bytes at 3 bytes/s */
+    assert_int_equal(pst_cost_allreduce_ns(&cost, 6, 2), 2000000000u + 2 * 7);
+    /* 4 ranks: 6 steps, 1.5 times the bytes: 12 bytes */
+    assert_int_equal(pst_cost_allreduce_ns(&cost, 8, 4), 4000000000u + 6 * 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(transfer_rounds_up_and_adds_latency),
+        cmocka_unit_test(no_bandwidth_means_latency_only),
+        cmocka_unit_test(huge_transfers_saturate),
+        cmocka_unit_test(ring_moves_its_share),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

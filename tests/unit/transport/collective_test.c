@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collectives of the `threads` transport: values, order of sums, groups side by side, disagreement.
+ */
+#include "unit/transport/support.h"
+
+#define SECOND 1000000000u
+
+/* Rank r holds r + 1 in element r and 0 elsewhere, plus one element to which all contribute. */
+static void sums(struct ranked *self)
+{
+    for (uint32_t round = 0; round < 40; round++) {
+        double values[MAX_RANKS + 1] = {0};
+        double common[MAX_RANKS] = {1e16, 1.0, -1e16, 1.0, 0.5, 3.0, 1e-3, 7.0}, expected = 0;
+
+        values[self->rank] = self->rank + 1.25 + round;
+        values[self->n_ranks] = common[self->rank];
+        CHECK(self, self->ops->sum(self->transport, self->rank, values, self->n_ranks + 1,
+                                   &self->err) == PST_OK);
+        for (uint32_t i = 0; i < self->n_ranks; i++) {
+            CHECK(self, values[i] == i + 1.25 + round);
+            expected = i == 0 ? common[0] : expected + common[i];
+        }
+        /* 1e16 + 1 rounds to 1e16: another order would give another sum. */
+        CHECK(self, values[self->n_ranks] == expected);
+        CHECK(self, self->ops->barrier(self->transport, self->rank, &self->err) == PST_OK);
+    }
+}
+
+static void test_sum(void **state)
+{
+    struct ranked ranks[MAX_RANKS];
+
+    (void)state;
+    for (uint32_t n = 1; n <= MAX_RANKS; n += n < 3 ? 1 : 5) {
+        run_ranks(n, 30ull * SECOND, 1, NULL, sums, ranks);
+        for (uint32_t i = 0; i < n; i++) {
+            assert_int_equal(ranks[i].failures, 0);
+        }
+    }
+}
+
+enum { ELEMS = 2 * 1024 + 37 };
+
+/* Source k of the whole sum, as every rank can work it out by itself. */
+static float source(uint32_t group, uint32_t member, uint32_t k, uint32_t i)
+{
+    uint64_t seed = group * 7919u + member * 104729u + k * 1299709u + i;
+    uint64_t bits = next_random(&seed);
+
+    return (float)((double)(bits >> 40) / 16777216.0 - 0.5) * (float)(1 << (bits & 15));
+}
+
+/* One reduction in the group: two sources of member 0, one of each other, in a mixed order. */
+static void reduce_in_group(struct ranked *self, uint32_t group, const uint32_t *members,
+                            uint32_t n_members)
+{
+    static _Thread_local float first[ELEMS], second[ELEMS], result[ELEMS];
+    const float *src[2] = {first, second};
+    uint32_t order[MAX_RANKS + 1][2] = {{0, 1}}, n_order = 1, me = 0;
+
+    for (uint32_t m = n_members; m > 0; m--) {
+        order[n_order][0] = m - 1;
+        order[n_order++][1] = 0;
+        me = members[m - 1] == self->rank ? m - 1 : me;
+    }
+    for (uint32_t i = 0; i < ELEMS; i++) {
+        first[i] = source(group, me, 0, i);
+        second[i] = source(group, me, 1, i);
+    }
+    CHECK(self, self->ops->reduce(self->transport, self->rank, members, n_members, src,
+                                  me == 0 ? 2 : 1, (const uint32_t(*)[2])order, n_order, result,
+                                  ELEMS, &self->err) == PST_OK);
+    for (uint32_t i = 0; i < ELEMS; i++) {
+        float sum = source(group, order[0][0], order[0][1], i);
+
+        for (uint32_t k = 1; k < n_order; k++) {
+            sum += source(group, order[k][0], order[k][1], i);
+        }
+        CHECK(self, memcmp(&sum, &result[i], sizeof sum) == 0);
+        CHECK(self, first[i] == source(group, me, 0, i)); /* sources stay as they were */
+    }
+}
+
+/* Groups that share rank 0 or overlap otherwise; each rank meets its groups in ascending number. */
+static void groups(struct ranked *self)
+{
+    static const uint32_t members[5][4] = {{0, 1}, {0, 2, 3}, {1, 3}, {0, 1, 2, 3}, {2}};
+    static const uint32_t counts[5] = {2, 3, 2, 4, 1};
+
+    for (uint32_t round = 0; round < 10; round++) {
+        for (uint32_t g = 0; g < 5; g++) {
+            for (uint32_t m = 0; m < counts[g]; m++) {
+                if (members[g][m] == self->rank) {
+                    reduce_in_group(self, g, members[g], counts[g]);
+                }
+            }
+        }
+    }
+}
+
+static void test_reduce_order(void **state)
+{
+    struct ranked ranks[4];
+
+    (void)state;
+    run_ranks(4, 30ull * SECOND, 1, NULL, groups, ranks);
+    for (uint32_t i = 0; i < 4; i++) {
+        if (ranks[i].failures > 0) {
+            fail_msg("rank %u: %u failures, %s", i, ranks[i].failures, ranks[i].err.message);
+        }
+    }
+}
+
+/* Fewer elements than members: some shares are empty. */
+static void tiny(struct ranked *self)
+{
+    static const uint32_t members[4] = {0, 1, 2, 3}, order[4][2] = {{0, 0}, {1, 0}, {2, 0}, {3, 0}};
+    float mine[2] = {(float)self->rank, 10.0f * (float)self->rank}, result[2] = {-1, -1};
+    const float *src[1] = {mine};
+
+    CHECK(self, self->ops->reduce(self->transport, self->rank, members, 4, src, 1, order, 4, result,
+                                  2, &self->err) == PST_OK);
+    CHECK(self, result[0] == 6.0f && result[1] == 60.0f);
+}
+
+static void test_reduce_tiny(void **state)
+{
+    struct ranked ranks[4];
+
+    (void)state;
+    run_ranks(4, SECOND, 1, NULL, tiny, ranks);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(ranks[i].failures, 0);
+    }
+}
+
+static void disagreeing(struct ranked *self)
+{
+    static const uint32_t members[2] = {0, 1}, order[2][2] = {{0, 0}, {1, 0}};
+    float mine[4] = {0}, result[4];
+    const float *src[1] = {mine};
+
+    self->status = self->ops->reduce(self->transport, self->rank, members, 2, src, 1, order, 2,
+                                     result, 3 + self->rank, &self->err);
+}
+
+static void test_sizes_must_agree(void **state)
+{
+    struct ranked ranks[2];
+
+    (void)state;
+    run_ranks(2, SECOND, 1, NULL, disagreeing, ranks);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(ranks[i].status, PST_ERR_BUG);
+        assert_string_equal(ranks[i].err.message, "reduction: rank 0 has 3 elements in 2 terms, "
+                                                  "rank 1 has 4 in 2");
+    }
+}
+
+static void one_stays_away(struct ranked *self)
+{
+    double value = 1;
+
+    if (self->rank != 1) {
+        self->status = self->ops->sum(self->transport, self->rank, &value, 1, &self->err);
+    }
+}
+
+static void test_stall_says_who(void **state)
+{
+    struct ranked ranks[3];
+
+    (void)state;
+    run_ranks(3, 50000000, 1, NULL, one_stays_away, ranks);
+    assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
+    assert_string_equal(ranks[0].err.kind, "run.stalled");
+    assert_string_equal(ranks[0].err.message,
+                        "run stalled: rank 0 has waited 0.05 s for rank 1 in a sum of 3 ranks");
+    assert_int_equal(ranks[2].status, PST_ERR_CANCELLED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_reduce_order),
+        cmocka_unit_test(test_reduce_tiny),
+        cmocka_unit_test(test_sizes_must_agree),
+        cmocka_unit_test(test_stall_says_who),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For tests that need the `threads` transport: loads the module of the build tree, and runs a
+ * function as many ranks at once.
+ */
+#ifndef PST_TEST_TRANSPORT_SUPPORT_H
+#define PST_TEST_TRANSPORT_SUPPORT_H
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "transport/transport.h"
+
+#define MAX_RANKS 8
+
+static inline const struct pst_transport_ops *load_threads(void)
+{
+    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/transport-threads.so", RTLD_NOW | RTLD_LOCAL);
+    pst_transport_module_fn *function;
+
+    if (module == NULL) {
+        fail_msg("%s", dlerror());
+        return NULL;
+    }
+    *(void **)&function = dlsym(module, PST_TRANSPORT_MODULE_SYMBOL);
+    assert_non_null(function);
+    return function();
+}
+
+static inline struct pst_transport *open_threads(const struct pst_transport_ops *ops,
+                                                 uint32_t n_ranks, uint64_t stall_ns)
+{
+    struct pst_transport_config config = {n_ranks, 64, stall_ns};
+    struct pst_transport *transport = NULL;
+    struct pst_error err = {0};
+
+    if (ops->open(&config, &transport, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    return transport;
+}
+
+/* What one rank of a test sees. Checks on other threads than the main one record, not assert. */
+struct ranked {
+    const struct pst_transport_ops *ops;
+    struct pst_transport *transport;
+    uint32_t rank, n_ranks;
+    uint64_t seed;
+    uint32_t failures;
+    pst_status status;
+    struct pst_error err;
+    void *data;
+    void (*body)(struct ranked *self);
+};
+
+#define CHECK(self, condition) ((self)->failures += (condition) ? 0u : 1u)
+
+static inline void *ranked_main(void *argument)
+{
+    struct ranked *self = argument;
+
+    self->body(self);
+    return NULL;
+}
+
+/* Runs body on n ranks of one transport, ranks[] holds what they recorded; closes the transport. */
+static inline void run_ranks(uint32_t n, uint64_t stall_ns, uint64_t seed, void *data,
+                             void (*body)(struct ranked *), struct ranked *ranks)
+{
+    const struct pst_transport_ops *ops = load_threads();
+    struct pst_transport *transport = open_threads(ops, n, stall_ns);
+    pthread_t threads[MAX_RANKS];
+
+    memset(ranks, 0, n * sizeof *ranks);
+    for (uint32_t i = 0; i < n; i++) {
+        ranks[i].ops = ops;
+        ranks[i].transport = transport;
+        ranks[i].rank = i;
+        ranks[i].n_ranks = n;
+        ranks[i].seed = seed + i;
+        ranks[i].data = data;
+        ranks[i].body = body;
+        assert_int_equal(pthread_create(&threads[i], NULL, ranked_main, &ranks[i]), 0);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    ops->close(transport);
+}
+
+static inline uint64_t next_random(uint64_t *state)
+{
+    *state += 0x9E3779B97F4A7C15u;
+    uint64_t z = *state;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+#endif
