@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/util.h"
 #include "plan/program_build.h"
 
 uint32_t pst_build_uses_in(const struct pst_builder *b, uint32_t tensor, uint32_t stage)
