@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sections of a config that belong to the core, checked and filled. [model] is read by the model
- * builder, [partitioner], [scheduler], [[memopt]] by the plugin host; their tables are kept here.
+ * The sections of a config that belong to the core, checked and filled. [model] is read by the
+ * model builder, [partitioner], [scheduler], [[memopt]] by the plugin host; their tables are kept
+ * here.
  */
 #ifndef PST_CONFIG_JOB_H
 #define PST_CONFIG_JOB_H
@@ -9,46 +10,46 @@
 #include "config/config.h"
 
 struct pst_job_data {
-    uint32_t kind;          /* enum: text | synthetic */
-    const char *train;      /* text: file or glob, several separated by ':' */
-    const char *valid;      /* text: likewise; "" = the last `valid_fraction` of train */
+    uint32_t kind;     /* enum: text | synthetic */
+    const char *train; /* text: file or glob, several separated by ':' */
+    const char *valid; /* text: likewise; "" = the last `valid_fraction` of train */
     double valid_fraction;
-    int64_t seed;           /* of the shuffling */
+    int64_t seed; /* of the shuffling */
 };
 
 struct pst_job_train {
     int64_t steps, batch, microbatch; /* batch: samples per step; microbatch: samples */
-    uint32_t optimizer;     /* enum: sgd | momentum | adam | adamw */
+    uint32_t optimizer;               /* enum: sgd | momentum | adam | adamw */
     double lr, min_lr, beta1, beta2, eps, momentum, weight_decay;
-    uint32_t schedule;      /* enum: constant | cosine */
-    int64_t warmup;         /* steps */
-    double clip;            /* global norm; 0: none */
-    int64_t seed;           /* of weights and dropout */
-    uint32_t on_non_finite; /* enum: stop | skip */
+    uint32_t schedule;                /* enum: constant | cosine */
+    int64_t warmup;                   /* steps */
+    double clip;                      /* global norm; 0: none */
+    int64_t seed;                     /* of weights and dropout */
+    uint32_t on_non_finite;           /* enum: stop | skip */
     int64_t eval_every, eval_batches; /* 0: only at the end */
-    int64_t sample;         /* characters of text generated at the end; 0: none */
+    int64_t sample;                   /* characters of text generated at the end; 0: none */
     const char *prompt;
     double temperature;
     int64_t drain_every;
 };
 
 struct pst_job_run {
-    const char *device;     /* "cpu" */
-    const char *transport;  /* "threads" */
+    const char *device;    /* "cpu" */
+    const char *transport; /* "threads" */
     int64_t threads_per_device;
-    const char *kernels;    /* auto | onednn | reference */
-    uint32_t dtype;         /* enum: f32 | bf16 */
-    uint64_t stall_limit;   /* ns */
-    const char *plan;       /* run this plan file instead of searching; "" = none */
+    const char *kernels;  /* auto | onednn | reference */
+    uint32_t dtype;       /* enum: f32 | bf16 */
+    uint64_t stall_limit; /* ns */
+    const char *plan;     /* run this plan file instead of searching; "" = none */
 };
 
 struct pst_job_output {
-    int64_t log_every;      /* steps between progress lines when not on a terminal */
+    int64_t log_every; /* steps between progress lines when not on a terminal */
 };
 
 struct pst_job_plugins {
-    uint32_t isolate;       /* enum: auto | always | never */
-    uint64_t time_limit;    /* ns; 0: none */
+    uint32_t isolate;    /* enum: auto | always | never */
+    uint64_t time_limit; /* ns; 0: none */
 };
 
 struct pst_job {
@@ -59,7 +60,7 @@ struct pst_job {
     struct pst_job_output output;
     struct pst_job_plugins plugins;
     struct pst_config_node *model, *cluster, *partitioner, *scheduler; /* tables; may be NULL */
-    struct pst_config_node *memopt[8]; /* in order */
+    struct pst_config_node *memopt[8];                                 /* in order */
     uint32_t n_memopt;
     struct pst_arena arena;
 };

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/value.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "base/util.h"
+#include "config/report.h"
+
+#define MAX_ENUM_WORDS 64
+
+size_t pst_value_size(uint32_t type)
+{
+    switch (type) {
+    case PST_PARAM_BOOL:
+        return sizeof(bool);
+    case PST_PARAM_ENUM:
+        return sizeof(uint32_t);
+    case PST_PARAM_STRING:
+        return sizeof(const char *);
+    case PST_PARAM_INT:
+    case PST_PARAM_FLOAT:
+    case PST_PARAM_BYTES:
+    case PST_PARAM_TIME:
+    case PST_PARAM_RATE:
+        return sizeof(uint64_t);
+    default:
+        return 0;
+    }
+}
+
+void pst_value_store(const struct pst_value *value, void *field)
+{
+    memcpy(field, &value->as, pst_value_size(value->type));
+}
+
+static bool parse_units(uint32_t type, const char *text, uint64_t *ret_units)
+{
+    switch (type) {
+    case PST_PARAM_BYTES:
+        return pst_parse_bytes(text, ret_units);
+    case PST_PARAM_RATE:
+        return pst_parse_rate(text, ret_units);
+    default:
+        return pst_parse_time(text, ret_units);
+    }
+}
+
+/* Index of text among the words "a|b|c". */
+static bool find_word(const char *words, const char *text, uint32_t *ret_index)
+{
+    size_t n = strlen(text);
+    uint32_t i = 0;
+
+    for (const char *at = words;; at++, i++) {
+        size_t length = strcspn(at, "|");
+
+        if (n > 0 && length == n && memcmp(at, text, n) == 0) {
+            *ret_index = i;
+            return true;
+        }
+        at += length;
+        if (*at == '\0') {
+            return false;
+        }
+    }
+}
+
+bool pst_value_parse(uint32_t type, const char *range, const char *text,
+                     struct pst_value *ret_value)
+{
+    struct pst_value value = {.type = type};
+    const char *end = text;
+    bool ok;
+
+    switch (type) {
+    case PST_PARAM_BOOL:
+        value.as.boolean = strcmp(text, "true") == 0;
+        ok = value.as.boolean || strcmp(text, "false") == 0;
+        break;
+    case PST_PARAM_INT:
+        ok = pst_number_parse_int(text, &value.as.integer);
+        break;
+    case PST_PARAM_FLOAT:
+        ok = pst_number_parse(text, &end, &value.as.number) && *end == '\0';
+        break;
+    case PST_PARAM_STRING:
+        value.as.string = text;
+        ok = true;
+        break;
+    case PST_PARAM_ENUM:
+        ok = range != NULL && find_word(range, text, &value.as.word);
+        break;
+    case PST_PARAM_BYTES:
+    case PST_PARAM_TIME:
+    case PST_PARAM_RATE:
+        ok = parse_units(type, text, &value.as.units);
+        break;
+    default:
+        ok = false;
+    }
+    if (ok) {
+        *ret_value = value;
+    }
+    return ok;
+}
+
+static const char *kind_name(uint32_t kind)
+{
+    static const char *const names[] = {"nothing",    "a table", "an array", "a string",
+                                        "an integer", "a float", "a boolean"};
+
+    return kind < sizeof names / sizeof *names ? names[kind] : names[0];
+}
+
+static const char *type_name(uint32_t type)
+{
+    switch (type) {
+    case PST_PARAM_BOOL:
+        return "true or false";
+    case PST_PARAM_INT:
+        return "an integer";
+    case PST_PARAM_FLOAT:
+        return "a number";
+    case PST_PARAM_STRING:
+        return "a string";
+    case PST_PARAM_ENUM:
+        return "one of these words";
+    case PST_PARAM_BYTES:
+        return "bytes, or a string such as \"16 GiB\"";
+    case PST_PARAM_TIME:
+        return "seconds, or a string such as \"5 us\"";
+    default:
+        return "bytes per second, or a string such as \"900 MB/s\"";
+    }
+}
+
+/* A plain number where units are meant: bytes, bytes per second, or seconds. */
+static bool units_from_number(uint32_t type, long double number, uint64_t *ret_units)
+{
+    if (type == PST_PARAM_TIME) {
+        number = roundl(number * 1e9L);
+    }
+    if (!(number >= 0) || !(number < 0x1p64L) || number != floorl(number)) {
+        return false;
+    }
+    *ret_units = (uint64_t)number;
+    return true;
+}
+
+static bool read_units(uint32_t type, const struct pst_config_node *node, uint64_t *ret_units,
+                       char why[512])
+{
+    char word[64], number[32];
+
+    switch (node->kind) {
+    case PST_CONFIG_INT:
+        if (units_from_number(type, (long double)node->value.integer, ret_units)) {
+            return true;
+        }
+        snprintf(number, sizeof number, "%" PRId64, node->value.integer);
+        snprintf(why, 512, "must be %s, not %s", type_name(type), number);
+        return false;
+    case PST_CONFIG_FLOAT:
+        if (units_from_number(type, (long double)node->value.number, ret_units)) {
+            return true;
+        }
+        snprintf(why, 512, "must be %s, not %s", type_name(type),
+                 pst_number_format(number, node->value.number));
+        return false;
+    case PST_CONFIG_STRING:
+        if (parse_units(type, node->value.string, ret_units)) {
+            return true;
+        }
+        snprintf(why, 512, "must be %s, not \"%s\"", type_name(type),
+                 pst_report_word(word, node->value.string));
+        return false;
+    default:
+        snprintf(why, 512, "must be %s, not %s", type_name(type), kind_name(node->kind));
+        return false;
+    }
+}
+
+/* "a, b or c" */
+static void list_words(char *text, size_t size, const char *words)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    while (used + 1 < size) {
+        size_t n = strcspn(words, "|");
+        const char *next = words + n;
+        const char *join = "";
+
+        if (*next == '|') {
+            join = strchr(next + 1, '|') == NULL ? " or " : ", ";
+        }
+        used += (size_t)snprintf(text + used, size - used, "%.*s%s", (int)n, words, join);
+        if (*next == '\0') {
+            return;
+        }
+        words = next + 1;
+    }
+}
+
+static void explain_word(const struct pst_param *row, const char *word, char why[512])
+{
+    char copy[256], shown[64], list[256];
+    const char *words[MAX_ENUM_WORDS], *nearest;
+    uint32_t n = 0;
+    char *save = NULL;
+
+    snprintf(copy, sizeof copy, "%s", row->range);
+    for (char *at = strtok_r(copy, "|", &save); at != NULL && n < MAX_ENUM_WORDS;
+         at = strtok_r(NULL, "|", &save)) {
+        words[n++] = at;
+    }
+    nearest = pst_nearest(word, words, n);
+    list_words(list, sizeof list, row->range);
+    snprintf(why, 512, "must be %s, not \"%s\"", list, pst_report_word(shown, word));
+    if (nearest != NULL) {
+        size_t used = strlen(why);
+
+        snprintf(why + used, 512 - used, "; did you mean \"%s\"?", nearest);
+    }
+}
+
+static bool read_word(const struct pst_param *row, const struct pst_config_node *node,
+                      uint32_t *ret_word, char why[512])
+{
+    char list[256];
+
+    if (node->kind != PST_CONFIG_STRING) {
+        list_words(list, sizeof list, row->range);
+        snprintf(why, 512, "must be %s, not %s", list, kind_name(node->kind));
+        return false;
+    }
+    if (!find_word(row->range, node->value.string, ret_word)) {
+        explain_word(row, node->value.string, why);
+        return false;
+    }
+    return true;
+}
+
+bool pst_value_read(const struct pst_param *row, const struct pst_config_node *node,
+                    struct pst_value *ret_value, char why[512])
+{
+    struct pst_value value = {.type = row->type};
+    bool ok = true;
+
+    switch (row->type) {
+    case PST_PARAM_BOOL:
+        ok = node->kind == PST_CONFIG_BOOL;
+        value.as.boolean = ok && node->value.boolean;
+        break;
+    case PST_PARAM_INT:
+        ok = node->kind == PST_CONFIG_INT;
+        value.as.integer = ok ? node->value.integer : 0;
+        break;
+    case PST_PARAM_FLOAT:
+        ok = node->kind == PST_CONFIG_INT || node->kind == PST_CONFIG_FLOAT;
+        value.as.number = node->kind == PST_CONFIG_INT ? (double)node->value.integer
+                          : ok                         ? node->value.number
+                                                       : 0;
+        break;
+    case PST_PARAM_STRING:
+        ok = node->kind == PST_CONFIG_STRING;
+        value.as.string = ok ? node->value.string : NULL;
+        break;
+    case PST_PARAM_ENUM:
+        if (!read_word(row, node, &value.as.word, why)) {
+            return false;
+        }
+        break;
+    default:
+        if (!read_units(row->type, node, &value.as.units, why)) {
+            return false;
+        }
+    }
+    if (!ok) {
+        snprintf(why, 512, "must be %s, not %s", type_name(row->type), kind_name(node->kind));
+        return false;
+    }
+    *ret_value = value;
+    return true;
+}

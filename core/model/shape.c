@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shape inference: what an operator makes of its inputs, and the errors that a person sees when a
+ * model's numbers do not fit together.
+ */
+#include "model/draft.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define BAD(...) pst_fail(err, PST_ERR_CONFIG, "model.shape", __VA_ARGS__)
+
+/* One inference: builder, operator and the answer, so that the rules stay short. */
+struct context {
+    const struct pst_graph_builder *builder;
+    const struct pst_op *op;
+    struct pst_shapes *shapes;
+};
+
+bool pst_shape_elems(uint32_t rank, const uint64_t *dims, uint64_t *ret_elems)
+{
+    uint64_t elems = 1;
+
+    for (uint32_t i = 0; i < rank; i++) {
+        if (dims[i] == 0 || dims[i] > PST_MAX_ELEMS / elems) {
+            return false;
+        }
+        elems *= dims[i];
+    }
+    *ret_elems = elems;
+    return true;
+}
+
+char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dims)
+{
+    size_t used = (size_t)snprintf(text, size, "[");
+
+    for (uint32_t i = 0; i < rank && used + 1 < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s%llu", i == 0 ? "" : ", ",
+                                 (unsigned long long)dims[i]);
+    }
+    if (used + 1 < size) {
+        snprintf(text + used, size - used, "]");
+    }
+    return text;
+}
+
+static const struct pst_tensor *input(const struct context *c, uint32_t i)
+{
+    return &c->builder->tensors[c->op->in[i]];
+}
+
+static uint32_t statistics_dtype(const struct context *c)
+{
+    return c->builder->dtype == PST_F64 ? PST_F64 : PST_F32;
+}
+
+static struct pst_shape *output(const struct context *c, uint32_t role, uint32_t dtype,
+                                uint32_t rank, const uint64_t *dims)
+{
+    struct pst_shape *shape = &c->shapes->out[c->shapes->n_out++];
+
+    memset(shape, 0, sizeof *shape);
+    shape->role = role;
+    shape->dtype = dtype;
+    shape->rank = rank;
+    if (rank != 0) {
+        memcpy(shape->dims, dims, rank * sizeof *dims);
+    }
+    shape->batched = true;
+    return shape;
+}
+
+/* The result: model dtype, shape of input 0 unless changed by the caller. */
+static struct pst_shape *result_like(const struct context *c)
+{
+    const struct pst_tensor *x = input(c, 0);
+
+    return output(c, PST_ROLE_ACTIVATION, c->builder->dtype, x->rank, x->dims);
+}
+
+static pst_status check_dtype(const struct context *c, uint32_t i, uint32_t dtype,
+                              struct pst_error *err)
+{
+    static const char *const names[] = {"f32", "bf16", "f64", "i32"};
+    uint32_t found = input(c, i)->dtype;
+
+    if (found != dtype) {
+        return BAD("%s: input %u has elements of type %s, expected %s", c->op->name, i,
+                   names[found], names[dtype]);
+    }
+    return PST_OK;
+}
+
+static pst_status check_rank(const struct context *c, uint32_t least, uint32_t most,
+                             const char *form, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    char text[256];
+
+    if (x->rank < least || x->rank > most) {
+        return BAD("%s: input has shape %s, expected %s", c->op->name,
+                   pst_shape_text(text, sizeof text, x->rank, x->dims), form);
+    }
+    return check_dtype(c, 0, c->builder->dtype, err);
+}
+
+/* Parameter `slot`, where present, must have exactly these axes. */
+static pst_status check_param(const struct context *c, uint32_t slot, uint32_t rank,
+                              const uint64_t *dims, struct pst_error *err)
+{
+    const struct pst_parameter *param;
+    char found[256], expected[256];
+
+    if (slot >= c->op->n_param || c->op->param[slot] == PST_NONE) {
+        return PST_OK;
+    }
+    param = &c->builder->params[c->op->param[slot]];
+    if (param->rank != rank || memcmp(param->dims, dims, rank * sizeof *dims) != 0) {
+        return BAD("%s: parameter %s has shape %s, expected %s", c->op->name, param->name,
+                   pst_shape_text(found, sizeof found, param->rank, param->dims),
+                   pst_shape_text(expected, sizeof expected, rank, dims));
+    }
+    return PST_OK;
+}
+
+/* Rank of parameter 0, which every kind that asks has. */
+static const struct pst_parameter *param0(const struct context *c)
+{
+    return &c->builder->params[c->op->param[0]];
+}
+
+static pst_status check_param_rank(const struct context *c, uint32_t rank, const char *form,
+                                   struct pst_error *err)
+{
+    const struct pst_parameter *param = param0(c);
+    char text[256];
+
+    if (param->rank != rank) {
+        return BAD("%s: parameter %s has shape %s, expected %s", c->op->name, param->name,
+                   pst_shape_text(text, sizeof text, param->rank, param->dims), form);
+    }
+    return PST_OK;
+}
+
+static pst_status infer_embedding(const struct context *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    uint64_t dims[2];
+    char text[256];
+    pst_status status;
+
+    if (x->rank != 1) {
+        return BAD("%s: tokens have shape %s, expected [T]", c->op->name,
+                   pst_shape_text(text, sizeof text, x->rank, x->dims));
+    }
+    status = check_dtype(c, 0, PST_I32, err);
+    if (status == PST_OK) {
+        status = check_param_rank(c, 2, "[vocabulary, C]", err);
+    }
+    if (status != PST_OK) {
+        return status;
+    }
+    dims[0] = x->dims[0];
+    dims[1] = param0(c)->dims[1];
+    output(c, PST_ROLE_ACTIVATION, c->builder->dtype, 2, dims);
+    return check_param(c, 1, 2, dims, err);
+}
+
+static pst_status infer_linear(const struct context *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    uint64_t weight[2], width, out;
+    struct pst_shape *y;
+    pst_status status = check_rank(c, 1, PST_MAX_RANK, "[..., C]", err);
+
+    if (status == PST_OK) {
+        status = check_param_rank(c, 2, c->op->transposed ? "[out, in]" : "[in, out]", err);
+    }
+    if (status != PST_OK) {
+        return status;
+    }
+    if (c->op->act > PST_ACT_GELU) {
+        return BAD("%s: no such activation function (%u)", c->op->name, c->op->act);
+    }
+    width = x->dims[x->rank - 1];
+    out = param0(c)->dims[c->op->transposed ? 0 : 1];
+    weight[0] = c->op->transposed ? out : width;
+    weight[1] = c->op->transposed ? width : out;
+    status = check_param(c, 0, 2, weight, err);
+    if (status == PST_OK) {
+        status = check_param(c, 1, 1, &out, err);
+    }
+    y = result_like(c);
+    y->dims[y->rank - 1] = out;
+    if (c->op->act == PST_ACT_GELU) {
+        output(c, PST_ROLE_AUX, y->dtype, y->rank, y->dims);
+    }
+    return status;
+}
+
+static pst_status check_norm(const struct context *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    pst_status status = check_rank(c, 1, PST_MAX_RANK, "[..., C]", err);
+
+    if (status == PST_OK) {
+        status = check_param(c, 0, 1, &x->dims[x->rank - 1], err);
+    }
+    if (status == PST_OK) {
+        status = check_param(c, 1, 1, &x->dims[x->rank - 1], err);
+    }
+    if (status == PST_OK && !(c->op->eps > 0.0f)) {
+        return BAD("%s: eps must be greater than 0", c->op->name);
+    }
+    return status;
+}
+
+static pst_status infer_layernorm(const struct context *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    pst_status status = check_norm(c, err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    result_like(c);
+    output(c, PST_ROLE_AUX, statistics_dtype(c), x->rank - 1, x->dims);
+    output(c, PST_ROLE_AUX, statistics_dtype(c), x->rank - 1, x->dims);
+    return PST_OK;
+}
+
+static pst_status infer_batchnorm(const struct context *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    pst_status status = check_norm(c, err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    if (c->op->act != PST_ACT_NONE && c->op->act != PST_ACT_RELU) {
+        return BAD("%s: batch norm goes with relu or no activation function", c->op->name);
+    }
+    if (!(c->op->momentum >= 0.0f && c->op->momentum <= 1.0f)) {
+        return BAD("%s: momentum %g is not in [0, 1]", c->op->name, (double)c->op->momentum);
+    }
+    result_like(c);
+    for (uint32_t i = 0; i < 2; i++) {
+        output(c, PST_ROLE_AUX, statistics_dtype(c), 1, &x->dims[x->rank - 1])->batched = false;
+        c->shapes->state_elems[i] = x->dims[x->rank - 1];
+    }
+    c->shapes->n_state = 2;
+    return PST_OK;
+}
+
+static pst_status infer_attention(const struct context *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    uint64_t lse[2], width;
+    pst_status status = check_rank(c, 2, 2, "[T, 3C] (queries, keys, values)", err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    width = x->dims[1];
+    if (width % 3 != 0) {
+        return BAD("%s: input has last axis %llu, which is not three parts of equal width",
+                   c->op->name, (unsigned long long)width);
+    }
+    if (c->op->heads == 0 || width / 3 % c->op->heads != 0) {
+        return BAD("%s: input has last axis %llu (3 x %llu), heads %u do not divide it",
+                   c->op->name, (unsigned long long)width, (unsigned long long)(width / 3),
+                   c->op->heads);
+    }
+    result_like(c)->dims[1] = width / 3;
+    lse[0] = c->op->heads;
+    lse[1] = x->dims[0];
+    output(c, PST_ROLE_AUX, statistics_dtype(c), 2, lse);
+    return PST_OK;
+}
+
+static pst_status check_probability(const struct context *c, struct pst_error *err)
+{
+    if (!(c->op->p >= 0.0f && c->op->p < 1.0f)) {
+        return BAD("%s: dropout probability %g is not in [0, 1)", c->op->name, (double)c->op->p);
+    }
+    return PST_OK;
+}
+
+static pst_status infer_add(const struct context *c, struct pst_error *err)
+{
+    const struct pst_tensor *a = input(c, 0), *b = input(c, 1);
+    char left[256], right[256];
+
+    if (a->dtype != b->dtype || a->rank != b->rank ||
+        memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) != 0) {
+        return BAD("%s: cannot add shapes %s and %s", c->op->name,
+                   pst_shape_text(left, sizeof left, a->rank, a->dims),
+                   pst_shape_text(right, sizeof right, b->rank, b->dims));
+    }
+    result_like(c);
+    return check_dtype(c, 0, c->builder->dtype, err) != PST_OK ? PST_ERR_CONFIG
+                                                               : check_probability(c, err);
+}
+
+static pst_status infer_elementwise(const struct context *c, struct pst_error *err)
+{
+    result_like(c);
+    if (check_dtype(c, 0, c->builder->dtype, err) != PST_OK) {
+        return PST_ERR_CONFIG;
+    }
+    if (c->op->kind == PST_OP_DROPOUT) {
+        return check_probability(c, err);
+    }
+    if (c->op->act != PST_ACT_RELU && c->op->act != PST_ACT_GELU) {
+        return BAD("%s: no such activation function (%u)", c->op->name, c->op->act);
+    }
+    return PST_OK;
+}
+
+static pst_status infer_cross_entropy(const struct context *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0), *t = input(c, 1);
+    char logits[256], targets[256];
+    pst_status status = check_rank(c, 1, PST_MAX_RANK, "[..., classes]", err);
+
+    if (status == PST_OK) {
+        status = check_dtype(c, 1, PST_I32, err);
+    }
+    if (status != PST_OK) {
+        return status;
+    }
+    if (t->rank + 1 != x->rank || memcmp(t->dims, x->dims, t->rank * sizeof *t->dims) != 0) {
+        return BAD("%s: targets of shape %s do not go with logits of shape %s", c->op->name,
+                   pst_shape_text(targets, sizeof targets, t->rank, t->dims),
+                   pst_shape_text(logits, sizeof logits, x->rank, x->dims));
+    }
+    output(c, PST_ROLE_ACTIVATION, statistics_dtype(c), 0, NULL);
+    output(c, PST_ROLE_AUX, statistics_dtype(c), t->rank, t->dims);
+    return PST_OK;
+}
+
+/* Height and width of what a window of op->kernel leaves of the image. */
+static pst_status slide(const struct context *c, struct pst_shape *y, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    const struct pst_op *op = c->op;
+
+    for (uint32_t i = 0; i < 2; i++) {
+        uint64_t padded = x->dims[i] + 2 * (uint64_t)op->pad[i];
+
+        if (op->kernel[i] == 0 || op->stride[i] == 0 || op->pad[i] >= op->kernel[i]) {
+            return BAD("%s: kernel %u, stride %u, padding %u: kernel and stride must be positive, "
+                       "the padding smaller than the kernel",
+                       op->name, op->kernel[i], op->stride[i], op->pad[i]);
+        }
+        if (padded < op->kernel[i]) {
+            return BAD("%s: image is %llu high or wide with its padding, the kernel %u", op->name,
+                       (unsigned long long)padded, op->kernel[i]);
+        }
+        y->dims[i] = (padded - op->kernel[i]) / op->stride[i] + 1;
+    }
+    return PST_OK;
+}
+
+static pst_status infer_conv2d(const struct context *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    uint64_t weight[4];
+    struct pst_shape *y;
+    pst_status status = check_rank(c, 3, 3, "[height, width, channels]", err);
+
+    if (status == PST_OK) {
+        status = check_param_rank(c, 4, "[kernel height, kernel width, in, out]", err);
+    }
+    if (status != PST_OK) {
+        return status;
+    }
+    weight[0] = c->op->kernel[0];
+    weight[1] = c->op->kernel[1];
+    weight[2] = x->dims[2];
+    weight[3] = param0(c)->dims[3];
+    status = check_param(c, 0, 4, weight, err);
+    if (status == PST_OK) {
+        status = check_param(c, 1, 1, &weight[3], err);
+    }
+    y = result_like(c);
+    y->dims[2] = weight[3];
+    return status != PST_OK ? status : slide(c, y, err);
+}
+
+static pst_status infer_maxpool2d(const struct context *c, struct pst_error *err)
+{
+    pst_status status = check_rank(c, 3, 3, "[height, width, channels]", err);
+    struct pst_shape *y;
+
+    if (status != PST_OK) {
+        return status;
+    }
+    y = result_like(c);
+    status = slide(c, y, err);
+    output(c, PST_ROLE_AUX, PST_I32, y->rank, y->dims);
+    return status;
+}
+
+static pst_status infer_avgpool(const struct context *c, struct pst_error *err)
+{
+    pst_status status = check_rank(c, 2, PST_MAX_RANK, "[..., C]", err);
+    const struct pst_tensor *x = input(c, 0);
+
+    if (status == PST_OK) {
+        output(c, PST_ROLE_ACTIVATION, c->builder->dtype, 1, &x->dims[x->rank - 1]);
+    }
+    return status;
+}
+
+static pst_status infer_concat(const struct context *c, struct pst_error *err)
+{
+    const struct pst_tensor *first = input(c, 0);
+    char a[256], b[256];
+    uint64_t width = 0;
+    pst_status status = check_rank(c, 1, PST_MAX_RANK, "[..., C]", err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < c->op->n_in; i++) {
+        const struct pst_tensor *x = input(c, i);
+
+        if (x->rank != first->rank || x->dtype != first->dtype ||
+            memcmp(x->dims, first->dims, (first->rank - 1) * sizeof *x->dims) != 0) {
+            return BAD("%s: inputs of shape %s and %s differ in more than the last axis",
+                       c->op->name, pst_shape_text(a, sizeof a, first->rank, first->dims),
+                       pst_shape_text(b, sizeof b, x->rank, x->dims));
+        }
+        width += x->dims[x->rank - 1];
+    }
+    result_like(c)->dims[first->rank - 1] = width;
+    return PST_OK;
+}
+
+pst_status pst_shape_infer(const struct pst_graph_builder *builder, const struct pst_op *op,
+                           struct pst_shapes *ret_shapes, struct pst_error *err)
+{
+    static pst_status (*const rules[PST_OP_KINDS])(const struct context *, struct pst_error *) = {
+        [PST_OP_EMBEDDING] = infer_embedding,
+        [PST_OP_LINEAR] = infer_linear,
+        [PST_OP_LAYERNORM] = infer_layernorm,
+        [PST_OP_ATTENTION] = infer_attention,
+        [PST_OP_ADD] = infer_add,
+        [PST_OP_DROPOUT] = infer_elementwise,
+        [PST_OP_ACT] = infer_elementwise,
+        [PST_OP_CROSS_ENTROPY] = infer_cross_entropy,
+        [PST_OP_CONV2D] = infer_conv2d,
+        [PST_OP_BATCHNORM] = infer_batchnorm,
+        [PST_OP_MAXPOOL2D] = infer_maxpool2d,
+        [PST_OP_AVGPOOL] = infer_avgpool,
+        [PST_OP_CONCAT] = infer_concat,
+    };
+    struct pst_shapes shapes;
+    struct context c = {.builder = builder, .op = op, .shapes = &shapes};
+    pst_status status;
+
+    memset(&shapes, 0, sizeof shapes);
+    status = rules[op->kind](&c, err);
+    if (status == PST_OK) {
+        *ret_shapes = shapes;
+    }
+    return status;
+}
+
+const char *pst_output_suffix(const struct pst_op *op, uint32_t output_index)
+{
+    switch (op->kind) {
+    case PST_OP_LAYERNORM:
+    case PST_OP_BATCHNORM:
+        return output_index == 1 ? "mean" : "rstd";
+    case PST_OP_LINEAR:
+        return "pre";
+    case PST_OP_MAXPOOL2D:
+        return "index";
+    default:
+        return "lse";
+    }
+}
