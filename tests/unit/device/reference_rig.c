@@ -10,7 +10,8 @@
 #include "device/cpu/reference/bf16.h"
 #include "device/cpu/reference/reference.h"
 
-/* --- the graph --------------------------------------------------------------------------------- */
+/* --- the graph ---------------------------------------------------------------------------------
+ */
 
 static bool is_integer(const struct rig_case *test, uint32_t input)
 {
@@ -34,10 +35,10 @@ static uint32_t add_input(struct pst_graph_builder *builder, const struct rig_ca
         return pst_graph_input(builder, name[0], PST_FIELD_X, PST_I32, shape->rank, shape->dims);
     }
     in = pst_graph_input(builder, name[0], PST_FIELD_X, dtype, shape->rank, shape->dims);
-    param[0] = pst_graph_param(builder, name[1], 1, &shape->dims[shape->rank - 1], PST_INIT_ONE, 0,
+    param[0] =
+        pst_graph_param(builder, name[1], 1, &shape->dims[shape->rank - 1], PST_INIT_ONE, 0, false);
+    param[1] = pst_graph_param(builder, name[2], 1, &shape->dims[shape->rank - 1], PST_INIT_ZERO, 0,
                                false);
-    param[1] = pst_graph_param(builder, name[2], 1, &shape->dims[shape->rank - 1], PST_INIT_ZERO,
-                               0, false);
     name[0][0] = 'n';
     norm.name = name[0];
     norm.in = &in;
@@ -105,7 +106,8 @@ static struct pst_graph *build(const struct rig_case *test, uint32_t dtype)
     return graph;
 }
 
-/* --- operands ---------------------------------------------------------------------------------- */
+/* --- operands ----------------------------------------------------------------------------------
+ */
 
 static double *doubles(uint64_t n)
 {
@@ -287,7 +289,8 @@ double rig_largest(const double *values, uint64_t n)
     return largest;
 }
 
-/* --- running ----------------------------------------------------------------------------------- */
+/* --- running -----------------------------------------------------------------------------------
+ */
 
 /* Typed copies of everything; exact sizes, so that a sanitizer sees an overrun. */
 struct buffers {
@@ -393,8 +396,8 @@ static void make_buffers(const struct rig *rig, struct buffers *b)
     }
     b->dy = typed(rig->dy, rig->n_y[0], dtype_out(rig, 0));
     for (i = 0; i < grad->n_z; i++) {
-        b->z[i] = poisoned(grad->z_elems[i] * (grad->z_batched[i] ? rig->samples : 1),
-                           grad->z_dtype[i]);
+        b->z[i] =
+            poisoned(grad->z_elems[i] * (grad->z_batched[i] ? rig->samples : 1), grad->z_dtype[i]);
     }
     for (i = 0; i < rig->op->n_state; i++) {
         b->state[i] = typed(rig->state[i], rig->n_state, dtype_real(rig));
@@ -517,4 +520,19 @@ void rig_run(struct rig *rig)
         read_back(rig->dp[i], b.dp[i], rig->n_p[i], dtype_real(rig));
     }
     free_buffers(&b);
+}
+
+int rig_main(void (*function)(void **state))
+{
+    struct CMUnitTest tests[64];
+    uint32_t n = 0;
+
+    while (rig_cases[n].name != NULL) {
+        const struct CMUnitTest test = {rig_cases[n].name, function, NULL, NULL,
+                                        (void *)(uintptr_t)&rig_cases[n]};
+
+        assert_true(n < sizeof tests / sizeof tests[0]);
+        tests[n++] = test;
+    }
+    return _cmocka_run_group_tests("reference", tests, n, NULL, NULL);
 }

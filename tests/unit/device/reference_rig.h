@@ -16,8 +16,8 @@
 
 #include "device/device.h"
 
-#define RIG_INPUTS 3
-#define RIG_PARAMS 2
+#define RIG_INPUTS  3
+#define RIG_PARAMS  2
 #define RIG_OUTPUTS 3
 
 struct rig_shape {
@@ -66,6 +66,9 @@ void rig_round(struct rig *rig, uint32_t dtype);
 /* F alone; F, B and W. */
 void rig_forward(struct rig *rig);
 void rig_run(struct rig *rig);
+
+/* One cmocka test per case, whose *state is the case. */
+int rig_main(void (*function)(void **state));
 
 double rig_rounded(double value, uint32_t dtype);
 double rig_largest(const double *values, uint64_t n); /* magnitude */
