@@ -38,6 +38,7 @@ static pst_status check_ranges(const struct exec_rank *rank, const struct pst_pr
              part->bytes <= program->values[part->value].bytes &&
              part->begin <= program->values[part->value].bytes - part->bytes;
     }
+    ok = ok && (program->kept_output == PST_NONE || program->kept_output < program->n_values);
     return ok ? PST_OK
               : pst_fail(err, PST_ERR_BUG, "plan.illegal",
                          "rank %u: a buffer of the program lies outside of its arena", rank->index);

@@ -4,22 +4,6 @@
  */
 #include "exec/internal.h"
 
-#include <string.h>
-
-/* Operands of one kernel call, resolved; *rest walks over them. */
-static void **take(void ***rest, uint32_t n)
-{
-    void **first = *rest;
-
-    *rest += n;
-    return first;
-}
-
-static uint32_t count_operands(const struct pst_op *op)
-{
-    return 3 * op->n_in + 2 * op->n_param + op->n_out + op->n_state + PST_MAX_SCRATCH + 2;
-}
-
 static pst_status bind_kernel(struct exec_rank *rank, struct exec_list *list,
                               const struct pst_program_call *from, struct exec_call *to,
                               struct pst_error *err)
@@ -27,16 +11,17 @@ static pst_status bind_kernel(struct exec_rank *rank, struct exec_list *list,
     const struct pst_program *program = list->program;
     const struct pst_op *op = &rank->exec->config.graph->ops[from->op];
     const uint32_t *operands = &program->operands[from->first_operand];
+    const struct pst_operands at = pst_operands_of(op);
     struct pst_call *call = &to->kernel.call;
-    uint32_t n = count_operands(op), workspace = operands[n - 1];
-    void **rest = pst_arena_array(&rank->memory, n, sizeof *rest);
+    uint32_t workspace = operands[at.workspace];
+    void **o = pst_arena_array(&rank->memory, at.count, sizeof *o);
     pst_status status;
 
-    if (rest == NULL) {
+    if (o == NULL) {
         return pst_fail_nomem(err);
     }
-    for (uint32_t i = 0; i < n; i++) {
-        rest[i] = exec_value(rank, program, operands[i]);
+    for (uint32_t i = 0; i < at.count; i++) {
+        o[i] = exec_value(rank, program, operands[i]);
     }
     status = exec_kernel_get(rank, from->op, from->pass, from->samples, &to->kernel.kernel, err);
     if (status != PST_OK) {
@@ -51,16 +36,16 @@ static pst_status bind_kernel(struct exec_rank *rank, struct exec_list *list,
             op->name, (unsigned long long)to->kernel.kernel->workspace_bytes,
             workspace == PST_NONE ? 0ull : (unsigned long long)program->values[workspace].bytes);
     }
-    call->x = take(&rest, op->n_in);
-    call->p = take(&rest, op->n_param);
-    call->y = take(&rest, op->n_out);
-    call->dy = *take(&rest, 1);
-    call->dx = take(&rest, op->n_in);
-    call->add = take(&rest, op->n_in);
-    call->z = take(&rest, PST_MAX_SCRATCH);
-    call->dp = (float *const *)take(&rest, op->n_param);
-    call->state = (float *const *)take(&rest, op->n_state);
-    call->workspace = *take(&rest, 1);
+    call->x = o + at.x;
+    call->p = o + at.p;
+    call->y = o + at.y;
+    call->dy = o[at.dy];
+    call->dx = o + at.dx;
+    call->add = o + at.add;
+    call->z = o + at.z;
+    call->dp = (float *const *)(o + at.dp);
+    call->state = (float *const *)(o + at.state);
+    call->workspace = o[at.workspace];
     call->seed = rank->exec->config.seed;
     call->scale = 1.0f / (float)list->plan->batch;
     call->flags = from->replay ? PST_CALL_REPLAY : 0;

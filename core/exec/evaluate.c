@@ -12,28 +12,17 @@ pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, stru
 {
     const struct pst_graph *graph = rank->exec->config.graph;
     const struct pst_program *program = list->program;
-    const struct pst_value *kept = NULL;
+    const struct pst_value *kept;
 
-    if (graph->logits == PST_NONE) {
+    if (program->kept_output == PST_NONE) {
         return PST_OK;
     }
-    for (uint32_t i = 0; i < program->n_values; i++) {
-        const struct pst_value *value = &program->values[i];
-
-        if (value->kind == PST_V_ACT && value->what == graph->logits &&
-            value->last + 1 == program->n_ticks &&
-            (kept == NULL || value->microbatch > kept->microbatch)) {
-            kept = value;
-        }
-    }
-    if (kept == NULL) {
-        return PST_OK;
-    }
-    list->output_dtype = graph->tensors[graph->logits].dtype;
+    kept = &program->values[program->kept_output];
+    list->output_dtype = graph->tensors[kept->what].dtype;
     if (list->output_dtype != PST_F32 && list->output_dtype != PST_BF16) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.unsupported",
                         "tensor %s: its type cannot be read as f32",
-                        graph->tensors[graph->logits].name);
+                        graph->tensors[kept->what].name);
     }
     list->output = rank->base + kept->offset;
     list->output_elems = kept->bytes / pst_dtype_bytes(list->output_dtype);

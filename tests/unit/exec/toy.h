@@ -178,6 +178,7 @@ static void toy_end(struct toy *toy, struct toy_list *list)
 static void toy_static(struct toy *toy, struct toy_list *list, uint32_t rank)
 {
     list->program.rank = rank;
+    list->program.kept_output = PST_NONE;
     list->weight = toy_value(list, PST_V_WEIGHT, 4);
     list->grad = toy_value(list, PST_V_GRAD, 4);
     list->tie = toy->tied ? toy_value(list, PST_V_TIE, 4) : PST_NONE;
@@ -243,8 +244,7 @@ static void toy_last_rank(struct toy *toy, struct toy_list *list, bool training)
                    (struct toy_operands){.x = {b[m], t[m]}, .y = loss[m]});
         toy_plain(list, PST_C_LOSS, T_LOSS, m, 0, loss[m]);
     }
-    list->values[b[1]].last = 7; /* kept to the end */
-    list->program.n_ticks = 8;
+    list->program.kept_output = training ? PST_NONE : b[1];
     for (uint32_t m = 0; training && m < 2; m++) {
         if (m == 0) {
             list->scratch = toy_value(list, PST_V_SCRATCH, 4);
