@@ -1,8 +1,16 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files, what they include, and what the command line overrides.
+ */
 #include "config/config.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/util.h"
+#include "config/report.h"
+#include "config/tree.h"
 
 void pst_config_destroy(struct pst_config *config)
 {
@@ -14,14 +22,271 @@ void pst_config_destroy(struct pst_config *config)
 
 struct pst_config_node *pst_config_get(struct pst_config_node *table, const char *key)
 {
+    struct pst_config_node *node;
+
     if (table == NULL || table->kind != PST_CONFIG_TABLE) {
         return NULL;
     }
+    node = pst_tree_find(table, key);
+    if (node != NULL) {
+        node->used = true;
+    }
+    return node;
+}
+
+/* `path` as seen from the folder of `file`. NULL when there is no memory. */
+static const char *relative_to(struct pst_arena *arena, const char *file, const char *path)
+{
+    const char *slash = strrchr(file, '/');
+
+    if (slash == NULL || path[0] == '/') {
+        return pst_arena_strdup(arena, path);
+    }
+    return pst_arena_printf(arena, "%.*s%s", (int)(slash - file + 1), file, path);
+}
+
+static pst_status load_file(struct pst_config_reader *reader, const char *path,
+                            struct pst_config_node **ret_root, struct pst_error *err);
+
+static pst_status fail_include(const struct pst_config_node *node, const char *kind,
+                               const char *format, struct pst_error *err)
+    __attribute__((format(printf, 3, 0)));
+
+static pst_status fail_include(const struct pst_config_node *node, const char *kind,
+                               const char *format, struct pst_error *err)
+{
+    char word[64];
+
+    return pst_fail_at(err, PST_ERR_CONFIG, kind, node->file, node->line, node->column, format,
+                       pst_report_word(word, node->value.string));
+}
+
+/* Reads one included file and lays it over what earlier ones gave. */
+static pst_status include_one(struct pst_config_reader *reader, const struct pst_config_node *node,
+                              struct pst_config_node *base, struct pst_error *err)
+{
+    struct pst_config_node *root = NULL;
+    const char *path;
+    pst_status st;
+
+    if (node->kind != PST_CONFIG_STRING || node->value.string[0] == '\0') {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", node->file, node->line,
+                           node->column, "\"include\" must be the path of a file, or an array");
+    }
+    if (reader->n_open > PST_CONFIG_MAX_INCLUDE) {
+        return fail_include(node, "config.limit", "cannot include \"%s\": more than 8 files deep",
+                            err);
+    }
+    path = relative_to(reader->arena, node->file, node->value.string);
+    if (path == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = load_file(reader, path, &root, err);
+    if (st != PST_OK) {
+        pst_error_detail(err, "included from %s:%u:%u\n", node->file, node->line, node->column);
+        return st;
+    }
+    return pst_tree_merge(reader->arena, base, root) ? PST_OK : pst_fail_nomem(err);
+}
+
+static void remove_child(struct pst_config_node *table, const struct pst_config_node *child)
+{
+    uint32_t n = 0;
+
     for (uint32_t i = 0; i < table->n_children; i++) {
-        if (strcmp(table->children[i]->key, key) == 0) {
-            table->children[i]->used = true;
-            return table->children[i];
+        if (table->children[i] != child) {
+            table->children[n++] = table->children[i];
         }
     }
-    return NULL;
+    table->n_children = n;
+}
+
+/* Replaces *root by what it includes with its own keys on top. */
+static pst_status apply_includes(struct pst_config_reader *reader, struct pst_config_node **root,
+                                 struct pst_error *err)
+{
+    struct pst_config_node *own = *root, *include = pst_tree_find(own, "include"), *base;
+    pst_status st;
+
+    if (include == NULL) {
+        return PST_OK;
+    }
+    base = pst_tree_node(reader->arena, PST_CONFIG_TABLE, NULL);
+    if (base == NULL) {
+        return pst_fail_nomem(err);
+    }
+    base->file = own->file;
+    base->line = own->line;
+    base->column = own->column;
+    if (include->kind != PST_CONFIG_ARRAY) {
+        st = include_one(reader, include, base, err);
+        if (st != PST_OK) {
+            return st;
+        }
+    } else {
+        for (uint32_t i = 0; i < include->n_children; i++) {
+            st = include_one(reader, include->children[i], base, err);
+            if (st != PST_OK) {
+                return st;
+            }
+        }
+    }
+    remove_child(own, include);
+    if (!pst_tree_merge(reader->arena, base, own)) {
+        return pst_fail_nomem(err);
+    }
+    *root = base;
+    return PST_OK;
+}
+
+static pst_status parse_file(struct pst_config_reader *reader, const char *path,
+                             struct pst_config_node **ret_root, struct pst_error *err)
+{
+    size_t length;
+    char *text;
+    pst_status st;
+
+    st = pst_file_read(path, PST_CONFIG_MAX_BYTES, "config.file", &text, &length, err);
+    if (st != PST_OK) {
+        if (st == PST_ERR_IO && err != NULL) {
+            err->status = PST_ERR_CONFIG;
+        }
+        return st == PST_ERR_IO ? PST_ERR_CONFIG : st;
+    }
+    st = pst_tree_from_toml(reader, text, length, path, 0, ret_root, err);
+    free(text);
+    return st;
+}
+
+/* path lives in the arena. */
+static pst_status load_file(struct pst_config_reader *reader, const char *path,
+                            struct pst_config_node **ret_root, struct pst_error *err)
+{
+    struct pst_config_node *root = NULL;
+    char *real = realpath(path, NULL);
+    pst_status st;
+
+    if (real == NULL) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.file", path, 0, 0,
+                           "cannot open the file: %s", strerror(errno));
+    }
+    for (uint32_t i = 0; i < reader->n_open; i++) {
+        if (strcmp(reader->open_files[i], real) == 0) {
+            free(real);
+            return pst_fail_at(err, PST_ERR_CONFIG, "config.value", path, 0, 0,
+                               "the file includes itself");
+        }
+    }
+    if (++reader->n_files > PST_CONFIG_MAX_FILES) {
+        free(real);
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.limit", path, 0, 0,
+                           "more than 64 files included");
+    }
+    reader->open_files[reader->n_open++] = real;
+    st = parse_file(reader, path, &root, err);
+    if (st == PST_OK) {
+        st = apply_includes(reader, &root, err);
+    }
+    reader->n_open--;
+    free(real);
+    if (st == PST_OK) {
+        *ret_root = root;
+    }
+    return st;
+}
+
+static struct pst_config *create(struct pst_config_reader *reader, const char *path)
+{
+    struct pst_config *config = calloc(1, sizeof *config);
+
+    if (config == NULL) {
+        return NULL;
+    }
+    memset(reader, 0, sizeof *reader);
+    reader->config = config;
+    reader->arena = &config->arena;
+    config->path = pst_arena_strdup(&config->arena, path);
+    if (config->path == NULL) {
+        pst_config_destroy(config);
+        return NULL;
+    }
+    return config;
+}
+
+pst_status pst_config_load(const char *path, const char *const *sets, uint32_t n_sets,
+                           struct pst_config **ret_config, struct pst_error *err)
+{
+    struct pst_config_reader reader;
+    struct pst_config *config = create(&reader, path);
+    pst_status st;
+
+    if (config == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = load_file(&reader, config->path, &config->root, err);
+    for (uint32_t i = 0; st == PST_OK && i < n_sets; i++) {
+        st = pst_tree_set(&reader, sets[i], i, err);
+    }
+    if (st != PST_OK) {
+        pst_config_destroy(config);
+        return st;
+    }
+    *ret_config = config;
+    return PST_OK;
+}
+
+pst_status pst_config_parse(const char *text, size_t length, const char *name,
+                            struct pst_config **ret_config, struct pst_error *err)
+{
+    struct pst_config_reader reader;
+    struct pst_config *config;
+    struct pst_config_node *include;
+    pst_status st;
+
+    config = create(&reader, name);
+    if (config == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = pst_tree_from_toml(&reader, text, length, config->path, 0, &config->root, err);
+    include = st == PST_OK ? pst_tree_find(config->root, "include") : NULL;
+    if (include != NULL) {
+        st = pst_fail_at(err, PST_ERR_CONFIG, "config.value", include->file, include->key_line,
+                         include->key_column, "include works in files only");
+    }
+    if (st != PST_OK) {
+        pst_config_destroy(config);
+        return st;
+    }
+    *ret_config = config;
+    return PST_OK;
+}
+
+pst_status pst_config_resolve(struct pst_config *config, struct pst_config_node *table,
+                              const char *key, struct pst_error *err)
+{
+    struct pst_config_node *node = pst_config_get(table, key);
+    char *copy, *save = NULL, *joined = NULL;
+
+    if (node == NULL || node->kind != PST_CONFIG_STRING || node->resolved) {
+        return PST_OK;
+    }
+    copy = pst_arena_strdup(&config->arena, node->value.string);
+    if (copy == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (char *at = strtok_r(copy, ":", &save); at != NULL; at = strtok_r(NULL, ":", &save)) {
+        const char *path = relative_to(&config->arena, node->file, at);
+
+        joined = path == NULL     ? NULL
+                 : joined == NULL ? pst_arena_strdup(&config->arena, path)
+                                  : pst_arena_printf(&config->arena, "%s:%s", joined, path);
+        if (joined == NULL) {
+            return pst_fail_nomem(err);
+        }
+    }
+    if (joined != NULL) {
+        node->value.string = joined;
+    }
+    node->resolved = true;
+    return PST_OK;
 }

@@ -33,7 +33,8 @@ struct pst_config_node {
     } value;
     uint32_t n_children; /* tables: in file order; arrays: in order */
     struct pst_config_node **children;
-    bool used; /* set by lookups; what stays false is an unknown key */
+    bool used;     /* set by lookups; what stays false is an unknown key */
+    bool resolved; /* a path that is already relative to the current folder */
 };
 
 struct pst_config {
@@ -48,19 +49,24 @@ struct pst_config {
  */
 pst_status pst_config_load(const char *path, const char *const *sets, uint32_t n_sets,
                            struct pst_config **ret_config, struct pst_error *err);
-/* From text instead of a file; `name` stands in messages. Also reads the JSON form of a plan's
-   provenance (pst_config_to_json). */
+/* From text instead of a file; `name` stands in messages, and paths are relative to its folder.
+   There is no include. */
 pst_status pst_config_parse(const char *text, size_t length, const char *name,
                             struct pst_config **ret_config, struct pst_error *err);
 pst_status pst_config_from_json(const char *json, struct pst_config **ret_config,
                                 struct pst_error *err);
 void pst_config_destroy(struct pst_config *config);
 
-/* The effective config as one JSON object; free() it. */
+/* The effective config as one JSON object; free() it. pst_config_from_json reads it back. */
 char *pst_config_to_json(const struct pst_config *config);
 
 /* The child with that key, marked used; NULL when absent. */
 struct pst_config_node *pst_config_get(struct pst_config_node *table, const char *key);
+
+/* Makes the string at that key, a path or several separated by ':', relative to the current folder
+   instead of to the file that names it. Nothing happens where it is absent or no string. */
+pst_status pst_config_resolve(struct pst_config *config, struct pst_config_node *table,
+                              const char *key, struct pst_error *err);
 
 /*
  * Fills *ret_struct from `table` (NULL: only defaults) by the rows: type, range, default, required.

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The effective config as JSON, for the provenance of a plan, and back.
+ */
+#include "config/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/json.h"
+#include "base/number.h"
+#include "config/tree.h"
+
+/* Always with a point or exponent, so that it comes back as a float. */
+static void write_float(struct pst_json *json, const char *key, double value)
+{
+    char text[40];
+
+    pst_number_format(text, value);
+    if (strpbrk(text, ".e") == NULL) {
+        strcat(text, ".0");
+    }
+    pst_json_raw(json, key, text);
+}
+
+static void write_node(struct pst_json *json, const struct pst_config_node *node)
+{
+    switch (node->kind) {
+    case PST_CONFIG_TABLE:
+    case PST_CONFIG_ARRAY:
+        if (node->kind == PST_CONFIG_TABLE) {
+            pst_json_object(json, node->key);
+        } else {
+            pst_json_array(json, node->key);
+        }
+        for (uint32_t i = 0; i < node->n_children; i++) {
+            write_node(json, node->children[i]);
+        }
+        pst_json_end(json, node->kind == PST_CONFIG_TABLE ? '}' : ']');
+        break;
+    case PST_CONFIG_STRING:
+        pst_json_string(json, node->key, node->value.string);
+        break;
+    case PST_CONFIG_INT:
+        pst_json_int(json, node->key, node->value.integer);
+        break;
+    case PST_CONFIG_FLOAT:
+        write_float(json, node->key, node->value.number);
+        break;
+    default:
+        pst_json_bool(json, node->key, node->value.boolean);
+    }
+}
+
+char *pst_config_to_json(const struct pst_config *config)
+{
+    struct pst_json json;
+
+    pst_json_init(&json);
+    write_node(&json, config->root);
+    return pst_json_take(&json);
+}
+
+static pst_status read_node(struct pst_config_reader *reader, json_t *value, const char *key,
+                            uint32_t depth, struct pst_config_node **ret_node,
+                            struct pst_error *err);
+
+static pst_status read_children(struct pst_config_reader *reader, json_t *value, uint32_t depth,
+                                struct pst_config_node *node, struct pst_error *err)
+{
+    struct pst_config_node *child;
+    pst_status st = PST_OK;
+    const char *key;
+    json_t *item;
+    size_t i;
+
+    if (json_is_object(value)) {
+        json_object_foreach(value, key, item)
+        {
+            st = read_node(reader, item, key, depth + 1, &child, err);
+            if (st == PST_OK && !pst_tree_append(reader->arena, node, child)) {
+                st = pst_fail_nomem(err);
+            }
+            if (st != PST_OK) {
+                return st;
+            }
+        }
+        return PST_OK;
+    }
+    json_array_foreach(value, i, item)
+    {
+        st = read_node(reader, item, NULL, depth + 1, &child, err);
+        if (st == PST_OK && !pst_tree_append(reader->arena, node, child)) {
+            st = pst_fail_nomem(err);
+        }
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status read_node(struct pst_config_reader *reader, json_t *value, const char *key,
+                            uint32_t depth, struct pst_config_node **ret_node,
+                            struct pst_error *err)
+{
+    struct pst_config_node *node = pst_tree_node(reader->arena, PST_CONFIG_TABLE, key);
+
+    if (node == NULL) {
+        return pst_fail_nomem(err);
+    }
+    if (depth > PST_CONFIG_MAX_NESTING || ++reader->n_values > PST_CONFIG_MAX_VALUES) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.limit",
+                        "config as JSON: nested more than 32 deep, or more than 10000 values");
+    }
+    *ret_node = node;
+    node->resolved = true; /* paths were relative to the current folder when it was written */
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return read_children(reader, value, depth, node, err);
+    case JSON_ARRAY:
+        node->kind = PST_CONFIG_ARRAY;
+        return read_children(reader, value, depth, node, err);
+    case JSON_STRING:
+        node->kind = PST_CONFIG_STRING;
+        node->value.string = pst_arena_strdup(reader->arena, json_string_value(value));
+        return node->value.string == NULL ? pst_fail_nomem(err) : PST_OK;
+    case JSON_INTEGER:
+        node->kind = PST_CONFIG_INT;
+        node->value.integer = json_integer_value(value);
+        return PST_OK;
+    case JSON_REAL:
+        node->kind = PST_CONFIG_FLOAT;
+        node->value.number = json_real_value(value);
+        return PST_OK;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        node->kind = PST_CONFIG_BOOL;
+        node->value.boolean = json_is_true(value);
+        return PST_OK;
+    default:
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "config as JSON: null is no value here");
+    }
+}
+
+pst_status pst_config_from_json(const char *text, struct pst_config **ret_config,
+                                struct pst_error *err)
+{
+    struct pst_config *config = calloc(1, sizeof *config);
+    struct pst_config_reader reader = {.config = config};
+    json_error_t fault;
+    json_t *root;
+    pst_status st;
+
+    if (config == NULL) {
+        return pst_fail_nomem(err);
+    }
+    reader.arena = &config->arena;
+    config->path = "";
+    root = json_loads(text, JSON_REJECT_DUPLICATES, &fault);
+    if (!json_is_object(root)) {
+        st = pst_fail(err, PST_ERR_CONFIG, "config.syntax", "config as JSON: %s",
+                      root == NULL ? fault.text : "not an object");
+    } else {
+        st = read_node(&reader, root, NULL, 0, &config->root, err);
+    }
+    json_decref(root);
+    if (st != PST_OK) {
+        pst_config_destroy(config);
+        return st;
+    }
+    *ret_config = config;
+    return PST_OK;
+}

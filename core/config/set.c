@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Overrides from the command line: --set table.key=value.
+ */
+#include "config/tree.h"
+
+#include <string.h>
+
+#include "config/report.h"
+
+struct override {
+    struct pst_config_reader *reader;
+    const char *text;  /* "a.b=value" */
+    const char *value; /* behind the '=' and white space */
+    uint32_t line;     /* position in messages: number of the override, from 1 */
+    const char *parts[PST_CONFIG_MAX_PARTS];
+    uint32_t columns[PST_CONFIG_MAX_PARTS];
+    uint32_t n_parts;
+};
+
+/* Column, from 1 and in code points, of a place in the override. */
+static uint32_t column_of(const struct override *set, const char *at)
+{
+    uint32_t column = 1;
+
+    for (const char *s = set->text; s < at; s++) {
+        column += ((unsigned char)*s & 0xC0) != 0x80;
+    }
+    return column;
+}
+
+static pst_status fail_at(const struct override *set, const char *kind, uint32_t column,
+                          const char *format, const char *word, struct pst_error *err)
+    __attribute__((format(printf, 4, 0)));
+
+static pst_status fail_at(const struct override *set, const char *kind, uint32_t column,
+                          const char *format, const char *word, struct pst_error *err)
+{
+    char shown[64];
+
+    return pst_fail_at(err, PST_ERR_CONFIG, kind, "--set", set->line, column, format,
+                       pst_report_word(shown, word));
+}
+
+static bool key_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+}
+
+static pst_status split_key(struct override *set, const char *end, struct pst_error *err)
+{
+    const char *at = set->text;
+
+    for (;;) {
+        const char *start = at;
+
+        while (at < end && key_character(*at)) {
+            at++;
+        }
+        if (at == start || (at < end && *at != '.')) {
+            return fail_at(set, "config.key", column_of(set, at),
+                           "\"%s\" is not of the form table.key=value", set->text, err);
+        }
+        if (set->n_parts == PST_CONFIG_MAX_PARTS) {
+            return fail_at(set, "config.limit", column_of(set, start),
+                           "\"%s\" has more than 32 parts", set->text, err);
+        }
+        set->columns[set->n_parts] = column_of(set, start);
+        set->parts[set->n_parts] =
+            pst_arena_strndup(set->reader->arena, start, (size_t)(at - start));
+        if (set->parts[set->n_parts++] == NULL) {
+            return pst_fail_nomem(err);
+        }
+        if (at == end) {
+            return PST_OK;
+        }
+        at++;
+    }
+}
+
+static pst_status split(struct override *set, struct pst_error *err)
+{
+    const char *equals = strchr(set->text, '='), *end;
+
+    for (const char *s = set->text; *s != '\0'; s++) {
+        if (((unsigned char)*s < 0x20 && *s != '\t') || *s == 0x7F) {
+            return fail_at(set, "config.value", column_of(set, s),
+                           "\"%s\" holds a control character; write it as an escape in quotes",
+                           set->text, err);
+        }
+    }
+    if (strlen(set->text) > PST_CONFIG_MAX_LINE) {
+        return fail_at(set, "config.limit", 1, "\"%s\" is longer than 4096 bytes", set->text, err);
+    }
+    if (equals == NULL) {
+        return fail_at(set, "config.key", 1, "\"%s\" is not of the form table.key=value", set->text,
+                       err);
+    }
+    set->value = equals + 1 + strspn(equals + 1, " \t");
+    if (*set->value == '\0') {
+        return fail_at(set, "config.value", column_of(set, set->value),
+                       "\"%s\" has no value; the empty string is \"\"", set->text, err);
+    }
+    for (end = equals; end > set->text && (end[-1] == ' ' || end[-1] == '\t'); end--) {
+    }
+    return split_key(set, end, err);
+}
+
+/* Positions inside the little document "v = value" to positions inside the override. */
+static void move_positions(struct pst_config_node *node, uint32_t line, uint32_t shift)
+{
+    node->line = node->key_line = line;
+    node->column += shift;
+    node->key_column += shift;
+    for (uint32_t i = 0; i < node->n_children; i++) {
+        move_positions(node->children[i], line, shift);
+    }
+}
+
+/* A value in TOML, else a bare word, which is a string. */
+static pst_status parse_value(struct override *set, struct pst_config_node **ret_node,
+                              struct pst_error *err)
+{
+    static const char start[] = "v = ";
+    struct pst_arena *arena = set->reader->arena;
+    struct pst_config_node *root = NULL, *node;
+    struct pst_error why;
+    char *text = pst_arena_printf(arena, "%s%s", start, set->value);
+    uint32_t column = column_of(set, set->value);
+    pst_status st;
+
+    if (text == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st =
+        pst_tree_from_toml(set->reader, text, strlen(text), "--set", set->n_parts - 1, &root, &why);
+    if (st == PST_OK) {
+        *ret_node = root->children[0];
+        move_positions(*ret_node, set->line, column - (uint32_t)strlen(start) - 1);
+        return PST_OK;
+    }
+    if (strcmp(why.kind, "config.syntax") != 0 || strchr("\"'[{", set->value[0]) != NULL) {
+        why.line = set->line;
+        why.column += column - (uint32_t)strlen(start) - 1;
+        if (err != NULL) {
+            *err = why;
+        }
+        return st;
+    }
+    node = pst_tree_node(arena, PST_CONFIG_STRING, NULL);
+    if (node == NULL || (node->value.string = pst_arena_strdup(arena, set->value)) == NULL) {
+        return pst_fail_nomem(err);
+    }
+    node->file = "--set";
+    node->line = set->line;
+    node->column = column;
+    *ret_node = node;
+    return PST_OK;
+}
+
+static bool is_index(const char *part, uint32_t *ret_index)
+{
+    uint32_t value = 0;
+
+    if (strlen(part) > 4 || strspn(part, "0123456789") != strlen(part)) {
+        return false;
+    }
+    for (; *part != '\0'; part++) {
+        value = value * 10 + (uint32_t)(*part - '0');
+    }
+    *ret_index = value;
+    return true;
+}
+
+/* A new, empty table or array at part i, positioned there. */
+static struct pst_config_node *make_container(struct override *set, uint32_t kind, uint32_t i,
+                                              const char *key)
+{
+    struct pst_config_node *node = pst_tree_node(set->reader->arena, kind, key);
+
+    if (node != NULL) {
+        node->file = "--set";
+        node->line = node->key_line = set->line;
+        node->column = node->key_column = set->columns[i];
+    }
+    return node;
+}
+
+/* What a missing part i must be: an array if the next part is the index 0, else a table. */
+static uint32_t kind_of_missing(const struct override *set, uint32_t i)
+{
+    return strcmp(set->parts[i + 1], "0") == 0 ? PST_CONFIG_ARRAY : PST_CONFIG_TABLE;
+}
+
+/* Puts `value` at part i of parent: replaces, or appends. */
+static bool put_value(struct override *set, struct pst_config_node *parent, uint32_t i,
+                      struct pst_config_node *old, struct pst_config_node *value)
+{
+    value->key = parent->kind == PST_CONFIG_TABLE ? set->parts[i] : NULL;
+    value->key_line = set->line;
+    value->key_column = set->columns[i];
+    if (old != NULL) {
+        *old = *value;
+        return true;
+    }
+    return pst_tree_append(set->reader->arena, parent, value);
+}
+
+/* A key applied to an array of tables: only its first element stays, and takes the key. */
+static struct pst_config_node *first_table_only(struct pst_config_node *array)
+{
+    if (array->n_children == 0 || array->children[0]->kind != PST_CONFIG_TABLE) {
+        return NULL;
+    }
+    array->n_children = 1;
+    return array->children[0];
+}
+
+/* The child of *parent that part i names, NULL in *ret_child if it is missing. May step into an
+   array's first element. */
+static pst_status find_child(struct override *set, uint32_t i, struct pst_config_node **parent,
+                             struct pst_config_node **ret_child, struct pst_error *err)
+{
+    struct pst_config_node *node = *parent;
+    uint32_t index;
+
+    if (node->kind == PST_CONFIG_ARRAY && is_index(set->parts[i], &index)) {
+        if (index > node->n_children) {
+            return fail_at(set, "config.key", set->columns[i], "\"%s\" skips elements of the array",
+                           set->text, err);
+        }
+        *ret_child = index < node->n_children ? node->children[index] : NULL;
+        return PST_OK;
+    }
+    if (node->kind == PST_CONFIG_ARRAY) {
+        node = first_table_only(node);
+    }
+    if (node == NULL || node->kind != PST_CONFIG_TABLE) {
+        return fail_at(set, "config.key", set->columns[i],
+                       "\"%s\" names a key inside something that is not a table", set->text, err);
+    }
+    *parent = node;
+    *ret_child = pst_tree_find(node, set->parts[i]);
+    return PST_OK;
+}
+
+static pst_status apply(struct override *set, struct pst_config_node *value, struct pst_error *err)
+{
+    struct pst_config_node *node = set->reader->config->root, *child = NULL;
+
+    for (uint32_t i = 0; i < set->n_parts; i++) {
+        pst_status st = find_child(set, i, &node, &child, err);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        if (i + 1 == set->n_parts) {
+            return put_value(set, node, i, child, value) ? PST_OK : pst_fail_nomem(err);
+        }
+        if (child == NULL) {
+            child = make_container(set, kind_of_missing(set, i), i,
+                                   node->kind == PST_CONFIG_TABLE ? set->parts[i] : NULL);
+            if (child == NULL || !pst_tree_append(set->reader->arena, node, child)) {
+                return pst_fail_nomem(err);
+            }
+        }
+        node = child;
+    }
+    return PST_OK;
+}
+
+pst_status pst_tree_set(struct pst_config_reader *reader, const char *text, uint32_t i,
+                        struct pst_error *err)
+{
+    struct override set = {.reader = reader, .text = text, .line = i + 1};
+    struct pst_config_node *value = NULL;
+    pst_status st;
+
+    st = split(&set, err);
+    if (st != PST_OK) {
+        return st;
+    }
+    if (strcmp(set.parts[0], "include") == 0) {
+        return fail_at(&set, "config.key", 1, "\"%s\": include works in files only", text, err);
+    }
+    st = parse_value(&set, &value, err);
+    if (st != PST_OK) {
+        return st;
+    }
+    return apply(&set, value, err);
+}
