@@ -65,7 +65,22 @@ struct pst_job {
     struct pst_arena arena;
 };
 
-/* Checks the sections (unknown ones too) and relations between values (batch divisible, ...). */
+/* A section that rows describe, for help and docs; it fills the member of struct pst_job there. */
+struct pst_job_section {
+    const char *name;
+    const struct pst_param *rows;
+    uint32_t n_rows;
+    size_t offset;
+};
+
+extern const struct pst_job_section pst_job_sections[];
+extern const uint32_t pst_job_n_sections;
+
+/*
+ * Checks the sections (unknown ones too) and relations between values (batch divisible, ...). Paths
+ * in [data] and [run] become relative to the current folder, in the config too. config.key,
+ * config.value, config.limit at the position of the fault; further faults in err->details.
+ */
 pst_status pst_job_read(struct pst_config *config, struct pst_job *ret_job, struct pst_error *err);
 void pst_job_finish(struct pst_job *job);
 

@@ -2,8 +2,8 @@
  *
  * The plan: stages, memory actions, instruction lists. One data structure that the host makes from
  * the strategies' answers, the file holds, the checker proves, the simulator times and the executor
- * runs. Made by plan_builder (pst_plan_create, pst_plan_add_stage, then pst_plan_lower), or read from
- * a file; read-only afterwards.
+ * runs. Made by plan_builder (pst_plan_create, pst_plan_add_stage, then pst_plan_lower), or read
+ * from a file; read-only afterwards.
  */
 #ifndef PST_PLAN_PLAN_H
 #define PST_PLAN_PLAN_H
@@ -37,13 +37,13 @@ enum pst_payload { PST_PAYLOAD_ACT = 0, PST_PAYLOAD_GRAD = 1 };
 
 /* One instruction; what does not apply is 0. File form: docs/plan.md. */
 struct pst_instr {
-    uint8_t op;         /* enum pst_instr_op */
-    uint8_t payload;    /* SEND, RECV */
-    uint32_t stage;     /* passes, copies, REDUCE, STEP; SEND, RECV: the edge; TIE: the tie */
+    uint8_t op;          /* enum pst_instr_op */
+    uint8_t payload;     /* SEND, RECV */
+    uint32_t stage;      /* passes, copies, REDUCE, STEP; SEND, RECV: the edge; TIE: the tie */
     uint32_t microbatch; /* passes and copies: of that stage */
-    uint32_t node;      /* copies */
+    uint32_t node;       /* copies */
     uint32_t first_sample, n_samples; /* SEND, RECV: samples of the step */
-    uint32_t peer;      /* SEND, RECV: rank */
+    uint32_t peer;                    /* SEND, RECV: rank */
     uint32_t n_waits;
     const uint32_t *waits; /* instructions of the same list that must be complete before this one
                               starts, besides earlier ones of its queue; ascending */
@@ -51,8 +51,8 @@ struct pst_instr {
 
 struct pst_plan_stage {
     uint32_t n_nodes;
-    const uint32_t *nodes;   /* ascending operators */
-    const uint8_t *actions;  /* PST_ACTION_*, one per node */
+    const uint32_t *nodes;  /* ascending operators */
+    const uint8_t *actions; /* PST_ACTION_*, one per node */
     uint32_t n_ranks;
     const uint32_t *ranks;
     uint32_t microbatch_size, k, n_microbatches; /* n_microbatches = batch / microbatch_size */
@@ -77,25 +77,25 @@ struct pst_plan_tie {
 struct pst_plan_device {
     uint32_t n_instrs;
     const struct pst_instr *body; /* one step; asynchronous parts (fill, drain) come with 2BW */
-    uint64_t peak_bytes;  /* largest live sum */
-    uint64_t arena_bytes; /* packed size: what the executor allocates and reaches */
+    uint64_t peak_bytes;          /* largest live sum */
+    uint64_t arena_bytes;         /* packed size: what the executor allocates and reaches */
 };
 
 struct pst_plan {
     struct pst_arena arena;
     uint32_t batch;
-    uint32_t version_rule; /* PST_VERSION_* */
+    uint32_t version_rule;                         /* PST_VERSION_* */
     uint32_t n_stages, n_edges, n_ties, n_devices; /* n_devices: ranks */
     struct pst_plan_stage *stages;
     struct pst_plan_edge *edges;
     struct pst_plan_tie *ties;
     struct pst_plan_device *devices;
-    uint64_t step_ns;            /* predicted */
-    uint32_t optimizer_slots;    /* f32 state values per parameter: 0 sgd, 1 momentum, 2 adam */
-    uint64_t capacity_bytes;     /* of a device; UINT64_MAX: no limit */
+    uint64_t step_ns;         /* predicted */
+    uint32_t optimizer_slots; /* f32 state values per parameter: 0 sgd, 1 momentum, 2 adam */
+    uint64_t capacity_bytes;  /* of a device; UINT64_MAX: no limit */
     /* provenance */
     uint64_t graph_digest;
-    const char *config_json;     /* the effective config as JSON object text; rebuilds the graph */
+    const char *config_json; /* the effective config as JSON object text; rebuilds the graph */
     const char *partitioner, *scheduler, *memopt; /* "id version" */
 };
 
@@ -129,8 +129,8 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
                           const struct pst_cost_model *cost, const struct pst_pass *const *orders,
                           const uint32_t *n_passes, bool training, struct pst_error *err);
 
-/* Forward-only twin of a plan on the same stages: F of every micro-batch, for evaluation. The number
-   of micro-batches is batch / size, where every stage uses `microbatch_size`. */
+/* Forward-only twin of a plan on the same stages: F of every micro-batch, for evaluation. The
+   number of micro-batches is batch / size, where every stage uses `microbatch_size`. */
 pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_graph *graph,
                                  const struct pst_cost_model *cost, uint32_t batch,
                                  struct pst_plan **ret_plan, struct pst_error *err);
@@ -141,8 +141,8 @@ pst_status pst_plan_write(const struct pst_plan *plan, const struct pst_graph *g
 char *pst_plan_to_json(const struct pst_plan *plan, const struct pst_graph *graph); /* free() it */
 /* config_json first, so that the caller can rebuild the graph before the plan is read whole. */
 pst_status pst_plan_read_config(const char *path, char **ret_config_json, struct pst_error *err);
-pst_status pst_plan_read(const char *path, const struct pst_graph *graph, struct pst_plan **ret_plan,
-                         struct pst_error *err);
+pst_status pst_plan_read(const char *path, const struct pst_graph *graph,
+                         struct pst_plan **ret_plan, struct pst_error *err);
 
 const char *pst_instr_name(uint32_t op); /* "F", "SEND", ... */
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A plan lowered all the way down for one rank: every kernel call of its instruction list, every
- * buffer with its life, and the offsets of all buffers in one arena. From it the peak is known before
- * the run. Built by pst_program_create from plan, graph and cost model (for workspace sizes); the
- * executor binds it to an arena and runs it, the checker verifies it. Read-only once built.
+ * buffer with its life, and the offsets of all buffers in one arena. From it the peak is known
+ * before the run. Built by pst_program_create from plan, graph and cost model (for workspace
+ * sizes); the executor binds it to an arena and runs it, the checker verifies it. Read-only once
+ * built.
  *
  * Time inside a program is counted in ticks: every call of the list takes one tick, in list order;
  * each instruction without calls takes one tick too.
@@ -14,18 +15,18 @@
 #include "plan/plan.h"
 
 enum pst_value_kind {
-    PST_V_WEIGHT = 0,   /* f32 master weights of a parameter */
-    PST_V_WORKING = 1,  /* its copy in working dtype, where that is not f32 */
-    PST_V_GRAD = 2,     /* accumulator of one (parameter, using operator) */
-    PST_V_TIE = 3,      /* sum over the users of a tied parameter */
+    PST_V_WEIGHT = 0,    /* f32 master weights of a parameter */
+    PST_V_WORKING = 1,   /* its copy in working dtype, where that is not f32 */
+    PST_V_GRAD = 2,      /* accumulator of one (parameter, using operator) */
+    PST_V_TIE = 3,       /* sum over the users of a tied parameter */
     PST_V_OPTIMIZER = 4, /* one optimizer slot of a parameter */
-    PST_V_STATE = 5,    /* running statistics of an operator */
-    PST_V_INPUT = 6,    /* data of a micro-batch */
-    PST_V_ACT = 7,      /* activation or aux of a micro-batch */
-    PST_V_RECV = 8,     /* activation or gradient received from another rank */
-    PST_V_DACT = 9,     /* gradient of an activation */
-    PST_V_Z = 10,       /* what B leaves for W */
-    PST_V_SCRATCH = 11, /* gradient of one micro-batch before it is added */
+    PST_V_STATE = 5,     /* running statistics of an operator */
+    PST_V_INPUT = 6,     /* data of a micro-batch */
+    PST_V_ACT = 7,       /* activation or aux of a micro-batch */
+    PST_V_RECV = 8,      /* activation or gradient received from another rank */
+    PST_V_DACT = 9,      /* gradient of an activation */
+    PST_V_Z = 10,        /* what B leaves for W */
+    PST_V_SCRATCH = 11,  /* gradient of one micro-batch before it is added */
     PST_V_WORKSPACE = 12,
     PST_V_KINDS
 };
@@ -35,10 +36,10 @@ struct pst_value {
     uint8_t kind;
     bool is_static;
     uint32_t stage, microbatch;
-    uint32_t what;        /* tensor, parameter or operator, by kind */
-    uint32_t slot;        /* optimizer slot; output or z or contribution index */
-    uint64_t bytes;       /* exact */
-    uint64_t offset;      /* in the arena, a multiple of PST_VALUE_ALIGN */
+    uint32_t what;   /* tensor, parameter or operator, by kind */
+    uint32_t slot;   /* optimizer slot; output or z or contribution index */
+    uint64_t bytes;  /* exact */
+    uint64_t offset; /* in the arena, a multiple of PST_VALUE_ALIGN */
     uint32_t first, last;
 };
 
@@ -60,11 +61,34 @@ enum pst_call_kind {
  */
 struct pst_program_call {
     uint8_t kind, pass, replay;
-    uint32_t op;            /* KERNEL: operator; LOAD, SUM: tensor */
+    uint32_t op;                    /* KERNEL: operator; LOAD, SUM: tensor */
     uint32_t first_sample, samples; /* of the step */
     uint32_t first_operand;
-    uint64_t elems;         /* ACCUMULATE */
+    uint64_t elems; /* ACCUMULATE */
 };
+
+/* Where the operands of a KERNEL call stand, counted from first_operand. */
+struct pst_operands {
+    uint32_t x, p, y, dy, dx, add, z, dp, state, workspace, count;
+};
+
+static inline struct pst_operands pst_operands_of(const struct pst_op *op)
+{
+    struct pst_operands at;
+
+    at.x = 0;
+    at.p = at.x + op->n_in;
+    at.y = at.p + op->n_param;
+    at.dy = at.y + op->n_out;
+    at.dx = at.dy + 1;
+    at.add = at.dx + op->n_in;
+    at.z = at.add + op->n_in;
+    at.dp = at.z + PST_MAX_SCRATCH;
+    at.state = at.dp + op->n_param;
+    at.workspace = at.state + op->n_state;
+    at.count = at.workspace + 1;
+    return at;
+}
 
 /* What belongs to one instruction of the list. */
 struct pst_program_instr {
@@ -85,9 +109,9 @@ struct pst_program_param {
     uint32_t tie;              /* value of the summed gradient, PST_NONE where not tied */
     uint32_t optimizer[2];     /* values or PST_NONE */
     uint32_t n_grads;
-    const uint32_t *grads;     /* accumulators, one per using operator on this rank */
+    const uint32_t *grads;      /* accumulators, one per using operator on this rank */
     const uint32_t *grad_users; /* index of that user in graph->params[].users */
-    bool owner;                /* this rank counts it in the norm */
+    bool owner;                 /* this rank counts it in the norm */
 };
 
 struct pst_program {
@@ -102,13 +126,14 @@ struct pst_program {
     struct pst_transfer_part *parts;
     struct pst_program_param *params; /* ascending by parameter */
     uint32_t *state_values;           /* n_ops x 2: PST_V_STATE values of operators on this rank */
+    uint32_t kept_output;             /* value of keep_output, or PST_NONE */
     uint64_t static_bytes;            /* offsets [0, static_bytes): the static values */
     uint64_t peak_bytes, arena_bytes; /* largest live sum; end of the highest value */
 };
 
 /*
- * keep_output: in a forward-only plan, a tensor (logits) kept to the end of the list on its rank; or
- * PST_NONE. Two programs of one rank (training, evaluation) give static values the same offsets.
+ * keep_output: in a forward-only plan, a tensor (logits) kept to the end of the list on its rank;
+ * or PST_NONE. Two programs of one rank (training, evaluation) give static values the same offsets.
  */
 pst_status pst_program_create(const struct pst_plan *plan, const struct pst_graph *graph,
                               const struct pst_cost_model *cost, uint32_t rank,

@@ -43,7 +43,7 @@ pst_failf(const struct pst_host *host, pst_status code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return host->fail(host, code, text);
+    return (host->fail)(host, code, text); /* parentheses: test libraries have a macro fail() */
 }
 
 #endif

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/job.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "config/report.h"
+
+#define MAX_MEMOPT (sizeof((struct pst_job *)NULL)->memopt / sizeof(struct pst_config_node *))
+
+/* Every table that a config may hold at its top. */
+static const char *const known[] = {
+    "model", "data",       "train",   "cluster", "profile", "partitioner", "scheduler", "memopt",
+    "run",   "checkpoint", "plugins", "limits",  "output",  "compare",     "include",
+};
+#define N_KNOWN (sizeof known / sizeof *known)
+
+/* Accepted, so that one file serves later versions too, but without effect in this one. */
+static const char *const idle[] = {"profile", "checkpoint", "limits"};
+
+static bool is_one_of(const char *const *words, size_t n, const char *word)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(words[i], word) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct pst_job_section *find_section(const char *name)
+{
+    for (uint32_t i = 0; i < pst_job_n_sections; i++) {
+        if (strcmp(pst_job_sections[i].name, name) == 0) {
+            return &pst_job_sections[i];
+        }
+    }
+    return NULL;
+}
+
+/* PST_OK also for errors that went to the report: only a lack of memory ends the reading. */
+static pst_status fill_section(const struct pst_job_section *section, struct pst_config_node *table,
+                               struct pst_job *job, struct pst_report *report,
+                               struct pst_error *err)
+{
+    struct pst_error found;
+    char name[64];
+    pst_status st;
+
+    snprintf(name, sizeof name, "[%s]", section->name);
+    st = pst_params_fill(section->rows, section->n_rows, sizeof *section->rows, table, name, NULL,
+                         &job->arena, (char *)job + section->offset, &found);
+    if (st == PST_ERR_CONFIG) {
+        pst_report_merge(report, &found);
+        return PST_OK;
+    }
+    if (st != PST_OK && err != NULL) {
+        *err = found;
+    }
+    return st;
+}
+
+static void read_memopt(struct pst_config_node *node, struct pst_job *job,
+                        struct pst_report *report)
+{
+    if (node->kind == PST_CONFIG_TABLE) {
+        job->memopt[job->n_memopt++] = node;
+        return;
+    }
+    if (node->kind != PST_CONFIG_ARRAY) {
+        pst_report_value(report, "config.value", node, "[[memopt]] must be a table");
+        return;
+    }
+    for (uint32_t i = 0; i < node->n_children; i++) {
+        struct pst_config_node *table = node->children[i];
+
+        if (table->kind != PST_CONFIG_TABLE) {
+            pst_report_value(report, "config.value", table, "[[memopt]] must be a table");
+        } else if (job->n_memopt == MAX_MEMOPT) {
+            pst_report_value(report, "config.limit", table,
+                             "more than %zu memory optimizers ([[memopt]])", MAX_MEMOPT);
+            return;
+        } else {
+            table->used = true;
+            job->memopt[job->n_memopt++] = table;
+        }
+    }
+}
+
+static struct pst_config_node **table_slot(struct pst_job *job, const char *name)
+{
+    struct {
+        const char *name;
+        struct pst_config_node **slot;
+    } slots[] = {{"model", &job->model},
+                 {"cluster", &job->cluster},
+                 {"partitioner", &job->partitioner},
+                 {"scheduler", &job->scheduler}};
+
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
+        if (strcmp(slots[i].name, name) == 0) {
+            return slots[i].slot;
+        }
+    }
+    return NULL;
+}
+
+static void report_unknown(const struct pst_config_node *node, struct pst_report *report)
+{
+    const char *nearest = pst_nearest(node->key, known, N_KNOWN);
+    bool table = node->kind == PST_CONFIG_TABLE;
+    char word[64];
+
+    pst_report_word(word, node->key);
+    if (nearest != NULL) {
+        pst_report_key(report, "config.key", node, "unknown %s \"%s\"; did you mean \"%s\"?",
+                       table ? "section" : "key", word, nearest);
+    } else {
+        pst_report_key(report, "config.key", node, "unknown %s \"%s\"", table ? "section" : "key",
+                       word);
+    }
+}
+
+static pst_status read_top(struct pst_config_node *node, struct pst_job *job,
+                           struct pst_report *report, struct pst_error *err)
+{
+    const struct pst_job_section *section = find_section(node->key);
+    struct pst_config_node **slot = table_slot(job, node->key);
+
+    if (!is_one_of(known, N_KNOWN, node->key)) {
+        report_unknown(node, report);
+        return PST_OK;
+    }
+    node->used = true;
+    if (strcmp(node->key, "memopt") == 0) {
+        read_memopt(node, job, report);
+        return PST_OK;
+    }
+    if (section != NULL) {
+        return fill_section(section, node, job, report, err);
+    }
+    if (node->kind != PST_CONFIG_TABLE) {
+        pst_report_value(report, "config.value", node, "[%s] must be a table", node->key);
+    } else if (slot != NULL) {
+        *slot = node;
+    } else if (is_one_of(idle, sizeof idle / sizeof *idle, node->key)) {
+        pst_log(PST_LOG_WARN, "config", "[%s] has no effect in this version", node->key);
+    }
+    return PST_OK;
+}
+
+static pst_status read_all(struct pst_config *config, struct pst_job *job,
+                           struct pst_report *report, struct pst_error *err)
+{
+    struct pst_config_node *data = pst_config_get(config->root, "data");
+    struct pst_config_node *run = pst_config_get(config->root, "run");
+    pst_status st;
+
+    if ((st = pst_config_resolve(config, data, "train", err)) != PST_OK ||
+        (st = pst_config_resolve(config, data, "valid", err)) != PST_OK ||
+        (st = pst_config_resolve(config, run, "plan", err)) != PST_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < pst_job_n_sections; i++) {
+        st = fill_section(&pst_job_sections[i], NULL, job, report, err);
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    for (uint32_t i = 0; i < config->root->n_children; i++) {
+        st = read_top(config->root->children[i], job, report, err);
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    return PST_OK;
+}
+
+/* The divisors of batch next to wanted, 0 where there is none on that side. */
+static void near_divisors(int64_t batch, int64_t wanted, int64_t *ret_below, int64_t *ret_above)
+{
+    int64_t below = wanted < batch ? wanted : batch, above = wanted;
+
+    while (batch % below != 0) {
+        below--;
+    }
+    while (above <= batch && batch % above != 0) {
+        above++;
+    }
+    *ret_below = below;
+    *ret_above = above <= batch ? above : 0;
+}
+
+/* The node to blame: the key that is written, else its partner, else the section. */
+static const struct pst_config_node *blame(struct pst_config_node *table, const char *key,
+                                           const char *partner)
+{
+    struct pst_config_node *node = pst_config_get(table, key);
+
+    if (node == NULL) {
+        node = pst_config_get(table, partner);
+    }
+    return node == NULL ? table : node;
+}
+
+static void check_batch(const struct pst_job *job, struct pst_config_node *table,
+                        struct pst_report *report)
+{
+    const struct pst_job_train *train = &job->train;
+    const struct pst_config_node *at;
+    int64_t below, above;
+    char choice[64];
+
+    if (train->batch % train->microbatch == 0) {
+        return;
+    }
+    at = blame(table, "microbatch", "batch");
+    near_divisors(train->batch, train->microbatch, &below, &above);
+    if (above == 0) {
+        snprintf(choice, sizeof choice, "%" PRId64, below);
+    } else {
+        snprintf(choice, sizeof choice, "%" PRId64 " or %" PRId64, below, above);
+    }
+    pst_report_value(report, "config.value", at,
+                     "\"microbatch\" in [train] is %" PRId64
+                     ", which does not divide batch = %" PRId64 "; %s would",
+                     train->microbatch, train->batch, choice);
+}
+
+static void check_train(struct pst_job *job, struct pst_config_node *table,
+                        struct pst_report *report)
+{
+    struct pst_job_train *train = &job->train;
+
+    check_batch(job, table, report);
+    if (train->warmup < 0) {
+        train->warmup = train->steps / 10 < 100 ? train->steps / 10 : 100;
+    }
+    if (train->warmup > train->steps) {
+        pst_report_value(report, "config.value", blame(table, "warmup", "steps"),
+                         "\"warmup\" in [train] is %" PRId64 ", more than the run's %" PRId64
+                         " steps",
+                         train->warmup, train->steps);
+    }
+    if (train->min_lr > train->lr) {
+        pst_report_value(report, "config.value", blame(table, "min_lr", "lr"),
+                         "\"min_lr\" in [train] is %g, more than lr = %g", train->min_lr,
+                         train->lr);
+    }
+    if (train->beta1 >= 1) {
+        pst_report_value(report, "config.value", blame(table, "beta1", "beta1"),
+                         "\"beta1\" in [train] must be below 1");
+    }
+    if (train->beta2 >= 1) {
+        pst_report_value(report, "config.value", blame(table, "beta2", "beta2"),
+                         "\"beta2\" in [train] must be below 1");
+    }
+}
+
+pst_status pst_job_read(struct pst_config *config, struct pst_job *ret_job, struct pst_error *err)
+{
+    struct pst_report report = {.count = 0};
+    struct pst_job job = {.config = config};
+    pst_status st;
+
+    st = read_all(config, &job, &report, err);
+    if (st == PST_OK) {
+        /* Relations make sense only between values that are right by themselves. */
+        if (report.count == 0) {
+            check_train(&job, pst_config_get(config->root, "train"), &report);
+        }
+        st = pst_report_finish(&report, err);
+    }
+    if (st != PST_OK) {
+        pst_job_finish(&job);
+        return st;
+    }
+    *ret_job = job;
+    return PST_OK;
+}
+
+void pst_job_finish(struct pst_job *job)
+{
+    pst_arena_finish(&job->arena);
+    memset(job, 0, sizeof *job);
+}

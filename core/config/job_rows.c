@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The keys of the sections that belong to the core. docs/config.md shows the same tables.
+ */
+#include "config/job.h"
+
+#define ROW(section, field, type, initial, range, doc)                                             \
+    PST_PARAM(struct pst_job_##section, field, PST_PARAM_##type, initial, range, doc)
+#define COUNT(rows) ((uint32_t)(sizeof(rows) / sizeof *(rows)))
+
+static const struct pst_param data_rows[] = {
+    ROW(data, kind, ENUM, "text", "text|synthetic",
+        "Where samples come from: bytes of text files, or numbers drawn from the seed."),
+    ROW(data, train, STRING, "", NULL,
+        "Files or globs of the training text, separated by ':', relative to the config's folder."),
+    ROW(data, valid, STRING, "", NULL,
+        "The same for held-out text; empty: the end of the training text is held out."),
+    ROW(data, valid_fraction, FLOAT, "0.05", "0..0.5",
+        "Part of the training text that is held out where `valid` is empty."),
+    ROW(data, seed, INT, "1", "0..", "Seed of the order of the samples."),
+};
+
+static const struct pst_param train_rows[] = {
+    ROW(train, steps, INT, "100", "1..100000000", "Optimizer steps of the run."),
+    ROW(train, batch, INT, "32", "1..1048576", "Samples of one step."),
+    ROW(train, microbatch, INT, "4", "1..1048576",
+        "Samples that a stage processes at a time; must divide `batch`."),
+    ROW(train, optimizer, ENUM, "adamw", "sgd|momentum|adam|adamw", "Rule of the update."),
+    ROW(train, lr, FLOAT, "1e-3", "0..", "Highest learning rate."),
+    ROW(train, min_lr, FLOAT, "0", "0..", "Learning rate at the end of the cosine."),
+    ROW(train, beta1, FLOAT, "0.9", "0..1", "Adam: decay of the first moment; below 1."),
+    ROW(train, beta2, FLOAT, "0.95", "0..1", "Adam: decay of the second moment; below 1."),
+    ROW(train, eps, FLOAT, "1e-8", "1e-30..", "Adam: added to the root of the second moment."),
+    ROW(train, momentum, FLOAT, "0.9", "0..1", "Momentum: what stays of the last update."),
+    ROW(train, weight_decay, FLOAT, "0.1", "0..", "Part of a weight that decays per unit of lr."),
+    ROW(train, schedule, ENUM, "cosine", "constant|cosine", "Learning rate after the warm-up."),
+    ROW(train, warmup, INT, "-1", "-1..100000000",
+        "Steps over which the learning rate rises from 0; -1: a tenth of the run, at most 100."),
+    ROW(train, clip, FLOAT, "1.0", "0..", "Largest norm of all gradients together; 0: no limit."),
+    ROW(train, seed, INT, "1", "0..", "Seed of the weights and of dropout."),
+    ROW(train, on_non_finite, ENUM, "stop", "stop|skip",
+        "What a loss or gradient that is not finite does: end the run, or leave out the update."),
+    ROW(train, eval_every, INT, "0", "0..100000000",
+        "Steps between evaluations on held-out data; 0: one at the end."),
+    ROW(train, eval_batches, INT, "8", "1..1000000", "Batches of one evaluation, at most."),
+    ROW(train, sample, INT, "0", "0..1000000", "Characters of text generated at the end."),
+    ROW(train, prompt, STRING, "", NULL, "What the generated text starts from."),
+    ROW(train, temperature, FLOAT, "0.8", "0..100",
+        "How freely the text is drawn; 0: always the likeliest character."),
+    ROW(train, drain_every, INT, "0", "0..100000000",
+        "Asynchronous schedules: steps between drains of the pipeline; 0: one at the end."),
+};
+
+static const struct pst_param run_rows[] = {
+    ROW(run, device, STRING, "cpu", NULL, "Device backend."),
+    ROW(run, transport, STRING, "threads", NULL, "What carries tensors between devices."),
+    ROW(run, threads_per_device, INT, "1", "1..1024", "Threads that compute for one device."),
+    ROW(run, kernels, STRING, "auto", NULL, "Kernels of the backend: auto, onednn, reference."),
+    ROW(run, dtype, ENUM, "f32", "f32|bf16", "Type of activations and gradients."),
+    ROW(run, stall_limit, TIME, "10 min", "100 ms..",
+        "The run is ended when no device has moved for this long."),
+    ROW(run, plan, STRING, "", NULL,
+        "Plan file to run instead of searching, relative to the config's folder."),
+};
+
+static const struct pst_param output_rows[] = {
+    ROW(output, log_every, INT, "10", "1..100000000",
+        "Steps between progress lines where the output is not a terminal."),
+};
+
+static const struct pst_param plugins_rows[] = {
+    ROW(plugins, isolate, ENUM, "auto", "auto|always|never",
+        "Whether strategies run in a process of their own."),
+    ROW(plugins, time_limit, TIME, "0", NULL, "Time that a search may take; 0: no limit."),
+};
+
+const struct pst_job_section pst_job_sections[] = {
+    {"data", data_rows, COUNT(data_rows), offsetof(struct pst_job, data)},
+    {"train", train_rows, COUNT(train_rows), offsetof(struct pst_job, train)},
+    {"run", run_rows, COUNT(run_rows), offsetof(struct pst_job, run)},
+    {"output", output_rows, COUNT(output_rows), offsetof(struct pst_job, output)},
+    {"plugins", plugins_rows, COUNT(plugins_rows), offsetof(struct pst_job, plugins)},
+};
+const uint32_t pst_job_n_sections = COUNT(pst_job_sections);

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From an operator to its kernel: the family that serves it, else the reference kernels.
+ */
+#include "cpu.h"
+
+#include <stdlib.h>
+
+#include "reference/reference.h"
+
+static const struct pst_cpu_family *const families[PST_OP_KINDS] = {
+    NULL,
+#ifdef PENSTOCK_ONEDNN
+#endif
+};
+
+static struct pst_cpu_request request_of(const struct pst_device *device,
+                                         const struct pst_graph *graph, uint32_t op, uint32_t pass,
+                                         uint32_t samples)
+{
+    struct pst_cpu_request request = {
+        .device = device,
+        .graph = graph,
+        .op = &graph->ops[op],
+        .op_index = op,
+        .pass = pass,
+        .samples = samples,
+    };
+
+    request.dtype = request.op->kind == PST_OP_CROSS_ENTROPY ? pst_cpu_in(&request, 0)->dtype
+                                                             : pst_cpu_out(&request)->dtype;
+    return request;
+}
+
+/* NULL where the reference kernels serve it. */
+static const struct pst_cpu_family *family_of(const struct pst_cpu_request *request)
+{
+    const struct pst_cpu_family *family =
+        request->op->kind < PST_OP_KINDS ? families[request->op->kind] : NULL;
+
+    if (request->device->reference || family == NULL || request->pass > PST_KERNEL_W ||
+        family->run[request->pass] == NULL || request->samples == 0 ||
+        (request->dtype != PST_F32 && request->dtype != PST_BF16) || !family->serves(request)) {
+        return NULL;
+    }
+    return family;
+}
+
+static void destroy(struct pst_kernel *base)
+{
+    struct pst_cpu_kernel *kernel = (struct pst_cpu_kernel *)(void *)base;
+
+    if (kernel->family->finish != NULL) {
+        kernel->family->finish(kernel);
+    }
+    free(kernel);
+}
+
+pst_status pst_cpu_compile(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                           uint32_t pass, uint32_t samples, struct pst_kernel **ret_kernel,
+                           struct pst_error *err)
+{
+    const struct pst_cpu_request request = request_of(device, graph, op, pass, samples);
+    const struct pst_cpu_family *family = family_of(&request);
+    struct pst_cpu_kernel *kernel;
+    pst_status status;
+
+    if (family == NULL) {
+        return pst_reference_kernel(graph, op, pass, samples, ret_kernel, err);
+    }
+    kernel = calloc(1, family->kernel_bytes);
+    if (kernel == NULL) {
+        return pst_fail_nomem(err);
+    }
+    kernel->request = request;
+    kernel->family = family;
+    kernel->base.run = family->run[pass];
+    kernel->base.destroy = destroy;
+    kernel->base.workspace_bytes = family->workspace == NULL ? 0 : family->workspace(&request);
+    status = family->init == NULL ? PST_OK : family->init(kernel, err);
+    if (status != PST_OK) {
+        pst_error_prefix(err, "operator %s", request.op->name);
+        destroy(&kernel->base);
+        return status;
+    }
+    *ret_kernel = &kernel->base;
+    return PST_OK;
+}
+
+uint64_t pst_cpu_workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                           uint32_t pass, uint32_t samples)
+{
+    const struct pst_cpu_request request = request_of(device, graph, op, pass, samples);
+    const struct pst_cpu_family *family = family_of(&request);
+
+    if (family == NULL) {
+        return pst_reference_workspace(graph, op, pass, samples);
+    }
+    return family->workspace == NULL ? 0 : family->workspace(&request);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * oneDNN's engine and stream of a device, and what it says about the processor.
+ */
+#include "cpu.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <stdio.h>
+
+pst_status pst_dnnl_open(struct pst_device *device, struct pst_error *err)
+{
+    dnnl_engine_t engine = NULL;
+    dnnl_stream_t stream = NULL;
+
+    if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success ||
+        dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) != dnnl_success) {
+        dnnl_engine_destroy(engine);
+        return pst_fail(err, PST_ERR_DEVICE, "machine.onednn",
+                        "oneDNN could not open its cpu engine");
+    }
+    device->engine = engine;
+    device->stream = stream;
+    return PST_OK;
+}
+
+void pst_dnnl_close(struct pst_device *device)
+{
+    if (device->stream != NULL) {
+        dnnl_stream_destroy(device->stream);
+    }
+    if (device->engine != NULL) {
+        dnnl_engine_destroy(device->engine);
+    }
+}
+
+static const char *isa_name(void)
+{
+    switch (dnnl_get_effective_cpu_isa()) {
+    case dnnl_cpu_isa_sse41:
+        return "SSE4.1";
+    case dnnl_cpu_isa_avx:
+        return "AVX";
+    case dnnl_cpu_isa_avx2:
+        return "AVX2";
+    case dnnl_cpu_isa_avx2_vnni:
+        return "AVX2 VNNI";
+    case dnnl_cpu_isa_avx512_core:
+        return "AVX-512";
+    case dnnl_cpu_isa_avx512_core_vnni:
+        return "AVX-512 VNNI";
+    case dnnl_cpu_isa_avx512_core_bf16:
+        return "AVX-512 bf16";
+    case dnnl_cpu_isa_avx512_core_amx:
+        return "AVX-512, AMX bf16";
+    default:
+        return "an instruction set it does not name";
+    }
+}
+
+void pst_dnnl_describe(char *ret_text, size_t text_size)
+{
+    const dnnl_version_t *version = dnnl_version();
+
+    snprintf(ret_text, text_size, "oneDNN %d.%d.%d, %s", version->major, version->minor,
+             version->patch, isa_name());
+}
+
+bool pst_dnnl_has_bf16(void)
+{
+    const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
+    const unsigned bf16 = (unsigned)dnnl_cpu_isa_avx512_core_bf16; /* sets are supersets in bits */
+
+    return (isa & bf16) == bf16;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Element by element; part of simd_impl.h.
+ */
+
+typedef uint16_t vh __attribute__((vector_size(PST_W * 2)));
+
+/* Defines name(dst, a, n) with dst[i] = EXPRESSION(a[i]), a vector at a time. */
+#define PST_MAP1(name, expression)                                                                 \
+    static void name(float *dst, const float *a, uint64_t n)                                       \
+    {                                                                                              \
+        uint64_t i = 0;                                                                            \
+                                                                                                   \
+        for (; i + PST_W <= n; i += PST_W) {                                                       \
+            vstore(dst + i, expression(vload(a + i)));                                             \
+        }                                                                                          \
+        if (i < n) {                                                                               \
+            const vf x = vload_part(a + i, n - i, 0);                                              \
+                                                                                                   \
+            vstore_part(dst + i, expression(x), n - i);                                            \
+        }                                                                                          \
+    }
+#define PST_MAP2(name, expression)                                                                 \
+    static void name(float *dst, const float *a, const float *b, uint64_t n)                       \
+    {                                                                                              \
+        uint64_t i = 0;                                                                            \
+                                                                                                   \
+        for (; i + PST_W <= n; i += PST_W) {                                                       \
+            vstore(dst + i, expression(vload(a + i), vload(b + i)));                               \
+        }                                                                                          \
+        if (i < n) {                                                                               \
+            const vf x = vload_part(a + i, n - i, 0);                                              \
+            const vf y = vload_part(b + i, n - i, 0);                                              \
+                                                                                                   \
+            vstore_part(dst + i, expression(x, y), n - i);                                         \
+        }                                                                                          \
+    }
+
+INLINE vf vadd(vf a, vf b)
+{
+    return a + b;
+}
+
+/* NaN is not greater than zero, yet must not get lost. */
+INLINE vf vrelu(vf h)
+{
+    return vselect(h <= vset(0), vset(0), h);
+}
+
+INLINE vf vgelu(vf h)
+{
+    return h / (vset(1) + gelu_exp(h, h * h));
+}
+
+INLINE vf vrelu_back(vf dy, vf y)
+{
+    return (vf)((vi)dy & (vi)(y > vset(0)));
+}
+
+/* With s = 1 / (1 + e): s + h s (1 - s) (2u)', and s (1 - s) = e s^2 without cancellation. */
+INLINE vf vgelu_back(vf dy, vf h)
+{
+    const vf square = h * h;
+    const vf e = gelu_exp(h, square);
+    const vf s = vset(1) / (vset(1) + e);
+    const vf inner = vset(1.59576912160573071f) + vset(0.21406444881780f) * square;
+
+    return dy * (s + h * inner * (e * s * s));
+}
+
+PST_MAP2(map_add, vadd)
+PST_MAP1(map_relu, vrelu)
+PST_MAP1(map_gelu, vgelu)
+PST_MAP2(map_relu_back, vrelu_back)
+PST_MAP2(map_gelu_back, vgelu_back)
+
+static void map_scale(float *dst, const float *a, float factor, uint64_t n)
+{
+    const vf f = vset(factor);
+    uint64_t i = 0;
+
+    for (; i + PST_W <= n; i += PST_W) {
+        vstore(dst + i, vload(a + i) * f);
+    }
+    for (; i < n; i++) {
+        dst[i] = a[i] * factor;
+    }
+}
+
+static void map_widen(float *dst, const uint16_t *bf16, uint64_t n)
+{
+    uint64_t i = 0;
+
+    for (; i + PST_W <= n; i += PST_W) {
+        vh h;
+
+        memcpy(&h, bf16 + i, sizeof h);
+        vstore(dst + i, (vf)(__builtin_convertvector(h, vu) << 16));
+    }
+    if (i < n) {
+        vh h = {0};
+
+        memcpy(&h, bf16 + i, (n - i) * sizeof *bf16);
+        vstore_part(dst + i, (vf)(__builtin_convertvector(h, vu) << 16), n - i);
+    }
+}
+
+/* To nearest, ties to even; a NaN stays one. */
+INLINE vh vnarrow(vf value)
+{
+    const vu bits = (vu)value;
+    const vu rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
+    const vu nan = (vu)(value != value);
+
+    return __builtin_convertvector((rounded & ~nan) | (((bits >> 16) | 0x40u) & nan), vh);
+}
+
+static void map_narrow(uint16_t *bf16, const float *src, uint64_t n)
+{
+    uint64_t i = 0;
+
+    for (; i + PST_W <= n; i += PST_W) {
+        const vh h = vnarrow(vload(src + i));
+
+        memcpy(bf16 + i, &h, sizeof h);
+    }
+    if (i < n) {
+        const vh h = vnarrow(vload_part(src + i, n - i, 0));
+
+        memcpy(bf16 + i, &h, (n - i) * sizeof *bf16);
+    }
+}

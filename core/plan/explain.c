@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What takes the space of a rank at its peak, for people.
+ */
+#include <stdlib.h>
+
+#include "base/util.h"
+#include "plan/program.h"
+
+static const char *const kind_names[PST_V_KINDS] = {
+    [PST_V_WEIGHT] = "weights",
+    [PST_V_WORKING] = "weights in working precision",
+    [PST_V_GRAD] = "gradients",
+    [PST_V_TIE] = "gradients of tied parameters",
+    [PST_V_OPTIMIZER] = "optimizer state",
+    [PST_V_STATE] = "running statistics",
+    [PST_V_INPUT] = "input data",
+    [PST_V_ACT] = "activations",
+    [PST_V_RECV] = "receive buffers",
+    [PST_V_DACT] = "activation gradients",
+    [PST_V_Z] = "kept for weight gradients",
+    [PST_V_SCRATCH] = "gradients of one micro-batch",
+    [PST_V_WORKSPACE] = "kernel workspace",
+};
+
+/* The first tick at which the live sum is largest. */
+static uint32_t peak_tick(const struct pst_program *program)
+{
+    uint64_t *rise = calloc((size_t)program->n_ticks + 1, sizeof *rise);
+    uint64_t live = 0;
+    uint32_t at = 0;
+
+    if (rise == NULL) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < program->n_values; i++) {
+        rise[program->values[i].first] += program->values[i].bytes;
+        rise[program->values[i].last + 1] -= program->values[i].bytes;
+    }
+    for (uint32_t t = 0; t < program->n_ticks; t++) {
+        live += rise[t];
+        if (live == program->peak_bytes) {
+            at = t;
+            break;
+        }
+    }
+    free(rise);
+    return at;
+}
+
+void pst_program_breakdown(const struct pst_program *program, uint64_t *ret_bytes)
+{
+    uint32_t at = peak_tick(program);
+
+    for (uint32_t k = 0; k < PST_V_KINDS; k++) {
+        ret_bytes[k] = 0;
+    }
+    for (uint32_t i = 0; i < program->n_values; i++) {
+        const struct pst_value *value = &program->values[i];
+
+        if (value->first <= at && at <= value->last) {
+            ret_bytes[value->kind] += value->bytes;
+        }
+    }
+}
+
+void pst_program_explain(const struct pst_program *program, const struct pst_graph *graph,
+                         struct pst_error *err)
+{
+    uint64_t bytes[PST_V_KINDS];
+    char text[32];
+
+    (void)graph;
+    pst_program_breakdown(program, bytes);
+    pst_error_detail(err, "device %u needs %s", program->rank,
+                     pst_format_bytes(text, program->arena_bytes));
+    pst_error_detail(err, " (%llu bytes), at its peak:\n",
+                     (unsigned long long)program->arena_bytes);
+    for (uint32_t k = 0; k < PST_V_KINDS; k++) {
+        if (bytes[k] > 0) {
+            pst_error_detail(err, "  %-30s %12s\n", kind_names[k],
+                             pst_format_bytes(text, bytes[k]));
+        }
+    }
+    if (program->arena_bytes > program->peak_bytes) {
+        pst_error_detail(err, "  %-30s %12s\n", "gaps between buffers",
+                         pst_format_bytes(text, program->arena_bytes - program->peak_bytes));
+    }
+}

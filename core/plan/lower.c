@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From the order of passes on each rank to a global order of transfers: every pass is timed with
+ * the cost model, a transfer's key is the end of its producer, and both ends post their transfers
+ * in key order, so that the earliest unmatched one is always next on both ranks.
+ */
+#include "plan/lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t stage_rank(const struct pst_lowering *low, uint32_t stage)
+{
+    return low->plan->stages[stage].ranks[0];
+}
+
+static pst_status check_supported(const struct pst_lowering *low, struct pst_error *err)
+{
+    const struct pst_plan *plan = low->plan;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        if (stage->n_ranks != 1) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                            "stage %u has %u replicas; this version runs one per stage", s,
+                            stage->n_ranks);
+        }
+        if (stage->ranks[0] >= plan->n_devices || stage->microbatch_size == 0 ||
+            plan->batch % stage->microbatch_size != 0) {
+            return pst_fail(
+                err, PST_ERR_BUG, "plan.illegal",
+                "PART5: stage %u on device %u has micro-batches of %u samples, batch %u", s,
+                stage->ranks[0], stage->microbatch_size, plan->batch);
+        }
+    }
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
+        const struct pst_plan_edge *edge = &plan->edges[e];
+
+        if (edge->from >= edge->to) {
+            return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                            "PART2: stage %u feeds stage %u, which comes before it; stages must be "
+                            "numbered in topological order",
+                            edge->from, edge->to);
+        }
+        if (stage_rank(low, edge->from) == stage_rank(low, edge->to) &&
+            plan->stages[edge->from].microbatch_size != plan->stages[edge->to].microbatch_size) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                            "stages %u and %u share a device but not a micro-batch size",
+                            edge->from, edge->to);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status index_edges(struct pst_lowering *low, struct pst_error *err)
+{
+    const struct pst_plan *plan = low->plan;
+    uint32_t n = 0;
+
+    low->in_first = pst_arena_array(&low->arena, plan->n_stages + 2, sizeof *low->in_first);
+    low->out_first = pst_arena_array(&low->arena, plan->n_stages + 2, sizeof *low->out_first);
+    low->in_edges = pst_arena_array(&low->arena, plan->n_edges, sizeof *low->in_edges);
+    low->edge_grad = pst_arena_array(&low->arena, plan->n_edges, sizeof *low->edge_grad);
+    if (low->in_first == NULL || low->out_first == NULL || low->in_edges == NULL ||
+        low->edge_grad == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
+        const struct pst_plan_edge *edge = &plan->edges[e];
+
+        for (uint32_t i = 0; i < edge->n_tensors; i++) {
+            low->edge_grad[e] |= low->training && low->graph->tensors[edge->tensors[i]].needs_grad;
+        }
+        low->out_first[edge->from + 1]++;
+        low->in_first[edge->to + 2]++;
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        low->out_first[s + 1] += low->out_first[s];
+        low->in_first[s + 2] += low->in_first[s + 1];
+    }
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
+        low->in_edges[low->in_first[plan->edges[e].to + 1]++] = e;
+        n++;
+    }
+    PST_ASSERT(n == plan->n_edges);
+    return PST_OK;
+}
+
+static pst_status time_stages(struct pst_lowering *low, struct pst_error *err)
+{
+    const struct pst_plan *plan = low->plan;
+
+    low->times = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->times);
+    low->replay_ns = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->replay_ns);
+    if (low->times == NULL || low->replay_ns == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        pst_cost_ops(low->cost, stage->nodes, stage->n_nodes, stage->microbatch_size,
+                     &low->times[s]);
+        for (uint32_t i = 0; i < stage->n_nodes; i++) {
+            struct pst_times times;
+
+            if (stage->actions[i] == PST_ACTION_RECOMPUTE) {
+                pst_cost_op(low->cost, stage->nodes[i], stage->microbatch_size, &times);
+                low->replay_ns[s] += times.forward_ns;
+            }
+        }
+    }
+    return PST_OK;
+}
+
+/* Where each pass stands in its rank's order; refuses what cannot be tabulated. */
+static pst_status index_passes(struct pst_lowering *low, struct pst_error *err)
+{
+    const struct pst_plan *plan = low->plan;
+    size_t rows = 0;
+
+    low->base = pst_arena_array(&low->arena, plan->n_stages + 1, sizeof *low->base);
+    low->end_ns = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->end_ns);
+    if (low->base == NULL || low->end_ns == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        low->base[s] = (uint32_t)rows;
+        rows += plan->stages[s].n_microbatches;
+    }
+    for (uint32_t op = PST_PASS_F; op <= PST_PASS_R; op++) {
+        low->at[op] = pst_arena_array(&low->arena, rows, sizeof **low->at);
+        if (low->at[op] == NULL) {
+            return pst_fail_nomem(err);
+        }
+        memset(low->at[op], 0xFF, rows * sizeof **low->at);
+    }
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        low->end_ns[r] = pst_arena_array(&low->arena, low->n_passes[r], sizeof **low->end_ns);
+        if (low->end_ns[r] == NULL) {
+            return pst_fail_nomem(err);
+        }
+        for (uint32_t i = 0; i < low->n_passes[r]; i++) {
+            const struct pst_pass *pass = &low->orders[r][i];
+            uint32_t *at;
+
+            if (pass->op < PST_PASS_F || pass->op > PST_PASS_R || pass->stage >= plan->n_stages ||
+                pass->microbatch >= plan->stages[pass->stage].n_microbatches ||
+                stage_rank(low, pass->stage) != r) {
+                return pst_fail(
+                    err, PST_ERR_BUG, "plan.illegal",
+                    "PASS1: device %u, pass %u: %s of stage %u, micro-batch %u does not "
+                    "belong there",
+                    r, i, pst_instr_name(pass->op), pass->stage, pass->microbatch);
+            }
+            if (pass->op == PST_PASS_R) {
+                return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                                "the schedule places R; this version replays inside B");
+            }
+            at = &low->at[pass->op][low->base[pass->stage] + pass->microbatch];
+            if (*at != PST_NONE) {
+                return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                                "PASS1: device %u, pass %u: second %s of stage %u, micro-batch %u",
+                                r, i, pst_instr_name(pass->op), pass->stage, pass->microbatch);
+            }
+            *at = i;
+        }
+    }
+    return PST_OK;
+}
+
+/*
+ * Raises *io_ready to the latest end, with transfer time, of the passes of `other` that overlap
+ * samples [first, first + n). False if one of them is not done.
+ */
+static bool overlap_ready(const struct pst_lowering *low, const uint32_t *done, uint32_t edge,
+                          uint32_t other, uint32_t rank, uint32_t first, uint32_t n, bool backward,
+                          uint64_t *io_ready)
+{
+    const struct pst_plan_stage *stage = &low->plan->stages[other];
+    uint32_t last = (first + n - 1) / stage->microbatch_size;
+    uint32_t other_rank = stage_rank(low, other);
+
+    for (uint32_t j = first / stage->microbatch_size; j <= last; j++) {
+        uint32_t row = low->base[other] + j;
+        uint32_t at = backward ? pst_lowering_backward(low, row) : low->at[PST_PASS_F][row];
+        uint64_t end;
+
+        if (at == PST_NONE || at >= done[other_rank]) {
+            return false;
+        }
+        end = low->end_ns[other_rank][at];
+        if (other_rank != rank) {
+            end += pst_cost_transfer_ns(
+                low->cost, low->plan->edges[edge].bytes_per_sample * stage->microbatch_size,
+                other_rank, rank);
+        }
+        if (end > *io_ready) {
+            *io_ready = end;
+        }
+    }
+    return true;
+}
+
+/* When the needs of a pass are met; false if they are not yet. done[r]: passes of r that have run.
+ */
+static bool pass_ready(const struct pst_lowering *low, const uint32_t *done,
+                       const struct pst_pass *pass, uint64_t *ret_ready)
+{
+    uint32_t s = pass->stage, rank = stage_rank(low, s), row = low->base[s] + pass->microbatch;
+    uint32_t size = low->plan->stages[s].microbatch_size, first = pass->microbatch * size;
+    uint64_t ready = 0;
+
+    if (pass->op == PST_PASS_F) {
+        for (uint32_t i = low->in_first[s]; i < low->in_first[s + 1]; i++) {
+            uint32_t e = low->in_edges[i];
+
+            if (!overlap_ready(low, done, e, low->plan->edges[e].from, rank, first, size, false,
+                               &ready)) {
+                return false;
+            }
+        }
+    } else {
+        uint32_t need =
+            pass->op == PST_PASS_W ? low->at[PST_PASS_B][row] : low->at[PST_PASS_F][row];
+
+        if (need == PST_NONE || need >= done[rank]) {
+            return false;
+        }
+        for (uint32_t e = low->out_first[s]; e < low->out_first[s + 1] && pass->op != PST_PASS_W;
+             e++) {
+            if (low->edge_grad[e] && !overlap_ready(low, done, e, low->plan->edges[e].to, rank,
+                                                    first, size, true, &ready)) {
+                return false;
+            }
+        }
+    }
+    *ret_ready = ready;
+    return true;
+}
+
+static uint64_t pass_ns(const struct pst_lowering *low, const struct pst_pass *pass)
+{
+    const struct pst_times *times = &low->times[pass->stage];
+
+    switch (pass->op) {
+    case PST_PASS_F:
+        return times->forward_ns;
+    case PST_PASS_B:
+        return times->backward_input_ns + low->replay_ns[pass->stage];
+    case PST_PASS_W:
+        return times->backward_weight_ns;
+    default:
+        return times->backward_input_ns + times->backward_weight_ns + low->replay_ns[pass->stage];
+    }
+}
+
+static pst_status report_stuck(const struct pst_lowering *low, const uint32_t *done,
+                               struct pst_error *err)
+{
+    pst_fail(err, PST_ERR_BUG, "plan.illegal",
+             "LIVE1: the order of passes cannot be satisfied; each device below waits for a pass "
+             "that is missing or comes later");
+    for (uint32_t r = 0; r < low->plan->n_devices; r++) {
+        if (done[r] < low->n_passes[r]) {
+            const struct pst_pass *pass = &low->orders[r][done[r]];
+
+            pst_error_detail(err,
+                             "device %u waits at its pass %u: %s of stage %u, micro-batch %u\n", r,
+                             done[r], pst_instr_name(pass->op), pass->stage, pass->microbatch);
+        }
+    }
+    return PST_ERR_BUG;
+}
+
+/* Starts every pass as early as the given order allows. */
+static pst_status evaluate(struct pst_lowering *low, struct pst_error *err)
+{
+    uint32_t n = low->plan->n_devices;
+    uint32_t *done = pst_arena_array(&low->arena, n, sizeof *done);
+    uint64_t *clock = pst_arena_array(&low->arena, n, sizeof *clock);
+    bool advanced = true, finished = false;
+
+    if (done == NULL || clock == NULL) {
+        return pst_fail_nomem(err);
+    }
+    while (advanced && !finished) {
+        advanced = false;
+        finished = true;
+        for (uint32_t r = 0; r < n; r++) {
+            while (done[r] < low->n_passes[r]) {
+                const struct pst_pass *pass = &low->orders[r][done[r]];
+                uint64_t ready;
+
+                if (!pass_ready(low, done, pass, &ready)) {
+                    finished = false;
+                    break;
+                }
+                clock[r] = (ready > clock[r] ? ready : clock[r]) + pass_ns(low, pass);
+                low->end_ns[r][done[r]++] = clock[r];
+                advanced = true;
+            }
+        }
+    }
+    return finished ? PST_OK : report_stuck(low, done, err);
+}
+
+/* --- transfers ---------------------------------------------------------------------------------
+ */
+
+/* The transfers that one pass of `stage` starts on an edge, towards stage `other`. */
+static void add_transfers(struct pst_lowering *low, uint32_t stage, uint32_t other, uint32_t edge,
+                          uint32_t microbatch, bool grad, bool count_only)
+{
+    const struct pst_plan_stage *from = &low->plan->stages[stage];
+    const struct pst_plan_stage *to = &low->plan->stages[other];
+    uint32_t first = microbatch * from->microbatch_size, end = first + from->microbatch_size;
+
+    while (first < end) {
+        uint32_t j = first / to->microbatch_size;
+        uint32_t stop = (j + 1) * to->microbatch_size;
+        uint32_t row = low->base[stage] + microbatch, other_row = low->base[other] + j;
+
+        if (stop > end) {
+            stop = end;
+        }
+        if (!count_only) {
+            struct pst_transfer *t = &low->transfers[low->n_transfers];
+
+            t->from_rank = from->ranks[0];
+            t->from_pass = grad ? pst_lowering_backward(low, row) : low->at[PST_PASS_F][row];
+            t->to_rank = to->ranks[0];
+            t->to_pass =
+                grad ? pst_lowering_backward(low, other_row) : low->at[PST_PASS_F][other_row];
+            t->time_ns = low->end_ns[t->from_rank][t->from_pass];
+            t->edge = edge;
+            t->first_sample = first;
+            t->n_samples = stop - first;
+            t->payload = grad ? PST_PAYLOAD_GRAD : PST_PAYLOAD_ACT;
+        }
+        low->n_transfers++;
+        first = stop;
+    }
+}
+
+static void walk_transfers(struct pst_lowering *low, bool count_only)
+{
+    low->n_transfers = 0;
+    for (uint32_t e = 0; e < low->plan->n_edges; e++) {
+        const struct pst_plan_edge *edge = &low->plan->edges[e];
+
+        if (stage_rank(low, edge->from) == stage_rank(low, edge->to)) {
+            continue;
+        }
+        for (uint32_t j = 0; j < low->plan->stages[edge->from].n_microbatches; j++) {
+            add_transfers(low, edge->from, edge->to, e, j, false, count_only);
+        }
+        for (uint32_t j = 0; low->edge_grad[e] && j < low->plan->stages[edge->to].n_microbatches;
+             j++) {
+            add_transfers(low, edge->to, edge->from, e, j, true, count_only);
+        }
+    }
+}
+
+static int compare_transfers(const void *a, const void *b)
+{
+    const struct pst_transfer *x = a, *y = b;
+
+    if (x->time_ns != y->time_ns) {
+        return x->time_ns < y->time_ns ? -1 : 1;
+    }
+    if (x->from_rank != y->from_rank) {
+        return x->from_rank < y->from_rank ? -1 : 1;
+    }
+    if (x->from_pass != y->from_pass) {
+        return x->from_pass < y->from_pass ? -1 : 1;
+    }
+    if (x->edge != y->edge) {
+        return x->edge < y->edge ? -1 : 1;
+    }
+    return x->first_sample < y->first_sample ? -1 : x->first_sample > y->first_sample;
+}
+
+/* Every micro-batch needs the passes that transfers hang on, or there is nothing to lower. */
+static pst_status check_complete(const struct pst_lowering *low, struct pst_error *err)
+{
+    for (uint32_t s = 0; s < low->plan->n_stages; s++) {
+        for (uint32_t j = 0; j < low->plan->stages[s].n_microbatches; j++) {
+            uint32_t row = low->base[s] + j;
+            bool b = low->at[PST_PASS_B][row] != PST_NONE, w = low->at[PST_PASS_W][row] != PST_NONE;
+            bool bw = low->at[PST_PASS_BW][row] != PST_NONE;
+            bool whole = low->training ? (bw && !b && !w) || (!bw && b && w) : !bw && !b && !w;
+
+            if (low->at[PST_PASS_F][row] == PST_NONE || !whole) {
+                return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                                "PASS1: stage %u, micro-batch %u must pass F once and then %s", s,
+                                j, low->training ? "BW once, or B and W once each" : "nothing");
+            }
+        }
+    }
+    return PST_OK;
+}
+
+pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
+                          const struct pst_cost_model *cost, const struct pst_pass *const *orders,
+                          const uint32_t *n_passes, bool training, struct pst_error *err)
+{
+    struct pst_lowering low = {.plan = plan,
+                               .graph = graph,
+                               .cost = cost,
+                               .orders = orders,
+                               .n_passes = n_passes,
+                               .training = training};
+    pst_status st = check_supported(&low, err);
+
+    if (st == PST_OK) {
+        st = index_edges(&low, err);
+    }
+    if (st == PST_OK) {
+        st = time_stages(&low, err);
+    }
+    if (st == PST_OK) {
+        st = index_passes(&low, err);
+    }
+    if (st == PST_OK) {
+        st = check_complete(&low, err);
+    }
+    if (st == PST_OK) {
+        st = evaluate(&low, err);
+    }
+    if (st == PST_OK) {
+        walk_transfers(&low, true);
+        low.transfers = pst_arena_array(&low.arena, low.n_transfers, sizeof *low.transfers);
+        if (low.transfers == NULL) {
+            st = pst_fail_nomem(err);
+        } else {
+            walk_transfers(&low, false);
+            if (low.n_transfers > 0) {
+                qsort(low.transfers, low.n_transfers, sizeof *low.transfers, compare_transfers);
+            }
+            st = pst_lowering_emit(&low, err);
+        }
+    }
+    pst_arena_finish(&low.arena);
+    return st;
+}

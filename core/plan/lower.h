@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to lowering (lower.c: timing and transfers; lower_list.c: instruction lists).
+ */
+#ifndef PST_PLAN_LOWER_H
+#define PST_PLAN_LOWER_H
+
+#include "plan/plan.h"
+
+/* One transfer between two ranks, in the one global order. */
+struct pst_transfer {
+    uint64_t time_ns;              /* end of the producing pass */
+    uint32_t from_rank, from_pass; /* producer: position in its rank's order */
+    uint32_t to_rank, to_pass;     /* first consumer */
+    uint32_t edge, first_sample, n_samples;
+    uint8_t payload;
+    uint32_t send_gap, recv_gap; /* before which pass of its rank's order it is posted */
+};
+
+struct pst_lowering {
+    struct pst_plan *plan;
+    const struct pst_graph *graph;
+    const struct pst_cost_model *cost;
+    const struct pst_pass *const *orders;
+    const uint32_t *n_passes;
+    bool training;
+    struct pst_arena arena;  /* temporary */
+    struct pst_times *times; /* per stage, of one micro-batch */
+    uint64_t *replay_ns;     /* per stage */
+    uint32_t *base;          /* per stage: first row of its micro-batches in the tables below */
+    uint32_t *at[6];         /* [pass][row]: position in the rank's order, or PST_NONE */
+    uint64_t **end_ns;       /* [rank][position] */
+    uint32_t *in_first, *in_edges; /* per stage: edges that end there */
+    uint32_t *out_first;           /* per stage: edges that start there (they are consecutive) */
+    bool *edge_grad;               /* whether a gradient flows back on the edge */
+    struct pst_transfer *transfers;
+    uint32_t n_transfers;
+};
+
+/* Position of the backward that hands on the input gradient: B or BW. */
+static inline uint32_t pst_lowering_backward(const struct pst_lowering *low, uint32_t row)
+{
+    uint32_t at = low->at[PST_PASS_B][row];
+
+    return at != PST_NONE ? at : low->at[PST_PASS_BW][row];
+}
+
+/* Places the transfers and writes the plan's lists. */
+pst_status pst_lowering_emit(struct pst_lowering *low, struct pst_error *err);
+
+#endif

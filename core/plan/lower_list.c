@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Second half of lowering: where each transfer is posted, what waits for what, and the instruction
+ * lists themselves.
+ */
+#include "plan/lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* While a rank's list is written. */
+struct list {
+    struct pst_instr *instrs;
+    uint32_t n, room;
+    uint32_t *pass_at;     /* final position of each pass of the order */
+    uint32_t *transfer_at; /* final position of each transfer's end here (send or recv), by index */
+};
+
+struct wait_pair {
+    uint32_t instr, wait;
+};
+
+/* First pass of the rank that ends after `time`. */
+static uint32_t running_at(const struct pst_lowering *low, uint32_t rank, uint64_t time)
+{
+    uint32_t lo = 0, hi = low->n_passes[rank];
+
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        if (low->end_ns[rank][mid] > time) {
+            hi = mid;
+        } else {
+            lo = mid + 1;
+        }
+    }
+    return lo;
+}
+
+static uint32_t max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/*
+ * In key order: a SEND right behind its producer, a RECV before the pass that runs when the data
+ * leaves, neither before an earlier transfer of its rank. The consumer ends after the data leaves,
+ * so a RECV never comes behind it.
+ */
+static pst_status place_transfers(struct pst_lowering *low, struct pst_error *err)
+{
+    uint32_t *last = pst_arena_array(&low->arena, low->plan->n_devices, sizeof *last);
+
+    if (last == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < low->n_transfers; i++) {
+        struct pst_transfer *t = &low->transfers[i];
+
+        t->send_gap = max_u32(t->from_pass + 1, last[t->from_rank]);
+        last[t->from_rank] = t->send_gap;
+        t->recv_gap = max_u32(running_at(low, t->to_rank, t->time_ns), last[t->to_rank]);
+        last[t->to_rank] = t->recv_gap;
+        if (t->recv_gap > t->to_pass) {
+            return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                            "LIVE1: no place for the receive of edge %u, samples %u.., before its "
+                            "consumer on device %u",
+                            t->edge, t->first_sample, t->to_rank);
+        }
+    }
+    return PST_OK;
+}
+
+static struct pst_instr *append(struct list *list, uint8_t op, uint32_t stage)
+{
+    struct pst_instr *instr = &list->instrs[list->n++];
+
+    PST_ASSERT(list->n <= list->room);
+    memset(instr, 0, sizeof *instr);
+    instr->op = op;
+    instr->stage = stage;
+    return instr;
+}
+
+static void append_transfer(struct list *list, const struct pst_transfer *t, bool send,
+                            uint32_t index)
+{
+    struct pst_instr *instr = append(list, send ? PST_I_SEND : PST_I_RECV, t->edge);
+
+    instr->payload = t->payload;
+    instr->first_sample = t->first_sample;
+    instr->n_samples = t->n_samples;
+    instr->peer = send ? t->to_rank : t->from_rank;
+    list->transfer_at[index] = list->n - 1;
+}
+
+/* Position in the order of the last pass that adds to the stage's gradients. */
+static uint32_t last_gradient_pass(const struct pst_lowering *low, uint32_t stage)
+{
+    uint32_t last = 0;
+
+    for (uint32_t j = 0; j < low->plan->stages[stage].n_microbatches; j++) {
+        uint32_t row = low->base[stage] + j;
+        uint32_t at = low->at[PST_PASS_W][row] != PST_NONE ? low->at[PST_PASS_W][row]
+                                                           : low->at[PST_PASS_BW][row];
+
+        last = max_u32(last, at);
+    }
+    return last;
+}
+
+static bool tie_on_rank(const struct pst_lowering *low, const struct pst_plan_tie *tie,
+                        uint32_t rank)
+{
+    for (uint32_t i = 0; i < tie->n_stages; i++) {
+        if (low->plan->stages[tie->stages[i]].ranks[0] == rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Passes with the transfers between them and REDUCE behind the last gradient of a stage. */
+static void write_body(struct pst_lowering *low, uint32_t rank, struct list *list)
+{
+    uint32_t next = 0;
+
+    for (uint32_t p = 0; p <= low->n_passes[rank]; p++) {
+        for (; next < low->n_transfers; next++) {
+            const struct pst_transfer *t = &low->transfers[next];
+            uint32_t gap = t->from_rank == rank ? t->send_gap : t->recv_gap;
+
+            if (t->from_rank != rank && t->to_rank != rank) {
+                continue;
+            }
+            if (gap > p) {
+                break;
+            }
+            append_transfer(list, t, t->from_rank == rank, next);
+        }
+        if (p < low->n_passes[rank]) {
+            const struct pst_pass *pass = &low->orders[rank][p];
+
+            append(list, pass->op, pass->stage)->microbatch = pass->microbatch;
+            list->pass_at[p] = list->n - 1;
+            if (low->training && pass->op >= PST_PASS_W &&
+                p == last_gradient_pass(low, pass->stage)) {
+                append(list, PST_I_REDUCE, pass->stage);
+            }
+        }
+    }
+}
+
+static void write_tail(struct pst_lowering *low, uint32_t rank, struct list *list)
+{
+    const struct pst_plan *plan = low->plan;
+
+    for (uint32_t i = 0; i < plan->n_ties; i++) {
+        if (tie_on_rank(low, &plan->ties[i], rank)) {
+            append(list, PST_I_TIE, i);
+        }
+    }
+    append(list, PST_I_NORM, 0);
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        if (plan->stages[s].ranks[0] == rank) {
+            append(list, PST_I_STEP, s);
+        }
+    }
+}
+
+/* --- waits -------------------------------------------------------------------------------------
+ */
+
+/* The pass after `gap` that writes the same buffer again: same stage, same direction. */
+static uint32_t next_alike(const struct pst_lowering *low, uint32_t rank, uint32_t producer,
+                           uint32_t gap)
+{
+    const struct pst_pass *pass = &low->orders[rank][producer];
+    bool forward = pass->op == PST_PASS_F;
+
+    for (uint32_t p = max_u32(gap, producer + 1); p < low->n_passes[rank]; p++) {
+        const struct pst_pass *other = &low->orders[rank][p];
+
+        if (other->stage == pass->stage && other->op != PST_PASS_W &&
+            (other->op == PST_PASS_F) == forward) {
+            return p;
+        }
+    }
+    return PST_NONE;
+}
+
+static void add_pair(struct wait_pair *pairs, uint32_t *n, uint32_t instr, uint32_t wait)
+{
+    pairs[(*n)++] = (struct wait_pair){instr, wait};
+}
+
+/* Transfers: a SEND for its producer; the producer's next run for the SEND; a consumer for its
+ * RECV. */
+static void transfer_waits(const struct pst_lowering *low, uint32_t rank, const struct list *list,
+                           uint32_t norm, struct wait_pair *pairs, uint32_t *n)
+{
+    for (uint32_t i = 0; i < low->n_transfers; i++) {
+        const struct pst_transfer *t = &low->transfers[i];
+        uint32_t at = list->transfer_at[i];
+
+        if (t->from_rank == rank) {
+            uint32_t join = next_alike(low, rank, t->from_pass, t->send_gap);
+
+            add_pair(pairs, n, at, list->pass_at[t->from_pass]);
+            if (join != PST_NONE) {
+                add_pair(pairs, n, list->pass_at[join], at);
+            } else if (norm != PST_NONE) {
+                add_pair(pairs, n, norm, at);
+            }
+        } else if (t->to_rank == rank) {
+            add_pair(pairs, n, list->pass_at[t->to_pass], at);
+        }
+    }
+}
+
+static void tail_waits(const struct pst_lowering *low, uint32_t rank, const struct list *list,
+                       uint32_t norm, struct wait_pair *pairs, uint32_t *n)
+{
+    for (uint32_t i = 0; i < list->n; i++) {
+        const struct pst_instr *instr = &list->instrs[i];
+
+        if (instr->op == PST_I_REDUCE) {
+            add_pair(pairs, n, i, list->pass_at[last_gradient_pass(low, instr->stage)]);
+            add_pair(pairs, n, norm, i);
+        } else if (instr->op == PST_I_TIE) {
+            const struct pst_plan_tie *tie = &low->plan->ties[instr->stage];
+
+            for (uint32_t r = 0; r < i; r++) {
+                for (uint32_t s = 0; list->instrs[r].op == PST_I_REDUCE && s < tie->n_stages; s++) {
+                    if (tie->stages[s] == list->instrs[r].stage) {
+                        add_pair(pairs, n, i, r);
+                    }
+                }
+            }
+            add_pair(pairs, n, norm, i);
+        } else if (instr->op == PST_I_STEP) {
+            add_pair(pairs, n, i, norm);
+        }
+    }
+    (void)rank;
+}
+
+static int compare_pairs(const void *a, const void *b)
+{
+    const struct wait_pair *x = a, *y = b;
+
+    if (x->instr != y->instr) {
+        return x->instr < y->instr ? -1 : 1;
+    }
+    return x->wait < y->wait ? -1 : x->wait > y->wait;
+}
+
+static pst_status write_waits(struct pst_lowering *low, uint32_t rank, struct list *list,
+                              struct pst_error *err)
+{
+    uint32_t norm = PST_NONE, n = 0, kept = 0;
+    size_t room = 2 * (size_t)low->n_transfers + (size_t)list->n * (low->plan->n_stages + 3);
+    struct wait_pair *pairs = malloc((room + 1) * sizeof *pairs);
+    uint32_t *waits;
+
+    if (pairs == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < list->n; i++) {
+        if (list->instrs[i].op == PST_I_NORM) {
+            norm = i;
+        }
+    }
+    transfer_waits(low, rank, list, norm, pairs, &n);
+    tail_waits(low, rank, list, norm, pairs, &n);
+    qsort(pairs, n, sizeof *pairs, compare_pairs);
+    waits = pst_arena_array(&low->plan->arena, n, sizeof *waits);
+    if (waits == NULL) {
+        free(pairs);
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct pst_instr *instr = &list->instrs[pairs[i].instr];
+
+        if (i > 0 && compare_pairs(&pairs[i], &pairs[i - 1]) == 0) {
+            continue;
+        }
+        PST_ASSERT(pairs[i].wait < pairs[i].instr);
+        if (instr->n_waits == 0) {
+            instr->waits = &waits[kept];
+        }
+        waits[kept++] = pairs[i].wait;
+        instr->n_waits++;
+    }
+    free(pairs);
+    return PST_OK;
+}
+
+static pst_status write_rank(struct pst_lowering *low, uint32_t rank, struct pst_error *err)
+{
+    struct pst_plan *plan = low->plan;
+    struct list list = {0};
+    pst_status st;
+
+    list.room = low->n_passes[rank] + low->n_transfers + 2 * plan->n_stages + plan->n_ties + 1;
+    list.instrs = malloc((size_t)list.room * sizeof *list.instrs);
+    list.pass_at = pst_arena_array(&low->arena, low->n_passes[rank], sizeof *list.pass_at);
+    list.transfer_at = pst_arena_array(&low->arena, low->n_transfers, sizeof *list.transfer_at);
+    if (list.instrs == NULL || list.pass_at == NULL || list.transfer_at == NULL) {
+        free(list.instrs);
+        return pst_fail_nomem(err);
+    }
+    write_body(low, rank, &list);
+    if (low->training) {
+        write_tail(low, rank, &list);
+    }
+    st = write_waits(low, rank, &list, err);
+    if (st == PST_OK) {
+        struct pst_instr *body = pst_arena_array(&plan->arena, list.n, sizeof *body);
+
+        if (body == NULL) {
+            st = pst_fail_nomem(err);
+        } else {
+            if (list.n > 0) {
+                memcpy(body, list.instrs, list.n * sizeof *body);
+            }
+            plan->devices[rank].body = body;
+            plan->devices[rank].n_instrs = list.n;
+        }
+    }
+    free(list.instrs);
+    return st;
+}
+
+pst_status pst_lowering_emit(struct pst_lowering *low, struct pst_error *err)
+{
+    pst_status st = place_transfers(low, err);
+
+    for (uint32_t r = 0; r < low->plan->n_devices && st == PST_OK; r++) {
+        st = write_rank(low, r, err);
+    }
+    return st;
+}

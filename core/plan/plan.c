@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const instr_names[PST_I_COUNT] = {
+    [PST_I_F] = "F",         [PST_I_B] = "B",
+    [PST_I_W] = "W",         [PST_I_BW] = "BW",
+    [PST_I_R] = "R",         [PST_I_SEND] = "SEND",
+    [PST_I_RECV] = "RECV",   [PST_I_OFFLOAD] = "OFFLOAD",
+    [PST_I_FETCH] = "FETCH", [PST_I_REDUCE] = "REDUCE",
+    [PST_I_TIE] = "TIE",     [PST_I_NORM] = "NORM",
+    [PST_I_STEP] = "STEP",
+};
+
+const char *pst_instr_name(uint32_t op)
+{
+    return op < PST_I_COUNT && instr_names[op] != NULL ? instr_names[op] : "?";
+}
+
+pst_status pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_devices,
+                           struct pst_plan **ret_plan, struct pst_error *err)
+{
+    struct pst_plan *plan = calloc(1, sizeof *plan);
+
+    if (plan == NULL) {
+        return pst_fail_nomem(err);
+    }
+    plan->batch = batch;
+    plan->version_rule = PST_VERSION_SYNC;
+    plan->n_devices = n_devices;
+    plan->capacity_bytes = UINT64_MAX;
+    plan->graph_digest = graph->digest;
+    plan->devices = pst_arena_array(&plan->arena, n_devices, sizeof *plan->devices);
+    if (plan->devices == NULL) {
+        pst_plan_destroy(plan);
+        return pst_fail_nomem(err);
+    }
+    *ret_plan = plan;
+    return PST_OK;
+}
+
+void pst_plan_destroy(struct pst_plan *plan)
+{
+    if (plan != NULL) {
+        pst_arena_finish(&plan->arena);
+        free(plan);
+    }
+}
+
+static uint32_t *copy_u32(struct pst_arena *arena, const uint32_t *values, uint32_t n)
+{
+    uint32_t *copy = pst_arena_array(arena, n, sizeof *copy);
+
+    if (copy != NULL && n > 0) {
+        memcpy(copy, values, n * sizeof *copy);
+    }
+    return copy;
+}
+
+pst_status pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint32_t n_nodes,
+                              const uint32_t *ranks, uint32_t n_ranks, uint32_t microbatch_size,
+                              uint32_t k, struct pst_error *err)
+{
+    struct pst_plan_stage *stage;
+
+    /* Room doubles whenever the count reaches a power of two. */
+    if ((plan->n_stages & (plan->n_stages - 1)) == 0) {
+        uint32_t room = plan->n_stages == 0 ? 1 : 2 * plan->n_stages;
+        struct pst_plan_stage *grown = pst_arena_array(&plan->arena, room, sizeof *grown);
+
+        if (grown == NULL) {
+            return pst_fail_nomem(err);
+        }
+        if (plan->n_stages > 0) {
+            memcpy(grown, plan->stages, plan->n_stages * sizeof *grown);
+        }
+        plan->stages = grown;
+    }
+    stage = &plan->stages[plan->n_stages];
+    memset(stage, 0, sizeof *stage);
+    stage->nodes = copy_u32(&plan->arena, nodes, n_nodes);
+    stage->n_nodes = n_nodes;
+    stage->actions = pst_arena_array(&plan->arena, n_nodes, 1);
+    stage->ranks = copy_u32(&plan->arena, ranks, n_ranks);
+    stage->n_ranks = n_ranks;
+    stage->microbatch_size = microbatch_size;
+    stage->k = k;
+    stage->n_microbatches = microbatch_size == 0 ? 0 : plan->batch / microbatch_size;
+    stage->weight_versions = 1;
+    if (stage->nodes == NULL || stage->actions == NULL || stage->ranks == NULL) {
+        return pst_fail_nomem(err);
+    }
+    plan->n_stages++;
+    return PST_OK;
+}
+
+/* --- edges and ties ----------------------------------------------------------------------------
+ */
+
+struct crossing {
+    uint32_t from, to, tensor;
+};
+
+static int compare_crossings(const void *a, const void *b)
+{
+    const struct crossing *x = a, *y = b;
+
+    if (x->from != y->from) {
+        return x->from < y->from ? -1 : 1;
+    }
+    if (x->to != y->to) {
+        return x->to < y->to ? -1 : 1;
+    }
+    return x->tensor < y->tensor ? -1 : x->tensor > y->tensor;
+}
+
+/* Every (producing stage, reading stage, tensor), once. */
+static uint32_t find_crossings(const struct pst_graph *graph, const uint32_t *stage_of,
+                               struct crossing *ret_crossings)
+{
+    uint32_t n = 0;
+
+    for (uint32_t t = 0; t < graph->n_tensors; t++) {
+        const struct pst_tensor *tensor = &graph->tensors[t];
+        uint32_t from;
+
+        if (tensor->producer == PST_NONE) {
+            continue;
+        }
+        from = stage_of[tensor->producer];
+        for (uint32_t i = 0; i < tensor->n_consumers; i++) {
+            uint32_t to = stage_of[tensor->consumers[i]];
+            bool seen = to == from;
+
+            for (uint32_t j = 0; j < i && !seen; j++) {
+                seen = stage_of[tensor->consumers[j]] == to;
+            }
+            if (!seen) {
+                ret_crossings[n++] = (struct crossing){from, to, t};
+            }
+        }
+    }
+    return n;
+}
+
+static pst_status make_edges(struct pst_plan *plan, const struct pst_graph *graph,
+                             struct crossing *crossings, uint32_t n, struct pst_error *err)
+{
+    uint32_t *tensors = pst_arena_array(&plan->arena, n, sizeof *tensors);
+    uint32_t n_edges = 0;
+
+    if (n > 0) {
+        qsort(crossings, n, sizeof *crossings, compare_crossings);
+    }
+    plan->edges = pst_arena_array(&plan->arena, n, sizeof *plan->edges);
+    if (tensors == NULL || plan->edges == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct pst_plan_edge *edge = n_edges > 0 ? &plan->edges[n_edges - 1] : NULL;
+
+        if (edge == NULL || edge->from != crossings[i].from || edge->to != crossings[i].to) {
+            edge = &plan->edges[n_edges++];
+            edge->from = crossings[i].from;
+            edge->to = crossings[i].to;
+            edge->tensors = &tensors[i];
+        }
+        tensors[i] = crossings[i].tensor;
+        edge->n_tensors++;
+        edge->bytes_per_sample += graph->tensors[tensors[i]].bytes;
+    }
+    plan->n_edges = n_edges;
+    return PST_OK;
+}
+
+static pst_status make_ties(struct pst_plan *plan, const struct pst_graph *graph,
+                            const uint32_t *stage_of, struct pst_error *err)
+{
+    uint32_t n = 0;
+
+    for (uint32_t p = 0; p < graph->n_params; p++) {
+        n += graph->params[p].n_users > 1;
+    }
+    plan->ties = pst_arena_array(&plan->arena, n, sizeof *plan->ties);
+    if (plan->ties == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t p = 0; p < graph->n_params; p++) {
+        const struct pst_parameter *parameter = &graph->params[p];
+        uint32_t *stages;
+        uint32_t count = 0;
+
+        if (parameter->n_users < 2) {
+            continue;
+        }
+        stages = pst_arena_array(&plan->arena, parameter->n_users, sizeof *stages);
+        if (stages == NULL) {
+            return pst_fail_nomem(err);
+        }
+        for (uint32_t u = 0; u < parameter->n_users; u++) {
+            uint32_t stage = stage_of[parameter->users[u]], at = count;
+
+            while (at > 0 && stages[at - 1] > stage) {
+                at--;
+            }
+            if (at > 0 && stages[at - 1] == stage) {
+                continue;
+            }
+            memmove(&stages[at + 1], &stages[at], (count - at) * sizeof *stages);
+            stages[at] = stage;
+            count++;
+        }
+        plan->ties[plan->n_ties++] = (struct pst_plan_tie){p, count, stages};
+    }
+    return PST_OK;
+}
+
+pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph,
+                            struct pst_error *err)
+{
+    uint32_t *stage_of = malloc((graph->n_ops + 1) * sizeof *stage_of);
+    struct crossing *crossings = NULL;
+    size_t uses = 1;
+    pst_status st = PST_OK;
+
+    for (uint32_t t = 0; t < graph->n_tensors; t++) {
+        uses += graph->tensors[t].n_consumers;
+    }
+    crossings = malloc(uses * sizeof *crossings);
+    if (stage_of == NULL || crossings == NULL) {
+        st = pst_fail_nomem(err);
+        goto out;
+    }
+    memset(stage_of, 0xFF, (graph->n_ops + 1) * sizeof *stage_of);
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
+            if (plan->stages[s].nodes[i] < graph->n_ops) {
+                stage_of[plan->stages[s].nodes[i]] = s;
+            }
+        }
+    }
+    for (uint32_t v = 0; v < graph->n_ops; v++) {
+        if (stage_of[v] == PST_NONE) {
+            st =
+                pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                         "PART1: operator %s is in no stage; every operator belongs to exactly one",
+                         graph->ops[v].name);
+            goto out;
+        }
+    }
+    st = make_edges(plan, graph, crossings, find_crossings(graph, stage_of, crossings), err);
+    if (st == PST_OK) {
+        st = make_ties(plan, graph, stage_of, err);
+    }
+out:
+    free(crossings);
+    free(stage_of);
+    return st;
+}
+
+/* --- forward-only twin -------------------------------------------------------------------------
+ */
+
+static pst_status twin_orders(const struct pst_plan *twin, struct pst_pass **orders,
+                              uint32_t *n_passes, struct pst_error *err)
+{
+    uint32_t n_microbatches = twin->stages[0].n_microbatches;
+
+    for (uint32_t r = 0; r < twin->n_devices; r++) {
+        uint32_t n_local = 0;
+
+        for (uint32_t s = 0; s < twin->n_stages; s++) {
+            n_local += twin->stages[s].ranks[0] == r;
+        }
+        orders[r] = calloc((size_t)n_local * n_microbatches + 1, sizeof **orders);
+        if (orders[r] == NULL) {
+            return pst_fail_nomem(err);
+        }
+        for (uint32_t j = 0; j < n_microbatches; j++) {
+            for (uint32_t s = 0; s < twin->n_stages; s++) {
+                if (twin->stages[s].ranks[0] == r) {
+                    orders[r][n_passes[r]++] = (struct pst_pass){PST_PASS_F, s, j};
+                }
+            }
+        }
+    }
+    return PST_OK;
+}
+
+pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_graph *graph,
+                                 const struct pst_cost_model *cost, uint32_t batch,
+                                 struct pst_plan **ret_plan, struct pst_error *err)
+{
+    struct pst_plan *twin = NULL;
+    struct pst_pass **orders = calloc(plan->n_devices + 1, sizeof *orders);
+    uint32_t *n_passes = calloc(plan->n_devices + 1, sizeof *n_passes);
+    pst_status st = PST_OK;
+
+    if (orders == NULL || n_passes == NULL) {
+        st = pst_fail_nomem(err);
+        goto out;
+    }
+    st = pst_plan_create(graph, batch, plan->n_devices, &twin, err);
+    for (uint32_t s = 0; s < plan->n_stages && st == PST_OK; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        st = pst_plan_add_stage(twin, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks,
+                                stage->microbatch_size, stage->k, err);
+        if (st == PST_OK && batch % stage->microbatch_size != 0) {
+            st = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "evaluation batch %u is not divisible by micro-batch size %u", batch,
+                          stage->microbatch_size);
+        }
+    }
+    if (st != PST_OK) {
+        goto out;
+    }
+    twin->capacity_bytes = plan->capacity_bytes;
+    twin->optimizer_slots = plan->optimizer_slots;
+    st = pst_plan_connect(twin, graph, err);
+    if (st == PST_OK) {
+        st = twin_orders(twin, orders, n_passes, err);
+    }
+    if (st == PST_OK) {
+        st = pst_plan_lower(twin, graph, cost, (const struct pst_pass *const *)orders, n_passes,
+                            false, err);
+    }
+    if (st == PST_OK) {
+        *ret_plan = twin;
+        twin = NULL;
+    }
+out:
+    pst_plan_destroy(twin);
+    for (uint32_t r = 0; orders != NULL && r < plan->n_devices; r++) {
+        free(orders[r]);
+    }
+    free(orders);
+    free(n_passes);
+    return st;
+}

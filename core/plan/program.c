@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "plan/program_build.h"
+
+uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch,
+                         uint32_t what, uint32_t slot, uint64_t bytes)
+{
+    struct pst_program *program = b->program;
+    struct pst_value *value;
+
+    if (b->failed ||
+        !pst_grow(&program->values, &b->room_values, program->n_values, sizeof *program->values)) {
+        b->failed = true;
+        return PST_NONE;
+    }
+    value = &program->values[program->n_values];
+    memset(value, 0, sizeof *value);
+    value->kind = kind;
+    value->stage = stage;
+    value->microbatch = microbatch;
+    value->what = what;
+    value->slot = slot;
+    value->bytes = bytes;
+    value->first = value->last = b->tick;
+    return program->n_values++;
+}
+
+void pst_build_use(struct pst_builder *b, uint32_t value)
+{
+    if (value == PST_NONE) {
+        b->failed = true;
+    } else if (b->program->values[value].last < b->tick) {
+        b->program->values[value].last = b->tick;
+    }
+}
+
+struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uint32_t op,
+                                        uint32_t n)
+{
+    struct pst_program *program = b->program;
+    struct pst_program_call *call;
+
+    if (b->failed ||
+        !pst_grow(&program->calls, &b->room_calls, program->n_calls, sizeof *program->calls)) {
+        b->failed = true;
+        return NULL;
+    }
+    call = &program->calls[program->n_calls];
+    memset(call, 0, sizeof *call);
+    call->kind = kind;
+    call->op = op;
+    call->first_operand = program->n_operands;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!pst_grow(&program->operands, &b->room_operands, program->n_operands,
+                      sizeof *program->operands)) {
+            b->failed = true;
+            return NULL;
+        }
+        program->operands[program->n_operands++] = PST_NONE;
+    }
+    program->n_calls++;
+    return call;
+}
+
+bool pst_build_is_local(const struct pst_builder *b, uint32_t stage)
+{
+    const struct pst_plan_stage *s = &b->plan->stages[stage];
+
+    for (uint32_t i = 0; i < s->n_ranks; i++) {
+        if (s->ranks[i] == b->rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- set-up ------------------------------------------------------------------------------------
+ */
+
+/* Tensors whose gradients must be kept apart: three or more uses in two or more stages. */
+static void find_separate(struct pst_builder *b)
+{
+    for (uint32_t t = 0; t < b->graph->n_tensors; t++) {
+        const struct pst_tensor *tensor = &b->graph->tensors[t];
+        bool several = false;
+
+        b->separate[t] = PST_NONE;
+        if (!tensor->needs_grad || tensor->n_consumers < 3) {
+            continue;
+        }
+        for (uint32_t u = 1; u < tensor->n_consumers; u++) {
+            several |= b->stage_of[tensor->consumers[u]] != b->stage_of[tensor->consumers[0]];
+        }
+        if (several) {
+            b->separate[t] = b->n_separate;
+            b->n_separate += tensor->n_consumers;
+        }
+    }
+}
+
+static pst_status set_up(struct pst_builder *b, struct pst_error *err)
+{
+    const struct pst_graph *graph = b->graph;
+    const struct pst_plan *plan = b->plan;
+    pst_status st = PST_OK;
+
+    b->stage_of = pst_arena_array(&b->arena, graph->n_ops, sizeof *b->stage_of);
+    b->node_of = pst_arena_array(&b->arena, graph->n_ops, sizeof *b->node_of);
+    b->separate = pst_arena_array(&b->arena, graph->n_tensors, sizeof *b->separate);
+    b->stages = pst_arena_array(&b->arena, plan->n_stages, sizeof *b->stages);
+    if (b->stage_of == NULL || b->node_of == NULL || b->separate == NULL || b->stages == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        b->stages[s].local = pst_build_is_local(b, s);
+        for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
+            b->stage_of[plan->stages[s].nodes[i]] = s;
+            b->node_of[plan->stages[s].nodes[i]] = i;
+        }
+    }
+    find_separate(b);
+    for (uint32_t s = 0; s < plan->n_stages && st == PST_OK; s++) {
+        if (b->stages[s].local) {
+            st = pst_build_stage(b, s, err);
+        }
+    }
+    return st == PST_OK ? pst_build_edges(b, err) : st;
+}
+
+/* --- the list ----------------------------------------------------------------------------------
+ */
+
+/*
+ * An instruction that waits for a transfer ends the transport's hold on its buffers: sent ones may
+ * be reused from its first call on, received ones are held at least until then.
+ */
+static void end_transfers(struct pst_builder *b, const struct pst_instr *instr)
+{
+    struct pst_program *program = b->program;
+
+    for (uint32_t i = 0; i < instr->n_waits; i++) {
+        const struct pst_program_instr *list = &program->lists[instr->waits[i]];
+        bool sent = program->instrs[instr->waits[i]].op == PST_I_SEND;
+
+        for (uint32_t p = list->first_part; p < list->first_part + list->n_parts; p++) {
+            struct pst_value *value = &program->values[program->parts[p].value];
+            uint32_t until = sent && b->tick > 0 ? b->tick - 1 : b->tick;
+
+            value->last = value->last < until ? until : value->last;
+        }
+    }
+}
+
+/* Sends that nothing waits for are complete only when the list has ended. */
+static pst_status end_unjoined(struct pst_builder *b, struct pst_error *err)
+{
+    struct pst_program *program = b->program;
+    bool *joined = calloc(program->n_instrs + 1, sizeof *joined);
+
+    if (joined == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < program->n_instrs; i++) {
+        for (uint32_t w = 0; w < program->instrs[i].n_waits; w++) {
+            joined[program->instrs[i].waits[w]] = true;
+        }
+    }
+    for (uint32_t i = 0; i < program->n_instrs; i++) {
+        const struct pst_program_instr *list = &program->lists[i];
+
+        for (uint32_t p = list->first_part; p < list->first_part + list->n_parts && !joined[i];
+             p++) {
+            program->values[program->parts[p].value].last = b->tick - 1;
+        }
+    }
+    free(joined);
+    return PST_OK;
+}
+
+static pst_status build_instr(struct pst_builder *b, const struct pst_instr *instr,
+                              struct pst_program_instr *list, struct pst_error *err)
+{
+    uint32_t tick = b->tick;
+    pst_status st = PST_OK;
+
+    list->first_call = b->program->n_calls;
+    list->first_part = b->program->n_parts;
+    end_transfers(b, instr);
+    switch (instr->op) {
+    case PST_I_F:
+        st = pst_build_forward(b, instr->stage, instr->microbatch, err);
+        break;
+    case PST_I_B:
+        st = pst_build_backward(b, instr->stage, instr->microbatch, false, err);
+        break;
+    case PST_I_BW:
+        st = pst_build_backward(b, instr->stage, instr->microbatch, true, err);
+        break;
+    case PST_I_W:
+        st = pst_build_weights(b, instr->stage, instr->microbatch, err);
+        break;
+    case PST_I_SEND:
+    case PST_I_RECV:
+        pst_build_transfer(b, instr);
+        break;
+    default:
+        break;
+    }
+    if (st == PST_OK && b->failed) {
+        st = pst_fail(
+            err, PST_ERR_BUG, "plan.illegal",
+            "PASS3: device %u, %s of stage or edge %u reads a buffer that nothing has made",
+            b->rank, pst_instr_name(instr->op), instr->stage);
+    }
+    list->n_calls = b->program->n_calls - list->first_call;
+    list->n_parts = b->program->n_parts - list->first_part;
+    if (b->tick == tick) {
+        b->tick++;
+    }
+    return st;
+}
+
+static pst_status build_list(struct pst_builder *b, struct pst_error *err)
+{
+    struct pst_program *program = b->program;
+    pst_status st = PST_OK;
+
+    program->lists = pst_arena_array(&program->arena, program->n_instrs, sizeof *program->lists);
+    if (program->lists == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < program->n_instrs && st == PST_OK; i++) {
+        st = build_instr(b, &program->instrs[i], &program->lists[i], err);
+    }
+    if (st == PST_OK && b->tick == 0) {
+        b->tick = 1;
+    }
+    return st == PST_OK ? end_unjoined(b, err) : st;
+}
+
+static void keep(struct pst_builder *b, uint32_t tensor)
+{
+    struct pst_program *program = b->program;
+    uint32_t stage = b->stage_of[b->graph->tensors[tensor].producer];
+    uint32_t n = b->plan->stages[stage].n_microbatches;
+
+    if (b->stages[stage].local && n > 0) {
+        program->kept_output = b->stages[stage].micros[n - 1].act[tensor];
+        if (program->kept_output != PST_NONE) {
+            program->values[program->kept_output].last = b->tick - 1;
+        }
+    }
+}
+
+pst_status pst_program_create(const struct pst_plan *plan, const struct pst_graph *graph,
+                              const struct pst_cost_model *cost, uint32_t rank,
+                              uint32_t keep_output, struct pst_program **ret_program,
+                              struct pst_error *err)
+{
+    struct pst_program *program = calloc(1, sizeof *program);
+    struct pst_builder b = {
+        .plan = plan, .graph = graph, .cost = cost, .program = program, .rank = rank};
+    pst_status st;
+
+    if (program == NULL) {
+        return pst_fail_nomem(err);
+    }
+    program->rank = rank;
+    program->kept_output = PST_NONE;
+    program->instrs = plan->devices[rank].body;
+    program->n_instrs = plan->devices[rank].n_instrs;
+    st = set_up(&b, err);
+    if (st == PST_OK) {
+        st = pst_build_static(&b, err);
+    }
+    if (st == PST_OK) {
+        st = build_list(&b, err);
+    }
+    if (st == PST_OK) {
+        if (keep_output != PST_NONE) {
+            keep(&b, keep_output);
+        }
+        program->n_ticks = b.tick;
+        for (uint32_t i = 0; i < program->n_values; i++) {
+            if (program->values[i].is_static) {
+                program->values[i].first = 0;
+                program->values[i].last = b.tick - 1;
+            }
+        }
+        st = pst_layout_program(program, err);
+    }
+    pst_arena_finish(&b.arena);
+    if (st != PST_OK) {
+        pst_program_destroy(program);
+        return st;
+    }
+    *ret_program = program;
+    return PST_OK;
+}
+
+void pst_program_destroy(struct pst_program *program)
+{
+    if (program != NULL) {
+        free(program->calls);
+        free(program->operands);
+        free(program->values);
+        free(program->parts);
+        pst_arena_finish(&program->arena);
+        free(program);
+    }
+}

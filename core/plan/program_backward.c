@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kernel calls of a backward pass for inputs, with replays where the plan recomputes. Operators
+ * are visited in reverse; a gradient with two contributions is their sum in either order, with more
+ * it is added up from the last use to the first, whatever the cut.
+ */
+#include "plan/program_build.h"
+
+/* out := a + c in the dtype of the tensor; out may be PST_NONE (a new buffer) or a. Returns out. */
+static uint32_t add_sum(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t tensor,
+                        uint32_t out, uint32_t a, uint32_t c)
+{
+    const struct pst_plan_stage *stage = &b->plan->stages[s];
+    struct pst_program_call *call = pst_build_call(b, PST_C_SUM, tensor, 3);
+
+    if (call == NULL) {
+        return PST_NONE;
+    }
+    call->samples = stage->microbatch_size;
+    call->first_sample = j * stage->microbatch_size;
+    if (out == PST_NONE) {
+        out = pst_build_value(b, PST_V_DACT, s, j, tensor, 0,
+                              pst_build_bytes(&b->graph->tensors[tensor], call->samples));
+    }
+    pst_build_set(b, call, 0, out);
+    pst_build_set(b, call, 1, a);
+    pst_build_set(b, call, 2, c);
+    b->tick++;
+    return out;
+}
+
+/* The gradient that stage `to`, on this rank or another, made for a tensor of stage s. */
+static uint32_t foreign_gradient(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t edge,
+                                 uint32_t tensor, uint32_t item)
+{
+    uint32_t to = b->plan->edges[edge].to;
+
+    if (b->stages[to].local) {
+        return b->stages[to].micros[j].dact[tensor];
+    }
+    (void)s;
+    return b->received[edge][(size_t)j * b->edge_items[edge] + item];
+}
+
+/* Running sums start with what other stages send, from the last stage to the first. */
+static void gather_foreign(struct pst_builder *b, uint32_t s, uint32_t j)
+{
+    for (uint32_t e = b->plan->n_edges; e-- > 0;) {
+        const struct pst_plan_edge *edge = &b->plan->edges[e];
+        uint32_t item = 0;
+
+        if (edge->from != s) {
+            continue;
+        }
+        for (uint32_t i = 0; i < edge->n_tensors; i++) {
+            uint32_t tensor = edge->tensors[i], value;
+            uint32_t *sum = &b->stages[s].micros[j].dact[tensor];
+
+            if (!b->graph->tensors[tensor].needs_grad) {
+                continue;
+            }
+            if (b->separate[tensor] != PST_NONE) {
+                item += pst_build_uses_in(b, tensor, edge->to);
+                continue;
+            }
+            value = foreign_gradient(b, s, j, e, tensor, item++);
+            *sum = *sum == PST_NONE ? value : add_sum(b, s, j, tensor, PST_NONE, *sum, value);
+        }
+    }
+}
+
+/* First gradient item of a tensor on an edge. */
+static uint32_t first_item(const struct pst_builder *b, const struct pst_plan_edge *edge,
+                           uint32_t tensor)
+{
+    uint32_t item = 0;
+
+    for (uint32_t i = 0; i < edge->n_tensors && edge->tensors[i] != tensor; i++) {
+        if (b->graph->tensors[edge->tensors[i]].needs_grad) {
+            item += b->separate[edge->tensors[i]] == PST_NONE
+                        ? 1
+                        : pst_build_uses_in(b, edge->tensors[i], edge->to);
+        }
+    }
+    return item;
+}
+
+/* The contribution of one use of a tensor whose gradients are kept apart. */
+static uint32_t separate_part(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t tensor,
+                              uint32_t use)
+{
+    const struct pst_tensor *t = &b->graph->tensors[tensor];
+    uint32_t reader = b->stage_of[t->consumers[use]], rank_in_reader = 0;
+
+    if (b->stages[reader].local) {
+        return b->stages[reader].micros[j].contrib[b->separate[tensor] + use];
+    }
+    for (uint32_t u = 0; u < use; u++) {
+        rank_in_reader += b->stage_of[t->consumers[u]] == reader;
+    }
+    for (uint32_t e = 0; e < b->plan->n_edges; e++) {
+        const struct pst_plan_edge *edge = &b->plan->edges[e];
+
+        if (edge->from == s && edge->to == reader) {
+            uint32_t item = first_item(b, edge, tensor) + rank_in_reader;
+
+            return b->received[e][(size_t)j * b->edge_items[e] + item];
+        }
+    }
+    return PST_NONE;
+}
+
+/* Gradient of the operator's result, complete; PST_NONE if none arrives. */
+static uint32_t result_gradient(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t tensor)
+{
+    uint32_t sum = PST_NONE;
+
+    if (b->separate[tensor] == PST_NONE) {
+        return b->stages[s].micros[j].dact[tensor];
+    }
+    for (uint32_t use = b->graph->tensors[tensor].n_consumers; use-- > 0;) {
+        uint32_t part = separate_part(b, s, j, tensor, use);
+
+        sum = sum == PST_NONE ? part : add_sum(b, s, j, tensor, PST_NONE, sum, part);
+    }
+    b->stages[s].micros[j].dact[tensor] = sum;
+    return sum;
+}
+
+/* Which of a tensor's uses is input i of this operator. */
+static uint32_t use_of_input(const struct pst_builder *b, uint32_t v, uint32_t input)
+{
+    const struct pst_op *op = &b->graph->ops[v];
+    const struct pst_tensor *tensor = &b->graph->tensors[op->in[input]];
+    uint32_t nth = 0;
+
+    for (uint32_t i = 0; i < input; i++) {
+        nth += op->in[i] == op->in[input];
+    }
+    for (uint32_t u = 0; u < tensor->n_consumers; u++) {
+        if (tensor->consumers[u] == v && nth-- == 0) {
+            return u;
+        }
+    }
+    return PST_NONE;
+}
+
+/* A finished contribution to the gradient of input i: keep it apart or add it to the running sum.
+   `fresh`: the buffer was made for it, so the sum may go there. */
+static void contribute(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node, uint32_t input,
+                       uint32_t value, bool fresh)
+{
+    const struct pst_op *op = pst_build_op(b, s, node);
+    uint32_t tensor = op->in[input];
+    struct pst_micro *micro = &b->stages[s].micros[j];
+
+    if (b->separate[tensor] != PST_NONE) {
+        uint32_t use = use_of_input(b, b->plan->stages[s].nodes[node], input);
+
+        micro->contrib[b->separate[tensor] + use] = value;
+    } else if (micro->dact[tensor] == PST_NONE) {
+        micro->dact[tensor] = value;
+    } else {
+        micro->dact[tensor] =
+            add_sum(b, s, j, tensor, fresh ? value : PST_NONE, value, micro->dact[tensor]);
+    }
+}
+
+static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
+                            uint32_t dy)
+{
+    const struct pst_op *op = pst_build_op(b, s, node);
+    const struct pst_op_grad *grad = &b->stages[s].grad[node];
+    struct pst_operands at = pst_operands_of(op);
+    struct pst_micro *micro = &b->stages[s].micros[j];
+    struct pst_program_call *call = pst_build_kernel(b, s, j, node, 1);
+    uint64_t added = 0;
+    uint32_t first;
+
+    if (call == NULL) {
+        return;
+    }
+    first = call->first_operand;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (grad->b_reads_x >> i & 1) {
+            pst_build_set(b, call, at.x + i, pst_build_activation(b, s, j, op->in[i]));
+        }
+    }
+    pst_build_set_params(b, call, op, grad->b_reads_p);
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        if (grad->b_reads_y >> i & 1) {
+            pst_build_set(b, call, at.y + i, micro->act[op->out[i]]);
+        }
+    }
+    if (dy != PST_NONE) {
+        pst_build_set(b, call, at.dy, dy);
+    }
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        uint32_t tensor = op->in[i];
+
+        if (!(grad->b_dx >> i & 1)) {
+            continue;
+        }
+        if ((grad->b_adds >> i & 1) && b->separate[tensor] == PST_NONE &&
+            micro->dact[tensor] != PST_NONE) {
+            pst_build_set(b, call, at.add + i, micro->dact[tensor]);
+            added |= (uint64_t)1 << i;
+        }
+        pst_build_set(b, call, at.dx + i,
+                      pst_build_value(b, PST_V_DACT, s, j, tensor, i,
+                                      pst_build_bytes(&b->graph->tensors[tensor], call->samples)));
+    }
+    for (uint32_t i = 0; i < grad->n_z; i++) {
+        uint64_t elems = grad->z_elems[i] * (grad->z_batched[i] ? call->samples : 1);
+
+        micro->z[node * PST_MAX_SCRATCH + i] =
+            pst_build_value(b, PST_V_Z, s, j, b->plan->stages[s].nodes[node], i,
+                            elems * pst_dtype_bytes(grad->z_dtype[i]));
+        pst_build_set(b, call, at.z + i, micro->z[node * PST_MAX_SCRATCH + i]);
+    }
+    b->tick++;
+    for (uint32_t i = 0; i < op->n_in && !b->failed; i++) {
+        uint32_t dx = b->program->operands[first + at.dx + i];
+
+        if (added >> i & 1) {
+            micro->dact[op->in[i]] = dx;
+        } else if (grad->b_dx >> i & 1) {
+            contribute(b, s, j, node, i, dx, true);
+        }
+    }
+}
+
+/* Nodes that were recomputed run again, together, right before the first backward that needs one.
+ */
+static void replay_runs(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node)
+{
+    struct pst_stage_build *build = &b->stages[s];
+
+    for (uint32_t r = 0; r < build->n_runs; r++) {
+        for (uint32_t u = build->runs[r].first;
+             build->runs[r].trigger == node && u <= build->runs[r].last && !b->failed; u++) {
+            if (build->replayed[u]) {
+                pst_build_forward_node(b, s, j, u, true);
+            }
+        }
+    }
+}
+
+/* From here on a recomputed node's results exist again only once it is replayed. */
+static void forget_recomputed(struct pst_builder *b, uint32_t s, uint32_t j)
+{
+    const struct pst_plan_stage *stage = &b->plan->stages[s];
+
+    for (uint32_t node = 0; node < stage->n_nodes; node++) {
+        const struct pst_op *op = pst_build_op(b, s, node);
+
+        for (uint32_t i = 0; stage->actions[node] == PST_ACTION_RECOMPUTE && i < op->n_out; i++) {
+            b->stages[s].micros[j].act[op->out[i]] = PST_NONE;
+        }
+    }
+}
+
+pst_status pst_build_backward(struct pst_builder *b, uint32_t s, uint32_t j, bool with_weights,
+                              struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &b->plan->stages[s];
+
+    gather_foreign(b, s, j);
+    forget_recomputed(b, s, j);
+    for (uint32_t node = stage->n_nodes; node-- > 0 && !b->failed;) {
+        const struct pst_op *op = pst_build_op(b, s, node);
+        const struct pst_op_grad *grad = &b->stages[s].grad[node];
+        bool is_loss = op->out[0] == b->graph->loss;
+        uint32_t dy = is_loss ? PST_NONE : result_gradient(b, s, j, op->out[0]);
+
+        replay_runs(b, s, j, node);
+        if (dy == PST_NONE && !is_loss && (grad->has_b || grad->has_w || grad->b_alias != 0)) {
+            return pst_fail(err, PST_ERR_BUG, "internal",
+                            "operator %s gets no gradient: it does not lead to the loss", op->name);
+        }
+        b->stages[s].micros[j].dy[node] = dy;
+        if (grad->has_b) {
+            backward_kernel(b, s, j, node, dy);
+        }
+        for (uint32_t i = 0; i < op->n_in && !b->failed; i++) {
+            if (grad->b_alias >> i & 1) {
+                contribute(b, s, j, node, i, dy, false);
+            }
+        }
+        if (with_weights && !b->failed) {
+            pst_build_weights_node(b, s, j, node);
+        }
+    }
+    if (with_weights && !b->failed) {
+        pst_build_sum_in_turn(b, s, j);
+    }
+    return b->failed ? pst_fail_nomem(err) : PST_OK;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to the construction of programs: the builder's state and the steps that live in
+ * program_forward.c, program_backward.c, program_weights.c (kernel calls of a pass),
+ * program_static.c (what lives for the whole run) and layout.c (offsets).
+ */
+#ifndef PST_PLAN_PROGRAM_BUILD_H
+#define PST_PLAN_PROGRAM_BUILD_H
+
+#include "plan/program.h"
+
+/* What one micro-batch of a stage has at the moment; value indices or PST_NONE. */
+struct pst_micro {
+    uint32_t *act;     /* [tensor] */
+    uint32_t *dact;    /* [tensor] gradient summed so far */
+    uint32_t *contrib; /* [separate use] gradients kept apart, see pst_builder.separate */
+    uint32_t *dy;      /* [node] gradient of its result, kept for W */
+    uint32_t *z;       /* [node * PST_MAX_SCRATCH + i] */
+    uint32_t *scratch; /* [parameter use of the stage] gradient that waits for its turn */
+};
+
+/* A maximal block of consecutive recomputed nodes of a stage, replayed before node `trigger`. */
+struct pst_run {
+    uint32_t first, last, trigger;
+};
+
+struct pst_stage_build {
+    bool local; /* on this rank */
+    struct pst_micro *micros;
+    struct pst_op_grad *grad; /* [node] */
+    bool *replayed;           /* [node] recomputed, and something reads it */
+    struct pst_run *runs;     /* descending by first */
+    uint32_t n_runs;
+    uint32_t *use_base; /* [node] first parameter use */
+    uint32_t n_uses;
+    uint32_t next_sum; /* micro-batch whose gradients are added next */
+    bool *summable;    /* [micro-batch] its W has run */
+};
+
+struct pst_builder {
+    const struct pst_plan *plan;
+    const struct pst_graph *graph;
+    const struct pst_cost_model *cost;
+    struct pst_program *program;
+    struct pst_arena arena; /* temporary */
+    uint32_t rank, tick;
+    bool failed;        /* out of memory: everything after is void */
+    uint32_t *stage_of; /* [operator] */
+    uint32_t *node_of;  /* [operator] position in its stage */
+    struct pst_stage_build *stages;
+    /*
+     * [tensor] Gradients of a tensor with three or more uses in several stages are kept apart and
+     * added by its producer in one order, so that no cut changes the sum: first row of its uses in
+     * pst_micro.contrib, or PST_NONE where a running sum is the same.
+     */
+    uint32_t *separate;
+    uint32_t n_separate;
+    uint32_t **received;  /* [edge] gradient values, [microbatch of from][item] */
+    uint32_t *edge_items; /* [edge] gradient items */
+    uint32_t *grad_value; /* [operator * PST_MAX_PARAMS + slot] accumulators */
+    uint32_t *param_row;  /* [parameter] row in program->params, or PST_NONE */
+    /* growing arrays that become the program's */
+    size_t room_values, room_calls, room_operands, room_parts;
+};
+
+#define PST_MAX_PARAMS 4
+
+/* A new buffer that lives from now on; PST_NONE and b->failed when there is no memory. */
+uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch,
+                         uint32_t what, uint32_t slot, uint64_t bytes);
+/* It is read or written now. */
+void pst_build_use(struct pst_builder *b, uint32_t value);
+/* A call with n operands, all PST_NONE; NULL and b->failed when there is no memory. */
+struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uint32_t op,
+                                        uint32_t n);
+
+bool pst_build_is_local(const struct pst_builder *b, uint32_t stage);
+
+/* program_static.c */
+pst_status pst_build_static(struct pst_builder *b, struct pst_error *err);
+
+/* program_stage.c: runs, replays, tables of one stage; its micro-batches. */
+pst_status pst_build_stage(struct pst_builder *b, uint32_t stage, struct pst_error *err);
+
+/* program_forward.c */
+uint64_t pst_build_bytes(const struct pst_tensor *tensor, uint32_t samples);
+const struct pst_op *pst_build_op(const struct pst_builder *b, uint32_t stage, uint32_t node);
+void pst_build_set(struct pst_builder *b, const struct pst_program_call *call, uint32_t operand,
+                   uint32_t value);
+void pst_build_set_params(struct pst_builder *b, const struct pst_program_call *call,
+                          const struct pst_op *op, uint64_t mask);
+/* A kernel call with workspace and state set; NULL and b->failed when there is no memory. */
+struct pst_program_call *pst_build_kernel(struct pst_builder *b, uint32_t stage,
+                                          uint32_t microbatch, uint32_t node, uint8_t pass);
+/* The value of a tensor that a micro-batch of the stage reads. */
+uint32_t pst_build_activation(const struct pst_builder *b, uint32_t stage, uint32_t microbatch,
+                              uint32_t tensor);
+void pst_build_forward_node(struct pst_builder *b, uint32_t stage, uint32_t microbatch,
+                            uint32_t node, bool replay);
+pst_status pst_build_forward(struct pst_builder *b, uint32_t stage, uint32_t microbatch,
+                             struct pst_error *err);
+
+/* program_backward.c: B, or BW where with_weights. */
+pst_status pst_build_backward(struct pst_builder *b, uint32_t stage, uint32_t microbatch,
+                              bool with_weights, struct pst_error *err);
+
+/* program_weights.c: W of one node; adding a micro-batch's gradients once it is their turn; W. */
+void pst_build_weights_node(struct pst_builder *b, uint32_t stage, uint32_t microbatch,
+                            uint32_t node);
+void pst_build_add_node(struct pst_builder *b, uint32_t stage, uint32_t microbatch, uint32_t node);
+void pst_build_sum_in_turn(struct pst_builder *b, uint32_t stage, uint32_t microbatch);
+pst_status pst_build_weights(struct pst_builder *b, uint32_t stage, uint32_t microbatch,
+                             struct pst_error *err);
+
+/* program_transfer.c */
+void pst_build_transfer(struct pst_builder *b, const struct pst_instr *instr);
+pst_status pst_build_edges(struct pst_builder *b, struct pst_error *err);
+/* Uses of a tensor inside a stage. */
+uint32_t pst_build_uses_in(const struct pst_builder *b, uint32_t tensor, uint32_t stage);
+
+/* layout.c: offsets of all values, peak and arena bytes. */
+pst_status pst_layout_program(struct pst_program *program, struct pst_error *err);
+
+#endif

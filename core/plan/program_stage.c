@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tables of one stage: what its operators need backward, which nodes are replayed and when, and
+ * room for its micro-batches.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/program_build.h"
+
+/* Marks the tensors that some B or W of the stage reads. */
+static void mark_backward_reads(const struct pst_builder *b, uint32_t s, bool *reads)
+{
+    const struct pst_plan_stage *stage = &b->plan->stages[s];
+
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        const struct pst_op *op = &b->graph->ops[stage->nodes[i]];
+        const struct pst_op_grad *grad = &b->stages[s].grad[i];
+        uint64_t x = (grad->has_b ? grad->b_reads_x : 0) | (grad->has_w ? grad->w_reads_x : 0);
+        uint64_t y = (grad->has_b ? grad->b_reads_y : 0) | (grad->has_w ? grad->w_reads_y : 0);
+
+        for (uint32_t k = 0; k < op->n_in; k++) {
+            if (x >> k & 1) {
+                reads[op->in[k]] = true;
+            }
+        }
+        for (uint32_t k = 0; k < op->n_out; k++) {
+            if (y >> k & 1) {
+                reads[op->out[k]] = true;
+            }
+        }
+    }
+}
+
+/* A member is replayed if a backward pass, or a later member that is replayed, reads it. */
+static void mark_replayed(const struct pst_builder *b, uint32_t s, bool *reads)
+{
+    const struct pst_plan_stage *stage = &b->plan->stages[s];
+
+    for (uint32_t i = stage->n_nodes; i-- > 0;) {
+        const struct pst_op *op = &b->graph->ops[stage->nodes[i]];
+        bool needed = false;
+
+        if (stage->actions[i] != PST_ACTION_RECOMPUTE) {
+            continue;
+        }
+        for (uint32_t k = 0; k < op->n_out; k++) {
+            needed |= reads[op->out[k]];
+        }
+        b->stages[s].replayed[i] = needed;
+        for (uint32_t k = 0; needed && k < op->n_in; k++) {
+            reads[op->in[k]] = true;
+        }
+    }
+}
+
+/* Largest in-stage reader of the node's result in forward order, or the node itself. */
+static uint32_t last_consumer(const struct pst_builder *b, uint32_t s, uint32_t node)
+{
+    const struct pst_op *op = &b->graph->ops[b->plan->stages[s].nodes[node]];
+    const struct pst_tensor *tensor = &b->graph->tensors[op->out[0]];
+    uint32_t last = node;
+
+    for (uint32_t i = 0; i < tensor->n_consumers; i++) {
+        uint32_t reader = tensor->consumers[i];
+
+        if (b->stage_of[reader] == s && b->node_of[reader] > last) {
+            last = b->node_of[reader];
+        }
+    }
+    return last;
+}
+
+static pst_status find_runs(struct pst_builder *b, uint32_t s, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &b->plan->stages[s];
+    struct pst_stage_build *build = &b->stages[s];
+
+    build->runs = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->runs);
+    if (build->runs == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t last = stage->n_nodes; last-- > 0;) {
+        struct pst_run run = {last, last, last};
+
+        if (stage->actions[last] != PST_ACTION_RECOMPUTE) {
+            continue;
+        }
+        while (run.first > 0 && stage->actions[run.first - 1] == PST_ACTION_RECOMPUTE) {
+            run.first--;
+        }
+        for (uint32_t u = run.first; u <= run.last; u++) {
+            uint32_t reader = last_consumer(b, s, u);
+
+            run.trigger = reader > run.trigger ? reader : run.trigger;
+        }
+        build->runs[build->n_runs++] = run;
+        last = run.first;
+    }
+    return PST_OK;
+}
+
+static uint32_t *none_array(struct pst_arena *arena, size_t n)
+{
+    uint32_t *values = pst_arena_array(arena, n, sizeof *values);
+
+    if (values != NULL) {
+        memset(values, 0xFF, n * sizeof *values);
+    }
+    return values;
+}
+
+static pst_status make_micros(struct pst_builder *b, uint32_t s, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &b->plan->stages[s];
+    struct pst_stage_build *build = &b->stages[s];
+
+    build->micros = pst_arena_array(&b->arena, stage->n_microbatches, sizeof *build->micros);
+    build->summable = pst_arena_array(&b->arena, stage->n_microbatches, sizeof *build->summable);
+    if (build->micros == NULL || build->summable == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t j = 0; j < stage->n_microbatches; j++) {
+        struct pst_micro *micro = &build->micros[j];
+
+        micro->act = none_array(&b->arena, b->graph->n_tensors);
+        micro->dact = none_array(&b->arena, b->graph->n_tensors);
+        micro->contrib = none_array(&b->arena, b->n_separate);
+        micro->dy = none_array(&b->arena, stage->n_nodes);
+        micro->z = none_array(&b->arena, (size_t)stage->n_nodes * PST_MAX_SCRATCH);
+        micro->scratch = none_array(&b->arena, build->n_uses);
+        if (micro->act == NULL || micro->dact == NULL || micro->contrib == NULL ||
+            micro->dy == NULL || micro->z == NULL || micro->scratch == NULL) {
+            return pst_fail_nomem(err);
+        }
+    }
+    return PST_OK;
+}
+
+pst_status pst_build_stage(struct pst_builder *b, uint32_t s, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &b->plan->stages[s];
+    struct pst_stage_build *build = &b->stages[s];
+    bool *reads = calloc(b->graph->n_tensors + 1, sizeof *reads);
+    pst_status st;
+
+    build->grad = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->grad);
+    build->replayed = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->replayed);
+    build->use_base = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->use_base);
+    if (reads == NULL || build->grad == NULL || build->replayed == NULL ||
+        build->use_base == NULL) {
+        free(reads);
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        pst_op_grad_info(b->graph, stage->nodes[i], &build->grad[i]);
+        build->use_base[i] = build->n_uses;
+        build->n_uses += b->graph->ops[stage->nodes[i]].n_param;
+        if (stage->actions[i] > PST_ACTION_RECOMPUTE) {
+            free(reads);
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                            "operator %s is to be moved off the device; this version keeps or "
+                            "recomputes",
+                            b->graph->ops[stage->nodes[i]].name);
+        }
+    }
+    mark_backward_reads(b, s, reads);
+    mark_replayed(b, s, reads);
+    free(reads);
+    st = find_runs(b, s, err);
+    return st == PST_OK ? make_micros(b, s, err) : st;
+}

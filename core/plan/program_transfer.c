@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Buffers of transfers: what a SEND reads, where a RECV writes. Both ends list the same pieces in
+ * the same order: the tensors of the edge, for gradients one piece per separate use.
+ */
+#include <string.h>
+
+#include "base/util.h"
+#include "plan/program_build.h"
+
+uint32_t pst_build_uses_in(const struct pst_builder *b, uint32_t tensor, uint32_t stage)
+{
+    const struct pst_tensor *t = &b->graph->tensors[tensor];
+    uint32_t n = 0;
+
+    for (uint32_t u = 0; u < t->n_consumers; u++) {
+        n += b->stage_of[t->consumers[u]] == stage;
+    }
+    return n;
+}
+
+pst_status pst_build_edges(struct pst_builder *b, struct pst_error *err)
+{
+    const struct pst_plan *plan = b->plan;
+
+    b->received = pst_arena_array(&b->arena, plan->n_edges, sizeof *b->received);
+    b->edge_items = pst_arena_array(&b->arena, plan->n_edges, sizeof *b->edge_items);
+    if (b->received == NULL || b->edge_items == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
+        const struct pst_plan_edge *edge = &plan->edges[e];
+        size_t n;
+
+        for (uint32_t i = 0; i < edge->n_tensors; i++) {
+            if (b->graph->tensors[edge->tensors[i]].needs_grad) {
+                b->edge_items[e] += b->separate[edge->tensors[i]] == PST_NONE
+                                        ? 1
+                                        : pst_build_uses_in(b, edge->tensors[i], edge->to);
+            }
+        }
+        if (!pst_build_is_local(b, edge->from)) {
+            continue;
+        }
+        n = (size_t)plan->stages[edge->from].n_microbatches * b->edge_items[e];
+        b->received[e] = pst_arena_array(&b->arena, n, sizeof **b->received);
+        if (b->received[e] == NULL) {
+            return pst_fail_nomem(err);
+        }
+        memset(b->received[e], 0xFF, n * sizeof **b->received);
+    }
+    return PST_OK;
+}
+
+static void add_part(struct pst_builder *b, uint32_t value, uint64_t begin, uint64_t bytes)
+{
+    struct pst_program *program = b->program;
+
+    if (value == PST_NONE ||
+        !pst_grow(&program->parts, &b->room_parts, program->n_parts, sizeof *program->parts)) {
+        b->failed = true;
+        return;
+    }
+    program->parts[program->n_parts++] = (struct pst_transfer_part){value, begin, bytes};
+    pst_build_use(b, value);
+}
+
+/* The sender's buffer or the receiver's slot, made when its first rows are awaited. */
+static void add_piece(struct pst_builder *b, const struct pst_instr *instr, uint32_t stage,
+                      uint32_t tensor, uint32_t item, uint32_t *slot)
+{
+    uint32_t size = b->plan->stages[stage].microbatch_size;
+    uint32_t microbatch = instr->first_sample / size;
+    uint64_t row = b->graph->tensors[tensor].bytes;
+
+    if (instr->op == PST_I_RECV && *slot == PST_NONE) {
+        *slot = pst_build_value(b, PST_V_RECV, stage, microbatch, tensor, item, row * size);
+    }
+    add_part(b, *slot, (instr->first_sample - microbatch * size) * row, instr->n_samples * row);
+}
+
+static void transfer_gradient(struct pst_builder *b, const struct pst_instr *instr)
+{
+    const struct pst_plan_edge *edge = &b->plan->edges[instr->stage];
+    bool send = instr->op == PST_I_SEND;
+    uint32_t stage = send ? edge->to : edge->from;
+    uint32_t microbatch = instr->first_sample / b->plan->stages[stage].microbatch_size;
+    struct pst_micro *micro = &b->stages[stage].micros[microbatch];
+    uint32_t item = 0;
+
+    for (uint32_t i = 0; i < edge->n_tensors; i++) {
+        uint32_t tensor = edge->tensors[i];
+        const struct pst_tensor *t = &b->graph->tensors[tensor];
+
+        for (uint32_t u = 0; t->needs_grad && u < t->n_consumers; u++) {
+            bool apart = b->separate[tensor] != PST_NONE;
+            uint32_t *slot;
+
+            if ((!apart && u > 0) || (apart && b->stage_of[t->consumers[u]] != edge->to)) {
+                continue;
+            }
+            if (!send) {
+                slot = &b->received[instr->stage]
+                                   [(size_t)microbatch * b->edge_items[instr->stage] + item];
+            } else {
+                slot = apart ? &micro->contrib[b->separate[tensor] + u] : &micro->dact[tensor];
+            }
+            add_piece(b, instr, stage, tensor, item, slot);
+            item++;
+        }
+    }
+}
+
+void pst_build_transfer(struct pst_builder *b, const struct pst_instr *instr)
+{
+    const struct pst_plan_edge *edge = &b->plan->edges[instr->stage];
+
+    if (instr->payload == PST_PAYLOAD_GRAD) {
+        transfer_gradient(b, instr);
+        return;
+    }
+    for (uint32_t i = 0; i < edge->n_tensors; i++) {
+        uint32_t stage = instr->op == PST_I_SEND ? edge->from : edge->to;
+        uint32_t microbatch = instr->first_sample / b->plan->stages[stage].microbatch_size;
+
+        add_piece(b, instr, stage, edge->tensors[i], 0,
+                  &b->stages[stage].micros[microbatch].act[edge->tensors[i]]);
+    }
+}

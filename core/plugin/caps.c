@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/caps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Not yet: replicas, offload, peer, nested, per-stage-microbatch, async, places-recompute, more
+   than one version. */
+static const char *const executor[] = {"chain",  "dag",       "recompute",         "split-backward",
+                                       "chunks", "placement", "weight-versions=1", NULL};
+
+static size_t stem_length(const char *word)
+{
+    return strcspn(word, "=");
+}
+
+static bool is_number(const char *text)
+{
+    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+static bool satisfies(const char *offer, const char *word)
+{
+    size_t n = stem_length(word);
+    const char *wanted, *offered;
+
+    if (stem_length(offer) != n || strncmp(offer, word, n) != 0) {
+        return false;
+    }
+    if (offer[n] == '\0' || word[n] == '\0') {
+        return true;
+    }
+    wanted = word + n + 1;
+    offered = offer + n + 1;
+    if (is_number(wanted) && is_number(offered)) {
+        return strtoul(offered, NULL, 10) >= strtoul(wanted, NULL, 10);
+    }
+    return strcmp(wanted, offered) == 0;
+}
+
+bool pst_caps_has(const char *const *list, const char *word)
+{
+    for (; *list != NULL; list++) {
+        if (satisfies(*list, word)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool pst_caps_executor(const char *word)
+{
+    return pst_caps_has(executor, word);
+}
+
+static pst_status match_one(const struct pst_plugin *const *plugins, uint32_t n_plugins,
+                            uint32_t who, struct pst_error *err)
+{
+    const struct pst_plugin *plugin = plugins[who];
+    const char *const *need;
+    uint32_t i;
+
+    for (need = plugin->needs; *need != NULL; need++) {
+        bool met = pst_caps_executor(*need);
+
+        for (i = 0; !met && i < n_plugins; i++) {
+            met = i != who && pst_caps_has(plugins[i]->provides, *need);
+        }
+        if (!met) {
+            return pst_fail(
+                err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                "%s \"%s\" needs %s, which neither the other strategies of this job nor "
+                "the executor provide",
+                plugin->kind, plugin->id, *need);
+        }
+    }
+    return PST_OK;
+}
+
+pst_status pst_caps_match(const struct pst_plugin *const *plugins, uint32_t n_plugins,
+                          struct pst_error *err)
+{
+    uint32_t i;
+    pst_status st = PST_OK;
+
+    for (i = 0; st == PST_OK && i < n_plugins; i++) {
+        st = match_one(plugins, n_plugins, i, err);
+    }
+    return st;
+}
+
+pst_status pst_caps_require(const struct pst_plugin *plugin, const char *word, const char *what,
+                            struct pst_error *err)
+{
+    if (!pst_caps_has(plugin->provides, word)) {
+        pst_fail(err, PST_ERR_BUG, "plugin.contract",
+                 "%s \"%s\" made a plan with %s but does not provide %s", plugin->kind, plugin->id,
+                 what, word);
+        if (err != NULL) {
+            err->exit_code = 3;
+        }
+        return PST_ERR_BUG;
+    }
+    if (!pst_caps_executor(word)) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                        "%s \"%s\" made a plan with %s, which needs %s: this penstock cannot "
+                        "execute that yet",
+                        plugin->kind, plugin->id, what, word);
+    }
+    return PST_OK;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/plugin_host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+struct pst_instance *pst_host_instance(const struct pst_host *host)
+{
+    return host->impl;
+}
+
+static void *host_alloc(const struct pst_host *host, size_t bytes, size_t align)
+{
+    return pst_arena_alloc(&pst_host_instance(host)->arena, bytes, align);
+}
+
+static pst_status host_fail(const struct pst_host *host, pst_status code, const char *msg)
+{
+    struct pst_error *failure = &pst_host_instance(host)->failure;
+
+    pst_fail(failure, code, "plugin.contract", "%s", msg != NULL ? msg : "");
+    return code;
+}
+
+static void host_log(const struct pst_host *host, uint32_t level, const char *msg)
+{
+    const struct pst_plugin *plugin = pst_host_instance(host)->plugin;
+
+    pst_log(level, plugin->id, "%s", msg != NULL ? msg : "");
+}
+
+static bool host_cancelled(const struct pst_host *host)
+{
+    const struct pst_host_context *context = &pst_host_instance(host)->context;
+
+    return context->cancelled != NULL && context->cancelled(context->impl);
+}
+
+/* Each kind gets what it may ask, and nothing else: so questions never nest. */
+static const void *host_extension(const struct pst_host *host, const char *id)
+{
+    const struct pst_instance *instance = pst_host_instance(host);
+    const struct pst_host_context *context = &instance->context;
+    const char *kind = instance->plugin->kind;
+    const struct {
+        const char *id, *kind; /* kind NULL: everybody */
+        const void *table;
+    } extensions[] = {{PST_COST, NULL, context->cost},
+                      {PST_RNG, NULL, context->rng},
+                      {PST_ASK, "partitioner", context->ask},
+                      {PST_EVAL, "memopt", context->eval}};
+    size_t i;
+
+    for (i = 0; i < sizeof extensions / sizeof extensions[0]; i++) {
+        if (strcmp(extensions[i].id, id) == 0) {
+            bool allowed = extensions[i].kind == NULL || strcmp(extensions[i].kind, kind) == 0;
+
+            return allowed ? extensions[i].table : NULL;
+        }
+    }
+    return NULL;
+}
+
+static pst_status fill_config(struct pst_instance *instance, struct pst_config_node *table,
+                              struct pst_error *err)
+{
+    static const char *const others[] = {"use", "path", NULL};
+    const struct pst_plugin *plugin = instance->plugin;
+    bool repeats = strcmp(plugin->kind, "memopt") == 0;
+    const char *section;
+
+    instance->config =
+        pst_arena_alloc(&instance->arena, plugin->config_size != 0 ? plugin->config_size : 1, 0);
+    section = pst_arena_printf(&instance->arena, repeats ? "[[%s]] (%s)" : "[%s] (%s)",
+                               plugin->kind, plugin->id);
+    if (instance->config == NULL || section == NULL) {
+        return pst_fail_nomem(err);
+    }
+    return pst_params_fill(plugin->params, plugin->n_params, plugin->param_size, table, section,
+                           others, &instance->arena, instance->config, err);
+}
+
+pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_config_node *table,
+                               const struct pst_host_context *context,
+                               struct pst_instance **ret_instance, struct pst_error *err)
+{
+    struct pst_instance *instance = calloc(1, sizeof *instance);
+    pst_status st;
+
+    if (instance == NULL) {
+        return pst_fail_nomem(err);
+    }
+    instance->plugin = plugin;
+    instance->context = *context;
+    instance->host = (struct pst_host){
+        .size = sizeof instance->host,
+        .abi_major = PST_ABI_MAJOR,
+        .abi_minor = PST_ABI_MINOR,
+        .impl = instance,
+        .alloc = host_alloc,
+        .fail = host_fail,
+        .log = host_log,
+        .cancelled = host_cancelled,
+        .get_extension = host_extension,
+    };
+    st = fill_config(instance, table, err);
+    if (st == PST_OK) {
+        st = plugin->create(&instance->host, instance->config, &instance->self);
+        if (st != PST_OK) {
+            instance->self = NULL;
+            st = pst_instance_fail(instance, st, "create", err);
+        }
+    }
+    if (st != PST_OK) {
+        pst_instance_destroy(instance);
+        return st;
+    }
+    *ret_instance = instance;
+    return PST_OK;
+}
+
+void pst_instance_destroy(struct pst_instance *instance)
+{
+    if (instance == NULL) {
+        return;
+    }
+    instance->plugin->destroy(instance->self);
+    pst_arena_finish(&instance->arena);
+    free(instance);
+}
+
+/* What a status that a plugin may return means for the user. */
+struct meaning {
+    pst_status status;
+    const char *kind, *words;
+    int exit_code; /* 0: by status and kind */
+};
+
+static const struct meaning *meaning_of(pst_status status)
+{
+    static const struct meaning meanings[] = {
+        {PST_ERR_CONFIG, "config.value", "refuses its parameters", 2},
+        {PST_ERR_INFEASIBLE, "plan.infeasible", "found no answer", 1},
+        {PST_ERR_UNSUPPORTED, "plan.mismatch", "cannot do this", 2},
+        {PST_ERR_CANCELLED, "run.cancelled", "was stopped", 0},
+        {PST_ERR_NOMEM, "plugin.memory", "ran out of memory", 3},
+        {PST_ERR_IO, "input.path", "could not read or write a file", 2},
+        {PST_ERR_DEVICE, "machine.missing", "could not use a device", 4},
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
+        if (meanings[i].status == status) {
+            return &meanings[i];
+        }
+    }
+    return NULL;
+}
+
+pst_status pst_instance_fail(struct pst_instance *instance, pst_status status, const char *function,
+                             struct pst_error *err)
+{
+    const struct pst_plugin *plugin = instance->plugin;
+    const struct meaning *meaning = meaning_of(status);
+    const char *said = instance->failure.message;
+
+    if (meaning != NULL) {
+        pst_fail(err, status, meaning->kind, "%s \"%s\": %s", plugin->kind, plugin->id,
+                 said[0] != '\0' ? said : meaning->words);
+    } else if (said[0] != '\0') {
+        pst_fail(err, PST_ERR_BUG, "plugin.contract", "%s \"%s\" broke its contract in %s(): %s",
+                 plugin->kind, plugin->id, function, said);
+    } else if (status == PST_ERR_BUG) {
+        pst_fail(err, PST_ERR_BUG, "plugin.contract",
+                 "%s \"%s\" broke its contract: %s() says so itself; report it to its author",
+                 plugin->kind, plugin->id, function);
+    } else {
+        pst_fail(err, PST_ERR_BUG, "plugin.contract",
+                 "%s \"%s\" broke its contract: %s() returned the unknown status %d", plugin->kind,
+                 plugin->id, function, (int)status);
+    }
+    if (err != NULL) {
+        err->exit_code = meaning != NULL ? meaning->exit_code : 3;
+    }
+    memset(&instance->failure, 0, sizeof instance->failure);
+    return meaning != NULL ? status : PST_ERR_BUG;
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening a plugin, and every reason not to: the checks that need no configuration, in a fixed
+ * order, each with a message of its own. Everything a description says is read only after the check
+ * that makes reading it safe.
+ */
+#include "plugin/plugin_host.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plugin/dl.h"
+#include "plugin/search.h"
+
+#if defined(__x86_64__)
+#define HOST_MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define HOST_MACHINE EM_AARCH64
+#elif defined(__riscv)
+#define HOST_MACHINE EM_RISCV
+#elif defined(__powerpc64__)
+#define HOST_MACHINE EM_PPC64
+#else
+#define HOST_MACHINE EM_NONE /* the dynamic linker will say */
+#endif
+
+struct subject {
+    const char *path, *kind, *id;
+    const struct pst_plugin *plugin;
+};
+
+static pst_status refuse(struct pst_error *err, const char *kind, const char *path,
+                         const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+static pst_status refuse(struct pst_error *err, const char *kind, const char *path,
+                         const char *format, ...)
+{
+    char text[768];
+    va_list args;
+    pst_status st;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    st = pst_fail(err, PST_ERR_UNSUPPORTED, kind, "%s: %s", path, text);
+    if (err != NULL) {
+        err->exit_code = 3;
+    }
+    return st;
+}
+
+static const char *machine_name(unsigned machine)
+{
+    switch (machine) {
+    case EM_X86_64:
+        return "x86-64";
+    case EM_386:
+        return "32-bit x86";
+    case EM_AARCH64:
+        return "aarch64";
+    case EM_ARM:
+        return "arm";
+    case EM_RISCV:
+        return "riscv";
+    case EM_PPC64:
+        return "ppc64";
+    default:
+        return "another machine";
+    }
+}
+
+static pst_status check_elf(const struct subject *s, struct pst_error *err)
+{
+    Elf64_Ehdr header;
+    int fd = open(s->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t n;
+
+    if (fd < 0) {
+        return refuse(err, "plugin.load", s->path, "%s", strerror(errno));
+    }
+    n = read(fd, &header, sizeof header);
+    close(fd);
+    if (n < (ssize_t)sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+        return refuse(err, "plugin.load", s->path,
+                      "not a shared object (no ELF file); rebuild the plugin or reinstall it");
+    }
+    if (header.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
+        (HOST_MACHINE != EM_NONE && header.e_machine != HOST_MACHINE)) {
+        return refuse(err, "plugin.load", s->path,
+                      "built for %s, this penstock runs on %s; get a build for this machine",
+                      machine_name(header.e_machine), machine_name(HOST_MACHINE));
+    }
+    if (header.e_type != ET_DYN) {
+        return refuse(err, "plugin.load", s->path,
+                      "an ELF file, but not a shared object; link it with -shared");
+    }
+    return PST_OK;
+}
+
+static pst_status load(struct subject *s, struct pst_error *err)
+{
+    pst_plugin_entry_fn *entry;
+    char reason[512];
+    void *handle;
+
+    if (!pst_dl_open(s->path, &handle, reason, sizeof reason)) {
+        return refuse(err, "plugin.load", s->path, "cannot be loaded: %s", reason);
+    }
+    entry = (pst_plugin_entry_fn *)(uintptr_t)pst_dl_symbol(handle, "pst_plugin_entry");
+    if (entry == NULL) {
+        return refuse(err, "plugin.descriptor", s->path,
+                      "exports no pst_plugin_entry; write PST_PLUGIN(description) once in it");
+    }
+    s->plugin = entry();
+    if (s->plugin == NULL) {
+        return refuse(err, "plugin.descriptor", s->path, "pst_plugin_entry() returned NULL");
+    }
+    return PST_OK;
+}
+
+static pst_status check_abi(const struct subject *s, struct pst_error *err)
+{
+    const struct pst_plugin *p = s->plugin;
+
+    if (!PST_HAS(p, abi_minor)) {
+        return refuse(err, "plugin.descriptor", s->path,
+                      "its description has %u bytes, too few for an ABI version; set .size = "
+                      "sizeof",
+                      p->size);
+    }
+    if (p->abi_major == PST_ABI_MAJOR && !PST_HAS(p, get_interface)) {
+        return refuse(err, "plugin.descriptor", s->path,
+                      "its description has %u bytes, ABI %u.%u has %zu; set .size = sizeof",
+                      p->size, p->abi_major, p->abi_minor, sizeof *p);
+    }
+    if (p->abi_major != PST_ABI_MAJOR) {
+        return refuse(err, "plugin.abi", s->path,
+                      "built for ABI %u.%u, this penstock speaks %u.%u: ask its author for a build",
+                      p->abi_major, p->abi_minor, PST_ABI_MAJOR, PST_ABI_MINOR);
+    }
+    if (p->abi_minor > PST_ABI_MINOR) {
+        return refuse(err, "plugin.abi", s->path,
+                      "needs penstock ABI %u.%u, this penstock speaks %u.%u: update penstock",
+                      p->abi_major, p->abi_minor, PST_ABI_MAJOR, PST_ABI_MINOR);
+    }
+    return PST_OK;
+}
+
+static bool is_missing(const char *text)
+{
+    return text == NULL || text[0] == '\0';
+}
+
+static pst_status check_names(const struct subject *s, struct pst_error *err)
+{
+    const struct pst_plugin *p = s->plugin;
+
+    if (is_missing(p->kind) || strcmp(p->kind, s->kind) != 0) {
+        return refuse(err, "plugin.descriptor", s->path,
+                      "says that it is a \"%s\", but its file is named as a %s; rename the file",
+                      is_missing(p->kind) ? "" : p->kind, s->kind);
+    }
+    if (is_missing(p->id) || strcmp(p->id, s->id) != 0) {
+        return refuse(err, "plugin.descriptor", s->path,
+                      "says that its name is \"%s\", but its file is named for \"%s\"; rename the "
+                      "file to %s-%s.so",
+                      is_missing(p->id) ? "" : p->id, s->id, p->kind,
+                      is_missing(p->id) ? "ID" : p->id);
+    }
+    return PST_OK;
+}
+
+static pst_status check_rows(const struct subject *s, struct pst_error *err)
+{
+    const struct pst_plugin *p = s->plugin;
+    struct pst_error why;
+
+    if (p->n_params > 0 && (p->params == NULL || p->param_size < sizeof(struct pst_param))) {
+        return refuse(err, "plugin.descriptor", s->path,
+                      "has %u parameter rows of %u bytes, at least %zu are needed", p->n_params,
+                      p->param_size, sizeof(struct pst_param));
+    }
+    memset(&why, 0, sizeof why);
+    if (p->n_params > 0 &&
+        pst_params_verify(p->params, p->n_params, p->param_size, p->config_size, &why) != PST_OK) {
+        return refuse(err, "plugin.descriptor", s->path, "%s", why.message);
+    }
+    return PST_OK;
+}
+
+static pst_status check_strings(const struct subject *s, struct pst_error *err)
+{
+    const struct pst_plugin *p = s->plugin;
+    const struct {
+        const char *name, *text;
+    } strings[] = {{"version", p->version},
+                   {"summary", p->summary},
+                   {"reference", p->reference},
+                   {"license", p->license}};
+    size_t i;
+
+    for (i = 0; i < sizeof strings / sizeof strings[0]; i++) {
+        if (is_missing(strings[i].text)) {
+            return refuse(err, "plugin.descriptor", s->path, "its description lacks .%s",
+                          strings[i].name);
+        }
+    }
+    if (p->provides == NULL || p->needs == NULL) {
+        return refuse(err, "plugin.descriptor", s->path,
+                      "its description lacks .%s, a list that ends with NULL",
+                      p->provides == NULL ? "provides" : "needs");
+    }
+    if (p->create == NULL || p->destroy == NULL || p->get_interface == NULL) {
+        return refuse(err, "plugin.descriptor", s->path, "its description lacks %s()",
+                      p->create == NULL    ? "create"
+                      : p->destroy == NULL ? "destroy"
+                                           : "get_interface");
+    }
+    return PST_OK;
+}
+
+/* The first required function that is absent, or NULL. */
+static const char *absent_function(const char *kind, const void *interface)
+{
+    if (strcmp(kind, "partitioner") == 0) {
+        const struct pst_partitioner *f = interface;
+
+        return PST_CAN(f, partition) ? NULL : "partition";
+    }
+    if (strcmp(kind, "scheduler") == 0) {
+        const struct pst_scheduler *f = interface;
+
+        return !PST_CAN(f, topology) ? "topology" : !PST_CAN(f, schedule) ? "schedule" : NULL;
+    }
+    const struct pst_memopt *f = interface;
+
+    return !PST_CAN(f, price) ? "price" : !PST_CAN(f, plan) ? "plan" : NULL;
+}
+
+static pst_status check_interface(const struct subject *s, struct pst_error *err)
+{
+    const void *interface;
+    const char *absent;
+    char id[32];
+
+    snprintf(id, sizeof id, "pst.%s/1", s->kind);
+    interface = s->plugin->get_interface(id);
+    if (interface == NULL) {
+        return refuse(err, "plugin.descriptor", s->path, "a %s without the interface %s", s->kind,
+                      id);
+    }
+    absent = absent_function(s->kind, interface);
+    if (absent != NULL) {
+        return refuse(err, "plugin.descriptor", s->path, "its interface %s lacks %s()", id, absent);
+    }
+    return PST_OK;
+}
+
+static pst_status check_all(struct subject *s, struct pst_error *err)
+{
+    pst_status st = check_elf(s, err);
+
+    if (st == PST_OK) {
+        st = load(s, err);
+    }
+    if (st == PST_OK) {
+        st = check_abi(s, err);
+    }
+    if (st == PST_OK) {
+        st = check_names(s, err);
+    }
+    if (st == PST_OK) {
+        st = check_rows(s, err);
+    }
+    if (st == PST_OK) {
+        st = check_strings(s, err);
+    }
+    return st == PST_OK ? check_interface(s, err) : st;
+}
+
+pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
+                           const struct pst_plugin **ret_plugin, struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    struct subject s = {.path = path, .kind = kind, .id = id};
+    const char *name, *file_kind = NULL, *file_id = NULL;
+    pst_status st = pst_search_secure(&arena, path, &s.path, err);
+
+    if (st != PST_OK) {
+        goto out;
+    }
+    name = strrchr(s.path, '/') + 1;
+    if (!pst_search_split(&arena, name, &file_kind, &file_id)) {
+        st = refuse(err, "plugin.descriptor", s.path,
+                    "a plugin's file is named <kind>-<id>.so, such as scheduler-1f1b.so");
+        goto out;
+    }
+    if ((kind != NULL && strcmp(kind, file_kind) != 0) ||
+        (id != NULL && strcmp(id, file_id) != 0)) {
+        st = refuse(err, "plugin.descriptor", s.path,
+                    "%s \"%s\" is wanted, but this file is named as %s \"%s\"",
+                    kind != NULL ? kind : file_kind, id != NULL ? id : file_id, file_kind, file_id);
+        goto out;
+    }
+    s.kind = file_kind;
+    s.id = file_id;
+    st = check_all(&s, err);
+    if (st == PST_OK) {
+        *ret_plugin = s.plugin;
+    }
+out:
+    pst_arena_finish(&arena);
+    return st;
+}

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that penstock needs and that are missing. The one list of them.
+#   scripts/deps.sh          to build and run
+#   scripts/deps.sh test     and to test
+set -euo pipefail
+
+build="ca-certificates cmake g++ gcc libc6-dev make ninja-build pkg-config
+       libdnnl-dev libjansson-dev libltdl-dev libtomlplusplus-dev libxxhash-dev"
+test="clang-format libcmocka-dev"
+
+packages=$build
+if [ "${1:-}" = test ]; then
+    packages="$build $test"
+elif [ $# -gt 0 ]; then
+    echo "usage: scripts/deps.sh [test]" >&2
+    exit 2
+fi
+
+missing=""
+for package in $packages; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q "ok installed" ||
+        missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+    echo "deps.sh: this is no Debian; install the counterparts of:$missing" >&2
+    exit 4
+fi
+run=""
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || { echo "deps.sh: as root, run: apt-get install$missing" >&2; exit 4; }
+    run=sudo
+fi
+echo "installing:$missing"
+export DEBIAN_FRONTEND=noninteractive
+$run apt-get update -q >/dev/null
+# shellcheck disable=SC2086
+$run apt-get install -y -q --no-install-recommends $missing >/dev/null

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# From a fresh clone to green tests: installs what is missing, builds, runs the main job once, then the
+# whole test suite through ctest. Arguments go to ctest, for example
+#   scripts/test.sh -L unit
+# PENSTOCK_PRESETS="dev asan tsan" chooses the builds that are tested (default: dev).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/deps.sh test
+if [ $# -eq 0 ]; then
+    scripts/demo.sh
+fi
+for preset in ${PENSTOCK_PRESETS:-dev}; do
+    echo "== $preset"
+    cmake --preset "$preset"
+    cmake --build --preset "$preset"
+    ctest --preset "$preset" -j 2 "$@"
+done
