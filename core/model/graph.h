@@ -31,22 +31,38 @@ enum pst_role {
 /* What the data reader puts into an input tensor. */
 enum pst_field { PST_FIELD_NONE = 0, PST_FIELD_X = 1, PST_FIELD_TARGET = 2 };
 
+/*
+ * The operators: their result, aux outputs, and what their backward parts need (pst_op_grad_info
+ * says the same in masks). "rows" are all axes of x0 but the last; statistics (aux of norms,
+ * log-sum-exp) and the loss are f32 in f32 and bf16 models, f64 in f64 models.
+ */
 enum pst_op_kind {
-    PST_OP_EMBEDDING = 0,    /* y[t,:] = p0[x0[t],:] + p1[t,:] (p1 optional). x0: i32 [T] */
-    PST_OP_LINEAR = 1,       /* y = act(x p0 + p1); rows = all axes but the last */
-    PST_OP_LAYERNORM = 2,    /* over the last axis; p0 gain, p1 bias; aux: mean, rstd per row */
-    PST_OP_ATTENTION = 3,    /* x0 [T,3C] packed q|k|v -> [T,C]; aux: log-sum-exp [H,T] f32 */
-    PST_OP_ADD = 4,          /* y = x0 + dropout(x1) */
+    /* y[t,:] = p0[x0[t],:] + p1[t,:]. x0: i32 [T]; p0 [V,C]; p1 [T,C], optional. */
+    PST_OP_EMBEDDING = 0,
+    /* y = act(x p0 + p1); p0 [in,out], or [out,in] where transposed; p1 [out], optional. gelu: y1 =
+       x p0 + p1. With act B leaves z0 = dy act'(.), of y's shape and dtype, and W reads it in the
+       place of dy; where x is data that is all B does. relu's mask is y > 0. */
+    PST_OP_LINEAR = 1,
+    /* Over the last axis; p0 gain, p1 bias; y1 mean, y2 1 / deviation, per row. B leaves z0, z1:
+       the parameters' gradients of this micro-batch; dx = g + add in one kernel. */
+    PST_OP_LAYERNORM = 2,
+    /* x0 [T,3C] packed q|k|v, heads side by side in each -> [T,C]; y1 log-sum-exp [H,T]. */
+    PST_OP_ATTENTION = 3,
+    /* y = x0 + dropout(x1). Gradients are dy itself (aliased), except dropped ones. */
+    PST_OP_ADD = 4,
     PST_OP_DROPOUT = 5,
-    PST_OP_ACT = 6,          /* relu or gelu on its own */
-    PST_OP_CROSS_ENTROPY = 7, /* x0 logits [..., V], x1 i32 targets [...] -> loss, f32 [] per sample,
-                                 the mean over its rows; target -1 is ignored */
-    PST_OP_CONV2D = 8,       /* NHWC: x0 [H,W,Ci], p0 [kh,kw,Ci,Co], p1 bias (optional) */
-    PST_OP_BATCHNORM = 9,    /* over micro-batch and all axes but the last; p0 gain, p1 bias; aux:
-                                mean, rstd [C] of the micro-batch; state: running mean, var */
-    PST_OP_MAXPOOL2D = 10,   /* NHWC; aux: i32 index of the maximum in its window */
-    PST_OP_AVGPOOL = 11,     /* mean over all axes but the last: [..., C] -> [C] */
-    PST_OP_CONCAT = 12,      /* along the last axis, any number of inputs */
+    PST_OP_ACT = 6, /* relu (B reads y) or gelu (B reads x) on its own */
+    /* x0 logits [..., V], x1 i32 targets [...] -> loss [] of a sample: the mean over its rows;
+       target -1 is ignored. y1 log-sum-exp per row. */
+    PST_OP_CROSS_ENTROPY = 7,
+    PST_OP_CONV2D = 8, /* NHWC: x0 [H,W,Ci], p0 [kh,kw,Ci,Co], p1 bias [Co] (optional) */
+    /* Over micro-batch and all axes but the last, then act (relu or none); p0 gain, p1 bias; y1
+       mean, y2 1 / deviation, [C] of the micro-batch; state 0, 1: running mean, variance. z as
+       layer norm. */
+    PST_OP_BATCHNORM = 9,
+    PST_OP_MAXPOOL2D = 10, /* NHWC; y1: i32 index of the maximum in its window */
+    PST_OP_AVGPOOL = 11,   /* mean over all axes but the last: [..., C] -> [C] */
+    PST_OP_CONCAT = 12,    /* along the last axis, up to 64 inputs */
     PST_OP_KINDS
 };
 
@@ -59,24 +75,24 @@ struct pst_tensor {
     uint64_t dims[PST_MAX_RANK]; /* per sample where batched */
     bool batched;                /* aux tensors of batch norm are not */
     bool needs_grad;
-    uint64_t elems, bytes;       /* per sample where batched, else in all */
-    uint32_t producer, output;   /* operator and which of its outputs; PST_NONE for inputs */
+    uint64_t elems, bytes;     /* per sample where batched, else in all */
+    uint32_t producer, output; /* operator and which of its outputs; PST_NONE for inputs */
     uint32_t n_consumers;
-    const uint32_t *consumers;   /* operators, ascending, one entry per use */
+    const uint32_t *consumers; /* operators, ascending, one entry per use */
 };
 
 enum pst_init { PST_INIT_ZERO = 0, PST_INIT_ONE = 1, PST_INIT_NORMAL = 2, PST_INIT_UNIFORM = 3 };
 
 struct pst_parameter {
-    const char *name;    /* canonical: "h.0.attn.c_attn.weight"; from the graph, never from a stage */
+    const char *name; /* canonical: "h.0.attn.c_attn.weight"; from the graph, never from a stage */
     uint32_t rank;
     uint64_t dims[PST_MAX_RANK];
     uint64_t elems;
-    uint32_t dtype;      /* of the working copy that kernels read: f32, or bf16 (then f32 master too) */
-    uint32_t init;       /* enum pst_init */
-    float init_scale;    /* standard deviation, or half width */
-    bool decay;          /* weight decay applies */
-    uint32_t n_users;    /* > 1: tied; users in order of first use, the first is the owner */
+    uint32_t dtype; /* of the working copy that kernels read: f32, or bf16 (then f32 master too) */
+    uint32_t init;  /* enum pst_init */
+    float init_scale;           /* standard deviation, or half width */
+    bool decay;                 /* weight decay applies */
+    uint32_t n_users;           /* > 1: tied; users in order of first use, the first is the owner */
     const uint32_t *users;      /* operators, ascending */
     const uint32_t *user_slots; /* which p[] of that operator */
 };
@@ -84,21 +100,21 @@ struct pst_parameter {
 struct pst_op {
     uint32_t kind;
     const char *name;
-    uint32_t layer;   /* block that it belongs to; ascending with the order */
+    uint32_t layer; /* block that it belongs to; ascending with the order */
     uint32_t n_in, n_out, n_param, n_state;
-    const uint32_t *in;    /* tensors */
-    const uint32_t *out;   /* tensors; out[0] is the result, the rest aux */
-    const uint32_t *param; /* parameters; PST_NONE where an optional one is absent */
+    const uint32_t *in;          /* tensors */
+    const uint32_t *out;         /* tensors; out[0] is the result, the rest aux */
+    const uint32_t *param;       /* parameters; PST_NONE where an optional one is absent */
     const uint64_t *state_elems; /* f32 values kept per operator over steps (running statistics) */
     /* attributes; what does not apply is 0 */
-    uint32_t act;          /* linear, act, batchnorm */
-    bool transposed;       /* linear: p0 is stored [out,in] (tied head), else [in,out] */
-    bool causal;           /* attention */
-    uint32_t heads;        /* attention */
+    uint32_t act;    /* linear, act, batchnorm */
+    bool transposed; /* linear: p0 is stored [out,in] (tied head), else [in,out] */
+    bool causal;     /* attention */
+    uint32_t heads;  /* attention */
     uint32_t kernel[2], stride[2], pad[2]; /* conv, pool: height, width */
-    float p;               /* dropout probability (add, dropout) */
-    float eps, momentum;   /* norms */
-    uint32_t salt;         /* stream of its random numbers: stable under fusion */
+    float p;                               /* dropout probability (add, dropout) */
+    float eps, momentum;                   /* norms */
+    uint32_t salt; /* stream of its random numbers, below 2^20; fusion keeps it */
 };
 
 struct pst_graph {
@@ -131,13 +147,19 @@ uint32_t pst_graph_param(struct pst_graph_builder *builder, const char *name, ui
                          const uint64_t *dims, uint32_t init, float init_scale, bool decay);
 
 /*
- * Adds an operator: kind, name, in, n_in, param, n_param and attributes of *op are read; outputs
- * are made by shape inference. Returns the tensor out[0], PST_NONE once the builder has failed (the
- * first failure is kept and comes back from pst_graph_finish).
+ * Adds an operator: kind, name, in, n_in, param, n_param and attributes of *op are read (layer and
+ * salt are the builder's); outputs are made by shape inference. Returns the tensor out[0], PST_NONE
+ * once the builder has failed (the first failure is kept and comes back from pst_graph_finish).
  */
 uint32_t pst_graph_add(struct pst_graph_builder *builder, const struct pst_op *op);
 
-/* Fuses (fuse.c), freezes, checks; the builder is empty afterwards. `loss` is the loss tensor. */
+/*
+ * Fuses (fuse.c), freezes, checks; the builder is empty afterwards and still to be destroyed.
+ * `loss` is the result of the cross-entropy operator; logits may be PST_NONE. Tensors are numbered
+ * anew: inputs first, then outputs in operator order; an operator's result has the operator's name.
+ * Errors: the first failure of the calls before; model.build (PST_ERR_BUG) where a name stands
+ * twice, layers descend, or a tensor or parameter is used by nothing.
+ */
 pst_status pst_graph_finish(struct pst_graph_builder *builder, uint32_t loss, uint32_t logits,
                             struct pst_graph **ret_graph, struct pst_error *err);
 void pst_graph_destroy(struct pst_graph *graph);
@@ -147,30 +169,38 @@ void pst_graph_destroy(struct pst_graph *graph);
 #define PST_MAX_SCRATCH 2 /* z buffers: what B leaves for W of the same operator */
 
 struct pst_op_grad {
-    bool has_b, has_w;              /* there is anything to do in that pass */
-    uint64_t b_reads_x, b_reads_p, b_reads_y; /* bit i: operand i; dy is always read (not by a loss) */
+    bool has_b, has_w; /* there is anything to do in that pass */
+    /* Bit i: operand i; dy is always read (not by a loss). */
+    uint64_t b_reads_x, b_reads_p, b_reads_y;
     uint64_t w_reads_x, w_reads_p, w_reads_y;
     bool w_reads_dy;
-    uint64_t b_dx;                  /* inputs whose gradient B computes */
-    uint64_t b_alias;               /* inputs whose gradient is dy itself: no kernel writes it */
-    uint64_t b_adds;                /* inputs for which the kernel takes an addend: dx = g + add */
-    uint32_t n_z;                   /* buffers that B writes and W reads */
+    uint64_t b_dx;    /* inputs whose gradient B computes */
+    uint64_t b_alias; /* inputs whose gradient is dy itself: no kernel writes it */
+    uint64_t b_adds;  /* inputs for which the kernel takes an addend: dx = g + add */
+    uint32_t n_z;     /* buffers that B writes and W reads */
     uint64_t z_elems[PST_MAX_SCRATCH]; /* of dtype z_dtype; per sample where z_batched */
     bool z_batched[PST_MAX_SCRATCH];
     uint32_t z_dtype[PST_MAX_SCRATCH];
 };
 
-/* Gradients that nobody needs (inputs that are data) are left out. */
+/*
+ * Gradients that nobody needs (inputs that are data) are left out, and with the last of them
+ * b_reads_p: B then reads weights no more. All zero for an operator that hangs on data alone.
+ */
 void pst_op_grad_info(const struct pst_graph *graph, uint32_t op, struct pst_op_grad *ret_info);
 
-/* Floating-point operations and bytes touched by one pass (0 F, 1 B, 2 W) for `samples` samples. */
+/*
+ * Floating-point operations and bytes read and written by one pass (0 F, 1 B, 2 W) for `samples`
+ * samples. Products count exactly (2 M N K), elementwise work roughly; 0 where the pass is empty.
+ */
 void pst_op_work(const struct pst_graph *graph, uint32_t op, uint32_t pass, uint64_t samples,
                  double *ret_flops, double *ret_bytes);
 
 /*
  * The planning view for strategies: one node per operator; saved_bytes are those of out[0] (if any
- * backward reads it) and of aux tensors. Work bytes are left 0 for the profile to fill.
- * Owned by the graph's arena.
+ * backward reads it) and of aux tensors; batch norm's statistics, which are per micro-batch, count
+ * in full. param_bytes are those of the f32 master weights, a tied parameter's at every user. Work
+ * bytes are left 0 for the profile to fill. Owned by the graph's arena; not thread-safe.
  */
 pst_status pst_graph_make_view(struct pst_graph *graph, uint32_t batch,
                                struct pst_graph_view **ret_view, struct pst_error *err);

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a program to what the step loop walks: pointers instead of value indices, tags instead of
+ * edges, and of all waits only those for transfers, for everything else of this thread has ended.
+ */
+#include "exec/internal.h"
+
+static bool is_transfer(const struct pst_instr *instr)
+{
+    return instr->op == PST_I_SEND || instr->op == PST_I_RECV;
+}
+
+void *exec_value(const struct exec_rank *rank, const struct pst_program *program, uint32_t value)
+{
+    return value == PST_NONE ? NULL : rank->base + program->values[value].offset;
+}
+
+/* The program is ours, but may come with a plan read from a file: no pointer leaves the arena. */
+static pst_status check_ranges(const struct exec_rank *rank, const struct pst_program *program,
+                               struct pst_error *err)
+{
+    bool ok = true;
+
+    for (uint32_t i = 0; i < program->n_values; i++) {
+        const struct pst_value *value = &program->values[i];
+
+        ok = ok && value->bytes <= rank->arena_bytes &&
+             value->offset <= rank->arena_bytes - value->bytes &&
+             value->offset % PST_VALUE_ALIGN == 0;
+    }
+    for (uint32_t i = 0; i < program->n_operands; i++) {
+        ok = ok && (program->operands[i] == PST_NONE || program->operands[i] < program->n_values);
+    }
+    for (uint32_t i = 0; i < program->n_parts; i++) {
+        const struct pst_transfer_part *part = &program->parts[i];
+
+        ok = ok && part->value < program->n_values &&
+             part->bytes <= program->values[part->value].bytes &&
+             part->begin <= program->values[part->value].bytes - part->bytes;
+    }
+    ok = ok && (program->kept_output == PST_NONE || program->kept_output < program->n_values);
+    return ok ? PST_OK
+              : pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                         "rank %u: a buffer of the program lies outside of its arena", rank->index);
+}
+
+/*
+ * Both ends derive the same tag from what the plan says of the transfer. Within one pair of ranks
+ * it is unique in the step; the parity of the step is added when it is posted. bit 63..40 edge, 39
+ * payload, 38..32 part, 31..1 first sample, 0 parity
+ */
+static pst_status make_tag(const struct pst_instr *instr, uint32_t part, uint64_t *ret_tag,
+                           struct pst_error *err)
+{
+    if (instr->stage >= 1u << 24 || part >= 1u << 7 || instr->first_sample >= 1u << 31) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.limit",
+                        "edge %u, tensor %u, sample %u: more than a transfer can name "
+                        "(16777216, 128, 2147483648)",
+                        instr->stage, part, instr->first_sample);
+    }
+    *ret_tag = (uint64_t)instr->stage << 40 | (uint64_t)(instr->payload & 1) << 39 |
+               (uint64_t)part << 32 | (uint64_t)instr->first_sample << 1;
+    return PST_OK;
+}
+
+static pst_status bind_parts(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+                             struct pst_error *err)
+{
+    const struct pst_program *program = list->program;
+    const struct pst_program_instr *from = &program->lists[index];
+
+    for (uint32_t i = 0; i < from->n_parts; i++) {
+        const struct pst_transfer_part *part = &program->parts[from->first_part + i];
+        struct exec_part *bound = &list->parts[from->first_part + i];
+        pst_status status = make_tag(&program->instrs[index], i, &bound->tag, err);
+
+        if (status != PST_OK) {
+            return status;
+        }
+        bound->data = (char *)exec_value(rank, program, part->value) + part->begin;
+        bound->bytes = part->bytes;
+    }
+    return PST_OK;
+}
+
+static pst_status bind_waits(struct exec_rank *rank, const struct pst_program *program,
+                             uint32_t index, struct exec_instr *bound, struct pst_error *err)
+{
+    const struct pst_instr *instr = &program->instrs[index];
+    uint32_t *waits = NULL;
+
+    if (instr->n_waits > 0) {
+        waits = pst_arena_array(&rank->memory, instr->n_waits, sizeof *waits);
+        if (waits == NULL) {
+            return pst_fail_nomem(err);
+        }
+    }
+    for (uint32_t i = 0; i < instr->n_waits; i++) {
+        if (instr->waits[i] >= index) {
+            return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                            "rank %u: instruction %u waits for %u, which comes later", rank->index,
+                            index, instr->waits[i]);
+        }
+        if (is_transfer(&program->instrs[instr->waits[i]])) {
+            waits[bound->n_waits++] = instr->waits[i];
+        }
+    }
+    bound->waits = waits;
+    return PST_OK;
+}
+
+static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+                             struct pst_error *err)
+{
+    const struct pst_program *program = list->program;
+    const struct pst_instr *instr = &program->instrs[index];
+    const struct pst_program_instr *from = &program->lists[index];
+    struct exec_instr *bound = &list->instrs[index];
+    pst_status status;
+
+    *bound = (struct exec_instr){.op = instr->op,
+                                 .stage = instr->stage,
+                                 .peer = instr->peer,
+                                 .first_call = from->first_call,
+                                 .n_calls = from->n_calls,
+                                 .first_part = from->first_part,
+                                 .n_parts = from->n_parts};
+    status = bind_waits(rank, program, index, bound, err);
+    if (status == PST_OK && is_transfer(instr)) {
+        status = bind_parts(rank, list, index, err);
+    }
+    if (status == PST_OK && instr->op == PST_I_TIE) {
+        status = exec_bind_tie(rank, list->plan, instr->stage, &bound->tie, err);
+    }
+    if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
+        status = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.unsupported",
+                          "rank %u: instruction %u is %s, which this executor cannot run",
+                          rank->index, index, pst_instr_name(instr->op));
+    }
+    return status;
+}
+
+pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struct pst_plan *plan,
+                     const struct pst_program *program, struct pst_error *err)
+{
+    pst_status status = check_ranges(rank, program, err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    list->plan = plan;
+    list->program = program;
+    list->n_instrs = program->n_instrs;
+    list->instrs = pst_arena_array(&rank->memory, program->n_instrs, sizeof *list->instrs);
+    list->calls = pst_arena_array(&rank->memory, program->n_calls, sizeof *list->calls);
+    list->parts = pst_arena_array(&rank->memory, program->n_parts, sizeof *list->parts);
+    if (list->instrs == NULL || list->calls == NULL || list->parts == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < list->n_instrs; i++) {
+        status = bind_instr(rank, list, i, err);
+        if (status != PST_OK) {
+            return status;
+        }
+    }
+    return exec_bind_calls(rank, list, err);
+}

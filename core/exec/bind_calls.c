@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls of a program with every pointer in place. Operand order: plan/program.h.
+ */
+#include "exec/internal.h"
+
+static pst_status bind_kernel(struct exec_rank *rank, struct exec_list *list,
+                              const struct pst_program_call *from, struct exec_call *to,
+                              struct pst_error *err)
+{
+    const struct pst_program *program = list->program;
+    const struct pst_op *op = &rank->exec->config.graph->ops[from->op];
+    const uint32_t *operands = &program->operands[from->first_operand];
+    const struct pst_operands at = pst_operands_of(op);
+    struct pst_call *call = &to->kernel.call;
+    uint32_t workspace = operands[at.workspace];
+    void **o = pst_arena_array(&rank->memory, at.count, sizeof *o);
+    pst_status status;
+
+    if (o == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < at.count; i++) {
+        o[i] = exec_value(rank, program, operands[i]);
+    }
+    status = exec_kernel_get(rank, from->op, from->pass, from->samples, &to->kernel.kernel, err);
+    if (status != PST_OK) {
+        return status;
+    }
+    if (to->kernel.kernel->workspace_bytes >
+        (workspace == PST_NONE ? 0 : program->values[workspace].bytes)) {
+        return pst_fail(
+            err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+            "operator %s needs %llu bytes of workspace here, the plan has %llu: it was "
+            "made for another device or library; plan again",
+            op->name, (unsigned long long)to->kernel.kernel->workspace_bytes,
+            workspace == PST_NONE ? 0ull : (unsigned long long)program->values[workspace].bytes);
+    }
+    call->x = o + at.x;
+    call->p = o + at.p;
+    call->y = o + at.y;
+    call->dy = o[at.dy];
+    call->dx = o + at.dx;
+    call->add = o + at.add;
+    call->z = o + at.z;
+    call->dp = (float *const *)(o + at.dp);
+    call->state = (float *const *)(o + at.state);
+    call->workspace = o[at.workspace];
+    call->seed = rank->exec->config.seed;
+    call->scale = 1.0f / (float)list->plan->batch;
+    call->flags = from->replay ? PST_CALL_REPLAY : 0;
+    return PST_OK;
+}
+
+static void bind_load(struct exec_rank *rank, const struct pst_program_call *from, void *out,
+                      struct exec_call *to)
+{
+    const struct pst_tensor *tensor = &rank->exec->config.graph->tensors[from->op];
+
+    to->load.dst = out;
+    to->load.row_bytes = tensor->bytes;
+    to->load.bytes = tensor->bytes * from->samples;
+    to->load.field = tensor->field;
+}
+
+static void bind_sum(struct exec_rank *rank, const struct pst_program_call *from, void *out,
+                     const void *a, const void *b, struct exec_call *to)
+{
+    const struct pst_tensor *tensor = &rank->exec->config.graph->tensors[from->op];
+
+    to->sum.dst = out;
+    to->sum.a = a;
+    to->sum.b = b;
+    to->sum.elems = tensor->elems * (tensor->batched ? from->samples : 1);
+    to->sum.dtype = tensor->dtype;
+}
+
+static pst_status bind_call(struct exec_rank *rank, struct exec_list *list,
+                            const struct pst_program_call *from, struct exec_call *to,
+                            struct pst_error *err)
+{
+    const struct pst_program *program = list->program;
+    const uint32_t *operands = &program->operands[from->first_operand];
+    void *o[3];
+
+    to->kind = from->kind;
+    to->first_sample = from->first_sample;
+    if (from->first_sample > list->plan->batch ||
+        from->samples > list->plan->batch - from->first_sample) {
+        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                        "rank %u: a call for samples %u + %u of a batch of %u", rank->index,
+                        from->first_sample, from->samples, list->plan->batch);
+    }
+    if (from->kind == PST_C_KERNEL) {
+        return bind_kernel(rank, list, from, to, err);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        o[i] = exec_value(rank, program, operands[i]);
+    }
+    switch (from->kind) {
+    case PST_C_LOAD:
+        bind_load(rank, from, o[0], to);
+        break;
+    case PST_C_SUM:
+        bind_sum(rank, from, o[0], o[1], o[2], to);
+        break;
+    case PST_C_ACCUMULATE:
+        to->accumulate.dst = o[0];
+        to->accumulate.src = o[1];
+        to->accumulate.elems = from->elems;
+        break;
+    default:
+        to->loss.src = o[1];
+        to->loss.samples = from->samples;
+        list->has_loss = true;
+        break;
+    }
+    return PST_OK;
+}
+
+pst_status exec_bind_calls(struct exec_rank *rank, struct exec_list *list, struct pst_error *err)
+{
+    for (uint32_t i = 0; i < list->program->n_calls; i++) {
+        pst_status status = bind_call(rank, list, &list->program->calls[i], &list->calls[i], err);
+
+        if (status != PST_OK) {
+            return status;
+        }
+    }
+    return PST_OK;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The step loop. Passes run here and now; transfers are posted and waited for by whoever needs
+ * them.
+ */
+#include "exec/internal.h"
+
+static void run_call(struct exec_rank *rank, struct exec_call *call, const struct pst_batch *batch,
+                     uint32_t flags)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+    struct pst_call *kernel = &call->kernel.call;
+
+    switch (call->kind) {
+    case PST_C_KERNEL:
+        kernel->first_sample = batch->first_sample + call->first_sample;
+        kernel->flags = (kernel->flags & PST_CALL_REPLAY) | flags;
+        call->kernel.kernel->run(call->kernel.kernel, kernel);
+        break;
+    case PST_C_LOAD:
+        device->upload(rank->device, call->load.dst,
+                       (const char *)batch->fields[call->load.field] +
+                           call->first_sample * call->load.row_bytes,
+                       call->load.bytes);
+        break;
+    case PST_C_SUM:
+        device->sum(rank->device, call->sum.dst, call->sum.a, call->sum.b, call->sum.elems,
+                    call->sum.dtype);
+        break;
+    case PST_C_ACCUMULATE:
+        device->accumulate(rank->device, call->accumulate.dst, call->accumulate.src,
+                           call->accumulate.elems);
+        break;
+    default:
+        device->download(rank->device, &rank->losses[call->first_sample], call->loss.src,
+                         call->loss.samples * sizeof(float));
+        break;
+    }
+}
+
+static pst_status post_transfer(struct exec_rank *rank, struct exec_list *list,
+                                struct exec_instr *instr, struct pst_error *err)
+{
+    const struct pst_transport_ops *transport = rank->exec->config.transport;
+    struct pst_transport *t = rank->exec->transport;
+
+    for (uint32_t i = 0; i < instr->n_parts; i++) {
+        struct exec_part *part = &list->parts[instr->first_part + i];
+        uint64_t tag = part->tag | (rank->n_steps & 1);
+        pst_status status = instr->op == PST_I_SEND
+                                ? transport->send(t, rank->index, instr->peer, tag, part->data,
+                                                  part->bytes, &part->request)
+                                : transport->recv(t, rank->index, instr->peer, tag, part->data,
+                                                  part->bytes, &part->request);
+
+        if (status == PST_ERR_CANCELLED) {
+            return pst_fail(err, status, "run.aborted", "rank %u: another rank stopped the run",
+                            rank->index);
+        }
+        if (status != PST_OK) {
+            return pst_fail(err, status, "transport.request",
+                            "rank %u cannot post a transfer with rank %u", rank->index,
+                            instr->peer);
+        }
+    }
+    instr->pending = true;
+    return PST_OK;
+}
+
+static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+                                  struct pst_error *err)
+{
+    struct exec_instr *instr = &list->instrs[index];
+
+    if (!instr->pending) {
+        return PST_OK;
+    }
+    instr->pending = false;
+    for (uint32_t i = 0; i < instr->n_parts; i++) {
+        pst_status status = rank->exec->config.transport->wait(
+            rank->exec->transport, rank->index, list->parts[instr->first_part + i].request, err);
+
+        if (status != PST_OK) {
+            const struct pst_instr *from = &list->program->instrs[index];
+
+            pst_error_detail(err, "instruction %u of rank %u: %s edge %u %s, samples %u + %u\n",
+                             index, rank->index, pst_instr_name(from->op), from->stage,
+                             from->payload == PST_PAYLOAD_ACT ? "act" : "grad", from->first_sample,
+                             from->n_samples);
+            return status;
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status run_instr(struct exec_rank *rank, struct exec_list *list,
+                            struct exec_instr *instr, const struct exec_task *task, uint32_t flags,
+                            struct pst_error *err)
+{
+    const struct exec_tie *tie = instr->tie;
+
+    switch (instr->op) {
+    case PST_I_SEND:
+    case PST_I_RECV:
+        return post_transfer(rank, list, instr, err);
+    case PST_I_TIE:
+        return rank->exec->config.transport->reduce(
+            rank->exec->transport, rank->index, tie->members, tie->n_members, tie->src, tie->n_src,
+            tie->order, tie->n_order, tie->dst, tie->elems, err);
+    case PST_I_NORM:
+        return exec_norm(rank, list, err);
+    case PST_I_STEP:
+        if (rank->finite) {
+            exec_update(rank, instr->stage, task->update);
+        }
+        return PST_OK;
+    default: /* passes; REDUCE has nothing to add up where every stage has one rank */
+        for (uint32_t i = 0; i < instr->n_calls; i++) {
+            run_call(rank, &list->calls[instr->first_call + i], task->batch, flags);
+        }
+        return PST_OK;
+    }
+}
+
+pst_status exec_run(struct exec_rank *rank, struct exec_list *list, const struct exec_task *task,
+                    uint32_t flags, struct pst_error *err)
+{
+    pst_status status = PST_OK;
+
+    rank->n_steps++;
+    for (uint32_t i = 0; i < list->n_instrs && status == PST_OK; i++) {
+        struct exec_instr *instr = &list->instrs[i];
+
+        for (uint32_t w = 0; w < instr->n_waits && status == PST_OK; w++) {
+            status = finish_transfer(rank, list, instr->waits[w], err);
+        }
+        if (status == PST_OK) {
+            if (atomic_load_explicit(&rank->exec->failed, memory_order_relaxed) != 0) {
+                return pst_fail(err, PST_ERR_CANCELLED, "run.aborted",
+                                "rank %u: another rank stopped the run", rank->index);
+            }
+            status = run_instr(rank, list, instr, task, flags, err);
+        }
+    }
+    for (uint32_t i = 0; i < list->n_instrs && status == PST_OK; i++) {
+        status = finish_transfer(rank, list, i, err);
+    }
+    return status;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a rank does before its first step, on its own thread: device, arena, lists, first values.
+ */
+#include "exec/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/builder.h"
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static pst_status open_device(struct exec_rank *rank, struct pst_error *err)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    const struct pst_program *eval =
+        config->eval_plan != NULL ? config->eval_programs[rank->index] : NULL;
+    struct pst_device_config device_config = config->device_config;
+    void *base;
+    pst_status status;
+
+    device_config.index = rank->index;
+    status = config->device->open(&device_config, &rank->device, err);
+    if (status != PST_OK) {
+        return status;
+    }
+    config->device->enter(rank->device);
+    for (uint32_t i = 0; i < config->graph->n_tensors && status == PST_OK; i++) {
+        if (config->graph->tensors[i].role == PST_ROLE_ACTIVATION) {
+            status = config->device->supports(rank->device, config->graph->tensors[i].dtype, err);
+        }
+    }
+    if (status != PST_OK) {
+        return status;
+    }
+    rank->arena_bytes =
+        larger(config->programs[rank->index]->arena_bytes, eval != NULL ? eval->arena_bytes : 0);
+    status = config->device->arena(rank->device, larger(rank->arena_bytes, 1), &base, err);
+    rank->base = status == PST_OK ? base : NULL;
+    return status;
+}
+
+static void bind_params(struct exec_rank *rank)
+{
+    const struct pst_graph *graph = rank->exec->config.graph;
+    const struct pst_program *program = rank->exec->config.programs[rank->index];
+
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        const struct pst_program_param *from = &program->params[i];
+        const struct pst_parameter *parameter = &graph->params[from->parameter];
+        uint32_t grad = from->tie != PST_NONE ? from->tie : from->grads[0];
+
+        rank->params[i] = (struct exec_param){
+            .parameter = from->parameter,
+            .stage = from->stage,
+            .dtype = parameter->dtype,
+            .owner = from->owner,
+            .decay = parameter->decay,
+            .elems = parameter->elems,
+            .weights = exec_value(rank, program, from->weight),
+            .grad = exec_value(rank, program, grad),
+            .slots = {exec_value(rank, program, from->optimizer[0]),
+                      exec_value(rank, program, from->optimizer[1])},
+            .working = exec_value(rank, program, from->working),
+        };
+    }
+}
+
+static pst_status init_params(struct exec_rank *rank, struct pst_error *err)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    const struct pst_device_ops *device = config->device;
+    uint64_t most = 1;
+    float *values;
+
+    for (uint32_t i = 0; i < rank->n_params; i++) {
+        most = larger(most, rank->params[i].elems);
+    }
+    values = most <= SIZE_MAX / sizeof *values ? malloc(most * sizeof *values) : NULL;
+    if (values == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < rank->n_params; i++) {
+        const struct exec_param *param = &rank->params[i];
+
+        pst_parameter_init(&config->graph->params[param->parameter], config->seed, values);
+        device->upload(rank->device, param->weights, values, param->elems * sizeof *values);
+        for (uint32_t s = 0; s < 2; s++) {
+            if (param->slots[s] != NULL) {
+                device->zero(rank->device, param->slots[s], param->elems * sizeof(float));
+            }
+        }
+        if (param->working != param->weights) {
+            device->refresh(rank->device, param->working, param->weights, param->dtype,
+                            param->elems);
+        }
+    }
+    free(values);
+    return PST_OK;
+}
+
+/* Running statistics start as those of a unit normal: mean 0, variance 1. */
+static pst_status init_state(struct exec_rank *rank, struct pst_error *err)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    const struct pst_program *program = config->programs[rank->index];
+
+    for (uint32_t op = 0; op < config->graph->n_ops; op++) {
+        uint32_t mean = program->state_values[2 * op], var = program->state_values[2 * op + 1];
+
+        if (mean != PST_NONE) {
+            config->device->zero(rank->device, exec_value(rank, program, mean),
+                                 program->values[mean].bytes);
+        }
+        if (var != PST_NONE) {
+            uint64_t n = program->values[var].bytes / sizeof(float);
+            float *ones = malloc(larger(n, 1) * sizeof *ones);
+
+            if (ones == NULL) {
+                return pst_fail_nomem(err);
+            }
+            for (uint64_t i = 0; i < n; i++) {
+                ones[i] = 1.0f;
+            }
+            config->device->upload(rank->device, exec_value(rank, program, var), ones,
+                                   n * sizeof *ones);
+            free(ones);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status allocate(struct exec_rank *rank, struct pst_error *err)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    uint32_t batch = config->plan->batch;
+
+    if (config->eval_plan != NULL && config->eval_plan->batch > batch) {
+        batch = config->eval_plan->batch;
+    }
+    rank->n_params = config->programs[rank->index]->n_params;
+    rank->kernels = pst_arena_array(&rank->memory, config->graph->n_ops, sizeof *rank->kernels);
+    rank->params = pst_arena_array(&rank->memory, rank->n_params, sizeof *rank->params);
+    rank->losses = pst_arena_array(&rank->memory, batch, sizeof *rank->losses);
+    rank->table =
+        pst_arena_array(&rank->memory, (size_t)config->graph->n_params + 1, sizeof *rank->table);
+    return rank->kernels != NULL && rank->params != NULL && rank->losses != NULL &&
+                   rank->table != NULL
+               ? PST_OK
+               : pst_fail_nomem(err);
+}
+
+pst_status exec_setup(struct exec_rank *rank, struct pst_error *err)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    pst_status status = allocate(rank, err);
+
+    if (status == PST_OK) {
+        status = open_device(rank, err);
+    }
+    if (status == PST_OK) {
+        status = exec_bind(rank, &rank->train, config->plan, config->programs[rank->index], err);
+    }
+    if (status == PST_OK && config->eval_plan != NULL) {
+        status = exec_bind(rank, &rank->eval, config->eval_plan, config->eval_programs[rank->index],
+                           err);
+        if (status == PST_OK) {
+            status = exec_bind_output(rank, &rank->eval, err);
+        }
+    }
+    if (status == PST_OK) {
+        bind_params(rank);
+        status = init_params(rank, err);
+    }
+    return status == PST_OK ? init_state(rank, err) : status;
+}
+
+void exec_teardown(struct exec_rank *rank)
+{
+    exec_kernels_destroy(rank);
+    if (rank->device != NULL) {
+        rank->exec->config.device->close(rank->device);
+        rank->device = NULL;
+    }
+    pst_arena_finish(&rank->memory);
+}

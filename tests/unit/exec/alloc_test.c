@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps and evaluations allocate nothing: this program's malloc counts, for all threads.
+ */
+#include "unit/exec/fake.h"
+#include "unit/exec/toy.h"
+#include "unit/transport/support.h" /* last: cmocka has a macro called fail */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define COUNTING 0 /* the sanitizer's own malloc is in place */
+#else
+#define COUNTING 1
+#endif
+
+static atomic_uint n_allocations;
+
+#if COUNTING
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *old, size_t bytes);
+
+void *malloc(size_t bytes)
+{
+    atomic_fetch_add(&n_allocations, 1);
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    atomic_fetch_add(&n_allocations, 1);
+    return __libc_calloc(count, size);
+}
+
+void *realloc(void *old, size_t bytes)
+{
+    atomic_fetch_add(&n_allocations, 1);
+    return __libc_realloc(old, bytes);
+}
+#endif
+
+static void test_no_allocation(void **state)
+{
+    static struct toy toy;
+    const float x[4] = {1, 2, 3, 4}, t[4] = {2, 0, 3, 6};
+    struct pst_batch batch = {.fields = {NULL, x, t}};
+    struct pst_update update = {.optimizer = PST_SGD, .lr = 0.001f, .step = 1};
+    struct pst_step_result result;
+    struct pst_exec *exec;
+    struct pst_exec_config config;
+    pst_status status = PST_OK;
+    unsigned before, after;
+    double loss;
+
+    (void)state;
+    if (!COUNTING) {
+        skip();
+    }
+    toy_init(&toy, true);
+    config = (struct pst_exec_config){.graph = &toy.graph,
+                                      .plan = &toy.plan,
+                                      .programs = toy.programs,
+                                      .eval_plan = &toy.eval_plan,
+                                      .eval_programs = toy.eval_programs,
+                                      .device = &fake_device,
+                                      .transport = load_threads(),
+                                      .clip = 1};
+    before = n_allocations;
+    assert_int_equal(pst_exec_create(&config, &exec, NULL), PST_OK);
+    assert_true(n_allocations > before); /* the counter counts, on all threads */
+    before = n_allocations;
+    for (uint32_t i = 0; i < 3 && status == PST_OK; i++) {
+        status = pst_exec_step(exec, &batch, &update, &result, NULL);
+    }
+    if (status == PST_OK) {
+        status = pst_exec_eval(exec, &batch, &loss, NULL, 0, NULL);
+    }
+    after = n_allocations;
+    assert_int_equal(status, PST_OK);
+    assert_int_equal(after - before, 0);
+    pst_exec_destroy(exec);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_allocation)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
