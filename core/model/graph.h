@@ -34,7 +34,7 @@ enum pst_field { PST_FIELD_NONE = 0, PST_FIELD_X = 1, PST_FIELD_TARGET = 2 };
 /*
  * The operators: their result, aux outputs, and what their backward parts need (pst_op_grad_info
  * says the same in masks). "rows" are all axes of x0 but the last; statistics (aux of norms,
- * log-sum- exp) and the loss are f32 in f32 and bf16 models, f64 in f64 models.
+ * log-sum-exp) and the loss are f32 in f32 and bf16 models, f64 in f64 models.
  */
 enum pst_op_kind {
     /* y[t,:] = p0[x0[t],:] + p1[t,:]. x0: i32 [T]; p0 [V,C]; p1 [T,C], optional. */
@@ -170,8 +170,8 @@ void pst_graph_destroy(struct pst_graph *graph);
 
 struct pst_op_grad {
     bool has_b, has_w; /* there is anything to do in that pass */
-    uint64_t b_reads_x, b_reads_p,
-        b_reads_y; /* bit i: operand i; dy is always read (not by a loss) */
+    /* Bit i: operand i; dy is always read (not by a loss). */
+    uint64_t b_reads_x, b_reads_p, b_reads_y;
     uint64_t w_reads_x, w_reads_p, w_reads_y;
     bool w_reads_dy;
     uint64_t b_dx;    /* inputs whose gradient B computes */

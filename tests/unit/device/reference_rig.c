@@ -270,7 +270,7 @@ void rig_round(struct rig *rig, uint32_t dtype)
         round_all(rig->add[i], rig->n_x[i], dtype);
     }
     for (i = 0; i < RIG_PARAMS; i++) {
-        round_all(rig->p[i], rig->n_p[i], dtype);
+        round_all(rig->p[i], rig->n_p[i], dtype); /* f32 holds that, too */
     }
     for (i = 0; i < 2; i++) {
         round_all(rig->state[i], rig->n_state, PST_F32);
@@ -368,6 +368,11 @@ static uint32_t dtype_real(const struct rig *rig)
     return rig->dtype == PST_F64 ? PST_F64 : PST_F32;
 }
 
+static uint32_t dtype_param(const struct rig *rig, uint32_t i)
+{
+    return rig->graph->params[rig->op->param[i]].dtype;
+}
+
 static void make_buffers(const struct rig *rig, struct buffers *b)
 {
     const struct pst_op_grad *grad = &rig->grad;
@@ -388,7 +393,7 @@ static void make_buffers(const struct rig *rig, struct buffers *b)
         }
     }
     for (i = 0; i < RIG_PARAMS && rig->p[i] != NULL; i++) {
-        b->p[i] = typed(rig->p[i], rig->n_p[i], rig->dtype);
+        b->p[i] = typed(rig->p[i], rig->n_p[i], dtype_param(rig, i));
         b->dp[i] = poisoned(rig->n_p[i], dtype_real(rig));
     }
     for (i = 0; i < rig->op->n_out; i++) {

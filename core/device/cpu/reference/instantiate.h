@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Includes the file FAMILY once per type. There STORE is what activations and parameters are stored
- * as, REAL what is computed with and what everything else is stored as; NAME(f) names the instance
- * of f, MATH(sqrt) is the function of <math.h>. No include guard: one includer, one family.
+ * Includes the file FAMILY once per type. There STORE is what activations and matrices are stored
+ * as, REAL what is computed with and what everything else is stored as, vectors of parameters
+ * included; NAME(f) names the instance of f, MATH(sqrt) is the function of <math.h>. No include
+ * guard: one includer, one family.
  */
 #include "bf16.h"
 #include "kernel.h"

@@ -31,13 +31,20 @@ static uint32_t dtype_of(const struct pst_reference *reference)
     return tensor->dtype;
 }
 
+/* Matrices have the type of the activations, vectors that of the arithmetic. */
 static bool params_match(const struct pst_reference *reference, uint32_t dtype)
 {
     const struct pst_op *op = reference->op;
     uint32_t i;
 
     for (i = 0; i < op->n_param; i++) {
-        if (op->param[i] != PST_NONE && reference->graph->params[op->param[i]].dtype != dtype) {
+        const struct pst_parameter *param;
+
+        if (op->param[i] == PST_NONE) {
+            continue;
+        }
+        param = &reference->graph->params[op->param[i]];
+        if (param->dtype != (param->rank < 2 && dtype == PST_BF16 ? (uint32_t)PST_F32 : dtype)) {
             return false;
         }
     }

@@ -4,9 +4,9 @@
  * what runs where there is no library for an operator. Single-threaded, in a fixed order, so the
  * same operands always give the same bits.
  *
- * Types of the graph: f32; bf16 (stored bf16, computed f32, rounded to nearest even); f64, for
- * which everything is double: parameters, dp, state, aux tensors, the loss. The float pointers of
- * struct pst_call point to doubles then.
+ * Types of the graph: f32; bf16 (stored bf16, computed f32, rounded to nearest even; parameters of
+ * one axis, such as biases, are f32); f64, for which everything is double: parameters, dp, state,
+ * aux tensors, the loss. The float pointers of struct pst_call point to doubles then.
  *
  * Data are not trusted: a token or class that is out of range makes the result NaN (a negative
  * class is ignored) and touches no memory outside of the operands.

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains the quickstart GPT with PyTorch eager on one process; prints seconds of each step as JSON."""
+import json
+import sys
+import time
+
+import torch
+
+import gpt
+
+
+def main():
+    job = json.loads(sys.argv[1])
+    model, train = job["model"], job["train"]
+    torch.set_num_threads(job["threads"])
+    torch.manual_seed(1)
+    net = gpt.Stage(model, 0, model["layers"])
+    optimizer = gpt.optimizer_of(net, train)
+    n_micro = train["batch"] // train["microbatch"]
+    seconds = []
+    for _ in range(job["steps"]):
+        data = torch.randint(0, model["vocab"], (train["batch"], model["context"] + 1))
+        begin = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        for part in data.split(train["microbatch"]):
+            loss = gpt.loss_of(net(part[:, :-1]), part[:, 1:]) / n_micro
+            loss.backward()
+        if train["clip"] > 0:
+            torch.nn.utils.clip_grad_norm_(net.parameters(), train["clip"])
+        optimizer.step()
+        seconds.append(time.perf_counter() - begin)
+    print(json.dumps({"seconds": seconds}))
+
+
+main()
