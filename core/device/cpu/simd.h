@@ -3,7 +3,7 @@
  * The vector routines under the cpu kernels: one table for each instruction set, all compiled from
  * the same source (simd_impl.h). Everything is f32 and single-threaded. Sums run over 16 fixed
  * lanes that are joined pairwise, and nothing is contracted, so every table gives the same bits.
- * Accuracy: exp within 2 ulp, 0 below -87, saturated above 88.
+ * Accuracy: exp within 1.5 ulp, 0 below -87, saturated above 88.
  */
 #ifndef PST_DEVICE_CPU_SIMD_H
 #define PST_DEVICE_CPU_SIMD_H

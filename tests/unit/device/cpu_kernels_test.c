@@ -14,11 +14,7 @@ static void check(const struct rig_case *test, uint32_t dtype, uint32_t threads,
     rig_init(&found, test, dtype, 20240229);
     expected.with_add = found.with_add = with_add;
     expected.add_in_place = found.add_in_place = in_place;
-    rig_ops->enter(plain);
-    rig_run(&expected, plain);
-    rig_ops->enter(fast);
-    rig_run(&found, fast);
-    rig_compare_all(&expected, &found);
+    rig_check(&expected, plain, &found, fast);
     rig_finish(&expected);
     rig_finish(&found);
     rig_ops->close(plain);
