@@ -232,6 +232,7 @@ INLINE vf gelu_exp(vf x, vf square)
 
 #include "simd_map.h"
 #include "simd_rows.h"
+#include "simd_channels.h"
 #include "simd_random.h"
 #include "simd_step.h"
 
@@ -252,6 +253,12 @@ const struct pst_simd PST_SIMD = {
     .column_sums = rows_column_sums,
     .norm = rows_norm,
     .norm_back = rows_norm_back,
+    .column_squares = channels_squares,
+    .channel_norm = channels_norm,
+    .channel_sums = channels_sums,
+    .channel_back = channels_back,
+    .max_tap = channels_max_tap,
+    .back_tap = channels_back_tap,
     .exp_row = rows_exp_row,
     .exp_sum = rows_exp_sum,
     .exp_known = rows_exp_known,

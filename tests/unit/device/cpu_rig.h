@@ -117,7 +117,8 @@ static inline uint32_t rig_loss(struct pst_graph_builder *builder, const struct 
     if (test->op.kind == PST_OP_CROSS_ENTROPY) {
         return y;
     }
-    in[0] = test->op.kind != PST_OP_EMBEDDING && rig_rank(test->in[0]) < 2
+    in[0] = test->op.kind == PST_OP_AVGPOOL ||
+                    (test->op.kind != PST_OP_EMBEDDING && rig_rank(test->in[0]) < 2)
                 ? y
                 : pst_graph_add(builder, &pool);
     in[1] = pst_graph_input(builder, "target", PST_FIELD_TARGET, PST_I32, 0, NULL);
