@@ -7,7 +7,7 @@
 #ifndef PENSTOCK_MEMOPT_H
 #define PENSTOCK_MEMOPT_H
 
-#include "abi.h"
+#include "model.h"
 
 #define PST_MEMOPT "pst.memopt/1"
 

@@ -17,7 +17,7 @@
  * Error relative to the largest value of a tensor, in units of rounding. f32, 2^-24: scalar
  * products of up to 24 terms are the longest chains, whose roundings add up at worst. bf16, 2^-8:
  * computed in f32, what counts is what is stored, and a value depends on at most three roundings of
- * that kind (the saved h or mean, dh, dx).
+ * that kind (the saved h, dh, dx).
  */
 static const double bounds[] = {[PST_F32] = 24.0 / 16777216, [PST_BF16] = 3.0 / 256};
 

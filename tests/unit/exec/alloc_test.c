@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps and evaluations allocate nothing: this program's malloc counts, for all threads.
+ * Steps and evaluations allocate nothing: this program's malloc counts, for all threads. Once with
+ * the fake device, where only the executor could, once with a model on the cpu device.
  */
 #include "unit/exec/fake.h"
 #include "unit/exec/toy.h"
-#include "unit/transport/support.h" /* last: cmocka has a macro called fail */
+#include "unit/exec/real.h" /* last: cmocka has a macro called fail */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define COUNTING 0 /* the sanitizer's own malloc is in place */
@@ -80,9 +81,39 @@ static void test_no_allocation(void **state)
     pst_exec_destroy(exec);
 }
 
+static void test_model(void **state)
+{
+    static const struct layout layout = {3, {0, 1, 0}, ORDER_GPIPE, true};
+    struct pst_update update = {.optimizer = PST_ADAMW,
+                                .lr = 0.01f,
+                                .beta1 = 0.9f,
+                                .beta2 = 0.99f,
+                                .eps = 1e-8f,
+                                .step = 1};
+    struct real real;
+    unsigned before, after;
+
+    (void)state;
+    if (!COUNTING) {
+        skip();
+    }
+    real_create(&real, "gpt", "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2", PST_F32,
+                &layout, 4 * SIZE, 2, 1);
+    real_data(&real, 7);
+    before = n_allocations;
+    for (update.step = 1; update.step <= 3; update.step++) {
+        real_step(&real, &update);
+    }
+    real_eval(&real);
+    after = n_allocations;
+    assert_int_equal(after - before, 0);
+    real_destroy(&real);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_allocation)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_allocation),
+                                       cmocka_unit_test(test_model)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

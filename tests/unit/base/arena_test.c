@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+
+static void memory_is_zero_aligned_and_apart(void **state)
+{
+    struct pst_arena arena = {0};
+    unsigned char *blocks[2000];
+    uint64_t seed = 42;
+
+    (void)state;
+    for (size_t i = 0; i < 2000; i++) {
+        size_t align = (size_t)1 << (i % 8), bytes;
+
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        bytes = 1 + (seed >> 33) % 300;
+        blocks[i] = pst_arena_alloc(&arena, bytes, align);
+        assert_non_null(blocks[i]);
+        assert_int_equal((uintptr_t)blocks[i] % align, 0);
+        for (size_t j = 0; j < bytes; j++) {
+            assert_int_equal(blocks[i][j], 0); /* dirty if it overlapped an earlier block */
+        }
+        memset(blocks[i], 0xFF, bytes);
+    }
+    assert_true(arena.used <= arena.total);
+    pst_arena_finish(&arena);
+    assert_int_equal(arena.total, 0);
+    assert_non_null(pst_arena_alloc(&arena, 8, 0)); /* usable again */
+    pst_arena_finish(&arena);
+    pst_arena_finish(&arena);
+}
+
+static void sizes_at_the_ends(void **state)
+{
+    struct pst_arena arena = {0};
+    char *big;
+
+    (void)state;
+    assert_non_null(pst_arena_alloc(&arena, 0, 0));
+    big = pst_arena_alloc(&arena, 1 << 20, 4096);
+    assert_non_null(big);
+    assert_int_equal((uintptr_t)big % 4096, 0);
+    big[(1 << 20) - 1] = 1;
+    assert_null(pst_arena_alloc(&arena, SIZE_MAX, 0));
+    assert_null(pst_arena_alloc(&arena, SIZE_MAX - 100, 64));
+    assert_null(pst_arena_array(&arena, SIZE_MAX / 8, 16));
+    assert_null(pst_arena_alloc(&arena, 8, 8192));
+    pst_arena_finish(&arena);
+}
+
+static void texts(void **state)
+{
+    struct pst_arena arena = {0};
+    char *text;
+
+    (void)state;
+    assert_string_equal(pst_arena_strdup(&arena, "abc"), "abc");
+    assert_string_equal(pst_arena_strndup(&arena, "abcdef", 3), "abc");
+    assert_string_equal(pst_arena_strndup(&arena, "", 0), "");
+    assert_null(pst_arena_strdup(&arena, NULL));
+    text = pst_arena_printf(&arena, "%0*d", 100000, 7);
+    assert_int_equal(strlen(text), 100000);
+    assert_int_equal(text[99999], '7');
+    pst_arena_finish(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_is_zero_aligned_and_apart),
+        cmocka_unit_test(sizes_at_the_ends),
+        cmocka_unit_test(texts),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

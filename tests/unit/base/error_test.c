@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+
+static void failing_fills_everything(void **state)
+{
+    struct pst_error err;
+
+    (void)state;
+    memset(&err, 0xA5, sizeof err);
+    assert_int_equal(pst_fail(&err, PST_ERR_IO, "input.path", "no %s", "disk"), PST_ERR_IO);
+    assert_int_equal(err.status, PST_ERR_IO);
+    assert_string_equal(err.kind, "input.path");
+    assert_string_equal(err.message, "no disk");
+    assert_string_equal(err.file, "");
+    assert_string_equal(err.hint, "");
+    assert_string_equal(err.details, "");
+    assert_int_equal(err.line, 0);
+    assert_int_equal(err.column, 0);
+    assert_int_equal(err.exit_code, 0);
+    pst_fail_at(&err, PST_ERR_CONFIG, "config.key", "a.toml", 3, 9, "x");
+    assert_string_equal(err.file, "a.toml");
+    assert_int_equal(err.line, 3);
+    assert_int_equal(err.column, 9);
+}
+
+static void nobody_needs_to_listen(void **state)
+{
+    (void)state;
+    assert_int_equal(pst_fail(NULL, PST_ERR_BUG, "internal", "x"), PST_ERR_BUG);
+    assert_int_equal(pst_fail_at(NULL, PST_ERR_BUG, "internal", "f", 1, 1, "x"), PST_ERR_BUG);
+    assert_int_equal(pst_fail_nomem(NULL), PST_ERR_NOMEM);
+    pst_error_hint(NULL, "x");
+    pst_error_detail(NULL, "x");
+    pst_error_prefix(NULL, "x");
+}
+
+static void context_goes_in_front(void **state)
+{
+    struct pst_error err;
+
+    (void)state;
+    pst_fail(&err, PST_ERR_IO, "x", "disk full");
+    pst_error_prefix(&err, "saving step %d", 5);
+    pst_error_prefix(&err, "rank 2");
+    assert_string_equal(err.message, "rank 2: saving step 5: disk full");
+    pst_error_hint(&err, "make %s", "room");
+    pst_error_hint(&err, "or wait");
+    assert_string_equal(err.hint, "or wait");
+    pst_error_detail(&err, "a %d\n", 1);
+    pst_error_detail(&err, "b\n");
+    assert_string_equal(err.details, "a 1\nb\n");
+}
+
+static void long_texts_are_cut(void **state)
+{
+    struct pst_error err;
+    char text[10000];
+
+    (void)state;
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    pst_fail_at(&err, PST_ERR_IO, text, text, 1, 1, "%s", text);
+    assert_int_equal(strlen(err.kind), sizeof err.kind - 1);
+    assert_int_equal(strlen(err.file), sizeof err.file - 1);
+    assert_int_equal(strlen(err.message), sizeof err.message - 1);
+    pst_error_prefix(&err, "y");
+    assert_int_equal(strlen(err.message), sizeof err.message - 1);
+    assert_memory_equal(err.message, "y: xxx", 6);
+    pst_error_prefix(&err, "%s", text);
+    assert_int_equal(strlen(err.message), sizeof err.message - 1);
+    for (int i = 0; i < 3; i++) {
+        pst_error_detail(&err, "%s", text);
+        pst_error_hint(&err, "%s", text);
+    }
+    assert_int_equal(strlen(err.details), sizeof err.details - 1);
+    assert_int_equal(strlen(err.hint), sizeof err.hint - 1);
+}
+
+static void exit_codes(void **state)
+{
+    static const struct {
+        pst_status status;
+        const char *kind;
+        int code;
+    } cases[] = {
+        {PST_OK, "", 0},
+        {PST_ERR_CONFIG, "config.key", 2},
+        {PST_ERR_INFEASIBLE, "plan.infeasible", 1},
+        {PST_ERR_UNSUPPORTED, "machine.missing", 4},
+        {PST_ERR_UNSUPPORTED, "plan.mismatch", 2},
+        {PST_ERR_NOMEM, "machine.memory", 4},
+        {PST_ERR_IO, "output.write", 2},
+        {PST_ERR_DEVICE, "machine.missing", 4},
+        {PST_ERR_BUG, "internal", 70},
+        {PST_ERR_BUG, "run.stalled", 1},
+    };
+    struct pst_error err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pst_fail(&err, cases[i].status, cases[i].kind, "x");
+        assert_int_equal(pst_error_exit_code(&err), cases[i].code);
+    }
+    err.exit_code = 3;
+    assert_int_equal(pst_error_exit_code(&err), 3);
+}
+
+static void failed_assertion_ends_with_70(void **state)
+{
+    pid_t child;
+    int status = 0;
+
+    (void)state;
+    fflush(NULL);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (freopen("/dev/null", "w", stderr) != NULL) {
+            PST_ASSERT(status == 1);
+        }
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 70);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(failing_fills_everything),
+        cmocka_unit_test(nobody_needs_to_listen),
+        cmocka_unit_test(context_goes_in_front),
+        cmocka_unit_test(long_texts_are_cut),
+        cmocka_unit_test(exit_codes),
+        cmocka_unit_test(failed_assertion_ends_with_70),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

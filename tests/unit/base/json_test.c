@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The JSON writer, against the grammar of RFC 8259 and against jansson as a second reader.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "base/json.h"
+
+static void expect(struct pst_json *json, const char *text)
+{
+    char *got = pst_json_take(json);
+
+    assert_non_null(got);
+    assert_string_equal(got, text);
+    free(got);
+}
+
+static void empty_containers(void **state)
+{
+    struct pst_json json;
+
+    (void)state;
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_array(&json, "a");
+    pst_json_end(&json, ']');
+    pst_json_object(&json, "o");
+    pst_json_end(&json, '}');
+    pst_json_end(&json, '}');
+    expect(&json, "{\"a\":[],\"o\":{}}");
+}
+
+static void commas_and_nesting(void **state)
+{
+    struct pst_json json;
+
+    (void)state;
+    pst_json_init(&json);
+    pst_json_array(&json, NULL);
+    pst_json_int(&json, NULL, 1);
+    pst_json_array(&json, NULL);
+    pst_json_int(&json, NULL, 2);
+    pst_json_int(&json, NULL, 3);
+    pst_json_end(&json, ']');
+    pst_json_object(&json, NULL);
+    pst_json_bool(&json, "t", true);
+    pst_json_bool(&json, "f", false);
+    pst_json_string(&json, "n", NULL);
+    pst_json_raw(&json, "r", "[0]");
+    pst_json_end(&json, '}');
+    pst_json_newline(&json);
+    pst_json_int(&json, NULL, 4);
+    pst_json_end(&json, ']');
+    expect(&json, "[1,[2,3],{\"t\":true,\"f\":false,\"n\":null,\"r\":[0]}\n,4]");
+}
+
+static void integers_to_their_ends(void **state)
+{
+    struct pst_json json;
+
+    (void)state;
+    pst_json_init(&json);
+    pst_json_array(&json, NULL);
+    pst_json_int(&json, NULL, INT64_MIN);
+    pst_json_int(&json, NULL, INT64_MAX);
+    pst_json_uint(&json, NULL, UINT64_MAX);
+    pst_json_end(&json, ']');
+    expect(&json, "[-9223372036854775808,9223372036854775807,18446744073709551615]");
+}
+
+static void numbers_are_short(void **state)
+{
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {
+        {0.0, "0"},          {1.0, "1"},
+        {0.1, "0.1"},        {-2.5, "-2.5"},
+        {1e100, "1e+100"},   {1e-5, "1e-05"},
+        {123456, "123456"},  {1.0 / 3, "0.3333333333333333"},
+        {NAN, "null"},       {INFINITY, "null"},
+        {-INFINITY, "null"}, {0.1 + 0.2, "0.30000000000000004"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pst_json json;
+
+        pst_json_init(&json);
+        pst_json_number(&json, NULL, cases[i].value);
+        expect(&json, cases[i].text);
+    }
+}
+
+static void numbers_come_back_exactly(void **state)
+{
+    uint64_t seed = 0x9E3779B97F4A7C15u, x = seed;
+
+    (void)state;
+    printf("seed %llx\n", (unsigned long long)seed);
+    for (int i = 0; i < 20000; i++) {
+        struct pst_json json;
+        double value;
+        json_t *read;
+        char *text;
+
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        memcpy(&value, &x, sizeof value);
+        if (!isfinite(value)) {
+            continue;
+        }
+        pst_json_init(&json);
+        pst_json_array(&json, NULL);
+        pst_json_number(&json, NULL, value);
+        pst_json_end(&json, ']');
+        text = pst_json_take(&json);
+        read = json_loads(text, 0, NULL);
+        assert_non_null(read);
+        assert_true(json_number_value(json_array_get(read, 0)) == value);
+        json_decref(read);
+        free(text);
+    }
+}
+
+static void escapes(void **state)
+{
+    struct pst_json json;
+
+    (void)state;
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_string(&json, "a\"b", "\\ / \b\f\n\r\t \x01\x1f\x7f");
+    pst_json_end(&json, '}');
+    expect(&json, "{\"a\\\"b\":\"\\\\ / \\b\\f\\n\\r\\t \\u0001\\u001f\\u007f\"}");
+}
+
+/* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF, no lone or missing parts. */
+static void broken_utf8_is_replaced(void **state)
+{
+    static const struct {
+        const char *in, *out;
+    } cases[] = {
+        {"\xC3\xA9", "\"\xC3\xA9\""},
+        {"\xE2\x82\xAC", "\"\xE2\x82\xAC\""},
+        {"\xF0\x9F\x98\x80", "\"\xF0\x9F\x98\x80\""},
+        {"\xFF", "\"\xEF\xBF\xBD\""},
+        {"\x80", "\"\xEF\xBF\xBD\""},
+        {"\xC3", "\"\xEF\xBF\xBD\""},
+        {"\xC3(", "\"\xEF\xBF\xBD(\""},
+        {"\xC0\xAF", "\"\xEF\xBF\xBD\xEF\xBF\xBD\""},
+        {"\xED\xA0\x80", "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\""},
+        {"\xF4\x90\x80\x80", "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pst_json json;
+
+        pst_json_init(&json);
+        pst_json_string(&json, NULL, cases[i].in);
+        expect(&json, cases[i].out);
+    }
+}
+
+static void every_string_is_read_back(void **state)
+{
+    char text[128];
+    size_t n = 0;
+    struct pst_json json;
+    json_t *read;
+    char *written;
+
+    (void)state;
+    for (int c = 1; c < 128; c++) {
+        text[n++] = (char)c;
+    }
+    text[n] = '\0';
+    pst_json_init(&json);
+    pst_json_array(&json, NULL);
+    pst_json_string(&json, NULL, text);
+    pst_json_end(&json, ']');
+    written = pst_json_take(&json);
+    read = json_loads(written, 0, NULL);
+    assert_non_null(read);
+    assert_string_equal(json_string_value(json_array_get(read, 0)), text);
+    json_decref(read);
+    free(written);
+}
+
+static void too_deep_fails_for_good(void **state)
+{
+    struct pst_json json;
+
+    (void)state;
+    pst_json_init(&json);
+    for (int i = 0; i < 100; i++) {
+        pst_json_array(&json, NULL);
+    }
+    assert_true(json.failed);
+    for (int i = 0; i < 100; i++) {
+        pst_json_end(&json, ']');
+    }
+    assert_null(pst_json_take(&json));
+    assert_null(json.text);
+}
+
+static void unfinished_gives_nothing(void **state)
+{
+    struct pst_json json;
+
+    (void)state;
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_int(&json, "a", 1);
+    assert_null(pst_json_take(&json));
+    pst_json_finish(&json);
+}
+
+static void grows_past_any_block(void **state)
+{
+    struct pst_json json;
+    char *text;
+    json_t *read;
+
+    (void)state;
+    pst_json_init(&json);
+    pst_json_array(&json, NULL);
+    for (int i = 0; i < 50000; i++) {
+        pst_json_int(&json, NULL, i);
+    }
+    pst_json_end(&json, ']');
+    text = pst_json_take(&json);
+    read = json_loads(text, 0, NULL);
+    assert_int_equal(json_array_size(read), 50000);
+    assert_int_equal(json_integer_value(json_array_get(read, 49999)), 49999);
+    json_decref(read);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(empty_containers),          cmocka_unit_test(commas_and_nesting),
+        cmocka_unit_test(integers_to_their_ends),    cmocka_unit_test(numbers_are_short),
+        cmocka_unit_test(numbers_come_back_exactly), cmocka_unit_test(escapes),
+        cmocka_unit_test(broken_utf8_is_replaced),   cmocka_unit_test(every_string_is_read_back),
+        cmocka_unit_test(too_deep_fails_for_good),   cmocka_unit_test(unfinished_gives_nothing),
+        cmocka_unit_test(grows_past_any_block),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

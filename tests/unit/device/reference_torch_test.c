@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Results and gradients of every operator against what PyTorch computes from the same operands
+ * (recorded in double by scripts/record_torch.py).
+ */
+#include "reference_fixture.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * Relative to the largest value of a tensor. f64: half a unit of the ninth digit that is recorded,
+ * and a little. f32: 24 roundings that all go the same way.
+ */
+static const double bounds[] = {[PST_F32] = 24.0 / 16777216, [PST_F64] = 5.1e-9};
+
+static uint32_t kind_of(const json_t *json)
+{
+    const char *name = json_string_value(fixture_get(json, "kind"));
+    uint32_t kind = 0;
+
+    while (kind < PST_OP_KINDS && strcmp(pst_op_kind_name(kind), name) != 0) {
+        kind++;
+    }
+    assert_int_not_equal(kind, PST_OP_KINDS);
+    return kind;
+}
+
+/* Absent attributes are zero. */
+static struct pst_op read_op(const json_t *json)
+{
+    static const char *const acts[] = {"none", "relu", "gelu"};
+    const json_t *attributes = fixture_get(json, "attributes");
+    const char *act = json_string_value(json_object_get(attributes, "act"));
+    struct pst_op op = {.kind = kind_of(json)};
+    uint32_t i;
+
+    op.transposed = json_is_true(json_object_get(attributes, "transposed"));
+    op.causal = json_is_true(json_object_get(attributes, "causal"));
+    op.heads = (uint32_t)json_integer_value(json_object_get(attributes, "heads"));
+    op.eps = (float)json_number_value(json_object_get(attributes, "eps"));
+    op.momentum = (float)json_number_value(json_object_get(attributes, "momentum"));
+    for (i = 0; act != NULL && i < 3; i++) {
+        op.act = strcmp(act, acts[i]) == 0 ? i : op.act;
+    }
+    for (i = 0; i < 2; i++) {
+        const json_t *kernel = json_object_get(attributes, "kernel");
+        const json_t *stride = json_object_get(attributes, "stride");
+        const json_t *pad = json_object_get(attributes, "pad");
+
+        op.kernel[i] = (uint32_t)json_integer_value(json_array_get(kernel, i));
+        op.stride[i] = (uint32_t)json_integer_value(json_array_get(stride, i));
+        op.pad[i] = (uint32_t)json_integer_value(json_array_get(pad, i));
+    }
+    return op;
+}
+
+static uint32_t read_shapes(const json_t *array, struct rig_shape *ret_shapes, uint32_t most)
+{
+    const uint32_t n = (uint32_t)json_array_size(array);
+    uint32_t i, axis;
+
+    assert_in_range(n, 0, most);
+    for (i = 0; i < n; i++) {
+        const json_t *shape = fixture_get(json_array_get(array, i), "shape");
+
+        ret_shapes[i].rank = (uint32_t)json_array_size(shape);
+        assert_in_range(ret_shapes[i].rank, 0, 4);
+        for (axis = 0; axis < ret_shapes[i].rank; axis++) {
+            ret_shapes[i].dims[axis] = (uint64_t)json_integer_value(json_array_get(shape, axis));
+        }
+    }
+    return n;
+}
+
+static struct rig_case read_case(const json_t *json)
+{
+    struct rig_case test = {.op = read_op(json)};
+
+    test.name = json_string_value(fixture_get(json, "name"));
+    test.samples = (uint32_t)fixture_integer(json, "samples");
+    test.n_in = read_shapes(fixture_get(json, "x"), test.in, RIG_INPUTS);
+    test.n_param = read_shapes(fixture_get(json, "p"), test.param, RIG_PARAMS);
+    test.flags = json_is_false(json_object_get(json, "training")) ? 0 : PST_CALL_TRAINING;
+    return test;
+}
+
+static void read_operands(struct rig *rig, const json_t *json)
+{
+    const json_t *state = json_object_get(json, "state_before");
+    uint32_t i;
+
+    for (i = 0; i < rig->op->n_in; i++) {
+        const json_t *x = json_array_get(fixture_get(json, "x"), i);
+
+        fixture_numbers(fixture_get(x, "values"), rig->x[i], rig->n_x[i]);
+    }
+    for (i = 0; i < RIG_PARAMS && rig->p[i] != NULL; i++) {
+        const json_t *p = json_array_get(fixture_get(json, "p"), i);
+
+        fixture_numbers(fixture_get(p, "values"), rig->p[i], rig->n_p[i]);
+    }
+    for (i = 0; i < rig->op->n_state; i++) {
+        fixture_numbers(json_array_get(state, i), rig->state[i], rig->n_state);
+    }
+    if (rig->op->kind == PST_OP_CROSS_ENTROPY) {
+        rig->scale = 1.0f / (float)rig->samples;
+    } else {
+        fixture_numbers(fixture_get(json, "dy"), rig->dy, rig->n_y[0]);
+    }
+}
+
+static void compare_results(const struct rig *rig, const json_t *json)
+{
+    /* A loss's scale is f32 in every graph. */
+    const double bound = rig->op->kind == PST_OP_CROSS_ENTROPY && rig->dtype == PST_F64
+                             ? 1.0 / 16777216
+                             : bounds[rig->dtype];
+    uint32_t i;
+
+    fixture_compare("y", fixture_get(json, "y"), rig->y[0], rig->n_y[0], bound);
+    for (i = 0; i < rig->op->n_in; i++) {
+        const json_t *dx = json_array_get(fixture_get(json, "dx"), i);
+
+        if (!json_is_null(dx)) {
+            fixture_compare("dx", dx, rig->dx[i], rig->n_x[i], bound);
+        }
+    }
+    for (i = 0; i < RIG_PARAMS && rig->p[i] != NULL; i++) {
+        fixture_compare("dp", json_array_get(fixture_get(json, "dp"), i), rig->dp[i], rig->n_p[i],
+                        bound);
+    }
+    for (i = 0; i < rig->op->n_state; i++) {
+        fixture_compare("state", json_array_get(fixture_get(json, "state_after"), i), rig->state[i],
+                        rig->n_state, bound);
+    }
+}
+
+static void test_file(void **state)
+{
+    static const uint32_t dtypes[] = {PST_F32, PST_F64};
+    json_t *root = fixture_load(*state);
+    const json_t *cases = fixture_get(root, "cases");
+    size_t n = json_array_size(cases), c;
+    uint32_t i;
+
+    assert_true(n > 0);
+    for (c = 0; c < n; c++) {
+        const json_t *json = json_array_get(cases, c);
+        const struct rig_case test = read_case(json);
+
+        for (i = 0; i < 2; i++) {
+            struct rig rig;
+
+            print_message("  %s, %s\n", test.name, dtypes[i] == PST_F32 ? "f32" : "f64");
+            rig_init(&rig, &test, dtypes[i]);
+            read_operands(&rig, json);
+            rig_round(&rig, PST_F32); /* nine digits name an f32 */
+            rig_run(&rig);
+            compare_results(&rig, json);
+            rig_finish(&rig);
+        }
+    }
+    json_decref(root);
+}
+
+#define FILE_TEST(name)                                                                            \
+    {                                                                                              \
+        name, test_file, NULL, NULL, (void *)(uintptr_t)name                                       \
+    }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FILE_TEST("linear"), FILE_TEST("norm"),  FILE_TEST("attention"),
+        FILE_TEST("image"),  FILE_TEST("other"),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whole training steps on the cpu device: every cut, order of passes and memory action gives the
+ * same losses, norms and parameters, bit for bit; the gradient is the derivative of the loss; the
+ * arena is used to its last byte and no further.
+ */
+#include "unit/exec/real.h"
+
+#include <math.h>
+
+enum { STEPS = 3, CLASSES = 7 };
+
+static const struct layout layouts[] = {
+    {1, {0}, ORDER_GPIPE, false},          {1, {0}, ORDER_1F1B, true},
+    {2, {0, 1}, ORDER_1F1B, false},        {2, {0, 1}, ORDER_SPLIT, false},
+    {3, {0, 1, 2}, ORDER_1F1B, true},      {3, {0, 1, 2}, ORDER_SPLIT, true},
+    {4, {0, 1, 1, 0}, ORDER_GPIPE, false}, {4, {0, 1, 0, 1}, ORDER_REVERSE, false},
+};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+struct outcome_of_run {
+    double losses[STEPS], norms[STEPS], eval;
+    float *parameters;
+    uint64_t n;
+};
+
+/* The measured peak is the end of the highest value, unless that is a workspace, which a kernel
+   need not fill. */
+static void check_peak(const struct pst_program *train, const struct pst_program *eval,
+                       uint64_t measured)
+{
+    const struct pst_program *larger = eval->arena_bytes > train->arena_bytes ? eval : train;
+
+    assert_true(measured <= larger->arena_bytes);
+    for (uint32_t i = 0; i < larger->n_values; i++) {
+        const struct pst_value *value = &larger->values[i];
+
+        if (value->offset + value->bytes == larger->arena_bytes && value->kind != PST_V_WORKSPACE) {
+            assert_int_equal(measured, larger->arena_bytes);
+        }
+    }
+}
+
+static struct outcome_of_run train(const char *model, const char *settings, uint32_t dtype,
+                                   const struct layout *layout)
+{
+    struct pst_update update = {.optimizer = PST_ADAMW,
+                                .lr = 0.01f,
+                                .beta1 = 0.9f,
+                                .beta2 = 0.99f,
+                                .eps = 1e-8f,
+                                .weight_decay = 0.1f};
+    struct outcome_of_run run;
+    struct real real;
+    uint64_t peaks[MOST_STAGES];
+
+    real_create(&real, model, settings, dtype, layout, 4 * SIZE, 2, 0.5);
+    real_data(&real, CLASSES);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        struct pst_step_result result;
+
+        update.step = i + 1;
+        result = real_step(&real, &update);
+        run.losses[i] = result.loss;
+        run.norms[i] = result.grad_norm;
+    }
+    run.eval = real_eval(&real);
+    run.parameters = real_parameters(&real, &run.n);
+    pst_exec_measured_peaks(real.exec, peaks);
+    for (uint32_t r = 0; r < real.n_ranks; r++) {
+        check_peak(real.programs[r], real.eval_programs[r], peaks[r]);
+    }
+    real_destroy(&real);
+    return run;
+}
+
+static void check_model(const char *model, const char *settings, uint32_t dtype)
+{
+    struct outcome_of_run first = train(model, settings, dtype, &layouts[0]);
+
+    for (uint32_t i = 0; i < STEPS; i++) {
+        assert_true(isfinite(first.losses[i]) && first.norms[i] > 0);
+    }
+    for (uint32_t k = 1; k < LAYOUTS; k++) {
+        struct outcome_of_run run = train(model, settings, dtype, &layouts[k]);
+
+        for (uint32_t i = 0; i < STEPS; i++) {
+            if (memcmp(&run.losses[i], &first.losses[i], sizeof(double)) != 0 ||
+                memcmp(&run.norms[i], &first.norms[i], sizeof(double)) != 0) {
+                fail_msg("%s, layout %u, step %u: loss %a, norm %a; on one rank %a, %a", model, k,
+                         i + 1, run.losses[i], run.norms[i], first.losses[i], first.norms[i]);
+            }
+        }
+        assert_true(run.eval == first.eval);
+        assert_memory_equal(run.parameters, first.parameters, run.n * sizeof(float));
+        free(run.parameters);
+    }
+    free(first.parameters);
+}
+
+static void test_mlp(void **state)
+{
+    (void)state;
+    check_model("mlp", "inputs=12 hidden=16 layers=4 classes=7", PST_F32);
+}
+
+static void test_mlp_bf16(void **state)
+{
+    (void)state;
+    check_model("mlp", "inputs=12 hidden=16 layers=4 classes=7", PST_BF16);
+}
+
+/* Tied embedding and head on different ranks, dropout. */
+static void test_gpt(void **state)
+{
+    (void)state;
+    check_model("gpt", "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2", PST_F32);
+}
+
+static void test_gpt_bf16(void **state)
+{
+    (void)state;
+    check_model("gpt", "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2", PST_BF16);
+}
+
+/* Branches: tensors with several consumers, edges that skip stages. */
+static void test_mmt(void **state)
+{
+    (void)state;
+    check_model("mmt", "layers=1 dim=16 heads=2 context=8 vocab=7", PST_F32);
+}
+
+/* Running statistics, residuals. */
+static void test_resnet(void **state)
+{
+    (void)state;
+    check_model("resnet", "image=8 width=4 stages=2 blocks=1 classes=7", PST_F32);
+}
+
+/*
+ * Descent by a small rate along the gradient lowers the loss by rate x norm^2, to first order; a
+ * wrong gradient anywhere has a smaller projection on the true one.
+ */
+static void check_slope(const char *model, const char *settings)
+{
+    const float rate = 1e-3f;
+    struct pst_update update = {.optimizer = PST_SGD, .lr = rate, .step = 1};
+    struct pst_step_result before, after;
+    struct real real;
+    double slope;
+
+    real_create(&real, model, settings, PST_F32, &layouts[2], 4 * SIZE, 0, 0);
+    real_data(&real, CLASSES);
+    before = real_step(&real, &update);
+    after = real_step(&real, &update); /* step 1 again: the same samples and random numbers */
+    slope = (before.loss - after.loss) / rate / (before.grad_norm * before.grad_norm);
+    if (fabs(slope - 1) > 0.03) {
+        fail_msg("%s: the loss fell by %.4f of what the gradient says", model, slope);
+    }
+    real_destroy(&real);
+}
+
+static void test_slope(void **state)
+{
+    (void)state;
+    check_slope("mlp", "inputs=12 hidden=16 layers=2 classes=7 act=gelu");
+    check_slope("gpt", "layers=2 dim=16 heads=2 context=8 vocab=7");
+    check_slope("mmt", "layers=1 dim=16 heads=2 context=8 vocab=7");
+}
+
+static void test_learns(void **state)
+{
+    struct pst_update update = {
+        .optimizer = PST_ADAM, .lr = 0.02f, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f};
+    struct real real;
+    double first = 0, last = 0;
+
+    (void)state;
+    real_create(&real, "mlp", "inputs=12 hidden=32 layers=2 classes=7", PST_F32, &layouts[2],
+                4 * SIZE, 2, 0);
+    real_data(&real, CLASSES);
+    for (uint32_t i = 0; i < 60; i++) {
+        update.step = i + 1;
+        last = real_step(&real, &update).loss;
+        first = i == 0 ? last : first;
+    }
+    assert_true(first > 1.0); /* about ln 7 */
+    assert_true(last < 0.1 * first);
+    assert_true(fabs(real_eval(&real) - last) < 0.1);
+    real_destroy(&real);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mlp),   cmocka_unit_test(test_mlp_bf16),
+        cmocka_unit_test(test_gpt),   cmocka_unit_test(test_gpt_bf16),
+        cmocka_unit_test(test_mmt),   cmocka_unit_test(test_resnet),
+        cmocka_unit_test(test_slope), cmocka_unit_test(test_learns),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

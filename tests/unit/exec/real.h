@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Real models on the cpu device: cuts a graph into stages, orders passes, builds programs and runs
+ * a few steps. What comes out is compared between plans.
+ */
+#ifndef PST_TEST_EXEC_REAL_H
+#define PST_TEST_EXEC_REAL_H
+
+#include <inttypes.h>
+
+#include "base/philox.h"
+#include "exec/exec.h"
+#include "model/builder.h"
+
+#include "unit/model/model_support.h"
+#include "unit/transport/support.h"
+
+enum order { ORDER_GPIPE, ORDER_1F1B, ORDER_SPLIT, ORDER_REVERSE };
+enum { MOST_STAGES = 6, SIZE = 2 };
+
+/* How to run it; ranks[s] is the rank of stage s. */
+struct layout {
+    uint32_t n_stages, ranks[MOST_STAGES];
+    enum order order;
+    bool recompute;
+};
+
+struct real {
+    struct pst_graph *graph;
+    struct pst_cluster cluster;
+    struct pst_cost_model cost;
+    const struct pst_device_ops *device_ops;
+    struct pst_device *device; /* asked for workspace sizes only */
+    struct pst_plan *plan, *eval_plan;
+    uint32_t n_ranks;
+    struct pst_program *programs[MOST_STAGES], *eval_programs[MOST_STAGES];
+    struct pst_exec *exec;
+    void *fields[3];
+    uint32_t batch;
+};
+
+static inline const struct pst_device_ops *load_cpu(void)
+{
+    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
+    pst_device_module_fn *function;
+
+    if (module == NULL) {
+        fail_msg("%s", dlerror());
+        return NULL;
+    }
+    *(void **)&function = dlsym(module, PST_DEVICE_MODULE_SYMBOL);
+    assert_non_null(function);
+    return function();
+}
+
+static inline uint64_t real_workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
+{
+    struct real *real = context;
+
+    return real->device_ops->workspace(real->device, real->graph, op, pass, samples);
+}
+
+/* The order of one rank: every stage of it forward, then backward from the last. */
+static inline uint32_t chunked_order(const struct layout *layout, uint32_t rank, uint32_t m,
+                                     struct pst_pass *order)
+{
+    uint32_t n = 0;
+
+    for (uint32_t s = 0; s < layout->n_stages; s++) {
+        for (uint32_t j = 0; layout->ranks[s] == rank && j < m; j++) {
+            order[n++] = (struct pst_pass){PST_PASS_F, s, j};
+        }
+    }
+    for (uint32_t s = layout->n_stages; s-- > 0;) {
+        for (uint32_t j = 0; layout->ranks[s] == rank && j < m; j++) {
+            order[n++] =
+                (struct pst_pass){PST_PASS_BW, s, layout->order == ORDER_REVERSE ? m - 1 - j : j};
+        }
+    }
+    return n;
+}
+
+/* One stage per rank: warm-up, one forward one backward; W apart and one micro-batch late. */
+static inline uint32_t steady_order(const struct layout *layout, uint32_t s, uint32_t m,
+                                    struct pst_pass *order)
+{
+    uint32_t n = 0, f = 0, warm = layout->n_stages - 1 - s;
+
+    for (; f < warm && f < m; f++) {
+        order[n++] = (struct pst_pass){PST_PASS_F, s, f};
+    }
+    for (uint32_t j = 0; j < m; j++) {
+        if (f < m) {
+            order[n++] = (struct pst_pass){PST_PASS_F, s, f++};
+        }
+        if (layout->order == ORDER_1F1B) {
+            order[n++] = (struct pst_pass){PST_PASS_BW, s, j};
+            continue;
+        }
+        order[n++] = (struct pst_pass){PST_PASS_B, s, j};
+        if (j > 0) {
+            order[n++] = (struct pst_pass){PST_PASS_W, s, j - 1};
+        }
+    }
+    if (layout->order == ORDER_SPLIT) {
+        order[n++] = (struct pst_pass){PST_PASS_W, s, m - 1};
+    }
+    return n;
+}
+
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        if ((call) != PST_OK) {                                                                    \
+            fail_msg("%s\n%s", err.message, err.details);                                          \
+        }                                                                                          \
+    } while (0)
+
+/* Equal numbers of operators per stage, as far as that goes. */
+static inline void real_plan(struct real *real, const struct layout *layout, uint32_t slots)
+{
+    struct pst_error err = {0};
+    struct pst_pass *orders[MOST_STAGES];
+    uint32_t n_passes[MOST_STAGES], *nodes = calloc(real->graph->n_ops, sizeof *nodes);
+    uint32_t n = real->graph->n_ops, m = real->batch / SIZE;
+
+    for (uint32_t s = 0; s < layout->n_stages; s++) {
+        real->n_ranks = layout->ranks[s] >= real->n_ranks ? layout->ranks[s] + 1 : real->n_ranks;
+    }
+    MUST(pst_plan_create(real->graph, real->batch, real->n_ranks, &real->plan, &err));
+    for (uint32_t v = 0; v < n; v++) {
+        nodes[v] = v;
+    }
+    for (uint32_t s = 0; s < layout->n_stages; s++) {
+        uint32_t begin = n * s / layout->n_stages, end = n * (s + 1) / layout->n_stages;
+
+        MUST(pst_plan_add_stage(real->plan, nodes + begin, end - begin, &layout->ranks[s], 1, SIZE,
+                                1, &err));
+        if (layout->recompute) {
+            memset((uint8_t *)(uintptr_t)real->plan->stages[s].actions, PST_ACTION_RECOMPUTE,
+                   end - begin);
+        }
+    }
+    for (uint32_t r = 0; r < real->n_ranks; r++) {
+        orders[r] = calloc(3 * (size_t)m * layout->n_stages, sizeof **orders);
+        n_passes[r] = layout->order == ORDER_GPIPE || layout->order == ORDER_REVERSE
+                          ? chunked_order(layout, r, m, orders[r])
+                          : steady_order(layout, r, m, orders[r]);
+    }
+    real->plan->optimizer_slots = slots;
+    MUST(pst_plan_connect(real->plan, real->graph, &err));
+    MUST(pst_plan_lower(real->plan, real->graph, &real->cost,
+                        (const struct pst_pass *const *)orders, n_passes, true, &err));
+    MUST(pst_plan_forward_twin(real->plan, real->graph, &real->cost, real->batch, &real->eval_plan,
+                               &err));
+    for (uint32_t r = 0; r < real->n_ranks; r++) {
+        MUST(pst_program_create(real->plan, real->graph, &real->cost, r, PST_NONE,
+                                &real->programs[r], &err));
+        MUST(pst_program_create(real->eval_plan, real->graph, &real->cost, r, real->graph->logits,
+                                &real->eval_programs[r], &err));
+        free(orders[r]);
+    }
+    free(nodes);
+}
+
+/* Numbers of every kind of input tensor; whole numbers stay below `classes`. */
+static inline void real_data(struct real *real, uint32_t classes)
+{
+    for (uint32_t i = 0; i < real->graph->n_tensors; i++) {
+        const struct pst_tensor *tensor = &real->graph->tensors[i];
+        uint64_t n = tensor->elems * real->batch;
+
+        if (tensor->role != PST_ROLE_INPUT || real->fields[tensor->field] != NULL) {
+            continue;
+        }
+        real->fields[tensor->field] = malloc(n * pst_dtype_bytes(tensor->dtype));
+        for (uint64_t k = 0; k < n; k++) {
+            struct pst_philox word = pst_philox(77, tensor->field, k);
+            float value = 2 * pst_uniform(word.v[0]) - 1;
+
+            if (tensor->dtype == PST_I32) {
+                ((int32_t *)real->fields[tensor->field])[k] = (int32_t)(word.v[1] % classes);
+            } else if (tensor->dtype == PST_F32) {
+                ((float *)real->fields[tensor->field])[k] = value;
+            } else {
+                uint32_t bits;
+
+                memcpy(&bits, &value, sizeof bits);
+                ((uint16_t *)real->fields[tensor->field])[k] = (uint16_t)(bits >> 16);
+            }
+        }
+    }
+}
+
+static inline void real_create(struct real *real, const char *model, const char *settings,
+                               uint32_t dtype, const struct layout *layout, uint32_t batch,
+                               uint32_t slots, double clip)
+{
+    struct pst_device_config device_config = {.threads = 1,
+                                              .kernels = dtype == PST_BF16 ? "reference" : "auto"};
+    struct pst_exec_config config;
+    struct pst_error err = {0};
+
+    memset(real, 0, sizeof *real);
+    real->cluster = (struct pst_cluster){.devices = MOST_STAGES,
+                                         .flops = 1e9,
+                                         .bf16_flops = 1e9,
+                                         .memory_bandwidth = 1000000000,
+                                         .link_bandwidth = 1000000000,
+                                         .link_latency = 1000};
+    real->graph = make_model(model, settings, dtype);
+    real->device_ops = load_cpu();
+    real->batch = batch;
+    MUST(real->device_ops->open(&device_config, &real->device, &err));
+    real->cost = (struct pst_cost_model){real->graph, &real->cluster, real_workspace, real};
+    real_plan(real, layout, slots);
+    config = (struct pst_exec_config){.graph = real->graph,
+                                      .plan = real->plan,
+                                      .programs = (const struct pst_program *const *)real->programs,
+                                      .eval_plan = real->eval_plan,
+                                      .eval_programs =
+                                          (const struct pst_program *const *)real->eval_programs,
+                                      .device = real->device_ops,
+                                      .device_config = device_config,
+                                      .transport = load_threads(),
+                                      .stall_ns = 60000000000u,
+                                      .seed = 3,
+                                      .clip = clip};
+    MUST(pst_exec_create(&config, &real->exec, &err));
+}
+
+static inline struct pst_step_result real_step(struct real *real, const struct pst_update *update)
+{
+    struct pst_batch batch = {
+        .fields = {NULL, real->fields[PST_FIELD_X], real->fields[PST_FIELD_TARGET]},
+        .first_sample = (update->step - 1) * real->batch};
+    struct pst_step_result result = {0};
+    struct pst_error err = {0};
+
+    MUST(pst_exec_step(real->exec, &batch, update, &result, &err));
+    return result;
+}
+
+static inline double real_eval(struct real *real)
+{
+    struct pst_batch batch = {
+        .fields = {NULL, real->fields[PST_FIELD_X], real->fields[PST_FIELD_TARGET]}};
+    struct pst_error err = {0};
+    double loss = -1;
+
+    MUST(pst_exec_eval(real->exec, &batch, &loss, NULL, 0, &err));
+    return loss;
+}
+
+/* All parameters one behind the other; free() it. */
+static inline float *real_parameters(struct real *real, uint64_t *ret_n)
+{
+    float *values = malloc(count_parameters(real->graph) * sizeof *values), *at = values;
+
+    for (uint32_t i = 0; i < real->graph->n_params; i++) {
+        assert_int_equal(pst_exec_get_parameter(real->exec, i, at), PST_OK);
+        at += real->graph->params[i].elems;
+    }
+    *ret_n = (uint64_t)(at - values);
+    return values;
+}
+
+static inline void real_destroy(struct real *real)
+{
+    pst_exec_destroy(real->exec);
+    for (uint32_t r = 0; r < real->n_ranks; r++) {
+        pst_program_destroy(real->programs[r]);
+        pst_program_destroy(real->eval_programs[r]);
+    }
+    pst_plan_destroy(real->plan);
+    pst_plan_destroy(real->eval_plan);
+    real->device_ops->close(real->device);
+    for (uint32_t i = 0; i < 3; i++) {
+        free(real->fields[i]);
+    }
+    pst_graph_destroy(real->graph);
+}
+
+#endif
