@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records what PyTorch computes for every operator and for a small GPT: tests/data/torch/*.json.
 
-Operands are f32 numbers, the arithmetic is f64, so that the recorded values are exact for a test
-of f32 kernels. Arrays are flat, sample after sample, channels last; shapes are per sample. Run with any
-Python that has torch (CPU is enough); the output depends on the seeds below only.
+Operands are f32 numbers, the arithmetic is f64, so that the recorded values are exact for a test of
+f32 kernels. Arrays are flat, sample after sample, channels last; shapes are per sample. Run with
+any Python that has torch (CPU is enough); the output depends on the seeds below only.
 """
 import json
 import pathlib
