@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report/plan_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/util.h"
+#include "report/table.h"
+#include "train/data.h"
+#include "train/progress.h"
+
+/* "0-3", "0,2,5" */
+static const char *rank_list(const struct pst_plan_stage *stage, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < stage->n_ranks && used < size; i++) {
+        uint32_t run = i;
+
+        while (run + 1 < stage->n_ranks && stage->ranks[run + 1] == stage->ranks[run] + 1) {
+            run++;
+        }
+        used +=
+            (size_t)snprintf(text + used, size - used, "%s%u", i == 0 ? "" : ",", stage->ranks[i]);
+        if (run > i && used < size) {
+            used += (size_t)snprintf(text + used, size - used, "-%u", stage->ranks[run]);
+        }
+        i = run;
+    }
+    return text;
+}
+
+static const char *memory_actions(const struct pst_stage_report *stage, char *text, size_t size)
+{
+    if (stage->n_recomputed == 0 && stage->n_offloaded == 0) {
+        snprintf(text, size, "keep");
+    } else if (stage->n_offloaded == 0) {
+        snprintf(text, size, "recompute %u", stage->n_recomputed);
+    } else {
+        snprintf(text, size, "recompute %u, offload %u", stage->n_recomputed, stage->n_offloaded);
+    }
+    return text;
+}
+
+static void add_row(struct pst_table *table, const struct pst_session *session,
+                    const struct pst_stage_report *r)
+{
+    const struct pst_plan_stage *stage = &session->planned.plan->stages[r->stage];
+    const struct pst_graph *graph = session->graph;
+    char text[256];
+
+    pst_table_cell(table, "%u", r->stage);
+    pst_table_cell(table, "%s", rank_list(stage, text, sizeof text));
+    pst_table_cell(table, "%u", r->n_operators);
+    if (r->n_operators == 1) {
+        pst_table_cell(table, "%s", graph->ops[r->first_operator].name);
+    } else {
+        pst_table_cell(table, "%s .. %s", graph->ops[r->first_operator].name,
+                       graph->ops[r->last_operator].name);
+    }
+    pst_table_cell(table, "%s", pst_format_count(text, (double)r->parameters));
+    pst_table_cell(table, "%s", pst_format_ns(text, r->forward_ns));
+    pst_table_cell(table, "%s", pst_format_ns(text, r->backward_ns));
+    pst_table_cell(table, "%u x %u", stage->in_flight, stage->microbatch_size);
+    pst_table_cell(table, "%s", memory_actions(r, text, sizeof text));
+    pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes));
+    pst_table_cell(table, "%s", pst_format_bytes(text, r->activation_bytes));
+    pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes + r->activation_bytes));
+}
+
+static void print_stages(const struct pst_session *session, const struct pst_stage_report *stages,
+                         bool color, FILE *out)
+{
+    static const struct {
+        const char *title;
+        bool right;
+    } columns[] = {{"stage", true},  {"device", true},  {"ops", true},         {"operators", false},
+                   {"params", true}, {"forward", true}, {"backward", true},    {"held", true},
+                   {"saved", false}, {"static", true},  {"activations", true}, {"total", true}};
+    struct pst_table table;
+
+    pst_table_init(&table);
+    for (uint32_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        pst_table_column(&table, columns[i].title, columns[i].right);
+    }
+    for (uint32_t i = 0; i < session->planned.plan->n_stages; i++) {
+        add_row(&table, session, &stages[i]);
+    }
+    pst_table_print(&table, out, "", color);
+    pst_table_finish(&table);
+}
+
+static void print_devices(const struct pst_session *session, FILE *out)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    char text[32], limit[32] = "no limit";
+
+    if (session->cluster.memory != 0) {
+        pst_format_bytes(limit, session->cluster.memory);
+    }
+    fputs("peak per device ", out);
+    for (uint32_t i = 0; i < plan->n_devices; i++) {
+        fprintf(out, "%s%s", i == 0 ? "" : ", ",
+                pst_format_bytes(text, plan->devices[i].arena_bytes));
+    }
+    fprintf(out, " (%s)\n", limit);
+}
+
+/* Tokens, or samples where a sample has one target. */
+static uint64_t tokens_per_step(const struct pst_session *session)
+{
+    struct pst_sample_shape shape = {.rows = 1};
+
+    if (pst_sample_shape_of(session->graph, &shape, NULL) != PST_OK) {
+        shape.rows = 1;
+    }
+    return session->planned.plan->batch * shape.rows;
+}
+
+pst_status pst_plan_report_print(const struct pst_session *session, const char *file, bool color,
+                                 FILE *out, struct pst_error *err)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    struct pst_stage_report *stages = NULL;
+    char step[32], rate[32];
+    pst_status st = pst_plan_report_stages(session, &stages, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    fprintf(out, "%s: %u operators, %u stages on %u devices, batch %u\n", session->graph->name,
+            session->graph->n_ops, plan->n_stages, plan->n_devices, plan->batch);
+    fprintf(out, "partitioner %s, scheduler %s, memopt %s\n\n", plan->partitioner, plan->scheduler,
+            plan->memopt);
+    print_stages(session, stages, color, out);
+    fprintf(out, "\npredicted step  %s, %s tok/s\n", pst_format_ns(step, plan->step_ns),
+            pst_format_count(rate, plan->step_ns == 0 ? 0.0
+                                                      : (double)tokens_per_step(session) * 1e9 /
+                                                            (double)plan->step_ns));
+    print_devices(session, out);
+    if (session->planned.search_seconds > 0) {
+        fprintf(out, "searched for    %.2f s\n", session->planned.search_seconds);
+    }
+    if (file != NULL) {
+        fprintf(out, "written to      %s\n", file);
+    }
+    free(stages);
+    return PST_OK;
+}
+
+static void add_stage(struct pst_json *json, const struct pst_session *session,
+                      const struct pst_stage_report *r)
+{
+    const struct pst_plan_stage *stage = &session->planned.plan->stages[r->stage];
+
+    pst_json_object(json, NULL);
+    pst_json_uint(json, "id", r->stage);
+    pst_json_array(json, "devices");
+    for (uint32_t i = 0; i < stage->n_ranks; i++) {
+        pst_json_uint(json, NULL, stage->ranks[i]);
+    }
+    pst_json_end(json, ']');
+    pst_json_uint(json, "operators", r->n_operators);
+    pst_json_string(json, "first_operator", session->graph->ops[r->first_operator].name);
+    pst_json_string(json, "last_operator", session->graph->ops[r->last_operator].name);
+    pst_json_uint(json, "parameters", r->parameters);
+    pst_json_uint(json, "microbatch_size", stage->microbatch_size);
+    pst_json_uint(json, "microbatches", stage->n_microbatches);
+    pst_json_uint(json, "k", stage->k);
+    pst_json_uint(json, "in_flight", stage->in_flight);
+    pst_json_number(json, "forward_us", (double)r->forward_ns / 1e3);
+    pst_json_number(json, "backward_us", (double)r->backward_ns / 1e3);
+    pst_json_uint(json, "recomputed", r->n_recomputed);
+    pst_json_uint(json, "offloaded", r->n_offloaded);
+    pst_json_uint(json, "static_bytes", r->static_bytes);
+    pst_json_uint(json, "activation_bytes", r->activation_bytes);
+    pst_json_uint(json, "total_bytes", r->static_bytes + r->activation_bytes);
+    pst_json_end(json, '}');
+}
+
+static void add_devices(struct pst_json *json, const struct pst_plan *plan)
+{
+    pst_json_array(json, "devices");
+    for (uint32_t i = 0; i < plan->n_devices; i++) {
+        pst_json_object(json, NULL);
+        pst_json_uint(json, "rank", i);
+        pst_json_uint(json, "peak_bytes", plan->devices[i].peak_bytes);
+        pst_json_uint(json, "arena_bytes", plan->devices[i].arena_bytes);
+        pst_json_end(json, '}');
+    }
+    pst_json_end(json, ']');
+}
+
+char *pst_plan_report_json(const struct pst_session *session, const char *file)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    struct pst_stage_report *stages = NULL;
+    struct pst_json json;
+
+    if (pst_plan_report_stages(session, &stages, NULL) != PST_OK) {
+        return NULL;
+    }
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_string(&json, "model", session->graph->name);
+    pst_json_string(&json, "partitioner", plan->partitioner);
+    pst_json_string(&json, "scheduler", plan->scheduler);
+    pst_json_string(&json, "memopt", plan->memopt);
+    pst_json_uint(&json, "batch", plan->batch);
+    pst_json_array(&json, "stages");
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        add_stage(&json, session, &stages[i]);
+    }
+    pst_json_end(&json, ']');
+    add_devices(&json, plan);
+    pst_json_number(&json, "step_us", (double)plan->step_ns / 1e3);
+    pst_json_number(&json, "search_seconds", session->planned.search_seconds);
+    if (file != NULL) {
+        pst_json_string(&json, "file", file);
+    }
+    pst_json_end(&json, '}');
+    free(stages);
+    return pst_json_take(&json);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report/plan_report.h"
+
+#include <stdlib.h>
+
+/* The first tick at which the live bytes of a program are at their peak. */
+static pst_status peak_tick(const struct pst_program *program, uint32_t *ret_tick,
+                            struct pst_error *err)
+{
+    int64_t *change = calloc((size_t)program->n_ticks + 1, sizeof *change), live = 0, most = -1;
+
+    if (change == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < program->n_values; i++) {
+        const struct pst_value *value = &program->values[i];
+
+        if (!value->is_static) {
+            change[value->first] += (int64_t)value->bytes;
+            change[value->last + 1] -= (int64_t)value->bytes;
+        }
+    }
+    for (uint32_t tick = 0; tick < program->n_ticks; tick++) {
+        live += change[tick];
+        if (live > most) {
+            most = live;
+            *ret_tick = tick;
+        }
+    }
+    free(change);
+    return PST_OK;
+}
+
+static pst_status add_memory(const struct pst_session *session, struct pst_stage_report *stages,
+                             struct pst_error *err)
+{
+    const struct pst_plan *plan = session->planned.plan;
+
+    for (uint32_t rank = 0; rank < plan->n_devices; rank++) {
+        const struct pst_program *program = session->planned.programs[rank];
+        uint32_t tick = 0;
+        pst_status st = peak_tick(program, &tick, err);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        for (uint32_t i = 0; i < program->n_values; i++) {
+            const struct pst_value *value = &program->values[i];
+            struct pst_stage_report *stage = &stages[value->stage];
+
+            if (plan->stages[value->stage].ranks[0] != rank) {
+                continue;
+            }
+            if (value->is_static) {
+                stage->static_bytes += value->bytes;
+            } else if (value->first <= tick && tick <= value->last) {
+                stage->activation_bytes += value->bytes;
+            }
+        }
+    }
+    return PST_OK;
+}
+
+/* Parameters that operators of the stage use, each once. */
+static uint64_t count_parameters(const struct pst_session *session, uint32_t stage)
+{
+    const struct pst_program *program =
+        session->planned.programs[session->planned.plan->stages[stage].ranks[0]];
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        if (program->params[i].stage == stage) {
+            count += session->graph->params[program->params[i].parameter].elems;
+        }
+    }
+    return count;
+}
+
+static void describe(const struct pst_session *session, uint32_t id,
+                     struct pst_stage_report *ret_stage)
+{
+    const struct pst_plan_stage *stage = &session->planned.plan->stages[id];
+    struct pst_times times;
+
+    pst_cost_ops(&session->cost, stage->nodes, stage->n_nodes,
+                 stage->microbatch_size / stage->n_ranks, &times);
+    ret_stage->stage = id;
+    ret_stage->n_operators = stage->n_nodes;
+    ret_stage->first_operator = stage->nodes[0];
+    ret_stage->last_operator = stage->nodes[stage->n_nodes - 1];
+    ret_stage->forward_ns = times.forward_ns;
+    ret_stage->backward_ns = times.backward_input_ns + times.backward_weight_ns;
+    ret_stage->parameters = count_parameters(session, id);
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        ret_stage->n_recomputed += stage->actions[i] == PST_ACTION_RECOMPUTE;
+        ret_stage->n_offloaded +=
+            stage->actions[i] == PST_ACTION_OFFLOAD || stage->actions[i] == PST_ACTION_PEER;
+    }
+}
+
+pst_status pst_plan_report_stages(const struct pst_session *session,
+                                  struct pst_stage_report **ret_stages, struct pst_error *err)
+{
+    uint32_t n = session->planned.plan->n_stages;
+    struct pst_stage_report *stages = calloc(n, sizeof *stages);
+    pst_status st;
+
+    if (stages == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        describe(session, i, &stages[i]);
+    }
+    st = add_memory(session, stages, err);
+    if (st != PST_OK) {
+        free(stages);
+        return st;
+    }
+    *ret_stages = stages;
+    return PST_OK;
+}

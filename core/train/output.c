@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/output.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "base/util.h"
+
+void pst_train_output_init(struct pst_train_output *output, const struct pst_train_options *options,
+                           const struct pst_job *job)
+{
+    output->options = options;
+    output->broken = false;
+    pst_progress_init(&output->progress, options->progress, (uint64_t)job->train.steps,
+                      (uint64_t)job->output.log_every);
+}
+
+/* One line on `out`, seen by a reader at once. A closed pipe ends the writing, not the run. */
+static void write_line(struct pst_train_output *output, struct pst_json *json)
+{
+    char *text = pst_json_take(json);
+
+    if (text != NULL && !output->broken) {
+        output->broken =
+            fprintf(output->options->out, "%s\n", text) < 0 || fflush(output->options->out) != 0;
+    }
+    free(text);
+}
+
+void pst_train_output_step(struct pst_train_output *output, const struct pst_step_report *report)
+{
+    double seconds = (double)report->result.ns / 1e9;
+    struct pst_json json;
+    char hex[64];
+
+    pst_progress_step(&output->progress, report->step, report->result.loss, report->result.ns,
+                      report->tokens, report->peak_bytes, pst_now_ns());
+    if (!output->options->json) {
+        return;
+    }
+    snprintf(hex, sizeof hex, "%a", report->result.loss);
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_uint(&json, "step", report->step);
+    pst_json_number(&json, "loss", report->result.loss);
+    pst_json_uint(&json, "samples", report->samples);
+    pst_json_number(&json, "seconds", seconds);
+    pst_json_number(&json, "tokens_per_second", (double)report->tokens / seconds);
+    pst_json_string(&json, "loss_hex", hex);
+    pst_json_number(&json, "grad_norm", report->result.grad_norm);
+    pst_json_number(&json, "lr", report->lr);
+    if (report->result.skipped) {
+        pst_json_bool(&json, "skipped", true);
+    }
+    pst_json_end(&json, '}');
+    write_line(output, &json);
+}
+
+void pst_train_output_eval(struct pst_train_output *output, uint64_t step, double loss)
+{
+    struct pst_json json;
+    char text[96];
+
+    snprintf(text, sizeof text, "step %llu  held-out loss %.3f", (unsigned long long)step, loss);
+    pst_progress_note(&output->progress, text);
+    if (!output->options->json) {
+        return;
+    }
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_bool(&json, "eval", true);
+    pst_json_uint(&json, "step", step);
+    pst_json_number(&json, "loss", loss);
+    pst_json_end(&json, '}');
+    write_line(output, &json);
+}
+
+static void add_bytes(struct pst_json *json, const char *key, const uint64_t *bytes, uint32_t n)
+{
+    pst_json_array(json, key);
+    for (uint32_t i = 0; i < n; i++) {
+        pst_json_uint(json, NULL, bytes[i]);
+    }
+    pst_json_end(json, ']');
+}
+
+static void done_json(struct pst_train_output *output, const struct pst_run_report *report)
+{
+    struct pst_json json;
+
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_bool(&json, "done", true);
+    pst_json_uint(&json, "steps", report->steps);
+    pst_json_number(&json, "final_loss", report->final_loss);
+    pst_json_number(&json, "eval_loss", report->eval_loss);
+    add_bytes(&json, "peak_bytes", report->peak_bytes, report->n_devices);
+    add_bytes(&json, "predicted_peak_bytes", report->predicted_peak_bytes, report->n_devices);
+    pst_json_number(&json, "step_seconds", (double)report->step_ns / 1e9);
+    pst_json_number(&json, "predicted_step_seconds", (double)report->predicted_step_ns / 1e9);
+    pst_json_string(&json, "sample", report->sample);
+    if (report->signal != 0) {
+        pst_json_int(&json, "signal", report->signal);
+    }
+    pst_json_end(&json, '}');
+    write_line(output, &json);
+}
+
+static void print_memory(FILE *out, const struct pst_run_report *report)
+{
+    char reached[32], predicted[32];
+
+    for (uint32_t i = 0; i < report->n_devices; i++) {
+        fprintf(out, "%s device %u reached %s of %s predicted\n", i == 0 ? "peak    " : "        ",
+                i, pst_format_bytes(reached, report->peak_bytes[i]),
+                pst_format_bytes(predicted, report->predicted_peak_bytes[i]));
+    }
+}
+
+/* Control characters of generated text must not drive the terminal. */
+static void print_sample(FILE *out, const char *sample)
+{
+    fputs("sample\n", out);
+    for (const char *c = sample; *c != '\0'; c++) {
+        fputc((unsigned char)*c < 0x20 && *c != '\n' && *c != '\t' ? '?' : *c, out);
+    }
+    fputc('\n', out);
+}
+
+static void done_text(struct pst_train_output *output, const struct pst_run_report *report)
+{
+    FILE *out = output->options->out;
+    char time[32], step[32], predicted[32], rate[32];
+
+    fprintf(out, "%s %llu steps in %s\n", report->signal != 0 ? "stopped after" : "trained",
+            (unsigned long long)report->steps,
+            pst_format_eta(time, report->total_ns / 1000000000u));
+    if (report->steps == 0) {
+        return;
+    }
+    fprintf(out, "loss     %.4f -> %.4f", report->first_loss, report->final_loss);
+    if (isfinite(report->eval_loss)) {
+        fprintf(out, ", held-out %.4f", report->eval_loss);
+    }
+    fprintf(
+        out, "\nstep     %s, %s predicted; %s tok/s\n", pst_format_ns(step, report->step_ns),
+        pst_format_ns(predicted, report->predicted_step_ns),
+        pst_format_count(rate, (double)report->tokens_per_step * 1e9 / (double)report->step_ns));
+    print_memory(out, report);
+    if (report->sample != NULL) {
+        print_sample(out, report->sample);
+    }
+    fflush(out);
+}
+
+void pst_train_output_done(struct pst_train_output *output, const struct pst_run_report *report)
+{
+    pst_progress_clear(&output->progress);
+    if (output->options->json) {
+        done_json(output, report);
+    } else {
+        done_text(output, report);
+    }
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A sign of life during a run: on a terminal one line that is drawn again, elsewhere whole lines
+ * now and then.
+ */
+#ifndef PST_TRAIN_PROGRESS_H
+#define PST_TRAIN_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct pst_progress {
+    FILE *out; /* NULL: silent */
+    bool terminal;
+    bool drawn; /* a line stands unfinished on the terminal */
+    uint64_t steps, log_every;
+    uint64_t last_ns; /* when it was drawn last */
+    double mean_ns;   /* of recent steps */
+};
+
+/* log_every: steps between lines where `out` is no terminal; at least 1. */
+void pst_progress_init(struct pst_progress *progress, FILE *out, uint64_t steps,
+                       uint64_t log_every);
+
+/* After step `step` (1 for the first) of `step_ns`, with this many tokens a step and this peak. */
+void pst_progress_step(struct pst_progress *progress, uint64_t step, double loss, uint64_t step_ns,
+                       uint64_t tokens, uint64_t peak_bytes, uint64_t now_ns);
+
+/* A line of its own, such as an evaluation; no newline in `text`. */
+void pst_progress_note(struct pst_progress *progress, const char *text);
+
+/* Takes the unfinished line away. */
+void pst_progress_clear(struct pst_progress *progress);
+
+/* "4m10s", "12s", "2h03m": text must hold 32 bytes; returns it. */
+char *pst_format_eta(char *text, uint64_t seconds);
+/* "812", "18.2k", "3.1M". text must hold 32 bytes; returns it. */
+char *pst_format_count(char *text, double count);
+
+#endif

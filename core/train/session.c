@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/builder.h"
+#include "plugin/plugin_host.h"
+
+static const struct pst_model_builder *find_builder(const struct pst_config_node *use,
+                                                    struct pst_error *err)
+{
+    const struct pst_model_builder *builder = pst_model_builder_find(use->value.string);
+    const char *names[64], *nearest;
+    uint32_t n = 0;
+
+    if (builder != NULL) {
+        return builder;
+    }
+    while (n < 64 && pst_model_builders[n] != NULL) {
+        names[n] = pst_model_builders[n]->id;
+        n++;
+    }
+    nearest = pst_nearest(use->value.string, names, n);
+    pst_fail_at(err, PST_ERR_CONFIG, "config.value", use->file, use->line, use->column,
+                "model.use: no model \"%s\"%s%s%s", use->value.string,
+                nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
+                nearest == NULL ? "" : "\"?");
+    pst_error_hint(err, "the models are: ");
+    for (uint32_t i = 0; err != NULL && i < n; i++) {
+        size_t used = strlen(err->hint);
+
+        snprintf(err->hint + used, sizeof err->hint - used, "%s%s", i == 0 ? "" : ", ", names[i]);
+    }
+    return NULL;
+}
+
+pst_status pst_session_build_graph(const struct pst_job *job, struct pst_graph **ret_graph,
+                                   struct pst_error *err)
+{
+    static const char *const others[] = {"use", NULL};
+    struct pst_config_node *use = job->model == NULL ? NULL : pst_config_get(job->model, "use");
+    const struct pst_model_builder *builder;
+    struct pst_arena arena = {0};
+    void *config;
+    pst_status st;
+
+    if (use == NULL || use->kind != PST_CONFIG_STRING) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.key", job->config->path,
+                           job->model == NULL ? 0 : job->model->line, 0,
+                           "[model]: use = \"...\" is missing: it names the model");
+    }
+    builder = find_builder(use, err);
+    if (builder == NULL) {
+        return PST_ERR_CONFIG;
+    }
+    config = pst_arena_alloc(&arena, builder->config_size == 0 ? 1 : builder->config_size, 0);
+    st = config == NULL
+             ? pst_fail_nomem(err)
+             : pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param),
+                               job->model, "[model]", others, &arena, config, err);
+    if (st == PST_OK) {
+        st = builder->build(config, job->run.dtype == 1 ? PST_BF16 : PST_F32, ret_graph, err);
+        if (st != PST_OK && err != NULL && err->file[0] == '\0') {
+            snprintf(err->file, sizeof err->file, "%s", job->model->file);
+            err->line = job->model->line;
+        }
+    }
+    pst_arena_finish(&arena);
+    return st;
+}
+
+static uint64_t workspace(void *context, uint32_t op, uint32_t pass, uint32_t samples)
+{
+    struct pst_session *session = context;
+
+    return session->device_ops->workspace(session->device, session->graph, op, pass, samples);
+}
+
+/* A module's table, its probe passed. */
+static pst_status load_device(struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_job_run *run = &session->job->run;
+    pst_device_module_fn *entry = NULL;
+    void *function = NULL;
+    char why[256] = "";
+    pst_status st =
+        pst_module_load("device", run->device, PST_DEVICE_MODULE_SYMBOL, &function, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    *(void **)&entry = function;
+    session->device_ops = entry();
+    if (session->device_ops->probe(why, sizeof why) != PST_OK) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.device = \"%s\": %s",
+                        run->device, why);
+    }
+    session->device_config.threads = (uint32_t)run->threads_per_device;
+    session->device_config.kernels = run->kernels;
+    st = session->device_ops->open(&session->device_config, &session->device, err);
+    if (st == PST_OK) {
+        st = session->device_ops->supports(session->device, run->dtype == 1 ? PST_BF16 : PST_F32,
+                                           err);
+    }
+    return st;
+}
+
+static pst_status load_transport(struct pst_session *session, struct pst_error *err)
+{
+    pst_transport_module_fn *entry = NULL;
+    void *function = NULL;
+    char why[256] = "";
+    pst_status st = pst_module_load("transport", session->job->run.transport,
+                                    PST_TRANSPORT_MODULE_SYMBOL, &function, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    *(void **)&entry = function;
+    session->transport_ops = entry();
+    if (session->transport_ops->probe(why, sizeof why) != PST_OK) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.transport = \"%s\": %s",
+                        session->job->run.transport, why);
+    }
+    return PST_OK;
+}
+
+pst_status pst_session_create(const struct pst_job *job, struct pst_session **ret_session,
+                              struct pst_error *err)
+{
+    struct pst_session *session = calloc(1, sizeof *session);
+    struct pst_arena arena = {0};
+    pst_status st;
+
+    if (session == NULL) {
+        return pst_fail_nomem(err);
+    }
+    session->job = job;
+    st = pst_params_fill(pst_cluster_params, pst_cluster_n_params, sizeof(struct pst_param),
+                         job->cluster, "[cluster]", NULL, &arena, &session->cluster, err);
+    pst_arena_finish(&arena);
+    if (st == PST_OK) {
+        st = pst_session_build_graph(job, &session->graph, err);
+    }
+    if (st == PST_OK) {
+        st = load_device(session, err);
+    }
+    if (st == PST_OK) {
+        st = load_transport(session, err);
+    }
+    if (st != PST_OK) {
+        pst_session_destroy(session);
+        return st;
+    }
+    session->cost.graph = session->graph;
+    session->cost.cluster = &session->cluster;
+    session->cost.workspace = workspace;
+    session->cost.workspace_context = session;
+    *ret_session = session;
+    return PST_OK;
+}
+
+static void destroy_programs(struct pst_program **programs, uint32_t n)
+{
+    for (uint32_t i = 0; programs != NULL && i < n; i++) {
+        pst_program_destroy(programs[i]);
+    }
+    free(programs);
+}
+
+void pst_session_destroy(struct pst_session *session)
+{
+    if (session == NULL) {
+        return;
+    }
+    if (session->eval_plan != NULL) {
+        destroy_programs(session->eval_programs, session->eval_plan->n_devices);
+        pst_plan_destroy(session->eval_plan);
+    }
+    pst_planned_finish(&session->planned);
+    if (session->device != NULL) {
+        session->device_ops->close(session->device);
+    }
+    pst_graph_destroy(session->graph);
+    free(session);
+}

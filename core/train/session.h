@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Everything between a config and a run: the model's graph, the cluster, the cost model with the
+ * workspace sizes of the device that will run, the plan (searched or read from a file), its
+ * programs, its simulated time.
+ */
+#ifndef PST_TRAIN_SESSION_H
+#define PST_TRAIN_SESSION_H
+
+#include "device/device.h"
+#include "plugin/planner.h"
+#include "transport/transport.h"
+
+struct pst_session {
+    const struct pst_job *job; /* borrowed */
+    struct pst_graph *graph;
+    struct pst_cluster cluster;
+    struct pst_cost_model cost;
+    const struct pst_device_ops *device_ops;
+    struct pst_device *device; /* answers questions about workspaces; runs nothing */
+    struct pst_device_config device_config;
+    const struct pst_transport_ops *transport_ops;
+    struct pst_planned planned; /* plan NULL until pst_session_plan */
+    struct pst_plan *eval_plan; /* forward only; NULL until pst_session_twin */
+    struct pst_program **eval_programs;
+};
+
+/*
+ * Model, cluster, device and transport modules. The job must outlive the session.
+ * Errors: those of the builder and the modules; machine.missing (exit 4).
+ */
+pst_status pst_session_create(const struct pst_job *job, struct pst_session **ret_session,
+                              struct pst_error *err);
+void pst_session_destroy(struct pst_session *session);
+
+/* The graph that [model] describes; pst_graph_destroy it. */
+pst_status pst_session_build_graph(const struct pst_job *job, struct pst_graph **ret_graph,
+                                   struct pst_error *err);
+
+/*
+ * A plan for the job. plan_file NULL or "": searches. Otherwise reads the file, which must be for
+ * this model, batch and optimizer, and checks it: plan.illegal, exit 2. Then simulates, and refuses
+ * what does not fit: plan.infeasible with a table. `cancelled` may be NULL.
+ */
+pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
+                            bool (*cancelled)(void), struct pst_error *err);
+
+/* Reads a plan file; makes no programs and judges nothing. */
+pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,
+                                 struct pst_error *err);
+
+/* Proves the plan that was read, first without and then with its programs, which are made in
+   between. PST_ERR_BUG plan.illegal and a report that is not empty: it is illegal. */
+pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
+                             struct pst_error *err);
+
+/* What the job's transport lets the checker assume. */
+struct pst_check_limits pst_session_limits(const struct pst_session *session);
+
+/* The forward-only twin for `batch` samples, with the logits kept. Call after pst_session_plan. */
+pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct pst_error *err);
+
+/* Bytes that the run takes on a rank: the larger of its two arenas. */
+uint64_t pst_session_peak(const struct pst_session *session, uint32_t rank);
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The session's plan: searched or read, checked, timed, held against the memory that there is.
+ */
+#include "train/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/util.h"
+#include "sim/sim.h"
+
+static pst_status make_programs(const struct pst_session *session, const struct pst_plan *plan,
+                                uint32_t keep_output, struct pst_program ***ret_programs,
+                                struct pst_error *err)
+{
+    struct pst_program **programs = calloc(plan->n_devices, sizeof(struct pst_program *));
+    pst_status st = PST_OK;
+
+    if (programs == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t rank = 0; rank < plan->n_devices && st == PST_OK; rank++) {
+        st = pst_program_create(plan, session->graph, &session->cost, rank, keep_output,
+                                &programs[rank], err);
+    }
+    if (st != PST_OK) {
+        for (uint32_t rank = 0; rank < plan->n_devices; rank++) {
+            pst_program_destroy(programs[rank]);
+        }
+        free(programs);
+        return st;
+    }
+    *ret_programs = programs;
+    return PST_OK;
+}
+
+struct pst_check_limits pst_session_limits(const struct pst_session *session)
+{
+    /* In the threads transport a message waits for its receive, and sends do not wait for receives
+       of the same rank. */
+    struct pst_check_limits limits = {.channel_capacity = 0, .ordered = false};
+
+    (void)session;
+    return limits;
+}
+
+pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,
+                                 struct pst_error *err)
+{
+    return pst_plan_read(plan_file, session->graph, &session->planned.plan, err);
+}
+
+pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
+                             struct pst_error *err)
+{
+    struct pst_planned *planned = &session->planned;
+    struct pst_check_limits limits = pst_session_limits(session);
+    pst_status st = pst_plan_check(planned->plan, session->graph, &limits, NULL, ret_report, err);
+
+    if (st == PST_OK) {
+        st = make_programs(session, planned->plan, PST_NONE, &planned->programs, err);
+    }
+    if (st == PST_OK) {
+        st = pst_plan_check(planned->plan, session->graph, &limits,
+                            (const struct pst_program *const *)planned->programs, ret_report, err);
+    }
+    return st;
+}
+
+/* Values of f32 state that an optimizer keeps per parameter. */
+static uint32_t optimizer_slots(uint32_t optimizer)
+{
+    return optimizer == PST_SGD ? 0 : optimizer == PST_MOMENTUM ? 1 : 2;
+}
+
+/* Is a plan from a file one for this job? */
+static pst_status match(const struct pst_session *session, const char *file, struct pst_error *err)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    const struct pst_job *job = session->job;
+
+    if (plan->batch != (uint32_t)job->train.batch) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
+                           "the plan is for a batch of %u samples, train.batch is %lld",
+                           plan->batch, (long long)job->train.batch);
+    }
+    if (plan->optimizer_slots != optimizer_slots(job->train.optimizer)) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
+                           "the plan was made for another optimizer: it keeps %u values per "
+                           "parameter, train.optimizer takes %u; plan again",
+                           plan->optimizer_slots, optimizer_slots(job->train.optimizer));
+    }
+    if (plan->n_devices > (uint32_t)session->cluster.devices) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
+                           "the plan is for %u devices, cluster.devices is %lld", plan->n_devices,
+                           (long long)session->cluster.devices);
+    }
+    return PST_OK;
+}
+
+static pst_status use_file(struct pst_session *session, const char *plan_file,
+                           struct pst_error *err)
+{
+    struct pst_check_report *report;
+    pst_status st = pst_session_read_plan(session, plan_file, err);
+
+    if (st == PST_OK) {
+        st = match(session, plan_file, err);
+    }
+    if (st != PST_OK) {
+        return st;
+    }
+    report = calloc(1, sizeof *report);
+    if (report == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = pst_session_judge(session, report, err);
+    if (report->n_violations > 0 && err != NULL) {
+        err->exit_code = 2;
+        snprintf(err->file, sizeof err->file, "%s", plan_file);
+    }
+    free(report);
+    return st;
+}
+
+uint64_t pst_session_peak(const struct pst_session *session, uint32_t rank)
+{
+    uint64_t peak = session->planned.programs[rank]->arena_bytes;
+
+    if (session->eval_programs != NULL && session->eval_programs[rank]->arena_bytes > peak) {
+        peak = session->eval_programs[rank]->arena_bytes;
+    }
+    return peak;
+}
+
+static void explain(const struct pst_session *session, uint32_t rank, struct pst_error *err)
+{
+    const struct pst_program *program = session->planned.programs[rank];
+
+    if (session->eval_programs != NULL &&
+        session->eval_programs[rank]->arena_bytes > program->arena_bytes) {
+        program = session->eval_programs[rank];
+    }
+    pst_program_explain(program, session->graph, err);
+}
+
+/* Refuses a plan that does not fit, with what takes the space. */
+static pst_status fits(const struct pst_session *session, struct pst_error *err)
+{
+    uint64_t capacity = session->cluster.memory;
+    char need[32], have[32];
+
+    for (uint32_t rank = 0; capacity != 0 && rank < session->planned.plan->n_devices; rank++) {
+        uint64_t peak = pst_session_peak(session, rank);
+
+        if (peak > capacity) {
+            pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                     "the plan takes %s on device %u, which has %s", pst_format_bytes(need, peak),
+                     rank, pst_format_bytes(have, capacity));
+            pst_error_hint(err, "raise cluster.memory, use a memory optimizer, or make "
+                                "micro-batches smaller");
+            explain(session, rank, err);
+            return PST_ERR_INFEASIBLE;
+        }
+    }
+    return PST_OK;
+}
+
+pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
+                            bool (*cancelled)(void), struct pst_error *err)
+{
+    struct pst_plan *plan;
+    uint64_t makespan = 0;
+    pst_status st;
+
+    if (plan_file != NULL && plan_file[0] != '\0') {
+        st = use_file(session, plan_file, err);
+    } else {
+        st = pst_planner_run(session->job, session->graph, &session->cluster, &session->cost,
+                             cancelled, &session->planned, err);
+    }
+    if (st != PST_OK) {
+        return st;
+    }
+    plan = session->planned.plan;
+    st = pst_sim_run(plan, session->graph, &session->cost, NULL, NULL, &makespan, err);
+    if (st != PST_OK) {
+        return st;
+    }
+    plan->step_ns = makespan;
+    return fits(session, err);
+}
+
+pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct pst_error *err)
+{
+    pst_status st = pst_plan_forward_twin(session->planned.plan, session->graph, &session->cost,
+                                          batch, &session->eval_plan, err);
+
+    if (st == PST_OK) {
+        st = make_programs(session, session->eval_plan, session->graph->logits,
+                           &session->eval_programs, err);
+    }
+    return st == PST_OK ? fits(session, err) : st;
+}

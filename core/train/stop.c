@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/stop.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+static atomic_int first_signal;
+
+static void on_signal(int number)
+{
+    int none = 0;
+
+    if (!atomic_compare_exchange_strong(&first_signal, &none, number) && number == SIGINT) {
+        _exit(128 + SIGINT);
+    }
+}
+
+void pst_stop_install(void)
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof action);
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_RESTART;
+    action.sa_handler = on_signal;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL);
+}
+
+int pst_stop_signal(void)
+{
+    return atomic_load(&first_signal);
+}
+
+bool pst_stop_requested(void)
+{
+    return pst_stop_signal() != 0;
+}
+
+pst_status pst_stop_fail(struct pst_error *err)
+{
+    int number = pst_stop_signal();
+    pst_status st = pst_fail(err, PST_ERR_CANCELLED, "run.stopped", "stopped by %s",
+                             number == SIGTERM ? "SIGTERM" : "SIGINT");
+
+    if (err != NULL) {
+        err->exit_code = 128 + (number == 0 ? SIGINT : number);
+    }
+    return st;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Being asked to stop: SIGINT and SIGTERM raise a flag that is looked at between steps; a second
+ * SIGINT leaves at once. SIGPIPE and SIGCONT change nothing.
+ */
+#ifndef PST_TRAIN_STOP_H
+#define PST_TRAIN_STOP_H
+
+#include "base/error.h"
+
+/* Installs the handlers. Process-wide; call once, before threads exist. */
+void pst_stop_install(void);
+
+/* The signal that asked first, or 0. */
+int pst_stop_signal(void);
+
+/* For the planner. Any thread. */
+bool pst_stop_requested(void);
+
+/* PST_ERR_CANCELLED, kind run.stopped, exit code 128 + signal. */
+pst_status pst_stop_fail(struct pst_error *err);
+
+#endif

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/train.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/util.h"
+#include "train/generate.h"
+#include "train/output.h"
+#include "train/schedule.h"
+#include "train/stop.h"
+
+#define SKIP_LIMIT 3 /* non-finite steps in a row that train.on_non_finite = "skip" lets pass */
+
+enum { ON_NON_FINITE_STOP = 0, ON_NON_FINITE_SKIP = 1 };
+
+struct run {
+    struct pst_session *session;
+    const struct pst_job *job;
+    struct pst_train_output output;
+    struct pst_data *data;
+    const struct pst_sample_shape *shape;
+    struct pst_exec *exec;
+    uint32_t batch, eval_batch; /* samples of a step, and of one call of the forward twin */
+    void *x;                    /* data of a step or an evaluation */
+    int32_t *targets;
+    uint64_t *step_ns; /* one per step */
+    uint64_t n_steps, peak_bytes;
+    double first_loss, final_loss, eval_loss;
+    char *sample;
+};
+
+static uint32_t gcd(uint32_t a, uint32_t b)
+{
+    while (b != 0) {
+        uint32_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The smallest number of samples that is whole micro-batches on every stage: generated text would
+   pay for each one more with every character. */
+static uint32_t one_microbatch(const struct pst_plan *plan)
+{
+    uint32_t samples = 1;
+
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        samples *= plan->stages[i].microbatch_size / gcd(samples, plan->stages[i].microbatch_size);
+    }
+    return samples;
+}
+
+static bool evaluates(const struct run *run)
+{
+    return pst_data_samples(run->data, PST_SPLIT_VALID) > 0;
+}
+
+/* Can the model write text? It must be trained on it and never look ahead. */
+static pst_status check_sample(const struct run *run, struct pst_error *err)
+{
+    const struct pst_graph *graph = run->session->graph;
+    bool causal = true;
+
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
+        causal = causal && (graph->ops[i].kind != PST_OP_ATTENTION || graph->ops[i].causal);
+    }
+    if (run->job->train.sample > 0 && (run->job->data.kind != 0 || !causal)) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "train.sample: text can be generated with data.kind = \"text\" and a "
+                        "causal model such as gpt; set train.sample = 0");
+    }
+    return PST_OK;
+}
+
+static pst_status allocate(struct run *run, struct pst_error *err)
+{
+    run->x = calloc(run->batch, run->shape->x->bytes);
+    run->targets = calloc(run->batch, run->shape->rows * sizeof *run->targets);
+    run->step_ns = calloc((size_t)run->job->train.steps, sizeof *run->step_ns);
+    if (run->x == NULL || run->targets == NULL || run->step_ns == NULL) {
+        return pst_fail_nomem(err);
+    }
+    return PST_OK;
+}
+
+static pst_status start_exec(struct run *run, struct pst_error *err)
+{
+    const struct pst_session *session = run->session;
+    struct pst_exec_config config = {
+        .graph = session->graph,
+        .plan = session->planned.plan,
+        .programs = (const struct pst_program *const *)session->planned.programs,
+        .eval_plan = session->eval_plan,
+        .eval_programs = (const struct pst_program *const *)session->eval_programs,
+        .device = session->device_ops,
+        .device_config = session->device_config,
+        .transport = session->transport_ops,
+        .stall_ns = run->job->run.stall_limit,
+        .seed = (uint64_t)run->job->train.seed,
+        .clip = run->job->train.clip,
+        .skip_non_finite = run->job->train.on_non_finite == ON_NON_FINITE_SKIP,
+    };
+
+    return pst_exec_create(&config, &run->exec, err);
+}
+
+static pst_status prepare(struct run *run, struct pst_error *err)
+{
+    const struct pst_plan *plan = run->session->planned.plan;
+    pst_status st = check_sample(run, err);
+
+    if (st == PST_OK) {
+        st = pst_data_create(run->job, run->session->graph, &run->data, err);
+    }
+    if (st != PST_OK) {
+        return st;
+    }
+    run->shape = pst_data_shape(run->data);
+    run->batch = plan->batch;
+    run->eval_batch = run->job->train.sample > 0 ? one_microbatch(plan) : plan->batch;
+    if (evaluates(run) || run->job->train.sample > 0) {
+        st = pst_session_twin(run->session, run->eval_batch, err);
+    }
+    for (uint32_t rank = 0; st == PST_OK && rank < plan->n_devices; rank++) {
+        uint64_t peak = pst_session_peak(run->session, rank);
+
+        run->peak_bytes = peak > run->peak_bytes ? peak : run->peak_bytes;
+    }
+    if (st == PST_OK) {
+        st = allocate(run, err);
+    }
+    return st == PST_OK ? start_exec(run, err) : st;
+}
+
+/* Fills the buffers with samples and describes them. */
+static struct pst_batch load(struct run *run, uint32_t split, uint64_t first, uint32_t n)
+{
+    struct pst_batch batch = {.fields = {NULL, run->x, run->targets}, .first_sample = first};
+
+    pst_data_read(run->data, split, first, n, run->x, run->targets);
+    return batch;
+}
+
+/* Up to eval_batches batches, spread evenly over what is held out; at least one. */
+static pst_status evaluate(struct run *run, struct pst_error *err)
+{
+    uint64_t held = pst_data_samples(run->data, PST_SPLIT_VALID), batches = held / run->batch;
+    uint64_t wanted = (uint64_t)run->job->train.eval_batches, calls;
+    double sum = 0;
+
+    batches = batches > wanted ? wanted : batches;
+    calls = (batches == 0 ? 1 : batches) * (run->batch / run->eval_batch);
+    for (uint64_t i = 0; i < calls; i++) {
+        uint64_t first = held == UINT64_MAX ? i * run->eval_batch : i * held / calls;
+        struct pst_batch batch = load(run, PST_SPLIT_VALID, first, run->eval_batch);
+        double loss = 0;
+        pst_status st = pst_exec_eval(run->exec, &batch, &loss, NULL, 0, err);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        sum += loss;
+    }
+    run->eval_loss = sum / (double)calls;
+    pst_train_output_eval(&run->output, run->n_steps, run->eval_loss);
+    return PST_OK;
+}
+
+static struct pst_update update_of(const struct pst_job_train *train, uint64_t step)
+{
+    struct pst_update update = {
+        .optimizer = train->optimizer,
+        .lr = (float)pst_learning_rate(train, step),
+        .momentum = (float)train->momentum,
+        .beta1 = (float)train->beta1,
+        .beta2 = (float)train->beta2,
+        .eps = (float)train->eps,
+        .weight_decay = (float)train->weight_decay,
+        .step = step + 1,
+        .grad_scale = 1.0f,
+    };
+
+    return update;
+}
+
+static pst_status one_step(struct run *run, uint32_t *skipped, struct pst_error *err)
+{
+    uint64_t step = run->n_steps;
+    struct pst_batch batch = load(run, PST_SPLIT_TRAIN, step * run->batch, run->batch);
+    struct pst_update update = update_of(&run->job->train, step);
+    struct pst_step_report report = {
+        .step = step + 1,
+        .samples = run->batch,
+        .tokens = run->batch * run->shape->rows,
+        .peak_bytes = run->peak_bytes,
+        .lr = pst_learning_rate(&run->job->train, step),
+    };
+    pst_status st = pst_exec_step(run->exec, &batch, &update, &report.result, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    *skipped = report.result.skipped ? *skipped + 1 : 0;
+    if (*skipped > SKIP_LIMIT) {
+        return pst_fail(err, PST_ERR_CANCELLED, "run.non-finite",
+                        "step %llu: loss or gradient is not finite for the %uth time in a row; "
+                        "lower train.lr or set train.clip",
+                        (unsigned long long)step + 1, *skipped);
+    }
+    run->step_ns[step] = report.result.ns;
+    run->n_steps++;
+    run->first_loss = step == 0 ? report.result.loss : run->first_loss;
+    run->final_loss = report.result.loss;
+    pst_train_output_step(&run->output, &report);
+    return PST_OK;
+}
+
+static pst_status loop(struct run *run, struct pst_error *err)
+{
+    uint64_t steps = (uint64_t)run->job->train.steps;
+    uint64_t every = (uint64_t)run->job->train.eval_every;
+    uint32_t skipped = 0;
+    pst_status st = PST_OK;
+
+    while (st == PST_OK && run->n_steps < steps && !pst_stop_requested()) {
+        st = one_step(run, &skipped, err);
+        if (st == PST_OK && evaluates(run) && every > 0 && run->n_steps % every == 0 &&
+            run->n_steps < steps) {
+            st = evaluate(run, err);
+        }
+    }
+    return st;
+}
+
+/* What is left to do after the last step. */
+static pst_status conclude(struct run *run, struct pst_error *err)
+{
+    struct pst_generate generate = {
+        .exec = run->exec,
+        .graph = run->session->graph,
+        .shape = run->shape,
+        .samples = run->eval_batch,
+        .seed = (uint64_t)run->job->train.seed,
+        .temperature = run->job->train.temperature,
+        .prompt = run->job->train.prompt,
+        .length = (uint64_t)run->job->train.sample,
+    };
+    pst_status st = PST_OK;
+
+    run->eval_loss = NAN;
+    if (evaluates(run)) {
+        st = evaluate(run, err);
+    }
+    if (st == PST_OK && run->job->train.sample > 0) {
+        st = pst_generate_text(&generate, &run->sample, err);
+    }
+    return st;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static uint64_t median(uint64_t *values, uint64_t n)
+{
+    if (n == 0) {
+        return 0;
+    }
+    qsort(values, n, sizeof *values, by_value);
+    return n % 2 == 1 ? values[n / 2] : values[n / 2 - 1] / 2 + values[n / 2] / 2;
+}
+
+static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *err)
+{
+    uint32_t n = run->session->planned.plan->n_devices;
+    uint64_t *measured = calloc(n, sizeof *measured), *predicted = calloc(n, sizeof *predicted);
+    struct pst_run_report end = {
+        .steps = run->n_steps,
+        .tokens_per_step = run->batch * run->shape->rows,
+        .total_ns = total_ns,
+        .first_loss = run->first_loss,
+        .final_loss = run->n_steps == 0 ? NAN : run->final_loss,
+        .eval_loss = run->eval_loss,
+        .n_devices = n,
+        .peak_bytes = measured,
+        .predicted_peak_bytes = predicted,
+        .predicted_step_ns = run->session->planned.plan->step_ns,
+        .sample = run->sample,
+        .signal = pst_stop_signal(),
+    };
+
+    if (measured == NULL || predicted == NULL) {
+        free(measured);
+        free(predicted);
+        return pst_fail_nomem(err);
+    }
+    end.step_ns = median(run->step_ns, run->n_steps);
+    pst_exec_measured_peaks(run->exec, measured);
+    for (uint32_t rank = 0; rank < n; rank++) {
+        predicted[rank] = pst_session_peak(run->session, rank);
+    }
+    pst_train_output_done(&run->output, &end);
+    free(measured);
+    free(predicted);
+    return PST_OK;
+}
+
+pst_status pst_train_run(struct pst_session *session, const struct pst_train_options *options,
+                         struct pst_error *err)
+{
+    struct run run = {.session = session, .job = session->job, .eval_loss = NAN};
+    uint64_t begin = pst_now_ns();
+    pst_status st;
+
+    pst_train_output_init(&run.output, options, session->job);
+    st = prepare(&run, err);
+    if (st == PST_OK) {
+        st = loop(&run, err);
+        if (err != NULL && (st == PST_ERR_DEVICE || st == PST_ERR_IO)) {
+            err->exit_code = 1; /* the machine failed the run, not the request */
+        }
+    }
+    if (st == PST_OK && !pst_stop_requested()) {
+        st = conclude(&run, err);
+    }
+    pst_progress_clear(&run.output.progress);
+    if (st == PST_OK) {
+        st = report(&run, pst_now_ns() - begin, err);
+    }
+    if (st == PST_OK && pst_stop_requested()) {
+        st = pst_stop_fail(err);
+    }
+    pst_exec_destroy(run.exec);
+    pst_data_destroy(run.data);
+    free(run.x);
+    free(run.targets);
+    free(run.step_ns);
+    free(run.sample);
+    return st;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The training loop: steps, evaluations on held-out data, a piece of generated text at the end, and
+ * what is said about them.
+ */
+#ifndef PST_TRAIN_TRAIN_H
+#define PST_TRAIN_TRAIN_H
+
+#include <stdio.h>
+
+#include "exec/exec.h"
+#include "train/data.h"
+#include "train/session.h"
+
+struct pst_train_options {
+    bool json;      /* JSON lines on `out`, nothing else there (docs/commands.md) */
+    FILE *out;      /* results */
+    FILE *progress; /* a sign of life; NULL: none */
+};
+
+/*
+ * Runs the session's plan to the end of train.steps. A signal (stop.h) ends it after the step in
+ * work, without a final evaluation: the results so far are reported, then PST_ERR_CANCELLED with
+ * exit code 130 or 143 comes back. Other errors: those of the data, run.non-finite (exit 1), run.*.
+ */
+pst_status pst_train_run(struct pst_session *session, const struct pst_train_options *options,
+                         struct pst_error *err);
+
+#endif

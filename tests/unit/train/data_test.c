@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "model/builder.h"
+#include "train/data.h"
+
+#define CONTEXT 8
+
+static struct pst_graph *make_graph(const char *model, const char *toml)
+{
+    const struct pst_model_builder *builder = pst_model_builder_find(model);
+    static const char *const others[] = {"use", NULL};
+    struct pst_arena arena = {0};
+    struct pst_config *config = NULL;
+    struct pst_graph *graph = NULL;
+    struct pst_error err = {0};
+    void *params;
+
+    assert_non_null(builder);
+    assert_int_equal(pst_config_parse(toml, strlen(toml), "test", &config, &err), PST_OK);
+    params = pst_arena_alloc(&arena, builder->config_size, 0);
+    assert_int_equal(pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param),
+                                     config->root, "[model]", others, &arena, params, &err),
+                     PST_OK);
+    assert_int_equal(builder->build(params, PST_F32, &graph, &err), PST_OK);
+    pst_arena_finish(&arena);
+    pst_config_destroy(config);
+    return graph;
+}
+
+static struct pst_graph *make_gpt(void)
+{
+    return make_graph("gpt", "layers = 1\ndim = 8\nheads = 1\ncontext = 8\nvocab = 256\n");
+}
+
+static char folder[] = "/tmp/penstock-data-XXXXXX";
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) == NULL ? -1 : 0;
+}
+
+static int remove_folder(void **state)
+{
+    char command[128];
+
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static const char *write_text(const char *name, const char *text)
+{
+    static char paths[8][64];
+    static int next;
+    char *path = paths[next++ % 8];
+    FILE *file;
+
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    return path;
+}
+
+/* Position i holds a value that tells i (0 ... 249): windows can be recognised. */
+static const char *write_ramp(const char *name, int n)
+{
+    static char text[256];
+
+    for (int i = 0; i < n; i++) {
+        text[i] = (char)(i + 1);
+    }
+    text[n] = '\0';
+    return write_text(name, text);
+}
+
+static struct pst_job text_job(const char *train, const char *valid, double fraction)
+{
+    struct pst_job job;
+
+    memset(&job, 0, sizeof job);
+    job.data.train = train;
+    job.data.valid = valid;
+    job.data.valid_fraction = fraction;
+    job.data.seed = 3;
+    return job;
+}
+
+/* An epoch over 101 bytes: 12 windows would fit, one is given up for the offset. Each is a stretch
+   of the text, targets follow by one, no two overlap in more than a border. */
+static void test_windows(void **state)
+{
+    struct pst_graph *graph = make_gpt();
+    struct pst_job job = text_job(write_ramp("ramp", 101), "", 0.0);
+    struct pst_data *data = NULL;
+    struct pst_error err = {0};
+    int32_t x[CONTEXT], targets[CONTEXT];
+    int first_offset = -1, offsets_differ = 0;
+
+    (void)state;
+    assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
+    assert_int_equal(pst_data_samples(data, PST_SPLIT_TRAIN), 11);
+    assert_int_equal(pst_data_samples(data, PST_SPLIT_VALID), 0);
+    for (uint64_t epoch = 0; epoch < 20; epoch++) {
+        int seen[16] = {0}, offset = -1;
+
+        for (uint64_t i = 0; i < 11; i++) {
+            pst_data_read(data, PST_SPLIT_TRAIN, epoch * 11 + i, 1, x, targets);
+            for (int t = 0; t < CONTEXT; t++) {
+                assert_int_equal(x[t], x[0] + t);
+                assert_int_equal(targets[t], x[t] + 1);
+            }
+            if (offset < 0) {
+                offset = (x[0] - 1) % CONTEXT;
+            }
+            assert_int_equal((x[0] - 1) % CONTEXT, offset);
+            assert_int_equal(seen[(x[0] - 1) / CONTEXT], 0);
+            seen[(x[0] - 1) / CONTEXT] = 1;
+        }
+        first_offset = epoch == 0 ? offset : first_offset;
+        offsets_differ |= offset != first_offset;
+    }
+    assert_true(offsets_differ);
+    pst_data_destroy(data);
+    pst_graph_destroy(graph);
+}
+
+/* One call for many samples reads what many calls for one do. */
+static void test_function_of_index(void **state)
+{
+    struct pst_graph *graph = make_gpt();
+    struct pst_job job = text_job(write_ramp("ramp2", 200), "", 0.0);
+    struct pst_data *data = NULL;
+    struct pst_error err = {0};
+    int32_t x[40][CONTEXT], targets[40][CONTEXT], one_x[CONTEXT], one_targets[CONTEXT];
+
+    (void)state;
+    assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
+    pst_data_read(data, PST_SPLIT_TRAIN, 5, 40, x, &targets[0][0]);
+    for (uint64_t i = 40; i-- > 0;) {
+        pst_data_read(data, PST_SPLIT_TRAIN, 5 + i, 1, one_x, one_targets);
+        assert_memory_equal(x[i], one_x, sizeof one_x);
+        assert_memory_equal(targets[i], one_targets, sizeof one_targets);
+    }
+    pst_data_destroy(data);
+    pst_graph_destroy(graph);
+}
+
+/* A fifth of 200 bytes: 40 held out, five windows less one byte: (40 - 1) / 8 = 4. Training never
+   sees them. */
+static void test_held_out(void **state)
+{
+    struct pst_graph *graph = make_gpt();
+    struct pst_job job = text_job(write_ramp("ramp3", 200), "", 0.2);
+    struct pst_data *data = NULL;
+    struct pst_error err = {0};
+    int32_t x[CONTEXT], targets[CONTEXT];
+
+    (void)state;
+    assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
+    assert_int_equal(pst_data_samples(data, PST_SPLIT_VALID), 4);
+    for (uint64_t i = 0; i < 4; i++) {
+        pst_data_read(data, PST_SPLIT_VALID, i, 1, x, targets);
+        assert_int_equal(x[0], 161 + 8 * (int)i);
+    }
+    for (uint64_t i = 0; i < 400; i++) {
+        pst_data_read(data, PST_SPLIT_TRAIN, i, 1, x, targets);
+        assert_true(targets[CONTEXT - 1] <= 160);
+    }
+    pst_data_destroy(data);
+    pst_graph_destroy(graph);
+}
+
+/* Files in sorted order whatever the list says; a link to a file and a second mention add nothing;
+   a glob that matches nothing is passed over beside one that does. */
+static void test_files(void **state)
+{
+    struct pst_graph *graph = make_gpt();
+    char patterns[512], link_path[64];
+    struct pst_job job;
+    struct pst_data *data = NULL;
+    struct pst_error err = {0};
+    int32_t x[CONTEXT], targets[CONTEXT];
+
+    (void)state;
+    write_text("m-b", "bbbbbbbbbb");
+    write_text("m-a", "aaaaaaaaaa");
+    write_text("m-empty", "");
+    snprintf(link_path, sizeof link_path, "%s/m-link", folder);
+    assert_int_equal(symlink("m-a", link_path), 0);
+    snprintf(patterns, sizeof patterns, "%s/nothing-*:%s/m-*:%s/m-b", folder, folder, folder);
+    /* All of it held out but one window: 20 bytes, held 11, in order and not shuffled. */
+    job = text_job(patterns, "", 0.55);
+    assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
+    pst_data_read(data, PST_SPLIT_VALID, 0, 1, x, targets);
+    assert_int_equal(x[0], 'a');
+    assert_int_equal(x[1], 'b');
+    assert_int_equal(x[7], 'b');
+    pst_data_destroy(data);
+    pst_graph_destroy(graph);
+}
+
+static void expect_failure(struct pst_job job, const char *kind, const char *words)
+{
+    struct pst_graph *graph = make_gpt();
+    struct pst_data *data = NULL;
+    struct pst_error err = {0};
+
+    assert_int_not_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
+    assert_null(data);
+    assert_string_equal(err.kind, kind);
+    assert_int_equal(pst_error_exit_code(&err), 2);
+    if (strstr(err.message, words) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", err.message, words);
+    }
+    pst_graph_destroy(graph);
+}
+
+static void test_errors(void **state)
+{
+    char pattern[64];
+
+    (void)state;
+    expect_failure(text_job("/nonexistent/a.txt", "", 0), "config.value", "/nonexistent/a.txt");
+    expect_failure(text_job("/nonexistent/*", "", 0), "config.value", "/nonexistent/*");
+    expect_failure(text_job("", "", 0), "config.value", "data.train");
+    expect_failure(text_job("/tmp", "", 0), "config.value", "regular");
+    expect_failure(text_job(write_text("empty", ""), "", 0), "input.syntax", "empty");
+    expect_failure(text_job(write_text("short", "12345678"), "", 0), "config.value", "9");
+    expect_failure(text_job(write_text("split", "1234567890123456"), "", 0.5), "config.value",
+                   "held out");
+    snprintf(pattern, sizeof pattern, "%s/void-*", folder);
+    write_text("void-1", "");
+    expect_failure(text_job(pattern, "", 0), "input.syntax", "no text");
+    expect_failure(text_job(write_ramp("good", 100), "/nonexistent/v", 0), "config.value",
+                   "data.valid");
+}
+
+/* Labels cover the classes; two samples of a class are more alike than two of different classes. */
+static void test_synthetic_features(void **state)
+{
+    struct pst_graph *graph = make_graph("resnet", "image = 8\nclasses = 4\nwidth = 8\nstages = 1\n"
+                                                   "blocks = 1\n");
+    struct pst_job job;
+    struct pst_data *data = NULL;
+    struct pst_error err = {0};
+    enum { N = 64, ELEMS = 8 * 8 * 3 };
+    static float x[N][ELEMS], again[ELEMS];
+    int32_t labels[N], label;
+    double same = 0, other = 0;
+    int n_same = 0, n_other = 0, counts[4] = {0};
+
+    (void)state;
+    memset(&job, 0, sizeof job);
+    job.data.kind = 1;
+    job.data.seed = 11;
+    assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
+    pst_data_read(data, PST_SPLIT_TRAIN, 1000, N, x, labels);
+    pst_data_read(data, PST_SPLIT_TRAIN, 1007, 1, again, &label);
+    assert_memory_equal(again, x[7], sizeof again);
+    assert_int_equal(label, labels[7]);
+    pst_data_read(data, PST_SPLIT_VALID, 1007, 1, again, &label);
+    assert_memory_not_equal(again, x[7], sizeof again);
+    for (int i = 0; i < N; i++) {
+        assert_in_range(labels[i], 0, 3);
+        counts[labels[i]]++;
+        for (int j = 0; j < i; j++) {
+            double dot = 0;
+
+            for (int e = 0; e < ELEMS; e++) {
+                dot += (double)x[i][e] * x[j][e];
+            }
+            same += labels[i] == labels[j] ? dot : 0;
+            other += labels[i] == labels[j] ? 0 : dot;
+            n_same += labels[i] == labels[j];
+            n_other += labels[i] != labels[j];
+        }
+    }
+    /* A pattern uniform in [-1, 1) has a mean square of 1/3: dot products of about 64 within a
+       class. In blocks of 4 x 4 there are 12 independent values, so other classes scatter around 0.
+     */
+    assert_true(same / n_same > 30.0);
+    assert_true(other / n_other < same / n_same / 2);
+    for (int c = 0; c < 4; c++) {
+        assert_true(counts[c] > 4);
+    }
+    pst_data_destroy(data);
+    pst_graph_destroy(graph);
+}
+
+/* Tokens in range, and most follow from the one before by one rule. */
+static void test_synthetic_tokens(void **state)
+{
+    struct pst_graph *graph = make_gpt();
+    struct pst_job job;
+    struct pst_data *data = NULL;
+    struct pst_error err = {0};
+    int32_t x[100][CONTEXT], targets[100][CONTEXT];
+    int followed = 0;
+
+    (void)state;
+    memset(&job, 0, sizeof job);
+    job.data.kind = 1;
+    assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
+    pst_data_read(data, PST_SPLIT_TRAIN, 0, 100, x, &targets[0][0]);
+    for (int i = 0; i < 100; i++) {
+        for (int t = 0; t < CONTEXT; t++) {
+            assert_in_range(x[i][t], 0, 255);
+            assert_in_range(targets[i][t], 0, 255);
+            if (t > 0) {
+                assert_int_equal(x[i][t], targets[i][t - 1]);
+            }
+            followed += targets[i][t] == (5 * x[i][t] + 7) % 256;
+        }
+    }
+    /* 7 of 8 in expectation, of 800: standard deviation 9.4. */
+    assert_in_range(followed, 650, 750);
+    pst_data_destroy(data);
+    pst_graph_destroy(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_windows),          cmocka_unit_test(test_function_of_index),
+        cmocka_unit_test(test_held_out),         cmocka_unit_test(test_files),
+        cmocka_unit_test(test_errors),           cmocka_unit_test(test_synthetic_features),
+        cmocka_unit_test(test_synthetic_tokens),
+    };
+
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
