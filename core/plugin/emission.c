@@ -176,9 +176,9 @@ bool pst_emission_complete(struct pst_emission *emission)
 
             if (done != fused && done != split) {
                 refuse(emission, "micro-batch %u of stage %u never gets its %s", j, s,
-                       done == 0                            ? "F"
+                       done == 0                          ? "F"
                        : (done & (1u << PST_PASS_B)) != 0 ? "W"
-                                                            : "backward");
+                                                          : "backward");
                 return false;
             }
         }

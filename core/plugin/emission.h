@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the planner: takes in what a scheduler emits and refuses what is out of bounds or out of
- * order on its own device at once, then counts what the lists hold. What depends on other devices is
- * found when the plan is lowered.
+ * Private to the planner: takes in what a scheduler emits and refuses what is out of bounds or out
+ * of order on its own device at once, then counts what the lists hold. What depends on other
+ * devices is found when the plan is lowered.
  */
 #ifndef PST_PLUGIN_EMISSION_H
 #define PST_PLUGIN_EMISSION_H
@@ -16,8 +16,8 @@ struct pst_emission {
     struct pst_pass **passes; /* [n_devices] growing */
     uint32_t *n_passes;
     size_t *room;
-    uint8_t **done; /* [stage][microbatch] bit per pass */
-    bool split;     /* there is a B or W */
+    uint8_t **done;  /* [stage][microbatch] bit per pass */
+    bool split;      /* there is a B or W */
     char fault[256]; /* the first rule that was broken, or "" */
     bool no_memory;
 };
@@ -32,8 +32,8 @@ bool pst_emission_complete(struct pst_emission *emission);
 /* The most micro-batches that each stage holds at any time, from F to W or BW. */
 void pst_emission_count(const struct pst_emission *emission, uint32_t *ret_held);
 
-/* What each stage holds when its device holds most bytes, by saved_bytes of the stages; the first such
-   moment. */
+/* What each stage holds when its device holds most bytes, by saved_bytes of the stages; the first
+   such moment. */
 pst_status pst_emission_count_at_peak(const struct pst_emission *emission, uint32_t *ret_held);
 
 #endif

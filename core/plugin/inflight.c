@@ -67,8 +67,8 @@ static bool unit_init(struct unit_chain *chain, const struct pst_planner *planne
     chain->in = (struct pst_schedule_in){
         .size = sizeof chain->in,
         .n_devices = planner->topology.n_stages != 0 ? place->n_devices
-                     : n > place->n_devices         ? n
-                                                    : place->n_devices,
+                     : n > place->n_devices          ? n
+                                                     : place->n_devices,
         .n_stages = n,
         .stage_size = sizeof *chain->stages,
         .n_links = n - 1,

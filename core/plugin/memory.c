@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of memory optimizers: each takes the decisions of those before it as fixed; price and fit
- * are those of the last. An empty list keeps everything.
+ * The list of memory optimizers: each takes the decisions of those before it as fixed; price and
+ * fit are those of the last. An empty list keeps everything.
  */
 #include "plugin/state.h"
 
@@ -23,9 +23,8 @@ struct decision {
 static pst_status refuse(struct decision *d, uint32_t position, const char *why)
 {
     const struct pst_planner *planner = d->planner;
-    const char *name = position < d->view->n_nodes
-                           ? planner->graph->ops[d->nodes[position].node].name
-                           : "?";
+    const char *name =
+        position < d->view->n_nodes ? planner->graph->ops[d->nodes[position].node].name : "?";
 
     d->refused = true;
     return pst_planner_illegal(&d->planner->pending, d->instance,
@@ -51,8 +50,7 @@ static pst_status set_action(struct pst_action_out *out, uint32_t position, uint
     if (d->nodes[position].action != PST_ACTION_KEEP && action != d->nodes[position].action) {
         return refuse(d, position, "an earlier memory optimizer decided about it");
     }
-    if (action == PST_ACTION_RECOMPUTE &&
-        (d->nodes[position].flags & PST_NODE_NO_RECOMPUTE) != 0) {
+    if (action == PST_ACTION_RECOMPUTE && (d->nodes[position].flags & PST_NODE_NO_RECOMPUTE) != 0) {
         return refuse(d, position, "it must not be replayed");
     }
     if (words[action] != NULL) {
@@ -124,10 +122,9 @@ pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage
                              struct pst_stage_price *ret_price, struct pst_error *err)
 {
     struct pst_stage_view view;
-    struct pst_stage_node *nodes =
-        pst_view_build(planner, question->nodes, question->n_nodes,
-                       question->microbatch_size / question->n_ranks, question->weight_versions,
-                       &view);
+    struct pst_stage_node *nodes = pst_view_build(planner, question->nodes, question->n_nodes,
+                                                  question->microbatch_size / question->n_ranks,
+                                                  question->weight_versions, &view);
     uint32_t i;
 
     if (nodes == NULL) {

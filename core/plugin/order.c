@@ -105,7 +105,8 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     return PST_OK;
 }
 
-/* links sorted by (to, from), out_links by (from, to); the plan's edges are sorted by (from, to). */
+/* links sorted by (to, from), out_links by (from, to); the plan's edges are sorted by (from, to).
+ */
 static void fill_links(const struct pst_planner *planner, const struct pst_plan *plan,
                        struct question *q)
 {

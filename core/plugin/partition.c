@@ -49,7 +49,8 @@ static pst_status check_form(struct answer *a, const struct pst_stage_decl *decl
         return ILLEGAL(a, "stage %u is on rank %u, which has a stage already", s, decl->ranks[0]);
     }
     if (decl->microbatch_size != planner->microbatch || decl->k != 1) {
-        return ILLEGAL(a, "stage %u has micro-batches of %u samples and k = %u; %u and 1 are offered",
+        return ILLEGAL(a,
+                       "stage %u has micro-batches of %u samples and k = %u; %u and 1 are offered",
                        s, decl->microbatch_size, decl->k, planner->microbatch);
     }
     return PST_OK;

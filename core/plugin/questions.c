@@ -166,9 +166,8 @@ static XXH128_hash_t digest_place(const struct pst_place *place)
 {
     XXH3_state_t state;
     uint32_t i;
-    const uint32_t fields[] = {place->stage,           place->n_stages,
-                               place->n_microbatches,  place->microbatch_size,
-                               place->k,               place->n_successors};
+    const uint32_t fields[] = {place->stage,           place->n_stages, place->n_microbatches,
+                               place->microbatch_size, place->k,        place->n_successors};
 
     XXH3_128bits_reset(&state);
     XXH3_128bits_update(&state, "held", 4);

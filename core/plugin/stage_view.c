@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A set of operators as strategies see a stage: times and bytes of one micro-batch, what the stage
- * holds in any case, what comes in. Built thousands of times in a search, so everything that depends
- * on the operator alone is tabulated per number of samples. It counts what programs lay out: keep it
- * in step with core/plan/program_static.c.
+ * holds in any case, what comes in. Built thousands of times in a search, so everything that
+ * depends on the operator alone is tabulated per number of samples. It counts what programs lay
+ * out: keep it in step with core/plan/program_static.c.
  */
 #include "plugin/state.h"
 
@@ -44,8 +44,8 @@ static uint64_t backward_bytes(const struct pst_planner *planner, uint32_t v, ui
         }
     }
     for (i = 0; i < grad.n_z; i++) {
-        bytes += grad.z_elems[i] * pst_dtype_bytes(grad.z_dtype[i]) *
-                 (grad.z_batched[i] ? samples : 1);
+        bytes +=
+            grad.z_elems[i] * pst_dtype_bytes(grad.z_dtype[i]) * (grad.z_batched[i] ? samples : 1);
     }
     for (i = 0; grad.has_w && planner->n_microbatches > 1 && i < op->n_param; i++) {
         dp += op->param[i] != PST_NONE ? graph->params[op->param[i]].elems * 4 : 0;
@@ -59,20 +59,25 @@ static void cost_op(const struct pst_planner *planner, uint32_t v, uint32_t samp
 {
     const struct pst_graph *graph = planner->graph;
     const struct pst_op *op = &graph->ops[v];
-    uint64_t outputs = 0;
+    struct pst_op_grad grad;
     struct pst_times times;
     uint32_t i;
 
     pst_cost_op(planner->cost, v, samples, &times);
+    pst_op_grad_info(graph, v, &grad);
     ret_cost->forward_ns = times.forward_ns;
     ret_cost->backward_ns = times.backward_input_ns + times.backward_weight_ns;
-    ret_cost->saved_bytes = pst_graph_node(planner->view, v)->saved_bytes * samples;
     for (i = 0; i < op->n_out; i++) {
-        outputs += tensor_bytes(&graph->tensors[op->out[i]], samples);
+        uint64_t bytes = tensor_bytes(&graph->tensors[op->out[i]], samples);
+
+        ret_cost->outputs_bytes += bytes;
+        if ((grad.b_reads_y | grad.w_reads_y) >> i & 1) {
+            ret_cost->own_saved_bytes += bytes;
+        } else if (i == 0) {
+            ret_cost->result_bytes = bytes;
+        }
     }
-    ret_cost->forward_work_bytes =
-        pst_cost_workspace(planner->cost, v, 0, samples) +
-        (outputs > ret_cost->saved_bytes ? outputs - ret_cost->saved_bytes : 0);
+    ret_cost->forward_workspace_bytes = pst_cost_workspace(planner->cost, v, 0, samples);
     ret_cost->backward_work_bytes = backward_bytes(planner, v, samples);
 }
 
@@ -117,12 +122,29 @@ static pst_status fill_work_bytes(struct pst_planner *planner, struct pst_error 
     }
     for (v = 0; v < view->n_nodes; v++) {
         nodes[v] = *pst_graph_node(view, v);
-        nodes[v].forward_work_bytes = table->ops[v].forward_work_bytes;
+        nodes[v].forward_work_bytes = table->ops[v].forward_workspace_bytes;
         nodes[v].backward_work_bytes = table->ops[v].backward_work_bytes;
     }
     view->nodes = nodes;
     view->node_size = sizeof *nodes;
     return PST_OK;
+}
+
+/* Does some backward pass of operator `to` read the first result of `from`? */
+static bool keeps_result(const struct pst_graph *graph, uint32_t from, uint32_t to)
+{
+    const struct pst_op *op = &graph->ops[to];
+    struct pst_op_grad grad;
+    uint32_t i;
+
+    pst_op_grad_info(graph, to, &grad);
+    for (i = 0; i < op->n_in; i++) {
+        if (op->in[i] == graph->ops[from].out[0] &&
+            ((grad.b_reads_x | grad.w_reads_x) >> i & 1) != 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err)
@@ -131,6 +153,7 @@ pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err)
     struct pst_view_scratch *scratch = &planner->scratch;
     struct pst_arena *arena = &planner->arena;
     struct pst_graph_view *made = NULL;
+    uint32_t e;
     pst_status st = pst_graph_make_view(planner->graph, planner->microbatch, &made, err);
 
     if (st != PST_OK) {
@@ -144,12 +167,18 @@ pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err)
     scratch->tensor_stamp = pst_arena_array(arena, graph->n_tensors, sizeof *scratch->tensor_stamp);
     scratch->param_stamp = pst_arena_array(arena, graph->n_params, sizeof *scratch->param_stamp);
     scratch->actions = pst_arena_array(arena, graph->n_ops, 1);
+    scratch->keeps_result = pst_arena_array(arena, made->n_edges, sizeof *scratch->keeps_result);
     if (planner->view == NULL || scratch->nodes == NULL || scratch->producers == NULL ||
         scratch->position == NULL || scratch->op_stamp == NULL || scratch->tensor_stamp == NULL ||
-        scratch->param_stamp == NULL || scratch->actions == NULL) {
+        scratch->param_stamp == NULL || scratch->actions == NULL || scratch->keeps_result == NULL) {
         return pst_fail_nomem(err);
     }
     *planner->view = *made;
+    for (e = 0; e < made->n_edges; e++) {
+        const struct pst_edge *edge = pst_graph_edge(made, e);
+
+        scratch->keeps_result[e] = keeps_result(graph, edge->from, edge->to);
+    }
     return fill_work_bytes(planner, err);
 }
 
@@ -207,6 +236,15 @@ static uint64_t op_input_bytes(struct pst_planner *planner, const struct pst_op 
     return bytes;
 }
 
+/* A reader in the stage wants the result again: it is saved, and no longer transient. */
+static void keep_result(struct pst_stage_node *producer, const struct pst_op_cost *cost)
+{
+    if (producer->saved_bytes == cost->own_saved_bytes) {
+        producer->saved_bytes += cost->result_bytes;
+        producer->forward_work_bytes -= cost->result_bytes;
+    }
+}
+
 static void fill_node(struct pst_planner *planner, const struct pst_size_table *table, uint32_t v,
                       uint32_t *n_producers, struct pst_stage_node *ret_node)
 {
@@ -222,18 +260,23 @@ static void fill_node(struct pst_planner *planner, const struct pst_size_table *
         .action = PST_ACTION_KEEP,
         .forward_ns = cost->forward_ns,
         .backward_ns = cost->backward_ns,
-        .saved_bytes = cost->saved_bytes,
-        .forward_work_bytes = cost->forward_work_bytes,
+        .saved_bytes = cost->own_saved_bytes,
+        .forward_work_bytes =
+            cost->forward_workspace_bytes + cost->outputs_bytes - cost->own_saved_bytes,
         .backward_work_bytes = cost->backward_work_bytes,
         .first_producer = *n_producers,
     };
     for (i = 0; i < node->n_in; i++) {
-        const struct pst_edge *edge =
-            pst_graph_edge(planner->view, planner->view->in_edges[node->first_in + i]);
+        uint32_t e = planner->view->in_edges[node->first_in + i];
+        uint32_t from = pst_graph_edge(planner->view, e)->from;
 
-        if (scratch->op_stamp[edge->from] == scratch->stamp) {
-            scratch->producers[(*n_producers)++] = scratch->position[edge->from];
-            ret_node->n_producers++;
+        if (scratch->op_stamp[from] != scratch->stamp) {
+            continue;
+        }
+        scratch->producers[(*n_producers)++] = scratch->position[from];
+        ret_node->n_producers++;
+        if (scratch->keeps_result[e]) {
+            keep_result(&scratch->nodes[scratch->position[from]], &table->ops[from]);
         }
     }
 }

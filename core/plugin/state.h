@@ -15,8 +15,10 @@
 /* What operators cost for one number of samples. */
 struct pst_op_cost {
     uint64_t forward_ns, backward_ns;
-    uint64_t saved_bytes;         /* left for backward passes */
-    uint64_t forward_work_bytes;  /* workspace, and results that nothing keeps */
+    uint64_t own_saved_bytes; /* results that its own backward reads */
+    uint64_t result_bytes;    /* its first result, where its own backward does not read that */
+    uint64_t outputs_bytes;   /* all results */
+    uint64_t forward_workspace_bytes;
     uint64_t backward_work_bytes; /* workspace, and gradients that live during the call */
 };
 
@@ -30,12 +32,13 @@ struct pst_size_table {
 struct pst_view_scratch {
     struct pst_stage_node *nodes;
     uint32_t *producers;
-    uint32_t *position;      /* [n_ops] in the stage */
-    uint32_t *op_stamp;      /* [n_ops] the view that has the operator */
-    uint32_t *tensor_stamp;  /* [n_tensors] the view that counted it as input */
-    uint32_t *param_stamp;   /* [n_params] the view that counted its weights */
+    uint32_t *position;     /* [n_ops] in the stage */
+    bool *keeps_result;     /* [n_edges] the backward of the reader reads what the edge carries */
+    uint32_t *op_stamp;     /* [n_ops] the view that has the operator */
+    uint32_t *tensor_stamp; /* [n_tensors] the view that counted it as input */
+    uint32_t *param_stamp;  /* [n_params] the view that counted its weights */
     uint32_t stamp;
-    uint8_t *actions;        /* [n_ops] */
+    uint8_t *actions; /* [n_ops] */
 };
 
 struct pst_memo;
@@ -59,10 +62,10 @@ struct pst_planner {
     uint32_t n_devices; /* logical devices: ranks, as there are no replicas */
     uint32_t batch, microbatch, n_microbatches, optimizer_slots;
     struct pst_topology topology;
-    uint32_t n_places;  /* what the partitioner may fill: stages wanted, or devices */
-    uint32_t *device_of; /* [n_places] */
+    uint32_t n_places;       /* what the partitioner may fill: stages wanted, or devices */
+    uint32_t *device_of;     /* [n_places] */
     uint64_t capacity_bytes; /* that this attempt plans for; UINT64_MAX: no limit */
-    uint32_t *counted;  /* [n_ops] in-flight counts of earlier attempts by stage, at least so many */
+    uint32_t *counted; /* [n_ops] in-flight counts of earlier attempts by stage, at least so many */
 
     struct pst_size_table *sizes;
     struct pst_view_scratch scratch;
@@ -71,7 +74,8 @@ struct pst_planner {
     struct pst_error pending; /* what a callback failed with, inside a plugin's call */
 };
 
-/* strategies.c: finds and instantiates what the job names; caller runs pst_planner_finish anyway. */
+/* strategies.c: finds and instantiates what the job names; caller runs pst_planner_finish anyway.
+ */
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);
 /* topology of the scheduler; number of micro-batches; places. */
 pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err);
@@ -123,6 +127,8 @@ void pst_orders_finish(struct pst_orders *orders);
 
 /* fit.c */
 uint64_t pst_planned_need(const struct pst_planned *planned);
+/* The hint of every plan.infeasible: what would make it fit. */
+void pst_planned_advise(const struct pst_planner *planner, struct pst_error *err);
 pst_status pst_planned_too_large(const struct pst_planner *planner,
                                  const struct pst_planned *planned, uint64_t capacity_bytes,
                                  struct pst_error *err);

@@ -182,8 +182,8 @@ static pst_status place_stages(struct pst_planner *planner, struct pst_error *er
         uint32_t device = s;
 
         if (planner->topology.n_stages != 0 && PST_CAN(f, device_of)) {
-            device = f->device_of(planner->scheduler->self, planner->n_devices, planner->n_places,
-                                  s);
+            device =
+                f->device_of(planner->scheduler->self, planner->n_devices, planner->n_places, s);
         }
         if (device >= planner->n_devices) {
             return pst_planner_illegal(err, planner->scheduler,
