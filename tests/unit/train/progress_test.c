@@ -49,7 +49,7 @@ static void test_lines(void **state)
         assert_true(text[i] == '\n' || (unsigned char)text[i] >= 0x20);
     }
     assert_int_equal(lines, 4);
-    assert_int_equal(strncmp(text, "step 4/10  loss 3.412  200 tok/s  peak 3.0 MiB  eta 3s\n", 55),
+    assert_int_equal(strncmp(text, "step 4/10  loss 3.412  200 tok/s  peak 3.00 MiB  eta 3s\n", 56),
                      0);
     assert_non_null(strstr(text, "\nstep 8/10 "));
     assert_non_null(strstr(text, "\nstep 10/10 "));
