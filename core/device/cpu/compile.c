@@ -9,8 +9,15 @@
 #include "reference/reference.h"
 
 static const struct pst_cpu_family *const families[PST_OP_KINDS] = {
-    NULL,
+    [PST_OP_EMBEDDING] = &pst_cpu_embedding,
+    [PST_OP_LAYERNORM] = &pst_cpu_layernorm,
+    [PST_OP_ADD] = &pst_cpu_add,
+    [PST_OP_DROPOUT] = &pst_cpu_dropout,
+    [PST_OP_ACT] = &pst_cpu_act,
+    [PST_OP_CROSS_ENTROPY] = &pst_cpu_cross_entropy,
 #ifdef PENSTOCK_ONEDNN
+    [PST_OP_LINEAR] = &pst_cpu_linear,
+    [PST_OP_ATTENTION] = &pst_cpu_attention,
 #endif
 };
 

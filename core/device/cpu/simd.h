@@ -27,7 +27,7 @@ struct pst_simd_dropout {
 };
 
 /*
- * Rows may be ld apart. An output may be the same array as an input of the same name and length,
+ * An output may be the same array as an input of the same name and length,
  * but must not overlap one in any other way.
  */
 struct pst_simd {
@@ -51,14 +51,15 @@ struct pst_simd {
     void (*bias)(float *h, const float *bias, uint64_t rows, uint64_t n);
     void (*bias_relu)(float *h, const float *bias, uint64_t rows, uint64_t n);
     void (*bias_gelu)(float *h, const float *bias, float *y, uint64_t rows, uint64_t n);
-    /* sums += the sum of the rows, which are added in ascending order */
-    void (*column_sums)(float *sums, const float *x, uint64_t rows, uint64_t n);
+    /* sums += the rows, in ascending order; from row to row it is ld */
+    void (*column_sums)(float *sums, const float *x, uint64_t rows, uint64_t ld, uint64_t n);
 
-    /* --- layer norm, one row; back: dgain and dbias are accumulated --- */
+    /* --- layer norm, one row; back: dgain and dbias are accumulated, dx = gradient + add unless
+       add is NULL --- */
     void (*norm)(float *y, const float *x, const float *gain, const float *bias, float eps,
                  uint64_t n, float *ret_mean, float *ret_rstd);
-    void (*norm_back)(float *dx, float *dgain, float *dbias, const float *dy, const float *x,
-                      const float *gain, float mean, float rstd, uint64_t n);
+    void (*norm_back)(float *dx, const float *add, float *dgain, float *dbias, const float *dy,
+                      const float *x, const float *gain, float mean, float rstd, uint64_t n);
 
     /* --- softmax --- */
     /* values = exp(scale * values - shift) where shift = scale * max; returns their sum */

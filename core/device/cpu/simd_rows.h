@@ -54,7 +54,7 @@ static void rows_bias_gelu(float *h, const float *bias, float *y, uint64_t rows,
 }
 
 /* Strips of 4 vectors stay in registers over all rows; the order of sums does not depend on it. */
-static void rows_column_sums(float *sums, const float *x, uint64_t rows, uint64_t n)
+static void rows_column_sums(float *sums, const float *x, uint64_t rows, uint64_t ld, uint64_t n)
 {
     uint64_t i = 0;
 
@@ -67,7 +67,7 @@ static void rows_column_sums(float *sums, const float *x, uint64_t rows, uint64_
         }
         for (uint64_t r = 0; r < rows; r++) {
             for (k = 0; k < 4; k++) {
-                s[k] += vload(x + r * n + i + k * PST_W);
+                s[k] += vload(x + r * ld + i + k * PST_W);
             }
         }
         for (k = 0; k < 4; k++) {
@@ -78,7 +78,7 @@ static void rows_column_sums(float *sums, const float *x, uint64_t rows, uint64_
         float s = sums[i];
 
         for (uint64_t r = 0; r < rows; r++) {
-            s += x[r * n + i];
+            s += x[r * ld + i];
         }
         sums[i] = s;
     }
@@ -155,8 +155,8 @@ static void rows_norm(float *y, const float *x, const float *gain, const float *
 }
 
 /* dx = rstd (g - mean(g) - normed mean(g normed)), g = dy gain. */
-static void rows_norm_back(float *dx, float *dgain, float *dbias, const float *dy, const float *x,
-                           const float *gain, float mean, float rstd, uint64_t n)
+static void rows_norm_back(float *dx, const float *add, float *dgain, float *dbias, const float *dy,
+                           const float *x, const float *gain, float mean, float rstd, uint64_t n)
 {
     struct lanes sum = lanes_set(0), dot = lanes_set(0);
     float mean_g, mean_gn;
@@ -183,17 +183,19 @@ static void rows_norm_back(float *dx, float *dgain, float *dbias, const float *d
     for (i = 0; i + PST_W <= n; i += PST_W) {
         const vf normed = (vload(x + i) - vset(mean)) * vset(rstd), d = vload(dy + i);
         const vf g = d * vload(gain + i);
+        const vf grad = vset(rstd) * ((g - vset(mean_g)) - normed * vset(mean_gn));
 
         vstore(dgain + i, vload(dgain + i) + d * normed);
         vstore(dbias + i, vload(dbias + i) + d);
-        vstore(dx + i, vset(rstd) * ((g - vset(mean_g)) - normed * vset(mean_gn)));
+        vstore(dx + i, add == NULL ? grad : grad + vload(add + i));
     }
     for (; i < n; i++) {
         const float normed = (x[i] - mean) * rstd, d = dy[i], g = d * gain[i];
+        const float grad = rstd * ((g - mean_g) - normed * mean_gn);
 
         dgain[i] += d * normed;
         dbias[i] += d;
-        dx[i] = rstd * ((g - mean_g) - normed * mean_gn);
+        dx[i] = add == NULL ? grad : grad + add[i];
     }
 }
 

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dnnl_gemm.h"
+
+#include <oneapi/dnnl/dnnl.h>
+
+static dnnl_memory_desc_t matrix(uint32_t dtype, bool trans, int64_t rows, int64_t columns,
+                                 int64_t ld)
+{
+    const dnnl_dims_t dims = {rows, columns};
+    const dnnl_dims_t strides = {trans ? 1 : ld, trans ? ld : 1};
+    dnnl_memory_desc_t desc;
+
+    dnnl_memory_desc_init_by_strides(&desc, 2, dims, dtype == PST_BF16 ? dnnl_bf16 : dnnl_f32,
+                                     strides);
+    return desc;
+}
+
+struct descs {
+    dnnl_memory_desc_t a, b, c;
+};
+
+static struct descs descs_of(const struct pst_gemm_shape *shape)
+{
+    struct descs descs;
+
+    descs.a = matrix(shape->dtype, shape->trans_a, shape->m, shape->k, shape->lda);
+    descs.b = matrix(shape->dtype, shape->trans_b, shape->k, shape->n, shape->ldb);
+    descs.c = matrix(PST_F32, false, shape->m, shape->n, shape->ldc);
+    return descs;
+}
+
+/* The caller destroys it. */
+static dnnl_status_t describe(const struct pst_device *device, const struct pst_gemm_shape *shape,
+                              dnnl_primitive_desc_t *ret_desc)
+{
+    const struct descs descs = descs_of(shape);
+    const int old = pst_cpu_threads_push(device->threads);
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_matmul_desc_t matmul;
+    dnnl_status_t status = dnnl_primitive_attr_create(&attr);
+
+    if (status == dnnl_success) {
+        status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    }
+    if (status == dnnl_success) {
+        status = dnnl_matmul_desc_init(&matmul, &descs.a, &descs.b, NULL, &descs.c);
+    }
+    if (status == dnnl_success) {
+        status = dnnl_primitive_desc_create(ret_desc, &matmul, attr, device->engine, NULL);
+    }
+    if (attr != NULL) {
+        dnnl_primitive_attr_destroy(attr);
+    }
+    pst_cpu_threads_pop(old);
+    return status;
+}
+
+static uint64_t scratch_of(dnnl_primitive_desc_t desc)
+{
+    const dnnl_memory_desc_t *scratch =
+        dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+
+    return (dnnl_memory_desc_get_size(scratch) + 63) / 64 * 64;
+}
+
+uint64_t pst_gemm_scratch(const struct pst_device *device, const struct pst_gemm_shape *shape)
+{
+    dnnl_primitive_desc_t desc = NULL;
+    uint64_t bytes = 0;
+
+    if (shape->dtype == PST_BF16 && describe(device, shape, &desc) == dnnl_success) {
+        bytes = scratch_of(desc);
+        dnnl_primitive_desc_destroy(desc);
+    }
+    return bytes;
+}
+
+static dnnl_status_t make_memory(const struct pst_device *device, const dnnl_memory_desc_t *desc,
+                                 void **ret_memory)
+{
+    dnnl_memory_t memory = NULL;
+    dnnl_status_t status = dnnl_memory_create(&memory, desc, device->engine, DNNL_MEMORY_NONE);
+
+    *ret_memory = memory;
+    return status;
+}
+
+pst_status pst_gemm_init(struct pst_gemm *gemm, const struct pst_device *device,
+                         const struct pst_gemm_shape *shape, struct pst_error *err)
+{
+    const struct descs descs = descs_of(shape);
+    dnnl_primitive_desc_t desc = NULL;
+    dnnl_primitive_t primitive = NULL;
+    dnnl_status_t status;
+
+    gemm->shape = *shape;
+    if (shape->dtype == PST_F32) {
+        return PST_OK;
+    }
+    gemm->stream = device->stream;
+    status = describe(device, shape, &desc);
+    if (status == dnnl_success) {
+        gemm->scratch_bytes = scratch_of(desc);
+        status = dnnl_primitive_create(&primitive, desc);
+        gemm->primitive = primitive;
+    }
+    if (status == dnnl_success) {
+        status =
+            make_memory(device, dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0),
+                        &gemm->scratch);
+    }
+    status = status == dnnl_success ? make_memory(device, &descs.a, &gemm->a) : status;
+    status = status == dnnl_success ? make_memory(device, &descs.b, &gemm->b) : status;
+    status = status == dnnl_success ? make_memory(device, &descs.c, &gemm->c) : status;
+    if (desc != NULL) {
+        dnnl_primitive_desc_destroy(desc);
+    }
+    if (status != dnnl_success) {
+        return pst_fail(err, PST_ERR_DEVICE, "machine.onednn",
+                        "oneDNN made no product of %lld x %lld x %lld (status %d)",
+                        (long long)shape->m, (long long)shape->n, (long long)shape->k, (int)status);
+    }
+    return PST_OK;
+}
+
+void pst_gemm_finish(struct pst_gemm *gemm)
+{
+    void *const memories[] = {gemm->a, gemm->b, gemm->c, gemm->scratch};
+
+    for (uint32_t i = 0; i < 4; i++) {
+        if (memories[i] != NULL) {
+            dnnl_memory_destroy(memories[i]);
+        }
+    }
+    if (gemm->primitive != NULL) {
+        dnnl_primitive_destroy(gemm->primitive);
+    }
+}
+
+void pst_gemm_run(const struct pst_gemm *gemm, const void *a, const void *b, float *c,
+                  void *scratch)
+{
+    const struct pst_gemm_shape *s = &gemm->shape;
+    dnnl_status_t status;
+
+    if (s->dtype == PST_F32) {
+        status = dnnl_sgemm(s->trans_a ? 'T' : 'N', s->trans_b ? 'T' : 'N', s->m, s->n, s->k, 1.0f,
+                            a, s->lda, b, s->ldb, 0.0f, c, s->ldc);
+    } else {
+        const dnnl_exec_arg_t args[] = {
+            {DNNL_ARG_SRC, gemm->a},
+            {DNNL_ARG_WEIGHTS, gemm->b},
+            {DNNL_ARG_DST, gemm->c},
+            {DNNL_ARG_SCRATCHPAD, gemm->scratch},
+        };
+
+        dnnl_memory_set_data_handle(gemm->a, (void *)(uintptr_t)a);
+        dnnl_memory_set_data_handle(gemm->b, (void *)(uintptr_t)b);
+        dnnl_memory_set_data_handle(gemm->c, c);
+        dnnl_memory_set_data_handle(gemm->scratch, scratch);
+        status = dnnl_primitive_execute(gemm->primitive, gemm->stream, 4, args);
+        if (status == dnnl_success) {
+            status = dnnl_stream_wait(gemm->stream);
+        }
+    }
+    PST_ASSERT(status == dnnl_success);
+}

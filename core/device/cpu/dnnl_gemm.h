@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One matrix product, c = op(a) op(b), row-major, c in f32 and overwritten. f32 operands go through
+ * dnnl_sgemm, which beats the primitives on plain layouts; bf16 operands through a matmul
+ * primitive.
+ */
+#ifndef PST_DEVICE_CPU_DNNL_GEMM_H
+#define PST_DEVICE_CPU_DNNL_GEMM_H
+
+#include "cpu.h"
+
+struct pst_gemm_shape {
+    uint32_t dtype;        /* of a and b: f32 or bf16 */
+    bool trans_a, trans_b; /* stored the other way round */
+    int64_t m, n, k;
+    int64_t lda, ldb, ldc; /* from row to row as stored */
+};
+
+struct pst_gemm {
+    struct pst_gemm_shape shape;
+    void *stream, *primitive, *a, *b, *c, *scratch; /* bf16 only */
+    uint64_t scratch_bytes;                         /* what run() wants */
+};
+
+/* On the device thread. finish() accepts what a failed init() or an all-zero struct leaves. */
+pst_status pst_gemm_init(struct pst_gemm *gemm, const struct pst_device *device,
+                         const struct pst_gemm_shape *shape, struct pst_error *err);
+void pst_gemm_finish(struct pst_gemm *gemm);
+
+/* The scratch_bytes of such a product, a multiple of 64. */
+uint64_t pst_gemm_scratch(const struct pst_device *device, const struct pst_gemm_shape *shape);
+
+/* scratch is aligned to 64 bytes. Allocates nothing of its own. */
+void pst_gemm_run(const struct pst_gemm *gemm, const void *a, const void *b, float *c,
+                  void *scratch);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Embedding in f32. The scatter adds in the order of tokens; threads share the columns.
+ */
+#include "cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+#define STRIP 64u /* columns: the items of the scatter */
+
+struct embedding {
+    const struct pst_cpu_request *request;
+    const struct pst_call *call;
+    uint64_t n_tokens, n_positions, n_columns, n_entries;
+    const int32_t *tokens;
+    float *dtable, *dpositions; /* NULL: not wanted */
+};
+
+static bool serves(const struct pst_cpu_request *request)
+{
+    return request->dtype == PST_F32 && pst_cpu_in(request, 0)->dtype == PST_I32;
+}
+
+static struct embedding embedding_of(const struct pst_kernel *kernel, const struct pst_call *call)
+{
+    struct embedding e = {.request = &pst_cpu_kernel_of(kernel)->request, .call = call};
+
+    e.n_positions = pst_cpu_in(e.request, 0)->elems;
+    e.n_tokens = e.request->samples * e.n_positions;
+    e.n_columns = pst_cpu_columns(pst_cpu_out(e.request));
+    e.n_entries = e.request->graph->params[e.request->op->param[0]].elems / e.n_columns;
+    e.tokens = call->x[0];
+    return e;
+}
+
+/* Data are not trusted: an unknown token gives NaN and touches nothing. */
+static bool is_valid(const struct embedding *e, uint64_t r)
+{
+    return e->tokens[r] >= 0 && (uint64_t)e->tokens[r] < e->n_entries;
+}
+
+static void forward_tokens(void *context, uint64_t begin, uint64_t end, uint32_t thread)
+{
+    const struct embedding *e = context;
+    const uint64_t n = e->n_columns;
+    const float *table = e->call->p[0];
+    const float *positions = pst_cpu_has_param(e->request, 1) ? e->call->p[1] : NULL;
+    float *y = e->call->y[0];
+
+    (void)thread;
+    for (uint64_t r = begin; r < end; r++) {
+        if (!is_valid(e, r)) {
+            for (uint64_t c = 0; c < n; c++) {
+                y[r * n + c] = NAN;
+            }
+        } else if (positions != NULL) {
+            e->request->device->simd->add(y + r * n, table + (uint64_t)e->tokens[r] * n,
+                                          positions + r % e->n_positions * n, n);
+        } else {
+            memcpy(y + r * n, table + (uint64_t)e->tokens[r] * n, n * sizeof *y);
+        }
+    }
+}
+
+static void forward(const struct pst_kernel *kernel, const struct pst_call *call)
+{
+    struct embedding e = embedding_of(kernel, call);
+
+    pst_cpu_parallel(e.request->device, e.n_tokens, forward_tokens, &e);
+}
+
+static void scatter_strips(void *context, uint64_t begin, uint64_t end, uint32_t thread)
+{
+    const struct embedding *e = context;
+    const struct pst_simd *simd = e->request->device->simd;
+    const uint64_t n = e->n_columns, first = begin * STRIP;
+    const uint64_t width = (end * STRIP < n ? end * STRIP : n) - first;
+    const float *dy = (const float *)e->call->dy + first;
+
+    (void)thread;
+    for (uint64_t r = 0; r < e->n_tokens; r++) {
+        if (e->dtable != NULL && is_valid(e, r)) {
+            float *row = e->dtable + (uint64_t)e->tokens[r] * n + first;
+
+            simd->add(row, row, dy + r * n, width);
+        }
+        if (e->dpositions != NULL) {
+            float *row = e->dpositions + r % e->n_positions * n + first;
+
+            simd->add(row, row, dy + r * n, width);
+        }
+    }
+}
+
+static float *zeroed(const struct embedding *e, uint32_t i)
+{
+    float *gradient = pst_cpu_has_param(e->request, i) ? e->call->dp[i] : NULL;
+
+    if (gradient != NULL) {
+        memset(gradient, 0,
+               e->request->graph->params[e->request->op->param[i]].elems * sizeof *gradient);
+    }
+    return gradient;
+}
+
+static void weights(const struct pst_kernel *kernel, const struct pst_call *call)
+{
+    struct embedding e = embedding_of(kernel, call);
+
+    e.dtable = zeroed(&e, 0);
+    e.dpositions = zeroed(&e, 1);
+    pst_cpu_parallel(e.request->device, e.n_columns / STRIP + (e.n_columns % STRIP != 0),
+                     scatter_strips, &e);
+}
+
+const struct pst_cpu_family pst_cpu_embedding = {
+    .kernel_bytes = sizeof(struct pst_cpu_kernel),
+    .serves = serves,
+    .run = {forward, NULL, weights},
+};

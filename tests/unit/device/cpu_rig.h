@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A rig for the cpu device: opens the module as the program does, builds a small graph around one
+ * operator, and runs its kernels on poisoned buffers with a guarded workspace.
+ */
+#ifndef TESTS_CPU_RIG_H
+#define TESTS_CPU_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/philox.h"
+#include "device/device.h"
+
+#define RIG_MAX 3
+
+static const struct pst_device_ops *rig_ops;
+
+static inline int rig_load(void **state)
+{
+    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
+    pst_device_module_fn *entry = NULL;
+
+    (void)state;
+    if (module == NULL) {
+        print_error("%s\n", dlerror());
+        return -1;
+    }
+    *(void **)&entry = dlsym(module, PST_DEVICE_MODULE_SYMBOL);
+    rig_ops = entry == NULL ? NULL : entry();
+    return rig_ops == NULL ? -1 : 0;
+}
+
+/* Opened and entered. */
+static inline struct pst_device *rig_open(const char *kernels, uint32_t threads)
+{
+    const struct pst_device_config config = {.threads = threads, .kernels = kernels};
+    struct pst_device *device = NULL;
+    struct pst_error err = {0};
+
+    if (rig_ops->open(&config, &device, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    rig_ops->enter(device);
+    return device;
+}
+
+/* --- the graph
+ * ------------------------------------------------------------------------------------ */
+
+struct rig_case {
+    const char *name;
+    struct pst_op op; /* kind and attributes */
+    uint32_t samples, n_in, n_param;
+    uint64_t in[RIG_MAX][5], param[2][5]; /* dims, ended by 0 */
+    uint32_t depth;                       /* length of the longest sum behind an element */
+};
+
+static inline uint32_t rig_rank(const uint64_t *dims)
+{
+    uint32_t rank = 0;
+
+    while (dims[rank] != 0) {
+        rank++;
+    }
+    return rank;
+}
+
+static inline bool rig_is_integer(const struct rig_case *test, uint32_t input)
+{
+    return test->op.kind == PST_OP_EMBEDDING ||
+           (test->op.kind == PST_OP_CROSS_ENTROPY && input == 1);
+}
+
+/* Behind a layer norm, so that it needs a gradient; integers as they are. */
+static inline uint32_t rig_input(struct pst_graph_builder *builder, const struct rig_case *test,
+                                 uint32_t i, uint32_t dtype)
+{
+    const uint32_t rank = rig_rank(test->in[i]);
+    const uint64_t *dims = test->in[i];
+    char name[4][24];
+    uint32_t in, param[2];
+    struct pst_op norm = {.kind = PST_OP_LAYERNORM, .n_in = 1, .n_param = 2, .eps = 1e-5f};
+
+    for (uint32_t k = 0; k < 4; k++) {
+        snprintf(name[k], sizeof name[k], "%c%u", "xgbn"[k], i);
+    }
+    if (rig_is_integer(test, i)) {
+        return pst_graph_input(builder, name[0], PST_FIELD_X, PST_I32, rank, dims);
+    }
+    in = pst_graph_input(builder, name[0], PST_FIELD_X, dtype, rank, dims);
+    param[0] = pst_graph_param(builder, name[1], 1, &dims[rank - 1], PST_INIT_ONE, 0, false);
+    param[1] = pst_graph_param(builder, name[2], 1, &dims[rank - 1], PST_INIT_ZERO, 0, false);
+    norm.name = name[3];
+    norm.in = &in;
+    norm.param = param;
+    return pst_graph_add(builder, &norm);
+}
+
+static inline uint32_t rig_loss(struct pst_graph_builder *builder, const struct rig_case *test,
+                                uint32_t y)
+{
+    struct pst_op pool = {.kind = PST_OP_AVGPOOL, .name = "pool", .n_in = 1, .in = &y};
+    uint32_t in[2];
+    struct pst_op loss = {.kind = PST_OP_CROSS_ENTROPY, .name = "loss", .n_in = 2, .in = in};
+
+    if (test->op.kind == PST_OP_CROSS_ENTROPY) {
+        return y;
+    }
+    in[0] = test->op.kind != PST_OP_EMBEDDING && rig_rank(test->in[0]) < 2
+                ? y
+                : pst_graph_add(builder, &pool);
+    in[1] = pst_graph_input(builder, "target", PST_FIELD_TARGET, PST_I32, 0, NULL);
+    return pst_graph_add(builder, &loss);
+}
+
+static inline struct pst_graph *rig_graph(const struct rig_case *test, uint32_t dtype)
+{
+    struct pst_graph_builder *builder = NULL;
+    struct pst_graph *graph = NULL;
+    struct pst_error err = {0};
+    uint32_t in[RIG_MAX], param[2], y;
+    struct pst_op op = test->op;
+
+    assert_int_equal(pst_graph_builder_create("rig", dtype, &builder, &err), PST_OK);
+    for (uint32_t i = 0; i < test->n_in; i++) {
+        in[i] = rig_input(builder, test, i, dtype);
+    }
+    for (uint32_t i = 0; i < test->n_param; i++) {
+        param[i] = pst_graph_param(builder, i == 0 ? "p0" : "p1", rig_rank(test->param[i]),
+                                   test->param[i], PST_INIT_ZERO, 0, false);
+    }
+    op.name = "op";
+    op.in = in;
+    op.n_in = test->n_in;
+    op.param = param;
+    op.n_param = test->n_param;
+    y = pst_graph_add(builder, &op);
+    if (pst_graph_finish(builder, rig_loss(builder, test, y), y, &graph, &err) != PST_OK) {
+        fail_msg("%s: %s", test->name, err.message);
+    }
+    pst_graph_builder_destroy(builder);
+    return graph;
+}
+
+/* --- operands
+ * --------------------------------------------------------------------------------------- */
+
+struct rig_buffer {
+    void *data; /* aligned to 64 bytes */
+    uint64_t elems, bytes;
+    uint32_t dtype;
+};
+
+struct rig {
+    const struct rig_case *test;
+    struct pst_graph *graph;
+    const struct pst_op *op;
+    uint32_t index, dtype, samples, flags;
+    struct pst_op_grad grad;
+    uint64_t seed, first_sample;
+    bool with_add, add_in_place; /* where the kernel takes addends */
+    struct rig_buffer x[RIG_MAX], p[2], y[RIG_MAX], dy, add[RIG_MAX], dx[RIG_MAX], z[2], dp[2];
+    struct rig_buffer state[2];
+};
+
+static inline struct rig_buffer rig_buffer(uint64_t elems, uint32_t dtype)
+{
+    struct rig_buffer b = {.elems = elems, .bytes = elems * pst_dtype_bytes(dtype), .dtype = dtype};
+
+    b.data = aligned_alloc(64, (b.bytes + 127) / 64 * 64);
+    assert_non_null(b.data);
+    memset(b.data, 0xFF, (b.bytes + 127) / 64 * 64);
+    return b;
+}
+
+static inline double rig_value(const struct rig_buffer *b, uint64_t i)
+{
+    uint32_t bits;
+    float value;
+
+    switch (b->dtype) {
+    case PST_F32:
+        return (double)((const float *)b->data)[i];
+    case PST_BF16:
+        bits = (uint32_t)((const uint16_t *)b->data)[i] << 16;
+        memcpy(&value, &bits, sizeof value);
+        return (double)value;
+    default:
+        return (double)((const int32_t *)b->data)[i];
+    }
+}
+
+static inline void rig_set(struct rig_buffer *b, uint64_t i, double value)
+{
+    const float f = (float)value;
+    uint32_t bits;
+
+    switch (b->dtype) {
+    case PST_F32:
+        ((float *)b->data)[i] = f;
+        break;
+    case PST_BF16: /* cut off: these are random operands */
+        memcpy(&bits, &f, sizeof bits);
+        ((uint16_t *)b->data)[i] = (uint16_t)(bits >> 16);
+        break;
+    default:
+        ((int32_t *)b->data)[i] = (int32_t)value;
+        break;
+    }
+}
+
+static inline void rig_random(struct rig_buffer *b, double low, double high, uint64_t seed,
+                              uint64_t stream)
+{
+    for (uint64_t i = 0; i < b->elems; i++) {
+        const double u = (double)pst_uniform(pst_philox(seed, stream, i).v[0]);
+
+        rig_set(b, i, low + (high - low) * u);
+    }
+}
+
+static inline struct rig_buffer rig_like(const struct rig *rig, uint32_t tensor)
+{
+    const struct pst_tensor *t = &rig->graph->tensors[tensor];
+
+    return rig_buffer(t->elems * (t->batched ? rig->samples : 1), t->dtype);
+}
+
+/* Integers from -1 up to one too many: what data may hold by mistake, too. */
+static inline void rig_fill_input(struct rig *rig, uint32_t i)
+{
+    const struct pst_tensor *x = &rig->graph->tensors[rig->op->in[0]];
+    double n = 0;
+
+    if (rig->x[i].dtype != PST_I32) {
+        rig_random(&rig->x[i], -2, 2, rig->seed, i);
+        return;
+    }
+    n = rig->op->kind == PST_OP_EMBEDDING ? (double)rig->graph->params[rig->op->param[0]].dims[0]
+                                          : (double)x->dims[x->rank - 1];
+    rig_random(&rig->x[i], rig->op->kind == PST_OP_EMBEDDING ? 0 : -0.999, n - 0.001, rig->seed, i);
+    for (uint64_t e = 0; rig->op->kind == PST_OP_CROSS_ENTROPY && e < rig->x[i].elems; e += 3) {
+        rig_set(&rig->x[i], e, -1);
+    }
+}
+
+static inline void rig_init(struct rig *rig, const struct rig_case *test, uint32_t dtype,
+                            uint64_t seed)
+{
+    memset(rig, 0, sizeof *rig);
+    rig->test = test;
+    rig->graph = rig_graph(test, dtype);
+    rig->dtype = dtype;
+    rig->samples = test->samples;
+    rig->flags = PST_CALL_TRAINING;
+    rig->seed = seed;
+    rig->first_sample = 5;
+    while (strcmp(rig->graph->ops[rig->index].name, "op") != 0) {
+        rig->index++;
+        assert_true(rig->index < rig->graph->n_ops);
+    }
+    rig->op = &rig->graph->ops[rig->index];
+    pst_op_grad_info(rig->graph, rig->index, &rig->grad);
+    for (uint32_t i = 0; i < rig->op->n_in; i++) {
+        rig->x[i] = rig_like(rig, rig->op->in[i]);
+        rig->dx[i] = rig_like(rig, rig->op->in[i]);
+        rig->add[i] = rig_like(rig, rig->op->in[i]);
+        rig_fill_input(rig, i);
+        rig_random(&rig->add[i], -1, 1, seed, 40 + i);
+    }
+    for (uint32_t i = 0; i < test->n_param; i++) {
+        const struct pst_parameter *param = &rig->graph->params[rig->op->param[i]];
+
+        rig->p[i] = rig_buffer(param->elems, param->dtype);
+        rig->dp[i] = rig_buffer(param->elems, PST_F32);
+        rig_random(&rig->p[i], -1, 1, seed, 10 + i);
+    }
+    for (uint32_t i = 0; i < rig->op->n_out; i++) {
+        rig->y[i] = rig_like(rig, rig->op->out[i]);
+    }
+    for (uint32_t i = 0; i < rig->op->n_state; i++) {
+        rig->state[i] = rig_buffer(rig->op->state_elems[i], PST_F32);
+        rig_random(&rig->state[i], 0.5, 1, seed, 50 + i);
+    }
+    rig->dy = rig_like(rig, rig->op->out[0]);
+    rig_random(&rig->dy, -1, 1, seed, 20);
+    for (uint32_t i = 0; i < rig->grad.n_z; i++) {
+        rig->z[i] = rig_buffer(rig->grad.z_elems[i] * (rig->grad.z_batched[i] ? rig->samples : 1),
+                               rig->grad.z_dtype[i]);
+    }
+}
+
+static inline void rig_finish(struct rig *rig)
+{
+    for (uint32_t i = 0; i < RIG_MAX; i++) {
+        free(rig->x[i].data);
+        free(rig->dx[i].data);
+        free(rig->add[i].data);
+        free(rig->y[i].data);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        free(rig->p[i].data);
+        free(rig->dp[i].data);
+        free(rig->z[i].data);
+        free(rig->state[i].data);
+    }
+    free(rig->dy.data);
+    pst_graph_destroy(rig->graph);
+}
+
+/* --- running
+ * ---------------------------------------------------------------------------------------- */
+
+static inline void rig_pick(const struct rig_buffer *all, uint64_t mask, uint32_t n,
+                            void **ret_some)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        ret_some[i] = (mask >> i & 1) != 0 ? all[i].data : NULL;
+    }
+}
+
+#define RIG_GUARD 256u
+
+/* One pass with exactly the operands that the autodiff table names, the outputs poisoned. */
+static inline void rig_pass(struct rig *rig, struct pst_device *device, uint32_t pass)
+{
+    const struct pst_op_grad *g = &rig->grad;
+    const uint64_t reads[3][3] = {{7, 7, 7},
+                                  {g->b_reads_x, g->b_reads_p, g->b_reads_y},
+                                  {g->w_reads_x, g->w_reads_p, g->w_reads_y}};
+    void *x[RIG_MAX], *p[2], *y[RIG_MAX], *dx[RIG_MAX], *add[RIG_MAX], *z[2], *dp[2], *state[2];
+    struct pst_call call = {.x = x, .p = p, .y = y, .seed = rig->seed, .flags = rig->flags};
+    struct pst_kernel *kernel = NULL;
+    struct pst_error err = {0};
+    unsigned char *workspace;
+    uint64_t bytes;
+
+    rig_pick(rig->x, reads[pass][0], RIG_MAX, x);
+    rig_pick(rig->p, reads[pass][1], 2, p);
+    rig_pick(rig->y, reads[pass][2], RIG_MAX, y);
+    rig_pick(rig->dx, pass == PST_KERNEL_B ? g->b_dx : 0, RIG_MAX, dx);
+    rig_pick(rig->add, pass == PST_KERNEL_B && rig->with_add ? g->b_adds : 0, RIG_MAX, add);
+    rig_pick(rig->z, pass == PST_KERNEL_F ? 0 : 3, 2, z);
+    rig_pick(rig->dp, pass == PST_KERNEL_W ? 3 : 0, 2, dp);
+    rig_pick(rig->state, 3, 2, state);
+    for (uint32_t i = 0; i < rig->op->n_in && rig->add_in_place; i++) {
+        if (add[i] != NULL) {
+            memcpy(dx[i], add[i], rig->add[i].bytes);
+            add[i] = dx[i];
+        }
+    }
+    call.dy = (pass == PST_KERNEL_B && rig->op->kind != PST_OP_CROSS_ENTROPY) ||
+                      (pass == PST_KERNEL_W && g->w_reads_dy)
+                  ? rig->dy.data
+                  : NULL;
+    call.dx = dx;
+    call.add = add;
+    call.z = z;
+    call.dp = (float *const *)(void *)dp;
+    call.state = (float *const *)(void *)state;
+    call.first_sample = rig->first_sample;
+    call.scale = 0.25f;
+    if (rig_ops->compile(device, rig->graph, rig->index, pass, rig->samples, &kernel, &err) !=
+        PST_OK) {
+        fail_msg("%s, pass %u: %s", rig->test->name, pass, err.message);
+    }
+    bytes = kernel->workspace_bytes;
+    assert_true(bytes == rig_ops->workspace(device, rig->graph, rig->index, pass, rig->samples));
+    workspace = aligned_alloc(64, (bytes + RIG_GUARD + 63) / 64 * 64);
+    assert_non_null(workspace);
+    memset(workspace, 0xFF, bytes);
+    memset(workspace + bytes, 0xA5, RIG_GUARD);
+    call.workspace = workspace;
+    kernel->run(kernel, &call);
+    for (uint32_t i = 0; i < RIG_GUARD; i++) {
+        assert_int_equal(workspace[bytes + i], 0xA5);
+    }
+    free(workspace);
+    kernel->destroy(kernel);
+}
+
+static inline void rig_run(struct rig *rig, struct pst_device *device)
+{
+    rig_pass(rig, device, PST_KERNEL_F);
+    if (rig->grad.has_b) {
+        rig_pass(rig, device, PST_KERNEL_B);
+    }
+    if (rig->grad.has_w) {
+        rig_pass(rig, device, PST_KERNEL_W);
+    }
+}
+
+/* --- comparing
+ * --------------------------------------------------------------------------------------- */
+
+/*
+ * Results differ by the rounding of sums: K additions of rounded products walk about
+ * sqrt(K) eps from the exact value, relative to the magnitude of what is summed, for which the
+ * largest result stands. 8 is for the few functions (exp, tanh, sqrt) on the way. bf16 results may
+ * also round to the other neighbour.
+ */
+static inline double rig_tolerance(const struct rig *rig, const struct rig_buffer *b)
+{
+    const double eps = 0x1p-23, walk = eps * (8 + 2 * sqrt((double)rig->test->depth));
+
+    return b->dtype == PST_BF16 ? 0x1p-7 : rig->dtype == PST_BF16 ? 0x1p-7 + walk : walk;
+}
+
+static inline void rig_compare(const struct rig *rig, const char *what,
+                               const struct rig_buffer *expected, const struct rig_buffer *found)
+{
+    double largest = 0, worst = 0;
+    const double tolerance = rig_tolerance(rig, expected);
+
+    assert_true(expected->elems == found->elems);
+    for (uint64_t i = 0; i < expected->elems; i++) {
+        const double e = rig_value(expected, i), f = rig_value(found, i);
+
+        if (!isfinite(e) || !isfinite(f)) {
+            fail_msg("%s, %s[%llu]: expected %g, found %g (seed %llu)", rig->test->name, what,
+                     (unsigned long long)i, e, f, (unsigned long long)rig->seed);
+        }
+        largest = fmax(largest, fabs(e));
+        worst = fmax(worst, fabs(e - f));
+    }
+    if (worst > tolerance * fmax(largest, 1e-30)) {
+        fail_msg("%s, %s: off by %g of %g, allowed %g (seed %llu)", rig->test->name, what, worst,
+                 largest, tolerance * largest, (unsigned long long)rig->seed);
+    }
+}
+
+static inline void rig_compare_all(const struct rig *expected, const struct rig *found)
+{
+    char what[8];
+
+    for (uint32_t i = 0; i < RIG_MAX; i++) {
+        snprintf(what, sizeof what, "y%u", i);
+        if (found->y[i].data != NULL) {
+            rig_compare(expected, what, &expected->y[i], &found->y[i]);
+        }
+        snprintf(what, sizeof what, "dx%u", i);
+        if ((found->grad.b_dx >> i & 1) != 0) {
+            rig_compare(expected, what, &expected->dx[i], &found->dx[i]);
+        }
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        snprintf(what, sizeof what, "z%u", i);
+        if (i < found->grad.n_z) {
+            rig_compare(expected, what, &expected->z[i], &found->z[i]);
+        }
+        snprintf(what, sizeof what, "dp%u", i);
+        if (found->grad.has_w && found->dp[i].data != NULL) {
+            rig_compare(expected, what, &expected->dp[i], &found->dp[i]);
+        }
+        snprintf(what, sizeof what, "state%u", i);
+        if (found->state[i].data != NULL) {
+            rig_compare(expected, what, &expected->state[i], &found->state[i]);
+        }
+    }
+}
+
+static inline bool rig_same(const struct rig_buffer *a, const struct rig_buffer *b)
+{
+    return a->bytes == b->bytes && (a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0);
+}
+
+static inline bool rig_same_bits(const struct rig *a, const struct rig *b)
+{
+    bool same = true;
+
+    for (uint32_t i = 0; i < RIG_MAX; i++) {
+        same = same && rig_same(&a->y[i], &b->y[i]) && rig_same(&a->dx[i], &b->dx[i]);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        same = same && rig_same(&a->z[i], &b->z[i]) && rig_same(&a->dp[i], &b->dp[i]) &&
+               rig_same(&a->state[i], &b->state[i]);
+    }
+    return same;
+}
+
+#endif
