@@ -3,8 +3,8 @@
 """Records what PyTorch computes for every operator and for a small GPT: tests/data/torch/*.json.
 
 Operands are f32 numbers, the arithmetic is f64, so that the recorded values are exact for a test of
-f32 kernels. Arrays are flat, sample after sample, channels last; shapes are per sample. Run with any
-Python that has torch (CPU is enough); the output depends on the seeds below only.
+f32 kernels. Arrays are flat, sample after sample, channels last; shapes are per sample. Run with
+any Python that has torch (CPU is enough); the output depends on the seeds below only.
 """
 import json
 import pathlib
@@ -95,8 +95,8 @@ def record_norm():
             x = rand(r.g, 3, 2, 4, 5, shift=0.3)
             p = [rand(r.g, 5), rand(r.g, 5)]
             r.add(f"batchnorm, {act}, {'training' if training else 'evaluation'}", "batchnorm",
-                  function, [x], p, {"eps": EPS, "momentum": MOMENTUM, "act": act}, training=training,
-                  state_before=before)
+                  function, [x], p, {"eps": EPS, "momentum": MOMENTUM, "act": act},
+                  training=training, state_before=before)
             r.cases[-1]["state_after"] = [numbers(s) for s in state]
     r.write()
 

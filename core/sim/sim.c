@@ -4,10 +4,10 @@
  * each channel serves in list order, so the times do not depend on the order in which this file
  * visits the ranks. A worklist of ranks replaces the event queue; each instruction is handled once.
  *
- * A rank walks its list. It stays at a pass or STEP until that has ended, and moves on at once from
- * everything else, which is posted to the queue of its kind. Transfers of one queue start in order
- * and overlap where their links differ; a link direction moves one transfer at a time. Reductions
- * of one rank follow each other.
+ * A rank walks its list. It stays at an instruction until all that this waits for has ended, and at
+ * a pass or STEP until that has ended; everything else is posted to the queue of its kind.
+ * Transfers of one queue start in order and overlap where their links differ; a link direction
+ * moves one transfer at a time. Reductions of one rank follow each other.
  */
 #include "sim/sim.h"
 
@@ -119,10 +119,6 @@ static bool match_heads(struct pst_sim *sim, uint32_t from, uint32_t to)
         receiver->list[recv].peer != from) {
         return false;
     }
-    uint64_t start = max_ns(sender->start[send], receiver->start[recv]);
-    if (!waits_done(sender, send, &start) || !waits_done(receiver, recv, &start)) {
-        return false;
-    }
     if (!same_transfer(&sender->list[send], &receiver->list[recv])) {
         sim->status = pst_fail(sim->err, PST_ERR_BUG, "plan.illegal",
                                "rank %u, instruction %u sends what rank %u, instruction %u does "
@@ -131,6 +127,7 @@ static bool match_heads(struct pst_sim *sim, uint32_t from, uint32_t to)
         return false;
     }
     uint64_t *link = link_of(sim, from, to);
+    uint64_t start = max_ns(sender->start[send], receiver->start[recv]);
     start = max_ns(start, max_ns(sender->last_start[QUEUE_SEND], receiver->last_start[QUEUE_RECV]));
     start = max_ns(start, *link);
     uint64_t end = add_ns(start, pst_sim_transfer_ns(&sim->durations, &sender->list[send], from));
@@ -203,9 +200,6 @@ static bool arrive(struct pst_sim *sim, uint32_t rank)
         return false;
     }
     uint64_t ready = max_ns(state->start[at], state->last_start[QUEUE_REDUCE]);
-    if (!waits_done(state, at, &ready)) {
-        return false;
-    }
     uint32_t id = collective_of(sim->plan, &state->list[at]);
     struct pst_sim_collective *collective = &sim->collectives[id];
     state->arrived_at = id;
@@ -223,11 +217,11 @@ static bool walk(struct pst_sim *sim, uint32_t rank)
     uint32_t before = state->pc;
     while (state->pc < state->n) {
         uint32_t at = state->pc;
+        if (!waits_done(state, at, &state->now)) {
+            break;
+        }
         if (is_blocking(state->list[at].op)) {
             uint64_t start = state->now;
-            if (!waits_done(state, at, &start)) {
-                break;
-            }
             state->now = add_ns(start, pst_sim_compute_ns(&sim->durations, &state->list[at]));
             finish(state, at, start, state->now);
         } else {

@@ -12,9 +12,9 @@
 #define PST_CHECK_MAX 100 /* violations reported */
 
 struct pst_violation {
-    char rule[8];      /* "PASS1" */
+    char rule[8];           /* "PASS1" */
     uint32_t device, instr; /* PST_NONE where it belongs to none */
-    char text[240];    /* found and expected */
+    char text[240];         /* found and expected */
 };
 
 struct pst_check_report {
@@ -22,20 +22,23 @@ struct pst_check_report {
     struct pst_violation violations[PST_CHECK_MAX];
 };
 
-/* What the transport can do. */
+/* What the transport can do, and what the plan is for. All zero: rendezvous, training. */
 struct pst_check_limits {
     uint32_t channel_capacity; /* messages that a channel holds beyond posted receives */
     bool ordered;              /* send and recv of a rank are one FIFO (nccl) */
+    bool async_reductions;     /* REDUCE, TIE, NORM run beside the list; else the list stays at one
+                                  until it has ended */
+    bool forward_only;         /* an evaluation plan: F alone, no reduction, no update */
 };
 
 /*
  * programs: one per rank, or NULL to leave out the memory rules that need buffers.
- * Returns PST_OK with an empty report; PST_ERR_BUG kind "plan.illegal" with err->details listing the
- * violations, one line each.
+ * Returns PST_OK with an empty report; PST_ERR_BUG kind "plan.illegal" with err->details listing
+ * the violations, one line each.
  */
 pst_status pst_plan_check(const struct pst_plan *plan, const struct pst_graph *graph,
                           const struct pst_check_limits *limits,
-                          const struct pst_program *const *programs, struct pst_check_report *ret_report,
-                          struct pst_error *err);
+                          const struct pst_program *const *programs,
+                          struct pst_check_report *ret_report, struct pst_error *err);
 
 #endif

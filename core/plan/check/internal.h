@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the rules of the checker share: the report under construction and tables that one rule fills
+ * and later ones read. Every table is linear in plan and graph. Private to plan/check.
+ */
+#ifndef PST_PLAN_CHECK_INTERNAL_H
+#define PST_PLAN_CHECK_INTERNAL_H
+
+#include "plan/check/check.h"
+
+/* Where a stage's pass stands in the list of its rank; PST_NONE: nowhere. BW counts as b and w. */
+struct pst_pass_row {
+    uint32_t f, b, w, r;
+};
+
+/* One transfer that the plan must hold: an overlap of two slices of an edge, in one direction. */
+struct pst_check_transfer {
+    uint32_t send, recv;         /* instructions on their ranks, PST_NONE: missing */
+    uint32_t send_seq, recv_seq; /* position on the channel, at either end */
+};
+
+struct pst_check {
+    const struct pst_plan *plan;
+    const struct pst_graph *graph;
+    const struct pst_check_limits *limits;
+    struct pst_check_report *report;
+    struct pst_arena arena;
+    pst_status status; /* PST_ERR_NOMEM: a table could not be made; rules stop */
+
+    uint32_t *stage_of;    /* [operator] */
+    uint64_t *list_base;   /* [rank] first entry of its list in flat arrays; [n_devices] = total */
+    uint32_t *rank_first;  /* [rank] rows of rank_stages; [n_devices] = total */
+    uint32_t *rank_stages; /* stages of each rank, ascending */
+    uint32_t *rank_replicas; /* which replica of that stage the rank is */
+    uint32_t *place;         /* [stage] replica on the entered rank, else PST_NONE */
+    uint64_t *pass_base;     /* [stage] first row of passes; [n_stages] = total */
+    struct pst_pass_row *passes;
+    uint32_t *known;     /* [flat] first instruction that waits for this one; PST_NONE: none */
+    uint64_t *edge_base; /* [edge] first of its transfers, activations before gradients */
+    struct pst_check_transfer *transfers;
+    bool *edge_grad; /* [edge] gradients flow back on it */
+};
+
+/* Adds a violation; device and instr are PST_NONE where they do not apply. */
+void pst_check_add(struct pst_check *check, const char *rule, uint32_t device, uint32_t instr,
+                   const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* From the check's arena; NULL and status NOMEM when there is none. Zeroed. */
+void *pst_check_array(struct pst_check *check, uint64_t count, size_t size);
+
+/* check->place for the stages of one rank; leave undoes it. */
+void pst_check_enter(struct pst_check *check, uint32_t rank);
+void pst_check_leave(struct pst_check *check, uint32_t rank);
+
+static inline bool pst_check_is_pass(uint32_t op)
+{
+    return op >= PST_I_F && op <= PST_I_R;
+}
+
+/* The list stays at it until it has ended. */
+static inline bool pst_check_blocks(uint32_t op)
+{
+    return pst_check_is_pass(op) || op == PST_I_STEP;
+}
+
+static inline bool pst_check_is_reduction(uint32_t op)
+{
+    return op == PST_I_REDUCE || op == PST_I_TIE || op == PST_I_NORM;
+}
+
+static inline struct pst_pass_row *pst_check_row(const struct pst_check *check, uint32_t stage,
+                                                 uint32_t microbatch, uint32_t replica)
+{
+    uint64_t n_ranks = check->plan->stages[stage].n_ranks;
+    return &check->passes[check->pass_base[stage] + microbatch * n_ranks + replica];
+}
+
+/* "F 2 5", "SEND 3 act 8+4 to 1": an instruction in few words. text holds 64 bytes; returns it. */
+char *pst_check_describe(const struct pst_instr *instr, char *text);
+
+/* The rules, in the order in which they run; each returns whether it found nothing. */
+bool pst_check_form(struct pst_check *check);       /* FORM1 FORM2 WVER1 (rule) */
+bool pst_check_partition(struct pst_check *check);  /* PART1 PART2 PART3 PART4 PART5 PART6 */
+bool pst_check_passes(struct pst_check *check);     /* PASS1 PASS2 WVER1; fills passes */
+void pst_check_waits(struct pst_check *check);      /* fills known */
+bool pst_check_transfers(struct pst_check *check);  /* PASS3 COMM1 COMM2 */
+bool pst_check_reductions(struct pst_check *check); /* PASS4 PART4 COMM3 */
+bool pst_check_live(struct pst_check *check);       /* LIVE1 LIVE2 LIVE4 */
+void pst_check_memory(struct pst_check *check, const struct pst_program *const *programs);
+void pst_check_pieces(struct pst_check *check,
+                      const struct pst_program *const *programs);                    /* COMM1 */
+void pst_check_operands(struct pst_check *check, const struct pst_program *program); /* MEM2 NUM1 */
+void pst_check_layout(struct pst_check *check, const struct pst_program *program);   /* MEM1 MEM3 */
+
+#endif

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The core's sections of a config.
+ */
+#include "cluster/cluster.h"
+#include "config/job.h"
+#include "unit/config/support.h"
+
+static void read_ok(const char *toml, struct pst_config **ret_config, struct pst_job *ret_job)
+{
+    struct pst_error err;
+
+    *ret_config = parse_ok(toml);
+    if (pst_job_read(*ret_config, ret_job, &err) != PST_OK) {
+        fail_msg("%u:%u: %s", err.line, err.column, err.message);
+    }
+}
+
+static void close_job(struct pst_config *config, struct pst_job *job)
+{
+    pst_job_finish(job);
+    pst_config_destroy(config);
+}
+
+static void refuse(const char *toml, const char *kind, uint32_t line, uint32_t column,
+                   const char *message)
+{
+    struct pst_config *config = parse_ok(toml);
+    struct pst_job job;
+    struct pst_error err;
+
+    memset(&job, 0xA5, sizeof job);
+    assert_int_equal(pst_job_read(config, &job, &err), PST_ERR_CONFIG);
+    expect_fault(&err, kind, line == 0 ? "" : "t.toml", line, column, message);
+    assert_int_equal(job.n_memopt, 0xA5A5A5A5u); /* nothing is written */
+    pst_config_destroy(config);
+}
+
+static void an_empty_config_has_defaults(void **state)
+{
+    struct pst_config *config;
+    struct pst_job job;
+
+    (void)state;
+    read_ok("", &config, &job);
+    assert_ptr_equal(job.config, config);
+    assert_int_equal(job.data.kind, 0);
+    assert_true(job.train.steps == 100 && job.train.batch == 32 && job.train.microbatch == 4);
+    assert_int_equal(job.train.optimizer, 3);
+    assert_true(job.train.lr == 1e-3 && job.train.beta1 == 0.9 && job.train.beta2 == 0.95);
+    assert_true(job.train.eps == 1e-8 && job.train.weight_decay == 0.1 && job.train.clip == 1);
+    assert_int_equal(job.train.schedule, 1);
+    assert_true(job.train.warmup == 10 && job.train.seed == 1);
+    assert_string_equal(job.run.device, "cpu");
+    assert_string_equal(job.run.transport, "threads");
+    assert_string_equal(job.run.kernels, "auto");
+    assert_string_equal(job.run.plan, "");
+    assert_true(job.run.threads_per_device == 1);
+    assert_int_equal(job.run.dtype, 0);
+    assert_true(job.run.stall_limit == 600000000000u);
+    assert_int_equal(job.n_memopt, 0);
+    assert_null(job.model);
+    assert_null(job.scheduler);
+    close_job(config, &job);
+}
+
+static void tables_are_kept(void **state)
+{
+    struct pst_config *config;
+    struct pst_job job;
+
+    (void)state;
+    read_ok("[model]\nuse = 'gpt'\n[cluster]\n[partitioner]\n[scheduler]\n[compare]\n"
+            "[[memopt]]\nuse = 'a'\n[[memopt]]\nuse = 'b'\n",
+            &config, &job);
+    assert_string_equal(job.model->key, "model");
+    assert_string_equal(job.cluster->key, "cluster");
+    assert_string_equal(job.partitioner->key, "partitioner");
+    assert_string_equal(job.scheduler->key, "scheduler");
+    assert_int_equal(job.n_memopt, 2);
+    assert_string_equal(pst_config_get(job.memopt[1], "use")->value.string, "b");
+    close_job(config, &job);
+    read_ok("[memopt]\nuse = 'full'\n", &config, &job);
+    assert_int_equal(job.n_memopt, 1);
+    assert_string_equal(pst_config_get(job.memopt[0], "use")->value.string, "full");
+    close_job(config, &job);
+}
+
+static void values_arrive(void **state)
+{
+    struct pst_config *config;
+    struct pst_job job;
+
+    (void)state;
+    read_ok("[data]\nkind = 'synthetic'\nseed = 3\n"
+            "[train]\nbatch = 12\nmicrobatch = 6\noptimizer = 'sgd'\nwarmup = 0\nsteps = 5\n"
+            "on_non_finite = 'skip'\n"
+            "[run]\ndtype = 'bf16'\nstall_limit = '2 s'\nthreads_per_device = 4\n"
+            "[output]\nlog_every = 2\n[plugins]\nisolate = 'never'\ntime_limit = 1.5\n",
+            &config, &job);
+    assert_int_equal(job.data.kind, 1);
+    assert_true(job.data.seed == 3);
+    assert_true(job.train.batch == 12 && job.train.microbatch == 6 && job.train.steps == 5);
+    assert_int_equal(job.train.optimizer, 0);
+    assert_true(job.train.warmup == 0);
+    assert_int_equal(job.train.on_non_finite, 1);
+    assert_int_equal(job.run.dtype, 1);
+    assert_true(job.run.stall_limit == 2000000000 && job.run.threads_per_device == 4);
+    assert_true(job.output.log_every == 2);
+    assert_int_equal(job.plugins.isolate, 2);
+    assert_true(job.plugins.time_limit == 1500000000);
+    close_job(config, &job);
+}
+
+static void warm_up_follows_the_run(void **state)
+{
+    struct pst_config *config;
+    struct pst_job job;
+
+    (void)state;
+    read_ok("[train]\nsteps = 5\n", &config, &job);
+    assert_true(job.train.warmup == 0);
+    close_job(config, &job);
+    read_ok("[train]\nsteps = 250\n", &config, &job);
+    assert_true(job.train.warmup == 25);
+    close_job(config, &job);
+    read_ok("[train]\nsteps = 50000\n", &config, &job);
+    assert_true(job.train.warmup == 100);
+    close_job(config, &job);
+}
+
+static void unknown_sections(void **state)
+{
+    (void)state;
+    refuse("[tarin]\nsteps = 1\n", "config.key", 1, 2,
+           "unknown section \"tarin\"; did you mean \"train\"?");
+    refuse("x = 1\n[zebra]\n", "config.key", 1, 1, "unknown key \"x\"");
+    refuse("[zebra]\n", "config.key", 1, 2, "unknown section \"zebra\"");
+    refuse("[train]\nstepz = 5\n", "config.key", 2, 1,
+           "unknown key \"stepz\" in [train]; did you mean \"steps\"?");
+    refuse("train = 5\n", "config.value", 1, 9, "[train] must be a table");
+    refuse("model = 'gpt'\n", "config.value", 1, 9, "[model] must be a table");
+    refuse("memopt = 'full'\n", "config.value", 1, 10, "[[memopt]] must be a table");
+    refuse("memopt = ['full']\n", "config.value", 1, 11, "[[memopt]] must be a table");
+    refuse("[[train]]\n", "config.value", 1, 1, "[train] must be a table");
+}
+
+static void too_many_memory_optimizers(void **state)
+{
+    char text[200] = "";
+    struct pst_config *config;
+    struct pst_job job;
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        strcat(text, "[[memopt]]\n");
+    }
+    read_ok(text, &config, &job);
+    assert_int_equal(job.n_memopt, 8);
+    close_job(config, &job);
+    strcat(text, "[[memopt]]\n");
+    refuse(text, "config.limit", 9, 1, "more than 8 memory optimizers ([[memopt]])");
+}
+
+static void values_must_fit_together(void **state)
+{
+    (void)state;
+    refuse("[train]\nmicrobatch = 5\n", "config.value", 2, 14,
+           "\"microbatch\" in [train] is 5, which does not divide batch = 32; 4 or 8 would");
+    refuse("[train]\nbatch = 12\nmicrobatch = 64\n", "config.value", 3, 14,
+           "\"microbatch\" in [train] is 64, which does not divide batch = 12; 12 would");
+    refuse("[train]\nbatch = 7\n", "config.value", 2, 9,
+           "\"microbatch\" in [train] is 4, which does not divide batch = 7; 1 or 7 would");
+    refuse("[train]\nsteps = 10\nwarmup = 11\n", "config.value", 3, 10,
+           "\"warmup\" in [train] is 11, more than the run's 10 steps");
+    refuse("[train]\nlr = 1e-4\nmin_lr = 0.001\n", "config.value", 3, 10,
+           "\"min_lr\" in [train] is 0.001, more than lr = 0.0001");
+    refuse("[train]\nbeta1 = 1\n", "config.value", 2, 9, "\"beta1\" in [train] must be below 1");
+    refuse("[train]\nbeta2 = 1.0\n", "config.value", 2, 9, "\"beta2\" in [train] must be below 1");
+    refuse("[train]\nsteps = 0\n", "config.value", 2, 9,
+           "\"steps\" in [train] must be between 1 and 100000000, not 0");
+    refuse("[train]\nmicrobatch = 0\n", "config.value", 2, 14,
+           "\"microbatch\" in [train] must be between 1 and 1048576, not 0");
+}
+
+static void faults_of_several_sections(void **state)
+{
+    struct pst_config *config = parse_ok("[run]\ndevise = 'cpu'\n[train]\nsteps = 'x'\nlr = -1\n"
+                                         "[zebra]\n");
+    struct pst_job job;
+    struct pst_error err;
+
+    (void)state;
+    assert_int_equal(pst_job_read(config, &job, &err), PST_ERR_CONFIG);
+    expect_fault(&err, "config.key", "t.toml", 2, 1,
+                 "unknown key \"devise\" in [run]; did you mean \"device\"?");
+    assert_string_equal(err.details,
+                        "t.toml:4:9: \"steps\" in [train] must be an integer, not a string\n"
+                        "t.toml:5:6: \"lr\" in [train] must be at least 0, not -1\n"
+                        "t.toml:6:2: unknown section \"zebra\"\n");
+    pst_config_destroy(config);
+}
+
+static void paths_are_resolved_once(void **state)
+{
+    static const char *const sets[] = {"run.plan=p.json"};
+    struct pst_config *config = NULL;
+    struct pst_job job;
+    struct pst_error err;
+
+    (void)state;
+    write_text("main.toml", "[data]\ntrain = 'a.txt'\nvalid = '/b.txt'\n");
+    assert_int_equal(pst_config_load(in_folder("main.toml"), sets, 1, &config, &err), PST_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pst_job_read(config, &job, &err), PST_OK);
+        assert_string_equal(job.data.train, in_folder("a.txt"));
+        assert_string_equal(job.data.valid, "/b.txt");
+        assert_string_equal(job.run.plan, "p.json"); /* typed here: relative to here */
+        pst_job_finish(&job);
+    }
+    pst_config_destroy(config);
+}
+
+static void rows_are_sound(void **state)
+{
+    static const size_t sizes[] = {sizeof(struct pst_job_data), sizeof(struct pst_job_train),
+                                   sizeof(struct pst_job_run), sizeof(struct pst_job_output),
+                                   sizeof(struct pst_job_plugins)};
+    struct pst_error err;
+
+    (void)state;
+    assert_int_equal(pst_job_n_sections, sizeof sizes / sizeof *sizes);
+    for (uint32_t i = 0; i < pst_job_n_sections; i++) {
+        const struct pst_job_section *section = &pst_job_sections[i];
+
+        if (pst_params_verify(section->rows, section->n_rows, sizeof *section->rows, sizes[i],
+                              &err) != PST_OK) {
+            fail_msg("[%s] %s", section->name, err.message);
+        }
+    }
+    assert_int_equal(pst_params_verify(pst_cluster_params, pst_cluster_n_params,
+                                       sizeof *pst_cluster_params, sizeof(struct pst_cluster),
+                                       &err),
+                     PST_OK);
+}
+
+static void cluster_defaults(void **state)
+{
+    struct pst_arena arena = {0};
+    struct pst_cluster cluster;
+    struct pst_error err;
+
+    (void)state;
+    assert_int_equal(pst_params_fill(pst_cluster_params, pst_cluster_n_params,
+                                     sizeof *pst_cluster_params, NULL, "[cluster]", NULL, &arena,
+                                     &cluster, &err),
+                     PST_OK);
+    assert_true(cluster.devices == 1 && cluster.memory == 0);
+    assert_true(cluster.flops == 150e9 && cluster.bf16_flops == 300e9);
+    assert_true(cluster.memory_bandwidth == 12000000000u && cluster.launch_overhead == 2000);
+    assert_true(cluster.link_bandwidth == 8000000000u && cluster.link_latency == 5000);
+    pst_arena_finish(&arena);
+}
+
+/* Every key stands in docs/config.md with its default: "| `steps` | integer | 100 |". */
+static void expect_documented(const char *docs, const char *section, const struct pst_param *row)
+{
+    char heading[64], cell[64], initial[80];
+    const char *at, *end, *line, *line_end, *found;
+
+    snprintf(heading, sizeof heading, "## [%s]", section);
+    snprintf(cell, sizeof cell, "\n| `%s` |", row->key);
+    snprintf(initial, sizeof initial, "| `%s` |", row->initial[0] == '\0' ? "\"\"" : row->initial);
+    at = strstr(docs, heading);
+    if (at == NULL) {
+        fail_msg("docs/config.md: no %s", heading);
+        return;
+    }
+    end = strstr(at + 1, "\n## ");
+    line = strstr(at, cell);
+    if (line == NULL || (end != NULL && line > end)) {
+        fail_msg("docs/config.md: [%s] lacks %s", section, row->key);
+        return;
+    }
+    line_end = strchr(line + 1, '\n');
+    found = strstr(line, initial);
+    if (found == NULL || found > line_end) {
+        fail_msg("docs/config.md: [%s] %s: default is %s", section, row->key, row->initial);
+    }
+}
+
+static void docs_tell_all(void **state)
+{
+    FILE *file = fopen(PENSTOCK_SOURCE_DIR "/docs/config.md", "rb");
+    static char docs[1 << 16];
+
+    (void)state;
+    assert_non_null(file);
+    assert_true(fread(docs, 1, sizeof docs - 1, file) > 1000);
+    fclose(file);
+    for (uint32_t i = 0; i < pst_job_n_sections; i++) {
+        for (uint32_t j = 0; j < pst_job_sections[i].n_rows; j++) {
+            expect_documented(docs, pst_job_sections[i].name, &pst_job_sections[i].rows[j]);
+        }
+    }
+    for (uint32_t j = 0; j < pst_cluster_n_params; j++) {
+        expect_documented(docs, "cluster", &pst_cluster_params[j]);
+    }
+}
+
+int main(void)
+{
+#define FILES(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_config_has_defaults),
+        cmocka_unit_test(tables_are_kept),
+        cmocka_unit_test(values_arrive),
+        cmocka_unit_test(warm_up_follows_the_run),
+        cmocka_unit_test(unknown_sections),
+        cmocka_unit_test(too_many_memory_optimizers),
+        cmocka_unit_test(values_must_fit_together),
+        cmocka_unit_test(faults_of_several_sections),
+        FILES(paths_are_resolved_once),
+        cmocka_unit_test(rows_are_sound),
+        cmocka_unit_test(cluster_defaults),
+        cmocka_unit_test(docs_tell_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

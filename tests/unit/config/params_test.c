@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tables of parameters: filling a struct, every refusal, and the soundness of the rows.
+ */
+#include <math.h>
+
+#include "unit/config/support.h"
+
+struct filled {
+    bool flag;
+    int64_t count;
+    double ratio;
+    const char *name;
+    uint32_t mode;
+    uint64_t memory, delay, speed;
+};
+
+#define ROW(field, type, initial, range)                                                           \
+    PST_PARAM(struct filled, field, PST_PARAM_##type, initial, range, "What it is.")
+
+static const struct pst_param rows[] = {
+    ROW(flag, BOOL, "true", NULL),        ROW(count, INT, "-3", "-5..64"),
+    ROW(ratio, FLOAT, "1e-3", "0..1"),    ROW(name, STRING, "abc", NULL),
+    ROW(mode, ENUM, "b", "a|b|long-one"), ROW(memory, BYTES, "16 MiB", "1 KiB.."),
+    ROW(delay, TIME, "5 us", "..1 s"),    ROW(speed, RATE, "900 MB/s", NULL),
+};
+#define N_ROWS ((uint32_t)(sizeof rows / sizeof *rows))
+
+static pst_status fill(const char *toml, struct filled *ret, struct pst_arena *arena,
+                       struct pst_error *err)
+{
+    static const char *const others[] = {"use", "path", NULL};
+    struct pst_config *config = parse_ok(toml);
+    pst_status st = pst_params_fill(rows, N_ROWS, sizeof *rows, pst_config_get(config->root, "t"),
+                                    "[t]", others, arena, ret, err);
+
+    pst_config_destroy(config); /* strings must not need it */
+    return st;
+}
+
+static void defaults(void **state)
+{
+    struct pst_arena arena = {0};
+    struct filled got;
+    struct pst_error err;
+
+    (void)state;
+    memset(&got, 0xA5, sizeof got);
+    assert_int_equal(
+        pst_params_fill(rows, N_ROWS, sizeof *rows, NULL, "[t]", NULL, &arena, &got, &err), PST_OK);
+    assert_true(got.flag);
+    assert_true(got.count == -3);
+    assert_true(got.ratio == 1e-3);
+    assert_string_equal(got.name, "abc");
+    assert_int_equal(got.mode, 1);
+    assert_true(got.memory == 16u << 20);
+    assert_true(got.delay == 5000);
+    assert_true(got.speed == 900000000);
+    pst_arena_finish(&arena);
+}
+
+static void values(void **state)
+{
+    struct pst_arena arena = {0};
+    struct filled got;
+    struct pst_error err;
+
+    (void)state;
+    assert_int_equal(fill("[t]\nuse = 'x'\npath = 5\nflag = false\ncount = 64\nratio = 1\n"
+                          "name = 'x'\nmode = 'long-one'\nmemory = 2048\ndelay = 0.25\n"
+                          "speed = 8e9\n",
+                          &got, &arena, &err),
+                     PST_OK);
+    assert_false(got.flag);
+    assert_true(got.count == 64);
+    assert_true(got.ratio == 1.0);
+    assert_string_equal(got.name, "x");
+    assert_int_equal(got.mode, 2);
+    assert_true(got.memory == 2048);
+    assert_true(got.delay == 250000000);
+    assert_true(got.speed == 8000000000);
+    assert_int_equal(
+        fill("[t]\nmemory = '2 GiB'\ndelay = '1 s'\nspeed = '1 Gbit/s'\n", &got, &arena, &err),
+        PST_OK);
+    assert_true(got.memory == 2ull << 30);
+    assert_true(got.delay == 1000000000);
+    assert_true(got.speed == 125000000);
+    assert_int_equal(fill("[t]\ndelay = 1\n", &got, &arena, &err), PST_OK);
+    assert_true(got.delay == 1000000000);
+    pst_arena_finish(&arena);
+}
+
+static void wrong_values(void **state)
+{
+    static const struct {
+        const char *value; /* "key = " stands in front; the value begins in column 7 or so */
+        const char *message;
+    } cases[] = {
+        {"flag = 1", "\"flag\" in [t] must be true or false, not an integer"},
+        {"count = 1.0", "\"count\" in [t] must be an integer, not a float"},
+        {"count = 'x'", "\"count\" in [t] must be an integer, not a string"},
+        {"count = 65", "\"count\" in [t] must be between -5 and 64, not 65"},
+        {"count = -6", "\"count\" in [t] must be between -5 and 64, not -6"},
+        {"ratio = true", "\"ratio\" in [t] must be a number, not a boolean"},
+        {"ratio = 1.5", "\"ratio\" in [t] must be between 0 and 1, not 1.5"},
+        {"ratio = -1", "\"ratio\" in [t] must be between 0 and 1, not -1"},
+        {"name = []", "\"name\" in [t] must be a string, not an array"},
+        {"name.x = 1", "\"name\" in [t] must be a string, not a table"},
+        {"mode = 1", "\"mode\" in [t] must be a, b or long-one, not an integer"},
+        {"mode = 'long_on'",
+         "\"mode\" in [t] must be a, b or long-one, not \"long_on\"; did you mean \"long-one\"?"},
+        {"mode = 'zebra'", "\"mode\" in [t] must be a, b or long-one, not \"zebra\""},
+        {"mode = ''", "\"mode\" in [t] must be a, b or long-one, not \"\""},
+        {"memory = '16 GiBs'",
+         "\"memory\" in [t] must be bytes, or a string such as \"16 GiB\", not \"16 GiBs\""},
+        {"memory = -1", "\"memory\" in [t] must be bytes, or a string such as \"16 GiB\", not -1"},
+        {"memory = 1024.5",
+         "\"memory\" in [t] must be bytes, or a string such as \"16 GiB\", not 1024.5"},
+        {"memory = 1e300",
+         "\"memory\" in [t] must be bytes, or a string such as \"16 GiB\", not 1e+300"},
+        {"memory = 1023", "\"memory\" in [t] must be at least 1 KiB, not 1023"},
+        {"memory = true",
+         "\"memory\" in [t] must be bytes, or a string such as \"16 GiB\", not a boolean"},
+        {"delay = '5 MB'",
+         "\"delay\" in [t] must be seconds, or a string such as \"5 us\", not \"5 MB\""},
+        {"delay = -0.1",
+         "\"delay\" in [t] must be seconds, or a string such as \"5 us\", not -0.1"},
+        {"delay = 1.5", "\"delay\" in [t] must be at most 1 s, not 1500000000 ns"},
+        {"speed = '5 MB'", "\"speed\" in [t] must be bytes per second, or a string such as "
+                           "\"900 MB/s\", not \"5 MB\""},
+    };
+    struct pst_arena arena = {0};
+    struct filled got;
+    struct pst_error err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *equals = strchr(cases[i].value, '=');
+        bool dotted = strchr(cases[i].value, '.') != NULL && strchr(cases[i].value, '.') < equals;
+        char toml[200];
+
+        snprintf(toml, sizeof toml, "[t]\n%s\n", cases[i].value);
+        assert_int_equal(fill(toml, &got, &arena, &err), PST_ERR_CONFIG);
+        expect_fault(&err, "config.value", "t.toml", 2,
+                     dotted ? 1 : (uint32_t)(equals - cases[i].value) + 3, cases[i].message);
+        assert_string_equal(err.details, "");
+    }
+    pst_arena_finish(&arena);
+}
+
+static void unknown_keys(void **state)
+{
+    struct pst_arena arena = {0};
+    struct filled got;
+    struct pst_error err;
+
+    (void)state;
+    assert_int_equal(fill("[t]\n  cuont = 1\n", &got, &arena, &err), PST_ERR_CONFIG);
+    expect_fault(&err, "config.key", "t.toml", 2, 3,
+                 "unknown key \"cuont\" in [t]; did you mean \"count\"?");
+    assert_int_equal(fill("[t]\nuze = 1\n", &got, &arena, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.message, "unknown key \"uze\" in [t]; did you mean \"use\"?");
+    assert_int_equal(fill("[t]\nelephant = 1\n", &got, &arena, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.message, "unknown key \"elephant\" in [t]");
+    assert_string_equal(
+        err.hint, "[t] takes flag, count, ratio, name, mode, memory, delay, speed, use, path");
+    assert_int_equal(fill("[t]\n\"a\\nb\" = 1\n", &got, &arena, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.message, "unknown key \"a?b\" in [t]");
+    pst_arena_finish(&arena);
+}
+
+static void all_faults_at_once(void **state)
+{
+    struct pst_arena arena = {0};
+    struct filled got;
+    struct pst_error err;
+    char many[1000] = "[t]\n";
+    int n = 0;
+
+    (void)state;
+    assert_int_equal(fill("[t]\nratio = 2\nflog = 1\ncount = 'x'\n", &got, &arena, &err),
+                     PST_ERR_CONFIG);
+    expect_fault(&err, "config.value", "t.toml", 2, 9,
+                 "\"ratio\" in [t] must be between 0 and 1, not 2");
+    assert_string_equal(err.details,
+                        "t.toml:3:1: unknown key \"flog\" in [t]; did you mean \"flag\"?\n"
+                        "t.toml:4:9: \"count\" in [t] must be an integer, not a string\n");
+    for (int i = 0; i < 20; i++) {
+        snprintf(many + strlen(many), sizeof many - strlen(many), "key_%d = 1\n", i + 100);
+    }
+    assert_int_equal(fill(many, &got, &arena, &err), PST_ERR_CONFIG);
+    for (const char *at = err.details; (at = strchr(at, '\n')) != NULL; at++) {
+        n++;
+    }
+    assert_int_equal(n, 11); /* ten more faults and a last line */
+    assert_non_null(strstr(err.details, "\nand 9 more\n"));
+    pst_arena_finish(&arena);
+}
+
+static void required_keys(void **state)
+{
+    static const struct pst_param needy[] = {
+        PST_PARAM(struct filled, count, PST_PARAM_INT, NULL, NULL, "Number of things."),
+    };
+    struct pst_config *config = parse_ok("x = 1\n\n[t]\n");
+    struct pst_arena arena = {0};
+    struct filled got;
+    struct pst_error err;
+
+    (void)state;
+    assert_int_equal(pst_params_fill(needy, 1, sizeof *needy, pst_config_get(config->root, "t"),
+                                     "[t]", NULL, &arena, &got, &err),
+                     PST_ERR_CONFIG);
+    expect_fault(&err, "config.key", "t.toml", 3, 1,
+                 "[t] needs the key \"count\": Number of things.");
+    assert_int_equal(
+        pst_params_fill(needy, 1, sizeof *needy, NULL, "[t]", NULL, &arena, &got, &err),
+        PST_ERR_CONFIG);
+    expect_fault(&err, "config.key", "", 0, 0, "[t] needs the key \"count\": Number of things.");
+    assert_int_equal(pst_params_fill(needy, 1, sizeof *needy, pst_config_get(config->root, "x"),
+                                     "[t]", NULL, &arena, &got, &err),
+                     PST_ERR_CONFIG);
+    expect_fault(&err, "config.value", "t.toml", 1, 5, "[t] must be a table");
+    assert_int_equal(
+        pst_params_fill(needy, 1, sizeof *needy, NULL, "[t]", NULL, &arena, &got, NULL),
+        PST_ERR_CONFIG);
+    pst_config_destroy(config);
+    pst_arena_finish(&arena);
+}
+
+/* A plugin of a later version has longer rows. */
+static void rows_may_be_longer(void **state)
+{
+    struct {
+        struct pst_param row;
+        uint64_t future;
+    } longer[] = {{rows[1], 1}, {rows[2], 2}};
+    struct pst_arena arena = {0};
+    struct filled got = {0};
+    struct pst_error err;
+
+    (void)state;
+    assert_int_equal(pst_params_verify(&longer[0].row, 2, sizeof *longer, sizeof got, &err),
+                     PST_OK);
+    assert_int_equal(
+        pst_params_fill(&longer[0].row, 2, sizeof *longer, NULL, "[t]", NULL, &arena, &got, &err),
+        PST_OK);
+    assert_true(got.count == -3 && got.ratio == 1e-3);
+    pst_arena_finish(&arena);
+}
+
+static void sound_rows(void **state)
+{
+    struct pst_error err;
+
+    (void)state;
+    assert_int_equal(pst_params_verify(rows, N_ROWS, sizeof *rows, sizeof(struct filled), &err),
+                     PST_OK);
+    assert_int_equal(pst_params_verify(NULL, 0, 0, 0, &err), PST_OK);
+}
+
+static void expect_unsound(struct pst_param row, const char *message)
+{
+    struct pst_error err;
+
+    assert_int_equal(pst_params_verify(&row, 1, sizeof row, sizeof(struct filled), &err),
+                     PST_ERR_BUG);
+    assert_string_equal(err.kind, "plugin.descriptor");
+    assert_string_equal(err.message, message);
+    assert_int_equal(pst_error_exit_code(&err), 3);
+}
+
+static void unsound_rows(void **state)
+{
+    static const char range[] = "parameter row 0: \"k\" has a range that cannot be understood";
+    static const char initial[] = "parameter row 0: \"k\" has a default that is not of its type";
+    static const char outside[] = "parameter row 0: \"k\" has a default outside its range";
+    static const char offset[] =
+        "parameter row 0: \"k\" has an offset that is no such field of the struct";
+
+    (void)state;
+#define EXPECT(message, key, initial_text, range_text, doc, type, at)                              \
+    expect_unsound((struct pst_param){key, initial_text, range_text, doc, PST_PARAM_##type, at},   \
+                   message)
+    EXPECT(range, "k", "1", "a..b", "d", INT, 8);
+    EXPECT(range, "k", "1", "2..1", "d", INT, 8);
+    EXPECT(range, "k", "1", "..", "d", INT, 8);
+    EXPECT(range, "k", "1", "5", "d", INT, 8);
+    EXPECT(range, "k", "1", "0..1 s", "d", BYTES, 8);
+    EXPECT(range, "k", "a", "0..1", "d", STRING, 8);
+    EXPECT(range, "k", "a", NULL, "d", ENUM, 8);
+    EXPECT(range, "k", "a", "a||b", "d", ENUM, 8);
+    EXPECT(range, "k", "a", "a|b|a", "d", ENUM, 8);
+    EXPECT(range, "k", "a", "", "d", ENUM, 8);
+    EXPECT(initial, "k", "1.5", NULL, "d", INT, 8);
+    EXPECT(initial, "k", "yes", NULL, "d", BOOL, 8);
+    EXPECT(initial, "k", "inf", NULL, "d", FLOAT, 8);
+    EXPECT(initial, "k", "c", "a|b", "d", ENUM, 8);
+    EXPECT(initial, "k", "5 MB", NULL, "d", TIME, 8);
+    EXPECT(outside, "k", "5", "1..4", "d", INT, 8);
+    EXPECT(outside, "k", "2 s", "..1 s", "d", TIME, 8);
+    EXPECT(offset, "k", "1", NULL, "d", INT, 9);
+    EXPECT(offset, "k", "1", NULL, "d", INT, (uint32_t)sizeof(struct filled));
+    EXPECT(offset, "k", "1", NULL, "d", INT, UINT32_MAX - 7);
+    EXPECT("parameter row 0: \"k\" has no doc", "k", "1", NULL, NULL, INT, 8);
+    EXPECT("parameter row 0: \"k\" has no doc", "k", "1", NULL, "", INT, 8);
+    expect_unsound((struct pst_param){"k", "1", NULL, "d", 99, 8},
+                   "parameter row 0: \"k\" has an unknown type");
+    EXPECT("parameter row 0: \"\" is no key: lower-case letters, digits, underscores, at most 63",
+           NULL, "1", NULL, "d", INT, 8);
+    EXPECT(
+        "parameter row 0: \"A.b\" is no key: lower-case letters, digits, underscores, at most 63",
+        "A.b", "1", NULL, "d", INT, 8);
+}
+
+static void unsound_tables(void **state)
+{
+    struct pst_param two[2] = {rows[1], rows[1]};
+    struct pst_error err;
+
+    (void)state;
+    assert_int_equal(pst_params_verify(two, 2, sizeof *two, sizeof(struct filled), &err),
+                     PST_ERR_BUG);
+    assert_string_equal(err.message, "parameter row 1: \"count\" appears twice");
+    two[1].key = "other";
+    assert_int_equal(pst_params_verify(two, 2, sizeof *two, sizeof(struct filled), &err),
+                     PST_ERR_BUG);
+    assert_string_equal(err.message,
+                        "parameter row 1: \"other\" overlaps the field of another row");
+    assert_int_equal(pst_params_verify(NULL, 2, sizeof *two, 100, &err), PST_ERR_BUG);
+    assert_int_equal(pst_params_verify(two, 1, sizeof *two - 1, 100, &err), PST_ERR_BUG);
+    assert_int_equal(pst_params_verify(two, 1001, sizeof *two, 100, &err), PST_ERR_BUG);
+}
+
+static void nearest_words(void **state)
+{
+    static const char *const words[] = {"steps", "batch", "microbatch", "lr", "min_lr", ""};
+    static const struct {
+        const char *word, *nearest;
+    } cases[] = {
+        {"stepz", "steps"},
+        {"step", "steps"},
+        {"setps", "steps"}, /* swapped neighbours are one mistake */
+        {"STEPS", "steps"},
+        {"min-lr", "min_lr"},
+        {"micro_batch", "microbatch"},
+        {"micro_batsh", "microbatch"},
+        {"mcrobtch", "microbatch"},
+        {"lrr", "lr"},
+        {"r", NULL}, /* nothing of it was right */
+        {"x", NULL},
+        {"xyz", NULL},
+        {"stxxs", NULL}, /* two mistakes in five letters */
+        {"", NULL},
+        {"elephant", NULL},
+    };
+    char huge[1000];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *got = pst_nearest(cases[i].word, words, 6);
+
+        if ((got == NULL) != (cases[i].nearest == NULL) ||
+            (got != NULL && strcmp(got, cases[i].nearest) != 0)) {
+            fail_msg("%s: %s", cases[i].word, got == NULL ? "none" : got);
+        }
+    }
+    memset(huge, 'a', sizeof huge - 1);
+    huge[sizeof huge - 1] = '\0';
+    assert_null(pst_nearest(huge, words, 6));
+    assert_null(pst_nearest("steps", NULL, 0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults),           cmocka_unit_test(values),
+        cmocka_unit_test(wrong_values),       cmocka_unit_test(unknown_keys),
+        cmocka_unit_test(all_faults_at_once), cmocka_unit_test(required_keys),
+        cmocka_unit_test(rows_may_be_longer), cmocka_unit_test(sound_rows),
+        cmocka_unit_test(unsound_rows),       cmocka_unit_test(unsound_tables),
+        cmocka_unit_test(nearest_words),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

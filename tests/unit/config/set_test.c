@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Overrides: --set table.key=value.
+ */
+#include "unit/config/support.h"
+
+static pst_status load(const char *text, const char *const *sets, uint32_t n,
+                       struct pst_config **ret_config, struct pst_error *err)
+{
+    write_text("main.toml", text);
+    return pst_config_load(in_folder("main.toml"), sets, n, ret_config, err);
+}
+
+static void expect(const char *text, const char *const *sets, uint32_t n, const char *json)
+{
+    struct pst_config *config = NULL;
+    struct pst_error err;
+
+    if (load(text, sets, n, &config, &err) != PST_OK) {
+        fail_msg("%s:%u:%u: %s", err.file, err.line, err.column, err.message);
+    }
+    expect_json(config, json);
+    pst_config_destroy(config);
+}
+
+static void expect_one(const char *text, const char *set, const char *json)
+{
+    expect(text, &set, 1, json);
+}
+
+static void refuse(const char *text, const char *set, const char *kind, uint32_t column,
+                   const char *message)
+{
+    struct pst_config *config = NULL;
+    struct pst_error err;
+
+    assert_int_equal(load(text, &set, 1, &config, &err), PST_ERR_CONFIG);
+    expect_fault(&err, kind, "--set", 1, column, message);
+    assert_null(config);
+}
+
+static void values_are_toml(void **state)
+{
+    (void)state;
+    expect_one("", "a.b=5", "{\"a\":{\"b\":5}}");
+    expect_one("", "a=0.5", "{\"a\":0.5}");
+    expect_one("", "a = true", "{\"a\":true}");
+    expect_one("", "a=\"x = y\"", "{\"a\":\"x = y\"}");
+    expect_one("", "a='5'", "{\"a\":\"5\"}");
+    expect_one("", "a=[1, {b=2}]", "{\"a\":[1,{\"b\":2}]}");
+    expect_one("", "a={b.c=1}", "{\"a\":{\"b\":{\"c\":1}}}");
+}
+
+static void bare_words_are_strings(void **state)
+{
+    (void)state;
+    expect_one("", "scheduler.use=v-half", "{\"scheduler\":{\"use\":\"v-half\"}}");
+    expect_one("", "a=16 GiB", "{\"a\":\"16 GiB\"}");
+    expect_one("", "a=../x/*.txt:y", "{\"a\":\"../x/*.txt:y\"}");
+    expect_one("", "a=x=y", "{\"a\":\"x=y\"}");
+    expect_one("", "a=1e-3x", "{\"a\":\"1e-3x\"}");
+    expect_one("", "a=\xC3\xA9", "{\"a\":\"\xC3\xA9\"}");
+}
+
+static void sets_win_over_files(void **state)
+{
+    static const char *const sets[] = {"train.steps=7", "train.new=1", "train.steps=8",
+                                       "train.sub.x=1"};
+
+    (void)state;
+    expect("[train]\nsteps = 1\nlr = 2\n", sets, 4,
+           "{\"train\":{\"steps\":8,\"lr\":2,\"new\":1,\"sub\":{\"x\":1}}}");
+    expect_one("[train]\nsteps = 1\n", "train={lr=1}", "{\"train\":{\"lr\":1}}");
+}
+
+static void array_of_tables_keeps_its_first(void **state)
+{
+    static const char text[] = "[[memopt]]\nuse = \"a\"\nk = 1\n[[memopt]]\nuse = \"b\"\n";
+    static const char *const two[] = {"memopt.use=full", "memopt.x=1"};
+
+    (void)state;
+    expect_one(text, "memopt.use=full", "{\"memopt\":[{\"use\":\"full\",\"k\":1}]}");
+    expect(text, two, 2, "{\"memopt\":[{\"use\":\"full\",\"k\":1,\"x\":1}]}");
+    expect_one("", "memopt.use=full", "{\"memopt\":{\"use\":\"full\"}}");
+    expect_one(text, "memopt=[]", "{\"memopt\":[]}");
+}
+
+static void elements_have_numbers(void **state)
+{
+    static const char text[] = "[[memopt]]\nuse = \"a\"\n[[memopt]]\nuse = \"b\"\n";
+    static const char *const two[] = {"memopt.0.use=x", "memopt.1.use=y"};
+
+    (void)state;
+    expect_one(text, "memopt.0.use=c", "{\"memopt\":[{\"use\":\"c\"},{\"use\":\"b\"}]}");
+    expect_one(text, "memopt.1.use=c", "{\"memopt\":[{\"use\":\"a\"},{\"use\":\"c\"}]}");
+    expect_one(text, "memopt.2.use=c",
+               "{\"memopt\":[{\"use\":\"a\"},{\"use\":\"b\"},{\"use\":\"c\"}]}");
+    expect("", two, 2, "{\"memopt\":[{\"use\":\"x\"},{\"use\":\"y\"}]}");
+    expect_one("a = [1, 2]\n", "a.1=5", "{\"a\":[1,5]}");
+    refuse(text, "memopt.3.use=c", "config.key", 8,
+           "\"memopt.3.use=c\" skips elements of the array");
+}
+
+static void overrides_have_a_place(void **state)
+{
+    static const char *const sets[] = {"a=1", "train.steps=  five", "train.t={x = [1]}"};
+    struct pst_config *config = NULL;
+    struct pst_config_node *node;
+    struct pst_error err;
+
+    (void)state;
+    assert_int_equal(load("", sets, 3, &config, &err), PST_OK);
+    node = pst_config_get(pst_config_get(config->root, "train"), "steps");
+    assert_string_equal(node->file, "--set");
+    assert_int_equal(node->line, 2);
+    assert_int_equal(node->column, 15);
+    assert_int_equal(node->key_line, 2);
+    assert_int_equal(node->key_column, 7);
+    node = pst_config_get(pst_config_get(config->root, "train"), "t");
+    assert_int_equal(node->column, 9);
+    assert_int_equal(node->key_column, 7);
+    node = node->children[0];
+    assert_int_equal(node->line, 3);
+    assert_int_equal(node->key_column, 10);
+    assert_int_equal(node->column, 14);
+    pst_config_destroy(config);
+}
+
+static void forms_that_are_refused(void **state)
+{
+    (void)state;
+    refuse("", "steps", "config.key", 1, "\"steps\" is not of the form table.key=value");
+    refuse("", "=5", "config.key", 1, "\"=5\" is not of the form table.key=value");
+    refuse("", "a..b=5", "config.key", 3, "\"a..b=5\" is not of the form table.key=value");
+    refuse("", "a b=5", "config.key", 2, "\"a b=5\" is not of the form table.key=value");
+    refuse("", "a.b=", "config.value", 5, "\"a.b=\" has no value; the empty string is \"\"");
+    refuse("", "a=1\nb=2", "config.value", 4,
+           "\"a=1?b=2\" holds a control character; write it as an escape in quotes");
+    refuse("", "a=\"x", "config.syntax", 5, "Error while parsing string: encountered end-of-file");
+    refuse("", "a.b=[1", "config.syntax", 7, "Error while parsing array: encountered end-of-file");
+    refuse("", "a.b=nan", "config.value", 5, "inf and nan are no values here");
+    refuse("", "include=x.toml", "config.key", 1,
+           "\"include=x.toml\": include works in files only");
+    refuse("[train]\nsteps = 1\n", "train.steps.x=1", "config.key", 13,
+           "\"train.steps.x=1\" names a key inside something that is not a table");
+    refuse("a = [1]\n", "a.x=1", "config.key", 3,
+           "\"a.x=1\" names a key inside something that is not a table");
+    refuse("a = []\n", "a.x=1", "config.key", 3,
+           "\"a.x=1\" names a key inside something that is not a table");
+}
+
+static void limits_hold_here_too(void **state)
+{
+    char text[6000] = "";
+    struct pst_config *config = NULL;
+    struct pst_error err;
+    const char *set = text;
+
+    (void)state;
+    for (int i = 0; i < 32; i++) {
+        strcat(text, i == 0 ? "a" : ".a");
+    }
+    strcat(text, "=1");
+    assert_int_equal(load("", &set, 1, &config, &err), PST_OK);
+    pst_config_destroy(config);
+    strcpy(text + strlen(text) - 2, ".a=1");
+    assert_int_equal(load("", &set, 1, &config, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "config.limit");
+    strcpy(text + strlen(text) - 4, "={b=1}"); /* 32 parts and one more level */
+    assert_int_equal(load("", &set, 1, &config, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "config.limit");
+    assert_int_equal(err.column, 66);
+    memset(text, 'x', 5000);
+    memcpy(text, "a=", 2);
+    text[5000] = '\0';
+    assert_int_equal(load("", &set, 1, &config, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "config.limit");
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        TEST(values_are_toml),        TEST(bare_words_are_strings),
+        TEST(sets_win_over_files),    TEST(array_of_tables_keeps_its_first),
+        TEST(elements_have_numbers),  TEST(overrides_have_a_place),
+        TEST(forms_that_are_refused), TEST(limits_hold_here_too),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From TOML to the tree: kinds, order, positions, limits, and the JSON form.
+ */
+#include "unit/config/support.h"
+
+static struct pst_config_node *child(struct pst_config_node *node, uint32_t i)
+{
+    assert_true(i < node->n_children);
+    return node->children[i];
+}
+
+static void expect_place(const struct pst_config_node *node, const char *key, uint32_t key_line,
+                         uint32_t key_column, uint32_t line, uint32_t column)
+{
+    assert_string_equal(node->key, key);
+    assert_string_equal(node->file, "t.toml");
+    assert_int_equal(node->key_line, key_line);
+    assert_int_equal(node->key_column, key_column);
+    assert_int_equal(node->line, line);
+    assert_int_equal(node->column, column);
+}
+
+static void everything_knows_its_place(void **state)
+{
+    struct pst_config *config = parse_ok("z = 1\n"
+                                         "[train]\n"
+                                         "  steps  =  5 # five\n"
+                                         "\"\xC3\xA9t\xC3\xA9\" = 'x'\n"
+                                         "a.b = [1, 2.5,\n"
+                                         "  {k = true}]\n");
+    struct pst_config_node *train = child(config->root, 1), *array;
+
+    (void)state;
+    assert_null(config->root->key);
+    expect_place(child(config->root, 0), "z", 1, 1, 1, 5);
+    expect_place(train, "train", 2, 2, 2, 1);
+    expect_place(child(train, 0), "steps", 3, 3, 3, 13);
+    /* 5 code points with the quotes, 7 bytes */
+    expect_place(child(train, 1), "\xC3\xA9t\xC3\xA9", 4, 1, 4, 9);
+    expect_place(child(child(train, 2), 0), "b", 5, 3, 5, 7);
+    array = child(child(train, 2), 0);
+    assert_int_equal(array->kind, PST_CONFIG_ARRAY);
+    assert_null(child(array, 1)->key);
+    assert_int_equal(child(array, 1)->line, 5);
+    assert_int_equal(child(array, 1)->column, 11);
+    expect_place(child(child(array, 2), 0), "k", 6, 4, 6, 8);
+    pst_config_destroy(config);
+}
+
+static void kinds_and_values(void **state)
+{
+    struct pst_config *config = parse_ok("h = 0xff\n"
+                                         "f = 1e3\n"
+                                         "b = false\n"
+                                         "s = \"a\\u00e9\\n\"\n"
+                                         "l = 'C:\\x'\n"
+                                         "m = \"\"\"\ntwo\nlines\"\"\"\n"
+                                         "big = 9223372036854775807\n"
+                                         "e = []\n"
+                                         "t = {}\n");
+    struct pst_config_node *root = config->root;
+
+    (void)state;
+    assert_int_equal(pst_config_get(root, "h")->value.integer, 255);
+    assert_int_equal(pst_config_get(root, "f")->kind, PST_CONFIG_FLOAT);
+    assert_true(pst_config_get(root, "f")->value.number == 1000);
+    assert_int_equal(pst_config_get(root, "b")->kind, PST_CONFIG_BOOL);
+    assert_false(pst_config_get(root, "b")->value.boolean);
+    assert_string_equal(pst_config_get(root, "s")->value.string, "a\xC3\xA9\n");
+    assert_string_equal(pst_config_get(root, "l")->value.string, "C:\\x");
+    assert_string_equal(pst_config_get(root, "m")->value.string, "two\nlines");
+    assert_true(pst_config_get(root, "big")->value.integer == INT64_MAX);
+    assert_int_equal(pst_config_get(root, "e")->n_children, 0);
+    assert_int_equal(pst_config_get(root, "t")->kind, PST_CONFIG_TABLE);
+    pst_config_destroy(config);
+}
+
+static void order_is_the_files(void **state)
+{
+    struct pst_config *config = parse_ok("zeta = 1\nalpha = 2\n[m]\ny = 1\nb = 2\na = 3\n");
+
+    (void)state;
+    expect_json(config, "{\"zeta\":1,\"alpha\":2,\"m\":{\"y\":1,\"b\":2,\"a\":3}}");
+    pst_config_destroy(config);
+}
+
+static void lookups_mark(void **state)
+{
+    struct pst_config *config = parse_ok("a = 1\nb = 2\n");
+
+    (void)state;
+    assert_non_null(pst_config_get(config->root, "b"));
+    assert_null(pst_config_get(config->root, "c"));
+    assert_null(pst_config_get(NULL, "c"));
+    assert_null(pst_config_get(child(config->root, 0), "c"));
+    assert_false(child(config->root, 0)->used);
+    assert_true(child(config->root, 1)->used);
+    pst_config_destroy(config);
+}
+
+static void bom_and_other_line_ends(void **state)
+{
+    struct pst_config *config = parse_ok("\xEF\xBB\xBFone = 1\r\ntwo = 2\r\n");
+
+    (void)state;
+    expect_json(config, "{\"one\":1,\"two\":2}");
+    expect_place(child(config->root, 0), "one", 1, 1, 1, 7);
+    expect_place(child(config->root, 1), "two", 2, 1, 2, 7);
+    pst_config_destroy(config);
+    config = parse_ok("");
+    expect_json(config, "{}");
+    pst_config_destroy(config);
+}
+
+static void refuse_n(const char *text, size_t n, const char *kind, uint32_t line, uint32_t column,
+                     const char *message)
+{
+    struct pst_config *config = NULL;
+    struct pst_error err;
+
+    assert_int_equal(pst_config_parse(text, n, "t.toml", &config, &err), PST_ERR_CONFIG);
+    expect_fault(&err, kind, "t.toml", line, column, message);
+    assert_null(config);
+}
+
+static void refuse(const char *text, const char *kind, uint32_t line, uint32_t column,
+                   const char *message)
+{
+    refuse_n(text, strlen(text), kind, line, column, message);
+}
+
+static void syntax_errors_have_a_place(void **state)
+{
+    (void)state;
+    refuse("a = 1\nb = 2 x\n", "config.syntax", 2, 7,
+           "Error while parsing key-value pair: expected a comment or whitespace, saw 'x'");
+    refuse("a = 1\na = 2\n", "config.syntax", 2, 5,
+           "Error while parsing key-value pair: cannot redefine existing integer 'a'");
+    refuse("[a]\nb = 1\n[a]\nc = 1\n", "config.syntax", 3, 1,
+           "Error while parsing table header: cannot redefine existing table 'a'");
+    refuse("a = \"\xFF\"\n", "config.syntax", 1, 5, "Encountered invalid utf-8 sequence");
+    refuse_n("a = 1\n\0", 7, "config.syntax", 2, 1,
+             "Error while parsing root table: expected keys, tables, whitespace or comments, "
+             "saw '\\u0000'");
+}
+
+static void values_without_use(void **state)
+{
+    (void)state;
+    refuse("a = 1\nb = inf\n", "config.value", 2, 5, "inf and nan are no values here");
+    refuse("b = [1.0, nan]\n", "config.value", 1, 11, "inf and nan are no values here");
+    refuse("when = 2024-01-01\n", "config.value", 1, 8,
+           "dates and times have no use here; text stands in quotes");
+    refuse("s = \"a\\u0000b\"\n", "config.value", 1, 5,
+           "a string must not hold the character U+0000");
+    refuse("\"k\\u0000\" = 1\n", "config.value", 1, 1, "a key must not hold the character U+0000");
+    refuse("[a]\ninclude = 1\n[b]\n[c.d]\n[include]\n", "config.value", 5, 2,
+           "include works in files only");
+}
+
+static void unquoted_text_gets_a_hint(void **state)
+{
+    struct pst_config *config = NULL;
+    static const char text[] = "use = gpipe\n";
+    struct pst_error err;
+
+    (void)state;
+    assert_int_equal(pst_config_parse(text, strlen(text), "t", &config, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "config.syntax");
+    assert_string_equal(err.hint, "text stands in quotes: key = \"value\"");
+}
+
+/* n copies of unit behind prefix. */
+static char *repeat(const char *prefix, const char *unit, size_t n, const char *suffix)
+{
+    size_t length = strlen(unit);
+    char *text = malloc(strlen(prefix) + n * length + strlen(suffix) + 1), *at = text;
+
+    assert_non_null(text);
+    at = stpcpy(at, prefix);
+    for (size_t i = 0; i < n; i++) {
+        at = stpcpy(at, unit);
+    }
+    strcpy(at, suffix);
+    return text;
+}
+
+static void limit_of_lines(void **state)
+{
+    char *at = repeat("a = 1\n# ", "x", 4094, "\nb = 2\n");
+    char *above = repeat("a = 1\n# ", "x", 4095, "\nb = 2\n");
+
+    (void)state;
+    pst_config_destroy(parse_ok(at));
+    refuse(above, "config.limit", 2, 1, "a line of 4097 bytes; at most 4096, break it up");
+    free(at);
+    free(above);
+}
+
+static void limit_of_files(void **state)
+{
+    char *at = repeat("", "#aaaaaaaaaaaaaa\n", 65536, "");
+    char *above = repeat("", "#aaaaaaaaaaaaaa\n", 65536, "\n");
+    struct pst_config *config = NULL;
+    struct pst_error err;
+
+    (void)state;
+    assert_int_equal(strlen(at), 1 << 20);
+    pst_config_destroy(parse_ok(at));
+    refuse(above, "config.limit", 0, 0, "the file is larger than 1 MiB");
+    write_text("big.toml", above);
+    assert_int_equal(pst_config_load(in_folder("big.toml"), NULL, 0, &config, &err),
+                     PST_ERR_CONFIG);
+    expect_fault(&err, "config.limit", in_folder("big.toml"), 0, 0,
+                 "the file is larger than 1.00 MiB");
+    free(at);
+    free(above);
+}
+
+static void limit_of_nesting(void **state)
+{
+    static const char too_deep[] = "nested more than 32 deep (each part of a dotted key counts)";
+    char *at = repeat("", "[", 31, ""), *below = repeat("a = ", at, 1, "");
+    char *closed = repeat(below, "]", 31, "\n");
+    char *deep = repeat("a = ", "[", 33, ""), *deep_closed = repeat(deep, "]", 33, "\n");
+    char *far = repeat("a = ", "[\n", 100000, "");
+    char *mixed = repeat("", "{a.b.c.d.e.f.g.h.i.j = [\n", 100, "");
+    char *tables = repeat("a = [\n", "{k = [1]},\n", 100, "]\n");
+
+    (void)state;
+    pst_config_destroy(parse_ok(closed));
+    pst_config_destroy(parse_ok(tables));
+    refuse(deep_closed, "config.limit", 1, 5 + 32, too_deep);
+    refuse(far, "config.limit", 65, 1, too_deep); /* never reaches the parser */
+    refuse(mixed, "config.limit", 6, 24, too_deep);
+    free(at);
+    free(below);
+    free(closed);
+    free(deep);
+    free(deep_closed);
+    free(far);
+    free(mixed);
+    free(tables);
+}
+
+static void limit_of_dotted_keys(void **state)
+{
+    static const char parts[] = "a dotted key of more than 32 parts";
+    char *at = repeat("", "a.", 31, "a = 1\n"), *above = repeat("", "a.", 32, "a = 1\n");
+    char *far = repeat("", "a.", 2000, "a = 1\n");
+    char *header = repeat("x = 1\n[\"\xC3\xA9\".", "a.", 31, "a]\n");
+    char *both = repeat("[a.b]\n", "a.", 31, "a = 1\n");
+
+    (void)state;
+    pst_config_destroy(parse_ok(at));
+    refuse(above, "config.limit", 1, 64, parts);
+    refuse(far, "config.limit", 1, 64, parts);
+    refuse(header, "config.limit", 2, 67, parts);
+    refuse(both, "config.limit", 2, 61,
+           "nested more than 32 deep (each part of a dotted key counts)");
+    free(at);
+    free(above);
+    free(far);
+    free(header);
+    free(both);
+}
+
+/* Dots and brackets in strings and comments are text. */
+static void limits_do_not_look_into_strings(void **state)
+{
+    char *dots = repeat("", ".[{", 40, ""), text[2000];
+
+    (void)state;
+    snprintf(text, sizeof text,
+             "# %s\na = \"\\\"%s\" # \"\nb = '%s\\'\nc = \"\"\"\n%s \\\"\"\" \" %s\"\"\"\"\"\n"
+             "d = '''\n%s'' ' %s'''''\ne = \"\"\nf = ['', \"\"\"\"\"\", '''''', 1.5, 1.5]\n",
+             dots, dots, dots, dots, dots, dots, dots);
+    pst_config_destroy(parse_ok(text));
+    free(dots);
+}
+
+/* toml++ 3.3 runs into undefined behaviour on these by itself. */
+static void accented_letters_behind_white_space(void **state)
+{
+    struct pst_config *config = parse_ok("a = \"\"\"x\\\n  \xC3\xA9\"\"\"\n");
+
+    (void)state;
+    expect_json(config, "{\"a\":\"x\xC3\xA9\"}");
+    pst_config_destroy(config);
+    refuse("a = \xC3\xA9\n", "config.syntax", 1, 5,
+           "Error while parsing value: could not determine value type");
+    refuse(" \xD0\x96 = 1\n", "config.syntax", 1, 2,
+           "Error while parsing root table: expected keys, tables, whitespace or comments, "
+           "saw '\xD0\x96'");
+}
+
+static void limit_of_strings(void **state)
+{
+    char *at = repeat("a = '''\n", "xxxxxxxxxxxxxxx\n", 4096, "'''\n");
+    char *above = repeat("a = '''\n", "xxxxxxxxxxxxxxx\n", 4096, "x'''\n");
+
+    (void)state;
+    pst_config_destroy(parse_ok(at));
+    refuse(above, "config.limit", 1, 5, "a string of more than 64 KiB");
+    free(at);
+    free(above);
+}
+
+static void limit_of_keys(void **state)
+{
+    char *at = repeat("a = [\n", "1,\n", 9999, "]\n");
+    char *above = repeat("a = [\n", "1,\n", 10000, "]\n");
+
+    (void)state;
+    pst_config_destroy(parse_ok(at));
+    refuse(above, "config.limit", 10001, 1, "more than 10000 keys and array elements");
+    free(at);
+    free(above);
+}
+
+static void json_round_trip(void **state)
+{
+    static const char json[] = "{\"i\":-9223372036854775808,\"f\":2.0,\"g\":0.1,\"h\":1e-300,"
+                               "\"s\":\"a\\\"\\n\",\"b\":true,\"a\":[1,[],{\"k\":[{}]}],"
+                               "\"t\":{\"u\":{}}}";
+    struct pst_config *config = parse_ok("i = -9223372036854775808\nf = 2.0\ng = 0.1\n"
+                                         "h = 1e-300\ns = \"a\\\"\\n\"\nb = true\n"
+                                         "a = [1, [], {k = [{}]}]\n[t.u]\n");
+    struct pst_config *again = NULL;
+    struct pst_error err;
+
+    (void)state;
+    expect_json(config, json);
+    assert_int_equal(pst_config_from_json(json, &again, &err), PST_OK);
+    expect_json(again, json);
+    assert_int_equal(pst_config_get(again->root, "f")->kind, PST_CONFIG_FLOAT);
+    pst_config_destroy(again);
+    pst_config_destroy(config);
+}
+
+static void refuse_json(const char *text, const char *kind)
+{
+    struct pst_config *config = NULL;
+    struct pst_error err;
+
+    assert_int_equal(pst_config_from_json(text, &config, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, kind);
+    assert_null(config);
+}
+
+static void json_that_is_refused(void **state)
+{
+    char *deep = repeat("{\"a\":", "[", 40, ""), *closed = repeat(deep, "]", 40, "}");
+
+    (void)state;
+    refuse_json("", "config.syntax");
+    refuse_json("[1]", "config.syntax");
+    refuse_json("{\"a\":1,\"a\":2}", "config.syntax");
+    refuse_json("{\"a\":1} x", "config.syntax");
+    refuse_json("{\"a\":99999999999999999999}", "config.syntax");
+    refuse_json("{\"a\":1e999}", "config.syntax");
+    refuse_json("{\"a\":\"\\u0000\"}", "config.syntax");
+    refuse_json("{\"a\":null}", "config.value");
+    refuse_json(closed, "config.limit");
+    free(deep);
+    free(closed);
+}
+
+static void nothing_to_destroy(void **state)
+{
+    (void)state;
+    pst_config_destroy(NULL);
+}
+
+int main(void)
+{
+#define FILES(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_knows_its_place),
+        cmocka_unit_test(kinds_and_values),
+        cmocka_unit_test(order_is_the_files),
+        cmocka_unit_test(lookups_mark),
+        cmocka_unit_test(bom_and_other_line_ends),
+        cmocka_unit_test(syntax_errors_have_a_place),
+        cmocka_unit_test(values_without_use),
+        cmocka_unit_test(unquoted_text_gets_a_hint),
+        cmocka_unit_test(limit_of_lines),
+        FILES(limit_of_files),
+        cmocka_unit_test(limit_of_nesting),
+        cmocka_unit_test(limit_of_dotted_keys),
+        cmocka_unit_test(limits_do_not_look_into_strings),
+        cmocka_unit_test(accented_letters_behind_white_space),
+        cmocka_unit_test(limit_of_strings),
+        cmocka_unit_test(limit_of_keys),
+        cmocka_unit_test(json_round_trip),
+        cmocka_unit_test(json_that_is_refused),
+        cmocka_unit_test(nothing_to_destroy),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
