@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * All interleavings of tiny lists, by brute force: states are visited with a hash set, an event is
- * whatever the rules of docs/plan.md ("lists and waits") allow next. Written from those rules alone, so
- * that the checker's one run can be held against it. At most 4 ranks of 12 instructions.
+ * whatever the rules of docs/plan.md ("lists and waits") allow next. Written from those rules
+ * alone, so that the checker's one run can be held against it. At most 4 ranks of 12 instructions.
  */
 #ifndef TESTS_CHECK_EXPLORER_H
 #define TESTS_CHECK_EXPLORER_H
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define XP_RANKS 4
+#define XP_RANKS  4
 #define XP_INSTRS 12
 
 /* Where everybody stands. Two equal states are equal byte by byte. */
@@ -25,14 +25,14 @@ struct xp_state {
 /* What an instruction needs, as bit sets over the instructions of its list, or of another's. */
 struct xp_instr {
     uint16_t waits;
-    uint16_t before;            /* earlier ones of its queue */
-    uint16_t earlier_groups;    /* ordered: transfers before its group */
+    uint16_t before;         /* earlier ones of its queue */
+    uint16_t earlier_groups; /* ordered: transfers before its group */
     uint8_t group_end;
     bool transfer, reduction;
     uint8_t op, peer;
-    uint8_t sequence;           /* transfers: position on the channel */
-    uint8_t partner;            /* transfers: the same position at the other end, 0xFF: none */
-    uint16_t meets[XP_RANKS];   /* reductions: the same one on each member */
+    uint8_t sequence;         /* transfers: position on the channel */
+    uint8_t partner;          /* transfers: the same position at the other end, 0xFF: none */
+    uint16_t meets[XP_RANKS]; /* reductions: the same one on each member */
     bool member[XP_RANKS];
 };
 
@@ -87,7 +87,8 @@ static inline uint8_t xp_sequence(const struct explorer *x, uint32_t r, uint32_t
 {
     uint8_t n = 0;
     for (uint32_t j = 0; j < i; j++) {
-        n += xp_at(x, r, j)->op == xp_at(x, r, i)->op && xp_at(x, r, j)->peer == xp_at(x, r, i)->peer;
+        n += xp_at(x, r, j)->op == xp_at(x, r, i)->op &&
+             xp_at(x, r, j)->peer == xp_at(x, r, i)->peer;
     }
     return n;
 }
@@ -169,7 +170,8 @@ static inline bool xp_is_done(const struct xp_state *s, uint32_t r, uint32_t i)
     return s->done[r] >> i & 1;
 }
 
-/* It is posted, open, and the first such of its queue; ordered: its group is posted and the first. */
+/* It is posted, open, and the first such of its queue; ordered: its group is posted and the first.
+ */
 static inline bool xp_may_go(const struct explorer *x, const struct xp_state *s, uint32_t r,
                              uint32_t i)
 {
@@ -252,7 +254,8 @@ static inline bool xp_list_event(struct explorer *x, const struct xp_state *s, u
 }
 
 /* A SEND of rank a that may go: into the channel, or to its RECV. */
-static inline bool xp_send_event(struct explorer *x, const struct xp_state *s, uint32_t a, uint32_t i)
+static inline bool xp_send_event(struct explorer *x, const struct xp_state *s, uint32_t a,
+                                 uint32_t i)
 {
     const struct xp_instr *send = &x->instrs[a][i];
     uint32_t b = send->peer, j = send->partner;
@@ -279,7 +282,8 @@ static inline bool xp_send_event(struct explorer *x, const struct xp_state *s, u
 }
 
 /* A RECV whose message is in the channel. */
-static inline bool xp_recv_event(struct explorer *x, const struct xp_state *s, uint32_t b, uint32_t j)
+static inline bool xp_recv_event(struct explorer *x, const struct xp_state *s, uint32_t b,
+                                 uint32_t j)
 {
     const struct xp_instr *recv = &x->instrs[b][j];
     if (x->ordered || recv->partner == 0xFF || !xp_is_done(s, recv->peer, recv->partner) ||

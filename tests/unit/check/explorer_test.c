@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The checker's verdict on progress against all interleavings of random tiny lists, through the public
- * function only; the simulator agrees where its machine is the same. PENSTOCK_EXPLORER_PLANS sets how
- * many, PENSTOCK_EXPLORER_LENGTH how long the lists get, PENSTOCK_SEED another seed.
+ * The checker's verdict on progress against all interleavings of random tiny lists, through the
+ * public function only; the simulator agrees where its machine is the same. PENSTOCK_EXPLORER_PLANS
+ * sets how many, PENSTOCK_EXPLORER_LENGTH how long the lists get, PENSTOCK_SEED another seed.
  */
 #include "sim/sim.h"
 
@@ -95,8 +95,8 @@ static void draw_lists(struct tiny *tiny)
     for (uint32_t n = rig_draw(&tiny->rig, 3 * tiny->length); n > 0; n--) {
         uint32_t what = rig_draw(&tiny->rig, 10), d = rig_draw(&tiny->rig, plan->n_devices);
         if (what < 6) {
-            append_transfer(tiny, d, (d + 1 + rig_draw(&tiny->rig, plan->n_devices - 1)) %
-                                         plan->n_devices);
+            append_transfer(tiny, d,
+                            (d + 1 + rig_draw(&tiny->rig, plan->n_devices - 1)) % plan->n_devices);
         } else if (what < 8) {
             append(tiny, d, what == 6 ? PST_I_F : PST_I_STEP, rig_draw(&tiny->rig, plan->n_stages));
         } else {
@@ -175,8 +175,8 @@ static void check_simulator(struct tiny *tiny, uint32_t index, bool live)
 {
     struct pst_error err = {0};
     uint64_t makespan;
-    pst_status status = pst_sim_run(tiny->rig.plan, tiny->rig.graph, &tiny->rig.cost, NULL, NULL,
-                                    &makespan, &err);
+    pst_status status =
+        pst_sim_run(tiny->rig.plan, tiny->rig.graph, &tiny->rig.cost, NULL, NULL, &makespan, &err);
     if (status != (live ? PST_OK : PST_ERR_BUG)) {
         complain(tiny, index, live ? "live, the simulator stops" : "dead, the simulator ends");
     }
@@ -220,7 +220,8 @@ static void verdicts_agree(void **state)
             complain(&tiny, i, "interleavings end differently: not confluent");
         }
         if (says_live(&tiny, &report) != live) {
-            complain(&tiny, i, live ? "live, the checker says dead" : "dead, the checker says live");
+            complain(&tiny, i,
+                     live ? "live, the checker says dead" : "dead, the checker says live");
         }
         check_capacity(&tiny, &x, &report);
         if (limits->async_reductions && limits->channel_capacity == 0 && !limits->ordered) {
