@@ -55,7 +55,7 @@ static uint32_t one_microbatch(const struct pst_plan *plan)
 
 static bool evaluates(const struct run *run)
 {
-    return pst_data_samples(run->data, PST_SPLIT_VALID) > 0;
+    return run->job->train.eval_batches > 0 && pst_data_samples(run->data, PST_SPLIT_VALID) > 0;
 }
 
 /* Can the model write text? It must be trained on it and never look ahead. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The promise that makes strategies comparable: for one micro-batch size, every cut, order and memory
- * action gives the same losses and gradient norms, bit for bit, and every device's arena peaks exactly
- * where it was predicted to. 40 combinations for each model, through the program itself.
+ * The promise that makes strategies comparable: for one micro-batch size, every cut, order and
+ * memory action gives the same losses and gradient norms, bit for bit, and every device's arena
+ * peaks exactly where it was predicted to. 40 combinations for each model, through the program
+ * itself.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,16 +26,18 @@ struct trace {
 static const char gpt[] = "[model]\nuse = \"gpt\"\nlayers = 3\ndim = 16\nheads = 2\ncontext = 12\n"
                           "dropout = 0.1\n"
                           "[data]\nkind = \"text\"\ntrain = \"/usr/share/common-licenses/GPL-2\"\n";
-static const char resnet[] = "[model]\nuse = \"resnet\"\ndepth = \"custom\"\nimage = 8\nstages = 2\n"
-                             "blocks = 1\nwidth = 8\nclasses = 4\n"
-                             "[data]\nkind = \"synthetic\"\n";
+static const char resnet[] =
+    "[model]\nuse = \"resnet\"\ndepth = \"custom\"\nimage = 8\nstages = 2\n"
+    "blocks = 1\nwidth = 8\nclasses = 4\n"
+    "[data]\nkind = \"synthetic\"\n";
 static const char mmt[] = "[model]\nuse = \"mmt\"\nbranches = 3\nlayers = 1\ndim = 16\nheads = 2\n"
                           "context = 6\ndropout = 0.1\n"
                           "[data]\nkind = \"synthetic\"\n";
-static const char common[] = "[train]\nsteps = 3\nbatch = 12\nmicrobatch = 2\nlr = 1e-3\nclip = 0.5\n"
-                             "eval_every = 0\neval_batches = 0\nsample = 0\nwarmup = 1\n"
-                             "[cluster]\ndevices = 1\n[partitioner]\nuse = \"uniform\"\n"
-                             "[scheduler]\nuse = \"gpipe\"\n[[memopt]]\nuse = \"none\"\n";
+static const char common[] =
+    "[train]\nsteps = 3\nbatch = 12\nmicrobatch = 2\nlr = 1e-3\nclip = 0.5\n"
+    "eval_every = 0\neval_batches = 0\nsample = 0\nwarmup = 1\n"
+    "[cluster]\ndevices = 1\n[partitioner]\nuse = \"uniform\"\n"
+    "[scheduler]\nuse = \"gpipe\"\n[[memopt]]\nuse = \"none\"\n";
 
 static void read_step(const char *line, struct trace *ret_trace, uint32_t *n)
 {
