@@ -4,7 +4,6 @@
  */
 #include "config/tree.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,8 +76,7 @@ static bool check_event(struct build *build, const struct pst_toml_event *event)
                     "a string must not hold the character U+0000");
     }
     if (build->n_open + build->depth > PST_CONFIG_MAX_NESTING) {
-        return stop(build, event, "config.limit", has_key,
-                    "nested more than 32 deep (each part of a dotted key counts)");
+        return stop(build, event, "config.limit", has_key, PST_CONFIG_TOO_DEEP);
     }
     if (build->n_open > 0 && ++build->reader->n_values > PST_CONFIG_MAX_VALUES) {
         return stop(build, event, "config.limit", has_key,
@@ -151,31 +149,6 @@ static bool visit(void *self, const struct pst_toml_event *event)
     return true;
 }
 
-static pst_status check_lines(const char *text, size_t length, const char *name,
-                              struct pst_error *err)
-{
-    const char *at = text, *end = text + length;
-    uint32_t line = 1;
-
-    if (length > PST_CONFIG_MAX_BYTES) {
-        return pst_fail_at(err, PST_ERR_CONFIG, "config.limit", name, 0, 0,
-                           "the file is larger than 1 MiB");
-    }
-    while (at < end) {
-        const char *stop_at = memchr(at, '\n', (size_t)(end - at));
-
-        stop_at = stop_at == NULL ? end : stop_at;
-        if ((size_t)(stop_at - at) > PST_CONFIG_MAX_LINE) {
-            return pst_fail_at(err, PST_ERR_CONFIG, "config.limit", name, line, 1,
-                               "a line of %zu bytes; at most 4096, break it up",
-                               (size_t)(stop_at - at));
-        }
-        line++;
-        at = stop_at + 1;
-    }
-    return PST_OK;
-}
-
 static pst_status fail_syntax(const struct pst_toml_fault *fault, const char *name,
                               struct pst_error *err)
 {
@@ -199,7 +172,7 @@ pst_status pst_tree_from_toml(struct pst_config_reader *reader, const char *text
         text += 3;
         length -= 3;
     }
-    st = check_lines(text, length, name, err);
+    st = pst_tree_scan(text, length, name, err);
     if (st != PST_OK) {
         return st;
     }

@@ -11,11 +11,13 @@
 #define PST_CONFIG_MAX_BYTES   (1024u * 1024u)
 #define PST_CONFIG_MAX_LINE    4096u
 #define PST_CONFIG_MAX_NESTING 32u
-#define PST_CONFIG_MAX_PARTS   32u /* of a dotted key of --set; nesting bounds it in files */
+#define PST_CONFIG_MAX_PARTS   32u /* of a dotted key */
 #define PST_CONFIG_MAX_STRING  (64u * 1024u)
 #define PST_CONFIG_MAX_VALUES  10000u /* keys and array elements, over all files */
 #define PST_CONFIG_MAX_INCLUDE 8u     /* deep */
 #define PST_CONFIG_MAX_FILES   64u
+
+#define PST_CONFIG_TOO_DEEP "nested more than 32 deep (each part of a dotted key counts)"
 
 /* One config being read. */
 struct pst_config_reader {
@@ -40,6 +42,10 @@ struct pst_config_node *pst_tree_find(const struct pst_config_node *table, const
    must not be used afterwards. False when there is no memory. */
 bool pst_tree_merge(struct pst_arena *arena, struct pst_config_node *table,
                     struct pst_config_node *over);
+
+/* Checks the limits that must hold before the text is parsed: size, lines, dotted keys, brackets.
+ */
+pst_status pst_tree_scan(const char *text, size_t length, const char *name, struct pst_error *err);
 
 /* TOML text to a tree. `depth`: nesting it already has. `name` must outlive the config. */
 pst_status pst_tree_from_toml(struct pst_config_reader *reader, const char *text, size_t length,

@@ -221,24 +221,78 @@ static void limit_of_files(void **state)
 static void limit_of_nesting(void **state)
 {
     static const char too_deep[] = "nested more than 32 deep (each part of a dotted key counts)";
-    char *at = repeat("", "a.", 31, "a = 1\n"), *above = repeat("", "a.", 32, "a = 1\n");
-    char *arrays = repeat("a = ", "[", 31, ""), *closed = repeat(arrays, "]", 31, "\n");
+    char *at = repeat("", "[", 31, ""), *below = repeat("a = ", at, 1, "");
+    char *closed = repeat(below, "]", 31, "\n");
     char *deep = repeat("a = ", "[", 33, ""), *deep_closed = repeat(deep, "]", 33, "\n");
-    char *far = repeat("", "a.", 2000, "a = 1\n");
+    char *far = repeat("a = ", "[\n", 100000, "");
+    char *mixed = repeat("", "{a.b.c.d.e.f.g.h.i.j = [\n", 100, "");
+    char *tables = repeat("a = [\n", "{k = [1]},\n", 100, "]\n");
 
     (void)state;
-    pst_config_destroy(parse_ok(at));
-    refuse(above, "config.limit", 1, 65, too_deep);
-    refuse(far, "config.limit", 1, 65, too_deep);
     pst_config_destroy(parse_ok(closed));
+    pst_config_destroy(parse_ok(tables));
     refuse(deep_closed, "config.limit", 1, 5 + 32, too_deep);
+    refuse(far, "config.limit", 65, 1, too_deep); /* never reaches the parser */
+    refuse(mixed, "config.limit", 6, 24, too_deep);
     free(at);
-    free(above);
-    free(far);
-    free(arrays);
+    free(below);
     free(closed);
     free(deep);
     free(deep_closed);
+    free(far);
+    free(mixed);
+    free(tables);
+}
+
+static void limit_of_dotted_keys(void **state)
+{
+    static const char parts[] = "a dotted key of more than 32 parts";
+    char *at = repeat("", "a.", 31, "a = 1\n"), *above = repeat("", "a.", 32, "a = 1\n");
+    char *far = repeat("", "a.", 2000, "a = 1\n");
+    char *header = repeat("x = 1\n[\"\xC3\xA9\".", "a.", 31, "a]\n");
+    char *both = repeat("[a.b]\n", "a.", 31, "a = 1\n");
+
+    (void)state;
+    pst_config_destroy(parse_ok(at));
+    refuse(above, "config.limit", 1, 64, parts);
+    refuse(far, "config.limit", 1, 64, parts);
+    refuse(header, "config.limit", 2, 67, parts);
+    refuse(both, "config.limit", 2, 61,
+           "nested more than 32 deep (each part of a dotted key counts)");
+    free(at);
+    free(above);
+    free(far);
+    free(header);
+    free(both);
+}
+
+/* Dots and brackets in strings and comments are text. */
+static void limits_do_not_look_into_strings(void **state)
+{
+    char *dots = repeat("", ".[{", 40, ""), text[2000];
+
+    (void)state;
+    snprintf(text, sizeof text,
+             "# %s\na = \"\\\"%s\" # \"\nb = '%s\\'\nc = \"\"\"\n%s \\\"\"\" \" %s\"\"\"\"\"\n"
+             "d = '''\n%s'' ' %s'''''\ne = \"\"\nf = ['', \"\"\"\"\"\", '''''', 1.5, 1.5]\n",
+             dots, dots, dots, dots, dots, dots, dots);
+    pst_config_destroy(parse_ok(text));
+    free(dots);
+}
+
+/* toml++ 3.3 runs into undefined behaviour on these by itself. */
+static void accented_letters_behind_white_space(void **state)
+{
+    struct pst_config *config = parse_ok("a = \"\"\"x\\\n  \xC3\xA9\"\"\"\n");
+
+    (void)state;
+    expect_json(config, "{\"a\":\"x\xC3\xA9\"}");
+    pst_config_destroy(config);
+    refuse("a = \xC3\xA9\n", "config.syntax", 1, 5,
+           "Error while parsing value: could not determine value type");
+    refuse(" \xD0\x96 = 1\n", "config.syntax", 1, 2,
+           "Error while parsing root table: expected keys, tables, whitespace or comments, "
+           "saw '\xD0\x96'");
 }
 
 static void limit_of_strings(void **state)
@@ -334,6 +388,9 @@ int main(void)
         cmocka_unit_test(limit_of_lines),
         FILES(limit_of_files),
         cmocka_unit_test(limit_of_nesting),
+        cmocka_unit_test(limit_of_dotted_keys),
+        cmocka_unit_test(limits_do_not_look_into_strings),
+        cmocka_unit_test(accented_letters_behind_white_space),
         cmocka_unit_test(limit_of_strings),
         cmocka_unit_test(limit_of_keys),
         cmocka_unit_test(json_round_trip),

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to the planner: takes in what a scheduler emits and refuses what is out of bounds or out
+ * of order on its own device at once, then counts what the lists hold. What depends on other
+ * devices is found when the plan is lowered.
+ */
+#ifndef PST_PLUGIN_EMISSION_H
+#define PST_PLUGIN_EMISSION_H
+
+#include "plan/plan.h"
+#include "plugin/plugin_host.h"
+
+struct pst_emission {
+    struct pst_schedule_out out;
+    const struct pst_schedule_in *in;
+    struct pst_pass **passes; /* [n_devices] growing */
+    uint32_t *n_passes;
+    size_t *room;
+    uint8_t **done;  /* [stage][microbatch] bit per pass */
+    bool split;      /* there is a B or W */
+    char fault[256]; /* the first rule that was broken, or "" */
+    bool no_memory;
+};
+
+/* `in` must outlive it. Call finish in any case. PST_ERR_NOMEM without memory. */
+pst_status pst_emission_init(struct pst_emission *emission, const struct pst_schedule_in *in);
+void pst_emission_finish(struct pst_emission *emission);
+
+/* Has every micro-batch of every stage run forward and backward? Else says so in fault. */
+bool pst_emission_complete(struct pst_emission *emission);
+
+/* The most micro-batches that each stage holds at any time, from F to W or BW. */
+void pst_emission_count(const struct pst_emission *emission, uint32_t *ret_held);
+
+/* What each stage holds when its device holds most bytes, by saved_bytes of the stages; the first
+   such moment. */
+pst_status pst_emission_count_at_peak(const struct pst_emission *emission, uint32_t *ret_held);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The list of memory optimizers: each takes the decisions of those before it as fixed; price and
+ * fit are those of the last. An empty list keeps everything.
+ */
+#include "plugin/state.h"
+
+#include <string.h>
+
+#include "plugin/caps.h"
+
+/* What one optimizer decides, checked as it comes. */
+struct decision {
+    struct pst_action_out out;
+    struct pst_planner *planner;
+    struct pst_instance *instance;
+    const struct pst_stage_view *view;
+    struct pst_stage_node *nodes;
+    uint8_t *actions; /* [n_nodes] new ones */
+    bool refused;
+};
+
+static pst_status refuse(struct decision *d, uint32_t position, const char *why)
+{
+    const struct pst_planner *planner = d->planner;
+    const char *name =
+        position < d->view->n_nodes ? planner->graph->ops[d->nodes[position].node].name : "?";
+
+    d->refused = true;
+    return pst_planner_illegal(&d->planner->pending, d->instance,
+                               "stage %u, position %u (\"%s\"): %s", d->view->stage, position, name,
+                               why);
+}
+
+static pst_status set_action(struct pst_action_out *out, uint32_t position, uint32_t action)
+{
+    static const char *const words[] = {NULL, "recompute", "offload", "peer"};
+    struct decision *d = out->impl;
+    pst_status st = PST_OK;
+
+    if (d->refused) {
+        return d->planner->pending.status;
+    }
+    if (position >= d->view->n_nodes) {
+        return refuse(d, position, "there is no such node");
+    }
+    if (action > PST_ACTION_PEER) {
+        return refuse(d, position, "there is no such action");
+    }
+    if (d->nodes[position].action != PST_ACTION_KEEP && action != d->nodes[position].action) {
+        return refuse(d, position, "an earlier memory optimizer decided about it");
+    }
+    if (action == PST_ACTION_RECOMPUTE && (d->nodes[position].flags & PST_NODE_NO_RECOMPUTE) != 0) {
+        return refuse(d, position, "it must not be replayed");
+    }
+    if (words[action] != NULL) {
+        st = pst_caps_require(d->instance->plugin, words[action], words[action],
+                              &d->planner->pending);
+        d->refused = st != PST_OK;
+    }
+    d->actions[position] = (uint8_t)action;
+    return st;
+}
+
+/* Runs plan() of optimizer i; its decisions become those of the view. */
+static pst_status decide(struct pst_planner *planner, uint32_t i, const struct pst_stage_view *view,
+                         struct pst_stage_node *nodes, struct pst_error *err)
+{
+    struct decision d = {
+        .out = {.size = sizeof d.out, .impl = &d, .set = set_action},
+        .planner = planner,
+        .instance = planner->memopt[i],
+        .view = view,
+        .nodes = nodes,
+        .actions = planner->scratch.actions,
+    };
+    uint32_t v;
+    pst_status st;
+
+    for (v = 0; v < view->n_nodes; v++) {
+        d.actions[v] = (uint8_t)nodes[v].action;
+    }
+    st = planner->memopt_if[i]->plan(planner->memopt[i]->self, view, &d.out);
+    if (st == PST_OK && d.refused) {
+        st = planner->pending.status;
+    }
+    st = pst_planner_blame(planner, planner->memopt[i], st, "plan", err);
+    for (v = 0; st == PST_OK && v < view->n_nodes; v++) {
+        nodes[v].action = d.actions[v];
+    }
+    return st;
+}
+
+/* Price of a view whose earlier optimizers have decided, by the last one. */
+static pst_status price_view(struct pst_planner *planner, const struct pst_stage_view *view,
+                             struct pst_stage_price *ret_price, struct pst_error *err)
+{
+    struct pst_stage_price price = {.size = sizeof price};
+    struct pst_stage_value value = {.size = sizeof value};
+    uint32_t last = planner->n_memopt - 1;
+    pst_status st;
+
+    if (planner->n_memopt == 0) {
+        if (!pst_evaluate(&planner->evaluator, view, NULL, &value)) {
+            return pst_fail_nomem(err);
+        }
+        price.fits = value.peak_bytes <= view->capacity_bytes;
+        price.period_ns = value.period_ns;
+        price.peak_bytes = value.peak_bytes;
+    } else {
+        st = planner->memopt_if[last]->price(planner->memopt[last]->self, view, &price);
+        st = pst_planner_blame(planner, planner->memopt[last], st, "price", err);
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    *ret_price = price;
+    return PST_OK;
+}
+
+pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage_question *question,
+                             struct pst_stage_price *ret_price, struct pst_error *err)
+{
+    struct pst_stage_view view;
+    struct pst_stage_node *nodes = pst_view_build(planner, question->nodes, question->n_nodes,
+                                                  question->microbatch_size / question->n_ranks,
+                                                  question->weight_versions, &view);
+    uint32_t i;
+
+    if (nodes == NULL) {
+        return pst_fail_nomem(err);
+    }
+    view.stage = question->stage;
+    view.n_stages = question->n_stages;
+    view.in_flight = question->in_flight;
+    view.capacity_bytes = question->capacity_bytes;
+    for (i = 0; i + 1 < planner->n_memopt; i++) {
+        pst_status st = decide(planner, i, &view, nodes, err);
+
+        if (st == PST_ERR_INFEASIBLE) {
+            *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
+            return PST_OK;
+        }
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    return price_view(planner, &view, ret_price, err);
+}
+
+/* The finished actions of a stage must be legal, and no worse than what was promised. */
+static pst_status verify(struct pst_planner *planner, const struct pst_stage_view *view,
+                         const struct pst_stage_price *promised, struct pst_error *err)
+{
+    struct pst_instance *last = planner->memopt[planner->n_memopt - 1];
+    struct pst_stage_value value = {.size = sizeof value};
+
+    if (!pst_evaluate(&planner->evaluator, view, NULL, &value)) {
+        return pst_fail_nomem(err);
+    }
+    if (!value.legal) {
+        return pst_planner_illegal(
+            err, last, "stage %u, node \"%s\": %s", view->stage,
+            value.node < view->n_nodes
+                ? planner->graph->ops[pst_stage_node_at(view, value.node)->node].name
+                : "?",
+            value.rule);
+    }
+    if (promised->fits &&
+        (value.peak_bytes > promised->peak_bytes || value.period_ns > promised->period_ns)) {
+        pst_fail(err, PST_ERR_BUG, "plugin.contract",
+                 "memopt \"%s\" broke its contract: for stage %u price() promised %llu ns and %llu "
+                 "bytes, its plan takes %llu ns and %llu bytes",
+                 last->plugin->id, view->stage, (unsigned long long)promised->period_ns,
+                 (unsigned long long)promised->peak_bytes, (unsigned long long)value.period_ns,
+                 (unsigned long long)value.peak_bytes);
+        if (err != NULL) {
+            err->exit_code = 3;
+        }
+        return PST_ERR_BUG;
+    }
+    return PST_OK;
+}
+
+/* `left`: bytes that the stages before it leave on its device. */
+static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
+                             uint64_t *left, struct pst_error *err)
+{
+    struct pst_plan_stage *stage = &plan->stages[s];
+    struct pst_stage_view view;
+    struct pst_stage_price promised = {.size = sizeof promised};
+    struct pst_stage_node *nodes;
+    uint8_t *actions;
+    uint32_t i;
+    pst_status st = PST_OK;
+
+    nodes = pst_view_build(planner, stage->nodes, stage->n_nodes,
+                           stage->microbatch_size / stage->n_ranks, stage->weight_versions, &view);
+    actions = pst_arena_array(&plan->arena, stage->n_nodes, 1);
+    if (nodes == NULL || actions == NULL) {
+        return pst_fail_nomem(err);
+    }
+    view.stage = s;
+    view.n_stages = plan->n_stages;
+    view.in_flight = stage->in_flight;
+    view.capacity_bytes = *left;
+    for (i = 0; st == PST_OK && i < planner->n_memopt; i++) {
+        if (i + 1 == planner->n_memopt) {
+            st = price_view(planner, &view, &promised, err);
+        }
+        if (st == PST_OK) {
+            st = decide(planner, i, &view, nodes, err);
+        }
+    }
+    if (st == PST_OK && planner->n_memopt > 0) {
+        st = verify(planner, &view, &promised, err);
+    }
+    for (i = 0; i < stage->n_nodes; i++) {
+        actions[i] = (uint8_t)nodes[i].action;
+    }
+    stage->actions = actions;
+    if (*left != UINT64_MAX) {
+        struct pst_stage_value value = {.size = sizeof value};
+
+        if (st == PST_OK && !pst_evaluate(&planner->evaluator, &view, NULL, &value)) {
+            return pst_fail_nomem(err);
+        }
+        *left = value.peak_bytes < *left ? *left - value.peak_bytes : 0;
+    }
+    return st;
+}
+
+pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *plan,
+                               struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    uint64_t *left = pst_arena_array(&arena, planner->n_devices, sizeof *left);
+    uint32_t s, d;
+    pst_status st = PST_OK;
+
+    if (left == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (d = 0; d < planner->n_devices; d++) {
+        left[d] = planner->capacity_bytes;
+    }
+    for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
+        st = plan_stage(planner, plan, s, &left[plan->stages[s].ranks[0]], err);
+    }
+    pst_arena_finish(&arena);
+    return st;
+}

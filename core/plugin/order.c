@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The scheduler's question, from the plan's stages, edges and memory actions; and its answer.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugin/caps.h"
+#include "plugin/emission.h"
+#include "plugin/state.h"
+
+/* The question, in arrays. */
+struct question {
+    struct pst_arena arena;
+    struct pst_schedule_in in;
+    struct pst_schedule_stage *stages;
+    struct pst_schedule_link *links;
+    uint32_t *out_links;
+    uint64_t *activation_bytes;
+};
+
+/* Bytes that W alone needs of what F and B leave: inputs and results that it reads, the gradient of
+   the result, what B computed for it. */
+static uint64_t weight_bytes(const struct pst_planner *planner, const struct pst_plan_stage *stage)
+{
+    const struct pst_graph *graph = planner->graph;
+    uint64_t samples = stage->microbatch_size, bytes = 0;
+    uint32_t v, i;
+
+    for (v = 0; v < stage->n_nodes; v++) {
+        const struct pst_op *op = &graph->ops[stage->nodes[v]];
+        struct pst_op_grad grad;
+
+        pst_op_grad_info(graph, stage->nodes[v], &grad);
+        if (!grad.has_w) {
+            continue;
+        }
+        for (i = 0; i < op->n_in; i++) {
+            bytes += (grad.w_reads_x >> i & 1) ? graph->tensors[op->in[i]].bytes * samples : 0;
+        }
+        for (i = 0; i < op->n_out; i++) {
+            bytes += (grad.w_reads_y >> i & 1) ? graph->tensors[op->out[i]].bytes * samples : 0;
+        }
+        bytes += grad.w_reads_dy ? graph->tensors[op->out[0]].bytes * samples : 0;
+        for (i = 0; i < grad.n_z; i++) {
+            bytes += grad.z_elems[i] * pst_dtype_bytes(grad.z_dtype[i]) *
+                     (grad.z_batched[i] ? samples : 1);
+        }
+    }
+    return bytes;
+}
+
+/* Costs of one stage, and the room that it leaves for activations. */
+static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
+                             struct question *q, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &plan->stages[s];
+    struct pst_schedule_stage *row = &q->stages[s];
+    uint64_t *room = &q->activation_bytes[stage->ranks[0]];
+    struct pst_stage_view view;
+    const struct pst_stage_node *nodes;
+    struct pst_times times;
+    uint64_t work = 0;
+    uint32_t i;
+
+    nodes = pst_view_build(planner, stage->nodes, stage->n_nodes, stage->microbatch_size,
+                           stage->weight_versions, &view);
+    if (nodes == NULL) {
+        return pst_fail_nomem(err);
+    }
+    pst_cost_ops(planner->cost, stage->nodes, stage->n_nodes, stage->microbatch_size, &times);
+    *row = (struct pst_schedule_stage){
+        .device = stage->ranks[0],
+        .microbatch_size = stage->microbatch_size,
+        .n_microbatches = stage->n_microbatches,
+        .k = stage->k,
+        .forward_ns = times.forward_ns,
+        .backward_input_ns = times.backward_input_ns,
+        .backward_weight_ns = times.backward_weight_ns,
+        .saved_bytes = view.input_bytes,
+        .input_bytes = view.input_bytes,
+    };
+    for (i = 0; i < view.n_nodes; i++) {
+        const struct pst_stage_node *node = &nodes[i];
+        uint64_t most = node->forward_work_bytes > node->backward_work_bytes
+                            ? node->forward_work_bytes
+                            : node->backward_work_bytes;
+
+        if (stage->actions[i] == PST_ACTION_RECOMPUTE) {
+            row->replay_ns += node->forward_ns;
+            most += node->saved_bytes;
+        } else if (stage->actions[i] == PST_ACTION_KEEP) {
+            row->saved_bytes += node->saved_bytes;
+        }
+        work = most > work ? most : work;
+    }
+    row->backward_input_ns += row->replay_ns;
+    row->saved_weight_bytes = weight_bytes(planner, stage);
+    if (row->saved_weight_bytes > row->saved_bytes) {
+        row->saved_weight_bytes = row->saved_bytes;
+    }
+    if (*room != UINT64_MAX) {
+        *room = *room > view.static_bytes + work ? *room - view.static_bytes - work : 0;
+    }
+    return PST_OK;
+}
+
+/* links sorted by (to, from), out_links by (from, to); the plan's edges are sorted by (from, to).
+ */
+static void fill_links(const struct pst_planner *planner, const struct pst_plan *plan,
+                       struct question *q)
+{
+    uint32_t *row_of_edge = pst_arena_array(&q->arena, plan->n_edges, sizeof *row_of_edge);
+    uint32_t s, e, n = 0;
+
+    if (row_of_edge == NULL) {
+        q->out_links = NULL;
+        return;
+    }
+    for (s = 0; s < plan->n_stages; s++) {
+        q->stages[s].first_pred = n;
+        for (e = 0; e < plan->n_edges; e++) {
+            const struct pst_plan_edge *edge = &plan->edges[e];
+
+            if (edge->to == s) {
+                q->links[n] = (struct pst_schedule_link){
+                    .from = edge->from,
+                    .to = s,
+                    .transfer_ns = pst_cost_transfer_ns(
+                        planner->cost,
+                        edge->bytes_per_sample * plan->stages[edge->from].microbatch_size,
+                        plan->stages[edge->from].ranks[0], plan->stages[s].ranks[0]),
+                };
+                row_of_edge[e] = n++;
+            }
+        }
+        q->stages[s].n_pred = n - q->stages[s].first_pred;
+    }
+    for (e = 0; e < plan->n_edges; e++) {
+        struct pst_schedule_stage *from = &q->stages[plan->edges[e].from];
+
+        q->out_links[e] = row_of_edge[e];
+        from->first_succ = from->n_succ == 0 ? e : from->first_succ;
+        from->n_succ++;
+    }
+}
+
+static pst_status question_init(struct question *q, struct pst_planner *planner,
+                                const struct pst_plan *plan, struct pst_error *err)
+{
+    uint32_t s, d;
+    pst_status st = PST_OK;
+
+    q->stages = pst_arena_array(&q->arena, plan->n_stages, sizeof *q->stages);
+    q->links = pst_arena_array(&q->arena, plan->n_edges, sizeof *q->links);
+    q->out_links = pst_arena_array(&q->arena, plan->n_edges, sizeof *q->out_links);
+    q->activation_bytes =
+        pst_arena_array(&q->arena, planner->n_devices, sizeof *q->activation_bytes);
+    if (q->stages == NULL || q->links == NULL || q->out_links == NULL ||
+        q->activation_bytes == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (d = 0; d < planner->n_devices; d++) {
+        q->activation_bytes[d] = planner->capacity_bytes;
+    }
+    for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
+        st = fill_stage(planner, plan, s, q, err);
+    }
+    if (st == PST_OK) {
+        fill_links(planner, plan, q);
+        st = q->out_links == NULL ? pst_fail_nomem(err) : PST_OK;
+    }
+    q->in = (struct pst_schedule_in){
+        .size = sizeof q->in,
+        .n_devices = planner->n_devices,
+        .n_stages = plan->n_stages,
+        .stage_size = sizeof *q->stages,
+        .n_links = plan->n_edges,
+        .link_size = sizeof *q->links,
+        .stages = q->stages,
+        .links = q->links,
+        .out_links = q->out_links,
+        .activation_bytes = q->activation_bytes,
+    };
+    return st;
+}
+
+/* Takes the lists out of the emission, and what they hold into the plan. */
+static pst_status accept(struct pst_emission *emission, struct pst_plan *plan,
+                         struct pst_orders *orders, struct pst_error *err)
+{
+    uint32_t n = emission->in->n_devices, d, s;
+    uint32_t *held = pst_arena_array(&orders->arena, plan->n_stages, sizeof *held);
+
+    orders->passes = pst_arena_array(&orders->arena, n, sizeof *orders->passes);
+    orders->n_passes = pst_arena_array(&orders->arena, n, sizeof *orders->n_passes);
+    if (held == NULL || orders->passes == NULL || orders->n_passes == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (d = 0; d < n; d++) {
+        orders->n_passes[d] = emission->n_passes[d];
+        orders->passes[d] =
+            pst_arena_array(&orders->arena, emission->n_passes[d], sizeof **orders->passes);
+        if (orders->passes[d] == NULL) {
+            return pst_fail_nomem(err);
+        }
+        if (emission->n_passes[d] > 0) {
+            memcpy(orders->passes[d], emission->passes[d],
+                   emission->n_passes[d] * sizeof **orders->passes);
+        }
+    }
+    pst_emission_count(emission, held);
+    for (s = 0; s < plan->n_stages; s++) {
+        plan->stages[s].in_flight = held[s];
+    }
+    return PST_OK;
+}
+
+pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
+                             struct pst_orders *ret_orders, struct pst_error *err)
+{
+    struct question q = {.stages = NULL};
+    struct pst_emission emission = {.in = NULL};
+    struct pst_orders orders = {.passes = NULL};
+    pst_status st = question_init(&q, planner, plan, err);
+
+    if (st == PST_OK && pst_emission_init(&emission, &q.in) != PST_OK) {
+        st = pst_fail_nomem(err);
+    }
+    if (st != PST_OK) {
+        goto out;
+    }
+    st = planner->scheduler_if->schedule(planner->scheduler->self, &q.in, &emission.out);
+    if (emission.fault[0] != '\0' || (st == PST_OK && !pst_emission_complete(&emission))) {
+        st = pst_planner_illegal(err, planner->scheduler, "%s", emission.fault);
+    } else {
+        st = pst_planner_blame(planner, planner->scheduler, st, "schedule", err);
+    }
+    if (st == PST_OK && emission.split) {
+        st = pst_caps_require(planner->scheduler->plugin, "split-backward", "B and W passes", err);
+    }
+    if (st == PST_OK) {
+        st = accept(&emission, plan, &orders, err);
+    }
+    if (st == PST_OK) {
+        *ret_orders = orders;
+        orders.arena = (struct pst_arena){NULL, 0, 0};
+    }
+out:
+    pst_orders_finish(&orders);
+    pst_emission_finish(&emission);
+    pst_arena_finish(&q.arena);
+    return st;
+}
+
+void pst_orders_finish(struct pst_orders *orders)
+{
+    pst_arena_finish(&orders->arena);
+    memset(orders, 0, sizeof *orders);
+}

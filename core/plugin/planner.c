@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The run of a planning job: partition, memory actions, order of passes, lowering, programs, check.
+ * Whether a device has room is known only when its program is laid out; if one has not, all is done
+ * again for as much less memory as was missing.
+ */
+#include "plugin/planner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "plugin/state.h"
+
+#define MAX_ATTEMPTS 4
+
+static uint32_t slots_of(uint32_t optimizer)
+{
+    return optimizer == 0 ? 0 : optimizer == 1 ? 1 : 2; /* sgd, momentum, adam and adamw */
+}
+
+static pst_status init(struct pst_planner *planner, const struct pst_job *job,
+                       struct pst_graph *graph, const struct pst_cluster *cluster,
+                       const struct pst_cost_model *cost, bool (*cancelled)(void),
+                       struct pst_error *err)
+{
+    memset(planner, 0, sizeof *planner);
+    planner->job = job;
+    planner->graph = graph;
+    planner->cluster = cluster;
+    planner->cost = cost;
+    planner->cancelled = cancelled;
+    planner->deadline_ns =
+        job->plugins.time_limit == 0 ? UINT64_MAX : pst_now_ns() + job->plugins.time_limit;
+    planner->n_devices = (uint32_t)cluster->devices;
+    planner->batch = (uint32_t)job->train.batch;
+    planner->microbatch = (uint32_t)job->train.microbatch;
+    planner->n_microbatches = planner->batch / planner->microbatch;
+    planner->optimizer_slots = slots_of(job->train.optimizer);
+    planner->capacity_bytes = cluster->memory == 0 ? UINT64_MAX : cluster->memory;
+    planner->counted = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->counted);
+    return planner->counted != NULL ? PST_OK : pst_fail_nomem(err);
+}
+
+static void finish(struct pst_planner *planner)
+{
+    uint32_t i;
+
+    pst_instance_destroy(planner->partitioner);
+    pst_instance_destroy(planner->scheduler);
+    for (i = 0; i < planner->n_memopt; i++) {
+        pst_instance_destroy(planner->memopt[i]);
+    }
+    pst_questions_finish(planner);
+    pst_evaluator_finish(&planner->evaluator);
+    pst_arena_finish(&planner->arena);
+}
+
+void pst_planned_finish(struct pst_planned *planned)
+{
+    uint32_t r;
+
+    for (r = 0; planned->programs != NULL && r < planned->plan->n_devices; r++) {
+        pst_program_destroy(planned->programs[r]);
+    }
+    free(planned->programs);
+    pst_plan_destroy(planned->plan);
+    memset(planned, 0, sizeof *planned);
+}
+
+static pst_status build_programs(struct pst_planner *planner, struct pst_planned *planned,
+                                 struct pst_error *err)
+{
+    struct pst_plan *plan = planned->plan;
+    uint32_t r;
+    pst_status st = PST_OK;
+
+    planned->programs = calloc(plan->n_devices + 1, sizeof(struct pst_program *));
+    if (planned->programs == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (r = 0; st == PST_OK && r < plan->n_devices; r++) {
+        st = pst_program_create(plan, planner->graph, planner->cost, r, PST_NONE,
+                                &planned->programs[r], err);
+        if (st == PST_OK) {
+            plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
+            plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
+        }
+    }
+    return st;
+}
+
+/* An illegal plan is blamed on the scheduler: stages and actions were checked as they came. */
+static pst_status blame_scheduler(const struct pst_planner *planner, pst_status st,
+                                  struct pst_error *err)
+{
+    if (st != PST_OK && err != NULL && strcmp(err->kind, "plan.illegal") == 0) {
+        pst_error_prefix(err, "scheduler \"%s\" made an illegal plan",
+                         planner->scheduler->plugin->id);
+        err->exit_code = 3;
+    }
+    return st;
+}
+
+static const char *named(struct pst_arena *arena, const struct pst_instance *instance)
+{
+    return pst_arena_printf(arena, "%s %s", instance->plugin->id, instance->plugin->version);
+}
+
+static pst_status sign(const struct pst_planner *planner, struct pst_plan *plan,
+                       struct pst_error *err)
+{
+    char *json = pst_config_to_json(planner->job->config);
+    const char *memopt = "";
+    uint32_t i;
+
+    plan->config_json = json == NULL ? NULL : pst_arena_strdup(&plan->arena, json);
+    free(json);
+    plan->graph_digest = planner->graph->digest;
+    plan->partitioner = named(&plan->arena, planner->partitioner);
+    plan->scheduler = named(&plan->arena, planner->scheduler);
+    for (i = 0; memopt != NULL && i < planner->n_memopt; i++) {
+        const char *name = named(&plan->arena, planner->memopt[i]);
+
+        memopt = name == NULL
+                     ? NULL
+                     : pst_arena_printf(&plan->arena, "%s%s%s", memopt, i > 0 ? ", " : "", name);
+    }
+    plan->memopt = memopt;
+    return plan->config_json != NULL && plan->partitioner != NULL && plan->scheduler != NULL &&
+                   plan->memopt != NULL
+               ? PST_OK
+               : pst_fail_nomem(err);
+}
+
+static pst_status make_plan(struct pst_planner *planner, struct pst_planned *planned,
+                            struct pst_error *err)
+{
+    struct pst_plan **plan = &planned->plan;
+    struct pst_orders orders = {.passes = NULL};
+    pst_status st = pst_plan_create(planner->graph, planner->batch, planner->n_devices, plan, err);
+
+    pst_questions_finish(planner); /* answers hold for one attempt */
+    if (st == PST_OK) {
+        (*plan)->optimizer_slots = planner->optimizer_slots;
+        (*plan)->capacity_bytes =
+            planner->cluster->memory == 0 ? UINT64_MAX : planner->cluster->memory;
+        st = pst_planner_partition(planner, *plan, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_hold(planner, *plan, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_actions(planner, *plan, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_order(planner, *plan, &orders, err);
+    }
+    if (st == PST_OK) {
+        st = pst_plan_lower(*plan, planner->graph, planner->cost,
+                            (const struct pst_pass *const *)orders.passes, orders.n_passes, true,
+                            err);
+        st = blame_scheduler(planner, st, err);
+    }
+    pst_orders_finish(&orders);
+    if (st == PST_OK) {
+        st = build_programs(planner, planned, err);
+    }
+    return st == PST_OK ? sign(planner, *plan, err) : st;
+}
+
+static pst_status check(const struct pst_planner *planner, const struct pst_planned *planned,
+                        struct pst_error *err)
+{
+    const struct pst_check_limits limits = {.channel_capacity = 0, .ordered = false};
+    struct pst_check_report *report = malloc(sizeof *report);
+    pst_status st;
+
+    if (report == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = pst_plan_check(planned->plan, planner->graph, &limits,
+                        (const struct pst_program *const *)planned->programs, report, err);
+    free(report);
+    return blame_scheduler(planner, st, err);
+}
+
+/* What the next attempt must know. */
+static void learn(struct pst_planner *planner, const struct pst_planned *planned)
+{
+    const struct pst_plan *plan = planned->plan;
+    uint64_t limit = plan->capacity_bytes, need = pst_planned_need(planned), excess = need - limit;
+    uint32_t s;
+
+    for (s = 0; s < plan->n_stages; s++) {
+        if (plan->stages[s].in_flight > planner->counted[s]) {
+            planner->counted[s] = plan->stages[s].in_flight;
+        }
+    }
+    planner->capacity_bytes =
+        planner->capacity_bytes > excess ? planner->capacity_bytes - excess : 0;
+}
+
+/*
+ * Nothing fits by the model that strategies are charged by, which may be a little dearer than the
+ * layout turns out. One attempt with an eighth more shows that, or at least what takes the space.
+ */
+static bool relax(struct pst_planner *planner, pst_status st, uint32_t attempt)
+{
+    uint64_t more = planner->capacity_bytes / 8;
+
+    if (st != PST_ERR_INFEASIBLE || attempt > 0 || planner->capacity_bytes > UINT64_MAX - more) {
+        return false;
+    }
+    planner->capacity_bytes += more;
+    return true;
+}
+
+/* Attempts until one fits; ret_best: that one, or the one that needs least. */
+static pst_status search(struct pst_planner *planner, struct pst_planned *ret_best,
+                         struct pst_error *err)
+{
+    uint64_t limit = planner->capacity_bytes, last_need = 0;
+    uint32_t attempt;
+    pst_status st = PST_OK;
+
+    for (attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+        struct pst_planned planned = {.plan = NULL};
+        struct pst_error why = {.status = PST_OK};
+        uint64_t need;
+
+        st = make_plan(planner, &planned, &why);
+        if (st != PST_OK) {
+            pst_planned_finish(&planned);
+            if (attempt == 0 || st != PST_ERR_INFEASIBLE) {
+                *err = why;
+            }
+            if (relax(planner, st, attempt)) {
+                continue;
+            }
+            break;
+        }
+        need = pst_planned_need(&planned);
+        if (need > limit) {
+            learn(planner, &planned);
+        }
+        if (ret_best->plan == NULL || need < pst_planned_need(ret_best)) {
+            pst_planned_finish(ret_best);
+            *ret_best = planned;
+        } else {
+            pst_planned_finish(&planned);
+        }
+        if (need <= limit || need == last_need) {
+            break; /* it fits; or the strategies do not heed memory */
+        }
+        last_need = need;
+    }
+    /* With less memory than there is nothing may be possible: then the best so far counts. */
+    return st == PST_ERR_INFEASIBLE && ret_best->plan != NULL ? PST_OK : st;
+}
+
+/* A search that the time limit ended is the plugin's fault, not the user's wish. */
+static pst_status explain_stop(const struct pst_planner *planner, pst_status st,
+                               struct pst_error *err)
+{
+    bool asked = planner->cancelled != NULL && planner->cancelled();
+
+    if (st == PST_ERR_CANCELLED && !asked && planner->deadline_ns != UINT64_MAX) {
+        pst_fail(err, PST_ERR_CANCELLED, "plugin.timeout",
+                 "no plan after %.1f s, the plugins.time_limit; a cheaper partitioner, or a higher "
+                 "limit",
+                 (double)planner->job->plugins.time_limit / 1e9);
+        if (err != NULL) {
+            err->exit_code = 3;
+        }
+    }
+    return st;
+}
+
+pst_status pst_planner_run(const struct pst_job *job, struct pst_graph *graph,
+                           const struct pst_cluster *cluster, const struct pst_cost_model *cost,
+                           bool (*cancelled)(void), struct pst_planned *ret_planned,
+                           struct pst_error *err)
+{
+    struct pst_planner planner;
+    struct pst_planned planned = {.plan = NULL};
+    struct pst_error unused;
+    uint64_t begin_ns = pst_now_ns(), limit;
+    pst_status st;
+
+    err = err == NULL ? &unused : err;
+    st = init(&planner, job, graph, cluster, cost, cancelled, err);
+    limit = planner.capacity_bytes;
+    if (st == PST_OK) {
+        st = pst_planner_load(&planner, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_place(&planner, err);
+    }
+    if (st == PST_OK) {
+        st = pst_views_init(&planner, err);
+    }
+    if (st == PST_OK) {
+        st = search(&planner, &planned, err);
+    }
+    if (st == PST_OK && pst_planned_need(&planned) > limit) {
+        st = pst_planned_too_large(&planner, &planned, limit, err);
+    }
+    if (st == PST_ERR_INFEASIBLE && err->hint[0] == '\0') {
+        pst_planned_advise(&planner, err);
+    }
+    if (st == PST_OK) {
+        st = check(&planner, &planned, err);
+    }
+    st = explain_stop(&planner, st, err);
+    finish(&planner);
+    if (st != PST_OK) {
+        pst_planned_finish(&planned);
+        return st;
+    }
+    planned.search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
+    *ret_planned = planned;
+    return PST_OK;
+}

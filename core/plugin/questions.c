@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What plugins may ask the host: pst.cost/1, pst.ask/1, pst.eval/1, pst.rng/1. Prices and in-flight
+ * counts are remembered by a 128-bit digest of the question; an answer depends on nothing else.
+ */
+#include "plugin/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/philox.h"
+#include "base/util.h"
+
+struct memo_entry {
+    XXH128_hash_t key;
+    bool used;
+    union {
+        struct pst_stage_price price;
+        struct pst_held held;
+    } answer;
+};
+
+struct pst_memo {
+    struct memo_entry *entries;
+    size_t size, used; /* size: a power of two */
+};
+
+static struct pst_planner *planner_of(const struct pst_host *host)
+{
+    return pst_host_instance(host)->context.impl;
+}
+
+/* A question that cannot be answered as it stands: the asking plugin's fault. */
+static pst_status wrong(const struct pst_host *host, const char *what)
+{
+    return (host->fail)(host, PST_ERR_BUG, what);
+}
+
+/* --- memo --------------------------------------------------------------------------------------*/
+
+static struct memo_entry *find_slot(const struct pst_memo *memo, XXH128_hash_t key)
+{
+    size_t i = (size_t)key.low64 & (memo->size - 1);
+
+    while (memo->entries[i].used && !XXH128_isEqual(memo->entries[i].key, key)) {
+        i = (i + 1) & (memo->size - 1);
+    }
+    return &memo->entries[i];
+}
+
+static bool grow(struct pst_memo *memo)
+{
+    struct pst_memo larger = {.size = memo->size == 0 ? 256 : 2 * memo->size, .used = memo->used};
+    size_t i;
+
+    larger.entries = calloc(larger.size, sizeof *larger.entries);
+    if (larger.entries == NULL) {
+        return false;
+    }
+    for (i = 0; i < memo->size; i++) {
+        if (memo->entries[i].used) {
+            *find_slot(&larger, memo->entries[i].key) = memo->entries[i];
+        }
+    }
+    free(memo->entries);
+    *memo = larger;
+    return true;
+}
+
+/* The entry for a key, new (used == false) or answered already; NULL: out of memory. The caller who
+   answers it sets used and counts it. */
+static struct memo_entry *lookup(struct pst_planner *planner, XXH128_hash_t key)
+{
+    if (planner->memo == NULL) {
+        planner->memo = calloc(1, sizeof *planner->memo);
+    }
+    if (planner->memo == NULL ||
+        (2 * (planner->memo->used + 1) > planner->memo->size && !grow(planner->memo))) {
+        pst_fail_nomem(&planner->pending);
+        return NULL;
+    }
+    return find_slot(planner->memo, key);
+}
+
+static void remember(struct pst_planner *planner, struct memo_entry *entry, XXH128_hash_t key)
+{
+    entry->key = key;
+    entry->used = true;
+    planner->memo->used++;
+}
+
+void pst_questions_finish(struct pst_planner *planner)
+{
+    if (planner->memo != NULL) {
+        free(planner->memo->entries);
+        free(planner->memo);
+        planner->memo = NULL;
+    }
+}
+
+/* --- pst.cost/1 --------------------------------------------------------------------------------*/
+
+static pst_status cost_compute(const struct pst_host *host, const uint32_t *nodes, uint32_t n_nodes,
+                               uint32_t samples, struct pst_times *ret_times)
+{
+    const struct pst_planner *planner = planner_of(host);
+    uint32_t i;
+
+    for (i = 0; i < n_nodes; i++) {
+        if (nodes[i] >= planner->graph->n_ops) {
+            return wrong(host, "cost.compute was asked about a node that does not exist");
+        }
+    }
+    pst_cost_ops(planner->cost, nodes, n_nodes, samples, ret_times);
+    return PST_OK;
+}
+
+/* To a partitioner a rank is a place; several may be on one device. */
+static uint32_t device_at(const struct pst_planner *planner, uint32_t rank)
+{
+    return rank < planner->n_places ? planner->device_of[rank] : rank;
+}
+
+static uint64_t cost_transfer(const struct pst_host *host, uint64_t bytes, uint32_t from,
+                              uint32_t to)
+{
+    const struct pst_planner *planner = planner_of(host);
+
+    if (pst_host_instance(host) == planner->partitioner) {
+        from = device_at(planner, from);
+        to = device_at(planner, to);
+    }
+    return pst_cost_transfer_ns(planner->cost, bytes, from, to);
+}
+
+static uint64_t cost_allreduce(const struct pst_host *host, uint64_t bytes, uint32_t n_ranks)
+{
+    return pst_cost_allreduce_ns(planner_of(host)->cost, bytes, n_ranks);
+}
+
+/* --- pst.ask/1 ---------------------------------------------------------------------------------*/
+
+static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
+                               struct pst_topology *ret_topology)
+{
+    struct pst_planner *planner = planner_of(host);
+    struct pst_topology topology = planner->topology;
+    pst_status st;
+
+    if (!PST_HAS(ret_topology, microbatch_multiple)) {
+        return wrong(host, "ask.topology: ret_topology->size is not set");
+    }
+    st = planner->scheduler_if->topology(planner->scheduler->self, n_devices, &topology);
+    if (st != PST_OK) {
+        return pst_instance_fail(planner->scheduler, st, "topology", &planner->pending);
+    }
+    topology.size = ret_topology->size;
+    *ret_topology = topology;
+    return PST_OK;
+}
+
+static XXH128_hash_t digest_place(const struct pst_place *place)
+{
+    XXH3_state_t state;
+    uint32_t i;
+    const uint32_t fields[] = {place->stage,           place->n_stages, place->n_microbatches,
+                               place->microbatch_size, place->k,        place->n_successors};
+
+    XXH3_128bits_reset(&state);
+    XXH3_128bits_update(&state, "held", 4);
+    XXH3_128bits_update(&state, fields, sizeof fields);
+    for (i = 0; i < place->n_successors; i++) {
+        const struct pst_successor *successor = pst_place_successor(place, i);
+        const uint32_t row[] = {successor->microbatch_size, successor->k, successor->in_flight};
+
+        XXH3_128bits_update(&state, row, sizeof row);
+    }
+    return XXH3_128bits_digest(&state);
+}
+
+static pst_status ask_in_flight(const struct pst_host *host, const struct pst_place *place,
+                                struct pst_held *ret_held)
+{
+    struct pst_planner *planner = planner_of(host);
+    struct pst_place asked;
+    struct memo_entry *entry;
+    XXH128_hash_t key;
+    pst_status st;
+
+    if (!PST_HAS(place, successors) || !PST_HAS(ret_held, weight_versions)) {
+        return wrong(host, "ask.in_flight: place->size or ret_held->size is not set");
+    }
+    if (place->n_stages == 0 || place->stage >= place->n_stages || place->n_microbatches == 0) {
+        return wrong(host, "ask.in_flight: no such stage, or no micro-batches");
+    }
+    asked = *place;
+    asked.size = sizeof asked;
+    asked.n_devices = planner->n_devices;
+    key = digest_place(&asked);
+    entry = lookup(planner, key);
+    if (entry == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    if (!entry->used) {
+        st = pst_planner_held(planner, &asked, &entry->answer.held, &planner->pending);
+        if (st != PST_OK) {
+            return st;
+        }
+        remember(planner, entry, key);
+    }
+    ret_held->microbatches = entry->answer.held.microbatches;
+    ret_held->weight_versions = entry->answer.held.weight_versions;
+    return PST_OK;
+}
+
+/* What is wrong with a question about a stage, or NULL. */
+static const char *question_fault(const struct pst_planner *planner,
+                                  const struct pst_stage_question *q)
+{
+    uint32_t i;
+
+    if (!PST_HAS(q, capacity_bytes)) {
+        return "question->size is not set";
+    }
+    if (q->n_stages == 0 || q->stage >= q->n_stages) {
+        return "there is no such stage";
+    }
+    if (q->in_flight == 0 || q->weight_versions == 0 || q->n_ranks == 0 ||
+        q->microbatch_size == 0 || q->microbatch_size % q->n_ranks != 0) {
+        return "counts must be positive, and replicas divide the micro-batch";
+    }
+    for (i = 0; i < q->n_nodes; i++) {
+        if (q->nodes[i] >= planner->graph->n_ops || (i > 0 && q->nodes[i] <= q->nodes[i - 1])) {
+            return "nodes must exist and ascend";
+        }
+    }
+    return q->n_nodes == 0 ? "a stage has at least one node" : NULL;
+}
+
+static XXH128_hash_t digest_question(const struct pst_stage_question *q)
+{
+    const uint32_t fields[] = {q->stage,   q->n_stages,  q->microbatch_size,
+                               q->n_ranks, q->in_flight, q->weight_versions};
+    XXH3_state_t state;
+
+    XXH3_128bits_reset(&state);
+    XXH3_128bits_update(&state, "cost", 4);
+    XXH3_128bits_update(&state, fields, sizeof fields);
+    XXH3_128bits_update(&state, &q->capacity_bytes, sizeof q->capacity_bytes);
+    XXH3_128bits_update(&state, q->nodes, (size_t)q->n_nodes * sizeof *q->nodes);
+    return XXH3_128bits_digest(&state);
+}
+
+static pst_status ask_price(const struct pst_host *host, const struct pst_stage_question *question,
+                            struct pst_stage_price *ret_price)
+{
+    struct pst_planner *planner = planner_of(host);
+    const char *fault = question_fault(planner, question);
+    XXH128_hash_t key;
+    struct memo_entry *entry;
+
+    if (fault != NULL || !PST_HAS(ret_price, peak_bytes)) {
+        return wrong(host, fault != NULL ? fault : "ask.price: ret_price->size is not set");
+    }
+    key = digest_question(question);
+    entry = lookup(planner, key);
+    if (entry == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    if (!entry->used) {
+        pst_status st =
+            pst_planner_price(planner, question, &entry->answer.price, &planner->pending);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        remember(planner, entry, key);
+    }
+    ret_price->fits = entry->answer.price.fits;
+    ret_price->period_ns = entry->answer.price.period_ns;
+    ret_price->peak_bytes = entry->answer.price.peak_bytes;
+    return PST_OK;
+}
+
+/* With one optimizer its own bound; decisions of several depend on each other, so the sum of times,
+   which no plan goes below. */
+static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_question *question,
+                            uint64_t *ret_period_ns)
+{
+    struct pst_planner *planner = planner_of(host);
+    const char *fault = question_fault(planner, question);
+    struct pst_stage_view view;
+    struct pst_stage_value value = {.size = sizeof value};
+    struct pst_stage_node *nodes;
+
+    if (fault != NULL) {
+        return wrong(host, fault);
+    }
+    nodes = pst_view_build(planner, question->nodes, question->n_nodes,
+                           question->microbatch_size / question->n_ranks, question->weight_versions,
+                           &view);
+    if (nodes == NULL) {
+        return pst_fail_nomem(&planner->pending);
+    }
+    view.stage = question->stage;
+    view.n_stages = question->n_stages;
+    view.in_flight = question->in_flight;
+    view.capacity_bytes = question->capacity_bytes;
+    if (planner->n_memopt == 1 && PST_CAN(planner->memopt_if[0], bound)) {
+        pst_status st =
+            planner->memopt_if[0]->bound(planner->memopt[0]->self, &view, ret_period_ns);
+
+        return st == PST_OK ? PST_OK
+                            : pst_instance_fail(planner->memopt[0], st, "bound", &planner->pending);
+    }
+    if (!pst_evaluate(&planner->evaluator, &view, NULL, &value)) {
+        return pst_fail_nomem(&planner->pending);
+    }
+    *ret_period_ns = value.period_ns; /* of everything kept */
+    return PST_OK;
+}
+
+/* --- pst.eval/1, pst.rng/1 ---------------------------------------------------------------------*/
+
+static pst_status evaluate(const struct pst_host *host, const struct pst_stage_view *view,
+                           const uint8_t *actions, struct pst_stage_value *ret_value)
+{
+    struct pst_planner *planner = planner_of(host);
+
+    if (!PST_HAS(ret_value, extra_ns)) {
+        return wrong(host, "eval.evaluate: ret_value->size is not set");
+    }
+    return pst_evaluate(&planner->evaluator, view, actions, ret_value)
+               ? PST_OK
+               : pst_fail_nomem(&planner->pending);
+}
+
+static uint64_t random_bits(const struct pst_host *host, uint64_t stream, uint64_t counter)
+{
+    uint64_t seed = (uint64_t)planner_of(host)->job->train.seed;
+    struct pst_philox words = pst_philox(seed, stream, counter);
+
+    return (uint64_t)words.v[1] << 32 | words.v[0];
+}
+
+static bool is_cancelled(void *impl)
+{
+    const struct pst_planner *planner = impl;
+
+    return (planner->cancelled != NULL && planner->cancelled()) ||
+           (planner->deadline_ns != UINT64_MAX && pst_now_ns() >= planner->deadline_ns);
+}
+
+void pst_questions_context(struct pst_planner *planner, struct pst_host_context *ret_context)
+{
+    static const struct pst_cost cost = {
+        .size = sizeof cost,
+        .compute = cost_compute,
+        .transfer_ns = cost_transfer,
+        .allreduce_ns = cost_allreduce,
+    };
+    static const struct pst_ask ask = {
+        .size = sizeof ask,
+        .topology = ask_topology,
+        .in_flight = ask_in_flight,
+        .bound = ask_bound,
+        .price = ask_price,
+    };
+    static const struct pst_eval eval = {.size = sizeof eval, .evaluate = evaluate};
+    static const struct pst_rng rng = {.size = sizeof rng, .bits = random_bits};
+
+    *ret_context = (struct pst_host_context){
+        .cost = &cost,
+        .ask = &ask,
+        .eval = &eval,
+        .rng = &rng,
+        .impl = planner,
+        .cancelled = is_cancelled,
+    };
+}

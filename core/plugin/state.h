@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to the planner: one planning run. Everything hangs on this struct, so that a run could as
+ * well take place in a process of its own.
+ */
+#ifndef PST_PLUGIN_STATE_H
+#define PST_PLUGIN_STATE_H
+
+#include "plugin/eval.h"
+#include "plugin/planner.h"
+#include "plugin/plugin_host.h"
+
+#define PST_MAX_MEMOPT 8
+
+/* What operators cost for one number of samples. */
+struct pst_op_cost {
+    uint64_t forward_ns, backward_ns;
+    uint64_t own_saved_bytes; /* results that its own backward reads */
+    uint64_t result_bytes;    /* its first result, where its own backward does not read that */
+    uint64_t outputs_bytes;   /* all results */
+    uint64_t forward_workspace_bytes;
+    uint64_t backward_work_bytes; /* workspace, and gradients that live during the call */
+};
+
+struct pst_size_table {
+    uint32_t samples;
+    struct pst_op_cost *ops; /* [n_ops] */
+    struct pst_size_table *next;
+};
+
+/* Room for one stage view at a time; arrays are as large as the graph asks for. */
+struct pst_view_scratch {
+    struct pst_stage_node *nodes;
+    uint32_t *producers;
+    uint32_t *position;     /* [n_ops] in the stage */
+    bool *keeps_result;     /* [n_edges] the backward of the reader reads what the edge carries */
+    uint32_t *op_stamp;     /* [n_ops] the view that has the operator */
+    uint32_t *tensor_stamp; /* [n_tensors] the view that counted it as input */
+    uint32_t *param_stamp;  /* [n_params] the view that counted its weights */
+    uint32_t stamp;
+    uint8_t *actions; /* [n_ops] */
+};
+
+struct pst_memo;
+
+struct pst_planner {
+    const struct pst_job *job;
+    struct pst_graph *graph;
+    const struct pst_cluster *cluster;
+    const struct pst_cost_model *cost;
+    bool (*cancelled)(void);
+    uint64_t deadline_ns; /* UINT64_MAX: none */
+    struct pst_arena arena;
+
+    struct pst_instance *partitioner, *scheduler, *memopt[PST_MAX_MEMOPT];
+    const struct pst_partitioner *partitioner_if;
+    const struct pst_scheduler *scheduler_if;
+    const struct pst_memopt *memopt_if[PST_MAX_MEMOPT];
+    uint32_t n_memopt;
+
+    struct pst_graph_view *view;
+    uint32_t n_devices; /* logical devices: ranks, as there are no replicas */
+    uint32_t batch, microbatch, n_microbatches, optimizer_slots;
+    struct pst_topology topology;
+    uint32_t n_places;       /* what the partitioner may fill: stages wanted, or devices */
+    uint32_t *device_of;     /* [n_places] */
+    uint64_t capacity_bytes; /* that this attempt plans for; UINT64_MAX: no limit */
+    uint32_t *counted; /* [n_ops] in-flight counts of earlier attempts by stage, at least so many */
+
+    struct pst_size_table *sizes;
+    struct pst_view_scratch scratch;
+    struct pst_evaluator evaluator;
+    struct pst_memo *memo;
+    struct pst_error pending; /* what a callback failed with, inside a plugin's call */
+};
+
+/* strategies.c: finds and instantiates what the job names; caller runs pst_planner_finish anyway.
+ */
+pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);
+/* topology of the scheduler; number of micro-batches; places. */
+pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err);
+/* What a call into `instance` came to: an error that a callback met inside goes first. */
+pst_status pst_planner_blame(struct pst_planner *planner, struct pst_instance *instance,
+                             pst_status status, const char *function, struct pst_error *err);
+/* A plan that breaks a rule: plan.illegal, exit code 3, naming the plugin. Returns PST_ERR_BUG. */
+pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance *instance,
+                               const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* partition.c: fills the plan's stages and derives its edges. */
+pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
+                                 struct pst_error *err);
+
+/* stage_view.c. A view stays valid until the next one is built. */
+pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err);
+const struct pst_size_table *pst_views_sizes(struct pst_planner *planner, uint32_t samples);
+struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_t *nodes,
+                                      uint32_t n_nodes, uint32_t samples, uint32_t versions,
+                                      struct pst_stage_view *ret_view);
+
+/* memory.c: price by the list of memory optimizers; actions of all stages of a plan. */
+pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage_question *question,
+                             struct pst_stage_price *ret_price, struct pst_error *err);
+pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *plan,
+                               struct pst_error *err);
+
+/* inflight.c: what the scheduler says a stage holds; without its word, counted on a unit chain. */
+pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place *place,
+                            struct pst_held *ret_held, struct pst_error *err);
+/* The same for every stage of a plan, into its in_flight. */
+pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
+                            struct pst_error *err);
+
+/* questions.c: the tables behind the host's extensions. */
+void pst_questions_context(struct pst_planner *planner, struct pst_host_context *ret_context);
+void pst_questions_finish(struct pst_planner *planner);
+
+/* order.c: passes of every device, as the scheduler orders them; in_flight as counted. */
+struct pst_orders {
+    struct pst_arena arena;
+    struct pst_pass **passes; /* [n_devices] */
+    uint32_t *n_passes;
+};
+
+pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
+                             struct pst_orders *ret_orders, struct pst_error *err);
+void pst_orders_finish(struct pst_orders *orders);
+
+/* fit.c */
+uint64_t pst_planned_need(const struct pst_planned *planned);
+/* The hint of every plan.infeasible: what would make it fit. */
+void pst_planned_advise(const struct pst_planner *planner, struct pst_error *err);
+pst_status pst_planned_too_large(const struct pst_planner *planner,
+                                 const struct pst_planned *planned, uint64_t capacity_bytes,
+                                 struct pst_error *err);
+
+#endif

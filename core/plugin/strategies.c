@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The strategies of a job: found, matched, instantiated; and what the scheduler wants to be given.
+ */
+#include "plugin/state.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plugin/caps.h"
+
+/* "use" and "path" of a strategy's table. */
+struct choice {
+    const char *id, *path;
+};
+
+static pst_status read_choice(const struct pst_planner *planner, struct pst_config_node *table,
+                              const char *kind, struct choice *ret_choice, struct pst_error *err)
+{
+    struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
+    struct pst_config_node *path = table == NULL ? NULL : pst_config_get(table, "path");
+    pst_status st;
+
+    if (use == NULL) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.key",
+                           table != NULL ? table->file : planner->job->config->path,
+                           table != NULL ? table->line : 0, table != NULL ? table->column : 0,
+                           "[%s] must name one: use = \"...\"; \"penstock plugins\" lists them",
+                           kind);
+    }
+    if (use->kind != PST_CONFIG_STRING || (path != NULL && path->kind != PST_CONFIG_STRING)) {
+        struct pst_config_node *node = use->kind != PST_CONFIG_STRING ? use : path;
+
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", node->file, node->line,
+                           node->column, "\"%s\" in [%s] must be a string", node->key, kind);
+    }
+    st = pst_config_resolve(planner->job->config, table, "path", err);
+    ret_choice->id = use->value.string;
+    ret_choice->path = path != NULL ? path->value.string : NULL;
+    return st;
+}
+
+static pst_status find(const struct pst_planner *planner, struct pst_config_node *table,
+                       const char *kind, const struct pst_plugin **ret_plugin,
+                       struct pst_error *err)
+{
+    struct choice choice = {NULL, NULL};
+    pst_status st = read_choice(planner, table, kind, &choice, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    st = pst_plugin_find(kind, choice.id, choice.path, ret_plugin, err);
+    if (st != PST_OK && err != NULL && err->file[0] == '\0') {
+        const struct pst_config_node *use = pst_config_get(table, "use");
+
+        snprintf(err->file, sizeof err->file, "%s", use->file != NULL ? use->file : "");
+        err->line = use->line;
+        err->column = use->column;
+    }
+    return st;
+}
+
+static pst_status instantiate(struct pst_planner *planner, const struct pst_plugin *plugin,
+                              struct pst_config_node *table, struct pst_instance **ret_instance,
+                              struct pst_error *err)
+{
+    struct pst_host_context context;
+
+    pst_questions_context(planner, &context);
+    return pst_instance_create(plugin, table, &context, ret_instance, err);
+}
+
+pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
+{
+    const struct pst_job *job = planner->job;
+    const struct pst_plugin *plugins[2 + PST_MAX_MEMOPT];
+    uint32_t i, n = job->n_memopt;
+    pst_status st = find(planner, job->partitioner, "partitioner", &plugins[0], err);
+
+    if (st == PST_OK) {
+        st = find(planner, job->scheduler, "scheduler", &plugins[1], err);
+    }
+    for (i = 0; st == PST_OK && i < n; i++) {
+        st = find(planner, job->memopt[i], "memopt", &plugins[2 + i], err);
+    }
+    if (st == PST_OK) {
+        st = pst_caps_match(plugins, 2 + n, err);
+    }
+    if (st == PST_OK) {
+        st = instantiate(planner, plugins[0], job->partitioner, &planner->partitioner, err);
+    }
+    if (st == PST_OK) {
+        st = instantiate(planner, plugins[1], job->scheduler, &planner->scheduler, err);
+    }
+    for (i = 0; st == PST_OK && i < n; i++) {
+        st = instantiate(planner, plugins[2 + i], job->memopt[i], &planner->memopt[i], err);
+        if (st == PST_OK) {
+            planner->memopt_if[i] = plugins[2 + i]->get_interface(PST_MEMOPT);
+            planner->n_memopt = i + 1;
+        }
+    }
+    if (st == PST_OK) {
+        planner->partitioner_if = plugins[0]->get_interface(PST_PARTITIONER);
+        planner->scheduler_if = plugins[1]->get_interface(PST_SCHEDULER);
+    }
+    return st;
+}
+
+pst_status pst_planner_blame(struct pst_planner *planner, struct pst_instance *instance,
+                             pst_status status, const char *function, struct pst_error *err)
+{
+    struct pst_error pending = planner->pending;
+
+    memset(&planner->pending, 0, sizeof planner->pending);
+    if (status == PST_OK) {
+        return PST_OK; /* a plugin may live with an answer that failed */
+    }
+    if (pending.status == status) {
+        memset(&instance->failure, 0, sizeof instance->failure);
+        if (err != NULL) {
+            *err = pending;
+        }
+        return status;
+    }
+    return pst_instance_fail(instance, status, function, err);
+}
+
+pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance *instance,
+                               const char *format, ...)
+{
+    char text[768];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pst_fail(err, PST_ERR_BUG, "plan.illegal", "%s \"%s\" made an illegal plan: %s",
+             instance->plugin->kind, instance->plugin->id, text);
+    if (err != NULL) {
+        err->exit_code = 3;
+    }
+    return PST_ERR_BUG;
+}
+
+static pst_status check_microbatches(const struct pst_planner *planner, struct pst_error *err)
+{
+    const struct pst_topology *topology = &planner->topology;
+    uint32_t m = planner->n_microbatches;
+
+    if (m < topology->min_microbatches) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "scheduler \"%s\" needs at least %u micro-batches, but batch %u in "
+                        "micro-batches of %u gives %u; raise train.batch or lower train.microbatch",
+                        planner->scheduler->plugin->id, topology->min_microbatches, planner->batch,
+                        planner->microbatch, m);
+    }
+    if (topology->microbatch_multiple > 1 && m % topology->microbatch_multiple != 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "scheduler \"%s\" needs a number of micro-batches that is a multiple of "
+                        "%u, but batch %u in micro-batches of %u gives %u",
+                        planner->scheduler->plugin->id, topology->microbatch_multiple,
+                        planner->batch, planner->microbatch, m);
+    }
+    return PST_OK;
+}
+
+static pst_status place_stages(struct pst_planner *planner, struct pst_error *err)
+{
+    const struct pst_scheduler *f = planner->scheduler_if;
+    uint32_t s;
+
+    planner->n_places =
+        planner->topology.n_stages != 0 ? planner->topology.n_stages : planner->n_devices;
+    planner->device_of =
+        pst_arena_array(&planner->arena, planner->n_places, sizeof *planner->device_of);
+    if (planner->device_of == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (s = 0; s < planner->n_places; s++) {
+        uint32_t device = s;
+
+        if (planner->topology.n_stages != 0 && PST_CAN(f, device_of)) {
+            device =
+                f->device_of(planner->scheduler->self, planner->n_devices, planner->n_places, s);
+        }
+        if (device >= planner->n_devices) {
+            return pst_planner_illegal(err, planner->scheduler,
+                                       "stage %u is placed on device %u, but there are %u", s,
+                                       device, planner->n_devices);
+        }
+        planner->device_of[s] = device;
+    }
+    return PST_OK;
+}
+
+pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
+{
+    struct pst_topology *topology = &planner->topology;
+    pst_status st;
+
+    *topology = (struct pst_topology){
+        .size = sizeof *topology,
+        .version_rule = PST_VERSION_SYNC,
+        .min_microbatches = 1,
+        .microbatch_multiple = 1,
+    };
+    st = planner->scheduler_if->topology(planner->scheduler->self, planner->n_devices, topology);
+    if (st != PST_OK) {
+        return pst_planner_blame(planner, planner->scheduler, st, "topology", err);
+    }
+    if (topology->version_rule != PST_VERSION_SYNC) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                        "scheduler \"%s\" lets passes read older weights; this penstock executes "
+                        "synchronous steps only",
+                        planner->scheduler->plugin->id);
+    }
+    st = check_microbatches(planner, err);
+    return st == PST_OK ? place_stages(planner, err) : st;
+}

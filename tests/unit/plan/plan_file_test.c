@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plan files: the same bytes after a round trip, a clean refusal of everything else, with the
+ * place.
+ */
+#include "unit/check/rig.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#define CONFIG                                                                                     \
+    "{ \"model\": {\"use\":\"gpt\",\"odd\":\"} ] , \\\" :\"},\n \"x\":[1, {\"config\":2}] }"
+
+static char folder[64], file[96];
+
+static void open_rig(struct rig *rig, uint64_t seed)
+{
+    rig_open(rig, "gpt", "layers=2 dim=8 heads=2 context=4 vocab=7", seed);
+}
+
+static void make_plan(struct rig *rig)
+{
+    struct rig_shape shape = rig_draw_shape(rig);
+    rig_plan(rig, &shape);
+    rig->plan->config_json = CONFIG;
+    rig->plan->partitioner = "uniform 1.0";
+    rig->plan->scheduler = "1f1b \"quoted\" 1.0";
+    rig->plan->step_ns = 1234567;
+    for (uint32_t s = 0; s < rig->plan->n_stages; s++) {
+        rig->plan->stages[s].in_flight = 1 + s;
+    }
+}
+
+static void write_text(const char *text, size_t length)
+{
+    FILE *out = fopen(file, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(text, 1, length, out), length);
+    assert_int_equal(fclose(out), 0);
+}
+
+static pst_status read_text(const struct rig *rig, const char *text, struct pst_error *err)
+{
+    struct pst_plan *plan = NULL;
+    *err = (struct pst_error){0};
+    write_text(text, strlen(text));
+    pst_status status = pst_plan_read(file, rig->graph, &plan, err);
+    assert_true((status == PST_OK) == (plan != NULL));
+    pst_plan_destroy(plan);
+    return status;
+}
+
+/* text with the first `old` replaced; free() it */
+static char *with(const char *text, const char *old, const char *new)
+{
+    const char *at = strstr(text, old);
+    size_t room = strlen(text) + strlen(new) + 1;
+    char *copy = malloc(room);
+    if (at == NULL) {
+        fail_msg("the text has no %s", old);
+    }
+    snprintf(copy, room, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
+    return copy;
+}
+
+static void round_trip(void **state)
+{
+    struct rig rig;
+    static struct pst_check_report report;
+    (void)state;
+    open_rig(&rig, 7);
+    for (uint32_t i = 0; i < 40; i++) {
+        struct pst_error err = {0};
+        struct pst_plan *read = NULL, *made;
+        make_plan(&rig);
+        rig.plan->capacity_bytes = i % 3 == 0   ? UINT64_MAX
+                                   : i % 3 == 1 ? 1u << 30
+                                                : (1ull << 60) + 1;
+        char *first = pst_plan_to_json(rig.plan, rig.graph);
+        assert_int_equal(pst_plan_write(rig.plan, rig.graph, file, &err), PST_OK);
+        if (pst_plan_read(file, rig.graph, &read, &err) != PST_OK) {
+            fail_msg("plan %u: %s\n%s", i, err.message, first);
+        }
+        char *second = pst_plan_to_json(read, rig.graph);
+        assert_string_equal(first, second);
+        assert_int_equal(read->capacity_bytes, rig.plan->capacity_bytes);
+        assert_int_equal(read->step_ns, 1234567);
+        assert_string_equal(read->config_json, CONFIG);
+        assert_string_equal(read->scheduler, rig.plan->scheduler);
+        assert_null(read->memopt);
+        /* what was read is as legal as what was made, buffers included */
+        made = rig.plan;
+        rig.plan = read;
+        rig_programs(&rig);
+        if (rig_check(&rig, true, &report, &err) != PST_OK) {
+            fail_msg("plan %u: %s\n%s", i, err.message, err.details);
+        }
+        rig_drop_plan(&rig);
+        rig.plan = made;
+        rig_drop_plan(&rig);
+        free(first);
+        free(second);
+    }
+    rig_close(&rig);
+}
+
+static void config_alone(void **state)
+{
+    struct rig rig;
+    struct pst_error err = {0};
+    char *config = NULL;
+    (void)state;
+    open_rig(&rig, 8);
+    make_plan(&rig);
+    char *text = pst_plan_to_json(rig.plan, rig.graph);
+    write_text(text, strlen(text));
+    assert_int_equal(pst_plan_read_config(file, &config, &err), PST_OK);
+    assert_string_equal(config, CONFIG);
+    free(config);
+
+    char *none = with(text, CONFIG, "null");
+    write_text(none, strlen(none));
+    assert_int_equal(pst_plan_read_config(file, &config, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "input.syntax");
+    assert_int_equal(read_text(&rig, none, &err), PST_OK);
+    free(none);
+
+    char *bad = with(text, "[1, {", "[1 {");
+    write_text(bad, strlen(bad));
+    assert_int_equal(pst_plan_read_config(file, &config, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "input.syntax");
+    free(bad);
+    free(text);
+    assert_int_equal(pst_plan_read_config("/nonexistent/plan.json", &config, &err), PST_ERR_IO);
+    rig_close(&rig);
+}
+
+static void truncation(void **state)
+{
+    struct rig rig;
+    struct pst_error err;
+    struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 2, .microbatch = 2};
+    (void)state;
+    open_rig(&rig, 9);
+    rig_plan(&rig, &shape);
+    char *text = pst_plan_to_json(rig.plan, rig.graph);
+    size_t length = strlen(text);
+    assert_int_equal(read_text(&rig, text, &err), PST_OK);
+    for (size_t n = 0; n < length - 1; n++) { /* the last byte is a line feed */
+        struct pst_plan *plan = NULL;
+        err = (struct pst_error){0};
+        write_text(text, n);
+        if (pst_plan_read(file, rig.graph, &plan, &err) != PST_ERR_CONFIG) {
+            fail_msg("cut to %zu of %zu bytes: accepted", n, length);
+        }
+        assert_string_equal(err.kind, "input.syntax");
+        assert_string_equal(err.file, file);
+        assert_true(err.message[0] != '\0');
+    }
+    free(text);
+    rig_close(&rig);
+}
+
+struct damage {
+    const char *old, *new;    /* replacement in the text */
+    const char *kind, *place; /* what the refusal must say */
+};
+
+static const struct damage damages[] = {
+    {"penstock-plan", "penstock-plot", "input.syntax", "penstock-plan"},
+    {"\"version\":1", "\"version\":2", "input.unsupported", "version 2"},
+    {"\"mode\":\"sync\"", "\"mode\":\"async\"", "input.unsupported", "async"},
+    {"\"batch\":4", "\"batch\":-4", "input.syntax", "batch: -4"},
+    {"\"batch\":4", "\"batch\":4,\"batch\":4", "input.syntax", "duplicate"},
+    {"\"batch\":4", "\"batch\":4.5", "input.syntax", "batch"},
+    {"\"batch\":4", "\"batch\":NaN", "input.syntax", ""},
+    {"\"batch\":4", "\"batch\":4,\"extra\":1", "input.syntax", "extra"},
+    {"\"batch\":4", "\"batch\":4294967295", "input.syntax", "batch"},
+    {"\"batch\":4", "\"batch\":2147483648", "input.limit", "stages[0]"},
+    {"\"microbatch_size\":2", "\"microbatch_size\":0", "input.syntax", "stages[0]"},
+    {"\"id\":1", "\"id\":2", "input.syntax", "stages[1]"},
+    {"\"rank\":1", "\"rank\":0", "input.syntax", "devices[1]"},
+    {"\"devices\":[1]", "\"devices\":[\"1\"]", "input.syntax", "stages[1].devices[0]"},
+    {"\"graph_digest\":\"", "\"graph_digest\":\"x", "input.syntax", "graph_digest"},
+    {"\"capacity_bytes\":null", "\"capacity_bytes\":\"12\"", "input.syntax", "capacity_bytes"},
+    {"\"capacity_bytes\":null", "\"capacity_bytes\":9007199254740992", "input.syntax",
+     "capacity_bytes"},
+    {"[\"F\",0,0]", "[\"G\",0,0]", "input.syntax", "devices[0].body[0]"},
+    {"[\"F\",0,0]", "[\"F\",0]", "input.syntax", "devices[0].body[0]"},
+    {"[\"F\",0,0]", "[\"F\",0,0,0]", "input.syntax", "devices[0].body[0]"},
+    {"[\"F\",0,0]", "[\"F\",0,-1]", "input.syntax", "devices[0].body[0][2]"},
+    {"[\"F\",0,0]", "[]", "input.syntax", "devices[0].body[0]"},
+    {"[\"F\",0,0]", "7", "input.syntax", "devices[0].body[0]"},
+    {"[\"F\",0,0]", "[\"F\",0,0,{\"waits\":[]}]", "input.syntax", "devices[0].body[0].waits"},
+    {"[\"F\",0,0]", "[\"F\",0,0,{\"wait\":[1]}]", "input.syntax", "devices[0].body[0]"},
+    {"\"act\"", "\"grad \"", "input.syntax", "body["},
+    {"\"fill\":[]", "\"fill\":[[\"NORM\"]]", "input.unsupported", "devices[0]"},
+    {"\"recompute\":[]", "\"recompute\":[\"nothing\"]", "input.syntax", "stages["},
+    {"\"parameter\":\"", "\"parameter\":\"x", "input.syntax", "ties[0]"},
+    {"\"tensors\":[\"", "\"tensors\":[\"x", "input.syntax", "edges[0]"},
+    {"\"step_us\":", "\"step_us\":-", "input.syntax", "predicted"},
+};
+
+static void refusals(void **state)
+{
+    struct rig rig;
+    struct pst_error err;
+    struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 4, .microbatch = 2};
+    (void)state;
+    open_rig(&rig, 10);
+    rig_plan(&rig, &shape);
+    rig.plan->step_ns = 5;
+    char *text = pst_plan_to_json(rig.plan, rig.graph);
+    assert_int_equal(read_text(&rig, text, &err), PST_OK);
+    for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
+        char *bad = with(text, damages[i].old, damages[i].new);
+        if (read_text(&rig, bad, &err) != PST_ERR_CONFIG ||
+            strcmp(err.kind, damages[i].kind) != 0 ||
+            strstr(err.message, damages[i].place) == NULL || pst_error_exit_code(&err) != 2) {
+            fail_msg("%s for %s: status %d, kind \"%s\", message \"%s\"", damages[i].new,
+                     damages[i].old, err.status, err.kind, err.message);
+        }
+        free(bad);
+    }
+    char *trailing = with(text, "\n", "\n");
+    trailing = realloc(trailing, strlen(text) + 8);
+    strcat(trailing, "x");
+    assert_int_equal(read_text(&rig, trailing, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "input.syntax");
+    free(trailing);
+    free(text);
+    rig_close(&rig);
+}
+
+/* Every digit and bracket of a file changed in turn: refused or read, never worse. */
+static void damage_everywhere(void **state)
+{
+    struct rig rig;
+    struct pst_error err;
+    static struct pst_check_report report;
+    struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 2, .microbatch = 1};
+    (void)state;
+    open_rig(&rig, 11);
+    rig_plan(&rig, &shape);
+    char *text = pst_plan_to_json(rig.plan, rig.graph);
+    struct pst_plan *made = rig.plan;
+    uint32_t n_read = 0;
+    for (size_t i = 0; text[i] != '\0'; i++) {
+        char old = text[i];
+        if (strchr("0123456789[]{},:\"", old) == NULL) {
+            continue;
+        }
+        struct pst_plan *plan = NULL;
+        text[i] = old >= '0' && old <= '9' ? (char)('0' + (old - '0' + 1) % 10) : ' ';
+        write_text(text, strlen(text));
+        if (pst_plan_read(file, rig.graph, &plan, &err) == PST_OK) {
+            rig.plan = plan;
+            rig_check(&rig, false, &report, &err); /* must not read out of bounds */
+            n_read++;
+        }
+        pst_plan_destroy(plan);
+        text[i] = old;
+    }
+    print_message("%u damaged files could be read\n", n_read);
+    assert_true(n_read > 0);
+    free(text);
+    rig.plan = made;
+    rig_close(&rig);
+}
+
+static void limits(void **state)
+{
+    struct rig rig;
+    struct pst_error err;
+    (void)state;
+    open_rig(&rig, 12);
+    char deep[80] = "";
+    memset(deep, '[', 40);
+    assert_int_equal(read_text(&rig, deep, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "input.limit");
+    memset(deep, '[', 32); /* the limit itself: only the syntax is wrong */
+    deep[32] = '\0';
+    assert_int_equal(read_text(&rig, deep, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "input.syntax");
+
+    char *text = malloc(70000);
+    memset(text, 'a', 70000);
+    memcpy(text, "{\"x\":\"", 6);
+    memcpy(text + 6 + 65536, "\"}", 3); /* just at the limit */
+    assert_int_equal(read_text(&rig, text, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "input.syntax");
+    memset(text + 6 + 65536, 'a', 3);
+    memcpy(text + 6 + 65537, "\"}", 3);
+    assert_int_equal(read_text(&rig, text, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "input.limit");
+    free(text);
+    assert_int_equal(read_text(&rig, "]", &err), PST_ERR_CONFIG);
+    assert_int_equal(read_text(&rig, "{\"a\":\"\\", &err), PST_ERR_CONFIG);
+    assert_int_equal(read_text(&rig, "[]", &err), PST_ERR_CONFIG);
+    rig_close(&rig);
+}
+
+static int open_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/penstock-plan-XXXXXX");
+    if (mkdtemp(folder) == NULL) {
+        return -1;
+    }
+    snprintf(file, sizeof file, "%s/plan.json", folder);
+    return 0;
+}
+
+static int close_folder(void **state)
+{
+    (void)state;
+    unlink(file);
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip),        cmocka_unit_test(config_alone),
+        cmocka_unit_test(truncation),        cmocka_unit_test(refusals),
+        cmocka_unit_test(damage_everywhere), cmocka_unit_test(limits),
+    };
+    return cmocka_run_group_tests(tests, open_folder, close_folder);
+}
