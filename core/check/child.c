@@ -80,7 +80,7 @@ static void read_parameters(int n, char **sets, struct pst_subject *subject)
         pst_verdict_skip("the checker ran out of memory");
     }
     if (pst_config_parse(text, length, "--set", &config, &err) != PST_OK) {
-        pst_verdict_skip("--set: %s", err.message);
+        pst_verdict_refuse("--set: %s", err.message);
     }
     subject->parameters = config->root; /* lives as long as the process */
     free(text);

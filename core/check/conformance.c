@@ -122,7 +122,9 @@ static pst_status run_child(const struct run *run, const struct pst_conformance_
     }
     argv[n] = NULL;
     st = pst_child_run((char *const *)(uintptr_t)argv, limit_s, &child, err);
-    if (st == PST_OK) {
+    if (st == PST_OK && child.verdict.outcome == PST_VERDICT_REFUSED) {
+        st = pst_fail(err, PST_ERR_CONFIG, "config.value", "%s", child.verdict.text);
+    } else if (st == PST_OK) {
         judge(&child, limit_s, result);
         *ret_digest = child.verdict.digest;
     }

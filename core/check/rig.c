@@ -87,7 +87,7 @@ static void fill_config(struct pst_rig *rig)
                                                rig->subject->parameters, plugin->kind, others,
                                                &rig->arena, rig->config, &err);
     if (st != PST_OK) {
-        pst_verdict_skip("%s (--set key=value gives a parameter to the checker)", err.message);
+        pst_verdict_refuse("%s (--set key=value gives a parameter)", err.message);
     }
 }
 

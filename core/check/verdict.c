@@ -72,3 +72,13 @@ void pst_verdict_skip(const char *format, ...)
     va_end(args);
     end(PST_CONFORMANCE_SKIP);
 }
+
+void pst_verdict_refuse(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(page->text, sizeof page->text, format, args);
+    va_end(args);
+    end(PST_VERDICT_REFUSED);
+}

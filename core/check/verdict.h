@@ -14,6 +14,9 @@
 
 #define PST_VERDICT_FD 3
 
+/* Besides PST_CONFORMANCE_*: the parameters that were given make no sense; nothing was tested. */
+enum { PST_VERDICT_REFUSED = 4 };
+
 struct pst_verdict {
     uint32_t outcome; /* PST_CONFORMANCE_*, 0 while there is none */
     uint64_t digest;  /* of all answers, where the parent compares two runs; else 0 */
@@ -31,6 +34,7 @@ void pst_verdict_digest(const void *bytes, size_t n);
 /* End the process. */
 void pst_verdict_pass(void) __attribute__((noreturn));
 void pst_verdict_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+void pst_verdict_refuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void pst_verdict_skip(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /* How much longer things take in this build: sanitizers slow a program down. */
