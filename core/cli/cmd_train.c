@@ -9,8 +9,9 @@
 #include "train/stop.h"
 #include "train/train.h"
 
-static pst_status run(struct pst_session *session, const char *plan_file, const struct pst_cli *cli,
-                      bool *ret_started, struct pst_error *err)
+static pst_status run(struct pst_session *session, const struct pst_data *data,
+                      const char *plan_file, const struct pst_cli *cli, bool *ret_started,
+                      struct pst_error *err)
 {
     struct pst_train_options options = {
         .json = cli->json,
@@ -28,7 +29,7 @@ static pst_status run(struct pst_session *session, const char *plan_file, const 
         fflush(stdout);
     }
     *ret_started = st == PST_OK;
-    return st == PST_OK ? pst_train_run(session, &options, err) : st;
+    return st == PST_OK ? pst_train_run(session, data, &options, err) : st;
 }
 
 int pst_cmd_train(const struct pst_command *command, int argc, char **argv)
@@ -39,6 +40,7 @@ int pst_cmd_train(const struct pst_command *command, int argc, char **argv)
     };
     bool json = pst_options_want_json(argc, argv);
     struct pst_session *session = NULL;
+    struct pst_data *data = NULL;
     struct pst_cli_job job = {0};
     struct pst_error err = {0};
     struct pst_cli cli;
@@ -57,8 +59,13 @@ int pst_cmd_train(const struct pst_command *command, int argc, char **argv)
         st = pst_session_create(&job.job, &session, &err);
     }
     if (st == PST_OK) {
-        st = run(session, plan_file == NULL ? job.job.run.plan : plan_file, &cli, &started, &err);
+        st = pst_data_create(&job.job, session->graph, &data, &err);
     }
+    if (st == PST_OK) {
+        st = run(session, data, plan_file == NULL ? job.job.run.plan : plan_file, &cli, &started,
+                 &err);
+    }
+    pst_data_destroy(data);
     pst_session_destroy(session);
     pst_cli_job_close(&job);
     if (started && strcmp(err.kind, "run.stopped") == 0) {
