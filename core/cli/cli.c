@@ -1,11 +1,150 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cli.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/print_error.h"
+
+const struct pst_command pst_commands[] = {
+    {"train", "CONFIG", "Plans if need be, then trains",
+     "Progress goes to standard error, the result to standard output. A first SIGINT or a SIGTERM\n"
+     "ends the run after the step in work.",
+     pst_cmd_train},
+    {"plan", "CONFIG", "Searches a plan and says what it costs",
+     "Prints stages, memory and the predicted time of a step; -o writes the plan to a file.",
+     pst_cmd_plan},
+    {"check", "PLAN", "Proves a plan file legal",
+     "Exit code 1 and one line per violation if it is not.", pst_cmd_check},
+    {"plugins", "[list | info NAME|FILE | check FILE | new KIND ID [FOLDER]]",
+     "Shows which strategies there are and where they come from",
+     "info tells all that a plugin says about itself, parameters included. A NAME is an id or\n"
+     "KIND-ID, a FILE a path with a slash in it. check proves that a plugin keeps its contract\n"
+     "(--set key=value gives it a parameter); exit code 3 if not. new makes a project to start\n"
+     "from: KIND is partitioner, scheduler or memopt.",
+     pst_cmd_plugins},
+    {"doctor", "", "Shows what this machine has", NULL, pst_cmd_doctor},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+const struct pst_command *pst_command_find(const char *name)
+{
+    for (const struct pst_command *c = pst_commands; c->name != NULL; c++) {
+        if (strcmp(c->name, name) == 0) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+static void print_usage(FILE *out)
+{
+    fputs("penstock COMMAND [arguments] [options]\n\n"
+          "Trains neural networks as pipelines over several devices.\n\nCommands\n",
+          out);
+    for (const struct pst_command *c = pst_commands; c->name != NULL; c++) {
+        fprintf(out, "  %-8s %s\n", c->name, c->summary);
+    }
+    fputs("\n\"penstock COMMAND --help\" tells more; \"penstock --version\" the version.\n", out);
+}
+
+static int fail_command(const char *word, bool json)
+{
+    const char *names[32], *nearest;
+    struct pst_error err = {0};
+    uint32_t n = 0;
+
+    while (n < 32 && pst_commands[n].name != NULL) {
+        names[n] = pst_commands[n].name;
+        n++;
+    }
+    nearest = pst_nearest(word, names, n);
+    pst_fail(&err, PST_ERR_CONFIG, "usage", "no command \"%s\"%s%s%s", word,
+             nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
+             nearest == NULL ? "" : "\"?");
+    if (nearest == NULL) {
+        pst_error_hint(&err, "\"penstock --help\" lists them");
+    }
+    return pst_print_error(&err, json);
+}
 
 int pst_cli_run(int argc, char **argv)
 {
-    (void)argv;
-    fprintf(stderr, "penstock: %d arguments\n", argc - 1);
-    return 2;
+    const struct pst_command *command;
+    bool json = pst_options_want_json(argc, argv);
+    struct pst_error err = {0};
+
+    signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        if (!json) {
+            print_usage(stderr);
+            return 2;
+        }
+    } else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+               strcmp(argv[1], "help") == 0) {
+        print_usage(stdout);
+        return pst_cli_end(PST_OK, json, &err);
+    } else if (strcmp(argv[1], "--version") == 0) {
+        printf("penstock %s\n", PENSTOCK_VERSION);
+        return pst_cli_end(PST_OK, json, &err);
+    }
+    command = argc < 2 ? NULL : pst_command_find(argv[1]);
+    if (command == NULL) {
+        return fail_command(argc < 2 ? "" : argv[1], json);
+    }
+    return command->run(command, argc - 1, argv + 1);
+}
+
+pst_status pst_cli_job_open(const char *path, const struct pst_cli *cli,
+                            struct pst_cli_job *ret_job, struct pst_error *err)
+{
+    pst_status st;
+
+    memset(ret_job, 0, sizeof *ret_job);
+    st = pst_config_load(path, cli->sets, cli->n_sets, &ret_job->config, err);
+    if (st == PST_OK) {
+        st = pst_job_read(ret_job->config, &ret_job->job, err);
+        ret_job->has_job = st == PST_OK;
+    }
+    if (st != PST_OK) {
+        pst_cli_job_close(ret_job);
+    }
+    return st;
+}
+
+void pst_cli_job_close(struct pst_cli_job *job)
+{
+    if (job->has_job) {
+        pst_job_finish(&job->job);
+    }
+    pst_config_destroy(job->config);
+    memset(job, 0, sizeof *job);
+}
+
+pst_status pst_cli_print_json(char *text, struct pst_error *err)
+{
+    if (text == NULL) {
+        return pst_fail_nomem(err);
+    }
+    printf("%s\n", text);
+    free(text);
+    return PST_OK;
+}
+
+int pst_cli_end(pst_status st, bool json, struct pst_error *err)
+{
+    if (st != PST_OK) {
+        return pst_print_error(err, json);
+    }
+    /* A reader that has seen enough closes the pipe: no failure. A full disk is one. */
+    if (fflush(stdout) != 0 && errno != EPIPE) {
+        pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",
+                 strerror(errno));
+        return pst_print_error(err, false);
+    }
+    return 0;
 }

@@ -66,7 +66,7 @@ static void print_cell(FILE *out, const char *text, int width, bool right, bool 
     } else {
         fprintf(out, "%s%*s", text, last ? 0 : pad, "");
     }
-    fputs(last ? "\n" : "  ", out);
+    fputs(last ? "" : "  ", out);
 }
 
 static const char *cell_at(const struct pst_table *table, size_t row, uint32_t column)
@@ -95,7 +95,7 @@ void pst_table_print(const struct pst_table *table, FILE *out, const char *inden
     }
     fprintf(out, "%s%s", indent, color ? "\033[1m" : "");
     for (uint32_t c = 0; c < table->n_columns; c++) {
-        print_cell(out, table->titles[c], width[c], table->right[c], false);
+        print_cell(out, table->titles[c], width[c], table->right[c], c + 1 == table->n_columns);
     }
     fprintf(out, "%s\n", color ? "\033[0m" : "");
     for (size_t r = 0; r < n_rows; r++) {
@@ -104,5 +104,6 @@ void pst_table_print(const struct pst_table *table, FILE *out, const char *inden
             print_cell(out, cell_at(table, r, c), width[c], table->right[c],
                        c + 1 == table->n_columns);
         }
+        fputc('\n', out);
     }
 }

@@ -72,6 +72,24 @@ pst_status pst_sample_shape_of(const struct pst_graph *graph, struct pst_sample_
     return PST_OK;
 }
 
+/* Can the model write text, where that is asked for? It must be trained on text and never look
+   ahead. */
+static pst_status check_sample(const struct pst_job *job, const struct pst_graph *graph,
+                               struct pst_error *err)
+{
+    bool causal = true;
+
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
+        causal = causal && (graph->ops[i].kind != PST_OP_ATTENTION || graph->ops[i].causal);
+    }
+    if (job->train.sample > 0 && (job->data.kind != PST_DATA_TEXT || !causal)) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "train.sample: text can be generated with data.kind = \"text\" and a "
+                        "causal model such as gpt; set train.sample = 0");
+    }
+    return PST_OK;
+}
+
 pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *graph,
                            struct pst_data **ret_data, struct pst_error *err)
 {
@@ -84,6 +102,9 @@ pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *gr
     data->kind = job->data.kind;
     data->seed = (uint64_t)job->data.seed;
     st = pst_sample_shape_of(graph, &data->shape, err);
+    if (st == PST_OK) {
+        st = check_sample(job, graph, err);
+    }
     if (st == PST_OK && data->kind == PST_DATA_TEXT) {
         st = pst_data_open_text(job, data, err);
     }

@@ -30,9 +30,9 @@ pst_status pst_sample_shape_of(const struct pst_graph *graph, struct pst_sample_
                                struct pst_error *err);
 
 /*
- * Opens what [data] names. Errors (exit 2): config.value for a pattern without a file or a text too
- * short for one sample, input.syntax for an empty file, input.limit for more than 1 GiB of text.
- * The graph must outlive the data.
+ * Opens what [data] names. Errors (exit 2): config.value for a pattern without a file, a text too
+ * short for one sample, a model that such data or train.sample is not for; input.syntax for an
+ * empty file, input.limit for more than 1 GiB of text. The graph must outlive the data.
  */
 pst_status pst_data_create(const struct pst_job *job, const struct pst_graph *graph,
                            struct pst_data **ret_data, struct pst_error *err);

@@ -60,6 +60,10 @@ struct pst_check_limits pst_session_limits(const struct pst_session *session);
 /* The forward-only twin for `batch` samples, with the logits kept. Call after pst_session_plan. */
 pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct pst_error *err);
 
+/* Do the devices' arenas together fit the machine's free memory, where devices are in the host's?
+   machine.memory, exit 4. */
+pst_status pst_session_check_host(const struct pst_session *session, struct pst_error *err);
+
 /* Bytes that the run takes on a rank: the larger of its two arenas. */
 uint64_t pst_session_peak(const struct pst_session *session, uint32_t rank);
 

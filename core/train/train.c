@@ -18,7 +18,7 @@ struct run {
     struct pst_session *session;
     const struct pst_job *job;
     struct pst_train_output output;
-    struct pst_data *data;
+    const struct pst_data *data;
     const struct pst_sample_shape *shape;
     struct pst_exec *exec;
     uint32_t batch, eval_batch; /* samples of a step, and of one call of the forward twin */
@@ -26,7 +26,8 @@ struct run {
     int32_t *targets;
     uint64_t *step_ns; /* one per step */
     uint64_t n_steps, peak_bytes;
-    double first_loss, final_loss, eval_loss;
+    double first_loss, final_loss;
+    double eval_loss; /* at the end; NaN until then */
     char *sample;
 };
 
@@ -55,24 +56,7 @@ static uint32_t one_microbatch(const struct pst_plan *plan)
 
 static bool evaluates(const struct run *run)
 {
-    return pst_data_samples(run->data, PST_SPLIT_VALID) > 0;
-}
-
-/* Can the model write text? It must be trained on it and never look ahead. */
-static pst_status check_sample(const struct run *run, struct pst_error *err)
-{
-    const struct pst_graph *graph = run->session->graph;
-    bool causal = true;
-
-    for (uint32_t i = 0; i < graph->n_ops; i++) {
-        causal = causal && (graph->ops[i].kind != PST_OP_ATTENTION || graph->ops[i].causal);
-    }
-    if (run->job->train.sample > 0 && (run->job->data.kind != 0 || !causal)) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "train.sample: text can be generated with data.kind = \"text\" and a "
-                        "causal model such as gpt; set train.sample = 0");
-    }
-    return PST_OK;
+    return run->job->train.eval_batches > 0 && pst_data_samples(run->data, PST_SPLIT_VALID) > 0;
 }
 
 static pst_status allocate(struct run *run, struct pst_error *err)
@@ -110,14 +94,8 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
 static pst_status prepare(struct run *run, struct pst_error *err)
 {
     const struct pst_plan *plan = run->session->planned.plan;
-    pst_status st = check_sample(run, err);
+    pst_status st = PST_OK;
 
-    if (st == PST_OK) {
-        st = pst_data_create(run->job, run->session->graph, &run->data, err);
-    }
-    if (st != PST_OK) {
-        return st;
-    }
     run->shape = pst_data_shape(run->data);
     run->batch = plan->batch;
     run->eval_batch = run->job->train.sample > 0 ? one_microbatch(plan) : plan->batch;
@@ -132,6 +110,9 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     if (st == PST_OK) {
         st = allocate(run, err);
     }
+    if (st == PST_OK) {
+        st = pst_session_check_host(run->session, err);
+    }
     return st == PST_OK ? start_exec(run, err) : st;
 }
 
@@ -145,7 +126,7 @@ static struct pst_batch load(struct run *run, uint32_t split, uint64_t first, ui
 }
 
 /* Up to eval_batches batches, spread evenly over what is held out; at least one. */
-static pst_status evaluate(struct run *run, struct pst_error *err)
+static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *err)
 {
     uint64_t held = pst_data_samples(run->data, PST_SPLIT_VALID), batches = held / run->batch;
     uint64_t wanted = (uint64_t)run->job->train.eval_batches, calls;
@@ -164,8 +145,8 @@ static pst_status evaluate(struct run *run, struct pst_error *err)
         }
         sum += loss;
     }
-    run->eval_loss = sum / (double)calls;
-    pst_train_output_eval(&run->output, run->n_steps, run->eval_loss);
+    *ret_loss = sum / (double)calls;
+    pst_train_output_eval(&run->output, run->n_steps, *ret_loss);
     return PST_OK;
 }
 
@@ -223,13 +204,14 @@ static pst_status loop(struct run *run, struct pst_error *err)
     uint64_t steps = (uint64_t)run->job->train.steps;
     uint64_t every = (uint64_t)run->job->train.eval_every;
     uint32_t skipped = 0;
+    double loss;
     pst_status st = PST_OK;
 
     while (st == PST_OK && run->n_steps < steps && !pst_stop_requested()) {
         st = one_step(run, &skipped, err);
         if (st == PST_OK && evaluates(run) && every > 0 && run->n_steps % every == 0 &&
             run->n_steps < steps) {
-            st = evaluate(run, err);
+            st = evaluate(run, &loss, err);
         }
     }
     return st;
@@ -250,9 +232,8 @@ static pst_status conclude(struct run *run, struct pst_error *err)
     };
     pst_status st = PST_OK;
 
-    run->eval_loss = NAN;
     if (evaluates(run)) {
-        st = evaluate(run, err);
+        st = evaluate(run, &run->eval_loss, err);
     }
     if (st == PST_OK && run->job->train.sample > 0) {
         st = pst_generate_text(&generate, &run->sample, err);
@@ -311,10 +292,10 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
     return PST_OK;
 }
 
-pst_status pst_train_run(struct pst_session *session, const struct pst_train_options *options,
-                         struct pst_error *err)
+pst_status pst_train_run(struct pst_session *session, const struct pst_data *data,
+                         const struct pst_train_options *options, struct pst_error *err)
 {
-    struct run run = {.session = session, .job = session->job, .eval_loss = NAN};
+    struct run run = {.session = session, .job = session->job, .data = data, .eval_loss = NAN};
     uint64_t begin = pst_now_ns();
     pst_status st;
 
@@ -337,7 +318,6 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_train_opt
         st = pst_stop_fail(err);
     }
     pst_exec_destroy(run.exec);
-    pst_data_destroy(run.data);
     free(run.x);
     free(run.targets);
     free(run.step_ns);

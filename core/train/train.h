@@ -19,11 +19,12 @@ struct pst_train_options {
 };
 
 /*
- * Runs the session's plan to the end of train.steps. A signal (stop.h) ends it after the step in
- * work, without a final evaluation: the results so far are reported, then PST_ERR_CANCELLED with
- * exit code 130 or 143 comes back. Other errors: those of the data, run.non-finite (exit 1), run.*.
+ * Runs the session's plan on the data to the end of train.steps. A signal (stop.h) ends it after
+ * the step in work, without a final evaluation: the results so far are reported, then
+ * PST_ERR_CANCELLED with exit code 130 or 143 comes back. Other errors: machine.memory (exit 4)
+ * before the first step, run.non-finite and run.* (exit 1).
  */
-pst_status pst_train_run(struct pst_session *session, const struct pst_train_options *options,
-                         struct pst_error *err);
+pst_status pst_train_run(struct pst_session *session, const struct pst_data *data,
+                         const struct pst_train_options *options, struct pst_error *err);
 
 #endif

@@ -15,9 +15,12 @@ static const struct pst_cpu_family *const families[PST_OP_KINDS] = {
     [PST_OP_DROPOUT] = &pst_cpu_dropout,
     [PST_OP_ACT] = &pst_cpu_act,
     [PST_OP_CROSS_ENTROPY] = &pst_cpu_cross_entropy,
+    [PST_OP_BATCHNORM] = &pst_cpu_batchnorm,
+    [PST_OP_MAXPOOL2D] = &pst_cpu_maxpool2d,
 #ifdef PENSTOCK_ONEDNN
     [PST_OP_LINEAR] = &pst_cpu_linear,
     [PST_OP_ATTENTION] = &pst_cpu_attention,
+    [PST_OP_CONV2D] = &pst_cpu_conv2d,
 #endif
 };
 

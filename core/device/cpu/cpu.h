@@ -54,10 +54,9 @@ struct pst_cpu_family {
 };
 
 extern const struct pst_cpu_family pst_cpu_add, pst_cpu_dropout, pst_cpu_act, pst_cpu_embedding,
-    pst_cpu_layernorm, pst_cpu_cross_entropy, pst_cpu_batchnorm;
+    pst_cpu_layernorm, pst_cpu_cross_entropy, pst_cpu_batchnorm, pst_cpu_maxpool2d;
 /* dnnl_*.c: built where oneDNN is there. */
-extern const struct pst_cpu_family pst_cpu_linear, pst_cpu_attention, pst_cpu_conv2d,
-    pst_cpu_maxpool2d;
+extern const struct pst_cpu_family pst_cpu_linear, pst_cpu_attention, pst_cpu_conv2d;
 
 static inline const struct pst_cpu_kernel *pst_cpu_kernel_of(const struct pst_kernel *kernel)
 {
@@ -129,6 +128,13 @@ void pst_cpu_parallel(const struct pst_device *device, uint64_t n, pst_cpu_work 
 /* Calls oneDNN must see `threads`, whoever asks: sets the count, returns the one to put back. */
 int pst_cpu_threads_push(uint32_t threads);
 void pst_cpu_threads_pop(int old);
+
+/* --- bias.c ---------------------------------------------------------------------------------- */
+
+/* Sums of the columns of x [rows, n], which has the request's dtype. `floats` is workspace. */
+uint64_t pst_cpu_bias_floats(const struct pst_cpu_request *request);
+void pst_cpu_bias_gradient(const struct pst_cpu_request *request, const void *x, uint64_t rows,
+                           uint64_t n, float *ret_sums, float *floats);
 
 /* --- step.c ------------------------------------------------------------------------------------
  */

@@ -11,7 +11,7 @@
 
 #include "cpu.h"
 
-#define BLOCK 64u /* rows */
+#define BLOCK 32u /* rows */
 
 struct attention_shape {
     uint64_t rows, columns, heads, depth; /* T, C, H, D */

@@ -3,14 +3,10 @@
  * y = act(x p0 + p1). The product writes f32: into the result where that is f32, else, a block of
  * rows at a time, into the workspace; bias and activation are one pass over it.
  */
-#include <string.h>
-
 #include "dnnl_gemm.h"
 #include "tile.h"
 
 #define BF16_ROWS 256u /* of a block that is rounded while it is in the cache */
-#define SUM_ROWS  64u  /* of a partial sum of the bias gradient */
-#define SUM_STRIP 256u /* columns that are summed together */
 
 struct linear_shape {
     uint64_t rows, in, out;
@@ -111,7 +107,7 @@ static uint64_t floats_of(const struct pst_cpu_request *request, const struct li
     case PST_KERNEL_B:
         return bf16 ? shape->block * shape->in + pst_tile_floats(request, 3, PST_TILE) : 0;
     default:
-        return threads * SUM_STRIP * (bf16 ? 1 + SUM_ROWS : 1);
+        return pst_cpu_bias_floats(request);
     }
 }
 
@@ -330,39 +326,6 @@ static void backward(const struct pst_kernel *kernel, const struct pst_call *cal
     }
 }
 
-/* Bias gradient: rows are added within blocks of SUM_ROWS, then the blocks, both in order. */
-static void sum_strips(void *context, uint64_t begin, uint64_t end, uint32_t thread)
-{
-    const struct block *block = context;
-    const struct pst_cpu_request *request = block->request;
-    const struct pst_simd *simd = request->device->simd;
-    const struct linear_shape *shape = &block->linear->shape;
-    const bool bf16 = request->dtype == PST_BF16;
-    const void *dh = request->op->act == PST_ACT_NONE ? block->call->dy : block->call->z[0];
-    float *partial = block->floats + thread * SUM_STRIP * (bf16 ? 1 + SUM_ROWS : 1);
-    float *wide = partial + SUM_STRIP;
-
-    for (uint64_t strip = begin; strip < end; strip++) {
-        const uint64_t column = strip * SUM_STRIP, left = shape->out - column;
-        const uint64_t n = left < SUM_STRIP ? left : SUM_STRIP;
-        float *sums = block->call->dp[1] + column;
-
-        memset(sums, 0, n * sizeof *sums);
-        for (uint64_t r = 0; r < shape->rows; r += SUM_ROWS) {
-            const uint64_t rows = shape->rows - r < SUM_ROWS ? shape->rows - r : SUM_ROWS;
-            const uint64_t at = r * shape->out + column;
-
-            memset(partial, 0, n * sizeof *partial);
-            for (uint64_t i = 0; bf16 && i < rows; i++) {
-                simd->widen(wide + i * n, (const uint16_t *)dh + at + i * shape->out, n);
-            }
-            simd->column_sums(partial, bf16 ? wide : (const float *)dh + at, rows,
-                              bf16 ? n : shape->out, n);
-            simd->add(sums, sums, partial, n);
-        }
-    }
-}
-
 static void weights(const struct pst_kernel *kernel, const struct pst_call *call)
 {
     struct block block = block_of(kernel, call);
@@ -375,9 +338,8 @@ static void weights(const struct pst_kernel *kernel, const struct pst_call *call
                  call->dp[0]);
     }
     if (pst_cpu_has_param(block.request, 1) && call->dp[1] != NULL) {
-        pst_cpu_parallel(block.request->device,
-                         shape->out / SUM_STRIP + (shape->out % SUM_STRIP != 0), sum_strips,
-                         &block);
+        pst_cpu_bias_gradient(block.request, dh, shape->rows, shape->out, call->dp[1],
+                              block.floats);
     }
 }
 

@@ -3,11 +3,12 @@
  * The vector routines under the cpu kernels: one table for each instruction set, all compiled from
  * the same source (simd_impl.h). Everything is f32 and single-threaded. Sums run over 16 fixed
  * lanes that are joined pairwise, and nothing is contracted, so every table gives the same bits.
- * Accuracy: exp within 2 ulp, 0 below -87, saturated above 88.
+ * Accuracy: exp within 1.5 ulp, 0 below -87, saturated above 88.
  */
 #ifndef PST_DEVICE_CPU_SIMD_H
 #define PST_DEVICE_CPU_SIMD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What an element of an optimizer update needs beside its operands. */
@@ -24,6 +25,11 @@ struct pst_simd_dropout {
     uint64_t seed, stream; /* of Philox */
     uint32_t threshold;    /* kept iff word >= threshold */
     float scale;           /* of what is kept */
+};
+
+/* Per channel, for the backward pass of batch norm. */
+struct pst_simd_channels {
+    const float *mean, *rstd, *factor, *mean_g, *mean_gn;
 };
 
 /*
@@ -60,6 +66,25 @@ struct pst_simd {
                  uint64_t n, float *ret_mean, float *ret_rstd);
     void (*norm_back)(float *dx, const float *add, float *dgain, float *dbias, const float *dy,
                       const float *x, const float *gain, float mean, float rstd, uint64_t n);
+
+    /* --- batch norm, one row of channels; relu: told by y, which may be NULL --- */
+    /* sums += (x - mean)^2 */
+    void (*column_squares)(float *sums, const float *x, const float *mean, uint64_t n);
+    /* y = (x - mean) factor + bias, then relu */
+    void (*channel_norm)(float *y, const float *x, const float *mean, const float *factor,
+                         const float *bias, bool relu, uint64_t n);
+    /* dbias += dh, dgain += dh normed, where dh is dy behind the relu */
+    void (*channel_sums)(float *dgain, float *dbias, const float *dy, const float *y,
+                         const float *x, const float *mean, const float *rstd, uint64_t n);
+    /* dx = factor (dh - mean_g - normed mean_gn) */
+    void (*channel_back)(float *dx, const float *dy, const float *y, const float *x,
+                         const struct pst_simd_channels *channels, uint64_t n);
+
+    /* --- max pooling, one row of channels; tap: which element of the window x is --- */
+    /* x where it is greater, or NaN, replaces y, and tap the index */
+    void (*max_tap)(float *y, int32_t *index, const float *x, int32_t tap, uint64_t n);
+    /* dx += dy where the index is tap */
+    void (*back_tap)(float *dx, const float *dy, const int32_t *index, int32_t tap, uint64_t n);
 
     /* --- softmax --- */
     /* values = exp(scale * values - shift) where shift = scale * max; returns their sum */

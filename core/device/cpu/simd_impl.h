@@ -19,6 +19,7 @@
 #define INLINE    static inline __attribute__((always_inline))
 
 typedef float vf __attribute__((vector_size(PST_W * 4)));
+typedef float vq __attribute__((vector_size(16)));
 typedef int32_t vi __attribute__((vector_size(PST_W * 4)));
 typedef uint32_t vu __attribute__((vector_size(PST_W * 4)));
 typedef uint64_t vl __attribute__((vector_size(PST_W * 4)));
@@ -145,54 +146,47 @@ INLINE struct lanes lanes_set(float value)
     return lanes;
 }
 
-INLINE struct lanes lanes_load(const float *p)
+/* How many of the left elements belong to part `part` of 16 lanes. */
+INLINE uint64_t part_elems(uint64_t left, uint32_t part)
 {
-    struct lanes lanes;
-    uint32_t part;
+    const uint64_t first = (uint64_t)part * PST_W;
 
-    for (part = 0; part < PST_PARTS; part++) {
-        lanes.v[part] = vload(p + part * PST_W);
-    }
-    return lanes;
+    return left <= first ? 0 : left - first < PST_W ? left - first : PST_W;
 }
 
-/* The first n < 16; the others are `fill`. */
-INLINE struct lanes lanes_load_part(const float *p, uint64_t n, float fill)
-{
-    struct lanes lanes = lanes_set(fill);
-
-    memcpy(&lanes, p, n * sizeof *p);
-    return lanes;
-}
-
-INLINE void lanes_store(float *p, struct lanes lanes)
-{
-    memcpy(p, &lanes, sizeof lanes);
-}
-
+/* Pairwise: lanes that are 8 apart, then 4, 2, 1. */
 INLINE float lanes_sum(struct lanes lanes)
 {
-    float value[PST_LANES];
-    uint32_t lane, width;
+    vq four;
+#if PST_W == 4
+    four = (lanes.v[0] + lanes.v[2]) + (lanes.v[1] + lanes.v[3]);
+#elif PST_W == 8
+    const vf eight = lanes.v[0] + lanes.v[1];
+    vq half[2];
 
-    lanes_store(value, lanes);
-    for (width = PST_LANES / 2; width > 0; width /= 2) {
-        for (lane = 0; lane < width; lane++) {
-            value[lane] += value[lane + width];
-        }
-    }
-    return value[0];
+    memcpy(half, &eight, sizeof half);
+    four = half[0] + half[1];
+#else
+    vq quarter[4];
+
+    memcpy(quarter, &lanes, sizeof quarter);
+    four = (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
+#endif
+    return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
 INLINE float lanes_max(struct lanes lanes)
 {
-    float value[PST_LANES], max;
-    uint32_t lane;
+    float value[PST_W], max;
+    uint32_t i;
 
-    lanes_store(value, lanes);
+    for (i = 1; i < PST_PARTS; i++) {
+        lanes.v[0] = vmax(lanes.v[0], lanes.v[i]);
+    }
+    vstore(value, lanes.v[0]);
     max = value[0];
-    for (lane = 1; lane < PST_LANES; lane++) {
-        max = value[lane] > max ? value[lane] : max;
+    for (i = 1; i < PST_W; i++) {
+        max = value[i] > max ? value[i] : max;
     }
     return max;
 }
@@ -238,6 +232,7 @@ INLINE vf gelu_exp(vf x, vf square)
 
 #include "simd_map.h"
 #include "simd_rows.h"
+#include "simd_channels.h"
 #include "simd_random.h"
 #include "simd_step.h"
 
@@ -258,6 +253,12 @@ const struct pst_simd PST_SIMD = {
     .column_sums = rows_column_sums,
     .norm = rows_norm,
     .norm_back = rows_norm_back,
+    .column_squares = channels_squares,
+    .channel_norm = channels_norm,
+    .channel_sums = channels_sums,
+    .channel_back = channels_back,
+    .max_tap = channels_max_tap,
+    .back_tap = channels_back_tap,
     .exp_row = rows_exp_row,
     .exp_sum = rows_exp_sum,
     .exp_known = rows_exp_known,

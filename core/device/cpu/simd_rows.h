@@ -87,25 +87,28 @@ static void rows_column_sums(float *sums, const float *x, uint64_t rows, uint64_
 /* --- sums over a row
  * ------------------------------------------------------------------------------ */
 
-/* Runs statement over the row 16 elements at a time; v holds them, past the end `fill`. */
-#define PST_LANES_EACH(values, n, fill, v, statement)                                              \
+/*
+ * Runs statement for all vectors of a row, 16 lanes at a time: `part` is the vector's place among
+ * the lanes, `at` its first element, `v` its values; past the end these are `fill`.
+ */
+#define PST_EACH_PART(values, n, fill, statement)                                                  \
     do {                                                                                           \
-        uint64_t at_ = 0;                                                                          \
+        uint64_t i_ = 0;                                                                           \
         uint32_t part;                                                                             \
                                                                                                    \
-        for (; at_ + PST_LANES <= (n); at_ += PST_LANES) {                                         \
-            const struct lanes v = lanes_load((values) + at_);                                     \
-                                                                                                   \
+        for (; i_ + PST_LANES <= (n); i_ += PST_LANES) {                                           \
             for (part = 0; part < PST_PARTS; part++) {                                             \
+                const uint64_t at = i_ + part * PST_W;                                             \
+                const vf v = vload((values) + at);                                                 \
+                                                                                                   \
                 statement;                                                                         \
             }                                                                                      \
         }                                                                                          \
-        if (at_ < (n)) {                                                                           \
-            const struct lanes v = lanes_load_part((values) + at_, (n)-at_, fill);                 \
+        for (part = 0; i_ < (n) && part < PST_PARTS; part++) {                                     \
+            const uint64_t at = i_ + part * PST_W;                                                 \
+            const vf v = vload_part((values) + at, part_elems((n)-i_, part), fill);                \
                                                                                                    \
-            for (part = 0; part < PST_PARTS; part++) {                                             \
-                statement;                                                                         \
-            }                                                                                      \
+            statement;                                                                             \
         }                                                                                          \
     } while (0)
 
@@ -113,15 +116,15 @@ static float rows_sum(const float *values, uint64_t n)
 {
     struct lanes sum = lanes_set(0);
 
-    PST_LANES_EACH(values, n, 0, x, sum.v[part] += x.v[part]);
+    PST_EACH_PART(values, n, 0, (void)at; sum.v[part] += v);
     return lanes_sum(sum);
 }
 
-static float rows_max(const float *values, uint64_t n)
+INLINE float row_max(const float *values, uint64_t n)
 {
     struct lanes max = lanes_set(-INFINITY);
 
-    PST_LANES_EACH(values, n, -INFINITY, x, max.v[part] = vmax(max.v[part], x.v[part]));
+    PST_EACH_PART(values, n, -INFINITY, (void)at; max.v[part] = vmax(max.v[part], v));
     return lanes_max(max);
 }
 
@@ -136,11 +139,7 @@ static void rows_norm(float *y, const float *x, const float *gain, const float *
     float rstd;
     uint64_t i;
 
-    PST_LANES_EACH(x, n, mean, v, {
-        const vf d = v.v[part] - vset(mean);
-
-        sum.v[part] += d * d;
-    });
+    PST_EACH_PART(x, n, mean, (void)at; const vf d = v - vset(mean); sum.v[part] += d * d);
     rstd = 1.0f / sqrtf(lanes_sum(sum) / (float)n + eps);
     for (i = 0; i + PST_W <= n; i += PST_W) {
         const vf normed = (vload(x + i) - vset(mean)) * vset(rstd);
@@ -154,32 +153,44 @@ static void rows_norm(float *y, const float *x, const float *gain, const float *
     *ret_rstd = rstd;
 }
 
+/* Sums of g and of g normed, where g = dy gain. */
+INLINE void norm_sums(const float *dy, const float *x, const float *gain, float mean, float rstd,
+                      uint64_t n, float *ret_sum, float *ret_dot)
+{
+    struct lanes sum = lanes_set(0), dot = lanes_set(0);
+    uint64_t i;
+    uint32_t part;
+
+    for (i = 0; i + PST_LANES <= n; i += PST_LANES) {
+        for (part = 0; part < PST_PARTS; part++) {
+            const uint64_t at = i + part * PST_W;
+            const vf g = vload(dy + at) * vload(gain + at);
+
+            sum.v[part] += g;
+            dot.v[part] += g * ((vload(x + at) - vset(mean)) * vset(rstd));
+        }
+    }
+    for (part = 0; i < n && part < PST_PARTS; part++) {
+        const uint64_t at = i + part * PST_W, left = part_elems(n - i, part);
+        const vf g = vload_part(dy + at, left, 0) * vload_part(gain + at, left, 0);
+
+        sum.v[part] += g;
+        dot.v[part] += g * ((vload_part(x + at, left, mean) - vset(mean)) * vset(rstd));
+    }
+    *ret_sum = lanes_sum(sum);
+    *ret_dot = lanes_sum(dot);
+}
+
 /* dx = rstd (g - mean(g) - normed mean(g normed)), g = dy gain. */
 static void rows_norm_back(float *dx, const float *add, float *dgain, float *dbias, const float *dy,
                            const float *x, const float *gain, float mean, float rstd, uint64_t n)
 {
-    struct lanes sum = lanes_set(0), dot = lanes_set(0);
     float mean_g, mean_gn;
     uint64_t i;
-    uint32_t part;
 
-    for (i = 0; i < n; i += PST_LANES) {
-        const uint64_t left = n - i;
-        struct lanes g =
-            left < PST_LANES ? lanes_load_part(gain + i, left, 0) : lanes_load(gain + i);
-        const struct lanes d =
-            left < PST_LANES ? lanes_load_part(dy + i, left, 0) : lanes_load(dy + i);
-        const struct lanes v =
-            left < PST_LANES ? lanes_load_part(x + i, left, mean) : lanes_load(x + i);
-
-        for (part = 0; part < PST_PARTS; part++) {
-            g.v[part] *= d.v[part];
-            sum.v[part] += g.v[part];
-            dot.v[part] += g.v[part] * ((v.v[part] - vset(mean)) * vset(rstd));
-        }
-    }
-    mean_g = lanes_sum(sum) / (float)n;
-    mean_gn = lanes_sum(dot) / (float)n;
+    norm_sums(dy, x, gain, mean, rstd, n, &mean_g, &mean_gn);
+    mean_g /= (float)n;
+    mean_gn /= (float)n;
     for (i = 0; i + PST_W <= n; i += PST_W) {
         const vf normed = (vload(x + i) - vset(mean)) * vset(rstd), d = vload(dy + i);
         const vf g = d * vload(gain + i);
@@ -204,25 +215,27 @@ static void rows_norm_back(float *dx, const float *add, float *dgain, float *dbi
 
 static float rows_exp_row(float *values, float scale, uint64_t n, float *ret_shift)
 {
-    const float shift = scale * rows_max(values, n);
+    const float shift = scale * row_max(values, n);
     struct lanes sum = lanes_set(0);
     uint64_t i;
     uint32_t part;
 
-    for (i = 0; i < n; i += PST_LANES) {
-        const uint64_t left = n - i;
-        struct lanes e = left < PST_LANES ? lanes_load_part(values + i, left, -INFINITY)
-                                          : lanes_load(values + i);
-
+    for (i = 0; i + PST_LANES <= n; i += PST_LANES) {
         for (part = 0; part < PST_PARTS; part++) {
-            e.v[part] = vexp(e.v[part] * vset(scale) - vset(shift));
-            sum.v[part] += e.v[part];
+            const uint64_t at = i + part * PST_W;
+            const vf e = vexp(vload(values + at) * vset(scale) - vset(shift));
+
+            vstore(values + at, e);
+            sum.v[part] += e;
         }
-        if (left < PST_LANES) {
-            memcpy(values + i, &e, left * sizeof *values);
-        } else {
-            lanes_store(values + i, e);
-        }
+    }
+    for (part = 0; i < n && part < PST_PARTS; part++) {
+        const uint64_t at = i + part * PST_W, left = part_elems(n - i, part);
+        const vf x = vload_part(values + at, left, -INFINITY);
+        const vf e = vexp(x * vset(scale) - vset(shift));
+
+        vstore_part(values + at, e, left);
+        sum.v[part] += e;
     }
     *ret_shift = shift;
     return lanes_sum(sum);
@@ -230,10 +243,10 @@ static float rows_exp_row(float *values, float scale, uint64_t n, float *ret_shi
 
 static float rows_exp_sum(const float *values, uint64_t n, float *ret_max)
 {
-    const float max = rows_max(values, n);
+    const float max = row_max(values, n);
     struct lanes sum = lanes_set(0);
 
-    PST_LANES_EACH(values, n, -INFINITY, x, sum.v[part] += vexp(x.v[part] - vset(max)));
+    PST_EACH_PART(values, n, -INFINITY, (void)at; sum.v[part] += vexp(v - vset(max)));
     *ret_max = max;
     return lanes_sum(sum);
 }
@@ -264,13 +277,10 @@ static void rows_softmax_back(float *dp, const float *p, float scale, uint64_t n
             sum.v[part] += vload(p + i + part * PST_W) * vload(dp + i + part * PST_W);
         }
     }
-    if (i < n) {
-        const struct lanes a = lanes_load_part(p + i, n - i, 0);
-        const struct lanes b = lanes_load_part(dp + i, n - i, 0);
+    for (part = 0; i < n && part < PST_PARTS; part++) {
+        const uint64_t at = i + part * PST_W, left = part_elems(n - i, part);
 
-        for (part = 0; part < PST_PARTS; part++) {
-            sum.v[part] += a.v[part] * b.v[part];
-        }
+        sum.v[part] += vload_part(p + at, left, 0) * vload_part(dp + at, left, 0);
     }
     dot = lanes_sum(sum);
     for (i = 0; i + PST_W <= n; i += PST_W) {

@@ -16,6 +16,11 @@
         .kind = PST_OP_ATTENTION, .heads = n, .causal = mask                                       \
     }
 
+#define CONV(k, s, p)                                                                              \
+    {                                                                                              \
+        .kind = PST_OP_CONV2D, .kernel = {k, k}, .stride = {s, s}, .pad = { p, p }                 \
+    }
+
 static const struct rig_case cpu_cases[] = {
     {"embedding", {.kind = PST_OP_EMBEDDING}, 3, 1, 1, {{9}}, {{21, 13}}, 27},
     {"embedding with positions",
@@ -81,6 +86,53 @@ static const struct rig_case cpu_cases[] = {
     {"cross-entropy", {.kind = PST_OP_CROSS_ENTROPY}, 3, 2, 0, {{33, 65}, {33}}, {{0}}, 65},
     {"cross-entropy, 1 class", {.kind = PST_OP_CROSS_ENTROPY}, 2, 2, 0, {{3, 1}, {3}}, {{0}}, 3},
     {"cross-entropy, many", {.kind = PST_OP_CROSS_ENTROPY}, 2, 2, 0, {{7, 5000}, {7}}, {{0}}, 5000},
+    {"batchnorm 3x5x7x13",
+     {.kind = PST_OP_BATCHNORM, .eps = 1e-5f, .momentum = 0.1f},
+     3,
+     1,
+     2,
+     {{5, 7, 13}},
+     {{13}, {13}},
+     105},
+    {"batchnorm relu",
+     {.kind = PST_OP_BATCHNORM, .eps = 1e-5f, .momentum = 0.1f, .act = PST_ACT_RELU},
+     2,
+     1,
+     2,
+     {{16, 16, 64}},
+     {{64}, {64}},
+     512},
+    {"batchnorm of vectors",
+     {.kind = PST_OP_BATCHNORM, .eps = 1e-5f, .momentum = 0.1f},
+     130,
+     1,
+     2,
+     {{1, 1, 7}},
+     {{7}, {7}},
+     130},
+    {"maxpool 3x3 s2",
+     {.kind = PST_OP_MAXPOOL2D, .kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}},
+     2,
+     1,
+     0,
+     {{9, 8, 13}},
+     {{0}},
+     9},
+    {"maxpool 2x3",
+     {.kind = PST_OP_MAXPOOL2D, .kernel = {2, 3}, .stride = {2, 1}},
+     3,
+     1,
+     0,
+     {{7, 9, 64}},
+     {{0}},
+     9},
+    {"conv 1x1", CONV(1, 1, 0), 2, 1, 2, {{5, 5, 7}}, {{1, 1, 7, 13}, {13}}, 50},
+    {"conv 3x3", CONV(3, 1, 1), 3, 1, 1, {{9, 7, 16}}, {{3, 3, 16, 32}}, 288},
+    {"conv 3x3 s2 of 3 channels", CONV(3, 2, 1), 2, 1, 2, {{17, 17, 3}}, {{3, 3, 3, 8}, {8}}, 162},
+    {"conv 7x7 s2", CONV(7, 2, 3), 1, 1, 1, {{21, 21, 3}}, {{7, 7, 3, 64}}, 147},
+    {"conv 1x1, 64 to 192", CONV(1, 1, 0), 2, 1, 2, {{8, 8, 64}}, {{1, 1, 64, 192}, {192}}, 192},
+    {"avgpool", {.kind = PST_OP_AVGPOOL}, 2, 1, 0, {{5, 7, 13}}, {{0}}, 35},
+    {"concat", {.kind = PST_OP_CONCAT}, 2, 2, 0, {{5, 7}, {5, 13}}, {{0}}, 1},
 };
 
 #define N_CPU_CASES (sizeof cpu_cases / sizeof cpu_cases[0])

@@ -4,6 +4,8 @@
  */
 #include "cpu_cases.h"
 
+#include <unistd.h>
+
 static void check(const struct rig_case *test, uint32_t dtype, uint32_t threads, bool with_add,
                   bool in_place)
 {
@@ -14,11 +16,7 @@ static void check(const struct rig_case *test, uint32_t dtype, uint32_t threads,
     rig_init(&found, test, dtype, 20240229);
     expected.with_add = found.with_add = with_add;
     expected.add_in_place = found.add_in_place = in_place;
-    rig_ops->enter(plain);
-    rig_run(&expected, plain);
-    rig_ops->enter(fast);
-    rig_run(&found, fast);
-    rig_compare_all(&expected, &found);
+    rig_check(&expected, plain, &found, fast);
     rig_finish(&expected);
     rig_finish(&found);
     rig_ops->close(plain);
@@ -45,13 +43,33 @@ static void f32_in_place(void **state)
     check(*state, PST_F32, 1, true, true);
 }
 
-int main(void)
+/* This program once more, where both oneDNN and our own routines take a lesser instruction set. */
+static void again_under(void **state)
+{
+    static char text[65536];
+    char command[160];
+    FILE *pipe;
+    size_t used;
+
+    snprintf(command, sizeof command, "ONEDNN_MAX_CPU_ISA=%s /proc/%d/exe --once 2>&1",
+             (const char *)*state, (int)getpid());
+    pipe = popen(command, "r");
+    assert_non_null(pipe);
+    used = fread(text, 1, sizeof text - 1, pipe);
+    text[used] = '\0';
+    if (pclose(pipe) != 0) {
+        fail_msg("%s: %s", (const char *)*state, text);
+    }
+}
+
+int main(int argc, char **argv)
 {
     void (*const functions[])(void **) = {f32, f32_threads, f32_in_place, bf16};
     const char *const suffixes[] = {"f32", "f32, 3 threads", "f32, in place", "bf16"};
-    static struct CMUnitTest tests[4 * N_CPU_CASES];
-    static char names[4 * N_CPU_CASES][64];
-    uint32_t n = 0;
+    static struct CMUnitTest tests[4 * N_CPU_CASES + 2];
+    static char names[4 * N_CPU_CASES][64], avx2[] = "AVX2", sse41[] = "SSE41";
+    const bool once = argc == 2 && strcmp(argv[1], "--once") == 0;
+    size_t n = 0;
 
     for (uint32_t i = 0; i < N_CPU_CASES; i++) {
         for (uint32_t k = 0; k < 4; k++, n++) {
@@ -60,5 +78,9 @@ int main(void)
                                            (void *)(uintptr_t)&cpu_cases[i]};
         }
     }
-    return cmocka_run_group_tests_name("cpu kernels", tests, rig_load, NULL);
+    if (!once) {
+        tests[n++] = (struct CMUnitTest){"all under AVX2", again_under, NULL, NULL, avx2};
+        tests[n++] = (struct CMUnitTest){"all under SSE4.1", again_under, NULL, NULL, sse41};
+    }
+    return _cmocka_run_group_tests("cpu kernels", tests, n, rig_load, NULL);
 }

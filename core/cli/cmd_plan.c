@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/commands.h"
+
+#include <stdio.h>
+
+#include "report/plan_report.h"
+#include "train/session.h"
+#include "train/stop.h"
+
+static pst_status answer(const struct pst_session *session, const char *file,
+                         const struct pst_cli *cli, struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    if (file != NULL) {
+        st = pst_plan_write(session->planned.plan, session->graph, file, err);
+    }
+    if (st != PST_OK) {
+        return st;
+    }
+    if (cli->json) {
+        return pst_cli_print_json(pst_plan_report_json(session, file), err);
+    }
+    return pst_plan_report_print(session, file, cli->color, stdout, err);
+}
+
+int pst_cmd_plan(const struct pst_command *command, int argc, char **argv)
+{
+    const char *file = NULL;
+    const struct pst_option options[] = {
+        {"output", 'o', "FILE", "write the plan there", NULL, &file},
+    };
+    bool json = pst_options_want_json(argc, argv);
+    struct pst_session *session = NULL;
+    struct pst_cli_job job = {0};
+    struct pst_error err = {0};
+    struct pst_cli cli;
+    pst_status st = pst_options_parse(command, options, 1, argc, argv, &cli, &err);
+
+    if (st != PST_OK || cli.help) {
+        return pst_cli_end(st, json, &err);
+    }
+    pst_stop_install();
+    st = pst_options_arguments(command, &cli, 1, 1, &err);
+    if (st == PST_OK) {
+        st = pst_cli_job_open(cli.arguments[0], &cli, &job, &err);
+    }
+    if (st == PST_OK) {
+        st = pst_session_create(&job.job, &session, &err);
+    }
+    if (st == PST_OK) {
+        st = pst_session_plan(session, job.job.run.plan, pst_stop_requested, &err);
+    }
+    if (st == PST_OK) {
+        st = answer(session, file, &cli, &err);
+    } else if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
+        st = pst_stop_fail(&err);
+    }
+    pst_session_destroy(session);
+    pst_cli_job_close(&job);
+    return pst_cli_end(st, cli.json, &err);
+}

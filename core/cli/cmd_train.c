@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "report/plan_report.h"
+#include "train/session.h"
+#include "train/stop.h"
+#include "train/train.h"
+
+static pst_status run(struct pst_session *session, const struct pst_data *data,
+                      const char *plan_file, const struct pst_cli *cli, bool *ret_started,
+                      struct pst_error *err)
+{
+    struct pst_train_options options = {
+        .json = cli->json,
+        .out = stdout,
+        .progress = cli->verbosity < 0 ? NULL : stderr,
+    };
+    pst_status st = pst_session_plan(session, plan_file, pst_stop_requested, err);
+
+    if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
+        return pst_stop_fail(err);
+    }
+    if (st == PST_OK && !cli->json && cli->verbosity >= 0) {
+        st = pst_plan_report_print(session, NULL, cli->color, stdout, err);
+        fputc('\n', stdout);
+        fflush(stdout);
+    }
+    *ret_started = st == PST_OK;
+    return st == PST_OK ? pst_train_run(session, data, &options, err) : st;
+}
+
+int pst_cmd_train(const struct pst_command *command, int argc, char **argv)
+{
+    const char *plan_file = NULL;
+    const struct pst_option options[] = {
+        {"plan", 'p', "FILE", "run this plan instead of searching one", NULL, &plan_file},
+    };
+    bool json = pst_options_want_json(argc, argv);
+    struct pst_session *session = NULL;
+    struct pst_data *data = NULL;
+    struct pst_cli_job job = {0};
+    struct pst_error err = {0};
+    struct pst_cli cli;
+    bool started = false;
+    pst_status st = pst_options_parse(command, options, 1, argc, argv, &cli, &err);
+
+    if (st != PST_OK || cli.help) {
+        return pst_cli_end(st, json, &err);
+    }
+    pst_stop_install();
+    st = pst_options_arguments(command, &cli, 1, 1, &err);
+    if (st == PST_OK) {
+        st = pst_cli_job_open(cli.arguments[0], &cli, &job, &err);
+    }
+    if (st == PST_OK) {
+        st = pst_session_create(&job.job, &session, &err);
+    }
+    if (st == PST_OK) {
+        st = pst_data_create(&job.job, session->graph, &data, &err);
+    }
+    if (st == PST_OK) {
+        st = run(session, data, plan_file == NULL ? job.job.run.plan : plan_file, &cli, &started,
+                 &err);
+    }
+    pst_data_destroy(data);
+    pst_session_destroy(session);
+    pst_cli_job_close(&job);
+    if (started && strcmp(err.kind, "run.stopped") == 0) {
+        /* An ordinary end: the results are out. */
+        fprintf(stderr, "penstock: %s\n", err.message);
+        return err.exit_code;
+    }
+    return pst_cli_end(st, cli.json, &err);
+}

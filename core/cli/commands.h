@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The commands, one file each. A command gets its own argv (argv[0] is its name) and returns the
+ * exit code; it has printed its result or its error by then.
+ */
+#ifndef PST_CLI_COMMANDS_H
+#define PST_CLI_COMMANDS_H
+
+#include "cli/options.h"
+#include "config/job.h"
+
+extern const struct pst_command pst_commands[]; /* ended by a NULL name */
+const struct pst_command *pst_command_find(const char *name);
+
+int pst_cmd_train(const struct pst_command *command, int argc, char **argv);
+int pst_cmd_plan(const struct pst_command *command, int argc, char **argv);
+int pst_cmd_check(const struct pst_command *command, int argc, char **argv);
+int pst_cmd_plugins(const struct pst_command *command, int argc, char **argv);
+int pst_cmd_doctor(const struct pst_command *command, int argc, char **argv);
+
+/* The config of a command line with its --set applied, and the job in it. */
+struct pst_cli_job {
+    struct pst_config *config;
+    struct pst_job job;
+    bool has_job;
+};
+
+pst_status pst_cli_job_open(const char *path, const struct pst_cli *cli,
+                            struct pst_cli_job *ret_job, struct pst_error *err);
+void pst_cli_job_close(struct pst_cli_job *job);
+
+/* Writes a JSON text that was taken from a writer (NULL: out of memory) as one line, frees it. */
+pst_status pst_cli_print_json(char *text, struct pst_error *err);
+
+/* Ends a command: prints the error if there is one; a result that cannot be written is one too.
+   err is NULL or unused when st is PST_OK. */
+int pst_cli_end(pst_status st, bool json, struct pst_error *err);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What this machine, this build and this environment are, as `doctor` tells it.
+ */
+#ifndef PST_CLI_MACHINE_H
+#define PST_CLI_MACHINE_H
+
+#include "base/arena.h"
+#include "base/error.h"
+
+struct pst_machine_fact {
+    const char *name, *text;
+};
+
+/* A device or transport module next to the binary. */
+struct pst_machine_module {
+    const char *kind, *id, *text;
+    bool usable;
+};
+
+struct pst_machine {
+    struct pst_arena arena; /* owns every text */
+    const char *version, *compiler, *system, *processor;
+    uint32_t cores, usable_cores; /* online; allowed by the affinity mask */
+    uint64_t memory_bytes, available_bytes;
+    uint32_t n_modules, n_libraries, n_folders, n_variables;
+    struct pst_machine_module modules[32];
+    struct pst_machine_fact libraries[8], variables[64];
+    const char *folders[32];
+};
+
+pst_status pst_machine_examine(struct pst_machine *ret_machine, struct pst_error *err);
+void pst_machine_finish(struct pst_machine *machine);
+
+#endif

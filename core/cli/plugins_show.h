@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plugins as tables and as JSON: which there are, and all that one says about itself.
+ */
+#ifndef PST_CLI_PLUGINS_SHOW_H
+#define PST_CLI_PLUGINS_SHOW_H
+
+#include <stdio.h>
+
+#include "plugin/plugin_host.h"
+
+#define PST_PLUGINS_SHOWN 8
+
+struct pst_plugins_shown {
+    uint32_t n;
+    struct {
+        const struct pst_plugin *plugin;
+        const char *path;
+    } items[PST_PLUGINS_SHOWN];
+};
+
+void pst_plugins_list_print(const struct pst_plugin_list *plugins, bool color, FILE *out);
+char *pst_plugins_list_json(const struct pst_plugin_list *plugins); /* free() it */
+
+void pst_plugins_info_print(const struct pst_plugins_shown *shown, bool color, FILE *out);
+char *pst_plugins_info_json(const struct pst_plugins_shown *shown); /* free() it */
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/print_error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+
+/* The lines of the details as an array of strings. */
+static void add_details(struct pst_json *json, const char *details)
+{
+    char line[sizeof((struct pst_error *)NULL)->details];
+
+    pst_json_array(json, "details");
+    while (*details != '\0') {
+        size_t n = strcspn(details, "\n");
+
+        memcpy(line, details, n);
+        line[n] = '\0';
+        pst_json_string(json, NULL, line);
+        details += n + (details[n] == '\n');
+    }
+    pst_json_end(json, ']');
+}
+
+static void print_json(const struct pst_error *err, int code)
+{
+    struct pst_json json;
+    char *text;
+
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_object(&json, "error");
+    pst_json_int(&json, "code", code);
+    pst_json_string(&json, "kind", err->kind);
+    pst_json_string(&json, "message", err->message);
+    if (err->file[0] != '\0') {
+        pst_json_string(&json, "file", err->file);
+    }
+    if (err->line != 0) {
+        pst_json_uint(&json, "line", err->line);
+    }
+    if (err->column != 0) {
+        pst_json_uint(&json, "column", err->column);
+    }
+    if (err->hint[0] != '\0') {
+        pst_json_string(&json, "hint", err->hint);
+    }
+    if (err->details[0] != '\0') {
+        add_details(&json, err->details);
+    }
+    pst_json_end(&json, '}');
+    pst_json_end(&json, '}');
+    text = pst_json_take(&json);
+    if (text == NULL) {
+        text = strdup("{\"error\":{\"code\":4,\"kind\":\"machine.memory\","
+                      "\"message\":\"out of host memory\"}}");
+    }
+    printf("%s\n", text == NULL ? "" : text);
+    fflush(stdout);
+    free(text);
+}
+
+static void print_text(const struct pst_error *err)
+{
+    fputs("penstock: ", stderr);
+    if (err->file[0] != '\0') {
+        fprintf(stderr, "%s:", err->file);
+        if (err->line != 0) {
+            fprintf(stderr, "%u:", err->line);
+        }
+        if (err->column != 0) {
+            fprintf(stderr, "%u:", err->column);
+        }
+        fputc(' ', stderr);
+    }
+    fprintf(stderr, "%s%s%s\n", err->message, err->hint[0] == '\0' ? "" : "; ", err->hint);
+    if (err->details[0] != '\0') {
+        size_t n = strlen(err->details);
+
+        fprintf(stderr, "%s%s", err->details, err->details[n - 1] == '\n' ? "" : "\n");
+    }
+}
+
+int pst_print_error(const struct pst_error *err, bool json)
+{
+    int code = pst_error_exit_code(err);
+
+    fflush(stdout);
+    if (json) {
+        print_json(err, code);
+    } else {
+        print_text(err);
+    }
+    return code;
+}

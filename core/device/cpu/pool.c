@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Max pooling of f32 images, tap by tap over rows of channels. The first maximum of a window wins,
+ * NaN beats numbers, padding never wins.
+ */
+#include "cpu.h"
+
+#include <string.h>
+
+struct pool {
+    const struct pst_cpu_request *request;
+    const struct pst_call *call;
+    uint64_t height, width, channels, out_height, out_width;
+};
+
+static bool serves(const struct pst_cpu_request *request)
+{
+    return request->dtype == PST_F32;
+}
+
+static struct pool pool_of(const struct pst_kernel *kernel, const struct pst_call *call)
+{
+    struct pool pool = {.request = &pst_cpu_kernel_of(kernel)->request, .call = call};
+    const struct pst_tensor *x = pst_cpu_in(pool.request, 0), *y = pst_cpu_out(pool.request);
+
+    pool.height = x->dims[0];
+    pool.width = x->dims[1];
+    pool.channels = x->dims[2];
+    pool.out_height = y->dims[0];
+    pool.out_width = y->dims[1];
+    return pool;
+}
+
+/* Element (of the sample) that tap k of the window at (oy, ox) falls on; false: on padding. */
+static bool tap_at(const struct pool *pool, uint64_t oy, uint64_t ox, uint32_t tap,
+                   uint64_t *ret_at)
+{
+    const struct pst_op *op = pool->request->op;
+    const uint64_t y = oy * op->stride[0] + tap / op->kernel[1];
+    const uint64_t x = ox * op->stride[1] + tap % op->kernel[1];
+
+    if (y < op->pad[0] || y - op->pad[0] >= pool->height || x < op->pad[1] ||
+        x - op->pad[1] >= pool->width) {
+        return false;
+    }
+    *ret_at = ((y - op->pad[0]) * pool->width + x - op->pad[1]) * pool->channels;
+    return true;
+}
+
+/* A row of results. A window that sees only padding gives -infinity and no index. */
+static void forward_pixel(const struct pool *pool, const float *x, uint64_t oy, uint64_t ox,
+                          float *y, int32_t *index)
+{
+    const uint32_t taps = pool->request->op->kernel[0] * pool->request->op->kernel[1];
+    bool any = false;
+    uint64_t at;
+
+    for (uint32_t tap = 0; tap < taps; tap++) {
+        if (!tap_at(pool, oy, ox, tap, &at)) {
+            continue;
+        }
+        if (any) {
+            pool->request->device->simd->max_tap(y, index, x + at, (int32_t)tap, pool->channels);
+            continue;
+        }
+        any = true;
+        memcpy(y, x + at, pool->channels * sizeof *y);
+        for (uint64_t c = 0; c < pool->channels; c++) {
+            index[c] = (int32_t)tap;
+        }
+    }
+    for (uint64_t c = 0; !any && c < pool->channels; c++) {
+        y[c] = -__builtin_inff();
+        index[c] = -1;
+    }
+}
+
+/* Where nobody wants the indices they go to the workspace, a row per thread. */
+static uint64_t workspace(const struct pst_cpu_request *request)
+{
+    return request->pass == PST_KERNEL_F
+               ? request->device->threads * pst_cpu_columns(pst_cpu_out(request)) * sizeof(int32_t)
+               : 0;
+}
+
+static void forward_samples(void *context, uint64_t begin, uint64_t end, uint32_t thread)
+{
+    const struct pool *pool = context;
+    const uint64_t in = pool->height * pool->width * pool->channels;
+    const uint64_t out = pool->out_height * pool->out_width * pool->channels;
+
+    for (uint64_t sample = begin; sample < end; sample++) {
+        const float *x = (const float *)pool->call->x[0] + sample * in;
+
+        for (uint64_t pixel = 0; pixel < pool->out_height * pool->out_width; pixel++) {
+            const uint64_t at = sample * out + pixel * pool->channels;
+            int32_t *index = pool->call->y[1] == NULL
+                                 ? (int32_t *)pool->call->workspace + thread * pool->channels
+                                 : (int32_t *)pool->call->y[1] + at;
+
+            forward_pixel(pool, x, pixel / pool->out_width, pixel % pool->out_width,
+                          (float *)pool->call->y[0] + at, index);
+        }
+    }
+}
+
+static void forward(const struct pst_kernel *kernel, const struct pst_call *call)
+{
+    struct pool pool = pool_of(kernel, call);
+
+    pst_cpu_parallel(pool.request->device, pool.request->samples, forward_samples, &pool);
+}
+
+static void backward_samples(void *context, uint64_t begin, uint64_t end, uint32_t thread)
+{
+    const struct pool *pool = context;
+    const uint64_t n = pool->channels, in = pool->height * pool->width * n;
+    const uint64_t pixels = pool->out_height * pool->out_width;
+    const uint32_t taps = pool->request->op->kernel[0] * pool->request->op->kernel[1];
+    uint64_t at;
+
+    (void)thread;
+    for (uint64_t sample = begin; sample < end; sample++) {
+        float *dx = (float *)pool->call->dx[0] + sample * in;
+
+        memset(dx, 0, in * sizeof *dx);
+        for (uint64_t pixel = 0; pixel < pixels; pixel++) {
+            const float *dy = (const float *)pool->call->dy + (sample * pixels + pixel) * n;
+            const int32_t *index =
+                (const int32_t *)pool->call->y[1] + (sample * pixels + pixel) * n;
+
+            for (uint32_t tap = 0; tap < taps; tap++) {
+                if (tap_at(pool, pixel / pool->out_width, pixel % pool->out_width, tap, &at)) {
+                    pool->request->device->simd->back_tap(dx + at, dy, index, (int32_t)tap, n);
+                }
+            }
+        }
+    }
+}
+
+static void backward(const struct pst_kernel *kernel, const struct pst_call *call)
+{
+    struct pool pool = pool_of(kernel, call);
+
+    if (pst_cpu_operand(call->dx, 0) != NULL) {
+        pst_cpu_parallel(pool.request->device, pool.request->samples, backward_samples, &pool);
+    }
+}
+
+const struct pst_cpu_family pst_cpu_maxpool2d = {
+    .kernel_bytes = sizeof(struct pst_cpu_kernel),
+    .serves = serves,
+    .workspace = workspace,
+    .run = {forward, backward, NULL},
+};
