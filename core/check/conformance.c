@@ -159,8 +159,11 @@ static pst_status run_all(const struct run *run, struct pst_conformance_report *
 
     for (uint32_t i = 0; st == PST_OK && i < pst_conformance_n_tests; i++) {
         const struct pst_conformance_test *test = &pst_conformance_tests[i];
-        struct pst_conformance_result *result = &report->results[i];
+        struct pst_conformance_result *result = &report->results[report->n_results];
 
+        if (run->question->only != NULL && strcmp(run->question->only, test->name) != 0) {
+            continue;
+        }
         result->name = test->name;
         result->what = test->what;
         if (usable) {
@@ -178,6 +181,25 @@ static pst_status run_all(const struct run *run, struct pst_conformance_report *
                 run->question->told(run->question->context, result);
             }
         }
+    }
+    return st;
+}
+
+static pst_status check_only(const char *only, struct pst_error *err)
+{
+    const char *names[PST_CONFORMANCE_MAX], *nearest;
+    pst_status st;
+
+    for (uint32_t i = 0; i < pst_conformance_n_tests; i++) {
+        names[i] = pst_conformance_tests[i].name;
+        if (only == NULL || strcmp(only, names[i]) == 0) {
+            return PST_OK;
+        }
+    }
+    nearest = pst_nearest(only, names, pst_conformance_n_tests);
+    st = pst_fail(err, PST_ERR_CONFIG, "config.value", "no test \"%s\"", only);
+    if (nearest != NULL) {
+        pst_error_hint(err, "did you mean \"%s\"?", nearest);
     }
     return st;
 }
@@ -209,6 +231,9 @@ pst_status pst_conformance_run(const struct pst_conformance_question *question,
 
     memset(ret_report, 0, sizeof *ret_report);
     ret_report->seed = question->seed;
+    if (st == PST_OK) {
+        st = check_only(question->only, err);
+    }
     if (st == PST_OK) {
         st = find_program(question, &run, err);
     }
