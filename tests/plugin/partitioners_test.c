@@ -571,6 +571,12 @@ static void test_large_graphs_are_quick(void **state)
     print_message("with tight memory: %.3f s, %llu prices\n", (double)(pst_now_ns() - begin) / 1e9,
                   (unsigned long long)w.n_prices);
     assert_true(pst_now_ns() - begin < 5000000000u);
+    w.in.capacity_bytes = peak / 8; /* some stages fit, all together do not */
+    begin = pst_now_ns();
+    assert_int_equal(partition(&w, "chain-dp", "", &err), PST_ERR_INFEASIBLE);
+    print_message("with too little: %.3f s, %llu prices\n", (double)(pst_now_ns() - begin) / 1e9,
+                  (unsigned long long)w.n_prices);
+    assert_true(pst_now_ns() - begin < 5000000000u);
     w.stop = true;
     assert_int_equal(partition(&w, "chain-dp", "", &err), PST_ERR_CANCELLED);
 }
