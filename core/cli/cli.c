@@ -20,10 +20,12 @@ const struct pst_command pst_commands[] = {
      pst_cmd_plan},
     {"check", "PLAN", "Proves a plan file legal",
      "Exit code 1 and one line per violation if it is not.", pst_cmd_check},
-    {"plugins", "[list | info NAME|FILE]",
+    {"plugins", "[list | info NAME|FILE | check FILE | new KIND ID [FOLDER]]",
      "Shows which strategies there are and where they come from",
      "info tells all that a plugin says about itself, parameters included. A NAME is an id or\n"
-     "KIND-ID, a FILE a path with a slash in it.",
+     "KIND-ID, a FILE a path with a slash in it. check proves that a plugin keeps its contract\n"
+     "(--set key=value gives it a parameter); exit code 3 if not. new makes a project to start\n"
+     "from: KIND is partitioner, scheduler or memopt.",
      pst_cmd_plugins},
     {"doctor", "", "Shows what this machine has", NULL, pst_cmd_doctor},
     {NULL, NULL, NULL, NULL, NULL},

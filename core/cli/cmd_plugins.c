@@ -4,13 +4,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/plugins_kit.h"
 #include "cli/plugins_show.h"
 
-static pst_status list(const struct pst_cli *cli, struct pst_error *err)
+struct request {
+    const struct pst_cli *cli;
+    struct pst_plugins_options options;
+};
+
+static pst_status list(const struct request *request, int *ret_code, struct pst_error *err)
 {
+    const struct pst_cli *cli = request->cli;
     struct pst_plugin_list *plugins = NULL;
     pst_status st = pst_plugin_list_create(true, &plugins, err);
 
+    (void)ret_code;
     if (st != PST_OK) {
         return st;
     }
@@ -78,13 +86,15 @@ static pst_status find_all(const char *name, const struct pst_plugin_list *plugi
     return st;
 }
 
-static pst_status info(const struct pst_cli *cli, struct pst_error *err)
+static pst_status info(const struct request *request, int *ret_code, struct pst_error *err)
 {
+    const struct pst_cli *cli = request->cli;
     const char *name = cli->arguments[1];
     struct pst_plugin_list *plugins = NULL;
     struct pst_plugins_shown shown = {0};
     pst_status st;
 
+    (void)ret_code;
     if (strchr(name, '/') != NULL) {
         st = pst_plugin_open(name, NULL, NULL, &shown.items[0].plugin, err);
         shown.items[0].path = name;
@@ -104,21 +114,35 @@ static pst_status info(const struct pst_cli *cli, struct pst_error *err)
     return st;
 }
 
+static pst_status check(const struct request *request, int *ret_code, struct pst_error *err)
+{
+    return pst_plugins_check(request->cli, &request->options, ret_code, err);
+}
+
+static pst_status make_new(const struct request *request, int *ret_code, struct pst_error *err)
+{
+    (void)ret_code;
+    return pst_plugins_new(request->cli, err);
+}
+
 /* What follows `penstock plugins`. */
 static const struct {
     const char *word;
     uint32_t min, max; /* words in all, itself included */
-    pst_status (*run)(const struct pst_cli *cli, struct pst_error *err);
+    pst_status (*run)(const struct request *request, int *ret_code, struct pst_error *err);
 } actions[] = {
     {"list", 0, 1, list},
     {"info", 2, 2, info},
+    {"check", 2, 2, check},
+    {"new", 3, 4, make_new},
 };
 
 #define N_ACTIONS (sizeof actions / sizeof actions[0])
 
-static pst_status act(const struct pst_command *command, const struct pst_cli *cli,
-                      struct pst_error *err)
+static pst_status act(const struct pst_command *command, const struct request *request,
+                      int *ret_code, struct pst_error *err)
 {
+    const struct pst_cli *cli = request->cli;
     const char *word = cli->n_arguments == 0 ? "list" : cli->arguments[0], *nearest;
     const char *words[N_ACTIONS];
     pst_status st;
@@ -127,7 +151,7 @@ static pst_status act(const struct pst_command *command, const struct pst_cli *c
         words[i] = actions[i].word;
         if (strcmp(word, actions[i].word) == 0) {
             st = pst_options_arguments(command, cli, actions[i].min, actions[i].max, err);
-            return st == PST_OK ? actions[i].run(cli, err) : st;
+            return st == PST_OK ? actions[i].run(request, ret_code, err) : st;
         }
     }
     nearest = pst_nearest(word, words, N_ACTIONS);
@@ -145,10 +169,20 @@ int pst_cmd_plugins(const struct pst_command *command, int argc, char **argv)
     bool json = pst_options_want_json(argc, argv);
     struct pst_error err = {0};
     struct pst_cli cli;
-    pst_status st = pst_options_parse(command, NULL, 0, argc, argv, &cli, &err);
+    struct request request = {.cli = &cli};
+    const struct pst_option options[] = {
+        {"seed", 0, "N", "check: seed of the random graphs (default 1)", NULL,
+         &request.options.seed},
+        {"only", 0, "TEST", "check: run this test alone", NULL, &request.options.only},
+        {"time-limit", 0, "SECONDS", "check: of one test (default 20)", NULL,
+         &request.options.time_limit},
+    };
+    int code = 0, end;
+    pst_status st = pst_options_parse(command, options, 3, argc, argv, &cli, &err);
 
     if (st != PST_OK || cli.help) {
         return pst_cli_end(st, json, &err);
     }
-    return pst_cli_end(act(command, &cli, &err), cli.json, &err);
+    end = pst_cli_end(act(command, &request, &code, &err), cli.json, &err);
+    return end != 0 ? end : code;
 }

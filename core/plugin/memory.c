@@ -91,6 +91,20 @@ static pst_status decide(struct pst_planner *planner, uint32_t i, const struct p
     return st;
 }
 
+/* Charges a stage for what earlier attempts found the evaluator to be wrong by. */
+static void correct(const struct pst_planner *planner, struct pst_stage_view *view)
+{
+    int64_t bias = view->stage < planner->graph->n_ops ? planner->bias[view->stage] : 0;
+
+    if (bias >= 0) {
+        view->static_bytes += (uint64_t)bias;
+    } else if (view->static_bytes > (uint64_t)-bias) {
+        view->static_bytes -= (uint64_t)-bias;
+    } else {
+        view->static_bytes = 0;
+    }
+}
+
 /* Price of a view whose earlier optimizers have decided, by the last one. */
 static pst_status price_view(struct pst_planner *planner, const struct pst_stage_view *view,
                              struct pst_stage_price *ret_price, struct pst_error *err)
@@ -134,6 +148,7 @@ pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage
     view.n_stages = question->n_stages;
     view.in_flight = question->in_flight;
     view.capacity_bytes = question->capacity_bytes;
+    correct(planner, &view);
     for (i = 0; i + 1 < planner->n_memopt; i++) {
         pst_status st = decide(planner, i, &view, nodes, err);
 
@@ -182,28 +197,49 @@ static pst_status verify(struct pst_planner *planner, const struct pst_stage_vie
     return PST_OK;
 }
 
+/* The actions into the plan; what the evaluator makes of them into `estimated` and off `left`. */
+static pst_status settle(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
+                         const struct pst_stage_view *view, uint64_t *left, struct pst_error *err)
+{
+    struct pst_stage_value value = {.size = sizeof value};
+    uint8_t *actions = pst_arena_array(&plan->arena, view->n_nodes, 1);
+    uint32_t i;
+
+    if (actions == NULL || !pst_evaluate(&planner->evaluator, view, NULL, &value)) {
+        return pst_fail_nomem(err);
+    }
+    for (i = 0; i < view->n_nodes; i++) {
+        actions[i] = (uint8_t)pst_stage_node_at(view, i)->action;
+    }
+    plan->stages[s].actions = actions;
+    planner->estimated[s] = value.peak_bytes;
+    if (*left != UINT64_MAX) {
+        *left = value.peak_bytes < *left ? *left - value.peak_bytes : 0;
+    }
+    return PST_OK;
+}
+
 /* `left`: bytes that the stages before it leave on its device. */
 static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
                              uint64_t *left, struct pst_error *err)
 {
-    struct pst_plan_stage *stage = &plan->stages[s];
+    const struct pst_plan_stage *stage = &plan->stages[s];
     struct pst_stage_view view;
     struct pst_stage_price promised = {.size = sizeof promised};
     struct pst_stage_node *nodes;
-    uint8_t *actions;
     uint32_t i;
     pst_status st = PST_OK;
 
     nodes = pst_view_build(planner, stage->nodes, stage->n_nodes,
                            stage->microbatch_size / stage->n_ranks, stage->weight_versions, &view);
-    actions = pst_arena_array(&plan->arena, stage->n_nodes, 1);
-    if (nodes == NULL || actions == NULL) {
+    if (nodes == NULL) {
         return pst_fail_nomem(err);
     }
     view.stage = s;
     view.n_stages = plan->n_stages;
     view.in_flight = stage->in_flight;
     view.capacity_bytes = *left;
+    correct(planner, &view);
     for (i = 0; st == PST_OK && i < planner->n_memopt; i++) {
         if (i + 1 == planner->n_memopt) {
             st = price_view(planner, &view, &promised, err);
@@ -215,19 +251,7 @@ static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan,
     if (st == PST_OK && planner->n_memopt > 0) {
         st = verify(planner, &view, &promised, err);
     }
-    for (i = 0; i < stage->n_nodes; i++) {
-        actions[i] = (uint8_t)nodes[i].action;
-    }
-    stage->actions = actions;
-    if (*left != UINT64_MAX) {
-        struct pst_stage_value value = {.size = sizeof value};
-
-        if (st == PST_OK && !pst_evaluate(&planner->evaluator, &view, NULL, &value)) {
-            return pst_fail_nomem(err);
-        }
-        *left = value.peak_bytes < *left ? *left - value.peak_bytes : 0;
-    }
-    return st;
+    return st == PST_OK ? settle(planner, plan, s, &view, left, err) : st;
 }
 
 pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *plan,

@@ -2,7 +2,7 @@
  *
  * The run of a planning job: partition, memory actions, order of passes, lowering, programs, check.
  * Whether a device has room is known only when its program is laid out; if one has not, all is done
- * again for as much less memory as was missing.
+ * again, and every stage is charged what its layout took beyond the estimate.
  */
 #include "plugin/planner.h"
 
@@ -39,7 +39,11 @@ static pst_status init(struct pst_planner *planner, const struct pst_job *job,
     planner->optimizer_slots = slots_of(job->train.optimizer);
     planner->capacity_bytes = cluster->memory == 0 ? UINT64_MAX : cluster->memory;
     planner->counted = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->counted);
-    return planner->counted != NULL ? PST_OK : pst_fail_nomem(err);
+    planner->estimated = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->estimated);
+    planner->bias = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->bias);
+    return planner->counted != NULL && planner->estimated != NULL && planner->bias != NULL
+               ? PST_OK
+               : pst_fail_nomem(err);
 }
 
 static void finish(struct pst_planner *planner)
@@ -185,20 +189,29 @@ static pst_status check(const struct pst_planner *planner, const struct pst_plan
     return blame_scheduler(planner, st, err);
 }
 
-/* What the next attempt must know. */
+/* What the next attempt must know: how many micro-batches stages held in fact, and what each device
+   took beyond the estimates, shared by its stages. */
 static void learn(struct pst_planner *planner, const struct pst_planned *planned)
 {
     const struct pst_plan *plan = planned->plan;
-    uint64_t limit = plan->capacity_bytes, need = pst_planned_need(planned), excess = need - limit;
-    uint32_t s;
+    uint32_t s, t;
 
     for (s = 0; s < plan->n_stages; s++) {
+        uint32_t rank = plan->stages[s].ranks[0], n = 0;
+        int64_t excess = (int64_t)plan->devices[rank].arena_bytes;
+
+        for (t = 0; t < plan->n_stages; t++) {
+            if (plan->stages[t].ranks[0] == rank) {
+                excess -= (int64_t)planner->estimated[t];
+                n++;
+            }
+        }
+        planner->bias[s] += excess / n; /* estimates held the bias so far */
         if (plan->stages[s].in_flight > planner->counted[s]) {
             planner->counted[s] = plan->stages[s].in_flight;
         }
     }
-    planner->capacity_bytes =
-        planner->capacity_bytes > excess ? planner->capacity_bytes - excess : 0;
+    planner->capacity_bytes = plan->capacity_bytes;
 }
 
 /*

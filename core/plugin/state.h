@@ -65,6 +65,8 @@ struct pst_planner {
     uint32_t n_places;       /* what the partitioner may fill: stages wanted, or devices */
     uint32_t *device_of;     /* [n_places] */
     uint64_t capacity_bytes; /* that this attempt plans for; UINT64_MAX: no limit */
+    uint64_t *estimated; /* [n_ops] by stage: peak of the last plan as the evaluator charges it */
+    int64_t *bias; /* [n_ops] by stage: what its layout took beyond that; charged from then on */
     uint32_t *counted; /* [n_ops] in-flight counts of earlier attempts by stage, at least so many */
 
     struct pst_size_table *sizes;

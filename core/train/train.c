@@ -56,7 +56,7 @@ static uint32_t one_microbatch(const struct pst_plan *plan)
 
 static bool evaluates(const struct run *run)
 {
-    return pst_data_samples(run->data, PST_SPLIT_VALID) > 0;
+    return run->job->train.eval_batches > 0 && pst_data_samples(run->data, PST_SPLIT_VALID) > 0;
 }
 
 static pst_status allocate(struct run *run, struct pst_error *err)

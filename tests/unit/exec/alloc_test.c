@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Steps and evaluations allocate nothing: this program's malloc counts, for all threads. Once with
- * the fake device, where only the executor could, once with a model on the cpu device.
+ * the fake device, where only the executor could, once with a model on the cpu device. oneDNN's own
+ * allocations (its GEMM packs operands into buffers of its own, through C++'s new) are told apart
+ * by the library that calls and not counted: penstock cannot hand it memory for them.
  */
+#include <dlfcn.h>
+#include <errno.h>
+
 #include "unit/exec/fake.h"
 #include "unit/exec/toy.h"
 #include "unit/exec/real.h" /* last: cmocka has a macro called fail */
@@ -19,23 +24,52 @@ static atomic_uint n_allocations;
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t bytes);
+void *__libc_memalign(size_t align, size_t bytes);
+
+static void count(const void *caller)
+{
+    static const char *const others[] = {"libdnnl", "libstdc++", "libgomp"};
+    Dl_info info;
+
+    if (dladdr(caller, &info) != 0 && info.dli_fname != NULL) {
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+            if (strstr(info.dli_fname, others[i]) != NULL) {
+                return;
+            }
+        }
+    }
+    atomic_fetch_add(&n_allocations, 1);
+}
 
 void *malloc(size_t bytes)
 {
-    atomic_fetch_add(&n_allocations, 1);
+    count(__builtin_return_address(0));
     return __libc_malloc(bytes);
 }
 
-void *calloc(size_t count, size_t size)
+void *calloc(size_t count_of, size_t size)
 {
-    atomic_fetch_add(&n_allocations, 1);
-    return __libc_calloc(count, size);
+    count(__builtin_return_address(0));
+    return __libc_calloc(count_of, size);
 }
 
 void *realloc(void *old, size_t bytes)
 {
-    atomic_fetch_add(&n_allocations, 1);
+    count(__builtin_return_address(0));
     return __libc_realloc(old, bytes);
+}
+
+int posix_memalign(void **ret_memory, size_t align, size_t bytes)
+{
+    count(__builtin_return_address(0));
+    *ret_memory = __libc_memalign(align, bytes);
+    return *ret_memory == NULL ? ENOMEM : 0;
+}
+
+void *aligned_alloc(size_t align, size_t bytes)
+{
+    count(__builtin_return_address(0));
+    return __libc_memalign(align, bytes);
 }
 #endif
 
@@ -100,8 +134,10 @@ static void test_model(void **state)
     real_create(&real, "gpt", "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2", PST_F32,
                 &layout, 4 * SIZE, 2, 1);
     real_data(&real, 7);
+    real_step(&real, &update); /* the first run of a thread makes the libraries' own thread data */
+    real_eval(&real);
     before = n_allocations;
-    for (update.step = 1; update.step <= 3; update.step++) {
+    for (update.step = 2; update.step <= 4; update.step++) {
         real_step(&real, &update);
     }
     real_eval(&real);

@@ -2,8 +2,8 @@
  *
  * A planning job from TOML text: config, job, model, cluster, cost model in one struct.
  */
-#ifndef TEST_JOB_SUPPORT_H
-#define TEST_JOB_SUPPORT_H
+#ifndef TEST_JOB_RIG_H
+#define TEST_JOB_RIG_H
 
 #include <stdlib.h>
 #include <string.h>

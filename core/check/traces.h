@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a process can be seen by from outside: a plugin must leave it as it was.
+ */
+#ifndef PST_CHECK_TRACES_H
+#define PST_CHECK_TRACES_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pst_traces {
+    uint32_t n_threads, n_descriptors, n_children;
+    void (*handlers[NSIG])(int);
+    char folder[512], locale[64];
+    uint32_t umask;
+};
+
+void pst_traces_take(struct pst_traces *ret_traces);
+
+/* The first difference in words ("a thread"), or NULL. `folder`: where no file may be. */
+const char *pst_traces_differ(const struct pst_traces *before, const struct pst_traces *after,
+                              const char *folder);
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A strategy that gives a wrong answer in a chosen way; "none" is an honest and simple one. Built
+ * three times: LIAR_PARTITIONER, LIAR_SCHEDULER, LIAR_MEMOPT.
+ */
+#include <string.h>
+
+#include <penstock/penstock.h>
+
+struct config {
+    uint32_t lie;
+};
+
+struct liar {
+    const struct pst_host *host;
+    const struct config *config;
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    struct liar *self = host->alloc(host, sizeof *self, _Alignof(struct liar));
+
+    if (self == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    self->host = host;
+    self->config = config;
+    *ret_self = self;
+    return PST_OK;
+}
+
+static void destroy(void *self)
+{
+    (void)self;
+}
+
+#if defined(LIAR_PARTITIONER)
+#define KIND "partitioner"
+#define LIES "none|missing|twice|order|far|rank|size|empty|deaf|replicas|wait|few|shy"
+enum { NONE, MISSING, TWICE, ORDER, FAR, RANK, SIZE, EMPTY, DEAF, REPLICAS, WAIT, FEW, SHY };
+
+static pst_status declare(struct pst_partition_out *out, const uint32_t *nodes, uint32_t n,
+                          const uint32_t *ranks, uint32_t n_ranks, uint32_t size)
+{
+    const struct pst_stage_decl stage = {.size = sizeof stage,
+                                         .nodes = nodes,
+                                         .n_nodes = n,
+                                         .ranks = ranks,
+                                         .n_ranks = n_ranks,
+                                         .microbatch_size = size,
+                                         .k = 1};
+
+    return out->stage(out, &stage);
+}
+
+/* Two stages: the first half and the rest, changed by the lie. */
+static pst_status partition(void *self_, const struct pst_partition_in *in,
+                            struct pst_partition_out *out)
+{
+    const struct liar *self = self_;
+    uint32_t lie = self->config->lie, n = in->graph->n_nodes, half = n / 2, v, first = half;
+    uint32_t *nodes = self->host->alloc(self->host, (n + 1) * sizeof *nodes, 4);
+    const uint32_t ranks[] = {0, lie == RANK ? 0 : 1};
+    pst_status st;
+
+    if (nodes == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (v = 0; v < n; v++) {
+        nodes[v] = v;
+    }
+    if (lie == WAIT) {
+        while (!self->host->cancelled(self->host)) {
+        }
+        return PST_ERR_CANCELLED;
+    }
+    if (lie == SHY) {
+        return PST_ERR_INFEASIBLE;
+    }
+    if (lie == ORDER) { /* the second half first */
+        return declare(out, nodes + half, n - half, ranks, 1, in->micro_batches[0]);
+    }
+    if (lie == FEW) {
+        return declare(out, nodes, n, ranks, 1, in->micro_batches[0]);
+    }
+    st = declare(out, nodes, half, ranks, lie == REPLICAS ? 2 : 1,
+                 in->micro_batches[0] + (lie == SIZE ? 1 : 0));
+    if (st != PST_OK) {
+        return st;
+    }
+    first += lie == MISSING ? 1 : 0;
+    first -= lie == TWICE ? 1 : 0;
+    nodes[n - 1] += lie == FAR || lie == DEAF ? 1 : 0;
+    st = declare(out, nodes + first, lie == EMPTY ? 0 : n - first, &ranks[1], 1,
+                 in->micro_batches[0]);
+    return lie == DEAF ? PST_OK : st;
+}
+
+static const struct pst_partitioner functions = {.size = sizeof functions, .partition = partition};
+
+static const char *const words[] = {"chain", NULL};
+#define INTERFACE PST_PARTITIONER
+
+#elif defined(LIAR_SCHEDULER)
+#define KIND "scheduler"
+#define LIES "none|missing|twice|early|device|deadlock|part|many|mute|async|held"
+#ifndef CHUNKS
+#define CHUNKS 0 /* stages per device; 0: as many as the partitioner makes */
+#endif
+enum { NONE, MISSING, TWICE, EARLY, DEVICE, DEADLOCK, PART, MANY, MUTE, ASYNC, HELD };
+
+static pst_status topology(void *self_, uint32_t n_devices, struct pst_topology *ret_topology)
+{
+    const struct liar *self = self_;
+
+    ret_topology->n_stages = CHUNKS * n_devices;
+    ret_topology->version_rule =
+        self->config->lie == ASYNC ? PST_VERSION_DELAYED : PST_VERSION_SYNC;
+    ret_topology->min_microbatches = self->config->lie == MANY ? 1000 : 1;
+    ret_topology->microbatch_multiple = 1;
+    return PST_OK;
+}
+
+#if CHUNKS > 0
+static uint32_t device_of(void *self, uint32_t n_devices, uint32_t n_stages, uint32_t stage)
+{
+    (void)self;
+    (void)n_stages;
+    return stage % n_devices;
+}
+#endif
+
+#ifdef LIAR_IN_FLIGHT
+static pst_status in_flight(void *self_, const struct pst_place *place, struct pst_held *ret_held)
+{
+    const struct liar *self = self_;
+
+    (void)place;
+    ret_held->microbatches = self->config->lie == HELD ? 0 : 1;
+    return PST_OK;
+}
+#endif
+
+#if CHUNKS > 0
+/* All forwards stage by stage, then all backwards. */
+static pst_status schedule_chunks(const struct pst_schedule_in *in, struct pst_schedule_out *out)
+{
+    uint32_t i, j;
+    pst_status st = PST_OK;
+
+    for (i = 0; i < 2 * in->n_stages; i++) {
+        uint32_t s = i < in->n_stages ? i : 2 * in->n_stages - 1 - i;
+        const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
+
+        for (j = 0; st == PST_OK && j < stage->n_microbatches; j++) {
+            st = out->emit(out, stage->device, i < in->n_stages ? PST_PASS_F : PST_PASS_BW, s, j);
+        }
+    }
+    return st;
+}
+#endif
+
+/* One micro-batch after the other, forward and backward. */
+static pst_status schedule(void *self_, const struct pst_schedule_in *in,
+                           struct pst_schedule_out *out)
+{
+    const struct liar *self = self_;
+    uint32_t lie = self->config->lie, s, j;
+
+#if CHUNKS > 0
+    if (lie == NONE) {
+        return schedule_chunks(in, out);
+    }
+#endif
+    if (lie == PART) {
+        return out->part(out, PST_PART_FILL);
+    }
+    for (s = 0; s < in->n_stages && lie != MUTE; s++) {
+        const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
+        uint32_t m = stage->n_microbatches;
+
+        for (j = 0; j < m; j++) {
+            uint32_t mb = lie == DEADLOCK && s == 1 ? m - 1 - j : j;
+            pst_status st = PST_OK;
+
+            if (lie == EARLY) {
+                st = out->emit(out, stage->device, PST_PASS_BW, s, mb);
+            }
+            if (st == PST_OK) {
+                st = out->emit(out, lie == DEVICE ? stage->device + 1 : stage->device, PST_PASS_F,
+                               s, mb);
+            }
+            if (st == PST_OK && !(lie == MISSING && j + 1 == m)) {
+                st = out->emit(out, stage->device, PST_PASS_BW, s, mb);
+            }
+            if (st == PST_OK && lie == TWICE) {
+                st = out->emit(out, stage->device, PST_PASS_BW, s, mb);
+            }
+            if (st != PST_OK) {
+                return st;
+            }
+        }
+    }
+    return PST_OK;
+}
+
+static const struct pst_scheduler functions = {.size = sizeof functions,
+                                               .topology = topology,
+#if CHUNKS > 0
+                                               .device_of = device_of,
+#endif
+#ifdef LIAR_IN_FLIGHT
+                                               .in_flight = in_flight,
+#endif
+                                               .schedule = schedule};
+static const char *const words[] = {"chain", "chunks", NULL};
+#define INTERFACE PST_SCHEDULER
+
+#else
+#define KIND      "memopt"
+#define LIES      "none|far|action|offload|promise|nested|broken"
+enum { NONE, FAR, ACTION, OFFLOAD, PROMISE, NESTED, BROKEN };
+
+static pst_status price(void *self_, const struct pst_stage_view *view,
+                        struct pst_stage_price *ret_price)
+{
+    const struct liar *self = self_;
+    const struct pst_eval *eval = self->host->get_extension(self->host, PST_EVAL);
+    struct pst_stage_value value = {.size = sizeof value};
+    pst_status st = eval->evaluate(self->host, view, NULL, &value);
+
+    ret_price->fits = 1;
+    ret_price->period_ns = value.period_ns;
+    ret_price->peak_bytes = self->config->lie == PROMISE ? 1 : value.peak_bytes;
+    return self->config->lie == BROKEN ? 4711 : st;
+}
+
+static pst_status plan(void *self_, const struct pst_stage_view *view, struct pst_action_out *out)
+{
+    const struct liar *self = self_;
+
+    switch (self->config->lie) {
+    case FAR:
+        return out->set(out, view->n_nodes, PST_ACTION_RECOMPUTE);
+    case ACTION:
+        return out->set(out, 0, 77);
+    case OFFLOAD:
+        return out->set(out, 0, PST_ACTION_OFFLOAD);
+    default:
+        return PST_OK;
+    }
+}
+
+static const struct pst_memopt functions = {.size = sizeof functions, .price = price, .plan = plan};
+static const char *const words[] = {"chain", "recompute", "offload", NULL};
+#define INTERFACE PST_MEMOPT
+#endif
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, lie, PST_PARAM_ENUM, "none", LIES, "How the answer is wrong."),
+};
+
+static const void *get_interface(const char *id)
+{
+    return strcmp(id, INTERFACE) == 0 ? &functions : NULL;
+}
+
+static const char *const no_words[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = PST_ABI_MAJOR,
+    .abi_minor = PST_ABI_MINOR,
+    .kind = KIND,
+    .id = LIAR_ID,
+    .version = "0",
+    .summary = "Gives wrong answers on request.",
+    .reference = "none",
+    .license = "Apache-2.0",
+    .provides = words,
+    .needs = no_words,
+    .params = params,
+    .n_params = 1,
+    .param_size = sizeof params[0],
+    .config_size = sizeof(struct config),
+    .create = create,
+    .destroy = destroy,
+    .get_interface = get_interface,
+};
+
+PST_PLUGIN(plugin)
