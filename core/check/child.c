@@ -39,6 +39,8 @@ const struct pst_conformance_test pst_conformance_tests[] = {
     {"bare-host", "works or refuses where the host has no extensions", pst_test_bare_host, false,
      false},
     {"allocations", "survives the failure of every allocation", pst_test_allocations, false, false},
+    {"plan", "makes legal plans of small models with the other strategies", pst_test_plan, false,
+     true},
     {"cancel", "ends a search within 2 s when it is cancelled", pst_test_cancel, false, false},
 };
 
@@ -71,6 +73,8 @@ static void read_parameters(int n, char **sets, struct pst_subject *subject)
     if (pst_config_from_sets((const char *const *)sets, (uint32_t)n, &config, &err) != PST_OK) {
         pst_verdict_refuse("--set: %s", err.message);
     }
+    subject->sets = (const char *const *)sets;
+    subject->n_sets = (uint32_t)n;
     subject->parameters = config->root; /* lives as long as the process */
 }
 

@@ -70,6 +70,16 @@ static void quote_output(const struct pst_child *child, char *text, size_t size)
     text[n] = '\0';
 }
 
+/* One line, whatever a table or a plugin put into it. */
+static void make_line(char *text)
+{
+    for (char *c = text; *c != '\0'; c++) {
+        if (*c == '\n') {
+            *c = c[1] != '\0' ? ';' : '\0';
+        }
+    }
+}
+
 static void judge(const struct pst_child *child, uint32_t limit_s,
                   struct pst_conformance_result *result)
 {
@@ -85,6 +95,7 @@ static void judge(const struct pst_child *child, uint32_t limit_s,
         explain_end(child, limit_s, result->text, sizeof result->text);
     } else {
         snprintf(result->text, sizeof result->text, "%s", child->verdict.text);
+        make_line(result->text);
     }
     if (child->n_output == 0) {
         return;

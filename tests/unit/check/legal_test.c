@@ -77,8 +77,8 @@ static void resnet(void **state)
 }
 
 /*
- * Two stages on one device, the first recomputes its last result, which the W of the second still reads
- * after the B of the first.
+ * Two stages on one device, the first recomputes its last result, which the W of the second still
+ * reads after the B of the first.
  */
 static void late_weights(void **state)
 {
@@ -101,12 +101,12 @@ static void late_weights(void **state)
     }
     assert_int_equal(pst_plan_create(rig.graph, 4, 1, &rig.plan, &err), PST_OK);
     assert_int_equal(pst_plan_add_stage(rig.plan, nodes, cut, &rank, 1, 2, 1, &err), PST_OK);
-    assert_int_equal(
-        pst_plan_add_stage(rig.plan, nodes + cut, n - cut, &rank, 1, 2, 1, &err), PST_OK);
+    assert_int_equal(pst_plan_add_stage(rig.plan, nodes + cut, n - cut, &rank, 1, 2, 1, &err),
+                     PST_OK);
     memset((uint8_t *)rig.plan->stages[0].actions, PST_ACTION_RECOMPUTE, cut);
     assert_int_equal(pst_plan_connect(rig.plan, rig.graph, &err), PST_OK);
-    assert_int_equal(
-        pst_plan_lower(rig.plan, rig.graph, &rig.cost, orders, &n_passes, true, &err), PST_OK);
+    assert_int_equal(pst_plan_lower(rig.plan, rig.graph, &rig.cost, orders, &n_passes, true, &err),
+                     PST_OK);
     rig_programs(&rig);
     expect_legal(&rig, "late weights", 0);
     free(nodes);
@@ -116,11 +116,8 @@ static void late_weights(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mlp),
-        cmocka_unit_test(gpt),
-        cmocka_unit_test(mmt),
-        cmocka_unit_test(resnet),
-        cmocka_unit_test(late_weights),
+        cmocka_unit_test(mlp),    cmocka_unit_test(gpt),          cmocka_unit_test(mmt),
+        cmocka_unit_test(resnet), cmocka_unit_test(late_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

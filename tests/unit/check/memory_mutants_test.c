@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mutants of programs: lives, offsets, sizes, operands, order of sums, pieces, waits that only buffers
- * need. Each is caught by its rule; where none can be (a wait that nothing needs), that is proven.
+ * Mutants of programs: lives, offsets, sizes, operands, order of sums, pieces, waits that only
+ * buffers need. Each is caught by its rule; where none can be (a wait that nothing needs), that is
+ * proven.
  */
 #include "unit/check/rig.h"
 
@@ -336,13 +337,16 @@ struct mutation {
     const char *(*apply)(struct scene *);
 };
 
-#define MUTATION(f) {#f, f}
+#define MUTATION(f)                                                                                \
+    {                                                                                              \
+#f, f                                                                                      \
+    }
 static const struct mutation mutations[] = {
-    MUTATION(die_early),    MUTATION(live_late),       MUTATION(overlap),
-    MUTATION(misalign),     MUTATION(too_small),       MUTATION(static_dies),
-    MUTATION(wrong_peak),   MUTATION(shrink_capacity), MUTATION(lose_operand),
-    MUTATION(wrong_operand), MUTATION(reorder_sums),   MUTATION(lose_sum),
-    MUTATION(wrong_piece),  MUTATION(wrong_samples),   MUTATION(forget_send),
+    MUTATION(die_early),     MUTATION(live_late),       MUTATION(overlap),
+    MUTATION(misalign),      MUTATION(too_small),       MUTATION(static_dies),
+    MUTATION(wrong_peak),    MUTATION(shrink_capacity), MUTATION(lose_operand),
+    MUTATION(wrong_operand), MUTATION(reorder_sums),    MUTATION(lose_sum),
+    MUTATION(wrong_piece),   MUTATION(wrong_samples),   MUTATION(forget_send),
 };
 #define N_MUTATIONS (sizeof mutations / sizeof mutations[0])
 

@@ -345,7 +345,7 @@ static const char *stage_elsewhere(struct mutant *m)
         return NULL;
     }
     stage->ranks = &ranks[(stage->ranks[0] + 1) % m->made.n_devices];
-    return "PASS1";
+    return "PASS1 PART5"; /* it may come to a neighbour of another size */
 }
 
 static const char *no_device(struct mutant *m)
@@ -433,6 +433,22 @@ static const char *wrong_size(struct mutant *m)
         stage->n_microbatches++;
     }
     return "PART5";
+}
+
+/* A neighbour on the same device gets half the size, and twice as many micro-batches. */
+static const char *unlike_neighbours(struct mutant *m)
+{
+    const struct pst_plan *plan = m->rig->plan;
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
+        struct pst_plan_stage *from = &m->stages[plan->edges[e].from];
+        struct pst_plan_stage *to = &m->stages[plan->edges[e].to];
+        if (from->ranks[0] == to->ranks[0] && to->microbatch_size % 2 == 0) {
+            to->microbatch_size /= 2;
+            to->n_microbatches *= 2;
+            return "PART5";
+        }
+    }
+    return NULL;
 }
 
 static const char *uneven_replicas(struct mutant *m)
@@ -532,6 +548,7 @@ static const struct mutation mutations[] = {
     MUTATION(break_tie),
     MUTATION(lose_node),
     MUTATION(move_node),
+    MUTATION(unlike_neighbours),
     MUTATION(swap_stages),
     MUTATION(wrong_size),
     MUTATION(uneven_replicas),

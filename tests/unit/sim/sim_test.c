@@ -7,8 +7,8 @@
 #include "unit/check/rig.h"
 
 /*
- * A machine on which everything that is computed takes as long as its launches: peak and bandwidth are
- * not modelled, one launch is 1 us. Links: 2 us + 1 ns per byte.
+ * A machine on which everything that is computed takes as long as its launches: peak and bandwidth
+ * are not modelled, one launch is 1 us. Links: 2 us + 1 ns per byte.
  */
 static void open_hand(struct rig *rig, const char *settings)
 {
@@ -65,8 +65,9 @@ static pst_status run(struct rig *rig, struct timeline *t, struct pst_error *err
     } while (0)
 
 /*
- * mlp of 3 linear operators and the loss, cut after the first: stage 0 is one operator, stage 1 three.
- * F 1 us and 3 us. The edge carries 4 f32 of 250 values: 1000 bytes a sample, 2 samples: 2 + 2 us.
+ * mlp of 3 linear operators and the loss, cut after the first: stage 0 is one operator, stage 1
+ * three. F 1 us and 3 us. The edge carries 4 f32 of 250 values: 1000 bytes a sample, 2 samples: 2 +
+ * 2 us.
  */
 static void two_stages(void **state)
 {
@@ -149,8 +150,9 @@ static void two_stages(void **state)
 }
 
 /*
- * Backward times on one rank: W of a linear operator is one launch, B too, except where its input is
- * data (no B); the loss has B alone. Recomputed: the first two operators, so B and BW replay 2 us.
+ * Backward times on one rank: W of a linear operator is one launch, B too, except where its input
+ * is data (no B); the loss has B alone. Recomputed: the first two operators, so B and BW replay 2
+ * us.
  */
 static void replays_and_updates(void **state)
 {
@@ -176,9 +178,9 @@ static void replays_and_updates(void **state)
     }
     assert_int_equal(w, 3000);
     const struct pst_instr list[] = {
-        pass(PST_I_F, 0, 0),    pass(PST_I_B, 0, 0),
-        pass(PST_I_W, 0, 0),    {.op = PST_I_REDUCE},
-        {.op = PST_I_NORM},     after((struct pst_instr){.op = PST_I_STEP}, &norm, 1),
+        pass(PST_I_F, 0, 0), pass(PST_I_B, 0, 0),
+        pass(PST_I_W, 0, 0), {.op = PST_I_REDUCE},
+        {.op = PST_I_NORM},  after((struct pst_instr){.op = PST_I_STEP}, &norm, 1),
     };
     set_list(&rig, 0, list, 6);
     assert_int_equal(run(&rig, &t, &err), PST_OK);
@@ -188,7 +190,8 @@ static void replays_and_updates(void **state)
     EXPECT(t, 0, 3, 6000 + b + w, 6000 + b + w); /* alone: nothing to reduce */
     EXPECT(t, 0, 5, 6000 + b + w, 6000 + b + w + 1000);
 
-    /* parameters: 4*8+8, 8*8+8, 8*3+3 = 139 f32; weight twice, two moments twice: 6 passes, 1 byte/ns */
+    /* parameters: 4*8+8, 8*8+8, 8*3+3 = 139 f32; weight twice, two moments twice: 6 passes, 1
+     * byte/ns */
     rig.cluster.memory_bandwidth = 1000000000;
     const struct pst_instr step[] = {{.op = PST_I_STEP}};
     set_list(&rig, 0, step, 1);
@@ -197,7 +200,8 @@ static void replays_and_updates(void **state)
 
     /* an R of its own takes the replay out of BW */
     rig.cluster.memory_bandwidth = 0;
-    const struct pst_instr placed[] = {pass(PST_I_F, 0, 0), pass(PST_I_R, 0, 0), pass(PST_I_BW, 0, 0)};
+    const struct pst_instr placed[] = {pass(PST_I_F, 0, 0), pass(PST_I_R, 0, 0),
+                                       pass(PST_I_BW, 0, 0)};
     set_list(&rig, 0, placed, 3);
     assert_int_equal(run(&rig, &t, &err), PST_OK);
     EXPECT(t, 0, 1, 4000, 6000);
@@ -216,9 +220,9 @@ static void norm_is_a_meeting(void **state)
     open_hand(&rig, "inputs=4 hidden=8 layers=2 classes=3");
     assert_int_equal(pst_plan_create(rig.graph, 2, 3, &rig.plan, &err), PST_OK);
     for (uint32_t s = 0; s < 3; s++) {
-        assert_int_equal(pst_plan_add_stage(rig.plan, &nodes[s], s == 2 ? 2 : 1, &ranks[s], 1, 1, 1,
-                                            &err),
-                         PST_OK);
+        assert_int_equal(
+            pst_plan_add_stage(rig.plan, &nodes[s], s == 2 ? 2 : 1, &ranks[s], 1, 1, 1, &err),
+            PST_OK);
     }
     assert_int_equal(pst_plan_connect(rig.plan, rig.graph, &err), PST_OK);
     const struct pst_instr norm = {.op = PST_I_NORM};
@@ -255,10 +259,10 @@ static void random_plans(void **state)
             start[d] = calloc(rig.plan->devices[d].n_instrs + 1, sizeof **start);
             end[d] = calloc(rig.plan->devices[d].n_instrs + 1, sizeof **end);
         }
-        assert_int_equal(
-            pst_sim_run(rig.plan, rig.graph, &rig.cost, start, end, &makespan, &err), PST_OK);
-        assert_int_equal(
-            pst_sim_run(rig.plan, rig.graph, &rig.cost, NULL, NULL, &again, &err), PST_OK);
+        assert_int_equal(pst_sim_run(rig.plan, rig.graph, &rig.cost, start, end, &makespan, &err),
+                         PST_OK);
+        assert_int_equal(pst_sim_run(rig.plan, rig.graph, &rig.cost, NULL, NULL, &again, &err),
+                         PST_OK);
         assert_int_equal(makespan, again);
         for (uint32_t d = 0; d < shape.devices; d++) {
             uint64_t last = 0;
