@@ -54,8 +54,8 @@ static void mark_replayed(const struct pst_builder *b, uint32_t s, bool *reads)
     }
 }
 
-/* When a node is read backward: at its own place, or where the run that replays it is triggered. The
-   runs behind it are known. */
+/* When a node is read backward: at its own place, or where the run that replays it is triggered.
+   The runs behind it are known. */
 static uint32_t read_at(const struct pst_stage_build *build, uint32_t node)
 {
     for (uint32_t r = 0; build->replayed[node] && r < build->n_runs; r++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans that no strategy would make: convex cuts of any shape, stages dealt to ranks at random (some
- * get none), passes in any legal order, any set of recomputed operators. Each trains with the bits
- * of one stage that recomputes nothing, reaches its predicted peak to the byte, and is legal.
+ * Plans that no strategy would make: convex cuts of any shape, stages dealt to ranks at random
+ * (some get none), passes in any legal order, any set of recomputed operators. Each trains with the
+ * bits of one stage that recomputes nothing, reaches its predicted peak to the byte, and is legal.
  *
  * The seed is printed; PENSTOCK_SEED and PENSTOCK_ROUNDS choose others.
  */
@@ -174,8 +174,8 @@ static void draw_cut(struct rig *rig, uint32_t batch, uint32_t size, uint32_t n_
 
         take = s + 1 == n_stages ? n - at : take > left ? left : take;
         qsort(order + at, take, sizeof *order, by_value);
-        assert_int_equal(
-            pst_plan_add_stage(rig->plan, order + at, take, &rank, 1, size, 1, &err), PST_OK);
+        assert_int_equal(pst_plan_add_stage(rig->plan, order + at, take, &rank, 1, size, 1, &err),
+                         PST_OK);
         for (uint32_t i = 0; i < take; i++) {
             bool again = odds == 1 ? rig_draw(rig, 2) == 0 : odds == 2;
 
@@ -389,8 +389,7 @@ static void compare(const struct rig *rig, const struct result *a, const struct 
                      b->norms[i], a->losses[i], a->norms[i]);
         }
     }
-    assert_memory_equal(a->parameters, b->parameters,
-                        count_parameters(rig->graph) * sizeof(float));
+    assert_memory_equal(a->parameters, b->parameters, count_parameters(rig->graph) * sizeof(float));
     assert_true(isfinite(a->eval) && isfinite(b->eval));
     if (!has_state(rig->graph)) { /* running statistics take micro-batches as they come */
         assert_true(a->eval == b->eval);
