@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 
-bool pst_search_raised(void)
+static bool has_raised_rights(void)
 {
     return getauxval(AT_SECURE) != 0 || getuid() != geteuid() || getgid() != getegid();
 }
@@ -77,7 +77,7 @@ const char *pst_search_home(struct pst_arena *arena)
     size_t i;
     char *slash, *folder;
 
-    if (pst_search_raised()) {
+    if (has_raised_rights()) {
         return PENSTOCK_INSTALL_PLUGIN_DIR;
     }
     n = readlink("/proc/self/exe", exe, sizeof exe - 1);
@@ -114,7 +114,7 @@ const char *pst_search_home(struct pst_arena *arena)
 pst_status pst_search_folders(struct pst_arena *arena, const char ***ret_folders,
                               uint32_t *ret_n_folders, struct pst_error *err)
 {
-    const char *path = pst_search_raised() ? NULL : getenv("PENSTOCK_PLUGIN_PATH");
+    const char *path = has_raised_rights() ? NULL : getenv("PENSTOCK_PLUGIN_PATH");
     const char *c, **folders;
     size_t room = 2;
     uint32_t n = 0;

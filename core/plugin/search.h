@@ -8,9 +8,6 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-/* Does the process have rights that its caller has not (set-user-ID and the like)? */
-bool pst_search_raised(void);
-
 /* The folder of the binary's own plugins and modules: the build's or the installation's; absolute.
    NULL: out of memory. */
 const char *pst_search_home(struct pst_arena *arena);
@@ -24,10 +21,11 @@ bool pst_search_split(struct pst_arena *arena, const char *file_name, const char
                       const char **ret_id);
 
 /*
- * A regular file (no link) that nobody can exchange but root, the effective user, and whoever could
- * exchange the running program: neither it nor a folder above it belongs to somebody else or is
- * writable by all, up to the first folder that is above the program too. ret_path: absolute, folders
- * resolved. plugin.not-found, plugin.insecure: exit code 2.
+ * A regular file (no link) that nobody but root and the effective user can exchange: neither it nor
+ * a folder above it belongs to somebody else or is writable by all, where a sticky folder such as
+ * /tmp counts as writable only if it holds the plugin itself. The program's own plugin folder is
+ * trusted as the program is. ret_path: absolute, folders resolved. plugin.not-found,
+ * plugin.insecure: exit code 2.
  */
 pst_status pst_search_secure(struct pst_arena *arena, const char *path, const char **ret_path,
                              struct pst_error *err);

@@ -1,9 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * May a file be loaded? Only if nobody could have exchanged it who could not have exchanged the
- * running program as well: what is above both need not be examined, and the owner of the program
- * is trusted like root. So a clone below /tmp works, and a tree of another user in a container.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/search.h"
 
 #include <errno.h>
@@ -13,30 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The running program; with raised rights nothing follows from where it lies. */
-struct program {
-    char path[PATH_MAX]; /* "": unknown */
-    uid_t owner;
-};
-
-static void find_program(struct program *ret_program)
-{
-    struct stat info;
-    ssize_t n = pst_search_raised()
-                    ? 0
-                    : readlink("/proc/self/exe", ret_program->path, sizeof ret_program->path - 1);
-
-    ret_program->path[n > 0 ? n : 0] = '\0';
-    ret_program->owner = 0;
-    if (n > 0 && stat("/proc/self/exe", &info) == 0) {
-        ret_program->owner = info.st_uid;
-    }
-}
-
 static pst_status check_owner(const char *path, const char *what, const struct stat *info,
-                              const struct program *program, struct pst_error *err)
+                              struct pst_error *err)
 {
-    if (info->st_uid != 0 && info->st_uid != geteuid() && info->st_uid != program->owner) {
+    if (info->st_uid != 0 && info->st_uid != geteuid()) {
         return pst_fail(err, PST_ERR_CONFIG, "plugin.insecure",
                         "%s: this %s belongs to user %u, neither to root nor to you; plugins are "
                         "loaded only from places that nobody else can change",
@@ -51,35 +26,41 @@ static pst_status check_owner(const char *path, const char *what, const struct s
     return PST_OK;
 }
 
-static bool lies_above(const char *folder, const struct program *program)
+/*
+ * Every folder from `folder` (which is overwritten) up to the root. A sticky one that all may write to,
+ * such as /tmp, is no place for the plugin itself but may stand higher up: there nobody else can
+ * exchange the folder that holds it.
+ */
+static pst_status check_folders(char *folder, struct pst_error *err)
 {
-    size_t n = strlen(folder);
-
-    return strncmp(program->path, folder, n) == 0 && program->path[n] == '/';
-}
-
-/* Every folder from `folder` (which is overwritten) up to the root, or to one above the program. */
-static pst_status check_folders(char *folder, const struct program *program, struct pst_error *err)
-{
-    for (;;) {
+    for (bool first = true;; first = false) {
         struct stat info;
         char *slash;
         pst_status st;
 
-        if (lies_above(folder, program)) {
-            return PST_OK;
-        }
         if (stat(folder, &info) != 0) {
             return pst_fail(err, PST_ERR_CONFIG, "plugin.insecure", "%s: %s", folder,
                             strerror(errno));
         }
-        st = check_owner(folder, "folder", &info, program, err);
+        if (!first && (info.st_mode & S_ISVTX) != 0) {
+            info.st_mode &= ~(mode_t)S_IWOTH;
+        }
+        st = check_owner(folder, "folder", &info, err);
         if (st != PST_OK || strcmp(folder, "/") == 0) {
             return st;
         }
         slash = strrchr(folder, '/');
         slash[slash == folder ? 1 : 0] = '\0';
     }
+}
+
+/* The program's own folder: whoever can change it can exchange the program as well. */
+static bool is_home(struct pst_arena *arena, const char *folder)
+{
+    const char *home = pst_search_home(arena);
+    char real[PATH_MAX];
+
+    return home != NULL && realpath(home, real) != NULL && strcmp(real, folder) == 0;
 }
 
 pst_status pst_search_secure(struct pst_arena *arena, const char *path, const char **ret_path,
@@ -91,7 +72,6 @@ pst_status pst_search_secure(struct pst_arena *arena, const char *path, const ch
                   : slash == path ? pst_arena_strdup(arena, "/")
                                   : pst_arena_strndup(arena, path, (size_t)(slash - path));
     char folder[PATH_MAX];
-    struct program program;
     struct stat info;
     char *full;
     pst_status st;
@@ -113,13 +93,15 @@ pst_status pst_search_secure(struct pst_arena *arena, const char *path, const ch
         return pst_fail(err, PST_ERR_CONFIG, "plugin.insecure",
                         "%s: not a regular file (links are not followed)", full);
     }
-    find_program(&program);
-    st = check_owner(full, "file", &info, &program, err);
-    if (st == PST_OK) {
-        st = check_folders(folder, &program, err);
+    if (!is_home(arena, folder)) {
+        st = check_owner(full, "file", &info, err);
+        if (st == PST_OK) {
+            st = check_folders(folder, err);
+        }
+        if (st != PST_OK) {
+            return st;
+        }
     }
-    if (st == PST_OK) {
-        *ret_path = full;
-    }
-    return st;
+    *ret_path = full;
+    return PST_OK;
 }
