@@ -7,6 +7,8 @@
 #include "base/util.h"
 #include "plugin/state.h"
 
+#define MAX_SHOWN 16 /* devices */
+
 uint64_t pst_planned_need(const struct pst_planned *planned)
 {
     uint64_t need = 0;
@@ -20,8 +22,8 @@ uint64_t pst_planned_need(const struct pst_planned *planned)
     return need;
 }
 
-/* The device that needs most, its stages by name of their first and last node. */
-static void describe_device(const struct pst_planner *planner, const struct pst_plan *plan,
+/* A device with the stages on it, by name of their first and last node. */
+static void describe_device(const struct pst_plan *plan, const struct pst_graph *graph,
                             uint32_t rank, struct pst_error *err)
 {
     uint32_t s;
@@ -33,43 +35,49 @@ static void describe_device(const struct pst_planner *planner, const struct pst_
         if (stage->ranks[0] == rank) {
             pst_error_detail(err, "device %u: %s, stage %u, \"%s\" to \"%s\", %u in flight\n", rank,
                              pst_format_bytes(text, plan->devices[rank].arena_bytes), s,
-                             planner->graph->ops[stage->nodes[0]].name,
-                             planner->graph->ops[stage->nodes[stage->n_nodes - 1]].name,
-                             stage->in_flight);
+                             graph->ops[stage->nodes[0]].name,
+                             graph->ops[stage->nodes[stage->n_nodes - 1]].name, stage->in_flight);
         }
     }
 }
 
-void pst_planned_advise(const struct pst_planner *planner, struct pst_error *err)
+static uint32_t worst_device(const struct pst_plan *plan)
 {
-    pst_error_hint(err, "more devices (cluster.devices), a smaller train.microbatch, or %s",
-                   planner->n_memopt == 0 ? "a [[memopt]] that recomputes" : "another [[memopt]]");
+    uint32_t r, worst = 0;
+
+    for (r = 0; r < plan->n_devices; r++) {
+        worst = plan->devices[r].arena_bytes > plan->devices[worst].arena_bytes ? r : worst;
+    }
+    return worst;
+}
+
+void pst_planned_table(const struct pst_planned *planned, const struct pst_graph *graph,
+                       struct pst_error *err)
+{
+    const struct pst_plan *plan = planned->plan;
+    uint32_t r;
+
+    for (r = 0; r < plan->n_devices && r < MAX_SHOWN; r++) {
+        describe_device(plan, graph, r, err);
+    }
+    if (r < plan->n_devices) {
+        pst_error_detail(err, "and %u more devices\n", plan->n_devices - r);
+    }
+    pst_program_explain(planned->programs[worst_device(plan)], graph, err);
 }
 
 pst_status pst_planned_too_large(const struct pst_planner *planner,
                                  const struct pst_planned *planned, uint64_t capacity_bytes,
                                  struct pst_error *err)
 {
-    const struct pst_plan *plan = planned->plan;
     uint64_t need = pst_planned_need(planned);
     char has[32], needs[32], excess[32];
-    uint32_t r, worst = 0;
 
-    for (r = 0; r < plan->n_devices; r++) {
-        worst = plan->devices[r].arena_bytes > plan->devices[worst].arena_bytes ? r : worst;
-    }
     pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
-             "no plan found that fits: device %u needs %s (%llu bytes), %s more than its %s; this "
-             "plan fits from cluster.memory = %llu on",
-             worst, pst_format_bytes(needs, need), (unsigned long long)need,
-             pst_format_bytes(excess, need - capacity_bytes), pst_format_bytes(has, capacity_bytes),
-             (unsigned long long)need);
-    pst_error_hint(err, "more devices (cluster.devices), a smaller train.microbatch%s",
-                   planner->n_memopt == 0 ? ", or a [[memopt]] that recomputes"
-                                          : ", or another [[memopt]]");
-    for (r = 0; r < plan->n_devices; r++) {
-        describe_device(planner, plan, r, err);
-    }
-    pst_program_explain(planned->programs[worst], planner->graph, err);
+             "no plan found that fits: device %u needs %s (%llu bytes), %s more than its %s",
+             worst_device(planned->plan), pst_format_bytes(needs, need), (unsigned long long)need,
+             pst_format_bytes(excess, need - capacity_bytes),
+             pst_format_bytes(has, capacity_bytes));
+    pst_planned_table(planned, planner->graph, err);
     return PST_ERR_INFEASIBLE;
 }

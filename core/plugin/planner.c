@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "plugin/advise.h"
 #include "plugin/state.h"
 
 #define MAX_ATTEMPTS 4
@@ -19,19 +20,20 @@ static uint32_t slots_of(uint32_t optimizer)
     return optimizer == 0 ? 0 : optimizer == 1 ? 1 : 2; /* sgd, momentum, adam and adamw */
 }
 
-static pst_status init(struct pst_planner *planner, const struct pst_job *job,
-                       struct pst_graph *graph, const struct pst_cluster *cluster,
-                       const struct pst_cost_model *cost, bool (*cancelled)(void),
+static pst_status init(struct pst_planner *planner, const struct pst_search *search,
                        struct pst_error *err)
 {
+    const struct pst_cluster *cluster = search->cluster;
+    const struct pst_graph *graph = search->graph;
+    const struct pst_job *job = search->job;
+
     memset(planner, 0, sizeof *planner);
     planner->job = job;
-    planner->graph = graph;
+    planner->graph = search->graph;
     planner->cluster = cluster;
-    planner->cost = cost;
-    planner->cancelled = cancelled;
-    planner->deadline_ns =
-        job->plugins.time_limit == 0 ? UINT64_MAX : pst_now_ns() + job->plugins.time_limit;
+    planner->cost = search->cost;
+    planner->cancelled = search->cancelled;
+    planner->deadline_ns = search->deadline_ns;
     planner->n_devices = (uint32_t)cluster->devices;
     planner->batch = (uint32_t)job->train.batch;
     planner->microbatch = (uint32_t)job->train.microbatch;
@@ -230,8 +232,8 @@ static bool relax(struct pst_planner *planner, pst_status st, uint32_t attempt)
 }
 
 /* Attempts until one fits; ret_best: that one, or the one that needs least. */
-static pst_status search(struct pst_planner *planner, struct pst_planned *ret_best,
-                         struct pst_error *err)
+static pst_status find_plan(struct pst_planner *planner, struct pst_planned *ret_best,
+                            struct pst_error *err)
 {
     uint64_t limit = planner->capacity_bytes, last_need = 0;
     uint32_t attempt;
@@ -290,19 +292,14 @@ static pst_status explain_stop(const struct pst_planner *planner, pst_status st,
     return st;
 }
 
-pst_status pst_planner_run(const struct pst_job *job, struct pst_graph *graph,
-                           const struct pst_cluster *cluster, const struct pst_cost_model *cost,
-                           bool (*cancelled)(void), struct pst_planned *ret_planned,
-                           struct pst_error *err)
+pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *ret_planned,
+                           uint64_t *ret_need, struct pst_error *err)
 {
     struct pst_planner planner;
     struct pst_planned planned = {.plan = NULL};
-    struct pst_error unused;
-    uint64_t begin_ns = pst_now_ns(), limit;
-    pst_status st;
+    uint64_t limit;
+    pst_status st = init(&planner, search, err);
 
-    err = err == NULL ? &unused : err;
-    st = init(&planner, job, graph, cluster, cost, cancelled, err);
     limit = planner.capacity_bytes;
     if (st == PST_OK) {
         st = pst_planner_load(&planner, err);
@@ -314,13 +311,11 @@ pst_status pst_planner_run(const struct pst_job *job, struct pst_graph *graph,
         st = pst_views_init(&planner, err);
     }
     if (st == PST_OK) {
-        st = search(&planner, &planned, err);
+        st = find_plan(&planner, &planned, err);
     }
-    if (st == PST_OK && pst_planned_need(&planned) > limit) {
+    *ret_need = st == PST_OK ? pst_planned_need(&planned) : 0;
+    if (*ret_need > limit) {
         st = pst_planned_too_large(&planner, &planned, limit, err);
-    }
-    if (st == PST_ERR_INFEASIBLE && err->hint[0] == '\0') {
-        pst_planned_advise(&planner, err);
     }
     if (st == PST_OK) {
         st = check(&planner, &planned, err);
@@ -331,7 +326,38 @@ pst_status pst_planner_run(const struct pst_job *job, struct pst_graph *graph,
         pst_planned_finish(&planned);
         return st;
     }
-    planned.search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
     *ret_planned = planned;
     return PST_OK;
+}
+
+pst_status pst_planner_run(const struct pst_job *job, struct pst_graph *graph,
+                           const struct pst_cluster *cluster, const struct pst_cost_model *cost,
+                           bool (*cancelled)(void), struct pst_planned *ret_planned,
+                           struct pst_error *err)
+{
+    struct pst_planned planned = {.plan = NULL};
+    struct pst_error unused;
+    uint64_t begin_ns = pst_now_ns(), time_limit = job->plugins.time_limit, found = 0;
+    const struct pst_search search = {
+        .job = job,
+        .graph = graph,
+        .cluster = cluster,
+        .cost = cost,
+        .cancelled = cancelled,
+        .deadline_ns = time_limit == 0 || time_limit > UINT64_MAX - begin_ns
+                           ? UINT64_MAX
+                           : begin_ns + time_limit,
+    };
+    pst_status st;
+
+    err = err == NULL ? &unused : err;
+    st = pst_planner_try(&search, &planned, &found, err);
+    if (st == PST_ERR_INFEASIBLE) {
+        st = pst_planner_advise(&search, found, &planned, err);
+    }
+    if (st == PST_OK) {
+        planned.search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
+        *ret_planned = planned;
+    }
+    return st;
 }

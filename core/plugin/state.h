@@ -129,8 +129,9 @@ void pst_orders_finish(struct pst_orders *orders);
 
 /* fit.c */
 uint64_t pst_planned_need(const struct pst_planned *planned);
-/* The hint of every plan.infeasible: what would make it fit. */
-void pst_planned_advise(const struct pst_planner *planner, struct pst_error *err);
+/* What takes the space, as details: every device, then the one that needs most by kinds of data. */
+void pst_planned_table(const struct pst_planned *planned, const struct pst_graph *graph,
+                       struct pst_error *err);
 pst_status pst_planned_too_large(const struct pst_planner *planner,
                                  const struct pst_planned *planned, uint64_t capacity_bytes,
                                  struct pst_error *err);

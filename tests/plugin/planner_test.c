@@ -178,11 +178,73 @@ static void test_capacity(void **state)
     assert_int_equal(try(toml, &err), PST_ERR_INFEASIBLE);
     assert_string_equal(err.kind, "plan.infeasible");
     assert_int_equal(pst_error_exit_code(&err), 1);
-    snprintf(toml, sizeof toml, "fits from cluster.memory = %llu on", (unsigned long long)need);
+    snprintf(toml, sizeof toml, "(%llu bytes), 1 B more than", (unsigned long long)need);
     assert_contains(err.message, toml);
     assert_contains(err.details, "activations");
     assert_contains(err.details, "stage 2");
-    assert_contains(err.hint, "[[memopt]] that recomputes");
+    snprintf(toml, sizeof toml, "cluster.memory = \"%llu KiB\" would do",
+             (unsigned long long)(need + 1023) / 1024);
+    assert_contains(err.hint, toml);
+    assert_contains(err.hint, "memopt.use = \"full\" would do with what there is");
+}
+
+/* What a refusal says would do, does: the number, and the memory optimizer. */
+static void test_advice(void **state)
+{
+    static const char *const partitioners[] = {"[partitioner]\nuse = \"uniform\"\n", CHAIN_DP};
+    static const unsigned percents[] = {1, 30, 50, 60};
+
+    (void)state;
+    for (size_t p = 0; p < 2; p++) {
+        char job[1024], toml[1200];
+        uint64_t need;
+
+        snprintf(job, sizeof job, "%s%s%s[cluster]\ndevices = 3\n", GPT, partitioners[p],
+                 ONE_F_ONE_B);
+        need = need_with(job);
+        for (size_t i = 0; i < 4; i++) {
+            unsigned long long memory = need * percents[i] / 100, kib = 0, with = 0;
+            struct pst_error err;
+            const char *at;
+
+            snprintf(toml, sizeof toml, "%smemory = %llu\n", job, memory);
+            assert_int_equal(try(toml, &err), PST_ERR_INFEASIBLE);
+            assert_contains(err.details, "optimizer state");
+            assert_contains(err.details, "device 2: ");
+            at = strstr(err.hint, "cluster.memory = \"");
+            assert_non_null(at);
+            assert_int_equal(sscanf(at, "cluster.memory = \"%llu KiB\" would do", &kib), 1);
+            assert_true(kib * 1024 > memory && (kib - 1) * 1024 < need);
+            snprintf(toml, sizeof toml, "%smemory = \"%llu KiB\"\n", job, kib);
+            assert_true(need_with(toml) <= kib * 1024);
+            if (strstr(err.hint, "\"full\" would do with what there is") != NULL) {
+                with = memory;
+            } else {
+                at = strstr(err.hint, "would do; \"");
+                assert_non_null(at);
+                assert_int_equal(sscanf(at, "would do; \"%llu KiB\" with memopt", &with), 1);
+                with *= 1024;
+            }
+            assert_true(with < kib * 1024);
+            snprintf(toml, sizeof toml, "%smemory = %llu\n[[memopt]]\nuse = \"full\"\n", job, with);
+            assert_true(need_with(toml) <= with);
+        }
+    }
+}
+
+/* What has nothing to do with memory gets no advice about memory. */
+static void test_no_advice(void **state)
+{
+    char toml[1024];
+    struct pst_error err;
+
+    (void)state;
+    snprintf(toml, sizeof toml, "%s%s%s[cluster]\ndevices = 500\nmemory = 10000\n", GPT, CHAIN_DP,
+             ONE_F_ONE_B);
+    assert_int_equal(try(toml, &err), PST_ERR_INFEASIBLE);
+    assert_contains(err.message, "500 stages");
+    assert_string_equal(err.hint, "");
+    assert_string_equal(err.details, "");
 }
 
 /* A partitioner that heeds memory finds a plan where uniform does not, and recomputing goes lower.
@@ -387,6 +449,8 @@ int main(void)
         cmocka_unit_test(test_a_plan),
         cmocka_unit_test(test_combinations),
         cmocka_unit_test(test_capacity),
+        cmocka_unit_test(test_advice),
+        cmocka_unit_test(test_no_advice),
         cmocka_unit_test(test_less_and_less_memory),
         cmocka_unit_test(test_wrong_requests),
         cmocka_unit_test_setup_teardown(test_lying_partitioners, with_gallery, without_gallery),

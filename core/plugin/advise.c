@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * After a search that found nothing within the memory: what takes the space, and what would do. All
+ * of it is found by planning again, with more memory or with a memory optimizer that recomputes, so
+ * that what is said is true; how often depends on the job alone, never on the clock.
+ */
+#include "plugin/advise.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/util.h"
+#include "plugin/caps.h"
+#include "plugin/search.h"
+#include "plugin/state.h"
+
+#define PROBES         6     /* halvings of the interval in which the least memory lies */
+#define MAX_WORK       20000 /* operators x micro-batches up to which they are worth their time */
+#define MAX_CANDIDATES 4
+
+static uint64_t round_up(uint64_t bytes)
+{
+    uint64_t unit = bytes >= (1u << 30) ? 1u << 20 : 1u << 10;
+
+    return bytes > UINT64_MAX - unit ? bytes : (bytes + unit - 1) / unit * unit;
+}
+
+static const char *as_value(char text[32], uint64_t bytes)
+{
+    if (bytes % (1u << 20) == 0) {
+        snprintf(text, 32, "\"%llu MiB\"", (unsigned long long)(bytes >> 20));
+    } else if (bytes % (1u << 10) == 0) {
+        snprintf(text, 32, "\"%llu KiB\"", (unsigned long long)(bytes >> 10));
+    } else {
+        snprintf(text, 32, "%llu", (unsigned long long)bytes);
+    }
+    return text;
+}
+
+/* A plan with that much memory; 0: any amount. */
+static bool probe(const struct pst_search *search, uint64_t memory, struct pst_planned *ret_planned)
+{
+    struct pst_cluster cluster = *search->cluster;
+    struct pst_search changed = *search;
+    struct pst_error unused;
+    uint64_t unused_need;
+
+    cluster.memory = memory;
+    changed.cluster = &cluster;
+    return pst_planner_try(&changed, ret_planned, &unused_need, &unused) == PST_OK;
+}
+
+static bool works(const struct pst_search *search, uint64_t memory)
+{
+    struct pst_planned planned = {.plan = NULL};
+    bool ok = probe(search, memory, &planned);
+
+    if (ok) {
+        pst_planned_finish(&planned);
+    }
+    return ok;
+}
+
+/* The least memory that was seen to be enough: more than `low`, which is not. 0: none was. `found`
+   and `need`: what the best plan so far takes, and the one made without a limit. */
+static uint64_t least_memory(const struct pst_search *search, uint64_t low, uint64_t found,
+                             uint64_t need)
+{
+    const struct pst_job_train *train = &search->job->train;
+    uint64_t work = (uint64_t)search->graph->n_ops * (uint64_t)(train->batch / train->microbatch);
+    /* The last: what strategies are charged by may be a little dearer than layouts turn out. */
+    const uint64_t tries[] = {round_up(found), round_up(need), round_up(need + need / 8)};
+    uint64_t high = 0;
+
+    for (uint32_t i = found == 0 ? 1 : 0; i < 3 && high == 0; i++) {
+        high = works(search, tries[i]) ? tries[i] : 0;
+    }
+    if (high == 0) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < PROBES && work <= MAX_WORK; i++) {
+        uint64_t middle = round_up(low + (high - low) / 2);
+
+        if (middle <= low || middle >= high) {
+            break;
+        }
+        if (works(search, middle)) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    return high;
+}
+
+/* What the strategies would take if they had all the memory they want; UINT64_MAX if nothing helps.
+ */
+static uint64_t unlimited_need(const struct pst_search *search)
+{
+    struct pst_planned planned = {.plan = NULL};
+    uint64_t need = UINT64_MAX;
+
+    if (probe(search, 0, &planned)) {
+        need = pst_planned_need(&planned);
+        pst_planned_finish(&planned);
+    }
+    return need;
+}
+
+static bool is_used(const struct pst_job *job, const char *id)
+{
+    for (uint32_t i = 0; i < job->n_memopt; i++) {
+        const struct pst_config_node *use = pst_config_get(job->memopt[i], "use");
+
+        if (use != NULL && use->kind == PST_CONFIG_STRING && strcmp(use->value.string, id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The table of a [[memopt]] that names the file. NULL: out of memory. */
+static struct pst_config *table_of(const char *id, const char *path)
+{
+    struct pst_config *config = NULL;
+    struct pst_json json;
+    char *text;
+
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_string(&json, "use", id);
+    pst_json_string(&json, "path", path);
+    pst_json_end(&json, '}');
+    text = pst_json_take(&json);
+    if (text != NULL && pst_config_from_json(text, &config, NULL) != PST_OK) {
+        config = NULL;
+    }
+    free(text);
+    return config;
+}
+
+/* What the strategies need with this memory optimizer instead of theirs; UINT64_MAX: more than
+   `enough`, or it is none that recomputes. */
+static uint64_t need_with(const struct pst_search *search, const char *id, const char *path,
+                          uint64_t enough)
+{
+    uint64_t limit = search->cluster->memory, need = UINT64_MAX;
+    const struct pst_plugin *plugin = NULL;
+    struct pst_job job = *search->job;
+    struct pst_search changed = *search;
+    struct pst_config *config;
+
+    if (pst_plugin_open(path, "memopt", id, &plugin, NULL) != PST_OK ||
+        !pst_caps_has(plugin->provides, "recompute")) {
+        return UINT64_MAX;
+    }
+    config = table_of(id, path);
+    if (config == NULL) {
+        return UINT64_MAX;
+    }
+    job.memopt[0] = config->root;
+    job.n_memopt = 1;
+    changed.job = &job;
+    if (works(&changed, limit)) {
+        need = limit;
+    } else {
+        need = unlimited_need(&changed);
+        need = need < enough ? least_memory(&changed, limit, 0, need) : UINT64_MAX;
+        need = need == 0 || need >= enough ? UINT64_MAX : need;
+    }
+    pst_config_destroy(config);
+    return need;
+}
+
+/* The program's own memory optimizer with which the least memory is enough; UINT64_MAX: none helps.
+ */
+static uint64_t best_memopt(const struct pst_search *search, uint64_t enough, char ret_id[64])
+{
+    struct pst_arena arena = {0};
+    const char *home = pst_search_home(&arena), *kind, *id;
+    char *pattern = home == NULL ? NULL : pst_arena_printf(&arena, "%s/memopt-*.so", home);
+    uint64_t best = UINT64_MAX;
+    uint32_t tried = 0;
+    glob_t found;
+
+    if (pattern == NULL || glob(pattern, 0, NULL, &found) != 0) {
+        pst_arena_finish(&arena);
+        return UINT64_MAX;
+    }
+    for (size_t i = 0; i < found.gl_pathc && tried < MAX_CANDIDATES; i++) {
+        const char *path = found.gl_pathv[i];
+        uint64_t need;
+
+        if (!pst_search_split(&arena, strrchr(path, '/') + 1, &kind, &id) ||
+            is_used(search->job, id)) {
+            continue;
+        }
+        need = need_with(search, id, path, enough);
+        tried += need != UINT64_MAX;
+        if (need < best) {
+            best = need;
+            snprintf(ret_id, 64, "%s", id);
+        }
+    }
+    globfree(&found);
+    pst_arena_finish(&arena);
+    return best;
+}
+
+static void say(const struct pst_search *search, uint64_t enough, struct pst_error *err)
+{
+    uint64_t limit = search->cluster->memory, worth = UINT64_MAX, with;
+    char id[64] = "", value[32], first[96] = "", second[160] = "";
+
+    if (enough != 0) {
+        worth = enough - enough / 16;
+        snprintf(first, sizeof first, "cluster.memory = %s would do; ", as_value(value, enough));
+    }
+    with = best_memopt(search, worth, id);
+    if (with == limit) {
+        snprintf(second, sizeof second, "memopt.use = \"%s\" would do with what there is; ", id);
+    } else if (with != UINT64_MAX) {
+        snprintf(second, sizeof second, "%s with memopt.use = \"%s\"; ", as_value(value, with), id);
+    }
+    pst_error_hint(err, "%s%smore devices or a smaller train.microbatch need less on each", first,
+                   second);
+}
+
+pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
+                              struct pst_planned *ret_planned, struct pst_error *err)
+{
+    struct pst_planned planned = {.plan = NULL};
+    uint64_t limit = search->cluster->memory, need;
+
+    if (limit == 0 || !probe(search, 0, &planned)) {
+        return PST_ERR_INFEASIBLE; /* memory is not what is missing */
+    }
+    need = pst_planned_need(&planned);
+    if (need <= limit) {
+        /* The estimates were too careful. */
+        planned.plan->capacity_bytes = limit;
+        *ret_planned = planned;
+        return PST_OK;
+    }
+    if (err->details[0] == '\0') {
+        pst_error_detail(err, "with all the memory it wants, the plan would be:\n");
+        pst_planned_table(&planned, search->graph, err);
+    }
+    pst_planned_finish(&planned);
+    say(search, least_memory(search, limit, found, need), err);
+    return PST_ERR_INFEASIBLE;
+}

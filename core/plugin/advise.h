@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What to tell a user whose job does not fit.
+ */
+#ifndef PST_PLUGIN_ADVISE_H
+#define PST_PLUGIN_ADVISE_H
+
+#include "plugin/planner.h"
+
+/* What is searched for, and until when. */
+struct pst_search {
+    const struct pst_job *job;
+    struct pst_graph *graph;
+    const struct pst_cluster *cluster;
+    const struct pst_cost_model *cost;
+    bool (*cancelled)(void); /* may be NULL */
+    uint64_t deadline_ns;    /* UINT64_MAX: none */
+};
+
+/* One search, without advice. Errors as of pst_planner_run. *ret_need, written in any case: what
+   the best plan takes on its largest device, also if that is too much; 0: there was no plan. */
+pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *ret_planned,
+                           uint64_t *ret_need, struct pst_error *err);
+
+/*
+ * After a search that ended in *err, a PST_ERR_INFEASIBLE, with `found` as its *ret_need: if memory
+ * is what is missing, adds a table of what takes the space to err->details, where there is none
+ * yet, and to err->hint how much would be enough, and which memory optimizer helps. Returns
+ * PST_ERR_INFEASIBLE; or PST_OK and a plan, where planning without a limit found one that fits
+ * after all.
+ */
+pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
+                              struct pst_planned *ret_planned, struct pst_error *err);
+
+#endif
