@@ -39,6 +39,8 @@ const struct pst_conformance_test pst_conformance_tests[] = {
     {"bare-host", "works or refuses where the host has no extensions", pst_test_bare_host, false,
      false},
     {"allocations", "survives the failure of every allocation", pst_test_allocations, false, false},
+    {"plan", "makes legal plans of small models with the other strategies", pst_test_plan, false,
+     true},
     {"cancel", "ends a search within 2 s when it is cancelled", pst_test_cancel, false, false},
 };
 
@@ -60,30 +62,20 @@ static void limit_self(void)
 #endif
 }
 
-/* key=value arguments as lines of TOML. */
 static void read_parameters(int n, char **sets, struct pst_subject *subject)
 {
     struct pst_config *config = NULL;
     struct pst_error err = {0};
-    char *text = NULL;
-    size_t length = 0;
-    FILE *file;
 
     if (n == 0) {
         return;
     }
-    file = open_memstream(&text, &length);
-    for (int i = 0; file != NULL && i < n; i++) {
-        fprintf(file, "%s\n", sets[i]);
-    }
-    if (file == NULL || fclose(file) != 0) {
-        pst_verdict_skip("the checker ran out of memory");
-    }
-    if (pst_config_parse(text, length, "--set", &config, &err) != PST_OK) {
+    if (pst_config_from_sets((const char *const *)sets, (uint32_t)n, &config, &err) != PST_OK) {
         pst_verdict_refuse("--set: %s", err.message);
     }
+    subject->sets = (const char *const *)sets;
+    subject->n_sets = (uint32_t)n;
     subject->parameters = config->root; /* lives as long as the process */
-    free(text);
 }
 
 static const struct pst_conformance_test *find_test(const char *name)

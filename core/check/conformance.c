@@ -70,6 +70,16 @@ static void quote_output(const struct pst_child *child, char *text, size_t size)
     text[n] = '\0';
 }
 
+/* One line, whatever a table or a plugin put into it. */
+static void make_line(char *text)
+{
+    for (char *c = text; *c != '\0'; c++) {
+        if (*c == '\n') {
+            *c = c[1] != '\0' ? ';' : '\0';
+        }
+    }
+}
+
 static void judge(const struct pst_child *child, uint32_t limit_s,
                   struct pst_conformance_result *result)
 {
@@ -85,6 +95,7 @@ static void judge(const struct pst_child *child, uint32_t limit_s,
         explain_end(child, limit_s, result->text, sizeof result->text);
     } else {
         snprintf(result->text, sizeof result->text, "%s", child->verdict.text);
+        make_line(result->text);
     }
     if (child->n_output == 0) {
         return;
@@ -159,8 +170,11 @@ static pst_status run_all(const struct run *run, struct pst_conformance_report *
 
     for (uint32_t i = 0; st == PST_OK && i < pst_conformance_n_tests; i++) {
         const struct pst_conformance_test *test = &pst_conformance_tests[i];
-        struct pst_conformance_result *result = &report->results[i];
+        struct pst_conformance_result *result = &report->results[report->n_results];
 
+        if (run->question->only != NULL && strcmp(run->question->only, test->name) != 0) {
+            continue;
+        }
         result->name = test->name;
         result->what = test->what;
         if (usable) {
@@ -178,6 +192,25 @@ static pst_status run_all(const struct run *run, struct pst_conformance_report *
                 run->question->told(run->question->context, result);
             }
         }
+    }
+    return st;
+}
+
+static pst_status check_only(const char *only, struct pst_error *err)
+{
+    const char *names[PST_CONFORMANCE_MAX], *nearest;
+    pst_status st;
+
+    for (uint32_t i = 0; i < pst_conformance_n_tests; i++) {
+        names[i] = pst_conformance_tests[i].name;
+        if (only == NULL || strcmp(only, names[i]) == 0) {
+            return PST_OK;
+        }
+    }
+    nearest = pst_nearest(only, names, pst_conformance_n_tests);
+    st = pst_fail(err, PST_ERR_CONFIG, "config.value", "no test \"%s\"", only);
+    if (nearest != NULL) {
+        pst_error_hint(err, "did you mean \"%s\"?", nearest);
     }
     return st;
 }
@@ -209,6 +242,9 @@ pst_status pst_conformance_run(const struct pst_conformance_question *question,
 
     memset(ret_report, 0, sizeof *ret_report);
     ret_report->seed = question->seed;
+    if (st == PST_OK) {
+        st = check_only(question->only, err);
+    }
     if (st == PST_OK) {
         st = find_program(question, &run, err);
     }

@@ -33,6 +33,7 @@ struct pst_conformance_report {
 struct pst_conformance_question {
     const char *program;   /* executable whose main() knows PST_CONFORMANCE_CHILD; NULL: this one */
     const char *path;      /* the plugin */
+    const char *only;      /* name of the one test to run, or NULL */
     uint64_t seed;         /* of random graphs */
     uint32_t time_limit_s; /* of one test; 0: 20, more under sanitizers */
     const char *const *sets; /* "key=value": parameters other than their defaults */
@@ -43,8 +44,9 @@ struct pst_conformance_question {
 };
 
 /*
- * Runs all tests. PST_OK whatever they say; an error where they cannot run: plugin.not-found,
- * plugin.insecure (exit code 2), machine.missing.
+ * Runs the tests. PST_OK whatever they say; an error where they cannot run: plugin.not-found,
+ * plugin.insecure, config.value (a parameter, the name of a test; all exit code 2),
+ * machine.missing.
  */
 pst_status pst_conformance_run(const struct pst_conformance_question *question,
                                struct pst_conformance_report *ret_report, struct pst_error *err);

@@ -18,6 +18,8 @@ struct pst_subject {
     const struct pst_plugin *plugin;
     uint64_t seed;
     struct pst_config_node *parameters; /* NULL: defaults */
+    const char *const *sets;            /* the same as key=value */
+    uint32_t n_sets;
 };
 
 /* How the host behaves. All zero: as it should. */

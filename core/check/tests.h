@@ -37,6 +37,9 @@ void pst_test_repeats(struct pst_subject *subject);
 void pst_test_two_instances(struct pst_subject *subject);
 void pst_test_newer_host(struct pst_subject *subject);
 
+/* tests_plan.c */
+void pst_test_plan(struct pst_subject *subject);
+
 /* Question number i of a run: small, of every shape in turn. */
 struct pst_case pst_case_random(uint64_t seed, uint32_t i);
 /* "a random graph of 12 nodes, 3 devices, 8 micro-batches (seed 1, question 4)"; returns text. */

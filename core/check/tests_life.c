@@ -37,13 +37,14 @@ void pst_test_lifecycle(struct pst_subject *subject)
     pst_verdict_call(NULL);
     pst_traces_take(&before);
     for (i = 0; i < CYCLES; i++) {
-        pst_status st = create_destroy(subject);
+        pst_status st;
 
-        if (st != PST_OK) {
-            pst_verdict_fail("create() number %u failed with status %d", i + 1, (int)st);
-        }
         if (i == WARM_UP) {
             used = mallinfo2().uordblks + mallinfo2().hblkhd;
+        }
+        st = create_destroy(subject);
+        if (st != PST_OK) {
+            pst_verdict_fail("create() number %u failed with status %d", i + 1, (int)st);
         }
     }
     used = mallinfo2().uordblks + mallinfo2().hblkhd - used;

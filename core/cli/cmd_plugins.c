@@ -9,7 +9,7 @@
 
 struct request {
     const struct pst_cli *cli;
-    const char *seed;
+    struct pst_plugins_options options;
 };
 
 static pst_status list(const struct request *request, int *ret_code, struct pst_error *err)
@@ -116,7 +116,7 @@ static pst_status info(const struct request *request, int *ret_code, struct pst_
 
 static pst_status check(const struct request *request, int *ret_code, struct pst_error *err)
 {
-    return pst_plugins_check(request->cli, request->seed, ret_code, err);
+    return pst_plugins_check(request->cli, &request->options, ret_code, err);
 }
 
 static pst_status make_new(const struct request *request, int *ret_code, struct pst_error *err)
@@ -171,10 +171,14 @@ int pst_cmd_plugins(const struct pst_command *command, int argc, char **argv)
     struct pst_cli cli;
     struct request request = {.cli = &cli};
     const struct pst_option options[] = {
-        {"seed", 0, "N", "check: seed of the random graphs (default 1)", NULL, &request.seed},
+        {"seed", 0, "N", "check: seed of the random graphs (default 1)", NULL,
+         &request.options.seed},
+        {"only", 0, "TEST", "check: run this test alone", NULL, &request.options.only},
+        {"time-limit", 0, "SECONDS", "check: of one test (default 20)", NULL,
+         &request.options.time_limit},
     };
     int code = 0, end;
-    pst_status st = pst_options_parse(command, options, 1, argc, argv, &cli, &err);
+    pst_status st = pst_options_parse(command, options, 3, argc, argv, &cli, &err);
 
     if (st != PST_OK || cli.help) {
         return pst_cli_end(st, json, &err);

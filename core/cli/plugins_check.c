@@ -59,34 +59,43 @@ static char *report_json(const char *path, const struct pst_conformance_report *
     return pst_json_take(&json);
 }
 
-static pst_status read_seed(const char *text, uint64_t *ret_seed, struct pst_error *err)
+static pst_status read_number(const char *option, const char *text, uint64_t most,
+                              uint64_t *ret_number, struct pst_error *err)
 {
     char *end;
 
-    *ret_seed = PST_CONFORMANCE_SEED;
     if (text == NULL) {
         return PST_OK;
     }
-    *ret_seed = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0') {
-        return pst_fail(err, PST_ERR_CONFIG, "usage", "plugins: --seed %s is no number", text);
+    *ret_number = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || *ret_number > most) {
+        return pst_fail(err, PST_ERR_CONFIG, "usage",
+                        "plugins: %s %s is no whole number from 0 to %llu", option, text,
+                        (unsigned long long)most);
     }
     return PST_OK;
 }
 
-pst_status pst_plugins_check(const struct pst_cli *cli, const char *seed, int *ret_code,
-                             struct pst_error *err)
+pst_status pst_plugins_check(const struct pst_cli *cli, const struct pst_plugins_options *options,
+                             int *ret_code, struct pst_error *err)
 {
     struct printing printing = {cli->json, cli->color};
     struct pst_conformance_question question = {.path = cli->arguments[1],
+                                                .only = options->only,
+                                                .seed = PST_CONFORMANCE_SEED,
                                                 .sets = cli->sets,
                                                 .n_sets = cli->n_sets,
                                                 .told = print_result,
                                                 .context = &printing};
+    uint64_t limit_s = 0;
     struct pst_conformance_report *report = NULL;
-    pst_status st = read_seed(seed, &question.seed, err);
+    pst_status st = read_number("--seed", options->seed, UINT64_MAX, &question.seed, err);
 
     if (st == PST_OK) {
+        st = read_number("--time-limit", options->time_limit, 86400, &limit_s, err);
+    }
+    if (st == PST_OK) {
+        question.time_limit_s = (uint32_t)limit_s;
         report = calloc(1, sizeof *report);
         st = report == NULL ? pst_fail_nomem(err) : pst_conformance_run(&question, report, err);
     }

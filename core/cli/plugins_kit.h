@@ -7,9 +7,14 @@
 
 #include "cli/options.h"
 
-/* plugins check FILE. seed: text of --seed or NULL. ret_code: 3 where a test fails, else 0. */
-pst_status pst_plugins_check(const struct pst_cli *cli, const char *seed, int *ret_code,
-                             struct pst_error *err);
+/* Values of the options of `plugins check`, NULL where they are not given. */
+struct pst_plugins_options {
+    const char *seed, *only, *time_limit;
+};
+
+/* plugins check FILE. ret_code: 3 where a test fails, else 0. */
+pst_status pst_plugins_check(const struct pst_cli *cli, const struct pst_plugins_options *options,
+                             int *ret_code, struct pst_error *err);
 
 /* plugins new KIND ID [FOLDER] */
 pst_status pst_plugins_new(const struct pst_cli *cli, struct pst_error *err);

@@ -261,6 +261,31 @@ pst_status pst_config_parse(const char *text, size_t length, const char *name,
     return PST_OK;
 }
 
+pst_status pst_config_from_sets(const char *const *sets, uint32_t n_sets,
+                                struct pst_config **ret_config, struct pst_error *err)
+{
+    struct pst_config_reader reader;
+    struct pst_config *config = create(&reader, "--set");
+    pst_status st = PST_OK;
+
+    if (config != NULL) {
+        config->root = pst_tree_node(&config->arena, PST_CONFIG_TABLE, NULL);
+    }
+    if (config == NULL || config->root == NULL) {
+        pst_config_destroy(config);
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; st == PST_OK && i < n_sets; i++) {
+        st = pst_tree_set(&reader, sets[i], i, err);
+    }
+    if (st != PST_OK) {
+        pst_config_destroy(config);
+        return st;
+    }
+    *ret_config = config;
+    return PST_OK;
+}
+
 pst_status pst_config_resolve(struct pst_config *config, struct pst_config_node *table,
                               const char *key, struct pst_error *err)
 {

@@ -53,6 +53,9 @@ pst_status pst_config_load(const char *path, const char *const *sets, uint32_t n
    There is no include. */
 pst_status pst_config_parse(const char *text, size_t length, const char *name,
                             struct pst_config **ret_config, struct pst_error *err);
+/* The overrides alone, on top of nothing. */
+pst_status pst_config_from_sets(const char *const *sets, uint32_t n_sets,
+                                struct pst_config **ret_config, struct pst_error *err);
 pst_status pst_config_from_json(const char *json, struct pst_config **ret_config,
                                 struct pst_error *err);
 void pst_config_destroy(struct pst_config *config);

@@ -68,11 +68,14 @@ uint32_t pst_build_activation(const struct pst_builder *b, uint32_t s, uint32_t 
 {
     const struct pst_tensor *t = &b->graph->tensors[tensor];
     uint32_t maker = t->producer == PST_NONE ? s : b->stage_of[t->producer];
+    uint32_t *act = &b->stages[s].micros[j].act[tensor];
 
-    if (maker != s && b->stages[maker].local) {
-        s = maker;
+    /* A reader on the maker's rank keeps what its F read: a late W of it may come after the maker's
+       B, which forgets what it recomputes. */
+    if (maker != s && b->stages[maker].local && *act == PST_NONE) {
+        *act = b->stages[maker].micros[j].act[tensor];
     }
-    return b->stages[s].micros[j].act[tensor];
+    return *act;
 }
 
 void pst_build_forward_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,

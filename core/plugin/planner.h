@@ -19,8 +19,8 @@ struct pst_planned {
 };
 
 /*
- * config.* 2; plugin.* 2 or 3; plan.mismatch 2; plan.infeasible 1 (details: a table of what takes the
- * space, and what would make it fit); plan.illegal 3 naming the plugin whose answer it is.
+ * config.* 2; plugin.* 2 or 3; plan.mismatch 2; plan.infeasible 1 (details: a table of what takes
+ * the space, and what would make it fit); plan.illegal 3 naming the plugin whose answer it is.
  * `cancelled` may be NULL.
  */
 pst_status pst_planner_run(const struct pst_job *job, struct pst_graph *graph,

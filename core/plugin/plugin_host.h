@@ -18,8 +18,8 @@ struct pst_plugin_file {
     const char *kind, *id, *path;
     const char *shadowed_by; /* path of the file that wins, or NULL */
     bool loaded;
-    const struct pst_plugin *plugin;      /* NULL unless loaded */
-    struct pst_error refusal;             /* why not */
+    const struct pst_plugin *plugin; /* NULL unless loaded */
+    struct pst_error refusal;        /* why not */
 };
 
 struct pst_plugin_list {
@@ -53,8 +53,8 @@ pst_status pst_plugin_locate(struct pst_arena *arena, const char *kind, const ch
 
 /* A core module: device-<id>.so or transport-<id>.so from the folder next to the binary only.
    machine.missing (exit 4) with the linker's words when it cannot be had. */
-pst_status pst_module_load(const char *kind, const char *id, const char *symbol, void **ret_function,
-                           struct pst_error *err);
+pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
+                           void **ret_function, struct pst_error *err);
 
 /* What host extensions work on; the planner fills it. Any member may be NULL. */
 struct pst_host_context {
@@ -62,7 +62,7 @@ struct pst_host_context {
     const struct pst_ask *ask;
     const struct pst_eval *eval;
     const struct pst_rng *rng;
-    void *impl;                       /* for the functions of these tables: host->impl leads to it */
+    void *impl; /* for the functions of these tables: host->impl leads to it */
     bool (*cancelled)(void *impl);
 };
 

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "plugin/dl.h"
@@ -73,16 +74,45 @@ static const char *machine_name(unsigned machine)
     }
 }
 
+/*
+ * How many bytes of the file the segments need; 0 if the table of segments itself is damaged. The
+ * dynamic linker maps a file that was cut short and dies of SIGBUS.
+ */
+static uint64_t needed_bytes(int fd, const Elf64_Ehdr *header)
+{
+    uint64_t needed = 1, end;
+
+    if (header->e_phentsize != sizeof(Elf64_Phdr) || header->e_phnum == 0) {
+        return 0;
+    }
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        off_t at = (off_t)(header->e_phoff + i * sizeof(Elf64_Phdr));
+        Elf64_Phdr segment;
+
+        if (at < 0 || pread(fd, &segment, sizeof segment, at) != (ssize_t)sizeof segment ||
+            __builtin_add_overflow(segment.p_offset, segment.p_filesz, &end)) {
+            return 0;
+        }
+        needed = end > needed ? end : needed;
+    }
+    return needed;
+}
+
 static pst_status check_elf(const struct subject *s, struct pst_error *err)
 {
     Elf64_Ehdr header;
     int fd = open(s->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    uint64_t needed = 0;
+    struct stat stat;
     ssize_t n;
 
     if (fd < 0) {
         return refuse(err, "plugin.load", s->path, "%s", strerror(errno));
     }
     n = read(fd, &header, sizeof header);
+    if (n == (ssize_t)sizeof header && fstat(fd, &stat) == 0) {
+        needed = needed_bytes(fd, &header);
+    }
     close(fd);
     if (n < (ssize_t)sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
         return refuse(err, "plugin.load", s->path,
@@ -97,6 +127,10 @@ static pst_status check_elf(const struct subject *s, struct pst_error *err)
     if (header.e_type != ET_DYN) {
         return refuse(err, "plugin.load", s->path,
                       "an ELF file, but not a shared object; link it with -shared");
+    }
+    if (needed == 0 || (uint64_t)stat.st_size < needed) {
+        return refuse(err, "plugin.load", s->path,
+                      "damaged or cut short; rebuild the plugin or reinstall it");
     }
     return PST_OK;
 }

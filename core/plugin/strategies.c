@@ -197,6 +197,28 @@ static pst_status place_stages(struct pst_planner *planner, struct pst_error *er
     return PST_OK;
 }
 
+/* Stages that share a device are chunks, which the scheduler must provide. */
+static pst_status check_chunks(const struct pst_planner *planner, struct pst_error *err)
+{
+    uint32_t s, t, most = 1;
+    char word[32], what[64];
+
+    for (s = 0; s < planner->n_places; s++) {
+        uint32_t n = 0;
+
+        for (t = 0; t < planner->n_places; t++) {
+            n += planner->device_of[t] == planner->device_of[s];
+        }
+        most = n > most ? n : most;
+    }
+    if (most == 1) {
+        return PST_OK;
+    }
+    snprintf(word, sizeof word, "chunks=%u", most);
+    snprintf(what, sizeof what, "%u stages on one device", most);
+    return pst_caps_require(planner->scheduler->plugin, word, what, err);
+}
+
 pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
 {
     struct pst_topology *topology = &planner->topology;
@@ -221,5 +243,8 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
                         planner->scheduler->plugin->id);
     }
     st = check_microbatches(planner, err);
-    return st == PST_OK ? place_stages(planner, err) : st;
+    if (st == PST_OK) {
+        st = place_stages(planner, err);
+    }
+    return st == PST_OK ? check_chunks(planner, err) : st;
 }

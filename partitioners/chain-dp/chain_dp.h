@@ -14,6 +14,7 @@ struct range_price {
     uint64_t cost_ns; /* of one micro-batch: period and transfers, as `comm` combines them */
     uint64_t peak_bytes;
     bool fits;
+    bool hopeless; /* so far from fitting that no range around it will */
 };
 
 struct memo_entry {

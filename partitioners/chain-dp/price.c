@@ -57,6 +57,23 @@ static uint64_t outgoing(const struct chain *chain, uint32_t first, uint32_t end
     return sum;
 }
 
+/*
+ * More nodes need more memory, but for two things: the input of a range may shrink when it takes in
+ * the producer, and a memory optimizer may find better borders. So the input does not count here,
+ * and the rest must be twice what there is before larger ranges are given up unasked.
+ */
+static bool is_hopeless(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
+                        const struct range_price *price)
+{
+    uint64_t capacity = chain->in->capacity_bytes, input;
+
+    if (price->fits || price->peak_bytes / 2 <= capacity) {
+        return false;
+    }
+    input = incoming(chain, first, end) * chain->in_flight[stage];
+    return price->peak_bytes > input && (price->peak_bytes - input) / 2 > capacity;
+}
+
 static uint64_t with_transfers(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
                                uint64_t period_ns)
 {
@@ -103,6 +120,7 @@ static pst_status compute(struct chain *chain, uint32_t stage, uint32_t first, u
     }
     ret_price->fits = price.fits != 0;
     ret_price->peak_bytes = price.peak_bytes;
+    ret_price->hopeless = is_hopeless(chain, stage, first, end, ret_price);
     ret_price->cost_ns = with_transfers(chain, stage, first, end, price.period_ns);
     return PST_OK;
 }

@@ -2,9 +2,10 @@
  *
  * The least bottleneck T for which positions 0 = c0 < c1 < ... < cD = n exist such that every range
  * fits as its stage and costs at most T. Whether a T will do is answered by reachability: which
- * positions can the first i stages end at? That assumes nothing about prices, except that none is
- * below the compute time of its nodes, which is what bounds the windows. T is found by bisection,
- * since raising it only adds ranges.
+ * positions can the first i stages end at? That assumes little about prices: none is below the
+ * compute time of its nodes, and what needs more than twice the memory there is does not come to
+ * fit with yet more nodes. This bounds the windows. T is found by bisection, since raising it only
+ * adds ranges.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,9 @@ static pst_status extend(const struct search *search, uint32_t i, uint64_t limit
             if (price.fits && price.cost_ns <= limit) {
                 *parent_at(search, i + 1, end) = first;
                 *ret_any = true;
+                break;
+            }
+            if (price.hopeless) {
                 break;
             }
         }
@@ -213,6 +217,9 @@ static pst_status relax(const struct search *search, uint32_t i, uint32_t first,
             rest < *best - price.peak_bytes) {
             *best = rest + price.peak_bytes;
             *parent_at(search, i, first) = end;
+        }
+        if (price.hopeless) {
+            break;
         }
     }
     return PST_OK;

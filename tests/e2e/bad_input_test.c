@@ -245,6 +245,59 @@ static void test_bad_plans(void **state)
                  support_write("other.json", "{\"format\":\"other\",\"version\":1}"));
 }
 
+/* A copy of a plan in which the last backward pass of the first device does micro-batch 0 again. */
+static const char *break_plan(const char *plan)
+{
+    const char *path = support_path("illegal.json");
+    json_error_t why;
+    json_t *root = json_load_file(plan, 0, &why);
+    json_t *body = json_object_get(json_array_get(json_object_get(root, "devices"), 0), "body");
+    size_t i = json_array_size(body);
+
+    while (i > 0 &&
+           strcmp(json_string_value(json_array_get(json_array_get(body, i - 1), 0)), "BW") != 0) {
+        i--;
+    }
+    assert_true(i > 0);
+    assert_int_equal(json_array_set_new(json_array_get(body, i - 1), 2, json_integer(0)), 0);
+    assert_int_equal(json_dump_file(root, path, 0), 0);
+    json_decref(root);
+    return path;
+}
+
+/* The same violation is the answer of `check` (1) and a wrong request to `train` (2). */
+static void test_illegal_plan(void **state)
+{
+    const char *config = support_write("good.toml", good), *plan = support_path("legal.json");
+    struct outcome o = penstock("plan", config, "-o", plan);
+    const char *broken;
+
+    (void)state;
+    expect_code(&o, 0);
+    outcome_finish(&o);
+    broken = break_plan(plan);
+    o = penstock("check", plan);
+    expect_code(&o, 0);
+    outcome_finish(&o);
+    o = penstock("check", broken);
+    expect_code(&o, 1);
+    expect_text(o.out, "PASS");
+    expect_text(o.out, "illegal");
+    outcome_finish(&o);
+    o = penstock("check", broken, "--json");
+    expect_code(&o, 1);
+    expect_text(o.out, "\"legal\":false");
+    expect_text(o.out, "\"rule\":\"PASS");
+    outcome_finish(&o);
+    EXPECT_ERROR(2, "plan.illegal", "PASS", "train", config, "--plan", broken);
+    EXPECT_ERROR(2, "config.value", "batch", "train", config, "--plan", plan, "--set",
+                 "train.batch=16");
+    EXPECT_ERROR(2, "config.value", "optimizer", "train", config, "--plan", plan, "--set",
+                 "train.optimizer=sgd");
+    EXPECT_ERROR(1, "plan.infeasible", "device 0", "train", config, "--plan", plan, "--set",
+                 "cluster.memory='64 KiB'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_non_finite),
         cmocka_unit_test(test_output_kept),
         cmocka_unit_test(test_bad_plans),
+        cmocka_unit_test(test_illegal_plan),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

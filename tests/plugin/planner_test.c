@@ -350,6 +350,37 @@ static void test_counted_in_flight(void **state)
     job_rig_finish(&rig);
 }
 
+/* Two stages on each of two devices: they share its memory, and the plan is checked as any other.
+ */
+static void test_stages_that_share_devices(void **state)
+{
+    const char *strategies = "[scheduler]\nuse = \"looper\"\n[partitioner]\nuse = ";
+    struct pst_planned planned;
+    struct job_rig rig;
+    char toml[1024];
+    uint64_t need;
+
+    (void)state;
+    snprintf(toml, sizeof toml, "%s%s\"uniform\"\n[cluster]\ndevices = 2\n", GPT, strategies);
+    if (job_rig_plan(&rig, toml, &planned) != PST_OK) {
+        fail_msg("%s\n%s", rig.err.message, rig.err.details);
+    }
+    assert_int_equal(planned.plan->n_stages, 4);
+    for (uint32_t s = 0; s < 4; s++) {
+        assert_int_equal(planned.plan->stages[s].ranks[0], s % 2);
+        assert_int_equal(planned.plan->stages[s].in_flight, 8);
+    }
+    need = planned.plan->devices[0].arena_bytes > planned.plan->devices[1].arena_bytes
+               ? planned.plan->devices[0].arena_bytes
+               : planned.plan->devices[1].arena_bytes;
+    pst_planned_finish(&planned);
+    job_rig_finish(&rig);
+
+    snprintf(toml, sizeof toml, "%s%s\"chain-dp\"\n[cluster]\ndevices = 2\nmemory = %llu\n", GPT,
+             strategies, (unsigned long long)need);
+    assert_true(need_with(toml) <= need);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +393,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lying_schedulers, with_gallery, without_gallery),
         cmocka_unit_test_setup_teardown(test_lying_memopts, with_gallery, without_gallery),
         cmocka_unit_test_setup_teardown(test_counted_in_flight, with_gallery, without_gallery),
+        cmocka_unit_test_setup_teardown(test_stages_that_share_devices, with_gallery,
+                                        without_gallery),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,6 +116,7 @@ void pst_cpu_arenas_finish(struct pst_device *device);
  */
 
 void pst_cpu_enter(struct pst_device *device);
+void pst_cpu_leave(struct pst_device *device);
 
 /* Does the items begin ... end - 1; thread numbers count from 0. */
 typedef void pst_cpu_work(void *context, uint64_t begin, uint64_t end, uint32_t thread);

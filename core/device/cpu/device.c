@@ -40,6 +40,7 @@ static void close_device(struct pst_device *device)
     if (device == NULL) {
         return;
     }
+    pst_cpu_leave(device);
     pst_cpu_arenas_finish(device);
 #ifdef PENSTOCK_ONEDNN
     pst_dnnl_close(device);

@@ -11,7 +11,9 @@ pst_status pst_dnnl_open(struct pst_device *device, struct pst_error *err)
 {
     dnnl_engine_t engine = NULL;
     dnnl_stream_t stream = NULL;
+    int capacity;
 
+    dnnl_get_primitive_cache_capacity(&capacity); /* makes the cache that all devices share */
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success ||
         dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) != dnnl_success) {
         dnnl_engine_destroy(engine);

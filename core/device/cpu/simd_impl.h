@@ -206,7 +206,7 @@ INLINE vf vexp(vf x)
     const vf clamped = vselect(x > vset(88.0f), vset(88.0f), x);
     const vf shifted = clamped * vset(1.44269504088896341f) + magic;
     const vf n = shifted - magic;
-    const vi power = ((vi)shifted << 23) + 0x3F800000;
+    const vu power = ((vu)shifted << 23) + 0x3F800000u; /* wraps where n is negative */
     /* log(2) in two parts, of which the first has so few bits that n times it is exact */
     const vf r = (clamped - n * vset(0x1.62ep-1f)) - n * vset(0x1.0bfbe8p-15f);
     vf p = vset(0x1.6a2352p-10f);

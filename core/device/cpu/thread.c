@@ -36,6 +36,17 @@ void pst_cpu_enter(struct pst_device *device)
 #endif
 }
 
+void pst_cpu_leave(struct pst_device *device)
+{
+#ifdef _OPENMP
+    if (device->threads > 1) {
+        omp_pause_resource_all(omp_pause_soft); /* its workers end; a later region makes new ones */
+    }
+#else
+    (void)device;
+#endif
+}
+
 int pst_cpu_threads_push(uint32_t threads)
 {
 #ifdef _OPENMP

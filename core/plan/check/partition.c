@@ -273,6 +273,39 @@ static bool check_samples(struct pst_check *check)
     return check->report->n_violations == before;
 }
 
+/*
+ * PART5: what stays in the memory of a rank is handed over whole, micro-batch by micro-batch.
+ * Programs rely on it.
+ */
+static bool check_local_sizes(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    uint32_t before = check->report->n_violations;
+    uint32_t *seen = pst_check_array(check, plan->n_devices, sizeof *seen);
+    if (seen == NULL) {
+        return false;
+    }
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
+        const struct pst_plan_stage *from = &plan->stages[plan->edges[e].from];
+        const struct pst_plan_stage *to = &plan->stages[plan->edges[e].to];
+        bool alike = from->microbatch_size == to->microbatch_size && from->n_ranks == to->n_ranks;
+        for (uint32_t r = 0; r < from->n_ranks; r++) {
+            seen[from->ranks[r]] = e + 1;
+        }
+        for (uint32_t r = 0; r < to->n_ranks && !alike; r++) {
+            if (seen[to->ranks[r]] == e + 1) {
+                pst_check_add(check, "PART5", to->ranks[r], PST_NONE,
+                              "holds stages %u and %u with micro-batches of %u and %u samples; "
+                              "neighbours on a device have one size",
+                              plan->edges[e].from, plan->edges[e].to, from->microbatch_size,
+                              to->microbatch_size);
+                break;
+            }
+        }
+    }
+    return check->report->n_violations == before;
+}
+
 bool pst_check_partition(struct pst_check *check)
 {
     bool legal = check_devices(check);
@@ -280,6 +313,7 @@ bool pst_check_partition(struct pst_check *check)
     if (check->status == PST_OK && check_cover(check)) {
         legal &= check_edges(check);
         legal &= check->status == PST_OK && check_ties(check);
+        legal &= check->status == PST_OK && check_local_sizes(check);
     } else {
         legal = false;
     }

@@ -103,6 +103,11 @@ static struct pst_check_transfer *expect(struct pst_check *check, uint32_t rank,
     bool starts =
         instr->first_sample == 0 || overlap_index(check, edge, instr->first_sample) !=
                                         overlap_index(check, edge, instr->first_sample - 1u);
+    if ((act || check->edge_grad[instr->stage]) && starts && instr->n_samples == overlap.n &&
+        self->rank == rank && peer->rank == instr->peer && self->rank != peer->rank) {
+        return &check->transfers[transfer_index(check, instr->stage, instr->payload,
+                                                instr->first_sample)];
+    }
     char text[64];
     pst_check_describe(instr, text);
     if (!act && !check->edge_grad[instr->stage]) {
@@ -112,13 +117,10 @@ static struct pst_check_transfer *expect(struct pst_check *check, uint32_t rank,
                       "%s: samples %u+%u; the micro-batches of both ends meet in %u samples%s",
                       text, instr->first_sample, instr->n_samples, overlap.n,
                       starts ? "" : " from an earlier one on");
-    } else if (self->rank != rank || peer->rank != instr->peer || self->rank == peer->rank) {
+    } else {
         pst_check_add(check, "COMM1", rank, at, "%s: expected device %u to %s device %u%s", text,
                       self->rank, send ? "send to" : "receive from", peer->rank,
                       self->rank == peer->rank ? ", where nothing is sent" : "");
-    } else {
-        return &check->transfers[transfer_index(check, instr->stage, instr->payload,
-                                                instr->first_sample)];
     }
     return NULL;
 }

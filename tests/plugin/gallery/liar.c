@@ -104,20 +104,31 @@ static const char *const words[] = {"chain", NULL};
 #elif defined(LIAR_SCHEDULER)
 #define KIND "scheduler"
 #define LIES "none|missing|twice|early|device|deadlock|part|many|mute|async|held"
+#ifndef CHUNKS
+#define CHUNKS 0 /* stages per device; 0: as many as the partitioner makes */
+#endif
 enum { NONE, MISSING, TWICE, EARLY, DEVICE, DEADLOCK, PART, MANY, MUTE, ASYNC, HELD };
 
 static pst_status topology(void *self_, uint32_t n_devices, struct pst_topology *ret_topology)
 {
     const struct liar *self = self_;
 
-    (void)n_devices;
-    ret_topology->n_stages = 0;
+    ret_topology->n_stages = CHUNKS * n_devices;
     ret_topology->version_rule =
         self->config->lie == ASYNC ? PST_VERSION_DELAYED : PST_VERSION_SYNC;
     ret_topology->min_microbatches = self->config->lie == MANY ? 1000 : 1;
     ret_topology->microbatch_multiple = 1;
     return PST_OK;
 }
+
+#if CHUNKS > 0
+static uint32_t device_of(void *self, uint32_t n_devices, uint32_t n_stages, uint32_t stage)
+{
+    (void)self;
+    (void)n_stages;
+    return stage % n_devices;
+}
+#endif
 
 #ifdef LIAR_IN_FLIGHT
 static pst_status in_flight(void *self_, const struct pst_place *place, struct pst_held *ret_held)
@@ -130,6 +141,25 @@ static pst_status in_flight(void *self_, const struct pst_place *place, struct p
 }
 #endif
 
+#if CHUNKS > 0
+/* All forwards stage by stage, then all backwards. */
+static pst_status schedule_chunks(const struct pst_schedule_in *in, struct pst_schedule_out *out)
+{
+    uint32_t i, j;
+    pst_status st = PST_OK;
+
+    for (i = 0; i < 2 * in->n_stages; i++) {
+        uint32_t s = i < in->n_stages ? i : 2 * in->n_stages - 1 - i;
+        const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
+
+        for (j = 0; st == PST_OK && j < stage->n_microbatches; j++) {
+            st = out->emit(out, stage->device, i < in->n_stages ? PST_PASS_F : PST_PASS_BW, s, j);
+        }
+    }
+    return st;
+}
+#endif
+
 /* One micro-batch after the other, forward and backward. */
 static pst_status schedule(void *self_, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)
@@ -137,6 +167,11 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
     const struct liar *self = self_;
     uint32_t lie = self->config->lie, s, j;
 
+#if CHUNKS > 0
+    if (lie == NONE) {
+        return schedule_chunks(in, out);
+    }
+#endif
     if (lie == PART) {
         return out->part(out, PST_PART_FILL);
     }
@@ -171,11 +206,14 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
 
 static const struct pst_scheduler functions = {.size = sizeof functions,
                                                .topology = topology,
+#if CHUNKS > 0
+                                               .device_of = device_of,
+#endif
 #ifdef LIAR_IN_FLIGHT
                                                .in_flight = in_flight,
 #endif
                                                .schedule = schedule};
-static const char *const words[] = {"chain", NULL};
+static const char *const words[] = {"chain", "chunks", NULL};
 #define INTERFACE PST_SCHEDULER
 
 #else

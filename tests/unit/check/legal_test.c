@@ -76,13 +76,48 @@ static void resnet(void **state)
     check_model("resnet", "", 10);
 }
 
+/*
+ * Two stages on one device, the first recomputes its last result, which the W of the second still
+ * reads after the B of the first.
+ */
+static void late_weights(void **state)
+{
+    struct rig rig;
+    struct pst_error err = {0};
+    const uint32_t rank = 0;
+    const struct pst_pass order[] = {
+        {PST_PASS_F, 0, 0}, {PST_PASS_F, 1, 0},  {PST_PASS_F, 0, 1}, {PST_PASS_B, 1, 0},
+        {PST_PASS_B, 0, 0}, {PST_PASS_F, 1, 1},  {PST_PASS_W, 1, 0}, {PST_PASS_BW, 1, 1},
+        {PST_PASS_W, 0, 0}, {PST_PASS_BW, 0, 1},
+    };
+    const struct pst_pass *orders[] = {order};
+    const uint32_t n_passes = sizeof order / sizeof order[0];
+    (void)state;
+    rig_open(&rig, "mmt", "", 1);
+    uint32_t n = rig.graph->n_ops, cut = find_op(rig.graph, "join");
+    uint32_t *nodes = calloc(n, sizeof *nodes);
+    for (uint32_t v = 0; v < n; v++) {
+        nodes[v] = v;
+    }
+    assert_int_equal(pst_plan_create(rig.graph, 4, 1, &rig.plan, &err), PST_OK);
+    assert_int_equal(pst_plan_add_stage(rig.plan, nodes, cut, &rank, 1, 2, 1, &err), PST_OK);
+    assert_int_equal(pst_plan_add_stage(rig.plan, nodes + cut, n - cut, &rank, 1, 2, 1, &err),
+                     PST_OK);
+    memset((uint8_t *)rig.plan->stages[0].actions, PST_ACTION_RECOMPUTE, cut);
+    assert_int_equal(pst_plan_connect(rig.plan, rig.graph, &err), PST_OK);
+    assert_int_equal(pst_plan_lower(rig.plan, rig.graph, &rig.cost, orders, &n_passes, true, &err),
+                     PST_OK);
+    rig_programs(&rig);
+    expect_legal(&rig, "late weights", 0);
+    free(nodes);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mlp),
-        cmocka_unit_test(gpt),
-        cmocka_unit_test(mmt),
-        cmocka_unit_test(resnet),
+        cmocka_unit_test(mlp),    cmocka_unit_test(gpt),          cmocka_unit_test(mmt),
+        cmocka_unit_test(resnet), cmocka_unit_test(late_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,9 +68,12 @@ int main(int argc, char **argv)
     const char *const suffixes[] = {"f32", "f32, 3 threads", "f32, in place", "bf16"};
     static struct CMUnitTest tests[4 * N_CPU_CASES + 2];
     static char names[4 * N_CPU_CASES][64], avx2[] = "AVX2", sse41[] = "SSE41";
-    const bool once = argc == 2 && strcmp(argv[1], "--once") == 0;
+    bool once = argc == 2 && strcmp(argv[1], "--once") == 0;
     size_t n = 0;
 
+#ifdef __SANITIZE_THREAD__
+    once = true; /* slow there, and it is one thread anyway */
+#endif
     for (uint32_t i = 0; i < N_CPU_CASES; i++) {
         for (uint32_t k = 0; k < 4; k++, n++) {
             snprintf(names[n], sizeof names[n], "%s, %s", cpu_cases[i].name, suffixes[k]);

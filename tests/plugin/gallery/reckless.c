@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A memory optimizer that recomputes every node, allowed or not.
+ */
+#include <string.h>
+
+#include <penstock/penstock.h>
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    (void)config;
+    *ret_self = (void *)(uintptr_t)host;
+    return PST_OK;
+}
+
+static void destroy(void *self)
+{
+    (void)self;
+}
+
+static pst_status price(void *self, const struct pst_stage_view *view,
+                        struct pst_stage_price *ret_price)
+{
+    (void)self;
+    (void)view;
+    ret_price->fits = 0;
+    ret_price->period_ns = 1;
+    ret_price->peak_bytes = 1;
+    return PST_OK;
+}
+
+static pst_status plan(void *self, const struct pst_stage_view *view, struct pst_action_out *out)
+{
+    (void)self;
+    for (uint32_t i = 0; i < view->n_nodes; i++) {
+        pst_status st = out->set(out, i, PST_ACTION_RECOMPUTE);
+
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    return PST_OK;
+}
+
+static const struct pst_memopt memopt = {
+    .size = sizeof memopt,
+    .price = price,
+    .plan = plan,
+};
+
+static const void *get_interface(const char *id)
+{
+    return strcmp(id, PST_MEMOPT) == 0 ? &memopt : NULL;
+}
+
+static const char *const provides[] = {"chain", "recompute", NULL};
+static const char *const needs[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = PST_ABI_MAJOR,
+    .abi_minor = PST_ABI_MINOR,
+    .kind = "memopt",
+    .id = "reckless",
+    .version = "0",
+    .summary = "Recomputes every node, allowed or not.",
+    .reference = "none",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    .params = NULL,
+    .n_params = 0,
+    .param_size = sizeof(struct pst_param),
+    .config_size = 0,
+    .create = create,
+    .destroy = destroy,
+    .get_interface = get_interface,
+};
+
+PST_PLUGIN(plugin)

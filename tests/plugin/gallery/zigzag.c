@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A partitioner that deals nodes out like cards, so that its stages are not convex.
+ */
+#include <string.h>
+
+#include <penstock/penstock.h>
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    (void)config;
+    *ret_self = (void *)(uintptr_t)host;
+    return PST_OK;
+}
+
+static void destroy(void *self)
+{
+    (void)self;
+}
+
+static pst_status partition(void *self, const struct pst_partition_in *in,
+                            struct pst_partition_out *out)
+{
+    const struct pst_host *host = self;
+    uint32_t n = in->graph->n_nodes, n_stages = in->n_devices < n ? in->n_devices : n, s, i;
+    uint32_t *nodes = host->alloc(host, (size_t)n * sizeof *nodes, _Alignof(uint32_t));
+
+    if (nodes == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (s = 0; s < n_stages; s++) {
+        struct pst_stage_decl stage = {.size = sizeof stage,
+                                       .nodes = nodes,
+                                       .ranks = &s,
+                                       .n_ranks = 1,
+                                       .microbatch_size = in->micro_batches[0],
+                                       .k = 1};
+        pst_status st;
+
+        for (i = s; i < n; i += n_stages) {
+            nodes[stage.n_nodes++] = i;
+        }
+        st = out->stage(out, &stage);
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    return PST_OK;
+}
+
+static const struct pst_partitioner partitioner = {
+    .size = sizeof partitioner,
+    .partition = partition,
+};
+
+static const void *get_interface(const char *id)
+{
+    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
+}
+
+static const char *const provides[] = {"chain", NULL};
+static const char *const needs[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = PST_ABI_MAJOR,
+    .abi_minor = PST_ABI_MINOR,
+    .kind = "partitioner",
+    .id = "zigzag",
+    .version = "0",
+    .summary = "Deals nodes out like cards.",
+    .reference = "none",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    .params = NULL,
+    .n_params = 0,
+    .param_size = sizeof(struct pst_param),
+    .config_size = 0,
+    .create = create,
+    .destroy = destroy,
+    .get_interface = get_interface,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * In-flight counts of a scheduler that does not tell: counted on a unit chain they are those that
+ * the same scheduler tells. And what earlier attempts counted is the least.
+ */
+#include "plugin/state.h"
+#include "plugin_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void planner_init(struct pst_planner *planner, struct pst_graph *graph,
+                         const char *scheduler, const char *options)
+{
+    static uint32_t counted[16], device_of[16];
+    const struct pst_host_context context = {0};
+    struct pst_error err;
+
+    memset(planner, 0, sizeof *planner);
+    memset(counted, 0, sizeof counted);
+    graph->n_ops = 16;
+    planner->graph = graph;
+    planner->counted = counted;
+    planner->device_of = device_of;
+    planner->n_devices = 8;
+    if (plugin_rig_open("scheduler", scheduler, options, &context, &planner->scheduler, &err) !=
+        PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    planner->scheduler_if = planner->scheduler->plugin->get_interface(PST_SCHEDULER);
+}
+
+static uint32_t held(struct pst_planner *planner, uint32_t stage, uint32_t n_stages, uint32_t m)
+{
+    struct pst_place place = {
+        .size = sizeof place,
+        .stage = stage,
+        .n_stages = n_stages,
+        .n_devices = planner->n_devices,
+        .n_microbatches = m,
+        .microbatch_size = 1,
+        .k = 1,
+    };
+    struct pst_held answer = {.size = sizeof answer};
+    struct pst_error err;
+
+    if (pst_planner_held(planner, &place, &answer, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    assert_int_equal(answer.weight_versions, 1);
+    return answer.microbatches;
+}
+
+static void test_counting_agrees_with_telling(void **state)
+{
+    static const char *const schedulers[][2] = {
+        {"gpipe", ""}, {"1f1b", ""}, {"1f1b", "eager = true"}, {"1f1b", "split = true"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof schedulers / sizeof schedulers[0]; i++) {
+        struct pst_graph graph = {.n_ops = 0};
+        struct pst_planner planner;
+        struct pst_scheduler silent;
+
+        planner_init(&planner, &graph, schedulers[i][0], schedulers[i][1]);
+        silent = *planner.scheduler_if;
+        silent.in_flight = NULL;
+        for (uint32_t n = 1; n <= 6; n++) {
+            for (uint32_t m = 1; m <= 13; m += 3) {
+                for (uint32_t s = 0; s < n; s++) {
+                    uint32_t told = held(&planner, s, n, m);
+                    const struct pst_scheduler *loud = planner.scheduler_if;
+
+                    planner.scheduler_if = &silent;
+                    assert_int_equal(held(&planner, s, n, m), told);
+                    planner.scheduler_if = loud;
+                }
+            }
+        }
+        pst_instance_destroy(planner.scheduler);
+    }
+}
+
+static void test_what_was_counted_is_the_least(void **state)
+{
+    struct pst_graph graph = {.n_ops = 0};
+    struct pst_planner planner;
+
+    (void)state;
+    planner_init(&planner, &graph, "1f1b", "");
+    assert_int_equal(held(&planner, 1, 4, 8), 3);
+    planner.counted[1] = 5;
+    assert_int_equal(held(&planner, 1, 4, 8), 5);
+    planner.counted[1] = 2;
+    assert_int_equal(held(&planner, 1, 4, 8), 3);
+    pst_instance_destroy(planner.scheduler);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counting_agrees_with_telling),
+        cmocka_unit_test(test_what_was_counted_is_the_least),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Times of hand-made lists, worked out by hand below; then general bounds on random legal plans.
+ */
+#include "sim/sim.h"
+
+#include "unit/check/rig.h"
+
+/*
+ * A machine on which everything that is computed takes as long as its launches: peak and bandwidth
+ * are not modelled, one launch is 1 us. Links: 2 us + 1 ns per byte.
+ */
+static void open_hand(struct rig *rig, const char *settings)
+{
+    rig_open(rig, "mlp", settings, 1);
+    rig->cluster = (struct pst_cluster){.devices = RIG_MAX,
+                                        .launch_overhead = 1000,
+                                        .link_bandwidth = 1000000000,
+                                        .link_latency = 2000};
+}
+
+static struct pst_instr pass(uint8_t op, uint32_t stage, uint32_t microbatch)
+{
+    return (struct pst_instr){.op = op, .stage = stage, .microbatch = microbatch};
+}
+
+static struct pst_instr transfer(uint8_t op, uint8_t payload, uint32_t first, uint32_t n,
+                                 uint32_t peer)
+{
+    return (struct pst_instr){
+        .op = op, .payload = payload, .first_sample = first, .n_samples = n, .peer = peer};
+}
+
+static struct pst_instr after(struct pst_instr instr, const uint32_t *waits, uint32_t n)
+{
+    instr.waits = waits;
+    instr.n_waits = n;
+    return instr;
+}
+
+static void set_list(struct rig *rig, uint32_t rank, const struct pst_instr *list, uint32_t n)
+{
+    rig->plan->devices[rank].body = list;
+    rig->plan->devices[rank].n_instrs = n;
+}
+
+struct timeline {
+    uint64_t starts[4][16], ends[4][16], makespan;
+};
+
+static pst_status run(struct rig *rig, struct timeline *t, struct pst_error *err)
+{
+    uint64_t *start[4], *end[4];
+    for (uint32_t d = 0; d < 4; d++) {
+        start[d] = t->starts[d];
+        end[d] = t->ends[d];
+    }
+    return pst_sim_run(rig->plan, rig->graph, &rig->cost, start, end, &t->makespan, err);
+}
+
+#define EXPECT(t, rank, instr, from, to)                                                           \
+    do {                                                                                           \
+        assert_int_equal((t).starts[rank][instr], from);                                           \
+        assert_int_equal((t).ends[rank][instr], to);                                               \
+    } while (0)
+
+/*
+ * mlp of 3 linear operators and the loss, cut after the first: stage 0 is one operator, stage 1
+ * three. F 1 us and 3 us. The edge carries 4 f32 of 250 values: 1000 bytes a sample, 2 samples: 2 +
+ * 2 us.
+ */
+static void two_stages(void **state)
+{
+    struct rig rig;
+    struct timeline t;
+    struct pst_error err = {0};
+    const uint32_t rank[] = {0, 1}, nodes[] = {0, 1, 2, 3};
+    (void)state;
+    open_hand(&rig, "inputs=4 hidden=250 layers=2 classes=3");
+    assert_int_equal(rig.graph->n_ops, 4);
+    assert_int_equal(pst_plan_create(rig.graph, 4, 2, &rig.plan, &err), PST_OK);
+    assert_int_equal(pst_plan_add_stage(rig.plan, nodes, 1, &rank[0], 1, 2, 1, &err), PST_OK);
+    assert_int_equal(pst_plan_add_stage(rig.plan, nodes + 1, 3, &rank[1], 1, 2, 1, &err), PST_OK);
+    assert_int_equal(pst_plan_connect(rig.plan, rig.graph, &err), PST_OK);
+
+    const uint32_t w[] = {0, 1, 2, 3};
+    const struct pst_instr first[] = {
+        pass(PST_I_F, 0, 0),
+        transfer(PST_I_SEND, PST_PAYLOAD_ACT, 0, 2, 1),
+        pass(PST_I_F, 0, 1),
+        transfer(PST_I_SEND, PST_PAYLOAD_ACT, 2, 2, 1),
+    };
+    const struct pst_instr second[] = {
+        transfer(PST_I_RECV, PST_PAYLOAD_ACT, 0, 2, 0),
+        transfer(PST_I_RECV, PST_PAYLOAD_ACT, 2, 2, 0),
+        after(pass(PST_I_F, 1, 0), w, 1),
+        after(pass(PST_I_F, 1, 1), w + 1, 1),
+    };
+    set_list(&rig, 0, first, 4);
+    set_list(&rig, 1, second, 4);
+    assert_int_equal(run(&rig, &t, &err), PST_OK);
+    EXPECT(t, 0, 0, 0, 1000);
+    EXPECT(t, 0, 1, 1000, 5000); /* the list goes on at once */
+    EXPECT(t, 0, 2, 1000, 2000);
+    EXPECT(t, 0, 3, 5000, 9000); /* posted at 2000; the link is taken until 5000 */
+    EXPECT(t, 1, 0, 1000, 5000);
+    EXPECT(t, 1, 1, 5000, 9000);
+    EXPECT(t, 1, 2, 5000, 8000);
+    EXPECT(t, 1, 3, 9000, 12000);
+    assert_int_equal(t.makespan, 12000);
+
+    /* the second pass waits for the first send: its buffer */
+    struct pst_instr slow[4];
+    memcpy(slow, first, sizeof slow);
+    slow[2] = after(slow[2], w + 1, 1);
+    set_list(&rig, 0, slow, 4);
+    assert_int_equal(run(&rig, &t, &err), PST_OK);
+    EXPECT(t, 0, 2, 5000, 6000);
+    EXPECT(t, 0, 3, 6000, 10000);
+    EXPECT(t, 1, 3, 10000, 13000);
+
+    /* a receive that is posted late: the transfer waits for it */
+    const struct pst_instr late[] = {
+        second[0],
+        after(pass(PST_I_F, 1, 0), w, 1),
+        transfer(PST_I_RECV, PST_PAYLOAD_ACT, 2, 2, 0),
+        after(pass(PST_I_F, 1, 1), w + 2, 1),
+    };
+    set_list(&rig, 0, first, 4);
+    set_list(&rig, 1, late, 4);
+    assert_int_equal(run(&rig, &t, &err), PST_OK);
+    EXPECT(t, 1, 1, 5000, 8000);
+    EXPECT(t, 0, 3, 8000, 12000);
+    EXPECT(t, 1, 3, 12000, 15000);
+
+    /* what is sent is not what is expected */
+    struct pst_instr wrong[4];
+    memcpy(wrong, second, sizeof wrong);
+    wrong[1].first_sample = 1;
+    set_list(&rig, 1, wrong, 4);
+    assert_int_equal(run(&rig, &t, &err), PST_ERR_BUG);
+    assert_string_equal(err.kind, "plan.illegal");
+
+    /* nobody sends the second */
+    set_list(&rig, 0, first, 2);
+    set_list(&rig, 1, second, 4);
+    assert_int_equal(run(&rig, &t, &err), PST_ERR_BUG);
+    assert_non_null(strstr(err.message, "rank 1 stays at instruction 1 (RECV)"));
+    rig_close(&rig);
+}
+
+/*
+ * Backward times on one rank: W of a linear operator is one launch, B too, except where its input
+ * is data (no B); the loss has B alone. Recomputed: the first two operators, so B and BW replay 2
+ * us.
+ */
+static void replays_and_updates(void **state)
+{
+    struct rig rig;
+    struct timeline t;
+    struct pst_error err = {0};
+    const uint32_t rank = 0, nodes[] = {0, 1, 2, 3}, norm = 4;
+    (void)state;
+    open_hand(&rig, "inputs=4 hidden=8 layers=2 classes=3 act=relu");
+    assert_int_equal(pst_plan_create(rig.graph, 2, 1, &rig.plan, &err), PST_OK);
+    assert_int_equal(pst_plan_add_stage(rig.plan, nodes, 4, &rank, 1, 1, 1, &err), PST_OK);
+    assert_int_equal(pst_plan_connect(rig.plan, rig.graph, &err), PST_OK);
+    uint8_t *actions = (uint8_t *)rig.plan->stages[0].actions;
+    actions[0] = actions[1] = PST_ACTION_RECOMPUTE;
+    rig.plan->optimizer_slots = 2;
+
+    uint64_t b = 0, w = 0;
+    for (uint32_t v = 0; v < 4; v++) {
+        struct pst_op_grad grad;
+        pst_op_grad_info(rig.graph, v, &grad);
+        b += grad.has_b ? 1000 : 0;
+        w += grad.has_w ? 1000 : 0;
+    }
+    assert_int_equal(w, 3000);
+    const struct pst_instr list[] = {
+        pass(PST_I_F, 0, 0), pass(PST_I_B, 0, 0),
+        pass(PST_I_W, 0, 0), {.op = PST_I_REDUCE},
+        {.op = PST_I_NORM},  after((struct pst_instr){.op = PST_I_STEP}, &norm, 1),
+    };
+    set_list(&rig, 0, list, 6);
+    assert_int_equal(run(&rig, &t, &err), PST_OK);
+    EXPECT(t, 0, 0, 0, 4000);
+    EXPECT(t, 0, 1, 4000, 4000 + b + 2000);
+    EXPECT(t, 0, 2, 6000 + b, 6000 + b + w);
+    EXPECT(t, 0, 3, 6000 + b + w, 6000 + b + w); /* alone: nothing to reduce */
+    EXPECT(t, 0, 5, 6000 + b + w, 6000 + b + w + 1000);
+
+    /* parameters: 4*8+8, 8*8+8, 8*3+3 = 139 f32; weight twice, two moments twice: 6 passes, 1
+     * byte/ns */
+    rig.cluster.memory_bandwidth = 1000000000;
+    const struct pst_instr step[] = {{.op = PST_I_STEP}};
+    set_list(&rig, 0, step, 1);
+    assert_int_equal(run(&rig, &t, &err), PST_OK);
+    EXPECT(t, 0, 0, 0, 139 * 4 * 6 + 1000);
+
+    /* an R of its own takes the replay out of BW */
+    rig.cluster.memory_bandwidth = 0;
+    const struct pst_instr placed[] = {pass(PST_I_F, 0, 0), pass(PST_I_R, 0, 0),
+                                       pass(PST_I_BW, 0, 0)};
+    set_list(&rig, 0, placed, 3);
+    assert_int_equal(run(&rig, &t, &err), PST_OK);
+    EXPECT(t, 0, 1, 4000, 6000);
+    EXPECT(t, 0, 2, 6000, 6000 + b + w);
+    rig_close(&rig);
+}
+
+/* Three ranks come to NORM at 1, 2 and 3 us: it starts with the last, 8 bytes ring around them. */
+static void norm_is_a_meeting(void **state)
+{
+    struct rig rig;
+    struct timeline t;
+    struct pst_error err = {0};
+    const uint32_t ranks[] = {0, 1, 2}, nodes[] = {0, 1, 2, 3}, zero = 0, one = 1;
+    (void)state;
+    open_hand(&rig, "inputs=4 hidden=8 layers=2 classes=3");
+    assert_int_equal(pst_plan_create(rig.graph, 2, 3, &rig.plan, &err), PST_OK);
+    for (uint32_t s = 0; s < 3; s++) {
+        assert_int_equal(
+            pst_plan_add_stage(rig.plan, &nodes[s], s == 2 ? 2 : 1, &ranks[s], 1, 1, 1, &err),
+            PST_OK);
+    }
+    assert_int_equal(pst_plan_connect(rig.plan, rig.graph, &err), PST_OK);
+    const struct pst_instr norm = {.op = PST_I_NORM};
+    const struct pst_instr a[] = {norm, after((struct pst_instr){.op = PST_I_STEP}, &zero, 1)};
+    const struct pst_instr b[] = {pass(PST_I_F, 1, 0), norm, pass(PST_I_F, 1, 1),
+                                  after((struct pst_instr){.op = PST_I_STEP, .stage = 1}, &one, 1)};
+    const struct pst_instr c[] = {pass(PST_I_F, 2, 0), norm};
+    set_list(&rig, 0, a, 2);
+    set_list(&rig, 1, b, 4);
+    set_list(&rig, 2, c, 2);
+    assert_int_equal(run(&rig, &t, &err), PST_OK);
+    /* 4 steps of 2 us; 2 * 2 / 3 of 8 bytes is 10.67, 11 ns at 1 byte/ns */
+    EXPECT(t, 0, 0, 2000, 10011);
+    EXPECT(t, 1, 1, 2000, 10011);
+    EXPECT(t, 2, 1, 2000, 10011);
+    EXPECT(t, 0, 1, 10011, 11011);
+    EXPECT(t, 1, 2, 1000, 2000); /* the list went on beside it */
+    EXPECT(t, 1, 3, 10011, 11011);
+    rig_close(&rig);
+}
+
+/* Legal plans end; no device is busier than the makespan; the same input gives the same times. */
+static void random_plans(void **state)
+{
+    struct rig rig;
+    struct pst_error err = {0};
+    (void)state;
+    rig_open(&rig, "gpt", "layers=2 dim=8 heads=2 context=4 vocab=7", 77);
+    for (uint32_t i = 0; i < 60; i++) {
+        struct rig_shape shape = rig_draw_shape(&rig);
+        uint64_t makespan = 0, again = 0, *start[RIG_MAX] = {NULL}, *end[RIG_MAX] = {NULL};
+        rig_plan(&rig, &shape);
+        for (uint32_t d = 0; d < shape.devices; d++) {
+            start[d] = calloc(rig.plan->devices[d].n_instrs + 1, sizeof **start);
+            end[d] = calloc(rig.plan->devices[d].n_instrs + 1, sizeof **end);
+        }
+        assert_int_equal(pst_sim_run(rig.plan, rig.graph, &rig.cost, start, end, &makespan, &err),
+                         PST_OK);
+        assert_int_equal(pst_sim_run(rig.plan, rig.graph, &rig.cost, NULL, NULL, &again, &err),
+                         PST_OK);
+        assert_int_equal(makespan, again);
+        for (uint32_t d = 0; d < shape.devices; d++) {
+            uint64_t last = 0;
+            for (uint32_t k = 0; k < rig.plan->devices[d].n_instrs; k++) {
+                const struct pst_instr *instr = &rig.plan->devices[d].body[k];
+                assert_true(start[d][k] <= end[d][k] && end[d][k] <= makespan);
+                for (uint32_t w = 0; w < instr->n_waits; w++) {
+                    assert_true(start[d][k] >= end[d][instr->waits[w]]);
+                }
+                if (instr->op <= PST_I_R || instr->op == PST_I_STEP) {
+                    assert_true(start[d][k] >= last); /* one pass at a time */
+                    last = end[d][k];
+                }
+            }
+            free(start[d]);
+            free(end[d]);
+        }
+        rig_drop_plan(&rig);
+    }
+    rig_close(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_stages),
+        cmocka_unit_test(replays_and_updates),
+        cmocka_unit_test(norm_is_a_meeting),
+        cmocka_unit_test(random_plans),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

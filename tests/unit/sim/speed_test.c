@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * 1F1B over 16 devices with thousands of micro-batches: checker and simulator stay linear. The measure
+ * is the same work four times as long on the same machine, so a slow or busy machine does not fail it.
+ */
+#include "sim/sim.h"
+
+#include <time.h>
+
+#include "unit/check/rig.h"
+
+#define DEVICES 16
+
+static uint32_t make_1f1b(struct rig *rig, uint32_t m)
+{
+    struct pst_error err = {0};
+    struct rig_shape shape = {
+        .devices = DEVICES, .chunks = 1, .batch = m, .microbatch = 1, .slots = 2};
+    struct pst_pass *orders[DEVICES];
+    uint32_t n_passes[DEVICES] = {0}, total = 0;
+    rig_cut(rig, &shape);
+    for (uint32_t d = 0; d < DEVICES; d++) {
+        uint32_t warm = DEVICES - 1 - d, f = 0;
+        orders[d] = calloc(2 * (size_t)m, sizeof **orders);
+        for (; f < warm; f++) {
+            orders[d][n_passes[d]++] = (struct pst_pass){PST_PASS_F, d, f};
+        }
+        for (uint32_t b = 0; b < m; b++) {
+            if (f < m) {
+                orders[d][n_passes[d]++] = (struct pst_pass){PST_PASS_F, d, f++};
+            }
+            orders[d][n_passes[d]++] = (struct pst_pass){PST_PASS_BW, d, b};
+        }
+    }
+    if (pst_plan_lower(rig->plan, rig->graph, &rig->cost, (const struct pst_pass *const *)orders,
+                       n_passes, true, &err) != PST_OK) {
+        fail_msg("%s\n%s", err.message, err.details);
+    }
+    for (uint32_t d = 0; d < DEVICES; d++) {
+        total += rig->plan->devices[d].n_instrs;
+        free(orders[d]);
+    }
+    return total;
+}
+
+/* Of this thread's own time: others may be busy on the machine. */
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Nanoseconds of the fastest of five runs each. */
+static void measure(struct rig *rig, uint64_t *ret_check, uint64_t *ret_sim)
+{
+    static struct pst_check_report report;
+    struct pst_error err = {0};
+    uint64_t makespan;
+    *ret_check = *ret_sim = UINT64_MAX;
+    for (uint32_t i = 0; i < 5; i++) {
+        uint64_t start = now_ns();
+        if (rig_check(rig, false, &report, &err) != PST_OK) {
+            fail_msg("%s\n%s", err.message, err.details);
+        }
+        uint64_t middle = now_ns();
+        assert_int_equal(
+            pst_sim_run(rig->plan, rig->graph, &rig->cost, NULL, NULL, &makespan, &err), PST_OK);
+        uint64_t end = now_ns();
+        *ret_check = middle - start < *ret_check ? middle - start : *ret_check;
+        *ret_sim = end - middle < *ret_sim ? end - middle : *ret_sim;
+    }
+}
+
+static void linear(void **state)
+{
+    struct rig rig;
+    uint64_t check_short, sim_short, check_long, sim_long;
+    (void)state;
+    rig_open(&rig, "mlp", "inputs=4 hidden=4 layers=20 classes=3", 5);
+    uint32_t n_short = make_1f1b(&rig, 300);
+    measure(&rig, &check_short, &sim_short);
+    rig_drop_plan(&rig);
+    uint32_t n_long = make_1f1b(&rig, 1200);
+    measure(&rig, &check_long, &sim_long);
+    print_message("%u instructions: checked in %.2f ms, simulated in %.2f ms\n", n_short,
+                  (double)check_short / 1e6, (double)sim_short / 1e6);
+    print_message("%u instructions: checked in %.2f ms, simulated in %.2f ms\n", n_long,
+                  (double)check_long / 1e6, (double)sim_long / 1e6);
+    assert_true(n_long > 100000);
+    /* a quadratic loop would take 16 times as long; caches and a busy machine may cost something */
+    assert_true(check_long < 10 * check_short);
+    assert_true(sim_long < 10 * sim_short);
+    rig_close(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(linear)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
