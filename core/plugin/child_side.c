@@ -31,6 +31,7 @@
 
 static struct pst_breadcrumb_page *page;
 static struct pst_child_job job_head;
+static bool memory_is_limited;
 static char crash_stack[64 << 10];
 
 /* Address space of this process; safe in a signal handler. */
@@ -54,7 +55,9 @@ static void note_memory(void)
 {
     int before = errno;
 
-    atomic_store(&page->vm_bytes, vm_bytes());
+    if (memory_is_limited) {
+        atomic_store(&page->vm_bytes, vm_bytes());
+    }
     errno = before;
 }
 
@@ -187,7 +190,7 @@ static void limit_memory(uint64_t bytes)
         return;
     }
     limit.rlim_cur = bytes < limit.rlim_max ? (rlim_t)bytes : limit.rlim_max;
-    setrlimit(RLIMIT_AS, &limit);
+    memory_is_limited = setrlimit(RLIMIT_AS, &limit) == 0;
 }
 
 static bool map_page(void)
