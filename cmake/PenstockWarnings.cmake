@@ -7,8 +7,9 @@ target_compile_options(penstock_flags INTERFACE
   -fstack-protector-strong)
 target_link_options(penstock_flags INTERFACE -Wl,-z,relro,-z,now,-z,noexecstack)
 if(PENSTOCK_SANITIZE)
+  # A finding ends the program: one that only prints would pass unseen.
   target_compile_options(penstock_flags INTERFACE -fsanitize=${PENSTOCK_SANITIZE}
-    -fno-omit-frame-pointer)
+    -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(penstock_flags INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
 elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   target_compile_options(penstock_flags INTERFACE -D_FORTIFY_SOURCE=2)

@@ -31,6 +31,10 @@ bool pst_verdict_open(void);
 void pst_verdict_call(const char *function);
 void pst_verdict_digest(const void *bytes, size_t n);
 
+/* Nanoseconds that pass for this thread: the clock, less what it waited for a processor, so that a
+   busy machine is not held against a plugin. */
+uint64_t pst_verdict_clock_ns(void);
+
 /* End the process. */
 void pst_verdict_pass(void) __attribute__((noreturn));
 void pst_verdict_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));

@@ -36,6 +36,13 @@ static pst_status bind_kernel(struct exec_rank *rank, struct exec_list *list,
             op->name, (unsigned long long)to->kernel.kernel->workspace_bytes,
             workspace == PST_NONE ? 0ull : (unsigned long long)program->values[workspace].bytes);
     }
+    if (workspace != PST_NONE) {
+        const struct pst_value *value = &program->values[workspace];
+
+        list->workspace_end = value->offset + value->bytes > list->workspace_end
+                                  ? value->offset + value->bytes
+                                  : list->workspace_end;
+    }
     call->x = o + at.x;
     call->p = o + at.p;
     call->y = o + at.y;

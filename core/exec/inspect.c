@@ -4,9 +4,12 @@
  */
 #include "exec/internal.h"
 
+#define WORD 4u
+
 /*
- * The arena starts out as 0xFF bytes. A buffer that a run wrote does not end in one: as the last
- * byte of a number it would be a float beyond -1.7e38 or a negative index.
+ * The arena starts out as 0xFF bytes, which no number is made of that a run writes: a NaN that
+ * arithmetic makes has a zero in it, and no index is -1. But it may end in one (-infinity, NaN), so
+ * the search goes by words. Workspace is counted as far as kernels got it: they need not fill it.
  */
 uint64_t exec_scan_peak(struct exec_rank *rank)
 {
@@ -21,10 +24,12 @@ uint64_t exec_scan_peak(struct exec_rank *rank)
             end--;
         }
         if (end > begin) {
-            return end;
+            end = (end + WORD - 1) / WORD * WORD;
+            end = end < rank->arena_bytes ? end : rank->arena_bytes;
+            return end > rank->handed_bytes ? end : rank->handed_bytes;
         }
     }
-    return 0;
+    return rank->handed_bytes;
 }
 
 void exec_copy_parameter(struct exec_rank *rank, uint32_t parameter, bool gradient, float *values)

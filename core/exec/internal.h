@@ -113,7 +113,8 @@ struct exec_list {
     struct exec_call *calls;
     struct exec_part *parts;
     bool has_loss;
-    const void *output; /* evaluation: the kept tensor, where it is here */
+    uint64_t workspace_end; /* in the arena: of the highest workspace that a kernel gets */
+    const void *output;     /* evaluation: the kept tensor, where it is here */
     uint64_t output_elems;
     uint32_t output_dtype;
 };
@@ -136,6 +137,7 @@ struct exec_rank {
     struct pst_device *device;
     char *base; /* the device arena */
     uint64_t arena_bytes;
+    uint64_t handed_bytes;        /* end of the highest workspace that a kernel got so far */
     struct exec_kernel **kernels; /* per operator */
     struct exec_list train, eval;
     uint32_t n_params;

@@ -145,5 +145,8 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, const struct
     for (uint32_t i = 0; i < list->n_instrs && status == PST_OK; i++) {
         status = finish_transfer(rank, list, i, err);
     }
+    if (status == PST_OK && list->workspace_end > rank->handed_bytes) {
+        rank->handed_bytes = list->workspace_end;
+    }
     return status;
 }

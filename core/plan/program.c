@@ -15,6 +15,7 @@ uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, ui
 
     if (b->failed ||
         !pst_grow(&program->values, &b->room_values, program->n_values, sizeof *program->values)) {
+        b->no_memory |= !b->failed;
         b->failed = true;
         return PST_NONE;
     }
@@ -47,6 +48,7 @@ struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uin
 
     if (b->failed ||
         !pst_grow(&program->calls, &b->room_calls, program->n_calls, sizeof *program->calls)) {
+        b->no_memory |= !b->failed;
         b->failed = true;
         return NULL;
     }
@@ -58,7 +60,7 @@ struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uin
     for (uint32_t i = 0; i < n; i++) {
         if (!pst_grow(&program->operands, &b->room_operands, program->n_operands,
                       sizeof *program->operands)) {
-            b->failed = true;
+            b->failed = b->no_memory = true;
             return NULL;
         }
         program->operands[program->n_operands++] = PST_NONE;

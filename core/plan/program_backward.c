@@ -230,13 +230,13 @@ static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint3
     }
 }
 
-/* Nodes that were recomputed run again, together, right before the first backward that needs one.
- */
+/* Nodes that were recomputed run again, together, right before the first backward that needs one,
+   or the first later run that does: of those that run now the earliest comes first. */
 static void replay_runs(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node)
 {
     struct pst_stage_build *build = &b->stages[s];
 
-    for (uint32_t r = 0; r < build->n_runs; r++) {
+    for (uint32_t r = build->n_runs; r-- > 0;) {
         for (uint32_t u = build->runs[r].first;
              build->runs[r].trigger == node && u <= build->runs[r].last && !b->failed; u++) {
             if (build->replayed[u]) {
@@ -294,5 +294,5 @@ pst_status pst_build_backward(struct pst_builder *b, uint32_t s, uint32_t j, boo
     if (with_weights && !b->failed) {
         pst_build_sum_in_turn(b, s, j);
     }
-    return b->failed ? pst_fail_nomem(err) : PST_OK;
+    return b->no_memory ? pst_fail_nomem(err) : PST_OK;
 }

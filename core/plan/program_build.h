@@ -44,7 +44,8 @@ struct pst_builder {
     struct pst_program *program;
     struct pst_arena arena; /* temporary */
     uint32_t rank, tick;
-    bool failed;        /* out of memory: everything after is void */
+    bool failed;        /* a buffer is missing, or memory: everything after is void */
+    bool no_memory;     /* the latter */
     uint32_t *stage_of; /* [operator] */
     uint32_t *node_of;  /* [operator] position in its stage */
     struct pst_stage_build *stages;

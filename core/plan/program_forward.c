@@ -154,5 +154,5 @@ pst_status pst_build_forward(struct pst_builder *b, uint32_t s, uint32_t j, stru
             }
         }
     }
-    return b->failed ? pst_fail_nomem(err) : PST_OK;
+    return b->no_memory ? pst_fail_nomem(err) : PST_OK;
 }

@@ -54,8 +54,20 @@ static void mark_replayed(const struct pst_builder *b, uint32_t s, bool *reads)
     }
 }
 
-/* Largest in-stage reader of the node's result in forward order, or the node itself. */
-static uint32_t last_consumer(const struct pst_builder *b, uint32_t s, uint32_t node)
+/* When a node is read backward: at its own place, or where the run that replays it is triggered.
+   The runs behind it are known. */
+static uint32_t read_at(const struct pst_stage_build *build, uint32_t node)
+{
+    for (uint32_t r = 0; build->replayed[node] && r < build->n_runs; r++) {
+        if (build->runs[r].first <= node && node <= build->runs[r].last) {
+            return build->runs[r].trigger;
+        }
+    }
+    return node;
+}
+
+/* The place in the stage, in forward order, whose backward first needs the node's result. */
+static uint32_t last_reader(const struct pst_builder *b, uint32_t s, uint32_t node)
 {
     const struct pst_op *op = &b->graph->ops[b->plan->stages[s].nodes[node]];
     const struct pst_tensor *tensor = &b->graph->tensors[op->out[0]];
@@ -64,8 +76,10 @@ static uint32_t last_consumer(const struct pst_builder *b, uint32_t s, uint32_t 
     for (uint32_t i = 0; i < tensor->n_consumers; i++) {
         uint32_t reader = tensor->consumers[i];
 
-        if (b->stage_of[reader] == s && b->node_of[reader] > last) {
-            last = b->node_of[reader];
+        if (b->stage_of[reader] == s) {
+            uint32_t at = read_at(&b->stages[s], b->node_of[reader]);
+
+            last = at > last ? at : last;
         }
     }
     return last;
@@ -90,7 +104,7 @@ static pst_status find_runs(struct pst_builder *b, uint32_t s, struct pst_error 
             run.first--;
         }
         for (uint32_t u = run.first; u <= run.last; u++) {
-            uint32_t reader = last_consumer(b, s, u);
+            uint32_t reader = last_reader(b, s, u);
 
             run.trigger = reader > run.trigger ? reader : run.trigger;
         }

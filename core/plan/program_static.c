@@ -125,5 +125,5 @@ pst_status pst_build_static(struct pst_builder *b, struct pst_error *err)
                 add_static(b, PST_V_STATE, b->stage_of[v], v, i, graph->ops[v].state_elems[i] * 4);
         }
     }
-    return b->failed ? pst_fail_nomem(err) : PST_OK;
+    return b->no_memory ? pst_fail_nomem(err) : PST_OK;
 }

@@ -58,6 +58,7 @@ static void add_part(struct pst_builder *b, uint32_t value, uint64_t begin, uint
 
     if (value == PST_NONE ||
         !pst_grow(&program->parts, &b->room_parts, program->n_parts, sizeof *program->parts)) {
+        b->no_memory |= !b->failed && value != PST_NONE;
         b->failed = true;
         return;
     }

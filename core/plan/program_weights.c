@@ -103,5 +103,5 @@ pst_status pst_build_weights(struct pst_builder *b, uint32_t s, uint32_t j, stru
         pst_build_weights_node(b, s, j, node);
     }
     pst_build_sum_in_turn(b, s, j);
-    return b->failed ? pst_fail_nomem(err) : PST_OK;
+    return b->no_memory ? pst_fail_nomem(err) : PST_OK;
 }

@@ -26,10 +26,14 @@ static pst_status check_owner(const char *path, const char *what, const struct s
     return PST_OK;
 }
 
-/* Every folder from `folder` (which is overwritten) up to the root. */
+/*
+ * Every folder from `folder` (which is overwritten) up to the root. A sticky one that all may write to,
+ * such as /tmp, is no place for the plugin itself but may stand higher up: there nobody else can
+ * exchange the folder that holds it.
+ */
 static pst_status check_folders(char *folder, struct pst_error *err)
 {
-    for (;;) {
+    for (bool first = true;; first = false) {
         struct stat info;
         char *slash;
         pst_status st;
@@ -38,6 +42,9 @@ static pst_status check_folders(char *folder, struct pst_error *err)
             return pst_fail(err, PST_ERR_CONFIG, "plugin.insecure", "%s: %s", folder,
                             strerror(errno));
         }
+        if (!first && (info.st_mode & S_ISVTX) != 0) {
+            info.st_mode &= ~(mode_t)S_IWOTH;
+        }
         st = check_owner(folder, "folder", &info, err);
         if (st != PST_OK || strcmp(folder, "/") == 0) {
             return st;
@@ -45,6 +52,15 @@ static pst_status check_folders(char *folder, struct pst_error *err)
         slash = strrchr(folder, '/');
         slash[slash == folder ? 1 : 0] = '\0';
     }
+}
+
+/* The program's own folder: whoever can change it can exchange the program as well. */
+static bool is_home(struct pst_arena *arena, const char *folder)
+{
+    const char *home = pst_search_home(arena);
+    char real[PATH_MAX];
+
+    return home != NULL && realpath(home, real) != NULL && strcmp(real, folder) == 0;
 }
 
 pst_status pst_search_secure(struct pst_arena *arena, const char *path, const char **ret_path,
@@ -77,12 +93,15 @@ pst_status pst_search_secure(struct pst_arena *arena, const char *path, const ch
         return pst_fail(err, PST_ERR_CONFIG, "plugin.insecure",
                         "%s: not a regular file (links are not followed)", full);
     }
-    st = check_owner(full, "file", &info, err);
-    if (st == PST_OK) {
-        st = check_folders(folder, err);
+    if (!is_home(arena, folder)) {
+        st = check_owner(full, "file", &info, err);
+        if (st == PST_OK) {
+            st = check_folders(folder, err);
+        }
+        if (st != PST_OK) {
+            return st;
+        }
     }
-    if (st == PST_OK) {
-        *ret_path = full;
-    }
-    return st;
+    *ret_path = full;
+    return PST_OK;
 }

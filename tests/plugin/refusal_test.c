@@ -186,6 +186,26 @@ static void test_files_that_are_no_plugins(void **state)
     assert_null(plugin);
 }
 
+/* /tmp itself is no place for a plugin; a folder of one's own inside it is. */
+static void test_sticky_folders(void **state)
+{
+    const struct pst_plugin *plugin = NULL;
+    struct pst_error err = {0};
+
+    (void)state;
+    assert_int_equal(mkdir(SCRATCH "/own", 0755), 0);
+    copy_file(GALLERY "/scheduler-sound.so", SCRATCH "/own/scheduler-sound.so");
+    assert_int_equal(chmod(SCRATCH, 01777), 0);
+    assert_int_equal(
+        pst_plugin_open(SCRATCH "/own/scheduler-sound.so", NULL, NULL, &plugin, &err), PST_OK);
+    assert_int_equal(chmod(SCRATCH, 0777), 0);
+    assert_int_not_equal(
+        pst_plugin_open(SCRATCH "/own/scheduler-sound.so", NULL, NULL, &plugin, &err), PST_OK);
+    assert_string_equal(err.kind, "plugin.insecure");
+    assert_contains(err.message, SCRATCH ": this folder can be written by everybody");
+    assert_int_equal(chmod(SCRATCH, 0755), 0);
+}
+
 static void test_insecure_places(void **state)
 {
     const struct pst_plugin *plugin = NULL;
@@ -395,6 +415,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_sound_plugin_opens, fresh, clean),
         cmocka_unit_test_setup_teardown(test_files_that_are_no_plugins, fresh, clean),
         cmocka_unit_test_setup_teardown(test_insecure_places, fresh, clean),
+        cmocka_unit_test_setup_teardown(test_sticky_folders, fresh, clean),
         cmocka_unit_test_setup_teardown(test_search_order_and_shadowing, fresh, clean),
         cmocka_unit_test_setup_teardown(test_never_the_current_folder, fresh, clean),
         cmocka_unit_test_setup_teardown(test_unknown_names, fresh, clean),

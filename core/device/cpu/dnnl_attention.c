@@ -3,7 +3,8 @@
  * softmax(q k^T / sqrt(D)) v per head over packed q|k|v, in blocks of rows, so that the scores stay
  * in the cache and a causal block stops at its own columns. The backward pass recomputes the
  * probabilities from the log-sum-exp of each row (Dao et al., "FlashAttention", NeurIPS 2022).
- * Heads are the items that threads share; bf16 heads are widened into the workspace.
+ * Heads are the items that threads share; they are copied into the workspace, dense and in f32:
+ * strides of whole rows of q|k|v may fall on few sets of the cache.
  */
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -11,24 +12,26 @@
 
 #include "cpu.h"
 
-#define BLOCK 32u /* rows */
+/* Rows of scores at a time: few where that saves much of the causal triangle. */
+#define MAX_BLOCK 64u
+#define MIN_BLOCK 32u
+#define FEW_ROWS  128u
 
 struct attention_shape {
     uint64_t rows, columns, heads, depth; /* T, C, H, D */
     uint64_t block;                       /* rows of scores at a time */
-    uint64_t ld;                          /* of scores: T rounded up to 16 */
+    uint64_t ld;                          /* of scores: T rounded up to 16, and off powers of two */
     bool causal;
     float scale;
 };
 
-/* One head of one sample in f32. ld_* is from row to row. */
+/* One head of one sample: dense matrices [rows][depth] in f32. */
 struct head {
     const struct attention_shape *shape;
     const struct pst_simd *simd;
     const float *q, *k, *v, *dy;
-    uint64_t ld_qkv, ld_y;
-    float *y, *lse;        /* lse: NULL where nobody wants it */
-    float *dq, *dk, *dv;   /* ld_qkv apart, too */
+    float *y, *lse; /* lse: NULL where nobody wants it */
+    float *dq, *dk, *dv;
     float *probs, *dprobs; /* [block][ld] */
 };
 
@@ -42,27 +45,25 @@ static struct attention_shape shape_of(const struct pst_cpu_request *request)
     const struct pst_tensor *y = pst_cpu_out(request);
     struct attention_shape shape = {.columns = pst_cpu_columns(y), .heads = request->op->heads};
 
+    shape.causal = request->op->causal;
     shape.rows = y->elems / shape.columns;
     shape.depth = shape.columns / shape.heads;
-    shape.block = shape.rows < BLOCK ? shape.rows : BLOCK;
-    shape.ld = (shape.rows + 15) / 16 * 16;
-    shape.causal = request->op->causal;
+    shape.block = shape.causal && shape.rows <= FEW_ROWS ? MIN_BLOCK : MAX_BLOCK;
+    shape.block = shape.rows < shape.block ? shape.rows : shape.block;
+    shape.ld = (shape.rows + 15) / 16 * 16 + 16;
     shape.scale = 1.0f / sqrtf((float)shape.depth);
     return shape;
 }
 
-/* Floats of a thread: scores (and their gradients), then in bf16 q, k, v and the result, or q, k, v
-   and dy and the gradients of q, k, v. */
+/* Floats of a thread: scores (and their gradients), then q, k, v and the result, or q, k, v, dy and
+   the gradients of q, k, v. */
 static uint64_t thread_floats(const struct pst_cpu_request *request,
                               const struct attention_shape *shape)
 {
     const uint64_t scores = shape->block * shape->ld, part = shape->rows * shape->depth;
-    const bool back = request->pass == PST_KERNEL_B;
-    uint64_t floats = back ? 2 * scores : scores;
+    const uint64_t floats =
+        request->pass == PST_KERNEL_B ? 2 * scores + 7 * part : scores + 4 * part;
 
-    if (request->dtype == PST_BF16) {
-        floats += (back ? 7 : 4) * part;
-    }
     return (floats + 15) / 16 * 16;
 }
 
@@ -111,10 +112,10 @@ static void forward_block(const struct head *head, uint64_t first, uint64_t rows
 {
     const struct attention_shape *shape = head->shape;
     const uint64_t n = keys_of(shape, first + rows), depth = shape->depth;
-    float factor[BLOCK];
+    float factor[MAX_BLOCK];
 
-    multiply('N', 'T', rows, n, depth, head->q + first * head->ld_qkv, head->ld_qkv, head->k,
-             head->ld_qkv, 0, head->probs, shape->ld);
+    multiply('N', 'T', rows, n, depth, head->q + first * depth, depth, head->k, depth, 0,
+             head->probs, shape->ld);
     for (uint64_t i = 0; i < rows; i++) {
         float *row = head->probs + i * shape->ld, shift, sum;
         const uint64_t padded = pad_row(row, keys_of(shape, first + i + 1), -INFINITY);
@@ -126,10 +127,10 @@ static void forward_block(const struct head *head, uint64_t first, uint64_t rows
             head->lse[first + i] = shift + (float)log((double)sum);
         }
     }
-    multiply('N', 'N', rows, depth, n, head->probs, shape->ld, head->v, head->ld_qkv, 0,
-             head->y + first * head->ld_y, head->ld_y);
+    multiply('N', 'N', rows, depth, n, head->probs, shape->ld, head->v, depth, 0,
+             head->y + first * depth, depth);
     for (uint64_t i = 0; i < rows; i++) {
-        float *y = head->y + (first + i) * head->ld_y;
+        float *y = head->y + (first + i) * depth;
 
         head->simd->scale(y, y, factor[i], depth);
     }
@@ -138,11 +139,11 @@ static void forward_block(const struct head *head, uint64_t first, uint64_t rows
 static void backward_block(const struct head *head, uint64_t first, uint64_t rows, float beta)
 {
     const struct attention_shape *shape = head->shape;
-    const uint64_t n = keys_of(shape, first + rows), depth = shape->depth, ld = head->ld_qkv;
-    const float *q = head->q + first * ld, *dy = head->dy + first * head->ld_y;
+    const uint64_t n = keys_of(shape, first + rows), depth = shape->depth;
+    const float *q = head->q + first * depth, *dy = head->dy + first * depth;
 
-    multiply('N', 'T', rows, n, depth, q, ld, head->k, ld, 0, head->probs, shape->ld);
-    multiply('N', 'T', rows, n, depth, dy, head->ld_y, head->v, ld, 0, head->dprobs, shape->ld);
+    multiply('N', 'T', rows, n, depth, q, depth, head->k, depth, 0, head->probs, shape->ld);
+    multiply('N', 'T', rows, n, depth, dy, depth, head->v, depth, 0, head->dprobs, shape->ld);
     for (uint64_t i = 0; i < rows; i++) {
         float *p = head->probs + i * shape->ld, *dp = head->dprobs + i * shape->ld;
         const uint64_t keys = keys_of(shape, first + i + 1);
@@ -154,10 +155,10 @@ static void backward_block(const struct head *head, uint64_t first, uint64_t row
         clear_from(p, padded, n);
         clear_from(dp, padded, n);
     }
-    multiply('N', 'N', rows, depth, n, head->dprobs, shape->ld, head->k, ld, 0,
-             head->dq + first * ld, ld);
-    multiply('T', 'N', n, depth, rows, head->dprobs, shape->ld, q, ld, beta, head->dk, ld);
-    multiply('T', 'N', n, depth, rows, head->probs, shape->ld, dy, head->ld_y, beta, head->dv, ld);
+    multiply('N', 'N', rows, depth, n, head->dprobs, shape->ld, head->k, depth, 0,
+             head->dq + first * depth, depth);
+    multiply('T', 'N', n, depth, rows, head->dprobs, shape->ld, q, depth, beta, head->dk, depth);
+    multiply('T', 'N', n, depth, rows, head->probs, shape->ld, dy, depth, beta, head->dv, depth);
 }
 
 static void run_head(const struct head *head, uint32_t pass)
@@ -188,46 +189,35 @@ struct job {
     struct attention_shape shape;
 };
 
-static void place_f32(const struct job *job, uint64_t sample, uint64_t index, struct head *head)
+/* Rows of a head, f32 and dense, from and to where they lie among the others. */
+static void load_rows(const struct job *job, float *dst, const void *src, uint64_t at, uint64_t ld)
 {
-    const struct attention_shape *shape = &job->shape;
-    const uint64_t packed = sample * shape->rows * 3 * shape->columns + index * shape->depth;
-    const uint64_t plain = sample * shape->rows * shape->columns + index * shape->depth;
+    const uint64_t depth = job->shape.depth;
 
-    head->ld_qkv = 3 * shape->columns;
-    head->ld_y = shape->columns;
-    head->q = (const float *)job->call->x[0] + packed;
-    head->k = head->q + shape->columns;
-    head->v = head->k + shape->columns;
-    if (job->request->pass == PST_KERNEL_F) {
-        head->y = (float *)job->call->y[0] + plain;
-    } else {
-        head->dy = (const float *)job->call->dy + plain;
-        head->dq = (float *)job->call->dx[0] + packed;
-        head->dk = head->dq + shape->columns;
-        head->dv = head->dk + shape->columns;
+    for (uint64_t i = 0; i < job->shape.rows; i++, at += ld, dst += depth) {
+        if (job->request->dtype == PST_F32) {
+            memcpy(dst, (const float *)src + at, depth * sizeof *dst);
+        } else {
+            job->request->device->simd->widen(dst, (const uint16_t *)src + at, depth);
+        }
     }
 }
 
-static void widen_rows(const struct job *job, float *dst, const void *src, uint64_t at, uint64_t ld)
+static void store_rows(const struct job *job, void *dst, uint64_t at, uint64_t ld, const float *src)
 {
-    for (uint64_t i = 0; i < job->shape.rows; i++) {
-        job->request->device->simd->widen(dst + i * job->shape.depth,
-                                          (const uint16_t *)src + at + i * ld, job->shape.depth);
+    const uint64_t depth = job->shape.depth;
+
+    for (uint64_t i = 0; i < job->shape.rows; i++, at += ld, src += depth) {
+        if (job->request->dtype == PST_F32) {
+            memcpy((float *)dst + at, src, depth * sizeof *src);
+        } else {
+            job->request->device->simd->narrow((uint16_t *)dst + at, src, depth);
+        }
     }
 }
 
-static void narrow_rows(const struct job *job, void *dst, uint64_t at, uint64_t ld,
-                        const float *src)
-{
-    for (uint64_t i = 0; i < job->shape.rows; i++) {
-        job->request->device->simd->narrow((uint16_t *)dst + at + i * ld,
-                                           src + i * job->shape.depth, job->shape.depth);
-    }
-}
-
-static void run_bf16(const struct job *job, uint64_t sample, uint64_t index, float *floats,
-                     struct head *head)
+static void load_and_run(const struct job *job, uint64_t sample, uint64_t index, float *floats,
+                         struct head *head)
 {
     const struct attention_shape *shape = &job->shape;
     const uint64_t part = shape->rows * shape->depth, c = shape->columns;
@@ -235,26 +225,25 @@ static void run_bf16(const struct job *job, uint64_t sample, uint64_t index, flo
     const uint64_t plain = sample * shape->rows * c + index * shape->depth;
 
     for (uint32_t i = 0; i < 3; i++) {
-        widen_rows(job, floats + i * part, job->call->x[0], packed + i * c, 3 * c);
+        load_rows(job, floats + i * part, job->call->x[0], packed + i * c, 3 * c);
     }
-    head->ld_qkv = head->ld_y = shape->depth;
     head->q = floats;
     head->k = floats + part;
     head->v = floats + 2 * part;
     head->y = floats + 3 * part;
     if (job->request->pass == PST_KERNEL_F) {
         run_head(head, PST_KERNEL_F);
-        narrow_rows(job, job->call->y[0], plain, c, head->y);
+        store_rows(job, job->call->y[0], plain, c, head->y);
         return;
     }
-    widen_rows(job, floats + 3 * part, job->call->dy, plain, c);
+    load_rows(job, floats + 3 * part, job->call->dy, plain, c);
     head->dy = floats + 3 * part;
     head->dq = floats + 4 * part;
     head->dk = floats + 5 * part;
     head->dv = floats + 6 * part;
     run_head(head, PST_KERNEL_B);
     for (uint32_t i = 0; i < 3; i++) {
-        narrow_rows(job, job->call->dx[0], packed + i * c, 3 * c, head->dq + i * part);
+        store_rows(job, job->call->dx[0], packed + i * c, 3 * c, head->dq + i * part);
     }
 }
 
@@ -268,19 +257,14 @@ static void run_heads(void *context, uint64_t begin, uint64_t end, uint32_t thre
 
     floats += thread * thread_floats(job->request, shape);
     for (uint64_t i = begin; i < end; i++) {
+        const bool back = job->request->pass == PST_KERNEL_B;
         struct head head = {.shape = shape, .simd = job->request->device->simd};
 
         head.lse = lse == NULL ? NULL : lse + i * shape->rows;
         head.probs = floats;
         head.dprobs = floats + scores;
-        if (job->request->dtype == PST_BF16) {
-            run_bf16(job, i / shape->heads, i % shape->heads,
-                     job->request->pass == PST_KERNEL_B ? floats + 2 * scores : floats + scores,
+        load_and_run(job, i / shape->heads, i % shape->heads, floats + (back ? 2 : 1) * scores,
                      &head);
-        } else {
-            place_f32(job, i / shape->heads, i % shape->heads, &head);
-            run_head(&head, job->request->pass);
-        }
     }
 }
 

@@ -289,6 +289,51 @@ static void test_peaks(void **state)
     destroy(exec);
 }
 
+/* A kernel need not fill its workspace; what it gets is used all the same. */
+static void test_peak_with_workspace(void **state)
+{
+    static struct toy toy;
+    struct pst_exec_config config;
+    struct toy_list *list = &toy.lists[0];
+    struct pst_program_call *call = &list->calls[1];
+    struct pst_exec *exec;
+    uint64_t peaks[2];
+
+    (void)state;
+    toy_init(&toy, false);
+    assert_int_equal(call->kind, PST_C_KERNEL);
+    list->operands[call->first_operand + pst_operands_of(&toy.ops[0]).workspace] =
+        toy_value(list, PST_V_WORKSPACE, 1000);
+    config = make_config(&toy);
+    exec = make_exec(&config);
+    must_step(exec, data_x, data_t, &plain);
+    pst_exec_measured_peaks(exec, peaks);
+    assert_int_equal(peaks[0], toy.programs[0]->arena_bytes);
+    assert_int_equal(peaks[1], toy.programs[1]->arena_bytes);
+    destroy(exec);
+}
+
+/* The highest buffer ends in -infinity, whose last byte is that of memory never written. */
+static void test_peak_with_infinity(void **state)
+{
+    static struct toy toy;
+    const float endless[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    struct pst_exec_config config;
+    struct pst_exec *exec;
+    uint64_t peaks[2];
+
+    (void)state;
+    toy_init(&toy, false);
+    config = make_config(&toy);
+    config.skip_non_finite = true;
+    exec = make_exec(&config);
+    assert_true(must_step(exec, endless, data_t, &plain).skipped);
+    pst_exec_measured_peaks(exec, peaks);
+    assert_int_equal(peaks[0], toy.programs[0]->arena_bytes);
+    assert_int_equal(peaks[1], toy.programs[1]->arena_bytes);
+    destroy(exec);
+}
+
 static void test_stall(void **state)
 {
     static struct toy toy;
@@ -358,6 +403,8 @@ int main(void)
         cmocka_unit_test_setup(test_eval, reset),
         cmocka_unit_test_setup(test_non_finite, reset),
         cmocka_unit_test_setup(test_peaks, reset),
+        cmocka_unit_test_setup(test_peak_with_workspace, reset),
+        cmocka_unit_test_setup(test_peak_with_infinity, reset),
         cmocka_unit_test_setup(test_stall, reset),
         cmocka_unit_test_setup(test_create_fails, reset),
     };
