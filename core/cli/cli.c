@@ -80,10 +80,10 @@ int pst_cli_run(int argc, char **argv)
     bool json = pst_options_want_json(argc, argv);
     struct pst_error err = {0};
 
-    if (argc > 1 && strcmp(argv[1], PST_CHILD_FLAG) == 0 && !pst_isolate_child(argc, argv)) {
+    if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0 && !pst_isolate_child(argc, argv)) {
         return fail_command(argv[1], false); /* nobody's business but the planner's */
     }
-    pst_child_offer();
+    pst_worker_offer();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
     if (argc < 2) {

@@ -25,11 +25,11 @@
 #define CHUNK_BYTES ((size_t)64 << 10)
 
 struct run {
-    const struct pst_child_task *task;
-    struct pst_child_process process;
-    struct pst_child_reader reader;
-    struct pst_child_output *output;
-    struct pst_child_end end;
+    const struct pst_worker_task *task;
+    struct pst_worker_process process;
+    struct pst_worker_reader reader;
+    struct pst_worker_output *output;
+    struct pst_worker_end end;
     char *job; /* head, then text */
     size_t job_length, job_sent;
     uint64_t started_ns, stop_ns; /* 0: not yet */
@@ -39,19 +39,19 @@ struct run {
 
 static bool offered;
 
-void pst_child_offer(void)
+void pst_worker_offer(void)
 {
     offered = true;
 }
 
 static pst_status make_job(struct run *run, struct pst_error *err)
 {
-    const struct pst_child_task *task = run->task;
-    struct pst_child_head head = {.magic = PST_CHILD_MAGIC, .type = PST_CHILD_JOB};
-    struct pst_child_job job = {.memory_limit_bytes = task->memory_limit_bytes,
-                                .log_level = pst_log_level()};
+    const struct pst_worker_task *task = run->task;
+    struct pst_worker_head head = {.magic = PST_WORKER_MAGIC, .type = PST_WORKER_JOB};
+    struct pst_worker_job job = {.memory_limit_bytes = task->memory_limit_bytes,
+                                 .log_level = pst_log_level()};
 
-    if (task->job_length > PST_CHILD_JOB_BYTES) {
+    if (task->job_length > PST_WORKER_JOB_BYTES) {
         return pst_fail(err, PST_ERR_CONFIG, "config.limit", "the job is too large");
     }
     head.length = sizeof job + task->job_length;
@@ -78,7 +78,7 @@ static void send_job(struct run *run)
         run->job_sent += (size_t)n;
     }
     if (run->job_sent == run->job_length || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-        pst_child_close(&run->process.job_fd);
+        pst_worker_close(&run->process.job_fd);
     }
 }
 
@@ -88,20 +88,20 @@ static bool receive(struct run *run, int *fd)
     ssize_t n = read(*fd, run->chunk, CHUNK_BYTES);
 
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-        pst_child_close(fd);
+        pst_worker_close(fd);
         return false;
     }
     if (n > 0 && fd == &run->process.answer_fd) {
-        pst_child_reader_take(&run->reader, run->chunk, (size_t)n);
+        pst_worker_reader_take(&run->reader, run->chunk, (size_t)n);
     } else if (n > 0) {
-        pst_child_output_take(run->output, run->chunk, (size_t)n);
+        pst_worker_output_take(run->output, run->chunk, (size_t)n);
     }
     return n > 0;
 }
 
 static void exchange(struct run *run)
 {
-    struct pst_child_process *p = &run->process;
+    struct pst_worker_process *p = &run->process;
     struct pollfd fds[] = {{.fd = p->job_fd, .events = POLLOUT},
                            {.fd = p->answer_fd, .events = POLLIN},
                            {.fd = p->output_fd, .events = POLLIN}};
@@ -126,16 +126,16 @@ static void exchange(struct run *run)
 
 static void keep_time(struct run *run)
 {
-    const struct pst_child_task *task = run->task;
+    const struct pst_worker_task *task = run->task;
     uint64_t now = pst_now_ns(), passed;
 
-    if (run->end.stop != PST_CHILD_CANCELLED && task->cancelled != NULL && task->cancelled()) {
-        run->end.stop = PST_CHILD_CANCELLED;
+    if (run->end.stop != PST_WORKER_CANCELLED && task->cancelled != NULL && task->cancelled()) {
+        run->end.stop = PST_WORKER_CANCELLED;
         run->stop_ns = run->stop_ns != 0 ? run->stop_ns : now;
         atomic_store(&run->process.page->stop, true);
     } else if (run->stop_ns == 0 && task->time_limit_ns > 0 && run->started_ns > 0 &&
                now - run->started_ns >= task->time_limit_ns) {
-        run->end.stop = PST_CHILD_TIMED_OUT;
+        run->end.stop = PST_WORKER_TIMED_OUT;
         run->stop_ns = now;
     }
     passed = run->stop_ns != 0 ? now - run->stop_ns : 0;
@@ -186,24 +186,24 @@ static void watch(struct run *run)
 
 static void finish(struct run *run)
 {
-    pst_child_close(&run->process.job_fd);
-    pst_child_close(&run->process.answer_fd);
-    pst_child_close(&run->process.output_fd);
+    pst_worker_close(&run->process.job_fd);
+    pst_worker_close(&run->process.answer_fd);
+    pst_worker_close(&run->process.output_fd);
     if (run->process.page != NULL) {
         munmap(run->process.page, sizeof *run->process.page);
     }
-    pst_child_reader_finish(&run->reader);
+    pst_worker_reader_finish(&run->reader);
     free(run->output);
     free(run->chunk);
     free(run->job);
 }
 
-pst_status pst_child_run(const struct pst_child_task *task, char **ret_plan, size_t *ret_length,
-                         struct pst_error *err)
+pst_status pst_worker_run(const struct pst_worker_task *task, char **ret_plan, size_t *ret_length,
+                          struct pst_error *err)
 {
     struct run run = {.task = task,
                       .process = {.job_fd = -1, .answer_fd = -1, .output_fd = -1},
-                      .end = {.stop = PST_CHILD_RUNS}};
+                      .end = {.stop = PST_WORKER_RUNS}};
     pst_status st;
 
     if (!offered) {
@@ -213,12 +213,12 @@ pst_status pst_child_run(const struct pst_child_task *task, char **ret_plan, siz
     }
     st = make_job(&run, err);
     if (st == PST_OK) {
-        st = pst_child_start(&run.process, err);
+        st = pst_worker_start(&run.process, err);
     }
     if (st == PST_OK) {
         watch(&run);
-        pst_child_output_log(run.output, run.process.page);
-        st = pst_child_judge(task, &run.end, &run.reader, run.process.page, run.output, err);
+        pst_worker_output_log(run.output, run.process.page);
+        st = pst_worker_judge(task, &run.end, &run.reader, run.process.page, run.output, err);
     }
     if (st == PST_OK) {
         *ret_plan = run.reader.plan;

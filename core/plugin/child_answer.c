@@ -9,36 +9,36 @@
 #include "base/log.h"
 #include "plugin/child_run.h"
 
-void pst_child_reader_finish(struct pst_child_reader *reader)
+void pst_worker_reader_finish(struct pst_worker_reader *reader)
 {
     free(reader->body);
     free(reader->plan);
     memset(reader, 0, sizeof *reader);
 }
 
-static bool head_is_sound(const struct pst_child_reader *reader)
+static bool head_is_sound(const struct pst_worker_reader *reader)
 {
-    const struct pst_child_head *head = &reader->head;
+    const struct pst_worker_head *head = &reader->head;
     bool answered = reader->plan != NULL || reader->has_error;
 
-    if (head->magic != PST_CHILD_MAGIC || answered) {
+    if (head->magic != PST_WORKER_MAGIC || answered) {
         return false;
     }
     switch (head->type) {
-    case PST_CHILD_STARTED:
+    case PST_WORKER_STARTED:
         return head->length == 0;
-    case PST_CHILD_LOG:
-        return head->length > sizeof(uint32_t) && head->length <= PST_CHILD_LOG_BYTES;
-    case PST_CHILD_PLAN:
-        return head->length > 0 && head->length <= PST_CHILD_PLAN_BYTES;
-    case PST_CHILD_ERROR:
+    case PST_WORKER_LOG:
+        return head->length > sizeof(uint32_t) && head->length <= PST_WORKER_LOG_BYTES;
+    case PST_WORKER_PLAN:
+        return head->length > 0 && head->length <= PST_WORKER_PLAN_BYTES;
+    case PST_WORKER_ERROR:
         return head->length == sizeof(struct pst_error);
     default:
         return false;
     }
 }
 
-static void take_error(struct pst_child_reader *reader)
+static void take_error(struct pst_worker_reader *reader)
 {
     struct pst_error *e = &reader->error;
 
@@ -53,7 +53,7 @@ static void take_error(struct pst_child_reader *reader)
                      e->exit_code > 255 || e->message[0] == '\0';
 }
 
-static void take_log(const struct pst_child_reader *reader)
+static void take_log(const struct pst_worker_reader *reader)
 {
     const char *area = reader->body + sizeof(uint32_t);
     size_t n = strlen(area); /* there is a NUL behind the body */
@@ -65,16 +65,16 @@ static void take_log(const struct pst_child_reader *reader)
     }
 }
 
-static void take_message(struct pst_child_reader *reader)
+static void take_message(struct pst_worker_reader *reader)
 {
     switch (reader->head.type) {
-    case PST_CHILD_STARTED:
+    case PST_WORKER_STARTED:
         reader->started = true;
         break;
-    case PST_CHILD_LOG:
+    case PST_WORKER_LOG:
         take_log(reader);
         break;
-    case PST_CHILD_PLAN:
+    case PST_WORKER_PLAN:
         reader->plan = reader->body;
         reader->plan_length = reader->got;
         reader->body = NULL;
@@ -88,7 +88,7 @@ static void take_message(struct pst_child_reader *reader)
 }
 
 /* Room for n more bytes of the body and a NUL. */
-static bool make_room(struct pst_child_reader *reader, size_t n)
+static bool make_room(struct pst_worker_reader *reader, size_t n)
 {
     size_t room = reader->room > 0 ? reader->room : 16384;
     char *body;
@@ -109,7 +109,7 @@ static bool make_room(struct pst_child_reader *reader, size_t n)
     return true;
 }
 
-void pst_child_reader_take(struct pst_child_reader *reader, const char *bytes, size_t n)
+void pst_worker_reader_take(struct pst_worker_reader *reader, const char *bytes, size_t n)
 {
     while (n > 0 && !reader->broken && !reader->no_memory) {
         size_t k = sizeof reader->head - reader->head_got;

@@ -61,7 +61,7 @@ static pst_status fail(struct pst_error *err, const struct pst_blame *blame, pst
     return st;
 }
 
-static pst_status fail_timeout(const struct pst_child_task *task, const struct pst_child_end *end,
+static pst_status fail_timeout(const struct pst_worker_task *task, const struct pst_worker_end *end,
                                const struct pst_blame *blame, const struct text *text,
                                struct pst_error *err)
 {
@@ -80,7 +80,7 @@ static pst_status fail_timeout(const struct pst_child_task *task, const struct p
                 text->where);
 }
 
-static pst_status fail_memory(const struct pst_child_task *task, const struct pst_blame *blame,
+static pst_status fail_memory(const struct pst_worker_task *task, const struct pst_blame *blame,
                               const struct text *text, struct pst_error *err)
 {
     char limit[32];
@@ -90,9 +90,9 @@ static pst_status fail_memory(const struct pst_child_task *task, const struct ps
                 pst_format_bytes(limit, task->memory_limit_bytes), text->where);
 }
 
-static pst_status fail_crash(const struct pst_child_end *end, const struct pst_child_reader *reader,
-                             const struct pst_blame *blame, const struct text *text,
-                             struct pst_error *err)
+static pst_status fail_crash(const struct pst_worker_end *end,
+                             const struct pst_worker_reader *reader, const struct pst_blame *blame,
+                             const struct text *text, struct pst_error *err)
 {
     const char *kind = "plugin.crash", *subject = text->subject, *where = text->where;
 
@@ -103,7 +103,7 @@ static pst_status fail_crash(const struct pst_child_end *end, const struct pst_c
 
         fail(err, blame, PST_ERR_BUG, kind, "%s %s with SIG%s %s", subject,
              end->status == SIGKILL ? "was killed" : "crashed", name != NULL ? name : "?", where);
-    } else if (end->status == PST_CHILD_UNSENT) {
+    } else if (end->status == PST_WORKER_UNSENT) {
         fail(err, blame, PST_ERR_BUG, kind, "%s closed the planner's way out %s", subject, where);
     } else {
         fail(err, blame, PST_ERR_BUG, kind, "%s ended the planner with exit status %d %s", subject,
@@ -119,10 +119,10 @@ static pst_status fail_crash(const struct pst_child_end *end, const struct pst_c
     return PST_ERR_BUG;
 }
 
-pst_status pst_child_judge(const struct pst_child_task *task, const struct pst_child_end *end,
-                           const struct pst_child_reader *reader,
-                           const struct pst_breadcrumb_page *page,
-                           const struct pst_child_output *output, struct pst_error *err)
+pst_status pst_worker_judge(const struct pst_worker_task *task, const struct pst_worker_end *end,
+                            const struct pst_worker_reader *reader,
+                            const struct pst_breadcrumb_page *page,
+                            const struct pst_worker_output *output, struct pst_error *err)
 {
     bool left = end->code == CLD_EXITED && end->status == 0 && !reader->broken;
     bool used_up = is_used_up(atomic_load(&page->vm_bytes), task->memory_limit_bytes);
@@ -147,16 +147,16 @@ pst_status pst_child_judge(const struct pst_child_task *task, const struct pst_c
         }
         return reader->error.status;
     }
-    if (end->stop == PST_CHILD_CANCELLED) {
+    if (end->stop == PST_WORKER_CANCELLED) {
         return pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "planning was stopped");
     }
-    if (end->stop == PST_CHILD_TIMED_OUT && end->killed) {
+    if (end->stop == PST_WORKER_TIMED_OUT && end->killed) {
         st = fail_timeout(task, end, &blame, &text, err);
     } else if (used_up) {
         st = fail_memory(task, &blame, &text, err);
     } else {
         st = fail_crash(end, reader, &blame, &text, err);
     }
-    pst_child_output_tail(output, err);
+    pst_worker_output_tail(output, err);
     return st;
 }

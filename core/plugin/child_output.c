@@ -12,7 +12,7 @@
 #define TAIL_BYTES 2048
 
 /* The plugin that speaks behind the first n bytes. */
-static uint32_t speaker_after(const struct pst_child_output *output, size_t n)
+static uint32_t speaker_after(const struct pst_worker_output *output, size_t n)
 {
     uint32_t plugin = output->plugin;
 
@@ -25,9 +25,9 @@ static uint32_t speaker_after(const struct pst_child_output *output, size_t n)
 }
 
 /* Drops all but the last 64 KiB; never the second half of a mark alone. */
-static void shorten(struct pst_child_output *output)
+static void shorten(struct pst_worker_output *output)
 {
-    size_t cut = output->length - PST_CHILD_OUTPUT_BYTES;
+    size_t cut = output->length - PST_WORKER_OUTPUT_BYTES;
 
     if (output->bytes[cut - 1] == '\0') {
         cut++;
@@ -38,16 +38,16 @@ static void shorten(struct pst_child_output *output)
     memmove(output->bytes, output->bytes + cut, output->length);
 }
 
-void pst_child_output_take(struct pst_child_output *output, const char *bytes, size_t n)
+void pst_worker_output_take(struct pst_worker_output *output, const char *bytes, size_t n)
 {
     while (n > 0) {
-        size_t room = 2 * PST_CHILD_OUTPUT_BYTES - output->length, k = n < room ? n : room;
+        size_t room = 2 * PST_WORKER_OUTPUT_BYTES - output->length, k = n < room ? n : room;
 
         memcpy(output->bytes + output->length, bytes, k);
         output->length += k;
         bytes += k;
         n -= k;
-        if (output->length == 2 * PST_CHILD_OUTPUT_BYTES) {
+        if (output->length == 2 * PST_WORKER_OUTPUT_BYTES) {
             shorten(output);
         }
     }
@@ -66,12 +66,12 @@ static void log_line(const char *line, size_t n, const struct pst_breadcrumb_pag
     }
 }
 
-void pst_child_output_log(struct pst_child_output *output, const struct pst_breadcrumb_page *page)
+void pst_worker_output_log(struct pst_worker_output *output, const struct pst_breadcrumb_page *page)
 {
     uint32_t plugin;
     size_t begin = 0;
 
-    if (output->length > PST_CHILD_OUTPUT_BYTES) {
+    if (output->length > PST_WORKER_OUTPUT_BYTES) {
         shorten(output);
     }
     if (output->dropped > 0) {
@@ -94,7 +94,7 @@ void pst_child_output_log(struct pst_child_output *output, const struct pst_brea
 }
 
 /* Where the last lines begin. */
-static size_t tail_begin(const struct pst_child_output *output)
+static size_t tail_begin(const struct pst_worker_output *output)
 {
     size_t lines = 0, i = output->length;
 
@@ -107,7 +107,7 @@ static size_t tail_begin(const struct pst_child_output *output)
     return i;
 }
 
-void pst_child_output_tail(const struct pst_child_output *output, struct pst_error *err)
+void pst_worker_output_tail(const struct pst_worker_output *output, struct pst_error *err)
 {
     char text[TAIL_BYTES + 1];
     size_t n = 0;

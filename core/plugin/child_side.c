@@ -30,7 +30,7 @@
 #endif
 
 static struct pst_breadcrumb_page *page;
-static struct pst_child_job job_head;
+static struct pst_worker_job job_head;
 static bool memory_is_limited;
 static char crash_stack[64 << 10];
 
@@ -91,7 +91,7 @@ static bool read_all(void *to, size_t n)
     char *at = to;
 
     while (n > 0) {
-        ssize_t k = read(PST_CHILD_JOB_FD, at, n);
+        ssize_t k = read(PST_WORKER_JOB_FD, at, n);
 
         if (k <= 0 && !(k < 0 && errno == EINTR)) {
             return false;
@@ -107,7 +107,7 @@ static bool write_all(const void *from, size_t n)
     const char *at = from;
 
     while (n > 0) {
-        ssize_t k = write(PST_CHILD_ANSWER_FD, at, n);
+        ssize_t k = write(PST_WORKER_ANSWER_FD, at, n);
 
         if (k < 0 && errno != EINTR) {
             return false;
@@ -120,7 +120,7 @@ static bool write_all(const void *from, size_t n)
 
 static bool send_message(uint32_t type, const void *body, size_t length)
 {
-    struct pst_child_head head = {.magic = PST_CHILD_MAGIC, .type = type, .length = length};
+    struct pst_worker_head head = {.magic = PST_WORKER_MAGIC, .type = type, .length = length};
 
     return write_all(&head, sizeof head) && write_all(body, length);
 }
@@ -129,9 +129,9 @@ static bool send_message(uint32_t type, const void *body, size_t length)
 static void send_record(uint32_t level, const char *area, const char *text)
 {
     struct {
-        struct pst_child_head head;
+        struct pst_worker_head head;
         char body[1536];
-    } record = {.head = {.magic = PST_CHILD_MAGIC, .type = PST_CHILD_LOG}};
+    } record = {.head = {.magic = PST_WORKER_MAGIC, .type = PST_WORKER_LOG}};
     int n;
 
     memcpy(record.body, &level, sizeof level);
@@ -159,8 +159,8 @@ static void mark_output(uint32_t plugin)
 /* A plugin that closes what is not its own is caught in the act. */
 static void check_answer(void)
 {
-    if (fcntl(PST_CHILD_ANSWER_FD, F_GETFD) < 0) {
-        _exit(PST_CHILD_UNSENT);
+    if (fcntl(PST_WORKER_ANSWER_FD, F_GETFD) < 0) {
+        _exit(PST_WORKER_UNSENT);
     }
 }
 
@@ -174,8 +174,8 @@ static bool limit_process(long parent)
     }
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     setrlimit(RLIMIT_CORE, &none);
-    close_range(PST_CHILD_NO_FD, ~0U, 0);
-    for (int fd = PST_CHILD_JOB_FD; fd < PST_CHILD_NO_FD; fd++) {
+    close_range(PST_WORKER_NO_FD, ~0U, 0);
+    for (int fd = PST_WORKER_JOB_FD; fd < PST_WORKER_NO_FD; fd++) {
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     }
     signal(SIGPIPE, SIG_IGN);
@@ -198,37 +198,37 @@ static bool map_page(void)
     struct stat info;
     void *memory;
 
-    if (fstat(PST_CHILD_PAGE_FD, &info) != 0 || info.st_size != (off_t)sizeof *page) {
+    if (fstat(PST_WORKER_PAGE_FD, &info) != 0 || info.st_size != (off_t)sizeof *page) {
         return false;
     }
-    memory = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, PST_CHILD_PAGE_FD, 0);
-    close(PST_CHILD_PAGE_FD);
+    memory = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, PST_WORKER_PAGE_FD, 0);
+    close(PST_WORKER_PAGE_FD);
     page = memory;
     return memory != MAP_FAILED;
 }
 
-bool pst_child_begin(int argc, char **argv, char **ret_job, size_t *ret_length)
+bool pst_worker_begin(int argc, char **argv, char **ret_job, size_t *ret_length)
 {
-    struct pst_child_head head;
+    struct pst_worker_head head;
     char *job;
 
     if (argc != 3 || !map_page()) {
         return false;
     }
     if (!limit_process(strtol(argv[2], NULL, 10)) || !read_all(&head, sizeof head) ||
-        head.magic != PST_CHILD_MAGIC || head.type != PST_CHILD_JOB ||
-        head.length < sizeof job_head || head.length > PST_CHILD_JOB_BYTES + sizeof job_head ||
+        head.magic != PST_WORKER_MAGIC || head.type != PST_WORKER_JOB ||
+        head.length < sizeof job_head || head.length > PST_WORKER_JOB_BYTES + sizeof job_head ||
         !read_all(&job_head, sizeof job_head)) {
-        _exit(PST_CHILD_UNSENT);
+        _exit(PST_WORKER_UNSENT);
     }
     limit_memory(job_head.memory_limit_bytes);
     head.length -= sizeof job_head;
     job = malloc((size_t)head.length + 1);
     if (job == NULL || !read_all(job, (size_t)head.length)) {
-        _exit(PST_CHILD_UNSENT);
+        _exit(PST_WORKER_UNSENT);
     }
     job[head.length] = '\0';
-    close(PST_CHILD_JOB_FD);
+    close(PST_WORKER_JOB_FD);
     setvbuf(stdout, NULL, _IOLBF, 0);
     watch_crashes();
     pst_log_set_sink(send_record);
@@ -239,27 +239,27 @@ bool pst_child_begin(int argc, char **argv, char **ret_job, size_t *ret_length)
     return true;
 }
 
-void pst_child_started(void)
+void pst_worker_started(void)
 {
     pst_log_set_level(job_head.log_level);
-    if (!send_message(PST_CHILD_STARTED, NULL, 0)) {
-        _exit(PST_CHILD_UNSENT);
+    if (!send_message(PST_WORKER_STARTED, NULL, 0)) {
+        _exit(PST_WORKER_UNSENT);
     }
 }
 
-bool pst_child_stopped(void)
+bool pst_worker_stopped(void)
 {
     return atomic_load_explicit(&page->stop, memory_order_relaxed);
 }
 
-void pst_child_answer(const char *plan, size_t length, const struct pst_error *err)
+void pst_worker_answer(const char *plan, size_t length, const struct pst_error *err)
 {
     bool sent;
 
     note_memory();
     fflush(stdout);
-    sent = plan != NULL ? send_message(PST_CHILD_PLAN, plan, length)
-                        : send_message(PST_CHILD_ERROR, err, sizeof *err);
+    sent = plan != NULL ? send_message(PST_WORKER_PLAN, plan, length)
+                        : send_message(PST_WORKER_ERROR, err, sizeof *err);
     /* No destructors: those of the plugins would run outside of every guard. */
-    _exit(sent ? 0 : PST_CHILD_UNSENT);
+    _exit(sent ? 0 : PST_WORKER_UNSENT);
 }

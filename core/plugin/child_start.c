@@ -28,7 +28,7 @@ static pst_status fail_start(struct pst_error *err, int code)
     return st;
 }
 
-void pst_child_close(int *fd)
+void pst_worker_close(int *fd)
 {
     if (*fd >= 0) {
         close(*fd);
@@ -113,9 +113,9 @@ static int set_up(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attrib
         int from, to;
     } moves[] = {{ends->output, 1},
                  {ends->output, 2},
-                 {ends->job, PST_CHILD_JOB_FD},
-                 {ends->answer, PST_CHILD_ANSWER_FD},
-                 {ends->page, PST_CHILD_PAGE_FD}};
+                 {ends->job, PST_WORKER_JOB_FD},
+                 {ends->answer, PST_WORKER_ANSWER_FD},
+                 {ends->page, PST_WORKER_PAGE_FD}};
     short flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
     sigset_t none, all;
     int code = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
@@ -134,7 +134,7 @@ static int set_up(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attrib
 
 static int spawn(const struct ends *ends, pid_t *ret_pid)
 {
-    char name[] = "penstock", flag[] = PST_CHILD_FLAG, parent[24];
+    char name[] = "penstock", flag[] = PST_WORKER_FLAG, parent[24];
     char *argv[] = {name, flag, parent, NULL}, **environment = child_environment();
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -162,13 +162,13 @@ out:
     return code;
 }
 
-pst_status pst_child_start(struct pst_child_process *process, struct pst_error *err)
+pst_status pst_worker_start(struct pst_worker_process *process, struct pst_error *err)
 {
     struct ends ends = {-1, -1, -1, -1};
     int code = 0;
 
     *process =
-        (struct pst_child_process){.pid = -1, .job_fd = -1, .answer_fd = -1, .output_fd = -1};
+        (struct pst_worker_process){.pid = -1, .job_fd = -1, .answer_fd = -1, .output_fd = -1};
     if (!make_pipe(&ends.job, &process->job_fd) || !make_pipe(&process->answer_fd, &ends.answer) ||
         !make_pipe(&process->output_fd, &ends.output) || !make_page(&ends.page, &process->page) ||
         fcntl(process->job_fd, F_SETFL, O_NONBLOCK) != 0 ||
@@ -178,9 +178,9 @@ pst_status pst_child_start(struct pst_child_process *process, struct pst_error *
     } else {
         code = spawn(&ends, &process->pid);
     }
-    pst_child_close(&ends.job);
-    pst_child_close(&ends.answer);
-    pst_child_close(&ends.output);
-    pst_child_close(&ends.page);
+    pst_worker_close(&ends.job);
+    pst_worker_close(&ends.answer);
+    pst_worker_close(&ends.output);
+    pst_worker_close(&ends.page);
     return code == 0 ? PST_OK : fail_start(err, code);
 }

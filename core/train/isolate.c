@@ -169,7 +169,7 @@ static pst_status search_apart(struct pst_session *session, bool (*cancelled)(vo
                                struct pst_error *err)
 {
     const struct pst_job_plugins *plugins = &session->job->plugins;
-    struct pst_child_task task = {
+    struct pst_worker_task task = {
         .time_limit_ns = plugins->time_limit,
         .memory_limit_bytes =
             plugins->memory_limit != 0 ? plugins->memory_limit : pst_isolate_default_memory(),
@@ -182,7 +182,7 @@ static pst_status search_apart(struct pst_session *session, bool (*cancelled)(vo
 
     if (st == PST_OK) {
         task.job = job;
-        st = pst_child_run(&task, &plan, &length, err);
+        st = pst_worker_run(&task, &plan, &length, err);
     }
     if (st == PST_OK) {
         st = adopt(session, plan, length, err);
@@ -216,7 +216,7 @@ static pst_status plan_here(const struct pst_session *session, char **ret_text,
 {
     struct pst_planned planned = {.plan = NULL};
     pst_status st = pst_planner_run(session->job, session->graph, &session->cluster, &session->cost,
-                                    pst_child_stopped, &planned, err);
+                                    pst_worker_stopped, &planned, err);
 
     if (st == PST_OK) {
         planned.plan->isolated = true;
@@ -247,7 +247,7 @@ static pst_status run_job(const char *text, size_t length, char **ret_plan, stru
     if (st == PST_OK) {
         st = pst_session_create_for_planning(&job, &session, err);
         if (st == PST_OK) {
-            pst_child_started();
+            pst_worker_started();
             st = plan_here(session, ret_plan, err);
         }
         pst_session_destroy(session);
@@ -263,10 +263,10 @@ bool pst_isolate_child(int argc, char **argv)
     char *job, *plan = NULL;
     size_t length;
 
-    if (!pst_child_begin(argc, argv, &job, &length)) {
+    if (!pst_worker_begin(argc, argv, &job, &length)) {
         return false;
     }
     run_job(job, length, &plan, &err);
     free(job);
-    pst_child_answer(plan, plan == NULL ? 0 : strlen(plan), &err);
+    pst_worker_answer(plan, plan == NULL ? 0 : strlen(plan), &err);
 }

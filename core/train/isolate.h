@@ -10,7 +10,7 @@
 
 /*
  * Searches the session's plan, by the rules of plugins.isolate. Errors: those of pst_planner_run,
- * the same in both places; and those of pst_child_run.
+ * the same in both places; and those of pst_worker_run.
  */
 pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(void),
                               struct pst_error *err);
@@ -21,7 +21,7 @@ pst_status pst_isolate_wanted(const struct pst_job *job, bool *ret_wanted, struc
 /* Bytes that such a process may take when the config says nothing: 80 % of the machine's. */
 uint64_t pst_isolate_default_memory(void);
 
-/* The process itself: argv[1] is PST_CHILD_FLAG. Returns false where pst_child_run did not start
+/* The process itself: argv[1] is PST_WORKER_FLAG. Returns false where pst_worker_run did not start
    it; otherwise it does not return. */
 bool pst_isolate_child(int argc, char **argv);
 
