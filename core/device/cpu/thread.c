@@ -72,13 +72,14 @@ void pst_cpu_parallel(const struct pst_device *device, uint64_t n, pst_cpu_work 
                       void *context)
 {
 #ifdef _OPENMP
-    if (device->threads > 1 && n > 1) {
+    if (device->threads > 1 && n > 0) { /* for one item, too: what it calls must not split it */
 #pragma omp parallel num_threads((int)device->threads)
         {
             const uint64_t thread = (uint64_t)omp_get_thread_num();
             const uint64_t count = (uint64_t)omp_get_num_threads();
             const uint64_t begin = n * thread / count, end = n * (thread + 1) / count;
 
+            omp_set_num_threads(1); /* in here: products of one thread, and their bits */
             if (begin < end) {
                 work(context, begin, end, (uint32_t)thread);
             }

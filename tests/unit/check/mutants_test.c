@@ -259,6 +259,35 @@ static const char *remove_wait(struct mutant *m)
     return "PASS3 PASS4";
 }
 
+/* A wait moves to the instruction behind. */
+static const char *late_wait(struct mutant *m)
+{
+    uint32_t d, i;
+    if (!draw_instr(m, has_waits, &d, &i) || i + 1 == m->n[d]) {
+        return NULL;
+    }
+    struct pst_instr *instr = &m->lists[d][i], *next = instr + 1;
+    uint32_t moved = instr->waits[--instr->n_waits], at = next->n_waits;
+    uint32_t *waits = calloc((size_t)next->n_waits + 1, sizeof *waits);
+    for (uint32_t w = 0; w < next->n_waits; w++) {
+        if (next->waits[w] == moved) {
+            free(waits);
+            instr->n_waits++;
+            return NULL;
+        }
+        waits[w] = next->waits[w];
+    }
+    for (; at > 0 && waits[at - 1] > moved; at--) {
+        waits[at] = waits[at - 1];
+    }
+    waits[at] = moved;
+    free((void *)next->waits);
+    next->waits = waits;
+    next->n_waits++;
+    m->open = true;
+    return "PASS3 PASS4";
+}
+
 static const char *retarget(struct mutant *m)
 {
     uint32_t d, i;
@@ -535,6 +564,7 @@ static const struct mutation mutations[] = {
     MUTATION(swap_neighbours),
     MUTATION(move),
     MUTATION(remove_wait),
+    MUTATION(late_wait),
     MUTATION(retarget),
     MUTATION(wrong_samples),
     MUTATION(wrong_payload),
