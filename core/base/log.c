@@ -10,6 +10,12 @@
 
 static const char *const names[] = {"error", "warn", "info", "debug"};
 static _Atomic uint32_t current = UNSET;
+static void (*current_sink)(uint32_t level, const char *area, const char *text);
+
+void pst_log_set_sink(void (*sink)(uint32_t level, const char *area, const char *text))
+{
+    current_sink = sink;
+}
 
 void pst_log_set_level(uint32_t level)
 {
@@ -53,6 +59,13 @@ void pst_log(uint32_t level, const char *area, const char *format, ...)
         return;
     }
     level = level > PST_LOG_DEBUG ? PST_LOG_DEBUG : level;
+    if (current_sink != NULL) {
+        va_start(args, format);
+        vsnprintf(line, sizeof line, format, args);
+        va_end(args);
+        current_sink(level, area, line);
+        return;
+    }
     snprintf(line, sizeof line - 1, "%s %s: ", names[level], area);
     n = strlen(line);
     va_start(args, format);

@@ -10,6 +10,9 @@
 
 void pst_log_set_level(uint32_t level); /* PST_LOG_*; default PST_LOG_WARN */
 uint32_t pst_log_level(void);
+/* Takes records instead of standard error; NULL: standard error. Set it while there is one thread.
+ */
+void pst_log_set_sink(void (*sink)(uint32_t level, const char *area, const char *text));
 void pst_log(uint32_t level, const char *area, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

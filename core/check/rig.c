@@ -116,6 +116,9 @@ pst_status pst_rig_init(struct pst_rig *rig, const struct pst_subject *subject,
     pst_verdict_call("create()");
     st = subject->plugin->create(host, rig->config, &rig->self);
     pst_verdict_call(NULL);
+    if (rig->broken[0] != '\0') {
+        pst_verdict_fail("create(): %s", rig->broken);
+    }
     if (st != PST_OK && rig->self != NULL) {
         pst_verdict_fail("create() failed with status %d and wrote *ret_self all the same",
                          (int)st);

@@ -9,6 +9,8 @@
 
 #include "cli/commands.h"
 #include "cli/print_error.h"
+#include "plugin/child.h"
+#include "train/isolate.h"
 
 const struct pst_command pst_commands[] = {
     {"train", "CONFIG", "Plans if need be, then trains",
@@ -78,7 +80,12 @@ int pst_cli_run(int argc, char **argv)
     bool json = pst_options_want_json(argc, argv);
     struct pst_error err = {0};
 
+    if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0 && !pst_isolate_child(argc, argv)) {
+        return fail_command(argv[1], false); /* nobody's business but the planner's */
+    }
+    pst_worker_offer();
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
     if (argc < 2) {
         if (!json) {
             print_usage(stderr);

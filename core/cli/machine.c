@@ -13,6 +13,7 @@
 
 #include "device/device.h"
 #include "plugin/plugin_host.h"
+#include "train/isolate.h"
 #include "transport/transport.h"
 
 /* Variables that change what penstock or its libraries do. */
@@ -190,6 +191,10 @@ static pst_status examine_folders(struct pst_machine *machine, struct pst_error 
         }
     }
     pst_plugin_list_destroy(list);
+    if (st == PST_OK) {
+        machine->home = machine->folders[machine->n_folders - 1]; /* that of the program is last */
+        machine->planner_bytes = pst_isolate_default_memory();
+    }
     return st;
 }
 

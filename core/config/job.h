@@ -47,9 +47,12 @@ struct pst_job_output {
     int64_t log_every; /* steps between progress lines when not on a terminal */
 };
 
+enum { PST_ISOLATE_AUTO = 0, PST_ISOLATE_ALWAYS = 1, PST_ISOLATE_NEVER = 2 };
+
 struct pst_job_plugins {
-    uint32_t isolate;    /* enum: auto | always | never */
-    uint64_t time_limit; /* ns; 0: none */
+    uint32_t isolate;      /* enum: auto | always | never */
+    uint64_t time_limit;   /* ns; 0: none */
+    uint64_t memory_limit; /* bytes of address space of that process; 0: 80 % of the machine's */
 };
 
 struct pst_job {

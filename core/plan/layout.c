@@ -4,8 +4,8 @@
  * smallest gap that fits between those already placed whose lives overlap its own (best fit).
  */
 #include <stdlib.h>
-#include <string.h>
 
+#include "plan/occupancy.h"
 #include "plan/program_build.h"
 
 /* A value to place, and where it came to lie. */
@@ -33,45 +33,72 @@ static int by_size(const void *a, const void *b)
     return x->value < y->value ? -1 : x->value > y->value;
 }
 
-/* Smallest gap of at least `size` among the placed items that live with it; placed is by begin. */
-static uint64_t best_gap(const struct item *placed, uint32_t n, const struct item *item,
-                         uint64_t origin)
+static int by_value(const void *a, const void *b)
 {
-    uint64_t end = origin, best = UINT64_MAX, best_size = UINT64_MAX;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
-    for (uint32_t i = 0; i < n; i++) {
-        const struct item *other = &placed[i];
-
-        if (other->last < item->first || other->first > item->last) {
-            continue;
-        }
-        if (other->begin >= end + item->size && other->begin - end < best_size) {
-            best = end;
-            best_size = other->begin - end;
-        }
-        if (other->begin + other->size > end) {
-            end = other->begin + other->size;
-        }
-    }
-    return best != UINT64_MAX ? best : end;
+    return x < y ? -1 : x > y;
 }
 
-/* Keeps `placed` sorted by begin. */
-static void insert(struct item *placed, uint32_t n, const struct item *item)
+/* Distinct first ticks, ascending: two lives meet if and only if they do so at one of these. */
+static uint32_t collect_times(const struct item *items, uint32_t n, uint32_t *ret_times)
 {
-    uint32_t lo = 0, hi = n;
+    uint32_t kept = 0;
 
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-
-        if (placed[mid].begin <= item->begin) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
+    for (uint32_t i = 0; i < n; i++) {
+        ret_times[i] = items[i].first;
+    }
+    qsort(ret_times, n, sizeof *ret_times, by_value);
+    for (uint32_t i = 0; i < n; i++) {
+        if (kept == 0 || ret_times[kept - 1] != ret_times[i]) {
+            ret_times[kept++] = ret_times[i];
         }
     }
-    memmove(&placed[lo + 1], &placed[lo], (n - lo) * sizeof *placed);
-    placed[lo] = *item;
+    return kept;
+}
+
+/* Position of the last time that is not after `tick`; the first one is not. */
+static uint32_t time_of(const uint32_t *times, uint32_t n, uint32_t tick)
+{
+    uint32_t low = 0, high = n;
+
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (times[middle] <= tick) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Gives all items their begins, largest first. False: out of memory. */
+static bool place(struct item *items, uint32_t n, uint64_t origin)
+{
+    uint32_t *times = malloc(((size_t)n + 1) * sizeof *times);
+    struct pst_occupancy occupancy = {0};
+    uint32_t n_times = times != NULL ? collect_times(items, n, times) : 0;
+    bool ok = times != NULL && pst_occupancy_init(&occupancy, n_times);
+
+    if (ok) {
+        qsort(items, n, sizeof *items, by_size);
+    }
+    for (uint32_t i = 0; i < n && ok; i++) {
+        uint32_t first = time_of(times, n_times, items[i].first);
+        uint32_t last = time_of(times, n_times, items[i].last);
+
+        items[i].begin = origin;
+        if (items[i].size > 0) {
+            items[i].begin = pst_occupancy_best_gap(&occupancy, first, last, items[i].size, origin);
+            ok = pst_occupancy_add(&occupancy, first, last, items[i].begin,
+                                   items[i].begin + items[i].size);
+        }
+    }
+    pst_occupancy_finish(&occupancy);
+    free(times);
+    return ok;
 }
 
 /* Largest sum of bytes alive at one tick. */
@@ -122,28 +149,25 @@ static uint32_t place_static(struct pst_program *program, struct item *items)
 pst_status pst_layout_program(struct pst_program *program, struct pst_error *err)
 {
     struct item *items = malloc(((size_t)program->n_values + 1) * sizeof *items);
-    struct item *placed = malloc(((size_t)program->n_values + 1) * sizeof *placed);
     uint32_t n;
 
-    if (items == NULL || placed == NULL) {
-        free(items);
-        free(placed);
+    if (items == NULL) {
         return pst_fail_nomem(err);
     }
     program->arena_bytes = 0;
     n = place_static(program, items);
-    qsort(items, n, sizeof *items, by_size);
+    if (!place(items, n, program->static_bytes)) {
+        free(items);
+        return pst_fail_nomem(err);
+    }
     for (uint32_t i = 0; i < n; i++) {
         struct pst_value *value = &program->values[items[i].value];
 
-        items[i].begin = best_gap(placed, i, &items[i], program->static_bytes);
-        insert(placed, i, &items[i]);
         value->offset = items[i].begin;
         if (value->offset + value->bytes > program->arena_bytes) {
             program->arena_bytes = value->offset + value->bytes;
         }
     }
     free(items);
-    free(placed);
     return find_peak(program, err);
 }

@@ -97,6 +97,7 @@ struct pst_plan {
     uint64_t graph_digest;
     const char *config_json; /* the effective config as JSON object text; rebuilds the graph */
     const char *partitioner, *scheduler, *memopt; /* "id version" */
+    bool isolated; /* the strategies ran in a process of their own */
 };
 
 /* An empty plan for n ranks. */
@@ -143,6 +144,11 @@ char *pst_plan_to_json(const struct pst_plan *plan, const struct pst_graph *grap
 pst_status pst_plan_read_config(const char *path, char **ret_config_json, struct pst_error *err);
 pst_status pst_plan_read(const char *path, const struct pst_graph *graph,
                          struct pst_plan **ret_plan, struct pst_error *err);
+
+/* The same from text with a NUL behind; `name` stands in messages. */
+pst_status pst_plan_parse(const char *name, const char *text, size_t length,
+                          const struct pst_graph *graph, struct pst_plan **ret_plan,
+                          struct pst_error *err);
 
 const char *pst_instr_name(uint32_t op); /* "F", "SEND", ... */
 

@@ -144,9 +144,9 @@ static const char *copy_id(struct pst_plan_reader *reader, json_t *object, const
 static void read_provenance(struct pst_plan_reader *reader, json_t *root, const char *config,
                             size_t config_length)
 {
-    static const char *const keys[] = {
-        "config",       "partitioner",    "scheduler",       "memopt",
-        "graph_digest", "capacity_bytes", "optimizer_slots", NULL};
+    static const char *const keys[] = {"config",         "partitioner",     "scheduler",
+                                       "memopt",         "isolated",        "graph_digest",
+                                       "capacity_bytes", "optimizer_slots", NULL};
     struct pst_plan *plan = reader->plan;
     json_t *object = pst_plan_object(reader, root, "provenance");
     if (object == NULL) {
@@ -166,6 +166,11 @@ static void read_provenance(struct pst_plan_reader *reader, json_t *root, const 
     plan->partitioner = copy_id(reader, object, "partitioner");
     plan->scheduler = copy_id(reader, object, "scheduler");
     plan->memopt = copy_id(reader, object, "memopt");
+    json_t *isolated = json_object_get(object, "isolated");
+    if (isolated != NULL && !json_is_boolean(isolated)) {
+        pst_plan_fail(reader, NULL, "isolated: expected true or false");
+    }
+    plan->isolated = json_is_true(isolated);
     const char *digest = pst_plan_string(reader, object, "graph_digest");
     if (digest != NULL && !parse_digest(digest, &plan->graph_digest)) {
         pst_plan_fail(reader, NULL, "graph_digest: expected 16 hexadecimal digits");
@@ -217,21 +222,19 @@ static void create(struct pst_plan_reader *reader, json_t *root)
     }
 }
 
-pst_status pst_plan_read(const char *path, const struct pst_graph *graph,
-                         struct pst_plan **ret_plan, struct pst_error *err)
+pst_status pst_plan_parse(const char *name, const char *text, size_t length,
+                          const struct pst_graph *graph, struct pst_plan **ret_plan,
+                          struct pst_error *err)
 {
-    struct pst_plan_reader reader = {.path = path, .graph = graph, .err = err};
-    char *text = NULL;
-    size_t length = 0, begin = 0, end = 0;
-    json_t *root = NULL;
-    pst_status status = load(path, &text, &length, &begin, &end, err);
+    struct pst_plan_reader reader = {.path = name, .graph = graph, .err = err};
+    size_t begin = 0, end = 0;
+    pst_status status = pst_plan_file_scan(name, text, length, &begin, &end, err);
     if (status != PST_OK) {
-        goto out;
+        return status;
     }
-    root = parse(path, text, length, err);
+    json_t *root = parse(name, text, length, err);
     if (root == NULL) {
-        status = PST_ERR_CONFIG;
-        goto out;
+        return PST_ERR_CONFIG;
     }
     read_format(&reader, root);
     if (reader.status == PST_OK) {
@@ -244,14 +247,25 @@ pst_status pst_plan_read(const char *path, const struct pst_graph *graph,
         pst_plan_read_devices(&reader, root);
         read_predicted(&reader, root);
     }
-    status = reader.status;
-    if (status == PST_OK) {
-        *ret_plan = reader.plan;
-        reader.plan = NULL;
-    }
-out:
-    pst_plan_destroy(reader.plan);
     json_decref(root);
-    free(text);
+    if (reader.status != PST_OK) {
+        pst_plan_destroy(reader.plan);
+        return reader.status;
+    }
+    *ret_plan = reader.plan;
+    return PST_OK;
+}
+
+pst_status pst_plan_read(const char *path, const struct pst_graph *graph,
+                         struct pst_plan **ret_plan, struct pst_error *err)
+{
+    char *text = NULL;
+    size_t length = 0;
+    pst_status status =
+        pst_file_read(path, PST_PLAN_FILE_BYTES, "input.syntax", &text, &length, err);
+    if (status == PST_OK) {
+        status = pst_plan_parse(path, text, length, graph, ret_plan, err);
+        free(text);
+    }
     return status;
 }

@@ -40,6 +40,7 @@ static void put_provenance(struct pst_json *json, const struct pst_plan *plan)
     pst_json_string(json, "partitioner", plan->partitioner);
     pst_json_string(json, "scheduler", plan->scheduler);
     pst_json_string(json, "memopt", plan->memopt);
+    pst_json_bool(json, "isolated", plan->isolated);
     pst_json_string(json, "graph_digest", digest);
     if (plan->capacity_bytes == UINT64_MAX) {
         pst_json_raw(json, "capacity_bytes", "null");

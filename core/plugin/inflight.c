@@ -94,7 +94,9 @@ static pst_status count_by_schedule(struct pst_planner *planner, const struct ps
         st = pst_fail_nomem(err);
         goto out;
     }
+    pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_SCHEDULE);
     st = planner->scheduler_if->schedule(planner->scheduler->self, &chain.in, &emission.out);
+    pst_breadcrumb_leave();
     if (emission.fault[0] != '\0' || (st == PST_OK && !pst_emission_complete(&emission))) {
         st = pst_planner_illegal(err, planner->scheduler, "%s", emission.fault);
         goto out;
@@ -125,7 +127,9 @@ pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place 
     pst_status st;
 
     if (PST_CAN(f, in_flight)) {
+        pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_IN_FLIGHT);
         st = f->in_flight(planner->scheduler->self, place, &held);
+        pst_breadcrumb_leave();
         if (st != PST_OK) {
             return pst_instance_fail(planner->scheduler, st, "in_flight", err);
         }

@@ -93,6 +93,7 @@ pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_confi
         return pst_fail_nomem(err);
     }
     instance->plugin = plugin;
+    instance->crumb = pst_breadcrumb_find(plugin->kind, plugin->id);
     instance->context = *context;
     instance->host = (struct pst_host){
         .size = sizeof instance->host,
@@ -107,7 +108,9 @@ pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_confi
     };
     st = fill_config(instance, table, err);
     if (st == PST_OK) {
+        pst_breadcrumb_enter(instance->crumb, PST_CRUMB_CREATE);
         st = plugin->create(&instance->host, instance->config, &instance->self);
+        pst_breadcrumb_leave();
         if (st != PST_OK) {
             instance->self = NULL;
             st = pst_instance_fail(instance, st, "create", err);
@@ -126,7 +129,9 @@ void pst_instance_destroy(struct pst_instance *instance)
     if (instance == NULL) {
         return;
     }
+    pst_breadcrumb_enter(instance->crumb, PST_CRUMB_DESTROY);
     instance->plugin->destroy(instance->self);
+    pst_breadcrumb_leave();
     pst_arena_finish(&instance->arena);
     free(instance);
 }

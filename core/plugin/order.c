@@ -230,7 +230,9 @@ pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
     if (st != PST_OK) {
         goto out;
     }
+    pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_SCHEDULE);
     st = planner->scheduler_if->schedule(planner->scheduler->self, &q.in, &emission.out);
+    pst_breadcrumb_leave();
     if (emission.fault[0] != '\0' || (st == PST_OK && !pst_emission_complete(&emission))) {
         st = pst_planner_illegal(err, planner->scheduler, "%s", emission.fault);
     } else {

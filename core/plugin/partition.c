@@ -203,7 +203,9 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
             .speed = 1.0,
         };
     }
+    pst_breadcrumb_enter(planner->partitioner->crumb, PST_CRUMB_PARTITION);
     st = planner->partitioner_if->partition(planner->partitioner->self, &in, &answer->out);
+    pst_breadcrumb_leave();
     if (st == PST_OK && answer->refused) {
         st = planner->pending.status; /* it went on as though nothing had happened */
     }

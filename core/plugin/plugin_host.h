@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "config/config.h"
+#include "plugin/breadcrumb.h"
 
 /* A file that could be a plugin, as discovery sees it. */
 struct pst_plugin_file {
@@ -46,6 +47,10 @@ pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
 pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
                            const struct pst_plugin **ret_plugin, struct pst_error *err);
 
+/* The file that find would open, without opening it: as written, or NULL if there is none. */
+pst_status pst_plugin_locate(struct pst_arena *arena, const char *kind, const char *id,
+                             const char *path, const char **ret_file, struct pst_error *err);
+
 /* A core module: device-<id>.so or transport-<id>.so from the folder next to the binary only.
    machine.missing (exit 4) with the linker's words when it cannot be had. */
 pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
@@ -64,6 +69,7 @@ struct pst_host_context {
 /* An instance: plugin + config struct + host table. */
 struct pst_instance {
     const struct pst_plugin *plugin;
+    uint32_t crumb; /* its number in the breadcrumb page */
     struct pst_host host;
     struct pst_arena arena;
     struct pst_host_context context;

@@ -153,7 +153,9 @@ static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
     if (!PST_HAS(ret_topology, microbatch_multiple)) {
         return wrong(host, "ask.topology: ret_topology->size is not set");
     }
+    pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_TOPOLOGY);
     st = planner->scheduler_if->topology(planner->scheduler->self, n_devices, &topology);
+    pst_breadcrumb_leave();
     if (st != PST_OK) {
         return pst_instance_fail(planner->scheduler, st, "topology", &planner->pending);
     }
@@ -310,9 +312,11 @@ static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_
     view.in_flight = question->in_flight;
     view.capacity_bytes = question->capacity_bytes;
     if (planner->n_memopt == 1 && PST_CAN(planner->memopt_if[0], bound)) {
-        pst_status st =
-            planner->memopt_if[0]->bound(planner->memopt[0]->self, &view, ret_period_ns);
+        pst_status st;
 
+        pst_breadcrumb_enter(planner->memopt[0]->crumb, PST_CRUMB_BOUND);
+        st = planner->memopt_if[0]->bound(planner->memopt[0]->self, &view, ret_period_ns);
+        pst_breadcrumb_leave();
         return st == PST_OK ? PST_OK
                             : pst_instance_fail(planner->memopt[0], st, "bound", &planner->pending);
     }

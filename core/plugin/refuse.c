@@ -342,7 +342,9 @@ pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
     }
     s.kind = file_kind;
     s.id = file_id;
+    pst_breadcrumb_enter(pst_breadcrumb_plugin(s.kind, s.id, s.path), PST_CRUMB_LOAD);
     st = check_all(&s, err);
+    pst_breadcrumb_leave();
     if (st == PST_OK) {
         *ret_plugin = s.plugin;
     }

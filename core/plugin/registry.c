@@ -159,6 +159,19 @@ static pst_status not_found(const struct pst_plugin_list *list, const char *kind
     return st;
 }
 
+/* Sorted: the first is the one that wins. n_files if there is none. */
+static uint32_t find_in(const struct pst_plugin_list *list, const char *kind, const char *id)
+{
+    uint32_t i;
+
+    for (i = 0; i < list->n_files; i++) {
+        if (strcmp(list->files[i].kind, kind) == 0 && strcmp(list->files[i].id, id) == 0) {
+            break;
+        }
+    }
+    return i;
+}
+
 pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
                            const struct pst_plugin **ret_plugin, struct pst_error *err)
 {
@@ -173,13 +186,38 @@ pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
     if (st != PST_OK) {
         return st;
     }
-    for (i = 0; i < list->n_files; i++) {
-        if (strcmp(list->files[i].kind, kind) == 0 && strcmp(list->files[i].id, id) == 0) {
-            break; /* sorted: the first is the one that wins */
-        }
-    }
+    i = find_in(list, kind, id);
     st = i < list->n_files ? pst_plugin_open(list->files[i].path, kind, id, ret_plugin, err)
                            : not_found(list, kind, id, err);
     pst_plugin_list_destroy(list);
+    return st;
+}
+
+pst_status pst_plugin_locate(struct pst_arena *arena, const char *kind, const char *id,
+                             const char *path, const char **ret_file, struct pst_error *err)
+{
+    struct pst_plugin_list *list;
+    const char *file = NULL;
+    uint32_t i;
+    pst_status st;
+
+    if (path != NULL) {
+        file = pst_arena_strdup(arena, path);
+        *ret_file = file;
+        return file != NULL ? PST_OK : pst_fail_nomem(err);
+    }
+    st = pst_plugin_list_create(false, &list, err);
+    if (st != PST_OK) {
+        return st;
+    }
+    i = find_in(list, kind, id);
+    if (i < list->n_files) {
+        file = pst_arena_strdup(arena, list->files[i].path);
+        st = file != NULL ? PST_OK : pst_fail_nomem(err);
+    }
+    pst_plugin_list_destroy(list);
+    if (st == PST_OK) {
+        *ret_file = file;
+    }
     return st;
 }

@@ -182,8 +182,10 @@ static pst_status place_stages(struct pst_planner *planner, struct pst_error *er
         uint32_t device = s;
 
         if (planner->topology.n_stages != 0 && PST_CAN(f, device_of)) {
+            pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_DEVICE_OF);
             device =
                 f->device_of(planner->scheduler->self, planner->n_devices, planner->n_places, s);
+            pst_breadcrumb_leave();
         }
         if (device >= planner->n_devices) {
             return pst_planner_illegal(err, planner->scheduler,
@@ -228,7 +230,9 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
         .min_microbatches = 1,
         .microbatch_multiple = 1,
     };
+    pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_TOPOLOGY);
     st = planner->scheduler_if->topology(planner->scheduler->self, planner->n_devices, topology);
+    pst_breadcrumb_leave();
     if (st != PST_OK) {
         return pst_planner_blame(planner, planner->scheduler, st, "topology", err);
     }

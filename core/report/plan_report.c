@@ -141,7 +141,8 @@ pst_status pst_plan_report_print(const struct pst_session *session, const char *
                                                             (double)plan->step_ns));
     print_devices(session, out);
     if (session->planned.search_seconds > 0) {
-        fprintf(out, "searched for    %.2f s\n", session->planned.search_seconds);
+        fprintf(out, "searched for    %.2f s%s\n", session->planned.search_seconds,
+                plan->isolated ? ", in a process of its own" : "");
     }
     if (file != NULL) {
         fprintf(out, "written to      %s\n", file);
@@ -217,6 +218,7 @@ char *pst_plan_report_json(const struct pst_session *session, const char *file)
     add_devices(&json, plan);
     pst_json_number(&json, "step_us", (double)plan->step_ns / 1e3);
     pst_json_number(&json, "search_seconds", session->planned.search_seconds);
+    pst_json_bool(&json, "isolated", plan->isolated);
     if (file != NULL) {
         pst_json_string(&json, "file", file);
     }

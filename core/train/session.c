@@ -127,8 +127,8 @@ static pst_status load_transport(struct pst_session *session, struct pst_error *
     return PST_OK;
 }
 
-pst_status pst_session_create(const struct pst_job *job, struct pst_session **ret_session,
-                              struct pst_error *err)
+static pst_status create(const struct pst_job *job, bool with_transport,
+                         struct pst_session **ret_session, struct pst_error *err)
 {
     struct pst_session *session = calloc(1, sizeof *session);
     struct pst_arena arena = {0};
@@ -147,7 +147,7 @@ pst_status pst_session_create(const struct pst_job *job, struct pst_session **re
     if (st == PST_OK) {
         st = load_device(session, err);
     }
-    if (st == PST_OK) {
+    if (st == PST_OK && with_transport) {
         st = load_transport(session, err);
     }
     if (st != PST_OK) {
@@ -160,6 +160,18 @@ pst_status pst_session_create(const struct pst_job *job, struct pst_session **re
     session->cost.workspace_context = session;
     *ret_session = session;
     return PST_OK;
+}
+
+pst_status pst_session_create(const struct pst_job *job, struct pst_session **ret_session,
+                              struct pst_error *err)
+{
+    return create(job, true, ret_session, err);
+}
+
+pst_status pst_session_create_for_planning(const struct pst_job *job,
+                                           struct pst_session **ret_session, struct pst_error *err)
+{
+    return create(job, false, ret_session, err);
 }
 
 static void destroy_programs(struct pst_program **programs, uint32_t n)

@@ -31,6 +31,9 @@ struct pst_session {
  */
 pst_status pst_session_create(const struct pst_job *job, struct pst_session **ret_session,
                               struct pst_error *err);
+/* The same without the transport, which only a run needs. */
+pst_status pst_session_create_for_planning(const struct pst_job *job,
+                                           struct pst_session **ret_session, struct pst_error *err);
 void pst_session_destroy(struct pst_session *session);
 
 /* The graph that [model] describes; pst_graph_destroy it. */
@@ -44,6 +47,9 @@ pst_status pst_session_build_graph(const struct pst_job *job, struct pst_graph *
  */
 pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
                             bool (*cancelled)(void), struct pst_error *err);
+
+/* Values of f32 state that the job's optimizer keeps per parameter. */
+uint32_t pst_session_optimizer_slots(const struct pst_job *job);
 
 /* Reads a plan file; makes no programs and judges nothing. */
 pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,

@@ -9,6 +9,7 @@
 
 #include "base/util.h"
 #include "sim/sim.h"
+#include "train/isolate.h"
 
 static pst_status make_programs(const struct pst_session *session, const struct pst_plan *plan,
                                 uint32_t keep_output, struct pst_program ***ret_programs,
@@ -68,9 +69,10 @@ pst_status pst_session_judge(struct pst_session *session, struct pst_check_repor
     return st;
 }
 
-/* Values of f32 state that an optimizer keeps per parameter. */
-static uint32_t optimizer_slots(uint32_t optimizer)
+uint32_t pst_session_optimizer_slots(const struct pst_job *job)
 {
+    uint32_t optimizer = job->train.optimizer;
+
     return optimizer == PST_SGD ? 0 : optimizer == PST_MOMENTUM ? 1 : 2;
 }
 
@@ -85,11 +87,11 @@ static pst_status match(const struct pst_session *session, const char *file, str
                            "the plan is for a batch of %u samples, train.batch is %lld",
                            plan->batch, (long long)job->train.batch);
     }
-    if (plan->optimizer_slots != optimizer_slots(job->train.optimizer)) {
+    if (plan->optimizer_slots != pst_session_optimizer_slots(job)) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
                            "the plan was made for another optimizer: it keeps %u values per "
                            "parameter, train.optimizer takes %u; plan again",
-                           plan->optimizer_slots, optimizer_slots(job->train.optimizer));
+                           plan->optimizer_slots, pst_session_optimizer_slots(job));
     }
     if (plan->n_devices > (uint32_t)session->cluster.devices) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
@@ -177,8 +179,7 @@ pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
     if (plan_file != NULL && plan_file[0] != '\0') {
         st = use_file(session, plan_file, err);
     } else {
-        st = pst_planner_run(session->job, session->graph, &session->cluster, &session->cost,
-                             cancelled, &session->planned, err);
+        st = pst_isolate_search(session, cancelled, err);
     }
     if (st != PST_OK) {
         return st;

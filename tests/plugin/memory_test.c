@@ -66,7 +66,6 @@ void free(void *p)
     n_live -= counting && p != NULL;
     __libc_free(p);
 }
-#endif
 
 static const char toml[] = "[model]\nuse = \"gpt\"\nlayers = 1\ndim = 8\nheads = 2\ncontext = 4\n"
                            "vocab = 5\n[data]\nkind = \"synthetic\"\n"
@@ -74,6 +73,7 @@ static const char toml[] = "[model]\nuse = \"gpt\"\nlayers = 1\ndim = 8\nheads =
                            "memory = \"1 GiB\"\n"
                            "[partitioner]\nuse = \"chain-dp\"\n[scheduler]\nuse = \"1f1b\"\n"
                            "[[memopt]]\nuse = \"full\"\n";
+#endif
 
 static void test_every_allocation_fails(void **state)
 {

@@ -76,8 +76,19 @@ static struct pst_gemm_shape gemm_of(const struct pst_cpu_request *request,
     return gemm;
 }
 
-/* --- workspace: oneDNN's scratch, then what `floats_of` counts
- * -------------------------------------- */
+/* In f32 the gradient of the weights has a way of its own. */
+static struct pst_outer_shape outer_of(const struct linear_shape *shape)
+{
+    struct pst_outer_shape outer = {shape->rows, shape->in, shape->out};
+
+    if (shape->trans) {
+        outer.m = shape->out;
+        outer.n = shape->in;
+    }
+    return outer;
+}
+
+/* --- workspace: oneDNN's scratch, then what `floats_of` counts -------------------------------- */
 
 static uint64_t scratch_of(const struct pst_cpu_request *request, const struct linear_shape *shape)
 {
@@ -95,11 +106,13 @@ static uint64_t scratch_of(const struct pst_cpu_request *request, const struct l
     return bytes > rest_bytes ? bytes : rest_bytes;
 }
 
-/* F: products, activated rows; B: products, tiles of the activation; W: strips of sums. */
+/* F: products, activated rows; B: products, tiles of the activation; W: strips of sums, then copied
+   rows. */
 static uint64_t floats_of(const struct pst_cpu_request *request, const struct linear_shape *shape)
 {
     const bool bf16 = request->dtype == PST_BF16;
     const uint64_t threads = request->device->threads;
+    const struct pst_outer_shape outer = outer_of(shape);
 
     switch (request->pass) {
     case PST_KERNEL_F:
@@ -107,7 +120,7 @@ static uint64_t floats_of(const struct pst_cpu_request *request, const struct li
     case PST_KERNEL_B:
         return bf16 ? shape->block * shape->in + pst_tile_floats(request, 3, PST_TILE) : 0;
     default:
-        return pst_cpu_bias_floats(request);
+        return pst_cpu_bias_floats(request) + (bf16 ? 0 : pst_outer_floats(&outer));
     }
 }
 
@@ -143,8 +156,7 @@ static void finish(struct pst_cpu_kernel *kernel)
     pst_gemm_finish(&linear->rest);
 }
 
-/* --- running
- * ----------------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 struct block {
     const struct linear *linear;
@@ -329,17 +341,21 @@ static void backward(const struct pst_kernel *kernel, const struct pst_call *cal
 static void weights(const struct pst_kernel *kernel, const struct pst_call *call)
 {
     struct block block = block_of(kernel, call);
+    const struct pst_cpu_request *request = block.request;
     const struct linear_shape *shape = &block.linear->shape;
-    const void *dh = block.request->op->act == PST_ACT_NONE ? call->dy : call->z[0];
+    const struct pst_outer_shape outer = outer_of(shape);
+    const void *dh = request->op->act == PST_ACT_NONE ? call->dy : call->z[0];
+    const void *left = shape->trans ? dh : call->x[0], *right = shape->trans ? call->x[0] : dh;
 
     block.rows = shape->rows;
-    if (call->dp[0] != NULL) {
-        multiply(&block, shape->trans ? dh : call->x[0], shape->trans ? call->x[0] : dh,
-                 call->dp[0]);
+    if (call->dp[0] != NULL && request->dtype == PST_F32) {
+        pst_outer_run(request->device, &outer, left, right, call->dp[0],
+                      block.floats + pst_cpu_bias_floats(request));
+    } else if (call->dp[0] != NULL) {
+        multiply(&block, left, right, call->dp[0]);
     }
-    if (pst_cpu_has_param(block.request, 1) && call->dp[1] != NULL) {
-        pst_cpu_bias_gradient(block.request, dh, shape->rows, shape->out, call->dp[1],
-                              block.floats);
+    if (pst_cpu_has_param(request, 1) && call->dp[1] != NULL) {
+        pst_cpu_bias_gradient(request, dh, shape->rows, shape->out, call->dp[1], block.floats);
     }
 }
 

@@ -71,6 +71,12 @@ static pst_status create(const struct pst_host *host, const void *config, void *
     memset(malloc(100), 1, 100);
 #elif defined(RUDE_CREATE_ABORTS)
     abort();
+#elif defined(RUDE_CREATE_HANDLER)
+    signal(SIGUSR1, SIG_IGN);
+#elif defined(RUDE_CREATE_HOG)
+    if (host->alloc(host, (size_t)2 << 30, 16) == NULL) {
+        return PST_ERR_NOMEM;
+    }
 #endif
     self = host->alloc(host, sizeof *self, _Alignof(struct rude));
 #ifndef RUDE_IGNORES_NOMEM

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which addresses are taken when, for the layout of an arena. A segment tree over times whose nodes
+ * hold sets of address spans: a buffer costs a logarithm of the times, and neighbours that live
+ * together melt into one span. Private to plan.
+ */
+#ifndef PST_PLAN_OCCUPANCY_H
+#define PST_PLAN_OCCUPANCY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct pst_span {
+    uint64_t begin, end;
+};
+
+/* Ascending, neither overlapping nor touching. */
+struct pst_spans {
+    struct pst_span *at;
+    uint32_t n, room;
+};
+
+struct pst_occupancy {
+    uint32_t n_leaves;       /* a power of two */
+    struct pst_spans *whole; /* [node] taken at all times of the node, not of its parent */
+    struct pst_spans *any;   /* [node] taken at some of its times, by what `whole` holds below */
+};
+
+/* Times 0 ... n - 1. False: out of memory; finish it all the same. */
+bool pst_occupancy_init(struct pst_occupancy *occupancy, uint32_t n_times);
+void pst_occupancy_finish(struct pst_occupancy *occupancy);
+
+/* Addresses [begin, end) are taken at times first ... last. False: out of memory. */
+bool pst_occupancy_add(struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
+                       uint64_t begin, uint64_t end);
+
+/* The smallest gap of at least `size` from `origin` on that is free at times first ... last, the
+   lowest of several; behind everything where there is none. */
+uint64_t pst_occupancy_best_gap(const struct pst_occupancy *occupancy, uint32_t first,
+                                uint32_t last, uint64_t size, uint64_t origin);
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/isolate.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/util.h"
+#include "plugin/child.h"
+#include "plugin/plugin_host.h"
+#include "plugin/search.h"
+
+uint64_t pst_isolate_default_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+    return pages > 0 && size > 0 ? (uint64_t)pages / 5 * 4 * (uint64_t)size : 0;
+}
+
+/* Is the file in that folder itself? What cannot be resolved is for the planner to complain about.
+ */
+static bool is_in(const char *file, const char *folder)
+{
+    char real_file[PATH_MAX], real_folder[PATH_MAX];
+    char *slash;
+
+    if (realpath(file, real_file) == NULL) {
+        return true;
+    }
+    slash = strrchr(real_file, '/');
+    *slash = '\0';
+    return realpath(folder, real_folder) != NULL && strcmp(real_file, real_folder) == 0;
+}
+
+/* Does the strategy of this table come from elsewhere than the program itself? */
+static pst_status is_foreign(const struct pst_job *job, struct pst_config_node *table,
+                             const char *kind, bool *ret_foreign, struct pst_error *err)
+{
+    struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
+    struct pst_config_node *path = table == NULL ? NULL : pst_config_get(table, "path");
+    struct pst_arena arena = {0};
+    const char *file = NULL, *home;
+    pst_status st;
+
+    if (use == NULL || use->kind != PST_CONFIG_STRING ||
+        (path != NULL && path->kind != PST_CONFIG_STRING)) {
+        return PST_OK; /* an error that opens nothing */
+    }
+    st = pst_config_resolve(job->config, table, "path", err);
+    if (st == PST_OK) {
+        st = pst_plugin_locate(&arena, kind, use->value.string,
+                               path == NULL ? NULL : path->value.string, &file, err);
+    }
+    if (st == PST_OK && file != NULL) {
+        home = pst_search_home(&arena);
+        st = home == NULL ? pst_fail_nomem(err) : PST_OK;
+        if (st == PST_OK && !is_in(file, home)) {
+            pst_log(PST_LOG_INFO, "plan", "%s \"%s\" is %s, not from %s", kind, use->value.string,
+                    file, home);
+            *ret_foreign = true;
+        }
+    }
+    pst_arena_finish(&arena);
+    return st;
+}
+
+pst_status pst_isolate_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
+{
+    bool foreign = false;
+    pst_status st = is_foreign(job, job->partitioner, "partitioner", &foreign, err);
+
+    if (st == PST_OK) {
+        st = is_foreign(job, job->scheduler, "scheduler", &foreign, err);
+    }
+    for (uint32_t i = 0; st == PST_OK && i < job->n_memopt; i++) {
+        st = is_foreign(job, job->memopt[i], "memopt", &foreign, err);
+    }
+    if (st == PST_OK) {
+        *ret_wanted = job->plugins.isolate == PST_ISOLATE_ALWAYS ||
+                      (job->plugins.isolate == PST_ISOLATE_AUTO && foreign);
+    }
+    return st;
+}
+
+/* The job's text: the config as JSON, a NUL, where everything in it stands. */
+static pst_status write_job(const struct pst_job *job, char **ret_text, size_t *ret_length,
+                            struct pst_error *err)
+{
+    char *config = pst_config_to_json(job->config),
+         *places = pst_config_places_to_json(job->config);
+    char *text = NULL;
+    size_t n = 0, m = 0;
+
+    if (config != NULL && places != NULL) {
+        n = strlen(config) + 1;
+        m = strlen(places) + 1;
+        text = malloc(n + m);
+    }
+    if (text != NULL) {
+        memcpy(text, config, n);
+        memcpy(text + n, places, m);
+        *ret_text = text;
+        *ret_length = n + m;
+    }
+    free(config);
+    free(places);
+    return text != NULL ? PST_OK : pst_fail_nomem(err);
+}
+
+/* Is the plan one for this session at all? */
+static bool belongs(const struct pst_session *session, const struct pst_plan *plan)
+{
+    const struct pst_cluster *cluster = &session->cluster;
+    uint64_t capacity = cluster->memory == 0 ? UINT64_MAX : cluster->memory;
+
+    return plan->batch == (uint32_t)session->job->train.batch &&
+           plan->n_devices == (uint32_t)cluster->devices && plan->capacity_bytes == capacity &&
+           plan->graph_digest == session->graph->digest &&
+           plan->optimizer_slots == pst_session_optimizer_slots(session->job);
+}
+
+static pst_status sign(struct pst_session *session, struct pst_error *err)
+{
+    struct pst_planned *planned = &session->planned;
+    char *json = pst_config_to_json(session->job->config);
+
+    planned->plan->config_json =
+        json == NULL ? NULL : pst_arena_strdup(&planned->plan->arena, json);
+    free(json);
+    planned->plan->isolated = true;
+    for (uint32_t r = 0; r < planned->plan->n_devices; r++) {
+        planned->plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
+        planned->plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
+    }
+    return planned->plan->config_json != NULL ? PST_OK : pst_fail_nomem(err);
+}
+
+/* From text to a plan that is proven and has its programs. */
+static pst_status adopt(struct pst_session *session, const char *text, size_t length,
+                        struct pst_error *err)
+{
+    struct pst_check_report *report = calloc(1, sizeof *report);
+    struct pst_error unused;
+    pst_status st;
+
+    if (report == NULL) {
+        return pst_fail_nomem(err);
+    }
+    err = err == NULL ? &unused : err;
+    st = pst_plan_parse("", text, length, session->graph, &session->planned.plan, err);
+    if (st == PST_OK && !belongs(session, session->planned.plan)) {
+        st = pst_fail(err, PST_ERR_BUG, "plugin.contract", "it is for another job");
+    }
+    if (st == PST_OK) {
+        st = pst_session_judge(session, report, err);
+    }
+    free(report);
+    if (st != PST_OK && st != PST_ERR_NOMEM) {
+        pst_error_prefix(err, "what came back from the planner's process is no plan that can run");
+        err->exit_code = 3;
+    }
+    return st == PST_OK ? sign(session, err) : st;
+}
+
+static pst_status search_apart(struct pst_session *session, bool (*cancelled)(void),
+                               struct pst_error *err)
+{
+    const struct pst_job_plugins *plugins = &session->job->plugins;
+    struct pst_worker_task task = {
+        .time_limit_ns = plugins->time_limit,
+        .memory_limit_bytes =
+            plugins->memory_limit != 0 ? plugins->memory_limit : pst_isolate_default_memory(),
+        .cancelled = cancelled,
+    };
+    uint64_t begin_ns = pst_now_ns();
+    char *job = NULL, *plan = NULL;
+    size_t length = 0;
+    pst_status st = write_job(session->job, &job, &task.job_length, err);
+
+    if (st == PST_OK) {
+        task.job = job;
+        st = pst_worker_run(&task, &plan, &length, err);
+    }
+    if (st == PST_OK) {
+        st = adopt(session, plan, length, err);
+    }
+    session->planned.search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
+    free(plan);
+    free(job);
+    return st;
+}
+
+pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(void),
+                              struct pst_error *err)
+{
+    bool apart = false;
+    pst_status st = pst_isolate_wanted(session->job, &apart, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    pst_log(PST_LOG_INFO, "plan", "strategies run in %s",
+            apart ? "a process of their own" : "this process");
+    return apart ? search_apart(session, cancelled, err)
+                 : pst_planner_run(session->job, session->graph, &session->cluster, &session->cost,
+                                   cancelled, &session->planned, err);
+}
+
+/* --- the process itself ------------------------------------------------------------------------*/
+
+static pst_status plan_here(const struct pst_session *session, char **ret_text,
+                            struct pst_error *err)
+{
+    struct pst_planned planned = {.plan = NULL};
+    pst_status st = pst_planner_run(session->job, session->graph, &session->cluster, &session->cost,
+                                    pst_worker_stopped, &planned, err);
+
+    if (st == PST_OK) {
+        planned.plan->isolated = true;
+        *ret_text = pst_plan_to_json(planned.plan, session->graph);
+        st = *ret_text == NULL ? pst_fail_nomem(err) : PST_OK;
+        pst_planned_finish(&planned);
+    }
+    return st;
+}
+
+static pst_status run_job(const char *text, size_t length, char **ret_plan, struct pst_error *err)
+{
+    size_t n = strlen(text) + 1;
+    struct pst_session *session = NULL;
+    struct pst_config *config = NULL;
+    struct pst_job job;
+    pst_status st = n >= length ? pst_fail(err, PST_ERR_BUG, "internal", "half a job")
+                                : pst_config_from_json(text, &config, err);
+
+    if (st == PST_OK) {
+        st = pst_config_places_from_json(config, text + n, err);
+    }
+    if (st != PST_OK) {
+        pst_config_destroy(config);
+        return st;
+    }
+    st = pst_job_read(config, &job, err);
+    if (st == PST_OK) {
+        st = pst_session_create_for_planning(&job, &session, err);
+        if (st == PST_OK) {
+            pst_worker_started();
+            st = plan_here(session, ret_plan, err);
+        }
+        pst_session_destroy(session);
+        pst_job_finish(&job);
+    }
+    pst_config_destroy(config);
+    return st;
+}
+
+bool pst_isolate_child(int argc, char **argv)
+{
+    struct pst_error err = {0};
+    char *job, *plan = NULL;
+    size_t length;
+
+    if (!pst_worker_begin(argc, argv, &job, &length)) {
+        return false;
+    }
+    run_job(job, length, &plan, &err);
+    free(job);
+    pst_worker_answer(plan, plan == NULL ? 0 : strlen(plan), &err);
+}

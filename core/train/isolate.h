@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where a search runs: in this process, or in one of its own that hands a plan back. Either way the
+ * same plan comes out; what came from the other process is checked as though anybody had sent it.
+ */
+#ifndef PST_TRAIN_ISOLATE_H
+#define PST_TRAIN_ISOLATE_H
+
+#include "train/session.h"
+
+/*
+ * Searches the session's plan, by the rules of plugins.isolate. Errors: those of pst_planner_run,
+ * the same in both places; and those of pst_worker_run.
+ */
+pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(void),
+                              struct pst_error *err);
+
+/* Does the job plan in a process of its own? Resolves the paths of its plugins on the way. */
+pst_status pst_isolate_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err);
+
+/* Bytes that such a process may take when the config says nothing: 80 % of the machine's. */
+uint64_t pst_isolate_default_memory(void);
+
+/* The process itself: argv[1] is PST_WORKER_FLAG. Returns false where pst_worker_run did not start
+   it; otherwise it does not return. */
+bool pst_isolate_child(int argc, char **argv);
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All forwards, then all backwards, and on the way one misdeed, chosen by the DOES_* macro that it
+ * is compiled with.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <penstock/penstock.h>
+
+#if defined(DOES_CRASH_LOAD) || defined(DOES_CRASH_CREATE) || defined(DOES_CRASH_SCHEDULE) ||      \
+    defined(DOES_CRASH_DESTROY)
+static volatile uintptr_t nowhere = 16; /* not a constant: compilers warn */
+
+static void crash(void)
+{
+    *(volatile int *)nowhere = 1;
+}
+#endif
+
+#ifdef DOES_CRASH_LOAD
+__attribute__((constructor)) static void construct(void)
+{
+    crash();
+}
+#endif
+
+#ifdef DOES_LOOK
+/* What of the promises about its process does not hold? */
+static const char *look(void)
+{
+    struct rlimit limit;
+    char byte;
+
+    if (getrlimit(RLIMIT_CORE, &limit) != 0 || limit.rlim_cur != 0) {
+        return "it may leave a core file";
+    }
+    if (getpgrp() != getpid()) {
+        return "it is in somebody else's process group";
+    }
+    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
+        return "it may gain rights";
+    }
+    if (read(0, &byte, 1) != 0) {
+        return "standard input is not empty";
+    }
+    for (int fd = 3; fd < 1024; fd++) {
+        if (fd != 4 && fcntl(fd, F_GETFD) >= 0) {
+            return "a descriptor was left open";
+        }
+    }
+    return getenv("LD_BIND_NOW") != NULL ? NULL : "functions are bound late";
+}
+#endif
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    (void)config;
+#if defined(DOES_CRASH_CREATE)
+    crash();
+#elif defined(DOES_ODD)
+    return 42;
+#elif defined(DOES_TALK)
+    puts("the first line");
+    fflush(stdout);
+    for (int i = 0; i < 6000; i++) {
+        fprintf(stderr, "line %d of very many lines\n", i);
+    }
+    printf("not\1a whole line");
+#elif defined(DOES_LOOK)
+    const char *fault = look();
+
+    if (fault != NULL) {
+        return pst_failf(host, PST_ERR_BUG, "%s", fault);
+    }
+#endif
+    *ret_self = (void *)(uintptr_t)host;
+    return PST_OK;
+}
+
+static void destroy(void *self)
+{
+    (void)self;
+#ifdef DOES_CRASH_DESTROY
+    crash();
+#endif
+}
+
+static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
+{
+    (void)self;
+    (void)n_devices;
+    ret_topology->min_microbatches = 1;
+    return PST_OK;
+}
+
+static pst_status misbehave(const struct pst_host *host)
+{
+    (void)host;
+#if defined(DOES_CRASH_SCHEDULE)
+    crash();
+#elif defined(DOES_ABORT_SCHEDULE)
+    fputs("assertion of the plugin failed\n", stderr);
+    abort();
+#elif defined(DOES_EXIT_ZERO)
+    exit(0);
+#elif defined(DOES_EXIT_SEVEN)
+    exit(7);
+#elif defined(DOES_LOOP)
+    for (volatile unsigned i = 0;; i++) {
+    }
+#elif defined(DOES_HEED)
+    while (!host->cancelled(host)) {
+        usleep(1000);
+    }
+    return PST_ERR_CANCELLED;
+#elif defined(DOES_HOG)
+    for (;;) {
+        char *more = malloc(1 << 20);
+
+        *(volatile char *)more = 1;
+    }
+#elif defined(DOES_NO_MEMORY)
+    void *volatile more;
+
+    do {
+        more = malloc(1 << 20);
+    } while (more != NULL);
+    return PST_ERR_NOMEM;
+#elif defined(DOES_CLOSE)
+    for (int fd = 0; fd < 1024; fd++) {
+        close(fd);
+    }
+#elif defined(DOES_GARBLE)
+    static const char junk[4096] = "not a message";
+    ssize_t n = write(4, junk, sizeof junk);
+
+    (void)n;
+#elif defined(DOES_SPAWN)
+    if (fork() == 0) {
+        for (;;) {
+            sleep(1000);
+        }
+    }
+#endif
+    return PST_OK;
+}
+
+static pst_status schedule(void *self, const struct pst_schedule_in *in,
+                           struct pst_schedule_out *out)
+{
+    pst_status st = misbehave(self);
+
+    for (uint32_t s = 0; s < in->n_stages && st == PST_OK; s++) {
+        const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
+
+        for (uint32_t i = 0; i < 2 * stage->n_microbatches && st == PST_OK; i++) {
+            bool forward = i < stage->n_microbatches;
+
+#ifdef DOES_ILLEGAL
+            forward = false;
+#endif
+            st = out->emit(out, stage->device, forward ? PST_PASS_F : PST_PASS_BW, s,
+                           i % stage->n_microbatches);
+        }
+    }
+    return st;
+}
+
+static const struct pst_scheduler scheduler = {
+    .size = sizeof scheduler,
+    .topology = topology,
+    .schedule = schedule,
+};
+
+static const void *get_interface(const char *id)
+{
+    return strcmp(id, PST_SCHEDULER) == 0 ? &scheduler : NULL;
+}
+
+struct config {
+    int64_t depth;
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, depth, PST_PARAM_INT, "4", "1..8", "Stages looked ahead."),
+};
+
+static const char *const words[] = {"chain", NULL};
+static const char *const nothing[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = PST_ABI_MAJOR,
+    .abi_minor = PST_ABI_MINOR,
+    .kind = "scheduler",
+    .id = BAD_ID,
+    .version = "0",
+    .summary = "Exists to misbehave.",
+    .reference = "none",
+    .license = "Apache-2.0",
+    .provides = words,
+    .needs = nothing,
+    .params = params,
+    .n_params = 1,
+    .param_size = sizeof params[0],
+    .config_size = sizeof(struct config),
+    .create = create,
+    .destroy = destroy,
+    .get_interface = get_interface,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The occupancy tree against a list of everything that was added: same gap for every question. And
+ * a layout of tens of thousands of buffers, which a search through all others would take seconds
+ * for.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/philox.h"
+#include "plan/occupancy.h"
+#include "plan/program_build.h"
+
+struct life {
+    uint32_t first, last;
+    uint64_t begin, end;
+};
+
+static uint64_t seed, draws;
+
+static uint32_t draw(uint32_t n)
+{
+    uint64_t at = draws++;
+
+    return pst_philox(seed, (uint32_t)at, (uint32_t)(at >> 32)).v[0] % n;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct life *x = a, *y = b;
+
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* Walks over all that lives in [first, last], by begin. */
+static uint64_t slow_gap(struct life *lives, uint32_t n, uint32_t first, uint32_t last,
+                         uint64_t size, uint64_t origin)
+{
+    uint64_t end = origin, best = UINT64_MAX, best_size = UINT64_MAX;
+
+    qsort(lives, n, sizeof *lives, by_begin);
+    for (uint32_t i = 0; i < n; i++) {
+        if (lives[i].last < first || lives[i].first > last) {
+            continue;
+        }
+        if (lives[i].begin >= end + size && lives[i].begin - end < best_size) {
+            best = end;
+            best_size = lives[i].begin - end;
+        }
+        end = lives[i].end > end ? lives[i].end : end;
+    }
+    return best != UINT64_MAX ? best : end;
+}
+
+static void check_round(uint32_t n_times, uint32_t n)
+{
+    struct life *lives = calloc(n, sizeof *lives);
+    struct pst_occupancy occupancy;
+    uint64_t origin = 16 * draw(3);
+
+    assert_true(pst_occupancy_init(&occupancy, n_times));
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t first = draw(n_times), length = draw(4) == 0 ? n_times : 1 + n_times / 8;
+        uint32_t last = first + draw(length);
+        uint64_t size = 1 + draw(20), begin, expected;
+
+        last = last < n_times ? last : n_times - 1;
+        expected = slow_gap(lives, i, first, last, size, origin);
+        begin = pst_occupancy_best_gap(&occupancy, first, last, size, origin);
+        if (begin != expected) {
+            fail_msg("seed %llu: %llu bytes at %u to %u go to %llu, expected %llu",
+                     (unsigned long long)seed, (unsigned long long)size, first, last,
+                     (unsigned long long)begin, (unsigned long long)expected);
+        }
+        /* now and then elsewhere, so that gaps arise */
+        begin = draw(3) == 0 ? origin + draw(300) : begin;
+        lives[i] = (struct life){first, last, begin, begin + size};
+        assert_true(pst_occupancy_add(&occupancy, first, last, begin, begin + size));
+    }
+    pst_occupancy_finish(&occupancy);
+    free(lives);
+}
+
+static void test_against_a_list(void **state)
+{
+    (void)state;
+    for (seed = 1; seed <= 60; seed++) {
+        draws = 0;
+        check_round(1 + draw(70), 1 + draw(120));
+    }
+}
+
+/* As a deep pipeline has them: some kept from forward to backward, most gone after a few ticks. */
+static void test_many_buffers(void **state)
+{
+    enum { N = 200000, TICKS = 150000 };
+    struct pst_program program = {.n_values = N, .n_ticks = TICKS};
+    struct pst_error err = {0};
+    clock_t start = clock();
+    double seconds;
+
+    (void)state;
+    program.values = calloc(N, sizeof *program.values);
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t first = (uint32_t)((uint64_t)i * (TICKS - 8) / N);
+        bool kept = i % 10 == 0 && first < TICKS / 2;
+
+        program.values[i].bytes = 1 + 256 * (i % 7);
+        program.values[i].first = first;
+        program.values[i].last = kept ? TICKS - 1 - first : first + i % 5;
+    }
+    assert_int_equal(pst_layout_program(&program, &err), PST_OK);
+    seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    free(program.values);
+    assert_true(program.arena_bytes >= program.peak_bytes);
+    /* half a second; 2e10 comparisons take longer on any machine */
+    if (seconds >= 10) {
+        fail_msg("%.1f s", seconds);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_a_list),
+        cmocka_unit_test(test_many_buffers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
