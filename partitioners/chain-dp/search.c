@@ -7,6 +7,7 @@
  * fit with yet more nodes. This bounds the windows. T is found by bisection, since raising it only
  * adds ranges.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -253,6 +254,20 @@ static pst_status choose(const struct search *search, uint64_t limit, uint32_t *
     return st;
 }
 
+/* "30 bytes", "12.7 MiB (13317120 bytes)" */
+static const char *as_size(char text[64], uint64_t bytes)
+{
+    bool large = bytes >= 1048576;
+
+    if (bytes < 1024) {
+        snprintf(text, 64, "%llu bytes", (unsigned long long)bytes);
+    } else {
+        snprintf(text, 64, "%.1f %s (%llu bytes)", (double)bytes / (large ? 1048576.0 : 1024.0),
+                 large ? "MiB" : "KiB", (unsigned long long)bytes);
+    }
+    return text;
+}
+
 /* Says which stage could not be placed, and what it would have to hold at the very least. */
 static pst_status explain(const struct search *search, uint32_t stage)
 {
@@ -261,6 +276,7 @@ static pst_status explain(const struct search *search, uint32_t stage)
     bool last = stage + 1 == chain->n_stages;
     uint64_t need = UINT64_MAX;
     uint32_t first, at = 0;
+    char needs[64], has[64];
 
     for (first = stage; first < chain->n; first++) {
         struct range_price price;
@@ -279,12 +295,11 @@ static pst_status explain(const struct search *search, uint32_t stage)
         }
     }
     return pst_failf(chain->host, PST_ERR_INFEASIBLE,
-                     "stage %u of %u does not fit: node \"%s\"%s needs %.1f MiB (%llu bytes), a "
-                     "device has %.1f MiB (%llu bytes), at micro-batch size %u with %u in flight",
+                     "stage %u of %u does not fit: node \"%s\"%s needs %s, a device has %s, at "
+                     "micro-batch size %u with %u in flight",
                      stage, chain->n_stages, pst_graph_node(graph, at)->name,
-                     last ? " with all nodes behind it" : " alone", (double)need / 1048576.0,
-                     (unsigned long long)need, (double)chain->in->capacity_bytes / 1048576.0,
-                     (unsigned long long)chain->in->capacity_bytes, chain->microbatch_size,
+                     last ? " with all nodes behind it" : " alone", as_size(needs, need),
+                     as_size(has, chain->in->capacity_bytes), chain->microbatch_size,
                      chain->in_flight[stage]);
 }
 
