@@ -45,8 +45,7 @@ static void check(pst_status status, const struct pst_error *err)
     }
 }
 
-/* --- the model
- * -------------------------------------------------------------------------------------- */
+/* --- the model -------------------------------------------------------------------------------- */
 
 static uint32_t param(struct pst_graph_builder *b, const char *name, uint64_t rows,
                       uint64_t columns)
@@ -119,8 +118,7 @@ static struct pst_graph *build(const struct settings *s)
     return graph;
 }
 
-/* --- operands
- * ---------------------------------------------------------------------------------------- */
+/* --- operands --------------------------------------------------------------------------------- */
 
 static void *buffer(uint64_t elems, uint32_t dtype, uint64_t limit)
 {
@@ -195,8 +193,7 @@ static void free_operands(struct operands *o)
     free(o->dy);
 }
 
-/* --- timing
- * ------------------------------------------------------------------------------------------ */
+/* --- timing ----------------------------------------------------------------------------------- */
 
 /* With one thread its processor time, which neighbours disturb less. */
 static uint64_t spent_ns(const struct bench *bench)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Who may include whom: strategies only <penstock/...> and their own folder; in core a folder only
- * those before it. And core names no strategy.
+ * those before it, and modules only base, model, device and transport. And core names no strategy.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <ftw.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,22 @@ static void complain(const char *path, unsigned line, const char *what)
     n_faults++;
 }
 
-/* `folder`: path below core/ or NULL for a strategy. */
+/* device/cpu/..., transport/threads/...: loaded beside the program, so they know little of it. */
+static bool is_module(const char *below_core)
+{
+    const char *slash = strchr(below_core, '/');
+
+    return (strncmp(below_core, "device/", 7) == 0 || strncmp(below_core, "transport/", 10) == 0) &&
+           strchr(slash + 1, '/') != NULL;
+}
+
+static bool is_for_modules(const char *layer)
+{
+    return strcmp(layer, "base") == 0 || strcmp(layer, "model") == 0 ||
+           strcmp(layer, "device") == 0 || strcmp(layer, "transport") == 0;
+}
+
+/* `below_core`: path below core/ or NULL for a strategy. */
 static void check_line(const char *path, const char *below_core, unsigned number, const char *line)
 {
     const char *quoted = strstr(line, "#include \"");
@@ -71,6 +87,8 @@ static void check_line(const char *path, const char *below_core, unsigned number
         size_t own = layer_of(below_core, strcspn(below_core, "/"));
 
         if (used < N_LAYERS && own < N_LAYERS && used > own) {
+            complain(path, number, line);
+        } else if (used < N_LAYERS && is_module(below_core) && !is_for_modules(layers[used])) {
             complain(path, number, line);
         }
     }

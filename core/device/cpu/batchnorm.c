@@ -92,8 +92,7 @@ static double total(const struct batch *batch, const float *sums, uint64_t c)
     return sum;
 }
 
-/* --- forward: vectors are mean, rstd, factor
- * ------------------------------------------------------- */
+/* --- forward: vectors are mean, rstd, factor -------------------------------------------------- */
 
 static void sum_blocks(void *context, uint64_t begin, uint64_t end, uint32_t thread)
 {
@@ -203,8 +202,7 @@ static void forward(const struct pst_kernel *kernel, const struct pst_call *call
     }
 }
 
-/* --- backward: vectors are factor, mean of g, mean of g normed
- * -------------------------------------- */
+/* --- backward: vectors are factor, mean of g, mean of g normed -------------------------------- */
 
 static const float *relu_row(const struct batch *batch, const struct pst_tile *tile, uint64_t r)
 {

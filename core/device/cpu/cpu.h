@@ -96,8 +96,7 @@ static inline void *pst_cpu_operand(void *const *operands, uint32_t i)
     return operands == NULL ? NULL : operands[i];
 }
 
-/* --- compile.c ---------------------------------------------------------------------------------
- */
+/* --- compile.c -------------------------------------------------------------------------------- */
 
 pst_status pst_cpu_compile(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                            uint32_t pass, uint32_t samples, struct pst_kernel **ret_kernel,
@@ -105,15 +104,13 @@ pst_status pst_cpu_compile(struct pst_device *device, const struct pst_graph *gr
 uint64_t pst_cpu_workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                            uint32_t pass, uint32_t samples);
 
-/* --- arena.c -----------------------------------------------------------------------------------
- */
+/* --- arena.c ---------------------------------------------------------------------------------- */
 
 pst_status pst_cpu_arena_add(struct pst_device *device, uint64_t bytes, void **ret_base,
                              struct pst_error *err);
 void pst_cpu_arenas_finish(struct pst_device *device);
 
-/* --- thread.c ----------------------------------------------------------------------------------
- */
+/* --- thread.c --------------------------------------------------------------------------------- */
 
 void pst_cpu_enter(struct pst_device *device);
 void pst_cpu_leave(struct pst_device *device);
@@ -130,15 +127,14 @@ void pst_cpu_parallel(const struct pst_device *device, uint64_t n, pst_cpu_work 
 int pst_cpu_threads_push(uint32_t threads);
 void pst_cpu_threads_pop(int old);
 
-/* --- bias.c ---------------------------------------------------------------------------------- */
+/* --- bias.c ----------------------------------------------------------------------------------- */
 
 /* Sums of the columns of x [rows, n], which has the request's dtype. `floats` is workspace. */
 uint64_t pst_cpu_bias_floats(const struct pst_cpu_request *request);
 void pst_cpu_bias_gradient(const struct pst_cpu_request *request, const void *x, uint64_t rows,
                            uint64_t n, float *ret_sums, float *floats);
 
-/* --- step.c ------------------------------------------------------------------------------------
- */
+/* --- step.c ----------------------------------------------------------------------------------- */
 
 void pst_cpu_accumulate(struct pst_device *device, float *dst, const float *src, uint64_t elems);
 void pst_cpu_sum(struct pst_device *device, void *dst, const void *a, const void *b, uint64_t elems,
@@ -150,8 +146,7 @@ void pst_cpu_update(struct pst_device *device, const struct pst_update *update, 
 void pst_cpu_refresh(struct pst_device *device, void *working, const float *weights,
                      uint32_t working_dtype, uint64_t elems);
 
-/* --- dnnl_device.c -------------------------------------------------------------------------------
- */
+/* --- dnnl_device.c ---------------------------------------------------------------------------- */
 
 pst_status pst_dnnl_open(struct pst_device *device, struct pst_error *err);
 void pst_dnnl_close(struct pst_device *device);

@@ -180,8 +180,7 @@ static void run_head(const struct head *head, uint32_t pass)
     }
 }
 
-/* --- operands of a head
- * ------------------------------------------------------------------------------- */
+/* --- operands of a head ----------------------------------------------------------------------- */
 
 struct job {
     const struct pst_cpu_request *request;

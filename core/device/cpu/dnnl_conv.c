@@ -29,8 +29,7 @@ static bool serves(const struct pst_cpu_request *request)
     return request->dtype == PST_F32 || pst_dnnl_has_bf16();
 }
 
-/* --- descriptors
- * ------------------------------------------------------------------------------------ */
+/* --- descriptors ------------------------------------------------------------------------------ */
 
 static dnnl_data_type_t type_of(uint32_t dtype)
 {
@@ -212,8 +211,7 @@ static uint64_t workspace(const struct pst_cpu_request *request)
     return bytes;
 }
 
-/* --- the kernel
- * --------------------------------------------------------------------------------------- */
+/* --- the kernel ------------------------------------------------------------------------------- */
 
 static dnnl_status_t make_memories(struct conv *conv, const struct conv_descs *descs)
 {

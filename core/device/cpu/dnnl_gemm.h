@@ -34,8 +34,7 @@ uint64_t pst_gemm_scratch(const struct pst_device *device, const struct pst_gemm
 void pst_gemm_run(const struct pst_gemm *gemm, const void *a, const void *b, float *c,
                   void *scratch);
 
-/* --- dnnl_outer.c: c [m,n] = a^T b in f32, a [rows,m] and b [rows,n] dense -----------------------
- */
+/* --- dnnl_outer.c: c [m,n] = a^T b in f32, a [rows,m] and b [rows,n] dense -------------------- */
 
 struct pst_outer_shape {
     uint64_t rows, m, n;

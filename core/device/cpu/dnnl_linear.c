@@ -88,8 +88,7 @@ static struct pst_outer_shape outer_of(const struct linear_shape *shape)
     return outer;
 }
 
-/* --- workspace: oneDNN's scratch, then what `floats_of` counts
- * -------------------------------------- */
+/* --- workspace: oneDNN's scratch, then what `floats_of` counts -------------------------------- */
 
 static uint64_t scratch_of(const struct pst_cpu_request *request, const struct linear_shape *shape)
 {
@@ -157,8 +156,7 @@ static void finish(struct pst_cpu_kernel *kernel)
     pst_gemm_finish(&linear->rest);
 }
 
-/* --- running
- * ----------------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 struct block {
     const struct linear *linear;

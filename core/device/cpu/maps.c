@@ -105,8 +105,7 @@ static void dropout_backward(const struct pst_kernel *kernel, const struct pst_c
     }
 }
 
-/* --- activation
- * ----------------------------------------------------------------------------------- */
+/* --- activation ------------------------------------------------------------------------------- */
 
 static bool act_serves(const struct pst_cpu_request *request)
 {

@@ -90,8 +90,7 @@ INLINE vl vmul_even(vu a, vu b)
 }
 #endif
 
-/* --- loads, stores, lanes -----------------------------------------------------------------------
- */
+/* --- loads, stores, lanes --------------------------------------------------------------------- */
 
 INLINE vf vset(float value)
 {
@@ -191,8 +190,7 @@ INLINE float lanes_max(struct lanes lanes)
     return max;
 }
 
-/* --- functions ----------------------------------------------------------------------------------
- */
+/* --- functions -------------------------------------------------------------------------------- */
 
 /*
  * exp(x) = 2^n exp(r) with |r| <= log(2) / 2; the polynomial is the minimax one for the relative

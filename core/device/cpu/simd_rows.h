@@ -3,8 +3,7 @@
  * Rows: bias, column sums, layer norm, softmax; part of simd_impl.h.
  */
 
-/* --- bias and activation behind a product -------------------------------------------------------
- */
+/* --- bias and activation behind a product ----------------------------------------------------- */
 
 INLINE vf vbias(vf h, vf bias)
 {
@@ -84,8 +83,7 @@ static void rows_column_sums(float *sums, const float *x, uint64_t rows, uint64_
     }
 }
 
-/* --- sums over a row
- * ------------------------------------------------------------------------------ */
+/* --- sums over a row -------------------------------------------------------------------------- */
 
 /*
  * Runs statement for all vectors of a row, 16 lanes at a time: `part` is the vector's place among
@@ -128,8 +126,7 @@ INLINE float row_max(const float *values, uint64_t n)
     return lanes_max(max);
 }
 
-/* --- layer norm
- * ------------------------------------------------------------------------------------ */
+/* --- layer norm ------------------------------------------------------------------------------- */
 
 static void rows_norm(float *y, const float *x, const float *gain, const float *bias, float eps,
                       uint64_t n, float *ret_mean, float *ret_rstd)
@@ -210,8 +207,7 @@ static void rows_norm_back(float *dx, const float *add, float *dgain, float *dbi
     }
 }
 
-/* --- softmax
- * --------------------------------------------------------------------------------------- */
+/* --- softmax ---------------------------------------------------------------------------------- */
 
 static float rows_exp_row(float *values, float scale, uint64_t n, float *ret_shift)
 {

@@ -93,8 +93,7 @@ void pst_cpu_sum(struct pst_device *device, void *dst, const void *a, const void
     }
 }
 
-/* --- sum of squares ------------------------------------------------------------------------------
- */
+/* --- sum of squares --------------------------------------------------------------------------- */
 
 #define SEGMENTS 16u /* subtrees that threads can share */
 
@@ -146,8 +145,7 @@ double pst_cpu_square_sum(struct pst_device *device, const float *values, uint64
     return job.segment[0];
 }
 
-/* --- optimizer
- * -------------------------------------------------------------------------------------- */
+/* --- optimizer -------------------------------------------------------------------------------- */
 
 static void store_working(const struct step *step, uint64_t at, uint64_t n)
 {

@@ -3,6 +3,7 @@
  * Every kernel of the cpu device against the reference kernels.
  */
 #include "cpu_cases.h"
+#include "cpu_compare.h"
 
 #include <unistd.h>
 

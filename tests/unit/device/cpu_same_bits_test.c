@@ -5,6 +5,7 @@
  * of threads where the library is not involved.
  */
 #include "cpu_cases.h"
+#include "cpu_compare.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -24,8 +25,7 @@ static struct rig ran(const struct rig_case *test, struct pst_device *device)
     return rig;
 }
 
-/* --- two threads at once
- * ------------------------------------------------------------------------------ */
+/* --- two threads at once ---------------------------------------------------------------------- */
 
 struct worker {
     pthread_t thread;
@@ -75,8 +75,7 @@ static void threads_side_by_side_agree(void **state)
     }
 }
 
-/* --- addresses
- * ----------------------------------------------------------------------------------------- */
+/* --- addresses -------------------------------------------------------------------------------- */
 
 static void move(struct rig_buffer *b, uint64_t by)
 {
@@ -132,8 +131,7 @@ static void addresses_do_not_matter(void **state)
     rig_ops->close(device);
 }
 
-/* --- threads per device
- * -------------------------------------------------------------------------------- */
+/* --- threads per device ----------------------------------------------------------------------- */
 
 static bool uses_products(const struct rig_case *test)
 {
@@ -164,8 +162,7 @@ static void own_kernels_ignore_the_split(void **state)
     rig_ops->close(three);
 }
 
-/* --- instruction sets
- * ------------------------------------------------------------------------------------ */
+/* --- instruction sets ------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t hash, const struct rig_buffer *b)
 {

@@ -15,8 +15,7 @@ static float *values(uint64_t n, double low, double high, uint64_t stream)
     return b.data;
 }
 
-/* --- optimizer
- * -------------------------------------------------------------------------------------- */
+/* --- optimizer -------------------------------------------------------------------------------- */
 
 struct state {
     double w, s0, s1;
@@ -134,8 +133,7 @@ static void update_needs_no_copy(void **state)
     rig_ops->close(device);
 }
 
-/* --- rounding to bf16
- * --------------------------------------------------------------------------------- */
+/* --- rounding to bf16 ------------------------------------------------------------------------- */
 
 static void refresh_rounds_to_nearest_even(void **state)
 {
@@ -178,8 +176,7 @@ static void refresh_rounds_to_nearest_even(void **state)
     rig_ops->close(device);
 }
 
-/* --- sums
- * --------------------------------------------------------------------------------------------- */
+/* --- sums ------------------------------------------------------------------------------------- */
 
 static void sums_add(void **state)
 {
