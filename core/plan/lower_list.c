@@ -94,19 +94,24 @@ static void append_transfer(struct list *list, const struct pst_transfer *t, boo
     list->transfer_at[index] = list->n - 1;
 }
 
-/* Position in the order of the last pass that adds to the stage's gradients. */
-static uint32_t last_gradient_pass(const struct pst_lowering *low, uint32_t stage)
+/* Which pass of each stage is the last that adds to its gradients. */
+static pst_status find_last_gradients(struct pst_lowering *low, struct pst_error *err)
 {
-    uint32_t last = 0;
+    uint32_t n = low->plan->n_stages;
 
-    for (uint32_t j = 0; j < low->plan->stages[stage].n_microbatches; j++) {
-        uint32_t row = low->base[stage] + j;
-        uint32_t at = low->at[PST_PASS_W][row] != PST_NONE ? low->at[PST_PASS_W][row]
-                                                           : low->at[PST_PASS_BW][row];
-
-        last = max_u32(last, at);
+    low->last_gradient = pst_arena_array(&low->arena, n, sizeof *low->last_gradient);
+    if (low->last_gradient == NULL) {
+        return pst_fail_nomem(err);
     }
-    return last;
+    for (uint32_t s = 0; s < n && low->training; s++) {
+        for (uint32_t j = 0; j < low->plan->stages[s].n_microbatches; j++) {
+            uint32_t row = low->base[s] + j, at = low->at[PST_PASS_W][row];
+
+            at = at != PST_NONE ? at : low->at[PST_PASS_BW][row];
+            low->last_gradient[s] = max_u32(low->last_gradient[s], at);
+        }
+    }
+    return PST_OK;
 }
 
 static bool tie_on_rank(const struct pst_lowering *low, const struct pst_plan_tie *tie,
@@ -143,8 +148,7 @@ static void write_body(struct pst_lowering *low, uint32_t rank, struct list *lis
 
             append(list, pass->op, pass->stage)->microbatch = pass->microbatch;
             list->pass_at[p] = list->n - 1;
-            if (low->training && pass->op >= PST_PASS_W &&
-                p == last_gradient_pass(low, pass->stage)) {
+            if (low->training && pass->op >= PST_PASS_W && p == low->last_gradient[pass->stage]) {
                 append(list, PST_I_REDUCE, pass->stage);
             }
         }
@@ -225,7 +229,7 @@ static void tail_waits(const struct pst_lowering *low, uint32_t rank, const stru
         const struct pst_instr *instr = &list->instrs[i];
 
         if (instr->op == PST_I_REDUCE) {
-            add_pair(pairs, n, i, list->pass_at[last_gradient_pass(low, instr->stage)]);
+            add_pair(pairs, n, i, list->pass_at[low->last_gradient[instr->stage]]);
             add_pair(pairs, n, norm, i);
         } else if (instr->op == PST_I_TIE) {
             const struct pst_plan_tie *tie = &low->plan->ties[instr->stage];
@@ -334,8 +338,11 @@ static pst_status write_rank(struct pst_lowering *low, uint32_t rank, struct pst
 
 pst_status pst_lowering_emit(struct pst_lowering *low, struct pst_error *err)
 {
-    pst_status st = place_transfers(low, err);
+    pst_status st = find_last_gradients(low, err);
 
+    if (st == PST_OK) {
+        st = place_transfers(low, err);
+    }
     for (uint32_t r = 0; r < low->plan->n_devices && st == PST_OK; r++) {
         st = write_rank(low, r, err);
     }

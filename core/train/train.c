@@ -125,22 +125,26 @@ static struct pst_batch load(struct run *run, uint32_t split, uint64_t first, ui
     return batch;
 }
 
-/* Up to eval_batches batches, spread evenly over what is held out; at least one. */
+/* Up to eval_batches batches, spread evenly over what is held out; at least one. Ends early,
+   without a result, when the run is told to stop. */
 static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *err)
 {
     uint64_t held = pst_data_samples(run->data, PST_SPLIT_VALID), batches = held / run->batch;
     uint64_t wanted = (uint64_t)run->job->train.eval_batches, calls;
+    uint64_t per_batch = run->batch / run->eval_batch;
     double sum = 0;
 
-    batches = batches > wanted ? wanted : batches;
-    calls = (batches == 0 ? 1 : batches) * (run->batch / run->eval_batch);
+    batches = batches > wanted ? wanted : batches == 0 ? 1 : batches;
+    calls = batches * per_batch;
     for (uint64_t i = 0; i < calls; i++) {
-        uint64_t first = held == UINT64_MAX ? i * run->eval_batch : i * held / calls;
+        uint64_t batch_first =
+            held == UINT64_MAX ? i / per_batch * run->batch : i / per_batch * held / batches;
+        uint64_t first = batch_first + i % per_batch * run->eval_batch;
         struct pst_batch batch = load(run, PST_SPLIT_VALID, first, run->eval_batch);
         double loss = 0;
         pst_status st = pst_exec_eval(run->exec, &batch, &loss, NULL, 0, err);
 
-        if (st != PST_OK) {
+        if (st != PST_OK || pst_stop_requested()) {
             return st;
         }
         sum += loss;

@@ -278,12 +278,39 @@ static void test_closed_pipe(void **state)
     free(text);
 }
 
+static double held_out(const char *set)
+{
+    const char *args[] = {"train", write_config(), "--json", "--set", set, NULL};
+    struct outcome outcome = support_run(args);
+    json_t *lines[32];
+    size_t n;
+    double loss;
+
+    expect_code(&outcome, 0);
+    n = parse_lines(outcome.out, lines, 32);
+    loss = json_real_value(json_object_get(lines[n - 1], "eval_loss"));
+    for (size_t i = 0; i < n; i++) {
+        json_decref(lines[i]);
+    }
+    outcome_finish(&outcome);
+    return loss;
+}
+
+/* Evaluation reads the same samples whether or not text is written afterwards. */
+static void test_held_out(void **state)
+{
+    double with = held_out("train.sample=5"), without = held_out("train.sample=0");
+
+    (void)state;
+    assert_true(with > 0 && fabs(with - without) < 1e-6 * with);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json),        cmocka_unit_test(test_text),
         cmocka_unit_test(test_plan_file),   cmocka_unit_test(test_signals),
-        cmocka_unit_test(test_closed_pipe),
+        cmocka_unit_test(test_closed_pipe), cmocka_unit_test(test_held_out),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

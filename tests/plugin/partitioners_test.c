@@ -288,7 +288,7 @@ static void test_large_graphs_are_quick(void **state)
     const uint64_t seed = 9;
     static struct world w;
     struct pst_error err;
-    uint64_t begin, peak = 0;
+    uint64_t peak = 0;
 
     (void)state;
     world_init(&w, 16, 64);
@@ -301,28 +301,21 @@ static void test_large_graphs_are_quick(void **state)
         }
     }
     world_finish(&w);
-    begin = pst_now_ns();
     assert_int_equal(partition(&w, "chain-dp", "", &err), PST_OK);
     for (uint32_t s = 0; s < 16; s++) {
         struct cost c = cost_of(&w, w.cuts[s], w.cuts[s + 1], 16 - s, 1);
 
         peak = c.peak_bytes > peak ? c.peak_bytes : peak;
     }
-    print_message("1000 nodes, 16 stages: %.3f s, %llu prices\n",
-                  (double)(pst_now_ns() - begin) / 1e9, (unsigned long long)w.n_prices);
-    assert_true(pst_now_ns() - begin < 2000000000u);
+    print_message("1000 nodes, 16 stages: %llu prices\n", (unsigned long long)w.n_prices);
     w.in.capacity_bytes = peak * 6 / 10; /* the cut must move a long way */
-    begin = pst_now_ns();
     assert_int_equal(partition(&w, "chain-dp", "", &err), PST_OK);
-    print_message("with tight memory: %.3f s, %llu prices\n", (double)(pst_now_ns() - begin) / 1e9,
-                  (unsigned long long)w.n_prices);
-    assert_true(pst_now_ns() - begin < 5000000000u);
+    print_message("with tight memory: %llu prices\n", (unsigned long long)w.n_prices);
     w.in.capacity_bytes = peak / 8; /* some stages fit, all together do not */
-    begin = pst_now_ns();
     assert_int_equal(partition(&w, "chain-dp", "", &err), PST_ERR_INFEASIBLE);
-    print_message("with too little: %.3f s, %llu prices\n", (double)(pst_now_ns() - begin) / 1e9,
-                  (unsigned long long)w.n_prices);
-    assert_true(pst_now_ns() - begin < 5000000000u);
+    print_message("with too little: %llu prices\n", (unsigned long long)w.n_prices);
+    /* There are 1000 * 1001 / 2 ranges at each of 16 places; a tenth of one place's is plenty. */
+    assert_true(w.n_prices < 1000 * 1001 / 2 / 10);
     w.stop = true;
     assert_int_equal(partition(&w, "chain-dp", "", &err), PST_ERR_CANCELLED);
 }

@@ -4,6 +4,7 @@
  */
 #include "cpu.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "reference/reference.h"
@@ -66,6 +67,25 @@ static void destroy(struct pst_kernel *base)
     free(kernel);
 }
 
+/*
+ * One device at a time makes primitives: oneDNN's cache of them synchronises by means that the thread
+ * sanitizer cannot see inside an uninstrumented library, and making them takes milliseconds once.
+ */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+
+static pst_status init_kernel(struct pst_cpu_kernel *kernel, struct pst_error *err)
+{
+    pst_status status;
+
+    if (kernel->family->init == NULL) {
+        return PST_OK;
+    }
+    pthread_mutex_lock(&making);
+    status = kernel->family->init(kernel, err);
+    pthread_mutex_unlock(&making);
+    return status;
+}
+
 pst_status pst_cpu_compile(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                            uint32_t pass, uint32_t samples, struct pst_kernel **ret_kernel,
                            struct pst_error *err)
@@ -87,7 +107,7 @@ pst_status pst_cpu_compile(struct pst_device *device, const struct pst_graph *gr
     kernel->base.run = family->run[pass];
     kernel->base.destroy = destroy;
     kernel->base.workspace_bytes = family->workspace == NULL ? 0 : family->workspace(&request);
-    status = family->init == NULL ? PST_OK : family->init(kernel, err);
+    status = init_kernel(kernel, err);
     if (status != PST_OK) {
         pst_error_prefix(err, "operator %s", request.op->name);
         destroy(&kernel->base);
