@@ -118,6 +118,10 @@ pst_status pst_plan_file_scan(const char *path, const char *text, size_t length,
                               size_t *ret_end, struct pst_error *err)
 {
     struct scan scan = {.path = path, .text = text, .length = length, .line = 1, .err = err};
+    if (memchr(text, '\0', length) != NULL) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0,
+                           "a zero byte, which no JSON has; the file is damaged");
+    }
     for (; scan.at < length; scan.at++) {
         pst_status status = scan_character(&scan);
         if (status != PST_OK) {

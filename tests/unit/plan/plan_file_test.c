@@ -228,6 +228,12 @@ static void refusals(void **state)
     assert_int_equal(read_text(&rig, trailing, &err), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "input.syntax");
     free(trailing);
+    struct pst_plan *plan = NULL;
+    size_t length = strlen(text);
+    text[length - 1] = '\0'; /* in the place of the last newline */
+    write_text(text, length);
+    assert_int_equal(pst_plan_read(file, rig.graph, &plan, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "input.syntax");
     free(text);
     rig_close(&rig);
 }
