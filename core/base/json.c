@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/text.h"
 
 #define MAX_DEPTH (sizeof((struct pst_json *)NULL)->comma / sizeof(bool))
 
@@ -83,35 +84,13 @@ static void put_escape(struct pst_json *json, unsigned char c)
     put(json, text, strlen(text));
 }
 
-/* Length of the well-formed UTF-8 sequence at s (RFC 3629), 0 where there is none. */
-static size_t utf8_length(const unsigned char *s)
-{
-    size_t n = s[0] < 0x80   ? 1
-               : s[0] < 0xC2 ? 0
-               : s[0] < 0xE0 ? 2
-               : s[0] < 0xF0 ? 3
-               : s[0] < 0xF5 ? 4
-                             : 0;
-
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
-        (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F)) {
-        return 0;
-    }
-    return n;
-}
-
 static void put_string(struct pst_json *json, const char *value)
 {
     const unsigned char *s = (const unsigned char *)value;
 
     put(json, "\"", 1);
     while (*s != '\0') {
-        size_t n = utf8_length(s);
+        size_t n = pst_utf8_length((const char *)s);
 
         if (n == 0) {
             put(json, "\xEF\xBF\xBD", 3); /* U+FFFD: file names need not be UTF-8, JSON must */

@@ -96,7 +96,7 @@ int pst_cli_run(int argc, char **argv)
         print_usage(stdout);
         return pst_cli_end(PST_OK, json, &err);
     } else if (strcmp(argv[1], "--version") == 0) {
-        printf("penstock %s\n", PENSTOCK_VERSION);
+        printf(json ? "{\"version\":\"%s\"}\n" : "penstock %s\n", PENSTOCK_VERSION);
         return pst_cli_end(PST_OK, json, &err);
     }
     command = argc < 2 ? NULL : pst_command_find(argv[1]);
@@ -142,16 +142,19 @@ pst_status pst_cli_print_json(char *text, struct pst_error *err)
     return PST_OK;
 }
 
+pst_status pst_cli_flush(struct pst_error *err)
+{
+    if (fflush(stdout) != 0 && errno != EPIPE) {
+        return pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",
+                        strerror(errno));
+    }
+    return PST_OK;
+}
+
 int pst_cli_end(pst_status st, bool json, struct pst_error *err)
 {
     if (st != PST_OK) {
         return pst_print_error(err, json);
     }
-    /* A reader that has seen enough closes the pipe: no failure. A full disk is one. */
-    if (fflush(stdout) != 0 && errno != EPIPE) {
-        pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",
-                 strerror(errno));
-        return pst_print_error(err, false);
-    }
-    return 0;
+    return pst_cli_flush(err) == PST_OK ? 0 : pst_print_error(err, false);
 }

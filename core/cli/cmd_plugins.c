@@ -127,14 +127,14 @@ static pst_status make_new(const struct request *request, int *ret_code, struct 
 
 /* What follows `penstock plugins`. */
 static const struct {
-    const char *word;
-    uint32_t min, max; /* words in all, itself included */
+    const char *word, *name, *arguments; /* name: with the command's, as messages begin */
+    uint32_t min, max;                   /* words in all, itself included */
     pst_status (*run)(const struct request *request, int *ret_code, struct pst_error *err);
 } actions[] = {
-    {"list", 0, 1, list},
-    {"info", 2, 2, info},
-    {"check", 2, 2, check},
-    {"new", 3, 4, make_new},
+    {"list", "plugins list", "", 0, 1, list},
+    {"info", "plugins info", "NAME|FILE", 2, 2, info},
+    {"check", "plugins check", "FILE", 2, 2, check},
+    {"new", "plugins new", "KIND ID [FOLDER]", 3, 4, make_new},
 };
 
 #define N_ACTIONS (sizeof actions / sizeof actions[0])
@@ -145,12 +145,15 @@ static pst_status act(const struct pst_command *command, const struct request *r
     const struct pst_cli *cli = request->cli;
     const char *word = cli->n_arguments == 0 ? "list" : cli->arguments[0], *nearest;
     const char *words[N_ACTIONS];
+    struct pst_command part = *command;
     pst_status st;
 
     for (uint32_t i = 0; i < N_ACTIONS; i++) {
         words[i] = actions[i].word;
         if (strcmp(word, actions[i].word) == 0) {
-            st = pst_options_arguments(command, cli, actions[i].min, actions[i].max, err);
+            part.name = actions[i].name;
+            part.arguments = actions[i].arguments;
+            st = pst_options_arguments(&part, cli, actions[i].min, actions[i].max, err);
             return st == PST_OK ? actions[i].run(request, ret_code, err) : st;
         }
     }

@@ -26,7 +26,7 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
     if (st == PST_OK && !cli->json && cli->verbosity >= 0) {
         st = pst_plan_report_print(session, NULL, cli->color, stdout, err);
         fputc('\n', stdout);
-        fflush(stdout);
+        st = st == PST_OK ? pst_cli_flush(err) : st;
     }
     *ret_started = st == PST_OK;
     return st == PST_OK ? pst_train_run(session, data, &options, err) : st;

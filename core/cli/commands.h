@@ -32,6 +32,9 @@ void pst_cli_job_close(struct pst_cli_job *job);
 /* Writes a JSON text that was taken from a writer (NULL: out of memory) as one line, frees it. */
 pst_status pst_cli_print_json(char *text, struct pst_error *err);
 
+/* Sends standard output on its way. output.write, unless a reader went away: it had seen enough. */
+pst_status pst_cli_flush(struct pst_error *err);
+
 /* Ends a command: prints the error if there is one; a result that cannot be written is one too.
    err is NULL or unused when st is PST_OK. */
 int pst_cli_end(pst_status st, bool json, struct pst_error *err);

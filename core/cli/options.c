@@ -105,12 +105,21 @@ static pst_status fail_unknown(const struct pst_command *command, const struct t
     const char *names[MAX_OPTIONS + N_COMMON], *nearest;
     char bare[128];
     uint32_t n = 0;
-    pst_status st = fail_usage(command, err, "unknown option", word);
+    pst_status st;
 
     while (tables->longs[n].name != NULL) {
         names[n] = tables->longs[n].name;
         n++;
     }
+    /* getopt_long says no more of "--json=yes". */
+    for (uint32_t i = 0; i < n && strncmp(word, "--", 2) == 0; i++) {
+        size_t length = strlen(names[i]);
+
+        if (strncmp(word + 2, names[i], length) == 0 && word[2 + length] == '=') {
+            return fail_usage(command, err, "no value may follow in", word);
+        }
+    }
+    st = fail_usage(command, err, "unknown option", word);
     snprintf(bare, sizeof bare, "%s", word + strspn(word, "-"));
     bare[strcspn(bare, "=")] = '\0';
     nearest = pst_nearest(bare, names, n);
@@ -268,7 +277,8 @@ pst_status pst_options_arguments(const struct pst_command *command, const struct
                         command->arguments)
              : pst_fail(err, PST_ERR_CONFIG, "usage", "%s: unexpected argument \"%s\"",
                         command->name, cli->arguments[max]);
-    pst_error_hint(err, "penstock %s %s", command->name, command->arguments);
+    pst_error_hint(err, "penstock %s%s%s", command->name, command->arguments[0] == '\0' ? "" : " ",
+                   command->arguments);
     return st;
 }
 

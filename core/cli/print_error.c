@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/text.h"
 
 /* The lines of the details as an array of strings. */
 static void add_details(struct pst_json *json, const char *details)
@@ -66,7 +67,8 @@ static void print_text(const struct pst_error *err)
 {
     fputs("penstock: ", stderr);
     if (err->file[0] != '\0') {
-        fprintf(stderr, "%s:", err->file);
+        pst_text_print(stderr, err->file);
+        fputc(':', stderr);
         if (err->line != 0) {
             fprintf(stderr, "%u:", err->line);
         }
@@ -75,11 +77,17 @@ static void print_text(const struct pst_error *err)
         }
         fputc(' ', stderr);
     }
-    fprintf(stderr, "%s%s%s\n", err->message, err->hint[0] == '\0' ? "" : "; ", err->hint);
-    if (err->details[0] != '\0') {
-        size_t n = strlen(err->details);
+    pst_text_print(stderr, err->message);
+    if (err->hint[0] != '\0') {
+        size_t n = strlen(err->message);
 
-        fprintf(stderr, "%s%s", err->details, err->details[n - 1] == '\n' ? "" : "\n");
+        fputs(n > 0 && err->message[n - 1] == '?' ? " " : "; ", stderr);
+    }
+    pst_text_print(stderr, err->hint);
+    fputc('\n', stderr);
+    if (err->details[0] != '\0') {
+        pst_text_print(stderr, err->details);
+        fputs(err->details[strlen(err->details) - 1] == '\n' ? "" : "\n", stderr);
     }
 }
 
@@ -87,8 +95,11 @@ int pst_print_error(const struct pst_error *err, bool json)
 {
     int code = pst_error_exit_code(err);
 
+    /* What cannot be written to standard output need not be tried there. */
+    bool broken = strcmp(err->kind, "output.write") == 0 && err->file[0] == '\0';
+
     fflush(stdout);
-    if (json) {
+    if (json && !broken) {
         print_json(err, code);
     } else {
         print_text(err);

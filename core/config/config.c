@@ -5,6 +5,7 @@
 #include "config/config.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,20 @@ struct pst_config_node *pst_config_get(struct pst_config_node *table, const char
         node->used = true;
     }
     return node;
+}
+
+void pst_config_place(const struct pst_config *config, const char *section, const char *key,
+                      struct pst_error *err)
+{
+    struct pst_config_node *node = config == NULL ? NULL : pst_config_get(config->root, section);
+
+    node = node == NULL ? NULL : pst_config_get(node, key);
+    if (err == NULL || node == NULL || err->file[0] != '\0') {
+        return;
+    }
+    snprintf(err->file, sizeof err->file, "%s", node->file);
+    err->line = node->line;
+    err->column = node->column;
 }
 
 /* `path` as seen from the folder of `file`. NULL when there is no memory. */
@@ -222,6 +237,10 @@ pst_status pst_config_load(const char *path, const char *const *sets, uint32_t n
 
     if (config == NULL) {
         return pst_fail_nomem(err);
+    }
+    if (path[0] == '\0') {
+        pst_config_destroy(config);
+        return pst_fail(err, PST_ERR_CONFIG, "config.file", "the name of the config file is empty");
     }
     st = load_file(&reader, config->path, &config->root, err);
     for (uint32_t i = 0; st == PST_OK && i < n_sets; i++) {

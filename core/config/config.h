@@ -63,14 +63,18 @@ void pst_config_destroy(struct pst_config *config);
 /* The effective config as one JSON object; free() it. pst_config_from_json reads it back. */
 char *pst_config_to_json(const struct pst_config *config);
 
-/* File, line and column of every node, in the order of the JSON form; free() it. from_json puts them
-   into a config that came from that form. config.syntax if they belong to another. */
+/* File, line and column of every node, in the order of the JSON form; free() it. from_json puts
+   them into a config that came from that form. config.syntax if they belong to another. */
 char *pst_config_places_to_json(const struct pst_config *config);
 pst_status pst_config_places_from_json(struct pst_config *config, const char *json,
                                        struct pst_error *err);
 
 /* The child with that key, marked used; NULL when absent. */
 struct pst_config_node *pst_config_get(struct pst_config_node *table, const char *key);
+
+/* Gives an error without a position that of the value at section.key, where one is written. */
+void pst_config_place(const struct pst_config *config, const char *section, const char *key,
+                      struct pst_error *err);
 
 /* Makes the string at that key, a path or several separated by ':', relative to the current folder
    instead of to the file that names it. Nothing happens where it is absent or no string. */

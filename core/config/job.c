@@ -107,14 +107,30 @@ static struct pst_config_node **table_slot(struct pst_job *job, const char *name
     return NULL;
 }
 
+/* A section that has such a key, or NULL. */
+static const char *section_with(const char *key)
+{
+    for (uint32_t i = 0; i < pst_job_n_sections; i++) {
+        for (uint32_t k = 0; k < pst_job_sections[i].n_rows; k++) {
+            if (strcmp(pst_job_sections[i].rows[k].key, key) == 0) {
+                return pst_job_sections[i].name;
+            }
+        }
+    }
+    return NULL;
+}
+
 static void report_unknown(const struct pst_config_node *node, struct pst_report *report)
 {
     const char *nearest = pst_nearest(node->key, known, N_KNOWN);
     bool table = node->kind == PST_CONFIG_TABLE;
+    const char *section = table ? NULL : section_with(node->key);
     char word[64];
 
     pst_report_word(word, node->key);
-    if (nearest != NULL) {
+    if (section != NULL) {
+        pst_report_key(report, "config.key", node, "\"%s\" belongs into [%s]", word, section);
+    } else if (nearest != NULL) {
         pst_report_key(report, "config.key", node, "unknown %s \"%s\"; did you mean \"%s\"?",
                        table ? "section" : "key", word, nearest);
     } else {

@@ -118,6 +118,14 @@ static void move_positions(struct pst_config_node *node, uint32_t line, uint32_t
     }
 }
 
+/* A number that is none, such as one of too many digits, is not taken for a string. */
+static bool looks_like_number(const char *text)
+{
+    const char *digits = text + strspn(text, "+-");
+
+    return digits[0] >= '0' && digits[0] <= '9' && text[strspn(text, "0123456789+-.eE_")] == '\0';
+}
+
 /* A value in TOML, else a bare word, which is a string. */
 static pst_status parse_value(struct override *set, struct pst_config_node **ret_node,
                               struct pst_error *err)
@@ -140,7 +148,8 @@ static pst_status parse_value(struct override *set, struct pst_config_node **ret
         move_positions(*ret_node, set->line, column - (uint32_t)strlen(start) - 1);
         return PST_OK;
     }
-    if (strcmp(why.kind, "config.syntax") != 0 || strchr("\"'[{", set->value[0]) != NULL) {
+    if (strcmp(why.kind, "config.syntax") != 0 || strchr("\"'[{", set->value[0]) != NULL ||
+        looks_like_number(set->value)) {
         why.line = set->line;
         why.column += column - (uint32_t)strlen(start) - 1;
         if (err != NULL) {

@@ -187,9 +187,9 @@ static pst_status fail_non_finite(const struct exec_rank *rank, uint64_t step,
     bool in_loss = !__builtin_isfinite(rank->loss_sum);
 
     pst_fail(err, PST_ERR_CANCELLED, "run.non-finite",
-             "step %llu: the %s is not finite (%g); no parameter was updated",
+             "step %llu: the %s is not finite (%s); no parameter was updated",
              (unsigned long long)step, in_loss ? "loss" : "norm of the gradient",
-             in_loss ? rank->loss_sum : rank->norm);
+             __builtin_isnan(in_loss ? rank->loss_sum : rank->norm) ? "nan" : "inf");
     if (err != NULL) {
         err->exit_code = 1;
     }

@@ -12,6 +12,15 @@ char *pst_join_name(char *text, const char *prefix, const char *name)
     return text;
 }
 
+pst_status pst_check_heads(int64_t dim, int64_t heads, struct pst_error *err)
+{
+    return dim % heads == 0 ? PST_OK
+                            : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                       "\"heads\" in [model] is %lld, which does not divide dim = "
+                                       "%lld",
+                                       (long long)heads, (long long)dim);
+}
+
 uint32_t pst_add_linear(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
                         uint64_t in, uint64_t out, float deviation, bool bias)
 {

@@ -14,6 +14,9 @@
 /* "prefix.name", or name alone where prefix is "". text holds PST_NAME_SIZE bytes; returned. */
 char *pst_join_name(char *text, const char *prefix, const char *name);
 
+/* config.value unless heads divides dim. */
+pst_status pst_check_heads(int64_t dim, int64_t heads, struct pst_error *err);
+
 /* x [..., in] -> [..., out]; weight normal with `deviation`, bias 0 where wanted. */
 uint32_t pst_add_linear(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
                         uint64_t in, uint64_t out, float deviation, bool bias);

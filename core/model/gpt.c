@@ -63,8 +63,11 @@ static pst_status build(const void *config, uint32_t dtype, struct pst_graph **r
     uint32_t x, targets, table, loss;
     struct pst_graph_builder *builder = NULL;
     char name[PST_NAME_SIZE];
-    pst_status status = pst_graph_builder_create("gpt", dtype, &builder, err);
+    pst_status status = pst_check_heads(c->dim, c->heads, err);
 
+    if (status == PST_OK) {
+        status = pst_graph_builder_create("gpt", dtype, &builder, err);
+    }
     if (status != PST_OK) {
         return status;
     }

@@ -67,8 +67,11 @@ static pst_status build(const void *config, uint32_t dtype, struct pst_graph **r
     struct pst_op concat = {
         .kind = PST_OP_CONCAT, .name = "concat", .n_in = (uint32_t)c->branches, .in = results};
     struct pst_graph_builder *builder = NULL;
-    pst_status status = pst_graph_builder_create("mmt", dtype, &builder, err);
+    pst_status status = pst_check_heads(c->dim, c->heads, err);
 
+    if (status == PST_OK) {
+        status = pst_graph_builder_create("mmt", dtype, &builder, err);
+    }
     if (status != PST_OK) {
         return status;
     }

@@ -29,8 +29,7 @@ static pst_status load(const char *path, char **ret_text, size_t *ret_length, si
 {
     char *text = NULL;
     size_t length = 0;
-    pst_status status =
-        pst_file_read(path, PST_PLAN_FILE_BYTES, "input.syntax", &text, &length, err);
+    pst_status status = pst_file_read(path, PST_PLAN_FILE_BYTES, "input.path", &text, &length, err);
     if (status != PST_OK) {
         return status;
     }
@@ -261,8 +260,7 @@ pst_status pst_plan_read(const char *path, const struct pst_graph *graph,
 {
     char *text = NULL;
     size_t length = 0;
-    pst_status status =
-        pst_file_read(path, PST_PLAN_FILE_BYTES, "input.syntax", &text, &length, err);
+    pst_status status = pst_file_read(path, PST_PLAN_FILE_BYTES, "input.path", &text, &length, err);
     if (status == PST_OK) {
         status = pst_plan_parse(path, text, length, graph, ret_plan, err);
         free(text);

@@ -63,6 +63,20 @@ static const void *host_extension(const struct pst_host *host, const char *id)
     return NULL;
 }
 
+/* A key that the plugin does not know may be meant for the one that --set put in its place. */
+static void explain_key(const struct pst_plugin *plugin, struct pst_config_node *table,
+                        struct pst_error *err)
+{
+    const struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
+    bool repeats = strcmp(plugin->kind, "memopt") == 0;
+
+    if (err != NULL && use != NULL && strcmp(err->kind, "config.key") == 0 &&
+        strcmp(use->file, "--set") == 0 && strcmp(err->file, "--set") != 0) {
+        pst_error_hint(err, "--set '%s=%s{use = \"%s\"}%s' replaces the whole table", plugin->kind,
+                       repeats ? "[" : "", plugin->id, repeats ? "]" : "");
+    }
+}
+
 static pst_status fill_config(struct pst_instance *instance, struct pst_config_node *table,
                               struct pst_error *err)
 {
@@ -70,6 +84,7 @@ static pst_status fill_config(struct pst_instance *instance, struct pst_config_n
     const struct pst_plugin *plugin = instance->plugin;
     bool repeats = strcmp(plugin->kind, "memopt") == 0;
     const char *section;
+    pst_status st;
 
     instance->config =
         pst_arena_alloc(&instance->arena, plugin->config_size != 0 ? plugin->config_size : 1, 0);
@@ -78,8 +93,12 @@ static pst_status fill_config(struct pst_instance *instance, struct pst_config_n
     if (instance->config == NULL || section == NULL) {
         return pst_fail_nomem(err);
     }
-    return pst_params_fill(plugin->params, plugin->n_params, plugin->param_size, table, section,
-                           others, &instance->arena, instance->config, err);
+    st = pst_params_fill(plugin->params, plugin->n_params, plugin->param_size, table, section,
+                         others, &instance->arena, instance->config, err);
+    if (st != PST_OK) {
+        explain_key(plugin, table, err);
+    }
+    return st;
 }
 
 pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_config_node *table,

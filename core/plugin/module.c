@@ -1,14 +1,83 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/plugin_host.h"
 
+#include <glob.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "plugin/dl.h"
 #include "plugin/search.h"
 
+#define MAX_IDS 32
+
+const struct pst_module_known pst_modules_known[] = {
+    {"device", "cuda", "NVIDIA GPUs"},
+    {"transport", "mpi", "devices on several machines"},
+    {"transport", "nccl", "links between NVIDIA GPUs"},
+    {NULL, NULL, NULL},
+};
+
 static bool is_id(const char *text)
 {
     return text[0] != '\0' && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-")] == '\0';
+}
+
+static const struct pst_module_known *find_known(const char *kind, const char *id)
+{
+    for (const struct pst_module_known *k = pst_modules_known; k->kind != NULL; k++) {
+        if (strcmp(k->kind, kind) == 0 && strcmp(k->id, id) == 0) {
+            return k;
+        }
+    }
+    return NULL;
+}
+
+uint32_t pst_module_list(struct pst_arena *arena, const char *kind, const char **ret_ids,
+                         uint32_t max)
+{
+    const char *home = pst_search_home(arena);
+    char *pattern = home == NULL ? NULL : pst_arena_printf(arena, "%s/%s-*.so", home, kind);
+    uint32_t n = 0;
+    glob_t found;
+
+    if (pattern == NULL || glob(pattern, 0, NULL, &found) != 0) {
+        return 0;
+    }
+    for (size_t i = 0; i < found.gl_pathc && n < max; i++) {
+        const char *id = strrchr(found.gl_pathv[i], '/') + 1 + strlen(kind) + 1;
+
+        ret_ids[n] = pst_arena_strndup(arena, id, strlen(id) - 3);
+        n += ret_ids[n] != NULL;
+    }
+    globfree(&found);
+    return n;
+}
+
+/* There is no such file: a word that means something elsewhere, or none at all. */
+static pst_status fail_absent(struct pst_arena *arena, const char *kind, const char *id,
+                              struct pst_error *err)
+{
+    const struct pst_module_known *known = find_known(kind, id);
+    const char *ids[MAX_IDS + 8], *nearest;
+    uint32_t n = pst_module_list(arena, kind, ids, MAX_IDS);
+    pst_status st;
+
+    if (known != NULL) {
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                      "this build has no %s \"%s\", which serves %s", kind, id, known->serves);
+    } else {
+        nearest = pst_nearest(id, ids, n);
+        st = pst_fail(err, PST_ERR_CONFIG, "config.value", "no %s \"%s\"%s%s%s", kind, id,
+                      nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
+                      nearest == NULL ? "" : "\"?");
+    }
+    pst_error_hint(err, "this build has ");
+    for (uint32_t i = 0; err != NULL && i < n; i++) {
+        size_t used = strlen(err->hint);
+
+        snprintf(err->hint + used, sizeof err->hint - used, "%s%s", i == 0 ? "" : ", ", ids[i]);
+    }
+    return st;
 }
 
 pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
@@ -26,16 +95,12 @@ pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
     path =
         home != NULL && is_id(id) ? pst_arena_printf(&arena, "%s/%s-%s.so", home, kind, id) : NULL;
     if (path == NULL) {
-        st = home == NULL
-                 ? pst_fail_nomem(err)
-                 : pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                            "no %s \"%s\"; names have lower case, digits and hyphens", kind, id);
+        st = home == NULL ? pst_fail_nomem(err) : fail_absent(&arena, kind, id, err);
         goto out;
     }
     st = pst_search_secure(&arena, path, &canonical, &why);
     if (st != PST_OK && strcmp(why.kind, "plugin.not-found") == 0) {
-        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                      "this build has no %s \"%s\" (%s)", kind, id, why.message);
+        st = fail_absent(&arena, kind, id, err);
         goto out;
     }
     if (st != PST_OK) {

@@ -51,8 +51,19 @@ pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
 pst_status pst_plugin_locate(struct pst_arena *arena, const char *kind, const char *id,
                              const char *path, const char **ret_file, struct pst_error *err);
 
+/* Modules that a build may lack and that a user may ask for all the same; ended by a NULL kind. */
+struct pst_module_known {
+    const char *kind, *id, *serves;
+};
+extern const struct pst_module_known pst_modules_known[];
+
+/* The modules of a kind that lie next to the binary, sorted; at most `max`. Returns how many. */
+uint32_t pst_module_list(struct pst_arena *arena, const char *kind, const char **ret_ids,
+                         uint32_t max);
+
 /* A core module: device-<id>.so or transport-<id>.so from the folder next to the binary only.
-   machine.missing (exit 4) with the linker's words when it cannot be had. */
+   machine.missing (exit 4) where this build lacks it or it cannot be loaded, with the linker's
+   words; config.value where nothing of that name is known. */
 pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
                            void **ret_function, struct pst_error *err);
 

@@ -35,6 +35,10 @@ static pst_status read_choice(const struct pst_planner *planner, struct pst_conf
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", node->file, node->line,
                            node->column, "\"%s\" in [%s] must be a string", node->key, kind);
     }
+    if (path != NULL && path->value.string[0] == '\0') {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", path->file, path->line,
+                           path->column, "\"path\" in [%s] names no file", kind);
+    }
     st = pst_config_resolve(planner->job->config, table, "path", err);
     ret_choice->id = use->value.string;
     ret_choice->path = path != NULL ? path->value.string : NULL;
@@ -53,11 +57,12 @@ static pst_status find(const struct pst_planner *planner, struct pst_config_node
     }
     st = pst_plugin_find(kind, choice.id, choice.path, ret_plugin, err);
     if (st != PST_OK && err != NULL && err->file[0] == '\0') {
-        const struct pst_config_node *use = pst_config_get(table, "use");
+        const struct pst_config_node *at =
+            pst_config_get(table, choice.path != NULL ? "path" : "use");
 
-        snprintf(err->file, sizeof err->file, "%s", use->file != NULL ? use->file : "");
-        err->line = use->line;
-        err->column = use->column;
+        snprintf(err->file, sizeof err->file, "%s", at->file != NULL ? at->file : "");
+        err->line = at->line;
+        err->column = at->column;
     }
     return st;
 }

@@ -133,7 +133,7 @@ pst_status pst_plan_report_print(const struct pst_session *session, const char *
     fprintf(out, "%s: %u operators, %u stages on %u devices, batch %u\n", session->graph->name,
             session->graph->n_ops, plan->n_stages, plan->n_devices, plan->batch);
     fprintf(out, "partitioner %s, scheduler %s, memopt %s\n\n", plan->partitioner, plan->scheduler,
-            plan->memopt);
+            plan->memopt[0] == '\0' ? "-" : plan->memopt);
     print_stages(session, stages, color, out);
     fprintf(out, "\npredicted step  %s, %s tok/s\n", pst_format_ns(step, plan->step_ns),
             pst_format_count(rate, plan->step_ns == 0 ? 0.0

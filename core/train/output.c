@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/output.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "base/util.h"
 
 void pst_train_output_init(struct pst_train_output *output, const struct pst_train_options *options,
@@ -12,18 +14,25 @@ void pst_train_output_init(struct pst_train_output *output, const struct pst_tra
 {
     output->options = options;
     output->broken = false;
+    output->write_errno = 0;
     pst_progress_init(&output->progress, options->progress, (uint64_t)job->train.steps,
                       (uint64_t)job->output.log_every);
 }
 
-/* One line on `out`, seen by a reader at once. A closed pipe ends the writing, not the run. */
+static void keep_error(struct pst_train_output *output)
+{
+    output->broken = true;
+    output->write_errno = errno == EPIPE ? 0 : errno;
+}
+
+/* One line on `out`, seen by a reader at once. A failure ends the writing, not the run. */
 static void write_line(struct pst_train_output *output, struct pst_json *json)
 {
     char *text = pst_json_take(json);
 
-    if (text != NULL && !output->broken) {
-        output->broken =
-            fprintf(output->options->out, "%s\n", text) < 0 || fflush(output->options->out) != 0;
+    if (text != NULL && !output->broken &&
+        (fprintf(output->options->out, "%s\n", text) < 0 || fflush(output->options->out) != 0)) {
+        keep_error(output);
     }
     free(text);
 }
@@ -118,13 +127,10 @@ static void print_memory(FILE *out, const struct pst_run_report *report)
     }
 }
 
-/* Control characters of generated text must not drive the terminal. */
 static void print_sample(FILE *out, const char *sample)
 {
     fputs("sample\n", out);
-    for (const char *c = sample; *c != '\0'; c++) {
-        fputc((unsigned char)*c < 0x20 && *c != '\n' && *c != '\t' ? '?' : *c, out);
-    }
+    pst_text_print(out, sample);
     fputc('\n', out);
 }
 
@@ -151,7 +157,6 @@ static void done_text(struct pst_train_output *output, const struct pst_run_repo
     if (report->sample != NULL) {
         print_sample(out, report->sample);
     }
-    fflush(out);
 }
 
 void pst_train_output_done(struct pst_train_output *output, const struct pst_run_report *report)
@@ -161,5 +166,8 @@ void pst_train_output_done(struct pst_train_output *output, const struct pst_run
         done_json(output, report);
     } else {
         done_text(output, report);
+        if (fflush(output->options->out) != 0) {
+            keep_error(output);
+        }
     }
 }

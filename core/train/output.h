@@ -11,7 +11,8 @@
 struct pst_train_output {
     const struct pst_train_options *options;
     struct pst_progress progress;
-    bool broken; /* nobody reads `out` any more: nothing is written there */
+    bool broken;     /* `out` takes nothing any more, so nothing is written there */
+    int write_errno; /* why; 0 where a reader went away, which is no failure */
 };
 
 struct pst_step_report {

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/progress.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/util.h"
 
 #define REDRAW_NS 100000000u /* ten a second */
-#define NOT_YET   0.0
 
 void pst_progress_init(struct pst_progress *progress, FILE *out, uint64_t steps, uint64_t log_every)
 {
+    const char *term = getenv("TERM");
+
     memset(progress, 0, sizeof *progress);
     progress->out = out;
-    progress->terminal = out != NULL && isatty(fileno(out)) == 1;
+    progress->terminal = out != NULL && isatty(fileno(out)) == 1 && term != NULL &&
+                         term[0] != '\0' && strcmp(term, "dumb") != 0;
     progress->steps = steps;
     progress->log_every = log_every < 1 ? 1 : log_every;
 }
@@ -46,6 +50,19 @@ char *pst_format_count(char *text, double count)
     return text;
 }
 
+/* Shorter than a row of the terminal, or it would be drawn again below itself. */
+static void cut(struct pst_progress *progress, char *line)
+{
+    struct winsize size;
+
+    if (ioctl(fileno(progress->out), TIOCGWINSZ, &size) == 0) {
+        progress->width = size.ws_col;
+    }
+    if (progress->width > 1 && strlen(line) >= (size_t)progress->width) {
+        line[progress->width - 1] = '\0';
+    }
+}
+
 /* Is this step's line due? */
 static bool is_due(const struct pst_progress *progress, uint64_t step, uint64_t now_ns)
 {
@@ -61,11 +78,11 @@ static bool is_due(const struct pst_progress *progress, uint64_t step, uint64_t 
 void pst_progress_step(struct pst_progress *progress, uint64_t step, double loss, uint64_t step_ns,
                        uint64_t tokens, uint64_t peak_bytes, uint64_t now_ns)
 {
-    char rate[32], peak[32], eta[32];
+    char rate[32], peak[32], eta[32], line[192];
 
-    progress->mean_ns = progress->mean_ns > NOT_YET
-                            ? 0.9 * progress->mean_ns + 0.1 * (double)step_ns
-                            : (double)step_ns;
+    /* The first step pays for what is made once. */
+    progress->mean_ns =
+        progress->n_steps++ > 1 ? 0.9 * progress->mean_ns + 0.1 * (double)step_ns : (double)step_ns;
     if (progress->out == NULL || !is_due(progress, step, now_ns)) {
         return;
     }
@@ -73,10 +90,14 @@ void pst_progress_step(struct pst_progress *progress, uint64_t step, double loss
     pst_format_count(rate, (double)tokens * 1e9 / progress->mean_ns);
     pst_format_bytes(peak, peak_bytes);
     pst_format_eta(eta, (uint64_t)((double)(progress->steps - step) * progress->mean_ns / 1e9));
-    fprintf(progress->out, "%sstep %llu/%llu  loss %.3f  %s tok/s  peak %s  eta %s%s",
-            progress->terminal ? "\r" : "", (unsigned long long)step,
-            (unsigned long long)progress->steps, loss, rate, peak, eta,
-            progress->terminal ? "\033[K" : "\n");
+    snprintf(line, sizeof line, "step %llu/%llu  loss %.3f  %s tok/s  peak %s  eta %s",
+             (unsigned long long)step, (unsigned long long)progress->steps, loss, rate, peak, eta);
+    if (progress->terminal) {
+        cut(progress, line);
+        fprintf(progress->out, "\r%s\033[K", line);
+    } else {
+        fprintf(progress->out, "%s\n", line);
+    }
     progress->drawn = progress->terminal;
     fflush(progress->out);
 }

@@ -17,9 +17,12 @@ struct pst_progress {
     uint64_t steps, log_every;
     uint64_t last_ns; /* when it was drawn last */
     double mean_ns;   /* of recent steps */
+    uint64_t n_steps; /* seen so far */
+    int width;        /* columns of the terminal; 0: unknown */
 };
 
-/* log_every: steps between lines where `out` is no terminal; at least 1. */
+/* A terminal that cannot move (TERM is "dumb" or not set) counts as none. log_every: steps between
+ * lines where `out` is no terminal; at least 1. */
 void pst_progress_init(struct pst_progress *progress, FILE *out, uint64_t steps,
                        uint64_t log_every);
 

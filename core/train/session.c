@@ -24,16 +24,39 @@ static const struct pst_model_builder *find_builder(const struct pst_config_node
     }
     nearest = pst_nearest(use->value.string, names, n);
     pst_fail_at(err, PST_ERR_CONFIG, "config.value", use->file, use->line, use->column,
-                "model.use: no model \"%s\"%s%s%s", use->value.string,
+                "no model \"%s\"%s%s%s", use->value.string,
                 nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
                 nearest == NULL ? "" : "\"?");
-    pst_error_hint(err, "the models are: ");
+    pst_error_hint(err, "there are ");
     for (uint32_t i = 0; err != NULL && i < n; i++) {
         size_t used = strlen(err->hint);
 
         snprintf(err->hint + used, sizeof err->hint - used, "%s%s", i == 0 ? "" : ", ", names[i]);
     }
     return NULL;
+}
+
+/* What operators say about their shapes is, to a user, about [model]. */
+static void blame_model(const struct pst_job *job, struct pst_error *err)
+{
+    char key[64];
+
+    if (err == NULL || err->file[0] != '\0') {
+        return;
+    }
+    if (sscanf(err->message, "\"%63[a-z_]\" in [model]", key) == 1) {
+        pst_config_place(job->config, "model", key, err);
+    }
+    if (err->file[0] != '\0') {
+        return;
+    }
+    snprintf(err->file, sizeof err->file, "%s", job->model->file);
+    err->line = job->model->line;
+    err->column = job->model->column;
+    if (strncmp(err->kind, "model.", 6) == 0) {
+        snprintf(err->kind, sizeof err->kind, "config.value");
+        pst_error_prefix(err, "[model]");
+    }
 }
 
 pst_status pst_session_build_graph(const struct pst_job *job, struct pst_graph **ret_graph,
@@ -46,7 +69,11 @@ pst_status pst_session_build_graph(const struct pst_job *job, struct pst_graph *
     void *config;
     pst_status st;
 
-    if (use == NULL || use->kind != PST_CONFIG_STRING) {
+    if (use != NULL && use->kind != PST_CONFIG_STRING) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", use->file, use->line, use->column,
+                           "\"use\" in [model] must be a string");
+    }
+    if (use == NULL) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.key", job->config->path,
                            job->model == NULL ? 0 : job->model->line, 0,
                            "[model]: use = \"...\" is missing: it names the model");
@@ -62,9 +89,8 @@ pst_status pst_session_build_graph(const struct pst_job *job, struct pst_graph *
                                job->model, "[model]", others, &arena, config, err);
     if (st == PST_OK) {
         st = builder->build(config, job->run.dtype == 1 ? PST_BF16 : PST_F32, ret_graph, err);
-        if (st != PST_OK && err != NULL && err->file[0] == '\0') {
-            snprintf(err->file, sizeof err->file, "%s", job->model->file);
-            err->line = job->model->line;
+        if (st != PST_OK) {
+            blame_model(job, err);
         }
     }
     pst_arena_finish(&arena);
@@ -85,24 +111,32 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
     pst_device_module_fn *entry = NULL;
     void *function = NULL;
     char why[256] = "";
+    struct pst_config *config = session->job->config;
     pst_status st =
         pst_module_load("device", run->device, PST_DEVICE_MODULE_SYMBOL, &function, err);
 
     if (st != PST_OK) {
+        pst_config_place(config, "run", "device", err);
         return st;
     }
     *(void **)&entry = function;
     session->device_ops = entry();
     if (session->device_ops->probe(why, sizeof why) != PST_OK) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.device = \"%s\": %s",
-                        run->device, why);
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.device = \"%s\": %s",
+                      run->device, why);
+        pst_config_place(config, "run", "device", err);
+        return st;
     }
     session->device_config.threads = (uint32_t)run->threads_per_device;
     session->device_config.kernels = run->kernels;
     st = session->device_ops->open(&session->device_config, &session->device, err);
-    if (st == PST_OK) {
-        st = session->device_ops->supports(session->device, run->dtype == 1 ? PST_BF16 : PST_F32,
-                                           err);
+    if (st != PST_OK) {
+        pst_config_place(config, "run", "kernels", err);
+        return st;
+    }
+    st = session->device_ops->supports(session->device, run->dtype == 1 ? PST_BF16 : PST_F32, err);
+    if (st != PST_OK) {
+        pst_config_place(config, "run", "dtype", err);
     }
     return st;
 }
@@ -116,13 +150,16 @@ static pst_status load_transport(struct pst_session *session, struct pst_error *
                                     PST_TRANSPORT_MODULE_SYMBOL, &function, err);
 
     if (st != PST_OK) {
+        pst_config_place(session->job->config, "run", "transport", err);
         return st;
     }
     *(void **)&entry = function;
     session->transport_ops = entry();
     if (session->transport_ops->probe(why, sizeof why) != PST_OK) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.transport = \"%s\": %s",
-                        session->job->run.transport, why);
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.transport = \"%s\": %s",
+                      session->job->run.transport, why);
+        pst_config_place(session->job->config, "run", "transport", err);
+        return st;
     }
     return PST_OK;
 }

@@ -48,7 +48,7 @@ static pst_status append(struct gathered *g, const char *path)
 {
     char *bytes = NULL, *grown;
     size_t length = 0;
-    pst_status st = pst_file_read(path, (size_t)MAX_TEXT, "input.syntax", &bytes, &length, g->err);
+    pst_status st = pst_file_read(path, (size_t)MAX_TEXT, "input.path", &bytes, &length, g->err);
 
     if (st != PST_OK) {
         pst_error_prefix(g->err, "%s", g->key);
@@ -79,10 +79,10 @@ static pst_status take(struct gathered *g, const char *path, bool named)
     struct stat info;
 
     if (stat(path, &info) != 0) {
-        return named ? fail(g, PST_ERR_IO, "config.value", path, " cannot be read") : PST_OK;
+        return named ? fail(g, PST_ERR_IO, "input.path", path, " cannot be read") : PST_OK;
     }
     if (!S_ISREG(info.st_mode)) {
-        return named ? fail(g, PST_ERR_CONFIG, "config.value", path, " is not a regular file")
+        return named ? fail(g, PST_ERR_CONFIG, "input.path", path, " is not a regular file")
                      : PST_OK;
     }
     if (info.st_size == 0) {
@@ -109,7 +109,7 @@ static pst_status expand(struct gathered *g, const char *pattern, int flags, glo
         return pst_fail_nomem(g->err);
     }
     if (rc != 0 && strpbrk(pattern, "*?[") == NULL) {
-        return fail(g, PST_ERR_IO, "config.value", pattern, ": there is no such file");
+        return fail(g, PST_ERR_IO, "input.path", pattern, ": there is no such file");
     }
     return PST_OK;
 }
@@ -146,7 +146,7 @@ static pst_status expand_all(struct gathered *g, const char *patterns, glob_t *f
     }
     free(copy);
     if (st == PST_OK && found->gl_pathc == 0) {
-        st = fail(g, PST_ERR_IO, "config.value", patterns, ": no file matches");
+        st = fail(g, PST_ERR_IO, "input.path", patterns, ": no file matches");
     }
     return st;
 }

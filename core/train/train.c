@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/util.h"
 #include "train/generate.h"
@@ -317,6 +318,10 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     pst_progress_clear(&run.output.progress);
     if (st == PST_OK) {
         st = report(&run, pst_now_ns() - begin, err);
+    }
+    if (st == PST_OK && run.output.write_errno != 0) {
+        st = pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",
+                      strerror(run.output.write_errno));
     }
     if (st == PST_OK && pst_stop_requested()) {
         st = pst_stop_fail(err);

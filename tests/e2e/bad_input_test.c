@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "support.h"
+#include "expect_error.h"
 
 /* A config of everything that a run takes; tests override single keys by --set. */
 static const char good[] = "[model]\n"
@@ -46,49 +46,6 @@ static const char text_model[] = "[model]\n"
                                  "use = \"uniform\"\n"
                                  "[scheduler]\n"
                                  "use = \"1f1b\"\n";
-
-/* Runs twice, with and without --json, and holds both answers against what is expected. */
-static void expect_error(const char *const *args, int code, const char *kind, const char *words)
-{
-    const char *with_json[SUPPORT_ARGUMENTS];
-    struct outcome plain = support_run(args), machine;
-    const char *message;
-    json_t *root, *error;
-    json_error_t why;
-    int n = 0;
-
-    while (args[n] != NULL) {
-        with_json[n] = args[n];
-        n++;
-    }
-    with_json[n] = "--json";
-    with_json[n + 1] = NULL;
-    expect_code(&plain, code);
-    expect_text(plain.err, "penstock: ");
-    expect_text(plain.err, words);
-    machine = support_run(with_json);
-    expect_code(&machine, code);
-    root = json_loads(machine.out, 0, &why);
-    if (root == NULL) {
-        fail_msg("not one JSON object (%s): %s", why.text, machine.out);
-    }
-    error = json_object_get(root, "error");
-    assert_non_null(error);
-    assert_int_equal(json_integer_value(json_object_get(error, "code")), code);
-    message = json_string_value(json_object_get(error, "kind"));
-    assert_non_null(message);
-    assert_string_equal(message, kind);
-    message = json_string_value(json_object_get(error, "message"));
-    assert_non_null(message);
-    /* The words may stand in any of the fields: what matters is that they are there. */
-    expect_text(machine.out, words);
-    json_decref(root);
-    outcome_finish(&plain);
-    outcome_finish(&machine);
-}
-
-#define EXPECT_ERROR(code, kind, words, ...)                                                       \
-    expect_error((const char *const[]){__VA_ARGS__, NULL}, code, kind, words)
 
 /* First: the config that the others break is a good one. */
 static void test_good(void **state)
@@ -130,7 +87,7 @@ static void test_config(void **state)
     EXPECT_ERROR(2, "plugin.not-found", "1f1b", "train", config, "--set", "scheduler.use=1f1bb");
     EXPECT_ERROR(2, "plugin.not-found", "uniform", "train", config, "--set",
                  "partitioner.use=unifrom");
-    EXPECT_ERROR(4, "machine.missing", "toaster", "train", config, "--set", "run.device=toaster");
+    EXPECT_ERROR(2, "config.value", "toaster", "train", config, "--set", "run.device=toaster");
 }
 
 /* The position is where the mistake stands. */
@@ -160,7 +117,7 @@ static void test_text(void **state)
     char set[256];
 
     (void)state;
-    EXPECT_ERROR(2, "config.value", "/nonexistent/text", "train", config, "--set",
+    EXPECT_ERROR(2, "input.path", "/nonexistent/text", "train", config, "--set",
                  "data.train='/nonexistent/text'");
     snprintf(set, sizeof set, "data.train='%s'", support_write("empty.txt", ""));
     EXPECT_ERROR(2, "input.syntax", "empty.txt", "train", config, "--set", set);

@@ -395,11 +395,12 @@ static void test_modules(void **state)
     (void)state;
     assert_int_not_equal(pst_module_load("device", "abacus", "pst_device_entry", &function, &err),
                          PST_OK);
-    assert_string_equal(err.kind, "machine.missing");
-    assert_int_equal(pst_error_exit_code(&err), 4);
+    assert_string_equal(err.kind, "config.value");
+    assert_int_equal(pst_error_exit_code(&err), 2);
+    assert_contains(err.hint, "this build has cpu");
     assert_int_not_equal(pst_module_load("device", "../x", "pst_device_entry", &function, &err),
                          PST_OK);
-    assert_int_equal(pst_error_exit_code(&err), 4);
+    assert_int_equal(pst_error_exit_code(&err), 2);
     /* A plugin is as good a shared object as any. */
     assert_int_equal(pst_module_load("scheduler", "gpipe", "pst_plugin_entry", &function, &err),
                      PST_OK);

@@ -40,9 +40,8 @@ static void heads_must_divide(void **state)
 
     (void)state;
     assert_int_equal(try_model("gpt", "dim=100 heads=7", PST_F32, &graph, &err), PST_ERR_CONFIG);
-    assert_string_equal(err.kind, "model.shape");
-    assert_string_equal(err.message,
-                        "h.0.attn: input has last axis 300 (3 x 100), heads 7 do not divide it");
+    assert_string_equal(err.kind, "config.value");
+    assert_string_equal(err.message, "\"heads\" in [model] is 7, which does not divide dim = 100");
     assert_null(graph);
 }
 

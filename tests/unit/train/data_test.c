@@ -233,10 +233,10 @@ static void test_errors(void **state)
     char pattern[64];
 
     (void)state;
-    expect_failure(text_job("/nonexistent/a.txt", "", 0), "config.value", "/nonexistent/a.txt");
-    expect_failure(text_job("/nonexistent/*", "", 0), "config.value", "/nonexistent/*");
+    expect_failure(text_job("/nonexistent/a.txt", "", 0), "input.path", "/nonexistent/a.txt");
+    expect_failure(text_job("/nonexistent/*", "", 0), "input.path", "/nonexistent/*");
     expect_failure(text_job("", "", 0), "config.value", "data.train");
-    expect_failure(text_job("/tmp", "", 0), "config.value", "regular");
+    expect_failure(text_job("/tmp", "", 0), "input.path", "regular");
     expect_failure(text_job(write_text("empty", ""), "", 0), "input.syntax", "empty");
     expect_failure(text_job(write_text("short", "12345678"), "", 0), "config.value", "9");
     expect_failure(text_job(write_text("split", "1234567890123456"), "", 0.5), "config.value",
@@ -244,7 +244,7 @@ static void test_errors(void **state)
     snprintf(pattern, sizeof pattern, "%s/void-*", folder);
     write_text("void-1", "");
     expect_failure(text_job(pattern, "", 0), "input.syntax", "no text");
-    expect_failure(text_job(write_ramp("good", 100), "/nonexistent/v", 0), "config.value",
+    expect_failure(text_job(write_ramp("good", 100), "/nonexistent/v", 0), "input.path",
                    "data.valid");
 }
 

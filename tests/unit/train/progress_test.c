@@ -85,12 +85,49 @@ static void test_terminal(void **state)
     free(text);
 }
 
+/* A narrow terminal gets as much as stands in one row. */
+static void test_narrow(void **state)
+{
+    struct pst_progress progress;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    (void)state;
+    assert_non_null(out);
+    pst_progress_init(&progress, out, 10, 1);
+    progress.terminal = true;
+    progress.width = 10;
+    pst_progress_step(&progress, 10, 1.0, 1000000, 1, 1, 5000000000u);
+    fclose(out);
+    assert_string_equal(text, "\rstep 10/1\033[K");
+    free(text);
+}
+
+/* What the first step takes more than the others says nothing about the rest of the run. */
+static void test_first_step(void **state)
+{
+    struct pst_progress progress;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    (void)state;
+    assert_non_null(out);
+    pst_progress_init(&progress, out, 12, 2);
+    pst_progress_step(&progress, 1, 1.0, 60000000000u, 1, 1, 1);
+    pst_progress_step(&progress, 2, 1.0, 1000000000, 1, 1, 2);
+    fclose(out);
+    assert_non_null(strstr(text, "eta 10s"));
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_units),
-        cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_terminal),
+        cmocka_unit_test(test_units),      cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_terminal),   cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_first_step),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

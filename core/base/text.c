@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
+
+#include <stdbool.h>
+
+size_t pst_utf8_length(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    size_t n = s[0] < 0x80   ? 1
+               : s[0] < 0xC2 ? 0
+               : s[0] < 0xE0 ? 2
+               : s[0] < 0xF0 ? 3
+               : s[0] < 0xF5 ? 4
+                             : 0;
+
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
+        (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F)) {
+        return 0;
+    }
+    return n;
+}
+
+/* C0, DEL, C1 (U+0080 to U+009F) */
+static bool is_control(const unsigned char *s)
+{
+    return (s[0] < 0x20 && s[0] != '\n' && s[0] != '\t') || s[0] == 0x7F ||
+           (s[0] == 0xC2 && s[1] < 0xA0);
+}
+
+void pst_text_print(FILE *out, const char *text)
+{
+    while (*text != '\0') {
+        size_t n = pst_utf8_length(text);
+
+        if (n == 0 || is_control((const unsigned char *)text)) {
+            fputs("\xEF\xBF\xBD", out);
+        } else {
+            fwrite(text, 1, n, out);
+        }
+        text += n == 0 ? 1 : n;
+    }
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Text that comes from elsewhere, such as file names, configs, what a model writes.
+ */
+#ifndef PST_BASE_TEXT_H
+#define PST_BASE_TEXT_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Bytes of the well-formed UTF-8 character (RFC 3629) at `text`, which ends in NUL; 0 where there
+   is none. */
+size_t pst_utf8_length(const char *text);
+
+/* Writes text that cannot drive a terminal: control characters but newline and tab, and bytes that
+   are no UTF-8, become U+FFFD. */
+void pst_text_print(FILE *out, const char *text);
+
+#endif
