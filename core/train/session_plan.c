@@ -147,26 +147,32 @@ static void explain(const struct pst_session *session, uint32_t rank, struct pst
     pst_program_explain(program, session->graph, err);
 }
 
-/* Refuses a plan that does not fit, with what takes the space. */
+/* Refuses a plan that does not fit, with what takes the space and what would do. */
 static pst_status fits(const struct pst_session *session, struct pst_error *err)
 {
-    uint64_t capacity = session->cluster.memory;
+    uint64_t capacity = session->cluster.memory, most = 0;
+    uint32_t worst = 0;
     char need[32], have[32];
 
-    for (uint32_t rank = 0; capacity != 0 && rank < session->planned.plan->n_devices; rank++) {
+    for (uint32_t rank = 0; rank < session->planned.plan->n_devices; rank++) {
         uint64_t peak = pst_session_peak(session, rank);
 
-        if (peak > capacity) {
-            pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
-                     "the plan takes %s on device %u, which has %s", pst_format_bytes(need, peak),
-                     rank, pst_format_bytes(have, capacity));
-            pst_error_hint(err, "raise cluster.memory, use a memory optimizer, or make "
-                                "micro-batches smaller");
-            explain(session, rank, err);
-            return PST_ERR_INFEASIBLE;
-        }
+        worst = peak > most ? rank : worst;
+        most = peak > most ? peak : most;
     }
-    return PST_OK;
+    if (capacity == 0 || most <= capacity) {
+        return PST_OK;
+    }
+    pst_fail(
+        err, PST_ERR_INFEASIBLE, "plan.infeasible",
+        "the plan takes %s%s on device %u, which has %s; it fits from cluster.memory = %llu on",
+        pst_format_bytes(need, most),
+        most > session->planned.programs[worst]->arena_bytes ? ", in evaluation," : "", worst,
+        pst_format_bytes(have, capacity), (unsigned long long)most);
+    pst_error_hint(err, "raise cluster.memory, use a memory optimizer, or make micro-batches "
+                        "smaller");
+    explain(session, worst, err);
+    return PST_ERR_INFEASIBLE;
 }
 
 pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
