@@ -4,13 +4,13 @@
 #include <glob.h>
 #include <gnu/libc-version.h>
 #include <jansson.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "device/device.h"
 #include "plugin/plugin_host.h"
 #include "train/isolate.h"
@@ -79,7 +79,6 @@ static void examine_system(struct pst_machine *machine)
 {
     char processor[256] = "unknown";
     struct utsname name;
-    cpu_set_t set;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
 
     machine->version = PENSTOCK_VERSION;
@@ -96,10 +95,7 @@ static void examine_system(struct pst_machine *machine)
     read_field("/proc/cpuinfo", "model name", processor, sizeof processor);
     machine->processor = pst_arena_strdup(&machine->arena, processor);
     machine->cores = online > 0 ? (uint32_t)online : 1;
-    machine->usable_cores = machine->cores;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        machine->usable_cores = (uint32_t)CPU_COUNT(&set);
-    }
+    machine->usable_cores = pst_usable_cores();
     machine->memory_bytes = memory_field("MemTotal");
     machine->available_bytes = memory_field("MemAvailable");
 }

@@ -96,7 +96,7 @@ int pst_print_error(const struct pst_error *err, bool json)
     int code = pst_error_exit_code(err);
 
     /* What cannot be written to standard output need not be tried there. */
-    bool broken = strcmp(err->kind, "output.write") == 0 && err->file[0] == '\0';
+    bool broken = strncmp(err->message, "cannot write to standard output", 31) == 0;
 
     fflush(stdout);
     if (json && !broken) {
