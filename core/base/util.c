@@ -2,12 +2,23 @@
 #include "base/util.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/number.h"
+
+uint32_t pst_usable_cores(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+    long online = n > 0 ? n : sysconf(_SC_NPROCESSORS_ONLN);
+
+    return online > 0 ? (uint32_t)online : 1;
+}
 
 uint64_t pst_now_ns(void)
 {

@@ -13,6 +13,9 @@
 /* Monotonic nanoseconds. */
 uint64_t pst_now_ns(void);
 
+/* Cores that this process may use; at least 1. */
+uint32_t pst_usable_cores(void);
+
 /* Whole file as bytes with a NUL behind; free() it. PST_ERR_IO with `kind` ("config.file",
    "input.path") when it cannot be read or is not a regular file; when it is larger than max_bytes,
    the kind's first word with ".limit": "config.limit", "input.limit". */

@@ -42,6 +42,12 @@ static void print_machine(const struct pst_machine *machine, bool color)
     printf("memory     %s, %s available\n\n", pst_format_bytes(total, machine->memory_bytes),
            pst_format_bytes(free_text, machine->available_bytes));
     print_modules(machine, color);
+    if (machine->n_missing > 0) {
+        fputs("\nnot to be had here\n", stdout);
+    }
+    for (uint32_t i = 0; i < machine->n_missing; i++) {
+        printf("  %-28s %s\n", machine->missing[i].name, machine->missing[i].text);
+    }
     fputs("\nlibraries\n", stdout);
     for (uint32_t i = 0; i < machine->n_libraries; i++) {
         printf("  %-10s %s\n", machine->libraries[i].name, machine->libraries[i].text);
@@ -96,6 +102,7 @@ static char *machine_json(const struct pst_machine *machine)
         pst_json_end(&json, '}');
     }
     pst_json_end(&json, ']');
+    add_facts(&json, "missing", machine->missing, machine->n_missing);
     add_facts(&json, "libraries", machine->libraries, machine->n_libraries);
     pst_json_array(&json, "plugin_folders");
     for (uint32_t i = 0; i < machine->n_folders; i++) {

@@ -4,13 +4,14 @@
 #include <glob.h>
 #include <gnu/libc-version.h>
 #include <jansson.h>
-#include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "device/device.h"
 #include "plugin/plugin_host.h"
 #include "train/isolate.h"
@@ -79,7 +80,6 @@ static void examine_system(struct pst_machine *machine)
 {
     char processor[256] = "unknown";
     struct utsname name;
-    cpu_set_t set;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
 
     machine->version = PENSTOCK_VERSION;
@@ -96,12 +96,35 @@ static void examine_system(struct pst_machine *machine)
     read_field("/proc/cpuinfo", "model name", processor, sizeof processor);
     machine->processor = pst_arena_strdup(&machine->arena, processor);
     machine->cores = online > 0 ? (uint32_t)online : 1;
-    machine->usable_cores = machine->cores;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        machine->usable_cores = (uint32_t)CPU_COUNT(&set);
-    }
+    machine->usable_cores = pst_usable_cores();
     machine->memory_bytes = memory_field("MemTotal");
     machine->available_bytes = memory_field("MemAvailable");
+}
+
+static void add_fact(struct pst_machine_fact *facts, uint32_t *n, const char *name,
+                     const char *text)
+{
+    facts[*n].name = name;
+    facts[*n].text = text == NULL ? "" : text;
+    (*n)++;
+}
+
+static void add_missing(struct pst_machine *machine, const char *why, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void add_missing(struct pst_machine *machine, const char *why, const char *format, ...)
+{
+    char what[128];
+    va_list args;
+
+    if (machine->n_missing == sizeof machine->missing / sizeof machine->missing[0]) {
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    add_fact(machine->missing, &machine->n_missing, pst_arena_strdup(&machine->arena, what),
+             pst_arena_strdup(&machine->arena, why));
 }
 
 static void describe_device(struct pst_machine *machine, struct pst_machine_module *module,
@@ -125,6 +148,24 @@ static void describe_transport(struct pst_machine *machine, struct pst_machine_m
     module->text = pst_arena_strdup(&machine->arena, module->usable ? "ready" : text);
 }
 
+/* Which types of numbers can a usable device not train in? */
+static void examine_types(struct pst_machine *machine, const char *id,
+                          const struct pst_device_ops *ops)
+{
+    const struct pst_device_config config = {.threads = 1, .kernels = "auto"};
+    struct pst_device *device = NULL;
+    struct pst_error err = {0};
+    pst_status st = ops->open(&config, &device, &err);
+
+    if (st == PST_OK) {
+        st = ops->supports(device, PST_BF16, &err);
+        ops->close(device);
+    }
+    if (st != PST_OK) {
+        add_missing(machine, err.message, "run.dtype = \"bf16\" on %s", id);
+    }
+}
+
 static void examine_module(struct pst_machine *machine, const char *kind, const char *id)
 {
     struct pst_machine_module *module = &machine->modules[machine->n_modules++];
@@ -143,6 +184,9 @@ static void examine_module(struct pst_machine *machine, const char *kind, const 
 
         *(void **)&entry = function;
         describe_device(machine, module, entry());
+        if (module->usable) {
+            examine_types(machine, id, entry());
+        }
     } else {
         pst_transport_module_fn *entry;
 
@@ -198,14 +242,6 @@ static pst_status examine_folders(struct pst_machine *machine, struct pst_error 
     return st;
 }
 
-static void add_fact(struct pst_machine_fact *facts, uint32_t *n, const char *name,
-                     const char *text)
-{
-    facts[*n].name = name;
-    facts[*n].text = text == NULL ? "" : text;
-    (*n)++;
-}
-
 static void examine_environment(struct pst_machine *machine)
 {
     for (uint32_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
@@ -214,6 +250,32 @@ static void examine_environment(struct pst_machine *machine)
         if (value != NULL) {
             add_fact(machine->variables, &machine->n_variables, variables[i],
                      pst_arena_strdup(&machine->arena, value));
+        }
+    }
+}
+
+/* Modules that one may have heard of and that are not here, or cannot be used. */
+static void examine_missing(struct pst_machine *machine)
+{
+    for (const struct pst_module_known *known = pst_modules_known; known->kind != NULL; known++) {
+        bool found = false;
+
+        for (uint32_t i = 0; i < machine->n_modules; i++) {
+            found = found || (strcmp(machine->modules[i].kind, known->kind) == 0 &&
+                              strcmp(machine->modules[i].id, known->id) == 0);
+        }
+        if (!found) {
+            char why[128];
+
+            snprintf(why, sizeof why, "for %s; not part of this build", known->serves);
+            add_missing(machine, why, "run.%s = \"%s\"", known->kind, known->id);
+        }
+    }
+    for (uint32_t i = 0; i < machine->n_modules; i++) {
+        const struct pst_machine_module *m = &machine->modules[i];
+
+        if (!m->usable) {
+            add_missing(machine, m->text, "run.%s = \"%s\"", m->kind, m->id);
         }
     }
 }
@@ -233,6 +295,9 @@ pst_status pst_machine_examine(struct pst_machine *ret_machine, struct pst_error
     }
     if (st == PST_OK) {
         st = examine_modules(machine, "transport", err);
+    }
+    if (st == PST_OK) {
+        examine_missing(machine);
     }
     return st;
 }

@@ -28,6 +28,8 @@ struct pst_machine {
     uint32_t n_modules, n_libraries, n_folders, n_variables;
     struct pst_machine_module modules[32];
     struct pst_machine_fact libraries[8], variables[64];
+    uint32_t n_missing;
+    struct pst_machine_fact missing[16]; /* what a config cannot say here, and why */
     const char *folders[32];
 };
 

@@ -8,6 +8,8 @@
 #include "base/json.h"
 #include "base/text.h"
 
+#define EXIT_BUG 70
+
 /* The lines of the details as an array of strings. */
 static void add_details(struct pst_json *json, const char *details)
 {
@@ -34,7 +36,7 @@ static void print_json(const struct pst_error *err, int code)
     pst_json_object(&json, NULL);
     pst_json_object(&json, "error");
     pst_json_int(&json, "code", code);
-    pst_json_string(&json, "kind", err->kind);
+    pst_json_string(&json, "kind", code == EXIT_BUG ? "internal" : err->kind);
     pst_json_string(&json, "message", err->message);
     if (err->file[0] != '\0') {
         pst_json_string(&json, "file", err->file);
@@ -63,9 +65,9 @@ static void print_json(const struct pst_error *err, int code)
     free(text);
 }
 
-static void print_text(const struct pst_error *err)
+static void print_text(const struct pst_error *err, int code)
 {
-    fputs("penstock: ", stderr);
+    fputs(code == EXIT_BUG ? "penstock: internal error, please report it: " : "penstock: ", stderr);
     if (err->file[0] != '\0') {
         pst_text_print(stderr, err->file);
         fputc(':', stderr);
@@ -96,13 +98,13 @@ int pst_print_error(const struct pst_error *err, bool json)
     int code = pst_error_exit_code(err);
 
     /* What cannot be written to standard output need not be tried there. */
-    bool broken = strcmp(err->kind, "output.write") == 0 && err->file[0] == '\0';
+    bool broken = strncmp(err->message, "cannot write to standard output", 31) == 0;
 
     fflush(stdout);
     if (json && !broken) {
         print_json(err, code);
     } else {
-        print_text(err);
+        print_text(err, code);
     }
     return code;
 }

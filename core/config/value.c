@@ -231,10 +231,16 @@ static void explain_word(const struct pst_param *row, const char *word, char why
 static bool read_word(const struct pst_param *row, const struct pst_config_node *node,
                       uint32_t *ret_word, char why[512])
 {
-    char list[256];
+    char list[256], number[32];
 
     if (node->kind != PST_CONFIG_STRING) {
         list_words(list, sizeof list, row->range);
+        snprintf(number, sizeof number, "%" PRId64,
+                 node->kind == PST_CONFIG_INT ? node->value.integer : 0);
+        if (node->kind == PST_CONFIG_INT && find_word(row->range, number, ret_word)) {
+            snprintf(why, 512, "must be a word; write \"%s\", with quotes", number);
+            return false;
+        }
         snprintf(why, 512, "must be %s, not %s", list, kind_name(node->kind));
         return false;
     }

@@ -53,7 +53,7 @@ static pst_status make_tag(const struct pst_instr *instr, uint32_t part, uint64_
                            struct pst_error *err)
 {
     if (instr->stage >= 1u << 24 || part >= 1u << 7 || instr->first_sample >= 1u << 31) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.limit",
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                         "edge %u, tensor %u, sample %u: more than a transfer can name "
                         "(16777216, 128, 2147483648)",
                         instr->stage, part, instr->first_sample);
@@ -133,7 +133,7 @@ static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list, uin
         status = exec_bind_tie(rank, list->plan, instr->stage, &bound->tie, err);
     }
     if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
-        status = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.unsupported",
+        status = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                           "rank %u: instruction %u is %s, which this executor cannot run",
                           rank->index, index, pst_instr_name(instr->op));
     }

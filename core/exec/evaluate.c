@@ -20,7 +20,7 @@ pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, stru
     kept = &program->values[program->kept_output];
     list->output_dtype = graph->tensors[kept->what].dtype;
     if (list->output_dtype != PST_F32 && list->output_dtype != PST_BF16) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.unsupported",
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                         "tensor %s: its type cannot be read as f32",
                         graph->tensors[kept->what].name);
     }

@@ -37,7 +37,7 @@ static pst_status check_config(const struct pst_exec_config *config, struct pst_
 
     for (uint32_t i = 0; i < config->plan->n_stages; i++) {
         if (config->plan->stages[i].n_ranks != 1) {
-            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.unsupported",
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                             "stage %u has %u replicas; this executor runs one rank per stage", i,
                             config->plan->stages[i].n_ranks);
         }
@@ -230,13 +230,13 @@ pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, d
     pst_status status;
 
     if (plan == NULL) {
-        return pst_fail(err, PST_ERR_BUG, "run.eval", "there is no plan for evaluation");
+        return pst_fail(err, PST_ERR_BUG, "internal", "there is no plan for evaluation");
     }
     for (uint32_t i = 0; i < exec->n_ranks; i++) {
         kept = exec->ranks[i].eval.output != NULL ? exec->ranks[i].eval.output_elems : kept;
     }
     if (ret_output != NULL && output_elems > kept) {
-        return pst_fail(err, PST_ERR_BUG, "run.eval",
+        return pst_fail(err, PST_ERR_BUG, "internal",
                         "%llu elements of output wanted, the plan keeps %llu",
                         (unsigned long long)output_elems, (unsigned long long)kept);
     }

@@ -119,12 +119,30 @@ static uint64_t tokens_per_step(const struct pst_session *session)
     return session->planned.plan->batch * shape.rows;
 }
 
+static void print_prediction(const struct pst_session *session, FILE *out)
+{
+    uint64_t ns = session->predicted_ns;
+    uint32_t n = session->planned.plan->n_devices;
+    char step[32], rate[32];
+
+    fprintf(out, "\npredicted step  %s, %s tok/s", pst_format_ns(step, ns),
+            pst_format_count(rate,
+                             ns == 0 ? 0.0 : (double)tokens_per_step(session) * 1e9 / (double)ns));
+    if (session->threads > session->cores) {
+        fprintf(out, " (%u device%s", n, n == 1 ? "" : "s");
+        if (session->device_config.threads > 1) {
+            fprintf(out, " of %u threads", session->device_config.threads);
+        }
+        fprintf(out, " share %u core%s)", session->cores, session->cores == 1 ? "" : "s");
+    }
+    fputc('\n', out);
+}
+
 pst_status pst_plan_report_print(const struct pst_session *session, const char *file, bool color,
                                  FILE *out, struct pst_error *err)
 {
     const struct pst_plan *plan = session->planned.plan;
     struct pst_stage_report *stages = NULL;
-    char step[32], rate[32];
     pst_status st = pst_plan_report_stages(session, &stages, err);
 
     if (st != PST_OK) {
@@ -135,10 +153,7 @@ pst_status pst_plan_report_print(const struct pst_session *session, const char *
     fprintf(out, "partitioner %s, scheduler %s, memopt %s\n\n", plan->partitioner, plan->scheduler,
             plan->memopt[0] == '\0' ? "-" : plan->memopt);
     print_stages(session, stages, color, out);
-    fprintf(out, "\npredicted step  %s, %s tok/s\n", pst_format_ns(step, plan->step_ns),
-            pst_format_count(rate, plan->step_ns == 0 ? 0.0
-                                                      : (double)tokens_per_step(session) * 1e9 /
-                                                            (double)plan->step_ns));
+    print_prediction(session, out);
     print_devices(session, out);
     if (session->planned.search_seconds > 0) {
         fprintf(out, "searched for    %.2f s%s\n", session->planned.search_seconds,
@@ -216,7 +231,11 @@ char *pst_plan_report_json(const struct pst_session *session, const char *file)
     }
     pst_json_end(&json, ']');
     add_devices(&json, plan);
-    pst_json_number(&json, "step_us", (double)plan->step_ns / 1e3);
+    pst_json_number(&json, "step_us", (double)session->predicted_ns / 1e3);
+    if (session->cores != 0) {
+        pst_json_uint(&json, "threads", session->threads);
+        pst_json_uint(&json, "cores", session->cores);
+    }
     pst_json_number(&json, "search_seconds", session->planned.search_seconds);
     pst_json_bool(&json, "isolated", plan->isolated);
     if (file != NULL) {

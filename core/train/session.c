@@ -41,7 +41,7 @@ static void blame_model(const struct pst_job *job, struct pst_error *err)
 {
     char key[64];
 
-    if (err == NULL || err->file[0] != '\0') {
+    if (err == NULL || err->file[0] != '\0' || err->status == PST_ERR_BUG) {
         return;
     }
     if (sscanf(err->message, "\"%63[a-z_]\" in [model]", key) == 1) {

@@ -21,6 +21,8 @@ struct pst_session {
     struct pst_device_config device_config;
     const struct pst_transport_ops *transport_ops;
     struct pst_planned planned; /* plan NULL until pst_session_plan */
+    uint64_t predicted_ns;      /* of a step here; 0 until pst_session_plan */
+    uint32_t threads, cores;    /* of all devices together; of this machine, where they run on it */
     struct pst_plan *eval_plan; /* forward only; NULL until pst_session_twin */
     struct pst_program **eval_programs;
 };
@@ -50,6 +52,10 @@ pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
 
 /* Values of f32 state that the job's optimizer keeps per parameter. */
 uint32_t pst_session_optimizer_slots(const struct pst_job *job);
+
+/* Simulated time of a step of session->planned, for the described devices, into the plan; and as it
+   is here, where devices may have to share the cores of this machine, into the session. */
+pst_status pst_session_predict(struct pst_session *session, struct pst_error *err);
 
 /* Reads a plan file; makes no programs and judges nothing. */
 pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "base/util.h"
-#include "sim/sim.h"
 #include "train/isolate.h"
 
 static pst_status make_programs(const struct pst_session *session, const struct pst_plan *plan,
@@ -178,8 +177,6 @@ static pst_status fits(const struct pst_session *session, struct pst_error *err)
 pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
                             bool (*cancelled)(void), struct pst_error *err)
 {
-    struct pst_plan *plan;
-    uint64_t makespan = 0;
     pst_status st;
 
     if (plan_file != NULL && plan_file[0] != '\0') {
@@ -190,13 +187,8 @@ pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
     if (st != PST_OK) {
         return st;
     }
-    plan = session->planned.plan;
-    st = pst_sim_run(plan, session->graph, &session->cost, NULL, NULL, &makespan, err);
-    if (st != PST_OK) {
-        return st;
-    }
-    plan->step_ns = makespan;
-    return fits(session, err);
+    st = pst_session_predict(session, err);
+    return st == PST_OK ? fits(session, err) : st;
 }
 
 pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct pst_error *err)

@@ -276,7 +276,7 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
         .n_devices = n,
         .peak_bytes = measured,
         .predicted_peak_bytes = predicted,
-        .predicted_step_ns = run->session->planned.plan->step_ns,
+        .predicted_step_ns = run->session->predicted_ns,
         .sample = run->sample,
         .signal = pst_stop_signal(),
     };

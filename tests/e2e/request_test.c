@@ -184,6 +184,56 @@ static void test_same_plan(void **state)
     }
 }
 
+static double number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+
+    if (!json_is_number(value)) {
+        fail_msg("%s is no number", key);
+    }
+    return json_number_value(value);
+}
+
+/* Threads beyond the cores take turns. On one device there is nothing but computation, so a step
+   takes longer by threads / cores; the plan file speaks of the described device all the same. */
+static void test_shared_cores(void **state)
+{
+    static const char *const threads[] = {"run.threads_per_device=1",
+                                          "run.threads_per_device=1024"};
+    const char *file = support_path("shared.json");
+    double step_us[2], cores = 0;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct outcome o =
+            penstock("plan", support_path("good.toml"), "--json", "-o", file, "--set",
+                     "cluster.devices=1", "--set", "scheduler.use=1f1b", "--set", threads[i]);
+        json_t *root;
+
+        expect_code(&o, 0);
+        root = json_loads(o.out, 0, NULL);
+        assert_non_null(root);
+        step_us[i] = number(root, "step_us");
+        cores = number(root, "cores");
+        assert_true(number(root, "threads") == (i == 0 ? 1 : 1024));
+        json_decref(root);
+        outcome_finish(&o);
+        root = json_load_file(file, 0, NULL);
+        assert_non_null(root);
+        if (i == 0) {
+            assert_true(number(json_object_get(root, "predicted"), "step_us") == step_us[0]);
+        } else {
+            assert_true(number(json_object_get(root, "predicted"), "step_us") <= step_us[1]);
+        }
+        json_decref(root);
+    }
+    if (cores < 1024) {
+        double ratio = step_us[1] / step_us[0] / (1024 / cores);
+
+        assert_true(ratio > 0.99 && ratio < 1.01);
+    }
+}
+
 static int begin(void **state)
 {
     return support_begin(state) == 0 && support_write("good.toml", good) != NULL ? 0 : -1;
@@ -195,7 +245,7 @@ int main(void)
         cmocka_unit_test(test_modules),      cmocka_unit_test(test_places),
         cmocka_unit_test(test_other_plugin), cmocka_unit_test(test_usage),
         cmocka_unit_test(test_full_output),  cmocka_unit_test(test_control_characters),
-        cmocka_unit_test(test_same_plan),
+        cmocka_unit_test(test_same_plan),    cmocka_unit_test(test_shared_cores),
     };
 
     return cmocka_run_group_tests(tests, begin, support_end);

@@ -116,7 +116,7 @@ pst_status pst_gemm_init(struct pst_gemm *gemm, const struct pst_device *device,
         dnnl_primitive_desc_destroy(desc);
     }
     if (status != dnnl_success) {
-        return pst_fail(err, PST_ERR_DEVICE, "machine.onednn",
+        return pst_fail(err, PST_ERR_DEVICE, "run.device",
                         "oneDNN made no product of %lld x %lld x %lld (status %d)",
                         (long long)shape->m, (long long)shape->n, (long long)shape->k, (int)status);
     }

@@ -6,6 +6,8 @@
 #include "config/job.h"
 #include "unit/config/support.h"
 
+#include "config_docs.h"
+
 static void read_ok(const char *toml, struct pst_config **ret_config, struct pst_job *ret_job)
 {
     struct pst_error err;
@@ -262,50 +264,18 @@ static void cluster_defaults(void **state)
     pst_arena_finish(&arena);
 }
 
-/* Every key stands in docs/config.md with its default: "| `steps` | integer | 100 |". */
-static void expect_documented(const char *docs, const char *section, const struct pst_param *row)
-{
-    char heading[64], cell[64], initial[80];
-    const char *at, *end, *line, *line_end, *found;
-
-    snprintf(heading, sizeof heading, "## [%s]", section);
-    snprintf(cell, sizeof cell, "\n| `%s` |", row->key);
-    snprintf(initial, sizeof initial, "| `%s` |", row->initial[0] == '\0' ? "\"\"" : row->initial);
-    at = strstr(docs, heading);
-    if (at == NULL) {
-        fail_msg("docs/config.md: no %s", heading);
-        return;
-    }
-    end = strstr(at + 1, "\n## ");
-    line = strstr(at, cell);
-    if (line == NULL || (end != NULL && line > end)) {
-        fail_msg("docs/config.md: [%s] lacks %s", section, row->key);
-        return;
-    }
-    line_end = strchr(line + 1, '\n');
-    found = strstr(line, initial);
-    if (found == NULL || found > line_end) {
-        fail_msg("docs/config.md: [%s] %s: default is %s", section, row->key, row->initial);
-    }
-}
-
 static void docs_tell_all(void **state)
 {
-    FILE *file = fopen(PENSTOCK_SOURCE_DIR "/docs/config.md", "rb");
-    static char docs[1 << 16];
-
     (void)state;
-    assert_non_null(file);
-    assert_true(fread(docs, 1, sizeof docs - 1, file) > 1000);
-    fclose(file);
+    docs_read();
     for (uint32_t i = 0; i < pst_job_n_sections; i++) {
-        for (uint32_t j = 0; j < pst_job_sections[i].n_rows; j++) {
-            expect_documented(docs, pst_job_sections[i].name, &pst_job_sections[i].rows[j]);
-        }
+        char heading[64];
+
+        snprintf(heading, sizeof heading, "[%s]", pst_job_sections[i].name);
+        docs_expect(heading, pst_job_sections[i].rows, pst_job_sections[i].n_rows,
+                    sizeof(struct pst_param));
     }
-    for (uint32_t j = 0; j < pst_cluster_n_params; j++) {
-        expect_documented(docs, "cluster", &pst_cluster_params[j]);
-    }
+    docs_expect("[cluster]", pst_cluster_params, pst_cluster_n_params, sizeof(struct pst_param));
 }
 
 int main(void)

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How long a step takes. [cluster] describes devices that compute side by side; on a machine with
+ * fewer cores than they have threads they take turns, and all that they compute takes longer by
+ * that ratio. What goes between them does not.
+ */
+#include "train/session.h"
+
+#include <string.h>
+
+#include "base/util.h"
+#include "sim/sim.h"
+
+static pst_status simulate(const struct pst_session *session, const struct pst_cost_model *cost,
+                           uint64_t *ret_ns, struct pst_error *err)
+{
+    return pst_sim_run(session->planned.plan, session->graph, cost, NULL, NULL, ret_ns, err);
+}
+
+pst_status pst_session_predict(struct pst_session *session, struct pst_error *err)
+{
+    struct pst_plan *plan = session->planned.plan;
+    struct pst_cluster slower = session->cluster;
+    struct pst_cost_model cost = session->cost;
+    double ratio;
+    pst_status st = simulate(session, &cost, &plan->step_ns, err);
+
+    session->predicted_ns = plan->step_ns;
+    session->threads = 0;
+    session->cores = 0;
+    if (st != PST_OK || strcmp(session->device_ops->id, "cpu") != 0) {
+        return st;
+    }
+    session->threads = plan->n_devices * session->device_config.threads;
+    session->cores = pst_usable_cores();
+    if (session->threads <= session->cores) {
+        return PST_OK;
+    }
+    ratio = (double)session->threads / (double)session->cores;
+    slower.flops /= ratio;
+    slower.bf16_flops /= ratio;
+    slower.memory_bandwidth = (uint64_t)((double)slower.memory_bandwidth / ratio);
+    slower.launch_overhead = (uint64_t)((double)slower.launch_overhead * ratio);
+    cost.cluster = &slower;
+    return simulate(session, &cost, &session->predicted_ns, err);
+}

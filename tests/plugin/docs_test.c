@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the documents say about models and plugins is what there is.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "config_docs.h"
+#include "model/builder.h"
+#include "plugin/plugin_host.h"
+
+static void test_models(void **state)
+{
+    (void)state;
+    docs_read();
+    for (uint32_t i = 0; pst_model_builders[i] != NULL; i++) {
+        const struct pst_model_builder *builder = pst_model_builders[i];
+        char heading[80];
+
+        snprintf(heading, sizeof heading, "[model] %s", builder->id);
+        docs_expect(heading, builder->params, builder->n_params, sizeof(struct pst_param));
+    }
+}
+
+/* Every plugin of the tree has its part in docs/config.md and its name in README.md. */
+static void test_plugins(void **state)
+{
+    static char readme[1 << 16];
+    FILE *file = fopen(PENSTOCK_SOURCE_DIR "/README.md", "rb");
+    struct pst_plugin_list *list = NULL;
+    struct pst_error err = {0};
+
+    (void)state;
+    assert_non_null(file);
+    assert_true(fread(readme, 1, sizeof readme - 1, file) > 1000);
+    fclose(file);
+    unsetenv("PENSTOCK_PLUGIN_PATH");
+    docs_read();
+    assert_int_equal(pst_plugin_list_create(true, &list, &err), PST_OK);
+    assert_true(list->n_files >= 6);
+    for (uint32_t i = 0; i < list->n_files; i++) {
+        const struct pst_plugin_file *plugin = &list->files[i];
+        char heading[128], word[80];
+
+        assert_true(plugin->loaded);
+        snprintf(heading, sizeof heading,
+                 strcmp(plugin->kind, "memopt") == 0 ? "[[%s]] %s" : "[%s] %s", plugin->kind,
+                 plugin->id);
+        docs_expect(heading, plugin->plugin->params, plugin->plugin->n_params,
+                    plugin->plugin->param_size);
+        snprintf(word, sizeof word, "`%s`", plugin->id);
+        if (strstr(readme, word) == NULL) {
+            fail_msg("README.md does not name %s", word);
+        }
+    }
+    pst_plugin_list_destroy(list);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_plugins),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
