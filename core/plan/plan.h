@@ -76,7 +76,9 @@ struct pst_plan_tie {
 
 struct pst_plan_device {
     uint32_t n_instrs;
-    const struct pst_instr *body; /* one step; asynchronous parts (fill, drain) come with 2BW */
+    const struct pst_instr *body; /* one step; asynchronous: from one batch's end to the next's */
+    uint32_t n_fill, n_drain;     /* 0 in synchronous plans */
+    const struct pst_instr *fill, *drain;
     uint64_t peak_bytes;          /* largest live sum */
     uint64_t arena_bytes;         /* packed size: what the executor allocates and reaches */
 };
@@ -85,6 +87,11 @@ struct pst_plan {
     struct pst_arena arena;
     uint32_t batch;
     uint32_t version_rule;                         /* PST_VERSION_* */
+    /* Asynchronous: n batches run as fill, n - 1 times body, drain; micro-batch numbers (and
+       samples) count from the first of the batch that the part closes. drain_every is n, 0: the
+       whole run is one stretch. */
+    bool asynchronous;
+    uint32_t drain_every;
     uint32_t n_stages, n_edges, n_ties, n_devices; /* n_devices: ranks */
     struct pst_plan_stage *stages;
     struct pst_plan_edge *edges;

@@ -186,7 +186,7 @@ AT(pst_schedule_link, from, 0);
 AT(pst_schedule_link, to, 4);
 AT(pst_schedule_link, transfer_ns, 8);
 
-SIZE(pst_schedule_in, 56);
+SIZE(pst_schedule_in, 64);
 AT(pst_schedule_in, size, 0);
 AT(pst_schedule_in, n_devices, 4);
 AT(pst_schedule_in, n_stages, 8);
@@ -197,6 +197,22 @@ AT(pst_schedule_in, stages, 24);
 AT(pst_schedule_in, links, 32);
 AT(pst_schedule_in, out_links, 40);
 AT(pst_schedule_in, activation_bytes, 48);
+AT(pst_schedule_in, barrier, 56); /* 1.1 */
+
+SIZE(pst_fixed_shape, 16);
+AT(pst_fixed_shape, size, 0);
+AT(pst_fixed_shape, shape, 8);
+
+SIZE(pst_claimed, 32);
+AT(pst_claimed, size, 0);
+AT(pst_claimed, minimised, 4);
+AT(pst_claimed, makespan_ns, 8);
+AT(pst_claimed, span_ns, 16);
+AT(pst_claimed, lower_bound_ns, 24);
+
+SIZE(pst_claim, 16);
+AT(pst_claim, size, 0);
+AT(pst_claim, claim, 8);
 
 SIZE(pst_schedule_out, 40);
 AT(pst_schedule_out, size, 0);

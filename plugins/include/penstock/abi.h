@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define PST_ABI_MAJOR 1
-#define PST_ABI_MINOR 0
+#define PST_ABI_MINOR 1 /* 1.1: pst_schedule_in.barrier, pst.fixed-shape/1, pst.claim/1 */
 
 #if defined(__GNUC__)
 #define PST_EXPORT __attribute__((visibility("default")))

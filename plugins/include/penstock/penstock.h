@@ -16,6 +16,7 @@
 #include "scheduler.h"
 
 #include "ext/ask.h"
+#include "ext/claim.h"
 #include "ext/cost.h"
 #include "ext/eval.h"
 #include "ext/rng.h"

@@ -82,6 +82,9 @@ struct pst_schedule_in {
     const void *links;                    /* struct pst_schedule_link; sorted by `to`, then `from` */
     const uint32_t *out_links;            /* link indices sorted by `from`, then `to` */
     const uint64_t *activation_bytes;     /* per logical device: room for saved bytes; UINT64_MAX */
+    /* 1: no device begins the next step before all have ended this one, so the step costs its
+       makespan. 0: each goes on as soon as its own part is done, and the step costs its span. */
+    uint32_t barrier;
 };
 
 static inline const struct pst_schedule_stage *
@@ -97,6 +100,11 @@ pst_schedule_link_at(const struct pst_schedule_in *in, uint32_t i)
     return (const struct pst_schedule_link *)((const char *)in->links + (size_t)i * in->link_size);
 }
 
+/*
+ * Parts of an asynchronous schedule: n batches run as fill, n - 1 times body, drain. Micro-batch
+ * numbers count from the first one of the batch that the part closes (fill: of the first batch), so
+ * a number from n_microbatches on belongs to the batch after it.
+ */
 enum { PST_PART_FILL = 1, PST_PART_BODY = 2, PST_PART_DRAIN = 3 };
 
 struct pst_schedule_out {
@@ -129,6 +137,16 @@ struct pst_scheduler {
      */
     pst_status (*schedule)(void *self, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out);
+};
+
+#define PST_FIXED_SHAPE "pst.fixed-shape/1"
+
+/* (optional) For a scheduler that answers one instance only, e.g. an order read from a file. */
+struct pst_fixed_shape {
+    uint32_t size;
+    /* What topology() and schedule() will accept. [plan] */
+    pst_status (*shape)(void *self, uint32_t *ret_n_devices, uint32_t *ret_n_stages,
+                        uint32_t *ret_n_microbatches);
 };
 
 #endif

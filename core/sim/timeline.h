@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What happened when on every rank: one form for evaluated orders, simulated plans and executed
+ * runs, so that one drawing and one trace writer serve all three. Build with pst_timeline_add and
+ * pst_timeline_memory in any order, then pst_timeline_finish_build sorts; read-only afterwards.
+ */
+#ifndef PST_SIM_TIMELINE_H
+#define PST_SIM_TIMELINE_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "plan/plan.h"
+
+/* The rows of a rank; the numbers are the tid of the trace. Spans of one row never overlap, except
+   in the send and receive rows. */
+enum pst_lane {
+    PST_LANE_COMPUTE = 0,
+    PST_LANE_SEND = 1,
+    PST_LANE_RECV = 2,
+    PST_LANE_D2H = 3,
+    PST_LANE_H2D = 4,
+    PST_LANE_REDUCE = 5,
+    PST_LANE_OPTIMIZER = 6,
+    PST_LANE_HOST = 7,
+    PST_LANES
+};
+
+struct pst_span {
+    uint64_t start_ns, end_ns;
+    uint64_t bytes; /* transfers, copies, reductions */
+    uint32_t rank, instr; /* instruction of the rank's list, or PST_NONE */
+    uint32_t stage;       /* passes and STEP; transfers: the sending stage */
+    uint32_t to_stage;    /* transfers: the receiving stage; else PST_NONE */
+    uint32_t microbatch;  /* passes and copies: of that stage within its step; else PST_NONE */
+    uint32_t first_sample, n_samples; /* transfers: of the step */
+    uint32_t peer;        /* transfers: the other rank; else PST_NONE */
+    uint32_t step;
+    uint8_t op;           /* enum pst_instr_op */
+    uint8_t payload;      /* transfers: enum pst_payload */
+    uint8_t lane;         /* enum pst_lane */
+};
+
+/* Kinds of live bytes, bottom to top of a stacked curve. */
+enum pst_memory_kind {
+    PST_MEM_PARAMS = 0,
+    PST_MEM_GRADS = 1,
+    PST_MEM_OPTIMIZER = 2,
+    PST_MEM_ACTIVATIONS = 3,
+    PST_MEM_BUFFERS = 4,
+    PST_MEM_WORKSPACE = 5,
+    PST_MEM_KINDS
+};
+
+/* From this time on, until the next point of the rank, this much is live. */
+struct pst_memory_point {
+    uint64_t ns;
+    uint64_t bytes[PST_MEM_KINDS];
+};
+
+struct pst_timeline_rank {
+    char name[48];            /* "rank 2 (stage 2, 6)" */
+    uint32_t first, n_spans;  /* rows of spans; filled by finish_build */
+    uint32_t n_points;
+    struct pst_memory_point *points; /* ascending by time; NULL where memory is not known */
+    uint64_t peak_bytes;      /* largest sum of a point */
+    uint64_t capacity_bytes;  /* UINT64_MAX: no limit */
+};
+
+struct pst_timeline {
+    struct pst_arena arena;
+    const char *title;        /* "1f1b, 4 devices, 8 micro-batches" */
+    const char *kind;         /* "evaluation", "simulation" or "run" */
+    double ns_per_unit;       /* 0: times are nanoseconds; else they are shown in units of a user's
+                                 own, ns / ns_per_unit */
+    double bytes_per_unit;    /* likewise for memory */
+    uint32_t n_ranks, n_stages, n_steps;
+    struct pst_timeline_rank *ranks;
+    struct pst_span *spans;   /* by rank, lane, start, end */
+    uint32_t n_spans, room;
+    uint64_t begin_ns, end_ns; /* of the first and last span */
+};
+
+pst_status pst_timeline_create(uint32_t n_ranks, struct pst_timeline **ret_timeline,
+                               struct pst_error *err);
+void pst_timeline_destroy(struct pst_timeline *timeline);
+/* Copies. PST_ERR_NOMEM. */
+pst_status pst_timeline_add(struct pst_timeline *timeline, const struct pst_span *span);
+/* Points of one rank come in order of time; equal times replace. */
+pst_status pst_timeline_memory(struct pst_timeline *timeline, uint32_t rank, uint64_t ns,
+                               const uint64_t bytes[PST_MEM_KINDS]);
+void pst_timeline_finish_build(struct pst_timeline *timeline);
+
+/* The row of an instruction. */
+uint8_t pst_lane_of(uint8_t op);
+
+#endif
