@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Building a timeline: arrays that double inside its arena, one sort at the end.
+ */
+#include "sim/timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+pst_status pst_timeline_create(uint32_t n_ranks, struct pst_timeline **ret_timeline,
+                               struct pst_error *err)
+{
+    struct pst_timeline *timeline = calloc(1, sizeof *timeline);
+
+    if (timeline == NULL) {
+        return pst_fail_nomem(err);
+    }
+    timeline->ranks = pst_arena_array(&timeline->arena, n_ranks, sizeof *timeline->ranks);
+    if (timeline->ranks == NULL) {
+        pst_timeline_destroy(timeline);
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        timeline->ranks[r].capacity_bytes = UINT64_MAX;
+    }
+    timeline->n_ranks = n_ranks;
+    timeline->title = "";
+    timeline->kind = "";
+    *ret_timeline = timeline;
+    return PST_OK;
+}
+
+void pst_timeline_destroy(struct pst_timeline *timeline)
+{
+    if (timeline != NULL) {
+        pst_arena_finish(&timeline->arena);
+        free(timeline);
+    }
+}
+
+/* A copy of `count` elements with room for `room`; NULL when there is no memory. */
+static void *regrow(struct pst_arena *arena, const void *items, size_t count, size_t room,
+                    size_t size)
+{
+    void *grown = pst_arena_array(arena, room, size);
+
+    if (grown != NULL && count > 0) {
+        memcpy(grown, items, count * size);
+    }
+    return grown;
+}
+
+pst_status pst_timeline_add(struct pst_timeline *timeline, const struct pst_span *span)
+{
+    PST_ASSERT(span->rank < timeline->n_ranks && span->lane < PST_LANES &&
+               span->start_ns <= span->end_ns);
+    if (timeline->n_spans == timeline->room) {
+        uint32_t room = timeline->room == 0 ? 256 : timeline->room * 2;
+        struct pst_span *grown;
+
+        if (room < timeline->room) {
+            return PST_ERR_NOMEM;
+        }
+        grown = regrow(&timeline->arena, timeline->spans, timeline->n_spans, room, sizeof *grown);
+        if (grown == NULL) {
+            return PST_ERR_NOMEM;
+        }
+        timeline->spans = grown;
+        timeline->room = room;
+    }
+    timeline->spans[timeline->n_spans++] = *span;
+    return PST_OK;
+}
+
+pst_status pst_timeline_memory(struct pst_timeline *timeline, uint32_t rank, uint64_t ns,
+                               const uint64_t bytes[PST_MEM_KINDS])
+{
+    struct pst_timeline_rank *row;
+    uint32_t n;
+
+    PST_ASSERT(rank < timeline->n_ranks);
+    row = &timeline->ranks[rank];
+    n = row->n_points;
+    PST_ASSERT(n == 0 || row->points[n - 1].ns <= ns);
+    if (n > 0 && row->points[n - 1].ns == ns) {
+        memcpy(row->points[n - 1].bytes, bytes, sizeof row->points[0].bytes);
+        return PST_OK;
+    }
+    if (n == 0 || (n >= 64 && (n & (n - 1)) == 0)) { /* full: room is 64, then powers of two */
+        uint32_t room = n == 0 ? 64 : n * 2;
+        struct pst_memory_point *grown;
+
+        if (room < n) {
+            return PST_ERR_NOMEM;
+        }
+        grown = regrow(&timeline->arena, row->points, n, room, sizeof *grown);
+        if (grown == NULL) {
+            return PST_ERR_NOMEM;
+        }
+        row->points = grown;
+    }
+    row->points[n].ns = ns;
+    memcpy(row->points[n].bytes, bytes, sizeof row->points[0].bytes);
+    row->n_points++;
+    return PST_OK;
+}
+
+static int order(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* What is left equal is equal in all that a reader sees, so the order of adding does not show. */
+static int compare(const void *left, const void *right)
+{
+    const struct pst_span *a = left, *b = right;
+    const uint64_t keys[][2] = {
+        {a->rank, b->rank},     {a->lane, b->lane},   {a->start_ns, b->start_ns},
+        {a->end_ns, b->end_ns}, {a->step, b->step},   {a->instr, b->instr},
+        {a->stage, b->stage},   {a->op, b->op},       {a->microbatch, b->microbatch},
+        {a->peer, b->peer},     {a->bytes, b->bytes}, {a->first_sample, b->first_sample},
+    };
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        int sign = order(keys[i][0], keys[i][1]);
+
+        if (sign != 0) {
+            return sign;
+        }
+    }
+    return 0;
+}
+
+static bool is_sorted(const struct pst_timeline *timeline)
+{
+    for (uint32_t i = 1; i < timeline->n_spans; i++) {
+        if (compare(&timeline->spans[i - 1], &timeline->spans[i]) > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint32_t raise_count(uint32_t count, uint32_t index)
+{
+    return index != PST_NONE && index >= count ? index + 1 : count;
+}
+
+/* Counts and limits that follow from one span. */
+static void take_span(struct pst_timeline *timeline, const struct pst_span *span, bool first)
+{
+    if (first || span->start_ns < timeline->begin_ns) {
+        timeline->begin_ns = span->start_ns;
+    }
+    if (first || span->end_ns > timeline->end_ns) {
+        timeline->end_ns = span->end_ns;
+    }
+    timeline->n_steps = raise_count(timeline->n_steps, span->step);
+    if (span->lane == PST_LANE_COMPUTE || span->lane == PST_LANE_OPTIMIZER) {
+        timeline->n_stages = raise_count(timeline->n_stages, span->stage);
+    }
+}
+
+static void take_points(struct pst_timeline_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->n_points; i++) {
+        uint64_t sum = 0;
+
+        for (uint32_t k = 0; k < PST_MEM_KINDS; k++) {
+            sum += rank->points[i].bytes[k];
+        }
+        rank->peak_bytes = i == 0 || sum > rank->peak_bytes ? sum : rank->peak_bytes;
+    }
+}
+
+void pst_timeline_finish_build(struct pst_timeline *timeline)
+{
+    uint32_t at = 0;
+
+    if (!is_sorted(timeline)) {
+        qsort(timeline->spans, timeline->n_spans, sizeof *timeline->spans, compare);
+    }
+    timeline->begin_ns = timeline->end_ns = 0;
+    for (uint32_t r = 0; r < timeline->n_ranks; r++) {
+        struct pst_timeline_rank *rank = &timeline->ranks[r];
+
+        rank->first = at;
+        while (at < timeline->n_spans && timeline->spans[at].rank == r) {
+            take_span(timeline, &timeline->spans[at], at == 0);
+            at++;
+        }
+        rank->n_spans = at - rank->first;
+        take_points(rank);
+    }
+}
+
+uint8_t pst_lane_of(uint8_t op)
+{
+    switch (op) {
+    case PST_I_SEND:
+        return PST_LANE_SEND;
+    case PST_I_RECV:
+        return PST_LANE_RECV;
+    case PST_I_OFFLOAD:
+        return PST_LANE_D2H;
+    case PST_I_FETCH:
+        return PST_LANE_H2D;
+    case PST_I_REDUCE:
+    case PST_I_TIE:
+    case PST_I_NORM:
+        return PST_LANE_REDUCE;
+    case PST_I_STEP:
+        return PST_LANE_OPTIMIZER;
+    case PST_I_F:
+    case PST_I_B:
+    case PST_I_W:
+    case PST_I_BW:
+    case PST_I_R:
+        return PST_LANE_COMPUTE;
+    default:
+        return PST_LANE_HOST;
+    }
+}
