@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * For schedulers: an order of passes under construction, its eager evaluation, and what is held.
- * Linked into each plugin that wants it; depends on the plugin headers alone. Memory is malloc'd:
- * a search may build thousands of orders.
+ * Linked into each plugin that wants it (penstock_add_plugin(... LINK scheduler_common)); depends
+ * on the plugin headers alone. Memory is malloc'd: a search may build thousands of orders. Pure
+ * functions of their arguments, so any thread may call them.
  */
 #ifndef SCHEDULERS_COMMON_ORDER_H
 #define SCHEDULERS_COMMON_ORDER_H
@@ -11,7 +12,8 @@
 
 struct order_op {
     uint32_t stage, microbatch;
-    uint8_t pass; /* PST_PASS_* */
+    uint8_t pass;   /* PST_PASS_* */
+    uint8_t paired; /* 1: an F that runs as one pair with the op behind it, a B or BW */
 };
 
 struct order_list {
@@ -24,21 +26,32 @@ struct order {
     struct order_list *lists; /* [n_devices] */
 };
 
+/* Empty lists for `in`, which must outlive the order. PST_ERR_NOMEM. Call order_finish in any case
+   of PST_OK; it accepts an order that is all zero. */
 pst_status order_init(struct order *order, const struct pst_schedule_in *in);
 void order_finish(struct order *order);
+/* Appends one pass to the list of `device`. PST_ERR_NOMEM. */
 pst_status order_add(struct order *order, uint32_t device, uint32_t pass, uint32_t stage,
                      uint32_t microbatch);
-/* Hands the whole order to the host. */
+/* Hands the whole order to the host, pairs as pairs. */
 pst_status order_emit(const struct order *order, struct pst_schedule_out *out);
 
 /* Times by the eager rule: a pass starts when its device is free and its needs are there; between
    devices a link takes its transfer_ns; BW publishes at its end. */
 struct order_times {
     uint64_t **start_ns, **end_ns; /* [device][position] */
-    uint64_t makespan_ns, span_ns;
+    uint64_t makespan_ns;          /* end of the last pass, from time 0 */
+    uint64_t span_ns; /* most over devices: end of the last pass - start of the first */
+    uint32_t n_devices;
 };
 
-/* PST_ERR_BUG: the order has a cycle. Call order_times_finish in any case. */
+/*
+ * All stages of one number of micro-batches. The order may be incomplete if it is closed: what a
+ * pass of it needs is in it.
+ * PST_ERR_BUG    it has a cycle, needs a pass that is not in it, or has a pass twice
+ * PST_ERR_NOMEM
+ * Call order_times_finish in any case.
+ */
 pst_status order_evaluate(const struct order *order, struct order_times *ret_times);
 void order_times_finish(struct order_times *times);
 
@@ -53,5 +66,9 @@ uint64_t order_peak_bytes(const struct order *order, uint32_t device);
 pst_status order_require_chain(const struct pst_host *host, const char *scheduler,
                                const struct pst_schedule_in *in, uint32_t stages_per_device,
                                uint32_t *ret_m);
+
+/* PST_ERR_INFEASIBLE, explained to the host: a device holds more than its activation_bytes. */
+pst_status order_require_room(const struct pst_host *host, const char *scheduler,
+                              const struct order *order);
 
 #endif

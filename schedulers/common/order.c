@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The lists of an order, what they hold at most, and what all chain schedulers ask of a question.
+ */
+#include "order.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+pst_status order_init(struct order *order, const struct pst_schedule_in *in)
+{
+    struct order_list *lists = calloc((size_t)in->n_devices + 1, sizeof *lists);
+
+    if (lists == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    *order = (struct order){.in = in, .lists = lists};
+    return PST_OK;
+}
+
+void order_finish(struct order *order)
+{
+    uint32_t d;
+
+    for (d = 0; order->lists != NULL && d < order->in->n_devices; d++) {
+        free(order->lists[d].ops);
+    }
+    free(order->lists);
+    memset(order, 0, sizeof *order);
+}
+
+pst_status order_add(struct order *order, uint32_t device, uint32_t pass, uint32_t stage,
+                     uint32_t microbatch)
+{
+    struct order_list *list = &order->lists[device];
+
+    if (list->n == list->room) {
+        uint32_t room = list->room == 0 ? 64 : list->room * 2;
+        struct order_op *ops = NULL;
+
+        if (list->room <= UINT32_MAX / 2) {
+            ops = realloc(list->ops, (size_t)room * sizeof *ops);
+        }
+        if (ops == NULL) {
+            return PST_ERR_NOMEM;
+        }
+        list->ops = ops;
+        list->room = room;
+    }
+    list->ops[list->n++] = (struct order_op){stage, microbatch, (uint8_t)pass, 0};
+    return PST_OK;
+}
+
+pst_status order_emit(const struct order *order, struct pst_schedule_out *out)
+{
+    uint32_t d, i;
+    pst_status st = PST_OK;
+
+    for (d = 0; d < order->in->n_devices; d++) {
+        const struct order_list *list = &order->lists[d];
+
+        for (i = 0; st == PST_OK && i < list->n; i++) {
+            const struct order_op *op = &list->ops[i];
+
+            if (op->paired != 0 && i + 1 < list->n) {
+                const struct order_op *back = &list->ops[++i];
+
+                st = out->pair(out, d, op->stage, op->microbatch, back->pass, back->stage,
+                               back->microbatch);
+            } else {
+                st = out->emit(out, d, op->pass, op->stage, op->microbatch);
+            }
+        }
+    }
+    return st;
+}
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+uint64_t order_peak_bytes(const struct order *order, uint32_t device)
+{
+    const struct order_list *list = &order->lists[device];
+    uint64_t now = 0, most = 0;
+    uint32_t i;
+
+    for (i = 0; i < list->n; i++) {
+        const struct pst_schedule_stage *stage =
+            pst_schedule_stage_at(order->in, list->ops[i].stage);
+
+        switch (list->ops[i].pass) {
+        case PST_PASS_F:
+            now = add(now, stage->saved_bytes);
+            most = now > most ? now : most;
+            break;
+        case PST_PASS_B:
+            now -= stage->saved_bytes - stage->saved_weight_bytes;
+            break;
+        case PST_PASS_W:
+            now -= stage->saved_weight_bytes;
+            break;
+        case PST_PASS_BW:
+            now -= stage->saved_bytes;
+            break;
+        default:
+            break;
+        }
+    }
+    return most;
+}
+
+/* Every device has `wanted` stages, or none where a stage less than devices is as good. */
+static pst_status require_stages(const struct pst_host *host, const char *scheduler,
+                                 const struct pst_schedule_in *in, uint32_t wanted)
+{
+    uint32_t d, s;
+
+    for (d = 0; d < in->n_devices; d++) {
+        uint32_t n = 0;
+
+        for (s = 0; s < in->n_stages; s++) {
+            n += pst_schedule_stage_at(in, s)->device == d;
+        }
+        if (n != wanted && (n != 0 || wanted > 1)) {
+            return pst_failf(host, PST_ERR_UNSUPPORTED,
+                             "device %u has %u of the %u stages: %s runs %u per device, %u in all; "
+                             "a partitioner that makes as many is needed",
+                             d, n, in->n_stages, scheduler, wanted, wanted * in->n_devices);
+        }
+    }
+    return PST_OK;
+}
+
+pst_status order_require_chain(const struct pst_host *host, const char *scheduler,
+                               const struct pst_schedule_in *in, uint32_t stages_per_device,
+                               uint32_t *ret_m)
+{
+    uint32_t m = pst_schedule_stage_at(in, 0)->n_microbatches, s;
+    pst_status st = require_stages(host, scheduler, in, stages_per_device);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    for (s = 1; s < in->n_stages; s++) {
+        uint32_t n = pst_schedule_stage_at(in, s)->n_microbatches;
+
+        if (n != m) {
+            return pst_failf(host, PST_ERR_UNSUPPORTED,
+                             "stage %u has %u micro-batches, stage 0 has %u: %s needs one size for "
+                             "all stages",
+                             s, n, m, scheduler);
+        }
+    }
+    *ret_m = m;
+    return PST_OK;
+}
+
+pst_status order_require_room(const struct pst_host *host, const char *scheduler,
+                              const struct order *order)
+{
+    uint32_t d;
+
+    for (d = 0; d < order->in->n_devices; d++) {
+        uint64_t room = order->in->activation_bytes[d], need;
+
+        need = room == UINT64_MAX ? 0 : order_peak_bytes(order, d);
+        if (need > room) {
+            return pst_failf(host, PST_ERR_INFEASIBLE,
+                             "device %u would hold %" PRIu64 " bytes of activations and has room "
+                             "for %" PRIu64 ": the order of %s is fixed; smaller micro-batches, "
+                             "recomputation or a scheduler that heeds memory would do",
+                             d, need, room, scheduler);
+        }
+    }
+    return PST_OK;
+}
