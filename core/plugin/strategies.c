@@ -213,11 +213,14 @@ static pst_status place_stages(struct pst_planner *planner, struct pst_error *er
     return PST_OK;
 }
 
-/* Every divisor of the batch where stages may differ, else the one size of the job. */
+/* Every divisor of the batch where both strategies know stages of different sizes, else the one
+   size of the job. */
 static pst_status offer_sizes(struct pst_planner *planner, struct pst_error *err)
 {
-    bool several = pst_caps_has(planner->scheduler->plugin->provides, "per-stage-microbatch") &&
-                   pst_caps_executor("per-stage-microbatch");
+    static const char word[] = "per-stage-microbatch";
+    bool several = pst_caps_has(planner->partitioner->plugin->provides, word) &&
+                   pst_caps_has(planner->scheduler->plugin->provides, word) &&
+                   pst_caps_executor(word);
     uint32_t b, n = 1;
 
     for (b = 1; several && b <= planner->batch; b++) {

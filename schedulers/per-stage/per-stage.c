@@ -32,7 +32,7 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, split, PST_PARAM_BOOL, "false", NULL,
               "Send the input gradient before the weight gradient is computed."),
     PST_PARAM(
-        struct config, refine, PST_PARAM_BOOL, "true", NULL,
+        struct config, refine, PST_PARAM_BOOL, "false", NULL,
         "Where sizes differ, try one micro-batch more in flight, stage by stage, and keep what "
         "is faster."),
 };
@@ -129,11 +129,15 @@ static pst_status in_flight(void *self_, const struct pst_place *place, struct p
     stage.k = group_of(self, place->k, stage.b, largest);
     for (uint32_t i = 0; i < place->n_successors; i++) {
         const struct pst_successor *next = pst_place_successor(place, i);
-        const struct size successor = {
+        struct size successor = {
             .b = next->microbatch_size,
             .k = max_of(next->k, 1),
             .held = (uint64_t)next->in_flight * next->microbatch_size,
         };
+
+        if (self->config->eager) { /* it told 2 held - k b */
+            successor.held = (successor.held + successor.k * successor.b) / 2;
+        }
 
         held = max_of(held, held_for(&stage, &successor));
     }
@@ -169,7 +173,12 @@ static void count_in_flight(const struct per_stage *self, const struct pst_sched
             }
             own->k = group_of(self, stage->k, own->b, largest);
         }
-        own->held = finish_count(self, own, held, own->b * stage->n_microbatches);
+        own->held = max_of(held, own->k * own->b);
+    }
+    for (uint32_t s = 0; s < in->n_stages; s++) {
+        uint64_t samples = sizes[s].b * pst_schedule_stage_at(in, s)->n_microbatches;
+
+        sizes[s].held = finish_count(self, &sizes[s], sizes[s].held, samples);
     }
 }
 
