@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * List scheduling under memory caps, with the safety rule that keeps it from locking up: a device
- * always keeps room for what its oldest unfinished micro-batch has yet to allocate. Once that
- * micro-batch is through it has freed all it held, which is all that the next one can ask for.
+ * List scheduling under memory caps, with the safety rule that keeps it from locking up: it must
+ * stay possible to finish the micro-batches one after the other. Those whose second forward has run
+ * ask for nothing more; the next one asks for its second forward, and frees more than the one after
+ * it will ask for.
  */
 #include <string.h>
 
@@ -39,17 +40,20 @@ static bool earliest(const struct dispatcher *x, uint32_t d, uint32_t kind, uint
     return true;
 }
 
+/*
+ * Room for the pass itself; for a first forward also the safety rule: were everything ahead of the
+ * next second forward through, the first forwards behind it must leave room for it.
+ */
 static bool fits(const struct dispatcher *x, uint32_t d, uint32_t kind)
 {
     const struct va_pass *passes = &x->q->passes[va_pass_index(d, 0)];
     const uint32_t *done = &x->work->done[va_pass_index(d, 0)];
-    uint32_t oldest = done[VA_W0] < done[VA_W1] ? done[VA_W0] : done[VA_W1];
-    int64_t room = x->q->cap[d] - x->work->held[d];
 
-    if (kind == VA_F0 && done[VA_F1] <= oldest) {
-        room -= passes[VA_F1].at_start;
+    if (kind == VA_F0 && (int64_t)(done[VA_F0] + 1 - done[VA_F1]) * passes[VA_F0].at_start >
+                             x->q->cap[d] - passes[VA_F1].at_start) {
+        return false;
     }
-    return passes[kind].at_start <= room;
+    return passes[kind].at_start <= x->q->cap[d] - x->work->held[d];
 }
 
 static struct va_choice choose(const struct dispatcher *x, uint32_t d)

@@ -30,9 +30,9 @@ static inline uint32_t va_random_below(struct va_random *random, uint32_t n)
 /*
  * Builds an order pass by pass. Where several passes of a device could run, the one of smallest
  * urgency[(d * VA_KINDS + kind) * m + micro-batch] does; `patience` (0..16) says how much of a
- * short pass's time a device may wait for a more urgent one. A forward only begins where the oldest
- * unfinished micro-batch still fits, so the result is complete for every cap that holds one
- * micro-batch. False: a cap is below that.
+ * short pass's time a device may wait for a more urgent one. A forward only begins where all
+ * micro-batches can still be finished one after the other, so the result is complete for every cap
+ * that holds one micro-batch. False: a cap is below that.
  */
 bool va_dispatch(const struct va_problem *q, const uint64_t *urgency, uint32_t patience,
                  struct va_work *work, uint8_t *ret_order);
