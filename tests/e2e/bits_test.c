@@ -132,6 +132,38 @@ static void test_gpt(void **state)
     check_model("gpt.toml", gpt);
 }
 
+/* Branches side by side, by the scheduler that runs graphs of stages: the bits of gpipe on one
+   device. Several micro-batch sizes: the same but for rounding, and peaks as predicted. */
+static void test_stage_graph(void **state)
+{
+    static const char *const alone[] = {"scheduler.use=gpipe", NULL};
+    static const char *const graph[] = {
+        "scheduler.use=per-stage", "cluster.devices=4",
+        "partitioner={use=\"manual\",stages=\"branch.0.*;branch.1.*;branch.2.*;*\"}", NULL};
+    static const char *const sizes[] = {
+        "scheduler.use=per-stage", "cluster.devices=4",
+        "partitioner={use=\"manual\",stages=\"branch.0.*;branch.1.*;branch.2.*;*\","
+        "microbatch_sizes=\"1,2,4,6\"}",
+        NULL};
+    char config[2048];
+    struct trace traces[3] = {{.norms = {0}}};
+    const char *path;
+
+    (void)state;
+    snprintf(config, sizeof config, "%s%s", mmt, common);
+    path = support_write("graph.toml", config);
+    train(path, alone, &traces[0]);
+    train(path, graph, &traces[1]);
+    train(path, sizes, &traces[2]);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        double loss = strtod(traces[0].losses[i], NULL);
+
+        assert_string_equal(traces[1].losses[i], traces[0].losses[i]);
+        assert_true(traces[1].norms[i] == traces[0].norms[i]);
+        assert_float_equal(strtod(traces[2].losses[i], NULL), loss, 1e-5 * loss);
+    }
+}
+
 static void test_resnet(void **state)
 {
     (void)state;
@@ -168,9 +200,8 @@ static void test_can_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt),
-        cmocka_unit_test(test_resnet),
-        cmocka_unit_test(test_mmt),
+        cmocka_unit_test(test_gpt),         cmocka_unit_test(test_resnet),
+        cmocka_unit_test(test_stage_graph), cmocka_unit_test(test_mmt),
         cmocka_unit_test(test_can_differ),
     };
 
