@@ -1,8 +1,9 @@
-# penstock_add_plugin(KIND ID SOURCES file... [LINK library...]): a strategy plugin as <kind>-<id>.so
-# with one exported symbol, and a test "<kind>-<id>" that runs "penstock plugins check" on it. The
-# same function serves the plugins of the tree and, through find_package(penstock), those of others.
+# penstock_add_plugin(KIND ID SOURCES file... [LINK library...] [SET key=value...]): a strategy plugin
+# as <kind>-<id>.so with one exported symbol, and a test "<kind>-<id>" that runs "penstock plugins
+# check" on it, with these parameters. The same function serves the plugins of the tree and, through
+# find_package(penstock), those of others.
 function(penstock_add_plugin kind id)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;SET" ${ARGN})
   if(NOT kind MATCHES "^(partitioner|scheduler|memopt)$")
     message(FATAL_ERROR "penstock_add_plugin: \"${kind}\" is no kind: partitioner, scheduler, memopt")
   endif()
@@ -10,6 +11,10 @@ function(penstock_add_plugin kind id)
     message(FATAL_ERROR "penstock_add_plugin: an id has lower case, digits and hyphens: \"${id}\"")
   endif()
   set(target ${kind}-${id})
+  set(settings)
+  foreach(setting ${ARG_SET})
+    list(APPEND settings --set ${setting})
+  endforeach()
   add_library(${target} MODULE ${ARG_SOURCES})
   set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${target} SUFFIX ".so"
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
@@ -25,11 +30,13 @@ function(penstock_add_plugin kind id)
     set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PENSTOCK_PLUGIN_DIR})
     install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/penstock)
     set_property(GLOBAL APPEND PROPERTY PENSTOCK_PLUGINS ${target}) # checked in tests/plugin
+    set_property(TARGET ${target} PROPERTY PENSTOCK_CHECK "${settings}")
   else()
     include(GNUInstallDirs)
     target_link_libraries(${target} PRIVATE penstock::abi ${ARG_LINK})
     set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
     install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/penstock)
-    add_test(NAME ${target} COMMAND penstock::penstock plugins check $<TARGET_FILE:${target}>)
+    add_test(NAME ${target} COMMAND penstock::penstock plugins check $<TARGET_FILE:${target}>
+      ${settings})
   endif()
 endfunction()

@@ -54,7 +54,7 @@ static inline void docs_expect_row(const char *heading, const char *part, size_t
         return;
     }
     snprintf(line, sizeof line, "%.*s", (int)strcspn(at + 1, "\n"), at + 1);
-    snprintf(initial, sizeof initial, "| `%s` |",
+    snprintf(initial, sizeof initial, row->initial == NULL ? "| required |" : "| `%s` |",
              row->initial == NULL || row->initial[0] == '\0' ? "\"\"" : row->initial);
     docs_range(row, range);
     if (strstr(line, initial) == NULL || strstr(line, range) == NULL ||

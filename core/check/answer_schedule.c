@@ -276,10 +276,26 @@ static void ask_schedule(struct pst_rig *rig, const struct pst_scheduler *schedu
     }
 }
 
-void pst_ask_scheduler(struct pst_rig *rig, const struct pst_case *question,
+/* A scheduler that answers one instance only is asked for that one. */
+static struct pst_case in_its_shape(struct pst_rig *rig, const struct pst_case *question)
+{
+    const struct pst_fixed_shape *fixed = rig->subject->plugin->get_interface(PST_FIXED_SHAPE);
+    struct pst_case shaped = *question;
+    uint32_t n_stages;
+
+    if (fixed != NULL && PST_CAN(fixed, shape)) {
+        pst_verdict_call("shape()");
+        fixed->shape(rig->self, &shaped.n_devices, &n_stages, &shaped.n_microbatches);
+        pst_verdict_call(NULL);
+    }
+    return shaped;
+}
+
+void pst_ask_scheduler(struct pst_rig *rig, const struct pst_case *question_,
                        struct pst_region *region, struct pst_answer *answer)
 {
     const struct pst_scheduler *scheduler = pst_subject_interface(rig->subject);
+    const struct pst_case shaped = in_its_shape(rig, question_), *question = &shaped;
     bool several = pst_subject_provides(rig->subject, "per-stage-microbatch");
     struct order order = {.answer = answer, .subject = rig->subject};
     struct pst_arena arena = {0};

@@ -105,7 +105,8 @@ static const char *const words[] = {"chain",          "dag",
                                     "split-backward", "weight-versions",
                                     "async",          "places-recompute",
                                     "recompute",      "offload",
-                                    "peer",           "nested"};
+                                    "peer",           "nested",
+                                    "import"};
 
 static void check_words(const char *list, const char *const *given)
 {

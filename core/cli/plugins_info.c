@@ -5,7 +5,7 @@
 #include "report/table.h"
 
 static const char *const type_names[] = {"?",    "bool",  "int",  "float", "string",
-                                         "enum", "bytes", "time", "rate"};
+                                         "enum", "bytes", "time", "rate", "path"};
 
 static const char *type_name(uint32_t type)
 {

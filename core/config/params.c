@@ -76,7 +76,7 @@ static bool store(const struct pst_value *value, const struct pst_param *row,
 {
     struct pst_value copy = *value;
 
-    if (row->type == PST_PARAM_STRING) {
+    if (row->type == PST_PARAM_STRING || row->type == PST_PARAM_PATH) {
         copy.as.string = pst_arena_strdup(arena, value->as.string);
         if (copy.as.string == NULL) {
             return false;

@@ -92,6 +92,7 @@ bool pst_value_range_sound(uint32_t type, const char *range)
         return range != NULL && words_sound(range);
     case PST_PARAM_BOOL:
     case PST_PARAM_STRING:
+    case PST_PARAM_PATH:
         return range == NULL;
     default:
         return range == NULL || parse_range(type, range, &parsed);
@@ -122,7 +123,8 @@ bool pst_value_in_range(const struct pst_param *row, const struct pst_value *val
     char text[48];
 
     if (row->range == NULL || value->type == PST_PARAM_ENUM || value->type == PST_PARAM_STRING ||
-        value->type == PST_PARAM_BOOL || !parse_range(row->type, row->range, &range)) {
+        value->type == PST_PARAM_PATH || value->type == PST_PARAM_BOOL ||
+        !parse_range(row->type, row->range, &range)) {
         return true;
     }
     if ((!range.has_low || compare(value, &range.low) >= 0) &&

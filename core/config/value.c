@@ -20,6 +20,7 @@ size_t pst_value_size(uint32_t type)
     case PST_PARAM_ENUM:
         return sizeof(uint32_t);
     case PST_PARAM_STRING:
+    case PST_PARAM_PATH:
         return sizeof(const char *);
     case PST_PARAM_INT:
     case PST_PARAM_FLOAT:
@@ -88,6 +89,7 @@ bool pst_value_parse(uint32_t type, const char *range, const char *text,
         ok = pst_number_parse(text, &end, &value.as.number) && *end == '\0';
         break;
     case PST_PARAM_STRING:
+    case PST_PARAM_PATH:
         value.as.string = text;
         ok = true;
         break;
@@ -127,6 +129,8 @@ static const char *type_name(uint32_t type)
         return "a number";
     case PST_PARAM_STRING:
         return "a string";
+    case PST_PARAM_PATH:
+        return "the path of a file as a string";
     case PST_PARAM_ENUM:
         return "one of these words";
     case PST_PARAM_BYTES:
@@ -273,6 +277,7 @@ bool pst_value_read(const struct pst_param *row, const struct pst_config_node *n
                                                        : 0;
         break;
     case PST_PARAM_STRING:
+    case PST_PARAM_PATH:
         ok = node->kind == PST_CONFIG_STRING;
         value.as.string = ok ? node->value.string : NULL;
         break;

@@ -2,6 +2,10 @@
  *
  * Runs a plan: one thread per local rank, each walking its instruction list over its own arena. The
  * step loop allocates nothing. Losses are the same bits for every synchronous plan.
+ *
+ * Steps are submitted and collected; several may be in flight. A rank that is through with its list
+ * goes on to the next step at once: nothing but the plan itself makes ranks wait for each other.
+ * All functions are for one thread, the one that created the executor.
  */
 #ifndef PST_EXEC_EXEC_H
 #define PST_EXEC_EXEC_H
@@ -43,7 +47,8 @@ struct pst_step_result {
     double loss;      /* mean over the samples of the step */
     double grad_norm; /* before clipping */
     bool skipped;     /* non-finite: no update was made */
-    uint64_t ns;      /* wall time */
+    uint64_t ns;      /* wall time since the step before it ended or, if that is later, since it was
+                         submitted */
 };
 
 /* Opens devices, allocates arenas, initialises weights, compiles all kernels; threads then wait. */
@@ -51,14 +56,36 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
                            struct pst_error *err);
 void pst_exec_destroy(struct pst_exec *exec);
 
+/* Most steps in flight. */
+#define PST_EXEC_IN_FLIGHT 4
+
 /*
- * One training step. update->grad_scale is not read: clipping sets it. Weight decay reaches only
- * parameters marked for it, and none with PST_ADAM.
+ * Hands out a training step and returns. batch and update are copied, the rows they point to stay
+ * valid and unchanged until the step has been collected. update->grad_scale is not read: clipping
+ * sets it. Weight decay reaches only parameters marked for it, and none with PST_ADAM.
  *
- * run.non-finite (exit code 1): loss or norm is not finite and nothing was updated; the executor
- * goes on. run.stalled: a rank waited longer than stall_ns. After any other error than
- * run.non-finite all further calls return that error.
+ * PST_ERR_BUG: PST_EXEC_IN_FLIGHT steps are in flight already. After any error of a run (below) but
+ * a run.non-finite that lets it go on, all further calls return that error.
  */
+pst_status pst_exec_submit(struct pst_exec *exec, const struct pst_batch *batch,
+                           const struct pst_update *update, struct pst_error *err);
+
+/*
+ * Waits for the oldest step in flight. Errors leave nothing in flight:
+ *
+ * run.non-finite (exit code 1)  loss or norm is not finite. In lists with NORM nothing was updated,
+ *     the steps behind it were passed over, and the executor goes on. In lists without, the stage
+ *     that met it is named and the run has ended: other stages may have been updated.
+ * run.stalled  a rank waited longer than stall_ns
+ * PST_ERR_BUG  nothing is in flight
+ */
+pst_status pst_exec_collect(struct pst_exec *exec, struct pst_step_result *ret_result,
+                            struct pst_error *err);
+
+/* Steps that were submitted and not yet collected. */
+uint32_t pst_exec_in_flight(const struct pst_exec *exec);
+
+/* Submits and collects one step. Nothing may be in flight, here and in all calls below. */
 pst_status pst_exec_step(struct pst_exec *exec, const struct pst_batch *batch,
                          const struct pst_update *update, struct pst_step_result *ret_result,
                          struct pst_error *err);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Handing a task to the rank threads. Ranks look for the next one for a moment before they sleep,
+ * Handing tasks to the rank threads. Ranks look for the next one for a moment before they sleep,
  * for steps follow each other closely; the caller sleeps at once and leaves its core to them.
  */
 #include "exec/internal.h"
 
 #include <sched.h>
+
+#include "base/util.h"
 
 #define SPINS 2000
 
@@ -52,24 +54,47 @@ void exec_handoff_finish(struct exec_handoff *handoff)
     }
 }
 
-void exec_handoff_run(struct exec_handoff *handoff, uint32_t n_ranks)
+uint32_t exec_handoff_post(struct exec_handoff *handoff, const struct exec_task *task,
+                           uint32_t n_ranks)
 {
+    uint32_t posted = atomic_load_explicit(&handoff->generation, memory_order_relaxed);
+    uint32_t at = posted % EXEC_TASKS;
+
     pthread_mutex_lock(&handoff->mutex);
-    handoff->n_running = n_ranks;
-    atomic_fetch_add_explicit(&handoff->generation, 1, memory_order_release);
+    PST_ASSERT(handoff->n_running[at] == 0);
+    handoff->tasks[at] = *task;
+    handoff->n_running[at] = n_ranks;
+    atomic_store_explicit(&handoff->generation, posted + 1, memory_order_release);
     pthread_cond_broadcast(&handoff->start);
-    while (handoff->n_running > 0) {
-        pthread_cond_wait(&handoff->done, &handoff->mutex);
-    }
     pthread_mutex_unlock(&handoff->mutex);
+    return posted + 1;
 }
 
-void exec_handoff_next(struct exec_handoff *handoff, uint32_t *seen)
+uint64_t exec_handoff_wait(struct exec_handoff *handoff, uint32_t generation)
+{
+    uint32_t at = (generation - 1) % EXEC_TASKS;
+    uint64_t ended_ns;
+
+    pthread_mutex_lock(&handoff->mutex);
+    while (handoff->n_running[at] > 0) {
+        pthread_cond_wait(&handoff->done, &handoff->mutex);
+    }
+    ended_ns = handoff->ended_ns[at];
+    pthread_mutex_unlock(&handoff->mutex);
+    return ended_ns;
+}
+
+static const struct exec_task *take(struct exec_handoff *handoff, uint32_t *seen)
+{
+    *seen += 1;
+    return &handoff->tasks[(*seen - 1) % EXEC_TASKS];
+}
+
+const struct exec_task *exec_handoff_next(struct exec_handoff *handoff, uint32_t *seen)
 {
     for (uint32_t i = 0; i < handoff->spins; i++) {
         if (atomic_load_explicit(&handoff->generation, memory_order_acquire) != *seen) {
-            *seen += 1;
-            return;
+            return take(handoff, seen);
         }
         relax();
     }
@@ -78,13 +103,16 @@ void exec_handoff_next(struct exec_handoff *handoff, uint32_t *seen)
         pthread_cond_wait(&handoff->start, &handoff->mutex);
     }
     pthread_mutex_unlock(&handoff->mutex);
-    *seen += 1;
+    return take(handoff, seen);
 }
 
-void exec_handoff_done(struct exec_handoff *handoff)
+void exec_handoff_done(struct exec_handoff *handoff, uint32_t seen)
 {
+    uint32_t at = (seen - 1) % EXEC_TASKS;
+
     pthread_mutex_lock(&handoff->mutex);
-    if (--handoff->n_running == 0) {
+    if (--handoff->n_running[at] == 0) {
+        handoff->ended_ns[at] = pst_now_ns();
         pthread_cond_signal(&handoff->done);
     }
     pthread_mutex_unlock(&handoff->mutex);

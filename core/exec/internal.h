@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inside of the executor. The creating thread hands one task at a time to all rank threads and
- * waits for the last of them; a rank owns its device, its arena and everything in struct exec_rank,
- * and the creating thread looks at it only between tasks.
+ * Inside of the executor. The creating thread puts tasks into a ring; every rank thread takes all
+ * of them in order, at its own pace. A rank owns its device, its arena and everything in struct
+ * exec_rank. The creating thread reads the result of a step once all ranks are through with it, and
+ * everything else only when no task is under way.
  */
 #ifndef PST_EXEC_INTERNAL_H
 #define PST_EXEC_INTERNAL_H
@@ -21,11 +22,15 @@ enum exec_command {
     EXEC_QUIT
 };
 
+enum { EXEC_TASKS = 8 }; /* in the ring */
+
 /* What the rank threads shall do next; written before, read after the hand-off. */
 struct exec_task {
     uint32_t command;
-    const struct pst_batch *batch;
-    const struct pst_update *update;
+    struct pst_batch batch;
+    struct pst_update update;
+    uint32_t slot;  /* of a step: where its result goes */
+    uint64_t epoch; /* of a step: counted up when a step that was not finite is collected */
     uint32_t parameter;
     float *values; /* parameter or gradient; output of an evaluation, or NULL */
     uint64_t n_values;
@@ -34,8 +39,10 @@ struct exec_task {
 struct exec_handoff {
     pthread_mutex_t mutex;
     pthread_cond_t start, done;
-    atomic_uint generation; /* tasks handed out */
-    uint32_t n_running;     /* under the mutex */
+    atomic_uint generation; /* tasks handed out; the last one is at [(generation - 1) % ring] */
+    struct exec_task tasks[EXEC_TASKS];
+    uint32_t n_running[EXEC_TASKS]; /* under the mutex */
+    uint64_t ended_ns[EXEC_TASKS];  /* when the last rank was through; under the mutex */
     uint32_t spins;
     bool ready;
 };
@@ -128,6 +135,15 @@ struct exec_param {
     void *working; /* equals weights for f32 */
 };
 
+/* What a rank knows of a step. */
+struct exec_result {
+    double *table; /* per parameter: square sum of the gradient; then the sum of the losses. Sums
+                      over all ranks where the lists hold NORM, else this rank's share */
+    double norm;
+    bool finite; /* as NORM says; without it: true, the shares tell */
+    bool done;   /* the rank ran the list to its end */
+};
+
 struct exec_rank {
     struct pst_exec *exec;
     uint32_t index;
@@ -143,15 +159,22 @@ struct exec_rank {
     uint32_t n_params;
     struct exec_param *params;
     float *losses;    /* per sample of the step */
-    double *table;    /* per parameter: square sum; then the loss sum */
     uint64_t n_steps; /* posted so far, in either list: part of the tags */
-    /* results of the last task */
-    double loss_sum, norm;
-    bool finite;
+    struct exec_result results[PST_EXEC_IN_FLIGHT];
+    struct exec_result *result; /* of the step in work */
     float grad_scale;
+    uint64_t halted; /* steps of this epoch are passed over; 0: none */
+    /* results of the last task */
+    double loss_sum; /* evaluation */
     uint64_t peak;
     pst_status status;
     struct pst_error error;
+};
+
+/* A step that was submitted and not yet collected. */
+struct exec_flight {
+    uint32_t generation; /* of the task that ends it */
+    uint64_t submitted_ns, step;
 };
 
 struct pst_exec {
@@ -160,19 +183,36 @@ struct pst_exec {
     struct exec_rank *ranks;
     struct pst_transport *transport;
     struct exec_handoff handoff;
-    struct exec_task task;
     atomic_uint failed; /* 1 + the rank that failed first, 0: none */
-    uint64_t n_steps;   /* that ended */
+    bool has_norm;      /* the training lists do */
+    double *table;      /* n_params + 1: sums over all ranks */
+    struct exec_flight flights[PST_EXEC_IN_FLIGHT];
+    uint64_t n_submitted, n_collected; /* steps */
+    uint64_t epoch;                    /* from 1 */
+    uint64_t n_steps;                  /* that ended */
+    uint64_t ended_ns;                 /* when the last collected step did */
+    pst_status stopped;                /* PST_OK, or why the creating thread ended the run */
+    struct pst_error why;
+    bool told; /* the caller knows that the run has ended */
 };
 
 /* handoff.c */
 bool exec_handoff_init(struct exec_handoff *handoff, uint32_t n_ranks);
 void exec_handoff_finish(struct exec_handoff *handoff);
-/* Gives the task to n ranks and returns when all of them are through. */
-void exec_handoff_run(struct exec_handoff *handoff, uint32_t n_ranks);
-/* For ranks: returns when a task after *seen is there; and: this rank is through with it. */
-void exec_handoff_next(struct exec_handoff *handoff, uint32_t *seen);
-void exec_handoff_done(struct exec_handoff *handoff);
+/* Puts a task for n ranks into the ring, where the task EXEC_TASKS before it has ended. Returns its
+   generation. */
+uint32_t exec_handoff_post(struct exec_handoff *handoff, const struct exec_task *task,
+                           uint32_t n_ranks);
+/* Returns when all ranks are through with it; the time at which the last one was. */
+uint64_t exec_handoff_wait(struct exec_handoff *handoff, uint32_t generation);
+/* For ranks: the task after *seen, once it is there; and: this rank is through with it. */
+const struct exec_task *exec_handoff_next(struct exec_handoff *handoff, uint32_t *seen);
+void exec_handoff_done(struct exec_handoff *handoff, uint32_t seen);
+
+/* exec.c: what ended the run, of ranks the one that failed first; PST_OK: nothing has. */
+pst_status exec_failure(struct pst_exec *exec, struct pst_error *err);
+/* Runs a task on all ranks while nothing else is under way. */
+pst_status exec_run_all(struct pst_exec *exec, const struct exec_task *task, struct pst_error *err);
 
 /* rank.c: body of a rank thread; argument is its struct exec_rank. */
 void *exec_rank_main(void *argument);
@@ -203,10 +243,14 @@ pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, ui
 pst_status exec_run(struct exec_rank *rank, struct exec_list *list, const struct exec_task *task,
                     uint32_t flags, struct pst_error *err);
 
-/* step.c: NORM; STEP of a stage; the sum of the losses in sample order. */
+/* update.c: begin and end of a step; NORM; STEP of a stage; the losses, summed in sample order. */
+void exec_begin_step(struct exec_rank *rank, uint32_t slot);
+void exec_end_step(struct exec_rank *rank, const struct exec_list *list);
 pst_status exec_norm(struct exec_rank *rank, const struct exec_list *list, struct pst_error *err);
 void exec_update(struct exec_rank *rank, uint32_t stage, const struct pst_update *update);
 double exec_loss_sum(const struct exec_rank *rank, const struct exec_list *list);
+/* The norm of a table of square sums. */
+double exec_norm_of(const double *table, uint32_t n_params);
 
 /* evaluate.c: finds the kept tensor; copies it out as f32. */
 pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, struct pst_error *err);

@@ -15,6 +15,22 @@ static void report(struct exec_rank *rank)
     }
 }
 
+static pst_status run_step(struct exec_rank *rank, const struct exec_task *task)
+{
+    pst_status status;
+
+    exec_begin_step(rank, task->slot);
+    if (task->epoch == rank->halted) {
+        return PST_OK;
+    }
+    status = exec_run(rank, &rank->train, task, PST_CALL_TRAINING, &rank->error);
+    if (status == PST_OK) {
+        exec_end_step(rank, &rank->train);
+        rank->halted = rank->result->finite || rank->exec->config.skip_non_finite ? 0 : task->epoch;
+    }
+    return status;
+}
+
 static pst_status run_task(struct exec_rank *rank, const struct exec_task *task)
 {
     pst_status status = PST_OK;
@@ -24,8 +40,7 @@ static pst_status run_task(struct exec_rank *rank, const struct exec_task *task)
         status = exec_setup(rank, &rank->error);
         break;
     case EXEC_STEP:
-        rank->finite = false;
-        status = exec_run(rank, &rank->train, task, PST_CALL_TRAINING, &rank->error);
+        status = run_step(rank, task);
         break;
     case EXEC_EVAL:
         status = exec_run(rank, &rank->eval, task, 0, &rank->error);
@@ -46,23 +61,33 @@ static pst_status run_task(struct exec_rank *rank, const struct exec_task *task)
     return status;
 }
 
+/* Once a rank has failed only what looks at memory is still of use. */
+static bool runs(const struct exec_rank *rank, uint32_t command)
+{
+    return atomic_load(&rank->exec->failed) == 0 || command == EXEC_PEAK;
+}
+
 void *exec_rank_main(void *argument)
 {
     struct exec_rank *rank = argument;
-    struct pst_exec *exec = rank->exec;
+    struct exec_handoff *handoff = &rank->exec->handoff;
     uint32_t seen = 0;
 
     for (;;) {
-        exec_handoff_next(&exec->handoff, &seen);
-        if (exec->task.command == EXEC_QUIT) {
+        const struct exec_task *task = exec_handoff_next(handoff, &seen);
+        bool quit = task->command == EXEC_QUIT;
+
+        if (quit) {
             exec_teardown(rank);
-            exec_handoff_done(&exec->handoff);
+        } else if (runs(rank, task->command)) {
+            rank->status = run_task(rank, task);
+            if (rank->status != PST_OK) {
+                report(rank);
+            }
+        }
+        exec_handoff_done(handoff, seen);
+        if (quit) {
             return NULL;
         }
-        rank->status = run_task(rank, &exec->task);
-        if (rank->status != PST_OK) {
-            report(rank);
-        }
-        exec_handoff_done(&exec->handoff);
     }
 }

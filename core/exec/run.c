@@ -110,13 +110,11 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list,
     case PST_I_NORM:
         return exec_norm(rank, list, err);
     case PST_I_STEP:
-        if (rank->finite) {
-            exec_update(rank, instr->stage, task->update);
-        }
+        exec_update(rank, instr->stage, &task->update);
         return PST_OK;
     default: /* passes; REDUCE has nothing to add up where every stage has one rank */
         for (uint32_t i = 0; i < instr->n_calls; i++) {
-            run_call(rank, &list->calls[instr->first_call + i], task->batch, flags);
+            run_call(rank, &list->calls[instr->first_call + i], &task->batch, flags);
         }
         return PST_OK;
     }

@@ -146,10 +146,14 @@ static pst_status allocate(struct exec_rank *rank, struct pst_error *err)
     rank->kernels = pst_arena_array(&rank->memory, config->graph->n_ops, sizeof *rank->kernels);
     rank->params = pst_arena_array(&rank->memory, rank->n_params, sizeof *rank->params);
     rank->losses = pst_arena_array(&rank->memory, batch, sizeof *rank->losses);
-    rank->table =
-        pst_arena_array(&rank->memory, (size_t)config->graph->n_params + 1, sizeof *rank->table);
-    return rank->kernels != NULL && rank->params != NULL && rank->losses != NULL &&
-                   rank->table != NULL
+    for (uint32_t i = 0; i < PST_EXEC_IN_FLIGHT; i++) {
+        rank->results[i].table =
+            pst_arena_array(&rank->memory, (size_t)config->graph->n_params + 1, sizeof(double));
+        if (rank->results[i].table == NULL) {
+            return pst_fail_nomem(err);
+        }
+    }
+    return rank->kernels != NULL && rank->params != NULL && rank->losses != NULL
                ? PST_OK
                : pst_fail_nomem(err);
 }

@@ -199,7 +199,7 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
     for (i = 0; i < planner->n_places; i++) {
         devices[i] = (struct pst_cluster_device){
             .memory_bytes = in.capacity_bytes,
-            .node = 0,
+            .node = pst_cost_node(planner->cost, i),
             .speed = 1.0,
         };
     }

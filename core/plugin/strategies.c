@@ -73,6 +73,17 @@ static pst_status instantiate(struct pst_planner *planner, const struct pst_plug
 {
     struct pst_host_context context;
 
+    for (uint32_t i = 0; i < plugin->n_params; i++) {
+        const struct pst_param *row =
+            (const void *)((const char *)plugin->params + (size_t)i * plugin->param_size);
+        pst_status st = row->type != PST_PARAM_PATH
+                            ? PST_OK
+                            : pst_config_resolve(planner->job->config, table, row->key, err);
+
+        if (st != PST_OK) {
+            return st;
+        }
+    }
     pst_questions_context(planner, &context);
     return pst_instance_create(plugin, table, &context, ret_instance, err);
 }

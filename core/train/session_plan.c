@@ -75,6 +75,16 @@ uint32_t pst_session_optimizer_slots(const struct pst_job *job)
     return optimizer == PST_SGD ? 0 : optimizer == PST_MOMENTUM ? 1 : 2;
 }
 
+static bool has_norm(const struct pst_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->devices[0].n_instrs; i++) {
+        if (plan->devices[0].body[i].op == PST_I_NORM) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Is a plan from a file one for this job? */
 static pst_status match(const struct pst_session *session, const char *file, struct pst_error *err)
 {
@@ -96,6 +106,11 @@ static pst_status match(const struct pst_session *session, const char *file, str
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
                            "the plan is for %u devices, cluster.devices is %lld", plan->n_devices,
                            (long long)session->cluster.devices);
+    }
+    if (!has_norm(plan) && (job->train.clip > 0 || job->train.on_non_finite != 0)) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
+                           "the plan was made without the norm of all gradients, which train.clip "
+                           "and train.on_non_finite = \"skip\" need; plan again");
     }
     return PST_OK;
 }

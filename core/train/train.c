@@ -15,6 +15,15 @@
 
 enum { ON_NON_FINITE_STOP = 0, ON_NON_FINITE_SKIP = 1 };
 
+/* Steps in flight: while one runs, the data of the next is read, and ranks that are through with
+   theirs begin it. */
+#define BUFFERS 3
+
+struct samples {
+    void *x;
+    int32_t *targets;
+};
+
 struct run {
     struct pst_session *session;
     const struct pst_job *job;
@@ -22,11 +31,12 @@ struct run {
     const struct pst_data *data;
     const struct pst_sample_shape *shape;
     struct pst_exec *exec;
-    uint32_t batch, eval_batch; /* samples of a step, and of one call of the forward twin */
-    void *x;                    /* data of a step or an evaluation */
-    int32_t *targets;
-    uint64_t *step_ns; /* one per step */
-    uint64_t n_steps, peak_bytes;
+    uint32_t batch, eval_batch;      /* samples of a step, and of one call of the forward twin */
+    struct samples samples[BUFFERS]; /* the steps in flight take turns; evaluations use the first */
+    uint64_t *step_ns;               /* one per step */
+    uint64_t n_submitted, n_steps;   /* steps handed to the executor; that ended */
+    uint32_t n_skipped;              /* of them the last so many in a row */
+    uint64_t peak_bytes;
     double first_loss, final_loss;
     double eval_loss; /* at the end; NaN until then */
     char *sample;
@@ -62,13 +72,18 @@ static bool evaluates(const struct run *run)
 
 static pst_status allocate(struct run *run, struct pst_error *err)
 {
-    run->x = calloc(run->batch, run->shape->x->bytes);
-    run->targets = calloc(run->batch, run->shape->rows * sizeof *run->targets);
+    bool ok;
+
     run->step_ns = calloc((size_t)run->job->train.steps, sizeof *run->step_ns);
-    if (run->x == NULL || run->targets == NULL || run->step_ns == NULL) {
-        return pst_fail_nomem(err);
+    ok = run->step_ns != NULL;
+    for (uint32_t i = 0; i < BUFFERS; i++) {
+        struct samples *samples = &run->samples[i];
+
+        samples->x = calloc(run->batch, run->shape->x->bytes);
+        samples->targets = calloc(run->batch, run->shape->rows * sizeof *samples->targets);
+        ok = ok && samples->x != NULL && samples->targets != NULL;
     }
-    return PST_OK;
+    return ok ? PST_OK : pst_fail_nomem(err);
 }
 
 static pst_status start_exec(struct run *run, struct pst_error *err)
@@ -117,12 +132,13 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     return st == PST_OK ? start_exec(run, err) : st;
 }
 
-/* Fills the buffers with samples and describes them. */
-static struct pst_batch load(struct run *run, uint32_t split, uint64_t first, uint32_t n)
+/* Fills a buffer with samples and describes them. */
+static struct pst_batch load(const struct run *run, const struct samples *to, uint32_t split,
+                             uint64_t first, uint32_t n)
 {
-    struct pst_batch batch = {.fields = {NULL, run->x, run->targets}, .first_sample = first};
+    struct pst_batch batch = {.fields = {NULL, to->x, to->targets}, .first_sample = first};
 
-    pst_data_read(run->data, split, first, n, run->x, run->targets);
+    pst_data_read(run->data, split, first, n, to->x, to->targets);
     return batch;
 }
 
@@ -141,7 +157,8 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
         uint64_t batch_first =
             held == UINT64_MAX ? i / per_batch * run->batch : i / per_batch * held / batches;
         uint64_t first = batch_first + i % per_batch * run->eval_batch;
-        struct pst_batch batch = load(run, PST_SPLIT_VALID, first, run->eval_batch);
+        struct pst_batch batch =
+            load(run, &run->samples[0], PST_SPLIT_VALID, first, run->eval_batch);
         double loss = 0;
         pst_status st = pst_exec_eval(run->exec, &batch, &loss, NULL, 0, err);
 
@@ -172,11 +189,21 @@ static struct pst_update update_of(const struct pst_job_train *train, uint64_t s
     return update;
 }
 
-static pst_status one_step(struct run *run, uint32_t *skipped, struct pst_error *err)
+static pst_status submit(struct run *run, struct pst_error *err)
+{
+    uint64_t step = run->n_submitted;
+    struct pst_batch batch =
+        load(run, &run->samples[step % BUFFERS], PST_SPLIT_TRAIN, step * run->batch, run->batch);
+    struct pst_update update = update_of(&run->job->train, step);
+    pst_status st = pst_exec_submit(run->exec, &batch, &update, err);
+
+    run->n_submitted += st == PST_OK;
+    return st;
+}
+
+static pst_status collect(struct run *run, struct pst_error *err)
 {
     uint64_t step = run->n_steps;
-    struct pst_batch batch = load(run, PST_SPLIT_TRAIN, step * run->batch, run->batch);
-    struct pst_update update = update_of(&run->job->train, step);
     struct pst_step_report report = {
         .step = step + 1,
         .samples = run->batch,
@@ -184,17 +211,17 @@ static pst_status one_step(struct run *run, uint32_t *skipped, struct pst_error 
         .peak_bytes = run->peak_bytes,
         .lr = pst_learning_rate(&run->job->train, step),
     };
-    pst_status st = pst_exec_step(run->exec, &batch, &update, &report.result, err);
+    pst_status st = pst_exec_collect(run->exec, &report.result, err);
 
     if (st != PST_OK) {
         return st;
     }
-    *skipped = report.result.skipped ? *skipped + 1 : 0;
-    if (*skipped > SKIP_LIMIT) {
+    run->n_skipped = report.result.skipped ? run->n_skipped + 1 : 0;
+    if (run->n_skipped > SKIP_LIMIT) {
         return pst_fail(err, PST_ERR_CANCELLED, "run.non-finite",
                         "step %llu: loss or gradient is not finite for the %uth time in a row; "
                         "lower train.lr or set train.clip",
-                        (unsigned long long)step + 1, *skipped);
+                        (unsigned long long)step + 1, run->n_skipped);
     }
     run->step_ns[step] = report.result.ns;
     run->n_steps++;
@@ -204,18 +231,37 @@ static pst_status one_step(struct run *run, uint32_t *skipped, struct pst_error 
     return PST_OK;
 }
 
+/* Runs to step `end`, or to the end of what is in flight once the run is told to stop. */
+static pst_status run_to(struct run *run, uint64_t end, struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    while (st == PST_OK) {
+        bool more = run->n_submitted < end && !pst_stop_requested();
+
+        if (more && pst_exec_in_flight(run->exec) < BUFFERS) {
+            st = submit(run, err);
+        } else if (pst_exec_in_flight(run->exec) > 0) {
+            st = collect(run, err);
+        } else {
+            break;
+        }
+    }
+    return st;
+}
+
 static pst_status loop(struct run *run, struct pst_error *err)
 {
     uint64_t steps = (uint64_t)run->job->train.steps;
-    uint64_t every = (uint64_t)run->job->train.eval_every;
-    uint32_t skipped = 0;
+    uint64_t every = evaluates(run) ? (uint64_t)run->job->train.eval_every : 0;
     double loss;
     pst_status st = PST_OK;
 
     while (st == PST_OK && run->n_steps < steps && !pst_stop_requested()) {
-        st = one_step(run, &skipped, err);
-        if (st == PST_OK && evaluates(run) && every > 0 && run->n_steps % every == 0 &&
-            run->n_steps < steps) {
+        uint64_t end = every > 0 ? (run->n_steps / every + 1) * every : steps;
+
+        st = run_to(run, end < steps ? end : steps, err);
+        if (st == PST_OK && end < steps && !pst_stop_requested()) {
             st = evaluate(run, &loss, err);
         }
     }
@@ -327,8 +373,10 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
         st = pst_stop_fail(err);
     }
     pst_exec_destroy(run.exec);
-    free(run.x);
-    free(run.targets);
+    for (uint32_t i = 0; i < BUFFERS; i++) {
+        free(run.samples[i].x);
+        free(run.samples[i].targets);
+    }
     free(run.step_ns);
     free(run.sample);
     return st;

@@ -20,7 +20,7 @@ struct pst_train_options {
 
 /*
  * Runs the session's plan on the data to the end of train.steps. A signal (stop.h) ends it after
- * the step in work, without a final evaluation: the results so far are reported, then
+ * the steps in flight, without a final evaluation: the results so far are reported, then
  * PST_ERR_CANCELLED with exit code 130 or 143 comes back. Other errors: machine.memory (exit 4)
  * before the first step, run.non-finite and run.* (exit 1).
  */

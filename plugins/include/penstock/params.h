@@ -17,7 +17,9 @@ enum {
     PST_PARAM_ENUM = 5,   /* uint32_t: index of the word in `range`, written "a|b|c" */
     PST_PARAM_BYTES = 6,  /* uint64_t: a plain number is bytes, a string carries a unit: "16 GiB" */
     PST_PARAM_TIME = 7,   /* uint64_t nanoseconds: a plain number is seconds; "5 us", "1.5 ms" */
-    PST_PARAM_RATE = 8    /* uint64_t bytes per second: a plain number, or "900 MB/s" */
+    PST_PARAM_RATE = 8,   /* uint64_t bytes per second: a plain number, or "900 MB/s" */
+    PST_PARAM_PATH = 9    /* const char *, like a string; a relative path in a config is meant from
+                             the folder of that config and comes rewritten. Since 1.1 */
 };
 
 struct pst_param {

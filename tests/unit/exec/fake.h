@@ -36,6 +36,8 @@ static struct fake {
     atomic_ullong first_samples;               /* F of operator 0: sum of call->first_sample */
     uint32_t slow_us;                          /* every kernel of device 0 takes that long more */
     uint32_t stuck_ms;                         /* F of operator 1 */
+    unsigned long long hold_update;            /* device 1 updates once first_samples is so large */
+    atomic_uint n_held_too_long;               /* updates that waited for seconds */
     uint32_t fail_compile;                     /* 1 + operator that cannot be compiled */
     uint64_t workspace_bytes;                  /* that kernels say they need */
 } fake;
@@ -235,6 +237,14 @@ static void fake_update(struct pst_device *device, const struct pst_update *upda
 {
     (void)s0, (void)s1, (void)working, (void)working_dtype;
     mine(device);
+    for (uint32_t i = 0; device->index == 1 && atomic_load(&fake.first_samples) < fake.hold_update;
+         i++) {
+        if (i == 5000) {
+            atomic_fetch_add(&fake.n_held_too_long, 1);
+            break;
+        }
+        fake_nap(1000);
+    }
     for (uint64_t i = 0; i < elems; i++) {
         weights[i] -= update->lr * (update->grad_scale * grad[i]);
         weights[i] += update->weight_decay > 0 ? 1000.0f : 0.0f;

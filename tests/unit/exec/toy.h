@@ -326,6 +326,19 @@ static void toy_graph(struct toy *toy)
                                     .logits = T_B};
 }
 
+/* Takes NORM, the last instruction but one, out of the training lists. */
+static inline void toy_drop_norm(struct toy *toy)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        struct toy_list *list = &toy->lists[i];
+        uint32_t norm = list->program.n_instrs - 2;
+
+        list->instrs[norm] = list->instrs[norm + 1];
+        list->lists[norm] = list->lists[norm + 1];
+        list->program.n_instrs--;
+    }
+}
+
 static void toy_init(struct toy *toy, bool tied)
 {
     memset(toy, 0, sizeof *toy);

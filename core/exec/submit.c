@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Handing steps out and taking their results in. Where the lists have no NORM, loss and norm are
+ * put together here from what each rank found: the same sums in the same order, so the same bits.
+ */
+#include "exec/internal.h"
+
+#include "base/util.h"
+
+uint32_t pst_exec_in_flight(const struct pst_exec *exec)
+{
+    return (uint32_t)(exec->n_submitted - exec->n_collected);
+}
+
+pst_status pst_exec_submit(struct pst_exec *exec, const struct pst_batch *batch,
+                           const struct pst_update *update, struct pst_error *err)
+{
+    uint32_t slot = exec->n_submitted % PST_EXEC_IN_FLIGHT;
+    struct exec_flight *flight = &exec->flights[slot];
+
+    /* A failure that the caller does not know of yet is for the step in flight that met it. */
+    if (pst_exec_in_flight(exec) == 0 || exec->told) {
+        pst_status status = exec_failure(exec, err);
+
+        if (status != PST_OK) {
+            return status;
+        }
+    }
+    if (pst_exec_in_flight(exec) == PST_EXEC_IN_FLIGHT) {
+        return pst_fail(err, PST_ERR_BUG, "internal", "%u steps are in flight", PST_EXEC_IN_FLIGHT);
+    }
+    flight->submitted_ns = pst_now_ns();
+    flight->step = update->step;
+    flight->generation = exec_handoff_post(&exec->handoff,
+                                           &(struct exec_task){.command = EXEC_STEP,
+                                                               .batch = *batch,
+                                                               .update = *update,
+                                                               .slot = slot,
+                                                               .epoch = exec->epoch},
+                                           exec->n_ranks);
+    exec->n_submitted++;
+    return PST_OK;
+}
+
+/* Waits for everything in flight and forgets it. */
+static void drop_flights(struct pst_exec *exec)
+{
+    for (; exec->n_collected < exec->n_submitted; exec->n_collected++) {
+        exec_handoff_wait(&exec->handoff,
+                          exec->flights[exec->n_collected % PST_EXEC_IN_FLIGHT].generation);
+    }
+}
+
+/* The table of the step, summed over the ranks in their order: what NORM does, and its bits. */
+static void merge(struct pst_exec *exec, uint32_t slot, double *ret_norm)
+{
+    uint32_t n_params = exec->config.graph->n_params;
+
+    for (uint32_t i = 0; i <= n_params; i++) {
+        double sum = exec->ranks[0].results[slot].table[i];
+
+        for (uint32_t r = 1; r < exec->n_ranks && !exec->has_norm; r++) {
+            sum += exec->ranks[r].results[slot].table[i];
+        }
+        exec->table[i] = sum;
+    }
+    *ret_norm = exec_norm_of(exec->table, n_params);
+}
+
+static bool is_done(const struct pst_exec *exec, uint32_t slot)
+{
+    bool done = true;
+
+    for (uint32_t r = 0; r < exec->n_ranks; r++) {
+        done = done && exec->ranks[r].results[slot].done;
+    }
+    return done;
+}
+
+/* Of the stages whose gradient is not finite the one nearest to the loss: the others have it from
+   there. */
+static uint32_t find_stage(const struct pst_exec *exec)
+{
+    uint32_t stage = 0;
+
+    for (uint32_t r = 0; r < exec->n_ranks; r++) {
+        const struct exec_rank *rank = &exec->ranks[r];
+
+        for (uint32_t i = 0; i < rank->n_params; i++) {
+            const struct exec_param *param = &rank->params[i];
+
+            if (param->owner && !__builtin_isfinite(exec->table[param->parameter]) &&
+                param->stage > stage) {
+                stage = param->stage;
+            }
+        }
+    }
+    return stage;
+}
+
+static pst_status fail_non_finite(const struct pst_exec *exec, uint64_t step, double norm,
+                                  struct pst_error *err)
+{
+    double loss = exec->table[exec->config.graph->n_params];
+    bool in_loss = !__builtin_isfinite(loss);
+    const char *kind = __builtin_isnan(in_loss ? loss : norm) ? "nan" : "inf";
+
+    if (in_loss || exec->has_norm) {
+        pst_fail(err, PST_ERR_CANCELLED, "run.non-finite", "step %llu: the %s is not finite (%s)%s",
+                 (unsigned long long)step, in_loss ? "loss" : "norm of the gradient", kind,
+                 exec->has_norm ? "; no parameter was updated" : "");
+    } else {
+        pst_fail(err, PST_ERR_CANCELLED, "run.non-finite",
+                 "step %llu: the gradient of stage %u is not finite (%s)", (unsigned long long)step,
+                 find_stage(exec), kind);
+    }
+    if (err != NULL) {
+        err->exit_code = 1;
+    }
+    pst_error_hint(err, "lower the learning rate, clip gradients, or set on_non_finite = \"skip\"");
+    return PST_ERR_CANCELLED;
+}
+
+/* With NORM the ranks have passed over what is in flight behind the step, which left its update
+   undone, and the next step starts from there; without it some stages have moved on. */
+static pst_status stop_at(struct pst_exec *exec, uint64_t step, double norm, struct pst_error *err)
+{
+    drop_flights(exec);
+    exec->epoch++;
+    if (!exec->has_norm) {
+        exec->stopped = fail_non_finite(exec, step, norm, &exec->why);
+        return exec_failure(exec, err);
+    }
+    return fail_non_finite(exec, step, norm, err);
+}
+
+/* The oldest step in flight has ended on all ranks. */
+static pst_status take_result(struct pst_exec *exec, uint32_t slot, uint64_t ended_ns,
+                              struct pst_step_result *ret_result, struct pst_error *err)
+{
+    const struct exec_flight *flight = &exec->flights[slot];
+    uint64_t begin_ns =
+        flight->submitted_ns > exec->ended_ns ? flight->submitted_ns : exec->ended_ns;
+    double norm, loss;
+    bool finite;
+
+    merge(exec, slot, &norm);
+    loss = exec->table[exec->config.graph->n_params];
+    finite = __builtin_isfinite(norm) && __builtin_isfinite(loss);
+    exec->ended_ns = ended_ns;
+    exec->n_collected++;
+    exec->n_steps++;
+    if (!finite && !exec->config.skip_non_finite) {
+        return stop_at(exec, flight->step, norm, err);
+    }
+    *ret_result = (struct pst_step_result){.loss = loss / exec->config.plan->batch,
+                                           .grad_norm = norm,
+                                           .skipped = !finite,
+                                           .ns = ended_ns - begin_ns};
+    return PST_OK;
+}
+
+pst_status pst_exec_collect(struct pst_exec *exec, struct pst_step_result *ret_result,
+                            struct pst_error *err)
+{
+    uint32_t slot = exec->n_collected % PST_EXEC_IN_FLIGHT;
+    uint64_t ended_ns;
+    pst_status status;
+
+    if (pst_exec_in_flight(exec) == 0) {
+        status = exec_failure(exec, err);
+        return status != PST_OK ? status
+                                : pst_fail(err, PST_ERR_BUG, "internal", "no step is in flight");
+    }
+    ended_ns = exec_handoff_wait(&exec->handoff, exec->flights[slot].generation);
+    if (!is_done(exec, slot)) {
+        drop_flights(exec);
+        return exec_failure(exec, err);
+    }
+    return take_result(exec, slot, ended_ns, ret_result, err);
+}
+
+pst_status pst_exec_step(struct pst_exec *exec, const struct pst_batch *batch,
+                         const struct pst_update *update, struct pst_step_result *ret_result,
+                         struct pst_error *err)
+{
+    pst_status status = exec_failure(exec, err);
+
+    if (status == PST_OK && pst_exec_in_flight(exec) > 0) {
+        status = pst_fail(err, PST_ERR_BUG, "internal", "%u steps are in flight",
+                          pst_exec_in_flight(exec));
+    }
+    if (status == PST_OK) {
+        status = pst_exec_submit(exec, batch, update, err);
+    }
+    return status == PST_OK ? pst_exec_collect(exec, ret_result, err) : status;
+}

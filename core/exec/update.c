@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The end of a training step: loss, global norm, clipping, update. The order of every sum follows
+ * from the model alone, so all ranks and all plans come to the same bits.
+ */
+#include "exec/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+double exec_loss_sum(const struct exec_rank *rank, const struct exec_list *list)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; list->has_loss && i < list->plan->batch; i++) {
+        sum += rank->losses[i];
+    }
+    return sum;
+}
+
+void exec_begin_step(struct exec_rank *rank, uint32_t slot)
+{
+    uint32_t n_params = rank->exec->config.graph->n_params;
+
+    rank->result = &rank->results[slot];
+    rank->result->finite = !rank->exec->has_norm; /* until NORM says so */
+    rank->result->done = false;
+    rank->result->norm = 0;
+    memset(rank->result->table, 0, (n_params + 1) * sizeof *rank->result->table);
+    rank->grad_scale = 1.0f;
+}
+
+void exec_end_step(struct exec_rank *rank, const struct exec_list *list)
+{
+    rank->result->done = true;
+    if (!rank->exec->has_norm) {
+        rank->result->table[rank->exec->config.graph->n_params] = exec_loss_sum(rank, list);
+    }
+}
+
+double exec_norm_of(const double *table, uint32_t n_params)
+{
+    double total = 0;
+
+    for (uint32_t i = 0; i < n_params; i++) {
+        total += table[i];
+    }
+    return sqrt(total);
+}
+
+static double square_sum(const struct exec_rank *rank, const struct exec_param *param)
+{
+    return rank->exec->config.device->square_sum(rank->device, param->grad, param->elems);
+}
+
+pst_status exec_norm(struct exec_rank *rank, const struct exec_list *list, struct pst_error *err)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    uint32_t n_params = config->graph->n_params;
+    struct exec_result *result = rank->result;
+    pst_status status;
+
+    for (uint32_t i = 0; i < rank->n_params; i++) {
+        if (rank->params[i].owner) {
+            result->table[rank->params[i].parameter] = square_sum(rank, &rank->params[i]);
+        }
+    }
+    result->table[n_params] = exec_loss_sum(rank, list);
+    status = config->transport->sum(rank->exec->transport, rank->index, result->table, n_params + 1,
+                                    err);
+    if (status != PST_OK) {
+        return status;
+    }
+    result->norm = exec_norm_of(result->table, n_params);
+    result->finite = isfinite(result->norm) && isfinite(result->table[n_params]);
+    if (config->clip > 0 && result->norm > config->clip) {
+        rank->grad_scale = (float)(config->clip / result->norm);
+    }
+    return PST_OK;
+}
+
+/* Without NORM a stage looks at its own gradient alone: its share of the norm, and the verdict. */
+static bool take_share(struct exec_rank *rank, const struct exec_param *param)
+{
+    double share = square_sum(rank, param);
+
+    if (param->owner) {
+        rank->result->table[param->parameter] = share;
+    }
+    return isfinite(share);
+}
+
+static void update_param(struct exec_rank *rank, const struct exec_param *param,
+                         const struct pst_update *update)
+{
+    struct pst_update own = *update;
+
+    own.grad_scale = rank->grad_scale;
+    if (!param->decay || update->optimizer == PST_ADAM) {
+        own.weight_decay = 0; /* adam has none; the decoupled form is adamw */
+    }
+    rank->exec->config.device->update(
+        rank->device, &own, param->weights, param->grad, param->slots[0], param->slots[1],
+        param->working == param->weights ? NULL : param->working, param->dtype, param->elems);
+}
+
+void exec_update(struct exec_rank *rank, uint32_t stage, const struct pst_update *update)
+{
+    bool finite = rank->result->finite;
+
+    for (uint32_t i = 0; !rank->exec->has_norm && i < rank->n_params; i++) {
+        if (rank->params[i].stage == stage) {
+            finite = take_share(rank, &rank->params[i]) && finite;
+        }
+    }
+    for (uint32_t i = 0; finite && i < rank->n_params; i++) {
+        if (rank->params[i].stage == stage) {
+            update_param(rank, &rank->params[i], update);
+        }
+    }
+}

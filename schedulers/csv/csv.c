@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The order of a file: PyTorch's schedule CSV (torch.distributed.pipelining), as other tools write
+ * it, as a person edits it, or as `penstock export pytorch-csv` does. It decides nothing; the file
+ * fixes devices, stages, their places and the number of micro-batches.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "file.h"
+
+#define MAX_BYTES (256u << 20)
+
+struct config {
+    const char *file;
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, file, PST_PARAM_PATH, NULL, NULL,
+              "The schedule: one row per rank, one action per cell, as in 0F0,0F1,0B0,0B1."),
+};
+
+/* The whole file with a NUL behind it; malloc'd. */
+static pst_status slurp(const struct pst_host *host, const char *path, char **ret_text,
+                        size_t *ret_length)
+{
+    FILE *in = fopen(path, "rb");
+    char *text = NULL;
+    size_t n = 0, room = 0;
+    pst_status st = PST_OK;
+
+    if (in == NULL) {
+        return pst_failf(host, PST_ERR_IO, "cannot open the schedule \"%s\"", path);
+    }
+    while (st == PST_OK && !feof(in)) {
+        if (n + 1 >= room) {
+            char *more = room < MAX_BYTES ? realloc(text, room = 2 * room + 65536) : NULL;
+
+            if (more == NULL) {
+                st = room < MAX_BYTES ? PST_ERR_NOMEM
+                                      : pst_failf(host, PST_ERR_CONFIG, "%s is over 256 MiB", path);
+                break;
+            }
+            text = more;
+        }
+        n += fread(text + n, 1, room - n - 1, in);
+        if (ferror(in)) {
+            st = pst_failf(host, PST_ERR_IO, "cannot read the schedule \"%s\"", path);
+        }
+    }
+    fclose(in);
+    if (st != PST_OK) {
+        free(text);
+        return st;
+    }
+    text[n] = '\0';
+    *ret_text = text;
+    *ret_length = n;
+    return PST_OK;
+}
+
+pst_status csv_file_read(struct csv_file *file, const struct pst_host *host, const char *path)
+{
+    char *text = NULL;
+    size_t length = 0, mark;
+    pst_status st;
+
+    memset(file, 0, sizeof *file);
+    file->host = host;
+    file->path = path;
+    st = slurp(host, path, &text, &length);
+    if (st == PST_OK && strlen(text) != length) {
+        st = pst_failf(host, PST_ERR_CONFIG, "%s holds a NUL at byte %zu: it is no text", path,
+                       strlen(text));
+    }
+    if (st == PST_OK) {
+        mark = strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+        st = csv_parse(file, text + mark, length - mark);
+    }
+    free(text);
+    st = st != PST_OK ? st : csv_check_passes(file);
+    if (st == PST_OK && file->has_transfers) {
+        st = csv_check_transfers(file);
+    }
+    return st != PST_OK ? st : csv_check_progress(file);
+}
+
+void csv_file_finish(struct csv_file *file)
+{
+    free(file->cells);
+    free(file->first);
+    free(file->row_of_stage);
+    free(file->forward);
+    free(file->backward);
+    free(file->weight);
+}
+
+static void destroy(void *self)
+{
+    if (self != NULL) {
+        csv_file_finish(self);
+    }
+}
+
+static pst_status create(const struct pst_host *host, const void *config_, void **ret_self)
+{
+    const struct config *config = config_;
+    struct csv_file *file = host->alloc(host, sizeof *file, _Alignof(struct csv_file));
+    char note[160];
+    pst_status st;
+
+    if (file == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    st = csv_file_read(file, host, config->file);
+    if (st != PST_OK) {
+        csv_file_finish(file);
+        return st;
+    }
+    if (file->n_dropped > 0) {
+        snprintf(note, sizeof note,
+                 "the schedule's %u UNSHARD, RESHARD and REDUCE_GRAD actions are left out: "
+                 "parameters are whole here and the host reduces gradients",
+                 file->n_dropped);
+        host->log(host, PST_LOG_INFO, note);
+    }
+    *ret_self = file;
+    return PST_OK;
+}
+
+static pst_status shape(void *self, uint32_t *ret_n_devices, uint32_t *ret_n_stages,
+                        uint32_t *ret_n_microbatches)
+{
+    const struct csv_file *file = self;
+
+    *ret_n_devices = file->n_rows;
+    *ret_n_stages = file->n_stages;
+    *ret_n_microbatches = file->n_microbatches;
+    return PST_OK;
+}
+
+static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
+{
+    const struct csv_file *file = self;
+
+    if (n_devices != file->n_rows) {
+        return pst_failf(file->host, PST_ERR_CONFIG,
+                         "%s has %u rows, one per device, but there are %u devices", file->path,
+                         file->n_rows, n_devices);
+    }
+    ret_topology->n_stages = file->n_stages;
+    ret_topology->version_rule = PST_VERSION_SYNC;
+    ret_topology->min_microbatches = file->n_microbatches;
+    ret_topology->microbatch_multiple = file->n_microbatches;
+    return PST_OK;
+}
+
+static uint32_t device_of(void *self, uint32_t n_devices, uint32_t n_stages, uint32_t stage)
+{
+    const struct csv_file *file = self;
+
+    (void)n_devices;
+    (void)n_stages;
+    return stage < file->n_stages ? file->row_of_stage[stage] : PST_NONE;
+}
+
+static pst_status check_instance(const struct csv_file *file, const struct pst_schedule_in *in)
+{
+    if (in->n_devices != file->n_rows || in->n_stages != file->n_stages) {
+        return pst_failf(file->host, PST_ERR_UNSUPPORTED,
+                         "%s is for %u stages on %u devices, not for %u on %u", file->path,
+                         file->n_stages, file->n_rows, in->n_stages, in->n_devices);
+    }
+    for (uint32_t s = 0; s < in->n_stages; s++) {
+        const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
+
+        if (stage->n_microbatches != file->n_microbatches) {
+            return pst_failf(file->host, PST_ERR_UNSUPPORTED,
+                             "%s has %u micro-batches, but stage %u has %u here", file->path,
+                             file->n_microbatches, s, stage->n_microbatches);
+        }
+        if (stage->device != file->row_of_stage[s]) {
+            return pst_failf(file->host, PST_ERR_UNSUPPORTED,
+                             "%s has stage %u on row %u, but here it is on device %u", file->path,
+                             s, file->row_of_stage[s] + 1, stage->device);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status schedule(void *self, const struct pst_schedule_in *in,
+                           struct pst_schedule_out *out)
+{
+    const struct csv_file *file = self;
+    pst_status st = check_instance(file, in);
+
+    for (uint32_t i = 0; st == PST_OK && i < file->n_cells; i++) {
+        const struct csv_cell *cell = &file->cells[i];
+
+        if (cell->opens_pair) {
+            const struct csv_cell *back = &file->cells[++i];
+
+            st = out->pair(out, cell->row - 1, cell->stage, cell->microbatch, back->kind,
+                           back->stage, back->microbatch);
+        } else if (cell->kind <= PST_PASS_BW) {
+            st = out->emit(out, cell->row - 1, cell->kind, cell->stage, cell->microbatch);
+        }
+    }
+    return st;
+}
+
+static const struct pst_scheduler scheduler = {
+    .size = sizeof scheduler,
+    .topology = topology,
+    .device_of = device_of,
+    .schedule = schedule,
+};
+
+static const struct pst_fixed_shape fixed_shape = {.size = sizeof fixed_shape, .shape = shape};
+
+static const void *get_interface(const char *id)
+{
+    return strcmp(id, PST_SCHEDULER) == 0     ? (const void *)&scheduler
+           : strcmp(id, PST_FIXED_SHAPE) == 0 ? (const void *)&fixed_shape
+                                              : NULL;
+}
+
+static const char *const provides[] = {"chain",     "split-backward",     "chunks",
+                                       "placement", "import=pytorch-csv", NULL};
+static const char *const needs[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = PST_ABI_MAJOR,
+    .abi_minor = PST_ABI_MINOR,
+    .kind = "scheduler",
+    .id = "csv",
+    .version = "1.0",
+    .summary = "The order of a file in PyTorch's schedule CSV format, both dialects.",
+    .reference = "PyTorch, torch.distributed.pipelining: the CSV form of pipeline schedules",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .param_size = sizeof params[0],
+    .config_size = sizeof(struct config),
+    .create = create,
+    .destroy = destroy,
+    .get_interface = get_interface,
+};
+
+PST_PLUGIN(plugin)
