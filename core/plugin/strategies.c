@@ -213,6 +213,33 @@ static pst_status place_stages(struct pst_planner *planner, struct pst_error *er
     return PST_OK;
 }
 
+/* Every divisor of the batch where both strategies know stages of different sizes, else the one
+   size of the job. */
+static pst_status offer_sizes(struct pst_planner *planner, struct pst_error *err)
+{
+    static const char word[] = "per-stage-microbatch";
+    bool several = pst_caps_has(planner->partitioner->plugin->provides, word) &&
+                   pst_caps_has(planner->scheduler->plugin->provides, word) &&
+                   pst_caps_executor(word);
+    uint32_t b, n = 1;
+
+    for (b = 1; several && b <= planner->batch; b++) {
+        n += planner->batch % b == 0;
+    }
+    planner->candidates = pst_arena_array(&planner->arena, n, sizeof *planner->candidates);
+    if (planner->candidates == NULL) {
+        return pst_fail_nomem(err);
+    }
+    planner->candidates[0] = planner->microbatch;
+    planner->n_candidates = 1;
+    for (b = 1; several && b <= planner->batch; b++) {
+        if (planner->batch % b == 0 && b != planner->microbatch) {
+            planner->candidates[planner->n_candidates++] = b;
+        }
+    }
+    return PST_OK;
+}
+
 /* Stages that share a device are chunks, which the scheduler must provide. */
 static pst_status check_chunks(const struct pst_planner *planner, struct pst_error *err)
 {
@@ -252,13 +279,22 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
     if (st != PST_OK) {
         return pst_planner_blame(planner, planner->scheduler, st, "topology", err);
     }
-    if (topology->version_rule != PST_VERSION_SYNC) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                        "scheduler \"%s\" lets passes read older weights; this penstock executes "
-                        "synchronous steps only",
-                        planner->scheduler->plugin->id);
+    if (topology->version_rule != PST_VERSION_SYNC &&
+        topology->version_rule != PST_VERSION_DELAYED) {
+        return pst_planner_illegal(err, planner->scheduler,
+                                   "topology() gives the unknown version rule %u",
+                                   topology->version_rule);
+    }
+    if (topology->version_rule == PST_VERSION_DELAYED) {
+        st = pst_caps_require(planner->scheduler->plugin, "async", "steps that overlap", err);
+        if (st != PST_OK) {
+            return st;
+        }
     }
     st = check_microbatches(planner, err);
+    if (st == PST_OK) {
+        st = offer_sizes(planner, err);
+    }
     if (st == PST_OK) {
         st = place_stages(planner, err);
     }
