@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "report/figure.h"
 #include "report/sim_report.h"
+#include "report/trace.h"
 #include "train/session.h"
 #include "train/stop.h"
 
@@ -16,7 +17,7 @@
 
 /* What the command line asks for. */
 struct request {
-    const char *steps_text, *figures[3]; /* by enum pst_figure_format */
+    const char *steps_text, *trace, *figures[3]; /* by enum pst_figure_format */
     uint32_t n_steps;
     bool is_plan;
 };
@@ -76,6 +77,9 @@ static pst_status answer(const struct pst_session *session, const struct request
         session->planned.plan, session->graph, &session->cost, request->n_steps,
         (const struct pst_program *const *)session->planned.programs, &timeline, &result, err);
 
+    if (st == PST_OK && request->trace != NULL) {
+        st = pst_trace_write(timeline, request->trace, NULL, err);
+    }
     for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF && st == PST_OK; f++) {
         if (request->figures[f] != NULL) {
             st = pst_figure_write(timeline, request->figures[f], (enum pst_figure_format)f, NULL,
@@ -97,6 +101,8 @@ int pst_cmd_simulate(const struct pst_command *command, int argc, char **argv)
     const struct pst_option options[] = {
         {"steps", 'n', "N", "simulate so many steps; 1 where it is not given", NULL,
          &request.steps_text},
+        {"trace", 't', "FILE", "write Chrome trace events there, for Perfetto", NULL,
+         &request.trace},
         {"svg", 0, "FILE", "draw the timeline there", NULL, &request.figures[PST_FIGURE_SVG]},
         {"png", 0, "FILE", "the same as pixels", NULL, &request.figures[PST_FIGURE_PNG]},
         {"pdf", 0, "FILE", "the same as a page", NULL, &request.figures[PST_FIGURE_PDF]},
