@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Not yet: replicas, offload, peer, nested, per-stage-microbatch, async, places-recompute, more
-   than one version. */
-static const char *const executor[] = {"chain",  "dag",       "recompute",         "split-backward",
-                                       "chunks", "placement", "weight-versions=1", NULL};
+/* Not yet: replicas, offload, peer, nested, async, places-recompute, more than one version. */
+static const char *const executor[] = {
+    "chain",  "dag",       "recompute",         "split-backward",
+    "chunks", "placement", "weight-versions=1", "per-stage-microbatch",
+    NULL};
 
 static size_t stem_length(const char *word)
 {
