@@ -24,9 +24,8 @@ static pst_status open_scheduler(const struct pst_solo_job *job,
     pst_status st = pst_config_from_list(job->options == NULL ? "" : job->options, &config, err);
 
     if (st == PST_OK) {
-        st = job->path != NULL
-                 ? pst_plugin_open(job->path, "scheduler", job->id, &plugin, err)
-                 : pst_plugin_find("scheduler", job->id, NULL, &plugin, err);
+        st = job->path != NULL ? pst_plugin_open(job->path, "scheduler", job->id, &plugin, err)
+                               : pst_plugin_find("scheduler", job->id, NULL, &plugin, err);
     }
     if (st == PST_OK) {
         st = pst_instance_create(plugin, config->root, context, ret_instance, err);
@@ -66,9 +65,8 @@ static pst_status state_chain(const struct pst_solo_job *job, struct pst_instanc
                               struct pst_solo *ret_solo, struct pst_error *err)
 {
     struct pst_solo_costs costs = job->costs;
-    uint64_t *numbers[] = {&costs.forward_ns,  &costs.backward_input_ns,
-                           &costs.backward_weight_ns, &costs.latency_ns,
-                           &costs.saved_bytes, &costs.saved_weight_bytes,
+    uint64_t *numbers[] = {&costs.forward_ns, &costs.backward_input_ns, &costs.backward_weight_ns,
+                           &costs.latency_ns, &costs.saved_bytes,       &costs.saved_weight_bytes,
                            &costs.limit_bytes};
     uint64_t parts, limit;
     size_t i, n = sizeof numbers / sizeof numbers[0];
@@ -140,8 +138,7 @@ static pst_status state_problem(const struct pst_solo_job *job, struct pst_insta
     const struct pst_solo *problem = job->problem;
     struct pst_solo solo = {.stages = NULL};
     uint32_t n = problem->in.n_stages, s;
-    pst_status st =
-        pst_solo_alloc(&solo, problem->in.n_devices, n, problem->in.n_links, err);
+    pst_status st = pst_solo_alloc(&solo, problem->in.n_devices, n, problem->in.n_links, err);
 
     if (st == PST_OK) {
         st = pst_solo_topology(scheduler, problem->in.n_devices, &solo.topology, err);
@@ -186,9 +183,9 @@ static pst_status answer(const struct pst_solo_job *job, struct pst_instance *sc
                         job->n_microbatches);
     }
     *ret_scale = 1;
-    st = job->problem != NULL ? state_problem(job, scheduler, times, ret_solo, err)
-                              : state_chain(job, scheduler, job->n_microbatches * times, ret_scale,
-                                            ret_solo, err);
+    st = job->problem != NULL
+             ? state_problem(job, scheduler, times, ret_solo, err)
+             : state_chain(job, scheduler, job->n_microbatches * times, ret_scale, ret_solo, err);
     return st == PST_OK ? pst_solo_schedule(scheduler, &ret_solo->in, ret_answer, err) : st;
 }
 

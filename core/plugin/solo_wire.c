@@ -8,8 +8,8 @@
 
 #include "plugin/solo_job.h"
 
-#define MAGIC      "pst-solo"
-#define MAX_COUNT  ((uint64_t)1 << 30)
+#define MAGIC     "pst-solo"
+#define MAX_COUNT ((uint64_t)1 << 30)
 
 struct writer {
     char *bytes;

@@ -22,8 +22,7 @@ static void add_time(struct pst_json *json, const char *key, const struct pst_sc
 static void add_rate(struct pst_json *json, const char *key, const struct pst_schedule_figures *f,
                      uint64_t cost_ns)
 {
-    pst_json_number(json, key,
-                    cost_ns == 0 ? 0 : (double)(cost_ns - f->work_ns) / (double)cost_ns);
+    pst_json_number(json, key, cost_ns == 0 ? 0 : (double)(cost_ns - f->work_ns) / (double)cost_ns);
 }
 
 static double memory(const struct pst_schedule_figures *f, uint64_t bytes)
@@ -100,9 +99,9 @@ static void add_held(struct pst_json *json, const struct pst_schedule_figures *f
     }
     pst_json_array(json, "in_flight_samples");
     for (uint32_t s = 0; s < f->stream.in.n_stages; s++) {
-        pst_json_uint(
-            json, NULL,
-            (uint64_t)f->held[s] * pst_schedule_stage_at(&f->stream.in, s)->microbatch_size);
+        pst_json_uint(json, NULL,
+                      (uint64_t)f->held[s] *
+                          pst_schedule_stage_at(&f->stream.in, s)->microbatch_size);
     }
     pst_json_end(json, ']');
 }

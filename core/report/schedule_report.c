@@ -86,8 +86,8 @@ static void print_stages_of(const struct pst_schedule_figures *f, uint32_t devic
 
     for (uint32_t s = 0; s < f->stream.in.n_stages && used + 16 < sizeof text; s++) {
         if (pst_schedule_stage_at(&f->stream.in, s)->device == device) {
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%u", used > 0 ? ", " : "",
-                                     s);
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%s%u", used > 0 ? ", " : "", s);
         }
     }
     pst_table_cell(table, "%s%s", text, used + 16 < sizeof text ? "" : ", ...");
@@ -109,10 +109,9 @@ static void print_devices(const struct pst_schedule_figures *f, bool color, FILE
         pst_table_cell(&table, "%u", d);
         print_stages_of(f, d, &table);
         pst_table_cell(&table, "%s", short_text((double)f->busy_ns[d] / f->ns_per_unit, text));
-        pst_table_cell(&table, "%.1f %%",
-                       f->makespan_ns == 0
-                           ? 0
-                           : 100.0 * (double)f->busy_ns[d] / (double)f->makespan_ns);
+        pst_table_cell(
+            &table, "%.1f %%",
+            f->makespan_ns == 0 ? 0 : 100.0 * (double)f->busy_ns[d] / (double)f->makespan_ns);
         pst_table_cell(&table, "%s", peak_text(f, f->eval.peak_bytes[d], text));
         pst_table_cell(&table, "%s", peak_text(f, f->stream.in.activation_bytes[d], text));
     }

@@ -98,7 +98,8 @@ static void fill_cells(struct picture *p, const struct pst_timeline_rank *rank)
     for (uint32_t column = 0; column < p->columns; column++) {
         uint64_t time = time_of(p, column);
 
-        while (i < end && (!is_pass(&p->timeline->spans[i]) || p->timeline->spans[i].end_ns <= time)) {
+        while (i < end &&
+               (!is_pass(&p->timeline->spans[i]) || p->timeline->spans[i].end_ns <= time)) {
             i++;
         }
         p->cells[column] = i < end && p->timeline->spans[i].start_ns <= time ? i : PST_NONE;

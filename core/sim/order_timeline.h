@@ -13,10 +13,10 @@ struct pst_order_drawing {
     const struct pst_pass *const *passes;
     const uint32_t *n_passes;
     const struct pst_order_eval *eval;
-    uint32_t n_batches;  /* within the order; steps of the timeline */
-    uint32_t n_repeats;  /* of the whole order, each behind the last: n_batches is 1 then */
-    uint64_t period_ns;  /* from one repeat to the next */
-    const char *title;   /* copied */
+    uint32_t n_batches; /* within the order; steps of the timeline */
+    uint32_t n_repeats; /* of the whole order, each behind the last: n_batches is 1 then */
+    uint64_t period_ns; /* from one repeat to the next */
+    const char *title;  /* copied */
     double ns_per_unit, bytes_per_unit;
 };
 
