@@ -332,7 +332,7 @@ pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, ui
         parts = counts[d] == 0 ? parts : parts / greatest_divisor(parts, counts[d]) * counts[d];
     }
     if (st == PST_OK && parts > MAX_PARTS) {
-        st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.limit",
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "config.limit",
                       "the devices' numbers of stages differ too much to divide costs evenly");
     }
     if (st == PST_OK) {

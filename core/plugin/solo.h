@@ -70,7 +70,7 @@ pst_status pst_solo_devices(struct pst_instance *scheduler, uint32_t n_devices, 
                             uint32_t *ret_device_of, struct pst_error *err);
 
 /* The least number by which every stage's part of a device's share becomes whole: the least common
-   multiple of the devices' numbers of stages. plan.limit beyond 1e6. */
+   multiple of the devices' numbers of stages. config.limit beyond 1e6. */
 pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, uint64_t *ret_parts,
                           struct pst_error *err);
 
@@ -111,7 +111,7 @@ struct pst_solo_stream {
     uint32_t *n_passes;
 };
 
-/* n_batches >= 1. plan.limit where there are more passes than 32 bits count; PST_ERR_NOMEM. */
+/* n_batches >= 1. config.limit where there are more passes than 32 bits count; PST_ERR_NOMEM. */
 pst_status pst_solo_unroll(const struct pst_solo_answer *answer, const struct pst_schedule_in *in,
                            uint32_t n_batches, struct pst_solo_stream *ret_stream,
                            struct pst_error *err);

@@ -35,7 +35,7 @@ struct pst_schedule_units {
 };
 
 /* `result` must outlive it. Warns where the scheduler claims other figures than these. Errors:
-   plan.illegal, exit code 3, where the order cannot be satisfied; plan.limit; PST_ERR_NOMEM. */
+   plan.illegal, exit code 3, where the order cannot be satisfied; config.limit; PST_ERR_NOMEM. */
 pst_status pst_schedule_figures_init(const struct pst_solo_result *result, uint32_t n_steps,
                                      const struct pst_schedule_units *units,
                                      struct pst_schedule_figures *ret_figures,
