@@ -26,6 +26,11 @@ const struct pst_command pst_commands[] = {
      "waits,\n"
      "memory over time. A config is planned first.",
      pst_cmd_simulate},
+    {"export", "FORMAT CONFIG|PLAN", "Writes a plan for other programs, or draws it",
+     "FORMAT is pytorch-csv (a schedule for torch.distributed.pipelining), chrome-trace (opens in\n"
+     "Perfetto; a name that ends in .gz is compressed), svg, png or pdf (a figure of a simulated\n"
+     "step). A config is planned first.",
+     pst_cmd_export},
     {"check", "PLAN", "Proves a plan file legal",
      "Exit code 1 and one line per violation if it is not.", pst_cmd_check},
     {"plugins", "[list | info NAME|FILE | check FILE | new KIND ID [FOLDER]]",
