@@ -30,8 +30,8 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, objective, PST_PARAM_ENUM, "makespan", "makespan|span",
               "What is minimised: the end of the last pass, or the longest time from a device's "
               "first pass to its last."),
-    PST_PARAM(struct config, max_nodes, PST_PARAM_INT, "4000000", "0..",
-              "Steps of the search; it takes a second or so for a million."),
+    PST_PARAM(struct config, max_nodes, PST_PARAM_INT, "30000000", "0..",
+              "Steps of the search; several million take a second."),
 };
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
