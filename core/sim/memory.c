@@ -97,6 +97,8 @@ static void emit(struct curve *curve, uint64_t ns, const uint64_t *bytes)
     bool same = row->n_points > 0 &&
                 memcmp(row->points[row->n_points - 1].bytes, bytes, sizeof curve->live) == 0;
     if (!same && curve->status == PST_OK) {
+        uint64_t last = row->n_points > 0 ? row->points[row->n_points - 1].ns : 0;
+        ns = ns > last ? ns : last; /* a run of no time behind one whose end was shown for 1 ns */
         curve->status = pst_timeline_memory(curve->timeline, curve->rank, ns, bytes);
     }
 }
