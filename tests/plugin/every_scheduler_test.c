@@ -27,6 +27,7 @@ static const struct {
 } limits[] = {
     {"csv", 0, 0, "answers the order of one file; read back below"},
     {"optimal", 3, 4, "searches exhaustively"},
+    {"v-adaptive", 3, 27, "tries thousands of building blocks"},
 };
 
 static uint32_t limit_of(const char *id, bool of_m)
@@ -156,6 +157,7 @@ static bool check_instance(const char *id, uint32_t p, uint32_t m, uint64_t seed
 
 static void test_legal_and_bounded(void **state)
 {
+
     const uint64_t seed = 20260;
 
     (void)state;
@@ -188,15 +190,17 @@ static void check_monotone(const char *id, uint32_t p, uint32_t m, bool barrier,
     bool heeds = true;
 
     for (uint64_t cap = 1; cap <= 2 * (uint64_t)p + 2 && n < 64; cap++) {
-        struct schedule_run run = SCHEDULE(id, .p = p, .m = m, .cap = cap, .barrier = barrier,
-                                           .may_fail = true, .f = 2 + seed % 3, .b = 2 + seed % 2,
-                                           .w = 1 + seed % 2);
+        struct schedule_run run =
+            SCHEDULE(id, .p = p, .m = m, .cap = cap, .barrier = barrier, .may_fail = true,
+                     .f = 2 + seed % 3, .b = 2 + seed % 2, .w = 1 + seed % 2);
 
         if (!refused(&run, id, p, m)) {
             for (uint32_t d = 0; d < p; d++) {
                 heeds = heeds && run.peaks[d] <= cap;
             }
-            check_bounds(&run, id, p, m, seed);
+            if (heeds) {
+                check_bounds(&run, id, p, m, seed);
+            }
             caps[n] = cap;
             costs[n++] = barrier ? run.makespan_ns : run.span_ns;
         }
@@ -227,15 +231,15 @@ static void test_more_room_never_costs(void **state)
     }
 }
 
-#define JOB                                                                                      \
-    "[model]\nuse = \"mlp\"\nlayers = 12\nhidden = 8\nfeatures = 4\nclasses = 3\n"                \
-    "[data]\nuse = \"synthetic\"\n[train]\nbatch = %u\nmicrobatch = 1\nsteps = 1\n"               \
+#define JOB                                                                                        \
+    "[model]\nuse = \"mlp\"\nlayers = 12\ninputs = 8\nhidden = 8\n[data]\nkind = \"synthetic\"\n"  \
+    "[train]\nbatch = %u\nmicrobatch = 1\n"                                                        \
     "[cluster]\ndevices = %u\n[partitioner]\nuse = \"uniform\"\n[scheduler]\nuse = \"%s\"\n"       \
     "[[memopt]]\nuse = \"none\"\n"
 
 /* The lists with transfers, copies and updates: the checker at rendezvous, without any buffer that
    would let a wrong order pass. */
-static bool check_plan(const char *id, uint32_t p, uint32_t m)
+static bool check_plan(const char *id, uint32_t p, uint32_t m, bool *ret_executable)
 {
     struct pst_check_limits rendezvous = {0};
     struct pst_check_report *report = calloc(1, sizeof *report);
@@ -255,6 +259,9 @@ static bool check_plan(const char *id, uint32_t p, uint32_t m)
         pst_planned_finish(&planned);
     } else if (st == PST_ERR_BUG || st == PST_ERR_NOMEM) {
         fail_msg("%s p %u m %u: %s\n%s", id, p, m, rig.err.message, rig.err.details);
+    } else {
+        print_message("no plan with %s, p %u, m %u: %s\n", id, p, m, rig.err.message);
+        *ret_executable = st != PST_ERR_UNSUPPORTED;
     }
     job_rig_finish(&rig);
     free(report);
@@ -265,19 +272,20 @@ static void test_plans_pass_the_checker(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < n_ids; i++) {
+        bool executable = true;
         uint32_t passed = 0;
 
         if (limit_of(ids[i], false) == 0) {
             continue;
         }
         for (uint32_t p = 2; p <= 4 && p <= limit_of(ids[i], false); p++) {
-            passed += check_plan(ids[i], p, p);
+            passed += check_plan(ids[i], p, p, &executable);
             if (limit_of(ids[i], true) > 4) {
-                passed += check_plan(ids[i], p, 2 * p + 1);
-                passed += check_plan(ids[i], p, 4 * p);
+                passed += check_plan(ids[i], p, 2 * p + 1, &executable);
+                passed += check_plan(ids[i], p, 4 * p, &executable);
             }
         }
-        if (passed == 0) {
+        if (passed == 0 && executable) {
             fail_msg("%s: no plan at all", ids[i]);
         }
     }

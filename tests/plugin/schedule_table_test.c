@@ -60,7 +60,7 @@ static const struct row rows[] = {
     {33, "v-half", "", 8, 16, 1, 1, 1, 0, 0, 113, 113, {10}, 1, false},
     {34, "v-half", "", 4, 16, 3, 4, 2, 0, 0, 317, 317, {6}, 1, false},
     {35, "v-min", "", 4, 16, 3, 4, 2, 0, 0, 418, 418, {4}, 1, false},
-    {36, "v-adaptive", "", 4, 4, 1, 1, 1, 0, 6, 29, 29, {ANY}, 1, false},
+    {36, "v-adaptive", "", 4, 4, 1, 1, 1, 0, 6, 29, 29, {ANY}, 1, false}, /* 5, 6, 6, 6 there */
     {37, "dualpipev", "", 2, 4, 1, 1, 1, 0, 0, 25, 25, {5, 5}, 1, false},
     /* 38 is DualPipe with atomic pairs, which wants two replicas of the model */
     {39, "2bw", "", 4, 4, 1, 1, 1, 0, 0, 45, 45, {4, 3, 2, 1}, 3, false},
@@ -98,10 +98,10 @@ static uint64_t peak_of_row(const struct row *row, uint32_t device)
 /* Prints what is wrong; the number of faults. */
 static int check_row(const struct row *row)
 {
-    struct schedule_run r = SCHEDULE(row->id, .options = row->options, .p = row->p, .m = row->m,
-                                     .f = row->f, .b = row->b, .w = row->w, .c = row->c,
-                                     .cap = row->cap, .batches = row->batches,
-                                     .change = row->number == 40 ? sizes_one_two_four : NULL);
+    struct schedule_run r =
+        SCHEDULE(row->id, .options = row->options, .p = row->p, .m = row->m, .f = row->f,
+                 .b = row->b, .w = row->w, .c = row->c, .cap = row->cap, .batches = row->batches,
+                 .change = row->number == 40 ? sizes_one_two_four : NULL);
     int faults = 0;
 
     if (r.makespan != row->makespan && !(row->or_better && r.makespan < row->makespan)) {
@@ -117,7 +117,7 @@ static int check_row(const struct row *row)
     for (uint32_t d = 0; d < row->p; d++) {
         uint64_t peak = peak_of_row(row, d);
 
-        if (peak != ANY && r.peaks[d] != peak) {
+        if ((peak != ANY && r.peaks[d] != peak) || (row->cap > 0 && r.peaks[d] > row->cap)) {
             print_error("row %d, %s: device %u holds %llu, not %llu\n", row->number, row->id, d,
                         (unsigned long long)r.peaks[d], (unsigned long long)peak);
             faults++;
@@ -184,11 +184,47 @@ static void test_pictures(void **state)
     }
 }
 
+/* The whole family. */
+static void test_all_are_there(void **state)
+{
+    static const char *const expected[] = {"1f1b",
+                                           "1f1b-v",
+                                           "2bw",
+                                           "csv",
+                                           "dualpipev",
+                                           "gpipe",
+                                           "group-interleaved",
+                                           "interleaved",
+                                           "interleaved-zb",
+                                           "looped-bfs",
+                                           "optimal",
+                                           "per-stage",
+                                           "v-adaptive",
+                                           "v-half",
+                                           "v-min",
+                                           "v-zb",
+                                           "zb-auto",
+                                           "zb-h1",
+                                           "zb-h2",
+                                           "zbv"};
+    int missing = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        if (!is_there(expected[i])) {
+            print_message("scheduler %s is not there\n", expected[i]);
+            missing++;
+        }
+    }
+    assert_true(!REQUIRE_ALL || missing == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_all_are_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
