@@ -222,7 +222,8 @@ int pst_cmd_schedule(const struct pst_command *command, int argc, char **argv)
         {"png", 0, "FILE", "the same as pixels", NULL, &request.figures[PST_FIGURE_PNG]},
         {"pdf", 0, "FILE", "the same as a page", NULL, &request.figures[PST_FIGURE_PDF]},
         {"trace", 0, "FILE", "write the timeline as Chrome trace events", NULL, &request.trace},
-        {"csv", 0, "FILE", "write the order as PyTorch's schedule CSV", NULL, &request.csv},
+        {"csv" /* the form */, 0, "FILE", "write the order as PyTorch's schedule CSV", NULL,
+         &request.csv},
     };
     bool json = pst_options_want_json(argc, argv);
     struct pst_solo_result result = {.scale = 1};
