@@ -8,11 +8,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "cli/commands.h"
 #include "cli/schedule_request.h"
 #include "plugin/search.h"
 #include "report/figure.h"
 #include "report/schedule_report.h"
+#include "report/torch_csv.h"
 #include "report/trace.h"
 #include "train/isolate.h"
 #include "train/stop.h"
@@ -75,6 +77,50 @@ static bool locale_is_utf8(void)
            (strncasecmp(charset, ".utf-8", 6) == 0 || strncasecmp(charset, ".utf8", 5) == 0);
 }
 
+/* One step, as PyTorch loads it. */
+static pst_status write_csv(const char *path, const struct pst_schedule_figures *figures,
+                            struct pst_error *err)
+{
+    const struct pst_solo *solo = &figures->result->solo;
+    const struct pst_solo_answer *answer = &figures->result->answer;
+    uint32_t n = solo->in.n_stages, s;
+    struct pst_torch_order order = {
+        .n_ranks = solo->in.n_devices,
+        .n_stages = n,
+        .n_microbatches = solo->stages[0].n_microbatches,
+        .passes = (const struct pst_pass *const *)answer->passes[1],
+        .n_passes = answer->n_passes[1],
+    };
+    struct pst_arena arena = {0};
+    uint32_t *rank_of = pst_arena_array(&arena, n, sizeof *rank_of);
+    char *text = NULL;
+    pst_status st = rank_of == NULL ? pst_fail_nomem(err) : PST_OK;
+    bool chain = solo->in.n_links == n - 1 && !answer->asynchronous;
+
+    for (s = 0; st == PST_OK && s < n; s++) {
+        rank_of[s] = solo->stages[s].device;
+        chain = chain && solo->stages[s].microbatch_size == solo->stages[0].microbatch_size &&
+                (s == 0 || (solo->stages[s].n_pred == 1 &&
+                            solo->links[solo->stages[s].first_pred].from == s - 1));
+    }
+    if (st == PST_OK && !chain) {
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "output.form",
+                      "PyTorch's CSV has no form for what is no synchronous chain of stages with "
+                      "micro-batches of one size");
+        err->exit_code = 1;
+    }
+    order.rank_of = rank_of;
+    if (st == PST_OK) {
+        st = pst_torch_csv(&order, PST_TORCH_COMPUTE, &text, err);
+    }
+    if (st == PST_OK) {
+        st = pst_file_write(path, text, strlen(text), err);
+    }
+    free(text);
+    pst_arena_finish(&arena);
+    return st;
+}
+
 static pst_status write_files(const struct pst_schedule_request *request,
                               const struct pst_schedule_figures *figures, struct pst_error *err)
 {
@@ -89,7 +135,35 @@ static pst_status write_files(const struct pst_schedule_request *request,
     if (st == PST_OK && request->trace != NULL) {
         st = pst_trace_write(figures->timeline, request->trace, NULL, err);
     }
+    if (st == PST_OK && request->csv != NULL) {
+        st = write_csv(request->csv, figures, err);
+    }
     return st;
+}
+
+/* The scheduler may not heed the limit, or not be able to keep it. */
+static pst_status check_room(const struct pst_schedule_figures *f, struct pst_error *err)
+{
+    double unit = f->bytes_per_unit > 0 ? f->bytes_per_unit : 1;
+    uint64_t most = 0, room = UINT64_MAX;
+    uint32_t device = PST_NONE, d;
+
+    for (d = 0; d < f->eval.n_devices; d++) {
+        uint64_t peak = f->eval.peak_bytes[d];
+
+        if (peak > f->stream.in.activation_bytes[d] && peak > most) {
+            most = peak;
+            room = f->stream.in.activation_bytes[d];
+            device = d;
+        }
+    }
+    if (device == PST_NONE) {
+        return PST_OK;
+    }
+    return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                    "scheduler \"%s\" holds %.15g on device %u, and the limit there is %.15g; "
+                    "another scheduler may need less",
+                    f->result->id, (double)most / unit, device, (double)room / unit);
 }
 
 static pst_status tell(const struct pst_schedule_request *request,
@@ -110,7 +184,10 @@ static pst_status tell(const struct pst_schedule_request *request,
     if (st != PST_OK) {
         return st;
     }
-    st = write_files(request, &figures, err);
+    st = check_room(&figures, err);
+    if (st == PST_OK) {
+        st = write_files(request, &figures, err);
+    }
     if (st == PST_OK && cli->json) {
         st = pst_cli_print_json(pst_schedule_report_json(&figures, page.in_samples), err);
     } else if (st == PST_OK) {
@@ -145,6 +222,8 @@ int pst_cmd_schedule(const struct pst_command *command, int argc, char **argv)
         {"png", 0, "FILE", "the same as pixels", NULL, &request.figures[PST_FIGURE_PNG]},
         {"pdf", 0, "FILE", "the same as a page", NULL, &request.figures[PST_FIGURE_PDF]},
         {"trace", 0, "FILE", "write the timeline as Chrome trace events", NULL, &request.trace},
+        {"csv" /* the form */, 0, "FILE", "write the order as PyTorch's schedule CSV", NULL,
+         &request.csv},
     };
     bool json = pst_options_want_json(argc, argv);
     struct pst_solo_result result = {.scale = 1};

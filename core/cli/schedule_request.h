@@ -15,7 +15,7 @@ struct pst_schedule_request {
     const char *devices, *microbatches, *cost, *comm, *aw, *memory_limit, *options, *steps,
         *problem_file, *time_limit;
     const char *figures[3]; /* by enum pst_figure_format */
-    const char *trace;
+    const char *trace, *csv;
     bool barrier;
     /* As read. */
     struct pst_solo_job job;
