@@ -3,77 +3,14 @@
  * `penstock schedule NAME`: a scheduler on its own, on numbers instead of a model.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/schedule_request.h"
-#include "plugin/search.h"
+#include "cli/solo.h"
 #include "report/figure.h"
 #include "report/schedule_report.h"
 #include "report/trace.h"
-#include "train/isolate.h"
 #include "train/stop.h"
-
-/* Does the scheduler come from elsewhere than the program itself? */
-static pst_status is_foreign(const struct pst_solo_job *job, bool *ret_foreign,
-                             struct pst_error *err)
-{
-    struct pst_arena arena = {0};
-    const char *file = NULL;
-    bool at_home = true;
-    pst_status st = pst_plugin_locate(&arena, "scheduler", job->id, job->path, &file, err);
-
-    if (st == PST_OK && file != NULL) {
-        st = pst_search_at_home(file, &at_home, err);
-    }
-    *ret_foreign = !at_home;
-    pst_arena_finish(&arena);
-    return st;
-}
-
-static pst_status ask(const struct pst_schedule_request *request,
-                      struct pst_solo_result *ret_result, struct pst_error *err)
-{
-    const struct pst_solo_limits limits = {.time_ns = request->time_limit_ns,
-                                           .memory_bytes = pst_isolate_default_memory(),
-                                           .cancelled = pst_stop_requested};
-    bool foreign;
-    pst_status st = is_foreign(&request->job, &foreign, err);
-
-    if (st == PST_OK) {
-        st = foreign ? pst_solo_job_run_apart(&request->job, &limits, ret_result, err)
-                     : pst_solo_job_run(&request->job, pst_stop_requested, ret_result, err);
-    }
-    return st == PST_ERR_CANCELLED && pst_stop_requested() ? pst_stop_fail(err) : st;
-}
-
-static uint32_t terminal_width(void)
-{
-    struct winsize size;
-
-    if (isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
-        size.ws_col > 0) {
-        return size.ws_col;
-    }
-    return 80;
-}
-
-/* By the variables that decide; nothing here calls setlocale. */
-static bool locale_is_utf8(void)
-{
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    const char *value = NULL, *charset;
-
-    for (size_t i = 0; i < 3 && (value == NULL || value[0] == '\0'); i++) {
-        value = getenv(names[i]);
-    }
-    charset = value == NULL ? NULL : strchr(value, '.');
-    return charset != NULL &&
-           (strncasecmp(charset, ".utf-8", 6) == 0 || strncasecmp(charset, ".utf8", 5) == 0);
-}
 
 static pst_status write_files(const struct pst_schedule_request *request,
                               const struct pst_schedule_figures *figures, struct pst_error *err)
@@ -96,15 +33,13 @@ static pst_status tell(const struct pst_schedule_request *request,
                        const struct pst_solo_result *result, const struct pst_cli *cli,
                        struct pst_error *err)
 {
-    const struct pst_schedule_page page = {.width = terminal_width(),
-                                           .color = cli->color,
-                                           .utf8 = locale_is_utf8(),
-                                           .in_samples = request->problem_file != NULL};
+    struct pst_schedule_page page = pst_cli_schedule_page(cli);
     struct pst_schedule_figures figures;
     struct pst_schedule_units units;
     char title[160];
     pst_status st;
 
+    page.in_samples = request->problem_file != NULL;
     pst_schedule_request_units(request, result, &units, title, sizeof title);
     st = pst_schedule_figures_init(result, request->n_steps, &units, &figures, err);
     if (st != PST_OK) {
@@ -162,7 +97,7 @@ int pst_cmd_schedule(const struct pst_command *command, int argc, char **argv)
         st = pst_schedule_request_read(&request, &cli, &err);
     }
     if (st == PST_OK) {
-        st = ask(&request, &result, &err);
+        st = pst_cli_solo_run(&request.job, request.time_limit_ns, &result, &err);
     }
     if (st == PST_OK) {
         st = tell(&request, &result, &cli, &err);

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "report/figure.h"
 #include "report/sim_report.h"
+#include "report/trace.h"
 #include "train/session.h"
 #include "train/stop.h"
 
@@ -17,6 +18,7 @@
 /* What the command line asks for. */
 struct request {
     const char *steps_text, *figures[3]; /* by enum pst_figure_format */
+    const char *trace;
     uint32_t n_steps;
 };
 
@@ -55,6 +57,9 @@ static pst_status answer(const struct pst_session *session, const struct request
                                   err);
         }
     }
+    if (st == PST_OK && request->trace != NULL) {
+        st = pst_trace_write(timeline, request->trace, NULL, err);
+    }
     if (st == PST_OK && cli->json) {
         st = pst_cli_print_json(pst_sim_report_json(timeline, &result), err);
     } else if (st == PST_OK) {
@@ -73,6 +78,7 @@ int pst_cmd_simulate(const struct pst_command *command, int argc, char **argv)
         {"svg", 0, "FILE", "draw the timeline there", NULL, &request.figures[PST_FIGURE_SVG]},
         {"png", 0, "FILE", "the same as pixels", NULL, &request.figures[PST_FIGURE_PNG]},
         {"pdf", 0, "FILE", "the same as a page", NULL, &request.figures[PST_FIGURE_PDF]},
+        {"trace", 0, "FILE", "write the timeline as Chrome trace events", NULL, &request.trace},
     };
     bool json = pst_options_want_json(argc, argv);
     struct pst_session *session = NULL;

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/solo.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "plugin/search.h"
+#include "train/isolate.h"
+#include "train/stop.h"
+
+/* Does the scheduler come from elsewhere than the program itself? */
+static pst_status is_foreign(const struct pst_solo_job *job, bool *ret_foreign,
+                             struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    const char *file = NULL;
+    bool at_home = true;
+    pst_status st = pst_plugin_locate(&arena, "scheduler", job->id, job->path, &file, err);
+
+    if (st == PST_OK && file != NULL) {
+        st = pst_search_at_home(file, &at_home, err);
+    }
+    *ret_foreign = !at_home;
+    pst_arena_finish(&arena);
+    return st;
+}
+
+pst_status pst_cli_solo_run(const struct pst_solo_job *job, uint64_t time_ns,
+                            struct pst_solo_result *ret_result, struct pst_error *err)
+{
+    const struct pst_solo_limits limits = {.time_ns = time_ns,
+                                           .memory_bytes = pst_isolate_default_memory(),
+                                           .cancelled = pst_stop_requested};
+    bool foreign;
+    pst_status st = is_foreign(job, &foreign, err);
+
+    if (st == PST_OK) {
+        st = foreign ? pst_solo_job_run_apart(job, &limits, ret_result, err)
+                     : pst_solo_job_run(job, pst_stop_requested, ret_result, err);
+    }
+    return st == PST_ERR_CANCELLED && pst_stop_requested() ? pst_stop_fail(err) : st;
+}
+
+static uint32_t terminal_width(void)
+{
+    struct winsize size;
+
+    if (isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
+        size.ws_col > 0) {
+        return size.ws_col;
+    }
+    return 80;
+}
+
+/* By the variables that decide; nothing here calls setlocale. */
+static bool locale_is_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    const char *value = NULL, *charset;
+
+    for (size_t i = 0; i < 3 && (value == NULL || value[0] == '\0'); i++) {
+        value = getenv(names[i]);
+    }
+    charset = value == NULL ? NULL : strchr(value, '.');
+    return charset != NULL &&
+           (strncasecmp(charset, ".utf-8", 6) == 0 || strncasecmp(charset, ".utf8", 5) == 0);
+}
+
+struct pst_schedule_page pst_cli_schedule_page(const struct pst_cli *cli)
+{
+    return (struct pst_schedule_page){
+        .width = terminal_width(), .color = cli->color, .utf8 = locale_is_utf8()};
+}
+
+struct pst_solo_costs pst_cli_unit_costs(void)
+{
+    return (struct pst_solo_costs){
+        .forward_ns = PST_SOLO_SCALE,
+        .backward_input_ns = PST_SOLO_SCALE,
+        .backward_weight_ns = PST_SOLO_SCALE,
+        .saved_bytes = PST_SOLO_SCALE,
+        .saved_weight_bytes = PST_SOLO_SCALE,
+        .limit_bytes = UINT64_MAX,
+    };
+}
