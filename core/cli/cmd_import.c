@@ -9,11 +9,9 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/util.h"
 #include "cli/commands.h"
 #include "cli/solo.h"
 #include "plugin/caps.h"
-#include "report/torch_csv.h"
 #include "train/session.h"
 #include "train/stop.h"
 
@@ -94,36 +92,6 @@ static pst_status find_file(struct request *request, struct pst_error *err)
     return st;
 }
 
-static pst_status write_order(const struct request *request, const struct pst_solo_result *result,
-                              struct pst_error *err)
-{
-    const struct pst_solo *solo = &result->solo;
-    struct pst_torch_order order = {solo->in.n_devices,
-                                    solo->in.n_stages,
-                                    solo->stages[0].n_microbatches,
-                                    NULL,
-                                    (const struct pst_pass *const *)result->answer.passes[1],
-                                    result->answer.n_passes[1]};
-    uint32_t *rank_of = malloc(order.n_stages * sizeof *rank_of);
-    char *text = NULL;
-    pst_status st;
-
-    if (rank_of == NULL) {
-        return pst_fail_nomem(err);
-    }
-    for (uint32_t s = 0; s < order.n_stages; s++) {
-        rank_of[s] = solo->stages[s].device;
-    }
-    order.rank_of = rank_of;
-    st = pst_torch_csv(&order, PST_TORCH_COMPUTE, &text, err);
-    if (st == PST_OK) {
-        st = pst_file_write(request->output, text, strlen(text), err);
-    }
-    free(text);
-    free(rank_of);
-    return st;
-}
-
 static char *answer_json(const struct request *request, const struct pst_schedule_figures *figures)
 {
     char *schedule = pst_schedule_report_json(figures, false);
@@ -163,7 +131,7 @@ static pst_status tell(const struct pst_cli *cli, const struct request *request,
     if (st != PST_OK) {
         return st;
     }
-    st = request->output == NULL ? PST_OK : write_order(request, result, err);
+    st = request->output == NULL ? PST_OK : pst_cli_write_order(request->output, result, err);
     if (st == PST_OK && cli->json) {
         st = pst_cli_print_json(answer_json(request, &figures), err);
     } else if (st == PST_OK) {

@@ -7,26 +7,42 @@
 #include "cli/commands.h"
 #include "cli/schedule_request.h"
 #include "cli/solo.h"
-#include "report/figure.h"
-#include "report/schedule_report.h"
-#include "report/trace.h"
 #include "train/stop.h"
 
 static pst_status write_files(const struct pst_schedule_request *request,
                               const struct pst_schedule_figures *figures, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status st = pst_cli_write_outputs(&request->outputs, figures->timeline, err);
 
-    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF && st == PST_OK; f++) {
-        if (request->figures[f] != NULL) {
-            st = pst_figure_write(figures->timeline, request->figures[f], (enum pst_figure_format)f,
-                                  NULL, err);
-        }
-    }
-    if (st == PST_OK && request->trace != NULL) {
-        st = pst_trace_write(figures->timeline, request->trace, NULL, err);
+    if (st == PST_OK && request->csv != NULL) {
+        st = pst_cli_write_order(request->csv, figures->result, err);
     }
     return st;
+}
+
+/* The scheduler may not heed the limit, or not be able to keep it. */
+static pst_status check_room(const struct pst_schedule_figures *f, struct pst_error *err)
+{
+    double unit = f->bytes_per_unit > 0 ? f->bytes_per_unit : 1;
+    uint64_t most = 0, room = UINT64_MAX;
+    uint32_t device = PST_NONE, d;
+
+    for (d = 0; d < f->eval.n_devices; d++) {
+        uint64_t peak = f->eval.peak_bytes[d];
+
+        if (peak > f->stream.in.activation_bytes[d] && peak > most) {
+            most = peak;
+            room = f->stream.in.activation_bytes[d];
+            device = d;
+        }
+    }
+    if (device == PST_NONE) {
+        return PST_OK;
+    }
+    return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                    "scheduler \"%s\" holds %.15g on device %u, and the limit there is %.15g; "
+                    "another scheduler may need less",
+                    f->result->id, (double)most / unit, device, (double)room / unit);
 }
 
 static pst_status tell(const struct pst_schedule_request *request,
@@ -45,7 +61,10 @@ static pst_status tell(const struct pst_schedule_request *request,
     if (st != PST_OK) {
         return st;
     }
-    st = write_files(request, &figures, err);
+    st = check_room(&figures, err);
+    if (st == PST_OK) {
+        st = write_files(request, &figures, err);
+    }
     if (st == PST_OK && cli->json) {
         st = pst_cli_print_json(pst_schedule_report_json(&figures, page.in_samples), err);
     } else if (st == PST_OK) {
@@ -76,10 +95,9 @@ int pst_cmd_schedule(const struct pst_command *command, int argc, char **argv)
          &request.problem_file},
         {"time-limit", 0, "TIME", "for a scheduler that is not penstock's own; 10 min", NULL,
          &request.time_limit},
-        {"svg", 0, "FILE", "draw the timeline there", NULL, &request.figures[PST_FIGURE_SVG]},
-        {"png", 0, "FILE", "the same as pixels", NULL, &request.figures[PST_FIGURE_PNG]},
-        {"pdf", 0, "FILE", "the same as a page", NULL, &request.figures[PST_FIGURE_PDF]},
-        {"trace", 0, "FILE", "write the timeline as Chrome trace events", NULL, &request.trace},
+        PST_CLI_OUTPUT_OPTIONS(request.outputs),
+        {"csv" /* the form */, 0, "FILE", "write the order as PyTorch's schedule CSV", NULL,
+         &request.csv},
     };
     bool json = pst_options_want_json(argc, argv);
     struct pst_solo_result result = {.scale = 1};

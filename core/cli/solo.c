@@ -7,7 +7,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "plugin/search.h"
+#include "report/torch_csv.h"
 #include "train/isolate.h"
 #include "train/stop.h"
 
@@ -85,4 +87,18 @@ struct pst_solo_costs pst_cli_unit_costs(void)
         .saved_weight_bytes = PST_SOLO_SCALE,
         .limit_bytes = UINT64_MAX,
     };
+}
+
+pst_status pst_cli_write_order(const char *file, const struct pst_solo_result *result,
+                               struct pst_error *err)
+{
+    char *text = NULL;
+    pst_status st =
+        pst_torch_csv_of_answer(&result->solo, &result->answer, PST_TORCH_COMPUTE, &text, err);
+
+    if (st == PST_OK) {
+        st = pst_file_write(file, text, strlen(text), err);
+        free(text);
+    }
+    return st;
 }

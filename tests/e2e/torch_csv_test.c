@@ -21,30 +21,18 @@ static unsigned n_written;
 
 static void write_flavours(const char *name, const struct pst_solo_result *result)
 {
-    const struct pst_solo *solo = &result->solo;
-    uint32_t rank_of[256];
-    const struct pst_torch_order order = {solo->in.n_devices,
-                                          solo->in.n_stages,
-                                          solo->stages[0].n_microbatches,
-                                          rank_of,
-                                          (const struct pst_pass *const *)result->answer.passes[1],
-                                          result->answer.n_passes[1]};
-
-    assert_true(order.n_stages <= 256);
-    for (uint32_t s = 0; s < order.n_stages; s++) {
-        rank_of[s] = solo->stages[s].device;
-    }
     for (int f = PST_TORCH_COMPUTE; f <= PST_TORCH_WAITS; f++) {
         struct pst_error err = {0};
         char *text = NULL, file[96];
 
-        assert_int_equal(pst_torch_csv(&order, f, &text, &err), PST_OK);
+        assert_int_equal(pst_torch_csv_of_answer(&result->solo, &result->answer, f, &text, &err),
+                         PST_OK);
         snprintf(file, sizeof file, "%s.%s.csv", name, pst_torch_flavours[f]);
         support_write(file, text);
         free(text);
     }
-    fprintf(list, "%s %u %u %u\n", support_path(name), order.n_ranks, order.n_stages,
-            order.n_microbatches);
+    fprintf(list, "%s %u %u %u\n", support_path(name), result->solo.in.n_devices,
+            result->solo.in.n_stages, result->solo.stages[0].n_microbatches);
     n_written++;
 }
 
