@@ -5,12 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "base/util.h"
 #include "cli/commands.h"
 #include "cli/schedule_request.h"
+#include "cli/terminal.h"
 #include "plugin/search.h"
 #include "report/figure.h"
 #include "report/schedule_report.h"
@@ -50,31 +49,6 @@ static pst_status ask(const struct pst_schedule_request *request,
                      : pst_solo_job_run(&request->job, pst_stop_requested, ret_result, err);
     }
     return st == PST_ERR_CANCELLED && pst_stop_requested() ? pst_stop_fail(err) : st;
-}
-
-static uint32_t terminal_width(void)
-{
-    struct winsize size;
-
-    if (isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
-        size.ws_col > 0) {
-        return size.ws_col;
-    }
-    return 80;
-}
-
-/* By the variables that decide; nothing here calls setlocale. */
-static bool locale_is_utf8(void)
-{
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    const char *value = NULL, *charset;
-
-    for (size_t i = 0; i < 3 && (value == NULL || value[0] == '\0'); i++) {
-        value = getenv(names[i]);
-    }
-    charset = value == NULL ? NULL : strchr(value, '.');
-    return charset != NULL &&
-           (strncasecmp(charset, ".utf-8", 6) == 0 || strncasecmp(charset, ".utf8", 5) == 0);
 }
 
 /* One step, as PyTorch loads it. */
@@ -170,9 +144,9 @@ static pst_status tell(const struct pst_schedule_request *request,
                        const struct pst_solo_result *result, const struct pst_cli *cli,
                        struct pst_error *err)
 {
-    const struct pst_schedule_page page = {.width = terminal_width(),
+    const struct pst_schedule_page page = {.width = pst_terminal_width(),
                                            .color = cli->color,
-                                           .utf8 = locale_is_utf8(),
+                                           .utf8 = pst_terminal_utf8(),
                                            .in_samples = request->problem_file != NULL};
     struct pst_schedule_figures figures;
     struct pst_schedule_units units;
