@@ -26,6 +26,17 @@ const struct pst_command pst_commands[] = {
      "waits,\n"
      "memory over time. A config is planned first.",
      pst_cmd_simulate},
+    {"schedule", "NAME|FILE", "Shows what a scheduler does, on its own",
+     "Prints makespan, span, bubble, peaks and a timeline for equal shares of a model on so many\n"
+     "devices. Costs count per pass of one micro-batch through a device's whole share: with v "
+     "stages\n"
+     "on a device each costs 1/v of it. A NAME is an id, a FILE a plugin with a slash in its path.",
+     pst_cmd_schedule},
+    {"export", "FORMAT CONFIG|PLAN", "Writes a plan for other programs, or draws it",
+     "FORMAT is pytorch-csv (a schedule for torch.distributed.pipelining), chrome-trace (opens in\n"
+     "Perfetto; a name that ends in .gz is compressed), svg, png or pdf (a figure of a simulated\n"
+     "step). A config is planned first.",
+     pst_cmd_export},
     {"check", "PLAN", "Proves a plan file legal",
      "Exit code 1 and one line per violation if it is not.", pst_cmd_check},
     {"plugins", "[list | info NAME|FILE | check FILE | new KIND ID [FOLDER]]",
@@ -186,9 +197,16 @@ pst_status pst_cli_print_json(char *text, struct pst_error *err)
 
 pst_status pst_cli_flush(struct pst_error *err)
 {
-    if (fflush(stdout) != 0 && errno != EPIPE) {
+    int why = errno; /* of a write before, if one failed: flushing has nothing left to say then */
+    bool failed = ferror(stdout) != 0;
+
+    if (fflush(stdout) != 0) {
+        failed = true;
+        why = errno;
+    }
+    if (failed && why != EPIPE) {
         return pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",
-                        strerror(errno));
+                        strerror(why));
     }
     return PST_OK;
 }
