@@ -8,7 +8,9 @@
 
 #include "cli/commands.h"
 #include "cli/outputs.h"
+#include "cli/terminal.h"
 #include "report/sim_report.h"
+#include "report/timeline_text.h"
 #include "train/session.h"
 #include "train/stop.h"
 
@@ -57,6 +59,9 @@ static pst_status answer(const struct pst_session *session, const struct request
         st = pst_cli_print_json(pst_sim_report_json(timeline, &result), err);
     } else if (st == PST_OK) {
         pst_sim_report_print(session, timeline, &result, cli->color, stdout);
+        putchar('\n');
+        st = pst_report_timeline(stdout, timeline, pst_terminal_width(), cli->color,
+                                 pst_terminal_utf8(), err);
     }
     pst_timeline_destroy(timeline);
     return st;

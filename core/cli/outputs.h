@@ -19,7 +19,7 @@ struct pst_cli_outputs {
         {"png", 0, "FILE", "the same as pixels", NULL, &(o).figures[PST_FIGURE_PNG]},              \
         {"pdf", 0, "FILE", "the same as a page", NULL, &(o).figures[PST_FIGURE_PDF]},              \
     {                                                                                              \
-        "trace", 0, "FILE", "write the timeline as Chrome trace events", NULL, &(o).trace          \
+        "trace", 't', "FILE", "write Chrome trace events there, for Perfetto", NULL, &(o).trace    \
     }
 
 /* Errors: output.write; config.value for a timeline that no figure can show. */

@@ -3,11 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "base/util.h"
+#include "cli/terminal.h"
 #include "plugin/search.h"
 #include "report/torch_csv.h"
 #include "train/isolate.h"
@@ -46,35 +44,10 @@ pst_status pst_cli_solo_run(const struct pst_solo_job *job, uint64_t time_ns,
     return st == PST_ERR_CANCELLED && pst_stop_requested() ? pst_stop_fail(err) : st;
 }
 
-static uint32_t terminal_width(void)
-{
-    struct winsize size;
-
-    if (isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
-        size.ws_col > 0) {
-        return size.ws_col;
-    }
-    return 80;
-}
-
-/* By the variables that decide; nothing here calls setlocale. */
-static bool locale_is_utf8(void)
-{
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    const char *value = NULL, *charset;
-
-    for (size_t i = 0; i < 3 && (value == NULL || value[0] == '\0'); i++) {
-        value = getenv(names[i]);
-    }
-    charset = value == NULL ? NULL : strchr(value, '.');
-    return charset != NULL &&
-           (strncasecmp(charset, ".utf-8", 6) == 0 || strncasecmp(charset, ".utf8", 5) == 0);
-}
-
 struct pst_schedule_page pst_cli_schedule_page(const struct pst_cli *cli)
 {
     return (struct pst_schedule_page){
-        .width = terminal_width(), .color = cli->color, .utf8 = locale_is_utf8()};
+        .width = pst_terminal_width(), .color = cli->color, .utf8 = pst_terminal_utf8()};
 }
 
 struct pst_solo_costs pst_cli_unit_costs(void)
