@@ -57,6 +57,7 @@ struct greedy {
     int64_t *loads;    /* [p]: the same */
     /* the best run */
     uint32_t *best;
+    int64_t least;                /* no order within the caps costs less */
     int64_t best_cost, best_peak; /* best_cost: INT64_MAX if there is none */
     uint64_t placed;              /* passes placed in all runs */
 };
@@ -72,6 +73,12 @@ void greedy_begin(struct greedy *g, const struct greedy_times *times, uint32_t b
 /* Ends a run: takes it if it is complete and better. Returns whether it was. `ties`: one that is as
    fast and holds less is better. */
 bool greedy_end(struct greedy *g, bool ties);
+/* No further run at these caps can cost less. */
+static inline bool greedy_done(const struct greedy *g)
+{
+    return g->best_cost <= g->least;
+}
+
 /* Lists of the best run. */
 pst_status greedy_order(const struct greedy *g, struct order *order);
 

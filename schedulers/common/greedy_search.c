@@ -32,6 +32,12 @@ static int64_t room_of(const struct greedy *g, uint32_t d)
     return room < (uint64_t)NO_LIMIT ? (int64_t)room : NO_LIMIT;
 }
 
+/* More chunks than a device could ever hold, or than an order is made for. */
+static uint32_t enough(const struct greedy *g)
+{
+    return g->v * g->m > 2 * g->p ? g->v * g->m : 2 * g->p;
+}
+
 /* Caps of k chunks, or what whole chunks a device has room for. */
 static void set_caps(struct greedy *g, uint64_t k, bool heed_room)
 {
@@ -42,6 +48,9 @@ static void set_caps(struct greedy *g, uint64_t k, bool heed_room)
         int64_t fit = bytes == 0 ? NO_LIMIT : room_of(g, d) / bytes;
 
         fit = !heed_room || fit > (int64_t)k ? (int64_t)k : fit;
+        if (fit >= (int64_t)g->v * g->m && fit < (int64_t)enough(g)) {
+            fit = (int64_t)enough(g); /* all of the step fits: no cap */
+        }
         g->dev[d].cap = bytes > 0 && fit < NO_LIMIT / bytes ? fit * bytes : NO_LIMIT;
     }
 }
@@ -94,31 +103,36 @@ static void try_caps(struct search *s, bool first)
     struct greedy *g = &s->g;
     struct greedy_attempt attempt = {&g->real, GREEDY_IDLE, first, g->makespan};
 
+    g->least = least_cost(g);
     s->runs(g, &attempt);
-    if (g->makespan) {
+    if (g->makespan && !greedy_done(g)) {
         attempt.base = GREEDY_ABSOLUTE;
         s->runs(g, &attempt);
     }
-    if (g->mixed) {
+    if (g->mixed && !greedy_done(g)) {
         attempt.base = GREEDY_FINISH;
         s->runs(g, &attempt);
-        attempt.base = GREEDY_IDLE;
+        /* What one cost for all stages would give is among the candidates. */
         attempt.times = &g->median;
+        attempt.base = GREEDY_IDLE;
         s->runs(g, &attempt);
+        attempt.base = GREEDY_ABSOLUTE;
+        if (g->makespan) {
+            s->runs(g, &attempt);
+        }
     }
 }
 
-/* Chunks that a device may hold: what was asked for, not more than is of use. */
+/* Chunks that a device may hold. */
 static uint32_t largest_cap(const struct search *s)
 {
     const struct greedy_config *config = s->question->self->config;
-    const struct greedy *g = &s->g;
-    uint64_t most = (uint64_t)g->v * g->m, k = 2 * (uint64_t)g->p;
+    double k = 2 * (double)s->g.p;
 
     if (config->memory_limit > 0) {
-        k = (uint64_t)(config->memory_limit * g->v + 1e-9);
+        k = config->memory_limit * s->g.v + 1e-9;
     }
-    return (uint32_t)(k < most ? k : most);
+    return k < enough(&s->g) ? (uint32_t)k : enough(&s->g);
 }
 
 static pst_status search_smaller(struct search *s)
@@ -127,14 +141,11 @@ static pst_status search_smaller(struct search *s)
     uint32_t k;
 
     for (k = 1; k < s->most && g->placed < MOST_PASSES; k++) {
-        int64_t least;
-
         if (s->question->self->host->cancelled(s->question->self->host)) {
             return PST_ERR_CANCELLED;
         }
         set_caps(g, k, true);
-        least = least_cost(g);
-        if (least < g->best_cost || (g->makespan && least == g->best_cost)) {
+        if (least_cost(g) - g->makespan < g->best_cost) {
             try_caps(s, false);
         }
     }
@@ -148,7 +159,7 @@ static pst_status explain(struct search *s)
     struct greedy *g = &s->g;
     uint32_t k, d;
 
-    for (k = 1; k <= g->v * g->m && g->best_cost == INT64_MAX; k++) {
+    for (k = 1; k <= enough(g) && g->best_cost == INT64_MAX; k++) {
         if (self->host->cancelled(self->host)) {
             return PST_ERR_CANCELLED;
         }
@@ -165,11 +176,38 @@ static pst_status explain(struct search *s)
                              d, room_of(g, d), self->rules->id, need, (double)(k - 1) / g->v);
         }
     }
+    if (g->best_cost == INT64_MAX) {
+        return pst_failf(self->host, PST_ERR_BUG, "%s finds no order even without a cap on memory",
+                         self->rules->id);
+    }
     return pst_failf(self->host, PST_ERR_INFEASIBLE,
                      "memory_limit = %g is too little for %s on %u devices; the smallest that "
                      "works is %g micro-batches",
                      ((const struct greedy_config *)self->config)->memory_limit, self->rules->id,
                      g->p, (double)(k - 1) / g->v);
+}
+
+/*
+ * Where the stages of a device keep different amounts, the order may need more than it is made for;
+ * without a limit asked for, whatever there is room for will do.
+ */
+static pst_status search_larger(struct search *s)
+{
+    const struct fixed *self = s->question->self;
+    struct greedy *g = &s->g;
+    uint32_t k;
+
+    if (((const struct greedy_config *)self->config)->memory_limit > 0) {
+        return PST_OK;
+    }
+    for (k = s->most + 1; k <= enough(g) && g->best_cost == INT64_MAX; k++) {
+        if (self->host->cancelled(self->host)) {
+            return PST_ERR_CANCELLED;
+        }
+        set_caps(g, k, true);
+        try_caps(s, true);
+    }
+    return PST_OK;
 }
 
 static pst_status run(struct search *s)
@@ -181,6 +219,9 @@ static pst_status run(struct search *s)
     set_caps(g, s->most, true);
     try_caps(s, true);
     st = search_smaller(s);
+    if (st == PST_OK && g->best_cost == INT64_MAX) {
+        st = search_larger(s);
+    }
     return st == PST_OK && g->best_cost == INT64_MAX ? explain(s) : st;
 }
 

@@ -15,10 +15,11 @@ struct greedy_config {
     uint32_t objective; /* GREEDY_AUTO, ... */
 };
 
-#define GREEDY_LIMIT_ROW                                                                           \
+/* `most`: what the order is made for, in words. */
+#define GREEDY_LIMIT_ROW(most)                                                                     \
     PST_PARAM(struct greedy_config, memory_limit, PST_PARAM_FLOAT, "0", "0..1000000",              \
-              "Micro-batches whose activations a device may hold; 0: as many as it has room for, " \
-              "at most twice as many stages as devices.")
+              "Micro-batches that a device may hold; 0: as many as it has room for, at most " most \
+              ".")
 #define GREEDY_OBJECTIVE_ROW                                                                       \
     PST_PARAM(struct greedy_config, objective, PST_PARAM_ENUM, "auto", "auto|span|makespan",       \
               "What is made small; auto: makespan if all devices wait for each other after a "     \

@@ -222,7 +222,9 @@ static void repeat(struct greedy *g, const struct greedy_attempt *attempt, struc
         }
         ways.most = keep_loads(g, loads);
         ways.known = true;
-        greedy_end(g, attempt->ties);
+        if (greedy_end(g, attempt->ties) && greedy_done(g)) {
+            return;
+        }
     }
 }
 
@@ -230,7 +232,7 @@ void v_zb_runs(struct greedy *g, const struct greedy_attempt *attempt)
 {
     uint32_t code;
 
-    for (code = 0; code < 4; code++) {
+    for (code = 0; code < 4 && (code == 0 || !greedy_done(g)); code++) {
         repeat(g, attempt, (struct ways){.gap_f = (code & 1) == 0, .gap_b = (code & 2) == 0});
     }
 }

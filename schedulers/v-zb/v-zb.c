@@ -6,7 +6,8 @@
  */
 #include "rounds.h"
 
-static const struct pst_param params[] = {GREEDY_LIMIT_ROW, GREEDY_OBJECTIVE_ROW};
+static const struct pst_param params[] = {GREEDY_LIMIT_ROW("the number of devices"),
+                                          GREEDY_OBJECTIVE_ROW};
 
 static pst_status build(const struct fixed_question *question, struct order *order)
 {

@@ -217,7 +217,7 @@ void zb_auto_runs(struct greedy *g, const struct greedy_attempt *attempt)
 {
     uint32_t code;
 
-    for (code = 0; code < 8; code++) {
+    for (code = 0; code < 8 && (code == 0 || !greedy_done(g)); code++) {
         struct ways ways = {(code & 1) == 0, (code & 2) == 0, (code & 4) == 0};
 
         g->above = g->best_cost;

@@ -3,7 +3,7 @@
  * v-zb: closed forms at unit costs, published bubbles at others, proven optima, caps, the choice
  * between span and makespan.
  */
-#include "schedule_rig.h"
+#include "schedule_mixture.h"
 
 static uint64_t most(const uint64_t *values, uint32_t n)
 {
@@ -19,9 +19,9 @@ static void test_unit_costs(void **state)
 {
     (void)state;
     for (uint32_t p = 1; p <= 12; p++) {
-        const uint32_t sizes[] = {1, p, p + 1, 2 * p - 1, 2 * p, 3 * p + 1};
+        const uint32_t sizes[] = {1, p, p + 1, 2 * p - 1, 2 * p, 3 * p + 1, 1 + p / 2, 1 + p / 3};
 
-        for (uint32_t i = 0; i < 6; i++) {
+        for (uint32_t i = 0; i < 8; i++) {
             uint32_t m = sizes[i];
             struct schedule_run r = SCHEDULE("v-zb", .p = p, .m = m);
 
@@ -168,6 +168,43 @@ static void test_no_room(void **state)
     assert_int_equal(r.status, PST_ERR_INFEASIBLE);
     assert_non_null(strstr(r.error.message, "device 0 has room for 10 bytes"));
     schedule_run_free(&r);
+    /* A limit that all of the step fits in is none. */
+    r = SCHEDULE("v-zb", .p = 4, .m = 2, .options = "memory_limit=2");
+    assert_int_equal(most(r.peaks, 4), 4);
+    schedule_run_free(&r);
+}
+
+static void uneven_memory(struct pst_solo *solo, void *context)
+{
+    const uint64_t *seed = context;
+
+    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
+        uint64_t a = 1 + pst_philox(*seed, 7, s).v[0] % 1000;
+
+        solo->stages[s].saved_bytes = a;
+        solo->stages[s].saved_weight_bytes = pst_philox(*seed, 8, s).v[0] % (a + 1);
+    }
+}
+
+/* Stages of a device that keep different amounts: there is an order as long as there is room. */
+static void test_uneven_memory(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct schedule_run r = SCHEDULE(
+            "v-zb", .p = 1 + seed % 7, .m = 1 + seed % 19, .f = 3, .b = 1 + seed % 4,
+            .w = 1 + seed % 3, .change = uneven_memory, .context = &seed, .barrier = seed % 2 == 0);
+
+        assert_true(r.span >= r.work);
+        schedule_run_free(&r);
+    }
+}
+
+static void test_stages_that_differ(void **state)
+{
+    (void)state;
+    mixture_check("v-zb", false);
+    mixture_check("v-zb", true);
 }
 
 int main(void)
@@ -181,6 +218,8 @@ int main(void)
         cmocka_unit_test(test_proven_optima),
         cmocka_unit_test(test_larger_cap_is_no_worse),
         cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_uneven_memory),
+        cmocka_unit_test(test_stages_that_differ),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,11 +4,7 @@
  * every cap, proven optima, few micro-batches, the choice between span and makespan, stages that
  * differ.
  */
-#include "schedule_rig.h"
-
-#include "base/philox.h"
-
-#define SEED 20240116
+#include "schedule_mixture.h"
 
 static uint64_t most(const uint64_t *values, uint32_t n)
 {
@@ -250,7 +246,12 @@ static void test_no_room(void **state)
     schedule_run_free(&t);
 }
 
-/* --- stages that differ --- */
+static void test_stages_that_differ(void **state)
+{
+    (void)state;
+    mixture_check("zb-auto", false);
+    mixture_check("zb-auto", true);
+}
 
 int main(void)
 {
@@ -263,6 +264,7 @@ int main(void)
         cmocka_unit_test(test_few_microbatches),
         cmocka_unit_test(test_larger_cap_is_no_worse),
         cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_stages_that_differ),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
