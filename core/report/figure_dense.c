@@ -12,6 +12,7 @@ struct dense {
     double width;  /* of a column */
     double *share; /* [color][column], 0 to 1 */
     double *floors, *sums;
+    bool *plain;    /* [column]: within a long stretch of one kind, or of none */
     uint32_t reach; /* shares are averages over 2 x reach + 1 columns */
 };
 
@@ -63,6 +64,38 @@ static void draw_band(struct dense *dense, uint32_t color, double top)
     cairo_fill(page->cr);
 }
 
+/* The colour that fills a column, n_colors if it is idle, PST_NONE if it is a mixture. */
+static uint32_t filling(const struct dense *dense, uint32_t column)
+{
+    double total = 0;
+
+    for (uint32_t color = 0; color < dense->n_colors; color++) {
+        double share = dense->share[(size_t)color * dense->n_columns + column];
+
+        if (share > 0.999) {
+            return color;
+        }
+        total += share;
+    }
+    return total < 0.001 ? dense->n_colors : PST_NONE;
+}
+
+/* Where nothing alternates nothing is averaged, so that its ends stay sharp. */
+static void find_plain(struct dense *dense)
+{
+    uint32_t n = dense->n_columns, least = 2 * dense->reach + 2, next;
+
+    for (uint32_t c = 0; c < n; c = next) {
+        uint32_t color = filling(dense, c);
+
+        for (next = c + 1; next < n && filling(dense, next) == color; next++) {
+        }
+        for (uint32_t i = c; i < next; i++) {
+            dense->plain[i] = color != PST_NONE && next - c >= least;
+        }
+    }
+}
+
 /* A moving average, so that a steady state looks steady. */
 static void smooth(struct dense *dense, double *share)
 {
@@ -73,10 +106,18 @@ static void smooth(struct dense *dense, double *share)
         dense->sums[c + 1] = dense->sums[c] + share[c];
     }
     for (uint32_t c = 0; c < n; c++) {
-        uint32_t from = c < reach ? 0 : c - reach, to = c + reach + 1 > n ? n : c + reach + 1;
-        double mean = (dense->sums[to] - dense->sums[from]) / (to - from);
+        uint32_t from = c, to = c + 1;
 
-        share[c] = mean < 1e-6 ? 0 : mean;
+        while (from > 0 && c - from < reach && !dense->plain[from - 1]) {
+            from--;
+        }
+        while (to < n && to - c <= reach && !dense->plain[to]) {
+            to++;
+        }
+        if (!dense->plain[c]) {
+            share[c] = (dense->sums[to] - dense->sums[from]) / (to - from);
+        }
+        share[c] = share[c] < 1e-6 ? 0 : share[c];
     }
 }
 
@@ -98,6 +139,7 @@ static void draw_rank(struct dense *dense, uint32_t r)
             add_span(dense, span);
         }
     }
+    find_plain(dense);
     for (uint32_t color = 0; color < dense->n_colors; color++) {
         smooth(dense, dense->share + (size_t)color * dense->n_columns);
         draw_band(dense, color, page->rows_top + r * page->pitch);
@@ -117,7 +159,8 @@ pst_status pst_figure_draw_dense(struct pst_figure_page *page, struct pst_error 
                                   sizeof *dense.share);
     dense.floors = pst_arena_array(&page->arena, dense.n_columns, sizeof *dense.floors);
     dense.sums = pst_arena_array(&page->arena, (size_t)dense.n_columns + 1, sizeof *dense.sums);
-    if (dense.share == NULL || dense.floors == NULL || dense.sums == NULL) {
+    dense.plain = pst_arena_array(&page->arena, dense.n_columns, sizeof *dense.plain);
+    if (dense.share == NULL || dense.floors == NULL || dense.sums == NULL || dense.plain == NULL) {
         return pst_fail_nomem(err);
     }
     for (uint32_t r = 0; r < page->timeline->n_ranks; r++) {

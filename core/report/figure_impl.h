@@ -72,6 +72,9 @@ double pst_figure_text_width(cairo_t *cr, const char *text);
 void pst_figure_text(cairo_t *cr, double x, double y, enum pst_align align, const char *text);
 /* The text, or its beginning and "…" where it is wider than that; text must hold `room` bytes. */
 void pst_figure_shorten(cairo_t *cr, char *text, size_t room, double width);
+/* "rank 2" of "rank 2 (stage 2, 6)". */
+void pst_figure_short_name(const struct pst_timeline *timeline, uint32_t rank, char *text,
+                           size_t room);
 /* "12.5 ms"; "12.5" in a unit of the user's own. */
 void pst_figure_format_time(const struct pst_timeline *timeline, uint64_t ns, char *text,
                             size_t room);

@@ -189,18 +189,19 @@ static void rank_legend(const struct pst_figure_page *page, double *x, double y)
 {
     uint32_t n = page->timeline->n_ranks;
     double font = page->options.font_pt, wide = 7 * font;
-    char text[32];
+    char text[64];
 
     if (n <= 8) {
         for (uint32_t r = 0; r < n; r++) {
-            snprintf(text, sizeof text, "rank %u", r);
+            pst_figure_short_name(page->timeline, r, text, sizeof text);
             swatch(page, pst_figure_rank_color(r, n), x, y, text);
         }
         return;
     }
     pst_figure_source(page->cr, (struct pst_color){0.15, 0.15, 0.15});
-    pst_figure_text(page->cr, *x, y, ALIGN_LEFT, "rank 0");
-    *x += pst_figure_text_width(page->cr, "rank 0") + 0.5 * font;
+    pst_figure_short_name(page->timeline, 0, text, sizeof text);
+    pst_figure_text(page->cr, *x, y, ALIGN_LEFT, text);
+    *x += pst_figure_text_width(page->cr, text) + 0.5 * font;
     for (uint32_t i = 0; i < 32; i++) {
         pst_figure_source(page->cr, pst_figure_rank_color(i, 32));
         cairo_rectangle(page->cr, *x + wide * i / 32, y - 0.35 * font, wide / 32, 0.7 * font);

@@ -29,11 +29,12 @@ static void mark_peak(const struct panel *panel, uint32_t rank, uint32_t column,
     const struct pst_figure_page *page = panel->page;
     uint64_t peak = page->timeline->ranks[rank].peak_bytes;
     double x = x_of(panel, column), y = y_of(panel, (double)peak), font = page->options.font_pt;
-    char bytes[32], text[64];
+    char bytes[32], name[64], text[128];
 
     pst_figure_format_memory(page->timeline, peak, bytes, sizeof bytes);
     if (with_rank) {
-        snprintf(text, sizeof text, "%s, rank %u", bytes, rank);
+        pst_figure_short_name(page->timeline, rank, name, sizeof name);
+        snprintf(text, sizeof text, "%s, %s", bytes, name);
     } else {
         snprintf(text, sizeof text, "%s", bytes);
     }
@@ -157,7 +158,7 @@ static pst_status draw_strip(const struct panel *panel, uint32_t rank, struct ps
     uint32_t n;
     struct pst_figure_column *columns = pst_figure_columns(page, rank, &n);
     double *floors = columns == NULL ? NULL : pst_arena_array(&page->arena, n, sizeof *floors);
-    char text[32];
+    char text[64];
 
     if (floors == NULL) {
         return pst_fail_nomem(err);
@@ -172,7 +173,7 @@ static pst_status draw_strip(const struct panel *panel, uint32_t rank, struct ps
     if (row->n_points > 0) {
         mark_peak(panel, rank, peak_column(columns, n), false);
     }
-    snprintf(text, sizeof text, "rank %u", rank);
+    pst_figure_short_name(page->timeline, rank, text, sizeof text);
     pst_figure_source(page->cr, (struct pst_color){0.15, 0.15, 0.15});
     pst_figure_text(page->cr, page->right + 4, (panel->top + panel->bottom) / 2, ALIGN_LEFT, text);
     return PST_OK;

@@ -87,6 +87,26 @@ void pst_figure_shorten(cairo_t *cr, char *text, size_t room, double width)
     text[0] = '\0';
 }
 
+void pst_figure_short_name(const struct pst_timeline *timeline, uint32_t rank, char *text,
+                           size_t room)
+{
+    const char *name = timeline->ranks[rank].name;
+    char whole[sizeof timeline->ranks[0].name];
+
+    if (name[0] == '\0') {
+        snprintf(text, room, "rank %u", rank);
+        return;
+    }
+    memcpy(whole, name, sizeof whole);
+    whole[sizeof whole - 1] = '\0';
+    whole[strcspn(whole, "(")] = '\0';
+    for (size_t n = strlen(whole); n > 0 && whole[n - 1] == ' '; n--) {
+        whole[n - 1] = '\0';
+    }
+    clean(whole);
+    snprintf(text, room, "%s", whole);
+}
+
 static void format_scaled(double value, const char *unit, char *text, size_t room)
 {
     snprintf(text, room, "%.*f%s%s",
