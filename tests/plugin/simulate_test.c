@@ -58,8 +58,8 @@ static void build_graph(struct chain *chain, uint32_t n)
     pst_graph_builder_destroy(b);
 }
 
-/* The order of a run as a lowered plan; links cost nothing. */
-static void open_chain(struct chain *chain, const struct schedule_run *run)
+/* The stages of a run; links cost nothing. */
+static void cut_chain(struct chain *chain, const struct schedule_run *run)
 {
     uint32_t n = run->n_stages * K + 1, *nodes = calloc(n, sizeof *nodes);
     struct pst_error err = {0};
@@ -78,6 +78,13 @@ static void open_chain(struct chain *chain, const struct schedule_run *run)
     }
     free(nodes);
     must(pst_plan_connect(chain->plan, chain->graph, &err), &err);
+}
+
+/* The order of a run as a lowered plan. */
+static void open_chain(struct chain *chain, const struct schedule_run *run)
+{
+    struct pst_error err = {0};
+    cut_chain(chain, run);
     must(pst_plan_lower(chain->plan, chain->graph, &chain->cost,
                         (const struct pst_pass *const *)run->stream.passes, run->stream.n_passes,
                         true, &err),
@@ -256,6 +263,71 @@ static void periods(void **state)
     expect_units("zb-h2", 27, 24);
 }
 
+/* --- asynchronous plans ------------------------------------------------------------------------
+ */
+
+/* A chain whose lists are the parts of an asynchronous answer, without NORM. */
+static void open_parts(struct chain *chain, const struct schedule_run *run)
+{
+    const struct pst_pass *const *passes[PST_PARTS];
+    const uint32_t *n_passes[PST_PARTS];
+    struct pst_error err = {0};
+    cut_chain(chain, run);
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        passes[part] = (const struct pst_pass *const *)run->answer.passes[part];
+        n_passes[part] = run->answer.n_passes[part];
+    }
+    chain->plan->version_rule = PST_VERSION_DELAYED;
+    chain->plan->asynchronous = true;
+    must(pst_plan_lower_parts(chain->plan, chain->graph, &chain->cost, passes, n_passes, &err),
+         &err);
+}
+
+/*
+ * 1F1B that never drains: p - 1 F until the first micro-batch is at the end, p - 1 BW until the
+ * last is back, and in between 3 units a micro-batch: 3 m a batch, 3 (n m + p - 1) in all
+ * (Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021).
+ */
+static void asynchronous(void **state)
+{
+    const uint32_t steps = 3;
+    struct schedule_run run = SCHEDULE("2bw", .p = P, .m = M);
+    struct pst_timeline *timeline = NULL;
+    uint32_t n_f[3][P] = {{0}}, n_step[3][P] = {{0}};
+    struct pst_sim_result result;
+    struct pst_error err = {0};
+    struct chain chain;
+    (void)state;
+    assert_true(run.answer.asynchronous);
+    open_parts(&chain, &run);
+    must(pst_sim_timeline(chain.plan, chain.graph, &chain.cost, steps, NULL, &timeline, &result,
+                          &err),
+         &err);
+    assert_in_range(result.period_ns, 3 * M * K * 1000, 3 * M * (K + 1) * 1000 + 1000 * K);
+    assert_in_range(result.total_ns, 3 * (steps * M + P - 1) * K * 1000,
+                    3 * (steps * M + P - 1) * (K + 1) * 1000 + steps * 1000 * K);
+    assert_int_equal(timeline->n_steps, steps);
+    for (uint32_t i = 0; i < timeline->n_spans; i++) {
+        const struct pst_span *span = &timeline->spans[i];
+        assert_in_range(span->step, 0, steps - 1);
+        if (span->op == PST_I_F) {
+            assert_in_range(span->microbatch, 0, M - 1);
+            n_f[span->step][span->stage]++;
+        }
+        n_step[span->step][span->rank] += span->op == PST_I_STEP;
+    }
+    for (uint32_t t = 0; t < steps; t++) {
+        for (uint32_t d = 0; d < P; d++) {
+            assert_int_equal(n_f[t][d], M);
+            assert_int_equal(n_step[t][d], 1);
+            assert_null(timeline->ranks[d].points);
+        }
+    }
+    pst_timeline_destroy(timeline);
+    close_chain(&chain);
+    schedule_run_free(&run);
+}
+
 /* --- memory ------------------------------------------------------------------------------------
  */
 
@@ -312,6 +384,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(free_transfers),
         cmocka_unit_test(periods),
+        cmocka_unit_test(asynchronous),
         cmocka_unit_test(memory_to_the_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

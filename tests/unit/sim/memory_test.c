@@ -82,6 +82,7 @@ static void hold_against(const struct rig *rig, const struct pst_timeline *timel
 static void random_plans(void **state)
 {
     struct rig rig;
+    const struct pst_cluster no_time = {.devices = RIG_MAX};
     struct pst_error err = {0};
     (void)state;
     rig_open(&rig, "gpt", "layers=2 dim=8 heads=2 context=4 vocab=7", 99);
@@ -93,7 +94,7 @@ static void random_plans(void **state)
         struct pst_sim_result result;
         rig_plan(&rig, &shape);
         if (i % 4 == 0) { /* all in no time: whatever is alive for no time at all still shows */
-            rig.cost.cluster = &(struct pst_cluster){.devices = RIG_MAX};
+            rig.cost.cluster = &no_time;
         }
         assert_int_equal(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, n_steps,
                                           (const struct pst_program *const *)rig.programs,
