@@ -7,17 +7,17 @@
 #include "base/number.h"
 #include "base/util.h"
 
-enum { MIN_WIDTH = 32, MAX_LABEL = 16, WIDEST_SLOT = 4, KINDS = 6, SHADES = 3 };
+enum { MIN_WIDTH = 48, MAX_LABEL = 16, WIDEST_SLOT = 4, KINDS = 6, SHADES = 3 };
 
 struct picture {
     FILE *out;
     const struct pst_timeline *timeline;
     bool colour, utf8;
-    uint32_t label, columns; /* width of the names, of the rows */
-    uint64_t slot_ns;        /* of the exact picture; 0: scaled */
-    uint32_t per_slot;       /* columns of a slot */
-    uint32_t *cells;         /* [columns] span that shows there, or PST_NONE */
-    uint32_t *chunk_of;      /* [n_stages] */
+    uint32_t width, label, columns; /* of all, of the names, of the rows */
+    uint64_t slot_ns;               /* of the exact picture; 0: scaled */
+    uint32_t per_slot;              /* columns of a slot */
+    uint32_t *cells;                /* [columns] span that shows there, or PST_NONE */
+    uint32_t *chunk_of;             /* [n_stages] */
     uint32_t n_chunks;
     bool seen[KINDS];
 };
@@ -204,41 +204,57 @@ static void print_axis(const struct picture *p)
             room > (int)strlen(end) ? room : (int)strlen(end) + 1, end);
 }
 
+/* One entry: a sample, or nothing (op 0), and words; a new line where it does not fit. */
+static void print_entry(const struct picture *p, uint8_t op, const char *words, uint32_t *column)
+{
+    static const char letters[] = "?FBWXR";
+    uint32_t length = (uint32_t)strlen(words) + (op == 0 ? 0 : p->colour ? 4 : 2);
+    const struct pst_span span = {.stage = 0, .op = op};
+
+    if (*column > p->label + 1 && *column + 2 + length > p->width) {
+        fprintf(p->out, "\n%*s", (int)p->label + 1, "");
+        *column = p->label + 1;
+    } else if (*column > p->label + 1) {
+        fputs(", ", p->out);
+        *column += 2;
+    }
+    if (op != 0 && p->colour) {
+        fprintf(p->out, "\033[38;5;16;48;5;%dm %c \033[0m ", colour_of(p, &span), letters[op]);
+    } else if (op != 0) {
+        fprintf(p->out, "%c ", letters[op]);
+    }
+    fputs(words, p->out);
+    *column += length;
+}
+
 static void print_legend(const struct picture *p)
 {
     static const struct {
         uint8_t op;
-        const char *letter, *words;
-    } rows[] = {{PST_I_F, "F", "forward"},
-                {PST_I_B, "B", "backward for inputs"},
-                {PST_I_W, "W", "for weights"},
-                {PST_I_BW, "X", "whole backward"},
-                {PST_I_R, "R", "recompute"}};
-    const struct pst_span sample = {.stage = 0};
-    const char *gap = "";
+        const char *words;
+    } rows[] = {{PST_I_F, "forward"},
+                {PST_I_B, "backward for inputs"},
+                {PST_I_W, "for weights"},
+                {PST_I_BW, "whole backward"},
+                {PST_I_R, "recompute"}};
+    uint32_t column = p->label + 1;
 
-    fprintf(p->out, "%*s", (int)p->label + 1, "");
+    fprintf(p->out, "%*s", (int)column, "");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct pst_span span = sample;
-
-        span.op = rows[i].op;
-        if (!p->seen[span.op]) {
-            continue;
+        if (p->seen[rows[i].op]) {
+            print_entry(p, rows[i].op, rows[i].words, &column);
         }
-        fputs(gap, p->out);
-        if (p->colour) {
-            fprintf(p->out, "\033[38;5;16;48;5;%dm %s \033[0m", colour_of(p, &span),
-                    rows[i].letter);
-        } else {
-            fputs(rows[i].letter, p->out);
-        }
-        fprintf(p->out, " %s", rows[i].words);
-        gap = ", ";
     }
     if (p->n_chunks == 2) {
-        fputs("; a micro-batch goes F f B W b w", p->out);
+        print_entry(p, 0,
+                    p->seen[PST_I_BW] ? "a micro-batch goes F f X x"
+                                      : "a micro-batch goes F f B W b w",
+                    &column);
     }
-    fputs(p->slot_ns == 0 ? "; scaled\n" : "\n", p->out);
+    if (p->slot_ns == 0) {
+        print_entry(p, 0, "scaled", &column);
+    }
+    fputc('\n', p->out);
 }
 
 pst_status pst_report_timeline(FILE *out, const struct pst_timeline *timeline, uint32_t width,
@@ -253,8 +269,8 @@ pst_status pst_report_timeline(FILE *out, const struct pst_timeline *timeline, u
         n = n == 0 || n > MAX_LABEL ? 8 : n;
         p.label = n > p.label ? n : p.label;
     }
-    width = width < MIN_WIDTH ? MIN_WIDTH : width;
-    p.columns = width - p.label - 1;
+    p.width = width < MIN_WIDTH ? MIN_WIDTH : width;
+    p.columns = p.width - p.label - 1;
     p.cells = calloc(p.columns, sizeof *p.cells);
     p.chunk_of = calloc((size_t)timeline->n_stages + 1, sizeof *p.chunk_of);
     if (p.cells == NULL || p.chunk_of == NULL) {

@@ -11,7 +11,7 @@
 
 /*
  * Prints the passes of every rank, an axis and a legend; `width` columns at most, but never less
- * than 32. Where all times are multiples of one that is wide enough, the picture is exact; else it
+ * than 48. Where all times are multiples of one that is wide enough, the picture is exact; else it
  * is scaled. utf8: may use characters beyond ASCII. PST_ERR_NOMEM.
  */
 pst_status pst_report_timeline(FILE *out, const struct pst_timeline *timeline, uint32_t width,
