@@ -48,6 +48,22 @@ static void expect_steps(const struct rig *rig, const struct async_shape *shape)
     }
 }
 
+/* The same bytes after reading them. */
+static void expect_same_file(struct rig *rig)
+{
+    struct pst_error err = {0};
+    struct pst_plan *read = NULL;
+    char *text = pst_plan_to_json(rig->plan, rig->graph), *again;
+    if (pst_plan_parse("test.json", text, strlen(text), rig->graph, &read, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    again = pst_plan_to_json(read, rig->graph);
+    assert_string_equal(text, again);
+    pst_plan_destroy(read);
+    free(text);
+    free(again);
+}
+
 /* How many were refused. */
 static uint32_t every_shape(const char *model, const char *settings)
 {
@@ -68,6 +84,10 @@ static uint32_t every_shape(const char *model, const char *settings)
                 assert_int_equal(rig.plan->version_rule, PST_VERSION_DELAYED);
                 expect_steps(&rig, &shape);
                 expect_legal(&rig, &shape);
+                if (m == 3) {
+                    rig.plan->drain_every = p;
+                    expect_same_file(&rig);
+                }
                 rig_drop_plan(&rig);
             }
         }
@@ -95,9 +115,40 @@ static void branches(void **state)
     assert_true(every_shape(models[2][0], models[2][1]) < 40);
 }
 
+/* Synchronous plans without a norm: STEP follows the sums of its own stage. */
+static void no_barrier(void **state)
+{
+    static struct pst_check_report report;
+    struct rig rig;
+    uint32_t early = 0;
+    (void)state;
+    for (uint32_t i = 0; i < 200; i++) {
+        rig_open(&rig, models[i % 3][0], models[i % 3][1], i);
+        struct rig_shape shape = rig_draw_shape(&rig);
+        struct pst_error err = {0};
+        shape.no_barrier = true;
+        rig_plan(&rig, &shape);
+        if (rig_check(&rig, true, &report, &err) != PST_OK) {
+            fail_msg("seed %u: %s\n%s", i, err.message, err.details);
+        }
+        for (uint32_t d = 0; d < shape.devices; d++) {
+            const struct pst_plan_device *device = &rig.plan->devices[d];
+            assert_int_equal(count(device->body, device->n_instrs, PST_I_NORM), 0);
+            for (uint32_t k = 0; k + 1 < device->n_instrs; k++) {
+                early += device->body[k].op == PST_I_STEP && device->body[k + 1].op <= PST_I_R;
+            }
+        }
+        rig.plan->barrier = true; /* then a norm is missing */
+        rig_check(&rig, false, &report, &err);
+        assert_true(rig_has_rule(&report, "COMM3"));
+        rig_close(&rig);
+    }
+    assert_true(early > 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(chain), cmocka_unit_test(tied),
-                                       cmocka_unit_test(branches)};
+                                       cmocka_unit_test(branches), cmocka_unit_test(no_barrier)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,11 +80,11 @@ static inline bool async_plan(struct rig *rig, const struct async_shape *shape)
                             .chunks = 1,
                             .batch = shape->m * shape->size,
                             .microbatch = shape->size,
-                            .recompute = shape->recompute};
+                            .recompute = shape->recompute,
+                            .no_barrier = !shape->barrier};
     struct async_orders orders;
     struct pst_error err = {0};
     rig_cut(rig, &cut);
-    rig->plan->barrier = shape->barrier;
     for (uint32_t s = 0; s < shape->p; s++) {
         rig->plan->stages[s].weight_versions = 2;
     }

@@ -31,6 +31,7 @@ struct rig_shape {
     bool recompute;      /* every third stage */
     bool split;          /* B and W apart at random */
     uint32_t slots;
+    bool no_barrier; /* the step needs no norm */
 };
 
 static inline uint32_t rig_draw(struct rig *rig, uint32_t n)
@@ -210,6 +211,7 @@ static inline void rig_cut(struct rig *rig, const struct rig_shape *shape)
         at += take;
     }
     rig->plan->optimizer_slots = shape->slots;
+    rig->plan->barrier = !shape->no_barrier;
     assert_int_equal(pst_plan_connect(rig->plan, rig->graph, &err), PST_OK);
     free(nodes);
 }
