@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Not yet: replicas, offload, peer, nested, per-stage-microbatch, async, places-recompute, more
-   than one version. */
+/* Not yet: replicas, offload, peer, nested, per-stage-microbatch, places-recompute. */
 static const char *const executor[] = {"chain",  "dag",       "recompute",         "split-backward",
-                                       "chunks", "placement", "weight-versions=1", NULL};
+                                       "chunks", "placement", "weight-versions=2", "async",
+                                       NULL};
 
 static size_t stem_length(const char *word)
 {

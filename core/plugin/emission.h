@@ -13,10 +13,14 @@
 struct pst_emission {
     struct pst_schedule_out out;
     const struct pst_schedule_in *in;
-    struct pst_pass **passes; /* [n_devices] growing */
+    bool asynchronous;        /* set it after init: passes come in fill, body and drain */
+    struct pst_pass **passes; /* [n_devices] growing; asynchronous: of body */
     uint32_t *n_passes;
-    size_t *room;
-    uint8_t **done;  /* [stage][microbatch] bit per pass */
+    struct pst_pass **parts[PST_PARTS]; /* fill, body (= passes), drain */
+    uint32_t *n_parts[PST_PARTS];
+    size_t *room[PST_PARTS];
+    uint32_t part;   /* that emit adds to; PST_PARTS: none has begun */
+    uint8_t **done;  /* synchronous: [stage][microbatch] bit per pass */
     bool split;      /* there is a B or W */
     char fault[256]; /* the first rule that was broken, or "" */
     bool no_memory;
@@ -26,10 +30,12 @@ struct pst_emission {
 pst_status pst_emission_init(struct pst_emission *emission, const struct pst_schedule_in *in);
 void pst_emission_finish(struct pst_emission *emission);
 
-/* Has every micro-batch of every stage run forward and backward? Else says so in fault. */
+/* Has every micro-batch of every stage run forward and backward? Else says so in fault, or sets
+   no_memory. */
 bool pst_emission_complete(struct pst_emission *emission);
 
-/* The most micro-batches that each stage holds at any time, from F to W or BW. */
+/* The most micro-batches that each stage holds at any time, from F to W or BW; of an asynchronous
+   answer over several batches. */
 void pst_emission_count(const struct pst_emission *emission, uint32_t *ret_held);
 
 /* What each stage holds when its device holds most bytes, by saved_bytes of the stages; the first

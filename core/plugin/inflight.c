@@ -94,10 +94,14 @@ static pst_status count_by_schedule(struct pst_planner *planner, const struct ps
         st = pst_fail_nomem(err);
         goto out;
     }
+    emission.asynchronous = planner->topology.version_rule == PST_VERSION_DELAYED;
     pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_SCHEDULE);
     st = planner->scheduler_if->schedule(planner->scheduler->self, &chain.in, &emission.out);
     pst_breadcrumb_leave();
-    if (emission.fault[0] != '\0' || (st == PST_OK && !pst_emission_complete(&emission))) {
+    if (emission.fault[0] == '\0' && st == PST_OK) {
+        (void)pst_emission_complete(&emission); /* says why not */
+    }
+    if (emission.fault[0] != '\0') {
         st = pst_planner_illegal(err, planner->scheduler, "%s", emission.fault);
         goto out;
     }
@@ -111,7 +115,7 @@ static pst_status count_by_schedule(struct pst_planner *planner, const struct ps
         goto out;
     }
     held->microbatches = counts[place->stage] > 0 ? counts[place->stage] : 1;
-    held->weight_versions = 1;
+    held->weight_versions = emission.asynchronous ? 2 : 1;
 out:
     pst_emission_finish(&emission);
     unit_finish(&chain);
@@ -146,7 +150,8 @@ pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place 
                                    place->stage, place->n_stages, held.microbatches,
                                    held.weight_versions);
     }
-    if (held.microbatches > place->n_microbatches) {
+    if (planner->topology.version_rule != PST_VERSION_DELAYED &&
+        held.microbatches > place->n_microbatches) {
         held.microbatches = place->n_microbatches;
     }
     if (place->stage < planner->graph->n_ops &&
