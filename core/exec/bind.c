@@ -5,6 +5,8 @@
  */
 #include "exec/internal.h"
 
+#include <string.h>
+
 static bool is_transfer(const struct pst_instr *instr)
 {
     return instr->op == PST_I_SEND || instr->op == PST_I_RECV;
@@ -111,6 +113,27 @@ static pst_status bind_waits(struct exec_rank *rank, const struct pst_program *p
     return PST_OK;
 }
 
+/* Two a stage: forward, backward. */
+static uint32_t bucket_of(const struct pst_plan *plan, const struct pst_instr *instr)
+{
+    bool act = instr->payload == PST_PAYLOAD_ACT;
+
+    if (is_transfer(instr)) {
+        const struct pst_plan_edge *edge = &plan->edges[instr->stage];
+
+        return 2 * (act == (instr->op == PST_I_SEND) ? edge->from : edge->to) + !act;
+    }
+    switch (instr->op) {
+    case PST_I_F:
+        return 2 * instr->stage;
+    case PST_I_B:
+    case PST_I_BW:
+        return 2 * instr->stage + 1;
+    default:
+        return PST_NONE;
+    }
+}
+
 static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list,
                              const struct pst_program_section *section, uint32_t index,
                              struct pst_error *err)
@@ -127,7 +150,10 @@ static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list,
                                  .first_call = from->first_call,
                                  .n_calls = from->n_calls,
                                  .first_part = from->first_part,
-                                 .n_parts = from->n_parts};
+                                 .n_parts = from->n_parts,
+                                 .bucket = list->plan->asynchronous
+                                               ? bucket_of(list->plan, instr)
+                                               : PST_NONE};
     status = bind_waits(rank, program, section->first_instr, index, bound, err);
     if (status == PST_OK && is_transfer(instr)) {
         status = bind_parts(rank, list, index, err);
@@ -159,10 +185,12 @@ pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struc
     list->parts = pst_arena_array(&rank->memory, program->n_parts, sizeof *list->parts);
     list->workspace_end =
         pst_arena_array(&rank->memory, program->n_sections, sizeof *list->workspace_end);
+    list->open = pst_arena_array(&rank->memory, 2 * (size_t)plan->n_stages, sizeof *list->open);
     if (list->instrs == NULL || list->calls == NULL || list->parts == NULL ||
-        list->workspace_end == NULL) {
+        list->workspace_end == NULL || list->open == NULL) {
         return pst_fail_nomem(err);
     }
+    memset(list->open, 0xFF, 2 * (size_t)plan->n_stages * sizeof *list->open);
     for (uint32_t s = 0; s < program->n_sections; s++) {
         const struct pst_program_section *section = &program->sections[s];
 

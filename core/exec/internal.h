@@ -113,6 +113,10 @@ struct exec_instr {
     uint32_t first_call, n_calls, first_part, n_parts;
     uint32_t n_waits;
     const uint32_t *waits; /* transfers of this list only */
+    /* Transfers that a part of an asynchronous plan leaves open end by the next pass in their
+       direction of the stage that has the buffer (plan/plan.h). */
+    uint32_t bucket;    /* SEND, RECV: theirs; F, B, BW: what they end; else PST_NONE */
+    uint32_t next_open; /* of the same bucket */
     const struct exec_tie *tie;
 };
 
@@ -123,6 +127,7 @@ struct exec_list {
     struct exec_instr *instrs; /* all sections, as in the program */
     struct exec_call *calls;
     struct exec_part *parts;
+    uint32_t *open; /* [bucket] first instruction, PST_NONE: nothing is open */
     bool has_loss;
     uint64_t *workspace_end; /* [section] in the arena: of the highest workspace a kernel gets */
     const void **output;     /* [section] evaluation: the kept tensor, where it is here */

@@ -123,6 +123,44 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list,
     }
 }
 
+/* Ends what earlier parts left open for this pass. */
+static pst_status finish_open(struct exec_rank *rank, struct exec_list *list, uint32_t bucket,
+                              struct pst_error *err)
+{
+    pst_status status = PST_OK;
+
+    while (list->open[bucket] != PST_NONE && status == PST_OK) {
+        uint32_t index = list->open[bucket];
+
+        list->open[bucket] = list->instrs[index].next_open;
+        status = finish_transfer(rank, list, index, err);
+    }
+    return status;
+}
+
+/* The end of a section: its transfers end, or stay open until a later part wants them to. */
+static pst_status end_section(struct exec_rank *rank, struct exec_list *list,
+                              const struct pst_program_section *range, struct pst_error *err)
+{
+    bool leaves = list->plan->asynchronous && range->part != PST_DRAIN;
+    pst_status status = PST_OK;
+
+    for (uint32_t i = 0; i < range->n_instrs && status == PST_OK; i++) {
+        struct exec_instr *instr = &list->instrs[range->first_instr + i];
+
+        if (instr->pending && leaves) {
+            instr->next_open = list->open[instr->bucket];
+            list->open[instr->bucket] = range->first_instr + i;
+        } else {
+            status = finish_transfer(rank, list, range->first_instr + i, err);
+        }
+    }
+    for (uint32_t b = 0; b < 2 * list->plan->n_stages && status == PST_OK && !leaves; b++) {
+        status = finish_open(rank, list, b, err);
+    }
+    return status;
+}
+
 pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t section,
                     const struct exec_task *task, uint32_t flags, struct pst_error *err)
 {
@@ -136,6 +174,9 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
         for (uint32_t w = 0; w < instr->n_waits && status == PST_OK; w++) {
             status = finish_transfer(rank, list, instr->waits[w], err);
         }
+        if (status == PST_OK && instr->bucket != PST_NONE && instr->n_parts == 0) {
+            status = finish_open(rank, list, instr->bucket, err);
+        }
         if (status == PST_OK) {
             if (atomic_load_explicit(&rank->exec->failed, memory_order_relaxed) != 0) {
                 return pst_fail(err, PST_ERR_CANCELLED, "run.aborted",
@@ -144,8 +185,8 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
             status = run_instr(rank, list, instr, task, flags, err);
         }
     }
-    for (uint32_t i = range->first_instr; i < end && status == PST_OK; i++) {
-        status = finish_transfer(rank, list, i, err);
+    if (status == PST_OK) {
+        status = end_section(rank, list, range, err);
     }
     if (status == PST_OK && list->workspace_end[section] > rank->handed_bytes) {
         rank->handed_bytes = list->workspace_end[section];
