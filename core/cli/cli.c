@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/print_error.h"
+#include "plan/plan.h"
 #include "plugin/child.h"
 #include "train/isolate.h"
 
@@ -20,6 +21,11 @@ const struct pst_command pst_commands[] = {
     {"plan", "CONFIG", "Searches a plan and says what it costs",
      "Prints stages, memory and the predicted time of a step; -o writes the plan to a file.",
      pst_cmd_plan},
+    {"simulate", "CONFIG|PLAN", "Times a plan without running it",
+     "Runs the plan's instruction lists against the cost model of [cluster]: step time, who "
+     "waits,\n"
+     "memory over time. A config is planned first.",
+     pst_cmd_simulate},
     {"check", "PLAN", "Proves a plan file legal",
      "Exit code 1 and one line per violation if it is not.", pst_cmd_check},
     {"plugins", "[list | info NAME|FILE | check FILE | new KIND ID [FOLDER]]",
@@ -121,6 +127,42 @@ pst_status pst_cli_job_open(const char *path, const struct pst_cli *cli,
         pst_cli_job_close(ret_job);
     }
     return st;
+}
+
+pst_status pst_cli_job_embedded(const char *file, struct pst_cli_job *ret_job,
+                                struct pst_error *err)
+{
+    char *text = NULL;
+    pst_status st;
+
+    memset(ret_job, 0, sizeof *ret_job);
+    st = pst_plan_read_config(file, &text, err);
+    if (st == PST_OK) {
+        st = pst_config_from_json(text, &ret_job->config, err);
+    }
+    if (st == PST_OK) {
+        st = pst_job_read(ret_job->config, &ret_job->job, err);
+        ret_job->has_job = st == PST_OK;
+    }
+    free(text);
+    if (st != PST_OK) {
+        pst_cli_job_close(ret_job);
+    }
+    return st;
+}
+
+bool pst_cli_is_plan(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    int c = ' ';
+
+    while (file != NULL && (c == ' ' || c == '\t' || c == '\r' || c == '\n')) {
+        c = fgetc(file);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return c == '{';
 }
 
 void pst_cli_job_close(struct pst_cli_job *job)

@@ -12,24 +12,6 @@
 #include "base/util.h"
 #include "train/session.h"
 
-/* The job inside a plan file. */
-static pst_status open_embedded(const char *file, struct pst_cli_job *ret_job,
-                                struct pst_error *err)
-{
-    char *text = NULL;
-    pst_status st = pst_plan_read_config(file, &text, err);
-
-    if (st == PST_OK) {
-        st = pst_config_from_json(text, &ret_job->config, err);
-    }
-    if (st == PST_OK) {
-        st = pst_job_read(ret_job->config, &ret_job->job, err);
-        ret_job->has_job = st == PST_OK;
-    }
-    free(text);
-    return st;
-}
-
 static char *report_json(const char *file, const struct pst_plan *plan,
                          const struct pst_check_report *report)
 {
@@ -133,7 +115,7 @@ int pst_cmd_check(const struct pst_command *command, int argc, char **argv)
     }
     st = pst_options_arguments(command, &cli, 1, 1, &err);
     if (st == PST_OK) {
-        st = open_embedded(cli.arguments[0], &job, &err);
+        st = pst_cli_job_embedded(cli.arguments[0], &job, &err);
     }
     if (st == PST_OK) {
         st = pst_session_create(&job.job, &session, &err);

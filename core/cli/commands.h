@@ -14,6 +14,7 @@ const struct pst_command *pst_command_find(const char *name);
 
 int pst_cmd_train(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_plan(const struct pst_command *command, int argc, char **argv);
+int pst_cmd_simulate(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_check(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_plugins(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_doctor(const struct pst_command *command, int argc, char **argv);
@@ -27,6 +28,11 @@ struct pst_cli_job {
 
 pst_status pst_cli_job_open(const char *path, const struct pst_cli *cli,
                             struct pst_cli_job *ret_job, struct pst_error *err);
+/* The job inside a plan file. */
+pst_status pst_cli_job_embedded(const char *file, struct pst_cli_job *ret_job,
+                                struct pst_error *err);
+/* Is it a plan, by its first character, rather than a config? false: or it cannot be read. */
+bool pst_cli_is_plan(const char *path);
 void pst_cli_job_close(struct pst_cli_job *job);
 
 /* Writes a JSON text that was taken from a writer (NULL: out of memory) as one line, frees it. */

@@ -13,6 +13,17 @@ const struct pst_param pst_cluster_params[] = {
     ROW(launch_overhead, TIME, "2 us", NULL, "Time that each kernel costs besides its work."),
     ROW(link_bandwidth, RATE, "8e9", "1..", "What goes from one device to another per second."),
     ROW(link_latency, TIME, "5 us", NULL, "Time that each transfer costs besides its bytes."),
+    ROW(node_size, INT, "0", "0..65536",
+        "Devices per node, counted by rank; 0: all devices are in one node."),
+    ROW(node_link_bandwidth, RATE, "1e9", "1..",
+        "What leaves a node per second, and what comes in; its devices share it."),
+    ROW(node_link_latency, TIME, "20 us", NULL,
+        "Time that a transfer to another node costs besides its bytes."),
+    ROW(host_bandwidth, RATE, "12e9", "1..",
+        "What goes from a device to host memory, or back, per second."),
+    ROW(link_directions, INT, "1", "1..2",
+        "1: copies to and from host memory go on side by side; 2: both directions share the host "
+        "link."),
 };
 
 const uint32_t pst_cluster_n_params = sizeof pst_cluster_params / sizeof *pst_cluster_params;

@@ -56,6 +56,9 @@ pst_status pst_config_parse(const char *text, size_t length, const char *name,
 /* The overrides alone, on top of nothing. */
 pst_status pst_config_from_sets(const char *const *sets, uint32_t n_sets,
                                 struct pst_config **ret_config, struct pst_error *err);
+/* The same from one text "key=value,key=value"; commas within quotes or brackets do not part. */
+pst_status pst_config_from_list(const char *list, struct pst_config **ret_config,
+                                struct pst_error *err);
 pst_status pst_config_from_json(const char *json, struct pst_config **ret_config,
                                 struct pst_error *err);
 void pst_config_destroy(struct pst_config *config);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What passes, transfers and workspaces cost: a roofline over the operators' work (pst_op_work) with
- * the numbers of a device description, until a measured profile replaces it. Deterministic, pure.
+ * What passes, transfers and workspaces cost: a roofline over the operators' work (pst_op_work)
+ * with the numbers of a device description, until a measured profile replaces it. Deterministic,
+ * pure.
  */
 #ifndef PST_COST_COST_H
 #define PST_COST_COST_H
@@ -29,10 +30,15 @@ void pst_cost_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint32
                   uint32_t samples, struct pst_times *ret_times);
 uint64_t pst_cost_workspace(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,
                             uint32_t samples);
-/* Latency + bytes / bandwidth of the link; 0 within one rank. */
+/* Node of a rank; 0 where all devices are in one node. */
+uint32_t pst_cost_node(const struct pst_cost_model *cost, uint32_t rank);
+/* Latency + bytes / bandwidth of the link: that of the two devices, or that of their nodes where
+   these differ; 0 within one rank. */
 uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t from,
                               uint32_t to);
-/* Ring all-reduce. */
+/* Between a device and host memory, one direction. */
+uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes);
+/* Ring all-reduce, over the links of nodes where the ranks cannot all be in one. */
 uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks);
 
 #endif

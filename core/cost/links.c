@@ -21,27 +21,49 @@ static uint64_t add_ns(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
+uint32_t pst_cost_node(const struct pst_cost_model *cost, uint32_t rank)
+{
+    int64_t size = cost->cluster->node_size;
+
+    return size > 0 ? (uint32_t)(rank / (uint64_t)size) : 0;
+}
+
 uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t from,
                               uint32_t to)
 {
+    const struct pst_cluster *cluster = cost->cluster;
+
     if (from == to) {
         return 0;
     }
-    return add_ns(cost->cluster->link_latency, move_ns(bytes, cost->cluster->link_bandwidth));
+    if (pst_cost_node(cost, from) != pst_cost_node(cost, to)) {
+        return add_ns(cluster->node_link_latency, move_ns(bytes, cluster->node_link_bandwidth));
+    }
+    return add_ns(cluster->link_latency, move_ns(bytes, cluster->link_bandwidth));
+}
+
+uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes)
+{
+    return move_ns(bytes, cost->cluster->host_bandwidth);
 }
 
 /*
  * Ring: n - 1 steps of reduce-scatter and n - 1 of all-gather, each moving 1/n of the bytes
- * (Patarasuk and Yuan, 2009).
+ * (Patarasuk and Yuan, 2009). Its slowest link sets the pace.
  */
 uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks)
 {
+    const struct pst_cluster *cluster = cost->cluster;
+    bool nodes = cluster->node_size > 0 && n_ranks > (uint64_t)cluster->node_size;
+
     if (n_ranks < 2) {
         return 0;
     }
     unsigned __int128 steps = 2 * ((unsigned __int128)n_ranks - 1);
     unsigned __int128 moved = (steps * bytes + n_ranks - 1) / n_ranks;
-    unsigned __int128 latency = steps * cost->cluster->link_latency;
+    unsigned __int128 latency =
+        steps * (nodes ? cluster->node_link_latency : cluster->link_latency);
     uint64_t latency_ns = latency > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)latency;
-    return add_ns(latency_ns, move_ns(moved, cost->cluster->link_bandwidth));
+    return add_ns(latency_ns,
+                  move_ns(moved, nodes ? cluster->node_link_bandwidth : cluster->link_bandwidth));
 }

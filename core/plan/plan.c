@@ -264,25 +264,27 @@ out:
 /* --- forward-only twin -------------------------------------------------------------------------
  */
 
+/* A pass is due when the last of its samples is: stages of one rank may differ in size. */
 static pst_status twin_orders(const struct pst_plan *twin, struct pst_pass **orders,
                               uint32_t *n_passes, struct pst_error *err)
 {
-    uint32_t n_microbatches = twin->stages[0].n_microbatches;
-
     for (uint32_t r = 0; r < twin->n_devices; r++) {
-        uint32_t n_local = 0;
+        size_t n = 0;
 
         for (uint32_t s = 0; s < twin->n_stages; s++) {
-            n_local += twin->stages[s].ranks[0] == r;
+            n += twin->stages[s].ranks[0] == r ? twin->stages[s].n_microbatches : 0;
         }
-        orders[r] = calloc((size_t)n_local * n_microbatches + 1, sizeof **orders);
+        orders[r] = calloc(n + 1, sizeof **orders);
         if (orders[r] == NULL) {
             return pst_fail_nomem(err);
         }
-        for (uint32_t j = 0; j < n_microbatches; j++) {
+        for (uint32_t due = 1; due <= twin->batch && n_passes[r] < n; due++) {
             for (uint32_t s = 0; s < twin->n_stages; s++) {
-                if (twin->stages[s].ranks[0] == r) {
-                    orders[r][n_passes[r]++] = (struct pst_pass){PST_PASS_F, s, j};
+                const struct pst_plan_stage *stage = &twin->stages[s];
+
+                if (stage->ranks[0] == r && due % stage->microbatch_size == 0) {
+                    orders[r][n_passes[r]++] =
+                        (struct pst_pass){PST_PASS_F, s, due / stage->microbatch_size - 1};
                 }
             }
         }

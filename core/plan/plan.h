@@ -193,7 +193,7 @@ static inline const struct pst_instr *pst_plan_list(const struct pst_plan_device
 }
 
 /* Forward-only twin of a plan on the same stages: F of every micro-batch, for evaluation. The
-   number of micro-batches is batch / size, where every stage uses `microbatch_size`. */
+   number of micro-batches of a stage is batch / its size; batch is a multiple of each size. */
 pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_graph *graph,
                                  const struct pst_cost_model *cost, uint32_t batch,
                                  struct pst_plan **ret_plan, struct pst_error *err);

@@ -59,11 +59,6 @@ static pst_status check(struct pst_emission *e, uint32_t device, uint32_t pass, 
         return refuse(e, "%s of stage %u is emitted on device %u, but the stage is on device %u",
                       names[pass], stage, device, s->device);
     }
-    if (e->asynchronous && e->part == PST_PARTS) {
-        return refuse(e,
-                      "%s of stage %u comes before part() says whether it is fill, body or drain",
-                      names[pass], stage);
-    }
     if (e->asynchronous) { /* what comes before what: once all is there */
         return microbatch < 2 * (uint64_t)s->n_microbatches
                    ? PST_OK
@@ -113,6 +108,7 @@ static pst_status emit(struct pst_schedule_out *out, uint32_t device, uint32_t p
         e->done[stage][microbatch] |= (uint8_t)(1u << pass);
     }
     e->split |= pass == PST_PASS_B;
+    e->any = true;
     return PST_OK;
 }
 
@@ -132,13 +128,14 @@ static pst_status begin_part(struct pst_schedule_out *out, uint32_t part)
 {
     struct pst_emission *e = out->impl;
 
-    if (!e->asynchronous) {
-        return refuse(e, "fill, body and drain are parts of asynchronous schedules");
+    if (e->any && !e->asynchronous) {
+        return refuse(e, "part() comes after passes that belong to no part");
     }
     if (part < PST_PART_FILL || part > PST_PART_DRAIN) {
         return refuse(e, "there is no part %u", part);
     }
     e->part = part - PST_PART_FILL;
+    e->asynchronous = true;
     return PST_OK;
 }
 

@@ -13,15 +13,15 @@
 struct pst_emission {
     struct pst_schedule_out out;
     const struct pst_schedule_in *in;
-    bool asynchronous;        /* set it after init: passes come in fill, body and drain */
+    bool asynchronous;        /* part() was called: passes come in fill, body and drain */
     struct pst_pass **passes; /* [n_devices] growing; asynchronous: of body */
     uint32_t *n_passes;
     struct pst_pass **parts[PST_PARTS]; /* fill, body (= passes), drain */
     uint32_t *n_parts[PST_PARTS];
     size_t *room[PST_PARTS];
-    uint32_t part;   /* that emit adds to; PST_PARTS: none has begun */
+    uint32_t part;   /* that emit adds to */
     uint8_t **done;  /* synchronous: [stage][microbatch] bit per pass */
-    bool split;      /* there is a B or W */
+    bool any, split; /* there is a pass; a B or W */
     char fault[256]; /* the first rule that was broken, or "" */
     bool no_memory;
 };
@@ -29,6 +29,13 @@ struct pst_emission {
 /* `in` must outlive it. Call finish in any case. PST_ERR_NOMEM without memory. */
 pst_status pst_emission_init(struct pst_emission *emission, const struct pst_schedule_in *in);
 void pst_emission_finish(struct pst_emission *emission);
+
+/*
+ * Asks a scheduler's schedule() for the passes of `in`, complete. Call finish in any case. Errors:
+ * as the scheduler fails; plan.illegal for an answer that breaks a rule.
+ */
+pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *scheduler,
+                            const struct pst_schedule_in *in, struct pst_error *err);
 
 /* Has every micro-batch of every stage run forward and backward? Else says so in fault, or sets
    no_memory. */

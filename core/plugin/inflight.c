@@ -4,121 +4,62 @@
  * that all cost the same. What an earlier attempt counted in the real schedule is the least.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "plugin/emission.h"
+#include "plugin/solo.h"
 #include "plugin/state.h"
 
 /* A chain with unit costs: F, B and W take 1, transfers nothing; every micro-batch is one byte. */
-struct unit_chain {
-    struct pst_schedule_in in;
-    struct pst_schedule_stage *stages;
-    struct pst_schedule_link *links;
-    uint32_t *out_links;
-    uint64_t *activation_bytes;
-};
-
-static void unit_finish(struct unit_chain *chain)
+static pst_status unit_chain(const struct pst_planner *planner, const struct pst_place *place,
+                             struct pst_solo *ret_chain, struct pst_error *err)
 {
-    free(chain->stages);
-    free(chain->links);
-    free(chain->out_links);
-    free(chain->activation_bytes);
-}
+    static const struct pst_solo_costs costs = {.forward_ns = 1,
+                                                .backward_input_ns = 1,
+                                                .backward_weight_ns = 1,
+                                                .saved_bytes = 1,
+                                                .saved_weight_bytes = 1,
+                                                .limit_bytes = UINT64_MAX};
+    bool fixed = planner->topology.n_stages != 0;
+    uint32_t n = place->n_stages, n_devices = place->n_devices, s;
+    uint32_t *device_of = calloc(n, sizeof *device_of);
+    pst_status st;
 
-static bool unit_init(struct unit_chain *chain, const struct pst_planner *planner,
-                      const struct pst_place *place)
-{
-    uint32_t n = place->n_stages, s;
-
-    chain->stages = calloc(n, sizeof *chain->stages);
-    chain->links = calloc(n, sizeof *chain->links);
-    chain->out_links = calloc(n, sizeof *chain->out_links);
-    chain->activation_bytes = calloc((size_t)place->n_devices + n, sizeof *chain->activation_bytes);
-    if (chain->stages == NULL || chain->links == NULL || chain->out_links == NULL ||
-        chain->activation_bytes == NULL) {
-        return false;
+    if (device_of == NULL) {
+        return pst_fail_nomem(err);
     }
     for (s = 0; s < n; s++) {
-        uint32_t place_of = s < planner->n_places ? planner->device_of[s] : s;
-
-        chain->stages[s] = (struct pst_schedule_stage){
-            .device = planner->topology.n_stages != 0 ? place_of : s,
-            .microbatch_size = place->microbatch_size,
-            .n_microbatches = place->n_microbatches,
-            .k = place->k,
-            .forward_ns = 1,
-            .backward_input_ns = 1,
-            .backward_weight_ns = 1,
-            .saved_bytes = 1,
-            .saved_weight_bytes = 1,
-            .first_pred = s > 0 ? s - 1 : 0,
-            .n_pred = s > 0,
-            .first_succ = s,
-            .n_succ = s + 1 < n,
-        };
-        if (s + 1 < n) {
-            chain->links[s] = (struct pst_schedule_link){.from = s, .to = s + 1, .transfer_ns = 0};
-            chain->out_links[s] = s;
-        }
+        device_of[s] = fixed && s < planner->n_places ? planner->device_of[s] : s;
+        n_devices = !fixed && n > n_devices ? n : n_devices;
     }
-    memset(chain->activation_bytes, 0xFF,
-           ((size_t)place->n_devices + n) * sizeof *chain->activation_bytes);
-    chain->in = (struct pst_schedule_in){
-        .size = sizeof chain->in,
-        .n_devices = planner->topology.n_stages != 0 ? place->n_devices
-                     : n > place->n_devices          ? n
-                                                     : place->n_devices,
-        .n_stages = n,
-        .stage_size = sizeof *chain->stages,
-        .n_links = n - 1,
-        .link_size = sizeof *chain->links,
-        .stages = chain->stages,
-        .links = chain->links,
-        .out_links = chain->out_links,
-        .activation_bytes = chain->activation_bytes,
-    };
-    return true;
+    st = pst_solo_line(n_devices, n, device_of, place->n_microbatches, &costs, ret_chain, err);
+    for (s = 0; st == PST_OK && s < n; s++) {
+        ret_chain->stages[s].microbatch_size = place->microbatch_size;
+        ret_chain->stages[s].k = place->k;
+    }
+    free(device_of);
+    return st;
 }
 
 static pst_status count_by_schedule(struct pst_planner *planner, const struct pst_place *place,
                                     struct pst_held *held, struct pst_error *err)
 {
-    struct unit_chain chain = {.stages = NULL};
+    struct pst_solo chain = {.stages = NULL};
     struct pst_emission emission = {.in = NULL};
     uint32_t *counts = calloc(place->n_stages, sizeof *counts);
-    pst_status st;
+    pst_status st = counts == NULL ? pst_fail_nomem(err) : unit_chain(planner, place, &chain, err);
 
-    if (counts == NULL || !unit_init(&chain, planner, place) ||
-        pst_emission_init(&emission, &chain.in) != PST_OK) {
+    if (st == PST_OK) {
+        st = pst_emission_ask(&emission, planner->scheduler, &chain.in, err);
+    }
+    if (st == PST_OK && pst_emission_count_at_peak(&emission, counts) != PST_OK) {
         st = pst_fail_nomem(err);
-        goto out;
     }
-    emission.asynchronous = planner->topology.version_rule == PST_VERSION_DELAYED;
-    pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_SCHEDULE);
-    st = planner->scheduler_if->schedule(planner->scheduler->self, &chain.in, &emission.out);
-    pst_breadcrumb_leave();
-    if (emission.fault[0] == '\0' && st == PST_OK) {
-        (void)pst_emission_complete(&emission); /* says why not */
+    if (st == PST_OK) {
+        held->microbatches = counts[place->stage] > 0 ? counts[place->stage] : 1;
+        held->weight_versions = emission.asynchronous ? 2 : 1;
     }
-    if (emission.fault[0] != '\0') {
-        st = pst_planner_illegal(err, planner->scheduler, "%s", emission.fault);
-        goto out;
-    }
-    if (st != PST_OK) {
-        st = pst_instance_fail(planner->scheduler, st, "schedule", err);
-        goto out;
-    }
-    st = pst_emission_count_at_peak(&emission, counts);
-    if (st != PST_OK) {
-        st = pst_fail_nomem(err);
-        goto out;
-    }
-    held->microbatches = counts[place->stage] > 0 ? counts[place->stage] : 1;
-    held->weight_versions = emission.asynchronous ? 2 : 1;
-out:
     pst_emission_finish(&emission);
-    unit_finish(&chain);
+    pst_solo_finish(&chain);
     free(counts);
     return st;
 }

@@ -38,6 +38,20 @@ static bool host_cancelled(const struct pst_host *host)
     return context->cancelled != NULL && context->cancelled(context->impl);
 }
 
+static pst_status host_claim(const struct pst_host *host, const struct pst_claimed *claimed)
+{
+    struct pst_claimed *claim = &pst_host_instance(host)->claim;
+    size_t size = claimed->size < sizeof *claim ? claimed->size : sizeof *claim;
+
+    memset(claim, 0, sizeof *claim);
+    memcpy(claim, claimed, size);
+    claim->size = sizeof *claim;
+    return PST_OK;
+}
+
+static const struct pst_claim claim_functions = {.size = sizeof claim_functions,
+                                                 .claim = host_claim};
+
 /* Each kind gets what it may ask, and nothing else: so questions never nest. */
 static const void *host_extension(const struct pst_host *host, const char *id)
 {
@@ -50,7 +64,8 @@ static const void *host_extension(const struct pst_host *host, const char *id)
     } extensions[] = {{PST_COST, NULL, context->cost},
                       {PST_RNG, NULL, context->rng},
                       {PST_ASK, "partitioner", context->ask},
-                      {PST_EVAL, "memopt", context->eval}};
+                      {PST_EVAL, "memopt", context->eval},
+                      {PST_CLAIM, "scheduler", &claim_functions}};
     size_t i;
 
     for (i = 0; i < sizeof extensions / sizeof extensions[0]; i++) {

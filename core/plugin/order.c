@@ -2,6 +2,7 @@
  *
  * The scheduler's question, from the plan's stages, edges and memory actions; and its answer.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -245,10 +246,16 @@ pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
     if (st != PST_OK) {
         goto out;
     }
-    emission.asynchronous = planner->topology.version_rule == PST_VERSION_DELAYED;
     pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_SCHEDULE);
     st = planner->scheduler_if->schedule(planner->scheduler->self, &q.in, &emission.out);
     pst_breadcrumb_leave();
+    if (emission.fault[0] == '\0' && st == PST_OK && emission.asynchronous != plan->asynchronous) {
+        snprintf(emission.fault, sizeof emission.fault, "%s",
+                 emission.asynchronous
+                     ? "fill, body and drain are parts of asynchronous schedules; its version rule "
+                       "is that of whole steps"
+                     : "its version rule lets steps overlap, but it emits no fill, body and drain");
+    }
     if (emission.fault[0] == '\0' && st == PST_OK) {
         (void)pst_emission_complete(&emission); /* says why not */
     }

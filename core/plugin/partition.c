@@ -29,7 +29,7 @@ static const char *op_name(const struct answer *a, uint32_t op)
 static pst_status check_form(struct answer *a, const struct pst_stage_decl *decl)
 {
     const struct pst_planner *planner = a->planner;
-    uint32_t s = a->plan->n_stages;
+    uint32_t s = a->plan->n_stages, i;
 
     if (!PST_HAS(decl, k) || decl->nodes == NULL || decl->n_nodes == 0 || decl->ranks == NULL ||
         decl->n_ranks == 0) {
@@ -48,10 +48,13 @@ static pst_status check_form(struct answer *a, const struct pst_stage_decl *decl
     if (a->taken[decl->ranks[0]]) {
         return ILLEGAL(a, "stage %u is on rank %u, which has a stage already", s, decl->ranks[0]);
     }
-    if (decl->microbatch_size != planner->microbatch || decl->k != 1) {
+    for (i = 0; i < planner->n_candidates && decl->microbatch_size != planner->candidates[i]; i++) {
+    }
+    if (i == planner->n_candidates || decl->k == 0) {
         return ILLEGAL(a,
-                       "stage %u has micro-batches of %u samples and k = %u; %u and 1 are offered",
-                       s, decl->microbatch_size, decl->k, planner->microbatch);
+                       "stage %u has micro-batches of %u samples and k = %u; sizes are those that "
+                       "were offered, and k is at least 1",
+                       s, decl->microbatch_size, decl->k);
     }
     return PST_OK;
 }
@@ -182,9 +185,9 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
         .graph = planner->view,
         .cluster = &cluster,
         .batch = planner->batch,
-        .micro_batches = &planner->microbatch,
+        .micro_batches = planner->candidates,
         .degrees = &degree,
-        .n_micro_batches = 1,
+        .n_micro_batches = planner->n_candidates,
         .n_degrees = 1,
         .n_stages = planner->topology.n_stages,
         .n_devices = planner->n_places,
@@ -199,7 +202,7 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
     for (i = 0; i < planner->n_places; i++) {
         devices[i] = (struct pst_cluster_device){
             .memory_bytes = in.capacity_bytes,
-            .node = 0,
+            .node = pst_cost_node(planner->cost, i),
             .speed = 1.0,
         };
     }

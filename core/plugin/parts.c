@@ -93,12 +93,15 @@ static bool run(struct stream *stream)
             uint8_t done = stream->done[stream->base[s] + j];
 
             if (done != fused && done != split) {
-                snprintf(stream->fault, stream->room,
-                         "micro-batch %u of stage %u never gets its %s in batch %u of %u", j % m, s,
-                         done == 0                          ? "F"
-                         : (done & (1u << PST_PASS_B)) != 0 ? "W"
-                                                            : "backward",
-                         j / m, stream->n_batches);
+                snprintf(
+                    stream->fault, stream->room,
+                    "micro-batch %u of stage %u never gets its %s in batch %u of %u; asynchronous "
+                    "schedules run n batches as fill, n - 1 times body, drain",
+                    j % m, s,
+                    done == 0                          ? "F"
+                    : (done & (1u << PST_PASS_B)) != 0 ? "W"
+                                                       : "backward",
+                    j / m, stream->n_batches);
                 return false;
             }
         }

@@ -6,6 +6,7 @@
 #ifndef PST_PLUGIN_PLUGIN_HOST_H
 #define PST_PLUGIN_PLUGIN_HOST_H
 
+#include <penstock/ext/claim.h>
 #include <penstock/penstock.h>
 
 #include "base/arena.h"
@@ -85,6 +86,7 @@ struct pst_instance {
     struct pst_arena arena;
     struct pst_host_context context;
     struct pst_error failure; /* what host->fail recorded */
+    struct pst_claimed claim; /* what a scheduler said of its answer; size 0: nothing */
     void *config, *self;
 };
 

@@ -14,9 +14,9 @@
 /* Costs of one device's share of the model for one micro-batch; a chunk costs its part of it. */
 struct pst_solo_costs {
     uint64_t forward_ns, backward_input_ns, backward_weight_ns;
-    uint64_t latency_ns;           /* between two devices */
+    uint64_t latency_ns; /* between two devices */
     uint64_t saved_bytes, saved_weight_bytes;
-    uint64_t limit_bytes;          /* room for activations on each device; UINT64_MAX: no limit */
+    uint64_t limit_bytes; /* room for activations on each device; UINT64_MAX: no limit */
     bool barrier;
 };
 
@@ -34,12 +34,38 @@ struct pst_solo {
 /*
  * The chain that `scheduler` wants on n devices, every device's share divided evenly over its
  * stages (the costs should be divisible). Errors: as topology() fails; plan.infeasible for too few
- * micro-batches or a number that is no multiple of what the scheduler wants.
+ * micro-batches or a number that is no multiple of what the scheduler wants; plan.mismatch where it
+ * answers one instance only and this is another.
  */
 pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
                           uint32_t n_microbatches, const struct pst_solo_costs *costs,
                           struct pst_solo *ret_solo, struct pst_error *err);
+
+/* A chain of n_stages stages, stage s on device_of[s]; the costs are those of every stage. */
+pst_status pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                         uint32_t n_microbatches, const struct pst_solo_costs *costs,
+                         struct pst_solo *ret_solo, struct pst_error *err);
+
+/* Fills first_pred, n_pred, first_succ, n_succ of the stages, and out_links, from the links; sorts
+   these. For other graphs than chains. */
+void pst_solo_connect(struct pst_solo *solo);
 void pst_solo_finish(struct pst_solo *solo);
+
+/* topology(), with its answer held against its limits. */
+pst_status pst_solo_topology(struct pst_instance *scheduler, uint32_t n_devices,
+                             struct pst_topology *ret_topology, struct pst_error *err);
+
+/* Devices of n_stages stages by device_of(), which is asked for every stage; plan.illegal for one
+   that there is not. */
+pst_status pst_solo_devices(struct pst_instance *scheduler, uint32_t n_devices, uint32_t n_stages,
+                            uint32_t *ret_device_of, struct pst_error *err);
+
+/* The one instance that a scheduler answers (pst.fixed-shape/1); *ret_fixed: is there only one? */
+struct pst_solo_shape {
+    uint32_t n_devices, n_stages, n_microbatches;
+};
+pst_status pst_solo_shape(struct pst_instance *scheduler, bool *ret_fixed,
+                          struct pst_solo_shape *ret_shape, struct pst_error *err);
 
 /* The three parts of an answer; a synchronous one has only body. */
 struct pst_solo_answer {
@@ -48,13 +74,33 @@ struct pst_solo_answer {
     struct pst_pass **passes[3]; /* [fill, body, drain][device][position] */
     uint32_t *n_passes[3];
     bool asynchronous;
+    bool split; /* there is a B or W */
     bool claimed;
     struct pst_claimed claim;
 };
 
-/* Asks schedule(), checks the answer for form and completeness. */
+/*
+ * Asks schedule(), checks the answer for form and completeness. Errors: as schedule() fails, most
+ * often plan.infeasible; plan.illegal, exit code 3, for an answer that breaks a rule.
+ */
 pst_status pst_solo_schedule(struct pst_instance *scheduler, const struct pst_schedule_in *in,
                              struct pst_solo_answer *ret_answer, struct pst_error *err);
 void pst_solo_answer_finish(struct pst_solo_answer *answer);
+
+/* Several batches in a row as one order: micro-batch j of batch t is number t * n_microbatches + j,
+   and `in` has as many. Nothing keeps a synchronous batch from beginning before the last one ends.
+ */
+struct pst_solo_stream {
+    struct pst_arena arena;
+    struct pst_schedule_in in;
+    struct pst_pass **passes; /* [device][position] */
+    uint32_t *n_passes;
+};
+
+/* n_batches >= 1. plan.limit where there are more passes than 32 bits count; PST_ERR_NOMEM. */
+pst_status pst_solo_unroll(const struct pst_solo_answer *answer, const struct pst_schedule_in *in,
+                           uint32_t n_batches, struct pst_solo_stream *ret_stream,
+                           struct pst_error *err);
+void pst_solo_stream_finish(struct pst_solo_stream *stream);
 
 #endif

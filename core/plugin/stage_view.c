@@ -47,7 +47,7 @@ static uint64_t backward_bytes(const struct pst_planner *planner, uint32_t v, ui
         bytes +=
             grad.z_elems[i] * pst_dtype_bytes(grad.z_dtype[i]) * (grad.z_batched[i] ? samples : 1);
     }
-    for (i = 0; grad.has_w && planner->n_microbatches > 1 && i < op->n_param; i++) {
+    for (i = 0; grad.has_w && planner->batch > samples && i < op->n_param; i++) {
         dp += op->param[i] != PST_NONE ? graph->params[op->param[i]].elems * 4 : 0;
     }
     return bytes + largest(pst_cost_workspace(planner->cost, v, 1, samples),

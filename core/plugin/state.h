@@ -61,6 +61,8 @@ struct pst_planner {
     struct pst_graph_view *view;
     uint32_t n_devices; /* logical devices: ranks, as there are no replicas */
     uint32_t batch, microbatch, n_microbatches, optimizer_slots;
+    uint32_t n_candidates;
+    uint32_t *candidates; /* micro-batch sizes offered to the partitioner; the job's own first */
     struct pst_topology topology;
     uint32_t n_places;       /* what the partitioner may fill: stages wanted, or devices */
     uint32_t *device_of;     /* [n_places] */

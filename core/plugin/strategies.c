@@ -213,6 +213,33 @@ static pst_status place_stages(struct pst_planner *planner, struct pst_error *er
     return PST_OK;
 }
 
+/* Every divisor of the batch where both strategies know stages of different sizes, else the one
+   size of the job. */
+static pst_status offer_sizes(struct pst_planner *planner, struct pst_error *err)
+{
+    static const char word[] = "per-stage-microbatch";
+    bool several = pst_caps_has(planner->partitioner->plugin->provides, word) &&
+                   pst_caps_has(planner->scheduler->plugin->provides, word) &&
+                   pst_caps_executor(word);
+    uint32_t b, n = 1;
+
+    for (b = 1; several && b <= planner->batch; b++) {
+        n += planner->batch % b == 0;
+    }
+    planner->candidates = pst_arena_array(&planner->arena, n, sizeof *planner->candidates);
+    if (planner->candidates == NULL) {
+        return pst_fail_nomem(err);
+    }
+    planner->candidates[0] = planner->microbatch;
+    planner->n_candidates = 1;
+    for (b = 1; several && b <= planner->batch; b++) {
+        if (planner->batch % b == 0 && b != planner->microbatch) {
+            planner->candidates[planner->n_candidates++] = b;
+        }
+    }
+    return PST_OK;
+}
+
 /* Stages that share a device are chunks, which the scheduler must provide. */
 static pst_status check_chunks(const struct pst_planner *planner, struct pst_error *err)
 {
@@ -265,6 +292,9 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
         }
     }
     st = check_microbatches(planner, err);
+    if (st == PST_OK) {
+        st = offer_sizes(planner, err);
+    }
     if (st == PST_OK) {
         st = place_stages(planner, err);
     }

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/durations.h"
 
-static uint64_t add_ns(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
+#define add_ns pst_sim_add_ns
 
-/* seen[p] == stage + 1: counted for this stage already. */
+/* seen[p] == mark: counted for this stage already. */
 static uint64_t stage_param_bytes(const struct pst_graph *graph, const struct pst_plan_stage *stage,
                                   uint32_t mark, uint32_t *seen)
 {
@@ -25,29 +21,84 @@ static uint64_t stage_param_bytes(const struct pst_graph *graph, const struct ps
     return bytes;
 }
 
-static void stage_times(const struct pst_cost_model *cost, const struct pst_plan_stage *stage,
-                        struct pst_sim_stage *ret_stage)
+/*
+ * An update reads gradient and weight, writes the weight, and reads and writes each optimizer slot:
+ * bound by memory. The gradient is counted with the weight's read, which the caches often save.
+ */
+static uint64_t step_ns(const struct pst_cluster *cluster, uint64_t param_bytes, uint32_t slots)
 {
-    uint32_t samples = stage->microbatch_size / stage->n_ranks;
-    pst_cost_ops(cost, stage->nodes, stage->n_nodes, samples, &ret_stage->times);
+    if (param_bytes == 0) {
+        return 0;
+    }
+    unsigned __int128 traffic = (unsigned __int128)param_bytes * (2 + 2 * (uint64_t)slots);
+    unsigned __int128 ns = cluster->launch_overhead;
+    if (cluster->memory_bandwidth > 0) {
+        ns += (traffic * 1000000000u + cluster->memory_bandwidth - 1) / cluster->memory_bandwidth;
+    }
+    return ns > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)ns;
+}
+
+/* F of the operators whose results are recomputed. */
+static uint64_t replay_ns(const struct pst_cost_model *cost, const struct pst_plan_stage *stage,
+                          uint32_t samples)
+{
+    uint64_t ns = 0;
     for (uint32_t n = 0; n < stage->n_nodes; n++) {
         if (stage->actions[n] == PST_ACTION_RECOMPUTE) {
             struct pst_times one;
             pst_cost_op(cost, stage->nodes[n], samples, &one);
-            ret_stage->replay_ns = add_ns(ret_stage->replay_ns, one.forward_ns);
+            ns = add_ns(ns, one.forward_ns);
+        }
+    }
+    return ns;
+}
+
+/* placed: the lists hold R passes of the stage, so that B does not replay. */
+static void stage_times(const struct pst_sim_durations *durations,
+                        const struct pst_plan_stage *stage, bool placed,
+                        struct pst_sim_stage *ret_stage)
+{
+    const struct pst_cost_model *cost = durations->cost;
+    uint32_t samples = stage->microbatch_size / stage->n_ranks;
+    uint64_t replay = replay_ns(cost, stage, samples), inside = placed ? 0 : replay;
+    uint64_t *ns = ret_stage->compute_ns;
+    struct pst_times times;
+    pst_cost_ops(cost, stage->nodes, stage->n_nodes, samples, &times);
+    ns[PST_I_F] = times.forward_ns;
+    ns[PST_I_B] = add_ns(times.backward_input_ns, inside);
+    ns[PST_I_W] = times.backward_weight_ns;
+    ns[PST_I_BW] = add_ns(add_ns(times.backward_input_ns, times.backward_weight_ns), inside);
+    ns[PST_I_R] = replay;
+    ns[PST_I_STEP] =
+        step_ns(cost->cluster, ret_stage->param_bytes, durations->plan->optimizer_slots);
+}
+
+static void mark_placed(const struct pst_instr *list, uint32_t n, bool *placed)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (list[i].op == PST_I_R) {
+            placed[list[i].stage] = true;
         }
     }
 }
 
-static void find_placed_replays(const struct pst_plan *plan, struct pst_sim_stage *stages)
+static void find_placed_replays(const struct pst_plan *plan, bool *placed)
 {
     for (uint32_t d = 0; d < plan->n_devices; d++) {
-        for (uint32_t i = 0; i < plan->devices[d].n_instrs; i++) {
-            const struct pst_instr *instr = &plan->devices[d].body[i];
-            if (instr->op == PST_I_R) {
-                stages[instr->stage].places_replay = true;
-            }
-        }
+        const struct pst_plan_device *device = &plan->devices[d];
+        mark_placed(device->fill, device->n_fill, placed);
+        mark_placed(device->body, device->n_instrs, placed);
+        mark_placed(device->drain, device->n_drain, placed);
+    }
+}
+
+static void edge_bytes(const struct pst_graph *graph, const struct pst_plan_edge *edge,
+                       struct pst_sim_edge *ret_payloads)
+{
+    for (uint32_t i = 0; i < edge->n_tensors; i++) {
+        const struct pst_tensor *tensor = &graph->tensors[edge->tensors[i]];
+        ret_payloads[PST_PAYLOAD_ACT].bytes += tensor->bytes;
+        ret_payloads[PST_PAYLOAD_GRAD].bytes += tensor->needs_grad ? tensor->bytes : 0;
     }
 }
 
@@ -58,91 +109,74 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
     durations->plan = plan;
     durations->graph = graph;
     durations->cost = cost;
-    durations->stages = pst_arena_array(arena, plan->n_stages, sizeof *durations->stages);
-    durations->edges = pst_arena_array(arena, plan->n_edges, sizeof *durations->edges);
-    uint32_t *seen = pst_arena_array(arena, graph->n_params, sizeof *seen);
-    if ((durations->stages == NULL && plan->n_stages > 0) ||
-        (durations->edges == NULL && plan->n_edges > 0) || (seen == NULL && graph->n_params > 0)) {
+    durations->stages = pst_arena_array(arena, plan->n_stages + 1u, sizeof *durations->stages);
+    durations->edges =
+        pst_arena_array(arena, 2 * (size_t)plan->n_edges + 1, sizeof *durations->edges);
+    uint32_t *seen = pst_arena_array(arena, graph->n_params + 1u, sizeof *seen);
+    bool *placed = pst_arena_array(arena, plan->n_stages + 1u, sizeof *placed);
+    if (durations->stages == NULL || durations->edges == NULL || seen == NULL || placed == NULL) {
         return false;
     }
+    find_placed_replays(plan, placed);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        stage_times(cost, &plan->stages[s], &durations->stages[s]);
         durations->stages[s].param_bytes = stage_param_bytes(graph, &plan->stages[s], s + 1, seen);
+        stage_times(durations, &plan->stages[s], placed[s], &durations->stages[s]);
     }
-    find_placed_replays(plan, durations->stages);
     for (uint32_t e = 0; e < plan->n_edges; e++) {
-        for (uint32_t i = 0; i < plan->edges[e].n_tensors; i++) {
-            const struct pst_tensor *tensor = &graph->tensors[plan->edges[e].tensors[i]];
-            durations->edges[e].act_bytes += tensor->bytes;
-            durations->edges[e].grad_bytes += tensor->needs_grad ? tensor->bytes : 0;
-        }
+        edge_bytes(graph, &plan->edges[e], &durations->edges[2 * e]);
     }
     return true;
 }
 
-/*
- * An update reads gradient and weight, writes the weight, and reads and writes each optimizer slot:
- * bound by memory. The gradient is counted with the weight's read, which the caches often save.
- */
-static uint64_t step_ns(const struct pst_sim_durations *durations,
-                        const struct pst_sim_stage *stage)
+static uint64_t times(uint64_t bytes, uint64_t n)
 {
-    const struct pst_cluster *cluster = durations->cost->cluster;
-    if (stage->param_bytes == 0) {
+    uint64_t product;
+    return __builtin_mul_overflow(bytes, n, &product) ? UINT64_MAX : product;
+}
+
+uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr)
+{
+    const struct pst_plan *plan = durations->plan;
+    switch (instr->op) {
+    case PST_I_SEND:
+    case PST_I_RECV:
+        return times(durations->edges[2 * instr->stage + instr->payload].bytes, instr->n_samples);
+    case PST_I_OFFLOAD:
+    case PST_I_FETCH:
+        return times(pst_op_saved_bytes(durations->graph, instr->node),
+                     plan->stages[instr->stage].microbatch_size /
+                         plan->stages[instr->stage].n_ranks);
+    case PST_I_REDUCE:
+        return durations->stages[instr->stage].param_bytes;
+    case PST_I_TIE:
+        return durations->graph->params[plan->ties[instr->stage].parameter].elems * sizeof(float);
+    case PST_I_NORM:
+        return sizeof(double);
+    default:
         return 0;
     }
-    unsigned __int128 traffic = (unsigned __int128)stage->param_bytes *
-                                (2 + 2 * (uint64_t)durations->plan->optimizer_slots);
-    unsigned __int128 ns = cluster->launch_overhead;
-    if (cluster->memory_bandwidth > 0) {
-        ns += (traffic * 1000000000u + cluster->memory_bandwidth - 1) / cluster->memory_bandwidth;
-    }
-    return ns > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)ns;
 }
 
-uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durations,
-                            const struct pst_instr *instr)
+uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct pst_instr *send,
+                             uint32_t from, bool far)
 {
-    const struct pst_sim_stage *stage = &durations->stages[instr->stage];
-    uint64_t replay = stage->places_replay ? 0 : stage->replay_ns;
-    switch (instr->op) {
-    case PST_I_F:
-        return stage->times.forward_ns;
-    case PST_I_B:
-        return add_ns(stage->times.backward_input_ns, replay);
-    case PST_I_W:
-        return stage->times.backward_weight_ns;
-    case PST_I_BW:
-        return add_ns(add_ns(stage->times.backward_input_ns, stage->times.backward_weight_ns),
-                      replay);
-    case PST_I_R:
-        return stage->replay_ns;
-    default:
-        return step_ns(durations, stage);
+    struct pst_sim_edge *edge = &durations->edges[2 * send->stage + send->payload];
+    if (edge->n_samples != send->n_samples || edge->far != far) {
+        edge->n_samples = send->n_samples;
+        edge->far = far;
+        edge->ns =
+            pst_cost_transfer_ns(durations->cost, pst_sim_bytes(durations, send), from, send->peer);
     }
+    return edge->ns;
 }
 
-uint64_t pst_sim_transfer_ns(const struct pst_sim_durations *durations,
-                             const struct pst_instr *send, uint32_t from)
+uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct pst_instr *instr)
 {
-    const struct pst_sim_edge *edge = &durations->edges[send->stage];
-    uint64_t per_sample = send->payload == PST_PAYLOAD_ACT ? edge->act_bytes : edge->grad_bytes;
-    uint64_t bytes;
-    if (__builtin_mul_overflow(per_sample, (uint64_t)send->n_samples, &bytes)) {
-        bytes = UINT64_MAX;
-    }
-    return pst_cost_transfer_ns(durations->cost, bytes, from, send->peer);
+    return pst_cost_host_ns(durations->cost, pst_sim_bytes(durations, instr));
 }
 
 uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
                                const struct pst_instr *instr, uint32_t n_ranks)
 {
-    uint64_t bytes = sizeof(double); /* NORM */
-    if (instr->op == PST_I_REDUCE) {
-        bytes = durations->stages[instr->stage].param_bytes;
-    } else if (instr->op == PST_I_TIE) {
-        uint32_t parameter = durations->plan->ties[instr->stage].parameter;
-        bytes = durations->graph->params[parameter].elems * sizeof(float);
-    }
-    return pst_cost_allreduce_ns(durations->cost, bytes, n_ranks);
+    return pst_cost_allreduce_ns(durations->cost, pst_sim_bytes(durations, instr), n_ranks);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long each instruction of a plan takes on an idle machine. Private to sim.
+ * How long each instruction of a plan takes on an idle machine, and what it moves. Private to sim.
  */
 #ifndef PST_SIM_DURATIONS_H
 #define PST_SIM_DURATIONS_H
@@ -9,14 +9,16 @@
 #include "plan/plan.h"
 
 struct pst_sim_stage {
-    struct pst_times times; /* of one micro-batch on one rank */
-    uint64_t replay_ns;     /* F of the operators whose results are recomputed */
-    uint64_t param_bytes;   /* f32 bytes of the parameters that it uses, each once */
-    bool places_replay;     /* the lists hold R passes of it, so B does not replay */
+    uint64_t compute_ns[PST_I_COUNT]; /* passes and STEP of one micro-batch on one rank */
+    uint64_t param_bytes;             /* f32 bytes of the parameters that it uses, each once */
 };
 
+/* Transfers of one payload of an edge; the last question is remembered. */
 struct pst_sim_edge {
-    uint64_t act_bytes, grad_bytes; /* per sample */
+    uint64_t bytes; /* per sample */
+    uint32_t n_samples;
+    bool far;
+    uint64_t ns;
 };
 
 struct pst_sim_durations {
@@ -24,7 +26,7 @@ struct pst_sim_durations {
     const struct pst_graph *graph;
     const struct pst_cost_model *cost;
     struct pst_sim_stage *stages;
-    struct pst_sim_edge *edges;
+    struct pst_sim_edge *edges; /* [edge * 2 + payload] */
 };
 
 /* Arrays come from the arena. False: out of memory. */
@@ -32,11 +34,28 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
                             const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost);
 
+/* A sum of times never reaches UINT64_MAX, which stands for "not known". */
+static inline uint64_t pst_sim_add_ns(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) || sum == UINT64_MAX ? UINT64_MAX - 1 : sum;
+}
+
 /* Of a pass or STEP. */
-uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durations,
-                            const struct pst_instr *instr);
-uint64_t pst_sim_transfer_ns(const struct pst_sim_durations *durations,
-                             const struct pst_instr *send, uint32_t from);
+static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durations,
+                                          const struct pst_instr *instr)
+{
+    return durations->stages[instr->stage].compute_ns[instr->op];
+}
+
+/* What a SEND, RECV, OFFLOAD, FETCH, REDUCE, TIE or NORM moves, else 0. */
+uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr);
+
+/* far: the two ranks are in different nodes. */
+uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct pst_instr *send,
+                             uint32_t from, bool far);
+/* Of OFFLOAD or FETCH. */
+uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct pst_instr *instr);
 /* Of REDUCE, TIE or NORM among n ranks. */
 uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
                                const struct pst_instr *instr, uint32_t n_ranks);

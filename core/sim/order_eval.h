@@ -15,8 +15,9 @@
 
 struct pst_order_eval {
     struct pst_arena arena;
+    uint32_t n_devices;
     uint64_t **start_ns, **end_ns; /* [device][position] */
-    uint64_t makespan_ns; /* end of the last pass, from time 0 */
+    uint64_t makespan_ns;          /* end of the last pass, from time 0 */
     uint64_t span_ns;     /* most over devices: end of the last pass - start of the first */
     uint64_t work_ns;     /* E: work of the busiest device */
     uint64_t *busy_ns;    /* per device */
@@ -29,16 +30,36 @@ struct pst_order_eval {
 
 /*
  * Stages of different micro-batch sizes: a pass needs every pass of its neighbours that shares
- * samples with it. PST_ERR_BUG plan.illegal where the order cannot be satisfied; details hold the
- * cycle. finish in any case of PST_OK.
+ * samples with it. Takes time in proportion to passes and what they need. PST_ERR_BUG plan.illegal
+ * where a pass is out of place or twice, or the order cannot be satisfied: details hold the cycle.
+ * PST_ERR_NOMEM. finish in case of PST_OK.
  */
 pst_status pst_order_evaluate(const struct pst_schedule_in *in,
                               const struct pst_pass *const *passes, const uint32_t *n_passes,
                               struct pst_order_eval *ret_eval, struct pst_error *err);
 void pst_order_eval_finish(struct pst_order_eval *eval);
 
-/* The largest proven lower bound of makespan and of span that applies to this instance, whatever
-   the order; `placement` is told from the devices of the stages. */
+/*
+ * What no order of an instance goes below, whatever it does: every micro-batch forward and backward
+ * once on the stages' devices, weights' part of the backward split off or not, never more than
+ * activation_bytes held. A bound that does not apply is 0.
+ */
+struct pst_order_bounds {
+    uint64_t work_ns;   /* span: work of the busiest device */
+    uint64_t fill_ns;   /* makespan: the first micro-batch's way to a device, all of the device's
+                           work; or its F and B, and the last gradient's way on */
+    uint64_t chain_ns;  /* makespan: one micro-batch through all stages and back */
+    uint64_t memory_ns; /* makespan: a device has room for so many forwards before its first
+                           backward, and before its last forward as many backwards are done */
+    uint64_t vshape_ns; /* makespan: unit costs on a V with room for k passes; Qi et al., "Pipeline
+                           Parallelism with Controllable Memory", arXiv 2405.15362 */
+    uint64_t makespan_ns, span_ns; /* the largest that applies */
+};
+
+/* Without memory for the search all are 0, which is a bound as well. */
+void pst_order_bounds(const struct pst_schedule_in *in, struct pst_order_bounds *ret_bounds);
+
+/* The largest of makespan and of span alone. */
 void pst_order_lower_bounds(const struct pst_schedule_in *in, uint64_t *ret_makespan_ns,
                             uint64_t *ret_span_ns);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The lists run side by side: every start time is a maximum over ends that are known before it, and
- * each channel serves in list order, so the times do not depend on the order in which this file
- * visits the ranks. A worklist of ranks replaces the event queue; each instruction is handled once.
+ * each channel serves in list order, so where no link is shared the times do not depend on the
+ * order in which this file visits the ranks, and a worklist of ranks takes the place of an event
+ * queue. What asks for a shared link is put off until nothing else moves; then the earliest request
+ * is served. Whatever follows from it is later, so requests are served in the order of their times.
+ * Each instruction is handled once.
  *
- * A rank walks its list. It stays at an instruction until all that this waits for has ended, and at
- * a pass or STEP until that has ended; everything else is posted to the queue of its kind.
  * Transfers of one queue start in order and overlap where their links differ; a link direction
  * moves one transfer at a time. Reductions of one rank follow each other.
  */
@@ -13,132 +14,152 @@
 
 #include "sim/state.h"
 
-static bool is_blocking(uint32_t op)
-{
-    return op == PST_I_F || op == PST_I_B || op == PST_I_W || op == PST_I_BW || op == PST_I_R ||
-           op == PST_I_STEP;
-}
-
-static int queue_of(uint32_t op)
-{
-    switch (op) {
-    case PST_I_SEND:
-        return QUEUE_SEND;
-    case PST_I_RECV:
-        return QUEUE_RECV;
-    case PST_I_REDUCE:
-    case PST_I_TIE:
-    case PST_I_NORM:
-        return QUEUE_REDUCE;
-    default:
-        return -1;
-    }
-}
+#define add_ns pst_sim_add_ns
 
 static uint64_t max_ns(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-static uint64_t add_ns(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 static void wake(struct pst_sim *sim, uint32_t rank)
 {
     if (!sim->ranks[rank].queued) {
         sim->ranks[rank].queued = true;
-        sim->worklist[(sim->first + sim->n_queued++) % sim->plan->n_devices] = rank;
+        uint32_t at = sim->first + sim->n_queued++;
+        sim->worklist[at < sim->plan->n_devices ? at : at - sim->plan->n_devices] = rank;
     }
 }
 
-/* All that the instruction waits for is done; *earliest is raised to the last end. */
-static bool waits_done(const struct pst_sim_rank *rank, uint32_t at, uint64_t *earliest)
+/* All that the instruction waits for has a known end; *earliest is raised to the last of them. */
+static bool waits_known(const struct pst_sim_visit *visit, const struct pst_instr *instr,
+                        uint64_t *earliest)
 {
-    const struct pst_instr *instr = &rank->list[at];
     uint64_t latest = *earliest;
     for (uint32_t w = 0; w < instr->n_waits; w++) {
-        uint32_t other = instr->waits[w];
-        if (other >= rank->n || !rank->done[other]) {
+        uint64_t end =
+            instr->waits[w] < visit->list->n ? visit->end[instr->waits[w]] : PST_SIM_OPEN;
+        if (end == PST_SIM_OPEN) {
             return false;
         }
-        latest = max_ns(latest, rank->end[other]);
+        latest = max_ns(latest, end);
     }
     *earliest = latest;
     return true;
 }
 
-/* The first posted instruction of the queue that is not done; PST_NONE: none. */
-static uint32_t queue_head(struct pst_sim_rank *rank, int queue)
-{
-    uint32_t at = rank->head[queue];
-    while (at < rank->pc && (queue_of(rank->list[at].op) != queue || rank->done[at])) {
-        at++;
-    }
-    rank->head[queue] = at;
-    return at < rank->pc ? at : PST_NONE;
-}
+/* The first posted instruction of the queue that has not started. */
+struct head {
+    struct pst_sim_visit *visit;
+    const struct pst_instr *instr;
+    uint32_t at;
+};
 
-/* Peers of a rank are few and sorted. */
-static uint64_t *link_of(struct pst_sim *sim, uint32_t from, uint32_t to)
+static bool queue_head(struct pst_sim_rank *rank, uint32_t queue, struct head *ret_head)
 {
-    uint32_t low = 0, high = sim->n_links[from];
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (sim->link_peers[from][middle] < to) {
-            low = middle + 1;
-        } else {
-            high = middle;
+    struct pst_sim_visit *visit = rank->visit[queue];
+    while (rank->head[queue] == visit->n_posted[queue]) {
+        if (visit == rank->current) {
+            return false;
         }
+        rank->visit[queue] = visit = visit->next;
+        rank->head[queue] = 0;
     }
-    PST_ASSERT(low < sim->n_links[from] && sim->link_peers[from][low] == to);
-    return &sim->link_free[from][low];
+    ret_head->visit = visit;
+    ret_head->at = visit->list->queued[queue][rank->head[queue]];
+    ret_head->instr = &visit->list->instrs[ret_head->at];
+    return true;
 }
 
-static void finish(struct pst_sim_rank *rank, uint32_t at, uint64_t start, uint64_t end)
+static void finish(struct pst_sim_visit *visit, uint32_t at, uint64_t start, uint64_t end)
 {
-    rank->start[at] = start;
-    rank->end[at] = end;
-    rank->done[at] = true;
+    visit->start[at] = start;
+    visit->end[at] = end;
+    visit->latest = max_ns(visit->latest, end);
+    visit->n_done++;
 }
 
-static bool same_transfer(const struct pst_instr *a, const struct pst_instr *b)
+/* --- transfers ------------------------------------------------------------------------------- */
+
+static bool same_transfer(const struct pst_sim *sim, const struct head *send,
+                          const struct head *recv)
 {
-    return a->stage == b->stage && a->payload == b->payload && a->first_sample == b->first_sample &&
-           a->n_samples == b->n_samples;
+    const struct pst_instr *a = send->instr, *b = recv->instr;
+    uint64_t batch = sim->plan->batch;
+    return a->stage == b->stage && a->payload == b->payload && a->n_samples == b->n_samples &&
+           a->first_sample + send->visit->batch * batch ==
+               b->first_sample + recv->visit->batch * batch;
 }
 
-/* Starts the transfer at the heads of both ends; false where one of them is not ready. */
+/* Both are at the heads of their queues; the link is theirs as soon as it is free. */
+static void move(struct pst_sim *sim, uint32_t from, uint32_t to, const struct head *send,
+                 const struct head *recv, uint64_t ready)
+{
+    struct pst_sim_rank *sender = &sim->ranks[from], *receiver = &sim->ranks[to];
+    uint64_t start = max_ns(ready, pst_sim_link_free(sim, from, to));
+    uint64_t end = add_ns(start, pst_sim_transfer_ns(&sim->durations, send->instr, from,
+                                                     pst_sim_is_far(sim, from, to)));
+    pst_sim_take_link(sim, from, to, end);
+    sender->last_start[QUEUE_SEND] = receiver->last_start[QUEUE_RECV] = start;
+    finish(send->visit, send->at, start, end);
+    finish(recv->visit, recv->at, start, end);
+    sender->head[QUEUE_SEND]++;
+    receiver->head[QUEUE_RECV]++;
+    wake(sim, from);
+    wake(sim, to);
+}
+
+/* Starts the transfer at the heads of both ends, or asks for its link; false where one of them is
+   not ready. */
 static bool match_heads(struct pst_sim *sim, uint32_t from, uint32_t to)
 {
     struct pst_sim_rank *sender = &sim->ranks[from], *receiver = &sim->ranks[to];
-    uint32_t send = queue_head(sender, QUEUE_SEND), recv = queue_head(receiver, QUEUE_RECV);
-    if (send == PST_NONE || recv == PST_NONE || sender->list[send].peer != to ||
-        receiver->list[recv].peer != from) {
+    struct head send, recv;
+    if (sender->requested || !queue_head(sender, QUEUE_SEND, &send) ||
+        !queue_head(receiver, QUEUE_RECV, &recv) || send.instr->peer != to ||
+        recv.instr->peer != from) {
         return false;
     }
-    if (!same_transfer(&sender->list[send], &receiver->list[recv])) {
+    if (!same_transfer(sim, &send, &recv)) {
         sim->status = pst_fail(sim->err, PST_ERR_BUG, "plan.illegal",
                                "rank %u, instruction %u sends what rank %u, instruction %u does "
                                "not expect",
-                               from, send, to, recv);
+                               from, send.at, to, recv.at);
         return false;
     }
-    uint64_t *link = link_of(sim, from, to);
-    uint64_t start = max_ns(sender->start[send], receiver->start[recv]);
-    start = max_ns(start, max_ns(sender->last_start[QUEUE_SEND], receiver->last_start[QUEUE_RECV]));
-    start = max_ns(start, *link);
-    uint64_t end = add_ns(start, pst_sim_transfer_ns(&sim->durations, &sender->list[send], from));
-    *link = end;
-    sender->last_start[QUEUE_SEND] = receiver->last_start[QUEUE_RECV] = start;
-    finish(sender, send, start, end);
-    finish(receiver, recv, start, end);
-    wake(sim, from);
-    wake(sim, to);
+    uint64_t ready = max_ns(send.visit->posted[send.at], recv.visit->posted[recv.at]);
+    ready = max_ns(ready, max_ns(sender->last_start[QUEUE_SEND], receiver->last_start[QUEUE_RECV]));
+    if (pst_sim_is_far(sim, from, to)) {
+        sender->requested = true;
+        pst_sim_request(sim, &(struct pst_sim_request){ready, from, to});
+        return false;
+    }
+    move(sim, from, to, &send, &recv, ready);
     return true;
 }
+
+static void serve_request(struct pst_sim *sim)
+{
+    struct pst_sim_request request = pst_sim_next_request(sim);
+    struct head send, recv;
+    bool there = queue_head(&sim->ranks[request.from], QUEUE_SEND, &send);
+    there = queue_head(&sim->ranks[request.to], QUEUE_RECV, &recv) && there;
+    PST_ASSERT(there);
+    sim->ranks[request.from].requested = false;
+    move(sim, request.from, request.to, &send, &recv, request.time_ns);
+}
+
+/* Copies to and from host memory are served as they are posted. */
+static void copy(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
+{
+    const struct pst_instr *instr = &state->current->list->instrs[at];
+    bool shared = sim->durations.cost->cluster->link_directions == 2;
+    uint64_t *link = &state->host_free[shared || instr->op == PST_I_OFFLOAD ? 0 : 1];
+    uint64_t start = max_ns(state->now, *link);
+    *link = add_ns(start, pst_sim_copy_ns(&sim->durations, instr));
+    finish(state->current, at, start, *link);
+}
+
+/* --- reductions ------------------------------------------------------------------------------ */
 
 static uint32_t collective_of(const struct pst_plan *plan, const struct pst_instr *instr)
 {
@@ -151,12 +172,14 @@ static void complete_on(struct pst_sim *sim, uint32_t rank, uint32_t id, uint64_
                         uint64_t end)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
-    if (state->arrived_at != id) {
+    struct head head;
+    if (state->arrived_at != id || !queue_head(state, QUEUE_REDUCE, &head)) {
         return; /* a rank of two members, done already */
     }
     state->arrived_at = PST_NONE;
     state->last_start[QUEUE_REDUCE] = end;
-    finish(state, queue_head(state, QUEUE_REDUCE), start, end);
+    finish(head.visit, head.at, start, end);
+    state->head[QUEUE_REDUCE]++;
     wake(sim, rank);
 }
 
@@ -195,110 +218,168 @@ static void complete_collective(struct pst_sim *sim, const struct pst_instr *ins
 static bool arrive(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
-    uint32_t at = queue_head(state, QUEUE_REDUCE);
-    if (at == PST_NONE || state->arrived_at != PST_NONE) {
+    struct head head;
+    if (state->arrived_at != PST_NONE || !queue_head(state, QUEUE_REDUCE, &head)) {
         return false;
     }
-    uint64_t ready = max_ns(state->start[at], state->last_start[QUEUE_REDUCE]);
-    uint32_t id = collective_of(sim->plan, &state->list[at]);
+    uint64_t ready = max_ns(head.visit->posted[head.at], state->last_start[QUEUE_REDUCE]);
+    uint32_t id = collective_of(sim->plan, head.instr);
     struct pst_sim_collective *collective = &sim->collectives[id];
     state->arrived_at = id;
     collective->ready_ns = max_ns(collective->ready_ns, ready);
     if (++collective->arrived == collective->n_ranks) {
-        complete_collective(sim, &state->list[at], id);
+        complete_collective(sim, head.instr, id);
     }
     return true;
 }
 
-/* Walks the list as far as it goes now. */
+/* --- lists ----------------------------------------------------------------------------------- */
+
+static void post(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
+{
+    struct pst_sim_visit *visit = state->current;
+    const struct pst_instr *instr = &visit->list->instrs[at];
+    visit->posted[at] = state->now;
+    switch (instr->op) {
+    case PST_I_SEND:
+        visit->n_posted[QUEUE_SEND]++;
+        break;
+    case PST_I_RECV:
+        visit->n_posted[QUEUE_RECV]++;
+        break;
+    case PST_I_REDUCE:
+    case PST_I_TIE:
+    case PST_I_NORM:
+        visit->n_posted[QUEUE_REDUCE]++;
+        break;
+    case PST_I_OFFLOAD:
+    case PST_I_FETCH:
+        copy(sim, state, at);
+        break;
+    default: {
+        uint64_t start = state->now;
+        state->now = add_ns(start, pst_sim_compute_ns(&sim->durations, instr));
+        finish(visit, at, start, state->now);
+    }
+    }
+}
+
+static void open_barrier(struct pst_sim *sim)
+{
+    uint64_t now = 0;
+    for (uint32_t d = 0; d < sim->plan->n_devices; d++) {
+        now = max_ns(now, sim->ranks[d].now);
+    }
+    sim->n_at_barrier = 0;
+    for (uint32_t d = 0; d < sim->plan->n_devices && sim->status == PST_OK; d++) {
+        struct pst_sim_rank *state = &sim->ranks[d];
+        state->at_barrier = false;
+        state->now = now;
+        if (pst_sim_enter(sim, d, state->current->number + 1)) {
+            pst_sim_retire(sim, d, false);
+            wake(sim, d);
+        }
+    }
+}
+
+/* From the end of a list to the next one. False: not now, or there is none. */
+static bool leave(struct pst_sim *sim, uint32_t rank)
+{
+    struct pst_sim_rank *state = &sim->ranks[rank];
+    struct pst_sim_visit *visit = state->current;
+    if (visit->number + 1 == sim->n_visits || state->at_barrier ||
+        (sim->joins && visit->n_done < visit->list->n)) {
+        return false;
+    }
+    if (sim->joins) {
+        state->now = max_ns(state->now, visit->latest);
+    }
+    if (sim->barrier) {
+        state->at_barrier = true;
+        if (++sim->n_at_barrier == sim->plan->n_devices) {
+            open_barrier(sim);
+        }
+        return false;
+    }
+    if (!pst_sim_enter(sim, rank, visit->number + 1)) {
+        return false;
+    }
+    pst_sim_retire(sim, rank, false);
+    return true;
+}
+
+/* Walks the lists as far as it goes now. */
 static bool walk(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
-    uint32_t before = state->pc;
-    while (state->pc < state->n) {
-        uint32_t at = state->pc;
-        if (!waits_done(state, at, &state->now)) {
-            break;
+    bool moved = false;
+    do {
+        const struct pst_sim_list *list = state->current->list;
+        while (state->pc < list->n) {
+            if (!waits_known(state->current, &list->instrs[state->pc], &state->now)) {
+                return moved;
+            }
+            post(sim, state, state->pc++);
+            moved = true;
         }
-        if (is_blocking(state->list[at].op)) {
-            uint64_t start = state->now;
-            state->now = add_ns(start, pst_sim_compute_ns(&sim->durations, &state->list[at]));
-            finish(state, at, start, state->now);
-        } else {
-            state->start[at] = state->now;
-        }
-        state->pc++;
-    }
-    return state->pc != before;
+    } while (leave(sim, rank));
+    return moved;
 }
 
 static void advance(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
+    struct head head;
     bool moved = true;
     while (moved && sim->status == PST_OK) {
         moved = walk(sim, rank);
-        uint32_t send = queue_head(state, QUEUE_SEND), recv = queue_head(state, QUEUE_RECV);
-        if (send != PST_NONE && match_heads(sim, rank, state->list[send].peer)) {
-            moved = true;
+        if (sim->status == PST_OK && queue_head(state, QUEUE_SEND, &head)) {
+            moved |= match_heads(sim, rank, head.instr->peer);
         }
-        if (recv != PST_NONE && sim->status == PST_OK &&
-            match_heads(sim, state->list[recv].peer, rank)) {
-            moved = true;
+        if (sim->status == PST_OK && queue_head(state, QUEUE_RECV, &head)) {
+            moved |= match_heads(sim, head.instr->peer, rank);
         }
-        if (arrive(sim, rank)) {
-            moved = true;
-        }
+        moved |= arrive(sim, rank);
     }
 }
 
 static pst_status check_ended(const struct pst_sim *sim)
 {
     for (uint32_t d = 0; d < sim->plan->n_devices; d++) {
-        const struct pst_sim_rank *state = &sim->ranks[d];
-        for (uint32_t i = 0; i < state->n; i++) {
-            if (!state->done[i]) {
+        const struct pst_sim_visit *visit = sim->ranks[d].oldest;
+        for (uint32_t i = 0; visit != NULL && i < visit->list->n; i++) {
+            if (visit->end[i] == PST_SIM_OPEN) {
                 return pst_fail(sim->err, PST_ERR_BUG, "plan.illegal",
                                 "the lists cannot run to their end: rank %u stays at instruction "
                                 "%u (%s); `penstock check` shows the cycle",
-                                d, i, pst_instr_name(state->list[i].op));
+                                d, i, pst_instr_name(visit->list->instrs[i].op));
             }
         }
     }
     return PST_OK;
 }
 
-pst_status pst_sim_run(const struct pst_plan *plan, const struct pst_graph *graph,
-                       const struct pst_cost_model *cost, uint64_t *const *ret_start,
-                       uint64_t *const *ret_end, uint64_t *ret_makespan_ns, struct pst_error *err)
+pst_status pst_sim_finish_all(struct pst_sim *sim)
 {
-    struct pst_sim sim = {0};
-    pst_status status = pst_sim_init(&sim, plan, graph, cost, ret_start, ret_end, err);
-    if (status != PST_OK) {
-        goto out;
-    }
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
-        wake(&sim, d);
-    }
-    while (sim.n_queued > 0 && sim.status == PST_OK) {
-        uint32_t rank = sim.worklist[sim.first];
-        sim.first = (sim.first + 1) % plan->n_devices;
-        sim.n_queued--;
-        sim.ranks[rank].queued = false;
-        advance(&sim, rank);
-    }
-    status = sim.status != PST_OK ? sim.status : check_ended(&sim);
-    if (status != PST_OK) {
-        goto out;
-    }
-    uint64_t makespan = 0;
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
-        for (uint32_t i = 0; i < sim.ranks[d].n; i++) {
-            makespan = max_ns(makespan, sim.ranks[d].end[i]);
+    for (uint32_t d = 0; d < sim->plan->n_devices; d++) {
+        if (!pst_sim_enter(sim, d, 0)) {
+            return sim->status;
         }
+        wake(sim, d);
     }
-    *ret_makespan_ns = makespan;
-out:
-    pst_arena_finish(&sim.arena);
-    return status;
+    while (sim->status == PST_OK && (sim->n_queued > 0 || sim->n_requests > 0)) {
+        if (sim->n_queued == 0) {
+            serve_request(sim);
+            continue;
+        }
+        uint32_t rank = sim->worklist[sim->first];
+        sim->first = sim->first + 1 < sim->plan->n_devices ? sim->first + 1 : 0;
+        sim->n_queued--;
+        sim->ranks[rank].queued = false;
+        advance(sim, rank);
+    }
+    for (uint32_t d = 0; d < sim->plan->n_devices && sim->status == PST_OK; d++) {
+        pst_sim_retire(sim, d, true);
+    }
+    return sim->status != PST_OK ? sim->status : check_ended(sim);
 }

@@ -1,16 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Times a lowered plan against the cost model: event-driven, the executor's own instruction lists,
- * deterministic (integer nanoseconds, ties by device, then position).
+ * deterministic (integer nanoseconds, ties by rank, then list position).
+ *
+ * A rank walks its list. It stays at an instruction until all that this waits for has ended, and at
+ * a pass or STEP until that has ended; transfers, copies and reductions are posted to the queue of
+ * their kind and go on beside the list. A transfer starts when it has come to the head of its queue
+ * on both ranks and its link direction is free, first come, first served. At the end of a list the
+ * rank waits for all that is still open.
+ *
+ * Steps: a synchronous plan runs its lists once a step. With NORM no rank begins a step before all
+ * have ended the one before; without it each goes on by itself. An asynchronous plan runs fill,
+ * (n - 1) times body, drain; nothing is waited for between them.
  */
 #ifndef PST_SIM_SIM_H
 #define PST_SIM_SIM_H
 
 #include "cost/cost.h"
 #include "plan/plan.h"
+#include "plan/program.h"
+#include "sim/timeline.h"
 
-/* Start and end of every instruction, [rank][instr]; arrays owned by the caller, may be NULL.
-   PST_ERR_BUG plan.illegal when the lists cannot run to their end. */
+struct pst_sim_result {
+    uint32_t n_steps;
+    uint64_t total_ns;  /* end of the last instruction of n steps, from time 0 */
+    uint64_t period_ns; /* what one more step costs in the long run, rounded up */
+    uint64_t span_ns;   /* of the first step: the most over ranks, from the start of a rank's first
+                           pass to the end of its last pass or update */
+    uint64_t work_ns;   /* passes and updates of the busiest rank in one step */
+};
+
+/* n steps from rest; 0 counts as 1. PST_ERR_BUG plan.illegal: the lists cannot run to their end. */
+pst_status pst_sim_steps(const struct pst_plan *plan, const struct pst_graph *graph,
+                         const struct pst_cost_model *cost, uint32_t n_steps,
+                         struct pst_sim_result *ret_result, struct pst_error *err);
+
+/*
+ * The same with all that happens. programs: those of the ranks, for the curves of memory; NULL, or
+ * an asynchronous plan: without curves. Kinds of memory: params are weights, working copies and
+ * running statistics, grads the accumulators, buffers what is received and gradients that wait for
+ * their turn, activations all else but workspace. The largest point of a rank is its peak_bytes;
+ * what is alive for no time at all is shown for one nanosecond. Destroy the timeline.
+ */
+pst_status pst_sim_timeline(const struct pst_plan *plan, const struct pst_graph *graph,
+                            const struct pst_cost_model *cost, uint32_t n_steps,
+                            const struct pst_program *const *programs,
+                            struct pst_timeline **ret_timeline, struct pst_sim_result *ret_result,
+                            struct pst_error *err);
+
+/* One step of a synchronous plan (of an asynchronous one: fill, drain; no arrays). Start and end of
+   every instruction, [rank][instr]; arrays owned by the caller, may be NULL. */
 pst_status pst_sim_run(const struct pst_plan *plan, const struct pst_graph *graph,
                        const struct pst_cost_model *cost, uint64_t *const *ret_start,
                        uint64_t *const *ret_end, uint64_t *ret_makespan_ns, struct pst_error *err);

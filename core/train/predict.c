@@ -14,7 +14,13 @@
 static pst_status simulate(const struct pst_session *session, const struct pst_cost_model *cost,
                            uint64_t *ret_ns, struct pst_error *err)
 {
-    return pst_sim_run(session->planned.plan, session->graph, cost, NULL, NULL, ret_ns, err);
+    struct pst_sim_result result;
+    pst_status st = pst_sim_steps(session->planned.plan, session->graph, cost, 1, &result, err);
+
+    if (st == PST_OK) {
+        *ret_ns = result.period_ns;
+    }
+    return st;
 }
 
 pst_status pst_session_predict(struct pst_session *session, struct pst_error *err)

@@ -46,7 +46,7 @@ struct order_times {
 };
 
 /*
- * All stages of one number of micro-batches. The order may be incomplete if it is closed: what a
+ * Where sizes differ, a pass needs all passes of a neighbour that share samples with it. The order may be incomplete if it is closed: what a
  * pass of it needs is in it.
  * PST_ERR_BUG    it has a cycle, needs a pass that is not in it, or has a pass twice
  * PST_ERR_NOMEM
@@ -57,6 +57,10 @@ void order_times_finish(struct order_times *times);
 
 /* Most saved bytes of a device: + saved at F, - (saved - saved_weight) after B, rest after W/BW. */
 uint64_t order_peak_bytes(const struct order *order, uint32_t device);
+
+/* The micro-batches first to last of `other` that share samples with this one of `stage`. */
+void order_overlap(const struct pst_schedule_stage *stage, const struct pst_schedule_stage *other,
+                   uint32_t microbatch, uint32_t *ret_first, uint32_t *ret_last);
 
 /*
  * What most chain schedulers ask: exactly `stages_per_device` stages on each device in use, one

@@ -30,6 +30,19 @@ static uint64_t after(uint64_t a, uint64_t b)
     return a >= UNKNOWN - 1 - b ? UNKNOWN - 1 : a + b;
 }
 
+void order_overlap(const struct pst_schedule_stage *stage, const struct pst_schedule_stage *other,
+                   uint32_t microbatch, uint32_t *ret_first, uint32_t *ret_last)
+{
+    uint64_t b = stage->microbatch_size, size = other->microbatch_size;
+
+    if (other->n_microbatches == stage->n_microbatches || size == 0) {
+        *ret_first = *ret_last = microbatch;
+        return;
+    }
+    *ret_first = (uint32_t)(microbatch * b / size);
+    *ret_last = (uint32_t)(((microbatch + 1) * b - 1) / size);
+}
+
 /* When all neighbours have sent what `op` needs; UNKNOWN if one has not run. */
 static uint64_t arrival(const struct eager *e, const struct order_op *op)
 {
@@ -43,12 +56,16 @@ static uint64_t arrival(const struct eager *e, const struct order_op *op)
         uint32_t row = forward ? stage->first_pred + i : in->out_links[stage->first_succ + i];
         const struct pst_schedule_link *link = pst_schedule_link_at(in, row);
         uint32_t other = forward ? link->from : link->to;
-        uint64_t end = e->done[forward ? 0 : 1][(size_t)other * e->m + op->microbatch];
+        const uint64_t *done = e->done[forward ? 0 : 1] + (size_t)other * e->m;
+        uint32_t first, last;
 
-        if (end == UNKNOWN) {
-            return UNKNOWN;
+        order_overlap(stage, pst_schedule_stage_at(in, other), op->microbatch, &first, &last);
+        for (uint32_t j = first; j <= last; j++) {
+            if (done[j] == UNKNOWN) {
+                return UNKNOWN;
+            }
+            at = later(at, after(done[j], link->transfer_ns));
         }
-        at = later(at, after(end, link->transfer_ns));
     }
     return at;
 }

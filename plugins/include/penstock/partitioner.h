@@ -16,7 +16,8 @@ struct pst_partition_in {
     const struct pst_graph_view *graph;
     const struct pst_cluster_view *cluster;
     uint32_t batch;                                 /* samples of one training step */
-    const uint32_t *micro_batches, *degrees;        /* candidate sizes; replica counts allowed */
+    const uint32_t *micro_batches, *degrees;        /* candidate sizes, the user's own first;
+                                                       replica counts allowed */
     uint32_t n_micro_batches, n_degrees;            /* at least 1 each */
     uint32_t n_stages;  /* stages that the scheduler wants; 0: as many as there are devices, or fewer */
     uint32_t n_devices; /* logical devices to fill */

@@ -55,7 +55,7 @@ static void test_executor(void **state)
 static void test_matching(void **state)
 {
     static const char *const nothing[] = {NULL};
-    static const char *const graph[] = {"dag", "per-stage-microbatch", NULL};
+    static const char *const graph[] = {"dag", "peer", NULL};
     static const char *const replicas[] = {"replicas", NULL};
     struct pst_plugin partitioner = {
         .kind = "partitioner", .id = "p", .provides = replicas, .needs = graph};
@@ -69,7 +69,7 @@ static void test_matching(void **state)
     assert_string_equal(err.kind, "plan.mismatch");
     assert_int_equal(pst_error_exit_code(&err), 2);
     assert_string_equal(err.message,
-                        "partitioner \"p\" needs per-stage-microbatch, which neither the "
+                        "partitioner \"p\" needs peer, which neither the "
                         "other strategies of this job nor the executor provide");
     scheduler.provides = graph;
     assert_int_equal(pst_caps_match(plugins, 2, &err), PST_OK);

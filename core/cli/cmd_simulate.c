@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `penstock simulate CONFIG|PLAN`: the lists of a plan against the cost model of [cluster].
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/commands.h"
+#include "report/figure.h"
+#include "report/sim_report.h"
+#include "train/session.h"
+#include "train/stop.h"
+
+#define STEPS_MOST 10000u
+
+/* What the command line asks for. */
+struct request {
+    const char *steps_text, *figures[3]; /* by enum pst_figure_format */
+    uint32_t n_steps;
+    bool is_plan;
+};
+
+static pst_status read_request(const struct pst_cli *cli, struct request *request,
+                               struct pst_error *err)
+{
+    const char *text = request->steps_text;
+    char *end = NULL;
+
+    request->n_steps = 1;
+    if (text != NULL) {
+        unsigned long n;
+
+        errno = 0;
+        n = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
+        if (n < 1 || n > STEPS_MOST || *end != '\0' || errno != 0) {
+            return pst_fail(err, PST_ERR_CONFIG, "usage",
+                            "--steps must be a number from 1 to %u, not \"%s\"", STEPS_MOST, text);
+        }
+        request->n_steps = (uint32_t)n;
+    }
+    request->is_plan = pst_cli_is_plan(cli->arguments[0]);
+    if (request->is_plan && cli->n_sets > 0) {
+        pst_fail(err, PST_ERR_CONFIG, "usage",
+                 "--set changes a config, and %s is a plan that holds its own", cli->arguments[0]);
+        pst_error_hint(err, "plan the changed config: penstock plan CONFIG --set … -o FILE");
+        return PST_ERR_CONFIG;
+    }
+    return PST_OK;
+}
+
+static pst_status open_session(const struct pst_cli *cli, const struct request *request,
+                               struct pst_cli_job *job, struct pst_session **ret_session,
+                               struct pst_error *err)
+{
+    const char *file = cli->arguments[0];
+    pst_status st = request->is_plan ? pst_cli_job_embedded(file, job, err)
+                                     : pst_cli_job_open(file, cli, job, err);
+
+    if (st == PST_OK) {
+        st = pst_session_create_for_planning(&job->job, ret_session, err);
+    }
+    if (st == PST_OK) {
+        st = pst_session_plan(*ret_session, request->is_plan ? file : job->job.run.plan,
+                              pst_stop_requested, err);
+    }
+    return st;
+}
+
+static pst_status answer(const struct pst_session *session, const struct request *request,
+                         const struct pst_cli *cli, struct pst_error *err)
+{
+    struct pst_timeline *timeline = NULL;
+    struct pst_sim_result result;
+    pst_status st = pst_sim_timeline(
+        session->planned.plan, session->graph, &session->cost, request->n_steps,
+        (const struct pst_program *const *)session->planned.programs, &timeline, &result, err);
+
+    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF && st == PST_OK; f++) {
+        if (request->figures[f] != NULL) {
+            st = pst_figure_write(timeline, request->figures[f], (enum pst_figure_format)f, NULL,
+                                  err);
+        }
+    }
+    if (st == PST_OK && cli->json) {
+        st = pst_cli_print_json(pst_sim_report_json(timeline, &result), err);
+    } else if (st == PST_OK) {
+        pst_sim_report_print(session, timeline, &result, cli->color, stdout);
+    }
+    pst_timeline_destroy(timeline);
+    return st;
+}
+
+int pst_cmd_simulate(const struct pst_command *command, int argc, char **argv)
+{
+    struct request request = {0};
+    const struct pst_option options[] = {
+        {"steps", 'n', "N", "simulate so many steps; 1 where it is not given", NULL,
+         &request.steps_text},
+        {"svg", 0, "FILE", "draw the timeline there", NULL, &request.figures[PST_FIGURE_SVG]},
+        {"png", 0, "FILE", "the same as pixels", NULL, &request.figures[PST_FIGURE_PNG]},
+        {"pdf", 0, "FILE", "the same as a page", NULL, &request.figures[PST_FIGURE_PDF]},
+    };
+    bool json = pst_options_want_json(argc, argv);
+    struct pst_session *session = NULL;
+    struct pst_cli_job job = {0};
+    struct pst_error err = {0};
+    struct pst_cli cli;
+    pst_status st = pst_options_parse(command, options, sizeof options / sizeof *options, argc,
+                                      argv, &cli, &err);
+
+    if (st != PST_OK || cli.help) {
+        return pst_cli_end(st, json, &err);
+    }
+    pst_stop_install();
+    st = pst_options_arguments(command, &cli, 1, 1, &err);
+    if (st == PST_OK) {
+        st = read_request(&cli, &request, &err);
+    }
+    if (st == PST_OK) {
+        st = open_session(&cli, &request, &job, &session, &err);
+    }
+    if (st == PST_OK) {
+        st = answer(session, &request, &cli, &err);
+    } else if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
+        st = pst_stop_fail(&err);
+    }
+    pst_session_destroy(session);
+    pst_cli_job_close(&job);
+    return pst_cli_end(st, cli.json, &err);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The memory of a rank over simulated time: its program says in which tick each buffer begins and
+ * ends to live, the simulation when the instruction of that tick ran. The calls of a pass share its
+ * time as their kernels cost; what is posted takes its place at the time of posting.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/state.h"
+
+struct known_cost {
+    uint32_t samples;
+    struct pst_times times;
+};
+
+struct pst_sim_memory {
+    const struct pst_cost_model *cost;
+    struct known_cost *known; /* per operator */
+};
+
+pst_status pst_sim_memory_create(const struct pst_graph *graph, const struct pst_cost_model *cost,
+                                 struct pst_sim_memory **ret_memory, struct pst_error *err)
+{
+    struct pst_sim_memory *memory = calloc(1, sizeof *memory);
+    if (memory != NULL) {
+        memory->cost = cost;
+        memory->known = calloc(graph->n_ops + 1u, sizeof *memory->known);
+    }
+    if (memory == NULL || memory->known == NULL) {
+        pst_sim_memory_destroy(memory);
+        return pst_fail_nomem(err);
+    }
+    *ret_memory = memory;
+    return PST_OK;
+}
+
+void pst_sim_memory_destroy(struct pst_sim_memory *memory)
+{
+    if (memory != NULL) {
+        free(memory->known);
+        free(memory);
+    }
+}
+
+static uint64_t call_ns(struct pst_sim_memory *memory, const struct pst_program_call *call)
+{
+    if (call->kind != PST_C_KERNEL) {
+        return 0;
+    }
+    struct known_cost *known = &memory->known[call->op];
+    if (known->samples != call->samples) {
+        known->samples = call->samples;
+        pst_cost_op(memory->cost, call->op, call->samples, &known->times);
+    }
+    return call->pass == 0   ? known->times.forward_ns
+           : call->pass == 1 ? known->times.backward_input_ns
+                             : known->times.backward_weight_ns;
+}
+
+static uint8_t kind_of(const struct pst_value *value)
+{
+    switch (value->kind) {
+    case PST_V_WEIGHT:
+    case PST_V_WORKING:
+    case PST_V_STATE:
+        return PST_MEM_PARAMS;
+    case PST_V_GRAD:
+    case PST_V_TIE:
+        return PST_MEM_GRADS;
+    case PST_V_OPTIMIZER:
+        return PST_MEM_OPTIMIZER;
+    case PST_V_RECV:
+    case PST_V_SCRATCH:
+        return PST_MEM_BUFFERS;
+    case PST_V_WORKSPACE:
+        return PST_MEM_WORKSPACE;
+    default:
+        return PST_MEM_ACTIVATIONS;
+    }
+}
+
+/* The ticks of one nanosecond make one point: the fullest of them. */
+struct curve {
+    struct pst_timeline *timeline;
+    uint32_t rank;
+    uint64_t (*rise)[PST_MEM_KINDS]; /* per tick; differences wrap around and cancel out */
+    uint64_t live[PST_MEM_KINDS], most[PST_MEM_KINDS];
+    uint64_t ns, most_sum;
+    bool any;
+    pst_status status;
+};
+
+static void emit(struct curve *curve, uint64_t ns, const uint64_t *bytes)
+{
+    const struct pst_timeline_rank *row = &curve->timeline->ranks[curve->rank];
+    bool same = row->n_points > 0 &&
+                memcmp(row->points[row->n_points - 1].bytes, bytes, sizeof curve->live) == 0;
+    if (!same && curve->status == PST_OK) {
+        curve->status = pst_timeline_memory(curve->timeline, curve->rank, ns, bytes);
+    }
+}
+
+/* The next tick is at `next`: what was fullest until then is a point, what is left another. */
+static void close_point(struct curve *curve, uint64_t next)
+{
+    if (curve->any) {
+        emit(curve, curve->ns, curve->most);
+        if (next > curve->ns + 1) {
+            emit(curve, curve->ns + 1, curve->live);
+        }
+    }
+}
+
+static void at_time(struct curve *curve, uint64_t ns, const uint64_t *rise)
+{
+    uint64_t sum = 0;
+    if (!curve->any || ns > curve->ns) {
+        close_point(curve, ns);
+        curve->any = true;
+        curve->ns = ns;
+        curve->most_sum = 0;
+    }
+    for (uint32_t k = 0; k < PST_MEM_KINDS; k++) {
+        curve->live[k] += rise[k];
+        sum += curve->live[k];
+    }
+    if (sum >= curve->most_sum) {
+        curve->most_sum = sum;
+        memcpy(curve->most, curve->live, sizeof curve->most);
+    }
+}
+
+static void walk_instr(struct pst_sim_memory *memory, const struct pst_program *program,
+                       const struct pst_sim_visit *visit, uint32_t i, uint32_t *tick,
+                       struct curve *curve)
+{
+    const struct pst_program_instr *list = &program->lists[i];
+    uint64_t start = visit->posted[i], total = 0, before = 0;
+    for (uint32_t c = 0; c < list->n_calls; c++) {
+        total += call_ns(memory, &program->calls[list->first_call + c]);
+    }
+    if (list->n_calls == 0) {
+        at_time(curve, start, curve->rise[(*tick)++]);
+    }
+    for (uint32_t c = 0; c < list->n_calls; c++) {
+        unsigned __int128 share = (unsigned __int128)(visit->end[i] - start) * before;
+        at_time(curve, start + (total > 0 ? (uint64_t)(share / total) : 0), curve->rise[(*tick)++]);
+        before += call_ns(memory, &program->calls[list->first_call + c]);
+    }
+}
+
+pst_status pst_sim_memory_add(struct pst_sim_memory *memory, const struct pst_program *program,
+                              const struct pst_sim_visit *visit, struct pst_timeline *timeline,
+                              uint32_t rank, struct pst_error *err)
+{
+    struct curve curve = {.timeline = timeline, .rank = rank};
+    uint64_t end_of_list[PST_MEM_KINDS] = {0};
+    uint32_t tick = 0;
+    curve.rise = calloc((size_t)program->n_ticks + 1, sizeof *curve.rise);
+    if (curve.rise == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t v = 0; v < program->n_values; v++) {
+        const struct pst_value *value = &program->values[v];
+        uint8_t kind = kind_of(value);
+        curve.rise[value->first][kind] += value->bytes;
+        curve.rise[value->last + 1][kind] -= value->is_static ? 0 : value->bytes;
+    }
+    memcpy(end_of_list, curve.rise[program->n_ticks], sizeof end_of_list);
+    for (uint32_t i = 0; i < program->n_instrs; i++) {
+        walk_instr(memory, program, visit, i, &tick, &curve);
+    }
+    PST_ASSERT(tick == program->n_ticks || program->n_instrs == 0);
+    at_time(&curve, visit->latest, end_of_list);
+    close_point(&curve, UINT64_MAX);
+    free(curve.rise);
+    return curve.status == PST_OK ? PST_OK : pst_fail_nomem(err);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cut that the user writes down: one list of name patterns per stage, and, where the scheduler
+ * takes them, a micro-batch size per stage. For a cut that is known to be good, for a paper's
+ * partition as printed, and for stage graphs with branches.
+ */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <penstock/penstock.h>
+
+struct config {
+    const char *stages, *microbatch_sizes;
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, stages, PST_PARAM_STRING, NULL, NULL,
+              "Stages separated by ';', each a list of operator names separated by ',', with * and "
+              "?; an operator goes to the first stage that names it."),
+    PST_PARAM(struct config, microbatch_sizes, PST_PARAM_STRING, "", NULL,
+              "Samples of a micro-batch, one number per stage separated by ','; empty: "
+              "train.microbatch for all."),
+};
+
+struct manual {
+    const struct pst_host *host;
+    char **patterns; /* of all stages in a row */
+    uint32_t *first; /* [n_stages + 1] */
+    uint32_t n_stages, n_sizes;
+    uint32_t *sizes;
+};
+
+static char *trim(char *text)
+{
+    char *end;
+
+    text += strspn(text, " \t\n");
+    end = text + strlen(text);
+    while (end > text && strchr(" \t\n", end[-1]) != NULL) {
+        *--end = '\0';
+    }
+    return text;
+}
+
+static uint32_t count(const char *text, const char *separators)
+{
+    uint32_t n = 1;
+
+    for (; *text != '\0'; text++) {
+        n += strchr(separators, *text) != NULL;
+    }
+    return n;
+}
+
+static char *copy(const struct pst_host *host, const char *text)
+{
+    char *own = host->alloc(host, strlen(text) + 1, 1);
+
+    return own == NULL ? NULL : strcpy(own, text);
+}
+
+static pst_status read_stages(struct manual *self, const char *given)
+{
+    const struct pst_host *host = self->host;
+    char *text = copy(host, given), *stage_save = NULL, *stage;
+    uint32_t n = 0;
+
+    self->patterns = host->alloc(host, count(given, ",;") * sizeof *self->patterns, sizeof(void *));
+    self->first = host->alloc(host, (count(given, ";") + 1) * sizeof *self->first, 4);
+    if (text == NULL || self->patterns == NULL || self->first == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (stage = strtok_r(text, ";", &stage_save); stage != NULL;
+         stage = strtok_r(NULL, ";", &stage_save)) {
+        char *save = NULL, *pattern;
+
+        self->first[self->n_stages] = n;
+        for (pattern = strtok_r(stage, ",", &save); pattern != NULL;
+             pattern = strtok_r(NULL, ",", &save)) {
+            pattern = trim(pattern);
+            if (*pattern != '\0') {
+                self->patterns[n++] = pattern;
+            }
+        }
+        if (n == self->first[self->n_stages]) {
+            continue; /* a ';' at the end, or two in a row */
+        }
+        self->first[++self->n_stages] = n;
+    }
+    return self->n_stages > 0 ? PST_OK
+                              : (host->fail)(host, PST_ERR_CONFIG,
+                                             "\"stages\" names no stage; as in \"embed*, "
+                                             "block0.*; *\"");
+}
+
+static pst_status read_sizes(struct manual *self, const char *given)
+{
+    const struct pst_host *host = self->host;
+    const char *at = given;
+
+    if (given[strspn(given, " ")] == '\0') {
+        return PST_OK;
+    }
+    self->sizes = host->alloc(host, count(given, ",") * sizeof *self->sizes, 4);
+    if (self->sizes == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (;;) {
+        char *end;
+        unsigned long size;
+
+        errno = 0;
+        at += strspn(at, " ");
+        size = strtoul(at, &end, 10);
+        end += strspn(end, " ");
+        if (*at < '0' || *at > '9' || errno != 0 || size == 0 || size > UINT32_MAX ||
+            (*end != ',' && *end != '\0')) {
+            return pst_failf(host, PST_ERR_CONFIG,
+                             "\"microbatch_sizes\" must be numbers separated by commas, not \"%s\"",
+                             given);
+        }
+        self->sizes[self->n_sizes++] = (uint32_t)size;
+        if (*end == '\0') {
+            break;
+        }
+        at = end + 1;
+    }
+    if (self->n_sizes != self->n_stages) {
+        return pst_failf(host, PST_ERR_CONFIG, "%u \"microbatch_sizes\" for %u \"stages\"",
+                         self->n_sizes, self->n_stages);
+    }
+    return PST_OK;
+}
+
+static pst_status create(const struct pst_host *host, const void *config_, void **ret_self)
+{
+    const struct config *config = config_;
+    struct manual *self = host->alloc(host, sizeof *self, _Alignof(struct manual));
+    pst_status st;
+
+    if (self == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    self->host = host;
+    st = read_stages(self, config->stages);
+    st = st != PST_OK ? st : read_sizes(self, config->microbatch_sizes);
+    if (st == PST_OK) {
+        *ret_self = self;
+    }
+    return st;
+}
+
+static void destroy(void *self)
+{
+    (void)self; /* lives in the instance's memory */
+}
+
+static uint32_t stage_of(const struct manual *self, const char *name)
+{
+    for (uint32_t s = 0; s < self->n_stages; s++) {
+        for (uint32_t i = self->first[s]; i < self->first[s + 1]; i++) {
+            if (fnmatch(self->patterns[i], name, 0) == 0) {
+                return s;
+            }
+        }
+    }
+    return PST_NONE;
+}
+
+static pst_status check_counts(const struct manual *self, const struct pst_partition_in *in)
+{
+    if (in->n_stages != 0 && in->n_stages != self->n_stages) {
+        return pst_failf(self->host, PST_ERR_CONFIG,
+                         "\"stages\" names %u stages, but the scheduler wants %u", self->n_stages,
+                         in->n_stages);
+    }
+    if (self->n_stages > in->n_devices) {
+        return pst_failf(self->host, PST_ERR_CONFIG, "\"stages\" names %u stages for %u devices",
+                         self->n_stages, in->n_devices);
+    }
+    for (uint32_t s = 0; s < self->n_sizes; s++) {
+        uint32_t i = 0;
+
+        while (i < in->n_micro_batches && in->micro_batches[i] != self->sizes[s]) {
+            i++;
+        }
+        if (i == in->n_micro_batches) {
+            return pst_failf(self->host, PST_ERR_CONFIG,
+                             "micro-batches of %u samples for stage %u cannot be had: %s",
+                             self->sizes[s], s,
+                             in->n_micro_batches == 1
+                                 ? "the scheduler takes one size for all stages, train.microbatch"
+                                 : "a size must divide train.batch");
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status emit_stage(const struct manual *self, const struct pst_partition_in *in,
+                             const uint32_t *owner, uint32_t s, uint32_t *nodes,
+                             struct pst_partition_out *out)
+{
+    struct pst_stage_decl stage = {
+        .size = sizeof stage,
+        .nodes = nodes,
+        .ranks = &s,
+        .n_ranks = 1,
+        .microbatch_size = self->n_sizes > 0 ? self->sizes[s] : in->micro_batches[0],
+        .k = 1,
+    };
+
+    for (uint32_t v = 0; v < in->graph->n_nodes; v++) {
+        if (owner[v] == s) {
+            nodes[stage.n_nodes++] = v;
+        }
+    }
+    if (stage.n_nodes == 0) {
+        return pst_failf(self->host, PST_ERR_CONFIG,
+                         "stage %u of \"stages\" is left without operators: \"%s\" matches nothing "
+                         "that an earlier stage does not name; \"penstock plan\" prints names",
+                         s, self->patterns[self->first[s]]);
+    }
+    return out->stage(out, &stage);
+}
+
+/* An edge that goes backwards would be refused by the host; here the two names can be told. */
+static pst_status check_edges(const struct manual *self, const struct pst_graph_view *graph,
+                              const uint32_t *owner)
+{
+    for (uint32_t e = 0; e < graph->n_edges; e++) {
+        const struct pst_edge *edge = pst_graph_edge(graph, e);
+
+        if (owner[edge->from] > owner[edge->to]) {
+            return pst_failf(
+                self->host, PST_ERR_CONFIG,
+                "\"%s\" in stage %u reads \"%s\" in stage %u; list stages so that each "
+                "reads only itself and those before it",
+                pst_graph_node(graph, edge->to)->name, owner[edge->to],
+                pst_graph_node(graph, edge->from)->name, owner[edge->from]);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status partition(void *self_, const struct pst_partition_in *in,
+                            struct pst_partition_out *out)
+{
+    const struct manual *self = self_;
+    const struct pst_graph_view *graph = in->graph;
+    uint32_t *owner = malloc(((size_t)graph->n_nodes + 1) * sizeof *owner);
+    uint32_t *nodes = malloc(((size_t)graph->n_nodes + 1) * sizeof *nodes);
+    pst_status st = owner == NULL || nodes == NULL ? PST_ERR_NOMEM : check_counts(self, in);
+
+    for (uint32_t v = 0; st == PST_OK && v < graph->n_nodes; v++) {
+        owner[v] = stage_of(self, pst_graph_node(graph, v)->name);
+        if (owner[v] == PST_NONE) {
+            st = pst_failf(self->host, PST_ERR_CONFIG,
+                           "operator \"%s\" is in none of \"stages\"; a last stage \"*\" takes the "
+                           "rest",
+                           pst_graph_node(graph, v)->name);
+        }
+    }
+    st = st != PST_OK ? st : check_edges(self, graph, owner);
+    for (uint32_t s = 0; st == PST_OK && s < self->n_stages; s++) {
+        st = emit_stage(self, in, owner, s, nodes, out);
+    }
+    free(owner);
+    free(nodes);
+    return st;
+}
+
+static const struct pst_partitioner partitioner = {
+    .size = sizeof partitioner,
+    .partition = partition,
+};
+
+static const void *get_interface(const char *id)
+{
+    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
+}
+
+static const char *const provides[] = {"chain", "dag", "per-stage-microbatch", NULL};
+static const char *const needs[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = PST_ABI_MAJOR,
+    .abi_minor = PST_ABI_MINOR,
+    .kind = "partitioner",
+    .id = "manual",
+    .version = "1.0",
+    .summary = "The stages that the config lists by names of operators.",
+    .reference = "none",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .param_size = sizeof params[0],
+    .config_size = sizeof(struct config),
+    .create = create,
+    .destroy = destroy,
+    .get_interface = get_interface,
+};
+
+PST_PLUGIN(plugin)

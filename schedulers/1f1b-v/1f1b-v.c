@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * 1F1B on a V with fused backwards: a block of one micro-batch, repeated every six slots, then
+ * closed up. Two thirds of the memory of 1F1B. Qi et al., "Pipeline Parallelism with Controllable
+ * Memory", NeurIPS 2024.
+ */
+#include "board.h"
+#include "fixed.h"
+
+enum { DOWN = 0, UP = 1 }; /* chunks */
+
+/* The passes of device d in the order of their slots. */
+static pst_status read_device(const struct fixed_question *q, const struct board *board, uint32_t d,
+                              struct order *order)
+{
+    struct fixed_hand hand;
+    uint32_t slot;
+
+    fixed_hand_init(&hand, q, order, d);
+    for (slot = 0; slot < board->n_slots; slot++) {
+        uint32_t cell = board->cells[(size_t)d * board->n_slots + slot];
+        uint32_t kind = (cell - 1) % KINDS;
+
+        if (cell != 0) {
+            fixed_deal(&hand, kind < B1 ? PST_PASS_F : PST_PASS_BW,
+                       kind == F0 || kind == B0 ? DOWN : UP);
+            slot += board_length(kind) - 1;
+        }
+    }
+    return hand.status;
+}
+
+static pst_status build(const struct fixed_question *q, struct order *order)
+{
+    struct board board;
+    uint32_t d;
+    pst_status st = board_init(&board, q->p, q->m);
+
+    if (st == PST_OK) {
+        board_close_up(&board);
+    }
+    for (d = 0; st == PST_OK && d < q->p; d++) {
+        st = read_device(q, &board, d, order);
+    }
+    board_finish(&board);
+    return st;
+}
+
+static const struct fixed_rules rules = {
+    .id = "1f1b-v",
+    .placement = FIXED_VSHAPE,
+    .build = build,
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    return fixed_create(host, config, &rules, ret_self);
+}
+
+static const char *const provides[] = {"chain", "chunks=2", "placement=vshape", NULL};
+static const char *const needs[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    SCHEDULER_DESCRIPTION("1f1b-v"),
+    .summary = "1F1B on a V of two stages per device: two thirds of the memory.",
+    .reference = "Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
+    .provides = provides,
+    .needs = needs,
+    .create = create,
+    .destroy = fixed_destroy,
+    .get_interface = fixed_get_interface,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The interface of schedulers with fixed orders: where stages sit, what is asked, what is refused.
+ */
+#include "fixed.h"
+
+#include <string.h>
+
+pst_status fixed_create(const struct pst_host *host, const void *config,
+                        const struct fixed_rules *rules, void **ret_self)
+{
+    struct fixed *self = host->alloc(host, sizeof *self, _Alignof(struct fixed));
+
+    if (self == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    *self = (struct fixed){.host = host, .config = config, .rules = rules};
+    *ret_self = self;
+    return PST_OK;
+}
+
+void fixed_destroy(void *self)
+{
+    (void)self; /* lives in the instance's memory */
+}
+
+static uint32_t chunks_of(const struct fixed *self)
+{
+    if (self->rules->chunks != NULL) {
+        return self->rules->chunks(self->config);
+    }
+    return self->rules->placement == FIXED_VSHAPE ? 2 : 1;
+}
+
+static uint32_t least_of(const struct fixed *self, uint32_t n_devices)
+{
+    return self->rules->least == NULL ? 1 : self->rules->least(n_devices);
+}
+
+pst_status fixed_topology(void *self_, uint32_t n_devices, struct pst_topology *ret_topology)
+{
+    const struct fixed *self = self_;
+    uint32_t v = chunks_of(self);
+
+    ret_topology->n_stages = v == 1 ? 0 : v * n_devices;
+    ret_topology->version_rule = PST_VERSION_SYNC;
+    ret_topology->min_microbatches = least_of(self, n_devices);
+    ret_topology->microbatch_multiple = 1;
+    return PST_OK;
+}
+
+/* Device of stage s of p devices. */
+static uint32_t place(uint32_t placement, uint32_t p, uint32_t s)
+{
+    switch (placement) {
+    case FIXED_LOOPED:
+        return s % p;
+    case FIXED_VSHAPE:
+        return s < p ? s : 2 * p - 1 - s;
+    default:
+        return s;
+    }
+}
+
+uint32_t fixed_device_of(void *self_, uint32_t n_devices, uint32_t n_stages, uint32_t stage)
+{
+    const struct fixed *self = self_;
+
+    (void)n_stages;
+    return place(self->rules->placement, n_devices, stage);
+}
+
+uint32_t fixed_stage(const struct fixed_question *question, uint32_t d, uint32_t chunk)
+{
+    if (question->self->rules->placement == FIXED_VSHAPE) {
+        return chunk == 0 ? d : 2 * question->p - 1 - d;
+    }
+    return chunk * question->p + d;
+}
+
+/* Chunks sit where device_of() put them. */
+static pst_status require_places(const struct fixed_question *question)
+{
+    const struct fixed *self = question->self;
+    uint32_t s;
+
+    for (s = 0; question->v > 1 && s < question->in->n_stages; s++) {
+        uint32_t device = pst_schedule_stage_at(question->in, s)->device;
+        uint32_t wanted = place(self->rules->placement, question->p, s);
+
+        if (device != wanted) {
+            return pst_failf(self->host, PST_ERR_UNSUPPORTED,
+                             "stage %u is on device %u; the order of %s wants it on device %u", s,
+                             device, self->rules->id, wanted);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status question_init(const struct fixed *self, const struct pst_schedule_in *in,
+                                struct fixed_question *question)
+{
+    uint32_t v = chunks_of(self), least;
+    pst_status st;
+
+    *question = (struct fixed_question){.self = self, .in = in, .p = in->n_stages / v, .v = v};
+    st = order_require_chain(self->host, self->rules->id, in, v, &question->m);
+    if (st == PST_OK) {
+        st = require_places(question);
+    }
+    least = least_of(self, question->p);
+    if (st == PST_OK && question->m < least) {
+        st = pst_failf(self->host, PST_ERR_INFEASIBLE,
+                       "%u micro-batches on %u devices: %s needs at least %u", question->m,
+                       question->p, self->rules->id, least);
+    }
+    return st;
+}
+
+pst_status fixed_schedule(void *self_, const struct pst_schedule_in *in,
+                          struct pst_schedule_out *out)
+{
+    const struct fixed *self = self_;
+    struct fixed_question question;
+    struct order order = {.lists = NULL};
+    pst_status st = question_init(self, in, &question);
+
+    if (st == PST_OK) {
+        st = order_init(&order, in);
+    }
+    if (st == PST_OK) {
+        st = self->rules->build(&question, &order);
+    }
+    if (st == PST_OK) {
+        st = order_require_room(self->host, self->rules->id, &order);
+    }
+    if (st == PST_OK) {
+        st = order_emit(&order, out);
+    }
+    order_finish(&order);
+    return st;
+}
+
+const struct pst_scheduler fixed_scheduler = {
+    .size = sizeof fixed_scheduler,
+    .topology = fixed_topology,
+    .device_of = fixed_device_of,
+    .schedule = fixed_schedule,
+};
+
+const void *fixed_get_interface(const char *id)
+{
+    return strcmp(id, PST_SCHEDULER) == 0 ? &fixed_scheduler : NULL;
+}

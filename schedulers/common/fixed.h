@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For schedulers whose order follows from the numbers of devices, chunks and micro-batches alone:
+ * everything but the order itself. Such a plugin states its rules, makes its instance with
+ * fixed_create, and hands out fixed_scheduler. The order is dealt device by device, pass by pass.
+ */
+#ifndef SCHEDULERS_COMMON_FIXED_H
+#define SCHEDULERS_COMMON_FIXED_H
+
+#include "order.h"
+
+#define FIXED_MAX_CHUNKS 64
+
+/* How p devices share p * v stages: stage s on device s; on device s mod p; down and up again. */
+enum { FIXED_SEQUENTIAL = 0, FIXED_LOOPED = 1, FIXED_VSHAPE = 2 };
+
+struct fixed_question;
+
+struct fixed_rules {
+    const char *id;                         /* of the scheduler, for messages */
+    uint32_t placement;                     /* FIXED_* */
+    uint32_t (*chunks)(const void *config); /* NULL: 1, or 2 in a V */
+    uint32_t (*least)(uint32_t n_devices);  /* micro-batches; NULL: 1 */
+    /* Fills the lists; on failure has told the host, or is out of memory. */
+    pst_status (*build)(const struct fixed_question *question, struct order *order);
+};
+
+struct fixed {
+    const struct pst_host *host;
+    const void *config;
+    const struct fixed_rules *rules;
+};
+
+/* p devices in use with v stages each, m micro-batches. */
+struct fixed_question {
+    const struct fixed *self;
+    const struct pst_schedule_in *in;
+    uint32_t p, v, m;
+};
+
+pst_status fixed_create(const struct pst_host *host, const void *config,
+                        const struct fixed_rules *rules, void **ret_self);
+void fixed_destroy(void *self);
+
+/* The functions of pst.scheduler/1; fixed_scheduler has them all and leaves in_flight to the host,
+   which counts. An order that exceeds the room of a device is refused. */
+pst_status fixed_topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology);
+uint32_t fixed_device_of(void *self, uint32_t n_devices, uint32_t n_stages, uint32_t stage);
+pst_status fixed_schedule(void *self, const struct pst_schedule_in *in,
+                          struct pst_schedule_out *out);
+extern const struct pst_scheduler fixed_scheduler;
+const void *fixed_get_interface(const char *id);
+
+/* What all descriptions of schedulers have in common. */
+#define SCHEDULER_DESCRIPTION(scheduler_id)                                                        \
+    .size = sizeof(struct pst_plugin), .abi_major = PST_ABI_MAJOR, .abi_minor = PST_ABI_MINOR,     \
+    .kind = "scheduler", .id = scheduler_id, .version = "1.0", .license = "Apache-2.0",            \
+    .param_size = sizeof(struct pst_param)
+
+/* The stage that is chunk `chunk` of device d. */
+uint32_t fixed_stage(const struct fixed_question *question, uint32_t d, uint32_t chunk);
+
+/*
+ * Micro-batches of one round where devices go round their chunks: m div max(1, m div p), the same
+ * in every round. Else PST_ERR_INFEASIBLE, explained. One chunk needs no rounds: any m will do.
+ */
+pst_status fixed_round(const struct fixed_question *question, uint32_t *ret_r);
+
+/*
+ * The list of one device, dealt in order. Passes of a kind and chunk take micro-batches in
+ * ascending order; numbers from m on are dealt without effect, so that a rule for more
+ * micro-batches than there are can be followed to its end. The first failure is kept in `status`.
+ */
+struct fixed_hand {
+    const struct fixed_question *question;
+    struct order *order;
+    uint32_t d, device;
+    uint32_t n_forward[FIXED_MAX_CHUNKS], n_backward[FIXED_MAX_CHUNKS], n_weight[FIXED_MAX_CHUNKS];
+    uint32_t oldest; /* position in the list before which no B waits for its W */
+    pst_status status;
+};
+
+void fixed_hand_init(struct fixed_hand *hand, const struct fixed_question *question,
+                     struct order *order, uint32_t d);
+/* F, B, W or BW of the next micro-batch of a chunk; B and BW share their count. */
+void fixed_deal(struct fixed_hand *hand, uint32_t pass, uint32_t chunk);
+/* F and BW as one pair. */
+void fixed_deal_pair(struct fixed_hand *hand, uint32_t forward_chunk, uint32_t backward_chunk);
+/* W of the B that has waited longest, over all chunks; nothing if none waits. Not to be mixed with
+   fixed_deal of W on one hand. */
+void fixed_deal_oldest(struct fixed_hand *hand);
+/* The same until none waits. */
+void fixed_deal_waiting(struct fixed_hand *hand);
+
+#endif

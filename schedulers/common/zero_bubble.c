@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "zero_bubble.h"
+
+/* A W waits until the device has run as many forwards and backwards as fill the pipeline: then its
+   slot was idle in 1F1B. */
+static pst_status build_device(const struct fixed_question *q, uint64_t ahead, uint32_t d,
+                               struct order *order)
+{
+    uint64_t full = ahead * (q->p - 1), w = ahead * (q->p - 1 - d);
+    struct fixed_hand hand;
+    uint32_t j;
+
+    w = w < q->m ? w : q->m;
+    fixed_hand_init(&hand, q, order, d);
+    for (j = 0; j < w; j++) {
+        fixed_deal(&hand, PST_PASS_F, 0);
+    }
+    for (j = 0; j < q->m; j++) {
+        fixed_deal(&hand, PST_PASS_F, 0); /* if there is one left */
+        fixed_deal(&hand, PST_PASS_B, 0);
+        if (w + j >= full) {
+            fixed_deal_oldest(&hand);
+        }
+    }
+    fixed_deal_waiting(&hand);
+    return hand.status;
+}
+
+pst_status zero_bubble_build(const struct fixed_question *question, uint32_t ahead,
+                             struct order *order)
+{
+    uint32_t d;
+    pst_status st = PST_OK;
+
+    for (d = 0; st == PST_OK && d < question->p; d++) {
+        st = build_device(question, ahead, d, order);
+    }
+    return st;
+}
+
+uint32_t zero_bubble_held(const struct pst_place *place, uint32_t ahead)
+{
+    uint64_t most = (uint64_t)ahead * (place->n_stages - 1) + 1;
+
+    return most < place->n_microbatches ? (uint32_t)most : place->n_microbatches;
+}

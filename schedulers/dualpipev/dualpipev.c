@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * DualPipeV: one copy of the model on a V, with forwards and backwards of different micro-batches
+ * paired so that the communication inside one can hide behind the computation of the other. After
+ * DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, and its "cut in half" form on a V.
+ */
+#include "fixed.h"
+
+enum { DOWN = 0, UP = 1 }; /* chunks; backwards run UP first */
+
+static uint32_t least(uint32_t n_devices)
+{
+    return 2 * n_devices;
+}
+
+static void deal_fill(struct fixed_hand *hand, uint32_t after)
+{
+    uint32_t i;
+
+    for (i = 0; i < 2 * after; i++) {
+        fixed_deal(hand, PST_PASS_F, DOWN);
+    }
+    for (i = 0; i <= hand->d; i++) {
+        fixed_deal(hand, PST_PASS_F, DOWN);
+        fixed_deal(hand, PST_PASS_F, UP);
+    }
+    for (i = 0; i < after; i++) {
+        fixed_deal(hand, PST_PASS_B, UP);
+        fixed_deal(hand, PST_PASS_W, UP);
+        fixed_deal(hand, PST_PASS_F, UP);
+    }
+}
+
+/* On the last device the first forward has nothing to be paired with that is ready. */
+static void deal_body(struct fixed_hand *hand, uint32_t after, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        if (i == 0 && after == 0) {
+            fixed_deal(hand, PST_PASS_F, DOWN);
+            fixed_deal(hand, PST_PASS_BW, UP);
+        } else {
+            fixed_deal_pair(hand, DOWN, UP);
+        }
+        fixed_deal_pair(hand, UP, DOWN);
+    }
+    for (i = 0; i < after; i++) {
+        fixed_deal(hand, PST_PASS_BW, UP);
+        fixed_deal_pair(hand, UP, DOWN);
+    }
+}
+
+/* d + 1 times a backward of either stage. The last d + 1 of these 2d + 2 are split, and their
+   weight gradients wait. */
+static void deal_drain(struct fixed_hand *hand, uint32_t after)
+{
+    uint32_t i, n = 2 * (hand->d + 1);
+
+    for (i = 0; i < n; i++) {
+        fixed_deal(hand, i < n / 2 ? PST_PASS_BW : PST_PASS_B, i % 2 == 0 ? UP : DOWN);
+    }
+    hand->oldest = hand->order->lists[hand->device].n - n / 2;
+    for (i = 0; i < after; i++) {
+        fixed_deal_oldest(hand);
+        fixed_deal(hand, PST_PASS_B, DOWN);
+    }
+    fixed_deal_waiting(hand);
+}
+
+static pst_status build(const struct fixed_question *q, struct order *order)
+{
+    uint32_t d;
+
+    for (d = 0; d < q->p; d++) {
+        uint32_t after = q->p - 1 - d;
+        struct fixed_hand hand;
+
+        fixed_hand_init(&hand, q, order, d);
+        deal_fill(&hand, after);
+        deal_body(&hand, after, q->m - 2 * q->p + d + 1);
+        if (hand.status == PST_OK) {
+            deal_drain(&hand, after);
+        }
+        if (hand.status != PST_OK) {
+            return hand.status;
+        }
+    }
+    return PST_OK;
+}
+
+static const struct fixed_rules rules = {
+    .id = "dualpipev",
+    .placement = FIXED_VSHAPE,
+    .least = least,
+    .build = build,
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    return fixed_create(host, config, &rules, ret_self);
+}
+
+static const char *const provides[] = {"chain", "chunks=2", "placement=vshape", "split-backward",
+                                       NULL};
+static const char *const needs[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    SCHEDULER_DESCRIPTION("dualpipev"),
+    .summary = "Pairs of a forward and a backward on a V of two stages per device.",
+    .reference = "DeepSeek-AI, DeepSeek-V3 Technical Report, arXiv 2412.19437, 2024; "
+                 "github.com/deepseek-ai/DualPipe",
+    .provides = provides,
+    .needs = needs,
+    .create = create,
+    .destroy = fixed_destroy,
+    .get_interface = fixed_get_interface,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Interleaved 1F1B with backwards split and weight gradients kept back as in ZB-H1: device d keeps
+ * d of them waiting. The order that PyTorch calls InterleavedZeroBubble; after Qi et al., "Zero
+ * Bubble Pipeline Parallelism", ICLR 2024, and Narayanan et al., SC 2021.
+ */
+#include "fixed.h"
+
+struct config {
+    int64_t chunks;
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, chunks, PST_PARAM_INT, "2", "1..64", "Stages on each device."),
+};
+
+static uint32_t chunks_of(const void *config)
+{
+    return (uint32_t)((const struct config *)config)->chunks;
+}
+
+static pst_status build_device(const struct fixed_question *q, uint32_t r, uint32_t d,
+                               struct order *order)
+{
+    uint64_t total = (uint64_t)q->v * q->m, n;
+    uint64_t w = (uint64_t)(q->v - 1) * r + (q->p - 1 - d);
+    struct fixed_hand hand;
+
+    w = w < total ? w : total;
+    fixed_hand_init(&hand, q, order, d);
+    for (n = 0; n < total + w && hand.status == PST_OK; n++) {
+        if (n < total) {
+            fixed_deal(&hand, PST_PASS_F, (uint32_t)(n / r % q->v));
+        }
+        if (n >= w) {
+            fixed_deal(&hand, PST_PASS_B, (uint32_t)(q->v - 1 - (n - w) / r % q->v));
+            if (n - w >= d) {
+                fixed_deal_oldest(&hand);
+            }
+        }
+    }
+    fixed_deal_waiting(&hand);
+    return hand.status;
+}
+
+static pst_status build(const struct fixed_question *q, struct order *order)
+{
+    uint32_t r, d;
+    pst_status st = fixed_round(q, &r);
+
+    for (d = 0; st == PST_OK && d < q->p; d++) {
+        st = build_device(q, r, d, order);
+    }
+    return st;
+}
+
+static const struct fixed_rules rules = {
+    .id = "interleaved-zb",
+    .placement = FIXED_LOOPED,
+    .chunks = chunks_of,
+    .build = build,
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    return fixed_create(host, config, &rules, ret_self);
+}
+
+static const char *const provides[] = {"chain", "chunks", "placement=looped", "split-backward",
+                                       NULL};
+static const char *const needs[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    SCHEDULER_DESCRIPTION("interleaved-zb"),
+    .summary = "Interleaved 1F1B with weight gradients kept for idle moments.",
+    .reference = "PyTorch, torch.distributed.pipelining, ScheduleInterleavedZeroBubble; Qi et al., "
+                 "Zero Bubble Pipeline Parallelism, ICLR 2024",
+    .provides = provides,
+    .needs = needs,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .config_size = sizeof(struct config),
+    .create = create,
+    .destroy = fixed_destroy,
+    .get_interface = fixed_get_interface,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * List scheduling under memory caps, with the safety rule that keeps it from locking up: it must
+ * stay possible to finish the micro-batches one after the other. Those whose second forward has run
+ * ask for nothing more; the next one asks for its second forward, and frees more than the one after
+ * it will ask for.
+ */
+#include <string.h>
+
+#include "improve.h"
+
+struct dispatcher {
+    const struct va_problem *q;
+    const uint64_t *urgency;
+    uint32_t patience;
+    struct va_work *work;
+};
+
+/* When the next pass of a kind could start; false when it cannot yet be told, or there is none. */
+static bool earliest(const struct dispatcher *x, uint32_t d, uint32_t kind, uint64_t *ret_start)
+{
+    const struct va_problem *q = x->q;
+    uint32_t i = va_pass_index(d, kind), j = x->work->done[i];
+    const struct va_pass *pass = &q->passes[i];
+    uint64_t start = x->work->clock[d];
+
+    if (j >= q->m) {
+        return false;
+    }
+    if (pass->has_need) {
+        uint64_t arrival;
+
+        if (x->work->done[pass->need] <= j) {
+            return false;
+        }
+        arrival = x->work->end[(size_t)pass->need * q->m + j] + pass->delay_ns;
+        start = start > arrival ? start : arrival;
+    }
+    *ret_start = start;
+    return true;
+}
+
+/*
+ * Room for the pass itself; for a first forward also the safety rule: were everything ahead of the
+ * next second forward through, the first forwards behind it must leave room for it.
+ */
+static bool fits(const struct dispatcher *x, uint32_t d, uint32_t kind)
+{
+    const struct va_pass *passes = &x->q->passes[va_pass_index(d, 0)];
+    const uint32_t *done = &x->work->done[va_pass_index(d, 0)];
+
+    if (kind == VA_F0 && (int64_t)(done[VA_F0] + 1 - done[VA_F1]) * passes[VA_F0].at_start >
+                             x->q->cap[d] - passes[VA_F1].at_start) {
+        return false;
+    }
+    return passes[kind].at_start <= x->q->cap[d] - x->work->held[d];
+}
+
+static struct va_choice choose(const struct dispatcher *x, uint32_t d)
+{
+    struct va_choice choice = {UINT64_MAX, VA_IDLE};
+    uint64_t start[VA_KINDS], first = UINT64_MAX, ends = UINT64_MAX, urgency = UINT64_MAX;
+    uint32_t able = 0;
+
+    for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
+        if (earliest(x, d, kind, &start[kind]) && fits(x, d, kind)) {
+            uint64_t end = start[kind] + x->q->passes[va_pass_index(d, kind)].cost_ns;
+
+            able |= 1U << kind;
+            first = first < start[kind] ? first : start[kind];
+            ends = ends < end ? ends : end;
+        }
+    }
+    for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
+        uint32_t i = va_pass_index(d, kind);
+        uint64_t u;
+
+        if (!(able >> kind & 1) || start[kind] > first + (ends - first) * x->patience / 16) {
+            continue;
+        }
+        u = x->urgency[(size_t)i * x->q->m + x->work->done[i]];
+        if (u < urgency || choice.kind == VA_IDLE) {
+            urgency = u;
+            choice = (struct va_choice){start[kind], kind};
+        }
+    }
+    return choice;
+}
+
+static void take(const struct dispatcher *x, uint32_t d, struct va_choice choice, uint8_t *order)
+{
+    struct va_work *work = x->work;
+    uint32_t i = va_pass_index(d, choice.kind), j = work->done[i]++;
+    const struct va_pass *pass = &x->q->passes[i];
+
+    work->held[d] += pass->at_start + pass->at_end;
+    work->start[(size_t)i * x->q->m + j] = choice.start;
+    work->end[(size_t)i * x->q->m + j] = work->clock[d] = choice.start + pass->cost_ns;
+    order[d * va_sequence_length(x->q) + work->at[d]++] = (uint8_t)choice.kind;
+}
+
+bool va_dispatch(const struct va_problem *q, const uint64_t *urgency, uint32_t patience,
+                 struct va_work *work, uint8_t *ret_order)
+{
+    const struct dispatcher x = {q, urgency, patience, work};
+    struct va_choice *choices = work->choices;
+
+    memset(work->done, 0, (size_t)q->p * VA_KINDS * sizeof *work->done);
+    memset(work->at, 0, q->p * sizeof *work->at);
+    memset(work->clock, 0, q->p * sizeof *work->clock);
+    memset(work->held, 0, q->p * sizeof *work->held);
+    for (uint32_t d = 0; d < q->p; d++) {
+        choices[d] = choose(&x, d);
+    }
+    for (size_t n = va_order_length(q); n > 0; n--) {
+        uint32_t best = 0;
+
+        for (uint32_t d = 1; d < q->p; d++) {
+            best = choices[d].start < choices[best].start ? d : best;
+        }
+        if (choices[best].kind == VA_IDLE) {
+            return false;
+        }
+        take(&x, best, choices[best], ret_order);
+        /* only the device itself and its neighbours can choose differently now */
+        for (uint32_t d = best > 0 ? best - 1 : 0; d < q->p && d <= best + 1; d++) {
+            choices[d] = choose(&x, d);
+        }
+    }
+    return true;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The whole search. Memory is climbed in rungs of one chunk: what a lower rung found is where the
+ * next one starts, and nothing on a rung depends on the rungs above it. So more memory never gives
+ * a worse order.
+ */
+#ifndef V_ADAPTIVE_LADDER_H
+#define V_ADAPTIVE_LADDER_H
+
+#include "improve.h"
+
+struct va_options {
+    uint32_t effort; /* 0..3 */
+    double noise;    /* 0: judge by the given costs; else relative noise of costs and links */
+};
+
+struct va_answer {
+    uint8_t *order; /* [6m * p], room given by the caller */
+    struct va_cost cost;
+};
+
+/*
+ * The best order found under q's caps.
+ * PST_ERR_NOMEM
+ * PST_ERR_INFEASIBLE  a cap holds less than one micro-batch; nothing is said to the host
+ */
+pst_status va_solve(const struct va_problem *q, const struct va_options *options,
+                    const struct pst_host *host, struct va_answer *ret_answer);
+
+/* Nothing below this is possible under the caps: va_bound, and what memory adds at equal costs. */
+uint64_t va_bound_with_memory(const struct va_problem *q);
+
+#endif

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * v-adaptive: the best order of a V placement that a given memory allows. Building blocks of Qi,
+ * Wan, Amar, Lin, "Pipeline Parallelism with Controllable Memory", NeurIPS 2024, and on top of them
+ * dispatching and local search with the real costs, latencies and bytes of each stage.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <penstock/ext/claim.h>
+
+#include "ladder.h"
+#include "order.h"
+
+struct config {
+    double memory_limit, robust;
+    int64_t effort;
+    uint32_t objective;
+};
+
+enum { OBJECTIVE_AUTO, OBJECTIVE_SPAN, OBJECTIVE_MAKESPAN };
+
+struct v_adaptive {
+    const struct pst_host *host;
+    const struct config *config;
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, memory_limit, PST_PARAM_FLOAT, "0", "0..",
+              "Activations that a device may hold, in micro-batches of its share of the model; 0: "
+              "as much as it has room for."),
+    PST_PARAM(struct config, objective, PST_PARAM_ENUM, "auto", "auto|span|makespan",
+              "What to make small; auto: makespan where steps end at a barrier, else span."),
+    PST_PARAM(struct config, effort, PST_PARAM_INT, "1", "0..3",
+              "How long to search: 0 building blocks alone, then ten times as long each."),
+    PST_PARAM(struct config, robust, PST_PARAM_FLOAT, "0", "0..1",
+              "Choose by the 0.9 quantile of the cost under this relative noise of times and "
+              "links; 0: by the times given."),
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    struct v_adaptive *self = host->alloc(host, sizeof *self, _Alignof(struct v_adaptive));
+
+    if (self == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    self->host = host;
+    self->config = config;
+    *ret_self = self;
+    return PST_OK;
+}
+
+static void destroy(void *self)
+{
+    (void)self; /* lives in the instance's memory */
+}
+
+static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
+{
+    (void)self;
+    ret_topology->n_stages = 2 * n_devices;
+    ret_topology->version_rule = PST_VERSION_SYNC;
+    ret_topology->min_microbatches = 1;
+    ret_topology->microbatch_multiple = 1;
+    return PST_OK;
+}
+
+static uint32_t device_of(void *self, uint32_t n_devices, uint32_t n_stages, uint32_t stage)
+{
+    (void)self;
+    return stage < n_devices ? stage : n_stages - 1 - stage;
+}
+
+/* Stage whose passes are of this kind on device d. */
+static uint32_t stage_of(uint32_t p, uint32_t d, uint32_t kind)
+{
+    return kind == VA_F0 || kind == VA_B0 || kind == VA_W0 ? d : 2 * p - 1 - d;
+}
+
+static uint32_t pass_of(uint32_t kind)
+{
+    static const uint8_t passes[VA_KINDS] = {PST_PASS_F, PST_PASS_F, PST_PASS_B,
+                                             PST_PASS_B, PST_PASS_W, PST_PASS_W};
+
+    return passes[kind];
+}
+
+/* Bytes as a signed number that sums of many cannot overflow. */
+static int64_t bounded(uint64_t bytes)
+{
+    const uint64_t most = (uint64_t)INT64_MAX >> 24;
+
+    return (int64_t)(bytes < most ? bytes : most);
+}
+
+/* What moving from one stage to the other takes; the same both ways. 0 where there is no link. */
+static uint64_t transfer_ns(const struct pst_schedule_in *in, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = 0; i < in->n_links; i++) {
+        const struct pst_schedule_link *link = pst_schedule_link_at(in, i);
+
+        if (link->from == from && link->to == to) {
+            return link->transfer_ns;
+        }
+    }
+    return 0;
+}
+
+static void fill_device(struct va_problem *q, const struct pst_schedule_in *in, uint32_t d)
+{
+    uint32_t p = q->p;
+
+    for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
+        struct va_pass *pass = &q->passes[va_pass_index(d, kind)];
+        uint32_t s = stage_of(p, d, kind);
+        const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
+        int64_t saved = bounded(stage->saved_bytes);
+        int64_t weight = bounded(stage->saved_weight_bytes);
+
+        weight = weight < saved ? weight : saved;
+        switch (pass_of(kind)) {
+        case PST_PASS_F:
+            pass->cost_ns = stage->forward_ns;
+            pass->at_start = saved;
+            pass->delay_ns = s > 0 ? transfer_ns(in, s - 1, s) : 0;
+            break;
+        case PST_PASS_B:
+            pass->cost_ns = stage->backward_input_ns;
+            pass->at_end = weight - saved;
+            pass->delay_ns = s + 1 < 2 * p ? transfer_ns(in, s, s + 1) : 0;
+            break;
+        default:
+            pass->cost_ns = stage->backward_weight_ns;
+            pass->at_end = -weight;
+            break;
+        }
+    }
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Counts time in the largest unit that all times are multiples of, so that an instance stated in
+   other units is the same instance. Returns that unit in ns. */
+static uint64_t reduce_times(struct va_problem *q)
+{
+    uint64_t unit = 0;
+
+    for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
+        unit = common_divisor(unit, q->passes[i].cost_ns);
+        unit = common_divisor(unit, q->passes[i].delay_ns);
+    }
+    unit = unit == 0 ? 1 : unit;
+    for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
+        q->passes[i].cost_ns /= unit;
+        q->passes[i].delay_ns /= unit;
+    }
+    return unit;
+}
+
+/* Caps from the room of the device and the limit, which is in micro-batches of both chunks. */
+static int64_t cap_of(const struct v_adaptive *self, const struct va_problem *q,
+                      const struct pst_schedule_in *in, uint32_t d)
+{
+    const struct va_pass *pass = &q->passes[va_pass_index(d, 0)];
+    int64_t both = pass[VA_F0].at_start + pass[VA_F1].at_start;
+    uint64_t room = in->activation_bytes[d];
+    int64_t cap = room < (uint64_t)INT64_MAX ? (int64_t)room : INT64_MAX;
+
+    if (self->config->memory_limit > 0.0) {
+        double limit = self->config->memory_limit * (double)both + 1e-6;
+
+        cap = limit < (double)cap ? (int64_t)limit : cap;
+    }
+    return cap;
+}
+
+static pst_status require_room(const struct v_adaptive *self, const struct va_problem *q)
+{
+    for (uint32_t d = 0; d < q->p; d++) {
+        const struct va_pass *pass = &q->passes[va_pass_index(d, 0)];
+        int64_t both = pass[VA_F0].at_start + pass[VA_F1].at_start;
+
+        if (both > q->cap[d]) {
+            return pst_failf(self->host, PST_ERR_INFEASIBLE,
+                             "device %u may hold %lld bytes of activations: v-adaptive needs room "
+                             "for one micro-batch of its two stages, %lld bytes (memory_limit 1)",
+                             d, (long long)q->cap[d], (long long)both);
+        }
+    }
+    return PST_OK;
+}
+
+/* The V that topology() and device_of() ask for. */
+static pst_status require_v(const struct v_adaptive *self, const struct pst_schedule_in *in)
+{
+    for (uint32_t s = 0; s < in->n_stages; s++) {
+        uint32_t device = pst_schedule_stage_at(in, s)->device;
+
+        if (device != device_of(NULL, in->n_devices, in->n_stages, s)) {
+            return pst_failf(
+                self->host, PST_ERR_UNSUPPORTED,
+                "stage %u is on device %u: v-adaptive needs the stages in a V, stage s "
+                "and stage %u - s on device s",
+                s, device, in->n_stages - 1);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status emit(const struct va_problem *q, const uint8_t *order,
+                       struct pst_schedule_out *out)
+{
+    size_t n = va_sequence_length(q);
+    pst_status st = PST_OK;
+
+    for (uint32_t d = 0; d < q->p; d++) {
+        uint32_t seen[VA_KINDS] = {0};
+
+        for (size_t i = 0; i < n && st == PST_OK; i++) {
+            uint32_t kind = order[d * n + i];
+
+            st = out->emit(out, d, pass_of(kind), stage_of(q->p, d, kind), seen[kind]++);
+        }
+    }
+    return st;
+}
+
+static void claim(const struct v_adaptive *self, const struct va_problem *q, uint64_t unit_ns,
+                  const struct va_cost *cost)
+{
+    const struct pst_claim *f = self->host->get_extension(self->host, PST_CLAIM);
+    bool span = q->goal == VA_SPAN;
+    const struct pst_claimed claimed = {
+        .size = sizeof claimed,
+        .minimised = span ? 2 : 1,
+        .makespan_ns = unit_ns * (span ? cost->second : cost->first),
+        .span_ns = unit_ns * (span ? cost->first : cost->second),
+        .lower_bound_ns = unit_ns * va_bound(q, q->goal),
+    };
+
+    if (f != NULL) {
+        f->claim(self->host, &claimed);
+    }
+}
+
+static pst_status search(const struct v_adaptive *self, struct va_problem *q,
+                         struct pst_schedule_out *out)
+{
+    const struct va_options options = {(uint32_t)self->config->effort, self->config->robust};
+    struct va_answer answer = {.order = malloc(va_order_length(q))};
+    uint64_t unit_ns = reduce_times(q);
+    pst_status st = PST_ERR_NOMEM;
+
+    if (answer.order != NULL) {
+        st = va_solve(q, &options, self->host, &answer);
+    }
+    if (st == PST_OK) {
+        claim(self, q, unit_ns, &answer.cost);
+        st = emit(q, answer.order, out);
+    }
+    free(answer.order);
+    return st;
+}
+
+static pst_status schedule(void *self_, const struct pst_schedule_in *in,
+                           struct pst_schedule_out *out)
+{
+    const struct v_adaptive *self = self_;
+    uint32_t objective = self->config->objective, m = 0;
+    struct va_problem q = {0};
+    pst_status st = order_require_chain(self->host, "v-adaptive", in, 2, &m);
+
+    if (st == PST_OK) {
+        st = require_v(self, in);
+    }
+    if (st == PST_OK) {
+        st = va_problem_init(&q, in->n_devices, m);
+    }
+    if (st == PST_OK) {
+        if (objective == OBJECTIVE_AUTO) {
+            objective = in->barrier != 0 ? OBJECTIVE_MAKESPAN : OBJECTIVE_SPAN;
+        }
+        q.goal = objective == OBJECTIVE_MAKESPAN ? VA_MAKESPAN : VA_SPAN;
+        for (uint32_t d = 0; d < q.p; d++) {
+            fill_device(&q, in, d);
+            q.cap[d] = cap_of(self, &q, in, d);
+        }
+        st = require_room(self, &q);
+    }
+    if (st == PST_OK) {
+        st = search(self, &q, out);
+    }
+    va_problem_finish(&q);
+    return st;
+}
+
+static const struct pst_scheduler scheduler = {
+    .size = sizeof scheduler,
+    .topology = topology,
+    .device_of = device_of,
+    .schedule = schedule,
+};
+
+static const void *get_interface(const char *id)
+{
+    return strcmp(id, PST_SCHEDULER) == 0 ? &scheduler : NULL;
+}
+
+static const char *const provides[] = {"chain", "chunks=2", "placement=vshape", "split-backward",
+                                       NULL};
+static const char *const needs[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = PST_ABI_MAJOR,
+    .abi_minor = PST_ABI_MINOR,
+    .kind = "scheduler",
+    .id = "v-adaptive",
+    .version = "1.0",
+    .summary = "Controllable memory: the best order of a V of stages that a given memory allows.",
+    .reference = "Qi, Wan, Amar, Lin, Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .param_size = sizeof params[0],
+    .config_size = sizeof(struct config),
+    .create = create,
+    .destroy = destroy,
+    .get_interface = get_interface,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The zero-bubble order of equal pass times on a V: every device has a stage on the way down and
+ * one on the way up, and holds what 1F1B holds on its first. Qi et al., "Zero Bubble Pipeline
+ * Parallelism", ICLR 2024, ZB-V; written down in closed form as PyTorch's ScheduleZBVZeroBubble.
+ */
+#include "fixed.h"
+
+enum { DOWN = 0, UP = 1 }; /* chunks; backwards run UP first */
+
+static void deal_backward(struct fixed_hand *hand, uint32_t chunk)
+{
+    fixed_deal(hand, PST_PASS_B, chunk);
+    fixed_deal(hand, PST_PASS_W, chunk);
+}
+
+/* Until the first micro-batch has come back: forwards, and backwards on the way up. */
+static void deal_warm_up(struct fixed_hand *hand, uint32_t p, uint32_t d)
+{
+    uint32_t i;
+
+    for (i = 0; i < 2 * (p - d) - 1; i++) {
+        fixed_deal(hand, PST_PASS_F, DOWN);
+    }
+    for (i = 0; i < d; i++) {
+        fixed_deal(hand, PST_PASS_F, UP);
+        fixed_deal(hand, PST_PASS_F, DOWN);
+    }
+    for (i = 0; i < p - d; i++) {
+        fixed_deal(hand, PST_PASS_F, UP);
+        deal_backward(hand, UP);
+    }
+}
+
+static void deal_cool_down(struct fixed_hand *hand, uint32_t p, uint32_t d)
+{
+    uint32_t i;
+
+    for (i = 0; i < d; i++) {
+        fixed_deal(hand, PST_PASS_B, DOWN);
+        fixed_deal(hand, PST_PASS_B, UP);
+    }
+    for (i = 0; i < p - d; i++) {
+        deal_backward(hand, DOWN);
+    }
+    while (hand->n_weight[UP] < hand->n_backward[UP]) {
+        fixed_deal(hand, PST_PASS_W, UP);
+    }
+    while (hand->n_weight[DOWN] < hand->n_backward[DOWN]) {
+        fixed_deal(hand, PST_PASS_W, DOWN);
+    }
+}
+
+/* The order is that of at least 2p - 1 micro-batches; those that there are not drop out. */
+static pst_status build_device(const struct fixed_question *q, uint32_t d, struct order *order)
+{
+    uint32_t n = 2 * q->p - 1 > q->m ? 2 * q->p - 1 : q->m;
+    struct fixed_hand hand;
+
+    fixed_hand_init(&hand, q, order, d);
+    deal_warm_up(&hand, q->p, d);
+    while (hand.n_forward[UP] < hand.n_forward[DOWN] || hand.n_forward[DOWN] < n) {
+        if (hand.n_forward[DOWN] < n) {
+            fixed_deal(&hand, PST_PASS_F, DOWN);
+        }
+        deal_backward(&hand, DOWN);
+        fixed_deal(&hand, PST_PASS_F, UP);
+        deal_backward(&hand, UP);
+    }
+    deal_cool_down(&hand, q->p, d);
+    return hand.status;
+}
+
+static pst_status build(const struct fixed_question *q, struct order *order)
+{
+    uint32_t d;
+    pst_status st = PST_OK;
+
+    for (d = 0; st == PST_OK && d < q->p; d++) {
+        st = build_device(q, d, order);
+    }
+    return st;
+}
+
+static const struct fixed_rules rules = {
+    .id = "zbv",
+    .placement = FIXED_VSHAPE,
+    .build = build,
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    return fixed_create(host, config, &rules, ret_self);
+}
+
+static const char *const provides[] = {"chain", "chunks=2", "placement=vshape", "split-backward",
+                                       NULL};
+static const char *const needs[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    SCHEDULER_DESCRIPTION("zbv"),
+    .summary = "Zero bubble on a V of two stages per device, for equal pass times.",
+    .reference = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024; PyTorch, "
+                 "torch.distributed.pipelining, ScheduleZBVZeroBubble",
+    .provides = provides,
+    .needs = needs,
+    .create = create,
+    .destroy = fixed_destroy,
+    .get_interface = fixed_get_interface,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Schedulers with fixed orders against their closed forms; and what all of them must do for any
+ * numbers of devices and micro-batches: a legal order, no idle time on one device, never below the
+ * bounds, clear refusals.
+ */
+#include "base/philox.h"
+#include "schedule_rig.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+struct question {
+    uint32_t p, m, v, d;
+    uint64_t f, b, w;
+};
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t least_of_three(const struct question *q)
+{
+    return least(q->f, least(q->b, q->w));
+}
+
+static uint64_t work(const struct question *q)
+{
+    return q->v * q->m * (q->f + q->b + q->w);
+}
+
+/* Bubbles, beyond the work of a device. */
+static uint64_t fused(const struct question *q)
+{
+    return (q->p - 1) * (q->f + q->b + q->w);
+}
+
+static uint64_t split(const struct question *q)
+{
+    return (q->p - 1) * (q->f + q->b);
+}
+
+static uint64_t kept_back(const struct question *q)
+{
+    return (q->p - 1) * (q->f + q->b - least_of_three(q));
+}
+
+static uint64_t h2_span(const struct question *q)
+{
+    int64_t f = (int64_t)q->f, b = (int64_t)q->b, w = (int64_t)q->w;
+    int64_t one = f + b - 2 * (w < f ? w : f), two = b - f;
+
+    one = two > one ? two : one;
+    return (q->p - 1) * (uint64_t)(one > 0 ? one : 0);
+}
+
+/* What device d holds. */
+static uint64_t held_h1(const struct question *q)
+{
+    return least(q->m, q->p);
+}
+
+static uint64_t held_h2(const struct question *q)
+{
+    return least(q->m, 2 * q->p - 1);
+}
+
+static uint64_t held_interleaved(const struct question *q)
+{
+    return least(q->v * q->m, (q->v - 1) * q->p + 2 * (q->p - 1 - q->d) + 1);
+}
+
+static uint64_t held_all(const struct question *q)
+{
+    return q->v * q->m;
+}
+
+static uint64_t held_full(const struct question *q)
+{
+    return q->v * q->p;
+}
+
+/* W right after B is never in the way of a B of another micro-batch. */
+static bool short_weights(const struct question *q)
+{
+    return q->w <= q->f;
+}
+
+struct law {
+    const char *id, *options;
+    uint32_t v, least_m; /* micro-batches in multiples of p, from least_m * p on */
+    uint64_t (*makespan)(const struct question *), (*span)(const struct question *),
+        (*held)(const struct question *);
+    bool (*applies)(const struct question *); /* NULL: to all costs */
+};
+
+static void check_law(const struct law *law, struct question q)
+{
+    struct schedule_run run;
+
+    if (law->applies != NULL && !law->applies(&q)) {
+        return;
+    }
+    run = SCHEDULE(law->id, .options = law->options, .p = q.p, .m = q.m, .f = q.f, .b = q.b,
+                   .w = q.w);
+    q.v = law->v;
+    if ((law->makespan != NULL && run.makespan != work(&q) + law->makespan(&q)) ||
+        (law->span != NULL && run.span != work(&q) + law->span(&q))) {
+        fail_msg("%s %s: p %u m %u f %u b %u w %u: makespan %u, span %u", law->id,
+                 law->options == NULL ? "" : law->options, q.p, q.m, (unsigned)q.f, (unsigned)q.b,
+                 (unsigned)q.w, (unsigned)run.makespan, (unsigned)run.span);
+    }
+    for (q.d = 0; q.d < q.p; q.d++) {
+        assert_int_equal(run.peaks[q.d], law->held(&q));
+    }
+    schedule_run_free(&run);
+}
+
+static void test_laws(void **state)
+{
+    static const struct law laws[] = {
+        {"zb-h1", NULL, 1, 1, kept_back, NULL, held_h1, NULL},
+        {"zb-h2", NULL, 1, 2, NULL, h2_span, held_h2, NULL},
+        {"interleaved", NULL, 2, 1, fused, fused, held_interleaved, NULL},
+        {"interleaved", "chunks=3", 3, 1, fused, fused, held_interleaved, NULL},
+        {"interleaved", "split=true", 2, 1, split, split, held_interleaved, short_weights},
+        {"interleaved-zb", NULL, 2, 1, kept_back, NULL, held_full, NULL},
+        {"interleaved-zb", "chunks=4", 4, 1, kept_back, NULL, held_full, NULL},
+        {"looped-bfs", NULL, 2, 1, fused, fused, held_all, NULL},
+        {"looped-bfs", "chunks=3", 3, 1, fused, fused, held_all, NULL},
+    };
+    static const uint32_t shapes[][2] = {{1, 2}, {2, 2}, {3, 3}, {4, 2}, {5, 2}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(laws); i++) {
+        for (size_t k = 0; k < COUNT(shapes); k++) {
+            uint32_t p = shapes[k][0], times = shapes[k][1];
+
+            times = times < laws[i].least_m ? laws[i].least_m : times;
+            for (uint32_t triple = 0; triple < 125; triple++) {
+                check_law(&laws[i], (struct question){.p = p,
+                                                      .m = p * times,
+                                                      .f = 1 + triple % 5,
+                                                      .b = 1 + triple / 5 % 5,
+                                                      .w = 1 + triple / 25});
+            }
+        }
+    }
+}
+
+static uint64_t most_held(const struct schedule_run *run)
+{
+    uint64_t most = 0;
+
+    for (uint32_t d = 0; d < run->solo.in.n_devices; d++) {
+        most = run->peaks[d] > most ? run->peaks[d] : most;
+    }
+    return most;
+}
+
+static void test_unit_costs_on_a_v(void **state)
+{
+    (void)state;
+    for (uint32_t p = 2; p <= 11; p++) {
+        static const uint32_t more[] = {0, 1, 7};
+
+        for (size_t i = 0; i < COUNT(more); i++) {
+            uint32_t m = 2 * p + more[i];
+            uint64_t one = p % 3 == 0   ? 14 * p / 3 - 6
+                           : p % 3 == 1 ? 5 * p - 5
+                           : p == 2     ? 4
+                                        : 5 * p - 7;
+            struct schedule_run run = SCHEDULE("zbv", .p = p, .m = m - 1);
+
+            assert_int_equal(run.span, 6 * (m - 1));
+            assert_int_equal(run.makespan, 6 * (m - 1) + p - 1);
+            for (uint32_t d = 0; d < p; d++) {
+                assert_int_equal(run.peaks[d], 2 * p);
+            }
+            schedule_run_free(&run);
+            run = SCHEDULE("dualpipev", .p = p, .m = m);
+            assert_int_equal(run.makespan, 6 * m + p - 1);
+            assert_int_equal(most_held(&run), 2 * p + 1);
+            schedule_run_free(&run);
+            run = SCHEDULE("1f1b-v", .p = p, .m = m);
+            assert_int_equal(run.span, 6 * m + one);
+            assert_int_equal(most_held(&run), p % 3 == 0   ? 4 * p / 3 + 2
+                                              : p % 3 == 1 ? (4 * p + 2) / 3
+                                                           : (4 * p + 4) / 3);
+            schedule_run_free(&run);
+        }
+    }
+}
+
+/* A full group: 2(p - 1) chunks idle, and vp - d of them held. */
+static void test_groups(void **state)
+{
+    (void)state;
+    for (uint32_t p = 2; p <= 9; p++) {
+        for (uint32_t times = 1; times <= 3; times++) {
+            struct schedule_run run = SCHEDULE("group-interleaved", .p = p, .m = times * p);
+
+            assert_int_equal(run.makespan, 6 * times * p + 2 * (p - 1));
+            for (uint32_t d = 0; d < p; d++) {
+                assert_int_equal(run.peaks[d], 2 * p - d);
+            }
+            schedule_run_free(&run);
+        }
+    }
+}
+
+/* What links of a hundredth of a pass add to the makespan: once, not per micro-batch. */
+static void test_latency(void **state)
+{
+    static const struct {
+        const char *id;
+        uint32_t p, more;
+    } cases[] = {{"interleaved", 4, 14}, {"interleaved", 8, 30}, {"zbv", 4, 13}, {"zbv", 8, 33}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint32_t p = cases[i].p;
+
+        for (uint32_t m = 2 * p; m <= 4 * p; m += p) {
+            struct schedule_run free_links =
+                SCHEDULE(cases[i].id, .p = p, .m = m, .f = 100, .b = 100, .w = 100);
+            struct schedule_run links =
+                SCHEDULE(cases[i].id, .p = p, .m = m, .c = 1, .f = 100, .b = 100, .w = 100);
+
+            assert_int_equal(links.makespan - free_links.makespan, cases[i].more);
+            schedule_run_free(&free_links);
+            schedule_run_free(&links);
+        }
+    }
+}
+
+/* --- for any numbers ---------------------------------------------------------------------------*/
+
+struct kind {
+    const char *id, *options;
+    bool rounds; /* m div p must divide m */
+    uint32_t least_m;
+};
+
+static const struct kind kinds[] = {
+    {"zb-h1", NULL, false, 0},
+    {"zb-h2", NULL, false, 0},
+    {"interleaved", NULL, true, 0},
+    {"interleaved", "chunks=3,split=true", true, 0},
+    {"interleaved-zb", "chunks=3", true, 0},
+    {"looped-bfs", NULL, false, 0},
+    {"group-interleaved", NULL, false, 0},
+    {"group-interleaved", "group=1,chunks=3", false, 0},
+    {"zbv", NULL, false, 0},
+    {"1f1b-v", NULL, false, 0},
+    {"dualpipev", NULL, false, 2},
+};
+
+/* Stages cost what they like, chunks are of different sizes, and edges skip stages. */
+static void disorder(struct pst_solo *solo, void *context)
+{
+    uint64_t *counter = context;
+
+    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
+        struct pst_philox r = pst_philox(11, 0, (*counter)++);
+
+        solo->stages[s].forward_ns = 1 + r.v[0] % 20;
+        solo->stages[s].backward_input_ns = 1 + r.v[1] % 20;
+        solo->stages[s].backward_weight_ns = r.v[2] % 20;
+        solo->stages[s].saved_bytes = 1 + r.v[3] % 20;
+        solo->stages[s].saved_weight_bytes = r.v[3] % (1 + solo->stages[s].saved_bytes);
+    }
+    for (uint32_t i = 0; i < solo->in.n_links; i++) {
+        struct pst_philox r = pst_philox(11, 1, (*counter)++);
+        uint32_t from = solo->links[i].from - (r.v[0] % 4 == 0 ? r.v[1] % (i + 1) : 0);
+
+        solo->links[i].from = from;
+        solo->links[i].transfer_ns =
+            solo->stages[from].device == solo->stages[solo->links[i].to].device ? 0 : r.v[2] % 9;
+    }
+    pst_solo_connect(solo);
+}
+
+static bool refused(const struct kind *kind, uint32_t p, uint32_t m)
+{
+    return m < kind->least_m * p || (kind->rounds && m > p && m % (m / p) != 0);
+}
+
+static void check_any(const struct kind *kind, uint32_t p, uint32_t m, uint64_t *counter)
+{
+    struct schedule_run run =
+        SCHEDULE(kind->id, .options = kind->options, .p = p, .m = m, .may_fail = true);
+
+    if (refused(kind, p, m)) {
+        assert_int_equal(run.status, PST_ERR_INFEASIBLE);
+        schedule_run_free(&run);
+        return;
+    }
+    assert_int_equal(run.status, PST_OK);
+    assert_true(run.bounds.makespan_ns <= run.makespan_ns && run.bounds.span_ns <= run.span_ns);
+    if (p == 1) {
+        assert_int_equal(run.makespan, run.work);
+        assert_int_equal(run.eval.n_transfers, 0);
+    }
+    schedule_run_free(&run);
+    run = SCHEDULE(kind->id, .options = kind->options, .p = p, .m = m, .change = disorder,
+                   .context = counter);
+    assert_true(run.bounds.makespan_ns <= run.makespan_ns);
+    schedule_run_free(&run);
+}
+
+static void test_any_numbers(void **state)
+{
+    uint64_t counter = 0;
+
+    (void)state;
+    print_message("seed 11\n");
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        for (uint32_t p = 1; p <= 9; p++) {
+            for (uint32_t m = 1; m <= 3 * p; m++) {
+                check_any(&kinds[i], p, m, &counter);
+            }
+        }
+    }
+}
+
+/* Costs do not change the order, so times scale with them. */
+static void test_scale(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        struct schedule_run one = SCHEDULE(kinds[i].id, .options = kinds[i].options, .p = 3, .m = 6,
+                                           .f = 3, .b = 4, .w = 2, .c = 1);
+        struct schedule_run seven = SCHEDULE(kinds[i].id, .options = kinds[i].options, .p = 3,
+                                             .m = 6, .f = 21, .b = 28, .w = 14, .c = 7);
+
+        assert_string_equal(one.csv, seven.csv);
+        assert_int_equal(seven.makespan, 7 * one.makespan);
+        assert_int_equal(seven.span, 7 * one.span);
+        schedule_run_free(&one);
+        schedule_run_free(&seven);
+    }
+}
+
+/* --- refusals ----------------------------------------------------------------------------------*/
+
+static void expect_refusal(struct schedule_run run, pst_status status, const char *words)
+{
+    assert_int_equal(run.status, status);
+    if (strstr(run.error.message, words) == NULL) {
+        fail_msg("\"%s\" lacks \"%s\"", run.error.message, words);
+    }
+    schedule_run_free(&run);
+}
+
+static void misplace(struct pst_solo *solo, void *context)
+{
+    (void)context;
+    solo->stages[1].device = 0;
+}
+
+static void swap(struct pst_solo *solo, void *context)
+{
+    (void)context;
+    solo->stages[0].device = 1;
+    solo->stages[1].device = 0;
+}
+
+static void halve(struct pst_solo *solo, void *context)
+{
+    (void)context;
+    solo->stages[1].n_microbatches /= 2;
+    solo->stages[1].microbatch_size *= 2;
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    expect_refusal(SCHEDULE("interleaved", .p = 4, .m = 9, .may_fail = true), PST_ERR_INFEASIBLE,
+                   "9 micro-batches on 4 devices: interleaved wants 2 rounds of equally many "
+                   "micro-batches each; 8 or 10 would do");
+    expect_refusal(SCHEDULE("dualpipev", .p = 3, .m = 5, .may_fail = true), PST_ERR_INFEASIBLE,
+                   "at least 6 micro-batches");
+    expect_refusal(SCHEDULE("zbv", .p = 2, .m = 4, .change = misplace, .may_fail = true),
+                   PST_ERR_UNSUPPORTED, "device 0 has 3 of the 4 stages: zbv runs 2 per device");
+    expect_refusal(SCHEDULE("zb-h1", .p = 2, .m = 4, .change = misplace, .may_fail = true),
+                   PST_ERR_UNSUPPORTED, "device 0 has 2 of the 2 stages: zb-h1 runs 1 per device");
+    expect_refusal(SCHEDULE("interleaved-zb", .p = 2, .m = 4, .change = swap, .may_fail = true),
+                   PST_ERR_UNSUPPORTED, "stage 0 is on device 1");
+    expect_refusal(SCHEDULE("zb-h2", .p = 3, .m = 4, .change = halve, .may_fail = true),
+                   PST_ERR_UNSUPPORTED, "stage 1 has 2 micro-batches, stage 0 has 4");
+    expect_refusal(
+        SCHEDULE("group-interleaved", .options = "group=5", .p = 4, .m = 8, .may_fail = true),
+        PST_ERR_CONFIG, "group = 5 on 4 devices");
+    expect_refusal(SCHEDULE("group-interleaved", .options = "group=1,min_group=1", .p = 6, .m = 12,
+                            .may_fail = true),
+                   PST_ERR_CONFIG, "min_group = 3 would do");
+}
+
+/* The order does not adapt: too little room is said, with need and room; enough is enough. */
+static void test_room(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        struct schedule_run run =
+            SCHEDULE(kinds[i].id, .options = kinds[i].options, .p = 3, .m = 6);
+        uint64_t most = most_held(&run);
+        char words[64];
+
+        schedule_run_free(&run);
+        run = SCHEDULE(kinds[i].id, .options = kinds[i].options, .p = 3, .m = 6, .cap = most);
+        schedule_run_free(&run);
+        snprintf(words, sizeof words, "would hold %u bytes of activations and has room for %u",
+                 (unsigned)most, (unsigned)most - 1);
+        expect_refusal(SCHEDULE(kinds[i].id, .options = kinds[i].options, .p = 3, .m = 6,
+                                .cap = most - 1, .may_fail = true),
+                       PST_ERR_INFEASIBLE, words);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_laws),        cmocka_unit_test(test_unit_costs_on_a_v),
+        cmocka_unit_test(test_groups),      cmocka_unit_test(test_latency),
+        cmocka_unit_test(test_any_numbers), cmocka_unit_test(test_scale),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_room),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
