@@ -151,9 +151,8 @@ static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list,
                                  .n_calls = from->n_calls,
                                  .first_part = from->first_part,
                                  .n_parts = from->n_parts,
-                                 .bucket = list->plan->asynchronous
-                                               ? bucket_of(list->plan, instr)
-                                               : PST_NONE};
+                                 .bucket = list->plan->asynchronous ? bucket_of(list->plan, instr)
+                                                                    : PST_NONE};
     status = bind_waits(rank, program, section->first_instr, index, bound, err);
     if (status == PST_OK && is_transfer(instr)) {
         status = bind_parts(rank, list, index, err);

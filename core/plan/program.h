@@ -38,9 +38,9 @@ struct pst_value {
     uint32_t stage, microbatch;
     uint32_t what;   /* tensor, parameter or operator, by kind */
     uint32_t slot;   /* optimizer slot; output or z or contribution index; weights: the version */
-    uint32_t period; /* asynchronous plans: micro-batches of the stage, counted from the start of the
-                        run, whose remainder by this is `microbatch` take turns in the buffer, which
-                        lives all the time; 0: it lives inside one section */
+    uint32_t period; /* asynchronous plans: micro-batches of the stage, counted from the start of
+                        the run, whose remainder by this is `microbatch` take turns in the buffer,
+                        which lives all the time; 0: it lives inside one section */
     uint64_t bytes;  /* exact */
     uint64_t offset; /* in the arena, a multiple of PST_VALUE_ALIGN */
     uint32_t first, last;
@@ -109,9 +109,10 @@ struct pst_transfer_part {
 /*
  * A parameter as this rank holds it.
  *
- * Where passes read two versions (PST_VERSION_DELAYED), W(v) is in versions[v % 2] and batch t reads
- * versions[(t + 1) % 2]. For f32 these are two masters, of which the newest is updated after a copy;
- * else two working copies beside one master, that of the newest version. Both start as W(0).
+ * Where passes read two versions (PST_VERSION_DELAYED), W(v) is in versions[v % 2] and batch t
+ * reads versions[(t + 1) % 2]. For f32 these are two masters, of which the newest is updated after
+ * a copy; else two working copies beside one master, that of the newest version. Both start as
+ * W(0).
  */
 struct pst_program_param {
     uint32_t parameter, stage; /* stage whose STEP updates it */
@@ -128,9 +129,9 @@ struct pst_program_param {
 
 /*
  * Instructions that are walked in one go: a synchronous step; a part of an asynchronous plan; an
- * evaluation. Sections that differ in nothing but the buffers of their values have different phases:
- * batch t runs in phase t % n_phases. Each has ticks of its own, so what lives in one of them shares
- * memory with what lives in others.
+ * evaluation. Sections that differ in nothing but the buffers of their values have different
+ * phases: batch t runs in phase t % n_phases. Each has ticks of its own, so what lives in one of
+ * them shares memory with what lives in others.
  */
 struct pst_program_section {
     uint8_t part;   /* enum pst_part */
@@ -144,9 +145,9 @@ struct pst_program {
     struct pst_arena arena;
     uint32_t rank;
     uint32_t n_instrs, n_calls, n_values, n_operands, n_parts, n_params, n_ticks;
-    uint32_t n_sections, n_phases; /* one of each in synchronous plans */
+    uint32_t n_sections, n_phases;        /* one of each in synchronous plans */
     struct pst_program_section *sections; /* phase by phase; in each by part */
-    const struct pst_instr *instrs; /* the plan's; asynchronous: copies, section by section */
+    const struct pst_instr *instrs;       /* the plan's; asynchronous: copies, section by section */
     struct pst_program_instr *lists;
     struct pst_program_call *calls;
     uint32_t *operands;

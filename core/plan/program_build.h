@@ -26,7 +26,7 @@ struct pst_run {
 };
 
 struct pst_stage_build {
-    bool local; /* on this rank */
+    bool local;        /* on this rank */
     uint32_t n_batch;  /* micro-batches of one batch; at least 1 */
     uint32_t n_micros; /* that the list may name: those of pst_builder.n_batches batches */
     uint32_t n_all;    /* values of one micro-batch */
@@ -50,19 +50,19 @@ struct pst_builder {
     struct pst_program *program;
     struct pst_arena arena; /* temporary */
     uint32_t rank, tick;
-    uint32_t n_batches;          /* whose micro-batches the list may name: 1; asynchronous: 2;
-                                    recording: all that are unrolled */
-    uint32_t batch;              /* samples of one */
-    uint32_t phase;              /* of the section */
-    uint32_t first_instr;        /* of the section */
-    bool newest;                 /* passes read versions[phase]: evaluation */
-    struct pst_classes *classes; /* asynchronous plans: values that live across parts */
+    uint32_t n_batches;              /* whose micro-batches the list may name: 1; asynchronous: 2;
+                                        recording: all that are unrolled */
+    uint32_t batch;                  /* samples of one */
+    uint32_t phase;                  /* of the section */
+    uint32_t first_instr;            /* of the section */
+    bool newest;                     /* passes read versions[phase]: evaluation */
+    struct pst_classes *classes;     /* asynchronous plans: values that live across parts */
     const struct pst_instr *instr;   /* that is being built */
     uint32_t n_created[PST_V_KINDS]; /* values that it has made so far */
-    bool failed;        /* a buffer is missing, or memory: everything after is void */
-    bool no_memory;     /* the latter */
-    uint32_t *stage_of; /* [operator] */
-    uint32_t *node_of;  /* [operator] position in its stage */
+    bool failed;                     /* a buffer is missing, or memory: everything after is void */
+    bool no_memory;                  /* the latter */
+    uint32_t *stage_of;              /* [operator] */
+    uint32_t *node_of;               /* [operator] position in its stage */
     struct pst_stage_build *stages;
     /*
      * [tensor] Gradients of a tensor with three or more uses in several stages are kept apart and
