@@ -26,6 +26,24 @@ const struct pst_command pst_commands[] = {
      "waits,\n"
      "memory over time. A config is planned first.",
      pst_cmd_simulate},
+    {"schedule", "NAME|FILE", "Shows what a scheduler does, on its own",
+     "Prints makespan, span, bubble, peaks and a timeline for equal shares of a model on so many\n"
+     "devices. Costs count per pass of one micro-batch through a device's whole share: with v "
+     "stages\n"
+     "on a device each costs 1/v of it. A NAME is an id, a FILE a plugin with a slash in its path.",
+     pst_cmd_schedule},
+    {"export", "FORMAT CONFIG|PLAN", "Writes a plan for other programs, or draws it",
+     "FORMAT is pytorch-csv (a schedule for torch.distributed.pipelining), chrome-trace (opens in\n"
+     "Perfetto; a name that ends in .gz is compressed), svg, png or pdf (a figure of a simulated\n"
+     "step). A config is planned first.",
+     pst_cmd_export},
+    {"import", "FORMAT FILE", "Reads a schedule from elsewhere",
+     "FORMAT is pytorch-csv, of either convention of letters. The schedule is proven, timed with "
+     "equal\n"
+     "costs and shown; -o writes it in today's letters. With --config a plan is made with it, and "
+     "-o\n"
+     "writes that.",
+     pst_cmd_import},
     {"check", "PLAN", "Proves a plan file legal",
      "Exit code 1 and one line per violation if it is not.", pst_cmd_check},
     {"plugins", "[list | info NAME|FILE | check FILE | new KIND ID [FOLDER]]",
@@ -174,6 +192,28 @@ void pst_cli_job_close(struct pst_cli_job *job)
     memset(job, 0, sizeof *job);
 }
 
+pst_status pst_cli_choose(const struct pst_command *command, const char *what, const char *word,
+                          const char *const *names, uint32_t *ret_index, struct pst_error *err)
+{
+    const char *nearest;
+    uint32_t n = 0;
+
+    for (; names[n] != NULL; n++) {
+        if (strcmp(word, names[n]) == 0) {
+            *ret_index = n;
+            return PST_OK;
+        }
+    }
+    nearest = pst_nearest(word, names, n);
+    pst_fail(err, PST_ERR_CONFIG, "usage", "%s: no %s \"%s\"%s%s%s", command->name, what, word,
+             nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
+             nearest == NULL ? "" : "\"?");
+    if (nearest == NULL) {
+        pst_error_hint(err, "\"penstock %s --help\" lists them", command->name);
+    }
+    return PST_ERR_CONFIG;
+}
+
 pst_status pst_cli_print_json(char *text, struct pst_error *err)
 {
     if (text == NULL) {
@@ -186,9 +226,16 @@ pst_status pst_cli_print_json(char *text, struct pst_error *err)
 
 pst_status pst_cli_flush(struct pst_error *err)
 {
-    if (fflush(stdout) != 0 && errno != EPIPE) {
+    int why = errno; /* of a write before, if one failed: flushing has nothing left to say then */
+    bool failed = ferror(stdout) != 0;
+
+    if (fflush(stdout) != 0) {
+        failed = true;
+        why = errno;
+    }
+    if (failed && why != EPIPE) {
         return pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",
-                        strerror(errno));
+                        strerror(why));
     }
     return PST_OK;
 }

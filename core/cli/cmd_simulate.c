@@ -7,8 +7,10 @@
 #include <stdlib.h>
 
 #include "cli/commands.h"
-#include "report/figure.h"
+#include "cli/outputs.h"
+#include "cli/terminal.h"
 #include "report/sim_report.h"
+#include "report/timeline_text.h"
 #include "train/session.h"
 #include "train/stop.h"
 
@@ -16,13 +18,12 @@
 
 /* What the command line asks for. */
 struct request {
-    const char *steps_text, *figures[3]; /* by enum pst_figure_format */
+    const char *steps_text;
+    struct pst_cli_outputs outputs;
     uint32_t n_steps;
-    bool is_plan;
 };
 
-static pst_status read_request(const struct pst_cli *cli, struct request *request,
-                               struct pst_error *err)
+static pst_status read_request(struct request *request, struct pst_error *err)
 {
     const char *text = request->steps_text;
     char *end = NULL;
@@ -39,32 +40,7 @@ static pst_status read_request(const struct pst_cli *cli, struct request *reques
         }
         request->n_steps = (uint32_t)n;
     }
-    request->is_plan = pst_cli_is_plan(cli->arguments[0]);
-    if (request->is_plan && cli->n_sets > 0) {
-        pst_fail(err, PST_ERR_CONFIG, "usage",
-                 "--set changes a config, and %s is a plan that holds its own", cli->arguments[0]);
-        pst_error_hint(err, "plan the changed config: penstock plan CONFIG --set … -o FILE");
-        return PST_ERR_CONFIG;
-    }
     return PST_OK;
-}
-
-static pst_status open_session(const struct pst_cli *cli, const struct request *request,
-                               struct pst_cli_job *job, struct pst_session **ret_session,
-                               struct pst_error *err)
-{
-    const char *file = cli->arguments[0];
-    pst_status st = request->is_plan ? pst_cli_job_embedded(file, job, err)
-                                     : pst_cli_job_open(file, cli, job, err);
-
-    if (st == PST_OK) {
-        st = pst_session_create_for_planning(&job->job, ret_session, err);
-    }
-    if (st == PST_OK) {
-        st = pst_session_plan(*ret_session, request->is_plan ? file : job->job.run.plan,
-                              pst_stop_requested, err);
-    }
-    return st;
 }
 
 static pst_status answer(const struct pst_session *session, const struct request *request,
@@ -76,16 +52,16 @@ static pst_status answer(const struct pst_session *session, const struct request
         session->planned.plan, session->graph, &session->cost, request->n_steps,
         (const struct pst_program *const *)session->planned.programs, &timeline, &result, err);
 
-    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF && st == PST_OK; f++) {
-        if (request->figures[f] != NULL) {
-            st = pst_figure_write(timeline, request->figures[f], (enum pst_figure_format)f, NULL,
-                                  err);
-        }
+    if (st == PST_OK) {
+        st = pst_cli_write_outputs(&request->outputs, timeline, err);
     }
     if (st == PST_OK && cli->json) {
         st = pst_cli_print_json(pst_sim_report_json(timeline, &result), err);
     } else if (st == PST_OK) {
         pst_sim_report_print(session, timeline, &result, cli->color, stdout);
+        putchar('\n');
+        st = pst_report_timeline(stdout, timeline, pst_terminal_width(), cli->color,
+                                 pst_terminal_utf8(), err);
     }
     pst_timeline_destroy(timeline);
     return st;
@@ -97,9 +73,7 @@ int pst_cmd_simulate(const struct pst_command *command, int argc, char **argv)
     const struct pst_option options[] = {
         {"steps", 'n', "N", "simulate so many steps; 1 where it is not given", NULL,
          &request.steps_text},
-        {"svg", 0, "FILE", "draw the timeline there", NULL, &request.figures[PST_FIGURE_SVG]},
-        {"png", 0, "FILE", "the same as pixels", NULL, &request.figures[PST_FIGURE_PNG]},
-        {"pdf", 0, "FILE", "the same as a page", NULL, &request.figures[PST_FIGURE_PDF]},
+        PST_CLI_OUTPUT_OPTIONS(request.outputs),
     };
     bool json = pst_options_want_json(argc, argv);
     struct pst_session *session = NULL;
@@ -115,15 +89,13 @@ int pst_cmd_simulate(const struct pst_command *command, int argc, char **argv)
     pst_stop_install();
     st = pst_options_arguments(command, &cli, 1, 1, &err);
     if (st == PST_OK) {
-        st = read_request(&cli, &request, &err);
+        st = read_request(&request, &err);
     }
     if (st == PST_OK) {
-        st = open_session(&cli, &request, &job, &session, &err);
+        st = pst_cli_session_open(&cli, cli.arguments[0], &job, &session, &err);
     }
     if (st == PST_OK) {
         st = answer(session, &request, &cli, &err);
-    } else if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
-        st = pst_stop_fail(&err);
     }
     pst_session_destroy(session);
     pst_cli_job_close(&job);

@@ -110,6 +110,13 @@ static uint64_t transfer_index(const struct pst_check *check, uint32_t e, uint32
 static struct pst_check_transfer *expect(struct pst_check *check, uint32_t rank, uint32_t at,
                                          const struct pst_instr *instr)
 {
+    char text[64];
+    if (instr->first_sample >= check->plan->batch ||
+        instr->n_samples > check->plan->batch - instr->first_sample) {
+        pst_check_add(check, "COMM1", rank, at, "%s: of a batch that is never closed",
+                      pst_check_describe(instr, text));
+        return NULL;
+    }
     const struct pst_check_cut *cut = &check->cuts[instr->stage];
     struct overlap overlap = overlap_at(check, instr->stage, instr->first_sample);
     bool act = instr->payload == PST_PAYLOAD_ACT, send = instr->op == PST_I_SEND;
@@ -121,7 +128,6 @@ static struct pst_check_transfer *expect(struct pst_check *check, uint32_t rank,
         return &check->transfers[transfer_index(check, instr->stage, instr->payload,
                                                 instr->first_sample)];
     }
-    char text[64];
     pst_check_describe(instr, text);
     if (!act && !check->edge_grad[instr->stage]) {
         pst_check_add(check, "COMM1", rank, at, "%s: no gradient flows back on this edge", text);
@@ -136,6 +142,23 @@ static struct pst_check_transfer *expect(struct pst_check *check, uint32_t rank,
                       self->rank == peer->rank ? ", where nothing is sent" : "");
     }
     return NULL;
+}
+
+/* All counts 0 again, in time linear in the list. */
+static void forget(const struct pst_check *check, const struct pst_plan_device *device,
+                   uint32_t *sends, uint32_t *recvs)
+{
+    uint32_t n = check->plan->n_devices;
+    if (n <= device->n_instrs) {
+        memset(sends, 0, n * sizeof *sends);
+        memset(recvs, 0, n * sizeof *recvs);
+        return;
+    }
+    for (uint32_t i = 0; i < device->n_instrs; i++) {
+        if (device->body[i].op == PST_I_SEND || device->body[i].op == PST_I_RECV) {
+            sends[device->body[i].peer] = recvs[device->body[i].peer] = 0;
+        }
+    }
 }
 
 /* Enters every SEND and RECV; counts: [peer] how many there were on that channel, all 0. */
@@ -163,11 +186,7 @@ static void read_list(struct pst_check *check, uint32_t rank, uint32_t *sends, u
         *place = i;
         *(send ? &transfer->send_seq : &transfer->recv_seq) = sequence;
     }
-    for (uint32_t i = 0; i < device->n_instrs; i++) {
-        if (device->body[i].op == PST_I_SEND || device->body[i].op == PST_I_RECV) {
-            sends[device->body[i].peer] = recvs[device->body[i].peer] = 0;
-        }
-    }
+    forget(check, device, sends, recvs);
 }
 
 /* One direction of an overlap: from the pass that makes the rows to the pass that reads them. */
