@@ -8,7 +8,7 @@
 #include <inttypes.h>
 
 #define NO_LIMIT    (INT64_MAX / 4)
-#define MOST_PASSES 4000000u /* placed in all runs; beyond, no smaller caps are tried */
+#define MOST_PASSES 2500000u /* placed in all runs; beyond, no smaller caps are tried */
 
 struct search {
     struct greedy g;
