@@ -239,7 +239,7 @@ static bool pass_ready(const struct pst_lowering *low, const uint32_t *done,
     return true;
 }
 
-static uint64_t pass_ns(const struct pst_lowering *low, const struct pst_pass *pass)
+uint64_t pst_lowering_pass_ns(const struct pst_lowering *low, const struct pst_pass *pass)
 {
     const struct pst_times *times = &low->times[pass->stage];
 
@@ -296,7 +296,7 @@ static pst_status evaluate(struct pst_lowering *low, struct pst_error *err)
                     finished = false;
                     break;
                 }
-                clock[r] = (ready > clock[r] ? ready : clock[r]) + pass_ns(low, pass);
+                clock[r] = (ready > clock[r] ? ready : clock[r]) + pst_lowering_pass_ns(low, pass);
                 low->end_ns[r][done[r]++] = clock[r];
                 advanced = true;
             }
@@ -401,6 +401,25 @@ static pst_status check_complete(const struct pst_lowering *low, struct pst_erro
     return PST_OK;
 }
 
+pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
+{
+    pst_status st = check_supported(low, err);
+
+    if (st == PST_OK) {
+        st = index_edges(low, err);
+    }
+    if (st == PST_OK) {
+        st = time_stages(low, err);
+    }
+    if (st == PST_OK) {
+        st = index_passes(low, err);
+    }
+    if (st == PST_OK) {
+        st = check_complete(low, err);
+    }
+    return st == PST_OK ? evaluate(low, err) : st;
+}
+
 pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
                           const struct pst_cost_model *cost, const struct pst_pass *const *orders,
                           const uint32_t *n_passes, bool training, struct pst_error *err)
@@ -411,23 +430,8 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
                                .orders = orders,
                                .n_passes = n_passes,
                                .training = training};
-    pst_status st = check_supported(&low, err);
+    pst_status st = pst_lowering_prepare(&low, err);
 
-    if (st == PST_OK) {
-        st = index_edges(&low, err);
-    }
-    if (st == PST_OK) {
-        st = time_stages(&low, err);
-    }
-    if (st == PST_OK) {
-        st = index_passes(&low, err);
-    }
-    if (st == PST_OK) {
-        st = check_complete(&low, err);
-    }
-    if (st == PST_OK) {
-        st = evaluate(&low, err);
-    }
     if (st == PST_OK) {
         walk_transfers(&low, true);
         low.transfers = pst_arena_array(&low.arena, low.n_transfers, sizeof *low.transfers);

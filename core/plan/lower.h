@@ -46,7 +46,36 @@ static inline uint32_t pst_lowering_backward(const struct pst_lowering *low, uin
     return at != PST_NONE ? at : low->at[PST_PASS_BW][row];
 }
 
+/* Refuses what lowering cannot do; edges by stage; every pass timed in the given order, and
+   complete. low->arena holds the tables. */
+pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err);
+
+uint64_t pst_lowering_pass_ns(const struct pst_lowering *low, const struct pst_pass *pass);
+
 /* Places the transfers and writes the plan's lists. */
 pst_status pst_lowering_emit(struct pst_lowering *low, struct pst_error *err);
+
+/* Of list instruction `instr`: it waits for instruction `wait`. */
+struct pst_wait_pair {
+    uint32_t instr, wait;
+};
+
+/* Sorts the pairs, drops doubles, and gives each instruction its waits, from `arena`. */
+pst_status pst_lowering_join(struct pst_arena *arena, struct pst_instr *instrs,
+                             struct pst_wait_pair *pairs, size_t n, struct pst_error *err);
+
+/*
+ * An asynchronous plan: every rank's passes, part by part as they are written, after the parts have
+ * been cut where STEP goes.
+ */
+struct pst_parts {
+    struct pst_plan *plan;
+    const struct pst_lowering *low; /* of all batches that were timed; edges by stage */
+    const struct pst_pass *const *passes[PST_PARTS]; /* [part][rank] */
+    const uint32_t *n_passes[PST_PARTS];
+};
+
+/* Writes fill, body and drain of every rank. */
+pst_status pst_parts_emit(const struct pst_parts *parts, struct pst_error *err);
 
 #endif

@@ -16,10 +16,6 @@ struct list {
     uint32_t *transfer_at; /* final position of each transfer's end here (send or recv), by index */
 };
 
-struct wait_pair {
-    uint32_t instr, wait;
-};
-
 /* First pass of the rank that ends after `time`. */
 static uint32_t running_at(const struct pst_lowering *low, uint32_t rank, uint64_t time)
 {
@@ -193,15 +189,15 @@ static uint32_t next_alike(const struct pst_lowering *low, uint32_t rank, uint32
     return PST_NONE;
 }
 
-static void add_pair(struct wait_pair *pairs, uint32_t *n, uint32_t instr, uint32_t wait)
+static void add_pair(struct pst_wait_pair *pairs, uint32_t *n, uint32_t instr, uint32_t wait)
 {
-    pairs[(*n)++] = (struct wait_pair){instr, wait};
+    pairs[(*n)++] = (struct pst_wait_pair){instr, wait};
 }
 
 /* Transfers: a SEND for its producer; the producer's next run for the SEND; a consumer for its
  * RECV. */
 static void transfer_waits(const struct pst_lowering *low, uint32_t rank, const struct list *list,
-                           uint32_t norm, struct wait_pair *pairs, uint32_t *n)
+                           uint32_t norm, struct pst_wait_pair *pairs, uint32_t *n)
 {
     for (uint32_t i = 0; i < low->n_transfers; i++) {
         const struct pst_transfer *t = &low->transfers[i];
@@ -223,7 +219,7 @@ static void transfer_waits(const struct pst_lowering *low, uint32_t rank, const 
 }
 
 static void tail_waits(const struct pst_lowering *low, uint32_t rank, const struct list *list,
-                       uint32_t norm, struct wait_pair *pairs, uint32_t *n)
+                       uint32_t norm, struct pst_wait_pair *pairs, uint32_t *n)
 {
     for (uint32_t i = 0; i < list->n; i++) {
         const struct pst_instr *instr = &list->instrs[i];
@@ -251,7 +247,7 @@ static void tail_waits(const struct pst_lowering *low, uint32_t rank, const stru
 
 static int compare_pairs(const void *a, const void *b)
 {
-    const struct wait_pair *x = a, *y = b;
+    const struct pst_wait_pair *x = a, *y = b;
 
     if (x->instr != y->instr) {
         return x->instr < y->instr ? -1 : 1;
@@ -259,32 +255,20 @@ static int compare_pairs(const void *a, const void *b)
     return x->wait < y->wait ? -1 : x->wait > y->wait;
 }
 
-static pst_status write_waits(struct pst_lowering *low, uint32_t rank, struct list *list,
-                              struct pst_error *err)
+pst_status pst_lowering_join(struct pst_arena *arena, struct pst_instr *instrs,
+                             struct pst_wait_pair *pairs, size_t n, struct pst_error *err)
 {
-    uint32_t norm = PST_NONE, n = 0, kept = 0;
-    size_t room = 2 * (size_t)low->n_transfers + (size_t)list->n * (low->plan->n_stages + 3);
-    struct wait_pair *pairs = malloc((room + 1) * sizeof *pairs);
-    uint32_t *waits;
+    uint32_t *waits = pst_arena_array(arena, n, sizeof *waits);
+    uint32_t kept = 0;
 
-    if (pairs == NULL) {
-        return pst_fail_nomem(err);
-    }
-    for (uint32_t i = 0; i < list->n; i++) {
-        if (list->instrs[i].op == PST_I_NORM) {
-            norm = i;
-        }
-    }
-    transfer_waits(low, rank, list, norm, pairs, &n);
-    tail_waits(low, rank, list, norm, pairs, &n);
-    qsort(pairs, n, sizeof *pairs, compare_pairs);
-    waits = pst_arena_array(&low->plan->arena, n, sizeof *waits);
     if (waits == NULL) {
-        free(pairs);
         return pst_fail_nomem(err);
     }
-    for (uint32_t i = 0; i < n; i++) {
-        struct pst_instr *instr = &list->instrs[pairs[i].instr];
+    if (n > 0) {
+        qsort(pairs, n, sizeof *pairs, compare_pairs);
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct pst_instr *instr = &instrs[pairs[i].instr];
 
         if (i > 0 && compare_pairs(&pairs[i], &pairs[i - 1]) == 0) {
             continue;
@@ -296,8 +280,30 @@ static pst_status write_waits(struct pst_lowering *low, uint32_t rank, struct li
         waits[kept++] = pairs[i].wait;
         instr->n_waits++;
     }
-    free(pairs);
     return PST_OK;
+}
+
+static pst_status write_waits(struct pst_lowering *low, uint32_t rank, struct list *list,
+                              struct pst_error *err)
+{
+    uint32_t norm = PST_NONE, n = 0;
+    size_t room = 2 * (size_t)low->n_transfers + (size_t)list->n * (low->plan->n_stages + 3);
+    struct pst_wait_pair *pairs = malloc((room + 1) * sizeof *pairs);
+    pst_status st;
+
+    if (pairs == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < list->n; i++) {
+        if (list->instrs[i].op == PST_I_NORM) {
+            norm = i;
+        }
+    }
+    transfer_waits(low, rank, list, norm, pairs, &n);
+    tail_waits(low, rank, list, norm, pairs, &n);
+    st = pst_lowering_join(&low->plan->arena, list->instrs, pairs, n, err);
+    free(pairs);
+    return st;
 }
 
 static pst_status write_rank(struct pst_lowering *low, uint32_t rank, struct pst_error *err)

@@ -29,6 +29,7 @@ pst_status pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32
     }
     plan->batch = batch;
     plan->version_rule = PST_VERSION_SYNC;
+    plan->barrier = true;
     plan->n_devices = n_devices;
     plan->capacity_bytes = UINT64_MAX;
     plan->graph_digest = graph->digest;

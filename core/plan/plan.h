@@ -74,24 +74,36 @@ struct pst_plan_tie {
     const uint32_t *stages; /* ascending, distinct; the first holds the owner */
 };
 
+/* Lists of a device; the values are PST_PART_* - 1. A synchronous plan has only the body. */
+enum pst_part { PST_FILL = 0, PST_BODY = 1, PST_DRAIN = 2, PST_PARTS = 3 };
+
 struct pst_plan_device {
     uint32_t n_instrs;
     const struct pst_instr *body; /* one step; asynchronous: from one batch's end to the next's */
     uint32_t n_fill, n_drain;     /* 0 in synchronous plans */
     const struct pst_instr *fill, *drain;
-    uint64_t peak_bytes;          /* largest live sum */
-    uint64_t arena_bytes;         /* packed size: what the executor allocates and reaches */
+    uint64_t peak_bytes;  /* largest live sum */
+    uint64_t arena_bytes; /* packed size: what the executor allocates and reaches */
 };
 
 struct pst_plan {
     struct pst_arena arena;
     uint32_t batch;
-    uint32_t version_rule;                         /* PST_VERSION_* */
+    uint32_t version_rule; /* PST_VERSION_* */
     /* Asynchronous: n batches run as fill, n - 1 times body, drain; micro-batch numbers (and
-       samples) count from the first of the batch that the part closes. drain_every is n, 0: the
+       samples) count from the first of the batch that the part closes (fill: of the first), so
+       they go up to twice the batch. Waits name instructions of the same part; what a part leaves
+       open is waited for in the parts that follow, by rule: a SEND or RECV by the next F (rows of
+       activations) or B, BW (gradients) of the stage that has the buffer, a REDUCE, TIE or NORM by
+       the next TIE, NORM or STEP. pst_plan_unroll writes these waits out. drain_every is n, 0: the
        whole run is one stretch. */
     bool asynchronous;
     uint32_t drain_every;
+    bool barrier;       /* STEP waits for NORM, the norm of the whole model; without it there is
+                           no NORM, and STEP waits for the sums of its own stage alone */
+    bool deferred_step; /* asynchronous: the STEP of batch t comes at the end of a part that runs
+                           backward passes of batch t + 1 already, so each stage has two gradient
+                           accumulators, used in turn; else STEP follows the last of its batch */
     uint32_t n_stages, n_edges, n_ties, n_devices; /* n_devices: ranks */
     struct pst_plan_stage *stages;
     struct pst_plan_edge *edges;
@@ -104,7 +116,7 @@ struct pst_plan {
     uint64_t graph_digest;
     const char *config_json; /* the effective config as JSON object text; rebuilds the graph */
     const char *partitioner, *scheduler, *memopt; /* "id version" */
-    bool isolated; /* the strategies ran in a process of their own */
+    bool isolated;                                /* the strategies ran in a process of their own */
 };
 
 /* An empty plan for n ranks. */
@@ -136,6 +148,49 @@ struct pst_pass {
 pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
                           const struct pst_cost_model *cost, const struct pst_pass *const *orders,
                           const uint32_t *n_passes, bool training, struct pst_error *err);
+
+/*
+ * The same for an asynchronous plan: passes[part][rank][position], PST_FILL to PST_DRAIN. Every
+ * repetition of body runs one list, so nothing is placed by time: a SEND stands right behind its
+ * producer, a RECV one pass before its consumer, in the part before where that is the same each
+ * time. Where NORM, or a TIE of several stages, must see other ranks, it and STEP come after
+ * passes of the next batch, as many as the cost model says that the rank has run by the time the
+ * last one ends its batch; the parts are cut there. Sets asynchronous and deferred_step; heeds
+ * barrier. PST_ERR_BUG plan.illegal, PST_ERR_UNSUPPORTED plan.mismatch.
+ */
+pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *graph,
+                                const struct pst_cost_model *cost,
+                                const struct pst_pass *const *const passes[PST_PARTS],
+                                const uint32_t *const n_passes[PST_PARTS], struct pst_error *err);
+
+/*
+ * An asynchronous plan of n_batches batches as one list a rank: the lists of the parts one after
+ * the other, with batch x n_batches samples and micro-batches numbered through, and the waits
+ * between parts among the others. Edges, ties and what stages point to are shared with `plan`,
+ * which must outlive it. Micro-batch j of a stage belongs to batch j / its n_microbatches in
+ * `plan`. Its own `asynchronous` is false.
+ */
+pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches,
+                           struct pst_plan **ret_unrolled, struct pst_error *err);
+
+/* Where instruction i of an unrolled list comes from: its part, the batch which that closes (of
+   fill: 0), and its place in the part. */
+struct pst_origin {
+    enum pst_part part;
+    uint32_t batch, instr;
+};
+struct pst_origin pst_plan_origin(const struct pst_plan *plan, uint32_t rank, uint32_t instr,
+                                  uint32_t n_batches);
+
+/* One of the lists of a device. */
+static inline const struct pst_instr *pst_plan_list(const struct pst_plan_device *device,
+                                                    enum pst_part part, uint32_t *ret_n)
+{
+    *ret_n = part == PST_FILL   ? device->n_fill
+             : part == PST_BODY ? device->n_instrs
+                                : device->n_drain;
+    return part == PST_FILL ? device->fill : part == PST_BODY ? device->body : device->drain;
+}
 
 /* Forward-only twin of a plan on the same stages: F of every micro-batch, for evaluation. The
    number of micro-batches of a stage is batch / its size; batch is a multiple of each size. */

@@ -269,6 +269,12 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
         .plan = plan, .graph = graph, .cost = cost, .program = program, .rank = rank};
     pst_status st;
 
+    if (plan->asynchronous) {
+        free(program);
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.unsupported",
+                        "this penstock plans, checks and simulates asynchronous schedules, but "
+                        "cannot execute them yet; choose a synchronous scheduler, such as 1f1b");
+    }
     if (program == NULL) {
         return pst_fail_nomem(err);
     }

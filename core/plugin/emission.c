@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "plugin/parts.h"
 
 static const char *const names[] = {"?", "F", "B", "W", "BW", "R"};
 
@@ -58,6 +59,15 @@ static pst_status check(struct pst_emission *e, uint32_t device, uint32_t pass, 
         return refuse(e, "%s of stage %u is emitted on device %u, but the stage is on device %u",
                       names[pass], stage, device, s->device);
     }
+    if (e->asynchronous) { /* what comes before what: once all is there */
+        return microbatch < 2 * (uint64_t)s->n_microbatches
+                   ? PST_OK
+                   : refuse(e,
+                            "%s of micro-batch %u on stage %u in %s: a part runs passes of the "
+                            "batch that it closes and of the next, so below %llu",
+                            names[pass], microbatch, stage, pst_part_name(e->part),
+                            2ull * s->n_microbatches);
+    }
     if (microbatch >= s->n_microbatches) {
         return refuse(e, "%s of micro-batch %u on stage %u, which has %u", names[pass], microbatch,
                       stage, s->n_microbatches);
@@ -78,6 +88,8 @@ static pst_status emit(struct pst_schedule_out *out, uint32_t device, uint32_t p
                        uint32_t microbatch)
 {
     struct pst_emission *e = out->impl;
+    struct pst_pass **list;
+    uint32_t *n;
 
     if (e->fault[0] != '\0' || e->no_memory) {
         return e->no_memory ? PST_ERR_NOMEM : PST_ERR_BUG;
@@ -85,14 +97,18 @@ static pst_status emit(struct pst_schedule_out *out, uint32_t device, uint32_t p
     if (check(e, device, pass, stage, microbatch) != PST_OK) {
         return PST_ERR_BUG;
     }
-    if (!pst_grow(&e->passes[device], &e->room[device], e->n_passes[device],
-                  sizeof *e->passes[device])) {
+    list = &e->parts[e->part][device];
+    n = &e->n_parts[e->part][device];
+    if (!pst_grow(list, &e->room[e->part][device], *n, sizeof **list)) {
         e->no_memory = true;
         return PST_ERR_NOMEM;
     }
-    e->passes[device][e->n_passes[device]++] = (struct pst_pass){(uint8_t)pass, stage, microbatch};
-    e->done[stage][microbatch] |= (uint8_t)(1u << pass);
+    (*list)[(*n)++] = (struct pst_pass){(uint8_t)pass, stage, microbatch};
+    if (!e->asynchronous) {
+        e->done[stage][microbatch] |= (uint8_t)(1u << pass);
+    }
     e->split |= pass == PST_PASS_B;
+    e->any = true;
     return PST_OK;
 }
 
@@ -110,8 +126,17 @@ static pst_status emit_pair(struct pst_schedule_out *out, uint32_t device, uint3
 
 static pst_status begin_part(struct pst_schedule_out *out, uint32_t part)
 {
-    (void)part;
-    return refuse(out->impl, "fill, body and drain are parts of asynchronous schedules");
+    struct pst_emission *e = out->impl;
+
+    if (e->any && !e->asynchronous) {
+        return refuse(e, "part() comes after passes that belong to no part");
+    }
+    if (part < PST_PART_FILL || part > PST_PART_DRAIN) {
+        return refuse(e, "there is no part %u", part);
+    }
+    e->part = part - PST_PART_FILL;
+    e->asynchronous = true;
+    return PST_OK;
 }
 
 pst_status pst_emission_init(struct pst_emission *emission, const struct pst_schedule_in *in)
@@ -127,12 +152,20 @@ pst_status pst_emission_init(struct pst_emission *emission, const struct pst_sch
         .part = begin_part,
     };
     emission->in = in;
-    emission->passes = calloc(in->n_devices + 1, sizeof *emission->passes);
-    emission->n_passes = calloc(in->n_devices + 1, sizeof *emission->n_passes);
-    emission->room = calloc(in->n_devices + 1, sizeof *emission->room);
+    emission->part = PST_BODY;
+    for (uint32_t p = 0; p < PST_PARTS; p++) {
+        emission->parts[p] = calloc(in->n_devices + 1, sizeof **emission->parts);
+        emission->n_parts[p] = calloc(in->n_devices + 1, sizeof **emission->n_parts);
+        emission->room[p] = calloc(in->n_devices + 1, sizeof **emission->room);
+        if (emission->parts[p] == NULL || emission->n_parts[p] == NULL ||
+            emission->room[p] == NULL) {
+            return PST_ERR_NOMEM;
+        }
+    }
+    emission->passes = emission->parts[PST_BODY];
+    emission->n_passes = emission->n_parts[PST_BODY];
     emission->done = calloc(in->n_stages + 1, sizeof *emission->done);
-    if (emission->passes == NULL || emission->n_passes == NULL || emission->room == NULL ||
-        emission->done == NULL) {
+    if (emission->done == NULL) {
         return PST_ERR_NOMEM;
     }
     for (s = 0; s < in->n_stages; s++) {
@@ -151,17 +184,30 @@ void pst_emission_finish(struct pst_emission *emission)
     if (emission->in == NULL) {
         return;
     }
-    for (i = 0; emission->passes != NULL && i < emission->in->n_devices; i++) {
-        free(emission->passes[i]);
+    for (uint32_t p = 0; p < PST_PARTS; p++) {
+        for (i = 0; emission->parts[p] != NULL && i < emission->in->n_devices; i++) {
+            free(emission->parts[p][i]);
+        }
+        free(emission->parts[p]);
+        free(emission->n_parts[p]);
+        free(emission->room[p]);
     }
     for (i = 0; emission->done != NULL && i < emission->in->n_stages; i++) {
         free(emission->done[i]);
     }
-    free(emission->passes);
-    free(emission->n_passes);
-    free(emission->room);
     free(emission->done);
     memset(emission, 0, sizeof *emission);
+}
+
+static bool parts_complete(struct pst_emission *e)
+{
+    struct pst_pass *const *const passes[PST_PARTS] = {e->parts[0], e->parts[1], e->parts[2]};
+    const uint32_t *const n_passes[PST_PARTS] = {e->n_parts[0], e->n_parts[1], e->n_parts[2]};
+    bool complete = false;
+
+    e->no_memory |= pst_parts_complete(e->in, passes, n_passes, e->fault, sizeof e->fault,
+                                       &complete) == PST_ERR_NOMEM;
+    return complete && !e->no_memory;
 }
 
 bool pst_emission_complete(struct pst_emission *emission)
@@ -170,6 +216,9 @@ bool pst_emission_complete(struct pst_emission *emission)
     const uint8_t split = 1u << PST_PASS_F | 1u << PST_PASS_B | 1u << PST_PASS_W;
     uint32_t s, j;
 
+    if (emission->asynchronous) {
+        return parts_complete(emission);
+    }
     for (s = 0; s < emission->in->n_stages; s++) {
         for (j = 0; j < pst_schedule_stage_at(emission->in, s)->n_microbatches; j++) {
             uint8_t done = emission->done[s][j];
@@ -192,23 +241,38 @@ static int held_change(uint8_t op)
     return op == PST_PASS_F ? 1 : op == PST_PASS_W || op == PST_PASS_BW ? -1 : 0;
 }
 
-void pst_emission_count(const struct pst_emission *emission, uint32_t *ret_held)
+/* What is held is the same after each body, so one body behind fill shows all that follow. */
+static const uint8_t all_parts[] = {PST_FILL, PST_BODY, PST_DRAIN};
+
+static const uint8_t *parts_of(const struct pst_emission *e, uint32_t *ret_n)
 {
-    uint32_t s, d, i;
+    *ret_n = e->asynchronous ? 3 : 1;
+    return e->asynchronous ? all_parts : &all_parts[1];
+}
 
-    for (s = 0; s < emission->in->n_stages; s++) {
-        int64_t now = 0, most = 0;
+static uint32_t count_stage(const struct pst_emission *e, uint32_t stage)
+{
+    uint32_t d = pst_schedule_stage_at(e->in, stage)->device, n_parts;
+    const uint8_t *parts = parts_of(e, &n_parts);
+    int64_t now = 0, most = 0;
 
-        d = pst_schedule_stage_at(emission->in, s)->device;
-        for (i = 0; i < emission->n_passes[d]; i++) {
-            const struct pst_pass *pass = &emission->passes[d][i];
+    for (uint32_t k = 0; k < n_parts; k++) {
+        for (uint32_t i = 0; i < e->n_parts[parts[k]][d]; i++) {
+            const struct pst_pass *pass = &e->parts[parts[k]][d][i];
 
-            if (pass->stage == s) {
+            if (pass->stage == stage) {
                 now += held_change(pass->op);
                 most = now > most ? now : most;
             }
         }
-        ret_held[s] = (uint32_t)most;
+    }
+    return (uint32_t)most;
+}
+
+void pst_emission_count(const struct pst_emission *emission, uint32_t *ret_held)
+{
+    for (uint32_t s = 0; s < emission->in->n_stages; s++) {
+        ret_held[s] = count_stage(emission, s);
     }
 }
 
@@ -217,16 +281,20 @@ static void count_device(const struct pst_emission *e, uint32_t device, uint32_t
                          uint32_t *ret_held)
 {
     uint64_t bytes = 0, most = 0;
-    uint32_t i, s;
+    uint32_t n_parts, i, s;
+    const uint8_t *parts = parts_of(e, &n_parts);
 
-    for (i = 0; i < e->n_passes[device]; i++) {
-        const struct pst_pass *pass = &e->passes[device][i];
-        uint64_t unit = pst_schedule_stage_at(e->in, pass->stage)->saved_bytes;
-        int change = held_change(pass->op);
+    for (uint32_t k = 0; k < n_parts; k++) {
+        for (i = 0; i < e->n_parts[parts[k]][device]; i++) {
+            const struct pst_pass *pass = &e->parts[parts[k]][device][i];
+            uint64_t unit = pst_schedule_stage_at(e->in, pass->stage)->saved_bytes;
+            int change = held_change(pass->op);
 
-        now[pass->stage] += (uint32_t)change;
-        bytes = change > 0 ? bytes + unit : change < 0 ? bytes - unit : bytes;
-        if (bytes > most) {
+            now[pass->stage] += (uint32_t)change;
+            bytes = change > 0 ? bytes + unit : change < 0 ? bytes - unit : bytes;
+            if (bytes <= most) {
+                continue;
+            }
             most = bytes;
             for (s = 0; s < e->in->n_stages; s++) {
                 if (pst_schedule_stage_at(e->in, s)->device == device) {

@@ -13,11 +13,15 @@
 struct pst_emission {
     struct pst_schedule_out out;
     const struct pst_schedule_in *in;
-    struct pst_pass **passes; /* [n_devices] growing */
+    bool asynchronous;        /* part() was called: passes come in fill, body and drain */
+    struct pst_pass **passes; /* [n_devices] growing; asynchronous: of body */
     uint32_t *n_passes;
-    size_t *room;
-    uint8_t **done;  /* [stage][microbatch] bit per pass */
-    bool split;      /* there is a B or W */
+    struct pst_pass **parts[PST_PARTS]; /* fill, body (= passes), drain */
+    uint32_t *n_parts[PST_PARTS];
+    size_t *room[PST_PARTS];
+    uint32_t part;   /* that emit adds to */
+    uint8_t **done;  /* synchronous: [stage][microbatch] bit per pass */
+    bool any, split; /* there is a pass; a B or W */
     char fault[256]; /* the first rule that was broken, or "" */
     bool no_memory;
 };
@@ -33,10 +37,12 @@ void pst_emission_finish(struct pst_emission *emission);
 pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *scheduler,
                             const struct pst_schedule_in *in, struct pst_error *err);
 
-/* Has every micro-batch of every stage run forward and backward? Else says so in fault. */
+/* Has every micro-batch of every stage run forward and backward? Else says so in fault, or sets
+   no_memory. */
 bool pst_emission_complete(struct pst_emission *emission);
 
-/* The most micro-batches that each stage holds at any time, from F to W or BW. */
+/* The most micro-batches that each stage holds at any time, from F to W or BW; of an asynchronous
+   answer over several batches. */
 void pst_emission_count(const struct pst_emission *emission, uint32_t *ret_held);
 
 /* What each stage holds when its device holds most bytes, by saved_bytes of the stages; the first

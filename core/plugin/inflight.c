@@ -56,7 +56,7 @@ static pst_status count_by_schedule(struct pst_planner *planner, const struct ps
     }
     if (st == PST_OK) {
         held->microbatches = counts[place->stage] > 0 ? counts[place->stage] : 1;
-        held->weight_versions = 1;
+        held->weight_versions = emission.asynchronous ? 2 : 1;
     }
     pst_emission_finish(&emission);
     pst_solo_finish(&chain);
@@ -91,7 +91,8 @@ pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place 
                                    place->stage, place->n_stages, held.microbatches,
                                    held.weight_versions);
     }
-    if (held.microbatches > place->n_microbatches) {
+    if (planner->topology.version_rule != PST_VERSION_DELAYED &&
+        held.microbatches > place->n_microbatches) {
         held.microbatches = place->n_microbatches;
     }
     if (place->stage < planner->graph->n_ops &&

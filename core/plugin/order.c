@@ -2,6 +2,7 @@
  *
  * The scheduler's question, from the plan's stages, edges and memory actions; and its answer.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,32 +182,47 @@ static pst_status question_init(struct question *q, struct pst_planner *planner,
         .links = q->links,
         .out_links = q->out_links,
         .activation_bytes = q->activation_bytes,
+        .barrier = plan->version_rule == PST_VERSION_SYNC && plan->barrier,
     };
     return st;
+}
+
+static bool copy_part(const struct pst_emission *emission, uint32_t part, struct pst_orders *orders)
+{
+    uint32_t n_devices = emission->in->n_devices, d;
+    struct pst_pass **passes = pst_arena_array(&orders->arena, n_devices, sizeof *passes);
+    uint32_t *n_passes = pst_arena_array(&orders->arena, n_devices, sizeof *n_passes);
+
+    orders->passes[part] = passes;
+    orders->n_passes[part] = n_passes;
+    for (d = 0; passes != NULL && n_passes != NULL && d < n_devices; d++) {
+        uint32_t n = emission->n_parts[part][d];
+
+        n_passes[d] = n;
+        passes[d] = pst_arena_array(&orders->arena, n, sizeof **passes);
+        if (passes[d] == NULL) {
+            return false;
+        }
+        if (n > 0) {
+            memcpy(passes[d], emission->parts[part][d], n * sizeof **passes);
+        }
+    }
+    return passes != NULL && n_passes != NULL;
 }
 
 /* Takes the lists out of the emission, and what they hold into the plan. */
 static pst_status accept(struct pst_emission *emission, struct pst_plan *plan,
                          struct pst_orders *orders, struct pst_error *err)
 {
-    uint32_t n = emission->in->n_devices, d, s;
+    uint32_t s;
     uint32_t *held = pst_arena_array(&orders->arena, plan->n_stages, sizeof *held);
 
-    orders->passes = pst_arena_array(&orders->arena, n, sizeof *orders->passes);
-    orders->n_passes = pst_arena_array(&orders->arena, n, sizeof *orders->n_passes);
-    if (held == NULL || orders->passes == NULL || orders->n_passes == NULL) {
+    if (held == NULL) {
         return pst_fail_nomem(err);
     }
-    for (d = 0; d < n; d++) {
-        orders->n_passes[d] = emission->n_passes[d];
-        orders->passes[d] =
-            pst_arena_array(&orders->arena, emission->n_passes[d], sizeof **orders->passes);
-        if (orders->passes[d] == NULL) {
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        if (!copy_part(emission, part, orders)) {
             return pst_fail_nomem(err);
-        }
-        if (emission->n_passes[d] > 0) {
-            memcpy(orders->passes[d], emission->passes[d],
-                   emission->n_passes[d] * sizeof **orders->passes);
         }
     }
     pst_emission_count(emission, held);
@@ -221,7 +237,7 @@ pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
 {
     struct question q = {.stages = NULL};
     struct pst_emission emission = {.in = NULL};
-    struct pst_orders orders = {.passes = NULL};
+    struct pst_orders orders = {.arena = {NULL, 0, 0}};
     pst_status st = question_init(&q, planner, plan, err);
 
     if (st == PST_OK && pst_emission_init(&emission, &q.in) != PST_OK) {
@@ -233,7 +249,19 @@ pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
     pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_SCHEDULE);
     st = planner->scheduler_if->schedule(planner->scheduler->self, &q.in, &emission.out);
     pst_breadcrumb_leave();
-    if (emission.fault[0] != '\0' || (st == PST_OK && !pst_emission_complete(&emission))) {
+    if (emission.fault[0] == '\0' && st == PST_OK && emission.asynchronous != plan->asynchronous) {
+        snprintf(emission.fault, sizeof emission.fault, "%s",
+                 emission.asynchronous
+                     ? "fill, body and drain are parts of asynchronous schedules; its version rule "
+                       "is that of whole steps"
+                     : "its version rule lets steps overlap, but it emits no fill, body and drain");
+    }
+    if (emission.fault[0] == '\0' && st == PST_OK) {
+        (void)pst_emission_complete(&emission); /* says why not */
+    }
+    if (emission.no_memory) {
+        st = pst_fail_nomem(err);
+    } else if (emission.fault[0] != '\0') {
         st = pst_planner_illegal(err, planner->scheduler, "%s", emission.fault);
     } else {
         st = pst_planner_blame(planner, planner->scheduler, st, "schedule", err);

@@ -13,7 +13,8 @@
 #include "plugin/advise.h"
 #include "plugin/state.h"
 
-#define MAX_ATTEMPTS 4
+#define MAX_ATTEMPTS       4
+#define ON_NON_FINITE_SKIP 1 /* train.on_non_finite */
 
 static uint32_t slots_of(uint32_t optimizer)
 {
@@ -139,11 +140,37 @@ static pst_status sign(const struct pst_planner *planner, struct pst_plan *plan,
                : pst_fail_nomem(err);
 }
 
+bool pst_planner_barrier(const struct pst_job *job, bool asynchronous)
+{
+    bool wanted = job->train.clip > 0 || job->train.on_non_finite == ON_NON_FINITE_SKIP;
+
+    /* The executor of synchronous steps sums losses and gradients of all devices at NORM. */
+    return asynchronous ? wanted : true;
+}
+
+static pst_status lower(const struct pst_planner *planner, struct pst_plan *plan,
+                        const struct pst_orders *orders, struct pst_error *err)
+{
+    const struct pst_pass *const *passes[PST_PARTS];
+    const uint32_t *n_passes[PST_PARTS];
+
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        passes[part] = (const struct pst_pass *const *)orders->passes[part];
+        n_passes[part] = orders->n_passes[part];
+    }
+    if (plan->asynchronous) {
+        return pst_plan_lower_parts(plan, planner->graph, planner->cost, passes, n_passes, err);
+    }
+    return pst_plan_lower(plan, planner->graph, planner->cost, passes[PST_BODY], n_passes[PST_BODY],
+                          true, err);
+}
+
 static pst_status make_plan(struct pst_planner *planner, struct pst_planned *planned,
                             struct pst_error *err)
 {
+    bool asynchronous = planner->topology.version_rule == PST_VERSION_DELAYED;
     struct pst_plan **plan = &planned->plan;
-    struct pst_orders orders = {.passes = NULL};
+    struct pst_orders orders = {.arena = {NULL, 0, 0}};
     pst_status st = pst_plan_create(planner->graph, planner->batch, planner->n_devices, plan, err);
 
     pst_questions_finish(planner); /* answers hold for one attempt */
@@ -151,6 +178,10 @@ static pst_status make_plan(struct pst_planner *planner, struct pst_planned *pla
         (*plan)->optimizer_slots = planner->optimizer_slots;
         (*plan)->capacity_bytes =
             planner->cluster->memory == 0 ? UINT64_MAX : planner->cluster->memory;
+        (*plan)->version_rule = planner->topology.version_rule;
+        (*plan)->asynchronous = asynchronous;
+        (*plan)->drain_every = asynchronous ? (uint32_t)planner->job->train.drain_every : 0;
+        (*plan)->barrier = pst_planner_barrier(planner->job, asynchronous);
         st = pst_planner_partition(planner, *plan, err);
     }
     if (st == PST_OK) {
@@ -163,10 +194,7 @@ static pst_status make_plan(struct pst_planner *planner, struct pst_planned *pla
         st = pst_planner_order(planner, *plan, &orders, err);
     }
     if (st == PST_OK) {
-        st = pst_plan_lower(*plan, planner->graph, planner->cost,
-                            (const struct pst_pass *const *)orders.passes, orders.n_passes, true,
-                            err);
-        st = blame_scheduler(planner, st, err);
+        st = blame_scheduler(planner, lower(planner, *plan, &orders, err), err);
     }
     pst_orders_finish(&orders);
     if (st == PST_OK) {

@@ -41,9 +41,14 @@ static pst_status take_answer(const struct pst_emission *emission, struct pst_in
     answer->split = emission->split;
     answer->claimed = scheduler->claim.size != 0;
     answer->claim = scheduler->claim;
-    if (copy_part(&answer->arena, answer->n_devices, emission->passes, emission->n_passes,
-                  &answer->passes[1], &answer->n_passes[1]) != PST_OK) {
-        return pst_fail_nomem(err);
+    answer->asynchronous = emission->asynchronous;
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        if ((emission->asynchronous || part == PST_BODY) &&
+            copy_part(&answer->arena, answer->n_devices, emission->parts[part],
+                      emission->n_parts[part], &answer->passes[part],
+                      &answer->n_passes[part]) != PST_OK) {
+            return pst_fail_nomem(err);
+        }
     }
     return PST_OK;
 }
@@ -64,7 +69,11 @@ pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *
     if (emission->no_memory) {
         return pst_fail_nomem(err);
     }
-    if (emission->fault[0] != '\0' || (st == PST_OK && !pst_emission_complete(emission))) {
+    if (emission->fault[0] == '\0' && st == PST_OK && !pst_emission_complete(emission) &&
+        emission->no_memory) {
+        return pst_fail_nomem(err);
+    }
+    if (emission->fault[0] != '\0') {
         return pst_planner_illegal(err, scheduler, "%s", emission->fault);
     }
     return st == PST_OK ? st : pst_instance_fail(scheduler, st, "schedule", err);

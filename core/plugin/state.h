@@ -83,6 +83,9 @@ struct pst_planner {
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);
 /* topology of the scheduler; number of micro-batches; places. */
 pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err);
+/* Does the optimizer step need something of all devices: the norm of all gradients, or a common
+   verdict that they are finite? */
+bool pst_planner_barrier(const struct pst_job *job, bool asynchronous);
 /* What a call into `instance` came to: an error that a callback met inside goes first. */
 pst_status pst_planner_blame(struct pst_planner *planner, struct pst_instance *instance,
                              pst_status status, const char *function, struct pst_error *err);
@@ -121,8 +124,8 @@ void pst_questions_finish(struct pst_planner *planner);
 /* order.c: passes of every device, as the scheduler orders them; in_flight as counted. */
 struct pst_orders {
     struct pst_arena arena;
-    struct pst_pass **passes; /* [n_devices] */
-    uint32_t *n_passes;
+    struct pst_pass **passes[PST_PARTS]; /* [part][n_devices]; synchronous: body alone */
+    uint32_t *n_passes[PST_PARTS];
 };
 
 pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,

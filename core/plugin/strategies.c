@@ -279,11 +279,17 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
     if (st != PST_OK) {
         return pst_planner_blame(planner, planner->scheduler, st, "topology", err);
     }
-    if (topology->version_rule != PST_VERSION_SYNC) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                        "scheduler \"%s\" lets passes read older weights; this penstock executes "
-                        "synchronous steps only",
-                        planner->scheduler->plugin->id);
+    if (topology->version_rule != PST_VERSION_SYNC &&
+        topology->version_rule != PST_VERSION_DELAYED) {
+        return pst_planner_illegal(err, planner->scheduler,
+                                   "topology() gives the unknown version rule %u",
+                                   topology->version_rule);
+    }
+    if (topology->version_rule == PST_VERSION_DELAYED) {
+        st = pst_caps_require(planner->scheduler->plugin, "async", "steps that overlap", err);
+        if (st != PST_OK) {
+            return st;
+        }
     }
     st = check_microbatches(planner, err);
     if (st == PST_OK) {

@@ -170,8 +170,7 @@ pst_status order_require_room(const struct pst_host *host, const char *scheduler
         if (need > room) {
             return pst_failf(host, PST_ERR_INFEASIBLE,
                              "device %u would hold %" PRIu64 " bytes of activations and has room "
-                             "for %" PRIu64 ": the order of %s is fixed; smaller micro-batches, "
-                             "recomputation or a scheduler that heeds memory would do",
+                             "for %" PRIu64 "; the order of %s is fixed",
                              d, need, room, scheduler);
         }
     }

@@ -107,7 +107,7 @@ static pst_status create(const struct pst_host *host, const void *config_, void 
 {
     const struct config *config = config_;
     struct csv_file *file = host->alloc(host, sizeof *file, _Alignof(struct csv_file));
-    char note[160];
+    char note[200];
     pst_status st;
 
     if (file == NULL) {
@@ -120,8 +120,8 @@ static pst_status create(const struct pst_host *host, const void *config_, void 
     }
     if (file->n_dropped > 0) {
         snprintf(note, sizeof note,
-                 "the schedule's %u UNSHARD, RESHARD and REDUCE_GRAD actions are left out: "
-                 "parameters are whole here and the host reduces gradients",
+                 "the schedule's %u UNSHARD, RESHARD, REDUCE_GRAD and WAIT actions are left out: "
+                 "parameters are whole here, the host reduces gradients and waits for sends",
                  file->n_dropped);
         host->log(host, PST_LOG_INFO, note);
     }

@@ -14,7 +14,7 @@ enum {
     CELL_RECV_F = 17,
     CELL_SEND_B = 18,
     CELL_RECV_B = 19,
-    CELL_DROPPED = 20 /* UNSHARD, RESHARD, REDUCE_GRAD */
+    CELL_DROPPED = 20 /* UNSHARD, RESHARD, REDUCE_GRAD, WAIT_... */
 };
 
 struct csv_cell {

@@ -25,6 +25,9 @@ struct word {
 
 /* Longer words first: the first that the text begins with is taken. */
 static const struct word words[] = {
+    {"WAIT_REDUCE_GRAD", CELL_DROPPED, false},
+    {"WAIT_SEND_F", CELL_DROPPED, true},
+    {"WAIT_SEND_B", CELL_DROPPED, true},
     {"REDUCE_GRAD", CELL_DROPPED, false},
     {"UNSHARD", CELL_DROPPED, false},
     {"RESHARD", CELL_DROPPED, false},

@@ -2,8 +2,8 @@
  *
  * The promise that makes strategies comparable: for one micro-batch size, every cut, order and
  * memory action gives the same losses and gradient norms, bit for bit, and every device's arena
- * peaks exactly where it was predicted to. 40 combinations for each model, through the program
- * itself.
+ * peaks exactly where it was predicted to. 40 combinations for each model with the plain
+ * schedulers, and a choice of them with all others, through the program itself.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,17 +89,62 @@ static void train(const char *path, const char *const *sets, struct trace *ret_t
     outcome_finish(&outcome);
 }
 
-static void check_model(const char *name, const char *text)
+static void check_run(const char *name, const char *path, const char *const *sets,
+                      const struct trace *first, struct trace *ret_trace)
+{
+    memset(ret_trace, 0, sizeof *ret_trace);
+    print_message("%s: %s %s %s %s\n", name, sets[0], sets[1], sets[2], sets[3]);
+    train(path, sets, ret_trace);
+    for (uint32_t i = 0; first != NULL && i < STEPS; i++) {
+        assert_string_equal(ret_trace->losses[i], first->losses[i]);
+        assert_true(ret_trace->norms[i] == first->norms[i]);
+    }
+}
+
+static const char *const memopts[] = {"memopt.use=none", "memopt.use=full"};
+static const char *const partitioners[] = {"partitioner.use=uniform", "partitioner.use=chain-dp"};
+
+/* Every scheduler of the tree that needs no file, twice: with other devices, memory actions and
+   cuts; which ones differs from model to model. */
+static void check_schedulers(const char *name, const char *path, uint32_t model,
+                             const struct trace *first)
+{
+    static const char *const schedulers[] = {
+        "scheduler={use=\"interleaved\"}",
+        "scheduler={use=\"interleaved\",chunks=3,split=true}",
+        "scheduler={use=\"group-interleaved\"}",
+        "scheduler={use=\"group-interleaved\",chunks=3,group=1}",
+        "scheduler={use=\"looped-bfs\"}",
+        "scheduler={use=\"zb-h1\"}",
+        "scheduler={use=\"zb-h2\"}",
+        "scheduler={use=\"interleaved-zb\",chunks=3}",
+        "scheduler={use=\"zbv\"}",
+        "scheduler={use=\"1f1b-v\"}",
+        "scheduler={use=\"dualpipev\"}", /* six micro-batches: up to three devices */
+    };
+    const uint32_t n = sizeof schedulers / sizeof schedulers[0];
+
+    for (uint32_t i = 0; i < 2 * n; i++) {
+        uint32_t which = i % n, p = i < n ? 2 + (which + model) % 2 : which + 1 == n ? 1 : 4;
+        uint32_t other = i / n + which + model;
+        const char *const devices[] = {"cluster.devices=1", "cluster.devices=2",
+                                       "cluster.devices=3", "cluster.devices=4"};
+        const char *sets[] = {devices[p - 1], schedulers[which], memopts[other & 1],
+                              partitioners[other >> 1 & 1], NULL};
+        struct trace trace;
+
+        check_run(name, path, sets, first, &trace);
+    }
+}
+
+static void check_model(const char *name, const char *text, uint32_t model)
 {
     static const char *const stages[] = {"cluster.devices=1", "cluster.devices=2",
                                          "cluster.devices=3", "cluster.devices=4",
                                          "cluster.devices=8"};
     static const char *const schedulers[] = {"scheduler.use=gpipe", "scheduler.use=1f1b"};
-    static const char *const memopts[] = {"memopt.use=none", "memopt.use=full"};
-    static const char *const partitioners[] = {"partitioner.use=uniform",
-                                               "partitioner.use=chain-dp"};
     char config[2048];
-    struct trace first = {0};
+    struct trace first, trace;
     const char *path;
     uint32_t n = 0;
 
@@ -109,27 +154,20 @@ static void check_model(const char *name, const char *text)
         for (uint32_t k = 0; k < 8; k++) {
             const char *sets[] = {stages[s], schedulers[k & 1], memopts[k >> 1 & 1],
                                   partitioners[k >> 2], NULL};
-            struct trace trace = {0};
 
-            print_message("%s: %s %s %s %s\n", name, sets[0], sets[1], sets[2], sets[3]);
-            train(path, sets, &trace);
-            if (n++ == 0) {
-                first = trace;
-                assert_string_not_equal(first.losses[0], first.losses[STEPS - 1]);
-            }
-            for (uint32_t i = 0; i < STEPS; i++) {
-                assert_string_equal(trace.losses[i], first.losses[i]);
-                assert_true(trace.norms[i] == first.norms[i]);
-            }
+            check_run(name, path, sets, n == 0 ? NULL : &first, n == 0 ? &first : &trace);
+            n++;
         }
     }
     assert_int_equal(n, 40);
+    assert_string_not_equal(first.losses[0], first.losses[STEPS - 1]);
+    check_schedulers(name, path, model, &first);
 }
 
 static void test_gpt(void **state)
 {
     (void)state;
-    check_model("gpt.toml", gpt);
+    check_model("gpt.toml", gpt, 0);
 }
 
 /* Branches side by side, by the scheduler that runs graphs of stages: the bits of gpipe on one
@@ -167,13 +205,13 @@ static void test_stage_graph(void **state)
 static void test_resnet(void **state)
 {
     (void)state;
-    check_model("resnet.toml", resnet);
+    check_model("resnet.toml", resnet, 1);
 }
 
 static void test_mmt(void **state)
 {
     (void)state;
-    check_model("mmt.toml", mmt);
+    check_model("mmt.toml", mmt, 2);
 }
 
 /* The test itself can fail: another micro-batch size sums in another order. */

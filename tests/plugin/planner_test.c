@@ -365,7 +365,7 @@ static void test_lying_schedulers(void **state)
         {"part", "plan.illegal", 3, "asynchronous schedules"},
         {"many", "config.value", 2, "needs at least 1000 micro-batches"},
         {"mute", "plan.illegal", 3, "micro-batch 0 of stage 0 never gets its F"},
-        {"async", "plan.mismatch", 2, "synchronous steps only"},
+        {"async", "plugin.contract", 3, "does not provide async"},
     };
     static const struct lie tales[] = {
         {"held", "plan.illegal", 3, "in_flight() says that stage 1 of 2 holds 0 micro-batches"},

@@ -19,6 +19,13 @@ struct pst_check_transfer {
     uint32_t send_seq, recv_seq; /* position on the channel, at either end */
 };
 
+/* How the two ends of an edge cut the samples of a step: into slices of a and of b samples. */
+struct pst_check_cut {
+    uint32_t a, b;
+    uint64_t both;       /* samples after which both begin a slice at once */
+    uint64_t n_overlaps; /* in a step */
+};
+
 struct pst_check {
     const struct pst_plan *plan;
     const struct pst_graph *graph;
@@ -38,7 +45,8 @@ struct pst_check {
     uint32_t *known;     /* [flat] first instruction that waits for this one; PST_NONE: none */
     uint64_t *edge_base; /* [edge] first of its transfers, activations before gradients */
     struct pst_check_transfer *transfers;
-    bool *edge_grad; /* [edge] gradients flow back on it */
+    bool *edge_grad;            /* [edge] gradients flow back on it */
+    struct pst_check_cut *cuts; /* [edge] */
 };
 
 /* Adds a violation; device and instr are PST_NONE where they do not apply. */

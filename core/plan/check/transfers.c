@@ -33,29 +33,43 @@ static uint32_t slice_size(const struct pst_check *check, uint32_t stage)
 }
 
 /* How many overlaps of the edge begin at samples 1 ... sample. */
-static uint64_t overlap_index(const struct pst_check *check, const struct pst_plan_edge *edge,
-                              uint64_t sample)
+static uint64_t overlap_index(const struct pst_check_cut *cut, uint32_t sample)
 {
-    uint64_t a = slice_size(check, edge->from), b = slice_size(check, edge->to);
-    return sample / a + sample / b - sample / (a / gcd(a, b) * b);
+    if (cut->a == cut->b) {
+        return sample / cut->a;
+    }
+    return (uint64_t)(sample / cut->a) + sample / cut->b - sample / cut->both;
 }
 
-static struct end end_at(const struct pst_check *check, uint32_t stage, uint32_t sample)
+/* slice: its number in the step, over all replicas. */
+static struct end end_at(const struct pst_check *check, uint32_t stage, uint32_t slice)
 {
     const struct pst_plan_stage *s = &check->plan->stages[stage];
-    uint32_t slice = sample / slice_size(check, stage);
+    if (s->n_ranks == 1) {
+        return (struct end){stage, slice, 0, s->ranks[0]};
+    }
     uint32_t replica = slice % s->n_ranks;
     return (struct end){stage, slice / s->n_ranks, replica, s->ranks[replica]};
 }
 
 /* The overlap that begins at `first`, or that holds it. */
-static struct overlap overlap_at(const struct pst_check *check, const struct pst_plan_edge *edge,
-                                 uint32_t first)
+static struct overlap overlap_at(const struct pst_check *check, uint32_t e, uint32_t first)
 {
-    uint64_t a = slice_size(check, edge->from), b = slice_size(check, edge->to);
-    uint64_t end_a = (first / a + 1) * a, end_b = (first / b + 1) * b;
+    const struct pst_plan_edge *edge = &check->plan->edges[e];
+    const struct pst_check_cut *cut = &check->cuts[e];
+    uint32_t slice_a = first / cut->a, slice_b = cut->b == cut->a ? slice_a : first / cut->b;
+    uint64_t end_a = (slice_a + 1ull) * cut->a, end_b = (slice_b + 1ull) * cut->b;
     return (struct overlap){first, (uint32_t)((end_a < end_b ? end_a : end_b) - first),
-                            end_at(check, edge->from, first), end_at(check, edge->to, first)};
+                            end_at(check, edge->from, slice_a), end_at(check, edge->to, slice_b)};
+}
+
+static void make_cut(const struct pst_check *check, const struct pst_plan_edge *edge,
+                     struct pst_check_cut *cut)
+{
+    cut->a = slice_size(check, edge->from);
+    cut->b = slice_size(check, edge->to);
+    cut->both = cut->a / gcd(cut->a, cut->b) * cut->b;
+    cut->n_overlaps = overlap_index(cut, check->plan->batch);
 }
 
 static bool make_table(struct pst_check *check)
@@ -63,7 +77,8 @@ static bool make_table(struct pst_check *check)
     const struct pst_plan *plan = check->plan;
     check->edge_base = pst_check_array(check, (uint64_t)plan->n_edges + 1, sizeof(uint64_t));
     check->edge_grad = pst_check_array(check, (uint64_t)plan->n_edges + 1, sizeof(bool));
-    if (check->edge_base == NULL || check->edge_grad == NULL) {
+    check->cuts = pst_check_array(check, (uint64_t)plan->n_edges + 1, sizeof *check->cuts);
+    if (check->edge_base == NULL || check->edge_grad == NULL || check->cuts == NULL) {
         return false;
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
@@ -71,7 +86,8 @@ static bool make_table(struct pst_check *check)
         for (uint32_t i = 0; i < edge->n_tensors && !check->limits->forward_only; i++) {
             check->edge_grad[e] |= check->graph->tensors[edge->tensors[i]].needs_grad;
         }
-        check->edge_base[e + 1] = check->edge_base[e] + 2 * overlap_index(check, edge, plan->batch);
+        make_cut(check, edge, &check->cuts[e]);
+        check->edge_base[e + 1] = check->edge_base[e] + 2 * check->cuts[e].n_overlaps;
     }
     uint64_t n = check->edge_base[plan->n_edges];
     check->transfers = pst_check_array(check, n + 1, sizeof *check->transfers);
@@ -85,24 +101,21 @@ static bool make_table(struct pst_check *check)
 static uint64_t transfer_index(const struct pst_check *check, uint32_t e, uint32_t payload,
                                uint32_t first)
 {
-    const struct pst_plan_edge *edge = &check->plan->edges[e];
-    uint64_t n = overlap_index(check, edge, check->plan->batch);
-    return check->edge_base[e] + (payload == PST_PAYLOAD_GRAD ? n : 0) +
-           overlap_index(check, edge, first);
+    const struct pst_check_cut *cut = &check->cuts[e];
+    return check->edge_base[e] + (payload == PST_PAYLOAD_GRAD ? cut->n_overlaps : 0) +
+           overlap_index(cut, first);
 }
 
 /* COMM1: is this transfer one that the plan needs at this end? Then where it goes in the table. */
 static struct pst_check_transfer *expect(struct pst_check *check, uint32_t rank, uint32_t at,
                                          const struct pst_instr *instr)
 {
-    const struct pst_plan_edge *edge = &check->plan->edges[instr->stage];
-    struct overlap overlap = overlap_at(check, edge, instr->first_sample);
+    const struct pst_check_cut *cut = &check->cuts[instr->stage];
+    struct overlap overlap = overlap_at(check, instr->stage, instr->first_sample);
     bool act = instr->payload == PST_PAYLOAD_ACT, send = instr->op == PST_I_SEND;
     const struct end *self = act == send ? &overlap.from : &overlap.to;
     const struct end *peer = act == send ? &overlap.to : &overlap.from;
-    bool starts =
-        instr->first_sample == 0 || overlap_index(check, edge, instr->first_sample) !=
-                                        overlap_index(check, edge, instr->first_sample - 1u);
+    bool starts = instr->first_sample % cut->a == 0 || instr->first_sample % cut->b == 0;
     if ((act || check->edge_grad[instr->stage]) && starts && instr->n_samples == overlap.n &&
         self->rank == rank && peer->rank == instr->peer && self->rank != peer->rank) {
         return &check->transfers[transfer_index(check, instr->stage, instr->payload,
@@ -212,33 +225,34 @@ static void check_remote(struct pst_check *check, const struct flow *flow,
     }
 }
 
-static void check_flow(struct pst_check *check, const struct flow *flow, uint32_t payload)
+static void check_flow(struct pst_check *check, const struct flow *flow,
+                       const struct pst_check_transfer *transfer)
 {
     if (flow->from->rank == flow->to->rank) {
         check_local(check, flow);
     } else {
-        uint64_t index = transfer_index(check, flow->edge, payload, flow->first);
-        check_remote(check, flow, &check->transfers[index]);
+        check_remote(check, flow, transfer);
     }
 }
 
 static void check_edge(struct pst_check *check, uint32_t e)
 {
-    const struct pst_plan_edge *edge = &check->plan->edges[e];
+    const struct pst_check_transfer *act = &check->transfers[check->edge_base[e]];
+    const struct pst_check_transfer *grad = act + check->cuts[e].n_overlaps;
     struct overlap o;
     for (uint32_t first = 0; first < check->plan->batch; first += o.n) {
-        o = overlap_at(check, edge, first);
+        o = overlap_at(check, e, first);
         const struct pst_pass_row *from =
             pst_check_row(check, o.from.stage, o.from.microbatch, o.from.replica);
         const struct pst_pass_row *to =
             pst_check_row(check, o.to.stage, o.to.microbatch, o.to.replica);
         check_flow(check,
                    &(struct flow){&o.from, &o.to, from->f, to->f, e, first, o.n, "activations"},
-                   PST_PAYLOAD_ACT);
+                   act++);
         if (check->edge_grad[e]) {
             check_flow(check,
                        &(struct flow){&o.to, &o.from, to->b, from->b, e, first, o.n, "gradients"},
-                       PST_PAYLOAD_GRAD);
+                       grad++);
         }
     }
 }

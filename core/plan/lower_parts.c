@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lowering of an asynchronous plan: some batches in a row are timed like one large step, which
+ * proves the order complete and free of cycles; then the parts are cut where the optimizer step
+ * goes. The lists are written by lower_part_list.c.
+ */
+#include <string.h>
+
+#include "plan/lower.h"
+
+/* So many batches are timed. By the third the pipeline runs evenly; the step of that is placed
+   among the passes of the fourth, and the fifth is the drain. */
+#define TIMED_BATCHES 5u
+#define PLACED_BATCH  2u
+
+struct cutter {
+    struct pst_plan *plan;
+    struct pst_lowering low; /* over the timed batches */
+    struct pst_plan view;    /* the plan with so many batches; shares everything else */
+    const struct pst_pass *const *passes[PST_PARTS]; /* as the scheduler gave them */
+    const uint32_t *n_passes[PST_PARTS];
+    struct pst_pass **cut[PST_PARTS]; /* as they are written */
+    uint32_t *n_cut[PST_PARTS];
+};
+
+static struct pst_pass shifted(const struct pst_plan *plan, struct pst_pass pass, uint32_t batches)
+{
+    pass.microbatch += batches * plan->stages[pass.stage].n_microbatches;
+    return pass;
+}
+
+static pst_status check_passes(const struct cutter *c, struct pst_error *err)
+{
+    const struct pst_plan *plan = c->plan;
+
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        for (uint32_t r = 0; r < plan->n_devices; r++) {
+            for (uint32_t i = 0; i < c->n_passes[part][r]; i++) {
+                const struct pst_pass *pass = &c->passes[part][r][i];
+
+                if (pass->stage >= plan->n_stages ||
+                    pass->microbatch / 2 >= plan->stages[pass->stage].n_microbatches) {
+                    return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                                    "PASS1: device %u, part %u, pass %u: stage %u, micro-batch %u; "
+                                    "a part reaches into the next batch and no further",
+                                    r, part, i, pass->stage, pass->microbatch);
+                }
+            }
+        }
+    }
+    return PST_OK;
+}
+
+/* Fill, bodies and drain of a rank, one behind the other. */
+static uint32_t copy_all(const struct cutter *c, uint32_t rank, struct pst_pass *to)
+{
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; k <= TIMED_BATCHES; k++) {
+        uint32_t part = k == 0 ? PST_FILL : k < TIMED_BATCHES ? PST_BODY : PST_DRAIN;
+        uint32_t batch = k == 0 ? 0 : k - 1;
+
+        for (uint32_t i = 0; i < c->n_passes[part][rank]; i++) {
+            to[n++] = shifted(c->plan, c->passes[part][rank][i], batch);
+        }
+    }
+    return n;
+}
+
+/* The view, and the order of all its passes. */
+static pst_status make_view(struct cutter *c, struct pst_error *err)
+{
+    struct pst_plan *plan = c->plan;
+    struct pst_arena *arena = &c->low.arena;
+    struct pst_pass **orders = pst_arena_array(arena, plan->n_devices, sizeof *orders);
+    uint32_t *n_passes = pst_arena_array(arena, plan->n_devices, sizeof *n_passes);
+
+    if ((uint64_t)plan->batch * (TIMED_BATCHES + 1) > UINT32_MAX / 2) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                        "a batch of %u samples is too large for an asynchronous plan", plan->batch);
+    }
+    c->view = *plan;
+    c->view.batch *= TIMED_BATCHES;
+    c->view.stages = pst_arena_array(arena, plan->n_stages, sizeof *plan->stages);
+    if (orders == NULL || n_passes == NULL || c->view.stages == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        c->view.stages[s] = plan->stages[s];
+        c->view.stages[s].n_microbatches *= TIMED_BATCHES;
+    }
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        size_t n = (size_t)c->n_passes[PST_FILL][r] + c->n_passes[PST_DRAIN][r] +
+                   (TIMED_BATCHES - 1) * (size_t)c->n_passes[PST_BODY][r];
+
+        orders[r] = pst_arena_array(arena, n, sizeof **orders);
+        if (orders[r] == NULL) {
+            return pst_fail_nomem(err);
+        }
+        n_passes[r] = copy_all(c, r, orders[r]);
+    }
+    c->low.plan = &c->view;
+    c->low.orders = (const struct pst_pass *const *)orders;
+    c->low.n_passes = n_passes;
+    return PST_OK;
+}
+
+/* --- where the step goes ----------------------------------------------------------------------
+ */
+
+/* Whether STEP has to wait for something of other stages. */
+static bool needs_others(const struct pst_plan *plan)
+{
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        if (plan->ties[t].n_stages > 1) {
+            return true;
+        }
+    }
+    return plan->barrier;
+}
+
+/* When the last stage ends the placed batch. */
+static uint64_t end_of_batch(const struct cutter *c)
+{
+    uint64_t end = 0;
+
+    for (uint32_t s = 0; s < c->plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &c->plan->stages[s];
+
+        for (uint32_t j = 0; j < stage->n_microbatches; j++) {
+            uint32_t row = c->low.base[s] + PLACED_BATCH * stage->n_microbatches + j;
+            uint32_t w = c->low.at[PST_PASS_W][row];
+            uint32_t at = w != PST_NONE ? w : c->low.at[PST_PASS_BW][row];
+            uint64_t ns = c->low.end_ns[stage->ranks[0]][at];
+
+            end = ns > end ? ns : end;
+        }
+    }
+    return end;
+}
+
+/*
+ * How many passes of its body a rank runs before the step: those that have begun by the time the
+ * last stage ends the batch, as far as they are none of the batch that reads the step's weights.
+ */
+static uint32_t place_step(const struct cutter *c, uint32_t rank, uint64_t time_ns)
+{
+    uint32_t n = c->n_passes[PST_BODY][rank], cut = 0;
+    uint32_t base = c->n_passes[PST_FILL][rank] + (PLACED_BATCH + 1) * n;
+
+    for (; cut < n; cut++) {
+        const struct pst_pass *pass = &c->passes[PST_BODY][rank][cut];
+        uint64_t begin = c->low.end_ns[rank][base + cut] - pst_lowering_pass_ns(&c->low, pass);
+
+        if (pass->microbatch >= c->plan->stages[pass->stage].n_microbatches || begin >= time_ns) {
+            break;
+        }
+    }
+    return cut;
+}
+
+static bool same(const struct pst_pass *a, const struct pst_pass *b)
+{
+    return a->op == b->op && a->stage == b->stage && a->microbatch == b->microbatch;
+}
+
+/* Moves the first `cut` passes of body and drain into the parts before them. */
+static pst_status cut_rank(struct cutter *c, uint32_t rank, uint32_t cut, struct pst_error *err)
+{
+    const struct pst_pass *body = c->passes[PST_BODY][rank], *drain = c->passes[PST_DRAIN][rank];
+    uint32_t n[PST_PARTS];
+
+    for (uint32_t i = 0; i < cut; i++) {
+        if (i >= c->n_passes[PST_DRAIN][rank] || !same(&body[i], &drain[i])) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                            "device %u: drain must begin as body does, up to the first pass of the "
+                            "next batch; pass %u differs",
+                            rank, i);
+        }
+    }
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        n[part] = c->n_passes[part][rank];
+        c->n_cut[part][rank] = part == PST_FILL   ? n[part] + cut
+                               : part == PST_BODY ? n[part]
+                                                  : n[part] - cut;
+        c->cut[part][rank] =
+            pst_arena_array(&c->low.arena, c->n_cut[part][rank], sizeof(struct pst_pass));
+        if (c->cut[part][rank] == NULL) {
+            return pst_fail_nomem(err);
+        }
+    }
+    for (uint32_t i = 0; i < n[PST_FILL]; i++) {
+        c->cut[PST_FILL][rank][i] = c->passes[PST_FILL][rank][i];
+    }
+    for (uint32_t i = 0; i < cut; i++) {
+        c->cut[PST_FILL][rank][n[PST_FILL] + i] = body[i];
+        c->cut[PST_BODY][rank][n[PST_BODY] - cut + i] = shifted(c->plan, body[i], 1);
+    }
+    for (uint32_t i = cut; i < n[PST_BODY]; i++) {
+        c->cut[PST_BODY][rank][i - cut] = body[i];
+    }
+    for (uint32_t i = cut; i < n[PST_DRAIN]; i++) {
+        c->cut[PST_DRAIN][rank][i - cut] = drain[i];
+    }
+    return PST_OK;
+}
+
+static pst_status cut_all(struct cutter *c, struct pst_error *err)
+{
+    uint32_t n = c->plan->n_devices;
+    uint64_t time_ns = c->plan->deferred_step ? end_of_batch(c) : 0;
+    pst_status st = PST_OK;
+
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        c->cut[part] = pst_arena_array(&c->low.arena, n, sizeof **c->cut);
+        c->n_cut[part] = pst_arena_array(&c->low.arena, n, sizeof **c->n_cut);
+        if (c->cut[part] == NULL || c->n_cut[part] == NULL) {
+            return pst_fail_nomem(err);
+        }
+    }
+    for (uint32_t r = 0; st == PST_OK && r < n; r++) {
+        st = cut_rank(c, r, c->plan->deferred_step ? place_step(c, r, time_ns) : 0, err);
+    }
+    return st;
+}
+
+pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *graph,
+                                const struct pst_cost_model *cost,
+                                const struct pst_pass *const *const passes[PST_PARTS],
+                                const uint32_t *const n_passes[PST_PARTS], struct pst_error *err)
+{
+    struct cutter c = {.plan = plan, .low = {.graph = graph, .cost = cost, .training = true}};
+    pst_status st;
+
+    memcpy(c.passes, passes, sizeof c.passes);
+    memcpy(c.n_passes, n_passes, sizeof c.n_passes);
+    st = check_passes(&c, err);
+    if (st == PST_OK) {
+        st = make_view(&c, err);
+    }
+    if (st == PST_OK) {
+        st = pst_lowering_prepare(&c.low, err);
+    }
+    if (st == PST_OK) {
+        plan->asynchronous = true;
+        plan->version_rule = PST_VERSION_DELAYED;
+        plan->deferred_step = needs_others(plan);
+        st = cut_all(&c, err);
+    }
+    if (st == PST_OK) {
+        struct pst_parts parts = {.plan = plan, .low = &c.low};
+
+        for (uint32_t part = 0; part < PST_PARTS; part++) {
+            parts.passes[part] = (const struct pst_pass *const *)c.cut[part];
+            parts.n_passes[part] = c.n_cut[part];
+        }
+        st = pst_parts_emit(&parts, err);
+    }
+    pst_arena_finish(&c.low.arena);
+    return st;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An asynchronous plan written out: fill, body as often as wanted, drain, one behind the other, so
+ * that whatever reads lists of one step reads those of several.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "plan/plan.h"
+
+/* What parts leave open, first in, first out. */
+struct bucket {
+    uint32_t first, last; /* instructions, or PST_NONE */
+};
+
+/* The list of one rank while it is written. */
+struct writer {
+    struct pst_arena *arena;
+    const struct pst_plan *plan;
+    struct pst_instr *instrs;
+    uint32_t n;
+    uint32_t begin;         /* of the part that is written */
+    bool *waited;           /* [room] somebody waits for it */
+    uint32_t *next;         /* [room] in its bucket */
+    struct bucket *buckets; /* 2 a stage: forward, backward; then one for reductions */
+};
+
+static uint64_t total_length(const struct pst_plan_device *device, uint32_t n_batches)
+{
+    return (uint64_t)device->n_fill + (uint64_t)(n_batches - 1) * device->n_instrs +
+           device->n_drain;
+}
+
+/* The bucket that an instruction empties; NULL: none. */
+static struct bucket *bucket_of_reader(const struct writer *w, const struct pst_instr *instr)
+{
+    switch (instr->op) {
+    case PST_I_F:
+        return &w->buckets[2 * (size_t)instr->stage];
+    case PST_I_B:
+    case PST_I_BW:
+        return &w->buckets[2 * (size_t)instr->stage + 1];
+    case PST_I_TIE:
+    case PST_I_NORM:
+    case PST_I_STEP:
+        return &w->buckets[2 * (size_t)w->plan->n_stages];
+    default:
+        return NULL;
+    }
+}
+
+/* Where what nobody has waited for goes; NULL: it has ended. */
+static struct bucket *bucket_of_open(const struct writer *w, const struct pst_instr *instr)
+{
+    const struct pst_plan_edge *edge;
+    bool act = instr->payload == PST_PAYLOAD_ACT;
+
+    if (instr->op == PST_I_REDUCE || instr->op == PST_I_TIE || instr->op == PST_I_NORM) {
+        return &w->buckets[2 * (size_t)w->plan->n_stages];
+    }
+    if (instr->op != PST_I_SEND && instr->op != PST_I_RECV) {
+        return NULL;
+    }
+    edge = &w->plan->edges[instr->stage];
+    return &w->buckets[2 * (size_t)(act == (instr->op == PST_I_SEND) ? edge->from : edge->to) +
+                       !act];
+}
+
+/* Waits of an instruction: what is open for it, then those that it has, moved. */
+static bool write_waits(struct writer *w, const struct pst_instr *from, struct pst_instr *instr)
+{
+    struct bucket *bucket = bucket_of_reader(w, from);
+    uint32_t n = from->n_waits, kept = 0;
+    uint32_t *waits;
+
+    for (uint32_t i = bucket != NULL ? bucket->first : PST_NONE; i != PST_NONE; i = w->next[i]) {
+        n++;
+    }
+    instr->n_waits = n;
+    instr->waits = NULL;
+    if (n == 0) {
+        return true;
+    }
+    waits = pst_arena_array(w->arena, n, sizeof *waits);
+    if (waits == NULL) {
+        return false;
+    }
+    for (uint32_t i = bucket != NULL ? bucket->first : PST_NONE; i != PST_NONE; i = w->next[i]) {
+        waits[kept++] = i;
+    }
+    if (bucket != NULL) {
+        *bucket = (struct bucket){PST_NONE, PST_NONE};
+    }
+    for (uint32_t i = 0; i < from->n_waits; i++) {
+        waits[kept++] = w->begin + from->waits[i];
+        w->waited[w->begin + from->waits[i]] = true;
+    }
+    instr->waits = waits;
+    return true;
+}
+
+/* What the part leaves for later ones to wait for. */
+static void collect_open(struct writer *w)
+{
+    for (uint32_t i = w->begin; i < w->n; i++) {
+        struct bucket *bucket = w->waited[i] ? NULL : bucket_of_open(w, &w->instrs[i]);
+
+        w->next[i] = PST_NONE;
+        if (bucket == NULL) {
+            continue;
+        }
+        if (bucket->last == PST_NONE) {
+            bucket->first = i;
+        } else {
+            w->next[bucket->last] = i;
+        }
+        bucket->last = i;
+    }
+}
+
+/* A part that closes batch `batch`. */
+static bool write_part(struct writer *w, const struct pst_instr *list, uint32_t n, uint32_t batch)
+{
+    w->begin = w->n;
+    for (uint32_t i = 0; i < n; i++, w->n++) {
+        struct pst_instr *instr = &w->instrs[w->n];
+
+        *instr = list[i];
+        if (instr->op == PST_I_SEND || instr->op == PST_I_RECV) {
+            instr->first_sample += batch * w->plan->batch;
+        } else if (instr->op < PST_I_SEND || instr->op == PST_I_OFFLOAD ||
+                   instr->op == PST_I_FETCH) {
+            instr->microbatch += batch * w->plan->stages[instr->stage].n_microbatches;
+        }
+        if (!write_waits(w, &list[i], instr)) {
+            return false;
+        }
+    }
+    collect_open(w);
+    return true;
+}
+
+static pst_status write_rank(struct pst_plan *unrolled, const struct pst_plan *plan, uint32_t rank,
+                             uint32_t n_batches, struct pst_error *err)
+{
+    const struct pst_plan_device *device = &plan->devices[rank];
+    size_t room = total_length(device, n_batches), n_buckets = 2 * (size_t)plan->n_stages + 1;
+    struct pst_arena scratch = {0};
+    struct writer w = {.arena = &unrolled->arena, .plan = plan};
+    bool ok;
+
+    w.instrs = pst_arena_array(&unrolled->arena, room, sizeof *w.instrs);
+    w.waited = pst_arena_array(&scratch, room, sizeof *w.waited);
+    w.next = pst_arena_array(&scratch, room, sizeof *w.next);
+    w.buckets = pst_arena_array(&scratch, n_buckets, sizeof *w.buckets);
+    if (w.buckets != NULL) {
+        memset(w.buckets, 0xFF, n_buckets * sizeof *w.buckets);
+    }
+    ok = w.instrs != NULL && w.waited != NULL && w.next != NULL && w.buckets != NULL &&
+         write_part(&w, device->fill, device->n_fill, 0);
+    for (uint32_t t = 0; ok && t + 1 < n_batches; t++) {
+        ok = write_part(&w, device->body, device->n_instrs, t);
+    }
+    ok = ok && write_part(&w, device->drain, device->n_drain, n_batches - 1);
+    unrolled->devices[rank].body = w.instrs;
+    unrolled->devices[rank].n_instrs = w.n;
+    unrolled->devices[rank].peak_bytes = device->peak_bytes;
+    unrolled->devices[rank].arena_bytes = device->arena_bytes;
+    pst_arena_finish(&scratch);
+    return ok ? PST_OK : pst_fail_nomem(err);
+}
+
+/* Numbers of the unrolled plan are 32 bits wide. */
+static bool fits(const struct pst_plan *plan, uint32_t n_batches)
+{
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        if (total_length(&plan->devices[d], n_batches) > INT_MAX) {
+            return false;
+        }
+    }
+    return ((uint64_t)n_batches + 1) * plan->batch <= INT_MAX;
+}
+
+static pst_status write_stages(struct pst_plan *unrolled, const struct pst_plan *plan,
+                               uint32_t n_batches, struct pst_error *err)
+{
+    unrolled->stages = pst_arena_array(&unrolled->arena, plan->n_stages, sizeof *plan->stages);
+    if (unrolled->stages == NULL) {
+        return pst_fail_nomem(err);
+    }
+    unrolled->n_stages = plan->n_stages;
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        unrolled->stages[s] = plan->stages[s];
+        unrolled->stages[s].n_microbatches *= n_batches;
+    }
+    return PST_OK;
+}
+
+pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches,
+                           struct pst_plan **ret_unrolled, struct pst_error *err)
+{
+    const struct pst_graph named = {.digest = plan->graph_digest};
+    struct pst_plan *unrolled = NULL;
+    pst_status st;
+
+    PST_ASSERT(plan->asynchronous && n_batches > 0);
+    if (!fits(plan, n_batches)) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.unsupported",
+                        "%u batches of %u samples are too much for one list", n_batches,
+                        plan->batch);
+    }
+    st = pst_plan_create(&named, plan->batch * n_batches, plan->n_devices, &unrolled, err);
+    if (st == PST_OK) {
+        st = write_stages(unrolled, plan, n_batches, err);
+    }
+    for (uint32_t d = 0; st == PST_OK && d < plan->n_devices; d++) {
+        st = write_rank(unrolled, plan, d, n_batches, err);
+    }
+    if (st != PST_OK) {
+        pst_plan_destroy(unrolled);
+        return st;
+    }
+    unrolled->version_rule = plan->version_rule;
+    unrolled->barrier = plan->barrier;
+    unrolled->deferred_step = plan->deferred_step;
+    unrolled->n_edges = plan->n_edges;
+    unrolled->edges = plan->edges;
+    unrolled->n_ties = plan->n_ties;
+    unrolled->ties = plan->ties;
+    unrolled->optimizer_slots = plan->optimizer_slots;
+    unrolled->capacity_bytes = plan->capacity_bytes;
+    *ret_unrolled = unrolled;
+    return PST_OK;
+}
+
+struct pst_origin pst_plan_origin(const struct pst_plan *plan, uint32_t rank, uint32_t instr,
+                                  uint32_t n_batches)
+{
+    const struct pst_plan_device *device = &plan->devices[rank];
+    uint32_t after_fill, bodies;
+
+    if (instr < device->n_fill) {
+        return (struct pst_origin){PST_FILL, 0, instr};
+    }
+    after_fill = instr - device->n_fill;
+    bodies = (n_batches - 1) * device->n_instrs;
+    if (after_fill < bodies) {
+        return (struct pst_origin){PST_BODY, after_fill / device->n_instrs,
+                                   after_fill % device->n_instrs};
+    }
+    return (struct pst_origin){PST_DRAIN, n_batches - 1, after_fill - bodies};
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * V-Half: a V whose passes take two slots per device on the way down and one on the way up, so that
+ * every device holds about half of what 1F1B holds on its first. Qi, Wan, Amar, Lin, "Pipeline
+ * Parallelism with Controllable Memory", NeurIPS 2024.
+ */
+#include "vplugin.h"
+
+static const struct pst_param params[] = {VPLUGIN_VARIANT_ROW};
+
+/* With an even p the backwards wait three slots, or two passes would meet in one. */
+static struct vblock published(uint32_t p)
+{
+    int64_t n = p, extra = p % 2 == 0 ? 3 : 0;
+
+    return (struct vblock){{0, 3 * n - 2, 3 * n - 1 + extra, 6 * n - 2 + extra}, {2, -1, 2, -1}};
+}
+
+static pst_status build(const struct fixed_question *question, struct order *order)
+{
+    struct vblock block = published(question->p);
+
+    return vplugin_build(question, &block, 2 * ((question->p + 2) / 2), order);
+}
+
+static const struct fixed_rules rules = {
+    .id = "v-half",
+    .placement = FIXED_VSHAPE,
+    .build = build,
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    return fixed_create(host, config, &rules, ret_self);
+}
+
+static const char *const provides[] = {"chain", "chunks=2", "placement=vshape", "split-backward",
+                                       NULL};
+static const char *const needs[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    SCHEDULER_DESCRIPTION("v-half"),
+    .summary = "A V at half the memory of 1F1B that keeps its pace when passes differ.",
+    .reference = "Qi, Wan, Amar, Lin, Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
+    .provides = provides,
+    .needs = needs,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .config_size = sizeof(struct vplugin_config),
+    .create = create,
+    .destroy = fixed_destroy,
+    .get_interface = fixed_get_interface,
+};
+
+PST_PLUGIN(plugin)

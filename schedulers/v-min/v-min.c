@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * V-Min: a V whose four passes go from device to device without delay, so that every device holds
+ * about a third of what 1F1B holds on its first. Qi, Wan, Amar, Lin, "Pipeline Parallelism with
+ * Controllable Memory", NeurIPS 2024.
+ */
+#include "vplugin.h"
+
+static const struct pst_param params[] = {VPLUGIN_VARIANT_ROW};
+
+/* Every pass one slot behind its neighbour; where p is a multiple of 3 the backwards wait two
+   slots, or two passes would meet in one. */
+static struct vblock published(uint32_t p)
+{
+    int64_t n = p, extra = p % 3 == 0 ? 2 : 0;
+
+    return (struct vblock){{0, 2 * n - 1, 2 * n + extra, 4 * n + extra - 1}, {1, -1, 1, -1}};
+}
+
+static pst_status build(const struct fixed_question *question, struct order *order)
+{
+    const struct vplugin_config *config = question->self->config;
+    struct vblock block = published(question->p);
+    uint32_t cap = 2 * ((question->p + 4) / 3);
+
+    if (question->p == 2 && config->variant == VPLUGIN_IMPROVED) {
+        /* Two devices do with three chunks instead of four if b0 waits on device 0. */
+        block = (struct vblock){{0, 3, 4, 13}, {1, -1, 1, -4}};
+        cap = 3;
+    }
+    return vplugin_build(question, &block, cap, order);
+}
+
+static const struct fixed_rules rules = {
+    .id = "v-min",
+    .placement = FIXED_VSHAPE,
+    .build = build,
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    return fixed_create(host, config, &rules, ret_self);
+}
+
+static const char *const provides[] = {"chain", "chunks=2", "placement=vshape", "split-backward",
+                                       NULL};
+static const char *const needs[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    SCHEDULER_DESCRIPTION("v-min"),
+    .summary = "A V at a third of the memory of 1F1B, for passes of about equal length.",
+    .reference = "Qi, Wan, Amar, Lin, Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
+    .provides = provides,
+    .needs = needs,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .config_size = sizeof(struct vplugin_config),
+    .create = create,
+    .destroy = fixed_destroy,
+    .get_interface = fixed_get_interface,
+};
+
+PST_PLUGIN(plugin)

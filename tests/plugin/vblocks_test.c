@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * v-min and v-half: makespans and peaks of the paper over ranges, its steady periods under other
+ * costs, small orders drawn by hand, and what the improved variant owes over the published one.
+ */
+#include "schedule_rig.h"
+
+static uint64_t most(const uint64_t *values, uint32_t n)
+{
+    uint64_t max = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        max = values[i] > max ? values[i] : max;
+    }
+    return max;
+}
+
+struct row {
+    const char *id;
+    uint32_t p, m;
+    uint64_t f, b, w, makespan, span, peaks[8];
+};
+
+static void test_rows(void **state)
+{
+    static const struct row rows[] = {
+        {"v-min", 3, 4, 1, 1, 1, 29, 29, {4, 4, 4}},
+        {"v-min", 4, 4, 1, 1, 1, 35, 35, {4, 4, 4, 4}},
+        {"v-min", 4, 8, 1, 1, 1, 59, 59, {4, 4, 4, 4}},
+        {"v-min", 8, 16, 1, 1, 1, 123, 123, {7, 8, 8, 8, 8, 8, 8, 8}},
+        {"v-min", 4, 16, 3, 4, 2, 418, 418, {4, 4, 4, 4}},
+        {"v-half", 3, 4, 1, 1, 1, 29, 29, {4, 4, 4}},
+        {"v-half", 4, 8, 1, 1, 1, 53, 53, {6, 6, 6, 6}},
+        {"v-half", 8, 16, 1, 1, 1, 113, 113, {10, 10, 10, 10, 10, 10, 10, 10}},
+        {"v-half", 4, 16, 3, 4, 2, 317, 317, {6, 6, 6, 6}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct row *row = &rows[i];
+        struct schedule_run r =
+            SCHEDULE(row->id, .p = row->p, .m = row->m, .f = row->f, .b = row->b, .w = row->w);
+
+        assert_int_equal(r.makespan, row->makespan);
+        assert_int_equal(r.span, row->span);
+        for (uint32_t d = 0; d < row->p; d++) {
+            assert_int_equal(r.peaks[d], row->peaks[d]);
+        }
+        schedule_run_free(&r);
+    }
+}
+
+static void expect_picture(const char *id, uint32_t p, uint32_t m, const char *picture)
+{
+    struct schedule_run r = SCHEDULE(id, .p = p, .m = m);
+
+    assert_string_equal(r.picture, picture);
+    schedule_run_free(&r);
+}
+
+static void test_pictures(void **state)
+{
+    (void)state;
+    expect_picture("v-min", 3, 4,
+                   "FFF..fBWf..bBWwfFbBWwfBbWw.bw\n"
+                   ".FF.f.fBW.bFwBfWbFwBfWbBWwbw.\n"
+                   "..FfFf..BbWwFfBbWwFfBbWwBbWw.\n");
+    expect_picture("v-half", 4, 8,
+                   "FFFFF..fBWfBWf..bBWfwFbBWfwFbBWfwFbBWfBWbwwfBbWbww.bw\n"
+                   ".FFFF.f.fBWfBW.bwFfBWbwFfBWbwFfBWbFwfBWbBWfwbBbWwwbw.\n"
+                   "..FFFf.f.fBWFBbWwfF.bBWfwFbBWfwFbBWfwFbBWfBbWbBWwbwww\n"
+                   "...FfFfFf..BWbwFfBWbwFfBWbwFfBWbFwfBbWFwfBbBbWWBbWwww\n");
+}
+
+static void check_law(const char *id, uint32_t p, uint32_t m, uint64_t bubble, uint64_t peak)
+{
+    struct schedule_run r = SCHEDULE(id, .p = p, .m = m);
+
+    assert_int_equal(r.makespan, 6 * m + bubble);
+    assert_true(r.span == r.makespan || p == 2);
+    assert_int_equal(most(r.peaks, p), peak);
+    for (uint32_t d = 1; d < p; d++) {
+        assert_in_range(r.peaks[d], 1, peak);
+    }
+    schedule_run_free(&r);
+}
+
+static void test_laws(void **state)
+{
+    (void)state;
+    for (uint32_t p = 2; p <= 16; p++) {
+        const uint32_t sizes[] = {2 * p, 2 * p + 1, 3 * p + 2};
+
+        for (uint32_t i = 0; i < 3; i++) {
+            check_law("v-min", p, sizes[i], p % 3 == 0 ? 4 * p - 7 : 4 * p - 5, 2 * ((p + 4) / 3));
+            check_law("v-half", p, sizes[i],
+                      p == 2       ? 1
+                      : p % 2 == 0 ? 3 * p - 7
+                                   : 3 * p - 4,
+                      2 * ((p + 2) / 2));
+        }
+    }
+}
+
+/* With fewer than 2p micro-batches bubble and peak of the authors' program are not exceeded; p = 4
+   and m = 1 to 6 of v-half. */
+static void test_few_microbatches(void **state)
+{
+    static const uint64_t bubbles[] = {12, 10, 9, 10, 8, 5}, peaks[] = {2, 4, 6, 6, 6, 6};
+
+    (void)state;
+    for (uint32_t m = 1; m <= 6; m++) {
+        struct schedule_run r = SCHEDULE("v-half", .p = 4, .m = m);
+        struct schedule_run s = SCHEDULE("v-min", .p = 4, .m = m);
+
+        assert_true(r.makespan <= 6 * m + bubbles[m - 1]);
+        assert_true(most(r.peaks, 4) <= peaks[m - 1]);
+        assert_true(s.makespan <= 6 * m + 11);
+        assert_true(most(s.peaks, 4) <= 4);
+        schedule_run_free(&r);
+        schedule_run_free(&s);
+    }
+}
+
+static uint64_t later(int64_t a, int64_t b)
+{
+    return a > b ? (a > 0 ? (uint64_t)a : 0) : (b > 0 ? (uint64_t)b : 0);
+}
+
+/* Time per micro-batch in the long run. */
+static void test_steady_period(void **state)
+{
+    (void)state;
+    for (uint32_t p = 3; p <= 6; p++) {
+        for (uint32_t code = 0; code < 64; code++) {
+            int64_t f = code / 16 + 1, b = code / 4 % 4 + 1, w = code % 4 + 1;
+            uint32_t m = 12 * p, n = 18 * p;
+            uint64_t work = 2 * (uint64_t)(f + b + w), want;
+
+            for (uint32_t half = 0; half < 2; half++) {
+                struct schedule_run r =
+                    SCHEDULE(half ? "v-half" : "v-min", .p = p, .m = m, .f = f, .b = b, .w = w);
+                struct schedule_run s =
+                    SCHEDULE(half ? "v-half" : "v-min", .p = p, .m = n, .f = f, .b = b, .w = w);
+
+                want = half ? work + later(2 * f - 2 * b - w, 2 * b - 2 * f - w)
+                            : later((int64_t)work, later(6 * f, 6 * b));
+                assert_int_equal(s.span - r.span, want * (n - m));
+                schedule_run_free(&r);
+                schedule_run_free(&s);
+            }
+        }
+    }
+}
+
+/* Costs have no say in the order. */
+static void test_costs_do_not_matter(void **state)
+{
+    static const char *const ids[] = {"v-min", "v-half"};
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct schedule_run r = SCHEDULE(ids[i], .p = 5, .m = 11);
+        struct schedule_run s =
+            SCHEDULE(ids[i], .p = 5, .m = 11, .f = 7, .b = 2, .w = 9, .c = 3, .barrier = true);
+
+        assert_string_equal(r.csv, s.csv);
+        schedule_run_free(&r);
+        schedule_run_free(&s);
+    }
+}
+
+/* Never slower and never larger than the published variant, never faster than is proven possible.
+ */
+static void test_improved_is_no_worse(void **state)
+{
+    static const char *const ids[] = {"v-min", "v-half"};
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        for (uint32_t p = 1; p <= 7; p++) {
+            uint64_t cap = i == 0 ? 2 * ((p + 4) / 3) : 2 * ((p + 2) / 2);
+
+            for (uint32_t m = 1; m <= 2 * p + 2; m++) {
+                struct schedule_run r = SCHEDULE(ids[i], .p = p, .m = m);
+                struct schedule_run s =
+                    SCHEDULE(ids[i], .p = p, .m = m, .options = "variant=improved");
+
+                /* On two devices v-min gives up speed for the last chunk of memory. */
+                assert_true(s.makespan <= r.makespan || (i == 0 && p == 2));
+                assert_true(s.makespan >= s.bounds.makespan_ns);
+                assert_true(most(s.peaks, p) <= cap);
+                schedule_run_free(&r);
+                schedule_run_free(&s);
+            }
+        }
+    }
+}
+
+/* Optima of exhaustive search, and p mod 3 = 2 where the published V-Min is four passes off. */
+static void test_improved(void **state)
+{
+    static const struct {
+        const char *id;
+        uint32_t p, m;
+        uint64_t makespan, peak;
+    } rows[] = {
+        {"v-min", 2, 4, 27, 3},     {"v-min", 5, 10, 71, 6},    {"v-min", 8, 16, 119, 8},
+        {"v-min", 11, 24, 179, 10}, {"v-min", 14, 28, 215, 12}, {"v-min", 64, 128, 1019, 44},
+        {"v-min", 4, 4, 35, 4},     {"v-half", 4, 4, 29, 6},    {"v-half", 5, 5, 41, 6},
+        {"v-half", 3, 4, 29, 4},    {"v-half", 4, 1, 17, 2},    {"v-min", 5, 1, 21, 2},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct schedule_run r =
+            SCHEDULE(rows[i].id, .p = rows[i].p, .m = rows[i].m, .options = "variant=improved");
+
+        if (r.makespan != rows[i].makespan) {
+            print_message("%s p %u m %u\n", rows[i].id, rows[i].p, rows[i].m);
+        }
+        assert_true(r.makespan <= rows[i].makespan);
+        assert_true(most(r.peaks, rows[i].p) <= rows[i].peak);
+        schedule_run_free(&r);
+    }
+}
+
+static void test_too_little_room(void **state)
+{
+    struct schedule_run r = SCHEDULE("v-half", .p = 4, .m = 8, .cap = 5, .may_fail = true);
+    struct schedule_run s = SCHEDULE("v-half", .p = 4, .m = 8, .cap = 6);
+
+    (void)state;
+    assert_int_equal(r.status, PST_ERR_INFEASIBLE);
+    assert_non_null(strstr(r.error.message, "would hold 6 bytes"));
+    schedule_run_free(&r);
+    schedule_run_free(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_laws),
+        cmocka_unit_test(test_few_microbatches),
+        cmocka_unit_test(test_steady_period),
+        cmocka_unit_test(test_costs_do_not_matter),
+        cmocka_unit_test(test_improved_is_no_worse),
+        cmocka_unit_test(test_improved),
+        cmocka_unit_test(test_too_little_room),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
