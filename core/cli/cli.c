@@ -26,6 +26,17 @@ const struct pst_command pst_commands[] = {
      "waits,\n"
      "memory over time. A config is planned first.",
      pst_cmd_simulate},
+    {"schedule", "NAME|FILE", "Shows what a scheduler does, on its own",
+     "Prints makespan, span, bubble, peaks and a timeline for equal shares of a model on so many\n"
+     "devices. Costs count per pass of one micro-batch through a device's whole share: with v "
+     "stages\n"
+     "on a device each costs 1/v of it. A NAME is an id, a FILE a plugin with a slash in its path.",
+     pst_cmd_schedule},
+    {"export", "FORMAT CONFIG|PLAN", "Writes a plan for other programs, or draws it",
+     "FORMAT is pytorch-csv (a schedule for torch.distributed.pipelining), chrome-trace (opens in\n"
+     "Perfetto; a name that ends in .gz is compressed), svg, png or pdf (a figure of a simulated\n"
+     "step). A config is planned first.",
+     pst_cmd_export},
     {"check", "PLAN", "Proves a plan file legal",
      "Exit code 1 and one line per violation if it is not.", pst_cmd_check},
     {"plugins", "[list | info NAME|FILE | check FILE | new KIND ID [FOLDER]]",

@@ -18,11 +18,9 @@
 struct request {
     const char *steps_text, *figures[3]; /* by enum pst_figure_format */
     uint32_t n_steps;
-    bool is_plan;
 };
 
-static pst_status read_request(const struct pst_cli *cli, struct request *request,
-                               struct pst_error *err)
+static pst_status read_request(struct request *request, struct pst_error *err)
 {
     const char *text = request->steps_text;
     char *end = NULL;
@@ -39,32 +37,7 @@ static pst_status read_request(const struct pst_cli *cli, struct request *reques
         }
         request->n_steps = (uint32_t)n;
     }
-    request->is_plan = pst_cli_is_plan(cli->arguments[0]);
-    if (request->is_plan && cli->n_sets > 0) {
-        pst_fail(err, PST_ERR_CONFIG, "usage",
-                 "--set changes a config, and %s is a plan that holds its own", cli->arguments[0]);
-        pst_error_hint(err, "plan the changed config: penstock plan CONFIG --set … -o FILE");
-        return PST_ERR_CONFIG;
-    }
     return PST_OK;
-}
-
-static pst_status open_session(const struct pst_cli *cli, const struct request *request,
-                               struct pst_cli_job *job, struct pst_session **ret_session,
-                               struct pst_error *err)
-{
-    const char *file = cli->arguments[0];
-    pst_status st = request->is_plan ? pst_cli_job_embedded(file, job, err)
-                                     : pst_cli_job_open(file, cli, job, err);
-
-    if (st == PST_OK) {
-        st = pst_session_create_for_planning(&job->job, ret_session, err);
-    }
-    if (st == PST_OK) {
-        st = pst_session_plan(*ret_session, request->is_plan ? file : job->job.run.plan,
-                              pst_stop_requested, err);
-    }
-    return st;
 }
 
 static pst_status answer(const struct pst_session *session, const struct request *request,
@@ -115,15 +88,13 @@ int pst_cmd_simulate(const struct pst_command *command, int argc, char **argv)
     pst_stop_install();
     st = pst_options_arguments(command, &cli, 1, 1, &err);
     if (st == PST_OK) {
-        st = read_request(&cli, &request, &err);
+        st = read_request(&request, &err);
     }
     if (st == PST_OK) {
-        st = open_session(&cli, &request, &job, &session, &err);
+        st = pst_cli_session_open(&cli, cli.arguments[0], &job, &session, &err);
     }
     if (st == PST_OK) {
         st = answer(session, &request, &cli, &err);
-    } else if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
-        st = pst_stop_fail(&err);
     }
     pst_session_destroy(session);
     pst_cli_job_close(&job);

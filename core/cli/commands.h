@@ -15,7 +15,10 @@ const struct pst_command *pst_command_find(const char *name);
 int pst_cmd_train(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_plan(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_simulate(const struct pst_command *command, int argc, char **argv);
+int pst_cmd_schedule(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_check(const struct pst_command *command, int argc, char **argv);
+int pst_cmd_export(const struct pst_command *command, int argc, char **argv);
+int pst_cmd_import(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_plugins(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_doctor(const struct pst_command *command, int argc, char **argv);
 
@@ -33,6 +36,13 @@ pst_status pst_cli_job_embedded(const char *file, struct pst_cli_job *ret_job,
                                 struct pst_error *err);
 /* Is it a plan, by its first character, rather than a config? false: or it cannot be read. */
 bool pst_cli_is_plan(const char *path);
+
+/* A session with a plan: `file` is a config, which is planned, or a plan, which brings its own
+   config and takes no --set. Close the job in any case. run.stopped after a signal. */
+struct pst_session;
+pst_status pst_cli_session_open(const struct pst_cli *cli, const char *file,
+                                struct pst_cli_job *ret_job, struct pst_session **ret_session,
+                                struct pst_error *err);
 void pst_cli_job_close(struct pst_cli_job *job);
 
 /* Writes a JSON text that was taken from a writer (NULL: out of memory) as one line, frees it. */

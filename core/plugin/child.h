@@ -22,6 +22,7 @@ struct pst_worker_task {
     uint64_t time_limit_ns;      /* from pst_worker_started on; 0: none */
     uint64_t memory_limit_bytes; /* address space; 0: none. Not enforced in sanitizer builds */
     bool (*cancelled)(void);     /* may be NULL */
+    const char *time_limit_name; /* in messages; NULL: plugins.time_limit */
 };
 
 /* This program's main hands argv on to pst_worker_begin when it sees the flag. Without that,

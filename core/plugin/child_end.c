@@ -65,18 +65,19 @@ static pst_status fail_timeout(const struct pst_worker_task *task, const struct 
                                const struct pst_blame *blame, const struct text *text,
                                struct pst_error *err)
 {
+    const char *name = task->time_limit_name != NULL ? task->time_limit_name : "plugins.time_limit";
     char limit[32], since[32];
 
     pst_format_ns(limit, task->time_limit_ns);
     pst_format_ns(since, end->end_ns > blame->since_ns ? end->end_ns - blame->since_ns : 0);
     if (blame->known && blame->running) {
         return fail(err, blame, PST_ERR_CANCELLED, "plugin.timeout",
-                    "%s made no plan in %s, the plugins.time_limit; it had been %s for %s and did "
-                    "not heed cancelled()",
-                    text->subject, limit, text->where, since);
+                    "%s made no plan in %s, the %s; it had been %s for %s and did not heed "
+                    "cancelled()",
+                    text->subject, limit, name, text->where, since);
     }
     return fail(err, blame, PST_ERR_CANCELLED, "plugin.timeout",
-                "%s made no plan in %s, the plugins.time_limit; it was %s", text->subject, limit,
+                "%s made no plan in %s, the %s; it was %s", text->subject, limit, name,
                 text->where);
 }
 

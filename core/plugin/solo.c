@@ -9,6 +9,9 @@
 
 #include "plugin/state.h"
 
+#define MAX_STAGES (1u << 20)
+#define MAX_PARTS  1000000
+
 static const struct pst_scheduler *functions_of(const struct pst_instance *scheduler)
 {
     return scheduler->plugin->get_interface(PST_SCHEDULER);
@@ -30,6 +33,10 @@ pst_status pst_solo_topology(struct pst_instance *scheduler, uint32_t n_devices,
     pst_breadcrumb_leave();
     if (st != PST_OK) {
         return pst_instance_fail(scheduler, st, "topology", err);
+    }
+    if (topology.n_stages > MAX_STAGES) {
+        return pst_planner_illegal(err, scheduler, "topology() wants %u stages; the most is %u",
+                                   topology.n_stages, MAX_STAGES);
     }
     if (topology.version_rule != PST_VERSION_SYNC && topology.version_rule != PST_VERSION_DELAYED) {
         return pst_planner_illegal(err, scheduler, "topology() names the version rule %u",
@@ -83,8 +90,8 @@ pst_status pst_solo_shape(struct pst_instance *scheduler, bool *ret_fixed,
     return PST_OK;
 }
 
-static pst_status solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages,
-                             uint32_t n_links, struct pst_error *err)
+pst_status pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages,
+                          uint32_t n_links, struct pst_error *err)
 {
     solo->stages = pst_arena_array(&solo->arena, n_stages, sizeof *solo->stages);
     solo->links = pst_arena_array(&solo->arena, n_links, sizeof *solo->links);
@@ -95,6 +102,7 @@ static pst_status solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t
         solo->activation_bytes == NULL) {
         return pst_fail_nomem(err);
     }
+    memset(solo->activation_bytes, 0xFF, n_devices * sizeof *solo->activation_bytes);
     solo->topology = (struct pst_topology){
         .size = sizeof solo->topology,
         .version_rule = PST_VERSION_SYNC,
@@ -160,7 +168,7 @@ pst_status pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint32_t *
                          struct pst_solo *ret_solo, struct pst_error *err)
 {
     struct pst_solo solo = {.stages = NULL};
-    pst_status st = solo_alloc(&solo, n_devices, n_stages, n_stages - 1, err);
+    pst_status st = pst_solo_alloc(&solo, n_devices, n_stages, n_stages - 1, err);
     uint32_t s;
 
     if (st != PST_OK) {
@@ -196,29 +204,42 @@ pst_status pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint32_t *
     return PST_OK;
 }
 
-/* Every device's costs are those of its share: each of its stages takes a part. */
-static void divide(struct pst_solo *solo)
+/* Stages of each device; free() it. NULL: out of memory. */
+static uint32_t *count_stages(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of)
 {
-    uint32_t s, t;
+    uint32_t *counts = calloc(n_devices, sizeof *counts);
 
-    for (s = 0; s < solo->in.n_stages; s++) {
+    for (uint32_t s = 0; counts != NULL && s < n_stages; s++) {
+        counts[device_of[s]]++;
+    }
+    return counts;
+}
+
+/* Every device's costs are those of its share: each of its stages takes a part. */
+static pst_status divide(struct pst_solo *solo, const uint32_t *device_of, struct pst_error *err)
+{
+    uint32_t *counts = count_stages(solo->in.n_devices, solo->in.n_stages, device_of);
+
+    if (counts == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
         struct pst_schedule_stage *stage = &solo->stages[s];
-        uint32_t n = 0;
+        uint32_t n = counts[stage->device];
 
-        for (t = 0; t < solo->in.n_stages; t++) {
-            n += solo->stages[t].device == stage->device;
-        }
         stage->forward_ns /= n;
         stage->backward_input_ns /= n;
         stage->backward_weight_ns /= n;
         stage->saved_bytes /= n;
         stage->saved_weight_bytes /= n;
     }
+    free(counts);
+    return PST_OK;
 }
 
-static pst_status check_microbatches(const struct pst_instance *scheduler,
-                                     const struct pst_topology *topology, uint32_t n,
-                                     struct pst_error *err)
+pst_status pst_solo_check_microbatches(const struct pst_instance *scheduler,
+                                       const struct pst_topology *topology, uint32_t n,
+                                       struct pst_error *err)
 {
     uint32_t least = topology->min_microbatches, multiple = topology->microbatch_multiple;
 
@@ -254,40 +275,103 @@ static pst_status check_shape(struct pst_instance *scheduler, uint32_t n_devices
     return st;
 }
 
+/* Asks for topology and devices; free() *ret_device_of. */
+static pst_status place(struct pst_instance *scheduler, uint32_t n_devices,
+                        struct pst_topology *ret_topology, uint32_t *ret_n_stages,
+                        uint32_t **ret_device_of, struct pst_error *err)
+{
+    uint32_t *device_of;
+    pst_status st = pst_solo_topology(scheduler, n_devices, ret_topology, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    *ret_n_stages = ret_topology->n_stages != 0 ? ret_topology->n_stages : n_devices;
+    device_of = calloc(*ret_n_stages, sizeof *device_of);
+    if (device_of == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t s = 0; ret_topology->n_stages == 0 && s < n_devices; s++) {
+        device_of[s] = s;
+    }
+    if (ret_topology->n_stages != 0) {
+        st = pst_solo_devices(scheduler, n_devices, *ret_n_stages, device_of, err);
+    }
+    if (st != PST_OK) {
+        free(device_of);
+        return st;
+    }
+    *ret_device_of = device_of;
+    return PST_OK;
+}
+
+static uint64_t greatest_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, uint64_t *ret_parts,
+                          struct pst_error *err)
+{
+    struct pst_topology topology;
+    uint32_t *device_of = NULL, *counts = NULL, n_stages, d;
+    uint64_t parts = 1;
+    pst_status st = place(scheduler, n_devices, &topology, &n_stages, &device_of, err);
+
+    if (st == PST_OK) {
+        counts = count_stages(n_devices, n_stages, device_of);
+        st = counts == NULL ? pst_fail_nomem(err) : PST_OK;
+    }
+    for (d = 0; st == PST_OK && d < n_devices && parts <= MAX_PARTS; d++) {
+        parts = counts[d] == 0 ? parts : parts / greatest_divisor(parts, counts[d]) * counts[d];
+    }
+    if (st == PST_OK && parts > MAX_PARTS) {
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "config.limit",
+                      "the devices' numbers of stages differ too much to divide costs evenly");
+    }
+    if (st == PST_OK) {
+        *ret_parts = parts;
+    }
+    free(counts);
+    free(device_of);
+    return st;
+}
+
 pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
                           uint32_t n_microbatches, const struct pst_solo_costs *costs,
                           struct pst_solo *ret_solo, struct pst_error *err)
 {
     struct pst_topology topology;
+    struct pst_solo solo = {.stages = NULL};
     uint32_t *device_of = NULL, n_stages = 0;
     pst_status st = check_shape(scheduler, n_devices, n_microbatches, err);
 
     if (st == PST_OK) {
-        st = pst_solo_topology(scheduler, n_devices, &topology, err);
+        st = place(scheduler, n_devices, &topology, &n_stages, &device_of, err);
     }
     if (st == PST_OK) {
-        st = check_microbatches(scheduler, &topology, n_microbatches, err);
+        st = pst_solo_check_microbatches(scheduler, &topology, n_microbatches, err);
     }
     if (st == PST_OK) {
-        n_stages = topology.n_stages != 0 ? topology.n_stages : n_devices;
-        device_of = calloc(n_stages, sizeof *device_of);
-        st = device_of == NULL ? pst_fail_nomem(err) : PST_OK;
-    }
-    for (uint32_t s = 0; st == PST_OK && topology.n_stages == 0 && s < n_stages; s++) {
-        device_of[s] = s;
-    }
-    if (st == PST_OK && topology.n_stages != 0) {
-        st = pst_solo_devices(scheduler, n_devices, n_stages, device_of, err);
+        st = pst_solo_line(n_devices, n_stages, device_of, n_microbatches, costs, &solo, err);
     }
     if (st == PST_OK) {
-        st = pst_solo_line(n_devices, n_stages, device_of, n_microbatches, costs, ret_solo, err);
-    }
-    if (st == PST_OK) {
-        ret_solo->topology = topology;
-        divide(ret_solo);
+        solo.topology = topology;
+        st = divide(&solo, device_of, err);
     }
     free(device_of);
-    return st;
+    if (st != PST_OK) {
+        pst_solo_finish(&solo);
+        return st;
+    }
+    *ret_solo = solo;
+    return PST_OK;
 }
 
 void pst_solo_finish(struct pst_solo *solo)

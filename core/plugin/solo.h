@@ -46,6 +46,15 @@ pst_status pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint32_t *
                          uint32_t n_microbatches, const struct pst_solo_costs *costs,
                          struct pst_solo *ret_solo, struct pst_error *err);
 
+/* Empty tables, no limit on memory, into an all-zero solo; finish in any case. */
+pst_status pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages,
+                          uint32_t n_links, struct pst_error *err);
+
+/* plan.infeasible where the scheduler wants another number. */
+pst_status pst_solo_check_microbatches(const struct pst_instance *scheduler,
+                                       const struct pst_topology *topology, uint32_t n,
+                                       struct pst_error *err);
+
 /* Fills first_pred, n_pred, first_succ, n_succ of the stages, and out_links, from the links; sorts
    these. For other graphs than chains. */
 void pst_solo_connect(struct pst_solo *solo);
@@ -59,6 +68,11 @@ pst_status pst_solo_topology(struct pst_instance *scheduler, uint32_t n_devices,
    that there is not. */
 pst_status pst_solo_devices(struct pst_instance *scheduler, uint32_t n_devices, uint32_t n_stages,
                             uint32_t *ret_device_of, struct pst_error *err);
+
+/* The least number by which every stage's part of a device's share becomes whole: the least common
+   multiple of the devices' numbers of stages. config.limit beyond 1e6. */
+pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, uint64_t *ret_parts,
+                          struct pst_error *err);
 
 /* The one instance that a scheduler answers (pst.fixed-shape/1); *ret_fixed: is there only one? */
 struct pst_solo_shape {
@@ -97,7 +111,7 @@ struct pst_solo_stream {
     uint32_t *n_passes;
 };
 
-/* n_batches >= 1. plan.limit where there are more passes than 32 bits count; PST_ERR_NOMEM. */
+/* n_batches >= 1. config.limit where there are more passes than 32 bits count; PST_ERR_NOMEM. */
 pst_status pst_solo_unroll(const struct pst_solo_answer *answer, const struct pst_schedule_in *in,
                            uint32_t n_batches, struct pst_solo_stream *ret_stream,
                            struct pst_error *err);

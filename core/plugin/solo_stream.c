@@ -21,7 +21,7 @@ static pst_status repeat_question(const struct pst_schedule_in *in, uint32_t n_b
     for (uint32_t s = 0; s < in->n_stages; s++) {
         stages[s] = *pst_schedule_stage_at(in, s);
         if ((uint64_t)stages[s].n_microbatches * n_batches >= PST_NONE) {
-            return pst_fail(err, PST_ERR_CONFIG, "plan.limit",
+            return pst_fail(err, PST_ERR_CONFIG, "config.limit",
                             "%u batches of %u micro-batches are too many", n_batches,
                             stages[s].n_microbatches);
         }
@@ -59,7 +59,7 @@ static pst_status repeat_device(const struct pst_solo_answer *answer,
     }
     all = n[FILL] + n[BODY] * n_body + n[DRAIN];
     if (all >= PST_NONE) {
-        return pst_fail(err, PST_ERR_CONFIG, "plan.limit", "%u batches have too many passes",
+        return pst_fail(err, PST_ERR_CONFIG, "config.limit", "%u batches have too many passes",
                         n_batches);
     }
     stream->passes[device] = pst_arena_array(&stream->arena, (size_t)all, sizeof **stream->passes);

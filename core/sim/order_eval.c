@@ -85,7 +85,7 @@ static pst_status work_init(struct work *w, struct pst_error *err)
         n_nodes += w->n_passes[d];
     }
     if (n_nodes >= PST_NONE || w->n_slots >= PST_NONE) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.limit", "%llu passes are too many to time",
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "config.limit", "%llu passes are too many to time",
                         (unsigned long long)n_nodes);
     }
     w->first_node[d] = (uint32_t)n_nodes;

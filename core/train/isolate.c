@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/isolate.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,27 +11,13 @@
 #include "plugin/child.h"
 #include "plugin/plugin_host.h"
 #include "plugin/search.h"
+#include "plugin/solo_job.h"
 
 uint64_t pst_isolate_default_memory(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
 
     return pages > 0 && size > 0 ? (uint64_t)pages / 5 * 4 * (uint64_t)size : 0;
-}
-
-/* Is the file in that folder itself? What cannot be resolved is for the planner to complain about.
- */
-static bool is_in(const char *file, const char *folder)
-{
-    char real_file[PATH_MAX], real_folder[PATH_MAX];
-    char *slash;
-
-    if (realpath(file, real_file) == NULL) {
-        return true;
-    }
-    slash = strrchr(real_file, '/');
-    *slash = '\0';
-    return realpath(folder, real_folder) != NULL && strcmp(real_file, real_folder) == 0;
 }
 
 /* Does the strategy of this table come from elsewhere than the program itself? */
@@ -42,7 +27,7 @@ static pst_status is_foreign(const struct pst_job *job, struct pst_config_node *
     struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
     struct pst_config_node *path = table == NULL ? NULL : pst_config_get(table, "path");
     struct pst_arena arena = {0};
-    const char *file = NULL, *home;
+    const char *file = NULL;
     pst_status st;
 
     if (use == NULL || use->kind != PST_CONFIG_STRING ||
@@ -55,11 +40,12 @@ static pst_status is_foreign(const struct pst_job *job, struct pst_config_node *
                                path == NULL ? NULL : path->value.string, &file, err);
     }
     if (st == PST_OK && file != NULL) {
-        home = pst_search_home(&arena);
-        st = home == NULL ? pst_fail_nomem(err) : PST_OK;
-        if (st == PST_OK && !is_in(file, home)) {
-            pst_log(PST_LOG_INFO, "plan", "%s \"%s\" is %s, not from %s", kind, use->value.string,
-                    file, home);
+        bool at_home;
+
+        st = pst_search_at_home(file, &at_home, err);
+        if (st == PST_OK && !at_home) {
+            pst_log(PST_LOG_INFO, "plan", "%s \"%s\" is %s, not from the program's own folder", kind,
+                    use->value.string, file);
             *ret_foreign = true;
         }
     }
@@ -265,6 +251,9 @@ bool pst_isolate_child(int argc, char **argv)
 
     if (!pst_worker_begin(argc, argv, &job, &length)) {
         return false;
+    }
+    if (pst_solo_job_is(job, length)) {
+        pst_solo_job_serve(job, length);
     }
     run_job(job, length, &plan, &err);
     free(job);

@@ -193,9 +193,9 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
 
     if (n_stages > n) {
         return pst_failf(self->host, PST_ERR_INFEASIBLE,
-                         "%u stages are wanted but the graph has only %u nodes; use at most %u "
-                         "devices or a deeper model",
-                         n_stages, n, n);
+                         "%u stages are wanted but the graph has only %u nodes; use fewer "
+                         "devices, fewer stages on each, or a deeper model",
+                         n_stages, n);
     }
     cuts[0] = calloc((size_t)n_stages + 1, sizeof *cuts[0]);
     cuts[1] = calloc((size_t)n_stages + 1, sizeof *cuts[1]);

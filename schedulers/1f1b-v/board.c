@@ -15,7 +15,7 @@ static uint32_t *at_of(const struct board *board, uint32_t d, uint32_t j, uint32
    third the period is full of others' passes, and they wait for three slots. */
 static void lay_block(struct board *board)
 {
-    uint32_t p = board->p, slot = 2 * p + (p % 3 == 0 ? 3 : 0), full = (3 - (p + 2) % 3) % 3, i;
+    uint32_t p = board->p, slot = 2 * p + (p % 3 == 0 ? 3 : 0), full = p % 3 == 1 ? 0 : 2, i;
 
     for (i = 0; i < p; i++) {
         *at_of(board, i, 0, F0) = i;

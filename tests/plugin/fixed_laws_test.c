@@ -192,6 +192,19 @@ static void test_unit_costs_on_a_v(void **state)
     }
 }
 
+/* Deep pipelines, for which a device's bubble grows by no more than 5 chunks a device. */
+static void test_deep_v(void **state)
+{
+    (void)state;
+    for (uint32_t p = 12; p <= 24; p += 3) {
+        struct schedule_run run = SCHEDULE("1f1b-v", .p = p, .m = 2 * p);
+
+        assert_true(run.span <= 12 * p + 5 * p - 9);
+        assert_int_equal(most_held(&run), 4 * p / 3 + 2);
+        schedule_run_free(&run);
+    }
+}
+
 /* A full group: 2(p - 1) chunks idle, and vp - d of them held. */
 static void test_groups(void **state)
 {
@@ -421,10 +434,11 @@ static void test_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_laws),        cmocka_unit_test(test_unit_costs_on_a_v),
-        cmocka_unit_test(test_groups),      cmocka_unit_test(test_latency),
-        cmocka_unit_test(test_any_numbers), cmocka_unit_test(test_scale),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_room),
+        cmocka_unit_test(test_laws),    cmocka_unit_test(test_unit_costs_on_a_v),
+        cmocka_unit_test(test_deep_v),  cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_latency), cmocka_unit_test(test_any_numbers),
+        cmocka_unit_test(test_scale),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_room),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,21 +12,21 @@ static void wake(struct pst_live *live, uint32_t rank)
 {
     if (!live->ranks[rank].queued) {
         live->ranks[rank].queued = true;
-        live->worklist[(live->first + live->n_queued++) % live->plan->n_devices] = rank;
+        uint32_t at = live->first + live->n_queued++;
+        live->worklist[at < live->plan->n_devices ? at : at - live->plan->n_devices] = rank;
     }
 }
 
 static void finish(struct pst_live *live, uint32_t rank, uint32_t at)
 {
-    live->ranks[rank].done[at] = true;
+    live->ranks[rank].open[at] = 0;
     live->n_done++;
     wake(live, rank);
 }
 
 uint32_t pst_live_send_head(struct pst_live_rank *rank)
 {
-    while (rank->send < rank->pc &&
-           (rank->list[rank->send].op != PST_I_SEND || rank->done[rank->send])) {
+    while (rank->send < rank->pc && rank->open[rank->send] != PST_I_SEND) {
         rank->send++;
     }
     return rank->send < rank->pc ? rank->send : PST_NONE;
@@ -34,8 +34,7 @@ uint32_t pst_live_send_head(struct pst_live_rank *rank)
 
 uint32_t pst_live_recv_head(struct pst_live_rank *rank)
 {
-    while (rank->recv < rank->pc &&
-           (rank->list[rank->recv].op != PST_I_RECV || rank->done[rank->recv])) {
+    while (rank->recv < rank->pc && rank->open[rank->recv] != PST_I_RECV) {
         rank->recv++;
     }
     return rank->recv < rank->pc ? rank->recv : PST_NONE;
@@ -43,39 +42,30 @@ uint32_t pst_live_recv_head(struct pst_live_rank *rank)
 
 uint32_t pst_live_reduction_head(struct pst_live_rank *rank)
 {
-    while (
-        rank->reduction < rank->reductions_until &&
-        (!pst_check_is_reduction(rank->list[rank->reduction].op) || rank->done[rank->reduction])) {
+    while (rank->reduction < rank->reductions_until &&
+           !pst_check_is_reduction(rank->open[rank->reduction])) {
         rank->reduction++;
     }
     return rank->reduction < rank->reductions_until ? rank->reduction : PST_NONE;
-}
-
-uint32_t pst_live_partner(const struct pst_live *live, const struct pst_live_rank *rank,
-                          uint32_t at)
-{
-    const struct pst_live_channel *channel = &live->channels[rank->channel[at]];
-    uint32_t k = rank->sequence[at];
-    if (rank->list[at].op == PST_I_SEND) {
-        return k < channel->n_recvs ? live->recvs[channel->first_recv + k] : PST_NONE;
-    }
-    return k < channel->n_sends ? live->sends[channel->first_send + k] : PST_NONE;
 }
 
 /* Fewer messages than its capacity are in the channel: the RECV `capacity` places back has ended.
  */
 static bool has_room(const struct pst_live *live, const struct pst_live_rank *rank, uint32_t at)
 {
+    if (live->capacity == 0) {
+        return false;
+    }
     const struct pst_live_channel *channel = &live->channels[rank->channel[at]];
     uint32_t k = rank->sequence[at];
     if (k < live->capacity) {
         return true;
     }
-    if (live->capacity == 0 || k - live->capacity >= channel->n_recvs) {
+    if (k - live->capacity >= channel->n_recvs) {
         return false;
     }
     uint32_t recv = live->recvs[channel->first_recv + k - live->capacity];
-    return live->ranks[rank->list[at].peer].done[recv];
+    return live->ranks[rank->list[at].peer].open[recv] == 0;
 }
 
 static bool try_send(struct pst_live *live, uint32_t rank)
@@ -85,7 +75,7 @@ static bool try_send(struct pst_live *live, uint32_t rank)
     if (at == PST_NONE) {
         return false;
     }
-    uint32_t peer = self->list[at].peer, partner = pst_live_partner(live, self, at);
+    uint32_t peer = self->list[at].peer, partner = self->partner[at];
     if (has_room(live, self, at)) {
         finish(live, rank, at);
         wake(live, peer);
@@ -106,11 +96,11 @@ static bool try_recv(struct pst_live *live, uint32_t rank)
     if (at == PST_NONE) {
         return false;
     }
-    uint32_t peer = self->list[at].peer, partner = pst_live_partner(live, self, at);
+    uint32_t peer = self->list[at].peer, partner = self->partner[at];
     if (partner == PST_NONE) {
         return false;
     }
-    if (live->ranks[peer].done[partner]) {
+    if (live->ranks[peer].open[partner] == 0) {
         finish(live, rank, at);
         wake(live, peer);
         return true;
@@ -151,7 +141,7 @@ static bool try_group(struct pst_live *live, uint32_t rank)
     }
     self->group_active = true;
     for (uint32_t at = self->group; at < self->group_end; at++) {
-        uint32_t peer = self->list[at].peer, partner = pst_live_partner(live, self, at);
+        uint32_t peer = self->list[at].peer, partner = self->partner[at];
         struct pst_live_rank *other = &live->ranks[peer];
         if (partner != PST_NONE && other->group_active && partner >= other->group &&
             partner < other->group_end) {
@@ -216,7 +206,7 @@ static bool walk(struct pst_live *live, uint32_t rank)
     uint32_t before = self->pc, posted = self->reductions_until;
     while (self->pc < self->n) {
         const struct pst_instr *instr = &self->list[self->pc];
-        while (self->n_waited < instr->n_waits && self->done[instr->waits[self->n_waited]]) {
+        while (self->n_waited < instr->n_waits && self->open[instr->waits[self->n_waited]] == 0) {
             self->n_waited++;
         }
         if (self->n_waited < instr->n_waits) {
@@ -226,7 +216,7 @@ static bool walk(struct pst_live *live, uint32_t rank)
             finish(live, rank, self->pc);
         } else if (pst_check_is_reduction(instr->op)) {
             self->reductions_until = self->pc + 1;
-            if (!live->async_reductions && !self->done[self->pc]) {
+            if (!live->async_reductions && self->open[self->pc] != 0) {
                 break;
             }
         }
@@ -256,11 +246,15 @@ static void rewind_all(struct pst_live *live)
     const struct pst_plan *plan = live->plan;
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         struct pst_live_rank *rank = &live->ranks[d];
-        memset(rank->done, 0, rank->n * sizeof *rank->done);
+        if (rank->n > 0) {
+            memcpy(rank->open, rank->ops, rank->n);
+        }
         *rank = (struct pst_live_rank){.list = rank->list,
-                                       .done = rank->done,
+                                       .ops = rank->ops,
+                                       .open = rank->open,
                                        .channel = rank->channel,
                                        .sequence = rank->sequence,
+                                       .partner = rank->partner,
                                        .n = rank->n};
     }
     memset(live->arrived, 0, ((size_t)plan->n_stages + plan->n_ties + 1) * sizeof(uint32_t));
@@ -278,7 +272,7 @@ bool pst_live_run(struct pst_live *live, uint32_t capacity, bool ordered)
     }
     while (live->n_queued > 0) {
         uint32_t rank = live->worklist[live->first];
-        live->first = (live->first + 1) % live->plan->n_devices;
+        live->first = live->first + 1 < live->plan->n_devices ? live->first + 1 : 0;
         live->n_queued--;
         live->ranks[rank].queued = false;
         advance(live, rank);

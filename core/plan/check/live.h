@@ -19,8 +19,10 @@
 
 struct pst_live_rank {
     const struct pst_instr *list;
-    bool *done;
+    uint8_t *ops;                 /* [instr] its op: bytes are faster to scan than the list */
+    uint8_t *open;                /* [instr] the same, 0 once it has ended */
     uint32_t *channel, *sequence; /* [instr] of transfers */
+    uint32_t *partner;            /* [instr] of transfers: the other end, PST_NONE: none */
     uint32_t n, pc;
     uint32_t n_waited;                     /* waits of list[pc] that have ended */
     uint32_t send, recv;                   /* no open transfer of that kind before */
@@ -33,6 +35,7 @@ struct pst_live_rank {
 };
 
 struct pst_live_channel {
+    uint32_t from, to;
     uint32_t first_send, n_sends; /* rows of sends */
     uint32_t first_recv, n_recvs; /* rows of recvs */
 };
@@ -61,10 +64,6 @@ void pst_live_report(struct pst_live *live);
 uint32_t pst_live_send_head(struct pst_live_rank *rank);
 uint32_t pst_live_recv_head(struct pst_live_rank *rank);
 uint32_t pst_live_reduction_head(struct pst_live_rank *rank);
-/* The other end of a transfer, PST_NONE where there is none. */
-uint32_t pst_live_partner(const struct pst_live *live, const struct pst_live_rank *rank,
-                          uint32_t at);
-
 static inline uint32_t pst_live_reduction(const struct pst_plan *plan,
                                           const struct pst_instr *instr)
 {

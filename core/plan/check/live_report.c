@@ -37,7 +37,7 @@ static uint32_t head_of(const struct reporter *reporter, struct node node)
         return node.kind == SENDS ? pst_live_send_head(rank) : pst_live_recv_head(rank);
     }
     for (uint32_t i = rank->group; node.kind == SENDS && i < rank->group_end; i++) {
-        if (!rank->done[i]) {
+        if (rank->open[i] != 0) {
             return i < rank->pc ? i : PST_NONE;
         }
     }
@@ -117,7 +117,7 @@ static struct node next_of_transfer(const struct reporter *reporter, struct node
 {
     const struct pst_live *live = reporter->live;
     const struct pst_live_rank *self = &live->ranks[node.rank];
-    uint32_t peer = self->list[at].peer, partner = pst_live_partner(live, self, at);
+    uint32_t peer = self->list[at].peer, partner = self->partner[at];
     if (live->ordered && self->pc < self->group_end) {
         return (struct node){node.rank, LIST}; /* the rest of its group is not posted */
     }

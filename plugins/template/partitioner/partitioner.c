@@ -117,9 +117,9 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     if (n_stages > n) {
         /* A refusal says what is wrong and what would do. */
         return pst_failf(self->host, PST_ERR_INFEASIBLE,
-                         "%u stages are wanted but the graph has only %u nodes; use at most %u "
-                         "devices or a deeper model",
-                         n_stages, n, n);
+                         "%u stages are wanted but the graph has only %u nodes; use fewer "
+                         "devices, fewer stages on each, or a deeper model",
+                         n_stages, n);
     }
     nodes = self->host->alloc(self->host, (size_t)n * sizeof *nodes, _Alignof(uint32_t));
     if (nodes == NULL) {

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/solo_job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugin/child.h"
+#include "plugin/state.h"
+
+static bool ask_cancelled(void *impl)
+{
+    bool (*const *cancelled)(void) = impl;
+
+    return *cancelled != NULL && (*cancelled)();
+}
+
+static pst_status open_scheduler(const struct pst_solo_job *job,
+                                 const struct pst_host_context *context,
+                                 struct pst_instance **ret_instance, struct pst_error *err)
+{
+    struct pst_config *config = NULL;
+    const struct pst_plugin *plugin;
+    pst_status st = pst_config_from_list(job->options == NULL ? "" : job->options, &config, err);
+
+    if (st == PST_OK) {
+        st = job->path != NULL ? pst_plugin_open(job->path, "scheduler", job->id, &plugin, err)
+                               : pst_plugin_find("scheduler", job->id, NULL, &plugin, err);
+    }
+    if (st == PST_OK) {
+        st = pst_instance_create(plugin, config->root, context, ret_instance, err);
+    }
+    if (st != PST_OK && err != NULL && strcmp(err->file, "--set") == 0) {
+        snprintf(err->file, sizeof err->file, "--options");
+    }
+    pst_config_destroy(config);
+    return st;
+}
+
+/* Devices and micro-batches, where the scheduler answers one instance only. */
+static pst_status complete(struct pst_solo_job *job, struct pst_instance *scheduler,
+                           struct pst_error *err)
+{
+    struct pst_solo_shape shape = {0, 0, 0};
+    bool fixed;
+    pst_status st = pst_solo_shape(scheduler, &fixed, &shape, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    if (fixed) {
+        job->n_devices = job->n_devices == 0 ? shape.n_devices : job->n_devices;
+        job->n_microbatches = job->n_microbatches == 0 ? shape.n_microbatches : job->n_microbatches;
+        job->again = false;
+    }
+    if (job->n_devices == 0 || job->n_microbatches == 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "usage", "schedule: %s is missing",
+                        job->n_devices == 0 ? "--devices" : "--microbatches");
+    }
+    return PST_OK;
+}
+
+static pst_status state_chain(const struct pst_solo_job *job, struct pst_instance *scheduler,
+                              uint32_t n_microbatches, uint64_t *ret_scale,
+                              struct pst_solo *ret_solo, struct pst_error *err)
+{
+    struct pst_solo_costs costs = job->costs;
+    uint64_t *numbers[] = {&costs.forward_ns, &costs.backward_input_ns, &costs.backward_weight_ns,
+                           &costs.latency_ns, &costs.saved_bytes,       &costs.saved_weight_bytes,
+                           &costs.limit_bytes};
+    uint64_t parts, limit;
+    size_t i, n = sizeof numbers / sizeof numbers[0];
+    pst_status st = pst_solo_parts(scheduler, job->n_devices, &parts, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    /* All sums stay far from 64 bits. */
+    limit = ((uint64_t)1 << 61) / parts / n_microbatches / (job->n_devices + 1);
+    for (i = 0; i < n; i++) {
+        if (numbers[i] == &costs.limit_bytes) {
+            costs.limit_bytes = costs.limit_bytes > ((uint64_t)1 << 62) / parts
+                                    ? UINT64_MAX
+                                    : costs.limit_bytes * parts;
+        } else if (*numbers[i] > limit) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.limit",
+                            "costs are too large to be counted exactly for %u micro-batches on %u "
+                            "devices; choose a larger unit",
+                            n_microbatches, job->n_devices);
+        } else {
+            *numbers[i] *= parts;
+        }
+    }
+    costs.barrier = job->barrier;
+    *ret_scale = PST_SOLO_SCALE * parts;
+    return pst_solo_chain(scheduler, job->n_devices, n_microbatches, &costs, ret_solo, err);
+}
+
+/* Stages without a device go where the scheduler wants them; the others must be there. */
+static pst_status place_problem(struct pst_instance *scheduler, struct pst_solo *solo,
+                                struct pst_error *err)
+{
+    uint32_t n = solo->in.n_stages, n_devices = solo->in.n_devices, s;
+    uint32_t *device_of = calloc(n, sizeof *device_of);
+    pst_status st = device_of == NULL ? pst_fail_nomem(err) : PST_OK;
+
+    if (st == PST_OK && solo->topology.n_stages != 0 && solo->topology.n_stages != n) {
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                      "scheduler \"%s\" wants %u stages on %u devices; the problem has %u",
+                      scheduler->plugin->id, solo->topology.n_stages, n_devices, n);
+    } else if (st == PST_OK && solo->topology.n_stages != 0) {
+        st = pst_solo_devices(scheduler, n_devices, n, device_of, err);
+    }
+    for (s = 0; st == PST_OK && s < n; s++) {
+        struct pst_schedule_stage *stage = &solo->stages[s];
+        uint32_t wanted = solo->topology.n_stages != 0 ? device_of[s] : s;
+
+        if (stage->device == PST_NONE) {
+            stage->device = wanted;
+        }
+        if (stage->device >= n_devices) {
+            st = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "stage %u is on device %u, but there are %u devices", s, stage->device,
+                          n_devices);
+        } else if (solo->topology.n_stages != 0 && stage->device != wanted) {
+            st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                          "scheduler \"%s\" wants stage %u on device %u; the problem has it on %u",
+                          scheduler->plugin->id, s, wanted, stage->device);
+        }
+    }
+    free(device_of);
+    return st;
+}
+
+static pst_status state_problem(const struct pst_solo_job *job, struct pst_instance *scheduler,
+                                uint32_t times, struct pst_solo *ret_solo, struct pst_error *err)
+{
+    const struct pst_solo *problem = job->problem;
+    struct pst_solo solo = {.stages = NULL};
+    uint32_t n = problem->in.n_stages, s;
+    pst_status st = pst_solo_alloc(&solo, problem->in.n_devices, n, problem->in.n_links, err);
+
+    if (st == PST_OK) {
+        st = pst_solo_topology(scheduler, problem->in.n_devices, &solo.topology, err);
+    }
+    if (st == PST_OK) {
+        memcpy(solo.stages, problem->stages, n * sizeof *solo.stages);
+        memcpy(solo.links, problem->links, problem->in.n_links * sizeof *solo.links);
+        memcpy(solo.activation_bytes, problem->activation_bytes,
+               problem->in.n_devices * sizeof *solo.activation_bytes);
+        solo.in.barrier = job->barrier;
+        st = place_problem(scheduler, &solo, err);
+    }
+    for (s = 0; st == PST_OK && s < n; s++) {
+        solo.stages[s].n_microbatches *= times;
+        st = pst_solo_check_microbatches(scheduler, &solo.topology, solo.stages[s].n_microbatches,
+                                         err);
+    }
+    for (s = 0; st == PST_OK && s < solo.in.n_links; s++) {
+        struct pst_schedule_link *link = &solo.links[s];
+
+        if (solo.stages[link->from].device == solo.stages[link->to].device) {
+            link->transfer_ns = 0;
+        }
+    }
+    if (st != PST_OK) {
+        pst_solo_finish(&solo);
+        return st;
+    }
+    pst_solo_connect(&solo);
+    *ret_solo = solo;
+    return PST_OK;
+}
+
+static pst_status answer(const struct pst_solo_job *job, struct pst_instance *scheduler,
+                         uint32_t times, uint64_t *ret_scale, struct pst_solo *ret_solo,
+                         struct pst_solo_answer *ret_answer, struct pst_error *err)
+{
+    pst_status st;
+
+    if ((uint64_t)job->n_microbatches * times >= PST_NONE) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.limit", "%u micro-batches are too many",
+                        job->n_microbatches);
+    }
+    *ret_scale = 1;
+    st = job->problem != NULL
+             ? state_problem(job, scheduler, times, ret_solo, err)
+             : state_chain(job, scheduler, job->n_microbatches * times, ret_scale, ret_solo, err);
+    return st == PST_OK ? pst_solo_schedule(scheduler, &ret_solo->in, ret_answer, err) : st;
+}
+
+pst_status pst_solo_job_run(const struct pst_solo_job *job_, bool (*cancelled)(void),
+                            struct pst_solo_result *ret_result, struct pst_error *err)
+{
+    const struct pst_host_context context = {.impl = &cancelled, .cancelled = ask_cancelled};
+    struct pst_solo_result result = {.scale = 1};
+    struct pst_instance *scheduler = NULL;
+    struct pst_solo_job job = *job_;
+    struct pst_error unused;
+    pst_status st = open_scheduler(&job, &context, &scheduler, err);
+
+    if (st == PST_OK && job.problem == NULL) {
+        st = complete(&job, scheduler, err);
+    }
+    if (st == PST_OK) {
+        st = answer(&job, scheduler, 1, &result.scale, &result.solo, &result.answer, err);
+    }
+    if (st == PST_OK && job.again) {
+        /* Its own reasons not to are no failure of what was asked for. */
+        result.has_twice = answer(&job, scheduler, 2, &result.scale, &result.twice,
+                                  &result.twice_answer, &unused) == PST_OK;
+    }
+    if (st == PST_OK) {
+        snprintf(result.id, sizeof result.id, "%s", scheduler->plugin->id);
+        snprintf(result.version, sizeof result.version, "%s", scheduler->plugin->version);
+    }
+    pst_instance_destroy(scheduler);
+    if (st != PST_OK) {
+        pst_solo_result_finish(&result);
+        return st;
+    }
+    *ret_result = result;
+    return PST_OK;
+}
+
+void pst_solo_result_finish(struct pst_solo_result *result)
+{
+    pst_solo_answer_finish(&result->twice_answer);
+    pst_solo_finish(&result->twice);
+    pst_solo_answer_finish(&result->answer);
+    pst_solo_finish(&result->solo);
+    memset(result, 0, sizeof *result);
+}
+
+pst_status pst_solo_job_run_apart(const struct pst_solo_job *job,
+                                  const struct pst_solo_limits *limits,
+                                  struct pst_solo_result *ret_result, struct pst_error *err)
+{
+    struct pst_worker_task task = {.time_limit_ns = limits->time_ns,
+                                   .memory_limit_bytes = limits->memory_bytes,
+                                   .cancelled = limits->cancelled,
+                                   .time_limit_name = "--time-limit"};
+    char *question = NULL, *reply = NULL;
+    size_t length = 0;
+    pst_status st = pst_solo_job_pack(job, &question, &task.job_length, err);
+
+    if (st == PST_OK) {
+        task.job = question;
+        st = pst_worker_run(&task, &reply, &length, err);
+    }
+    if (st == PST_OK) {
+        st = pst_solo_result_unpack(reply, length, ret_result, err);
+    }
+    free(reply);
+    free(question);
+    return st;
+}
+
+void pst_solo_job_serve(const char *text, size_t length)
+{
+    struct pst_solo_result result = {.scale = 1};
+    struct pst_arena arena = {0};
+    struct pst_error err = {0};
+    struct pst_solo_job job;
+    char *bytes = NULL;
+    size_t n = 0;
+    pst_status st = pst_solo_job_unpack(text, length, &arena, &job, &err);
+
+    if (st == PST_OK) {
+        pst_worker_started();
+        st = pst_solo_job_run(&job, pst_worker_stopped, &result, &err);
+    }
+    if (st == PST_OK) {
+        st = pst_solo_result_pack(&result, &bytes, &n, &err);
+    }
+    pst_worker_answer(st == PST_OK ? bytes : NULL, n, &err);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/order_timeline.h"
+
+#include <stdio.h>
+
+struct draft {
+    const struct pst_order_drawing *drawing;
+    struct pst_timeline *timeline;
+    uint32_t repeat;
+    uint64_t shift_ns;
+};
+
+static const struct pst_schedule_stage *stage_at(const struct draft *draft, uint32_t s)
+{
+    return pst_schedule_stage_at(draft->drawing->in, s);
+}
+
+/* On its way from the end of a pass: a row on the sender, one on the receiver. */
+static pst_status add_transfer(const struct draft *draft, const struct pst_span *pass, uint32_t to,
+                               uint64_t latency_ns)
+{
+    struct pst_span span = *pass;
+    pst_status st;
+
+    if (latency_ns == 0 || stage_at(draft, to)->device == pass->rank) {
+        return PST_OK;
+    }
+    span.start_ns = pass->end_ns;
+    span.end_ns = pass->end_ns + latency_ns;
+    span.to_stage = to;
+    span.microbatch = PST_NONE;
+    span.n_samples = stage_at(draft, pass->stage)->microbatch_size;
+    span.first_sample = pass->microbatch * span.n_samples;
+    span.payload = pass->op == PST_I_F ? PST_PAYLOAD_ACT : PST_PAYLOAD_GRAD;
+    span.op = PST_I_SEND;
+    span.lane = PST_LANE_SEND;
+    span.peer = stage_at(draft, to)->device;
+    st = pst_timeline_add(draft->timeline, &span);
+    if (st == PST_OK) {
+        span.op = PST_I_RECV;
+        span.lane = PST_LANE_RECV;
+        span.peer = span.rank;
+        span.rank = stage_at(draft, to)->device;
+        st = pst_timeline_add(draft->timeline, &span);
+    }
+    return st;
+}
+
+static pst_status add_transfers(const struct draft *draft, const struct pst_span *pass)
+{
+    const struct pst_schedule_in *in = draft->drawing->in;
+    const struct pst_schedule_stage *stage = stage_at(draft, pass->stage);
+    bool forward = pass->op == PST_I_F;
+    uint32_t n = forward ? stage->n_succ : stage->n_pred;
+    pst_status st = PST_OK;
+
+    if (!forward && pass->op != PST_I_B && pass->op != PST_I_BW) {
+        return PST_OK;
+    }
+    for (uint32_t i = 0; st == PST_OK && i < n; i++) {
+        const struct pst_schedule_link *link = pst_schedule_link_at(
+            in, forward ? in->out_links[stage->first_succ + i] : stage->first_pred + i);
+
+        st = add_transfer(draft, pass, forward ? link->to : link->from, link->transfer_ns);
+    }
+    return st;
+}
+
+/* Bytes that a pass adds when it starts, or gives back when it ends. */
+static void held_change(const struct pst_schedule_stage *stage, uint8_t op, uint64_t *ret_more,
+                        uint64_t *ret_less)
+{
+    uint64_t weight = stage->saved_weight_bytes < stage->saved_bytes ? stage->saved_weight_bytes
+                                                                     : stage->saved_bytes;
+
+    *ret_more = op == PST_PASS_F ? stage->saved_bytes : 0;
+    *ret_less = op == PST_PASS_BW  ? stage->saved_bytes
+                : op == PST_PASS_B ? stage->saved_bytes - weight
+                : op == PST_PASS_W ? weight
+                                   : 0;
+}
+
+static pst_status add_pass(const struct draft *draft, uint32_t device, uint32_t i, uint64_t *held)
+{
+    const struct pst_order_drawing *drawing = draft->drawing;
+    const struct pst_pass *pass = &drawing->passes[device][i];
+    const struct pst_schedule_stage *stage = stage_at(draft, pass->stage);
+    uint32_t per_batch = stage->n_microbatches / drawing->n_batches;
+    uint64_t bytes[PST_MEM_KINDS] = {0}, more, less;
+    struct pst_span span = {
+        .start_ns = drawing->eval->start_ns[device][i] + draft->shift_ns,
+        .end_ns = drawing->eval->end_ns[device][i] + draft->shift_ns,
+        .rank = device,
+        .instr = i,
+        .stage = pass->stage,
+        .to_stage = PST_NONE,
+        .microbatch = pass->microbatch % per_batch,
+        .peer = PST_NONE,
+        .step = pass->microbatch / per_batch + draft->repeat,
+        .op = pass->op,
+        .lane = PST_LANE_COMPUTE,
+    };
+    pst_status st = pst_timeline_add(draft->timeline, &span);
+
+    held_change(stage, pass->op, &more, &less);
+    if (st == PST_OK && more > 0) {
+        bytes[PST_MEM_ACTIVATIONS] = *held += more;
+        st = pst_timeline_memory(draft->timeline, device, span.start_ns, bytes);
+    }
+    if (st == PST_OK && less > 0) {
+        bytes[PST_MEM_ACTIVATIONS] = *held -= less;
+        st = pst_timeline_memory(draft->timeline, device, span.end_ns, bytes);
+    }
+    return st == PST_OK ? add_transfers(draft, &span) : st;
+}
+
+static pst_status add_device(struct draft *draft, uint32_t device)
+{
+    const uint64_t nothing[PST_MEM_KINDS] = {0};
+    struct pst_timeline_rank *rank = &draft->timeline->ranks[device];
+    uint64_t held = 0;
+    pst_status st = pst_timeline_memory(draft->timeline, device, 0, nothing);
+
+    snprintf(rank->name, sizeof rank->name, "device %u", device);
+    rank->capacity_bytes = draft->drawing->in->activation_bytes[device];
+    for (uint32_t r = 0; st == PST_OK && r < draft->drawing->n_repeats; r++) {
+        draft->repeat = r;
+        draft->shift_ns = r * draft->drawing->period_ns;
+        for (uint32_t i = 0; st == PST_OK && i < draft->drawing->n_passes[device]; i++) {
+            st = add_pass(draft, device, i, &held);
+        }
+    }
+    return st;
+}
+
+pst_status pst_order_timeline(const struct pst_order_drawing *drawing,
+                              struct pst_timeline **ret_timeline, struct pst_error *err)
+{
+    struct draft draft = {.drawing = drawing};
+    pst_status st = pst_timeline_create(drawing->in->n_devices, &draft.timeline, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    draft.timeline->title = pst_arena_strdup(&draft.timeline->arena, drawing->title);
+    draft.timeline->kind = "evaluation";
+    draft.timeline->ns_per_unit = drawing->ns_per_unit;
+    draft.timeline->bytes_per_unit = drawing->bytes_per_unit;
+    for (uint32_t d = 0; st == PST_OK && d < drawing->in->n_devices; d++) {
+        st = add_device(&draft, d);
+    }
+    if (st != PST_OK || draft.timeline->title == NULL) {
+        pst_timeline_destroy(draft.timeline);
+        return pst_fail_nomem(err);
+    }
+    pst_timeline_finish_build(draft.timeline);
+    *ret_timeline = draft.timeline;
+    return PST_OK;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The orders that schedulers build: times and peaks against the core's evaluation, which is written
+ * apart from theirs; orders that cannot run; how pairs reach the host.
+ */
+#include "order.h"
+
+#include "base/philox.h"
+#include "schedule_rig.h"
+
+static void disorder(struct pst_solo *solo, void *context)
+{
+    uint64_t *counter = context;
+
+    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
+        struct pst_philox r = pst_philox(3, 0, (*counter)++);
+
+        solo->stages[s].forward_ns = r.v[0] % 20;
+        solo->stages[s].backward_input_ns = r.v[1] % 20;
+        solo->stages[s].backward_weight_ns = r.v[2] % 20;
+        solo->stages[s].saved_bytes = r.v[3] % 50;
+        solo->stages[s].saved_weight_bytes = r.v[3] % 50 / 3;
+    }
+    for (uint32_t i = 0; i < solo->in.n_links; i++) {
+        struct pst_schedule_link *link = &solo->links[i];
+        struct pst_philox r = pst_philox(3, 1, (*counter)++);
+
+        link->from -= r.v[0] % 3 == 0 ? r.v[1] % (i + 1) : 0;
+        link->transfer_ns =
+            solo->stages[link->from].device == solo->stages[link->to].device ? 0 : r.v[2] % 30;
+    }
+    pst_solo_connect(solo);
+}
+
+static void fill(struct order *order, const struct schedule_run *run)
+{
+    assert_int_equal(order_init(order, &run->solo.in), PST_OK);
+    for (uint32_t d = 0; d < run->solo.in.n_devices; d++) {
+        for (uint32_t i = 0; i < run->stream.n_passes[d]; i++) {
+            const struct pst_pass *pass = &run->stream.passes[d][i];
+
+            assert_int_equal(order_add(order, d, pass->op, pass->stage, pass->microbatch), PST_OK);
+        }
+    }
+}
+
+static void compare(const struct schedule_run *run)
+{
+    struct order order;
+    struct order_times times;
+
+    fill(&order, run);
+    assert_int_equal(order_evaluate(&order, &times), PST_OK);
+    assert_int_equal(times.makespan_ns, run->makespan_ns);
+    assert_int_equal(times.span_ns, run->span_ns);
+    for (uint32_t d = 0; d < order.in->n_devices; d++) {
+        size_t bytes = order.lists[d].n * sizeof(uint64_t);
+
+        assert_memory_equal(times.start_ns[d], run->eval.start_ns[d], bytes);
+        assert_memory_equal(times.end_ns[d], run->eval.end_ns[d], bytes);
+        assert_int_equal(order_peak_bytes(&order, d), run->eval.peak_bytes[d]);
+    }
+    order_times_finish(&times);
+    order_finish(&order);
+}
+
+static void test_times_and_peaks(void **state)
+{
+    static const char *const ids[] = {"gpipe",      "1f1b", "zb-h2",     "interleaved-zb",
+                                      "looped-bfs", "zbv",  "dualpipev", "1f1b-v"};
+    uint64_t counter = 0;
+
+    (void)state;
+    print_message("seed 3\n");
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        for (uint32_t p = 1; p <= 6; p++) {
+            struct schedule_run run = SCHEDULE(ids[i], .p = p, .m = 2 * p + (p % 2) * p,
+                                               .change = disorder, .context = &counter);
+
+            compare(&run);
+            schedule_run_free(&run);
+        }
+    }
+}
+
+/* Times so long that they do not add up stay at the end of the scale. */
+static void huge(struct pst_solo *solo, void *context)
+{
+    (void)context;
+    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
+        solo->stages[s].forward_ns = UINT64_MAX - 1;
+        solo->stages[s].saved_bytes = UINT64_MAX / 2;
+    }
+}
+
+static pst_status evaluate(const struct order *order)
+{
+    struct order_times times;
+    pst_status st = order_evaluate(order, &times);
+
+    order_times_finish(&times);
+    return st;
+}
+
+static void test_orders_that_cannot_run(void **state)
+{
+    struct schedule_run run = SCHEDULE("1f1b", .p = 2, .m = 3);
+    struct order order;
+    struct order_op *ops;
+
+    (void)state;
+    fill(&order, &run);
+    ops = order.lists[1].ops;
+    assert_int_equal(evaluate(&order), PST_OK);
+    order.lists[0].n = 2; /* F of two micro-batches: the third is missed on the other device */
+    assert_int_equal(evaluate(&order), PST_ERR_BUG);
+    order.lists[1].n = 4; /* what is left needs only what is there */
+    assert_int_equal(evaluate(&order), PST_OK);
+    ops[3].microbatch = 0; /* backward of micro-batch 0 again */
+    assert_int_equal(evaluate(&order), PST_ERR_BUG);
+    ops[3] = ops[1];
+    ops[1] = ops[2];
+    ops[2] = ops[0]; /* F twice */
+    assert_int_equal(evaluate(&order), PST_ERR_BUG);
+    ops[0].pass = PST_PASS_BW; /* before its F */
+    assert_int_equal(evaluate(&order), PST_ERR_BUG);
+    order_finish(&order);
+    order_finish(&order); /* nothing is left to be freed */
+    schedule_run_free(&run);
+}
+
+static void test_huge_times(void **state)
+{
+    struct schedule_run run = SCHEDULE("1f1b", .p = 2, .m = 3);
+    struct order order;
+    struct order_times times;
+
+    (void)state;
+    huge(&run.solo, NULL);
+    fill(&order, &run);
+    assert_int_equal(order_evaluate(&order, &times), PST_OK);
+    assert_true(times.makespan_ns == UINT64_MAX - 1);
+    assert_true(order_peak_bytes(&order, 0) >= UINT64_MAX / 2);
+    order_times_finish(&times);
+    order_finish(&order);
+    schedule_run_free(&run);
+}
+
+/* Passes as they reach the host: "F0.0" or "F1.0+BW0.0". */
+struct told {
+    char text[256];
+};
+
+static pst_status tell(struct pst_schedule_out *out, uint32_t device, uint32_t pass, uint32_t stage,
+                       uint32_t microbatch)
+{
+    static const char *const names[] = {"?", "F", "B", "W", "BW", "R"};
+    struct told *told = out->impl;
+    size_t used = strlen(told->text);
+
+    snprintf(told->text + used, sizeof told->text - used, "%u:%s%u.%u ", device, names[pass], stage,
+             microbatch);
+    return microbatch < 9 ? PST_OK : PST_ERR_BUG;
+}
+
+static pst_status tell_pair(struct pst_schedule_out *out, uint32_t device, uint32_t stage_f,
+                            uint32_t mb_f, uint32_t pass_b, uint32_t stage_b, uint32_t mb_b)
+{
+    struct told *told = out->impl;
+    pst_status st = tell(out, device, PST_PASS_F, stage_f, mb_f);
+    size_t used = strlen(told->text);
+
+    snprintf(told->text + used, sizeof told->text - used, "+ ");
+    return st == PST_OK ? tell(out, device, pass_b, stage_b, mb_b) : st;
+}
+
+static void test_emission(void **state)
+{
+    struct schedule_run run = SCHEDULE("1f1b", .p = 2, .m = 1);
+    struct told told = {""};
+    struct pst_schedule_out out = {
+        .size = sizeof out, .impl = &told, .emit = tell, .pair = tell_pair};
+    struct order order;
+
+    (void)state;
+    assert_int_equal(order_init(&order, &run.solo.in), PST_OK);
+    assert_int_equal(order_add(&order, 1, PST_PASS_F, 1, 0), PST_OK);
+    assert_int_equal(order_add(&order, 1, PST_PASS_BW, 1, 0), PST_OK);
+    assert_int_equal(order_add(&order, 0, PST_PASS_W, 0, 0), PST_OK);
+    order.lists[1].ops[0].paired = 1;
+    assert_int_equal(order_emit(&order, &out), PST_OK);
+    assert_string_equal(told.text, "0:W0.0 1:F1.0 + 1:BW1.0 ");
+    order.lists[0].ops[0].microbatch = 9; /* a refusal ends it */
+    told.text[0] = '\0';
+    assert_int_equal(order_emit(&order, &out), PST_ERR_BUG);
+    assert_string_equal(told.text, "0:W0.9 ");
+    order_finish(&order);
+    schedule_run_free(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_times_and_peaks),
+        cmocka_unit_test(test_orders_that_cannot_run),
+        cmocka_unit_test(test_huge_times),
+        cmocka_unit_test(test_emission),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
