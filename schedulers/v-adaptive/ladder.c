@@ -243,23 +243,101 @@ static pst_status climb_both(struct va_pool *pool, const struct va_problem *q, u
     return st;
 }
 
+/* Fills and climbs; `all`: every rung, whatever bound the last one reaches. */
+static pst_status solve(struct va_pool *pool, const struct va_problem *q, uint32_t effort,
+                        const struct pst_host *host, bool all)
+{
+    uint64_t bound = all ? 0 : va_bound_with_memory(q);
+    pst_status st = fill(pool, q, effort, host, bound);
+
+    if (st == PST_OK && pool->rungs[pool->n_rungs - 1].cost.first > bound) {
+        st = climb_both(pool, q, effort, host);
+    }
+    return st;
+}
+
+/* Offers the orders of all rungs of q with every transfer late by so many ns. */
+static pst_status offer_late(struct va_robust *robust, const struct va_problem *q, uint64_t late_ns,
+                             uint32_t effort, const struct pst_host *host)
+{
+    struct va_problem slow = {0};
+    struct va_pool pool = {0};
+    pst_status st = va_problem_copy(&slow, q, q->m);
+
+    for (uint32_t i = 0; i < q->p * VA_KINDS && st == PST_OK; i++) {
+        struct va_pass *pass = &slow.passes[i];
+
+        if (pass->has_need && pass->need / VA_KINDS != i / VA_KINDS) {
+            pass->delay_ns += late_ns;
+        }
+    }
+    if (st == PST_OK) {
+        st = solve(&pool, &slow, effort, host, true);
+    }
+    for (uint32_t r = 0; r < pool.n_rungs && st == PST_OK; r++) {
+        va_robust_offer(robust, pool.rungs[r].order);
+    }
+    va_pool_finish(&pool);
+    va_problem_finish(&slow);
+    return st;
+}
+
+/* Times are counted in parts of their unit here, so that small numbers can vary a little. */
+static pst_status solve_robust(const struct va_problem *q, const struct va_options *options,
+                               const struct pst_host *host, uint8_t *ret_order)
+{
+    enum { PARTS = 1024 };
+    struct va_robust robust = {.least = UINT64_MAX};
+    struct va_problem fine = {0};
+    pst_status st = va_problem_copy(&fine, q, q->m);
+    uint64_t late = 0;
+
+    if (st == PST_OK) {
+        for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
+            fine.passes[i].cost_ns *= PARTS;
+            fine.passes[i].delay_ns *= PARTS;
+        }
+        late = (uint64_t)(options->noise * (double)va_mean_cost(&fine));
+        st = va_robust_init(&robust, &fine, options->noise, host);
+    }
+    for (uint32_t half = 0; half < 3 && st == PST_OK; half++) {
+        st = offer_late(&robust, &fine, late * half / 2, options->effort, host);
+    }
+    if (st == PST_OK) {
+        va_robust_improve(&robust, evaluations_of(q, options->effort) / 4);
+        memcpy(ret_order, robust.best, va_order_length(q));
+    }
+    va_robust_finish(&robust);
+    va_problem_finish(&fine);
+    return st;
+}
+
+static pst_status judge(const struct va_problem *q, struct va_answer *answer)
+{
+    struct va_work work;
+    pst_status st = va_work_init(&work, q);
+
+    if (st == PST_OK && !va_evaluate(q, answer->order, &work, &answer->cost)) {
+        st = PST_ERR_BUG;
+    }
+    va_work_finish(&work);
+    return st;
+}
+
 pst_status va_solve(const struct va_problem *q, const struct va_options *options,
                     const struct pst_host *host, struct va_answer *ret_answer)
 {
-    uint64_t bound = va_bound_with_memory(q);
     struct va_pool pool = {0};
-    pst_status st = fill(&pool, q, options->effort, host, options->noise > 0.0 ? 0 : bound);
-    struct va_rung *last = pool.n_rungs > 0 ? &pool.rungs[pool.n_rungs - 1] : NULL;
+    pst_status st;
 
-    if (st == PST_OK && (last->cost.first > bound || options->noise > 0.0)) {
-        st = climb_both(&pool, q, options->effort, host);
+    if (options->noise > 0.0) {
+        st = solve_robust(q, options, host, ret_answer->order);
+        return st == PST_OK ? judge(q, ret_answer) : st;
     }
-    if (st == PST_OK && options->noise > 0.0) {
-        st = va_robust_choose(&pool, options->noise);
-    }
+    st = solve(&pool, q, options->effort, host, false);
     if (st == PST_OK) {
-        ret_answer->cost = last->cost;
-        memcpy(ret_answer->order, last->order, va_order_length(q));
+        ret_answer->cost = pool.rungs[pool.n_rungs - 1].cost;
+        memcpy(ret_answer->order, pool.rungs[pool.n_rungs - 1].order, va_order_length(q));
     }
     va_pool_finish(&pool);
     return st;
