@@ -197,9 +197,16 @@ pst_status pst_cli_print_json(char *text, struct pst_error *err)
 
 pst_status pst_cli_flush(struct pst_error *err)
 {
-    if (fflush(stdout) != 0 && errno != EPIPE) {
+    int why = errno; /* of a write before, if one failed: flushing has nothing left to say then */
+    bool failed = ferror(stdout) != 0;
+
+    if (fflush(stdout) != 0) {
+        failed = true;
+        why = errno;
+    }
+    if (failed && why != EPIPE) {
         return pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",
-                        strerror(errno));
+                        strerror(why));
     }
     return PST_OK;
 }

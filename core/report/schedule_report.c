@@ -42,7 +42,7 @@ static void cost_row(const struct pst_schedule_figures *f, struct pst_table *tab
     pst_table_cell(table, "%.2f %%", cost_ns == 0 ? 0 : 100.0 * (double)bubble / (double)cost_ns);
     pst_table_cell(table, "%s", short_text((double)bound_ns / unit, text));
     if (cost_ns == bound_ns) {
-        pst_table_cell(table, "optimal");
+        pst_table_cell(table, "none: optimal");
     } else {
         pst_table_cell(table, "%.2f %%",
                        bound_ns == 0 ? 0 : 100.0 * (double)(cost_ns - bound_ns) / (double)bound_ns);

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The instance in arrays, bounds that need no search, and the state that both searches walk.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "search.h"
+
+static uint64_t max_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static bool read_links(struct instance *inst)
+{
+    const struct pst_schedule_in *in = inst->in;
+
+    for (uint32_t s = 0; s < inst->n_stages; s++) {
+        const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
+
+        inst->before[s] = calloc((size_t)stage->n_pred + 1, sizeof **inst->before);
+        inst->behind[s] = calloc((size_t)stage->n_succ + 1, sizeof **inst->behind);
+        if (inst->before[s] == NULL || inst->behind[s] == NULL) {
+            return false;
+        }
+        inst->n_before[s] = stage->n_pred;
+        inst->n_behind[s] = stage->n_succ;
+        for (uint32_t i = 0; i < stage->n_pred + stage->n_succ; i++) {
+            bool forward = i < stage->n_pred;
+            uint32_t row = forward ? stage->first_pred + i
+                                   : in->out_links[stage->first_succ + i - stage->n_pred];
+            const struct pst_schedule_link *link = pst_schedule_link_at(in, row);
+            uint32_t other = forward ? link->from : link->to;
+            bool local = inst->device_of[other] == inst->device_of[s];
+            struct near near = {other, local, local ? 0 : link->transfer_ns};
+
+            if (forward) {
+                inst->before[s][i] = near;
+            } else {
+                inst->behind[s][i - stage->n_pred] = near;
+            }
+        }
+    }
+    return true;
+}
+
+/* head, up, down: longest chains without waiting. */
+static void measure_chains(struct instance *inst)
+{
+    for (uint32_t s = 0; s < inst->n_stages; s++) {
+        inst->up[s] = inst->time[KIND_W][s];
+        for (uint32_t i = 0; i < inst->n_before[s]; i++) {
+            const struct near *near = &inst->before[s][i];
+
+            inst->head[s] =
+                max_of(inst->head[s],
+                       inst->head[near->stage] + inst->time[KIND_F][near->stage] + near->latency);
+            inst->up[s] = max_of(inst->up[s], near->latency + inst->time[KIND_B][near->stage] +
+                                                  inst->up[near->stage]);
+        }
+    }
+    for (uint32_t s = inst->n_stages; s-- > 0;) {
+        inst->back[s] = inst->time[KIND_B][s];
+        inst->down[s] = inst->time[KIND_B][s] + inst->up[s]; /* its own backward at least */
+        for (uint32_t i = 0; i < inst->n_behind[s]; i++) {
+            const struct near *near = &inst->behind[s][i];
+
+            inst->back[s] =
+                max_of(inst->back[s], 2 * near->latency + inst->time[KIND_F][near->stage] +
+                                          inst->back[near->stage] + inst->time[KIND_B][s]);
+            inst->down[s] = max_of(inst->down[s], near->latency + inst->time[KIND_F][near->stage] +
+                                                      inst->down[near->stage]);
+        }
+    }
+}
+
+static bool allocate(struct instance *inst)
+{
+    size_t n = (size_t)inst->n_stages + 1, p = (size_t)inst->n_devices + 1;
+    bool ok = true;
+
+    inst->device_of = calloc(n, sizeof *inst->device_of);
+    inst->n_on = calloc(p, sizeof *inst->n_on);
+    inst->on = calloc(p, sizeof *inst->on);
+    inst->before = calloc(n, sizeof *inst->before);
+    inst->behind = calloc(n, sizeof *inst->behind);
+    inst->n_before = calloc(n, sizeof *inst->n_before);
+    inst->n_behind = calloc(n, sizeof *inst->n_behind);
+    inst->head = calloc(n, sizeof *inst->head);
+    inst->down = calloc(n, sizeof *inst->down);
+    inst->up = calloc(n, sizeof *inst->up);
+    inst->back = calloc(n, sizeof *inst->back);
+    for (int k = 0; k < KINDS; k++) {
+        inst->time[k] = calloc(n, sizeof *inst->time[k]);
+        inst->held[k] = calloc(n, sizeof *inst->held[k]);
+        ok = ok && inst->time[k] != NULL && inst->held[k] != NULL;
+    }
+    for (uint32_t d = 0; inst->on != NULL && d < inst->n_devices; d++) {
+        inst->on[d] = calloc(n, sizeof **inst->on);
+        ok = ok && inst->on[d] != NULL;
+    }
+    return ok && inst->device_of != NULL && inst->n_on != NULL && inst->on != NULL &&
+           inst->before != NULL && inst->behind != NULL && inst->n_before != NULL &&
+           inst->n_behind != NULL && inst->head != NULL && inst->down != NULL && inst->up != NULL &&
+           inst->back != NULL;
+}
+
+pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in, uint32_t m,
+                         uint32_t objective)
+{
+    memset(inst, 0, sizeof *inst);
+    inst->in = in;
+    inst->m = m;
+    inst->n_devices = in->n_devices;
+    inst->n_stages = in->n_stages;
+    inst->room = in->activation_bytes;
+    inst->objective = objective;
+    if (!allocate(inst)) {
+        return PST_ERR_NOMEM;
+    }
+    for (uint32_t s = 0; s < in->n_stages; s++) {
+        const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
+        uint32_t d = stage->device;
+
+        inst->device_of[s] = d;
+        inst->on[d][inst->n_on[d]++] = s;
+        inst->time[KIND_F][s] = stage->forward_ns;
+        inst->time[KIND_B][s] = stage->backward_input_ns;
+        inst->time[KIND_W][s] = stage->backward_weight_ns;
+        inst->held[KIND_F][s] = (int64_t)stage->saved_bytes;
+        inst->held[KIND_W][s] = -(int64_t)stage->saved_weight_bytes;
+        inst->held[KIND_B][s] = -(inst->held[KIND_F][s] + inst->held[KIND_W][s]);
+    }
+    if (!read_links(inst)) {
+        return PST_ERR_NOMEM;
+    }
+    measure_chains(inst);
+    inst->is_chain = true;
+    for (uint32_t s = 0; s < inst->n_stages; s++) {
+        inst->is_chain &=
+            inst->n_before[s] == (s > 0) && (s == 0 || inst->before[s][0].stage == s - 1);
+    }
+    return PST_OK;
+}
+
+void instance_finish(struct instance *inst)
+{
+    for (uint32_t s = 0; s < inst->n_stages; s++) {
+        if (inst->before != NULL) {
+            free(inst->before[s]);
+        }
+        if (inst->behind != NULL) {
+            free(inst->behind[s]);
+        }
+    }
+    for (uint32_t d = 0; inst->on != NULL && d < inst->n_devices; d++) {
+        free(inst->on[d]);
+    }
+    for (int k = 0; k < KINDS; k++) {
+        free(inst->time[k]);
+        free(inst->held[k]);
+    }
+    free(inst->device_of);
+    free(inst->n_on);
+    free(inst->on);
+    free(inst->before);
+    free(inst->behind);
+    free(inst->n_before);
+    free(inst->n_behind);
+    free(inst->head);
+    free(inst->down);
+    free(inst->up);
+    free(inst->back);
+}
+
+uint64_t instance_bound(const struct instance *inst)
+{
+    bool makespan = inst->objective == OBJECTIVE_MAKESPAN;
+    uint64_t bound = 0;
+
+    for (uint32_t d = 0; d < inst->n_devices; d++) {
+        uint64_t work = 0, head = NEVER;
+
+        for (uint32_t i = 0; i < inst->n_on[d]; i++) {
+            uint32_t s = inst->on[d][i];
+
+            work +=
+                inst->m * (inst->time[KIND_F][s] + inst->time[KIND_B][s] + inst->time[KIND_W][s]);
+            head = inst->head[s] < head ? inst->head[s] : head;
+            /* one micro-batch from its F here, through what is behind, to its W here */
+            bound = max_of(bound, (makespan ? inst->head[s] : 0) + inst->time[KIND_F][s] +
+                                      inst->back[s] + inst->time[KIND_W][s]);
+        }
+        bound = max_of(bound, work + (makespan && inst->n_on[d] > 0 ? head : 0));
+    }
+    for (uint32_t s = 0; makespan && s < inst->n_stages; s++) {
+        bound = max_of(bound, inst->head[s] + inst->time[KIND_F][s] + inst->down[s]);
+    }
+    return bound;
+}

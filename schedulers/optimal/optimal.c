@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The best order there is, for instances small enough to search through, and for others the best
+ * found with a proven bound beside it. B and W apart; per-stage times, per-link latency and
+ * per-device memory as they are.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "search.h"
+
+enum { PLACE_SEQUENTIAL = 0, PLACE_LOOPED = 1, PLACE_V = 2 };
+
+struct config {
+    uint32_t placement, objective;
+    int64_t chunks, max_nodes;
+};
+
+struct optimal {
+    const struct pst_host *host;
+    const struct config *config;
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, placement, PST_PARAM_ENUM, "sequential", "sequential|looped|vshape",
+              "How stages are dealt to devices: one each, round and round, or there and back."),
+    PST_PARAM(struct config, chunks, PST_PARAM_INT, "2", "1..16",
+              "Stages of a device in the looped placement."),
+    PST_PARAM(struct config, objective, PST_PARAM_ENUM, "makespan", "makespan|span",
+              "What is minimised: the end of the last pass, or the longest time from a device's "
+              "first pass to its last."),
+    PST_PARAM(struct config, max_nodes, PST_PARAM_INT, "30000000", "0..",
+              "Steps of the search; several million take a second."),
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    struct optimal *self = host->alloc(host, sizeof *self, _Alignof(struct optimal));
+
+    if (self == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    self->host = host;
+    self->config = config;
+    *ret_self = self;
+    return PST_OK;
+}
+
+static void destroy(void *self)
+{
+    (void)self; /* lives in the instance's memory */
+}
+
+static uint32_t chunks_of(const struct optimal *self)
+{
+    return self->config->placement == PLACE_SEQUENTIAL ? 1
+           : self->config->placement == PLACE_V        ? 2
+                                                       : (uint32_t)self->config->chunks;
+}
+
+static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
+{
+    uint32_t chunks = chunks_of(self);
+
+    ret_topology->n_stages = chunks > 1 ? chunks * n_devices : 0;
+    ret_topology->version_rule = PST_VERSION_SYNC;
+    ret_topology->min_microbatches = 1;
+    ret_topology->microbatch_multiple = 1;
+    return PST_OK;
+}
+
+static uint32_t device_of(void *self_, uint32_t n_devices, uint32_t n_stages, uint32_t stage)
+{
+    const struct optimal *self = self_;
+
+    if (self->config->placement == PLACE_V) {
+        return stage < n_devices ? stage : n_stages - 1 - stage;
+    }
+    return stage % n_devices;
+}
+
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Every cost is a sum of these. */
+static uint64_t quantum(const struct instance *inst)
+{
+    uint64_t g = 0;
+
+    for (uint32_t s = 0; s < inst->n_stages; s++) {
+        for (int k = 0; k < KINDS; k++) {
+            g = gcd(g, inst->time[k][s]);
+        }
+        for (uint32_t i = 0; i < inst->n_before[s]; i++) {
+            g = gcd(g, inst->before[s][i].latency);
+        }
+        for (uint32_t i = 0; i < inst->n_behind[s]; i++) {
+            g = gcd(g, inst->behind[s][i].latency);
+        }
+    }
+    return g == 0 ? 1 : g;
+}
+
+static bool searchable(const struct instance *inst)
+{
+    for (uint32_t d = 0; d < inst->n_devices; d++) {
+        if (inst->n_on[d] > MAX_CHUNKS) {
+            return false;
+        }
+    }
+    return inst->m < 65536 && (uint64_t)inst->n_stages * inst->m * KINDS <= MAX_PASSES;
+}
+
+/* Narrows [*bound, *cost] until they meet or the steps are used up. Limits below `hard` cost more
+   steps than they are worth. */
+static pst_status narrow(const struct optimal *self, const struct instance *inst,
+                         struct order *best, uint64_t *cost, uint64_t *bound)
+{
+    uint64_t nodes = (uint64_t)self->config->max_nodes, g = quantum(inst), hard = *bound;
+    pst_status st = PST_OK;
+
+    while (st == PST_OK && hard < *cost && nodes > 0) {
+        uint64_t limit = hard + (*cost - 1 - hard) / g / 2 * g, spent;
+        uint64_t budget = nodes / 3 + 1;
+        struct verdict verdict;
+
+        spent = budget;
+        st = search_decide(inst, self->host, limit, &budget, &verdict);
+        spent -= budget;
+        nodes -= spent < nodes ? spent : nodes;
+        if (st == PST_OK && verdict.found) {
+            order_finish(best);
+            *best = verdict.order;
+            *cost = verdict.cost;
+        } else if (st == PST_OK) {
+            if (verdict.exhausted && limit >= *bound) {
+                *bound = limit + g;
+            }
+            hard = limit + g;
+        }
+    }
+    return st;
+}
+
+static void claim(const struct optimal *self, uint64_t cost, uint64_t bound)
+{
+    const struct pst_claim *claims = self->host->get_extension(self->host, PST_CLAIM);
+    bool span = self->config->objective == OBJECTIVE_SPAN;
+    char text[160];
+
+    if (cost == bound) {
+        snprintf(text, sizeof text, "optimal: no order has less than %llu ns of %s",
+                 (unsigned long long)bound, span ? "span" : "makespan");
+    } else {
+        snprintf(text, sizeof text,
+                 "best found: %llu ns of %s, at most %.1f %% above the optimum; max_nodes searches "
+                 "on",
+                 (unsigned long long)cost, span ? "span" : "makespan",
+                 100.0 * (double)(cost - bound) / (double)(bound > 0 ? bound : 1));
+    }
+    self->host->log(self->host, PST_LOG_INFO, text);
+    if (claims != NULL && PST_CAN(claims, claim)) {
+        const struct pst_claimed claimed = {
+            .size = sizeof claimed,
+            .minimised = span ? 2 : 1,
+            .makespan_ns = span ? 0 : cost,
+            .span_ns = span ? cost : 0,
+            .lower_bound_ns = bound,
+        };
+
+        claims->claim(self->host, &claimed);
+    }
+}
+
+/* The least memory: one micro-batch, which every stage of a device holds at once. */
+static pst_status check_room(const struct optimal *self, const struct instance *inst)
+{
+    for (uint32_t d = 0; d < inst->n_devices; d++) {
+        uint64_t least = 0;
+
+        for (uint32_t i = 0; i < inst->n_on[d]; i++) {
+            least += (uint64_t)inst->held[KIND_F][inst->on[d][i]];
+        }
+        if (least > inst->room[d]) {
+            return pst_failf(self->host, PST_ERR_INFEASIBLE,
+                             "device %u has room for %llu bytes of activations; one micro-batch "
+                             "needs %llu, which is the least that works",
+                             d, (unsigned long long)inst->room[d], (unsigned long long)least);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status solve(const struct optimal *self, const struct instance *inst,
+                        struct order *ret_order)
+{
+    uint64_t cost = 0, bound = instance_bound(inst);
+    struct order best = {.lists = NULL};
+    pst_status st = check_room(self, inst);
+
+    if (st == PST_OK) {
+        st = greedy_best(inst, &best, &cost);
+    }
+    if (st == PST_OK && searchable(inst)) {
+        st = narrow(self, inst, &best, &cost, &bound);
+    }
+    if (st != PST_OK) {
+        order_finish(&best);
+        return st;
+    }
+    claim(self, cost, bound < cost ? bound : cost);
+    *ret_order = best;
+    return PST_OK;
+}
+
+static pst_status schedule(void *self_, const struct pst_schedule_in *in,
+                           struct pst_schedule_out *out)
+{
+    const struct optimal *self = self_;
+    struct instance inst = {.in = NULL};
+    struct order order = {.lists = NULL};
+    uint32_t m;
+    pst_status st = order_require_chain(self->host, "optimal", in, chunks_of(self), &m);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    st = instance_init(&inst, in, m, self->config->objective);
+    if (st == PST_OK) {
+        st = solve(self, &inst, &order);
+    }
+    if (st == PST_OK) {
+        st = order_emit(&order, out);
+    }
+    order_finish(&order);
+    instance_finish(&inst);
+    return st;
+}
+
+static const struct pst_scheduler scheduler = {
+    .size = sizeof scheduler,
+    .topology = topology,
+    .device_of = device_of,
+    .schedule = schedule,
+};
+
+static const void *get_interface(const char *id)
+{
+    return strcmp(id, PST_SCHEDULER) == 0 ? &scheduler : NULL;
+}
+
+static const char *const provides[] = {"chain", "split-backward", "chunks", "placement", NULL};
+static const char *const needs[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = PST_ABI_MAJOR,
+    .abi_minor = PST_ABI_MINOR,
+    .kind = "scheduler",
+    .id = "optimal",
+    .version = "1.0",
+    .summary = "Exact search on small instances; else the best found and a proven bound.",
+    .reference = "Giffler and Thompson, Algorithms for Solving Production-Scheduling Problems, "
+                 "Operations Research 8, 1960",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .param_size = sizeof params[0],
+    .config_size = sizeof(struct config),
+    .create = create,
+    .destroy = destroy,
+    .get_interface = get_interface,
+};
+
+PST_PLUGIN(plugin)

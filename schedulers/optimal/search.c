@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Is there an order that costs at most T? Depth first over what each free device begins, in order
+ * of time. A branch ends where the work or a chain that is left cannot end by T, where the same
+ * state was left without success at the same time or before, and where a device waits for nothing
+ * better: a pass that could have begun while it waited, and would have been over by now without
+ * filling memory, might as well have run (Giffler and Thompson, active schedules).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "search.h"
+
+enum outcome { NONE, FOUND, STOPPED };
+
+struct search {
+    const struct instance *inst;
+    const struct pst_host *host;
+    uint64_t limit, *nodes;
+    struct state state;
+    uint64_t *barred;     /* [device]: passes that it chose not to begin; bit 3 * i + kind */
+    uint64_t *idle_until; /* [device]: then a pass could have run in the gap; NEVER */
+    uint64_t *words;      /* of a state's key */
+    uint64_t left;        /* passes to begin */
+    struct visited visited;
+    pst_status status;
+};
+
+static uint64_t max_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t left_of(const struct search *search, uint32_t kind, uint32_t stage)
+{
+    return (search->inst->m - search->state.count[kind][stage]) * search->inst->time[kind][stage];
+}
+
+/* By when a device must be through; NEVER while that is open. */
+static uint64_t deadline(const struct search *search, uint32_t d)
+{
+    uint64_t start = search->state.start[d];
+
+    return search->inst->objective == OBJECTIVE_MAKESPAN ? search->limit
+           : start == NEVER                              ? NEVER
+                                                         : start + search->limit;
+}
+
+/* What must run on device d before the last pass of this kind on its i-th stage can begin. */
+static uint64_t ahead_of(const struct search *search, uint32_t d, uint32_t i, uint32_t kind)
+{
+    const struct instance *inst = search->inst;
+    uint64_t sum = left_of(search, KIND_F, inst->on[d][i]);
+
+    if (kind == KIND_B) {
+        sum += left_of(search, KIND_B, inst->on[d][i]);
+    }
+    for (uint32_t k = 0; inst->is_chain && k < inst->n_on[d]; k++) {
+        if (kind == KIND_F ? k < i : k != i) {
+            sum += left_of(search, KIND_F, inst->on[d][k]);
+        }
+        if (kind == KIND_B && k > i) {
+            sum += left_of(search, KIND_B, inst->on[d][k]);
+        }
+    }
+    return sum;
+}
+
+/* Can device d, and the chains that leave it, still end in time? */
+static bool in_time(const struct search *search, uint32_t d)
+{
+    const struct instance *inst = search->inst;
+    const struct state *state = &search->state;
+    uint64_t from = max_of(state->now, state->free_at[d]), by = deadline(search, d), work = 0;
+    bool makespan = inst->objective == OBJECTIVE_MAKESPAN;
+
+    if (by == NEVER) {
+        return true;
+    }
+    for (uint32_t i = 0; i < inst->n_on[d]; i++) {
+        uint32_t s = inst->on[d][i];
+
+        work +=
+            left_of(search, KIND_F, s) + left_of(search, KIND_B, s) + left_of(search, KIND_W, s);
+        if (state->count[KIND_F][s] < inst->m &&
+            from + ahead_of(search, d, i, KIND_F) +
+                    (makespan ? inst->down[s] : inst->back[s] + inst->time[KIND_W][s]) >
+                by) {
+            return false;
+        }
+        if (state->count[KIND_B][s] < inst->m &&
+            from + ahead_of(search, d, i, KIND_B) +
+                    (makespan ? inst->up[s] : inst->time[KIND_W][s]) >
+                by) {
+            return false;
+        }
+    }
+    return (work == 0 ? state->free_at[d] : from + work) <= by; /* now may be later than its end */
+}
+
+/* Seen from now on: what is under way on links, and what devices are doing or have turned down. */
+static bool seen(struct search *search)
+{
+    const struct instance *inst = search->inst;
+    const struct state *state = &search->state;
+    uint64_t *words = search->words, now = state->now;
+    bool span = inst->objective == OBJECTIVE_SPAN;
+    size_t n = 0;
+
+    for (uint32_t d = 0; d < inst->n_devices; d++) {
+        words[n++] = state->free_at[d] > now ? state->free_at[d] - now : 0;
+        words[n++] = search->barred[d];
+        words[n++] = search->idle_until[d] == NEVER ? NEVER : search->idle_until[d] - now;
+        words[n++] = span && state->start[d] != NEVER ? now - state->start[d] : NEVER;
+    }
+    for (uint32_t s = 0; s < inst->n_stages; s++) {
+        words[n++] = state->count[KIND_F][s] | (uint64_t)state->count[KIND_B][s] << 16 |
+                     (uint64_t)state->count[KIND_W][s] << 32;
+        for (uint32_t kind = KIND_F; kind <= KIND_B; kind++) {
+            const struct near *near = kind == KIND_F ? inst->behind[s] : inst->before[s];
+            uint32_t n_near = kind == KIND_F ? inst->n_behind[s] : inst->n_before[s];
+            uint32_t j = state->count[kind][s];
+            uint64_t latency = 0;
+
+            for (uint32_t i = 0; i < n_near; i++) {
+                latency = max_of(latency, near[i].latency);
+            }
+            while (latency > 0 && j > 0 && state->arrival[kind][s][j - 1] + latency > now) {
+                words[n++] = state->arrival[kind][s][--j] + latency - now;
+            }
+            words[n++] = NEVER; /* ends the list */
+        }
+    }
+    return visited_before(&search->visited, words, n, span ? 0 : now);
+}
+
+static enum outcome decide(struct search *search, uint32_t d);
+
+/* All free devices have decided: on to the next moment at which one may decide again. */
+static enum outcome advance(struct search *search)
+{
+    const struct instance *inst = search->inst;
+    struct state *state = &search->state;
+    uint64_t next = NEVER, before = state->now;
+    enum outcome outcome;
+
+    for (uint32_t d = 0; d < inst->n_devices; d++) {
+        if (state->free_at[d] > before) {
+            next = state->free_at[d] < next ? state->free_at[d] : next;
+            continue;
+        }
+        for (uint32_t i = 0; i < inst->n_on[d]; i++) {
+            for (uint32_t kind = KIND_F; kind <= KIND_B; kind++) {
+                uint64_t at = state_ready_at(state, inst, inst->on[d][i], kind);
+
+                next = at > before && at < next ? at : next;
+            }
+        }
+    }
+    if (next == NEVER) {
+        return NONE;
+    }
+    state->now = next;
+    for (uint32_t d = 0; d < inst->n_devices; d++) {
+        if (!in_time(search, d)) {
+            state->now = before;
+            return NONE;
+        }
+    }
+    outcome = seen(search) ? NONE : decide(search, 0);
+    if (outcome == NONE) {
+        state->now = before;
+    }
+    return outcome;
+}
+
+static enum outcome begin(struct search *search, uint32_t d, uint32_t stage, uint32_t kind)
+{
+    struct state *state = &search->state;
+    uint64_t free_at = state->free_at[d], start = state->start[d];
+    uint64_t barred = search->barred[d], idle_until = search->idle_until[d];
+    enum outcome outcome = NONE;
+
+    if (*search->nodes == 0) {
+        return STOPPED;
+    }
+    --*search->nodes;
+    if (*search->nodes % 4096 == 0 && search->host->cancelled(search->host)) {
+        search->status = PST_ERR_CANCELLED;
+        return STOPPED;
+    }
+    search->status = state_begin(state, search->inst, stage, kind);
+    if (search->status != PST_OK) {
+        return STOPPED;
+    }
+    search->barred[d] = 0;
+    search->idle_until[d] = NEVER;
+    search->left--;
+    if (search->left == 0) {
+        outcome = state_cost(state, search->inst) <= search->limit ? FOUND : NONE;
+    } else if (in_time(search, d)) {
+        outcome = decide(search, state->free_at[d] > state->now ? d + 1 : d);
+    }
+    if (outcome == NONE) {
+        search->left++;
+        search->barred[d] = barred;
+        search->idle_until[d] = idle_until;
+        state_undo(state, search->inst, stage, kind, free_at, start);
+    }
+    return outcome;
+}
+
+/* Device d begins nothing now, though it could begin what `ready` holds. */
+static enum outcome wait_on(struct search *search, uint32_t d, uint64_t ready)
+{
+    const struct instance *inst = search->inst;
+    uint64_t barred = search->barred[d], idle_until = search->idle_until[d];
+    enum outcome outcome;
+
+    for (uint32_t i = 0; i < inst->n_on[d]; i++) {
+        for (uint32_t kind = KIND_F; kind < KINDS; kind++) {
+            uint64_t over = search->state.now + inst->time[kind][inst->on[d][i]];
+
+            if ((ready >> (3 * i + kind) & 1) != 0 && (kind != KIND_F || inst->room[d] == NEVER) &&
+                over < search->idle_until[d]) {
+                search->idle_until[d] = over;
+            }
+        }
+    }
+    search->barred[d] |= ready;
+    outcome = decide(search, d + 1);
+    if (outcome == NONE) {
+        search->barred[d] = barred;
+        search->idle_until[d] = idle_until;
+    }
+    return outcome;
+}
+
+static enum outcome decide_device(struct search *search, uint32_t d)
+{
+    static const uint8_t kinds[] = {KIND_B, KIND_F, KIND_W};
+    const struct instance *inst = search->inst;
+    uint64_t ready = 0;
+
+    for (size_t k = 0; k < KINDS; k++) {
+        for (uint32_t i = inst->n_on[d]; i-- > 0;) {
+            uint32_t stage = inst->on[d][i], kind = kinds[k];
+            uint64_t bit = (uint64_t)1 << (3 * i + kind);
+            enum outcome outcome;
+
+            if ((search->barred[d] & bit) != 0 || !state_ready(&search->state, inst, stage, kind) ||
+                !state_fits(&search->state, inst, stage, kind)) {
+                continue;
+            }
+            ready |= bit;
+            outcome = begin(search, d, stage, kind);
+            if (outcome != NONE) {
+                return outcome;
+            }
+        }
+    }
+    return wait_on(search, d, ready);
+}
+
+/* From device d on, those that are free decide. */
+static enum outcome decide(struct search *search, uint32_t d)
+{
+    const struct instance *inst = search->inst;
+    const struct state *state = &search->state;
+
+    while (d < inst->n_devices && (inst->n_on[d] == 0 || state->free_at[d] > state->now)) {
+        d++;
+    }
+    if (d == inst->n_devices) {
+        return advance(search);
+    }
+    if (search->idle_until[d] <= state->now) {
+        return NONE;
+    }
+    return decide_device(search, d);
+}
+
+static pst_status init(struct search *search, const struct instance *inst,
+                       const struct pst_host *host)
+{
+    size_t p = (size_t)inst->n_devices + 1;
+    size_t words = 4 * p + (size_t)inst->n_stages * (3 + 2 * (size_t)inst->m);
+
+    search->inst = inst;
+    search->host = host;
+    search->left = (uint64_t)KINDS * inst->n_stages * inst->m;
+    search->barred = calloc(p, sizeof *search->barred);
+    search->idle_until = malloc(p * sizeof *search->idle_until);
+    search->words = malloc(words * sizeof *search->words);
+    if (search->barred == NULL || search->idle_until == NULL || search->words == NULL ||
+        !visited_init(&search->visited)) {
+        return PST_ERR_NOMEM;
+    }
+    memset(search->idle_until, 0xFF, p * sizeof *search->idle_until);
+    return state_init(&search->state, inst);
+}
+
+pst_status search_decide(const struct instance *inst, const struct pst_host *host, uint64_t limit,
+                         uint64_t *nodes, struct verdict *ret_verdict)
+{
+    struct search search = {.limit = limit, .nodes = nodes, .status = PST_OK};
+    pst_status st = init(&search, inst, host);
+
+    memset(ret_verdict, 0, sizeof *ret_verdict);
+    if (st == PST_OK) {
+        enum outcome outcome = decide(&search, 0);
+
+        st = search.status;
+        ret_verdict->found = outcome == FOUND;
+        ret_verdict->exhausted = outcome == NONE;
+        if (outcome == FOUND) {
+            ret_verdict->cost = state_cost(&search.state, inst);
+            ret_verdict->order = search.state.order;
+            memset(&search.state.order, 0, sizeof search.state.order);
+        }
+    }
+    state_finish(&search.state);
+    visited_finish(&search.visited);
+    free(search.barred);
+    free(search.idle_until);
+    free(search.words);
+    return st;
+}

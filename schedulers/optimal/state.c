@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where a run stands: passes begun, clocks, held bytes; begin and undo one pass.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "search.h"
+
+static const uint8_t passes[] = {PST_PASS_F, PST_PASS_B, PST_PASS_W};
+
+pst_status state_init(struct state *state, const struct instance *inst)
+{
+    size_t n = (size_t)inst->n_stages + 1, p = (size_t)inst->n_devices + 1;
+    bool ok = true;
+
+    memset(state, 0, sizeof *state);
+    state->n_stages = inst->n_stages;
+    for (int k = 0; k < KINDS; k++) {
+        state->count[k] = calloc(n, sizeof *state->count[k]);
+        ok = ok && state->count[k] != NULL;
+    }
+    for (int k = 0; k < 2; k++) {
+        state->arrival[k] = calloc(n, sizeof *state->arrival[k]);
+        ok = ok && state->arrival[k] != NULL;
+        for (uint32_t s = 0; ok && s < inst->n_stages; s++) {
+            state->arrival[k][s] = calloc((size_t)inst->m + 1, sizeof **state->arrival[k]);
+            ok = state->arrival[k][s] != NULL;
+        }
+    }
+    state->free_at = calloc(p, sizeof *state->free_at);
+    state->start = malloc(p * sizeof *state->start);
+    state->held = calloc(p, sizeof *state->held);
+    if (!ok || state->free_at == NULL || state->start == NULL || state->held == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    memset(state->start, 0xFF, p * sizeof *state->start);
+    return order_init(&state->order, inst->in);
+}
+
+void state_finish(struct state *state)
+{
+    for (int k = 0; k < KINDS; k++) {
+        free(state->count[k]);
+    }
+    for (int k = 0; k < 2; k++) {
+        for (uint32_t s = 0; state->arrival[k] != NULL && s < state->n_stages; s++) {
+            free(state->arrival[k][s]);
+        }
+        free(state->arrival[k]);
+    }
+    free(state->free_at);
+    free(state->start);
+    free(state->held);
+    order_finish(&state->order);
+    memset(state, 0, sizeof *state);
+}
+
+uint64_t state_ready_at(const struct state *state, const struct instance *inst, uint32_t stage,
+                        uint32_t kind)
+{
+    uint32_t j = state->count[kind][stage];
+    const struct near *near = kind == KIND_F ? inst->before[stage] : inst->behind[stage];
+    uint32_t n = kind == KIND_F ? inst->n_before[stage] : inst->n_behind[stage];
+    uint64_t at = 0;
+
+    if (j >= inst->m || (kind != KIND_F && state->count[kind - 1][stage] <= j)) {
+        return NEVER;
+    }
+    if (kind == KIND_W) {
+        return 0; /* its B ran on this device */
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t arrives;
+
+        if (state->count[kind][near[i].stage] <= j) {
+            return NEVER;
+        }
+        arrives = state->arrival[kind][near[i].stage][j] + near[i].latency;
+        at = arrives > at ? arrives : at;
+    }
+    return at;
+}
+
+bool state_ready(const struct state *state, const struct instance *inst, uint32_t stage,
+                 uint32_t kind)
+{
+    return state_ready_at(state, inst, stage, kind) <= state->now;
+}
+
+bool state_fits(const struct state *state, const struct instance *inst, uint32_t stage,
+                uint32_t kind)
+{
+    uint32_t d = inst->device_of[stage];
+
+    return kind != KIND_F || inst->room[d] == NEVER ||
+           state->held[d] + (uint64_t)inst->held[KIND_F][stage] <= inst->room[d];
+}
+
+pst_status state_begin(struct state *state, const struct instance *inst, uint32_t stage,
+                       uint32_t kind)
+{
+    uint32_t d = inst->device_of[stage], j = state->count[kind][stage];
+    uint64_t end = state->now + inst->time[kind][stage];
+
+    if (state->start[d] == NEVER) {
+        state->start[d] = state->now;
+    }
+    if (kind != KIND_W) {
+        state->arrival[kind][stage][j] = end;
+    }
+    state->free_at[d] = end;
+    state->held[d] += (uint64_t)inst->held[kind][stage];
+    state->count[kind][stage]++;
+    return order_add(&state->order, d, passes[kind], stage, j);
+}
+
+void state_undo(struct state *state, const struct instance *inst, uint32_t stage, uint32_t kind,
+                uint64_t free_before, uint64_t start_before)
+{
+    uint32_t d = inst->device_of[stage];
+
+    state->count[kind][stage]--;
+    state->held[d] -= (uint64_t)inst->held[kind][stage];
+    state->free_at[d] = free_before;
+    state->start[d] = start_before;
+    state->order.lists[d].n--;
+}
+
+uint64_t state_cost(const struct state *state, const struct instance *inst)
+{
+    uint64_t cost = 0;
+
+    for (uint32_t d = 0; d < inst->n_devices; d++) {
+        uint64_t end = state->start[d] == NEVER ? 0
+                       : inst->objective == OBJECTIVE_MAKESPAN
+                           ? state->free_at[d]
+                           : state->free_at[d] - state->start[d];
+
+        cost = end > cost ? end : cost;
+    }
+    return cost;
+}
