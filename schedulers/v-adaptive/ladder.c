@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "modulo.h"
+#include "paces.h"
 #include "pool.h"
 #include "robust.h"
 #include "stretch.h"
@@ -49,55 +51,6 @@ uint64_t va_bound_with_memory(const struct va_problem *q)
         bound = bound > idle ? bound : idle;
     }
     return bound;
-}
-
-/* Earliest end of each pass of micro-batch j on an idle pipeline, plus j times `period`. */
-static void pace(const struct va_problem *q, uint64_t period, uint64_t *urgency)
-{
-    for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
-        for (uint32_t i = 0; i < q->p; i++) {
-            uint32_t d = kind == VA_F1 || kind == VA_B0 ? q->p - 1 - i : i;
-            uint32_t index = va_pass_index(d, kind);
-            const struct va_pass *pass = &q->passes[index];
-            uint64_t at = pass->cost_ns;
-
-            at += pass->has_need ? pass->delay_ns + urgency[(size_t)pass->need * q->m] : 0;
-            for (uint32_t j = 0; j < q->m; j++) {
-                urgency[(size_t)index * q->m + j] = at + j * period;
-            }
-        }
-    }
-}
-
-static uint64_t work_of_microbatch(const struct va_problem *q)
-{
-    uint64_t most = 0;
-
-    for (uint32_t d = 0; d < q->p; d++) {
-        uint64_t work = 0;
-
-        for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
-            work += q->passes[va_pass_index(d, kind)].cost_ns;
-        }
-        most = most > work ? most : work;
-    }
-    return most;
-}
-
-/* Orders that need no block: micro-batches dispatched at several paces. */
-static void dispatch_paces(struct va_search *search, bool brief)
-{
-    const struct va_problem *q = search->q;
-    uint64_t period = work_of_microbatch(q);
-
-    for (uint32_t pace_of = brief ? 4 : 2; pace_of <= (brief ? 4 : 16); pace_of *= 2) {
-        pace(q, period * pace_of / 4, search->urgency);
-        for (uint32_t patience = brief ? 16 : 0; patience <= 16; patience += 8) {
-            if (va_dispatch(q, search->urgency, patience, &search->work, search->trial)) {
-                va_search_offer(search, search->trial);
-            }
-        }
-    }
 }
 
 /* The best order's own times as urgencies, with the real costs. */
@@ -143,7 +96,14 @@ static pst_status seed(struct climber *climber, uint32_t r)
     if (climber->search.best_cost.first <= va_bound_with_memory(&rung->problem)) {
         return PST_OK;
     }
-    dispatch_paces(&climber->search, is_brief(climber));
+    va_dispatch_paces(&climber->search, is_brief(climber));
+    if (!is_brief(climber)) {
+        pst_status st = va_modulo_offer(&climber->search, (uint32_t)climber->evaluations / 50);
+
+        if (st != PST_OK) {
+            return st;
+        }
+    }
     if (few != NULL) {
         const struct va_rung *from = &few->rungs[r < few->n_rungs ? r : few->n_rungs - 1];
 

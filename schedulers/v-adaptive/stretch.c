@@ -57,30 +57,6 @@ static uint64_t stretched(const struct pattern *x, uint32_t row, uint32_t m, uin
     return start[x->middle + past % x->length] + x->period * (past / x->length);
 }
 
-/* Reads the passes of each device in the order of their urgency. */
-static void merge(const struct va_problem *q, const uint64_t *urgency, uint8_t *order)
-{
-    for (uint32_t d = 0; d < q->p; d++) {
-        uint32_t next[VA_KINDS] = {0};
-
-        for (size_t n = va_sequence_length(q); n > 0; n--) {
-            uint64_t least = UINT64_MAX;
-            uint32_t chosen = VA_KINDS;
-
-            for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
-                const uint64_t *row = &urgency[(size_t)va_pass_index(d, kind) * q->m];
-
-                if (next[kind] < q->m && (chosen == VA_KINDS || row[next[kind]] < least)) {
-                    least = row[next[kind]];
-                    chosen = kind;
-                }
-            }
-            next[chosen]++;
-            *order++ = (uint8_t)chosen;
-        }
-    }
-}
-
 static void offer(struct va_search *search, const struct pattern *x)
 {
     const struct va_problem *q = search->q;
@@ -90,7 +66,7 @@ static void offer(struct va_search *search, const struct pattern *x)
             search->urgency[(size_t)row * q->m + j] = stretched(x, row, q->m, j);
         }
     }
-    merge(q, search->urgency, search->trial);
+    va_merge(q, search->urgency, search->trial);
     va_search_offer(search, search->trial);
     if (va_dispatch(q, search->urgency, 16, &search->work, search->trial)) {
         va_search_offer(search, search->trial);

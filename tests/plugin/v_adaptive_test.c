@@ -100,7 +100,7 @@ static void proven_optima(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         uint64_t got =
             COST(.p = rows[i].p, .m = rows[i].m, .f = rows[i].f, .b = rows[i].b, .w = rows[i].w,
-                 .cap = rows[i].k, .barrier = true, .options = "effort=2");
+                 .cap = rows[i].k, .barrier = true, .options = "effort=3");
 
         if (got != rows[i].makespan) {
             fail_msg("p %u m %u cap %u (%u,%u,%u): %lu, optimum %u", rows[i].p, rows[i].m,
