@@ -97,6 +97,8 @@ static void emit(struct curve *curve, uint64_t ns, const uint64_t *bytes)
     bool same = row->n_points > 0 &&
                 memcmp(row->points[row->n_points - 1].bytes, bytes, sizeof curve->live) == 0;
     if (!same && curve->status == PST_OK) {
+        uint64_t last = row->n_points > 0 ? row->points[row->n_points - 1].ns : 0;
+        ns = ns > last ? ns : last; /* a run of no time behind one whose end was shown for 1 ns */
         curve->status = pst_timeline_memory(curve->timeline, curve->rank, ns, bytes);
     }
 }
@@ -132,11 +134,11 @@ static void at_time(struct curve *curve, uint64_t ns, const uint64_t *rise)
 }
 
 static void walk_instr(struct pst_sim_memory *memory, const struct pst_program *program,
-                       const struct pst_sim_visit *visit, uint32_t i, uint32_t *tick,
+                       const struct pst_sim_rank *run, uint32_t i, uint32_t *tick,
                        struct curve *curve)
 {
     const struct pst_program_instr *list = &program->lists[i];
-    uint64_t start = visit->posted[i], total = 0, before = 0;
+    uint64_t start = run->posted[i], total = 0, before = 0;
     for (uint32_t c = 0; c < list->n_calls; c++) {
         total += call_ns(memory, &program->calls[list->first_call + c]);
     }
@@ -144,14 +146,14 @@ static void walk_instr(struct pst_sim_memory *memory, const struct pst_program *
         at_time(curve, start, curve->rise[(*tick)++]);
     }
     for (uint32_t c = 0; c < list->n_calls; c++) {
-        unsigned __int128 share = (unsigned __int128)(visit->end[i] - start) * before;
+        unsigned __int128 share = (unsigned __int128)(run->end[i] - start) * before;
         at_time(curve, start + (total > 0 ? (uint64_t)(share / total) : 0), curve->rise[(*tick)++]);
         before += call_ns(memory, &program->calls[list->first_call + c]);
     }
 }
 
 pst_status pst_sim_memory_add(struct pst_sim_memory *memory, const struct pst_program *program,
-                              const struct pst_sim_visit *visit, struct pst_timeline *timeline,
+                              const struct pst_sim_rank *run, struct pst_timeline *timeline,
                               uint32_t rank, struct pst_error *err)
 {
     struct curve curve = {.timeline = timeline, .rank = rank};
@@ -169,10 +171,10 @@ pst_status pst_sim_memory_add(struct pst_sim_memory *memory, const struct pst_pr
     }
     memcpy(end_of_list, curve.rise[program->n_ticks], sizeof end_of_list);
     for (uint32_t i = 0; i < program->n_instrs; i++) {
-        walk_instr(memory, program, visit, i, &tick, &curve);
+        walk_instr(memory, program, run, i, &tick, &curve);
     }
     PST_ASSERT(tick == program->n_ticks || program->n_instrs == 0);
-    at_time(&curve, visit->latest, end_of_list);
+    at_time(&curve, run->latest, end_of_list);
     close_point(&curve, UINT64_MAX);
     free(curve.rise);
     return curve.status == PST_OK ? PST_OK : pst_fail_nomem(err);

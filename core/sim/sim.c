@@ -12,6 +12,8 @@
  */
 #include "sim/sim.h"
 
+#include <string.h>
+
 #include "sim/state.h"
 
 #define add_ns pst_sim_add_ns
@@ -23,21 +25,20 @@ static uint64_t max_ns(uint64_t a, uint64_t b)
 
 static void wake(struct pst_sim *sim, uint32_t rank)
 {
-    if (!sim->ranks[rank].queued) {
-        sim->ranks[rank].queued = true;
+    if (!sim->ranks[rank].queued_up) {
+        sim->ranks[rank].queued_up = true;
         uint32_t at = sim->first + sim->n_queued++;
         sim->worklist[at < sim->plan->n_devices ? at : at - sim->plan->n_devices] = rank;
     }
 }
 
 /* All that the instruction waits for has a known end; *earliest is raised to the last of them. */
-static bool waits_known(const struct pst_sim_visit *visit, const struct pst_instr *instr,
+static bool waits_known(const struct pst_sim_rank *state, const struct pst_instr *instr,
                         uint64_t *earliest)
 {
     uint64_t latest = *earliest;
     for (uint32_t w = 0; w < instr->n_waits; w++) {
-        uint64_t end =
-            instr->waits[w] < visit->list->n ? visit->end[instr->waits[w]] : PST_SIM_OPEN;
+        uint64_t end = instr->waits[w] < state->n ? state->end[instr->waits[w]] : PST_SIM_OPEN;
         if (end == PST_SIM_OPEN) {
             return false;
         }
@@ -47,61 +48,41 @@ static bool waits_known(const struct pst_sim_visit *visit, const struct pst_inst
     return true;
 }
 
-/* The first posted instruction of the queue that has not started. */
-struct head {
-    struct pst_sim_visit *visit;
-    const struct pst_instr *instr;
-    uint32_t at;
-};
-
-static bool queue_head(struct pst_sim_rank *rank, uint32_t queue, struct head *ret_head)
+/* The first posted instruction of the queue that has not started; PST_NONE: none. */
+static uint32_t queue_head(const struct pst_sim_rank *state, uint32_t queue)
 {
-    struct pst_sim_visit *visit = rank->visit[queue];
-    while (rank->head[queue] == visit->n_posted[queue]) {
-        if (visit == rank->current) {
-            return false;
-        }
-        rank->visit[queue] = visit = visit->next;
-        rank->head[queue] = 0;
-    }
-    ret_head->visit = visit;
-    ret_head->at = visit->list->queued[queue][rank->head[queue]];
-    ret_head->instr = &visit->list->instrs[ret_head->at];
-    return true;
+    return state->head[queue] < state->n_posted[queue] ? state->queued[queue][state->head[queue]]
+                                                       : PST_NONE;
 }
 
-static void finish(struct pst_sim_visit *visit, uint32_t at, uint64_t start, uint64_t end)
+static void finish(struct pst_sim_rank *state, uint32_t at, uint64_t start, uint64_t end)
 {
-    visit->start[at] = start;
-    visit->end[at] = end;
-    visit->latest = max_ns(visit->latest, end);
-    visit->n_done++;
+    state->start[at] = start;
+    state->end[at] = end;
+    state->latest = max_ns(state->latest, end);
+    state->n_done++;
 }
 
 /* --- transfers ------------------------------------------------------------------------------- */
 
-static bool same_transfer(const struct pst_sim *sim, const struct head *send,
-                          const struct head *recv)
+static bool same_transfer(const struct pst_instr *a, const struct pst_instr *b)
 {
-    const struct pst_instr *a = send->instr, *b = recv->instr;
-    uint64_t batch = sim->plan->batch;
-    return a->stage == b->stage && a->payload == b->payload && a->n_samples == b->n_samples &&
-           a->first_sample + send->visit->batch * batch ==
-               b->first_sample + recv->visit->batch * batch;
+    return a->stage == b->stage && a->payload == b->payload && a->first_sample == b->first_sample &&
+           a->n_samples == b->n_samples;
 }
 
-/* Both are at the heads of their queues; the link is theirs as soon as it is free. */
-static void move(struct pst_sim *sim, uint32_t from, uint32_t to, const struct head *send,
-                 const struct head *recv, uint64_t ready)
+/* The transfer at the heads of both queues has the link as soon as that is free. */
+static void move(struct pst_sim *sim, uint32_t from, uint32_t to, uint64_t ready)
 {
     struct pst_sim_rank *sender = &sim->ranks[from], *receiver = &sim->ranks[to];
+    uint32_t send = queue_head(sender, QUEUE_SEND), recv = queue_head(receiver, QUEUE_RECV);
     uint64_t start = max_ns(ready, pst_sim_link_free(sim, from, to));
-    uint64_t end = add_ns(start, pst_sim_transfer_ns(&sim->durations, send->instr, from,
+    uint64_t end = add_ns(start, pst_sim_transfer_ns(&sim->durations, &sender->list[send], from,
                                                      pst_sim_is_far(sim, from, to)));
     pst_sim_take_link(sim, from, to, end);
     sender->last_start[QUEUE_SEND] = receiver->last_start[QUEUE_RECV] = start;
-    finish(send->visit, send->at, start, end);
-    finish(recv->visit, recv->at, start, end);
+    finish(sender, send, start, end);
+    finish(receiver, recv, start, end);
     sender->head[QUEUE_SEND]++;
     receiver->head[QUEUE_RECV]++;
     wake(sim, from);
@@ -113,50 +94,45 @@ static void move(struct pst_sim *sim, uint32_t from, uint32_t to, const struct h
 static bool match_heads(struct pst_sim *sim, uint32_t from, uint32_t to)
 {
     struct pst_sim_rank *sender = &sim->ranks[from], *receiver = &sim->ranks[to];
-    struct head send, recv;
-    if (sender->requested || !queue_head(sender, QUEUE_SEND, &send) ||
-        !queue_head(receiver, QUEUE_RECV, &recv) || send.instr->peer != to ||
-        recv.instr->peer != from) {
+    uint32_t send = queue_head(sender, QUEUE_SEND), recv = queue_head(receiver, QUEUE_RECV);
+    if (sender->requested || send == PST_NONE || recv == PST_NONE ||
+        sender->list[send].peer != to || receiver->list[recv].peer != from) {
         return false;
     }
-    if (!same_transfer(sim, &send, &recv)) {
+    if (!same_transfer(&sender->list[send], &receiver->list[recv])) {
         sim->status = pst_fail(sim->err, PST_ERR_BUG, "plan.illegal",
                                "rank %u, instruction %u sends what rank %u, instruction %u does "
                                "not expect",
-                               from, send.at, to, recv.at);
+                               from, send, to, recv);
         return false;
     }
-    uint64_t ready = max_ns(send.visit->posted[send.at], recv.visit->posted[recv.at]);
+    uint64_t ready = max_ns(sender->posted[send], receiver->posted[recv]);
     ready = max_ns(ready, max_ns(sender->last_start[QUEUE_SEND], receiver->last_start[QUEUE_RECV]));
     if (pst_sim_is_far(sim, from, to)) {
         sender->requested = true;
         pst_sim_request(sim, &(struct pst_sim_request){ready, from, to});
         return false;
     }
-    move(sim, from, to, &send, &recv, ready);
+    move(sim, from, to, ready);
     return true;
 }
 
 static void serve_request(struct pst_sim *sim)
 {
     struct pst_sim_request request = pst_sim_next_request(sim);
-    struct head send, recv;
-    bool there = queue_head(&sim->ranks[request.from], QUEUE_SEND, &send);
-    there = queue_head(&sim->ranks[request.to], QUEUE_RECV, &recv) && there;
-    PST_ASSERT(there);
     sim->ranks[request.from].requested = false;
-    move(sim, request.from, request.to, &send, &recv, request.time_ns);
+    move(sim, request.from, request.to, request.time_ns);
 }
 
 /* Copies to and from host memory are served as they are posted. */
 static void copy(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
 {
-    const struct pst_instr *instr = &state->current->list->instrs[at];
+    const struct pst_instr *instr = &state->list[at];
     bool shared = sim->durations.cost->cluster->link_directions == 2;
     uint64_t *link = &state->host_free[shared || instr->op == PST_I_OFFLOAD ? 0 : 1];
     uint64_t start = max_ns(state->now, *link);
     *link = add_ns(start, pst_sim_copy_ns(&sim->durations, instr));
-    finish(state->current, at, start, *link);
+    finish(state, at, start, *link);
 }
 
 /* --- reductions ------------------------------------------------------------------------------ */
@@ -172,13 +148,12 @@ static void complete_on(struct pst_sim *sim, uint32_t rank, uint32_t id, uint64_
                         uint64_t end)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
-    struct head head;
-    if (state->arrived_at != id || !queue_head(state, QUEUE_REDUCE, &head)) {
+    if (state->arrived_at != id) {
         return; /* a rank of two members, done already */
     }
     state->arrived_at = PST_NONE;
     state->last_start[QUEUE_REDUCE] = end;
-    finish(head.visit, head.at, start, end);
+    finish(state, queue_head(state, QUEUE_REDUCE), start, end);
     state->head[QUEUE_REDUCE]++;
     wake(sim, rank);
 }
@@ -218,17 +193,17 @@ static void complete_collective(struct pst_sim *sim, const struct pst_instr *ins
 static bool arrive(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
-    struct head head;
-    if (state->arrived_at != PST_NONE || !queue_head(state, QUEUE_REDUCE, &head)) {
+    uint32_t at = queue_head(state, QUEUE_REDUCE);
+    if (state->arrived_at != PST_NONE || at == PST_NONE) {
         return false;
     }
-    uint64_t ready = max_ns(head.visit->posted[head.at], state->last_start[QUEUE_REDUCE]);
-    uint32_t id = collective_of(sim->plan, head.instr);
+    uint64_t ready = max_ns(state->posted[at], state->last_start[QUEUE_REDUCE]);
+    uint32_t id = collective_of(sim->plan, &state->list[at]);
     struct pst_sim_collective *collective = &sim->collectives[id];
     state->arrived_at = id;
     collective->ready_ns = max_ns(collective->ready_ns, ready);
     if (++collective->arrived == collective->n_ranks) {
-        complete_collective(sim, head.instr, id);
+        complete_collective(sim, &state->list[at], id);
     }
     return true;
 }
@@ -237,20 +212,19 @@ static bool arrive(struct pst_sim *sim, uint32_t rank)
 
 static void post(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
 {
-    struct pst_sim_visit *visit = state->current;
-    const struct pst_instr *instr = &visit->list->instrs[at];
-    visit->posted[at] = state->now;
+    const struct pst_instr *instr = &state->list[at];
+    state->posted[at] = state->now;
     switch (instr->op) {
     case PST_I_SEND:
-        visit->n_posted[QUEUE_SEND]++;
+        state->n_posted[QUEUE_SEND]++;
         break;
     case PST_I_RECV:
-        visit->n_posted[QUEUE_RECV]++;
+        state->n_posted[QUEUE_RECV]++;
         break;
     case PST_I_REDUCE:
     case PST_I_TIE:
     case PST_I_NORM:
-        visit->n_posted[QUEUE_REDUCE]++;
+        state->n_posted[QUEUE_REDUCE]++;
         break;
     case PST_I_OFFLOAD:
     case PST_I_FETCH:
@@ -259,9 +233,23 @@ static void post(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
     default: {
         uint64_t start = state->now;
         state->now = add_ns(start, pst_sim_compute_ns(&sim->durations, instr));
-        finish(visit, at, start, state->now);
+        finish(state, at, start, state->now);
     }
     }
+}
+
+/* Begins a run of the list at the rank's `now`. */
+static void begin(struct pst_sim *sim, uint32_t rank, uint32_t number)
+{
+    struct pst_sim_rank *state = &sim->ranks[rank];
+    state->number = number;
+    state->pc = state->n_done = 0;
+    for (uint32_t q = 0; q < QUEUE_COUNT; q++) {
+        state->n_posted[q] = state->head[q] = 0;
+    }
+    memset(state->end, 0xff, state->n * sizeof *state->end);
+    state->latest = state->now;
+    sim->begins[(size_t)number * sim->plan->n_devices + rank] = state->now;
 }
 
 static void open_barrier(struct pst_sim *sim)
@@ -271,28 +259,29 @@ static void open_barrier(struct pst_sim *sim)
         now = max_ns(now, sim->ranks[d].now);
     }
     sim->n_at_barrier = 0;
-    for (uint32_t d = 0; d < sim->plan->n_devices && sim->status == PST_OK; d++) {
-        struct pst_sim_rank *state = &sim->ranks[d];
-        state->at_barrier = false;
-        state->now = now;
-        if (pst_sim_enter(sim, d, state->current->number + 1)) {
-            pst_sim_retire(sim, d, false);
-            wake(sim, d);
-        }
+    for (uint32_t d = 0; d < sim->plan->n_devices; d++) {
+        sim->ranks[d].at_barrier = false;
+        sim->ranks[d].now = now;
+        begin(sim, d, sim->ranks[d].number + 1);
+        wake(sim, d);
     }
 }
 
-/* From the end of a list to the next one. False: not now, or there is none. */
+/* Ends a run once all of the list has ended, and begins the next. False: not now, or there is none.
+ */
 static bool leave(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
-    struct pst_sim_visit *visit = state->current;
-    if (visit->number + 1 == sim->n_visits || state->at_barrier ||
-        (sim->joins && visit->n_done < visit->list->n)) {
+    if (state->ended || state->at_barrier || state->n_done < state->n) {
         return false;
     }
-    if (sim->joins) {
-        state->now = max_ns(state->now, visit->latest);
+    state->now = max_ns(state->now, state->latest);
+    if (sim->sink != NULL) {
+        sim->status = sim->sink(sim->context, sim, rank);
+    }
+    if (state->number + 1 == sim->n_runs || sim->status != PST_OK) {
+        state->ended = true;
+        return false;
     }
     if (sim->barrier) {
         state->at_barrier = true;
@@ -301,22 +290,18 @@ static bool leave(struct pst_sim *sim, uint32_t rank)
         }
         return false;
     }
-    if (!pst_sim_enter(sim, rank, visit->number + 1)) {
-        return false;
-    }
-    pst_sim_retire(sim, rank, false);
+    begin(sim, rank, state->number + 1);
     return true;
 }
 
-/* Walks the lists as far as it goes now. */
+/* Walks the list as far as it goes now. */
 static bool walk(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
     bool moved = false;
     do {
-        const struct pst_sim_list *list = state->current->list;
-        while (state->pc < list->n) {
-            if (!waits_known(state->current, &list->instrs[state->pc], &state->now)) {
+        while (state->pc < state->n) {
+            if (!waits_known(state, &state->list[state->pc], &state->now)) {
                 return moved;
             }
             post(sim, state, state->pc++);
@@ -329,15 +314,16 @@ static bool walk(struct pst_sim *sim, uint32_t rank)
 static void advance(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
-    struct head head;
     bool moved = true;
     while (moved && sim->status == PST_OK) {
         moved = walk(sim, rank);
-        if (sim->status == PST_OK && queue_head(state, QUEUE_SEND, &head)) {
-            moved |= match_heads(sim, rank, head.instr->peer);
+        uint32_t send = queue_head(state, QUEUE_SEND);
+        if (send != PST_NONE) {
+            moved |= match_heads(sim, rank, state->list[send].peer);
         }
-        if (sim->status == PST_OK && queue_head(state, QUEUE_RECV, &head)) {
-            moved |= match_heads(sim, head.instr->peer, rank);
+        uint32_t recv = queue_head(state, QUEUE_RECV);
+        if (recv != PST_NONE && sim->status == PST_OK) {
+            moved |= match_heads(sim, state->list[recv].peer, rank);
         }
         moved |= arrive(sim, rank);
     }
@@ -346,13 +332,13 @@ static void advance(struct pst_sim *sim, uint32_t rank)
 static pst_status check_ended(const struct pst_sim *sim)
 {
     for (uint32_t d = 0; d < sim->plan->n_devices; d++) {
-        const struct pst_sim_visit *visit = sim->ranks[d].oldest;
-        for (uint32_t i = 0; visit != NULL && i < visit->list->n; i++) {
-            if (visit->end[i] == PST_SIM_OPEN) {
+        const struct pst_sim_rank *state = &sim->ranks[d];
+        for (uint32_t i = 0; i < state->n; i++) {
+            if (state->end[i] == PST_SIM_OPEN) {
                 return pst_fail(sim->err, PST_ERR_BUG, "plan.illegal",
                                 "the lists cannot run to their end: rank %u stays at instruction "
                                 "%u (%s); `penstock check` shows the cycle",
-                                d, i, pst_instr_name(visit->list->instrs[i].op));
+                                d, i, pst_instr_name(state->list[i].op));
             }
         }
     }
@@ -362,9 +348,7 @@ static pst_status check_ended(const struct pst_sim *sim)
 pst_status pst_sim_finish_all(struct pst_sim *sim)
 {
     for (uint32_t d = 0; d < sim->plan->n_devices; d++) {
-        if (!pst_sim_enter(sim, d, 0)) {
-            return sim->status;
-        }
+        begin(sim, d, 0);
         wake(sim, d);
     }
     while (sim->status == PST_OK && (sim->n_queued > 0 || sim->n_requests > 0)) {
@@ -375,11 +359,8 @@ pst_status pst_sim_finish_all(struct pst_sim *sim)
         uint32_t rank = sim->worklist[sim->first];
         sim->first = sim->first + 1 < sim->plan->n_devices ? sim->first + 1 : 0;
         sim->n_queued--;
-        sim->ranks[rank].queued = false;
+        sim->ranks[rank].queued_up = false;
         advance(sim, rank);
-    }
-    for (uint32_t d = 0; d < sim->plan->n_devices && sim->status == PST_OK; d++) {
-        pst_sim_retire(sim, d, true);
     }
     return sim->status != PST_OK ? sim->status : check_ended(sim);
 }

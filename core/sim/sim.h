@@ -10,8 +10,8 @@
  * rank waits for all that is still open.
  *
  * Steps: a synchronous plan runs its lists once a step. With NORM no rank begins a step before all
- * have ended the one before; without it each goes on by itself. An asynchronous plan runs fill,
- * (n - 1) times body, drain; nothing is waited for between them.
+ * have ended the one before; without it each goes on by itself. An asynchronous plan is written out
+ * (pst_plan_unroll): fill, (n - 1) times body, drain as one list.
  */
 #ifndef PST_SIM_SIM_H
 #define PST_SIM_SIM_H

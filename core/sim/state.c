@@ -2,7 +2,6 @@
 #include "sim/state.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static int queue_of(uint32_t op)
 {
@@ -20,39 +19,33 @@ static int queue_of(uint32_t op)
     }
 }
 
-static bool init_list(struct pst_sim *sim, struct pst_sim_list *list,
-                      const struct pst_instr *instrs, uint32_t n)
+static bool init_rank(struct pst_sim *sim, uint32_t rank)
 {
-    uint32_t count[QUEUE_COUNT + 1] = {0};
+    struct pst_sim_rank *state = &sim->ranks[rank];
+    uint32_t n = sim->plan->devices[rank].n_instrs, count[QUEUE_COUNT + 1] = {0};
+    state->list = sim->plan->devices[rank].body;
+    state->n = n;
+    state->arrived_at = PST_NONE;
     for (uint32_t i = 0; i < n; i++) {
-        count[queue_of(instrs[i].op)]++;
+        count[queue_of(state->list[i].op)]++;
     }
     for (uint32_t q = 0; q < QUEUE_COUNT; q++) {
-        list->queued[q] = pst_arena_array(&sim->arena, count[q] + 1u, sizeof(uint32_t));
-        if (list->queued[q] == NULL) {
+        state->queued[q] = pst_arena_array(&sim->arena, count[q] + 1u, sizeof(uint32_t));
+        if (state->queued[q] == NULL) {
             return false;
         }
         count[q] = 0;
     }
     for (uint32_t i = 0; i < n; i++) {
-        int queue = queue_of(instrs[i].op);
+        int queue = queue_of(state->list[i].op);
         if (queue < QUEUE_COUNT) {
-            list->queued[queue][count[queue]++] = i;
+            state->queued[queue][count[queue]++] = i;
         }
     }
-    list->instrs = instrs;
-    list->n = n;
-    return true;
-}
-
-static bool init_rank(struct pst_sim *sim, uint32_t rank)
-{
-    const struct pst_plan_device *device = &sim->plan->devices[rank];
-    struct pst_sim_rank *state = &sim->ranks[rank];
-    state->arrived_at = PST_NONE;
-    return init_list(sim, &state->lists[0], device->body, device->n_instrs) &&
-           init_list(sim, &state->lists[1], device->fill, device->n_fill) &&
-           init_list(sim, &state->lists[2], device->drain, device->n_drain);
+    state->posted = pst_arena_array(&sim->arena, n + 1u, sizeof(uint64_t));
+    state->start = pst_arena_array(&sim->arena, n + 1u, sizeof(uint64_t));
+    state->end = pst_arena_array(&sim->arena, n + 1u, sizeof(uint64_t));
+    return state->posted != NULL && state->start != NULL && state->end != NULL;
 }
 
 static int compare_links(const void *a, const void *b)
@@ -65,32 +58,27 @@ static int compare_links(const void *a, const void *b)
 static bool init_links(struct pst_sim *sim, uint32_t rank, uint32_t *seen)
 {
     const struct pst_sim_rank *state = &sim->ranks[rank];
-    struct pst_sim_link *links = NULL;
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        uint32_t n = 0;
-        for (uint32_t l = 0; l < 3; l++) {
-            const struct pst_sim_list *list = &state->lists[l];
-            for (uint32_t i = 0; i < list->n; i++) {
-                uint32_t mark = 2 * rank + 1 + pass, peer = list->instrs[i].peer;
-                if (list->instrs[i].op == PST_I_SEND && seen[peer] != mark) {
-                    seen[peer] = mark;
-                    if (links != NULL) {
-                        links[n].peer = peer;
-                    }
-                    n++;
-                }
-            }
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < state->n; i++) {
+        if (state->list[i].op == PST_I_SEND && seen[state->list[i].peer] != rank + 1) {
+            seen[state->list[i].peer] = rank + 1;
+            n++;
         }
-        if (links == NULL) {
-            links = pst_arena_array(&sim->arena, n + 1u, sizeof *links);
-        }
-        if (links == NULL) {
-            return false;
-        }
-        sim->n_links[rank] = n;
     }
-    qsort(links, sim->n_links[rank], sizeof *links, compare_links);
+    struct pst_sim_link *links = pst_arena_array(&sim->arena, n + 1u, sizeof *links);
+    if (links == NULL) {
+        return false;
+    }
+    n = 0;
+    for (uint32_t i = 0; i < state->n; i++) {
+        if (state->list[i].op == PST_I_SEND && seen[state->list[i].peer] == rank + 1) {
+            seen[state->list[i].peer] = 0;
+            links[n++].peer = state->list[i].peer;
+        }
+    }
+    qsort(links, n, sizeof *links, compare_links);
     sim->links[rank] = links;
+    sim->n_links[rank] = n;
     return true;
 }
 
@@ -149,18 +137,16 @@ static bool init_nodes(struct pst_sim *sim)
 
 pst_status pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan,
                         const struct pst_graph *graph, const struct pst_cost_model *cost,
-                        uint32_t n_steps, struct pst_error *err)
+                        uint32_t n_runs, struct pst_error *err)
 {
     size_t n = plan->n_devices;
     struct pst_arena *arena = &sim->arena;
     sim->plan = plan;
     sim->err = err;
-    sim->n_steps = n_steps;
-    sim->n_visits = plan->asynchronous ? n_steps + 1 : n_steps;
-    sim->joins = !plan->asynchronous;
-    sim->barrier = sim->joins && has_norm(plan);
+    sim->n_runs = n_runs;
+    sim->barrier = has_norm(plan);
     sim->ranks = pst_arena_array(arena, n, sizeof *sim->ranks);
-    sim->begins = pst_arena_array(arena, n * sim->n_visits, sizeof *sim->begins);
+    sim->begins = pst_arena_array(arena, n * n_runs, sizeof *sim->begins);
     sim->worklist = pst_arena_array(arena, n, sizeof *sim->worklist);
     sim->n_links = pst_arena_array(arena, n, sizeof *sim->n_links);
     sim->links = pst_arena_array(arena, n, sizeof *sim->links);
@@ -181,80 +167,4 @@ pst_status pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan,
     }
     init_collectives(sim, tie_seen);
     return PST_OK;
-}
-
-/* --- visits ---------------------------------------------------------------------------------- */
-
-static struct pst_sim_visit *new_visit(struct pst_sim *sim, struct pst_sim_rank *state)
-{
-    struct pst_sim_visit *visit = state->spare;
-    if (visit != NULL) {
-        state->spare = visit->next;
-        *visit = (struct pst_sim_visit){
-            .posted = visit->posted, .start = visit->start, .end = visit->end};
-        return visit;
-    }
-    uint32_t most = 1;
-    for (uint32_t l = 0; l < 3; l++) {
-        most = state->lists[l].n > most ? state->lists[l].n : most;
-    }
-    visit = pst_arena_alloc(&sim->arena, sizeof *visit, 0);
-    uint64_t *times = pst_arena_array(&sim->arena, 3 * (size_t)most, sizeof *times);
-    if (visit == NULL || times == NULL) {
-        return NULL;
-    }
-    visit->posted = times;
-    visit->start = times + most;
-    visit->end = times + 2 * (size_t)most;
-    return visit;
-}
-
-bool pst_sim_enter(struct pst_sim *sim, uint32_t rank, uint32_t number)
-{
-    struct pst_sim_rank *state = &sim->ranks[rank];
-    struct pst_sim_visit *visit = new_visit(sim, state);
-    if (visit == NULL) {
-        sim->status = pst_fail_nomem(sim->err);
-        return false;
-    }
-    bool async = sim->plan->asynchronous;
-    uint32_t list = !async ? 0 : number == 0 ? 1 : number + 1 == sim->n_visits ? 2 : 0;
-    visit->list = &state->lists[list];
-    visit->number = number;
-    visit->batch = async && number > 0 ? number - 1 : number;
-    visit->begin = visit->latest = state->now;
-    memset(visit->end, 0xff, visit->list->n * sizeof *visit->end);
-    sim->begins[(size_t)number * sim->plan->n_devices + rank] = state->now;
-    if (state->current != NULL) {
-        state->current->next = visit;
-    } else {
-        state->oldest = visit;
-        for (uint32_t q = 0; q < QUEUE_COUNT; q++) {
-            state->visit[q] = visit;
-        }
-    }
-    state->current = visit;
-    state->pc = 0;
-    return true;
-}
-
-void pst_sim_retire(struct pst_sim *sim, uint32_t rank, bool all)
-{
-    struct pst_sim_rank *state = &sim->ranks[rank];
-    while (state->oldest != NULL && (all || state->oldest != state->current) &&
-           state->oldest->n_done == state->oldest->list->n && sim->status == PST_OK) {
-        struct pst_sim_visit *visit = state->oldest;
-        for (uint32_t q = 0; q < QUEUE_COUNT; q++) {
-            if (state->visit[q] == visit && visit->next != NULL) {
-                state->visit[q] = visit->next;
-                state->head[q] = 0;
-            }
-        }
-        if (sim->sink != NULL) {
-            sim->status = sim->sink(sim->context, sim, rank, visit);
-        }
-        state->oldest = visit->next;
-        visit->next = state->spare;
-        state->spare = visit;
-    }
 }

@@ -19,13 +19,16 @@ static uint64_t max_ns(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* --- figures ---------------------------------------------------------------------------------- */
-
-/* A sink that notes figures, and hands on. */
-struct tally {
+/* A simulation of n steps: of the plan itself, or of an asynchronous one that is written out. */
+struct steps {
+    const struct pst_plan *plan;
+    uint32_t n_steps;
+    struct pst_plan *unrolled;
+    struct pst_sim sim;
+    uint64_t *begins; /* [boundary * n_devices + rank] when a rank came to the end of a step */
+    uint32_t n_boundaries;
     uint64_t total_ns, span_ns;
-    pst_status (*sink)(void *context, const struct pst_sim *sim, uint32_t rank,
-                       const struct pst_sim_visit *visit);
+    pst_status (*sink)(void *context, const struct pst_sim *sim, uint32_t rank);
     void *context;
 };
 
@@ -34,38 +37,94 @@ static bool is_compute(uint32_t op)
     return op <= PST_I_R || op == PST_I_STEP;
 }
 
-static uint64_t span_of(const struct pst_sim_visit *visit)
+/* From the first pass to the last pass or update of the first step. */
+static uint64_t span_of(const struct steps *steps, const struct pst_sim_rank *run, uint32_t rank)
 {
+    const struct pst_plan_device *device = &steps->plan->devices[rank];
+    uint32_t n = !steps->plan->asynchronous ? run->n
+                 : steps->n_steps > 1       ? device->n_fill + device->n_instrs
+                                            : run->n;
     uint64_t first = UINT64_MAX, last = 0;
-    for (uint32_t i = 0; i < visit->list->n; i++) {
-        if (is_compute(visit->list->instrs[i].op)) {
-            first = visit->start[i] < first ? visit->start[i] : first;
-            last = max_ns(last, visit->end[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        if (is_compute(run->list[i].op)) {
+            first = run->start[i] < first ? run->start[i] : first;
+            last = max_ns(last, run->end[i]);
         }
     }
     return last > first ? last - first : 0;
 }
 
-static pst_status note(void *context, const struct pst_sim *sim, uint32_t rank,
-                       const struct pst_sim_visit *visit)
+/* When the rank came to the parts of an asynchronous plan: one boundary less than batches. */
+static void note_parts(struct steps *steps, const struct pst_sim_rank *run, uint32_t rank)
 {
-    struct tally *tally = context;
-    tally->total_ns = max_ns(tally->total_ns, visit->latest);
-    if (visit->number == 0) {
-        tally->span_ns = max_ns(tally->span_ns, span_of(visit));
+    const struct pst_plan_device *device = &steps->plan->devices[rank];
+    for (uint32_t b = 0; b < steps->n_boundaries; b++) {
+        uint64_t at = device->n_fill + (uint64_t)b * device->n_instrs;
+        steps->begins[(size_t)b * steps->plan->n_devices + rank] =
+            at < run->n ? run->posted[at] : run->latest;
     }
-    return tally->sink == NULL ? PST_OK : tally->sink(tally->context, sim, rank, visit);
 }
 
-static uint64_t work_of(const struct pst_sim *sim)
+static pst_status note(void *context, const struct pst_sim *sim, uint32_t rank)
+{
+    struct steps *steps = context;
+    const struct pst_sim_rank *run = &sim->ranks[rank];
+    steps->total_ns = max_ns(steps->total_ns, run->latest);
+    if (run->number == 0) {
+        steps->span_ns = max_ns(steps->span_ns, span_of(steps, run, rank));
+    }
+    if (steps->plan->asynchronous) {
+        note_parts(steps, run, rank);
+    }
+    return steps->sink == NULL ? PST_OK : steps->sink(steps->context, sim, rank);
+}
+
+static void steps_finish(struct steps *steps)
+{
+    pst_arena_finish(&steps->sim.arena);
+    pst_plan_destroy(steps->unrolled);
+}
+
+/* finish in any case. */
+static pst_status steps_run(struct steps *steps, const struct pst_plan *plan,
+                            const struct pst_graph *graph, const struct pst_cost_model *cost,
+                            uint32_t n_steps, struct pst_error *err)
+{
+    struct pst_sim *sim = &steps->sim;
+    pst_status status = PST_OK;
+    steps->plan = plan;
+    steps->n_steps = steps->n_boundaries = n_steps;
+    sim->sink = note;
+    sim->context = steps;
+    if (plan->asynchronous) {
+        status = pst_plan_unroll(plan, n_steps, &steps->unrolled, err);
+    }
+    if (status == PST_OK) {
+        status = pst_sim_init(sim, steps->unrolled != NULL ? steps->unrolled : plan, graph, cost,
+                              steps->unrolled != NULL ? 1 : n_steps, err);
+    }
+    if (status == PST_OK) {
+        steps->begins = sim->begins;
+    }
+    if (status == PST_OK && plan->asynchronous) {
+        steps->begins =
+            pst_arena_array(&sim->arena, (size_t)plan->n_devices * n_steps, sizeof *steps->begins);
+        status = steps->begins == NULL ? pst_fail_nomem(err) : PST_OK;
+    }
+    return status == PST_OK ? pst_sim_finish_all(sim) : status;
+}
+
+/* Passes and updates of the busiest rank between two boundaries. */
+static uint64_t work_of(const struct steps *steps)
 {
     uint64_t most = 0;
-    for (uint32_t d = 0; d < sim->plan->n_devices; d++) {
-        const struct pst_plan_device *device = &sim->plan->devices[d];
+    for (uint32_t d = 0; d < steps->plan->n_devices; d++) {
+        const struct pst_plan_device *device = &steps->plan->devices[d];
         uint64_t ns = 0;
         for (uint32_t i = 0; i < device->n_instrs; i++) {
             if (is_compute(device->body[i].op)) {
-                ns = pst_sim_add_ns(ns, pst_sim_compute_ns(&sim->durations, &device->body[i]));
+                ns =
+                    pst_sim_add_ns(ns, pst_sim_compute_ns(&steps->sim.durations, &device->body[i]));
             }
         }
         most = max_ns(most, ns);
@@ -75,11 +134,11 @@ static uint64_t work_of(const struct pst_sim *sim)
 
 /* --- the steady state ------------------------------------------------------------------------- */
 
-/* Did the ranks enter visit i as they entered visit j, but for a shift? */
-static bool alike(const struct pst_sim *sim, uint32_t i, uint32_t j)
+/* Did the ranks come to boundary i as they came to boundary j, but for a shift? */
+static bool alike(const struct steps *steps, uint32_t i, uint32_t j)
 {
-    uint32_t n = sim->plan->n_devices;
-    const uint64_t *a = &sim->begins[(size_t)i * n], *b = &sim->begins[(size_t)j * n];
+    uint32_t n = steps->plan->n_devices;
+    const uint64_t *a = &steps->begins[(size_t)i * n], *b = &steps->begins[(size_t)j * n];
     for (uint32_t d = 1; d < n; d++) {
         if (b[d] - a[d] != b[0] - a[0]) {
             return false;
@@ -88,23 +147,23 @@ static bool alike(const struct pst_sim *sim, uint32_t i, uint32_t j)
     return true;
 }
 
-static uint64_t slope(const struct pst_sim *sim, uint32_t i, uint32_t j)
+static uint64_t slope(const struct steps *steps, uint32_t i, uint32_t j)
 {
-    uint32_t n = sim->plan->n_devices;
+    uint32_t n = steps->plan->n_devices;
     uint64_t most = 0;
     for (uint32_t d = 0; d < n; d++) {
-        most = max_ns(most, sim->begins[(size_t)j * n + d] - sim->begins[(size_t)i * n + d]);
+        most = max_ns(most, steps->begins[(size_t)j * n + d] - steps->begins[(size_t)i * n + d]);
     }
     return (most + (j - i) - 1) / (j - i);
 }
 
-/* False: nothing repeats yet. Visits from `from` on are whole steps behind one another. */
-static bool find_period(const struct pst_sim *sim, uint64_t *ret_period_ns)
+/* False: nothing repeats yet. */
+static bool find_period(const struct steps *steps, uint64_t *ret_period_ns)
 {
-    uint32_t last = sim->n_visits - 1, from = sim->plan->asynchronous ? 1 : 0;
-    for (uint32_t i = last; i-- > from + 1;) {
-        if (alike(sim, i, last) && alike(sim, i - 1, last - 1)) {
-            *ret_period_ns = slope(sim, i, last);
+    uint32_t last = steps->n_boundaries - 1;
+    for (uint32_t i = last; i-- > 1;) {
+        if (alike(steps, i, last) && alike(steps, i - 1, last - 1)) {
+            *ret_period_ns = slope(steps, i, last);
             return true;
         }
     }
@@ -118,43 +177,42 @@ static pst_status settle(const struct pst_plan *plan, const struct pst_graph *gr
     pst_status status = PST_OK;
     bool found = false;
     for (uint32_t n = SETTLE_FIRST; n <= SETTLE_MOST && !found && status == PST_OK; n *= 2) {
-        struct pst_sim sim = {0};
-        status = pst_sim_init(&sim, plan, graph, cost, n, err);
-        status = status == PST_OK ? pst_sim_finish_all(&sim) : status;
+        struct steps steps = {0};
+        status = steps_run(&steps, plan, graph, cost, n, err);
         if (status == PST_OK) {
-            found = find_period(&sim, ret_period_ns);
+            found = find_period(&steps, ret_period_ns);
             if (!found && n == SETTLE_MOST) {
-                *ret_period_ns = slope(&sim, sim.n_visits / 2, sim.n_visits - 1);
+                *ret_period_ns = slope(&steps, n / 2, n - 1);
             }
         }
-        pst_arena_finish(&sim.arena);
+        steps_finish(&steps);
     }
     return status;
 }
 
 /* --- runs ------------------------------------------------------------------------------------- */
 
-static pst_status run(const struct pst_plan *plan, const struct pst_graph *graph,
-                      const struct pst_cost_model *cost, uint32_t n_steps, bool with_period,
-                      struct tally *tally, struct pst_sim_result *ret_result, struct pst_error *err)
+static pst_status run(struct steps *steps, const struct pst_plan *plan,
+                      const struct pst_graph *graph, const struct pst_cost_model *cost,
+                      uint32_t n_steps, bool with_period, struct pst_sim_result *ret_result,
+                      struct pst_error *err)
 {
-    struct pst_sim sim = {.sink = note, .context = tally};
     struct pst_sim_result result = {.n_steps = n_steps > 0 ? n_steps : 1};
-    pst_status status = pst_sim_init(&sim, plan, graph, cost, result.n_steps, err);
-    status = status == PST_OK ? pst_sim_finish_all(&sim) : status;
+    pst_status status = steps_run(steps, plan, graph, cost, result.n_steps, err);
     if (status == PST_OK) {
-        result.total_ns = tally->total_ns;
-        result.span_ns = tally->span_ns;
-        result.work_ns = work_of(&sim);
-        result.period_ns = tally->total_ns / result.n_steps;
-        if (with_period && !sim.barrier && plan->n_devices > 0) {
+        result.total_ns = steps->total_ns;
+        result.span_ns = steps->span_ns;
+        result.work_ns = work_of(steps);
+        result.period_ns = steps->total_ns / result.n_steps;
+        bool settles = plan->asynchronous || !steps->sim.barrier;
+        if (with_period && settles && plan->n_devices > 0) {
             status = settle(plan, graph, cost, &result.period_ns, err);
         }
     }
     if (status == PST_OK) {
         *ret_result = result;
     }
-    pst_arena_finish(&sim.arena);
+    steps_finish(steps);
     return status;
 }
 
@@ -162,8 +220,8 @@ pst_status pst_sim_steps(const struct pst_plan *plan, const struct pst_graph *gr
                          const struct pst_cost_model *cost, uint32_t n_steps,
                          struct pst_sim_result *ret_result, struct pst_error *err)
 {
-    struct tally tally = {0};
-    return run(plan, graph, cost, n_steps, true, &tally, ret_result, err);
+    struct steps steps = {0};
+    return run(&steps, plan, graph, cost, n_steps, true, ret_result, err);
 }
 
 /* "rank 2 (stage 2, 6)" */
@@ -217,15 +275,17 @@ pst_status pst_sim_timeline(const struct pst_plan *plan, const struct pst_graph 
                             struct pst_timeline **ret_timeline, struct pst_sim_result *ret_result,
                             struct pst_error *err)
 {
-    struct pst_sim_record record = {.programs = plan->asynchronous ? NULL : programs};
-    struct tally tally = {.sink = pst_sim_record_visit, .context = &record};
+    struct pst_sim_record record = {.plan = plan,
+                                    .n_steps = n_steps > 0 ? n_steps : 1,
+                                    .programs = plan->asynchronous ? NULL : programs};
+    struct steps steps = {.sink = pst_sim_record_run, .context = &record};
     struct pst_sim_result result = {0};
     pst_status status = pst_timeline_create(plan->n_devices, &record.timeline, err);
     if (status == PST_OK) {
         status = pst_sim_memory_create(graph, cost, &record.memory, err);
     }
     if (status == PST_OK) {
-        status = run(plan, graph, cost, n_steps, true, &tally, &result, err);
+        status = run(&steps, plan, graph, cost, n_steps, true, &result, err);
     }
     if (status == PST_OK) {
         pst_timeline_finish_build(record.timeline);
@@ -247,17 +307,16 @@ struct arrays {
     uint64_t *const *start, *const *end;
 };
 
-static pst_status copy_out(void *context, const struct pst_sim *sim, uint32_t rank,
-                           const struct pst_sim_visit *visit)
+static pst_status copy_out(void *context, const struct pst_sim *sim, uint32_t rank)
 {
     const struct arrays *arrays = context;
-    size_t bytes = visit->list->n * sizeof(uint64_t);
-    (void)sim;
+    const struct pst_sim_rank *run = &sim->ranks[rank];
+    size_t bytes = run->n * sizeof(uint64_t);
     if (arrays->start != NULL && arrays->start[rank] != NULL && bytes > 0) {
-        memcpy(arrays->start[rank], visit->start, bytes);
+        memcpy(arrays->start[rank], run->start, bytes);
     }
     if (arrays->end != NULL && arrays->end[rank] != NULL && bytes > 0) {
-        memcpy(arrays->end[rank], visit->end, bytes);
+        memcpy(arrays->end[rank], run->end, bytes);
     }
     return PST_OK;
 }
@@ -267,9 +326,9 @@ pst_status pst_sim_run(const struct pst_plan *plan, const struct pst_graph *grap
                        uint64_t *const *ret_end, uint64_t *ret_makespan_ns, struct pst_error *err)
 {
     struct arrays arrays = {ret_start, ret_end};
-    struct tally tally = {.sink = plan->asynchronous ? NULL : copy_out, .context = &arrays};
+    struct steps steps = {.sink = plan->asynchronous ? NULL : copy_out, .context = &arrays};
     struct pst_sim_result result;
-    pst_status status = run(plan, graph, cost, 1, false, &tally, &result, err);
+    pst_status status = run(&steps, plan, graph, cost, 1, false, &result, err);
     if (status == PST_OK) {
         *ret_makespan_ns = result.total_ns;
     }

@@ -30,7 +30,7 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, objective, PST_PARAM_ENUM, "makespan", "makespan|span",
               "What is minimised: the end of the last pass, or the longest time from a device's "
               "first pass to its last."),
-    PST_PARAM(struct config, max_nodes, PST_PARAM_INT, "30000000", "0..",
+    PST_PARAM(struct config, max_nodes, PST_PARAM_INT, "10000000", "0..",
               "Steps of the search; several million take a second."),
 };
 
@@ -130,7 +130,7 @@ static pst_status narrow(const struct optimal *self, const struct instance *inst
 
     while (st == PST_OK && hard < *cost && nodes > 0) {
         uint64_t limit = hard + (*cost - 1 - hard) / g / 2 * g, spent;
-        uint64_t budget = nodes / 3 + 1;
+        uint64_t budget = nodes / 2 + 1;
         struct verdict verdict;
 
         spent = budget;

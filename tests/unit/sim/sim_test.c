@@ -2,47 +2,7 @@
  *
  * Times of hand-made lists, worked out by hand below; then general bounds on random legal plans.
  */
-#include "sim/sim.h"
-
-#include "unit/check/rig.h"
-
-/*
- * A machine on which everything that is computed takes as long as its launches: peak and bandwidth
- * are not modelled, one launch is 1 us. Links: 2 us + 1 ns per byte.
- */
-static void open_hand(struct rig *rig, const char *settings)
-{
-    rig_open(rig, "mlp", settings, 1);
-    rig->cluster = (struct pst_cluster){.devices = RIG_MAX,
-                                        .launch_overhead = 1000,
-                                        .link_bandwidth = 1000000000,
-                                        .link_latency = 2000};
-}
-
-static struct pst_instr pass(uint8_t op, uint32_t stage, uint32_t microbatch)
-{
-    return (struct pst_instr){.op = op, .stage = stage, .microbatch = microbatch};
-}
-
-static struct pst_instr transfer(uint8_t op, uint8_t payload, uint32_t first, uint32_t n,
-                                 uint32_t peer)
-{
-    return (struct pst_instr){
-        .op = op, .payload = payload, .first_sample = first, .n_samples = n, .peer = peer};
-}
-
-static struct pst_instr after(struct pst_instr instr, const uint32_t *waits, uint32_t n)
-{
-    instr.waits = waits;
-    instr.n_waits = n;
-    return instr;
-}
-
-static void set_list(struct rig *rig, uint32_t rank, const struct pst_instr *list, uint32_t n)
-{
-    rig->plan->devices[rank].body = list;
-    rig->plan->devices[rank].n_instrs = n;
-}
+#include "hand.h"
 
 struct timeline {
     uint64_t starts[4][16], ends[4][16], makespan;
@@ -64,24 +24,14 @@ static pst_status run(struct rig *rig, struct timeline *t, struct pst_error *err
         assert_int_equal((t).ends[rank][instr], to);                                               \
     } while (0)
 
-/*
- * mlp of 3 linear operators and the loss, cut after the first: stage 0 is one operator, stage 1
- * three. F 1 us and 3 us. The edge carries 4 f32 of 250 values: 1000 bytes a sample, 2 samples: 2 +
- * 2 us.
- */
+/* A transfer of 2 samples takes 2 + 2 us. */
 static void two_stages(void **state)
 {
     struct rig rig;
     struct timeline t;
     struct pst_error err = {0};
-    const uint32_t rank[] = {0, 1}, nodes[] = {0, 1, 2, 3};
     (void)state;
-    open_hand(&rig, "inputs=4 hidden=250 layers=2 classes=3");
-    assert_int_equal(rig.graph->n_ops, 4);
-    assert_int_equal(pst_plan_create(rig.graph, 4, 2, &rig.plan, &err), PST_OK);
-    assert_int_equal(pst_plan_add_stage(rig.plan, nodes, 1, &rank[0], 1, 2, 1, &err), PST_OK);
-    assert_int_equal(pst_plan_add_stage(rig.plan, nodes + 1, 3, &rank[1], 1, 2, 1, &err), PST_OK);
-    assert_int_equal(pst_plan_connect(rig.plan, rig.graph, &err), PST_OK);
+    open_two_stages(&rig, 2);
 
     const uint32_t w[] = {0, 1, 2, 3};
     const struct pst_instr first[] = {

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Forty small schedules with their makespan, span and peaks, as the papers' own generators or an
+ * independent event simulator gave them; the first dozen can be drawn by hand.
+ *
+ * Schedulers that are not built yet are passed over with a note, unless REQUIRE_ALL is defined.
+ */
+#include "schedule_rig.h"
+
+#define REQUIRE_ALL 0
+
+#define ANY 999999 /* a figure that the source does not give */
+
+struct row {
+    int number;
+    const char *id, *options;
+    uint32_t p, m;
+    uint64_t f, b, w, c, cap;
+    uint64_t makespan, span;
+    uint64_t peaks[8]; /* up to the first 0; a single one: on all devices */
+    uint32_t batches;
+    bool or_better; /* what we have is shorter than the source's at the same peaks */
+};
+
+static const struct row rows[] = {
+    {1, "gpipe", "", 2, 3, 1, 1, 1, 0, 0, 12, 12, {3, 3}, 1, false},
+    {2, "1f1b", "", 2, 3, 1, 1, 1, 0, 0, 12, 12, {2, 1}, 1, false},
+    {3, "1f1b", "", 4, 2, 1, 1, 1, 0, 0, 15, 15, {2, 2, 2, 1}, 1, false},
+    {4, "zb-h1", "", 2, 2, 1, 1, 1, 0, 0, 7, 7, {2, 2}, 1, false},
+    {5, "zb-h1", "", 3, 4, 1, 1, 1, 0, 0, 14, 14, {3, 3, 3}, 1, false},
+    {6, "zb-h2", "", 2, 4, 1, 1, 1, 0, 0, 13, 12, {3, 3}, 1, false},
+    {7, "interleaved", "chunks=2", 2, 2, 1, 1, 1, 0, 0, 15, 15, {4, 3}, 1, false},
+    {8, "interleaved", "chunks=2", 2, 4, 1, 1, 1, 0, 0, 27, 27, {5, 3}, 1, false},
+    {9, "interleaved-zb", "chunks=2", 2, 4, 1, 1, 1, 0, 0, 25, 25, {4, 4}, 1, false},
+    {10, "zbv", "", 2, 3, 1, 1, 1, 0, 0, 19, 18, {4, 4}, 1, false},
+    {10, "v-zb", "", 2, 3, 1, 1, 1, 0, 0, 19, 18, {4, 4}, 1, false},
+    {11, "v-half", "", 2, 3, 1, 1, 1, 0, 0, 19, 19, {4, 4}, 1, true},
+    {12, "v-min", "", 3, 4, 1, 1, 1, 0, 0, 29, 29, {4, 4, 4}, 1, false},
+    {13, "gpipe", "", 4, 8, 1, 1, 1, 0, 0, 33, 33, {8}, 1, false},
+    {14, "1f1b", "", 4, 8, 1, 1, 1, 0, 0, 33, 33, {4, 3, 2, 1}, 1, false},
+    {15, "1f1b", "split=true", 4, 8, 1, 1, 1, 0, 0, 30, 30, {4, 3, 2, 1}, 1, false},
+    {16, "1f1b", "", 4, 8, 1, 1, 1, 1, 0, 49, 49, {4, 3, 2, 1}, 1, false},
+    {17, "1f1b", "eager=true", 4, 8, 1, 1, 1, 1, 0, 39, ANY, {7, 5, 3, 1}, 1, false},
+    {18, "interleaved", "chunks=2", 4, 8, 1, 1, 1, 0, 0, 57, 57, {11, 9, 7, 5}, 1, false},
+    {19, "interleaved", "chunks=3", 4, 8, 1, 1, 1, 0, 0, 81, 81, {15, 13, 11, 9}, 1, false},
+    {20, "looped-bfs", "chunks=2", 4, 8, 1, 1, 1, 0, 0, 57, 57, {16}, 1, false},
+    {21, "zb-h1", "", 4, 8, 1, 1, 1, 0, 0, 27, 27, {4}, 1, false},
+    {22, "zb-h1", "", 3, 6, 2, 3, 1, 0, 0, 44, 44, {3}, 1, false},
+    {23, "zb-h2", "", 4, 8, 1, 1, 1, 0, 0, 27, 24, {7}, 1, false},
+    {24, "zb-auto", "", 4, 8, 1, 1, 1, 0, 4, 27, 27, {4}, 1, false},
+    {24, "zb-auto", "", 4, 8, 1, 1, 1, 0, 8, 27, 24, {8}, 1, false},
+    {25, "interleaved-zb", "chunks=2", 4, 8, 1, 1, 1, 0, 0, 51, 51, {8}, 1, false},
+    {26, "v-zb", "", 4, 8, 1, 1, 1, 0, 0, 51, 48, {8}, 1, false},
+    {27, "v-zb", "", 4, 5, 1, 1, 1, 0, 0, 33, 32, {8}, 1, false},
+    {28, "v-min", "", 4, 4, 1, 1, 1, 0, 0, 35, 35, {4}, 1, false},
+    {29, "v-min", "", 4, 8, 1, 1, 1, 0, 0, 59, 59, {4}, 1, false},
+    {30, "v-min", "", 8, 16, 1, 1, 1, 0, 0, 123, 123, {7, 8, 8, 8, 8, 8, 8, 8}, 1, false},
+    {31, "v-half", "", 3, 4, 1, 1, 1, 0, 0, 29, 29, {4}, 1, false},
+    {32, "v-half", "", 4, 8, 1, 1, 1, 0, 0, 53, 53, {6}, 1, false},
+    {33, "v-half", "", 8, 16, 1, 1, 1, 0, 0, 113, 113, {10}, 1, false},
+    {34, "v-half", "", 4, 16, 3, 4, 2, 0, 0, 317, 317, {6}, 1, false},
+    {35, "v-min", "", 4, 16, 3, 4, 2, 0, 0, 418, 418, {4}, 1, false},
+    {36, "v-adaptive", "", 4, 4, 1, 1, 1, 0, 6, 29, 29, {ANY}, 1, false}, /* 5, 6, 6, 6 there */
+    {37, "dualpipev", "", 2, 4, 1, 1, 1, 0, 0, 25, 25, {5, 5}, 1, false},
+    /* 38 is DualPipe with atomic pairs, which wants two replicas of the model */
+    {39, "2bw", "", 4, 4, 1, 1, 1, 0, 0, 45, 45, {4, 3, 2, 1}, 3, false},
+    {40, "per-stage", "", 3, 16, 1, 1, 1, 0, 0, 66, ANY, {10, 8, 4}, 1, false},
+};
+
+/* Row 40: micro-batches of 1, 2 and 4 samples; memory counts in samples. */
+static void sizes_one_two_four(struct pst_solo *solo, void *context)
+{
+    (void)context;
+    for (uint32_t s = 0; s < 3; s++) {
+        struct pst_schedule_stage *stage = &solo->stages[s];
+
+        stage->microbatch_size = 1u << s;
+        stage->n_microbatches = 16u >> s;
+        stage->k = s < 2 ? 2 : 1;
+        stage->forward_ns = stage->backward_input_ns = stage->backward_weight_ns = 1u << s;
+        stage->saved_bytes = stage->saved_weight_bytes = 1u << s;
+    }
+}
+
+static bool is_there(const char *id)
+{
+    const struct pst_plugin *plugin;
+    struct pst_error err = {0};
+
+    return pst_plugin_find("scheduler", id, NULL, &plugin, &err) == PST_OK;
+}
+
+static uint64_t peak_of_row(const struct row *row, uint32_t device)
+{
+    return row->peaks[1] == 0 ? row->peaks[0] : row->peaks[device];
+}
+
+/* Prints what is wrong; the number of faults. */
+static int check_row(const struct row *row)
+{
+    struct schedule_run r =
+        SCHEDULE(row->id, .options = row->options, .p = row->p, .m = row->m, .f = row->f,
+                 .b = row->b, .w = row->w, .c = row->c, .cap = row->cap, .batches = row->batches,
+                 .change = row->number == 40 ? sizes_one_two_four : NULL);
+    int faults = 0;
+
+    if (r.makespan != row->makespan && !(row->or_better && r.makespan < row->makespan)) {
+        print_error("row %d, %s: makespan %llu, not %llu\n", row->number, row->id,
+                    (unsigned long long)r.makespan, (unsigned long long)row->makespan);
+        faults++;
+    }
+    if (row->span != ANY && r.span != row->span && !(row->or_better && r.span < row->span)) {
+        print_error("row %d, %s: span %llu, not %llu\n", row->number, row->id,
+                    (unsigned long long)r.span, (unsigned long long)row->span);
+        faults++;
+    }
+    for (uint32_t d = 0; d < row->p; d++) {
+        uint64_t peak = peak_of_row(row, d);
+
+        if ((peak != ANY && r.peaks[d] != peak) || (row->cap > 0 && r.peaks[d] > row->cap)) {
+            print_error("row %d, %s: device %u holds %llu, not %llu\n", row->number, row->id, d,
+                        (unsigned long long)r.peaks[d], (unsigned long long)peak);
+            faults++;
+        }
+    }
+    if (r.bounds.makespan_ns > r.makespan_ns || r.bounds.span_ns > r.span_ns) {
+        print_error("row %d, %s: below a lower bound\n", row->number, row->id);
+        faults++;
+    }
+    schedule_run_free(&r);
+    return faults;
+}
+
+static void test_rows(void **state)
+{
+    int faults = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (is_there(rows[i].id)) {
+            faults += check_row(&rows[i]);
+        } else {
+            print_message("row %d: scheduler %s is not there\n", rows[i].number, rows[i].id);
+            faults += REQUIRE_ALL;
+        }
+    }
+    assert_int_equal(faults, 0);
+}
+
+/* Row 5, 6, 10, 12 and 32 as pictures, a character a unit. */
+static void test_pictures(void **state)
+{
+    static const struct {
+        const char *id;
+        uint32_t p, m;
+        const char *picture;
+    } pictures[] = {
+        {"zb-h1", 3, 4, "FFF..BWFBWBWBW\n.FF.BFBWFBWBWW\n..FBFBFBWFBWWW\n"},
+        {"zb-h2", 2, 4, "FFFBWFBWBWBW.\n.FBFBFBWFBWWW\n"},
+        {"v-zb", 2, 3, "FFFfBWfBWbwfBbWbww.\n.FfFfBWFbwfBbBbWwWw\n"},
+        {"zbv", 2, 3, "FFFfBWfBWbwfBWbwbw.\n.FfFfBWFbwfBWbBbwWw\n"},
+        {"v-min", 3, 4,
+         "FFF..fBWf..bBWwfFbBWwfBbWw.bw\n.FF.f.fBW.bFwBfWbFwBfWbBWwbw.\n"
+         "..FfFf..BbWwFfBbWwFfBbWwBbWw.\n"},
+        {"v-half", 4, 8,
+         "FFFFF..fBWfBWf..bBWfwFbBWfwFbBWfwFbBWfBWbwwfBbWbww.bw\n"
+         ".FFFF.f.fBWfBW.bwFfBWbwFfBWbwFfBWbFwfBWbBWfwbBbWwwbw.\n"
+         "..FFFf.f.fBWFBbWwfF.bBWfwFbBWfwFbBWfwFbBWfBbWbBWwbwww\n"
+         "...FfFfFf..BWbwFfBWbwFfBWbwFfBWbFwfBbWFwfBbBbWWBbWwww\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof pictures / sizeof pictures[0]; i++) {
+        struct schedule_run r;
+
+        if (!is_there(pictures[i].id)) {
+            print_message("scheduler %s is not there\n", pictures[i].id);
+            assert_int_equal(REQUIRE_ALL, 0);
+            continue;
+        }
+        r = SCHEDULE(pictures[i].id, .p = pictures[i].p, .m = pictures[i].m);
+        assert_string_equal(r.picture, pictures[i].picture);
+        schedule_run_free(&r);
+    }
+}
+
+/* The whole family. */
+static void test_all_are_there(void **state)
+{
+    static const char *const expected[] = {"1f1b",
+                                           "1f1b-v",
+                                           "2bw",
+                                           "csv",
+                                           "dualpipev",
+                                           "gpipe",
+                                           "group-interleaved",
+                                           "interleaved",
+                                           "interleaved-zb",
+                                           "looped-bfs",
+                                           "optimal",
+                                           "per-stage",
+                                           "v-adaptive",
+                                           "v-half",
+                                           "v-min",
+                                           "v-zb",
+                                           "zb-auto",
+                                           "zb-h1",
+                                           "zb-h2",
+                                           "zbv"};
+    int missing = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        if (!is_there(expected[i])) {
+            print_message("scheduler %s is not there\n", expected[i]);
+            missing++;
+        }
+    }
+    assert_true(!REQUIRE_ALL || missing == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_all_are_there),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

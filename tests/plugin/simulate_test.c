@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The simulator under every scheduler and memory optimizer of the tree: where transfers are free
+ * it agrees with the plain evaluation of the order, and its memory peaks with the plan.
+ */
+#include "schedule_rig.h"
+
+#include "job_rig.h"
+#include "sim/sim.h"
+
+#define P 4
+#define M 8
+
+/* --- a chain of K linear operators a stage, everything one launch of 1 us --------------------- */
+
+#define K 25
+
+struct chain {
+    struct pst_graph *graph;
+    struct pst_cluster cluster;
+    struct pst_cost_model cost;
+    struct pst_plan *plan;
+};
+
+static void must(pst_status st, const struct pst_error *err)
+{
+    if (st != PST_OK) {
+        fail_msg("%s\n%s", err->message, err->details);
+    }
+}
+
+static void build_graph(struct chain *chain, uint32_t n)
+{
+    const uint64_t dims[2] = {2, 2};
+    struct pst_graph_builder *b = NULL;
+    struct pst_error err = {0};
+    char name[32];
+    must(pst_graph_builder_create("chain", PST_F32, &b, &err), &err);
+    uint32_t x = pst_graph_input(b, "x", PST_FIELD_X, PST_F32, 1, dims);
+    uint32_t target = pst_graph_input(b, "target", PST_FIELD_TARGET, PST_I32, 0, dims);
+    for (uint32_t i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "w%u", i);
+        uint32_t w = pst_graph_param(b, name, 2, dims, PST_INIT_NORMAL, 1, false);
+        snprintf(name, sizeof name, "linear%u", i);
+        pst_graph_layer(b, i);
+        x = pst_graph_add(b, &(struct pst_op){.kind = PST_OP_LINEAR,
+                                              .name = name,
+                                              .n_in = 1,
+                                              .in = &x,
+                                              .n_param = 1,
+                                              .param = &w,
+                                              .act = PST_ACT_RELU});
+    }
+    const uint32_t in[2] = {x, target};
+    uint32_t loss = pst_graph_add(
+        b, &(struct pst_op){.kind = PST_OP_CROSS_ENTROPY, .name = "loss", .n_in = 2, .in = in});
+    must(pst_graph_finish(b, loss, x, &chain->graph, &err), &err);
+    pst_graph_builder_destroy(b);
+}
+
+/* The order of a run as a lowered plan; links cost nothing. */
+static void open_chain(struct chain *chain, const struct schedule_run *run)
+{
+    uint32_t n = run->n_stages * K + 1, *nodes = calloc(n, sizeof *nodes);
+    struct pst_error err = {0};
+    *chain = (struct chain){.cluster = {.launch_overhead = 1000}};
+    build_graph(chain, n - 1);
+    chain->cost = (struct pst_cost_model){chain->graph, &chain->cluster, NULL, NULL};
+    for (uint32_t v = 0; v < n; v++) {
+        nodes[v] = v;
+    }
+    must(pst_plan_create(chain->graph, M, P, &chain->plan, &err), &err);
+    for (uint32_t s = 0; s < run->n_stages; s++) {
+        uint32_t rank = pst_schedule_stage_at(&run->stream.in, s)->device;
+        uint32_t size = s + 1 == run->n_stages ? K + 1 : K;
+        must(pst_plan_add_stage(chain->plan, nodes + (size_t)s * K, size, &rank, 1, 1, 1, &err),
+             &err);
+    }
+    free(nodes);
+    must(pst_plan_connect(chain->plan, chain->graph, &err), &err);
+    must(pst_plan_lower(chain->plan, chain->graph, &chain->cost,
+                        (const struct pst_pass *const *)run->stream.passes, run->stream.n_passes,
+                        true, &err),
+         &err);
+}
+
+static void close_chain(struct chain *chain)
+{
+    pst_plan_destroy(chain->plan);
+    pst_graph_destroy(chain->graph);
+}
+
+/* The order again, with what the stages really take: the last has the loss as well. */
+static void evaluate(const struct chain *chain, struct schedule_run *run,
+                     struct pst_order_eval *eval)
+{
+    struct pst_schedule_stage stages[16];
+    struct pst_schedule_in in = run->stream.in;
+    struct pst_error err = {0};
+    assert_in_range(in.n_stages, 1, 16);
+    for (uint32_t s = 0; s < in.n_stages; s++) {
+        const struct pst_plan_stage *stage = &chain->plan->stages[s];
+        struct pst_times times;
+        pst_cost_ops(&chain->cost, stage->nodes, stage->n_nodes, 1, &times);
+        stages[s] = *pst_schedule_stage_at(&in, s);
+        stages[s].forward_ns = times.forward_ns;
+        stages[s].backward_input_ns = times.backward_input_ns;
+        stages[s].backward_weight_ns = times.backward_weight_ns;
+    }
+    in.stages = stages;
+    in.stage_size = sizeof *stages;
+    must(pst_order_evaluate(&in, (const struct pst_pass *const *)run->stream.passes,
+                            run->stream.n_passes, eval, &err),
+         &err);
+}
+
+static void same_times(const struct chain *chain, const struct schedule_run *run,
+                       const struct pst_order_eval *eval, const char *id)
+{
+    uint64_t *start[P], *end[P], makespan;
+    struct pst_error err = {0};
+    for (uint32_t d = 0; d < P; d++) {
+        start[d] = calloc(chain->plan->devices[d].n_instrs, sizeof **start);
+        end[d] = calloc(chain->plan->devices[d].n_instrs, sizeof **end);
+    }
+    must(pst_sim_run(chain->plan, chain->graph, &chain->cost, start, end, &makespan, &err), &err);
+    for (uint32_t d = 0; d < P; d++) {
+        uint32_t k = 0;
+        for (uint32_t i = 0; i < chain->plan->devices[d].n_instrs; i++) {
+            const struct pst_instr *instr = &chain->plan->devices[d].body[i];
+            if (instr->op > PST_I_R) {
+                continue;
+            }
+            const struct pst_pass *pass = &run->stream.passes[d][k];
+            assert_true(instr->op == pass->op && instr->stage == pass->stage &&
+                        instr->microbatch == pass->microbatch);
+            if (start[d][i] != eval->start_ns[d][k] || end[d][i] != eval->end_ns[d][k]) {
+                fail_msg("%s: device %u, pass %u: %llu to %llu, evaluated %llu to %llu", id, d, k,
+                         (unsigned long long)start[d][i], (unsigned long long)end[d][i],
+                         (unsigned long long)eval->start_ns[d][k],
+                         (unsigned long long)eval->end_ns[d][k]);
+            }
+            k++;
+        }
+        assert_int_equal(k, run->stream.n_passes[d]);
+        free(start[d]);
+        free(end[d]);
+    }
+}
+
+/* Calls a function with every scheduler of the tree that answers p = 4, m = 8 in one step. */
+static uint32_t each_scheduler(void (*use)(const char *id, void *context), void *context)
+{
+    struct pst_plugin_list *list = NULL;
+    struct pst_error err = {0};
+    uint32_t n = 0;
+    must(pst_plugin_list_create(false, &list, &err), &err);
+    for (uint32_t i = 0; i < list->n_files; i++) {
+        /* csv wants a file */
+        if (strcmp(list->files[i].kind, "scheduler") == 0 &&
+            strcmp(list->files[i].id, "csv") != 0) {
+            use(list->files[i].id, context);
+            n++;
+        }
+    }
+    pst_plugin_list_destroy(list);
+    return n;
+}
+
+static void agree(const char *id, void *context)
+{
+    struct schedule_run run = SCHEDULE(id, .p = P, .m = M, .may_fail = true);
+    uint32_t *n = context;
+    struct chain chain;
+    struct pst_order_eval eval;
+    if (run.status != PST_OK || run.answer.asynchronous || run.n_stages > 16) {
+        print_message("%s: %s\n", id, run.status == PST_OK ? "not here" : run.error.message);
+        schedule_run_free(&run);
+        return;
+    }
+    open_chain(&chain, &run);
+    evaluate(&chain, &run, &eval);
+    same_times(&chain, &run, &eval, id);
+    pst_order_eval_finish(&eval);
+    close_chain(&chain);
+    schedule_run_free(&run);
+    ++*n;
+}
+
+static void free_transfers(void **state)
+{
+    uint32_t n = 0;
+    (void)state;
+    each_scheduler(agree, &n);
+    assert_true(n >= 6);
+}
+
+/* --- with and without a barrier ----------------------------------------------------------------
+ */
+
+/* The lists without NORM: an update waits for the gradients of its own stage alone. */
+static void strip_norm(struct chain *chain)
+{
+    for (uint32_t d = 0; d < P; d++) {
+        struct pst_plan_device *device = &chain->plan->devices[d];
+        struct pst_instr *list =
+            pst_arena_array(&chain->plan->arena, device->n_instrs, sizeof *list);
+        uint32_t n = 0, *reduced = pst_arena_array(&chain->plan->arena, 16, sizeof *reduced);
+        for (uint32_t i = 0; i < device->n_instrs; i++) {
+            struct pst_instr instr = device->body[i];
+            if (instr.op == PST_I_NORM) {
+                continue;
+            }
+            if (instr.op == PST_I_REDUCE) {
+                reduced[instr.stage] = n;
+            } else if (instr.op == PST_I_STEP) {
+                instr.n_waits = 1;
+                instr.waits = &reduced[instr.stage];
+            }
+            list[n++] = instr;
+        }
+        device->body = list;
+        device->n_instrs = n;
+    }
+}
+
+/*
+ * In unit costs a step of 1F1B takes (m + p - 1) 3 = 33 units with a barrier or without, one of
+ * ZB-H2 33 - 6 = 27 with and 3 m = 24 without (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR
+ * 2024: H2 has no bubble but for the parallelogram's skew of (p - 1) F). A unit is K launches, the
+ * loss adds one to F and B of the last stage, an update is one a stage: hence the bounds.
+ */
+static void expect_units(const char *id, uint64_t barrier, uint64_t free_running)
+{
+    struct schedule_run run = SCHEDULE(id, .p = P, .m = M);
+    struct pst_sim_result result;
+    struct pst_error err = {0};
+    struct chain chain;
+    open_chain(&chain, &run);
+    must(pst_sim_steps(chain.plan, chain.graph, &chain.cost, 3, &result, &err), &err);
+    assert_in_range(result.period_ns, barrier * K * 1000, barrier * (K + 1) * 1000 + 1000 * K);
+    assert_int_equal(result.total_ns, 3 * result.period_ns);
+    strip_norm(&chain);
+    must(pst_sim_steps(chain.plan, chain.graph, &chain.cost, 3, &result, &err), &err);
+    assert_in_range(result.period_ns, free_running * K * 1000,
+                    free_running * (K + 1) * 1000 + 1000 * K);
+    assert_in_range(result.period_ns, result.work_ns, result.span_ns);
+    close_chain(&chain);
+    schedule_run_free(&run);
+}
+
+static void periods(void **state)
+{
+    (void)state;
+    expect_units("1f1b", 33, 33);
+    expect_units("zb-h2", 27, 24);
+}
+
+/* --- memory ------------------------------------------------------------------------------------
+ */
+
+static const char *const memopts[] = {"none", "full"};
+
+static void peaks(const char *id, void *context)
+{
+    uint32_t *n = context;
+    for (uint32_t k = 0; k < sizeof memopts / sizeof *memopts; k++) {
+        struct pst_planned planned = {.plan = NULL};
+        struct pst_timeline *timeline = NULL;
+        struct pst_sim_result result;
+        struct pst_error err = {0};
+        struct job_rig rig;
+        char toml[1024];
+        snprintf(toml, sizeof toml,
+                 "[model]\nuse = \"gpt\"\nlayers = 8\ndim = 16\nheads = 2\ncontext = 4\n"
+                 "vocab = 7\n[data]\nkind = \"synthetic\"\n[train]\nbatch = 16\nmicrobatch = 2\n"
+                 "[cluster]\ndevices = 4\n[partitioner]\nuse = \"uniform\"\n[scheduler]\n"
+                 "use = \"%s\"\n[[memopt]]\nuse = \"%s\"\n",
+                 id, memopts[k]);
+        if (job_rig_plan(&rig, toml, &planned) != PST_OK) {
+            print_message("%s, %s: %s\n", id, memopts[k], rig.err.message);
+            assert_true(strcmp(rig.err.kind, "plan.mismatch") == 0 ||
+                        strcmp(rig.err.kind, "plan.infeasible") == 0 ||
+                        strcmp(rig.err.kind, "plan.unsupported") == 0);
+            job_rig_finish(&rig);
+            continue;
+        }
+        must(pst_sim_timeline(planned.plan, rig.graph, &rig.cost, 2,
+                              (const struct pst_program *const *)planned.programs, &timeline,
+                              &result, &err),
+             &err);
+        for (uint32_t d = 0; d < planned.plan->n_devices && !planned.plan->asynchronous; d++) {
+            assert_int_equal(timeline->ranks[d].peak_bytes, planned.plan->devices[d].peak_bytes);
+        }
+        pst_timeline_destroy(timeline);
+        pst_planned_finish(&planned);
+        job_rig_finish(&rig);
+        ++*n;
+    }
+}
+
+static void memory_to_the_byte(void **state)
+{
+    uint32_t n = 0;
+    (void)state;
+    each_scheduler(peaks, &n);
+    assert_true(n >= 12);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(free_transfers),
+        cmocka_unit_test(periods),
+        cmocka_unit_test(memory_to_the_byte),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

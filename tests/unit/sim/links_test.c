@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Links that several ranks want at once: those of nodes, and those to host memory. By hand: a
+ * transfer of 2 samples moves 2000 bytes; between nodes it takes 3 + 2 us.
+ */
+#include "hand.h"
+
+#define RANKS 6
+
+struct times {
+    uint64_t start[RANKS][4], end[RANKS][4];
+};
+
+static void run(struct rig *rig, struct times *t)
+{
+    uint64_t *start[RANKS], *end[RANKS], makespan;
+    struct pst_error err = {0};
+    memset(t, 0, sizeof *t);
+    for (uint32_t d = 0; d < RANKS; d++) {
+        start[d] = t->start[d];
+        end[d] = t->end[d];
+    }
+    if (pst_sim_run(rig->plan, rig->graph, &rig->cost, start, end, &makespan, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+}
+
+#define EXPECT(rank, instr, from, to)                                                              \
+    do {                                                                                           \
+        assert_int_equal(t.start[rank][instr], from);                                              \
+        assert_int_equal(t.end[rank][instr], to);                                                  \
+    } while (0)
+
+static struct pst_instr send_to(uint32_t peer)
+{
+    return transfer(PST_I_SEND, PST_PAYLOAD_ACT, 0, 2, peer);
+}
+
+static struct pst_instr recv_from(uint32_t peer)
+{
+    return transfer(PST_I_RECV, PST_PAYLOAD_ACT, 0, 2, peer);
+}
+
+/* Nodes {0, 1}, {2, 3}, {4, 5}. */
+static void open_nodes(struct rig *rig)
+{
+    open_two_stages(rig, RANKS);
+    rig->cluster.node_size = 2;
+    rig->cluster.node_link_bandwidth = 1000000000;
+    rig->cluster.node_link_latency = 3000;
+    for (uint32_t d = 0; d < RANKS; d++) {
+        set_list(rig, d, NULL, 0);
+    }
+}
+
+/* Both ranks of node 0 send to node 1. */
+static void the_way_out(void **state)
+{
+    struct rig rig;
+    struct times t;
+    (void)state;
+    open_nodes(&rig);
+    const struct pst_instr f = pass(PST_I_F, 0, 0), f1 = pass(PST_I_F, 0, 1);
+    const struct pst_instr at_once[] = {send_to(2)}, later[] = {f, send_to(3)};
+    const struct pst_instr latest[] = {f, f1, send_to(2)};
+    const struct pst_instr from0[] = {recv_from(0)}, from1[] = {recv_from(1)};
+    set_list(&rig, 0, at_once, 1);
+    set_list(&rig, 1, later, 2);
+    set_list(&rig, 2, from0, 1);
+    set_list(&rig, 3, from1, 1);
+    run(&rig, &t);
+    EXPECT(0, 0, 0, 5000);
+    EXPECT(1, 1, 5000, 10000); /* asked for at 1000 */
+    EXPECT(3, 0, 5000, 10000);
+
+    /* who asks first is served first: rank 1 at 1000, rank 0 at 2000 */
+    set_list(&rig, 0, latest, 3);
+    run(&rig, &t);
+    EXPECT(1, 1, 1000, 6000);
+    EXPECT(0, 2, 6000, 11000);
+
+    /* at the same time the lower rank: both at 1000 */
+    const struct pst_instr same[] = {f, send_to(2)};
+    set_list(&rig, 0, same, 2);
+    run(&rig, &t);
+    EXPECT(0, 1, 1000, 6000);
+    EXPECT(1, 1, 6000, 11000);
+
+    /* and nobody waits where all is one node */
+    rig.cluster.node_size = 0;
+    run(&rig, &t);
+    EXPECT(0, 1, 1000, 5000);
+    EXPECT(1, 1, 1000, 5000);
+    rig_close(&rig);
+}
+
+/* Ranks 0 of node 0 and 2 of node 1 send to node 2; rank 4 sends back; rank 0 to its neighbour. */
+static void the_way_in(void **state)
+{
+    struct rig rig;
+    struct times t;
+    (void)state;
+    open_nodes(&rig);
+    const struct pst_instr a[] = {send_to(4), send_to(1), recv_from(4)}, b[] = {recv_from(0)};
+    const struct pst_instr c[] = {send_to(5)};
+    const struct pst_instr d[] = {recv_from(0), send_to(0)}, e[] = {recv_from(2)};
+    set_list(&rig, 0, a, 3);
+    set_list(&rig, 1, b, 1);
+    set_list(&rig, 2, c, 1);
+    set_list(&rig, 4, d, 2);
+    set_list(&rig, 5, e, 1);
+    run(&rig, &t);
+    EXPECT(0, 0, 0, 5000);
+    EXPECT(2, 0, 5000, 10000); /* another node, the same way in */
+    EXPECT(0, 1, 0, 4000);     /* a link of its own: 2 + 2 us */
+    EXPECT(4, 1, 0, 5000);     /* the other direction is free */
+    EXPECT(5, 0, 5000, 10000);
+    rig_close(&rig);
+}
+
+/* What waits for a way stays at the head of its queue; the next of that queue starts behind it. */
+static void heads_stay(void **state)
+{
+    struct rig rig;
+    struct times t;
+    (void)state;
+    open_nodes(&rig);
+    const struct pst_instr b[] = {send_to(2), send_to(0)};
+    const struct pst_instr from0[] = {recv_from(0)}, from1[] = {recv_from(1)};
+    const struct pst_instr both[] = {send_to(4), recv_from(1)};
+    set_list(&rig, 0, both, 2);
+    set_list(&rig, 1, b, 2);
+    set_list(&rig, 2, from1, 1);
+    set_list(&rig, 4, from0, 1);
+    run(&rig, &t);
+    EXPECT(0, 0, 0, 5000);
+    EXPECT(1, 0, 5000, 10000);
+    EXPECT(1, 1, 5000, 9000); /* inside the node, but not before the one ahead has started */
+    rig_close(&rig);
+}
+
+/* A ring over more ranks than a node has goes over the links of nodes. */
+static void norm_between_nodes(void **state)
+{
+    struct rig rig;
+    struct times t;
+    (void)state;
+    open_nodes(&rig);
+    const struct pst_instr norm[] = {{.op = PST_I_NORM}};
+    for (uint32_t d = 0; d < RANKS; d++) {
+        set_list(&rig, d, norm, 1);
+    }
+    run(&rig, &t);
+    /* 10 steps of 3 us; 2 * 5 / 6 of 8 bytes is 13.3, 14 ns at 1 byte/ns */
+    EXPECT(3, 0, 0, 30014);
+    rig_close(&rig);
+}
+
+/* Operator 1 (linear, 250 wide) leaves its result: 1000 bytes a sample, 2000 a copy, 4 us. */
+static void host_copies(void **state)
+{
+    struct rig rig;
+    struct times t;
+    const uint32_t two = 2;
+    (void)state;
+    open_two_stages(&rig, RANKS);
+    for (uint32_t d = 0; d < RANKS; d++) {
+        set_list(&rig, d, NULL, 0);
+    }
+    assert_int_equal(pst_op_saved_bytes(rig.graph, 1), 1000);
+    rig.cluster.host_bandwidth = 500000000;
+    const struct pst_instr out = {.op = PST_I_OFFLOAD, .stage = 1, .node = 1};
+    const struct pst_instr in = {.op = PST_I_FETCH, .stage = 1, .node = 1};
+    /* the list goes on at once: the passes run beside the copies */
+    const struct pst_instr list[] = {out, in, pass(PST_I_F, 0, 0),
+                                     after(pass(PST_I_F, 0, 1), &two, 1)};
+    set_list(&rig, 0, list, 4);
+    rig.cluster.link_directions = 1;
+    run(&rig, &t);
+    EXPECT(0, 0, 0, 4000);
+    EXPECT(0, 1, 0, 4000);
+    EXPECT(0, 2, 0, 1000);
+    EXPECT(0, 3, 1000, 2000);
+    rig.cluster.link_directions = 2;
+    run(&rig, &t);
+    EXPECT(0, 0, 0, 4000);
+    EXPECT(0, 1, 4000, 8000);
+
+    /* two of one direction are in line either way; a pass that reads what comes back waits */
+    const uint32_t last = 1;
+    const struct pst_instr line[] = {in, in, after(pass(PST_I_F, 0, 0), &last, 1), out};
+    set_list(&rig, 0, line, 4);
+    rig.cluster.link_directions = 1;
+    run(&rig, &t);
+    EXPECT(0, 0, 0, 4000);
+    EXPECT(0, 1, 4000, 8000);
+    EXPECT(0, 2, 8000, 9000);
+    EXPECT(0, 3, 9000, 13000);
+    rig_close(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_way_out), cmocka_unit_test(the_way_in),
+        cmocka_unit_test(heads_stay),  cmocka_unit_test(norm_between_nodes),
+        cmocka_unit_test(host_copies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Curves of memory on random legal plans, held against the programs they come from.
+ */
+#include "sim/sim.h"
+
+#include "unit/check/rig.h"
+
+static uint64_t sum(const struct pst_memory_point *point)
+{
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < PST_MEM_KINDS; k++) {
+        bytes += point->bytes[k];
+    }
+    return bytes;
+}
+
+/* Bytes alive in one tick, counted afresh. */
+static uint64_t live_at(const struct pst_program *program, uint32_t tick, bool static_only)
+{
+    uint64_t bytes = 0;
+    for (uint32_t v = 0; v < program->n_values; v++) {
+        const struct pst_value *value = &program->values[v];
+        if (value->first <= tick && tick <= value->last && (value->is_static || !static_only)) {
+            bytes += value->bytes;
+        }
+    }
+    return bytes;
+}
+
+/* Most that is alive in the ticks of one instruction; *tick moves behind it. */
+static uint64_t most_in(const struct pst_program *program, uint32_t i, uint32_t *tick)
+{
+    uint32_t n = program->lists[i].n_calls > 0 ? program->lists[i].n_calls : 1;
+    uint64_t most = 0;
+    for (uint32_t t = 0; t < n; t++) {
+        uint64_t bytes = live_at(program, (*tick)++, false);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* The fullest point between two times, the one before them that is still in force included. */
+static uint64_t most_between(const struct pst_timeline_rank *row, uint64_t from, uint64_t to)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < row->n_points; i++) {
+        bool over = i + 1 < row->n_points && row->points[i + 1].ns <= from;
+        if (row->points[i].ns <= to && !over) {
+            most = sum(&row->points[i]) > most ? sum(&row->points[i]) : most;
+        }
+    }
+    return most;
+}
+
+static void hold_against(const struct rig *rig, const struct pst_timeline *timeline, uint32_t d,
+                         uint32_t n_steps)
+{
+    const struct pst_timeline_rank *row = &timeline->ranks[d];
+    const struct pst_program *program = rig->programs[d];
+    uint64_t fixed = live_at(program, 0, true);
+    uint32_t tick = 0;
+    assert_int_equal(row->peak_bytes, program->peak_bytes);
+    assert_int_equal(row->peak_bytes, rig->plan->devices[d].peak_bytes);
+    for (uint32_t i = 0; i < row->n_points; i++) {
+        assert_true(i == 0 || row->points[i - 1].ns < row->points[i].ns);
+        assert_true(sum(&row->points[i]) >= fixed);
+    }
+    assert_int_equal(sum(&row->points[row->n_points - 1]), fixed);
+    for (uint32_t i = 0; i < program->n_instrs; i++) {
+        uint64_t most = most_in(program, i, &tick);
+        for (uint32_t s = row->first; s < row->first + row->n_spans; s++) {
+            const struct pst_span *span = &timeline->spans[s];
+            if (span->instr == i && span->lane == PST_LANE_COMPUTE) {
+                assert_true(most_between(row, span->start_ns, span->end_ns) >= most);
+            }
+        }
+    }
+    assert_int_equal(row->n_spans, n_steps * program->n_instrs);
+}
+
+static void random_plans(void **state)
+{
+    struct rig rig;
+    struct pst_error err = {0};
+    (void)state;
+    rig_open(&rig, "gpt", "layers=2 dim=8 heads=2 context=4 vocab=7", 99);
+    print_message("seed 99\n");
+    for (uint32_t i = 0; i < 40; i++) {
+        struct rig_shape shape = rig_draw_shape(&rig);
+        uint32_t n_steps = 1 + i % 3;
+        struct pst_timeline *timeline = NULL;
+        struct pst_sim_result result;
+        rig_plan(&rig, &shape);
+        if (i % 4 == 0) { /* all in no time: whatever is alive for no time at all still shows */
+            rig.cost.cluster = &(struct pst_cluster){.devices = RIG_MAX};
+        }
+        assert_int_equal(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, n_steps,
+                                          (const struct pst_program *const *)rig.programs,
+                                          &timeline, &result, &err),
+                         PST_OK);
+        rig.cost.cluster = &rig.cluster;
+        for (uint32_t d = 0; d < shape.devices; d++) {
+            if (i % 4 == 0) {
+                assert_int_equal(timeline->ranks[d].peak_bytes, rig.programs[d]->peak_bytes);
+            } else {
+                hold_against(&rig, timeline, d, n_steps);
+            }
+        }
+        pst_timeline_destroy(timeline);
+        rig_drop_plan(&rig);
+    }
+    rig_close(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_plans)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Several steps with and without a barrier, by hand; what the timeline says of them.
+ */
+#include "hand.h"
+
+#include "sim/usage.h"
+
+static struct pst_sim_result simulate(struct rig *rig, uint32_t n)
+{
+    struct pst_sim_result result = {0};
+    struct pst_error err = {0};
+    if (pst_sim_steps(rig->plan, rig->graph, &rig->cost, n, &result, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    return result;
+}
+
+/*
+ * Rank 0: F 1 us, its result takes 4 us to rank 1, F 3 us. Nobody waits for the SEND, so the list
+ * of rank 0 ends with it, at 5; rank 1 ends at 8. Then rank 0 runs F again, 5 to 6, but rank 1
+ * posts its RECV at 8: transfer 8 to 12, F 12 to 15. From there on 7 us a step: transfer and F of
+ * rank 1.
+ */
+static const struct pst_instr first_list[] = {
+    {.op = PST_I_F},
+    {.op = PST_I_SEND, .n_samples = 2, .peer = 1},
+};
+static const uint32_t zero = 0;
+static const struct pst_instr second_list[] = {
+    {.op = PST_I_RECV, .n_samples = 2, .peer = 0},
+    {.op = PST_I_F, .stage = 1, .n_waits = 1, .waits = &zero},
+};
+
+static void without_a_barrier(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_two_stages(&rig, 2);
+    set_list(&rig, 0, first_list, 2);
+    set_list(&rig, 1, second_list, 2);
+    struct pst_sim_result one = simulate(&rig, 1), four = simulate(&rig, 4);
+    assert_int_equal(one.n_steps, 1);
+    assert_int_equal(one.total_ns, 8000);
+    assert_int_equal(one.span_ns, 3000);
+    assert_int_equal(one.work_ns, 3000);
+    assert_int_equal(one.period_ns, 7000);
+    assert_int_equal(four.total_ns, 8000 + 3 * 7000);
+    assert_int_equal(four.period_ns, 7000);
+    assert_int_equal(simulate(&rig, 0).total_ns, 8000);
+    rig_close(&rig);
+}
+
+/* NORM at 9 of both (2 steps of 2 us and 8 bytes: 4008 ns) ends at 12008; a step begins when both
+   ranks have ended the one before. */
+static void with_a_barrier(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_two_stages(&rig, 2);
+    const struct pst_instr norm = {.op = PST_I_NORM};
+    const struct pst_instr a[] = {first_list[0], first_list[1], norm};
+    const struct pst_instr b[] = {second_list[0], second_list[1], norm};
+    set_list(&rig, 0, a, 3);
+    set_list(&rig, 1, b, 3);
+    for (uint32_t n = 1; n < 4; n++) {
+        struct pst_sim_result result = simulate(&rig, n);
+        assert_int_equal(result.total_ns, n * 12008);
+        assert_int_equal(result.period_ns, 12008);
+    }
+    rig_close(&rig);
+}
+
+static void the_timeline(void **state)
+{
+    struct rig rig;
+    struct pst_timeline *timeline = NULL;
+    struct pst_sim_result result;
+    struct pst_error err = {0};
+    (void)state;
+    open_two_stages(&rig, 2);
+    set_list(&rig, 0, first_list, 2);
+    set_list(&rig, 1, second_list, 2);
+    assert_int_equal(
+        pst_sim_timeline(rig.plan, rig.graph, &rig.cost, 2, NULL, &timeline, &result, &err),
+        PST_OK);
+    assert_int_equal(timeline->n_spans, 8);
+    assert_int_equal(timeline->n_steps, 2);
+    assert_int_equal(timeline->n_stages, 2);
+    assert_int_equal(timeline->end_ns, 15000);
+    assert_string_equal(timeline->kind, "simulation");
+    assert_string_equal(timeline->ranks[1].name, "rank 1 (stage 1)");
+    const struct pst_span *spans = &timeline->spans[timeline->ranks[1].first];
+    const struct {
+        uint64_t start, end;
+        uint32_t lane, op, step, stage;
+    } expected[] = {{5000, 8000, PST_LANE_COMPUTE, PST_I_F, 0, 1},
+                    {12000, 15000, PST_LANE_COMPUTE, PST_I_F, 1, 1},
+                    {1000, 5000, PST_LANE_RECV, PST_I_RECV, 0, 0},
+                    {8000, 12000, PST_LANE_RECV, PST_I_RECV, 1, 0}};
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(spans[i].start_ns, expected[i].start);
+        assert_int_equal(spans[i].end_ns, expected[i].end);
+        assert_int_equal(spans[i].lane, expected[i].lane);
+        assert_int_equal(spans[i].op, expected[i].op);
+        assert_int_equal(spans[i].step, expected[i].step);
+        assert_int_equal(spans[i].stage, expected[i].stage);
+    }
+    assert_int_equal(spans[0].microbatch, 0);
+    assert_int_equal(spans[2].to_stage, 1);
+    assert_int_equal(spans[2].bytes, 2000);
+    assert_int_equal(spans[2].peer, 0);
+    /* rank 1 computes 2 x 3 us; of the other 9 the transfers take 8, at the start it is idle */
+    struct pst_usage usage = pst_timeline_usage(timeline, 1);
+    assert_int_equal(usage.busy_ns, 6000);
+    assert_int_equal(usage.idle_ns, 9000);
+    assert_int_equal(usage.exposed_ns, 8000);
+    /* rank 0: its second SEND waits for the RECV from 6 to 8, then goes alone */
+    usage = pst_timeline_usage(timeline, 0);
+    assert_int_equal(usage.busy_ns, 2000);
+    assert_int_equal(usage.exposed_ns, 8000);
+    pst_timeline_destroy(timeline);
+    rig_close(&rig);
+}
+
+/* Nothing to do is no time. */
+static void empty_lists(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_two_stages(&rig, 2);
+    struct pst_sim_result result = simulate(&rig, 3);
+    assert_int_equal(result.total_ns, 0);
+    assert_int_equal(result.period_ns, 0);
+    rig_close(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_barrier),
+        cmocka_unit_test(with_a_barrier),
+        cmocka_unit_test(the_timeline),
+        cmocka_unit_test(empty_lists),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
