@@ -273,14 +273,24 @@ static bool try_move(struct va_search *search, uint64_t amplitude, struct va_cos
     return moved && evaluate(search, search->trial, ret_cost);
 }
 
+/* Puts the order that a round begins with into trial: the best one, or one far from it. */
+static void begin_round(struct va_search *search, uint32_t n, uint64_t longest)
+{
+    if (n % 4 == 3 && redispatch(search, longest * (2 + n % 7))) {
+        return;
+    }
+    memcpy(search->trial, search->best, va_order_length(search->q));
+}
+
 /*
  * Threshold accepting in rounds (Dueck and Scheuer, 1990): a worse order is taken while it is worse
- * by less than a threshold that falls to nothing. Each round begins with the best order.
+ * by less than a threshold that falls to nothing. Rounds begin with the best order or far from it,
+ * and become longer.
  */
 void va_search_improve(struct va_search *search, uint64_t evaluations, uint64_t bound)
 {
     uint64_t end = search->evaluations + evaluations, longest = 0;
-    uint64_t round = 30 * (uint64_t)va_sequence_length(search->q);
+    uint64_t width = 12 * (uint64_t)va_sequence_length(search->q);
     struct va_cost cost;
 
     for (uint32_t i = 0; i < search->q->p * VA_KINDS; i++) {
@@ -288,11 +298,12 @@ void va_search_improve(struct va_search *search, uint64_t evaluations, uint64_t 
 
         longest = longest > pass ? longest : pass;
     }
+    memcpy(search->current, search->best, va_order_length(search->q));
     for (uint32_t n = 0; search->evaluations < end && !search->stopped; n++) {
-        uint64_t begin = search->evaluations, width = round << n % 3;
-        uint64_t top = 2 * search->q->p * longest;
+        uint64_t begin = search->evaluations, top = search->q->p * longest * (1 + n % 3);
 
-        memcpy(search->trial, search->best, va_order_length(search->q));
+        width += n % 2 == 1 ? width / 2 : 0;
+        begin_round(search, n, longest);
         if (search->best_cost.first <= bound || !evaluate(search, search->trial, &cost)) {
             return;
         }

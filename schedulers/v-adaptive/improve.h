@@ -37,6 +37,9 @@ static inline uint32_t va_random_below(struct va_random *random, uint32_t n)
 bool va_dispatch(const struct va_problem *q, const uint64_t *urgency, uint32_t patience,
                  struct va_work *work, uint8_t *ret_order);
 
+/* The order that reads the passes of each device by rising urgency, whatever that leads to. */
+void va_merge(const struct va_problem *q, const uint64_t *urgency, uint8_t *ret_order);
+
 struct va_search {
     const struct va_problem *q;
     const struct pst_host *host; /* asked for cancellation; may be NULL */

@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "modulo.h"
+#include "paces.h"
 #include "pool.h"
 #include "robust.h"
+#include "stretch.h"
 
 /* All devices alike, all passes of one cost, free links, each chunk one unit until its W ends. */
 static bool is_uniform(const struct va_problem *q)
@@ -50,59 +53,10 @@ uint64_t va_bound_with_memory(const struct va_problem *q)
     return bound;
 }
 
-/* Earliest end of each pass of micro-batch j on an idle pipeline, plus j times `period`. */
-static void pace(const struct va_problem *q, uint64_t period, uint64_t *urgency)
-{
-    for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
-        for (uint32_t i = 0; i < q->p; i++) {
-            uint32_t d = kind == VA_F1 || kind == VA_B0 ? q->p - 1 - i : i;
-            uint32_t index = va_pass_index(d, kind);
-            const struct va_pass *pass = &q->passes[index];
-            uint64_t at = pass->cost_ns;
-
-            at += pass->has_need ? pass->delay_ns + urgency[(size_t)pass->need * q->m] : 0;
-            for (uint32_t j = 0; j < q->m; j++) {
-                urgency[(size_t)index * q->m + j] = at + j * period;
-            }
-        }
-    }
-}
-
-static uint64_t work_of_microbatch(const struct va_problem *q)
-{
-    uint64_t most = 0;
-
-    for (uint32_t d = 0; d < q->p; d++) {
-        uint64_t work = 0;
-
-        for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
-            work += q->passes[va_pass_index(d, kind)].cost_ns;
-        }
-        most = most > work ? most : work;
-    }
-    return most;
-}
-
-/* Orders that need no block: micro-batches dispatched at several paces. */
-static void dispatch_paces(struct va_search *search)
-{
-    const struct va_problem *q = search->q;
-    uint64_t period = work_of_microbatch(q);
-
-    for (uint32_t pace_of = 2; pace_of <= 16 && !search->stopped; pace_of *= 2) {
-        pace(q, period * pace_of / 4, search->urgency);
-        for (uint32_t patience = 0; patience <= 16; patience += 8) {
-            if (va_dispatch(q, search->urgency, patience, &search->work, search->trial)) {
-                va_search_offer(search, search->trial);
-            }
-        }
-    }
-}
-
 /* The best order's own times as urgencies, with the real costs. */
-static void dispatch_again(struct va_search *search)
+static void dispatch_again(struct va_search *search, bool brief)
 {
-    for (uint32_t patience = 0; patience <= 16; patience += 4) {
+    for (uint32_t patience = 0; patience <= 16; patience += brief ? 16 : 4) {
         struct va_cost cost;
 
         if (!va_evaluate(search->q, search->best, &search->work, &cost)) {
@@ -116,72 +70,234 @@ static void dispatch_again(struct va_search *search)
     }
 }
 
-static bool climb(struct va_search *search, struct va_pool *pool, uint32_t r, uint64_t passes)
-{
-    struct va_rung *rung = &pool->rungs[r];
-    uint64_t bound = va_bound_with_memory(&rung->problem);
-    uint64_t evaluations = passes / va_order_length(pool->q);
+/* What a climb works with; `few` holds the rungs of a shorter problem, or is NULL. */
+struct climber {
+    struct va_pool *pool;
+    const struct va_pool *few;
+    struct va_search search;
+    uint64_t evaluations; /* of a rung */
+};
 
-    va_search_aim(search, &rung->problem, r);
-    va_pool_inherit(pool, r);
+/* Too long to be improved by moves of single passes. */
+static bool is_brief(const struct climber *climber)
+{
+    return climber->evaluations < 64;
+}
+
+/* Orders for the rung that its search begins with. */
+static pst_status seed(struct climber *climber, uint32_t r)
+{
+    struct va_rung *rung = &climber->pool->rungs[r];
+    const struct va_pool *few = climber->few;
+
     if (rung->cost.first != UINT64_MAX) {
-        va_search_offer(search, rung->order);
+        va_search_offer(&climber->search, rung->order);
+    }
+    if (climber->search.best_cost.first <= va_bound_with_memory(&rung->problem)) {
+        return PST_OK;
+    }
+    va_dispatch_paces(&climber->search, is_brief(climber));
+    if (!is_brief(climber)) {
+        pst_status st = va_modulo_offer(&climber->search, (uint32_t)climber->evaluations / 50);
+
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    if (few != NULL) {
+        const struct va_rung *from = &few->rungs[r < few->n_rungs ? r : few->n_rungs - 1];
+
+        return va_stretch(&climber->search, &from->problem, from->order, is_brief(climber));
+    }
+    return PST_OK;
+}
+
+static pst_status climb(struct climber *climber, uint32_t r)
+{
+    struct va_search *search = &climber->search;
+    struct va_rung *rung = &climber->pool->rungs[r];
+    uint64_t bound = va_bound_with_memory(&rung->problem);
+    pst_status st;
+
+    va_pool_inherit(climber->pool, r);
+    va_search_aim(search, &rung->problem, r);
+    st = seed(climber, r);
+    if (st != PST_OK) {
+        return st;
     }
     if (search->best_cost.first > bound) {
-        dispatch_paces(search);
-        dispatch_again(search);
-        if (evaluations >= 64 && !search->stopped) {
-            va_search_improve(search, evaluations, bound);
+        dispatch_again(search, is_brief(climber));
+        if (!is_brief(climber) && !search->stopped) {
+            va_search_improve(search, climber->evaluations, bound);
         }
     }
     if (search->best_cost.first == UINT64_MAX) {
-        return false;
+        return PST_ERR_INFEASIBLE;
     }
-    memcpy(rung->order, search->best, va_order_length(pool->q));
+    memcpy(rung->order, search->best, va_order_length(climber->pool->q));
     rung->cost = search->best_cost;
-    return true;
+    return PST_OK;
 }
 
-/* A lower rung without an order is skipped; the caps of the last one hold what the others do. */
-static pst_status climb_all(struct va_pool *pool, const struct va_options *options,
+/* Evaluations that a rung gets: less where orders are so long that all of them would take long. */
+static uint64_t evaluations_of(const struct va_problem *q, uint32_t effort)
+{
+    static const uint64_t of_rung[4] = {0, 3000, 30000, 300000};
+    static const uint64_t passes[4] = {0, 40000000, 400000000, 4000000000};
+    uint64_t most = passes[effort] / (2 * q->p * va_order_length(q));
+
+    return of_rung[effort] < most ? of_rung[effort] : most;
+}
+
+static pst_status climb_all(struct va_pool *pool, const struct va_pool *few, uint32_t effort,
                             const struct pst_host *host)
 {
-    static const uint64_t passes[4] = {0, 600000, 6000000, 60000000};
-    struct va_search search;
-    pst_status st = va_search_init(&search, pool->q, host);
-    bool found = true;
+    struct climber climber = {
+        .pool = pool, .few = few, .evaluations = evaluations_of(pool->q, effort)};
+    pst_status st = va_search_init(&climber.search, pool->q, host);
 
-    for (uint32_t r = 0; r < pool->n_rungs && st == PST_OK && found; r++) {
-        found = climb(&search, pool, r, passes[options->effort]);
+    for (uint32_t r = 0; r < pool->n_rungs && st == PST_OK; r++) {
+        st = climb(&climber, r);
     }
-    va_search_finish(&search);
-    return st != PST_OK ? st : found ? PST_OK : PST_ERR_INFEASIBLE;
+    va_search_finish(&climber.search);
+    return st;
+}
+
+static pst_status fill(struct va_pool *pool, const struct va_problem *q, uint32_t effort,
+                       const struct pst_host *host, uint64_t bound)
+{
+    pst_status st = va_pool_init(pool, q, host);
+
+    if (st == PST_OK) {
+        pool->work = effort < 2 ? 8000000 : 64000000;
+        pool->longest_period = effort == 0 || q->p > 8 ? 6 : 8;
+        st = va_pool_fill(pool, bound);
+    }
+    return st;
+}
+
+/* Climbs; first the rungs of a shorter problem where there are many micro-batches. All of these,
+   whatever bounds they reach: rungs of the long problem start from them. */
+static pst_status climb_both(struct va_pool *pool, const struct va_problem *q, uint32_t effort,
+                             const struct pst_host *host)
+{
+    struct va_problem shorter = {0};
+    struct va_pool few = {0};
+    uint32_t m = va_short_of(q->p, q->m);
+    pst_status st = PST_OK;
+
+    if (effort > 0 && m < q->m) {
+        st = va_problem_copy(&shorter, q, m);
+        if (st == PST_OK) {
+            st = fill(&few, &shorter, effort, host, 0);
+        }
+        if (st == PST_OK) {
+            st = climb_all(&few, NULL, effort, host);
+        }
+    }
+    if (st == PST_OK) {
+        st = climb_all(pool, few.n_rungs > 0 ? &few : NULL, effort, host);
+    }
+    va_pool_finish(&few);
+    va_problem_finish(&shorter);
+    return st;
+}
+
+/* Fills and climbs; `all`: every rung, whatever bound the last one reaches. */
+static pst_status solve(struct va_pool *pool, const struct va_problem *q, uint32_t effort,
+                        const struct pst_host *host, bool all)
+{
+    uint64_t bound = all ? 0 : va_bound_with_memory(q);
+    pst_status st = fill(pool, q, effort, host, bound);
+
+    if (st == PST_OK && pool->rungs[pool->n_rungs - 1].cost.first > bound) {
+        st = climb_both(pool, q, effort, host);
+    }
+    return st;
+}
+
+/* Offers the orders of all rungs of q with every transfer late by so many ns. */
+static pst_status offer_late(struct va_robust *robust, const struct va_problem *q, uint64_t late_ns,
+                             uint32_t effort, const struct pst_host *host)
+{
+    struct va_problem slow = {0};
+    struct va_pool pool = {0};
+    pst_status st = va_problem_copy(&slow, q, q->m);
+
+    for (uint32_t i = 0; i < q->p * VA_KINDS && st == PST_OK; i++) {
+        struct va_pass *pass = &slow.passes[i];
+
+        if (pass->has_need && pass->need / VA_KINDS != i / VA_KINDS) {
+            pass->delay_ns += late_ns;
+        }
+    }
+    if (st == PST_OK) {
+        st = solve(&pool, &slow, effort, host, true);
+    }
+    for (uint32_t r = 0; r < pool.n_rungs && st == PST_OK; r++) {
+        va_robust_offer(robust, pool.rungs[r].order);
+    }
+    va_pool_finish(&pool);
+    va_problem_finish(&slow);
+    return st;
+}
+
+/* Times are counted in parts of their unit here, so that small numbers can vary a little. */
+static pst_status solve_robust(const struct va_problem *q, const struct va_options *options,
+                               const struct pst_host *host, uint8_t *ret_order)
+{
+    enum { PARTS = 1024 };
+    struct va_robust robust = {.least = UINT64_MAX};
+    struct va_problem fine = {0};
+    pst_status st = va_problem_copy(&fine, q, q->m);
+    uint64_t late = 0;
+
+    if (st == PST_OK) {
+        for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
+            fine.passes[i].cost_ns *= PARTS;
+            fine.passes[i].delay_ns *= PARTS;
+        }
+        late = (uint64_t)(options->noise * (double)va_mean_cost(&fine));
+        st = va_robust_init(&robust, &fine, options->noise, host);
+    }
+    for (uint32_t half = 0; half < 3 && st == PST_OK; half++) {
+        st = offer_late(&robust, &fine, late * half / 2, options->effort, host);
+    }
+    if (st == PST_OK) {
+        va_robust_improve(&robust, evaluations_of(q, options->effort) / 4);
+        memcpy(ret_order, robust.best, va_order_length(q));
+    }
+    va_robust_finish(&robust);
+    va_problem_finish(&fine);
+    return st;
+}
+
+static pst_status judge(const struct va_problem *q, struct va_answer *answer)
+{
+    struct va_work work;
+    pst_status st = va_work_init(&work, q);
+
+    if (st == PST_OK && !va_evaluate(q, answer->order, &work, &answer->cost)) {
+        st = PST_ERR_BUG;
+    }
+    va_work_finish(&work);
+    return st;
 }
 
 pst_status va_solve(const struct va_problem *q, const struct va_options *options,
                     const struct pst_host *host, struct va_answer *ret_answer)
 {
-    uint64_t bound = va_bound_with_memory(q);
-    struct va_pool pool;
-    struct va_rung *last;
-    pst_status st = va_pool_init(&pool, q, host);
+    struct va_pool pool = {0};
+    pst_status st;
 
-    if (st != PST_OK) {
-        return st;
+    if (options->noise > 0.0) {
+        st = solve_robust(q, options, host, ret_answer->order);
+        return st == PST_OK ? judge(q, ret_answer) : st;
     }
-    last = &pool.rungs[pool.n_rungs - 1];
-    pool.work = options->effort < 2 ? 16000000 : 64000000;
-    pool.longest_period = options->effort == 0 ? 6 : q->p <= 8 ? 8 : 7;
-    st = va_pool_fill(&pool, bound);
-    if (st == PST_OK && (last->cost.first > bound || options->noise > 0.0)) {
-        st = climb_all(&pool, options, host);
-    }
-    if (st == PST_OK && options->noise > 0.0) {
-        st = va_robust_choose(&pool, options->noise);
-    }
+    st = solve(&pool, q, options->effort, host, false);
     if (st == PST_OK) {
-        ret_answer->cost = last->cost;
-        memcpy(ret_answer->order, last->order, va_order_length(q));
+        ret_answer->cost = pool.rungs[pool.n_rungs - 1].cost;
+        memcpy(ret_answer->order, pool.rungs[pool.n_rungs - 1].order, va_order_length(q));
     }
     va_pool_finish(&pool);
     return st;

@@ -24,21 +24,14 @@ static int64_t chunk_bytes(const struct va_problem *q, uint32_t d)
  */
 static uint32_t useful_chunks(const struct va_problem *q)
 {
-    uint64_t way = 0, period = 1, k;
+    uint64_t way = 0, period = va_period(q), k;
 
     for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
         const struct va_pass *pass = &q->passes[i];
 
         way += i % VA_KINDS <= VA_B0 ? pass->cost_ns + pass->delay_ns : 0;
     }
-    for (uint32_t d = 0; d < q->p; d++) {
-        uint64_t work = 0;
-
-        for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
-            work += q->passes[va_pass_index(d, kind)].cost_ns;
-        }
-        period = period > work ? period : work;
-    }
+    period = period > 0 ? period : 1;
     k = 2 * ((way + period - 1) / period + 1);
     k = k > 2 * q->p ? k : 2 * q->p;
     return (uint32_t)(k < 2 * (uint64_t)q->m ? k : 2 * (uint64_t)q->m);

@@ -114,6 +114,21 @@ void va_work_finish(struct va_work *work)
     *work = (struct va_work){0};
 }
 
+uint64_t va_period(const struct va_problem *q)
+{
+    uint64_t most = 0;
+
+    for (uint32_t d = 0; d < q->p; d++) {
+        uint64_t work = 0;
+
+        for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
+            work += q->passes[va_pass_index(d, kind)].cost_ns;
+        }
+        most = most > work ? most : work;
+    }
+    return most;
+}
+
 /* Time from the start of the first pass of a micro-batch until pass i is through. */
 static uint64_t chain_to(const struct va_problem *q, uint32_t i)
 {

@@ -92,6 +92,9 @@ int va_cost_compare(const struct va_cost *a, const struct va_cost *b);
 bool va_evaluate(const struct va_problem *q, const uint8_t *order, struct va_work *work,
                  struct va_cost *ret_cost);
 
+/* Work of the busiest device for one micro-batch. */
+uint64_t va_period(const struct va_problem *q);
+
 /* No order costs less: work of a device between the shortest ways into it and out of it, and the
    longest chain. Independent of memory. */
 uint64_t va_bound(const struct va_problem *q, enum va_goal goal);

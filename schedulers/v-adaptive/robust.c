@@ -7,10 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "improve.h"
+uint64_t va_mean_cost(const struct va_problem *q)
+{
+    uint64_t sum = 0;
 
-/* Times in parts of a unit, so that small numbers can be disturbed a little. */
-enum { PARTS = 1024 };
+    for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
+        sum += q->passes[i].cost_ns;
+    }
+    return sum / ((uint64_t)q->p * VA_KINDS);
+}
 
 /* Uniform in 0..1. */
 static double draw(struct va_random *random)
@@ -21,22 +26,55 @@ static double draw(struct va_random *random)
 static void disturb(struct va_problem *sample, const struct va_problem *q, double noise,
                     struct va_random *random)
 {
-    double mean = 0.0;
+    double mean = (double)va_mean_cost(q);
 
-    for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
-        mean += (double)q->passes[i].cost_ns / (q->p * VA_KINDS);
-    }
     for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
         const struct va_pass *pass = &q->passes[i];
         double cost = (double)pass->cost_ns * (1.0 + noise * (2.0 * draw(random) - 1.0));
         double late = noise * mean * draw(random);
 
-        sample->passes[i].cost_ns = (uint64_t)(PARTS * cost);
-        sample->passes[i].delay_ns = PARTS * pass->delay_ns;
+        sample->passes[i].cost_ns = (uint64_t)cost;
         if (pass->has_need && pass->need / VA_KINDS != i / VA_KINDS) {
-            sample->passes[i].delay_ns += (uint64_t)(PARTS * late);
+            sample->passes[i].delay_ns += (uint64_t)late;
         }
     }
+}
+
+pst_status va_robust_init(struct va_robust *robust, const struct va_problem *q, double noise,
+                          const struct pst_host *host)
+{
+    pst_status st = PST_OK;
+
+    *robust = (struct va_robust){.host = host, .random = {0x726f62757374U}, .least = UINT64_MAX};
+    robust->best = malloc(va_order_length(q));
+    robust->trial = malloc(va_order_length(q));
+    if (robust->best == NULL || robust->trial == NULL) {
+        st = PST_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < VA_SAMPLES && st == PST_OK; i++) {
+        st = va_problem_copy(&robust->samples[i], q, q->m);
+        if (st == PST_OK) {
+            disturb(&robust->samples[i], q, noise, &robust->random);
+        }
+    }
+    if (st == PST_OK) {
+        st = va_work_init(&robust->work, q);
+    }
+    if (st != PST_OK) {
+        va_robust_finish(robust);
+    }
+    return st;
+}
+
+void va_robust_finish(struct va_robust *robust)
+{
+    for (uint32_t i = 0; i < VA_SAMPLES; i++) {
+        va_problem_finish(&robust->samples[i]);
+    }
+    va_work_finish(&robust->work);
+    free(robust->best);
+    free(robust->trial);
+    *robust = (struct va_robust){.least = UINT64_MAX};
 }
 
 static int compare(const void *a, const void *b)
@@ -46,59 +84,73 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static uint64_t quantile(const struct va_problem *samples, const uint8_t *order,
-                         struct va_work *work)
+/* UINT64_MAX for an order that is illegal or holds too much. */
+static uint64_t quantile(struct va_robust *robust, const uint8_t *order)
 {
     uint64_t costs[VA_SAMPLES];
 
     for (uint32_t i = 0; i < VA_SAMPLES; i++) {
         struct va_cost cost;
 
-        costs[i] = va_evaluate(&samples[i], order, work, &cost) ? cost.first : UINT64_MAX;
+        if (!va_evaluate(&robust->samples[i], order, &robust->work, &cost)) {
+            return UINT64_MAX;
+        }
+        costs[i] = cost.first;
     }
     qsort(costs, VA_SAMPLES, sizeof costs[0], compare);
     return costs[VA_QUANTILE];
 }
 
-static void choose(struct va_pool *pool, const struct va_problem *samples, struct va_work *work)
+void va_robust_offer(struct va_robust *robust, const uint8_t *order)
 {
-    struct va_rung *last = &pool->rungs[pool->n_rungs - 1];
-    uint64_t least = quantile(samples, last->order, work);
-    uint32_t best = pool->n_rungs - 1;
+    uint64_t found = quantile(robust, order);
 
-    for (uint32_t r = pool->n_rungs; r-- > 0;) {
-        uint64_t cost = quantile(samples, pool->rungs[r].order, work);
-
-        if (cost < least) {
-            least = cost;
-            best = r;
-        }
-    }
-    if (best + 1 < pool->n_rungs) {
-        last->cost = pool->rungs[best].cost;
-        memcpy(last->order, pool->rungs[best].order, va_order_length(pool->q));
+    if (found < robust->least) {
+        robust->least = found;
+        memmove(robust->best, order, va_order_length(&robust->samples[0]));
     }
 }
 
-pst_status va_robust_choose(struct va_pool *pool, double noise)
+/* Moves one pass of a device some places to the left or right. */
+static void disturb_order(struct va_robust *robust)
 {
-    struct va_problem samples[VA_SAMPLES] = {{0}};
-    struct va_random random = {0x726f62757374U};
-    struct va_work work = {0};
-    pst_status st = va_work_init(&work, pool->q);
+    const struct va_problem *q = &robust->samples[0];
+    uint32_t n = (uint32_t)va_sequence_length(q);
+    uint8_t *sequence = &robust->trial[(size_t)va_random_below(&robust->random, q->p) * n];
+    uint32_t left = va_random_below(&robust->random, n - 1);
+    uint32_t right = left + 1;
 
-    for (uint32_t i = 0; i < VA_SAMPLES && st == PST_OK; i++) {
-        st = va_problem_copy(&samples[i], pool->q, pool->q->m);
-        if (st == PST_OK) {
-            disturb(&samples[i], pool->q, noise, &random);
+    while (right + 1 < n && va_random_below(&robust->random, 2) == 0) {
+        right++;
+    }
+    if (va_random_below(&robust->random, 2) == 0) {
+        uint8_t kind = sequence[left];
+
+        memmove(&sequence[left], &sequence[left + 1], right - left);
+        sequence[right] = kind;
+    } else {
+        uint8_t kind = sequence[right];
+
+        memmove(&sequence[left + 1], &sequence[left], right - left);
+        sequence[left] = kind;
+    }
+}
+
+void va_robust_improve(struct va_robust *robust, uint64_t moves)
+{
+    size_t n = va_order_length(&robust->samples[0]);
+
+    if (robust->least == UINT64_MAX) {
+        return;
+    }
+    for (uint64_t i = 0; i < moves; i++) {
+        if (robust->host != NULL && i % 16 == 0 && robust->host->cancelled(robust->host)) {
+            return;
+        }
+        memcpy(robust->trial, robust->best, n);
+        disturb_order(robust);
+        if (memcmp(robust->trial, robust->best, n) != 0) {
+            va_robust_offer(robust, robust->trial);
         }
     }
-    if (st == PST_OK) {
-        choose(pool, samples, &work);
-    }
-    for (uint32_t i = 0; i < VA_SAMPLES; i++) {
-        va_problem_finish(&samples[i]);
-    }
-    va_work_finish(&work);
-    return st;
 }
