@@ -5,6 +5,8 @@
  */
 #include "exec/internal.h"
 
+#include <string.h>
+
 static bool is_transfer(const struct pst_instr *instr)
 {
     return instr->op == PST_I_SEND || instr->op == PST_I_RECV;
@@ -38,7 +40,6 @@ static pst_status check_ranges(const struct exec_rank *rank, const struct pst_pr
              part->bytes <= program->values[part->value].bytes &&
              part->begin <= program->values[part->value].bytes - part->bytes;
     }
-    ok = ok && (program->kept_output == PST_NONE || program->kept_output < program->n_values);
     return ok ? PST_OK
               : pst_fail(err, PST_ERR_BUG, "plan.illegal",
                          "rank %u: a buffer of the program lies outside of its arena", rank->index);
@@ -46,20 +47,20 @@ static pst_status check_ranges(const struct exec_rank *rank, const struct pst_pr
 
 /*
  * Both ends derive the same tag from what the plan says of the transfer. Within one pair of ranks
- * it is unique in the step; the parity of the step is added when it is posted. bit 63..40 edge, 39
- * payload, 38..32 part, 31..1 first sample, 0 parity
+ * it is unique in the batch; the parity of the batch is added when it is posted. bit 63..40 edge,
+ * 39 payload, 38..32 part, 31..1 first sample, 0 parity
  */
-static pst_status make_tag(const struct pst_instr *instr, uint32_t part, uint64_t *ret_tag,
-                           struct pst_error *err)
+static pst_status make_tag(const struct pst_instr *instr, uint32_t part, uint32_t batch,
+                           uint64_t *ret_tag, struct pst_error *err)
 {
-    if (instr->stage >= 1u << 24 || part >= 1u << 7 || instr->first_sample >= 1u << 31) {
+    if (instr->stage >= 1u << 24 || part >= 1u << 7 || batch >= 1u << 31) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                         "edge %u, tensor %u, sample %u: more than a transfer can name "
                         "(16777216, 128, 2147483648)",
                         instr->stage, part, instr->first_sample);
     }
     *ret_tag = (uint64_t)instr->stage << 40 | (uint64_t)(instr->payload & 1) << 39 |
-               (uint64_t)part << 32 | (uint64_t)instr->first_sample << 1;
+               (uint64_t)part << 32 | (uint64_t)(instr->first_sample % batch) << 1;
     return PST_OK;
 }
 
@@ -72,19 +73,22 @@ static pst_status bind_parts(struct exec_rank *rank, struct exec_list *list, uin
     for (uint32_t i = 0; i < from->n_parts; i++) {
         const struct pst_transfer_part *part = &program->parts[from->first_part + i];
         struct exec_part *bound = &list->parts[from->first_part + i];
-        pst_status status = make_tag(&program->instrs[index], i, &bound->tag, err);
+        pst_status status =
+            make_tag(&program->instrs[index], i, list->plan->batch, &bound->tag, err);
 
         if (status != PST_OK) {
             return status;
         }
         bound->data = (char *)exec_value(rank, program, part->value) + part->begin;
         bound->bytes = part->bytes;
+        bound->next = program->instrs[index].first_sample >= list->plan->batch;
     }
     return PST_OK;
 }
 
 static pst_status bind_waits(struct exec_rank *rank, const struct pst_program *program,
-                             uint32_t index, struct exec_instr *bound, struct pst_error *err)
+                             uint32_t first, uint32_t index, struct exec_instr *bound,
+                             struct pst_error *err)
 {
     const struct pst_instr *instr = &program->instrs[index];
     uint32_t *waits = NULL;
@@ -96,20 +100,42 @@ static pst_status bind_waits(struct exec_rank *rank, const struct pst_program *p
         }
     }
     for (uint32_t i = 0; i < instr->n_waits; i++) {
-        if (instr->waits[i] >= index) {
+        if (instr->waits[i] >= index - first) {
             return pst_fail(err, PST_ERR_BUG, "plan.illegal",
                             "rank %u: instruction %u waits for %u, which comes later", rank->index,
-                            index, instr->waits[i]);
+                            index - first, instr->waits[i]);
         }
-        if (is_transfer(&program->instrs[instr->waits[i]])) {
-            waits[bound->n_waits++] = instr->waits[i];
+        if (is_transfer(&program->instrs[first + instr->waits[i]])) {
+            waits[bound->n_waits++] = first + instr->waits[i];
         }
     }
     bound->waits = waits;
     return PST_OK;
 }
 
-static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+/* Two a stage: forward, backward. */
+static uint32_t bucket_of(const struct pst_plan *plan, const struct pst_instr *instr)
+{
+    bool act = instr->payload == PST_PAYLOAD_ACT;
+
+    if (is_transfer(instr)) {
+        const struct pst_plan_edge *edge = &plan->edges[instr->stage];
+
+        return 2 * (act == (instr->op == PST_I_SEND) ? edge->from : edge->to) + !act;
+    }
+    switch (instr->op) {
+    case PST_I_F:
+        return 2 * instr->stage;
+    case PST_I_B:
+    case PST_I_BW:
+        return 2 * instr->stage + 1;
+    default:
+        return PST_NONE;
+    }
+}
+
+static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list,
+                             const struct pst_program_section *section, uint32_t index,
                              struct pst_error *err)
 {
     const struct pst_program *program = list->program;
@@ -124,13 +150,16 @@ static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list, uin
                                  .first_call = from->first_call,
                                  .n_calls = from->n_calls,
                                  .first_part = from->first_part,
-                                 .n_parts = from->n_parts};
-    status = bind_waits(rank, program, index, bound, err);
+                                 .n_parts = from->n_parts,
+                                 .bucket = list->plan->asynchronous ? bucket_of(list->plan, instr)
+                                                                    : PST_NONE};
+    status = bind_waits(rank, program, section->first_instr, index, bound, err);
     if (status == PST_OK && is_transfer(instr)) {
         status = bind_parts(rank, list, index, err);
     }
     if (status == PST_OK && instr->op == PST_I_TIE) {
-        status = exec_bind_tie(rank, list->plan, instr->stage, &bound->tie, err);
+        status =
+            exec_bind_tie(rank, list->plan, instr->stage, section->phase % 2, &bound->tie, err);
     }
     if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
         status = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
@@ -150,18 +179,26 @@ pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struc
     }
     list->plan = plan;
     list->program = program;
-    list->n_instrs = program->n_instrs;
     list->instrs = pst_arena_array(&rank->memory, program->n_instrs, sizeof *list->instrs);
     list->calls = pst_arena_array(&rank->memory, program->n_calls, sizeof *list->calls);
     list->parts = pst_arena_array(&rank->memory, program->n_parts, sizeof *list->parts);
-    if (list->instrs == NULL || list->calls == NULL || list->parts == NULL) {
+    list->workspace_end =
+        pst_arena_array(&rank->memory, program->n_sections, sizeof *list->workspace_end);
+    list->open = pst_arena_array(&rank->memory, 2 * (size_t)plan->n_stages, sizeof *list->open);
+    if (list->instrs == NULL || list->calls == NULL || list->parts == NULL ||
+        list->workspace_end == NULL || list->open == NULL) {
         return pst_fail_nomem(err);
     }
-    for (uint32_t i = 0; i < list->n_instrs; i++) {
-        status = bind_instr(rank, list, i, err);
-        if (status != PST_OK) {
-            return status;
+    memset(list->open, 0xFF, 2 * (size_t)plan->n_stages * sizeof *list->open);
+    for (uint32_t s = 0; s < program->n_sections; s++) {
+        const struct pst_program_section *section = &program->sections[s];
+
+        for (uint32_t i = 0; i < section->n_instrs && status == PST_OK; i++) {
+            status = bind_instr(rank, list, section, section->first_instr + i, err);
         }
+    }
+    if (status != PST_OK) {
+        return status;
     }
     return exec_bind_calls(rank, list, err);
 }

@@ -4,7 +4,7 @@
  */
 #include "exec/internal.h"
 
-static pst_status bind_kernel(struct exec_rank *rank, struct exec_list *list,
+static pst_status bind_kernel(struct exec_rank *rank, struct exec_list *list, uint64_t *end,
                               const struct pst_program_call *from, struct exec_call *to,
                               struct pst_error *err)
 {
@@ -39,9 +39,7 @@ static pst_status bind_kernel(struct exec_rank *rank, struct exec_list *list,
     if (workspace != PST_NONE) {
         const struct pst_value *value = &program->values[workspace];
 
-        list->workspace_end = value->offset + value->bytes > list->workspace_end
-                                  ? value->offset + value->bytes
-                                  : list->workspace_end;
+        *end = value->offset + value->bytes > *end ? value->offset + value->bytes : *end;
     }
     call->x = o + at.x;
     call->p = o + at.p;
@@ -82,24 +80,40 @@ static void bind_sum(struct exec_rank *rank, const struct pst_program_call *from
     to->sum.dtype = tensor->dtype;
 }
 
-static pst_status bind_call(struct exec_rank *rank, struct exec_list *list,
+/* Samples from the size of a batch on are those of the next one, where the plan has that. */
+static pst_status bind_samples(const struct exec_rank *rank, const struct pst_plan *plan,
+                               const struct pst_program_call *from, struct exec_call *to,
+                               struct pst_error *err)
+{
+    uint32_t next = plan->asynchronous && from->first_sample >= plan->batch;
+    uint32_t first = from->first_sample - next * plan->batch;
+
+    if (first > plan->batch || from->samples > plan->batch - first) {
+        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                        "rank %u: a call for samples %u + %u of a batch of %u", rank->index,
+                        from->first_sample, from->samples, plan->batch);
+    }
+    to->next = (uint8_t)next;
+    to->first_sample = first;
+    return PST_OK;
+}
+
+/* *end: of the highest workspace of the section. */
+static pst_status bind_call(struct exec_rank *rank, struct exec_list *list, uint64_t *end,
                             const struct pst_program_call *from, struct exec_call *to,
                             struct pst_error *err)
 {
     const struct pst_program *program = list->program;
     const uint32_t *operands = &program->operands[from->first_operand];
     void *o[3];
+    pst_status status = bind_samples(rank, list->plan, from, to, err);
 
     to->kind = from->kind;
-    to->first_sample = from->first_sample;
-    if (from->first_sample > list->plan->batch ||
-        from->samples > list->plan->batch - from->first_sample) {
-        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                        "rank %u: a call for samples %u + %u of a batch of %u", rank->index,
-                        from->first_sample, from->samples, list->plan->batch);
+    if (status != PST_OK) {
+        return status;
     }
     if (from->kind == PST_C_KERNEL) {
-        return bind_kernel(rank, list, from, to, err);
+        return bind_kernel(rank, list, end, from, to, err);
     }
     for (uint32_t i = 0; i < 3; i++) {
         o[i] = exec_value(rank, program, operands[i]);
@@ -125,14 +139,30 @@ static pst_status bind_call(struct exec_rank *rank, struct exec_list *list,
     return PST_OK;
 }
 
+static pst_status bind_instr_calls(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+                                   uint64_t *end, struct pst_error *err)
+{
+    const struct pst_program_instr *range = &list->program->lists[index];
+    pst_status status = PST_OK;
+
+    for (uint32_t i = 0; i < range->n_calls && status == PST_OK; i++) {
+        status = bind_call(rank, list, end, &list->program->calls[range->first_call + i],
+                           &list->calls[range->first_call + i], err);
+    }
+    return status;
+}
+
 pst_status exec_bind_calls(struct exec_rank *rank, struct exec_list *list, struct pst_error *err)
 {
-    for (uint32_t i = 0; i < list->program->n_calls; i++) {
-        pst_status status = bind_call(rank, list, &list->program->calls[i], &list->calls[i], err);
+    pst_status status = PST_OK;
 
-        if (status != PST_OK) {
-            return status;
+    for (uint32_t s = 0; s < list->program->n_sections; s++) {
+        const struct pst_program_section *section = &list->program->sections[s];
+
+        for (uint32_t i = 0; i < section->n_instrs && status == PST_OK; i++) {
+            status = bind_instr_calls(rank, list, section->first_instr + i, &list->workspace_end[s],
+                                      err);
         }
     }
-    return PST_OK;
+    return status;
 }

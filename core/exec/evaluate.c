@@ -12,37 +12,48 @@ pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, stru
 {
     const struct pst_graph *graph = rank->exec->config.graph;
     const struct pst_program *program = list->program;
-    const struct pst_value *kept;
 
-    if (program->kept_output == PST_NONE) {
-        return PST_OK;
+    list->output = pst_arena_array(&rank->memory, program->n_sections, sizeof *list->output);
+    if (list->output == NULL) {
+        return pst_fail_nomem(err);
     }
-    kept = &program->values[program->kept_output];
-    list->output_dtype = graph->tensors[kept->what].dtype;
-    if (list->output_dtype != PST_F32 && list->output_dtype != PST_BF16) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                        "tensor %s: its type cannot be read as f32",
-                        graph->tensors[kept->what].name);
+    for (uint32_t s = 0; s < program->n_sections; s++) {
+        const struct pst_value *kept;
+
+        if (program->sections[s].kept_output == PST_NONE) {
+            continue;
+        }
+        if (program->sections[s].kept_output >= program->n_values) {
+            return pst_fail(err, PST_ERR_BUG, "plan.illegal", "rank %u keeps no such buffer",
+                            rank->index);
+        }
+        kept = &program->values[program->sections[s].kept_output];
+        list->output_dtype = graph->tensors[kept->what].dtype;
+        if (list->output_dtype != PST_F32 && list->output_dtype != PST_BF16) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                            "tensor %s: its type cannot be read as f32",
+                            graph->tensors[kept->what].name);
+        }
+        list->output[s] = rank->base + kept->offset;
+        list->output_elems = kept->bytes / pst_dtype_bytes(list->output_dtype);
     }
-    list->output = rank->base + kept->offset;
-    list->output_elems = kept->bytes / pst_dtype_bytes(list->output_dtype);
     return PST_OK;
 }
 
-void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, float *values,
-                      uint64_t n_values)
+void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint32_t section,
+                      float *values, uint64_t n_values)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
     uint16_t halves[CHUNK];
 
     if (list->output_dtype == PST_F32) {
-        device->download(rank->device, values, list->output, n_values * sizeof *values);
+        device->download(rank->device, values, list->output[section], n_values * sizeof *values);
         return;
     }
     for (uint64_t at = 0; at < n_values; at += CHUNK) {
         uint64_t n = n_values - at < CHUNK ? n_values - at : CHUNK;
 
-        device->download(rank->device, halves, (const uint16_t *)list->output + at,
+        device->download(rank->device, halves, (const uint16_t *)list->output[section] + at,
                          n * sizeof *halves);
         for (uint64_t i = 0; i < n; i++) {
             uint32_t bits = (uint32_t)halves[i] << 16;

@@ -13,15 +13,20 @@
 #define DEFAULT_STALL_NS 600000000000u
 
 /* Every rank takes part in the sum behind NORM once, before its first STEP, or none does. */
-static pst_status check_list(const struct pst_program *program, uint32_t n_expected,
-                             struct pst_error *err)
+static pst_status check_section(const struct pst_program *program,
+                                const struct pst_program_section *section, uint32_t n_expected,
+                                struct pst_error *err)
 {
+    const struct pst_instr *instrs = program->instrs + section->first_instr;
     uint32_t n_norms = 0;
     bool early = false;
 
-    for (uint32_t i = 0; i < program->n_instrs; i++) {
-        n_norms += program->instrs[i].op == PST_I_NORM;
-        early = early || (program->instrs[i].op == PST_I_STEP && n_norms < n_expected);
+    if (section->part == PST_FILL) {
+        n_expected = 0;
+    }
+    for (uint32_t i = 0; i < section->n_instrs; i++) {
+        n_norms += instrs[i].op == PST_I_NORM;
+        early = early || (instrs[i].op == PST_I_STEP && n_norms < n_expected);
     }
     if (n_norms != n_expected || early) {
         return pst_fail(err, PST_ERR_BUG, "plan.illegal",
@@ -29,6 +34,22 @@ static pst_status check_list(const struct pst_program *program, uint32_t n_expec
                         program->rank, n_norms, n_expected);
     }
     return PST_OK;
+}
+
+static pst_status check_list(const struct pst_plan *plan, const struct pst_program *program,
+                             uint32_t n_expected, struct pst_error *err)
+{
+    pst_status status = PST_OK;
+
+    if (program->n_phases == 0 ||
+        program->n_sections != program->n_phases * (plan->asynchronous ? PST_PARTS : 1)) {
+        return pst_fail(err, PST_ERR_BUG, "plan.illegal", "rank %u: %u sections in %u phases",
+                        program->rank, program->n_sections, program->n_phases);
+    }
+    for (uint32_t i = 0; i < program->n_sections && status == PST_OK; i++) {
+        status = check_section(program, &program->sections[i], n_expected, err);
+    }
+    return status;
 }
 
 static bool list_has_norm(const struct pst_program *program)
@@ -62,9 +83,9 @@ static pst_status check_config(const struct pst_exec_config *config, struct pst_
                         config->eval_plan->n_devices, config->plan->n_devices);
     }
     for (uint32_t i = 0; i < config->plan->n_devices && status == PST_OK; i++) {
-        status = check_list(config->programs[i], has_norm, err);
+        status = check_list(config->plan, config->programs[i], has_norm, err);
         if (status == PST_OK && config->eval_plan != NULL) {
-            status = check_list(config->eval_programs[i], 0, err);
+            status = check_list(config->eval_plan, config->eval_programs[i], 0, err);
         }
     }
     return status;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Runs a plan: one thread per local rank, each walking its instruction list over its own arena. The
- * step loop allocates nothing. Losses are the same bits for every synchronous plan.
+ * step loop allocates nothing. Losses are the same bits for every synchronous plan, and for every
+ * plan of the delayed version rule those of the sequential reference: the gradient of batch t is
+ * taken at W(max(t - 1, 0)) and makes W(t + 1) of W(t). Evaluation and parameters are of the newest
+ * version.
  *
  * Steps are submitted and collected; several may be in flight. A rank that is through with its list
  * goes on to the next step at once: nothing but the plan itself makes ranks wait for each other.
@@ -77,15 +80,23 @@ pst_status pst_exec_submit(struct pst_exec *exec, const struct pst_batch *batch,
  *     the steps behind it were passed over, and the executor goes on. In lists without, the stage
  *     that met it is named and the run has ended: other stages may have been updated.
  * run.stalled  a rank waited longer than stall_ns
- * PST_ERR_BUG  nothing is in flight
+ * PST_ERR_BUG  nothing is in flight, or an asynchronous plan has not been given the next step and
+ *     was not drained
  */
 pst_status pst_exec_collect(struct pst_exec *exec, struct pst_step_result *ret_result,
                             struct pst_error *err);
 
+/*
+ * An asynchronous plan ends a step with the passes of the one that is submitted behind it. This
+ * ends the last one without: the pipeline runs empty, and the next step fills it again. No bit
+ * depends on it. Does nothing in synchronous plans and where nothing was submitted since.
+ */
+void pst_exec_drain(struct pst_exec *exec);
+
 /* Steps that were submitted and not yet collected. */
 uint32_t pst_exec_in_flight(const struct pst_exec *exec);
 
-/* Submits and collects one step. Nothing may be in flight, here and in all calls below. */
+/* Submits, drains and collects one step. Nothing may be in flight, here and in all calls below. */
 pst_status pst_exec_step(struct pst_exec *exec, const struct pst_batch *batch,
                          const struct pst_update *update, struct pst_step_result *ret_result,
                          struct pst_error *err);

@@ -32,15 +32,19 @@ uint64_t exec_scan_peak(struct exec_rank *rank)
     return rank->handed_bytes;
 }
 
-void exec_copy_parameter(struct exec_rank *rank, uint32_t parameter, bool gradient, float *values)
+void exec_copy_parameter(struct exec_rank *rank, const struct exec_task *task)
 {
+    bool gradient = task->command == EXEC_GRADIENT;
+
     for (uint32_t i = 0; i < rank->n_params; i++) {
         const struct exec_param *param = &rank->params[i];
+        const float *newest =
+            param->dtype == PST_F32 ? param->versions[task->t % 2] : param->weights;
 
-        if (param->parameter == parameter && param->owner) {
-            rank->exec->config.device->download(rank->device, values,
-                                                gradient ? param->grad : param->weights,
-                                                param->elems * sizeof *values);
+        if (param->parameter == task->parameter && param->owner) {
+            rank->exec->config.device->download(rank->device, task->values,
+                                                gradient ? param->grads[(task->t + 1) % 2] : newest,
+                                                param->elems * sizeof *task->values);
         }
     }
 }

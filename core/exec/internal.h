@@ -27,9 +27,12 @@ enum { EXEC_TASKS = 8 }; /* in the ring */
 /* What the rank threads shall do next; written before, read after the hand-off. */
 struct exec_task {
     uint32_t command;
-    struct pst_batch batch;
-    struct pst_update update;
-    uint32_t slot;  /* of a step: where its result goes */
+    uint32_t part; /* enum pst_part */
+    uint64_t t; /* the batch that the part closes (fill: that it begins); evaluation: updates made
+                   so far */
+    struct pst_batch batches[2]; /* that one and, in the body of an asynchronous plan, the next */
+    struct pst_update update;    /* of the first */
+    uint32_t slot;               /* of a step: where its result goes */
     uint64_t epoch; /* of a step: counted up when a step that was not finite is collected */
     uint32_t parameter;
     float *values; /* parameter or gradient; output of an evaluation, or NULL */
@@ -56,7 +59,8 @@ struct exec_kernel {
 /* A program call with its pointers resolved. */
 struct exec_call {
     uint8_t kind;
-    uint32_t first_sample; /* of the step */
+    uint8_t next;          /* of the task's batches: 0 or 1 */
+    uint32_t first_sample; /* of that batch */
     union {
         struct {
             const struct pst_kernel *kernel;
@@ -89,6 +93,7 @@ struct exec_part {
     void *data;
     uint64_t bytes, tag;
     pst_request request;
+    uint8_t next; /* as in exec_call */
 };
 
 /* The sum over the users of a tied parameter, as the transport wants it. */
@@ -108,6 +113,10 @@ struct exec_instr {
     uint32_t first_call, n_calls, first_part, n_parts;
     uint32_t n_waits;
     const uint32_t *waits; /* transfers of this list only */
+    /* Transfers that a part of an asynchronous plan leaves open end by the next pass in their
+       direction of the stage that has the buffer (plan/plan.h). */
+    uint32_t bucket;    /* SEND, RECV: theirs; F, B, BW: what they end; else PST_NONE */
+    uint32_t next_open; /* of the same bucket */
     const struct exec_tie *tie;
 };
 
@@ -115,13 +124,13 @@ struct exec_instr {
 struct exec_list {
     const struct pst_plan *plan;
     const struct pst_program *program;
-    uint32_t n_instrs;
-    struct exec_instr *instrs;
+    struct exec_instr *instrs; /* all sections, as in the program */
     struct exec_call *calls;
     struct exec_part *parts;
+    uint32_t *open; /* [bucket] first instruction, PST_NONE: nothing is open */
     bool has_loss;
-    uint64_t workspace_end; /* in the arena: of the highest workspace that a kernel gets */
-    const void *output;     /* evaluation: the kept tensor, where it is here */
+    uint64_t *workspace_end; /* [section] in the arena: of the highest workspace a kernel gets */
+    const void **output;     /* [section] evaluation: the kept tensor, where it is here */
     uint64_t output_elems;
     uint32_t output_dtype;
 };
@@ -130,9 +139,11 @@ struct exec_param {
     uint32_t parameter, stage, dtype;
     bool owner, decay;
     uint64_t elems;
-    float *weights, *grad; /* grad: summed over all users */
+    bool delayed;      /* passes read two versions */
+    float *weights;    /* master; f32 and delayed: that of versions[0] */
+    void *versions[2]; /* that passes read, in turn (plan/program.h); f32: masters */
+    float *grads[2];   /* summed over all users, of even and odd batches */
     float *slots[2];
-    void *working; /* equals weights for f32 */
 };
 
 /* What a rank knows of a step. */
@@ -158,8 +169,8 @@ struct exec_rank {
     struct exec_list train, eval;
     uint32_t n_params;
     struct exec_param *params;
-    float *losses;    /* per sample of the step */
-    uint64_t n_steps; /* posted so far, in either list: part of the tags */
+    float *losses;     /* per sample of two batches, even and odd */
+    uint32_t n_losses; /* of one of them */
     struct exec_result results[PST_EXEC_IN_FLIGHT];
     struct exec_result *result; /* of the step in work */
     float grad_scale;
@@ -173,8 +184,11 @@ struct exec_rank {
 
 /* A step that was submitted and not yet collected. */
 struct exec_flight {
-    uint32_t generation; /* of the task that ends it */
-    uint64_t submitted_ns, step;
+    uint32_t generation; /* of the task that ends it, or so far of the last that belongs to it */
+    bool closed;         /* the former */
+    uint64_t submitted_ns;
+    struct pst_batch batch;
+    struct pst_update update;
 };
 
 struct pst_exec {
@@ -188,10 +202,11 @@ struct pst_exec {
     double *table;      /* n_params + 1: sums over all ranks */
     struct exec_flight flights[PST_EXEC_IN_FLIGHT];
     uint64_t n_submitted, n_collected; /* steps */
-    uint64_t epoch;                    /* from 1 */
-    uint64_t n_steps;                  /* that ended */
-    uint64_t ended_ns;                 /* when the last collected step did */
-    pst_status stopped;                /* PST_OK, or why the creating thread ended the run */
+    bool open;          /* asynchronous: the part that closes the last one is not handed out yet */
+    uint64_t epoch;     /* from 1 */
+    uint64_t n_steps;   /* that ended */
+    uint64_t ended_ns;  /* when the last collected step did */
+    pst_status stopped; /* PST_OK, or why the creating thread ended the run */
     struct pst_error why;
     bool told; /* the caller knows that the run has ended */
 };
@@ -237,28 +252,29 @@ pst_status exec_bind_calls(struct exec_rank *rank, struct exec_list *list, struc
 
 /* tie.c */
 pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, uint32_t tie,
-                         const struct exec_tie **ret_tie, struct pst_error *err);
+                         uint32_t parity, const struct exec_tie **ret_tie, struct pst_error *err);
 
-/* run.c: walks the list once; flags go to every kernel. */
-pst_status exec_run(struct exec_rank *rank, struct exec_list *list, const struct exec_task *task,
-                    uint32_t flags, struct pst_error *err);
+/* run.c: walks a section once; flags go to every kernel. */
+pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t section,
+                    const struct exec_task *task, uint32_t flags, struct pst_error *err);
 
-/* update.c: begin and end of a step; NORM; STEP of a stage; the losses, summed in sample order. */
-void exec_begin_step(struct exec_rank *rank, uint32_t slot);
-void exec_end_step(struct exec_rank *rank, const struct exec_list *list);
-pst_status exec_norm(struct exec_rank *rank, const struct exec_list *list, struct pst_error *err);
-void exec_update(struct exec_rank *rank, uint32_t stage, const struct pst_update *update);
-double exec_loss_sum(const struct exec_rank *rank, const struct exec_list *list);
+/* update.c: begin and end of a step; NORM; STEP of a stage; the losses of batch t, summed in sample
+   order. */
+void exec_begin_step(struct exec_rank *rank, const struct exec_task *task);
+void exec_end_step(struct exec_rank *rank, const struct exec_task *task);
+pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struct pst_error *err);
+void exec_update(struct exec_rank *rank, uint32_t stage, const struct exec_task *task);
+double exec_loss_sum(const struct exec_rank *rank, const struct exec_list *list, uint64_t t);
 /* The norm of a table of square sums. */
 double exec_norm_of(const double *table, uint32_t n_params);
 
 /* evaluate.c: finds the kept tensor; copies it out as f32. */
 pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, struct pst_error *err);
-void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, float *values,
-                      uint64_t n_values);
+void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint32_t section,
+                      float *values, uint64_t n_values);
 
 /* inspect.c */
 uint64_t exec_scan_peak(struct exec_rank *rank);
-void exec_copy_parameter(struct exec_rank *rank, uint32_t parameter, bool gradient, float *values);
+void exec_copy_parameter(struct exec_rank *rank, const struct exec_task *task);
 
 #endif

@@ -16,18 +16,20 @@ pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, d
         return pst_fail(err, PST_ERR_BUG, "internal", "there is no plan for evaluation");
     }
     for (uint32_t i = 0; i < exec->n_ranks; i++) {
-        kept = exec->ranks[i].eval.output != NULL ? exec->ranks[i].eval.output_elems : kept;
+        kept = exec->ranks[i].eval.output_elems > 0 ? exec->ranks[i].eval.output_elems : kept;
     }
     if (ret_output != NULL && output_elems > kept) {
         return pst_fail(err, PST_ERR_BUG, "internal",
                         "%llu elements of output wanted, the plan keeps %llu",
                         (unsigned long long)output_elems, (unsigned long long)kept);
     }
-    status = exec_run_all(
-        exec,
-        &(struct exec_task){
-            .command = EXEC_EVAL, .batch = *batch, .values = ret_output, .n_values = output_elems},
-        err);
+    status = exec_run_all(exec,
+                          &(struct exec_task){.command = EXEC_EVAL,
+                                              .t = exec->n_collected,
+                                              .batches = {*batch},
+                                              .values = ret_output,
+                                              .n_values = output_elems},
+                          err);
     if (status != PST_OK) {
         return status;
     }
@@ -66,9 +68,12 @@ static pst_status get(struct pst_exec *exec, uint32_t command, uint32_t paramete
     if (!owned) {
         return PST_ERR_BUG;
     }
-    return exec_run_all(
-        exec, &(struct exec_task){.command = command, .parameter = parameter, .values = ret_values},
-        NULL);
+    return exec_run_all(exec,
+                        &(struct exec_task){.command = command,
+                                            .t = exec->n_collected,
+                                            .parameter = parameter,
+                                            .values = ret_values},
+                        NULL);
 }
 
 pst_status pst_exec_get_parameter(struct pst_exec *exec, uint32_t parameter, float *ret_values)

@@ -15,17 +15,45 @@ static void report(struct exec_rank *rank)
     }
 }
 
+/* Sections are sorted by phase, then part. */
+static uint32_t section_of(const struct exec_list *list, const struct exec_task *task)
+{
+    const struct pst_program *program = list->program;
+    uint32_t phase = (uint32_t)(task->t % program->n_phases);
+
+    return list->plan->asynchronous ? phase * PST_PARTS + task->part : phase;
+}
+
+static pst_status run_eval(struct exec_rank *rank, const struct exec_task *task)
+{
+    uint32_t section = section_of(&rank->eval, task);
+    pst_status status = exec_run(rank, &rank->eval, section, task, 0, &rank->error);
+
+    if (status == PST_OK) {
+        rank->loss_sum = exec_loss_sum(rank, &rank->eval, task->t);
+        if (task->values != NULL && rank->eval.output[section] != NULL) {
+            exec_copy_output(rank, &rank->eval, section, task->values, task->n_values);
+        }
+    }
+    return status;
+}
+
 static pst_status run_step(struct exec_rank *rank, const struct exec_task *task)
 {
     pst_status status;
 
-    exec_begin_step(rank, task->slot);
+    bool closes = task->part != PST_FILL;
+
+    if (closes) {
+        exec_begin_step(rank, task);
+    }
     if (task->epoch == rank->halted) {
         return PST_OK;
     }
-    status = exec_run(rank, &rank->train, task, PST_CALL_TRAINING, &rank->error);
-    if (status == PST_OK) {
-        exec_end_step(rank, &rank->train);
+    status = exec_run(rank, &rank->train, section_of(&rank->train, task), task, PST_CALL_TRAINING,
+                      &rank->error);
+    if (status == PST_OK && closes) {
+        exec_end_step(rank, task);
         rank->halted = rank->result->finite || rank->exec->config.skip_non_finite ? 0 : task->epoch;
     }
     return status;
@@ -43,19 +71,13 @@ static pst_status run_task(struct exec_rank *rank, const struct exec_task *task)
         status = run_step(rank, task);
         break;
     case EXEC_EVAL:
-        status = exec_run(rank, &rank->eval, task, 0, &rank->error);
-        if (status == PST_OK) {
-            rank->loss_sum = exec_loss_sum(rank, &rank->eval);
-            if (task->values != NULL && rank->eval.output != NULL) {
-                exec_copy_output(rank, &rank->eval, task->values, task->n_values);
-            }
-        }
+        status = run_eval(rank, task);
         break;
     case EXEC_PEAK:
         rank->peak = exec_scan_peak(rank);
         break;
     default:
-        exec_copy_parameter(rank, task->parameter, task->command == EXEC_GRADIENT, task->values);
+        exec_copy_parameter(rank, task);
         break;
     }
     return status;

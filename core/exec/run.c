@@ -5,9 +5,10 @@
  */
 #include "exec/internal.h"
 
-static void run_call(struct exec_rank *rank, struct exec_call *call, const struct pst_batch *batch,
+static void run_call(struct exec_rank *rank, struct exec_call *call, const struct exec_task *task,
                      uint32_t flags)
 {
+    const struct pst_batch *batch = &task->batches[call->next];
     const struct pst_device_ops *device = rank->exec->config.device;
     struct pst_call *kernel = &call->kernel.call;
 
@@ -32,21 +33,23 @@ static void run_call(struct exec_rank *rank, struct exec_call *call, const struc
                            call->accumulate.elems);
         break;
     default:
-        device->download(rank->device, &rank->losses[call->first_sample], call->loss.src,
-                         call->loss.samples * sizeof(float));
+        device->download(
+            rank->device,
+            &rank->losses[(task->t + call->next) % 2 * rank->n_losses + call->first_sample],
+            call->loss.src, call->loss.samples * sizeof(float));
         break;
     }
 }
 
 static pst_status post_transfer(struct exec_rank *rank, struct exec_list *list,
-                                struct exec_instr *instr, struct pst_error *err)
+                                struct exec_instr *instr, uint64_t batch, struct pst_error *err)
 {
     const struct pst_transport_ops *transport = rank->exec->config.transport;
     struct pst_transport *t = rank->exec->transport;
 
     for (uint32_t i = 0; i < instr->n_parts; i++) {
         struct exec_part *part = &list->parts[instr->first_part + i];
-        uint64_t tag = part->tag | (rank->n_steps & 1);
+        uint64_t tag = part->tag | ((batch + part->next) & 1);
         pst_status status = instr->op == PST_I_SEND
                                 ? transport->send(t, rank->index, instr->peer, tag, part->data,
                                                   part->bytes, &part->request)
@@ -102,35 +105,77 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list,
     switch (instr->op) {
     case PST_I_SEND:
     case PST_I_RECV:
-        return post_transfer(rank, list, instr, err);
+        return post_transfer(rank, list, instr, task->t, err);
     case PST_I_TIE:
         return rank->exec->config.transport->reduce(
             rank->exec->transport, rank->index, tie->members, tie->n_members, tie->src, tie->n_src,
             tie->order, tie->n_order, tie->dst, tie->elems, err);
     case PST_I_NORM:
-        return exec_norm(rank, list, err);
+        return exec_norm(rank, task, err);
     case PST_I_STEP:
-        exec_update(rank, instr->stage, &task->update);
+        exec_update(rank, instr->stage, task);
         return PST_OK;
     default: /* passes; REDUCE has nothing to add up where every stage has one rank */
         for (uint32_t i = 0; i < instr->n_calls; i++) {
-            run_call(rank, &list->calls[instr->first_call + i], &task->batch, flags);
+            run_call(rank, &list->calls[instr->first_call + i], task, flags);
         }
         return PST_OK;
     }
 }
 
-pst_status exec_run(struct exec_rank *rank, struct exec_list *list, const struct exec_task *task,
-                    uint32_t flags, struct pst_error *err)
+/* Ends what earlier parts left open for this pass. */
+static pst_status finish_open(struct exec_rank *rank, struct exec_list *list, uint32_t bucket,
+                              struct pst_error *err)
 {
     pst_status status = PST_OK;
 
-    rank->n_steps++;
-    for (uint32_t i = 0; i < list->n_instrs && status == PST_OK; i++) {
+    while (list->open[bucket] != PST_NONE && status == PST_OK) {
+        uint32_t index = list->open[bucket];
+
+        list->open[bucket] = list->instrs[index].next_open;
+        status = finish_transfer(rank, list, index, err);
+    }
+    return status;
+}
+
+/* The end of a section: its transfers end, or stay open until a later part wants them to. */
+static pst_status end_section(struct exec_rank *rank, struct exec_list *list,
+                              const struct pst_program_section *range, struct pst_error *err)
+{
+    bool leaves = list->plan->asynchronous && range->part != PST_DRAIN;
+    pst_status status = PST_OK;
+
+    for (uint32_t i = 0; i < range->n_instrs && status == PST_OK; i++) {
+        struct exec_instr *instr = &list->instrs[range->first_instr + i];
+
+        if (instr->pending && leaves) {
+            instr->next_open = list->open[instr->bucket];
+            list->open[instr->bucket] = range->first_instr + i;
+        } else {
+            status = finish_transfer(rank, list, range->first_instr + i, err);
+        }
+    }
+    for (uint32_t b = 0; b < 2 * list->plan->n_stages && status == PST_OK && !leaves; b++) {
+        status = finish_open(rank, list, b, err);
+    }
+    return status;
+}
+
+pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t section,
+                    const struct exec_task *task, uint32_t flags, struct pst_error *err)
+{
+    const struct pst_program_section *range = &list->program->sections[section];
+    uint32_t end = range->first_instr + range->n_instrs;
+    pst_status status = PST_OK;
+
+    for (uint32_t i = range->first_instr; i < end && status == PST_OK; i++) {
         struct exec_instr *instr = &list->instrs[i];
 
         for (uint32_t w = 0; w < instr->n_waits && status == PST_OK; w++) {
             status = finish_transfer(rank, list, instr->waits[w], err);
+        }
+        if (status == PST_OK && instr->bucket != PST_NONE && instr->n_parts == 0) {
+            status = finish_open(rank, list, instr->bucket, err);
         }
         if (status == PST_OK) {
             if (atomic_load_explicit(&rank->exec->failed, memory_order_relaxed) != 0) {
@@ -140,11 +185,11 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, const struct
             status = run_instr(rank, list, instr, task, flags, err);
         }
     }
-    for (uint32_t i = 0; i < list->n_instrs && status == PST_OK; i++) {
-        status = finish_transfer(rank, list, i, err);
+    if (status == PST_OK) {
+        status = end_section(rank, list, range, err);
     }
-    if (status == PST_OK && list->workspace_end > rank->handed_bytes) {
-        rank->handed_bytes = list->workspace_end;
+    if (status == PST_OK && list->workspace_end[section] > rank->handed_bytes) {
+        rank->handed_bytes = list->workspace_end[section];
     }
     return status;
 }

@@ -52,7 +52,10 @@ static void bind_params(struct exec_rank *rank)
     for (uint32_t i = 0; i < program->n_params; i++) {
         const struct pst_program_param *from = &program->params[i];
         const struct pst_parameter *parameter = &graph->params[from->parameter];
-        uint32_t grad = from->tie != PST_NONE ? from->tie : from->grads[0];
+        uint32_t even = from->tie != PST_NONE ? from->tie : from->grads[0];
+        uint32_t odd = from->tie == PST_NONE && rank->exec->config.plan->deferred_step
+                           ? from->grads[from->n_grads]
+                           : even;
 
         rank->params[i] = (struct exec_param){
             .parameter = from->parameter,
@@ -62,10 +65,12 @@ static void bind_params(struct exec_rank *rank)
             .decay = parameter->decay,
             .elems = parameter->elems,
             .weights = exec_value(rank, program, from->weight),
-            .grad = exec_value(rank, program, grad),
+            .delayed = from->versions[0] != from->versions[1],
+            .versions = {exec_value(rank, program, from->versions[0]),
+                         exec_value(rank, program, from->versions[1])},
+            .grads = {exec_value(rank, program, even), exec_value(rank, program, odd)},
             .slots = {exec_value(rank, program, from->optimizer[0]),
                       exec_value(rank, program, from->optimizer[1])},
-            .working = exec_value(rank, program, from->working),
         };
     }
 }
@@ -94,9 +99,11 @@ static pst_status init_params(struct exec_rank *rank, struct pst_error *err)
                 device->zero(rank->device, param->slots[s], param->elems * sizeof(float));
             }
         }
-        if (param->working != param->weights) {
-            device->refresh(rank->device, param->working, param->weights, param->dtype,
-                            param->elems);
+        for (uint32_t v = 0; v < 2; v++) {
+            if (param->versions[v] != param->weights) {
+                device->refresh(rank->device, param->versions[v], param->weights, param->dtype,
+                                param->elems);
+            }
         }
     }
     free(values);
@@ -145,7 +152,8 @@ static pst_status allocate(struct exec_rank *rank, struct pst_error *err)
     rank->n_params = config->programs[rank->index]->n_params;
     rank->kernels = pst_arena_array(&rank->memory, config->graph->n_ops, sizeof *rank->kernels);
     rank->params = pst_arena_array(&rank->memory, rank->n_params, sizeof *rank->params);
-    rank->losses = pst_arena_array(&rank->memory, batch, sizeof *rank->losses);
+    rank->n_losses = batch;
+    rank->losses = pst_arena_array(&rank->memory, 2 * (size_t)batch, sizeof *rank->losses);
     for (uint32_t i = 0; i < PST_EXEC_IN_FLIGHT; i++) {
         rank->results[i].table =
             pst_arena_array(&rank->memory, (size_t)config->graph->n_params + 1, sizeof(double));

@@ -12,11 +12,28 @@ uint32_t pst_exec_in_flight(const struct pst_exec *exec)
     return (uint32_t)(exec->n_submitted - exec->n_collected);
 }
 
+/* Hands out a part that closes batch t (fill: begins it). */
+static void post_part(struct pst_exec *exec, enum pst_part part, uint64_t t)
+{
+    struct exec_flight *flight = &exec->flights[t % PST_EXEC_IN_FLIGHT];
+    const struct exec_flight *next = &exec->flights[(t + 1) % PST_EXEC_IN_FLIGHT];
+    struct exec_task task = {.command = EXEC_STEP,
+                             .part = part,
+                             .t = t,
+                             .batches = {flight->batch, next->batch},
+                             .update = flight->update,
+                             .slot = t % PST_EXEC_IN_FLIGHT,
+                             .epoch = exec->epoch};
+
+    flight->generation = exec_handoff_post(&exec->handoff, &task, exec->n_ranks);
+    flight->closed = part != PST_FILL;
+}
+
 pst_status pst_exec_submit(struct pst_exec *exec, const struct pst_batch *batch,
                            const struct pst_update *update, struct pst_error *err)
 {
-    uint32_t slot = exec->n_submitted % PST_EXEC_IN_FLIGHT;
-    struct exec_flight *flight = &exec->flights[slot];
+    uint64_t t = exec->n_submitted;
+    struct exec_flight *flight = &exec->flights[t % PST_EXEC_IN_FLIGHT];
 
     /* A failure that the caller does not know of yet is for the step in flight that met it. */
     if (pst_exec_in_flight(exec) == 0 || exec->told) {
@@ -29,22 +46,35 @@ pst_status pst_exec_submit(struct pst_exec *exec, const struct pst_batch *batch,
     if (pst_exec_in_flight(exec) == PST_EXEC_IN_FLIGHT) {
         return pst_fail(err, PST_ERR_BUG, "internal", "%u steps are in flight", PST_EXEC_IN_FLIGHT);
     }
-    flight->submitted_ns = pst_now_ns();
-    flight->step = update->step;
-    flight->generation = exec_handoff_post(&exec->handoff,
-                                           &(struct exec_task){.command = EXEC_STEP,
-                                                               .batch = *batch,
-                                                               .update = *update,
-                                                               .slot = slot,
-                                                               .epoch = exec->epoch},
-                                           exec->n_ranks);
+    *flight =
+        (struct exec_flight){.submitted_ns = pst_now_ns(), .batch = *batch, .update = *update};
     exec->n_submitted++;
+    if (!exec->config.plan->asynchronous) {
+        post_part(exec, PST_BODY, t);
+        return PST_OK;
+    }
+    if (exec->open) {
+        post_part(exec, PST_BODY, t - 1);
+        flight->generation = exec->flights[(t - 1) % PST_EXEC_IN_FLIGHT].generation;
+    } else {
+        post_part(exec, PST_FILL, t);
+    }
+    exec->open = true;
     return PST_OK;
+}
+
+void pst_exec_drain(struct pst_exec *exec)
+{
+    if (exec->open) {
+        exec->open = false;
+        post_part(exec, PST_DRAIN, exec->n_submitted - 1);
+    }
 }
 
 /* Waits for everything in flight and forgets it. */
 static void drop_flights(struct pst_exec *exec)
 {
+    exec->open = false;
     for (; exec->n_collected < exec->n_submitted; exec->n_collected++) {
         exec_handoff_wait(&exec->handoff,
                           exec->flights[exec->n_collected % PST_EXEC_IN_FLIGHT].generation);
@@ -122,12 +152,13 @@ static pst_status fail_non_finite(const struct pst_exec *exec, uint64_t step, do
 }
 
 /* With NORM the ranks have passed over what is in flight behind the step, which left its update
-   undone, and the next step starts from there; without it some stages have moved on. */
+   undone, and the next step starts from there. Without it some stages have moved on, and in an
+   asynchronous plan the passes of the next batch are lost. */
 static pst_status stop_at(struct pst_exec *exec, uint64_t step, double norm, struct pst_error *err)
 {
     drop_flights(exec);
     exec->epoch++;
-    if (!exec->has_norm) {
+    if (!exec->has_norm || exec->config.plan->asynchronous) {
         exec->stopped = fail_non_finite(exec, step, norm, &exec->why);
         return exec_failure(exec, err);
     }
@@ -151,7 +182,7 @@ static pst_status take_result(struct pst_exec *exec, uint32_t slot, uint64_t end
     exec->n_collected++;
     exec->n_steps++;
     if (!finite && !exec->config.skip_non_finite) {
-        return stop_at(exec, flight->step, norm, err);
+        return stop_at(exec, flight->update.step, norm, err);
     }
     *ret_result = (struct pst_step_result){.loss = loss / exec->config.plan->batch,
                                            .grad_norm = norm,
@@ -171,6 +202,10 @@ pst_status pst_exec_collect(struct pst_exec *exec, struct pst_step_result *ret_r
         status = exec_failure(exec, err);
         return status != PST_OK ? status
                                 : pst_fail(err, PST_ERR_BUG, "internal", "no step is in flight");
+    }
+    if (!exec->flights[slot].closed) {
+        return pst_fail(err, PST_ERR_BUG, "internal",
+                        "the step ends with the next one or when the pipeline is drained");
     }
     ended_ns = exec_handoff_wait(&exec->handoff, exec->flights[slot].generation);
     if (!is_done(exec, slot)) {
@@ -193,5 +228,9 @@ pst_status pst_exec_step(struct pst_exec *exec, const struct pst_batch *batch,
     if (status == PST_OK) {
         status = pst_exec_submit(exec, batch, update, err);
     }
-    return status == PST_OK ? pst_exec_collect(exec, ret_result, err) : status;
+    if (status != PST_OK) {
+        return status;
+    }
+    pst_exec_drain(exec);
+    return pst_exec_collect(exec, ret_result, err);
 }

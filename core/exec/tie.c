@@ -59,7 +59,7 @@ static bool find_source(const struct pst_exec_config *config, const struct exec_
 }
 
 pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, uint32_t index,
-                         const struct exec_tie **ret_tie, struct pst_error *err)
+                         uint32_t parity, const struct exec_tie **ret_tie, struct pst_error *err)
 {
     const struct pst_exec_config *config = &rank->exec->config;
     const struct pst_plan_tie *from = &plan->ties[index];
@@ -69,6 +69,7 @@ pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, ui
     struct exec_tie *tie = pst_arena_alloc(&rank->memory, sizeof *tie, 0);
     uint32_t *members = pst_arena_array(&rank->memory, plan->n_devices, sizeof *members);
     uint32_t(*order)[2] = pst_arena_array(&rank->memory, parameter->n_users, sizeof *order);
+    uint32_t first;
     const float **src;
 
     if (mine == NULL || mine->tie == PST_NONE) {
@@ -79,10 +80,11 @@ pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, ui
     if (tie == NULL || members == NULL || order == NULL || src == NULL) {
         return pst_fail_nomem(err);
     }
+    first = plan->deferred_step ? parity * mine->n_grads : 0;
     tie->members = members;
     tie->n_members = collect_members(plan, from, members);
     for (uint32_t i = 0; i < mine->n_grads; i++) {
-        src[i] = exec_value(rank, program, mine->grads[i]);
+        src[i] = exec_value(rank, program, mine->grads[first + i]);
     }
     tie->src = src;
     tie->n_src = mine->n_grads;

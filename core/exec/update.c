@@ -8,21 +8,22 @@
 #include <math.h>
 #include <string.h>
 
-double exec_loss_sum(const struct exec_rank *rank, const struct exec_list *list)
+double exec_loss_sum(const struct exec_rank *rank, const struct exec_list *list, uint64_t t)
 {
+    const float *losses = rank->losses + t % 2 * rank->n_losses;
     double sum = 0;
 
     for (uint32_t i = 0; list->has_loss && i < list->plan->batch; i++) {
-        sum += rank->losses[i];
+        sum += losses[i];
     }
     return sum;
 }
 
-void exec_begin_step(struct exec_rank *rank, uint32_t slot)
+void exec_begin_step(struct exec_rank *rank, const struct exec_task *task)
 {
     uint32_t n_params = rank->exec->config.graph->n_params;
 
-    rank->result = &rank->results[slot];
+    rank->result = &rank->results[task->slot];
     rank->result->finite = !rank->exec->has_norm; /* until NORM says so */
     rank->result->done = false;
     rank->result->norm = 0;
@@ -30,11 +31,12 @@ void exec_begin_step(struct exec_rank *rank, uint32_t slot)
     rank->grad_scale = 1.0f;
 }
 
-void exec_end_step(struct exec_rank *rank, const struct exec_list *list)
+void exec_end_step(struct exec_rank *rank, const struct exec_task *task)
 {
     rank->result->done = true;
     if (!rank->exec->has_norm) {
-        rank->result->table[rank->exec->config.graph->n_params] = exec_loss_sum(rank, list);
+        rank->result->table[rank->exec->config.graph->n_params] =
+            exec_loss_sum(rank, &rank->train, task->t);
     }
 }
 
@@ -48,12 +50,12 @@ double exec_norm_of(const double *table, uint32_t n_params)
     return sqrt(total);
 }
 
-static double square_sum(const struct exec_rank *rank, const struct exec_param *param)
+static double square_sum(const struct exec_rank *rank, const struct exec_param *param, uint64_t t)
 {
-    return rank->exec->config.device->square_sum(rank->device, param->grad, param->elems);
+    return rank->exec->config.device->square_sum(rank->device, param->grads[t % 2], param->elems);
 }
 
-pst_status exec_norm(struct exec_rank *rank, const struct exec_list *list, struct pst_error *err)
+pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struct pst_error *err)
 {
     const struct pst_exec_config *config = &rank->exec->config;
     uint32_t n_params = config->graph->n_params;
@@ -62,10 +64,10 @@ pst_status exec_norm(struct exec_rank *rank, const struct exec_list *list, struc
 
     for (uint32_t i = 0; i < rank->n_params; i++) {
         if (rank->params[i].owner) {
-            result->table[rank->params[i].parameter] = square_sum(rank, &rank->params[i]);
+            result->table[rank->params[i].parameter] = square_sum(rank, &rank->params[i], task->t);
         }
     }
-    result->table[n_params] = exec_loss_sum(rank, list);
+    result->table[n_params] = exec_loss_sum(rank, &rank->train, task->t);
     status = config->transport->sum(rank->exec->transport, rank->index, result->table, n_params + 1,
                                     err);
     if (status != PST_OK) {
@@ -80,9 +82,9 @@ pst_status exec_norm(struct exec_rank *rank, const struct exec_list *list, struc
 }
 
 /* Without NORM a stage looks at its own gradient alone: its share of the norm, and the verdict. */
-static bool take_share(struct exec_rank *rank, const struct exec_param *param)
+static bool take_share(struct exec_rank *rank, const struct exec_param *param, uint64_t t)
 {
-    double share = square_sum(rank, param);
+    double share = square_sum(rank, param, t);
 
     if (param->owner) {
         rank->result->table[param->parameter] = share;
@@ -90,32 +92,44 @@ static bool take_share(struct exec_rank *rank, const struct exec_param *param)
     return isfinite(share);
 }
 
+/* The passes of the batch after next read version t + 1: where the update of batch t goes. For f32
+   it is made in place, on a copy of version t. */
 static void update_param(struct exec_rank *rank, const struct exec_param *param,
-                         const struct pst_update *update)
+                         const struct exec_task *task, bool finite)
 {
-    struct pst_update own = *update;
+    const struct pst_device_ops *device = rank->exec->config.device;
+    bool f32 = param->dtype == PST_F32, copied = param->delayed && (f32 || !finite);
+    void *next = param->versions[(task->t + 1) % 2];
+    float *master = f32 ? next : param->weights;
+    struct pst_update own = task->update;
 
+    if (copied) {
+        device->refresh(rank->device, next, f32 ? param->versions[task->t % 2] : param->weights,
+                        param->dtype, param->elems);
+    }
+    if (!finite) {
+        return;
+    }
     own.grad_scale = rank->grad_scale;
-    if (!param->decay || update->optimizer == PST_ADAM) {
+    if (!param->decay || own.optimizer == PST_ADAM) {
         own.weight_decay = 0; /* adam has none; the decoupled form is adamw */
     }
-    rank->exec->config.device->update(
-        rank->device, &own, param->weights, param->grad, param->slots[0], param->slots[1],
-        param->working == param->weights ? NULL : param->working, param->dtype, param->elems);
+    device->update(rank->device, &own, master, param->grads[task->t % 2], param->slots[0],
+                   param->slots[1], f32 ? NULL : next, param->dtype, param->elems);
 }
 
-void exec_update(struct exec_rank *rank, uint32_t stage, const struct pst_update *update)
+void exec_update(struct exec_rank *rank, uint32_t stage, const struct exec_task *task)
 {
     bool finite = rank->result->finite;
 
     for (uint32_t i = 0; !rank->exec->has_norm && i < rank->n_params; i++) {
         if (rank->params[i].stage == stage) {
-            finite = take_share(rank, &rank->params[i]) && finite;
+            finite = take_share(rank, &rank->params[i], task->t) && finite;
         }
     }
-    for (uint32_t i = 0; finite && i < rank->n_params; i++) {
+    for (uint32_t i = 0; i < rank->n_params; i++) {
         if (rank->params[i].stage == stage) {
-            update_param(rank, &rank->params[i], update);
+            update_param(rank, &rank->params[i], task, finite);
         }
     }
 }

@@ -322,6 +322,8 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
     }
     twin->capacity_bytes = plan->capacity_bytes;
     twin->optimizer_slots = plan->optimizer_slots;
+    twin->version_rule = plan->version_rule; /* what lives all the time is the same */
+    twin->deferred_step = plan->deferred_step;
     st = pst_plan_connect(twin, graph, err);
     if (st == PST_OK) {
         st = twin_orders(twin, orders, n_passes, err);

@@ -12,9 +12,14 @@ uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, ui
 {
     struct pst_program *program = b->program;
     struct pst_value *value;
+    uint32_t shared = pst_build_shared(b, kind, stage, microbatch);
 
+    if (shared != PST_NONE) {
+        return shared;
+    }
     if (b->failed ||
-        !pst_grow(&program->values, &b->room_values, program->n_values, sizeof *program->values)) {
+        !pst_grow(&program->values, &b->room_values, program->n_values, sizeof *program->values) ||
+        !pst_build_record(b, kind, program->n_values)) {
         b->no_memory |= !b->failed;
         b->failed = true;
         return PST_NONE;
@@ -134,6 +139,17 @@ static pst_status set_up(struct pst_builder *b, struct pst_error *err)
     return st == PST_OK ? pst_build_edges(b, err) : st;
 }
 
+pst_status pst_build_begin(struct pst_builder *b, struct pst_error *err)
+{
+    pst_status st = set_up(b, err);
+
+    if (st == PST_OK) {
+        pst_build_reset(b);
+        st = pst_build_static(b, err);
+    }
+    return st;
+}
+
 /* --- the list ----------------------------------------------------------------------------------
  */
 
@@ -146,8 +162,9 @@ static void end_transfers(struct pst_builder *b, const struct pst_instr *instr)
     struct pst_program *program = b->program;
 
     for (uint32_t i = 0; i < instr->n_waits; i++) {
-        const struct pst_program_instr *list = &program->lists[instr->waits[i]];
-        bool sent = program->instrs[instr->waits[i]].op == PST_I_SEND;
+        uint32_t waited = b->first_instr + instr->waits[i];
+        const struct pst_program_instr *list = &program->lists[waited];
+        bool sent = program->instrs[waited].op == PST_I_SEND;
 
         for (uint32_t p = list->first_part; p < list->first_part + list->n_parts; p++) {
             struct pst_value *value = &program->values[program->parts[p].value];
@@ -158,26 +175,29 @@ static void end_transfers(struct pst_builder *b, const struct pst_instr *instr)
     }
 }
 
-/* Sends that nothing waits for are complete only when the list has ended. */
-static pst_status end_unjoined(struct pst_builder *b, struct pst_error *err)
+/* Transfers that nothing waits for are complete only when the section has ended. */
+static pst_status end_unjoined(struct pst_builder *b, const struct pst_program_section *section,
+                               struct pst_error *err)
 {
     struct pst_program *program = b->program;
-    bool *joined = calloc(program->n_instrs + 1, sizeof *joined);
+    const struct pst_instr *instrs = program->instrs + section->first_instr;
+    const struct pst_program_instr *lists = program->lists + section->first_instr;
+    bool *joined = calloc((size_t)section->n_instrs + 1, sizeof *joined);
 
     if (joined == NULL) {
         return pst_fail_nomem(err);
     }
-    for (uint32_t i = 0; i < program->n_instrs; i++) {
-        for (uint32_t w = 0; w < program->instrs[i].n_waits; w++) {
-            joined[program->instrs[i].waits[w]] = true;
+    for (uint32_t i = 0; i < section->n_instrs; i++) {
+        for (uint32_t w = 0; w < instrs[i].n_waits; w++) {
+            joined[instrs[i].waits[w]] = true;
         }
     }
-    for (uint32_t i = 0; i < program->n_instrs; i++) {
-        const struct pst_program_instr *list = &program->lists[i];
+    for (uint32_t i = 0; i < section->n_instrs; i++) {
+        for (uint32_t p = lists[i].first_part;
+             p < lists[i].first_part + lists[i].n_parts && !joined[i]; p++) {
+            struct pst_value *value = &program->values[program->parts[p].value];
 
-        for (uint32_t p = list->first_part; p < list->first_part + list->n_parts && !joined[i];
-             p++) {
-            program->values[program->parts[p].value].last = b->tick - 1;
+            value->last = value->last < b->tick - 1 ? b->tick - 1 : value->last;
         }
     }
     free(joined);
@@ -192,6 +212,8 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
 
     list->first_call = b->program->n_calls;
     list->first_part = b->program->n_parts;
+    b->instr = instr;
+    memset(b->n_created, 0, sizeof b->n_created);
     end_transfers(b, instr);
     switch (instr->op) {
     case PST_I_F:
@@ -227,34 +249,85 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
     return st;
 }
 
-static pst_status build_list(struct pst_builder *b, struct pst_error *err)
+pst_status pst_build_section(struct pst_builder *b, struct pst_program_section *section,
+                             struct pst_error *err)
 {
     struct pst_program *program = b->program;
+    uint32_t end = section->first_instr + section->n_instrs;
     pst_status st = PST_OK;
 
-    program->lists = pst_arena_array(&program->arena, program->n_instrs, sizeof *program->lists);
-    if (program->lists == NULL) {
-        return pst_fail_nomem(err);
-    }
-    for (uint32_t i = 0; i < program->n_instrs && st == PST_OK; i++) {
+    b->phase = section->phase;
+    b->first_instr = section->first_instr;
+    section->first_tick = b->tick;
+    section->kept_output = PST_NONE;
+    for (uint32_t i = section->first_instr; i < end && st == PST_OK; i++) {
         st = build_instr(b, &program->instrs[i], &program->lists[i], err);
     }
-    if (st == PST_OK && b->tick == 0) {
-        b->tick = 1;
-    }
-    return st == PST_OK ? end_unjoined(b, err) : st;
+    return st == PST_OK ? end_unjoined(b, section, err) : st;
 }
 
-static void keep(struct pst_builder *b, uint32_t tensor)
+static void keep(struct pst_builder *b, struct pst_program_section *section, uint32_t tensor)
 {
     struct pst_program *program = b->program;
     uint32_t stage = b->stage_of[b->graph->tensors[tensor].producer];
     uint32_t n = b->plan->stages[stage].n_microbatches;
 
     if (b->stages[stage].local && n > 0) {
-        program->kept_output = b->stages[stage].micros[n - 1].act[tensor];
-        if (program->kept_output != PST_NONE) {
-            program->values[program->kept_output].last = b->tick - 1;
+        section->kept_output = b->stages[stage].micros[n - 1].act[tensor];
+        if (section->kept_output != PST_NONE) {
+            program->values[section->kept_output].last = b->tick - 1;
+        }
+    }
+}
+
+/* One list; an evaluation of a plan with two versions of the weights runs it on either. */
+static pst_status build_list(struct pst_builder *b, uint32_t keep_output, struct pst_error *err)
+{
+    const struct pst_plan_device *device = &b->plan->devices[b->rank];
+    struct pst_program *program = b->program;
+    uint32_t n = b->plan->version_rule == PST_VERSION_DELAYED ? 2 : 1;
+    struct pst_instr *instrs =
+        pst_arena_array(&program->arena, (size_t)n * device->n_instrs, sizeof *instrs);
+    pst_status st = PST_OK;
+
+    b->newest = true;
+    program->n_sections = program->n_phases = n;
+    program->n_instrs = n * device->n_instrs;
+    program->lists = pst_arena_array(&program->arena, program->n_instrs, sizeof *program->lists);
+    program->sections = pst_arena_array(&program->arena, n, sizeof *program->sections);
+    if (instrs == NULL || program->lists == NULL || program->sections == NULL) {
+        return pst_fail_nomem(err);
+    }
+    program->instrs = n == 1 ? device->body : instrs;
+    for (uint32_t i = 0; i < n && st == PST_OK; i++) {
+        struct pst_program_section *section = &program->sections[i];
+
+        *section = (struct pst_program_section){.part = PST_BODY,
+                                                .phase = i,
+                                                .first_instr = i * device->n_instrs,
+                                                .n_instrs = device->n_instrs};
+        if (device->n_instrs > 0) {
+            memcpy(instrs + section->first_instr, device->body, device->n_instrs * sizeof *instrs);
+        }
+        pst_build_reset(b);
+        st = pst_build_section(b, section, err);
+        if (st == PST_OK && keep_output != PST_NONE) {
+            keep(b, section, keep_output);
+        }
+    }
+    return st;
+}
+
+/* All ticks are there: what lives all the time does so from the first to the last. */
+static void extend_lives(struct pst_builder *b)
+{
+    struct pst_program *program = b->program;
+
+    program->n_ticks = b->tick > 0 ? b->tick : 1;
+    for (uint32_t i = 0; i < program->n_values; i++) {
+        if (program->values[i].is_static || program->values[i].period > 0) {
+            program->values[i].first = 0;
+            program->values[i].last = program->n_ticks - 1;
         }
     }
 }
@@ -265,41 +338,25 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
                               struct pst_error *err)
 {
     struct pst_program *program = calloc(1, sizeof *program);
-    struct pst_builder b = {
-        .plan = plan, .graph = graph, .cost = cost, .program = program, .rank = rank};
+    struct pst_builder b = {.plan = plan,
+                            .graph = graph,
+                            .cost = cost,
+                            .program = program,
+                            .rank = rank,
+                            .n_batches = plan->asynchronous ? 2 : 1,
+                            .batch = plan->batch};
     pst_status st;
 
-    if (plan->asynchronous) {
-        free(program);
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.unsupported",
-                        "this penstock plans, checks and simulates asynchronous schedules, but "
-                        "cannot execute them yet; choose a synchronous scheduler, such as 1f1b");
-    }
     if (program == NULL) {
         return pst_fail_nomem(err);
     }
     program->rank = rank;
-    program->kept_output = PST_NONE;
-    program->instrs = plan->devices[rank].body;
-    program->n_instrs = plan->devices[rank].n_instrs;
-    st = set_up(&b, err);
+    st = pst_build_begin(&b, err);
     if (st == PST_OK) {
-        st = pst_build_static(&b, err);
+        st = plan->asynchronous ? pst_build_phases(&b, err) : build_list(&b, keep_output, err);
     }
     if (st == PST_OK) {
-        st = build_list(&b, err);
-    }
-    if (st == PST_OK) {
-        if (keep_output != PST_NONE) {
-            keep(&b, keep_output);
-        }
-        program->n_ticks = b.tick;
-        for (uint32_t i = 0; i < program->n_values; i++) {
-            if (program->values[i].is_static) {
-                program->values[i].first = 0;
-                program->values[i].last = b.tick - 1;
-            }
-        }
+        extend_lives(&b);
         st = pst_layout_program(program, err);
     }
     pst_arena_finish(&b.arena);

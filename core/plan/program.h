@@ -37,7 +37,10 @@ struct pst_value {
     bool is_static;
     uint32_t stage, microbatch;
     uint32_t what;   /* tensor, parameter or operator, by kind */
-    uint32_t slot;   /* optimizer slot; output or z or contribution index */
+    uint32_t slot;   /* optimizer slot; output or z or contribution index; weights: the version */
+    uint32_t period; /* asynchronous plans: micro-batches of the stage, counted from the start of
+                        the run, whose remainder by this is `microbatch` take turns in the buffer,
+                        which lives all the time; 0: it lives inside one section */
     uint64_t bytes;  /* exact */
     uint64_t offset; /* in the arena, a multiple of PST_VALUE_ALIGN */
     uint32_t first, last;
@@ -62,7 +65,8 @@ enum pst_call_kind {
 struct pst_program_call {
     uint8_t kind, pass, replay;
     uint32_t op;                    /* KERNEL: operator; LOAD, SUM: tensor */
-    uint32_t first_sample, samples; /* of the step */
+    uint32_t first_sample, samples; /* of the step; asynchronous: of the batch that the part closes
+                                       and, from the size of a batch on, of the one after it */
     uint32_t first_operand;
     uint64_t elems; /* ACCUMULATE */
 };
@@ -102,23 +106,48 @@ struct pst_transfer_part {
     uint64_t begin, bytes; /* inside the value */
 };
 
-/* A parameter as this rank holds it. */
+/*
+ * A parameter as this rank holds it.
+ *
+ * Where passes read two versions (PST_VERSION_DELAYED), W(v) is in versions[v % 2] and batch t
+ * reads versions[(t + 1) % 2]. For f32 these are two masters, of which the newest is updated after
+ * a copy; else two working copies beside one master, that of the newest version. Both start as
+ * W(0).
+ */
 struct pst_program_param {
     uint32_t parameter, stage; /* stage whose STEP updates it */
     uint32_t weight, working;  /* values; working == weight for f32 */
+    uint32_t versions[2];      /* both `working` where there is one version */
     uint32_t tie;              /* value of the summed gradient, PST_NONE where not tied */
     uint32_t optimizer[2];     /* values or PST_NONE */
     uint32_t n_grads;
-    const uint32_t *grads;      /* accumulators, one per using operator on this rank */
+    const uint32_t *grads;      /* accumulators, one per using operator on this rank; with deferred
+                                   STEP those of even batches, then n_grads of odd ones */
     const uint32_t *grad_users; /* index of that user in graph->params[].users */
     bool owner;                 /* this rank counts it in the norm */
+};
+
+/*
+ * Instructions that are walked in one go: a synchronous step; a part of an asynchronous plan; an
+ * evaluation. Sections that differ in nothing but the buffers of their values have different
+ * phases: batch t runs in phase t % n_phases. Each has ticks of its own, so what lives in one of
+ * them shares memory with what lives in others.
+ */
+struct pst_program_section {
+    uint8_t part;   /* enum pst_part */
+    uint32_t phase; /* of the batch that the part closes; evaluation: version of the weights % 2 */
+    uint32_t first_instr, n_instrs; /* rows of instrs and lists; waits count from the first */
+    uint32_t first_tick;
+    uint32_t kept_output; /* value of keep_output, or PST_NONE */
 };
 
 struct pst_program {
     struct pst_arena arena;
     uint32_t rank;
     uint32_t n_instrs, n_calls, n_values, n_operands, n_parts, n_params, n_ticks;
-    const struct pst_instr *instrs; /* the plan's */
+    uint32_t n_sections, n_phases;        /* one of each in synchronous plans */
+    struct pst_program_section *sections; /* phase by phase; in each by part */
+    const struct pst_instr *instrs;       /* the plan's; asynchronous: copies, section by section */
     struct pst_program_instr *lists;
     struct pst_program_call *calls;
     uint32_t *operands;
@@ -126,7 +155,6 @@ struct pst_program {
     struct pst_transfer_part *parts;
     struct pst_program_param *params; /* ascending by parameter */
     uint32_t *state_values;           /* n_ops x 2: PST_V_STATE values of operators on this rank */
-    uint32_t kept_output;             /* value of keep_output, or PST_NONE */
     uint64_t static_bytes;            /* offsets [0, static_bytes): the static values */
     uint64_t peak_bytes, arena_bytes; /* largest live sum; end of the highest value */
 };

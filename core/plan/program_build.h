@@ -11,6 +11,7 @@
 
 /* What one micro-batch of a stage has at the moment; value indices or PST_NONE. */
 struct pst_micro {
+    uint32_t *all;     /* everything below, one behind the other */
     uint32_t *act;     /* [tensor] */
     uint32_t *dact;    /* [tensor] gradient summed so far */
     uint32_t *contrib; /* [separate use] gradients kept apart, see pst_builder.separate */
@@ -25,7 +26,10 @@ struct pst_run {
 };
 
 struct pst_stage_build {
-    bool local; /* on this rank */
+    bool local;        /* on this rank */
+    uint32_t n_batch;  /* micro-batches of one batch; at least 1 */
+    uint32_t n_micros; /* that the list may name: those of pst_builder.n_batches batches */
+    uint32_t n_all;    /* values of one micro-batch */
     struct pst_micro *micros;
     struct pst_op_grad *grad; /* [node] */
     bool *replayed;           /* [node] recomputed, and something reads it */
@@ -37,17 +41,28 @@ struct pst_stage_build {
     bool *summable;    /* [micro-batch] its W has run */
 };
 
+struct pst_classes;
+
 struct pst_builder {
-    const struct pst_plan *plan;
+    const struct pst_plan *plan; /* a recording: unrolled */
     const struct pst_graph *graph;
     const struct pst_cost_model *cost;
     struct pst_program *program;
     struct pst_arena arena; /* temporary */
     uint32_t rank, tick;
-    bool failed;        /* a buffer is missing, or memory: everything after is void */
-    bool no_memory;     /* the latter */
-    uint32_t *stage_of; /* [operator] */
-    uint32_t *node_of;  /* [operator] position in its stage */
+    uint32_t n_batches;              /* whose micro-batches the list may name: 1; asynchronous: 2;
+                                        recording: all that are unrolled */
+    uint32_t batch;                  /* samples of one */
+    uint32_t phase;                  /* of the section */
+    uint32_t first_instr;            /* of the section */
+    bool newest;                     /* passes read versions[phase]: evaluation */
+    struct pst_classes *classes;     /* asynchronous plans: values that live across parts */
+    const struct pst_instr *instr;   /* that is being built */
+    uint32_t n_created[PST_V_KINDS]; /* values that it has made so far */
+    bool failed;                     /* a buffer is missing, or memory: everything after is void */
+    bool no_memory;                  /* the latter */
+    uint32_t *stage_of;              /* [operator] */
+    uint32_t *node_of;               /* [operator] position in its stage */
     struct pst_stage_build *stages;
     /*
      * [tensor] Gradients of a tensor with three or more uses in several stages are kept apart and
@@ -58,13 +73,20 @@ struct pst_builder {
     uint32_t n_separate;
     uint32_t **received;  /* [edge] gradient values, [microbatch of from][item] */
     uint32_t *edge_items; /* [edge] gradient items */
-    uint32_t *grad_value; /* [operator * PST_MAX_PARAMS + slot] accumulators */
+    uint32_t *grad_value; /* [parity of the batch][operator][slot of PST_MAX_PARAMS] accumulators */
     uint32_t *param_row;  /* [parameter] row in program->params, or PST_NONE */
     /* growing arrays that become the program's */
     size_t room_values, room_calls, room_operands, room_parts;
 };
 
 #define PST_MAX_PARAMS 4
+
+/* The batch of a micro-batch, counted from the start of the run modulo the number of phases. */
+static inline uint32_t pst_build_batch(const struct pst_builder *b, uint32_t stage,
+                                       uint32_t microbatch)
+{
+    return b->phase + microbatch / b->stages[stage].n_batch;
+}
 
 /* A new buffer that lives from now on; PST_NONE and b->failed when there is no memory. */
 uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch,
@@ -79,6 +101,21 @@ bool pst_build_is_local(const struct pst_builder *b, uint32_t stage);
 
 /* program_static.c */
 pst_status pst_build_static(struct pst_builder *b, struct pst_error *err);
+
+/* program.c: tables of all stages and what is static; a section from the lists of a plan. */
+pst_status pst_build_begin(struct pst_builder *b, struct pst_error *err);
+pst_status pst_build_section(struct pst_builder *b, struct pst_program_section *section,
+                             struct pst_error *err);
+
+/* program_phases.c, program_classes.c: all sections of an asynchronous plan. */
+pst_status pst_build_phases(struct pst_builder *b, struct pst_error *err);
+/* The buffer of a value that lives across parts; PST_NONE: a new one is to be made, and recorded.
+   False: out of memory. */
+uint32_t pst_build_shared(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch);
+bool pst_build_record(struct pst_builder *b, uint8_t kind, uint32_t value);
+
+/* program_stage.c: forgets what the micro-batches of all stages have. */
+void pst_build_reset(struct pst_builder *b);
 
 /* program_stage.c: runs, replays, tables of one stage; its micro-batches. */
 pst_status pst_build_stage(struct pst_builder *b, uint32_t stage, struct pst_error *err);

@@ -52,11 +52,12 @@ void pst_build_set_params(struct pst_builder *b, const struct pst_program_call *
                           const struct pst_op *op, uint64_t mask)
 {
     struct pst_operands at = pst_operands_of(op);
+    uint32_t version = b->newest ? b->phase : b->phase + call->first_sample / b->batch + 1;
 
     for (uint32_t i = 0; i < op->n_param; i++) {
         if (op->param[i] != PST_NONE && (mask >> i & 1)) {
             pst_build_set(b, call, at.p + i,
-                          b->program->params[b->param_row[op->param[i]]].working);
+                          b->program->params[b->param_row[op->param[i]]].versions[version % 2]);
         }
     }
 }

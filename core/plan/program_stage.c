@@ -114,39 +114,53 @@ static pst_status find_runs(struct pst_builder *b, uint32_t s, struct pst_error 
     return PST_OK;
 }
 
-static uint32_t *none_array(struct pst_arena *arena, size_t n)
+void pst_build_reset(struct pst_builder *b)
 {
-    uint32_t *values = pst_arena_array(arena, n, sizeof *values);
+    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
+        struct pst_stage_build *build = &b->stages[s];
 
-    if (values != NULL) {
-        memset(values, 0xFF, n * sizeof *values);
+        for (uint32_t j = 0; build->local && j < build->n_micros; j++) {
+            memset(build->micros[j].all, 0xFF, build->n_all * sizeof(uint32_t));
+            build->summable[j] = false;
+        }
+        build->next_sum = 0;
     }
-    return values;
+    for (uint32_t e = 0; e < b->plan->n_edges; e++) {
+        uint32_t from = b->plan->edges[e].from;
+
+        if (b->stages[from].local) {
+            memset(b->received[e], 0xFF,
+                   (size_t)b->stages[from].n_micros * b->edge_items[e] * sizeof(uint32_t));
+        }
+    }
 }
 
 static pst_status make_micros(struct pst_builder *b, uint32_t s, struct pst_error *err)
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];
     struct pst_stage_build *build = &b->stages[s];
+    size_t n = (size_t)2 * b->graph->n_tensors + b->n_separate +
+               (size_t)stage->n_nodes * (1 + PST_MAX_SCRATCH) + build->n_uses;
+    uint32_t *at;
 
-    build->micros = pst_arena_array(&b->arena, stage->n_microbatches, sizeof *build->micros);
-    build->summable = pst_arena_array(&b->arena, stage->n_microbatches, sizeof *build->summable);
-    if (build->micros == NULL || build->summable == NULL) {
+    build->n_batch = b->batch / stage->microbatch_size;
+    build->n_micros = build->n_batch * b->n_batches;
+    build->n_all = (uint32_t)n;
+    build->micros = pst_arena_array(&b->arena, build->n_micros, sizeof *build->micros);
+    build->summable = pst_arena_array(&b->arena, build->n_micros, sizeof *build->summable);
+    at = pst_arena_array(&b->arena, n * build->n_micros, sizeof *at);
+    if (build->micros == NULL || build->summable == NULL || at == NULL) {
         return pst_fail_nomem(err);
     }
-    for (uint32_t j = 0; j < stage->n_microbatches; j++) {
+    for (uint32_t j = 0; j < build->n_micros; j++, at += n) {
         struct pst_micro *micro = &build->micros[j];
 
-        micro->act = none_array(&b->arena, b->graph->n_tensors);
-        micro->dact = none_array(&b->arena, b->graph->n_tensors);
-        micro->contrib = none_array(&b->arena, b->n_separate);
-        micro->dy = none_array(&b->arena, stage->n_nodes);
-        micro->z = none_array(&b->arena, (size_t)stage->n_nodes * PST_MAX_SCRATCH);
-        micro->scratch = none_array(&b->arena, build->n_uses);
-        if (micro->act == NULL || micro->dact == NULL || micro->contrib == NULL ||
-            micro->dy == NULL || micro->z == NULL || micro->scratch == NULL) {
-            return pst_fail_nomem(err);
-        }
+        micro->all = micro->act = at;
+        micro->dact = micro->act + b->graph->n_tensors;
+        micro->contrib = micro->dact + b->graph->n_tensors;
+        micro->dy = micro->contrib + b->n_separate;
+        micro->z = micro->dy + stage->n_nodes;
+        micro->scratch = micro->z + (size_t)stage->n_nodes * PST_MAX_SCRATCH;
     }
     return PST_OK;
 }

@@ -39,26 +39,51 @@ static bool add_accumulators(struct pst_builder *b, uint32_t index, uint32_t sta
                              struct pst_program_param *row)
 {
     const struct pst_parameter *parameter = &b->graph->params[index];
-    uint32_t *grads = pst_arena_array(&b->program->arena, parameter->n_users, sizeof *grads);
+    uint32_t *grads =
+        pst_arena_array(&b->program->arena, 2 * (size_t)parameter->n_users, sizeof *grads);
     uint32_t *users = pst_arena_array(&b->program->arena, parameter->n_users, sizeof *users);
+    uint32_t n = 0;
 
     if (grads == NULL || users == NULL) {
         return false;
     }
-    for (uint32_t u = 0; u < parameter->n_users; u++) {
-        uint32_t op = parameter->users[u], slot = parameter->user_slots[u];
+    for (uint32_t parity = 0; parity < (b->plan->deferred_step ? 2 : 1); parity++) {
+        row->n_grads = 0;
+        for (uint32_t u = 0; u < parameter->n_users; u++) {
+            uint32_t op = parameter->users[u], slot = parameter->user_slots[u];
 
-        if (!b->stages[b->stage_of[op]].local || slot >= PST_MAX_PARAMS) {
-            continue;
+            if (!b->stages[b->stage_of[op]].local || slot >= PST_MAX_PARAMS) {
+                continue;
+            }
+            grads[n] = add_static(b, PST_V_GRAD, stage, index, u, parameter->elems * 4);
+            if (grads[n] != PST_NONE) {
+                b->program->values[grads[n]].microbatch = parity;
+            }
+            b->grad_value[((size_t)parity * b->graph->n_ops + op) * PST_MAX_PARAMS + slot] =
+                grads[n++];
+            users[row->n_grads++] = u;
         }
-        grads[row->n_grads] = add_static(b, PST_V_GRAD, stage, index, u, parameter->elems * 4);
-        users[row->n_grads] = u;
-        b->grad_value[op * PST_MAX_PARAMS + slot] = grads[row->n_grads];
-        row->n_grads++;
     }
     row->grads = grads;
     row->grad_users = users;
     return true;
+}
+
+/* Weights, and copies of them in working precision: as many as passes read versions. */
+static void add_weights(struct pst_builder *b, uint32_t index, uint32_t stage,
+                        struct pst_program_param *row)
+{
+    const struct pst_parameter *parameter = &b->graph->params[index];
+    bool delayed = b->plan->version_rule == PST_VERSION_DELAYED, f32 = parameter->dtype == PST_F32;
+    uint64_t working_bytes = parameter->elems * pst_dtype_bytes(parameter->dtype);
+
+    row->weight = add_static(b, PST_V_WEIGHT, stage, index, 0, parameter->elems * 4);
+    row->working = f32 ? row->weight : add_static(b, PST_V_WORKING, stage, index, 0, working_bytes);
+    row->versions[0] = row->versions[1] = row->working;
+    if (delayed) {
+        row->versions[1] =
+            add_static(b, f32 ? PST_V_WEIGHT : PST_V_WORKING, stage, index, 1, working_bytes);
+    }
 }
 
 static bool add_parameter(struct pst_builder *b, uint32_t index)
@@ -75,12 +100,7 @@ static bool add_parameter(struct pst_builder *b, uint32_t index)
     row->parameter = index;
     row->stage = stage;
     row->owner = b->stages[b->stage_of[parameter->users[0]]].local;
-    row->weight = add_static(b, PST_V_WEIGHT, stage, index, 0, parameter->elems * 4);
-    row->working = row->weight;
-    if (parameter->dtype != PST_F32) {
-        row->working = add_static(b, PST_V_WORKING, stage, index, 0,
-                                  parameter->elems * pst_dtype_bytes(parameter->dtype));
-    }
+    add_weights(b, index, stage, row);
     if (!add_accumulators(b, index, stage, row)) {
         return false;
     }
@@ -105,14 +125,14 @@ pst_status pst_build_static(struct pst_builder *b, struct pst_error *err)
     program->state_values =
         pst_arena_array(&program->arena, 2 * (size_t)graph->n_ops, sizeof *program->state_values);
     b->param_row = pst_arena_array(&b->arena, graph->n_params, sizeof *b->param_row);
-    b->grad_value =
-        pst_arena_array(&b->arena, (size_t)graph->n_ops * PST_MAX_PARAMS, sizeof *b->grad_value);
+    b->grad_value = pst_arena_array(&b->arena, (size_t)graph->n_ops * 2 * PST_MAX_PARAMS,
+                                    sizeof *b->grad_value);
     if (program->params == NULL || program->state_values == NULL || b->param_row == NULL ||
         b->grad_value == NULL) {
         return pst_fail_nomem(err);
     }
     memset(b->param_row, 0xFF, graph->n_params * sizeof *b->param_row);
-    memset(b->grad_value, 0xFF, (size_t)graph->n_ops * PST_MAX_PARAMS * sizeof *b->grad_value);
+    memset(b->grad_value, 0xFF, (size_t)graph->n_ops * 2 * PST_MAX_PARAMS * sizeof *b->grad_value);
     memset(program->state_values, 0xFF, 2 * (size_t)graph->n_ops * sizeof *program->state_values);
     for (uint32_t p = 0; p < graph->n_params; p++) {
         if (!add_parameter(b, p)) {

@@ -42,12 +42,11 @@ pst_status pst_build_edges(struct pst_builder *b, struct pst_error *err)
         if (!pst_build_is_local(b, edge->from)) {
             continue;
         }
-        n = (size_t)plan->stages[edge->from].n_microbatches * b->edge_items[e];
+        n = (size_t)b->stages[edge->from].n_micros * b->edge_items[e];
         b->received[e] = pst_arena_array(&b->arena, n, sizeof **b->received);
         if (b->received[e] == NULL) {
             return pst_fail_nomem(err);
         }
-        memset(b->received[e], 0xFF, n * sizeof **b->received);
     }
     return PST_OK;
 }

@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernel calls of a backward pass for weights. A kernel overwrites its gradient; micro-batch 0
- * goes straight into the accumulators, every later one into a scratch buffer that is added when all
- * before it have been: the order of the sum is that of the micro-batches, whatever the schedule.
+ * The kernel calls of a backward pass for weights. A kernel overwrites its gradient; that of micro-
+ * batch 0 goes straight into the accumulators, every later one into a scratch buffer that is added
+ * when all before it have been: the order of the sum is that of the micro-batches, whatever the
+ * schedule.
  */
 #include "plan/program_build.h"
 
-static uint32_t accumulator(const struct pst_builder *b, uint32_t v, uint32_t slot)
+/* Of a use of a parameter in stage s, for the batch of micro-batch j. */
+static uint32_t accumulator(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
+                            uint32_t slot)
 {
-    return b->grad_value[v * PST_MAX_PARAMS + slot];
+    uint32_t parity = b->plan->deferred_step ? pst_build_batch(b, s, j) % 2 : 0;
+    uint32_t v = b->plan->stages[s].nodes[node];
+
+    return b->grad_value[((size_t)parity * b->graph->n_ops + v) * PST_MAX_PARAMS + slot];
 }
 
 void pst_build_weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node)
 {
-    const struct pst_plan_stage *stage = &b->plan->stages[s];
     const struct pst_op *op = pst_build_op(b, s, node);
     const struct pst_op_grad *grad = &b->stages[s].grad[node];
     struct pst_operands at = pst_operands_of(op);
     struct pst_micro *micro = &b->stages[s].micros[j];
+    bool first = j % b->stages[s].n_batch == 0;
     struct pst_program_call *call;
 
     if (!grad->has_w || (call = pst_build_kernel(b, s, j, node, 2)) == NULL) {
@@ -46,8 +52,8 @@ void pst_build_weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint3
         if (op->param[i] == PST_NONE) {
             continue;
         }
-        value = accumulator(b, stage->nodes[node], i);
-        if (j > 0) {
+        value = accumulator(b, s, j, node, i);
+        if (!first) {
             value = pst_build_value(b, PST_V_SCRATCH, s, j, op->param[i], i,
                                     b->graph->params[op->param[i]].elems * 4);
             micro->scratch[b->stages[s].use_base[node] + i] = value;
@@ -55,7 +61,7 @@ void pst_build_weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint3
         pst_build_set(b, call, at.dp + i, value);
     }
     b->tick++;
-    if (j > 0 && j == b->stages[s].next_sum) {
+    if (!first && j == b->stages[s].next_sum) {
         /* Its turn already: add at once, so that the scratch buffer is short-lived. */
         pst_build_add_node(b, s, j, node);
     }
@@ -75,7 +81,9 @@ void pst_build_add_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t 
             continue;
         }
         call->elems = b->graph->params[op->param[i]].elems;
-        pst_build_set(b, call, 0, accumulator(b, b->plan->stages[s].nodes[node], i));
+        call->samples = b->plan->stages[s].microbatch_size;
+        call->first_sample = j * call->samples;
+        pst_build_set(b, call, 0, accumulator(b, s, j, node, i));
         pst_build_set(b, call, 1, *scratch);
         *scratch = PST_NONE;
         b->tick++;
@@ -88,8 +96,7 @@ void pst_build_sum_in_turn(struct pst_builder *b, uint32_t s, uint32_t j)
     struct pst_stage_build *build = &b->stages[s];
 
     build->summable[j] = true;
-    while (build->next_sum < b->plan->stages[s].n_microbatches &&
-           build->summable[build->next_sum] && !b->failed) {
+    while (build->next_sum < build->n_micros && build->summable[build->next_sum] && !b->failed) {
         for (uint32_t node = b->plan->stages[s].n_nodes; node-- > 0;) {
             pst_build_add_node(b, s, build->next_sum, node);
         }

@@ -195,9 +195,15 @@ static pst_status submit(struct run *run, struct pst_error *err)
     struct pst_batch batch =
         load(run, &run->samples[step % BUFFERS], PST_SPLIT_TRAIN, step * run->batch, run->batch);
     struct pst_update update = update_of(&run->job->train, step);
+    uint32_t drain_every = run->session->planned.plan->drain_every;
     pst_status st = pst_exec_submit(run->exec, &batch, &update, err);
 
-    run->n_submitted += st == PST_OK;
+    if (st == PST_OK) {
+        run->n_submitted++;
+        if (drain_every > 0 && run->n_submitted % drain_every == 0) {
+            pst_exec_drain(run->exec);
+        }
+    }
     return st;
 }
 
@@ -241,7 +247,12 @@ static pst_status run_to(struct run *run, uint64_t end, struct pst_error *err)
 
         if (more && pst_exec_in_flight(run->exec) < BUFFERS) {
             st = submit(run, err);
-        } else if (pst_exec_in_flight(run->exec) > 0) {
+            continue;
+        }
+        if (!more) {
+            pst_exec_drain(run->exec);
+        }
+        if (pst_exec_in_flight(run->exec) > 0) {
             st = collect(run, err);
         } else {
             break;

@@ -96,7 +96,9 @@ bool pst_check_live(struct pst_check *check);       /* LIVE1 LIVE2 LIVE4 */
 void pst_check_memory(struct pst_check *check, const struct pst_program *const *programs);
 void pst_check_pieces(struct pst_check *check,
                       const struct pst_program *const *programs);                    /* COMM1 */
-void pst_check_operands(struct pst_check *check, const struct pst_program *program); /* MEM2 NUM1 */
+/* MEM2 NUM1; `phase` is that of the first batch. */
+void pst_check_operands(struct pst_check *check, const struct pst_program *program, uint32_t phase);
 void pst_check_layout(struct pst_check *check, const struct pst_program *program);   /* MEM1 MEM3 */
+void pst_check_overlaps(struct pst_check *check, const struct pst_program *program); /* MEM3 */
 
 #endif

@@ -106,6 +106,7 @@ static void read_operands(struct pst_walk *walk, const struct pst_program_call *
         if (has_bit(access->p, i) && op->param[i] != PST_NONE &&
             present(walk, operands[at.p + i], "a parameter")) {
             expect(walk, call, operands[at.p + i], WEIGHT_KINDS, op->param[i], "a parameter");
+            check_version(walk, call, operands[at.p + i], op->param[i]);
         }
     }
     for (uint32_t i = 0; i < op->n_out && !access->y_written; i++) {
@@ -131,16 +132,56 @@ static void read_operands(struct pst_walk *walk, const struct pst_program_call *
     }
 }
 
-/* NUM1: an accumulator takes the micro-batches in turn; the first is written, the others added. */
-static void sum_in_turn(struct pst_walk *walk, uint32_t accumulator, uint32_t microbatch)
+/* NUM1: an accumulator takes the micro-batches of a batch in turn; the first is written, the others
+   added. Where there are two of them, batches take turns. */
+static void sum_in_turn(struct pst_walk *walk, uint32_t stage, uint32_t accumulator,
+                        uint32_t microbatch)
 {
+    const struct pst_check *check = walk->check;
     struct pst_walk_value *state = &walk->states[accumulator];
-    if (state->summed != microbatch) {
+    uint32_t n = pst_check_per_batch(check, stage), batch = microbatch / n;
+    uint32_t expected = state->summed % n;
+    if (microbatch % n != expected) {
         pst_walk_fault(walk, "NUM1",
                        "gradient of micro-batch %u is added to buffer %u, expected %u", microbatch,
-                       accumulator, state->summed);
+                       accumulator, batch * n + expected);
     }
-    state->summed = microbatch + 1;
+    if (check->plan->deferred_step &&
+        (walk->phase + batch) % 2 != walk->program->values[accumulator].microbatch) {
+        pst_walk_fault(walk, "NUM1", "buffer %u is for the gradients of every other batch",
+                       accumulator);
+    }
+    state->summed = microbatch % n + 1;
+}
+
+/* Passes of batch t read version t - 1, which is in its place of two; an evaluation reads the
+   newest. */
+static void check_version(struct pst_walk *walk, const struct pst_program_call *call, uint32_t v,
+                          uint32_t parameter)
+{
+    const struct pst_check *check = walk->check;
+    const struct pst_program_param *params = walk->program->params;
+    uint32_t low = 0, high = walk->program->n_params;
+    uint32_t batch = call->first_sample / (check->plan->batch / check->n_batches);
+    uint32_t place = (walk->phase + batch + 1) % 2;
+    if (check->limits->forward_only) {
+        return;
+    }
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (params[middle].parameter < parameter) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low == walk->program->n_params || params[low].parameter != parameter ||
+        v != params[low].versions[place]) {
+        pst_walk_fault(walk, "MEM2",
+                       "buffer %u does not hold the version of the weights that the "
+                       "pass reads",
+                       v);
+    }
 }
 
 static void write_gradients(struct pst_walk *walk, const struct pst_program_call *call,
@@ -160,7 +201,7 @@ static void write_gradients(struct pst_walk *walk, const struct pst_program_call
                 pst_walk_fault(walk, "MEM2",
                                "a weight gradient goes to the accumulator of another operator");
             }
-            sum_in_turn(walk, dp[i],
+            sum_in_turn(walk, stage, dp[i],
                         call->first_sample / walk->check->plan->stages[stage].microbatch_size);
         }
         pst_walk_write(walk, dp[i], walk->check->graph->params[op->param[i]].elems * sizeof(float),
@@ -255,7 +296,7 @@ static void visit_accumulate(struct pst_walk *walk, const struct pst_program_cal
     }
     pst_walk_read(walk, operands[1], bytes, "a summand");
     pst_walk_read(walk, operands[0], bytes, "an accumulator");
-    sum_in_turn(walk, operands[0], part->microbatch);
+    sum_in_turn(walk, walk->program->instrs[walk->instr].stage, operands[0], part->microbatch);
     pst_walk_write(walk, operands[0], bytes, "an accumulator");
 }
 

@@ -290,6 +290,11 @@ static void check_stated(struct pst_check *check, const struct pst_program *prog
     }
 }
 
+void pst_check_overlaps(struct pst_check *check, const struct pst_program *program)
+{
+    sweep(check, program);
+}
+
 void pst_check_layout(struct pst_check *check, const struct pst_program *program)
 {
     check_values(check, program);

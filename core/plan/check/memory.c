@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The buffers of all ranks: each program is well formed and belongs to its list, then MEM1, MEM2,
- * MEM3 and NUM1 rank by rank, and COMM1 on the pieces of every transfer.
+ * The buffers of all ranks: each program is well formed and belongs to its lists, then MEM1, MEM2,
+ * MEM3 and NUM1 rank by rank, and COMM1 on the pieces of every transfer. Where lists are unrolled
+ * the program is too, beginning with each of its phases.
  */
-#include "plan/check/internal.h"
+#include "plan/check/unrolled.h"
+
+#include <stdlib.h>
 
 static bool call_in_range(const struct pst_check *check, const struct pst_program *program,
                           const struct pst_program_call *call)
@@ -77,19 +80,60 @@ static const char *value_fault(const struct pst_check *check, const struct pst_p
         if (value->kind >= PST_V_KINDS || value->what >= limit ||
             value->stage >= check->plan->n_stages || value->first > value->last ||
             value->last >= program->n_ticks || value->offset > UINT64_MAX / 2 ||
-            value->bytes > UINT64_MAX / 2) {
+            value->bytes > UINT64_MAX / 2 ||
+            (value->period > 0 && (value->microbatch >= value->period || value->first != 0 ||
+                                   value->last != program->n_ticks - 1))) {
             return "a buffer of nothing that exists, or alive outside the list";
         }
     }
     return NULL;
 }
 
+static bool same_instrs(const struct pst_instr *a, const struct pst_instr *b, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (a[i].op != b[i].op || a[i].payload != b[i].payload || a[i].stage != b[i].stage ||
+            a[i].microbatch != b[i].microbatch || a[i].node != b[i].node ||
+            a[i].first_sample != b[i].first_sample || a[i].n_samples != b[i].n_samples ||
+            a[i].peer != b[i].peer || a[i].n_waits != b[i].n_waits || a[i].waits != b[i].waits) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Phase by phase the lists of the plan: every part, or the body alone. */
+static const char *section_fault(const struct pst_check *check, const struct pst_program *program)
+{
+    const struct pst_plan *plan = check->source != NULL ? check->source : check->plan;
+    const struct pst_plan_device *device = &plan->devices[program->rank];
+    uint32_t n_parts = plan->asynchronous ? PST_PARTS : 1, tick = 0, at = 0;
+    if (program->n_phases == 0 || (plan->asynchronous && program->n_phases % 2 != 0) ||
+        program->n_sections / n_parts != program->n_phases || program->n_sections % n_parts != 0) {
+        return "a number of sections that cannot be";
+    }
+    for (uint32_t i = 0; i < program->n_sections; i++) {
+        const struct pst_program_section *section = &program->sections[i];
+        enum pst_part part = plan->asynchronous ? i % PST_PARTS : PST_BODY;
+        uint32_t n;
+        const struct pst_instr *list = pst_plan_list(device, part, &n);
+        if (section->part != part || section->phase != i / n_parts || section->n_instrs != n ||
+            section->first_instr != at || section->first_tick != tick ||
+            n > program->n_instrs - at || !same_instrs(program->instrs + at, list, n)) {
+            return "the program was made for another list";
+        }
+        for (uint32_t k = 0; k < n; k++, at++) {
+            tick += program->lists[at].n_calls > 0 ? program->lists[at].n_calls : 1;
+        }
+    }
+    return at == program->n_instrs ? NULL : "the program was made for another list";
+}
+
 static bool check_shape(struct pst_check *check, const struct pst_program *program, uint32_t rank)
 {
-    const struct pst_plan_device *device = &check->plan->devices[rank];
-    const char *fault = program->rank != rank || program->n_instrs != device->n_instrs
-                            ? "the program was made for another list"
-                            : list_fault(check, program);
+    const char *fault = program->rank != rank ? "the program was made for another list"
+                                              : section_fault(check, program);
+    fault = fault == NULL ? list_fault(check, program) : fault;
     fault = fault == NULL ? value_fault(check, program) : fault;
     if (fault != NULL) {
         pst_check_add(check, "MEM2", rank, PST_NONE, "%s", fault);
@@ -97,8 +141,48 @@ static bool check_shape(struct pst_check *check, const struct pst_program *progr
     return fault == NULL;
 }
 
+/* MEM2, NUM1 and the overlaps of MEM3 for the batches that are unrolled. */
+static void check_unrolled(struct pst_check *check, const struct pst_program *program)
+{
+    for (uint32_t phase = 0; phase < program->n_phases && check->status == PST_OK; phase++) {
+        struct pst_arena kept = check->arena;
+        struct pst_program unrolled;
+        check->arena = (struct pst_arena){NULL, 0, 0};
+        if (pst_check_unroll_program(check, program, phase, &unrolled)) {
+            pst_check_operands(check, &unrolled, phase);
+            if (check->status == PST_OK) {
+                pst_check_overlaps(check, &unrolled);
+            }
+            free(unrolled.values);
+        }
+        pst_arena_finish(&check->arena);
+        check->arena = kept;
+    }
+}
+
+/* COMM1 on the pieces of unrolled transfers, which are the same in every phase. */
+static void check_unrolled_pieces(struct pst_check *check,
+                                  const struct pst_program *const *programs)
+{
+    uint32_t n = check->plan->n_devices, made = 0;
+    struct pst_program *unrolled = pst_check_array(check, n, sizeof *unrolled);
+    const struct pst_program **rows = pst_check_array(check, n, sizeof *rows);
+    while (check->status == PST_OK && made < n &&
+           pst_check_unroll_program(check, programs[made], 0, &unrolled[made])) {
+        rows[made] = &unrolled[made];
+        made++;
+    }
+    if (made == n && check->status == PST_OK) {
+        pst_check_pieces(check, rows);
+    }
+    for (uint32_t d = 0; d < made; d++) {
+        free(unrolled[d].values);
+    }
+}
+
 void pst_check_memory(struct pst_check *check, const struct pst_program *const *programs)
 {
+    uint32_t before = check->report->n_violations;
     bool shaped = true;
     for (uint32_t s = 0; s < check->plan->n_stages; s++) {
         if (check->plan->stages[s].n_ranks != 1) {
@@ -113,12 +197,21 @@ void pst_check_memory(struct pst_check *check, const struct pst_program *const *
             shaped = false;
             continue;
         }
-        pst_check_operands(check, programs[d]);
+        if (check->source != NULL) {
+            check_unrolled(check, programs[d]);
+        } else {
+            pst_check_operands(check, programs[d], 0);
+        }
         if (check->status == PST_OK) {
             pst_check_layout(check, programs[d]);
         }
     }
-    if (shaped && check->status == PST_OK) {
+    if (!shaped || check->status != PST_OK) {
+        return;
+    }
+    if (check->source == NULL) {
         pst_check_pieces(check, programs);
+    } else if (check->report->n_violations == before) {
+        check_unrolled_pieces(check, programs);
     }
 }

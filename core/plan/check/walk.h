@@ -13,7 +13,7 @@ struct pst_walk_value {
     uint32_t ready;      /* instruction from which on they have arrived; PST_NONE: never */
     uint32_t sent_until; /* tick before which the transport reads it */
     uint32_t output_of;  /* last call that wrote it, plus 1 */
-    uint32_t summed;     /* of an accumulator: micro-batches added */
+    uint32_t summed;     /* of an accumulator: micro-batches of a batch added */
 };
 
 struct pst_walk {
@@ -22,6 +22,7 @@ struct pst_walk {
     struct pst_walk_value *states;
     uint32_t *first_tick; /* [instr] */
     uint32_t instr, tick, call;
+    uint32_t phase; /* of the first batch */
 };
 
 /* A violation at the walk's place. */

@@ -15,7 +15,7 @@
 #include "unit/model/model_support.h"
 #include "unit/transport/support.h"
 
-enum order { ORDER_GPIPE, ORDER_1F1B, ORDER_SPLIT, ORDER_REVERSE };
+enum order { ORDER_GPIPE, ORDER_1F1B, ORDER_SPLIT, ORDER_REVERSE, ORDER_2BW };
 enum { MOST_STAGES = 6, SIZE = 2 };
 
 /* How to run it; ranks[s] is the rank of stage s. */
@@ -115,13 +115,75 @@ static inline uint32_t steady_order(const struct layout *layout, uint32_t s, uin
         }                                                                                          \
     } while (0)
 
-/* Equal numbers of operators per stage, as far as that goes. */
-static inline void real_plan(struct real *real, const struct layout *layout, uint32_t slots)
+/* PipeDream-2BW: w forwards ahead, then a forward and a backward in turn; of the drain only what is
+   left of its batch. */
+static inline uint32_t delayed_order(uint32_t n_stages, uint32_t s, uint32_t m, enum pst_part part,
+                                     struct pst_pass *order)
+{
+    uint32_t n = 0, w = n_stages - 1 - s;
+
+    w = w < m ? w : m;
+    for (uint32_t j = 0; j < w && part == PST_FILL; j++) {
+        order[n++] = (struct pst_pass){PST_PASS_F, s, j};
+    }
+    for (uint32_t j = 0; j < m && part != PST_FILL; j++) {
+        if (part == PST_BODY || w + j < m) {
+            order[n++] = (struct pst_pass){PST_PASS_F, s, w + j};
+        }
+        order[n++] = (struct pst_pass){PST_PASS_BW, s, j};
+    }
+    return n;
+}
+
+static inline void lower_delayed(struct real *real, const struct layout *layout, uint32_t m)
+{
+    struct pst_error err = {0};
+    struct pst_pass *orders[PST_PARTS][MOST_STAGES];
+    uint32_t n_passes[PST_PARTS][MOST_STAGES];
+    const struct pst_pass *const *rows[PST_PARTS];
+    const uint32_t *counts[PST_PARTS];
+
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        for (uint32_t s = 0; s < layout->n_stages; s++) {
+            orders[part][s] = calloc(2 * (size_t)m + 1, sizeof **orders[part]);
+            n_passes[part][s] = delayed_order(layout->n_stages, s, m, part, orders[part][s]);
+        }
+        rows[part] = (const struct pst_pass *const *)orders[part];
+        counts[part] = n_passes[part];
+    }
+    MUST(pst_plan_lower_parts(real->plan, real->graph, &real->cost, rows, counts, &err));
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        for (uint32_t s = 0; s < layout->n_stages; s++) {
+            free(orders[part][s]);
+        }
+    }
+}
+
+static inline void lower_step(struct real *real, const struct layout *layout, uint32_t m)
 {
     struct pst_error err = {0};
     struct pst_pass *orders[MOST_STAGES];
-    uint32_t n_passes[MOST_STAGES], *nodes = calloc(real->graph->n_ops, sizeof *nodes);
-    uint32_t n = real->graph->n_ops, m = real->batch / SIZE;
+    uint32_t n_passes[MOST_STAGES];
+
+    for (uint32_t r = 0; r < real->n_ranks; r++) {
+        orders[r] = calloc(3 * (size_t)m * layout->n_stages, sizeof **orders);
+        n_passes[r] = layout->order == ORDER_GPIPE || layout->order == ORDER_REVERSE
+                          ? chunked_order(layout, r, m, orders[r])
+                          : steady_order(layout, r, m, orders[r]);
+    }
+    MUST(pst_plan_lower(real->plan, real->graph, &real->cost,
+                        (const struct pst_pass *const *)orders, n_passes, true, &err));
+    for (uint32_t r = 0; r < real->n_ranks; r++) {
+        free(orders[r]);
+    }
+}
+
+/* Equal numbers of operators per stage, as far as that goes. */
+static inline void real_plan(struct real *real, const struct layout *layout, uint32_t slots,
+                             bool barrier)
+{
+    struct pst_error err = {0};
+    uint32_t n = real->graph->n_ops, m = real->batch / SIZE, *nodes = calloc(n, sizeof *nodes);
 
     for (uint32_t s = 0; s < layout->n_stages; s++) {
         real->n_ranks = layout->ranks[s] >= real->n_ranks ? layout->ranks[s] + 1 : real->n_ranks;
@@ -140,16 +202,14 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
                    end - begin);
         }
     }
-    for (uint32_t r = 0; r < real->n_ranks; r++) {
-        orders[r] = calloc(3 * (size_t)m * layout->n_stages, sizeof **orders);
-        n_passes[r] = layout->order == ORDER_GPIPE || layout->order == ORDER_REVERSE
-                          ? chunked_order(layout, r, m, orders[r])
-                          : steady_order(layout, r, m, orders[r]);
-    }
     real->plan->optimizer_slots = slots;
+    real->plan->barrier = barrier;
     MUST(pst_plan_connect(real->plan, real->graph, &err));
-    MUST(pst_plan_lower(real->plan, real->graph, &real->cost,
-                        (const struct pst_pass *const *)orders, n_passes, true, &err));
+    if (layout->order == ORDER_2BW) {
+        lower_delayed(real, layout, m);
+    } else {
+        lower_step(real, layout, m);
+    }
     MUST(pst_plan_forward_twin(real->plan, real->graph, &real->cost, real->batch, &real->eval_plan,
                                &err));
     for (uint32_t r = 0; r < real->n_ranks; r++) {
@@ -157,7 +217,6 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
                                 &real->programs[r], &err));
         MUST(pst_program_create(real->eval_plan, real->graph, &real->cost, r, real->graph->logits,
                                 &real->eval_programs[r], &err));
-        free(orders[r]);
     }
     free(nodes);
 }
@@ -212,7 +271,7 @@ static inline void real_create(struct real *real, const char *model, const char 
     real->batch = batch;
     MUST(real->device_ops->open(&device_config, &real->device, &err));
     real->cost = (struct pst_cost_model){real->graph, &real->cluster, real_workspace, real};
-    real_plan(real, layout, slots);
+    real_plan(real, layout, slots, layout->order != ORDER_2BW || clip > 0);
     config = (struct pst_exec_config){.graph = real->graph,
                                       .plan = real->plan,
                                       .programs = (const struct pst_program *const *)real->programs,

@@ -386,7 +386,7 @@ static void test_create_fails(void **state)
     assert_string_equal(err.kind, "plan.illegal");
     destroy(exec);
     toy_init(&toy, false);
-    toy.lists[1].program.n_instrs -= 2; /* without NORM */
+    toy.lists[1].section.n_instrs -= 2; /* without NORM */
     assert_int_equal(pst_exec_create(&config, &exec, &err), PST_ERR_BUG);
     assert_string_equal(err.kind, "plan.illegal");
     destroy(exec);

@@ -24,6 +24,7 @@ struct toy_list {
     uint32_t waits[MOST];
     uint32_t grads[2], users[2];
     uint32_t state_values[6];
+    struct pst_program_section section;
     uint32_t weight, grad, scratch, tie;
 };
 
@@ -178,7 +179,7 @@ static void toy_end(struct toy *toy, struct toy_list *list)
 static void toy_static(struct toy *toy, struct toy_list *list, uint32_t rank)
 {
     list->program.rank = rank;
-    list->program.kept_output = PST_NONE;
+    list->section.kept_output = PST_NONE;
     list->weight = toy_value(list, PST_V_WEIGHT, 4);
     list->grad = toy_value(list, PST_V_GRAD, 4);
     list->tie = toy->tied ? toy_value(list, PST_V_TIE, 4) : PST_NONE;
@@ -188,6 +189,7 @@ static void toy_static(struct toy *toy, struct toy_list *list, uint32_t rank)
                                                  .stage = rank,
                                                  .weight = list->weight,
                                                  .working = list->weight,
+                                                 .versions = {list->weight, list->weight},
                                                  .tie = list->tie,
                                                  .optimizer = {PST_NONE, PST_NONE},
                                                  .n_grads = 1,
@@ -244,7 +246,7 @@ static void toy_last_rank(struct toy *toy, struct toy_list *list, bool training)
                    (struct toy_operands){.x = {b[m], t[m]}, .y = loss[m]});
         toy_plain(list, PST_C_LOSS, T_LOSS, m, 0, loss[m]);
     }
-    list->program.kept_output = training ? PST_NONE : b[1];
+    list->section.kept_output = training ? PST_NONE : b[1];
     for (uint32_t m = 0; training && m < 2; m++) {
         if (m == 0) {
             list->scratch = toy_value(list, PST_V_SCRATCH, 4);
@@ -266,6 +268,10 @@ static void toy_last_rank(struct toy *toy, struct toy_list *list, bool training)
 
 static void toy_seal(struct toy_list *list)
 {
+    list->section.part = PST_BODY;
+    list->section.n_instrs = list->program.n_instrs;
+    list->program.sections = &list->section;
+    list->program.n_sections = list->program.n_phases = 1;
     list->program.instrs = list->instrs;
     list->program.lists = list->lists;
     list->program.calls = list->calls;
@@ -336,6 +342,7 @@ static inline void toy_drop_norm(struct toy *toy)
         list->instrs[norm] = list->instrs[norm + 1];
         list->lists[norm] = list->lists[norm + 1];
         list->program.n_instrs--;
+        list->section.n_instrs--;
     }
 }
 

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs of asynchronous plans. What a micro-batch keeps may live from one part to the next, so
+ * its place must not depend on which batch it belongs to, and must not be taken by a later
+ * micro-batch too early. A class is what every micro-batch makes alike: the i-th buffer of a kind
+ * that one pass or transfer makes. Micro-batch g of the run has buffer g mod K of each class that
+ * lives across parts. K is as small as the lives allow; it divides the micro-batches of U batches,
+ * so that after U batches everything is where it was: the program is U phases of fill, body and
+ * drain. Everything else lives inside one part and is packed like the values of a synchronous step.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/program_classes.h"
+#include "plan/program_build.h"
+
+#define MOST_PHASES 16
+
+/* Values of all micro-batches between two parts. */
+struct state {
+    uint32_t **all;      /* [stage] every micro-batch's, one behind the other */
+    uint32_t **received; /* [edge] */
+    uint32_t *next_sum;  /* [stage] */
+    bool **summable;     /* [stage] */
+};
+
+/* --- what lives between parts ------------------------------------------------------------------
+ */
+
+static size_t received_size(const struct pst_builder *b, uint32_t edge)
+{
+    return (size_t)b->stages[b->plan->edges[edge].from].n_micros * b->edge_items[edge];
+}
+
+static size_t all_size(const struct pst_stage_build *build)
+{
+    return (size_t)build->n_all * build->n_micros;
+}
+
+static pst_status make_state(struct pst_builder *b, struct state *state, struct pst_error *err)
+{
+    const struct pst_plan *plan = b->plan;
+    bool ok;
+
+    state->all = pst_arena_array(&b->arena, plan->n_stages, sizeof *state->all);
+    state->received = pst_arena_array(&b->arena, plan->n_edges, sizeof *state->received);
+    state->next_sum = pst_arena_array(&b->arena, plan->n_stages, sizeof *state->next_sum);
+    state->summable = pst_arena_array(&b->arena, plan->n_stages, sizeof *state->summable);
+    ok = state->all != NULL && state->received != NULL && state->next_sum != NULL &&
+         state->summable != NULL;
+    for (uint32_t s = 0; ok && s < plan->n_stages; s++) {
+        const struct pst_stage_build *build = &b->stages[s];
+
+        if (build->local) {
+            state->all[s] = pst_arena_array(&b->arena, all_size(build), sizeof **state->all);
+            state->summable[s] = pst_arena_array(&b->arena, build->n_micros, sizeof(bool));
+            ok = state->all[s] != NULL && state->summable[s] != NULL;
+        }
+    }
+    for (uint32_t e = 0; ok && e < plan->n_edges; e++) {
+        if (b->stages[plan->edges[e].from].local) {
+            state->received[e] =
+                pst_arena_array(&b->arena, received_size(b, e), sizeof **state->received);
+            ok = state->received[e] != NULL;
+        }
+    }
+    return ok ? PST_OK : pst_fail_nomem(err);
+}
+
+/* Buffers of the section that ends are gone; shared ones stay. */
+static void drop_local(const struct pst_builder *b, uint32_t *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (values[i] != PST_NONE && b->program->values[values[i]].period == 0) {
+            values[i] = PST_NONE;
+        }
+    }
+}
+
+static void save_state(struct pst_builder *b, struct state *state)
+{
+    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
+        const struct pst_stage_build *build = &b->stages[s];
+
+        if (build->local) {
+            memcpy(state->all[s], build->micros[0].all, all_size(build) * sizeof **state->all);
+            drop_local(b, state->all[s], all_size(build));
+            memcpy(state->summable[s], build->summable, build->n_micros * sizeof(bool));
+            state->next_sum[s] = build->next_sum;
+        }
+    }
+    for (uint32_t e = 0; e < b->plan->n_edges; e++) {
+        if (state->received[e] != NULL) {
+            memcpy(state->received[e], b->received[e],
+                   received_size(b, e) * sizeof **state->received);
+            drop_local(b, state->received[e], received_size(b, e));
+        }
+    }
+}
+
+static void restore_state(struct pst_builder *b, const struct state *state)
+{
+    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
+        struct pst_stage_build *build = &b->stages[s];
+
+        if (build->local) {
+            memcpy(build->micros[0].all, state->all[s], all_size(build) * sizeof **state->all);
+            memcpy(build->summable, state->summable[s], build->n_micros * sizeof(bool));
+            build->next_sum = state->next_sum[s];
+        }
+    }
+    for (uint32_t e = 0; e < b->plan->n_edges; e++) {
+        if (state->received[e] != NULL) {
+            memcpy(b->received[e], state->received[e],
+                   received_size(b, e) * sizeof **state->received);
+        }
+    }
+}
+
+/* --- the parts ---------------------------------------------------------------------------------
+ */
+
+/* Rows of the program's tables for n phases of fill, body and drain. */
+static pst_status make_sections(struct pst_builder *b, uint32_t n_phases, struct pst_error *err)
+{
+    const struct pst_plan_device *device = &b->plan->devices[b->rank];
+    struct pst_program *program = b->program;
+    struct pst_instr *instrs;
+    uint64_t n_instrs =
+        (uint64_t)n_phases * ((uint64_t)device->n_fill + device->n_instrs + device->n_drain);
+
+    if (n_instrs > UINT32_MAX / 2) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                        "device %u: %llu instructions are too many", b->rank,
+                        (unsigned long long)n_instrs);
+    }
+    instrs = pst_arena_array(&program->arena, n_instrs, sizeof *instrs);
+    program->lists = pst_arena_array(&program->arena, n_instrs, sizeof *program->lists);
+    program->sections =
+        pst_arena_array(&program->arena, (size_t)n_phases * PST_PARTS, sizeof *program->sections);
+    if (instrs == NULL || program->lists == NULL || program->sections == NULL) {
+        return pst_fail_nomem(err);
+    }
+    program->instrs = instrs;
+    program->n_phases = n_phases;
+    for (uint32_t i = 0; i < n_phases * PST_PARTS; i++) {
+        struct pst_program_section *section = &program->sections[i];
+        enum pst_part part = i % PST_PARTS;
+        const struct pst_instr *list = pst_plan_list(device, part, &section->n_instrs);
+
+        section->part = (uint8_t)part;
+        section->phase = i / PST_PARTS;
+        section->first_instr = program->n_instrs;
+        if (section->n_instrs > 0) {
+            memcpy(instrs + program->n_instrs, list, section->n_instrs * sizeof *instrs);
+        }
+        program->n_instrs += section->n_instrs;
+    }
+    program->n_sections = n_phases * PST_PARTS;
+    return PST_OK;
+}
+
+/* What a fill leaves is what a body leaves, one batch on: so every part starts from the former. */
+static pst_status build_sections(struct pst_builder *b, struct pst_error *err)
+{
+    struct state state;
+    pst_status st = make_state(b, &state, err);
+
+    for (uint32_t i = 0; i < b->program->n_sections && st == PST_OK; i++) {
+        struct pst_program_section *section = &b->program->sections[i];
+
+        if (section->part == PST_FILL) {
+            pst_build_reset(b);
+        } else {
+            restore_state(b, &state);
+        }
+        st = pst_build_section(b, section, err);
+        if (section->part == PST_FILL) {
+            save_state(b, &state);
+        }
+    }
+    return st;
+}
+
+/* One buffer for each turn of each class that lives across parts. */
+static pst_status make_shared(struct pst_builder *b, struct pst_error *err)
+{
+    struct pst_classes *classes = b->classes;
+
+    b->classes = NULL; /* these are new */
+    for (uint32_t c = 0; c < classes->n && !b->failed; c++) {
+        struct pst_class *class = &classes->rows[c];
+
+        for (uint32_t i = 0; i < class->period; i++) {
+            uint32_t value = pst_build_value(b, class->kind, class->stage, i, class->what,
+                                             class->slot, class->bytes);
+
+            if (value != PST_NONE) {
+                b->program->values[value].period = class->period;
+                class->first_value = i == 0 ? value : class->first_value;
+            }
+        }
+    }
+    b->classes = classes;
+    return b->failed ? pst_fail_nomem(err) : PST_OK;
+}
+
+pst_status pst_build_phases(struct pst_builder *b, struct pst_error *err)
+{
+    struct pst_classes classes = {0};
+    uint32_t n_phases = 0;
+    pst_status st = pst_classes_record(b, &classes, err);
+
+    if (st == PST_OK) {
+        n_phases = pst_classes_choose(b, &classes, MOST_PHASES);
+        b->classes = &classes;
+        st = make_shared(b, err);
+    }
+    if (st == PST_OK) {
+        st = make_sections(b, n_phases, err);
+    }
+    if (st == PST_OK) {
+        st = build_sections(b, err);
+    }
+    b->classes = NULL;
+    pst_classes_finish(&classes);
+    return st;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Delayed gradients in sequence, without executor, pipeline or version slots: the whole model on
+ * one device, one batch after the other, the gradient taken at the weights before the last update
+ * and applied to those after it. Only kernels are shared with what is tested.
+ */
+#ifndef PST_TEST_EXEC_REFERENCE_H
+#define PST_TEST_EXEC_REFERENCE_H
+
+#include <math.h>
+
+#include "unit/exec/real.h"
+
+struct reference {
+    struct real real; /* graph, plan and program of one stage; its executor is not used */
+    const struct pst_program *program;
+    struct pst_device *device;
+    char *base;
+    struct pst_kernel **kernels; /* [call] */
+    float **before, **now;       /* [row of the program's params] W(max(t - 1, 0)) and W(t) */
+    float *losses;
+    double clip;
+    uint64_t n_steps;
+    bool delayed; /* false: plain training, gradient and update at W(t) */
+};
+
+struct reference_step {
+    double loss, norm;
+};
+
+static inline void *reference_at(const struct reference *ref, uint32_t value)
+{
+    return value == PST_NONE ? NULL : ref->base + ref->program->values[value].offset;
+}
+
+static inline uint64_t reference_elems(const struct reference *ref, uint32_t row)
+{
+    return ref->real.graph->params[ref->program->params[row].parameter].elems;
+}
+
+static inline void reference_init(struct reference *ref, const char *model, const char *settings,
+                                  uint32_t dtype, uint32_t batch, uint32_t slots, double clip)
+{
+    const struct layout one = {1, {0}, ORDER_GPIPE, false};
+    struct pst_error err = {0};
+    void *base;
+
+    memset(ref, 0, sizeof *ref);
+    real_create(&ref->real, model, settings, dtype, &one, batch, slots, 0);
+    ref->program = ref->real.programs[0];
+    ref->device = ref->real.device;
+    ref->clip = clip;
+    ref->delayed = true;
+    ref->real.device_ops->enter(ref->device);
+    MUST(ref->real.device_ops->arena(ref->device, ref->program->arena_bytes, &base, &err));
+    ref->base = base;
+    ref->losses = calloc(batch, sizeof *ref->losses);
+    ref->kernels = calloc(ref->program->n_calls, sizeof *ref->kernels);
+    ref->before = calloc(ref->program->n_params, sizeof *ref->before);
+    ref->now = calloc(ref->program->n_params, sizeof *ref->now);
+    for (uint32_t i = 0; i < ref->program->n_params; i++) {
+        const struct pst_program_param *param = &ref->program->params[i];
+        uint64_t n = reference_elems(ref, i);
+
+        ref->now[i] = calloc(n, sizeof(float));
+        ref->before[i] = calloc(n, sizeof(float));
+        pst_parameter_init(&ref->real.graph->params[param->parameter], 3, ref->now[i]);
+        memcpy(ref->before[i], ref->now[i], n * sizeof(float));
+        for (uint32_t s = 0; s < 2 && param->optimizer[s] != PST_NONE; s++) {
+            memset(reference_at(ref, param->optimizer[s]), 0, n * sizeof(float));
+        }
+    }
+    for (uint32_t c = 0; c < ref->program->n_calls; c++) {
+        const struct pst_program_call *call = &ref->program->calls[c];
+
+        if (call->kind == PST_C_KERNEL) {
+            MUST(ref->real.device_ops->compile(ref->device, ref->real.graph, call->op, call->pass,
+                                               call->samples, &ref->kernels[c], &err));
+        }
+    }
+}
+
+static inline void reference_kernel(struct reference *ref, uint32_t c, void **o)
+{
+    const struct pst_program_call *from = &ref->program->calls[c];
+    const struct pst_operands at = pst_operands_of(&ref->real.graph->ops[from->op]);
+    struct pst_call call = {
+        .x = o + at.x,
+        .p = o + at.p,
+        .y = o + at.y,
+        .dy = o[at.dy],
+        .dx = o + at.dx,
+        .add = o + at.add,
+        .z = o + at.z,
+        .dp = (float *const *)(o + at.dp),
+        .state = (float *const *)(o + at.state),
+        .workspace = o[at.workspace],
+        .first_sample = ref->n_steps * ref->real.batch + from->first_sample,
+        .seed = 3,
+        .scale = 1.0f / (float)ref->real.batch,
+        .flags = PST_CALL_TRAINING,
+    };
+
+    ref->kernels[c]->run(ref->kernels[c], &call);
+}
+
+static inline void reference_call(struct reference *ref, uint32_t c)
+{
+    const struct pst_device_ops *ops = ref->real.device_ops;
+    const struct pst_program_call *call = &ref->program->calls[c];
+    uint32_t n =
+        call->kind == PST_C_KERNEL ? pst_operands_of(&ref->real.graph->ops[call->op]).count : 3;
+    void **o = calloc(n, sizeof *o);
+
+    for (uint32_t i = 0; i < n; i++) {
+        o[i] = reference_at(ref, ref->program->operands[call->first_operand + i]);
+    }
+    if (call->kind == PST_C_KERNEL) {
+        reference_kernel(ref, c, o);
+    } else if (call->kind == PST_C_LOAD) {
+        const struct pst_tensor *tensor = &ref->real.graph->tensors[call->op];
+
+        memcpy(o[0],
+               (const char *)ref->real.fields[tensor->field] + call->first_sample * tensor->bytes,
+               tensor->bytes * call->samples);
+    } else if (call->kind == PST_C_SUM) {
+        const struct pst_tensor *tensor = &ref->real.graph->tensors[call->op];
+
+        ops->sum(ref->device, o[0], o[1], o[2],
+                 tensor->elems * (tensor->batched ? call->samples : 1), tensor->dtype);
+    } else if (call->kind == PST_C_ACCUMULATE) {
+        ops->accumulate(ref->device, o[0], o[1], call->elems);
+    } else {
+        memcpy(&ref->losses[call->first_sample], o[1], call->samples * sizeof(float));
+    }
+    free(o);
+}
+
+/* The gradient of a parameter: the sum over its users, in their order. */
+static inline float *reference_gradient(struct reference *ref, uint32_t row)
+{
+    const struct pst_program_param *param = &ref->program->params[row];
+    float *sum = reference_at(ref, param->grads[0]);
+
+    if (param->tie != PST_NONE) {
+        sum = reference_at(ref, param->tie);
+        memcpy(sum, reference_at(ref, param->grads[0]), reference_elems(ref, row) * sizeof *sum);
+        for (uint32_t u = 1; u < param->n_grads; u++) {
+            const float *part = reference_at(ref, param->grads[u]);
+
+            assert_true(param->grad_users[u] > param->grad_users[u - 1]);
+            for (uint64_t i = 0; i < reference_elems(ref, row); i++) {
+                sum[i] += part[i];
+            }
+        }
+    }
+    return sum;
+}
+
+static inline void reference_update(struct reference *ref, const struct pst_update *update,
+                                    float scale)
+{
+    for (uint32_t i = 0; i < ref->program->n_params; i++) {
+        const struct pst_program_param *param = &ref->program->params[i];
+        const struct pst_parameter *parameter = &ref->real.graph->params[param->parameter];
+        float *weights = reference_at(ref, param->weight);
+        struct pst_update own = *update;
+
+        own.grad_scale = scale;
+        if (!parameter->decay || update->optimizer == PST_ADAM) {
+            own.weight_decay = 0;
+        }
+        memcpy(weights, ref->now[i], parameter->elems * sizeof *weights);
+        ref->real.device_ops->update(ref->device, &own, weights, reference_gradient(ref, i),
+                                     reference_at(ref, param->optimizer[0]),
+                                     reference_at(ref, param->optimizer[1]), NULL, PST_F32,
+                                     parameter->elems);
+        memcpy(ref->before[i], ref->now[i], parameter->elems * sizeof *weights);
+        memcpy(ref->now[i], weights, parameter->elems * sizeof *weights);
+    }
+}
+
+static inline struct reference_step reference_step(struct reference *ref,
+                                                   const struct pst_update *update)
+{
+    struct reference_step step = {0};
+    float scale = 1;
+
+    for (uint32_t i = 0; i < ref->program->n_params; i++) {
+        const struct pst_program_param *param = &ref->program->params[i];
+        float *weights = reference_at(ref, param->weight);
+
+        memcpy(weights, ref->delayed ? ref->before[i] : ref->now[i],
+               reference_elems(ref, i) * sizeof *weights);
+        if (param->working != param->weight) {
+            ref->real.device_ops->refresh(ref->device, reference_at(ref, param->working), weights,
+                                          ref->real.graph->params[param->parameter].dtype,
+                                          reference_elems(ref, i));
+        }
+    }
+    for (uint32_t c = 0; c < ref->program->n_calls; c++) {
+        reference_call(ref, c);
+    }
+    for (uint32_t i = 0; i < ref->real.batch; i++) {
+        step.loss += ref->losses[i];
+    }
+    for (uint32_t i = 0; i < ref->program->n_params; i++) { /* in the model's order */
+        step.norm += ref->real.device_ops->square_sum(ref->device, reference_gradient(ref, i),
+                                                      reference_elems(ref, i));
+    }
+    step.loss /= ref->real.batch;
+    step.norm = sqrt(step.norm);
+    if (ref->clip > 0 && step.norm > ref->clip) {
+        scale = (float)(ref->clip / step.norm);
+    }
+    reference_update(ref, update, scale);
+    ref->n_steps++;
+    return step;
+}
+
+static inline void reference_finish(struct reference *ref)
+{
+    for (uint32_t i = 0; i < ref->program->n_params; i++) {
+        free(ref->before[i]);
+        free(ref->now[i]);
+    }
+    for (uint32_t c = 0; c < ref->program->n_calls; c++) {
+        if (ref->kernels[c] != NULL) {
+            ref->kernels[c]->destroy(ref->kernels[c]);
+        }
+    }
+    free(ref->before);
+    free(ref->now);
+    free(ref->kernels);
+    free(ref->losses);
+    real_destroy(&ref->real);
+}
+
+#endif
