@@ -59,10 +59,25 @@ struct pst_update {
     float grad_scale; /* gradients are multiplied by this first (clipping) */
 };
 
+/* How long a described device takes, in the time of this machine. Pure; asked by any thread. */
+struct pst_device_times {
+    void *context;
+    /* One call of a kernel. */
+    uint64_t (*kernel_ns)(void *context, uint32_t op, uint32_t pass, uint32_t samples);
+    /* The update of so many parameters with n_slots values of state each; first: of its stage. */
+    uint64_t (*update_ns)(void *context, uint64_t elems, uint32_t n_slots, bool first);
+};
+
 struct pst_device_config {
     uint32_t threads;       /* per device */
     const char *kernels;    /* "auto", "onednn", "reference" */
     uint32_t index;         /* which device of the machine; cpu: ignored */
+    const struct pst_device_times *times; /* of a device that stands in for another, which needs it
+                                             before compile(); outlives the device. Others: NULL */
+};
+
+enum {
+    PST_DEVICE_HOLLOW = 1u << 0 /* stands in for another: takes its time and makes no values */
 };
 
 struct pst_device;
@@ -110,6 +125,21 @@ struct pst_device_ops {
     /* working = weights rounded to working_dtype. */
     void (*refresh)(struct pst_device *device, void *working, const float *weights,
                     uint32_t working_dtype, uint64_t elems);
+    uint32_t flags; /* PST_DEVICE_* */
+    /*
+     * What follows may be NULL; a device has all of it or nothing. Such a device keeps a clock: when
+     * what it was asked for so far ends, on CLOCK_MONOTONIC. The clock says when things end if
+     * this machine is never late, so that delays do not add up.
+     */
+    uint64_t (*now)(struct pst_device *device);
+    /* It does nothing before ns. Returns when this machine is there, too. */
+    void (*advance)(struct pst_device *device, uint64_t ns);
+    /* Returns when all that was asked for has ended. Called behind each pass and update. */
+    void (*finish)(struct pst_device *device);
+    /* Something else than the device reads or writes this part of an arena. */
+    void (*touch)(struct pst_device *device, const void *data, uint64_t bytes);
+    /* Bytes of the arena up to the end of the highest operand of any call so far. */
+    uint64_t (*reached)(struct pst_device *device);
 };
 
 /* The module's one export. */

@@ -14,10 +14,40 @@
 
 struct pst_transport;
 
+/* Of one transfer. follows: it is a piece of the message of which the transfer before it on this
+   link was one, and starts right behind that. */
+struct pst_transfer_time {
+    uint64_t ns;
+    bool follows;
+};
+
+/*
+ * Links of a described machine, whose times the transport keeps. A transfer starts when both its
+ * ends are at the heads of their rank's queue of sends and of receives and its link direction is
+ * free; it occupies the link for its time and no rank's thread. Two ranks of one node have a
+ * link of their own; others share the way out of one node and the way into the other, first come,
+ * first served. A collective starts when the last member has come. All of it is counted on the clocks of
+ * the ranks: a post counts from its rank's clock, and a wait puts that forward to the end.
+ */
+struct pst_transport_times {
+    void *context;
+    /* The clock of a rank, and putting it forward: returns when this machine is there, too. Called
+       on the rank's thread. */
+    uint64_t (*now)(void *context, uint32_t rank);
+    void (*advance)(void *context, uint32_t rank, uint64_t ns);
+    /* These are pure. */
+    struct pst_transfer_time (*transfer)(void *context, uint32_t from, uint32_t to, uint64_t tag,
+                                         uint64_t bytes);
+    uint64_t (*collective_ns)(void *context, uint64_t bytes, uint32_t n_ranks);
+    uint32_t (*node)(void *context, uint32_t rank); /* below n_ranks */
+    bool hollow; /* buffers of transfers and reductions are neither read nor written */
+};
+
 struct pst_transport_config {
     uint32_t n_ranks;
     uint32_t max_requests; /* per rank, in flight at once */
     uint64_t stall_ns;     /* longest wait before PST_ERR_CANCELLED with kind run.stalled */
+    const struct pst_transport_times *times; /* copied; NULL: as fast as this machine moves it */
 };
 
 typedef uint32_t pst_request;
@@ -53,6 +83,10 @@ struct pst_transport_ops {
     pst_status (*barrier)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
     /* Wakes every waiter with PST_ERR_CANCELLED; the first caller's text is kept. */
     void (*abort)(struct pst_transport *transport, uint32_t rank, const char *why);
+    /* When that which this rank's last wait, sum, reduce or barrier ended began to move (the last
+       end had come), and when it was over; CLOCK_MONOTONIC, with times: on its link's clock. */
+    void (*span)(const struct pst_transport *transport, uint32_t rank, uint64_t *ret_start_ns,
+                 uint64_t *ret_end_ns);
 };
 
 typedef const struct pst_transport_ops *pst_transport_module_fn(void);
