@@ -37,6 +37,13 @@ const struct pst_command pst_commands[] = {
      "Perfetto; a name that ends in .gz is compressed), svg, png or pdf (a figure of a simulated\n"
      "step). A config is planned first.",
      pst_cmd_export},
+    {"import", "FORMAT FILE", "Reads a schedule from elsewhere",
+     "FORMAT is pytorch-csv, of either convention of letters. The schedule is proven, timed with "
+     "equal\n"
+     "costs and shown; -o writes it in today's letters. With --config a plan is made with it, and "
+     "-o\n"
+     "writes that.",
+     pst_cmd_import},
     {"check", "PLAN", "Proves a plan file legal",
      "Exit code 1 and one line per violation if it is not.", pst_cmd_check},
     {"plugins", "[list | info NAME|FILE | check FILE | new KIND ID [FOLDER]]",
@@ -183,6 +190,28 @@ void pst_cli_job_close(struct pst_cli_job *job)
     }
     pst_config_destroy(job->config);
     memset(job, 0, sizeof *job);
+}
+
+pst_status pst_cli_choose(const struct pst_command *command, const char *what, const char *word,
+                          const char *const *names, uint32_t *ret_index, struct pst_error *err)
+{
+    const char *nearest;
+    uint32_t n = 0;
+
+    for (; names[n] != NULL; n++) {
+        if (strcmp(word, names[n]) == 0) {
+            *ret_index = n;
+            return PST_OK;
+        }
+    }
+    nearest = pst_nearest(word, names, n);
+    pst_fail(err, PST_ERR_CONFIG, "usage", "%s: no %s \"%s\"%s%s%s", command->name, what, word,
+             nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
+             nearest == NULL ? "" : "\"?");
+    if (nearest == NULL) {
+        pst_error_hint(err, "\"penstock %s --help\" lists them", command->name);
+    }
+    return PST_ERR_CONFIG;
 }
 
 pst_status pst_cli_print_json(char *text, struct pst_error *err)

@@ -110,54 +110,41 @@ static const struct format formats[] = {
 };
 #define N_FORMATS (sizeof formats / sizeof formats[0])
 
-static pst_status find_format(const char *name, const struct format **ret_format,
-                              struct pst_error *err)
+static pst_status find_format(const struct pst_command *command, const char *name,
+                              const struct format **ret_format, struct pst_error *err)
 {
-    const char *names[N_FORMATS], *nearest;
+    const char *names[N_FORMATS + 1] = {NULL};
+    uint32_t index = 0;
+    pst_status st;
 
     for (size_t i = 0; i < N_FORMATS; i++) {
         names[i] = formats[i].name;
-        if (strcmp(name, names[i]) == 0) {
-            *ret_format = &formats[i];
-            return PST_OK;
-        }
     }
     if (strcmp(name, "html") == 0) {
         return pst_fail(err, PST_ERR_CONFIG, "usage",
                         "export: this version writes no html; svg, png and pdf are figures of the "
                         "same step");
     }
-    nearest = pst_nearest(name, names, N_FORMATS);
-    pst_fail(err, PST_ERR_CONFIG, "usage", "export: no format \"%s\"%s%s%s", name,
-             nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
-             nearest == NULL ? "" : "\"?");
-    pst_error_hint(err, "there are pytorch-csv, chrome-trace, svg, png and pdf");
-    return PST_ERR_CONFIG;
+    st = pst_cli_choose(command, "format", name, names, &index, err);
+    *ret_format = &formats[index];
+    return st;
 }
 
-static pst_status read_flavour(struct request *request, struct pst_error *err)
+static pst_status read_flavour(const struct pst_command *command, struct request *request,
+                               struct pst_error *err)
 {
-    const char *nearest;
-    uint32_t n = 0;
+    uint32_t flavour = PST_TORCH_COMPUTE;
+    pst_status st = PST_OK;
 
-    if (request->flavour == NULL) {
-        return PST_OK;
-    }
-    if (strcmp(request->format, "pytorch-csv") != 0) {
+    if (request->flavour != NULL && strcmp(request->format, "pytorch-csv") != 0) {
         return pst_fail(err, PST_ERR_CONFIG, "usage", "export: only pytorch-csv has flavours");
     }
-    for (; pst_torch_flavours[n] != NULL; n++) {
-        if (strcmp(request->flavour, pst_torch_flavours[n]) == 0) {
-            request->torch = (enum pst_torch_flavour)n;
-            return PST_OK;
-        }
+    if (request->flavour != NULL) {
+        st =
+            pst_cli_choose(command, "flavour", request->flavour, pst_torch_flavours, &flavour, err);
     }
-    nearest = pst_nearest(request->flavour, pst_torch_flavours, n);
-    pst_fail(err, PST_ERR_CONFIG, "usage", "export: no flavour \"%s\"", request->flavour);
-    pst_error_hint(
-        err, nearest == NULL ? "there are compute, comms and comms-waits" : "did you mean \"%s\"?",
-        nearest);
-    return PST_ERR_CONFIG;
+    request->torch = (enum pst_torch_flavour)flavour;
+    return st;
 }
 
 static pst_status read_points(const char *option, const char *text, double *ret_points,
@@ -175,8 +162,9 @@ static pst_status read_points(const char *option, const char *text, double *ret_
     return PST_OK;
 }
 
-static pst_status read_request(const struct pst_cli *cli, struct request *request,
-                               const struct format **ret_format, struct pst_error *err)
+static pst_status read_request(const struct pst_command *command, const struct pst_cli *cli,
+                               struct request *request, const struct format **ret_format,
+                               struct pst_error *err)
 {
     pst_status st;
 
@@ -184,9 +172,9 @@ static pst_status read_request(const struct pst_cli *cli, struct request *reques
     request->figure = pst_figure_defaults();
     request->figure.show_memory = !request->no_memory;
     request->figure.show_title = !request->no_title;
-    st = find_format(request->format, ret_format, err);
+    st = find_format(command, request->format, ret_format, err);
     if (st == PST_OK) {
-        st = read_flavour(request, err);
+        st = read_flavour(command, request, err);
     }
     if (st == PST_OK) {
         st = read_points("--width", request->width, &request->figure.width_pt, err);
@@ -267,7 +255,7 @@ int pst_cmd_export(const struct pst_command *command, int argc, char **argv)
     pst_stop_install();
     st = pst_options_arguments(command, &cli, 2, 2, &err);
     if (st == PST_OK) {
-        st = read_request(&cli, &request, &format, &err);
+        st = read_request(command, &cli, &request, &format, &err);
     }
     if (st == PST_OK) {
         st = export(&cli, &request, format, &err);

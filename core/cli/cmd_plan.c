@@ -1,28 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/commands.h"
 
-#include <stdio.h>
-
-#include "report/plan_report.h"
 #include "train/session.h"
 #include "train/stop.h"
-
-static pst_status answer(const struct pst_session *session, const char *file,
-                         const struct pst_cli *cli, struct pst_error *err)
-{
-    pst_status st = PST_OK;
-
-    if (file != NULL) {
-        st = pst_plan_write(session->planned.plan, session->graph, file, err);
-    }
-    if (st != PST_OK) {
-        return st;
-    }
-    if (cli->json) {
-        return pst_cli_print_json(pst_plan_report_json(session, file), err);
-    }
-    return pst_plan_report_print(session, file, cli->color, stdout, err);
-}
 
 int pst_cmd_plan(const struct pst_command *command, int argc, char **argv)
 {
@@ -52,7 +32,7 @@ int pst_cmd_plan(const struct pst_command *command, int argc, char **argv)
         st = pst_session_plan(session, job.job.run.plan, pst_stop_requested, &err);
     }
     if (st == PST_OK) {
-        st = answer(session, file, &cli, &err);
+        st = pst_cli_answer_plan(&cli, session, file, &err);
     } else if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
         st = pst_stop_fail(&err);
     }

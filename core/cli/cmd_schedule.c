@@ -3,140 +3,19 @@
  * `penstock schedule NAME`: a scheduler on its own, on numbers instead of a model.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
-#include "base/util.h"
 #include "cli/commands.h"
 #include "cli/schedule_request.h"
-#include "plugin/search.h"
-#include "report/figure.h"
-#include "report/schedule_report.h"
-#include "report/torch_csv.h"
-#include "report/trace.h"
-#include "train/isolate.h"
+#include "cli/solo.h"
 #include "train/stop.h"
-
-/* Does the scheduler come from elsewhere than the program itself? */
-static pst_status is_foreign(const struct pst_solo_job *job, bool *ret_foreign,
-                             struct pst_error *err)
-{
-    struct pst_arena arena = {0};
-    const char *file = NULL;
-    bool at_home = true;
-    pst_status st = pst_plugin_locate(&arena, "scheduler", job->id, job->path, &file, err);
-
-    if (st == PST_OK && file != NULL) {
-        st = pst_search_at_home(file, &at_home, err);
-    }
-    *ret_foreign = !at_home;
-    pst_arena_finish(&arena);
-    return st;
-}
-
-static pst_status ask(const struct pst_schedule_request *request,
-                      struct pst_solo_result *ret_result, struct pst_error *err)
-{
-    const struct pst_solo_limits limits = {.time_ns = request->time_limit_ns,
-                                           .memory_bytes = pst_isolate_default_memory(),
-                                           .cancelled = pst_stop_requested};
-    bool foreign;
-    pst_status st = is_foreign(&request->job, &foreign, err);
-
-    if (st == PST_OK) {
-        st = foreign ? pst_solo_job_run_apart(&request->job, &limits, ret_result, err)
-                     : pst_solo_job_run(&request->job, pst_stop_requested, ret_result, err);
-    }
-    return st == PST_ERR_CANCELLED && pst_stop_requested() ? pst_stop_fail(err) : st;
-}
-
-static uint32_t terminal_width(void)
-{
-    struct winsize size;
-
-    if (isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
-        size.ws_col > 0) {
-        return size.ws_col;
-    }
-    return 80;
-}
-
-/* By the variables that decide; nothing here calls setlocale. */
-static bool locale_is_utf8(void)
-{
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    const char *value = NULL, *charset;
-
-    for (size_t i = 0; i < 3 && (value == NULL || value[0] == '\0'); i++) {
-        value = getenv(names[i]);
-    }
-    charset = value == NULL ? NULL : strchr(value, '.');
-    return charset != NULL &&
-           (strncasecmp(charset, ".utf-8", 6) == 0 || strncasecmp(charset, ".utf8", 5) == 0);
-}
-
-/* One step, as PyTorch loads it. */
-static pst_status write_csv(const char *path, const struct pst_schedule_figures *figures,
-                            struct pst_error *err)
-{
-    const struct pst_solo *solo = &figures->result->solo;
-    const struct pst_solo_answer *answer = &figures->result->answer;
-    uint32_t n = solo->in.n_stages, s;
-    struct pst_torch_order order = {
-        .n_ranks = solo->in.n_devices,
-        .n_stages = n,
-        .n_microbatches = solo->stages[0].n_microbatches,
-        .passes = (const struct pst_pass *const *)answer->passes[1],
-        .n_passes = answer->n_passes[1],
-    };
-    struct pst_arena arena = {0};
-    uint32_t *rank_of = pst_arena_array(&arena, n, sizeof *rank_of);
-    char *text = NULL;
-    pst_status st = rank_of == NULL ? pst_fail_nomem(err) : PST_OK;
-    bool chain = solo->in.n_links == n - 1 && !answer->asynchronous;
-
-    for (s = 0; st == PST_OK && s < n; s++) {
-        rank_of[s] = solo->stages[s].device;
-        chain = chain && solo->stages[s].microbatch_size == solo->stages[0].microbatch_size &&
-                (s == 0 || (solo->stages[s].n_pred == 1 &&
-                            solo->links[solo->stages[s].first_pred].from == s - 1));
-    }
-    if (st == PST_OK && !chain) {
-        st = pst_fail(err, PST_ERR_UNSUPPORTED, "output.form",
-                      "PyTorch's CSV has no form for what is no synchronous chain of stages with "
-                      "micro-batches of one size");
-        err->exit_code = 1;
-    }
-    order.rank_of = rank_of;
-    if (st == PST_OK) {
-        st = pst_torch_csv(&order, PST_TORCH_COMPUTE, &text, err);
-    }
-    if (st == PST_OK) {
-        st = pst_file_write(path, text, strlen(text), err);
-    }
-    free(text);
-    pst_arena_finish(&arena);
-    return st;
-}
 
 static pst_status write_files(const struct pst_schedule_request *request,
                               const struct pst_schedule_figures *figures, struct pst_error *err)
 {
-    pst_status st = PST_OK;
+    pst_status st = pst_cli_write_outputs(&request->outputs, figures->timeline, err);
 
-    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF && st == PST_OK; f++) {
-        if (request->figures[f] != NULL) {
-            st = pst_figure_write(figures->timeline, request->figures[f], (enum pst_figure_format)f,
-                                  NULL, err);
-        }
-    }
-    if (st == PST_OK && request->trace != NULL) {
-        st = pst_trace_write(figures->timeline, request->trace, NULL, err);
-    }
     if (st == PST_OK && request->csv != NULL) {
-        st = write_csv(request->csv, figures, err);
+        st = pst_cli_write_order(request->csv, figures->result, err);
     }
     return st;
 }
@@ -170,15 +49,13 @@ static pst_status tell(const struct pst_schedule_request *request,
                        const struct pst_solo_result *result, const struct pst_cli *cli,
                        struct pst_error *err)
 {
-    const struct pst_schedule_page page = {.width = terminal_width(),
-                                           .color = cli->color,
-                                           .utf8 = locale_is_utf8(),
-                                           .in_samples = request->problem_file != NULL};
+    struct pst_schedule_page page = pst_cli_schedule_page(cli);
     struct pst_schedule_figures figures;
     struct pst_schedule_units units;
     char title[160];
     pst_status st;
 
+    page.in_samples = request->problem_file != NULL;
     pst_schedule_request_units(request, result, &units, title, sizeof title);
     st = pst_schedule_figures_init(result, request->n_steps, &units, &figures, err);
     if (st != PST_OK) {
@@ -218,10 +95,7 @@ int pst_cmd_schedule(const struct pst_command *command, int argc, char **argv)
          &request.problem_file},
         {"time-limit", 0, "TIME", "for a scheduler that is not penstock's own; 10 min", NULL,
          &request.time_limit},
-        {"svg", 0, "FILE", "draw the timeline there", NULL, &request.figures[PST_FIGURE_SVG]},
-        {"png", 0, "FILE", "the same as pixels", NULL, &request.figures[PST_FIGURE_PNG]},
-        {"pdf", 0, "FILE", "the same as a page", NULL, &request.figures[PST_FIGURE_PDF]},
-        {"trace", 0, "FILE", "write the timeline as Chrome trace events", NULL, &request.trace},
+        PST_CLI_OUTPUT_OPTIONS(request.outputs),
         {"csv" /* the form */, 0, "FILE", "write the order as PyTorch's schedule CSV", NULL,
          &request.csv},
     };
@@ -241,7 +115,7 @@ int pst_cmd_schedule(const struct pst_command *command, int argc, char **argv)
         st = pst_schedule_request_read(&request, &cli, &err);
     }
     if (st == PST_OK) {
-        st = ask(&request, &result, &err);
+        st = pst_cli_solo_run(&request.job, request.time_limit_ns, &result, &err);
     }
     if (st == PST_OK) {
         st = tell(&request, &result, &cli, &err);

@@ -7,9 +7,10 @@
 #include <stdlib.h>
 
 #include "cli/commands.h"
-#include "report/figure.h"
+#include "cli/outputs.h"
+#include "cli/terminal.h"
 #include "report/sim_report.h"
-#include "report/trace.h"
+#include "report/timeline_text.h"
 #include "train/session.h"
 #include "train/stop.h"
 
@@ -17,7 +18,8 @@
 
 /* What the command line asks for. */
 struct request {
-    const char *steps_text, *trace, *figures[3]; /* by enum pst_figure_format */
+    const char *steps_text;
+    struct pst_cli_outputs outputs;
     uint32_t n_steps;
 };
 
@@ -50,19 +52,16 @@ static pst_status answer(const struct pst_session *session, const struct request
         session->planned.plan, session->graph, &session->cost, request->n_steps,
         (const struct pst_program *const *)session->planned.programs, &timeline, &result, err);
 
-    if (st == PST_OK && request->trace != NULL) {
-        st = pst_trace_write(timeline, request->trace, NULL, err);
-    }
-    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF && st == PST_OK; f++) {
-        if (request->figures[f] != NULL) {
-            st = pst_figure_write(timeline, request->figures[f], (enum pst_figure_format)f, NULL,
-                                  err);
-        }
+    if (st == PST_OK) {
+        st = pst_cli_write_outputs(&request->outputs, timeline, err);
     }
     if (st == PST_OK && cli->json) {
         st = pst_cli_print_json(pst_sim_report_json(timeline, &result), err);
     } else if (st == PST_OK) {
         pst_sim_report_print(session, timeline, &result, cli->color, stdout);
+        putchar('\n');
+        st = pst_report_timeline(stdout, timeline, pst_terminal_width(), cli->color,
+                                 pst_terminal_utf8(), err);
     }
     pst_timeline_destroy(timeline);
     return st;
@@ -74,11 +73,7 @@ int pst_cmd_simulate(const struct pst_command *command, int argc, char **argv)
     const struct pst_option options[] = {
         {"steps", 'n', "N", "simulate so many steps; 1 where it is not given", NULL,
          &request.steps_text},
-        {"trace", 't', "FILE", "write Chrome trace events there, for Perfetto", NULL,
-         &request.trace},
-        {"svg", 0, "FILE", "draw the timeline there", NULL, &request.figures[PST_FIGURE_SVG]},
-        {"png", 0, "FILE", "the same as pixels", NULL, &request.figures[PST_FIGURE_PNG]},
-        {"pdf", 0, "FILE", "the same as a page", NULL, &request.figures[PST_FIGURE_PDF]},
+        PST_CLI_OUTPUT_OPTIONS(request.outputs),
     };
     bool json = pst_options_want_json(argc, argv);
     struct pst_session *session = NULL;

@@ -43,6 +43,14 @@ struct pst_session;
 pst_status pst_cli_session_open(const struct pst_cli *cli, const char *file,
                                 struct pst_cli_job *ret_job, struct pst_session **ret_session,
                                 struct pst_error *err);
+
+/* Writes the session's plan to `file`, unless that is NULL, and tells about it. */
+pst_status pst_cli_answer_plan(const struct pst_cli *cli, const struct pst_session *session,
+                               const char *file, struct pst_error *err);
+
+/* The index of `word` among the names, which NULL ends; else usage: "no WHAT", with the nearest. */
+pst_status pst_cli_choose(const struct pst_command *command, const char *what, const char *word,
+                          const char *const *names, uint32_t *ret_index, struct pst_error *err);
 void pst_cli_job_close(struct pst_cli_job *job);
 
 /* Writes a JSON text that was taken from a writer (NULL: out of memory) as one line, frees it. */

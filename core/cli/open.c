@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What most commands begin with: a config or a plan file becomes a session that has a plan.
+ * What most commands begin with, a session that has a plan, and what some end with: that plan.
  */
+#include <stdio.h>
+
 #include "cli/commands.h"
+#include "report/plan_report.h"
 #include "train/session.h"
 #include "train/stop.h"
 
@@ -35,4 +38,21 @@ pst_status pst_cli_session_open(const struct pst_cli *cli, const char *file,
     }
     pst_session_destroy(session);
     return st == PST_ERR_CANCELLED && pst_stop_requested() ? pst_stop_fail(err) : st;
+}
+
+pst_status pst_cli_answer_plan(const struct pst_cli *cli, const struct pst_session *session,
+                               const char *file, struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    if (file != NULL) {
+        st = pst_plan_write(session->planned.plan, session->graph, file, err);
+    }
+    if (st != PST_OK) {
+        return st;
+    }
+    if (cli->json) {
+        return pst_cli_print_json(pst_plan_report_json(session, file), err);
+    }
+    return pst_plan_report_print(session, file, cli->color, stdout, err);
 }

@@ -8,6 +8,7 @@
 
 #include "base/number.h"
 #include "base/util.h"
+#include "cli/solo.h"
 
 #define MAX_UNITS 1e9
 
@@ -89,14 +90,7 @@ static pst_status read_chain(struct pst_schedule_request *r, struct pst_error *e
     struct pst_solo_costs *costs = &r->job.costs;
     pst_status st;
 
-    *costs = (struct pst_solo_costs){
-        .forward_ns = PST_SOLO_SCALE,
-        .backward_input_ns = PST_SOLO_SCALE,
-        .backward_weight_ns = PST_SOLO_SCALE,
-        .saved_bytes = PST_SOLO_SCALE,
-        .saved_weight_bytes = PST_SOLO_SCALE,
-        .limit_bytes = UINT64_MAX,
-    };
+    *costs = pst_cli_unit_costs();
     st = read_count("--devices", r->devices, 65536, &r->job.n_devices, err);
     if (st == PST_OK) {
         st = read_count("--microbatches", r->microbatches, 1000000, &r->job.n_microbatches, err);

@@ -5,7 +5,7 @@
 #ifndef PST_CLI_SCHEDULE_REQUEST_H
 #define PST_CLI_SCHEDULE_REQUEST_H
 
-#include "cli/options.h"
+#include "cli/outputs.h"
 #include "cli/schedule_problem.h"
 #include "plugin/solo_job.h"
 #include "sim/schedule_figures.h"
@@ -14,8 +14,8 @@ struct pst_schedule_request {
     /* As written; NULL: not given. */
     const char *devices, *microbatches, *cost, *comm, *aw, *memory_limit, *options, *steps,
         *problem_file, *time_limit;
-    const char *figures[3]; /* by enum pst_figure_format */
-    const char *trace, *csv;
+    struct pst_cli_outputs outputs;
+    const char *csv;
     bool barrier;
     /* As read. */
     struct pst_solo_job job;

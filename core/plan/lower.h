@@ -73,7 +73,13 @@ struct pst_parts {
     const struct pst_lowering *low; /* of all batches that were timed; edges by stage */
     const struct pst_pass *const *passes[PST_PARTS]; /* [part][rank] */
     const uint32_t *n_passes[PST_PARTS];
+    bool bare; /* without deferred sums and steps */
 };
+
+/* Of each rank of an unrolled plan: how many passes it ends if it halts before pass number
+   io_passes[rank] and transfers meet at both ends. */
+pst_status pst_lowering_reach(const struct pst_plan *unrolled, uint32_t *io_passes,
+                              struct pst_error *err);
 
 /* Writes fill, body and drain of every rank. */
 pst_status pst_parts_emit(const struct pst_parts *parts, struct pst_error *err);

@@ -121,7 +121,20 @@ static bool tie_on_rank(const struct pst_lowering *low, const struct pst_plan_ti
     return false;
 }
 
-/* Passes with the transfers between them and REDUCE behind the last gradient of a stage. */
+static bool is_tied(const struct pst_plan *plan, uint32_t stage)
+{
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        for (uint32_t i = 0; i < plan->ties[t].n_stages; i++) {
+            if (plan->ties[t].stages[i] == stage) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Passes with the transfers between them and REDUCE behind the last gradient of a stage; STEP too,
+   where that needs nothing else. */
 static void write_body(struct pst_lowering *low, uint32_t rank, struct list *list)
 {
     uint32_t next = 0;
@@ -146,6 +159,9 @@ static void write_body(struct pst_lowering *low, uint32_t rank, struct list *lis
             list->pass_at[p] = list->n - 1;
             if (low->training && pass->op >= PST_PASS_W && p == low->last_gradient[pass->stage]) {
                 append(list, PST_I_REDUCE, pass->stage);
+                if (!low->plan->barrier && !is_tied(low->plan, pass->stage)) {
+                    append(list, PST_I_STEP, pass->stage);
+                }
             }
         }
     }
@@ -160,9 +176,11 @@ static void write_tail(struct pst_lowering *low, uint32_t rank, struct list *lis
             append(list, PST_I_TIE, i);
         }
     }
-    append(list, PST_I_NORM, 0);
+    if (plan->barrier) {
+        append(list, PST_I_NORM, 0);
+    }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        if (plan->stages[s].ranks[0] == rank) {
+        if (plan->stages[s].ranks[0] == rank && (plan->barrier || is_tied(plan, s))) {
             append(list, PST_I_STEP, s);
         }
     }
@@ -218,31 +236,56 @@ static void transfer_waits(const struct pst_lowering *low, uint32_t rank, const 
     }
 }
 
-static void tail_waits(const struct pst_lowering *low, uint32_t rank, const struct list *list,
-                       uint32_t norm, struct pst_wait_pair *pairs, uint32_t *n)
+static bool is_member(const struct pst_plan_tie *tie, uint32_t stage)
+{
+    for (uint32_t s = 0; s < tie->n_stages; s++) {
+        if (tie->stages[s] == stage) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* TIE and STEP: for the REDUCE of their stages; STEP also for their TIE. */
+static void sum_waits(const struct pst_lowering *low, const struct list *list, uint32_t at,
+                      struct pst_wait_pair *pairs, uint32_t *n)
+{
+    const struct pst_instr *instr = &list->instrs[at];
+    const struct pst_plan_tie *ties = low->plan->ties;
+
+    for (uint32_t r = 0; r < at; r++) {
+        const struct pst_instr *other = &list->instrs[r];
+        bool needed = other->op == PST_I_REDUCE
+                          ? (instr->op == PST_I_TIE ? is_member(&ties[instr->stage], other->stage)
+                                                    : other->stage == instr->stage)
+                          : instr->op == PST_I_STEP && other->op == PST_I_TIE &&
+                                is_member(&ties[other->stage], instr->stage);
+
+        if (needed) {
+            add_pair(pairs, n, at, r);
+        }
+    }
+}
+
+static void tail_waits(const struct pst_lowering *low, const struct list *list, uint32_t norm,
+                       struct pst_wait_pair *pairs, uint32_t *n)
 {
     for (uint32_t i = 0; i < list->n; i++) {
         const struct pst_instr *instr = &list->instrs[i];
+        bool sum = instr->op == PST_I_REDUCE || instr->op == PST_I_TIE;
 
         if (instr->op == PST_I_REDUCE) {
             add_pair(pairs, n, i, list->pass_at[low->last_gradient[instr->stage]]);
+        }
+        if (sum && norm != PST_NONE) {
             add_pair(pairs, n, norm, i);
-        } else if (instr->op == PST_I_TIE) {
-            const struct pst_plan_tie *tie = &low->plan->ties[instr->stage];
-
-            for (uint32_t r = 0; r < i; r++) {
-                for (uint32_t s = 0; list->instrs[r].op == PST_I_REDUCE && s < tie->n_stages; s++) {
-                    if (tie->stages[s] == list->instrs[r].stage) {
-                        add_pair(pairs, n, i, r);
-                    }
-                }
-            }
-            add_pair(pairs, n, norm, i);
-        } else if (instr->op == PST_I_STEP) {
+        }
+        if (instr->op == PST_I_STEP && norm != PST_NONE) {
             add_pair(pairs, n, i, norm);
+        } else if (instr->op == PST_I_TIE || instr->op == PST_I_STEP) {
+            sum_waits(low, list, i, pairs, n);
         }
     }
-    (void)rank;
 }
 
 static int compare_pairs(const void *a, const void *b)
@@ -287,7 +330,8 @@ static pst_status write_waits(struct pst_lowering *low, uint32_t rank, struct li
                               struct pst_error *err)
 {
     uint32_t norm = PST_NONE, n = 0;
-    size_t room = 2 * (size_t)low->n_transfers + (size_t)list->n * (low->plan->n_stages + 3);
+    size_t room = 2 * (size_t)low->n_transfers +
+                  (size_t)list->n * (low->plan->n_stages + low->plan->n_ties + 3);
     struct pst_wait_pair *pairs = malloc((room + 1) * sizeof *pairs);
     pst_status st;
 
@@ -300,7 +344,7 @@ static pst_status write_waits(struct pst_lowering *low, uint32_t rank, struct li
         }
     }
     transfer_waits(low, rank, list, norm, pairs, &n);
-    tail_waits(low, rank, list, norm, pairs, &n);
+    tail_waits(low, list, norm, pairs, &n);
     st = pst_lowering_join(&low->plan->arena, list->instrs, pairs, n, err);
     free(pairs);
     return st;

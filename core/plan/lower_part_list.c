@@ -21,7 +21,8 @@ struct writer {
     uint32_t n, n_pairs;
     bool no_memory;
     uint32_t *recv_first, *recv_n; /* [pass of the part] its receives, where posted in this part */
-    uint32_t *send_first, *send_n; /* [2 x stage + backward] sends that the next such pass joins */
+    uint32_t *send_first, *send_n; /* [pass of the part] its sends */
+    uint32_t longest;              /* stages that an edge spans at most */
     uint32_t *reduced;             /* [stage] its REDUCE in this part, or PST_NONE */
     uint8_t *closes[PST_PARTS];    /* [pass] it adds the last gradient of its stage and batch */
 };
@@ -75,30 +76,25 @@ static void append_rows(struct writer *w, const struct pst_pass *pass, uint32_t 
     }
 }
 
-/* All that a pass sends, or receives, `batches` batches on. */
+/*
+ * All that a pass sends, or receives, `batches` batches on: activations from or to the lowest stage
+ * first, gradients from or to the highest, as that is the order in which they are made and read.
+ */
 static void append_transfers(struct writer *w, const struct pst_pass *pass, bool send,
                              uint32_t batches)
 {
     const struct pst_lowering *low = w->parts->low;
-    bool forward = pass->op == PST_PASS_F;
-    uint32_t s = pass->stage;
+    bool forward = pass->op == PST_PASS_F, out = forward == send;
+    const uint32_t *first = out ? low->out_first : low->in_first;
+    uint32_t n = first[pass->stage + 1] - first[pass->stage];
 
-    if (pass->op == PST_PASS_W) {
-        return;
-    }
-    if (forward == send) { /* along the edges that leave the stage */
-        for (uint32_t e = low->out_first[s]; e < low->out_first[s + 1]; e++) {
-            if (forward || low->edge_grad[e]) {
-                append_rows(w, pass, e, low->plan->edges[e].to, send, batches);
-            }
-        }
-        return;
-    }
-    for (uint32_t i = low->in_first[s]; i < low->in_first[s + 1]; i++) {
-        uint32_t e = low->in_edges[i];
+    for (uint32_t i = 0; i < n && pass->op != PST_PASS_W; i++) {
+        uint32_t row = first[pass->stage] + (forward ? i : n - 1 - i);
+        uint32_t e = out ? row : low->in_edges[row];
+        const struct pst_plan_edge *edge = &low->plan->edges[e];
 
         if (forward || low->edge_grad[e]) {
-            append_rows(w, pass, e, low->plan->edges[e].from, send, batches);
+            append_rows(w, pass, e, out ? edge->to : edge->from, send, batches);
         }
     }
 }
@@ -203,29 +199,55 @@ static void append_steps(struct writer *w)
 /* --- lists ------------------------------------------------------------------------------------
  */
 
-static void write_pass(struct writer *w, const struct pst_pass *pass, uint32_t i)
+/*
+ * Waits for the SENDs of an earlier pass of the same stage and direction: the last one for what
+ * went to a neighbour, the k-th last for what went k stages far, where it is read that much later.
+ */
+static void wait_for_sends(struct writer *w, const struct pst_pass *passes, uint32_t i, uint32_t at)
 {
-    uint32_t at = w->n, alike = 2 * pass->stage + (pass->op != PST_PASS_F);
-    struct pst_instr *instr = append(w, pass->op, pass->stage);
+    const struct pst_plan *plan = w->parts->plan;
+    const struct pst_pass *pass = &passes[i];
+    uint32_t back = 0;
+
+    for (uint32_t p = i; p-- > 0;) {
+        if (passes[p].stage != pass->stage || passes[p].op == PST_PASS_W ||
+            (passes[p].op == PST_PASS_F) != (pass->op == PST_PASS_F)) {
+            continue;
+        }
+        back++;
+        for (uint32_t k = w->send_first[p]; k < w->send_first[p] + w->send_n[p]; k++) {
+            const struct pst_plan_edge *edge = &plan->edges[w->instrs[k].stage];
+
+            if (edge->to - edge->from == back) {
+                wait_for(w, at, k);
+            }
+        }
+        if (back == w->longest) {
+            break;
+        }
+    }
+}
+
+static void write_pass(struct writer *w, const struct pst_pass *passes, uint32_t i)
+{
+    uint32_t at = w->n;
+    struct pst_instr *instr = append(w, passes[i].op, passes[i].stage);
 
     if (instr == NULL) {
         return;
     }
-    instr->microbatch = pass->microbatch;
+    instr->microbatch = passes[i].microbatch;
     for (uint32_t k = 0; k < w->recv_n[i]; k++) {
         wait_for(w, at, w->recv_first[i] + k);
     }
-    if (pass->op == PST_PASS_W) {
-        return;
+    if (passes[i].op != PST_PASS_W) {
+        wait_for_sends(w, passes, i, at);
     }
-    for (uint32_t k = 0; k < w->send_n[alike]; k++) {
-        wait_for(w, at, w->send_first[alike] + k);
-    }
-    w->send_first[alike] = w->n;
-    append_transfers(w, pass, true, 0);
-    w->send_n[alike] = w->n - w->send_first[alike];
-    for (uint32_t k = 0; k < w->send_n[alike]; k++) {
-        wait_for(w, w->send_first[alike] + k, at);
+    w->send_first[i] = w->n;
+    append_transfers(w, &passes[i], true, 0);
+    w->send_n[i] = w->n - w->send_first[i];
+    for (uint32_t k = 0; k < w->send_n[i]; k++) {
+        wait_for(w, w->send_first[i] + k, at);
     }
 }
 
@@ -246,13 +268,13 @@ static void write_list(struct writer *w, uint32_t part)
             append_transfers(w, w->parts->passes[PST_BODY][w->rank], false, part == PST_BODY);
         }
         if (i < n) {
-            write_pass(w, &passes[i], i);
+            write_pass(w, passes, i);
         }
         if (i < n && w->closes[part][i] && !w->no_memory) {
             close_batch(w, passes[i].stage);
         }
     }
-    if (plan->deferred_step && part != PST_FILL) {
+    if (plan->deferred_step && part != PST_FILL && !w->parts->bare) {
         append_steps(w);
     }
 }
@@ -267,7 +289,6 @@ static pst_status write_part(struct writer *w, uint32_t part, struct pst_error *
 
     w->n = w->n_pairs = 0;
     memset(w->recv_n, 0, n * sizeof *w->recv_n);
-    memset(w->send_n, 0, 2 * (size_t)plan->n_stages * sizeof *w->send_n);
     memset(w->reduced, 0xFF, plan->n_stages * sizeof *w->reduced);
     write_list(w, part);
     if (!w->no_memory) {
@@ -337,8 +358,8 @@ static pst_status prepare(struct writer *w, struct pst_arena *arena, struct pst_
     }
     w->recv_first = pst_arena_array(arena, most, sizeof *w->recv_first);
     w->recv_n = pst_arena_array(arena, most, sizeof *w->recv_n);
-    w->send_first = pst_arena_array(arena, 2 * (size_t)n_stages, sizeof *w->send_first);
-    w->send_n = pst_arena_array(arena, 2 * (size_t)n_stages, sizeof *w->send_n);
+    w->send_first = pst_arena_array(arena, most, sizeof *w->send_first);
+    w->send_n = pst_arena_array(arena, most, sizeof *w->send_n);
     w->reduced = pst_arena_array(arena, n_stages, sizeof *w->reduced);
     if (w->no_memory || counts == NULL || w->recv_first == NULL || w->recv_n == NULL ||
         w->send_first == NULL || w->send_n == NULL || w->reduced == NULL) {
@@ -365,6 +386,11 @@ pst_status pst_parts_emit(const struct pst_parts *parts, struct pst_error *err)
     struct writer w = {.parts = parts};
     pst_status st = PST_OK;
 
+    for (uint32_t e = 0; e < parts->plan->n_edges; e++) {
+        uint32_t span = parts->plan->edges[e].to - parts->plan->edges[e].from;
+
+        w.longest = span > w.longest ? span : w.longest;
+    }
     for (uint32_t r = 0; st == PST_OK && r < parts->plan->n_devices; r++) {
         struct pst_arena arena = {0};
 

@@ -4,6 +4,7 @@
  * proves the order complete and free of cycles; then the parts are cut where the optimizer step
  * goes. The lists are written by lower_part_list.c.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "plan/lower.h"
@@ -140,8 +141,8 @@ static uint64_t end_of_batch(const struct cutter *c)
 }
 
 /*
- * How many passes of its body a rank runs before the step: those that have begun by the time the
- * last stage ends the batch, as far as they are none of the batch that reads the step's weights.
+ * How many passes of its body a rank runs before the step: those that have begun by time_ns, as far
+ * as they are none of the batch that reads the step's weights.
  */
 static uint32_t place_step(const struct cutter *c, uint32_t rank, uint64_t time_ns)
 {
@@ -205,10 +206,11 @@ static pst_status cut_rank(struct cutter *c, uint32_t rank, uint32_t cut, struct
     return PST_OK;
 }
 
-static pst_status cut_all(struct cutter *c, struct pst_error *err)
+/* Cuts every rank behind `cuts` passes of its body and writes the lists. */
+static pst_status emit(struct cutter *c, const uint32_t *cuts, bool bare, struct pst_error *err)
 {
+    struct pst_parts parts = {.plan = c->plan, .low = &c->low, .bare = bare};
     uint32_t n = c->plan->n_devices;
-    uint64_t time_ns = c->plan->deferred_step ? end_of_batch(c) : 0;
     pst_status st = PST_OK;
 
     for (uint32_t part = 0; part < PST_PARTS; part++) {
@@ -219,9 +221,115 @@ static pst_status cut_all(struct cutter *c, struct pst_error *err)
         }
     }
     for (uint32_t r = 0; st == PST_OK && r < n; r++) {
-        st = cut_rank(c, r, c->plan->deferred_step ? place_step(c, r, time_ns) : 0, err);
+        st = cut_rank(c, r, cuts[r], err);
+    }
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        parts.passes[part] = (const struct pst_pass *const *)c->cut[part];
+        parts.n_passes[part] = c->n_cut[part];
+    }
+    return st == PST_OK ? pst_parts_emit(&parts, err) : st;
+}
+
+static bool skips_stages(const struct pst_plan *plan)
+{
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
+        if (plan->edges[e].to - plan->edges[e].from > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static pst_status refuse_skips(struct pst_error *err)
+{
+    return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                    "rows that skip stages arrive too early for the order of passes: devices would "
+                    "wait for each other; use a partition whose stages are a chain, or more "
+                    "micro-batches");
+}
+
+/* Of rank r: passes that stand before the body in which the step is placed. */
+static uint32_t passes_before(const struct cutter *c, uint32_t r)
+{
+    return c->n_passes[PST_FILL][r] + (PLACED_BATCH + 1) * c->n_passes[PST_BODY][r];
+}
+
+/*
+ * Takes cuts back to where the ranks can all get before any of them goes on. *ret_reached false:
+ * some do not get to the end of the batch. `passes` is room for one number a rank.
+ */
+static pst_status reach(const struct cutter *c, const struct pst_plan *unrolled, uint32_t *passes,
+                        uint32_t *io_cuts, bool *ret_reached, struct pst_error *err)
+{
+    uint32_t n = c->plan->n_devices;
+    pst_status st;
+
+    *ret_reached = true;
+    for (uint32_t r = 0; r < n; r++) {
+        passes[r] = passes_before(c, r) + io_cuts[r];
+    }
+    st = pst_lowering_reach(unrolled, passes, err);
+    for (uint32_t r = 0; st == PST_OK && r < n; r++) {
+        uint32_t before = passes_before(c, r);
+
+        *ret_reached &= passes[r] >= before;
+        io_cuts[r] = passes[r] >= before ? passes[r] - before : 0;
     }
     return st;
+}
+
+/* Whether the lists run to their end where nobody has to meet. */
+static pst_status run_through(const struct cutter *c, const struct pst_plan *unrolled,
+                              uint32_t *passes, struct pst_error *err)
+{
+    pst_status st;
+
+    memcpy(passes, c->low.n_passes, c->plan->n_devices * sizeof *passes);
+    st = pst_lowering_reach(unrolled, passes, err);
+    for (uint32_t r = 0; st == PST_OK && r < c->plan->n_devices; r++) {
+        st = passes[r] < c->low.n_passes[r] ? refuse_skips(err) : PST_OK;
+    }
+    return st;
+}
+
+/*
+ * In a chain every cut by time can be reached: what the passes before it send is received by passes
+ * before it. Rows that skip stages are received later, so there the lists are tried, halting at the
+ * cut by time, and if that is too early for some rank, as late as can be.
+ */
+static pst_status find_cuts(struct cutter *c, uint32_t *cuts, struct pst_error *err)
+{
+    const uint64_t times[] = {end_of_batch(c), UINT64_MAX};
+    bool deferred = c->plan->deferred_step, reached = !deferred;
+    uint32_t n = c->plan->n_devices;
+    uint32_t *passes = pst_arena_array(&c->low.arena, n, sizeof *passes);
+    struct pst_plan *unrolled = NULL;
+    pst_status st;
+
+    if (passes == NULL) {
+        return pst_fail_nomem(err);
+    }
+    if (!skips_stages(c->plan)) {
+        for (uint32_t r = 0; deferred && r < n; r++) {
+            cuts[r] = place_step(c, r, times[0]);
+        }
+        return PST_OK;
+    }
+    st = emit(c, cuts, true, err);
+    if (st == PST_OK) {
+        st = pst_plan_unroll(c->plan, TIMED_BATCHES, &unrolled, err);
+    }
+    if (st == PST_OK) {
+        st = run_through(c, unrolled, passes, err);
+    }
+    for (uint32_t i = 0; st == PST_OK && !reached && i < 2; i++) {
+        for (uint32_t r = 0; r < n; r++) {
+            cuts[r] = place_step(c, r, times[i]);
+        }
+        st = reach(c, unrolled, passes, cuts, &reached, err);
+    }
+    pst_plan_destroy(unrolled);
+    return st == PST_OK && !reached ? refuse_skips(err) : st;
 }
 
 pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *graph,
@@ -230,6 +338,7 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
                                 const uint32_t *const n_passes[PST_PARTS], struct pst_error *err)
 {
     struct cutter c = {.plan = plan, .low = {.graph = graph, .cost = cost, .training = true}};
+    uint32_t *cuts = NULL;
     pst_status st;
 
     memcpy(c.passes, passes, sizeof c.passes);
@@ -245,16 +354,11 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
         plan->asynchronous = true;
         plan->version_rule = PST_VERSION_DELAYED;
         plan->deferred_step = needs_others(plan);
-        st = cut_all(&c, err);
+        cuts = pst_arena_array(&c.low.arena, plan->n_devices, sizeof *cuts);
+        st = cuts == NULL ? pst_fail_nomem(err) : find_cuts(&c, cuts, err);
     }
     if (st == PST_OK) {
-        struct pst_parts parts = {.plan = plan, .low = &c.low};
-
-        for (uint32_t part = 0; part < PST_PARTS; part++) {
-            parts.passes[part] = (const struct pst_pass *const *)c.cut[part];
-            parts.n_passes[part] = c.n_cut[part];
-        }
-        st = pst_parts_emit(&parts, err);
+        st = emit(&c, cuts, false, err);
     }
     pst_arena_finish(&c.low.arena);
     return st;

@@ -107,26 +107,38 @@ static void read_instr(struct pst_plan_reader *reader, json_t *row, struct pst_i
     }
 }
 
-static void read_body(struct pst_plan_reader *reader, json_t *rows, struct pst_plan_device *device)
+static const struct pst_instr *read_list(struct pst_plan_reader *reader, json_t *rows,
+                                         uint32_t *ret_n)
 {
     size_t n = json_array_size(rows);
     reader->n_instrs += n;
     if (reader->n_instrs > PST_PLAN_FILE_INSTRS) {
         pst_plan_fail(reader, "input.limit", "more than %u instructions", PST_PLAN_FILE_INSTRS);
-        return;
+        return NULL;
     }
-    struct pst_instr *body = pst_arena_array(&reader->plan->arena, n, sizeof *body);
-    if (body == NULL) {
+    struct pst_instr *list = pst_arena_array(&reader->plan->arena, n, sizeof *list);
+    if (list == NULL) {
         reader->status = pst_fail_nomem(reader->err);
-        return;
+        return NULL;
     }
-    device->body = body;
-    device->n_instrs = (uint32_t)n;
     for (size_t i = 0; i < n && reader->status == PST_OK; i++) {
         size_t mark = pst_plan_enter_index(reader, i);
-        read_instr(reader, json_array_get(rows, i), &body[i]);
+        read_instr(reader, json_array_get(rows, i), &list[i]);
         pst_plan_leave(reader, mark);
     }
+    *ret_n = (uint32_t)n;
+    return list;
+}
+
+static void read_part(struct pst_plan_reader *reader, json_t *object, const char *key,
+                      const struct pst_instr **ret_list, uint32_t *ret_n)
+{
+    json_t *rows = pst_plan_array(reader, object, key);
+    size_t mark = pst_plan_enter(reader, key);
+    if (reader->status == PST_OK) {
+        *ret_list = read_list(reader, rows, ret_n);
+    }
+    pst_plan_leave(reader, mark);
 }
 
 static void read_device(struct pst_plan_reader *reader, json_t *object, uint32_t rank)
@@ -142,17 +154,12 @@ static void read_device(struct pst_plan_reader *reader, json_t *object, uint32_t
     }
     device->peak_bytes = pst_plan_u64(reader, object, "peak_bytes");
     device->arena_bytes = pst_plan_u64(reader, object, "arena_bytes");
-    json_t *fill = pst_plan_array(reader, object, "fill");
-    json_t *drain = pst_plan_array(reader, object, "drain");
-    json_t *body = pst_plan_array(reader, object, "body");
-    if (json_array_size(fill) > 0 || json_array_size(drain) > 0) {
+    read_part(reader, object, "fill", &device->fill, &device->n_fill);
+    read_part(reader, object, "body", &device->body, &device->n_instrs);
+    read_part(reader, object, "drain", &device->drain, &device->n_drain);
+    if (!reader->plan->asynchronous && device->n_fill + (uint64_t)device->n_drain > 0) {
         pst_plan_fail(reader, "input.unsupported",
                       "fill and drain of a synchronous plan are empty");
-    }
-    if (reader->status == PST_OK) {
-        size_t mark = pst_plan_enter(reader, "body");
-        read_body(reader, body, device);
-        pst_plan_leave(reader, mark);
     }
 }
 

@@ -77,9 +77,10 @@ out:
 
 /* --- the head -------------------------------------------------------------------------------- */
 
-static const char *const root_keys[] = {"format",      "version",   "provenance", "batch", "mode",
-                                        "drain_every", "versions",  "stages",     "edges", "ties",
-                                        "devices",     "predicted", NULL};
+static const char *const root_keys[] = {"format",   "version",     "provenance", "batch",
+                                        "mode",     "drain_every", "barrier",    "deferred_step",
+                                        "versions", "stages",      "edges",      "ties",
+                                        "devices",  "predicted",   NULL};
 
 static void read_format(struct pst_plan_reader *reader, json_t *root)
 {
@@ -97,17 +98,46 @@ static void read_format(struct pst_plan_reader *reader, json_t *root)
                       version);
     }
     pst_plan_known_keys(reader, root, root_keys);
+}
+
+/* True or false; `initial` where the key is absent. */
+static bool read_bool(struct pst_plan_reader *reader, json_t *root, const char *key, bool initial)
+{
+    json_t *value = json_object_get(root, key);
+    if (value == NULL) {
+        return initial;
+    }
+    if (!json_is_boolean(value)) {
+        pst_plan_fail(reader, NULL, "%s: expected true or false", key);
+    }
+    return json_is_true(value);
+}
+
+static void read_mode(struct pst_plan_reader *reader, json_t *root)
+{
+    static const char *const keys[] = {"rule", "count", NULL};
+    struct pst_plan *plan = reader->plan;
     const char *mode = pst_plan_string(reader, root, "mode");
     json_t *versions = pst_plan_object(reader, root, "versions");
     const char *rule = versions != NULL ? pst_plan_string(reader, versions, "rule") : NULL;
-    uint32_t drain_every = pst_plan_u32(reader, root, "drain_every");
-    if (mode != NULL && rule != NULL &&
-        (strcmp(mode, "sync") != 0 || strcmp(rule, "sync") != 0 || drain_every != 0)) {
-        pst_plan_fail(reader, "input.unsupported",
-                      "mode \"%.16s\", versions \"%.16s\", drain_every %u; this program runs "
-                      "synchronous plans (\"sync\", \"sync\", 0)",
-                      mode, rule, drain_every);
+    plan->drain_every = pst_plan_u32(reader, root, "drain_every");
+    plan->barrier = read_bool(reader, root, "barrier", true);
+    plan->deferred_step = read_bool(reader, root, "deferred_step", false);
+    if (mode == NULL || rule == NULL) {
+        return;
     }
+    pst_plan_known_keys(reader, versions, keys);
+    plan->asynchronous = strcmp(mode, "async") == 0;
+    if (strcmp(mode, plan->asynchronous ? "async" : "sync") != 0 ||
+        strcmp(rule, plan->asynchronous ? "delayed" : "sync") != 0) {
+        pst_plan_fail(reader, "input.unsupported",
+                      "mode \"%.16s\" with versions \"%.16s\"; this program knows \"sync\" with "
+                      "\"sync\" and \"async\" with \"delayed\"",
+                      mode, rule);
+    } else if (!plan->asynchronous && (plan->drain_every != 0 || plan->deferred_step)) {
+        pst_plan_fail(reader, NULL, "drain_every and deferred_step belong to asynchronous plans");
+    }
+    plan->version_rule = plan->asynchronous ? PST_VERSION_DELAYED : PST_VERSION_SYNC;
 }
 
 static bool parse_digest(const char *text, uint64_t *ret_digest)
@@ -240,6 +270,7 @@ pst_status pst_plan_parse(const char *name, const char *text, size_t length,
         create(&reader, root);
     }
     if (reader.status == PST_OK && pst_plan_index_names(&reader)) {
+        read_mode(&reader, root);
         read_provenance(&reader, root, text + begin, end - begin);
         pst_plan_read_stages(&reader, root);
         pst_plan_read_edges(&reader, root);

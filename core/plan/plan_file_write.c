@@ -155,19 +155,20 @@ static void put_instr(struct pst_json *json, const struct pst_instr *instr,
 static void put_device(struct pst_json *json, const struct pst_plan *plan,
                        const struct pst_graph *graph, uint32_t rank)
 {
+    static const char *const parts[PST_PARTS] = {"fill", "body", "drain"};
     const struct pst_plan_device *device = &plan->devices[rank];
     pst_json_newline(json);
     pst_json_object(json, NULL);
     pst_json_uint(json, "rank", rank);
-    pst_json_array(json, "fill");
-    pst_json_end(json, ']');
-    pst_json_array(json, "body");
-    for (uint32_t i = 0; i < device->n_instrs; i++) {
-        put_instr(json, &device->body[i], graph);
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        uint32_t n;
+        const struct pst_instr *list = pst_plan_list(device, (enum pst_part)part, &n);
+        pst_json_array(json, parts[part]);
+        for (uint32_t i = 0; i < n; i++) {
+            put_instr(json, &list[i], graph);
+        }
+        pst_json_end(json, ']');
     }
-    pst_json_end(json, ']');
-    pst_json_array(json, "drain");
-    pst_json_end(json, ']');
     put_u64(json, "peak_bytes", device->peak_bytes);
     put_u64(json, "arena_bytes", device->arena_bytes);
     pst_json_end(json, '}');
@@ -186,8 +187,10 @@ static void put_head(struct pst_json *json, const struct pst_plan *plan)
     put_provenance(json, plan);
     pst_json_newline(json);
     pst_json_uint(json, "batch", plan->batch);
-    pst_json_string(json, "mode", plan->version_rule == PST_VERSION_SYNC ? "sync" : "async");
-    pst_json_int(json, "drain_every", 0);
+    pst_json_string(json, "mode", plan->asynchronous ? "async" : "sync");
+    pst_json_uint(json, "drain_every", plan->drain_every);
+    pst_json_bool(json, "barrier", plan->barrier);
+    pst_json_bool(json, "deferred_step", plan->deferred_step);
     pst_json_object(json, "versions");
     pst_json_string(json, "rule", plan->version_rule == PST_VERSION_SYNC ? "sync" : "delayed");
     pst_json_uint(json, "count", versions);

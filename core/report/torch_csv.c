@@ -98,8 +98,8 @@ static void put_transfer(struct writer *writer, uint32_t rank, const struct pst_
 }
 
 /* The backward of a micro-batch proves that its activations have arrived: PyTorch waits there for
-   their send. The gradients of a stage are reduced behind its last weight gradient. */
-static void put_waits(struct writer *writer, uint32_t rank, const struct pst_pass *pass)
+   their send. */
+static void put_wait(struct writer *writer, uint32_t rank, const struct pst_pass *pass)
 {
     uint8_t *state = state_of(writer, pass->stage, pass->microbatch);
 
@@ -107,6 +107,11 @@ static void put_waits(struct writer *writer, uint32_t rank, const struct pst_pas
         put(writer, rank, "%uWAIT_SEND_F%u", pass->stage, pass->microbatch);
         *state |= WAITED_F;
     }
+}
+
+/* The gradients of a stage are reduced behind its last weight gradient. */
+static void put_reduction(struct writer *writer, uint32_t rank, const struct pst_pass *pass)
+{
     if ((pass->op == PST_PASS_W || pass->op == PST_PASS_BW) &&
         ++writer->n_weights[pass->stage] == writer->order->n_microbatches) {
         put(writer, rank, "%uREDUCE_GRAD", pass->stage);
@@ -126,12 +131,15 @@ static void put_pass(struct writer *writer, uint32_t rank, const struct pst_pass
     if (pass->op != PST_PASS_W) {
         *state_of(writer, pass->stage, pass->microbatch) |=
             pass->op == PST_PASS_F ? FORWARD : BACKWARD;
-        if (writer->flavour != PST_TORCH_COMPUTE) {
-            put_transfer(writer, rank, pass);
-        }
     }
     if (writer->flavour == PST_TORCH_WAITS) {
-        put_waits(writer, rank, pass);
+        put_wait(writer, rank, pass);
+    }
+    if (writer->flavour != PST_TORCH_COMPUTE && pass->op != PST_PASS_W) {
+        put_transfer(writer, rank, pass);
+    }
+    if (writer->flavour == PST_TORCH_WAITS) {
+        put_reduction(writer, rank, pass);
     }
 }
 

@@ -7,6 +7,7 @@
 #define PST_REPORT_TORCH_CSV_H
 
 #include "plan/plan.h"
+#include "plugin/solo.h"
 
 enum pst_torch_flavour {
     PST_TORCH_COMPUTE, /* passes alone; PyTorch adds the rest. The canonical text of an order */
@@ -39,5 +40,11 @@ pst_status pst_torch_csv(const struct pst_torch_order *order, enum pst_torch_fla
  */
 pst_status pst_torch_csv_of_plan(const struct pst_plan *plan, enum pst_torch_flavour flavour,
                                  char **ret_text, uint32_t *ret_n_dropped, struct pst_error *err);
+
+/* The same from a scheduler's answer to a question of its own. */
+pst_status pst_torch_csv_of_answer(const struct pst_solo *solo,
+                                   const struct pst_solo_answer *answer,
+                                   enum pst_torch_flavour flavour, char **ret_text,
+                                   struct pst_error *err);
 
 #endif

@@ -9,6 +9,17 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of an unrolled list: which part the instruction is in. */
+static void add_origin(const struct pst_check *check, struct pst_violation *violation)
+{
+    static const char *const parts[PST_PARTS] = {"fill", "body", "drain"};
+    struct pst_origin origin =
+        pst_plan_origin(check->source, violation->device, violation->instr, check->n_batches);
+    size_t length = strlen(violation->text);
+    snprintf(violation->text + length, sizeof violation->text - length, " (%s, instruction %u)",
+             parts[origin.part], origin.instr);
+}
+
 void pst_check_add(struct pst_check *check, const char *rule, uint32_t device, uint32_t instr,
                    const char *format, ...)
 {
@@ -22,6 +33,9 @@ void pst_check_add(struct pst_check *check, const char *rule, uint32_t device, u
         va_start(args, format);
         vsnprintf(violation->text, sizeof violation->text, format, args);
         va_end(args);
+        if (check->source != NULL && device != PST_NONE && instr != PST_NONE) {
+            add_origin(check, violation);
+        }
     }
     report->n_violations++;
 }
@@ -33,6 +47,19 @@ void *pst_check_array(struct pst_check *check, uint64_t count, size_t size)
         check->status = PST_ERR_NOMEM;
     }
     return array;
+}
+
+bool pst_check_lists(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    check->list_base = pst_check_array(check, (uint64_t)plan->n_devices + 1, sizeof(uint64_t));
+    if (check->list_base == NULL) {
+        return false;
+    }
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        check->list_base[d + 1] = check->list_base[d] + plan->devices[d].n_instrs;
+    }
+    return true;
 }
 
 void pst_check_enter(struct pst_check *check, uint32_t rank)
@@ -75,12 +102,9 @@ char *pst_check_describe(const struct pst_instr *instr, char *text)
     return text;
 }
 
-static void run_rules(struct pst_check *check, const struct pst_program *const *programs)
+/* PASS, COMM, WVER and LIVE rules on the lists of check->plan. */
+static bool check_lists(struct pst_check *check, bool legal)
 {
-    if (!pst_check_form(check) || check->status != PST_OK) {
-        return;
-    }
-    bool legal = pst_check_partition(check);
     if (legal && check->status == PST_OK) {
         legal = pst_check_passes(check);
         if (check->status == PST_OK && check->passes != NULL) {
@@ -94,7 +118,55 @@ static void run_rules(struct pst_check *check, const struct pst_program *const *
     if (check->status == PST_OK) {
         legal &= pst_check_live(check);
     }
-    if (check->status == PST_OK && legal && programs != NULL) {
+    return legal;
+}
+
+/* The lists of n batches in a row. */
+static bool check_unrolled(struct pst_check *check, uint32_t n_batches, bool legal)
+{
+    const struct pst_plan *plan = check->plan;
+    struct pst_error err = {.status = PST_OK};
+    struct pst_plan *unrolled = NULL;
+    pst_status status = pst_plan_unroll(plan, n_batches, &unrolled, &err);
+    if (status != PST_OK) {
+        if (status == PST_ERR_NOMEM) {
+            check->status = status;
+        } else {
+            pst_check_add(check, "FORM1", PST_NONE, PST_NONE, "%s", err.message);
+        }
+        return false;
+    }
+    check->source = plan;
+    check->plan = unrolled;
+    check->n_batches = n_batches;
+    check->passes = NULL;
+    legal = pst_check_lists(check) && check_lists(check, legal);
+    check->plan = plan;
+    check->source = NULL;
+    check->n_batches = 1;
+    pst_plan_destroy(unrolled);
+    return legal && pst_check_lists(check);
+}
+
+static bool check_asynchronous(struct pst_check *check, bool legal)
+{
+    uint32_t versions = 2;
+    legal &= pst_check_drains(check);
+    /* Long enough for every version to be read and overwritten; then the shortest run, in which no
+       body stands between fill and drain. */
+    legal &= check_unrolled(check, versions + 2, legal);
+    return legal && check->status == PST_OK && check_unrolled(check, 1, legal);
+}
+
+static void run_rules(struct pst_check *check, const struct pst_program *const *programs)
+{
+    if (!pst_check_form(check) || check->status != PST_OK) {
+        return;
+    }
+    bool legal = pst_check_partition(check);
+    legal =
+        check->plan->asynchronous ? check_asynchronous(check, legal) : check_lists(check, legal);
+    if (check->status == PST_OK && legal && programs != NULL && !check->plan->asynchronous) {
         pst_check_memory(check, programs);
     }
 }
@@ -121,7 +193,8 @@ pst_status pst_plan_check(const struct pst_plan *plan, const struct pst_graph *g
                           const struct pst_program *const *programs,
                           struct pst_check_report *ret_report, struct pst_error *err)
 {
-    struct pst_check check = {.plan = plan, .graph = graph, .limits = limits, .report = ret_report};
+    struct pst_check check = {
+        .plan = plan, .graph = graph, .limits = limits, .report = ret_report, .n_batches = 1};
     memset(ret_report, 0, sizeof *ret_report);
     run_rules(&check, programs);
     pst_arena_finish(&check.arena);

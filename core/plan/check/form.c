@@ -38,16 +38,16 @@ static bool check_counts(struct pst_check *check)
                       plan->batch, plan->optimizer_slots);
         return false;
     }
-    check->list_base = pst_check_array(check, (uint64_t)plan->n_devices + 1, sizeof(uint64_t));
-    if (check->list_base == NULL) {
+    if (!pst_check_lists(check)) {
         return false;
     }
+    uint64_t n_instrs = check->list_base[plan->n_devices];
     for (uint32_t d = 0; d < plan->n_devices; d++) {
-        check->list_base[d + 1] = check->list_base[d] + plan->devices[d].n_instrs;
+        n_instrs += plan->devices[d].n_fill + (uint64_t)plan->devices[d].n_drain;
     }
-    if (check->list_base[plan->n_devices] > MAX_INSTRS) {
+    if (n_instrs > MAX_INSTRS) {
         pst_check_add(check, "FORM1", PST_NONE, PST_NONE, "%llu instructions; %llu are possible",
-                      (unsigned long long)check->list_base[plan->n_devices], MAX_INSTRS);
+                      (unsigned long long)n_instrs, MAX_INSTRS);
         return false;
     }
     return true;
@@ -120,6 +120,7 @@ static void check_edges_and_ties(struct pst_check *check)
 static const char *instr_fault(const struct pst_plan *plan, uint32_t rank,
                                const struct pst_instr *instr)
 {
+    uint64_t reach = plan->asynchronous ? 2 : 1; /* batches that a list works on */
     bool transfer = instr->op == PST_I_SEND || instr->op == PST_I_RECV;
     bool pass = pst_check_is_pass(instr->op);
     if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
@@ -135,7 +136,7 @@ static const char *instr_fault(const struct pst_plan *plan, uint32_t rank,
     if (instr->stage >= limit) {
         return "stage, edge or tie out of range";
     }
-    if (pass ? instr->microbatch >= plan->stages[instr->stage].n_microbatches
+    if (pass ? instr->microbatch >= reach * plan->stages[instr->stage].n_microbatches
              : instr->microbatch != 0) {
         return "micro-batch out of range";
     }
@@ -154,26 +155,65 @@ static const char *instr_fault(const struct pst_plan *plan, uint32_t rank,
     if (instr->peer >= plan->n_devices || instr->peer == rank) {
         return "the peer must be another device";
     }
-    if (instr->n_samples == 0 || instr->first_sample >= plan->batch ||
-        instr->n_samples > plan->batch - instr->first_sample) {
+    if (instr->n_samples == 0 || instr->first_sample >= reach * plan->batch ||
+        instr->n_samples > reach * plan->batch - instr->first_sample) {
         return "samples outside the batch";
     }
     return NULL;
 }
 
-static void check_list(struct pst_check *check, uint32_t rank)
+static void check_list(struct pst_check *check, uint32_t rank, enum pst_part part)
 {
-    const struct pst_plan_device *device = &check->plan->devices[rank];
+    uint32_t n;
+    const struct pst_instr *list = pst_plan_list(&check->plan->devices[rank], part, &n);
     char text[64];
-    for (uint32_t i = 0; i < device->n_instrs; i++) {
-        const struct pst_instr *instr = &device->body[i];
+    for (uint32_t i = 0; i < n; i++) {
+        const struct pst_instr *instr = &list[i];
         const char *fault = instr_fault(check->plan, rank, instr);
         if (fault == NULL && !ascending(instr->waits, instr->n_waits, i)) {
             fault = "waits must be ascending and name earlier instructions";
         }
         if (fault != NULL) {
-            pst_check_add(check, "FORM1", rank, i, "%s: %s", pst_check_describe(instr, text),
-                          fault);
+            pst_check_add(check, "FORM1", rank, i, "%s%s: %s",
+                          part == PST_FILL    ? "fill: "
+                          : part == PST_DRAIN ? "drain: "
+                                              : "",
+                          pst_check_describe(instr, text), fault);
+        }
+    }
+}
+
+/* How the plan treats versions of the weights, and what goes with that. */
+static void check_mode(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    bool parts = false;
+    if (plan->version_rule != PST_VERSION_SYNC && plan->version_rule != PST_VERSION_DELAYED) {
+        pst_check_add(check, "WVER3", PST_NONE, PST_NONE,
+                      "version rule %u; known are that of whole steps (1) and the delayed one (2)",
+                      plan->version_rule);
+    }
+    if (plan->asynchronous != (plan->version_rule != PST_VERSION_SYNC)) {
+        pst_check_add(check, plan->asynchronous ? "WVER2" : "WVER1", PST_NONE, PST_NONE,
+                      "%s plan with version rule %u",
+                      plan->asynchronous ? "asynchronous" : "synchronous", plan->version_rule);
+    }
+    if (plan->asynchronous && check->limits->forward_only) {
+        pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
+                      "an asynchronous plan for evaluation, which has no steps");
+    }
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        parts |= plan->devices[d].n_fill > 0 || plan->devices[d].n_drain > 0;
+    }
+    if (!plan->asynchronous && (parts || plan->drain_every != 0 || plan->deferred_step)) {
+        pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
+                      "a synchronous plan with fill, drain, drain_every or deferred steps");
+    }
+    for (uint32_t s = 0; plan->asynchronous && s < plan->n_stages; s++) {
+        if (plan->stages[s].weight_versions != 2) {
+            pst_check_add(check, "WVER2", PST_NONE, PST_NONE,
+                          "stage %u keeps %u versions of its weights; the delayed rule reads 2", s,
+                          plan->stages[s].weight_versions);
         }
     }
 }
@@ -192,7 +232,9 @@ bool pst_check_form(struct pst_check *check)
         return false;
     }
     for (uint32_t d = 0; d < plan->n_devices; d++) {
-        check_list(check, d);
+        for (uint32_t part = 0; part < PST_PARTS; part++) {
+            check_list(check, d, (enum pst_part)part);
+        }
     }
     if (plan->graph_digest != check->graph->digest) {
         pst_check_add(check, "FORM2", PST_NONE, PST_NONE,
@@ -200,10 +242,6 @@ bool pst_check_form(struct pst_check *check)
                       (unsigned long long)plan->graph_digest,
                       (unsigned long long)check->graph->digest);
     }
-    if (plan->version_rule != PST_VERSION_SYNC) {
-        pst_check_add(check, "WVER1", PST_NONE, PST_NONE,
-                      "version rule %u; this version runs synchronous plans (1)",
-                      plan->version_rule);
-    }
+    check_mode(check);
     return check->report->n_violations == 0;
 }

@@ -32,7 +32,9 @@ struct pst_check {
     const struct pst_check_limits *limits;
     struct pst_check_report *report;
     struct pst_arena arena;
-    pst_status status; /* PST_ERR_NOMEM: a table could not be made; rules stop */
+    const struct pst_plan *source; /* asynchronous: the plan whose lists `plan` has unrolled */
+    uint32_t n_batches;            /* of the lists that are looked at; synchronous: 1 */
+    pst_status status;             /* PST_ERR_NOMEM: a table could not be made; rules stop */
 
     uint32_t *stage_of;    /* [operator] */
     uint64_t *list_base;   /* [rank] first entry of its list in flat arrays; [n_devices] = total */
@@ -54,6 +56,9 @@ void pst_check_add(struct pst_check *check, const char *rule, uint32_t device, u
                    const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* From the check's arena; NULL and status NOMEM when there is none. Zeroed. */
 void *pst_check_array(struct pst_check *check, uint64_t count, size_t size);
+
+/* First entries of the lists of check->plan in flat arrays; false without memory. */
+bool pst_check_lists(struct pst_check *check);
 
 /* check->place for the stages of one rank; leave undoes it. */
 void pst_check_enter(struct pst_check *check, uint32_t rank);
@@ -85,11 +90,18 @@ static inline struct pst_pass_row *pst_check_row(const struct pst_check *check, 
 /* "F 2 5", "SEND 3 act 8+4 to 1": an instruction in few words. text holds 64 bytes; returns it. */
 char *pst_check_describe(const struct pst_instr *instr, char *text);
 
+/* Micro-batches of a stage in one batch, also where lists are unrolled. */
+static inline uint32_t pst_check_per_batch(const struct pst_check *check, uint32_t stage)
+{
+    return check->plan->stages[stage].n_microbatches / check->n_batches;
+}
+
 /* The rules, in the order in which they run; each returns whether it found nothing. */
-bool pst_check_form(struct pst_check *check);       /* FORM1 FORM2 WVER1 (rule) */
+bool pst_check_form(struct pst_check *check);       /* FORM1 FORM2 WVER3 */
 bool pst_check_partition(struct pst_check *check);  /* PART1 PART2 PART3 PART4 PART5 PART6 */
-bool pst_check_passes(struct pst_check *check);     /* PASS1 PASS2 WVER1; fills passes */
+bool pst_check_passes(struct pst_check *check);     /* PASS1 PASS2 WVER1 WVER2; fills passes */
 void pst_check_waits(struct pst_check *check);      /* fills known */
+bool pst_check_drains(struct pst_check *check);     /* PASS5 */
 bool pst_check_transfers(struct pst_check *check);  /* PASS3 COMM1 COMM2 */
 bool pst_check_reductions(struct pst_check *check); /* PASS4 PART4 COMM3 */
 bool pst_check_live(struct pst_check *check);       /* LIVE1 LIVE2 LIVE4 */

@@ -82,6 +82,36 @@ static bool has_bit(uint64_t set, uint32_t i)
     return i < 64 ? (set >> i & 1) != 0 : set == UINT64_MAX;
 }
 
+/* Passes of batch t read version t - 1, which is in its place of two; an evaluation reads the
+   newest. */
+static void check_version(struct pst_walk *walk, const struct pst_program_call *call, uint32_t v,
+                          uint32_t parameter)
+{
+    const struct pst_check *check = walk->check;
+    const struct pst_program_param *params = walk->program->params;
+    uint32_t low = 0, high = walk->program->n_params;
+    uint32_t batch = call->first_sample / (check->plan->batch / check->n_batches);
+    uint32_t place = (walk->phase + batch + 1) % 2;
+    if (check->limits->forward_only) {
+        return;
+    }
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (params[middle].parameter < parameter) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low == walk->program->n_params || params[low].parameter != parameter ||
+        v != params[low].versions[place]) {
+        pst_walk_fault(walk, "MEM2",
+                       "buffer %u does not hold the version of the weights that the "
+                       "pass reads",
+                       v);
+    }
+}
+
 /* The operands that the pass reads. */
 static void read_operands(struct pst_walk *walk, const struct pst_program_call *call,
                           const struct access *access, const uint32_t *operands)
@@ -152,36 +182,6 @@ static void sum_in_turn(struct pst_walk *walk, uint32_t stage, uint32_t accumula
                        accumulator);
     }
     state->summed = microbatch % n + 1;
-}
-
-/* Passes of batch t read version t - 1, which is in its place of two; an evaluation reads the
-   newest. */
-static void check_version(struct pst_walk *walk, const struct pst_program_call *call, uint32_t v,
-                          uint32_t parameter)
-{
-    const struct pst_check *check = walk->check;
-    const struct pst_program_param *params = walk->program->params;
-    uint32_t low = 0, high = walk->program->n_params;
-    uint32_t batch = call->first_sample / (check->plan->batch / check->n_batches);
-    uint32_t place = (walk->phase + batch + 1) % 2;
-    if (check->limits->forward_only) {
-        return;
-    }
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (params[middle].parameter < parameter) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if (low == walk->program->n_params || params[low].parameter != parameter ||
-        v != params[low].versions[place]) {
-        pst_walk_fault(walk, "MEM2",
-                       "buffer %u does not hold the version of the weights that the "
-                       "pass reads",
-                       v);
-    }
 }
 
 static void write_gradients(struct pst_walk *walk, const struct pst_program_call *call,

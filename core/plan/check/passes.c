@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PASS1, PASS2, WVER1: every micro-batch passes every stage once and in order.
+ * PASS1, PASS2: every micro-batch passes every stage once and in order. WVER1, WVER2: which weights
+ * it reads there.
  */
 #include "plan/check/internal.h"
 
@@ -65,15 +66,54 @@ static bool note_pass(struct pst_pass_row *row, uint32_t op, uint32_t at)
     return first;
 }
 
-static void read_list(struct pst_check *check, uint32_t rank)
+/* What the passes of a list read: version v of a stage is there from its v-th STEP on. */
+struct reading {
+    uint32_t *n_steps;   /* [stage] STEPs so far */
+    uint32_t *last_step; /* [stage] where the last one is */
+};
+
+/*
+ * Synchronous: no pass of a stage after its STEP. Delayed: batch t reads version max(t - 1, 0),
+ * which has been made and is one of the two newest, as older ones are overwritten.
+ */
+static void check_version(struct pst_check *check, uint32_t rank, uint32_t at,
+                          const struct reading *reading)
+{
+    const struct pst_instr *instr = &check->plan->devices[rank].body[at];
+    uint32_t made = reading->n_steps[instr->stage], last = reading->last_step[instr->stage];
+    char text[64];
+    if (check->source == NULL) {
+        if (made > 0) {
+            pst_check_add(check, "WVER1", rank, at,
+                          "%s after STEP at %u; all passes of a step read one version",
+                          pst_check_describe(instr, text), last);
+        }
+        return;
+    }
+    uint32_t batch = instr->microbatch / pst_check_per_batch(check, instr->stage);
+    uint32_t version = batch > 0 ? batch - 1 : 0;
+    if (made < version) {
+        pst_check_add(check, "WVER2", rank, at,
+                      "%s of batch %u reads version %u of the weights, but only %u STEP of the "
+                      "stage come before",
+                      pst_check_describe(instr, text), batch, version, made);
+    } else if (made > version + 1) {
+        pst_check_add(check, "WVER2", rank, at,
+                      "%s of batch %u reads version %u of the weights, which STEP at %u has "
+                      "overwritten",
+                      pst_check_describe(instr, text), batch, version, last);
+    }
+}
+
+static void read_list(struct pst_check *check, uint32_t rank, struct reading *reading)
 {
     const struct pst_plan_device *device = &check->plan->devices[rank];
     char text[64];
-    uint32_t step = PST_NONE;
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         const struct pst_instr *instr = &device->body[i];
-        if (instr->op == PST_I_STEP && step == PST_NONE) {
-            step = i;
+        if (instr->op == PST_I_STEP && check->place[instr->stage] != PST_NONE) {
+            reading->n_steps[instr->stage]++;
+            reading->last_step[instr->stage] = i;
         }
         if (!pst_check_is_pass(instr->op)) {
             continue;
@@ -84,16 +124,20 @@ static void read_list(struct pst_check *check, uint32_t rank)
                           pst_check_describe(instr, text));
             continue;
         }
+        if (instr->microbatch >= check->plan->stages[instr->stage].n_microbatches) {
+            pst_check_add(check, "PASS1", rank, i, "%s: of a batch that is never closed",
+                          pst_check_describe(instr, text));
+            continue;
+        }
         if (!note_pass(pst_check_row(check, instr->stage, instr->microbatch, replica), instr->op,
                        i)) {
             pst_check_add(check, "PASS1", rank, i, "%s is there twice, expected once",
                           pst_check_describe(instr, text));
         }
-        if (step != PST_NONE) {
-            pst_check_add(check, "WVER1", rank, i,
-                          "%s after STEP at %u; all passes of a step read one version",
-                          pst_check_describe(instr, text), step);
-        }
+        check_version(check, rank, i, reading);
+    }
+    for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
+        reading->n_steps[check->rank_stages[i]] = 0; /* its other replicas count anew */
     }
 }
 
@@ -160,12 +204,14 @@ bool pst_check_passes(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
     uint32_t before = check->report->n_violations;
-    if (!make_rows(check)) {
+    struct reading reading = {pst_check_array(check, plan->n_stages, sizeof(uint32_t)),
+                              pst_check_array(check, plan->n_stages, sizeof(uint32_t))};
+    if (check->status != PST_OK || !make_rows(check)) {
         return false;
     }
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         pst_check_enter(check, d);
-        read_list(check, d);
+        read_list(check, d, &reading);
         pst_check_leave(check, d);
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PASS4, PART4 (one reduction), COMM3: gradients are reduced once, after the last pass that adds to
- * them, the norm sees all of them, and the update follows the norm. Reductions of a rank run in
- * list order, so order in the list is enough among them.
+ * PASS4, PART4 (one reduction), COMM3: gradients are reduced once a batch, after the last pass that
+ * adds to them, the norm sees all of them where there is one, and the update follows. The k-th
+ * REDUCE, TIE, NORM and STEP of a list belong to its k-th batch. Reductions of a rank run in list
+ * order, so order in the list is enough among them.
  */
 #include "plan/check/internal.h"
 
 #include <string.h>
 
-/* What one list does about the end of a step. */
+/* What one list does about the end of each batch; rows [stage or tie][batch]. */
 struct ending {
-    uint32_t *reduce, *step; /* [stage] instruction, PST_NONE */
-    uint32_t *last_w;        /* [stage] last pass that adds to its gradients */
-    uint32_t *tie;           /* [tie] */
-    uint32_t *member;        /* [tie] rank + 1 where the entered rank is a member */
-    bool *has_params;        /* [stage] the same for all lists */
-    uint32_t norm;
+    uint32_t *reduce, *step;          /* [stage] instruction, PST_NONE */
+    uint32_t *first_w, *last_w;       /* [stage] first and last pass that adds to its gradients */
+    uint32_t *tie;                    /* [tie] */
+    uint32_t *norm;                   /* [batch] */
+    uint32_t *n_reduce, *n_step;      /* [stage] how many there are */
+    uint32_t *n_tie, n_norm;          /* [tie] */
+    uint32_t *member;                 /* [tie] rank + 1 where the entered rank is a member */
+    bool *has_params;                 /* [stage] the same for all lists */
+    uint32_t *tie_first, *stage_ties; /* ties of stage s: rows [tie_first[s], tie_first[s + 1]) */
 };
 
 static void find_params(const struct pst_check *check, bool *has_params)
@@ -28,65 +32,132 @@ static void find_params(const struct pst_check *check, bool *has_params)
     }
 }
 
-static void note_once(struct pst_check *check, const char *rule, uint32_t rank, uint32_t at,
-                      uint32_t *place)
+/* Notes the next one of a row of n_batches; there must be no more. */
+static void note(struct pst_check *check, const char *rule, uint32_t rank, uint32_t at,
+                 uint32_t *row, uint32_t *count)
 {
     char text[64];
-    if (*place != PST_NONE) {
-        pst_check_add(check, rule, rank, at, "%s is there twice, first at %u",
-                      pst_check_describe(&check->plan->devices[rank].body[at], text), *place);
+    if (*count == check->n_batches) {
+        pst_check_describe(&check->plan->devices[rank].body[at], text);
+        if (check->n_batches == 1) {
+            pst_check_add(check, rule, rank, at, "%s is there twice, first at %u", text, row[0]);
+        } else {
+            pst_check_add(check, rule, rank, at, "%s is there once too often in %u batches", text,
+                          check->n_batches);
+        }
         return;
     }
-    *place = at;
+    row[(*count)++] = at;
+}
+
+static void note_gradient(const struct pst_check *check, const struct pst_instr *instr, uint32_t at,
+                          struct ending *ending)
+{
+    uint32_t batch = instr->microbatch / pst_check_per_batch(check, instr->stage);
+    uint64_t row = (uint64_t)instr->stage * check->n_batches + batch;
+    if (batch < check->n_batches) {
+        ending->first_w[row] = ending->first_w[row] == PST_NONE ? at : ending->first_w[row];
+        ending->last_w[row] = at;
+    }
 }
 
 static void read_list(struct pst_check *check, uint32_t rank, struct ending *ending)
 {
     const struct pst_plan_device *device = &check->plan->devices[rank];
+    uint64_t n = check->n_batches;
     char text[64];
-    ending->norm = PST_NONE;
+    ending->n_norm = 0;
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         const struct pst_instr *instr = &device->body[i];
+        uint32_t s = instr->stage;
         bool of_stage = instr->op == PST_I_REDUCE || instr->op == PST_I_STEP;
-        if (of_stage && check->place[instr->stage] == PST_NONE) {
+        if (of_stage && check->place[s] == PST_NONE) {
             pst_check_add(check, "PASS4", rank, i, "%s: the stage does not sit on this device",
                           pst_check_describe(instr, text));
-        } else if (of_stage) {
-            uint32_t *places = instr->op == PST_I_REDUCE ? ending->reduce : ending->step;
-            note_once(check, "PASS4", rank, i, &places[instr->stage]);
+        } else if (instr->op == PST_I_REDUCE) {
+            note(check, "PASS4", rank, i, &ending->reduce[s * n], &ending->n_reduce[s]);
+        } else if (instr->op == PST_I_STEP) {
+            note(check, "PASS4", rank, i, &ending->step[s * n], &ending->n_step[s]);
         } else if (instr->op == PST_I_TIE) {
-            note_once(check, "PART4", rank, i, &ending->tie[instr->stage]);
+            note(check, "PART4", rank, i, &ending->tie[s * n], &ending->n_tie[s]);
+        } else if (instr->op == PST_I_NORM && !check->plan->barrier) {
+            pst_check_add(check, "COMM3", rank, i,
+                          "NORM, though the optimizer step needs no norm of the whole model");
         } else if (instr->op == PST_I_NORM) {
-            note_once(check, "COMM3", rank, i, &ending->norm);
+            note(check, "COMM3", rank, i, ending->norm, &ending->n_norm);
         } else if (instr->op == PST_I_W || instr->op == PST_I_BW) {
-            ending->last_w[instr->stage] = i;
+            note_gradient(check, instr, i, ending);
         }
+    }
+    if (check->plan->barrier && ending->n_norm < check->n_batches) {
+        pst_check_add(check, "COMM3", rank, PST_NONE,
+                      "%s; every device takes part in it once a step",
+                      ending->n_norm == 0 ? "no NORM" : "NORM is missing in some batch");
     }
 }
 
-static void check_norm(struct pst_check *check, uint32_t rank, const struct ending *ending)
+/* The NORM of a batch must see it. */
+static void check_seen(struct pst_check *check, uint32_t rank, uint32_t at, uint32_t norm)
 {
-    const struct pst_plan_device *device = &check->plan->devices[rank];
     char text[64];
-    if (ending->norm == PST_NONE) {
-        pst_check_add(check, "COMM3", rank, PST_NONE,
-                      "no NORM; every device takes part in it once a step");
+    if (norm != PST_NONE && at != PST_NONE && at > norm) {
+        pst_check_add(check, "COMM3", rank, at, "%s after NORM at %u, which must see it",
+                      pst_check_describe(&check->plan->devices[rank].body[at], text), norm);
+    }
+}
+
+/* Whether the list has waited for `what` when it comes to `at`. */
+static bool is_known(const struct pst_check *check, uint32_t rank, uint32_t what, uint32_t at)
+{
+    uint32_t known = check->known[check->list_base[rank] + what];
+    return what < at && known != PST_NONE && known <= at;
+}
+
+static void check_step(struct pst_check *check, uint32_t rank, uint32_t stage, uint32_t batch,
+                       const struct ending *ending)
+{
+    uint64_t row = (uint64_t)stage * check->n_batches + batch;
+    uint32_t step = ending->step[row], reduce = ending->reduce[row], norm = ending->norm[batch];
+    if (norm != PST_NONE && !is_known(check, rank, norm, step)) {
+        pst_check_add(check, "PASS4", rank, step, "STEP %u does not wait for NORM at %u", stage,
+                      norm);
+    }
+    if (check->plan->barrier) {
         return;
     }
-    for (uint32_t i = ending->norm + 1; i < device->n_instrs; i++) {
-        const struct pst_instr *instr = &device->body[i];
-        if (instr->op == PST_I_REDUCE || instr->op == PST_I_TIE) {
-            pst_check_add(check, "COMM3", rank, i, "%s after NORM at %u, which must see it",
-                          pst_check_describe(instr, text), ending->norm);
+    if (reduce != PST_NONE && !is_known(check, rank, reduce, step)) {
+        pst_check_add(check, "PASS4", rank, step, "STEP %u does not wait for REDUCE at %u", stage,
+                      reduce);
+    }
+    for (uint32_t k = ending->tie_first[stage]; k < ending->tie_first[stage + 1]; k++) {
+        uint32_t tie = ending->tie[(uint64_t)ending->stage_ties[k] * check->n_batches + batch];
+        if (tie != PST_NONE && !is_known(check, rank, tie, step)) {
+            pst_check_add(check, "PASS4", rank, step, "STEP %u does not wait for TIE %u at %u",
+                          stage, ending->stage_ties[k], tie);
         }
     }
 }
 
-static void check_stage(struct pst_check *check, uint32_t rank, uint32_t stage,
+/* Gradients of the batch whose accumulator this one uses again come after its STEP. */
+static void check_accumulator(struct pst_check *check, uint32_t rank, uint32_t stage,
+                              uint32_t batch, const struct ending *ending)
+{
+    uint32_t apart = check->plan->deferred_step ? 2 : 1;
+    uint64_t row = (uint64_t)stage * check->n_batches + batch;
+    if (batch + apart < check->n_batches && ending->step[row] != PST_NONE &&
+        ending->first_w[row + apart] < ending->step[row]) {
+        pst_check_add(check, "PASS4", rank, ending->step[row],
+                      "STEP %u of batch %u after the pass at %u that adds to the same gradients "
+                      "for batch %u",
+                      stage, batch, ending->first_w[row + apart], batch + apart);
+    }
+}
+
+static void check_batch(struct pst_check *check, uint32_t rank, uint32_t stage, uint32_t batch,
                         const struct ending *ending)
 {
-    uint32_t reduce = ending->reduce[stage], step = ending->step[stage];
-    uint32_t last_w = ending->last_w[stage];
+    uint64_t row = (uint64_t)stage * check->n_batches + batch;
+    uint32_t reduce = ending->reduce[row], step = ending->step[row], last_w = ending->last_w[row];
     bool params = ending->has_params[stage];
     if (params && reduce == PST_NONE) {
         pst_check_add(check, "PASS4", rank, PST_NONE, "stage %u: no REDUCE, expected one", stage);
@@ -98,32 +169,30 @@ static void check_stage(struct pst_check *check, uint32_t rank, uint32_t stage,
         pst_check_add(check, "PASS4", rank, reduce,
                       "REDUCE %u before the pass at %u that adds to its gradients", stage, last_w);
     }
-    if (step != PST_NONE && ending->norm != PST_NONE) {
-        uint32_t known = check->known[check->list_base[rank] + ending->norm];
-        if (step < ending->norm || known == PST_NONE || known > step) {
-            pst_check_add(check, "PASS4", rank, step, "STEP %u does not wait for NORM at %u", stage,
-                          ending->norm);
-        }
+    check_seen(check, rank, reduce, ending->norm[batch]);
+    if (step != PST_NONE) {
+        check_step(check, rank, stage, batch, ending);
     }
+    check_accumulator(check, rank, stage, batch, ending);
 }
 
 /* PART4: each member rank takes part once, after the REDUCE of its member stages. */
-static void check_ties(struct pst_check *check, uint32_t rank, const struct ending *ending,
-                       const uint32_t *tie_first, const uint32_t *stage_ties)
+static void check_ties(struct pst_check *check, uint32_t rank, uint32_t stage, uint32_t batch,
+                       const struct ending *ending)
 {
-    for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
-        uint32_t stage = check->rank_stages[i];
-        for (uint32_t k = tie_first[stage]; k < tie_first[stage + 1]; k++) {
-            uint32_t tie = stage_ties[k], at = ending->tie[tie];
-            ending->member[tie] = rank + 1;
-            if (at == PST_NONE) {
-                pst_check_add(check, "PART4", rank, PST_NONE,
-                              "no TIE %u, though stage %u is a member", tie, stage);
-            } else if (ending->reduce[stage] != PST_NONE && at < ending->reduce[stage]) {
-                pst_check_add(check, "PART4", rank, at, "TIE %u before REDUCE %u at %u", tie, stage,
-                              ending->reduce[stage]);
-            }
+    uint32_t reduce = ending->reduce[(uint64_t)stage * check->n_batches + batch];
+    for (uint32_t k = ending->tie_first[stage]; k < ending->tie_first[stage + 1]; k++) {
+        uint32_t tie = ending->stage_ties[k];
+        uint32_t at = ending->tie[(uint64_t)tie * check->n_batches + batch];
+        ending->member[tie] = rank + 1;
+        if (at == PST_NONE) {
+            pst_check_add(check, "PART4", rank, PST_NONE, "no TIE %u, though stage %u is a member",
+                          tie, stage);
+        } else if (reduce != PST_NONE && at < reduce) {
+            pst_check_add(check, "PART4", rank, at, "TIE %u before REDUCE %u at %u", tie, stage,
+                          reduce);
         }
+        check_seen(check, rank, at, ending->norm[batch]);
     }
 }
 
@@ -142,20 +211,27 @@ static void check_strangers(struct pst_check *check, uint32_t rank, const struct
 
 static void reset(const struct pst_check *check, uint32_t rank, struct ending *ending)
 {
+    uint64_t n = check->n_batches;
     for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
         uint32_t stage = check->rank_stages[i];
-        ending->reduce[stage] = ending->step[stage] = ending->last_w[stage] = PST_NONE;
+        uint32_t *const rows[] = {ending->reduce, ending->step, ending->first_w, ending->last_w};
+        for (uint32_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+            memset(&rows[k][stage * n], 0xFF, n * sizeof(uint32_t));
+        }
+        ending->n_reduce[stage] = ending->n_step[stage] = 0;
     }
     const struct pst_plan_device *device = &check->plan->devices[rank];
     for (uint32_t i = 0; i < device->n_instrs; i++) {
         if (device->body[i].op == PST_I_TIE) {
-            ending->tie[device->body[i].stage] = PST_NONE;
+            memset(&ending->tie[device->body[i].stage * n], 0xFF, n * sizeof(uint32_t));
+            ending->n_tie[device->body[i].stage] = 0;
         }
     }
+    memset(ending->norm, 0xFF, n * sizeof(uint32_t));
 }
 
-/* Ties by member stage: rows [ret_first[s], ret_first[s + 1]) of *ret_ties. */
-static bool index_ties(struct pst_check *check, uint32_t **ret_first, uint32_t **ret_ties)
+/* Ties by member stage. */
+static bool index_ties(struct pst_check *check, struct ending *ending)
 {
     const struct pst_plan *plan = check->plan;
     uint32_t *first = pst_check_array(check, (uint64_t)plan->n_stages + 2, sizeof *first);
@@ -180,8 +256,33 @@ static bool index_ties(struct pst_check *check, uint32_t **ret_first, uint32_t *
             ties[first[plan->ties[t].stages[s] + 1]++] = t;
         }
     }
-    *ret_first = first;
-    *ret_ties = ties;
+    ending->tie_first = first;
+    ending->stage_ties = ties;
+    return true;
+}
+
+static bool make_tables(struct pst_check *check, struct ending *ending)
+{
+    const struct pst_plan *plan = check->plan;
+    uint64_t stages = plan->n_stages, ties = (uint64_t)plan->n_ties + 1, n = check->n_batches;
+    *ending = (struct ending){
+        .reduce = pst_check_array(check, stages * n, sizeof(uint32_t)),
+        .step = pst_check_array(check, stages * n, sizeof(uint32_t)),
+        .first_w = pst_check_array(check, stages * n, sizeof(uint32_t)),
+        .last_w = pst_check_array(check, stages * n, sizeof(uint32_t)),
+        .tie = pst_check_array(check, ties * n, sizeof(uint32_t)),
+        .norm = pst_check_array(check, n, sizeof(uint32_t)),
+        .n_reduce = pst_check_array(check, stages, sizeof(uint32_t)),
+        .n_step = pst_check_array(check, stages, sizeof(uint32_t)),
+        .n_tie = pst_check_array(check, ties, sizeof(uint32_t)),
+        .member = pst_check_array(check, ties, sizeof(uint32_t)),
+        .has_params = pst_check_array(check, stages, sizeof(bool)),
+    };
+    if (check->status != PST_OK || !index_ties(check, ending)) {
+        return false;
+    }
+    find_params(check, ending->has_params);
+    memset(ending->tie, 0xFF, ties * n * sizeof(uint32_t));
     return true;
 }
 
@@ -200,22 +301,12 @@ static void check_nothing(struct pst_check *check, uint32_t rank)
 
 bool pst_check_reductions(struct pst_check *check)
 {
-    const struct pst_plan *plan = check->plan;
-    uint32_t before = check->report->n_violations, *tie_first, *stage_ties;
-    struct ending ending = {
-        .reduce = pst_check_array(check, plan->n_stages, sizeof(uint32_t)),
-        .step = pst_check_array(check, plan->n_stages, sizeof(uint32_t)),
-        .last_w = pst_check_array(check, plan->n_stages, sizeof(uint32_t)),
-        .tie = pst_check_array(check, (uint64_t)plan->n_ties + 1, sizeof(uint32_t)),
-        .member = pst_check_array(check, (uint64_t)plan->n_ties + 1, sizeof(uint32_t)),
-        .has_params = pst_check_array(check, plan->n_stages, sizeof(bool)),
-    };
-    if (check->status != PST_OK || !index_ties(check, &tie_first, &stage_ties)) {
+    uint32_t before = check->report->n_violations;
+    struct ending ending;
+    if (!make_tables(check, &ending)) {
         return false;
     }
-    find_params(check, ending.has_params);
-    memset(ending.tie, 0xFF, ((size_t)plan->n_ties + 1) * sizeof(uint32_t));
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
+    for (uint32_t d = 0; d < check->plan->n_devices; d++) {
         if (check->limits->forward_only) {
             check_nothing(check, d);
             continue;
@@ -223,11 +314,12 @@ bool pst_check_reductions(struct pst_check *check)
         pst_check_enter(check, d);
         reset(check, d, &ending);
         read_list(check, d, &ending);
-        check_norm(check, d, &ending);
         for (uint32_t i = check->rank_first[d]; i < check->rank_first[d + 1]; i++) {
-            check_stage(check, d, check->rank_stages[i], &ending);
+            for (uint32_t k = 0; k < check->n_batches; k++) {
+                check_batch(check, d, check->rank_stages[i], k, &ending);
+                check_ties(check, d, check->rank_stages[i], k, &ending);
+            }
         }
-        check_ties(check, d, &ending, tie_first, stage_ties);
         check_strangers(check, d, &ending);
         reset(check, d, &ending);
         pst_check_leave(check, d);

@@ -110,6 +110,13 @@ static uint64_t transfer_index(const struct pst_check *check, uint32_t e, uint32
 static struct pst_check_transfer *expect(struct pst_check *check, uint32_t rank, uint32_t at,
                                          const struct pst_instr *instr)
 {
+    char text[64];
+    if (instr->first_sample >= check->plan->batch ||
+        instr->n_samples > check->plan->batch - instr->first_sample) {
+        pst_check_add(check, "COMM1", rank, at, "%s: of a batch that is never closed",
+                      pst_check_describe(instr, text));
+        return NULL;
+    }
     const struct pst_check_cut *cut = &check->cuts[instr->stage];
     struct overlap overlap = overlap_at(check, instr->stage, instr->first_sample);
     bool act = instr->payload == PST_PAYLOAD_ACT, send = instr->op == PST_I_SEND;
@@ -121,7 +128,6 @@ static struct pst_check_transfer *expect(struct pst_check *check, uint32_t rank,
         return &check->transfers[transfer_index(check, instr->stage, instr->payload,
                                                 instr->first_sample)];
     }
-    char text[64];
     pst_check_describe(instr, text);
     if (!act && !check->edge_grad[instr->stage]) {
         pst_check_add(check, "COMM1", rank, at, "%s: no gradient flows back on this edge", text);

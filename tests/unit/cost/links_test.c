@@ -52,9 +52,39 @@ static void ring_moves_its_share(void **state)
     assert_int_equal(pst_cost_allreduce_ns(&cost, 8, 4), 4000000000u + 6 * 7);
 }
 
+/* Ranks 0 to 2 in one node, 3 to 5 in the next: 2 bytes/s and 11 ns between them. */
+static void nodes_have_links_of_their_own(void **state)
+{
+    (void)state;
+    struct pst_cluster cluster = slow;
+    struct pst_cost_model cost = {.cluster = &cluster};
+    cluster.node_size = 3;
+    cluster.node_link_bandwidth = 2;
+    cluster.node_link_latency = 11;
+    assert_int_equal(pst_cost_node(&cost, 2), 0);
+    assert_int_equal(pst_cost_node(&cost, 3), 1);
+    assert_int_equal(pst_cost_transfer_ns(&cost, 6, 0, 2), 2000000000u + 7);
+    assert_int_equal(pst_cost_transfer_ns(&cost, 6, 2, 3), 3000000000u + 11);
+    /* 3 ranks may be in one node, 4 cannot */
+    assert_int_equal(pst_cost_allreduce_ns(&cost, 9, 3), 4000000000u + 4 * 7);
+    assert_int_equal(pst_cost_allreduce_ns(&cost, 8, 4), 6000000000u + 6 * 11);
+}
+
+static void host_copies_take_their_bytes(void **state)
+{
+    (void)state;
+    struct pst_cluster cluster = {.host_bandwidth = 4};
+    struct pst_cost_model cost = {.cluster = &cluster};
+    assert_int_equal(pst_cost_host_ns(&cost, 8), 2000000000u);
+    cluster.host_bandwidth = 0;
+    assert_int_equal(pst_cost_host_ns(&cost, 8), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_have_links_of_their_own),
+        cmocka_unit_test(host_copies_take_their_bytes),
         cmocka_unit_test(transfer_rounds_up_and_adds_latency),
         cmocka_unit_test(no_bandwidth_means_latency_only),
         cmocka_unit_test(huge_transfers_saturate),

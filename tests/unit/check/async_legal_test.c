@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * 1F1B without a flush, lowered and checked for every small shape: models that are a chain, with a
+ * tied parameter, and with branches; with and without a barrier.
+ */
+#include "unit/check/async_rig.h"
+
+static const char *const models[][2] = {
+    {"mlp", "inputs=5 hidden=6 layers=9 classes=3"},
+    {"gpt", "layers=2 dim=4 heads=1 context=2 vocab=3"},
+    {"mmt", "branches=3 layers=1 dim=8 heads=2 context=4 vocab=7"},
+};
+
+static void expect_legal(struct rig *rig, const struct async_shape *shape)
+{
+    static struct pst_check_report report;
+    struct pst_error err = {0};
+    if (rig_check(rig, false, &report, &err) != PST_OK) {
+        char *text = pst_plan_to_json(rig->plan, rig->graph);
+        print_message("%s\n", text);
+        free(text);
+        fail_msg("p=%u m=%u barrier=%d: %s\n%s", shape->p, shape->m, shape->barrier, err.message,
+                 err.details);
+    }
+}
+
+static uint32_t count(const struct pst_instr *list, uint32_t n, uint8_t op)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        found += list[i].op == op;
+    }
+    return found;
+}
+
+/* One step a batch: none in fill, one in body and drain; NORM with a barrier alone. */
+static void expect_steps(const struct rig *rig, const struct async_shape *shape)
+{
+    for (uint32_t d = 0; d < shape->p; d++) {
+        for (uint32_t part = 0; part < PST_PARTS; part++) {
+            uint32_t n;
+            const struct pst_instr *list =
+                pst_plan_list(&rig->plan->devices[d], (enum pst_part)part, &n);
+            uint32_t steps = part == PST_FILL ? 0 : 1;
+            assert_int_equal(count(list, n, PST_I_STEP), steps);
+            assert_int_equal(count(list, n, PST_I_NORM), shape->barrier ? steps : 0);
+        }
+    }
+}
+
+/* How many were refused. */
+static uint32_t every_shape(const char *model, const char *settings)
+{
+    struct rig rig;
+    uint32_t n_refused = 0;
+    rig_open(&rig, model, settings, 7);
+    for (uint32_t p = 1; p <= 8; p++) {
+        for (uint32_t m = 1; m <= 12; m++) {
+            for (uint32_t barrier = 0; barrier < 2; barrier++) {
+                struct async_shape shape = {
+                    .p = p, .m = m, .size = 1 + m % 2, .barrier = barrier != 0, .recompute = m > 4};
+                if (!async_plan(&rig, &shape)) {
+                    rig_drop_plan(&rig);
+                    n_refused++;
+                    continue;
+                }
+                assert_true(rig.plan->asynchronous);
+                assert_int_equal(rig.plan->version_rule, PST_VERSION_DELAYED);
+                expect_steps(&rig, &shape);
+                expect_legal(&rig, &shape);
+                rig_drop_plan(&rig);
+            }
+        }
+    }
+    rig_close(&rig);
+    print_message("%s: %u of 192 refused\n", model, n_refused);
+    return n_refused;
+}
+
+static void chain(void **state)
+{
+    (void)state;
+    assert_int_equal(every_shape(models[0][0], models[0][1]), 0);
+}
+
+static void tied(void **state)
+{
+    (void)state;
+    assert_true(every_shape(models[1][0], models[1][1]) < 10);
+}
+
+static void branches(void **state)
+{
+    (void)state;
+    assert_true(every_shape(models[2][0], models[2][1]) < 40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(chain), cmocka_unit_test(tied),
+                                       cmocka_unit_test(branches)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
