@@ -140,12 +140,9 @@ static pst_status sign(const struct pst_planner *planner, struct pst_plan *plan,
                : pst_fail_nomem(err);
 }
 
-bool pst_planner_barrier(const struct pst_job *job, bool asynchronous)
+bool pst_planner_barrier(const struct pst_job *job)
 {
-    bool wanted = job->train.clip > 0 || job->train.on_non_finite == ON_NON_FINITE_SKIP;
-
-    /* The executor of synchronous steps sums losses and gradients of all devices at NORM. */
-    return asynchronous ? wanted : true;
+    return job->train.clip > 0 || job->train.on_non_finite == ON_NON_FINITE_SKIP;
 }
 
 static pst_status lower(const struct pst_planner *planner, struct pst_plan *plan,
@@ -181,7 +178,7 @@ static pst_status make_plan(struct pst_planner *planner, struct pst_planned *pla
         (*plan)->version_rule = planner->topology.version_rule;
         (*plan)->asynchronous = asynchronous;
         (*plan)->drain_every = asynchronous ? (uint32_t)planner->job->train.drain_every : 0;
-        (*plan)->barrier = pst_planner_barrier(planner->job, asynchronous);
+        (*plan)->barrier = pst_planner_barrier(planner->job);
         st = pst_planner_partition(planner, *plan, err);
     }
     if (st == PST_OK) {

@@ -85,7 +85,7 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);
 pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err);
 /* Does the optimizer step need something of all devices: the norm of all gradients, or a common
    verdict that they are finite? */
-bool pst_planner_barrier(const struct pst_job *job, bool asynchronous);
+bool pst_planner_barrier(const struct pst_job *job);
 /* What a call into `instance` came to: an error that a callback met inside goes first. */
 pst_status pst_planner_blame(struct pst_planner *planner, struct pst_instance *instance,
                              pst_status status, const char *function, struct pst_error *err);

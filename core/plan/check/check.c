@@ -102,7 +102,7 @@ char *pst_check_describe(const struct pst_instr *instr, char *text)
     return text;
 }
 
-/* PASS, COMM, WVER and LIVE rules on the lists of check->plan. */
+/* PASS, COMM, WVER and LIVE rules on the lists of check->plan, then those of buffers. */
 static bool check_lists(struct pst_check *check, bool legal)
 {
     if (legal && check->status == PST_OK) {
@@ -117,6 +117,11 @@ static bool check_lists(struct pst_check *check, bool legal)
     }
     if (check->status == PST_OK) {
         legal &= pst_check_live(check);
+    }
+    if (check->status == PST_OK && legal && check->programs != NULL) {
+        uint32_t before = check->report->n_violations;
+        pst_check_memory(check, check->programs);
+        legal = check->report->n_violations == before;
     }
     return legal;
 }
@@ -148,26 +153,28 @@ static bool check_unrolled(struct pst_check *check, uint32_t n_batches, bool leg
     return legal && pst_check_lists(check);
 }
 
-static bool check_asynchronous(struct pst_check *check, bool legal)
+static void check_asynchronous(struct pst_check *check, bool legal)
 {
     uint32_t versions = 2;
     legal &= pst_check_drains(check);
     /* Long enough for every version to be read and overwritten; then the shortest run, in which no
        body stands between fill and drain. */
     legal &= check_unrolled(check, versions + 2, legal);
-    return legal && check->status == PST_OK && check_unrolled(check, 1, legal);
+    if (legal && check->status == PST_OK) {
+        check_unrolled(check, 1, legal);
+    }
 }
 
-static void run_rules(struct pst_check *check, const struct pst_program *const *programs)
+static void run_rules(struct pst_check *check)
 {
     if (!pst_check_form(check) || check->status != PST_OK) {
         return;
     }
     bool legal = pst_check_partition(check);
-    legal =
-        check->plan->asynchronous ? check_asynchronous(check, legal) : check_lists(check, legal);
-    if (check->status == PST_OK && legal && programs != NULL && !check->plan->asynchronous) {
-        pst_check_memory(check, programs);
+    if (check->plan->asynchronous) {
+        check_asynchronous(check, legal);
+    } else {
+        check_lists(check, legal);
     }
 }
 
@@ -193,10 +200,14 @@ pst_status pst_plan_check(const struct pst_plan *plan, const struct pst_graph *g
                           const struct pst_program *const *programs,
                           struct pst_check_report *ret_report, struct pst_error *err)
 {
-    struct pst_check check = {
-        .plan = plan, .graph = graph, .limits = limits, .report = ret_report, .n_batches = 1};
+    struct pst_check check = {.plan = plan,
+                              .graph = graph,
+                              .limits = limits,
+                              .report = ret_report,
+                              .programs = programs,
+                              .n_batches = 1};
     memset(ret_report, 0, sizeof *ret_report);
-    run_rules(&check, programs);
+    run_rules(&check);
     pst_arena_finish(&check.arena);
     if (check.status != PST_OK) {
         return pst_fail_nomem(err);

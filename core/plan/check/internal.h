@@ -32,6 +32,7 @@ struct pst_check {
     const struct pst_check_limits *limits;
     struct pst_check_report *report;
     struct pst_arena arena;
+    const struct pst_program *const *programs; /* of all ranks, or NULL */
     const struct pst_plan *source; /* asynchronous: the plan whose lists `plan` has unrolled */
     uint32_t n_batches;            /* of the lists that are looked at; synchronous: 1 */
     pst_status status;             /* PST_ERR_NOMEM: a table could not be made; rules stop */
