@@ -19,7 +19,7 @@
 
 #include "plugin/emission.h"
 #include "plugin/solo.h"
-#include "sim/order_eval.h"
+#include "plan/order_eval.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

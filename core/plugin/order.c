@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/order_eval.h"
 #include "plugin/caps.h"
+#include "plugin/claim.h"
 #include "plugin/emission.h"
 #include "plugin/state.h"
 
@@ -232,6 +234,29 @@ static pst_status accept(struct pst_emission *emission, struct pst_plan *plan,
     return PST_OK;
 }
 
+/* Warns where the scheduler says other times than an evaluation of its answer. An order that cannot
+   be satisfied is for the lowering to explain. */
+static pst_status check_claim(const struct pst_instance *scheduler,
+                              const struct pst_schedule_in *in, const struct pst_orders *orders,
+                              struct pst_error *err)
+{
+    struct pst_order_eval eval;
+    struct pst_error unused;
+    pst_status st = PST_OK;
+
+    if (scheduler->claim.size == 0) {
+        return PST_OK;
+    }
+    st = pst_order_evaluate(in, (const struct pst_pass *const *)orders->passes[PST_BODY],
+                            orders->n_passes[PST_BODY], &eval, &unused);
+    if (st == PST_OK) {
+        pst_claim_check(scheduler->plugin->id, &scheduler->claim, eval.makespan_ns, eval.span_ns,
+                        1e3);
+        pst_order_eval_finish(&eval);
+    }
+    return st == PST_ERR_NOMEM ? pst_fail_nomem(err) : PST_OK;
+}
+
 pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
                              struct pst_orders *ret_orders, struct pst_error *err)
 {
@@ -246,6 +271,7 @@ pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
     if (st != PST_OK) {
         goto out;
     }
+    memset(&planner->scheduler->claim, 0, sizeof planner->scheduler->claim);
     pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_SCHEDULE);
     st = planner->scheduler_if->schedule(planner->scheduler->self, &q.in, &emission.out);
     pst_breadcrumb_leave();
@@ -271,6 +297,9 @@ pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
     }
     if (st == PST_OK) {
         st = accept(&emission, plan, &orders, err);
+    }
+    if (st == PST_OK && !emission.asynchronous) {
+        st = check_claim(planner->scheduler, &q.in, &orders, err);
     }
     if (st == PST_OK) {
         *ret_orders = orders;

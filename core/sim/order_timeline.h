@@ -5,7 +5,7 @@
 #ifndef PST_SIM_ORDER_TIMELINE_H
 #define PST_SIM_ORDER_TIMELINE_H
 
-#include "sim/order_eval.h"
+#include "plan/order_eval.h"
 #include "sim/timeline.h"
 
 struct pst_order_drawing {

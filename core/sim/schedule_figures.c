@@ -3,42 +3,8 @@
 
 #include <string.h>
 
-#include "base/log.h"
+#include "plugin/claim.h"
 #include "sim/order_timeline.h"
-
-bool pst_claim_differs(uint64_t claimed, uint64_t found)
-{
-    uint64_t apart = claimed > found ? claimed - found : found - claimed;
-
-    return claimed != 0 && apart > found / 20;
-}
-
-static void warn_of_claim(const struct pst_schedule_figures *f, const char *what, uint64_t claimed,
-                          uint64_t found)
-{
-    if (pst_claim_differs(claimed, found)) {
-        pst_log(PST_LOG_WARN, f->result->id, "claims a %s of %.6g, but it is %.6g", what,
-                (double)claimed / f->ns_per_unit, (double)found / f->ns_per_unit);
-    }
-}
-
-/* Claims are about one step. */
-static void check_claim(const struct pst_schedule_figures *f)
-{
-    const struct pst_claimed *claim = &f->result->answer.claim;
-    uint64_t minimised = claim->minimised == 2 ? f->eval.span_ns : f->eval.makespan_ns;
-
-    if (!f->result->answer.claimed || f->result->answer.asynchronous) {
-        return;
-    }
-    warn_of_claim(f, "makespan", claim->makespan_ns, f->eval.makespan_ns);
-    warn_of_claim(f, "span", claim->span_ns, f->eval.span_ns);
-    if (claim->lower_bound_ns > minimised) {
-        pst_log(PST_LOG_WARN, f->result->id,
-                "claims that no order takes less than %.6g, but its own takes %.6g",
-                (double)claim->lower_bound_ns / f->ns_per_unit, (double)minimised / f->ns_per_unit);
-    }
-}
 
 static pst_status evaluate(const struct pst_solo *solo, const struct pst_solo_answer *answer,
                            uint32_t n_batches, struct pst_solo_stream *ret_stream,
@@ -165,7 +131,10 @@ pst_status pst_schedule_figures_init(const struct pst_solo_result *result, uint3
     }
     if (st == PST_OK) {
         pst_order_bounds(&f.stream.in, &f.bounds);
-        check_claim(&f);
+        if (result->answer.claimed && !result->answer.asynchronous) {
+            pst_claim_check(result->id, &result->answer.claim, f.eval.makespan_ns, f.eval.span_ns,
+                            units->ns);
+        }
         st = find_totals(&f, err);
     }
     if (st == PST_OK) {

@@ -8,7 +8,7 @@
 #define PST_SIM_SCHEDULE_FIGURES_H
 
 #include "plugin/solo_job.h"
-#include "sim/order_eval.h"
+#include "plan/order_eval.h"
 #include "sim/timeline.h"
 
 struct pst_schedule_figures {
@@ -41,8 +41,5 @@ pst_status pst_schedule_figures_init(const struct pst_solo_result *result, uint3
                                      struct pst_schedule_figures *ret_figures,
                                      struct pst_error *err);
 void pst_schedule_figures_finish(struct pst_schedule_figures *figures);
-
-/* Does what is claimed differ from what was found by more than 5 %? 0 claims nothing. */
-bool pst_claim_differs(uint64_t claimed, uint64_t found);
 
 #endif

@@ -120,6 +120,10 @@ static void check_schedulers(const char *name, const char *path, uint32_t model,
         "scheduler={use=\"interleaved-zb\",chunks=3}",
         "scheduler={use=\"zbv\"}",
         "scheduler={use=\"1f1b-v\"}",
+        "scheduler={use=\"zb-auto\"}",
+        "scheduler={use=\"v-zb\"}",
+        "scheduler={use=\"v-min\"}",
+        "scheduler={use=\"v-half\",variant=\"improved\"}",
         "scheduler={use=\"dualpipev\"}", /* six micro-batches: up to three devices */
     };
     const uint32_t n = sizeof schedulers / sizeof schedulers[0];

@@ -3,7 +3,7 @@
  * Eager evaluation of an order: a device runs until a pass lacks something, then sleeps at the pass
  * that makes it; who ends that pass wakes it. Every need is looked at once, so time is linear.
  */
-#include "sim/order_eval.h"
+#include "plan/order_eval.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@
  */
 #include <string.h>
 
-#include "sim/order_eval.h"
+#include "plan/order_eval.h"
 
 struct reach {
     uint64_t arrival, turn, home;

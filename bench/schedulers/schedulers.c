@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Times schedule() of the schedulers that search:
+ *
+ *   bench-schedulers         seconds per call, best of five, on one core
+ *   bench-schedulers gains   bubbles that the choices of these schedulers save
+ */
+#include "bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "config/config.h"
+#include "plugin/plugin_host.h"
+
+static void check(pst_status status, const struct pst_error *err)
+{
+    if (status != PST_OK) {
+        fprintf(stderr, "%s\n%s\n", err->message, err->details);
+        exit(pst_error_exit_code(err));
+    }
+}
+
+void bench_open(const struct bench_question *q, struct pst_instance **ret_instance,
+                struct pst_solo *ret_solo)
+{
+    static const struct pst_host_context context = {.impl = NULL};
+    const struct pst_solo_costs costs = {
+        .latency_ns = q->c, .limit_bytes = UINT64_MAX, .barrier = q->barrier};
+    const struct pst_plugin *plugin;
+    struct pst_config *config = NULL;
+    struct pst_error err = {0};
+
+    check(pst_plugin_find("scheduler", q->id, NULL, &plugin, &err), &err);
+    check(pst_config_from_list(q->options, &config, &err), &err);
+    check(pst_instance_create(plugin, config->root, &context, ret_instance, &err), &err);
+    pst_config_destroy(config);
+    check(pst_solo_chain(*ret_instance, q->p, q->m, &costs, ret_solo, &err), &err);
+    for (uint32_t s = 0; s < ret_solo->in.n_stages; s++) {
+        ret_solo->stages[s].forward_ns = q->f;
+        ret_solo->stages[s].backward_input_ns = q->b;
+        ret_solo->stages[s].backward_weight_ns = q->w;
+        ret_solo->stages[s].saved_bytes = q->saved == 0 ? 1 : q->saved;
+        ret_solo->stages[s].saved_weight_bytes = q->saved == 0 ? 1 : q->saved_weight;
+    }
+    if (q->change != NULL) {
+        q->change(ret_solo, q->context);
+    }
+}
+
+struct bench_answer bench_ask(const struct bench_question *q)
+{
+    struct pst_instance *instance = NULL;
+    struct pst_solo solo;
+    struct pst_solo_answer answer;
+    struct pst_order_eval eval;
+    struct pst_error err = {0};
+    struct bench_answer a = {0};
+
+    bench_open(q, &instance, &solo);
+    check(pst_solo_schedule(instance, &solo.in, &answer, &err), &err);
+    check(pst_order_evaluate(&solo.in, (const struct pst_pass *const *)answer.passes[1],
+                             answer.n_passes[1], &eval, &err),
+          &err);
+    a = (struct bench_answer){eval.makespan_ns, eval.span_ns, eval.work_ns, 0};
+    for (uint32_t d = 0; d < q->p; d++) {
+        a.peak = eval.peak_bytes[d] > a.peak ? eval.peak_bytes[d] : a.peak;
+    }
+    pst_order_eval_finish(&eval);
+    pst_solo_answer_finish(&answer);
+    pst_solo_finish(&solo);
+    pst_instance_destroy(instance);
+    return a;
+}
+
+/* Counts what is emitted and keeps nothing. */
+static pst_status count(struct pst_schedule_out *out, uint32_t device, uint32_t pass,
+                        uint32_t stage, uint32_t microbatch)
+{
+    (void)device;
+    (void)pass;
+    (void)stage;
+    (void)microbatch;
+    ++*(uint64_t *)out->impl;
+    return PST_OK;
+}
+
+double bench_time(const struct bench_question *q)
+{
+    struct pst_instance *instance = NULL;
+    struct pst_solo solo;
+    uint64_t n, best = UINT64_MAX;
+
+    bench_open(q, &instance, &solo);
+    for (uint32_t i = 0; i < 5; i++) {
+        struct pst_schedule_out out = {.size = sizeof out, .impl = &n, .emit = count};
+        const struct pst_scheduler *functions = instance->plugin->get_interface(PST_SCHEDULER);
+        uint64_t begin = pst_now_ns(), took;
+
+        n = 0;
+        if (functions->schedule(instance->self, &solo.in, &out) != PST_OK) {
+            fprintf(stderr, "%s fails\n", q->id);
+            exit(4);
+        }
+        took = pst_now_ns() - begin;
+        best = took < best ? took : best;
+    }
+    if (n != (uint64_t)3 * solo.in.n_stages * q->m) {
+        fprintf(stderr, "%s emits %llu passes\n", q->id, (unsigned long long)n);
+        exit(4);
+    }
+    pst_solo_finish(&solo);
+    pst_instance_destroy(instance);
+    return (double)best * 1e-9;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const ids[] = {"zb-auto", "v-zb", "v-half", "v-min"};
+    static const uint32_t sizes[][2] = {{8, 32}, {64, 256}, {128, 512}};
+    static const uint32_t costs[][4] = {{1, 1, 1, 0}, {10, 10, 6, 0}, {104, 102, 77, 4}};
+
+    if (argc > 1 && strcmp(argv[1], "gains") == 0) {
+        bench_gains();
+        return 0;
+    }
+    printf("%-8s %8s %14s %9s %9s\n", "", "p x m", "tF,tB,tW,c", "span", "makespan");
+    for (uint32_t i = 0; i < 4; i++) {
+        for (uint32_t k = 0; k < 3; k++) {
+            for (uint32_t c = 0; c < 3; c++) {
+                struct bench_question q = {.id = ids[i],
+                                           .options = "",
+                                           .p = sizes[k][0],
+                                           .m = sizes[k][1],
+                                           .f = costs[c][0],
+                                           .b = costs[c][1],
+                                           .w = costs[c][2],
+                                           .c = costs[c][3]};
+                double span = bench_time(&q), makespan;
+
+                q.barrier = true;
+                makespan = bench_time(&q);
+                printf("%-8s %3ux%-4u %4u,%u,%u,%u%*s %9.4f %9.4f\n", ids[i], q.p, q.m, costs[c][0],
+                       costs[c][1], costs[c][2], costs[c][3], 2, "", span, makespan);
+            }
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Times an order of passes on its own, before lowering: each pass starts as soon as its device is
+ * free and what it needs is there; moving something to another device is pure latency and links
+ * never contend. With makespan, span, peaks and lower bounds it is what papers report.
+ */
+#ifndef PST_PLAN_ORDER_EVAL_H
+#define PST_PLAN_ORDER_EVAL_H
+
+#include <penstock/scheduler.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "plan/plan.h"
+
+struct pst_order_eval {
+    struct pst_arena arena;
+    uint32_t n_devices;
+    uint64_t **start_ns, **end_ns; /* [device][position] */
+    uint64_t makespan_ns;          /* end of the last pass, from time 0 */
+    uint64_t span_ns;     /* most over devices: end of the last pass - start of the first */
+    uint64_t work_ns;     /* E: work of the busiest device */
+    uint64_t *busy_ns;    /* per device */
+    uint64_t *peak_bytes; /* per device: + saved_bytes at F, - (saved - saved_weight) after B, the
+                             rest after W or BW */
+    uint32_t n_transfers; /* between devices */
+    uint32_t n_critical;  /* critical path, first to last: (device, position) */
+    uint32_t (*critical)[2];
+};
+
+/*
+ * Stages of different micro-batch sizes: a pass needs every pass of its neighbours that shares
+ * samples with it. Takes time in proportion to passes and what they need. PST_ERR_BUG plan.illegal
+ * where a pass is out of place or twice, or the order cannot be satisfied: details hold the cycle.
+ * PST_ERR_NOMEM. finish in case of PST_OK.
+ */
+pst_status pst_order_evaluate(const struct pst_schedule_in *in,
+                              const struct pst_pass *const *passes, const uint32_t *n_passes,
+                              struct pst_order_eval *ret_eval, struct pst_error *err);
+void pst_order_eval_finish(struct pst_order_eval *eval);
+
+/*
+ * What no order of an instance goes below, whatever it does: every micro-batch forward and backward
+ * once on the stages' devices, weights' part of the backward split off or not, never more than
+ * activation_bytes held. A bound that does not apply is 0.
+ */
+struct pst_order_bounds {
+    uint64_t work_ns;   /* span: work of the busiest device */
+    uint64_t fill_ns;   /* makespan: the first micro-batch's way to a device, all of the device's
+                           work; or its F and B, and the last gradient's way on */
+    uint64_t chain_ns;  /* makespan: one micro-batch through all stages and back */
+    uint64_t memory_ns; /* makespan: a device has room for so many forwards before its first
+                           backward, and before its last forward as many backwards are done */
+    uint64_t vshape_ns; /* makespan: unit costs on a V with room for k passes; Qi et al., "Pipeline
+                           Parallelism with Controllable Memory", arXiv 2405.15362 */
+    uint64_t makespan_ns, span_ns; /* the largest that applies */
+};
+
+/* Without memory for the search all are 0, which is a bound as well. */
+void pst_order_bounds(const struct pst_schedule_in *in, struct pst_order_bounds *ret_bounds);
+
+/* The largest of makespan and of span alone. */
+void pst_order_lower_bounds(const struct pst_schedule_in *in, uint64_t *ret_makespan_ns,
+                            uint64_t *ret_span_ns);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The search over caps. The largest comes first and is tried in full; a smaller one only if the
+ * bounds do not rule it out, and only until it has lost.
+ */
+#include "greedy_search.h"
+
+#include <inttypes.h>
+
+#define NO_LIMIT    (INT64_MAX / 4)
+#define MOST_PASSES 4000000u /* placed in all runs; beyond, no smaller caps are tried */
+
+struct search {
+    struct greedy g;
+    const struct fixed_question *question;
+    greedy_runs *runs;
+    uint32_t most; /* chunks: the largest cap */
+};
+
+/* Bytes that the larger of the stages of device d keeps of a micro-batch. */
+static int64_t unit(const struct greedy *g, uint32_t d)
+{
+    int64_t a = g->saved[d], b = g->v == 2 ? g->saved[g->n_stages - 1 - d] : a;
+
+    return a > b ? a : b;
+}
+
+static int64_t room_of(const struct greedy *g, uint32_t d)
+{
+    uint64_t room = g->in->activation_bytes[pst_schedule_stage_at(g->in, d)->device];
+
+    return room < (uint64_t)NO_LIMIT ? (int64_t)room : NO_LIMIT;
+}
+
+/* More chunks than a device could ever hold, or than an order is made for. */
+static uint32_t enough(const struct greedy *g)
+{
+    return g->v * g->m > 2 * g->p ? g->v * g->m : 2 * g->p;
+}
+
+/* Caps of k chunks, or what whole chunks a device has room for. */
+static void set_caps(struct greedy *g, uint64_t k, bool heed_room)
+{
+    uint32_t d;
+
+    for (d = 0; d < g->p; d++) {
+        int64_t bytes = unit(g, d);
+        int64_t fit = bytes == 0 ? NO_LIMIT : room_of(g, d) / bytes;
+
+        fit = !heed_room || fit > (int64_t)k ? (int64_t)k : fit;
+        if (fit >= (int64_t)g->v * g->m && fit < (int64_t)enough(g)) {
+            fit = (int64_t)enough(g); /* all of the step fits: no cap */
+        }
+        g->dev[d].cap = bytes > 0 && fit < NO_LIMIT / bytes ? fit * bytes : NO_LIMIT;
+    }
+}
+
+/*
+ * A device runs nothing but forwards from its first one until the first gradient comes back, and no
+ * more of them than it has room for. With what it computes altogether, and for the makespan what
+ * comes before, that is the least it takes.
+ */
+static int64_t least_cost_of(const struct greedy *g, uint32_t d)
+{
+    const struct greedy_times *t = &g->real;
+    uint32_t last = greedy_stage(g, d, g->v - 1), s;
+    int64_t lead = 0, away = 0, longest = 0, smallest = INT64_MAX, n;
+
+    for (s = 0; s < d; s++) {
+        lead += t->f[s] + t->link[s];
+    }
+    for (s = d; s < g->n_stages; s++) {
+        away += t->f[s] + t->link[s] + (s > last ? t->b[s] : 0) + (s >= last ? t->link[s] : 0);
+    }
+    for (s = 0; s < g->v; s++) {
+        uint32_t own = greedy_stage(g, d, s);
+
+        longest = t->f[own] > longest ? t->f[own] : longest;
+        smallest = g->saved[own] < smallest ? g->saved[own] : smallest;
+    }
+    n = smallest > 0 ? g->dev[d].cap / smallest : (int64_t)g->v * g->m;
+    n = n < (int64_t)g->v * g->m ? n : (int64_t)g->v * g->m;
+    away -= n * longest;
+    return (g->makespan ? lead : 0) + t->work[d] + (away > 0 ? away : 0);
+}
+
+static int64_t least_cost(const struct greedy *g)
+{
+    int64_t most = 0;
+    uint32_t d;
+
+    for (d = 0; d < g->p; d++) {
+        int64_t own = least_cost_of(g, d);
+
+        most = own > most ? own : most;
+    }
+    return most;
+}
+
+/* All runs at the caps that are set. */
+static void try_caps(struct search *s, bool first)
+{
+    struct greedy *g = &s->g;
+    struct greedy_attempt attempt = {&g->real, GREEDY_IDLE, first, g->makespan};
+
+    g->least = least_cost(g);
+    s->runs(g, &attempt);
+    if (g->makespan && !greedy_done(g)) {
+        attempt.base = GREEDY_ABSOLUTE;
+        s->runs(g, &attempt);
+    }
+    if (g->mixed && !greedy_done(g)) {
+        attempt.base = GREEDY_FINISH;
+        s->runs(g, &attempt);
+        /* What one cost for all stages would give is among the candidates. */
+        attempt.times = &g->median;
+        attempt.base = GREEDY_IDLE;
+        s->runs(g, &attempt);
+        attempt.base = GREEDY_ABSOLUTE;
+        if (g->makespan) {
+            s->runs(g, &attempt);
+        }
+    }
+}
+
+/* Chunks that a device may hold. */
+static uint32_t largest_cap(const struct search *s)
+{
+    const struct greedy_config *config = s->question->self->config;
+    double k = 2 * (double)s->g.p;
+
+    if (config->memory_limit > 0) {
+        k = config->memory_limit * s->g.v + 1e-9;
+    }
+    return k < enough(&s->g) ? (uint32_t)k : enough(&s->g);
+}
+
+static pst_status search_smaller(struct search *s)
+{
+    struct greedy *g = &s->g;
+    uint32_t k;
+
+    for (k = 1; k < s->most && g->placed < MOST_PASSES; k++) {
+        if (s->question->self->host->cancelled(s->question->self->host)) {
+            return PST_ERR_CANCELLED;
+        }
+        set_caps(g, k, true);
+        if (least_cost(g) - g->makespan < g->best_cost) {
+            try_caps(s, false);
+        }
+    }
+    return PST_OK;
+}
+
+/* What would do, once nothing within the limit does. */
+static pst_status explain(struct search *s)
+{
+    const struct fixed *self = s->question->self;
+    struct greedy *g = &s->g;
+    uint32_t k, d;
+
+    for (k = 1; k <= enough(g) && g->best_cost == INT64_MAX; k++) {
+        if (self->host->cancelled(self->host)) {
+            return PST_ERR_CANCELLED;
+        }
+        set_caps(g, k, false);
+        try_caps(s, false);
+    }
+    for (d = 0; d < g->p; d++) {
+        int64_t need = (int64_t)(k - 1) * unit(g, d);
+
+        if (need > room_of(g, d)) {
+            return pst_failf(self->host, PST_ERR_INFEASIBLE,
+                             "device %u has room for %" PRId64 " bytes of activations; %s needs "
+                             "at least %" PRId64 " there, %g micro-batches of its stages",
+                             d, room_of(g, d), self->rules->id, need, (double)(k - 1) / g->v);
+        }
+    }
+    if (g->best_cost == INT64_MAX) {
+        return pst_failf(self->host, PST_ERR_BUG, "%s finds no order even without a cap on memory",
+                         self->rules->id);
+    }
+    return pst_failf(self->host, PST_ERR_INFEASIBLE,
+                     "memory_limit = %g is too little for %s on %u devices; the smallest that "
+                     "works is %g micro-batches",
+                     ((const struct greedy_config *)self->config)->memory_limit, self->rules->id,
+                     g->p, (double)(k - 1) / g->v);
+}
+
+/*
+ * Where the stages of a device keep different amounts, the order may need more than it is made for;
+ * without a limit asked for, whatever there is room for will do.
+ */
+static pst_status search_larger(struct search *s)
+{
+    const struct fixed *self = s->question->self;
+    struct greedy *g = &s->g;
+    uint32_t k;
+
+    if (((const struct greedy_config *)self->config)->memory_limit > 0) {
+        return PST_OK;
+    }
+    for (k = s->most + 1; k <= enough(g) && g->best_cost == INT64_MAX; k++) {
+        if (self->host->cancelled(self->host)) {
+            return PST_ERR_CANCELLED;
+        }
+        set_caps(g, k, true);
+        try_caps(s, true);
+    }
+    return PST_OK;
+}
+
+static pst_status run(struct search *s)
+{
+    struct greedy *g = &s->g;
+    pst_status st;
+
+    s->most = largest_cap(s);
+    set_caps(g, s->most, true);
+    try_caps(s, true);
+    st = search_smaller(s);
+    if (st == PST_OK && g->best_cost == INT64_MAX) {
+        st = search_larger(s);
+    }
+    return st == PST_OK && g->best_cost == INT64_MAX ? explain(s) : st;
+}
+
+pst_status greedy_search(const struct fixed_question *question, greedy_runs *runs,
+                         struct order *order)
+{
+    const struct greedy_config *config = question->self->config;
+    struct search s = {.question = question, .runs = runs};
+    bool makespan = config->objective == GREEDY_MAKESPAN ||
+                    (config->objective == GREEDY_AUTO && question->in->barrier != 0);
+    pst_status st = greedy_init(&s.g, question, makespan);
+
+    if (st == PST_OK) {
+        st = run(&s);
+    }
+    if (st == PST_OK) {
+        st = greedy_order(&s.g, order);
+    }
+    greedy_finish(&s.g);
+    return st;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For schedulers that are driven by a cap on memory: parameters, the caps that are tried, what is
+ * said when none will do.
+ */
+#ifndef SCHEDULERS_COMMON_GREEDY_SEARCH_H
+#define SCHEDULERS_COMMON_GREEDY_SEARCH_H
+
+#include "greedy.h"
+
+enum { GREEDY_AUTO = 0, GREEDY_SPAN = 1, GREEDY_MAKESPAN = 2 };
+
+struct greedy_config {
+    double memory_limit;
+    uint32_t objective; /* GREEDY_AUTO, ... */
+};
+
+/* `most`: what the order is made for, in words. */
+#define GREEDY_LIMIT_ROW(most)                                                                     \
+    PST_PARAM(struct greedy_config, memory_limit, PST_PARAM_FLOAT, "0", "0..1000000",              \
+              "Micro-batches that a device may hold; 0: as many as it has room for, at most " most \
+              ".")
+#define GREEDY_OBJECTIVE_ROW                                                                       \
+    PST_PARAM(struct greedy_config, objective, PST_PARAM_ENUM, "auto", "auto|span|makespan",       \
+              "What is made small; auto: makespan if all devices wait for each other after a "     \
+              "step, else span.")
+
+/*
+ * One attempt at an order within dev[].cap of each device, under one set of times and one base;
+ * greedy_end after each run. `first`: the largest cap, which is worth more runs than others.
+ * `ties` is for greedy_end.
+ */
+struct greedy_attempt {
+    const struct greedy_times *times;
+    uint32_t base;
+    bool first, ties;
+};
+
+typedef void greedy_runs(struct greedy *g, const struct greedy_attempt *attempt);
+
+/*
+ * Fills the order with the best that `runs` finds. Caps are whole chunks, from 1 to the limit, so
+ * what a larger limit finds is never worse. A chunk of a device is the larger of its stages'.
+ * PST_ERR_INFEASIBLE: no cap up to the limit will do; the host is told which would.
+ */
+pst_status greedy_search(const struct fixed_question *question, greedy_runs *runs,
+                         struct order *order);
+
+#endif

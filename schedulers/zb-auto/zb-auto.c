@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A zero-bubble order for the times, links and memory at hand, one stage per device: the heuristic
+ * behind ZB-1p and ZB-2p of Qi, Wan, Huang, Lin, "Zero Bubble Pipeline Parallelism", ICLR 2024,
+ * with costs of each stage, any cap, and a choice between span and makespan.
+ */
+#include "rounds.h"
+
+static const struct pst_param params[] = {GREEDY_LIMIT_ROW("twice the number of devices"),
+                                          GREEDY_OBJECTIVE_ROW};
+
+static pst_status build(const struct fixed_question *question, struct order *order)
+{
+    return greedy_search(question, zb_auto_runs, order);
+}
+
+static const struct fixed_rules rules = {
+    .id = "zb-auto",
+    .placement = FIXED_SEQUENTIAL,
+    .build = build,
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    return fixed_create(host, config, &rules, ret_self);
+}
+
+static const char *const provides[] = {"chain", "split-backward", NULL};
+static const char *const needs[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    SCHEDULER_DESCRIPTION("zb-auto"),
+    .summary = "A zero-bubble order made for the times, links and memory at hand.",
+    .reference = "Qi, Wan, Huang, Lin, Zero Bubble Pipeline Parallelism, ICLR 2024",
+    .provides = provides,
+    .needs = needs,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .config_size = sizeof(struct greedy_config),
+    .create = create,
+    .destroy = fixed_destroy,
+    .get_interface = fixed_get_interface,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Timing of orders against a plain sweep over the lists, on random graphs of stages; what is said
+ * of orders that cannot run; lower bounds against every order of small instances and against optima
+ * that an exhaustive search has proven.
+ */
+#include "plugin/solo.h"
+#include "plan/order_eval.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/philox.h"
+
+enum { MAX_STAGES = 8, MAX_MB = 24, MAX_LIST = 600 };
+
+struct rng {
+    uint64_t seed, counter;
+};
+
+static uint32_t draw(struct rng *rng, uint32_t n)
+{
+    return pst_philox(rng->seed, 0, rng->counter++).v[0] % n;
+}
+
+struct lists {
+    struct pst_pass passes[MAX_STAGES][MAX_LIST];
+    uint32_t n[MAX_STAGES];
+    const struct pst_pass *heads[MAX_STAGES];
+};
+
+static pst_status evaluate(const struct pst_solo *solo, struct lists *lists,
+                           struct pst_order_eval *ret_eval, struct pst_error *err)
+{
+    for (uint32_t d = 0; d < solo->in.n_devices; d++) {
+        lists->heads[d] = lists->passes[d];
+    }
+    return pst_order_evaluate(&solo->in, lists->heads, lists->n, ret_eval, err);
+}
+
+static void add(struct lists *lists, uint32_t device, uint32_t op, uint32_t stage, uint32_t mb)
+{
+    lists->passes[device][lists->n[device]++] = (struct pst_pass){(uint8_t)op, stage, mb};
+}
+
+/* A random graph of stages, some on one device, with sizes that divide 8 samples. */
+static void random_problem(struct rng *rng, struct pst_solo *solo)
+{
+    uint32_t n_devices = 1 + draw(rng, 4), n_stages = n_devices + draw(rng, 4), n_links = 0;
+    struct pst_error err;
+
+    memset(solo, 0, sizeof *solo);
+    assert_int_equal(pst_solo_alloc(solo, n_devices, n_stages, n_stages * (n_stages - 1) / 2, &err),
+                     PST_OK);
+    for (uint32_t s = 0; s < n_stages; s++) {
+        uint32_t size = 1u << draw(rng, 3);
+
+        solo->stages[s] = (struct pst_schedule_stage){
+            .device = s < n_devices ? s : draw(rng, n_devices),
+            .microbatch_size = size,
+            .n_microbatches = 8 / size,
+            .k = 1,
+            .forward_ns = draw(rng, 5),
+            .backward_input_ns = 1 + draw(rng, 5),
+            .backward_weight_ns = draw(rng, 5),
+            .saved_bytes = 1 + draw(rng, 4),
+        };
+        solo->stages[s].saved_weight_bytes = draw(rng, (uint32_t)solo->stages[s].saved_bytes + 1);
+        for (uint32_t from = 0; from < s; from++) {
+            if (from + 1 == s || draw(rng, 3) == 0) {
+                solo->links[n_links++] = (struct pst_schedule_link){from, s, draw(rng, 3)};
+            }
+        }
+    }
+    solo->in.n_links = n_links;
+    pst_solo_connect(solo);
+}
+
+/* --- the plain way -----------------------------------------------------------------------------*/
+
+struct sweep {
+    uint64_t end[5][MAX_STAGES][MAX_MB]; /* by PST_PASS_*, B for both kinds of backward */
+    bool done[5][MAX_STAGES][MAX_MB];
+};
+
+static uint32_t row_of(uint32_t op)
+{
+    return op == PST_PASS_BW ? PST_PASS_B : op;
+}
+
+static bool overlap(const struct pst_schedule_stage *a, uint32_t i,
+                    const struct pst_schedule_stage *b, uint32_t j)
+{
+    return i * a->microbatch_size < (j + 1) * b->microbatch_size &&
+           j * b->microbatch_size < (i + 1) * a->microbatch_size;
+}
+
+/* When is everything there that the pass needs; false: not yet. */
+static bool ready(const struct pst_solo *solo, const struct sweep *sweep,
+                  const struct pst_pass *pass, uint64_t *ret_when)
+{
+    const struct pst_schedule_stage *own = &solo->stages[pass->stage];
+    uint32_t before = pass->op == PST_PASS_W ? PST_PASS_B : PST_PASS_F;
+
+    *ret_when = 0;
+    if (pass->op != PST_PASS_F) {
+        if (!sweep->done[before][pass->stage][pass->microbatch]) {
+            return false;
+        }
+        *ret_when = sweep->end[before][pass->stage][pass->microbatch];
+    }
+    for (uint32_t i = 0; pass->op != PST_PASS_W && i < solo->in.n_links; i++) {
+        const struct pst_schedule_link *link = &solo->links[i];
+        bool forward = pass->op == PST_PASS_F;
+        uint32_t other = forward ? link->from : link->to;
+        uint32_t op = forward ? PST_PASS_F : PST_PASS_B;
+        const struct pst_schedule_stage *neighbour = &solo->stages[other];
+
+        if ((forward ? link->to : link->from) != pass->stage) {
+            continue;
+        }
+        for (uint32_t j = 0; j < neighbour->n_microbatches; j++) {
+            uint64_t when = sweep->end[op][other][j] +
+                            (neighbour->device == own->device ? 0 : link->transfer_ns);
+
+            if (!overlap(own, pass->microbatch, neighbour, j)) {
+                continue;
+            }
+            if (!sweep->done[op][other][j]) {
+                return false;
+            }
+            *ret_when = when > *ret_when ? when : *ret_when;
+        }
+    }
+    return true;
+}
+
+static uint64_t duration(const struct pst_schedule_stage *stage, uint32_t op)
+{
+    return op == PST_PASS_F   ? stage->forward_ns
+           : op == PST_PASS_B ? stage->backward_input_ns
+           : op == PST_PASS_W ? stage->backward_weight_ns
+                              : stage->backward_input_ns + stage->backward_weight_ns;
+}
+
+static void finish_pass(const struct pst_solo *solo, struct sweep *sweep,
+                        const struct pst_pass *pass, uint64_t ready_ns, uint64_t *clock)
+{
+    *clock =
+        (ready_ns > *clock ? ready_ns : *clock) + duration(&solo->stages[pass->stage], pass->op);
+    sweep->end[row_of(pass->op)][pass->stage][pass->microbatch] = *clock;
+    sweep->done[row_of(pass->op)][pass->stage][pass->microbatch] = true;
+}
+
+/* Sweeps over the devices until nothing moves; -1: stuck. */
+static int64_t plain_makespan(const struct pst_solo *solo, const struct lists *lists)
+{
+    static struct sweep sweep;
+    uint64_t clock[MAX_STAGES] = {0}, makespan = 0, when;
+    uint32_t at[MAX_STAGES] = {0};
+    bool moved = true;
+
+    memset(&sweep, 0, sizeof sweep);
+    while (moved) {
+        moved = false;
+        for (uint32_t d = 0; d < solo->in.n_devices; d++) {
+            while (at[d] < lists->n[d] && ready(solo, &sweep, &lists->passes[d][at[d]], &when)) {
+                finish_pass(solo, &sweep, &lists->passes[d][at[d]++], when, &clock[d]);
+                moved = true;
+            }
+        }
+    }
+    for (uint32_t d = 0; d < solo->in.n_devices; d++) {
+        if (at[d] < lists->n[d]) {
+            return -1;
+        }
+        makespan = clock[d] > makespan ? clock[d] : makespan;
+    }
+    return (int64_t)makespan;
+}
+
+/* Any pass that can run does, until none is left: an order that can be satisfied. */
+static void random_order(struct rng *rng, const struct pst_solo *solo, struct lists *lists)
+{
+    static struct sweep sweep;
+    uint64_t clock = 0, when;
+    uint32_t left = 0;
+
+    memset(&sweep, 0, sizeof sweep);
+    memset(lists, 0, sizeof *lists);
+    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
+        left += 3 * solo->stages[s].n_microbatches;
+    }
+    while (left > 0) {
+        uint32_t s = draw(rng, solo->in.n_stages);
+        struct pst_pass pass = {(uint8_t)(PST_PASS_F + draw(rng, 4)), s,
+                                draw(rng, solo->stages[s].n_microbatches)};
+        bool fused = pass.op == PST_PASS_BW;
+
+        if (sweep.done[row_of(pass.op)][s][pass.microbatch] || !ready(solo, &sweep, &pass, &when)) {
+            continue;
+        }
+        finish_pass(solo, &sweep, &pass, when, &clock);
+        sweep.done[PST_PASS_W][s][pass.microbatch] |= fused;
+        add(lists, solo->stages[s].device, pass.op, s, pass.microbatch);
+        left -= fused ? 2 : 1;
+    }
+}
+
+/* The path is one of passes that touch: each starts when the one before has ended, or so much later
+   as the link between takes; it starts at 0 and ends with the makespan. */
+static void check_critical(const struct pst_order_eval *eval)
+{
+    uint64_t end = 0;
+
+    assert_true(eval->n_critical > 0);
+    for (uint32_t i = 0; i < eval->n_critical; i++) {
+        const uint32_t *at = eval->critical[i];
+        uint64_t start = eval->start_ns[at[0]][at[1]];
+
+        assert_true(i == 0 ? start == 0 : start >= end && start <= end + 2);
+        end = eval->end_ns[at[0]][at[1]];
+    }
+    assert_int_equal(end, eval->makespan_ns);
+}
+
+static void test_random_orders(void **state)
+{
+    struct rng rng = {4711, 0};
+    static struct lists lists;
+
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)rng.seed);
+    for (int round = 0; round < 300; round++) {
+        struct pst_order_bounds bounds;
+        struct pst_order_eval eval;
+        struct pst_solo solo;
+        struct pst_error err;
+
+        random_problem(&rng, &solo);
+        random_order(&rng, &solo, &lists);
+        assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_OK);
+        assert_int_equal(eval.makespan_ns, plain_makespan(&solo, &lists));
+        assert_true(eval.span_ns <= eval.makespan_ns && eval.work_ns <= eval.span_ns);
+        check_critical(&eval);
+        pst_order_bounds(&solo.in, &bounds);
+        assert_true(bounds.makespan_ns <= eval.makespan_ns);
+        assert_true(bounds.span_ns <= eval.span_ns);
+        /* With as much room as it takes, the bounds may rise, but not above what it costs. */
+        memcpy(solo.activation_bytes, eval.peak_bytes,
+               solo.in.n_devices * sizeof *solo.activation_bytes);
+        pst_order_bounds(&solo.in, &bounds);
+        assert_true(bounds.makespan_ns <= eval.makespan_ns);
+        assert_true(bounds.span_ns <= eval.span_ns);
+        pst_order_eval_finish(&eval);
+        pst_solo_finish(&solo);
+    }
+}
+
+/* Neighbours swapped at random: satisfiable or not, both ways must agree. */
+static void test_broken_orders(void **state)
+{
+    struct rng rng = {815, 0};
+    static struct lists lists;
+    uint32_t n_stuck = 0;
+
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)rng.seed);
+    for (int round = 0; round < 300; round++) {
+        struct pst_order_eval eval;
+        struct pst_error err = {0};
+        struct pst_solo solo;
+        int64_t expected;
+
+        random_problem(&rng, &solo);
+        random_order(&rng, &solo, &lists);
+        for (int i = 0; i < 3; i++) {
+            uint32_t d = draw(&rng, solo.in.n_devices), a = draw(&rng, lists.n[d]),
+                     b = draw(&rng, lists.n[d]);
+            struct pst_pass pass = lists.passes[d][a];
+
+            lists.passes[d][a] = lists.passes[d][b];
+            lists.passes[d][b] = pass;
+        }
+        expected = plain_makespan(&solo, &lists);
+        if (expected >= 0) {
+            assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_OK);
+            assert_int_equal(eval.makespan_ns, expected);
+            pst_order_eval_finish(&eval);
+        } else {
+            n_stuck++;
+            assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_ERR_BUG);
+            assert_string_equal(err.kind, "plan.illegal");
+            assert_true(strlen(err.details) > 20);
+        }
+        pst_solo_finish(&solo);
+    }
+    assert_in_range(n_stuck, 50, 299);
+}
+
+static void chain(uint32_t p, uint32_t m, uint64_t f, uint64_t b, uint64_t w, uint64_t cap,
+                  bool vshape, struct pst_solo *ret_solo)
+{
+    const struct pst_solo_costs costs = {.forward_ns = f,
+                                         .backward_input_ns = b,
+                                         .backward_weight_ns = w,
+                                         .saved_bytes = 1,
+                                         .saved_weight_bytes = 1,
+                                         .limit_bytes = cap == 0 ? UINT64_MAX : cap};
+    uint32_t device_of[MAX_STAGES], n = vshape ? 2 * p : p;
+    struct pst_error err;
+
+    for (uint32_t s = 0; s < n; s++) {
+        device_of[s] = s < p ? s : 2 * p - 1 - s;
+    }
+    assert_int_equal(pst_solo_line(p, n, device_of, m, &costs, ret_solo, &err), PST_OK);
+}
+
+/* Both devices want the other's pass first. */
+static void test_the_circle_is_told(void **state)
+{
+    static struct lists lists;
+    struct pst_order_eval eval;
+    struct pst_error err = {0};
+    struct pst_solo solo;
+
+    (void)state;
+    memset(&lists, 0, sizeof lists);
+    chain(2, 2, 1, 1, 1, 0, false, &solo);
+    add(&lists, 0, PST_PASS_F, 0, 0);
+    add(&lists, 0, PST_PASS_BW, 0, 0);
+    add(&lists, 0, PST_PASS_F, 0, 1);
+    add(&lists, 0, PST_PASS_BW, 0, 1);
+    add(&lists, 1, PST_PASS_F, 1, 1);
+    add(&lists, 1, PST_PASS_F, 1, 0);
+    add(&lists, 1, PST_PASS_BW, 1, 0);
+    add(&lists, 1, PST_PASS_BW, 1, 1);
+    assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_ERR_BUG);
+    assert_non_null(strstr(err.details, "device 1: F of micro-batch 1 on stage 1 waits for F of "
+                                        "micro-batch 1 on stage 0 on device 0"));
+    assert_non_null(strstr(err.details, "device 0: B of micro-batch 0 on stage 0 waits for B of "
+                                        "micro-batch 0 on stage 1 on device 1"));
+    lists.n[0] = 0;
+    assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_ERR_BUG);
+    assert_non_null(strstr(err.message,
+                           "F of micro-batch 1 on stage 1 waits for F of micro-batch 1 "
+                           "on stage 0, which is in no list"));
+    add(&lists, 0, PST_PASS_F, 0, 0);
+    add(&lists, 0, PST_PASS_F, 0, 0);
+    assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_ERR_BUG);
+    assert_non_null(strstr(err.message, "comes twice"));
+    lists.n[0] = 0;
+    add(&lists, 0, PST_PASS_F, 1, 0);
+    assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_ERR_BUG);
+    assert_non_null(strstr(err.message, "does not belong there"));
+    pst_solo_finish(&solo);
+}
+
+/* Peaks by what B gives back: of 5, W alone needs 2. */
+static void test_peaks(void **state)
+{
+    static struct lists lists;
+    struct pst_order_eval eval;
+    struct pst_error err;
+    struct pst_solo solo;
+
+    (void)state;
+    memset(&lists, 0, sizeof lists);
+    chain(1, 3, 1, 1, 1, 0, false, &solo);
+    solo.stages[0].saved_bytes = 5;
+    solo.stages[0].saved_weight_bytes = 2;
+    add(&lists, 0, PST_PASS_F, 0, 0);
+    add(&lists, 0, PST_PASS_B, 0, 0); /* 2 are left */
+    add(&lists, 0, PST_PASS_F, 0, 1); /* 7 */
+    add(&lists, 0, PST_PASS_B, 0, 1); /* 4 */
+    add(&lists, 0, PST_PASS_F, 0, 2); /* 9 */
+    add(&lists, 0, PST_PASS_W, 0, 0);
+    add(&lists, 0, PST_PASS_BW, 0, 2);
+    add(&lists, 0, PST_PASS_W, 0, 1);
+    assert_int_equal(evaluate(&solo, &lists, &eval, &err), PST_OK);
+    assert_int_equal(eval.peak_bytes[0], 9);
+    assert_int_equal(eval.makespan_ns, 9);
+    assert_int_equal(eval.n_transfers, 0);
+    assert_int_equal(eval.n_critical, 8);
+    pst_order_eval_finish(&eval);
+    pst_solo_finish(&solo);
+}
+
+/* --- bounds ------------------------------------------------------------------------------------*/
+
+/* Optima of exhaustive searches over all orders (absolute makespan, no latency). */
+static void test_bounds_of_proven_optima(void **state)
+{
+    static const struct {
+        bool vshape;
+        uint32_t p, m;
+        uint64_t cap, f, b, w, optimum;
+        bool reached; /* the bound is as large */
+    } rows[] = {
+        {false, 2, 4, 2, 1, 1, 1, 13, true},  {false, 3, 6, 3, 1, 1, 1, 20, true},
+        {false, 3, 6, 5, 1, 1, 1, 20, true},  {false, 4, 8, 4, 1, 1, 1, 27, true},
+        {false, 3, 6, 2, 1, 1, 1, 25, false}, {false, 4, 6, 3, 1, 1, 1, 24, false},
+        {false, 4, 6, 2, 1, 1, 1, 31, false}, {false, 3, 6, 3, 2, 2, 1, 36, true},
+        {false, 3, 6, 5, 2, 2, 1, 34, true},  {false, 3, 6, 3, 1, 2, 1, 28, true},
+        {false, 3, 6, 6, 1, 2, 1, 26, true},  {true, 2, 4, 2, 1, 1, 1, 33, false},
+        {true, 2, 4, 3, 1, 1, 1, 27, false},  {true, 2, 4, 4, 1, 1, 1, 25, true},
+        {true, 3, 4, 2, 1, 1, 1, 43, false},  {true, 3, 4, 3, 1, 1, 1, 36, false},
+        {true, 3, 4, 4, 1, 1, 1, 29, true},   {true, 3, 4, 5, 1, 1, 1, 27, false},
+        {true, 3, 4, 6, 1, 1, 1, 26, true},   {true, 4, 4, 3, 1, 1, 1, 46, false},
+        {true, 4, 4, 4, 1, 1, 1, 35, true},   {true, 4, 4, 5, 1, 1, 1, 32, true},
+        {true, 4, 4, 6, 1, 1, 1, 29, true},   {true, 4, 4, 7, 1, 1, 1, 28, false},
+        {true, 4, 4, 8, 1, 1, 1, 27, true},   {true, 4, 5, 4, 1, 1, 1, 41, true},
+        {true, 4, 5, 5, 1, 1, 1, 38, true},   {true, 4, 5, 6, 1, 1, 1, 35, true},
+        {true, 4, 5, 7, 1, 1, 1, 34, false},  {true, 4, 5, 8, 1, 1, 1, 33, true},
+        {true, 2, 4, 4, 2, 2, 1, 42, true},   {true, 2, 4, 4, 2, 3, 2, 59, false},
+        {true, 3, 4, 4, 1, 2, 1, 41, false},  {true, 3, 4, 6, 1, 2, 1, 36, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct pst_order_bounds bounds;
+        struct pst_solo solo;
+
+        chain(rows[i].p, rows[i].m, rows[i].f, rows[i].b, rows[i].w, rows[i].cap, rows[i].vshape,
+              &solo);
+        pst_order_bounds(&solo.in, &bounds);
+        if (bounds.makespan_ns > rows[i].optimum ||
+            (rows[i].reached && bounds.makespan_ns != rows[i].optimum)) {
+            fail_msg("row %zu (p %u m %u cap %u): bound %u, optimum %u", i, rows[i].p, rows[i].m,
+                     (unsigned)rows[i].cap, (unsigned)bounds.makespan_ns,
+                     (unsigned)rows[i].optimum);
+        }
+        pst_solo_finish(&solo);
+    }
+}
+
+/* All orders of one device's passes, each kind in order of micro-batches: like micro-batches may as
+   well come in order. A fused backward is a B with its W behind it that publishes later. */
+struct search {
+    const struct pst_solo *solo;
+    struct lists lists;
+    uint32_t m, n_orders;
+    uint64_t makespan, span; /* the least so far */
+};
+
+static void extend(struct search *search, uint32_t device, uint32_t f, uint32_t b, uint32_t w)
+{
+    const struct pst_solo *solo = search->solo;
+    uint32_t *n = &search->lists.n[device];
+    uint64_t room = solo->activation_bytes[device];
+    struct pst_order_eval eval;
+    struct pst_error err;
+
+    if (w == search->m) {
+        if (device + 1 < solo->in.n_devices) {
+            search->lists.n[device + 1] = 0;
+            extend(search, device + 1, 0, 0, 0);
+        } else if (evaluate(solo, &search->lists, &eval, &err) == PST_OK) {
+            search->n_orders++;
+            search->makespan =
+                eval.makespan_ns < search->makespan ? eval.makespan_ns : search->makespan;
+            search->span = eval.span_ns < search->span ? eval.span_ns : search->span;
+            pst_order_eval_finish(&eval);
+        }
+        return;
+    }
+    if (f < search->m && (uint64_t)(f + 1 - w) <= room) {
+        add(&search->lists, device, PST_PASS_F, device, f);
+        extend(search, device, f + 1, b, w);
+        (*n)--;
+    }
+    if (b < f) {
+        add(&search->lists, device, PST_PASS_B, device, b);
+        extend(search, device, f, b + 1, w);
+        (*n)--;
+    }
+    if (w < b) {
+        add(&search->lists, device, PST_PASS_W, device, w);
+        extend(search, device, f, b, w + 1);
+        (*n)--;
+    }
+}
+
+static void test_bounds_of_all_orders(void **state)
+{
+    static struct search search;
+    struct rng rng = {99, 0};
+    uint32_t n_reached = 0;
+
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)rng.seed);
+    for (int round = 0; round < 60; round++) {
+        uint32_t p = 1 + draw(&rng, 3), m = p == 3 ? 2 : 1 + draw(&rng, 3);
+        struct pst_order_bounds bounds;
+        struct pst_solo solo;
+
+        chain(p, m, 1, 1, 1, 1 + draw(&rng, 3), false, &solo);
+        for (uint32_t s = 0; s < p; s++) {
+            solo.stages[s].forward_ns = 1 + draw(&rng, 5);
+            solo.stages[s].backward_input_ns = 1 + draw(&rng, 5);
+            solo.stages[s].backward_weight_ns = draw(&rng, 5);
+            if (s + 1 < p) {
+                solo.links[s].transfer_ns = draw(&rng, 3);
+            }
+        }
+        memset(&search.lists, 0, sizeof search.lists);
+        search.solo = &solo;
+        search.m = m;
+        search.makespan = search.span = UINT64_MAX;
+        extend(&search, 0, 0, 0, 0);
+        pst_order_bounds(&solo.in, &bounds);
+        assert_true(search.makespan < UINT64_MAX);
+        assert_true(bounds.makespan_ns <= search.makespan);
+        assert_true(bounds.span_ns <= search.span);
+        n_reached += bounds.makespan_ns == search.makespan;
+        pst_solo_finish(&solo);
+    }
+    print_message("%u orders of the last instance; %u of 60 bounds are reached\n", search.n_orders,
+                  n_reached);
+    assert_true(n_reached >= 20); /* bounds of 0 would be bounds as well */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_orders),           cmocka_unit_test(test_broken_orders),
+        cmocka_unit_test(test_the_circle_is_told),      cmocka_unit_test(test_peaks),
+        cmocka_unit_test(test_bounds_of_proven_optima), cmocka_unit_test(test_bounds_of_all_orders),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
