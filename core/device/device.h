@@ -24,10 +24,10 @@ enum {
  * Pointers that do not apply are NULL. Activations and their gradients have the tensor's dtype, p
  * the parameter's dtype, dp and state are f32.
  *   F: reads x, p; writes y[0] and aux y[1..]
- *   B: reads dy (not for a loss: its gradient is scale/rows) and x, p, y as told; writes dx[i] where
- *      not NULL, as gradient + add[i] where add[i] is not NULL; writes z
- *   W: reads dy, z, x, p, y as told; overwrites dp[i] (never accumulates)
- * Outputs never overlap inputs, except that add[i] may equal dx[i].
+ *   B: reads dy (not for a loss: its gradient is scale/rows) and x, p, y as told; writes dx[i]
+ * where not NULL, as gradient + add[i] where add[i] is not NULL; writes z W: reads dy, z, x, p, y
+ * as told; overwrites dp[i] (never accumulates) Outputs never overlap inputs, except that add[i]
+ * may equal dx[i].
  */
 struct pst_call {
     void *const *x, *const *p, *const *y;
@@ -39,8 +39,8 @@ struct pst_call {
     void *workspace;       /* as many bytes as compile() asked for */
     uint64_t first_sample; /* global index (from the start of the run) of row 0 */
     uint64_t seed;
-    float scale;           /* loss B: 1 / samples of the step */
-    uint32_t flags;        /* PST_CALL_* */
+    float scale;    /* loss B: 1 / samples of the step */
+    uint32_t flags; /* PST_CALL_* */
 };
 
 struct pst_kernel {
@@ -54,7 +54,8 @@ enum pst_optimizer { PST_SGD = 0, PST_MOMENTUM = 1, PST_ADAM = 2, PST_ADAMW = 3 
 
 struct pst_update {
     uint32_t optimizer;
-    float lr, momentum, beta1, beta2, eps, weight_decay; /* weight_decay 0 where it does not apply */
+    float lr, momentum, beta1, beta2, eps,
+        weight_decay; /* weight_decay 0 where it does not apply */
     uint64_t step;    /* 1 for the first update */
     float grad_scale; /* gradients are multiplied by this first (clipping) */
 };
@@ -69,9 +70,9 @@ struct pst_device_times {
 };
 
 struct pst_device_config {
-    uint32_t threads;       /* per device */
-    const char *kernels;    /* "auto", "onednn", "reference" */
-    uint32_t index;         /* which device of the machine; cpu: ignored */
+    uint32_t threads;                     /* per device */
+    const char *kernels;                  /* "auto", "onednn", "reference" */
+    uint32_t index;                       /* which device of the machine; cpu: ignored */
     const struct pst_device_times *times; /* of a device that stands in for another, which needs it
                                              before compile(); outlives the device. Others: NULL */
 };
@@ -117,8 +118,8 @@ struct pst_device_ops {
                 uint32_t dtype);
     /* Sum of squares: chunks of 4096 elements, pairwise inside and over chunks, in double. */
     double (*square_sum)(struct pst_device *device, const float *values, uint64_t elems);
-    /* weights (f32) and state are updated; `working` (dtype; may be NULL or equal weights) refreshed.
-       s0, s1: optimizer state, NULL where the optimizer has none. */
+    /* weights (f32) and state are updated; `working` (dtype; may be NULL or equal weights)
+       refreshed. s0, s1: optimizer state, NULL where the optimizer has none. */
     void (*update)(struct pst_device *device, const struct pst_update *update, float *weights,
                    const float *grad, float *s0, float *s1, void *working, uint32_t working_dtype,
                    uint64_t elems);
@@ -127,8 +128,8 @@ struct pst_device_ops {
                     uint32_t working_dtype, uint64_t elems);
     uint32_t flags; /* PST_DEVICE_* */
     /*
-     * What follows may be NULL; a device has all of it or nothing. Such a device keeps a clock: when
-     * what it was asked for so far ends, on CLOCK_MONOTONIC. The clock says when things end if
+     * What follows may be NULL; a device has all of it or nothing. Such a device keeps a clock:
+     * when what it was asked for so far ends, on CLOCK_MONOTONIC. The clock says when things end if
      * this machine is never late, so that delays do not add up.
      */
     uint64_t (*now)(struct pst_device *device);

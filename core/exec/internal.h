@@ -33,7 +33,7 @@ struct exec_task {
     struct pst_batch batches[2]; /* that one and, in the body of an asynchronous plan, the next */
     struct pst_update update;    /* of the first */
     uint32_t slot;               /* of a step: where its result goes */
-    uint64_t epoch; /* of a step: counted up when a step that was not finite is collected */
+    uint64_t epoch;     /* of a step: counted up when a step that was not finite is collected */
     uint64_t posted_ns; /* when it was handed out */
     uint32_t parameter;
     float *values; /* parameter or gradient; output of an evaluation, or NULL */

@@ -217,8 +217,7 @@ static pst_status fill(const struct sweep *sweep, struct pst_error *err)
 pst_status pst_recorder_timeline(const struct pst_recorder *recorder, double scale,
                                  struct pst_timeline **ret_timeline, struct pst_error *err)
 {
-    struct sweep sweep = {
-        .recorder = recorder, .begin_ns = first_start(recorder), .scale = scale};
+    struct sweep sweep = {.recorder = recorder, .begin_ns = first_start(recorder), .scale = scale};
     pst_status status;
 
     if (sweep.begin_ns == UINT64_MAX) {

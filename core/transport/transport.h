@@ -26,8 +26,9 @@ struct pst_transfer_time {
  * ends are at the heads of their rank's queue of sends and of receives and its link direction is
  * free; it occupies the link for its time and no rank's thread. Two ranks of one node have a
  * link of their own; others share the way out of one node and the way into the other, first come,
- * first served. A collective starts when the last member has come. All of it is counted on the clocks of
- * the ranks: a post counts from its rank's clock, and a wait puts that forward to the end.
+ * first served. A collective starts when the last member has come. All of it is counted on the
+ * clocks of the ranks: a post counts from its rank's clock, and a wait puts that forward to the
+ * end.
  */
 struct pst_transport_times {
     void *context;
@@ -56,25 +57,26 @@ struct pst_transport_ops {
     uint32_t size;
     const char *id;
     pst_status (*probe)(char *ret_why, size_t why_size);
-    pst_status (*open)(const struct pst_transport_config *config, struct pst_transport **ret_transport,
-                       struct pst_error *err);
+    pst_status (*open)(const struct pst_transport_config *config,
+                       struct pst_transport **ret_transport, struct pst_error *err);
     void (*close)(struct pst_transport *transport);
-    /* Post; neither blocks nor allocates. The buffer belongs to the transport until wait returns. */
+    /* Post; neither blocks nor allocates. The buffer belongs to the transport until wait returns.
+     */
     pst_status (*send)(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
                        const void *data, uint64_t bytes, pst_request *ret_request);
     pst_status (*recv)(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
                        void *data, uint64_t bytes, pst_request *ret_request);
     pst_status (*wait)(struct pst_transport *transport, uint32_t rank, pst_request request,
                        struct pst_error *err);
-    /* values[n] := sum over all ranks; every rank calls it in the same order. Exact where at most one
-       rank contributes a non-zero to an element. */
+    /* values[n] := sum over all ranks; every rank calls it in the same order. Exact where at most
+       one rank contributes a non-zero to an element. */
     pst_status (*sum)(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
                       struct pst_error *err);
     /*
-     * Among `members` (ascending ranks, the same on each): dst = the members' src buffers added up in
-     * the order of `members`, left to right, bit for bit equal on all. src is unchanged; dst differs
-     * from src. Several sources of one member are passed as n_src of them, added in the order given;
-     * `order` lists (member index, source index) pairs for the whole sum.
+     * Among `members` (ascending ranks, the same on each): dst = the members' src buffers added up
+     * in the order of `members`, left to right, bit for bit equal on all. src is unchanged; dst
+     * differs from src. Several sources of one member are passed as n_src of them, added in the
+     * order given; `order` lists (member index, source index) pairs for the whole sum.
      */
     pst_status (*reduce)(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
                          uint32_t n_members, const float *const *src, uint32_t n_src,

@@ -19,8 +19,7 @@ pst_status pst_emulated_arena(struct pst_device *device, uint64_t bytes, void **
     }
     mapped = bytes <= SIZE_MAX / 2 ? ((size_t)bytes + page - 1) / page * page + page : 0;
     if (mapped > 0) {
-        mapping =
-            mmap(NULL, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        mapping = mmap(NULL, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }
     if (mapping == MAP_FAILED) {
         return pst_fail(err, PST_ERR_NOMEM, "machine.memory",

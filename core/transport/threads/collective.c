@@ -58,8 +58,8 @@ static void arrive(struct pst_transport *transport, uint32_t rank)
 {
     struct cell *cell = &transport->ranks[rank].cell;
 
-    cell->at_ns = transport->timed ? transport->times.now(transport->times.context, rank)
-                                   : threads_now_ns();
+    cell->at_ns =
+        transport->timed ? transport->times.now(transport->times.context, rank) : threads_now_ns();
 }
 
 /* Between the two syncs: the last one's coming is the start, for all of them. */

@@ -78,9 +78,9 @@ struct wire {
     pthread_mutex_t mutex; /* of all below */
     bool ready;
     struct wire_rank *ranks;
-    uint64_t *link_free;           /* [from * n_ranks + to] */
-    uint64_t *node_out, *node_in;  /* [node] */
-    uint32_t *worklist, n_work;    /* ranks whose queues have a new head */
+    uint64_t *link_free;          /* [from * n_ranks + to] */
+    uint64_t *node_out, *node_in; /* [node] */
+    uint32_t *worklist, n_work;   /* ranks whose queues have a new head */
 };
 
 struct pst_transport {
@@ -93,7 +93,7 @@ struct pst_transport {
     bool timed;
     struct pst_transport_times times; /* where timed */
     struct wire wire;
-    uint32_t n_ready;    /* ranks and pairs whose locks exist, for close */
+    uint32_t n_ready; /* ranks and pairs whose locks exist, for close */
     uint32_t n_pairs_ready;
     pthread_mutex_t abort_mutex;
     atomic_bool aborted;
@@ -125,8 +125,7 @@ bool threads_wire_init(struct pst_transport *transport);
 void threads_wire_finish(struct pst_transport *transport);
 void threads_wire_post(struct pst_transport *transport, uint32_t rank, struct request *request);
 /* Takes a post back; false when it has started. */
-bool threads_wire_withdraw(struct pst_transport *transport, uint32_t rank,
-                           struct request *request);
+bool threads_wire_withdraw(struct pst_transport *transport, uint32_t rank, struct request *request);
 
 /* post.c */
 void threads_append(struct queue *queue, struct request *request);
