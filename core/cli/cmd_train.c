@@ -5,9 +5,31 @@
 #include <string.h>
 
 #include "report/plan_report.h"
+#include "report/trace.h"
+#include "sim/sim.h"
+#include "train/emulate.h"
 #include "train/session.h"
 #include "train/stop.h"
 #include "train/train.h"
+
+/* The run, and what was predicted of as many steps from rest, laid over it. */
+static pst_status write_trace(void *context, const struct pst_timeline *timeline,
+                              struct pst_error *err)
+{
+    const struct pst_session *session = context;
+    struct pst_timeline *predicted = NULL;
+    struct pst_sim_result result;
+    struct pst_trace_meta meta = {0};
+    pst_status st = pst_sim_timeline(session->planned.plan, session->graph, &session->cost,
+                                     timeline->n_steps, NULL, &predicted, &result, err);
+
+    if (st == PST_OK) {
+        meta.predicted = predicted;
+        st = pst_trace_write(timeline, session->job->output.trace, &meta, err);
+        pst_timeline_destroy(predicted);
+    }
+    return st;
+}
 
 static pst_status run(struct pst_session *session, const struct pst_data *data,
                       const char *plan_file, const struct pst_cli *cli, bool *ret_started,
@@ -17,6 +39,8 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
         .json = cli->json,
         .out = stdout,
         .progress = cli->verbosity < 0 ? NULL : stderr,
+        .trace = session->job->output.trace[0] != '\0' ? write_trace : NULL,
+        .trace_context = session,
     };
     pst_status st = pst_session_plan(session, plan_file, pst_stop_requested, err);
 
@@ -58,7 +82,7 @@ int pst_cmd_train(const struct pst_command *command, int argc, char **argv)
     if (st == PST_OK) {
         st = pst_session_create(&job.job, &session, &err);
     }
-    if (st == PST_OK) {
+    if (st == PST_OK && !pst_session_is_hollow(session)) {
         st = pst_data_create(&job.job, session->graph, &data, &err);
     }
     if (st == PST_OK) {

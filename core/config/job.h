@@ -37,14 +37,17 @@ struct pst_job_run {
     const char *device;    /* "cpu" */
     const char *transport; /* "threads" */
     int64_t threads_per_device;
-    const char *kernels;  /* auto | onednn | reference */
-    uint32_t dtype;       /* enum: f32 | bf16 */
-    uint64_t stall_limit; /* ns */
-    const char *plan;     /* run this plan file instead of searching; "" = none */
+    const char *kernels;   /* auto | onednn | reference */
+    uint32_t dtype;        /* enum: f32 | bf16 */
+    uint64_t stall_limit;  /* ns */
+    double emulated_scale; /* of the clock of emulated devices; 0: as large as needed */
+    const char *plan;      /* run this plan file instead of searching; "" = none */
 };
 
 struct pst_job_output {
-    int64_t log_every; /* steps between progress lines when not on a terminal */
+    int64_t log_every;   /* steps between progress lines when not on a terminal */
+    const char *trace;   /* file for the trace of a run; "" = none */
+    int64_t trace_steps; /* that it shows: the last so many */
 };
 
 enum { PST_ISOLATE_AUTO = 0, PST_ISOLATE_ALWAYS = 1, PST_ISOLATE_NEVER = 2 };

@@ -60,6 +60,9 @@ static const struct pst_param run_rows[] = {
     ROW(run, dtype, ENUM, "f32", "f32|bf16", "Type of activations and gradients."),
     ROW(run, stall_limit, TIME, "10 min", "100 ms..",
         "The run is ended when no device has moved for this long."),
+    ROW(run, emulated_scale, FLOAT, "0", "0..1e6",
+        "Emulated devices: how many times slower than described they run; 0: as much as this "
+        "machine needs."),
     ROW(run, plan, STRING, "", NULL,
         "Plan file to run instead of searching, relative to the config's folder."),
 };
@@ -67,6 +70,9 @@ static const struct pst_param run_rows[] = {
 static const struct pst_param output_rows[] = {
     ROW(output, log_every, INT, "10", "1..100000000",
         "Steps between progress lines where the output is not a terminal."),
+    ROW(output, trace, STRING, "", NULL,
+        "File for a trace of the last steps, in the current folder; empty: none."),
+    ROW(output, trace_steps, INT, "3", "1..1000", "Steps that the trace shows."),
 };
 
 static const struct pst_param plugins_rows[] = {

@@ -24,10 +24,10 @@ enum {
  * Pointers that do not apply are NULL. Activations and their gradients have the tensor's dtype, p
  * the parameter's dtype, dp and state are f32.
  *   F: reads x, p; writes y[0] and aux y[1..]
- *   B: reads dy (not for a loss: its gradient is scale/rows) and x, p, y as told; writes dx[i] where
- *      not NULL, as gradient + add[i] where add[i] is not NULL; writes z
- *   W: reads dy, z, x, p, y as told; overwrites dp[i] (never accumulates)
- * Outputs never overlap inputs, except that add[i] may equal dx[i].
+ *   B: reads dy (not for a loss: its gradient is scale/rows) and x, p, y as told; writes dx[i]
+ * where not NULL, as gradient + add[i] where add[i] is not NULL; writes z W: reads dy, z, x, p, y
+ * as told; overwrites dp[i] (never accumulates) Outputs never overlap inputs, except that add[i]
+ * may equal dx[i].
  */
 struct pst_call {
     void *const *x, *const *p, *const *y;
@@ -39,8 +39,8 @@ struct pst_call {
     void *workspace;       /* as many bytes as compile() asked for */
     uint64_t first_sample; /* global index (from the start of the run) of row 0 */
     uint64_t seed;
-    float scale;           /* loss B: 1 / samples of the step */
-    uint32_t flags;        /* PST_CALL_* */
+    float scale;    /* loss B: 1 / samples of the step */
+    uint32_t flags; /* PST_CALL_* */
 };
 
 struct pst_kernel {
@@ -54,15 +54,31 @@ enum pst_optimizer { PST_SGD = 0, PST_MOMENTUM = 1, PST_ADAM = 2, PST_ADAMW = 3 
 
 struct pst_update {
     uint32_t optimizer;
-    float lr, momentum, beta1, beta2, eps, weight_decay; /* weight_decay 0 where it does not apply */
+    float lr, momentum, beta1, beta2, eps,
+        weight_decay; /* weight_decay 0 where it does not apply */
     uint64_t step;    /* 1 for the first update */
     float grad_scale; /* gradients are multiplied by this first (clipping) */
 };
 
+/* How long a described device takes, in the time of this machine. Pure; asked by any thread. */
+struct pst_device_times {
+    void *context;
+    /* One call of a kernel. */
+    uint64_t (*kernel_ns)(void *context, uint32_t op, uint32_t pass, uint32_t samples);
+    /* The update of so many parameters with n_slots values of state each; first: of its stage. */
+    uint64_t (*update_ns)(void *context, uint64_t elems, uint32_t n_slots, bool first);
+};
+
 struct pst_device_config {
-    uint32_t threads;       /* per device */
-    const char *kernels;    /* "auto", "onednn", "reference" */
-    uint32_t index;         /* which device of the machine; cpu: ignored */
+    uint32_t threads;                     /* per device */
+    const char *kernels;                  /* "auto", "onednn", "reference" */
+    uint32_t index;                       /* which device of the machine; cpu: ignored */
+    const struct pst_device_times *times; /* of a device that stands in for another, which needs it
+                                             before compile(); outlives the device. Others: NULL */
+};
+
+enum {
+    PST_DEVICE_HOLLOW = 1u << 0 /* stands in for another: takes its time and makes no values */
 };
 
 struct pst_device;
@@ -102,14 +118,29 @@ struct pst_device_ops {
                 uint32_t dtype);
     /* Sum of squares: chunks of 4096 elements, pairwise inside and over chunks, in double. */
     double (*square_sum)(struct pst_device *device, const float *values, uint64_t elems);
-    /* weights (f32) and state are updated; `working` (dtype; may be NULL or equal weights) refreshed.
-       s0, s1: optimizer state, NULL where the optimizer has none. */
+    /* weights (f32) and state are updated; `working` (dtype; may be NULL or equal weights)
+       refreshed. s0, s1: optimizer state, NULL where the optimizer has none. */
     void (*update)(struct pst_device *device, const struct pst_update *update, float *weights,
                    const float *grad, float *s0, float *s1, void *working, uint32_t working_dtype,
                    uint64_t elems);
     /* working = weights rounded to working_dtype. */
     void (*refresh)(struct pst_device *device, void *working, const float *weights,
                     uint32_t working_dtype, uint64_t elems);
+    uint32_t flags; /* PST_DEVICE_* */
+    /*
+     * What follows may be NULL; a device has all of it or nothing. Such a device keeps a clock:
+     * when what it was asked for so far ends, on CLOCK_MONOTONIC. The clock says when things end if
+     * this machine is never late, so that delays do not add up.
+     */
+    uint64_t (*now)(struct pst_device *device);
+    /* It does nothing before ns. Returns when this machine is there, too. */
+    void (*advance)(struct pst_device *device, uint64_t ns);
+    /* Returns when all that was asked for has ended. Called behind each pass and update. */
+    void (*finish)(struct pst_device *device);
+    /* Something else than the device reads or writes this part of an arena. */
+    void (*touch)(struct pst_device *device, const void *data, uint64_t bytes);
+    /* Bytes of the arena up to the end of the highest operand of any call so far. */
+    uint64_t (*reached)(struct pst_device *device);
 };
 
 /* The module's one export. */

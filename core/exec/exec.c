@@ -67,6 +67,10 @@ static pst_status check_config(const struct pst_exec_config *config, struct pst_
     bool has_norm = list_has_norm(config->programs[0]);
     pst_status status = PST_OK;
 
+    if (config->device->now != NULL && config->links == NULL) {
+        return pst_fail(err, PST_ERR_BUG, "internal", "device %s: no links are described",
+                        config->device->id);
+    }
     for (uint32_t i = 0; i < config->plan->n_stages; i++) {
         if (config->plan->stages[i].n_ranks != 1) {
             return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
@@ -165,8 +169,10 @@ pst_status exec_run_all(struct pst_exec *exec, const struct exec_task *task, str
 pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec **ret_exec,
                            struct pst_error *err)
 {
-    struct pst_transport_config transport = {config->plan->n_devices, most_parts(config),
-                                             config->stall_ns};
+    struct pst_transport_config transport = {.n_ranks = config->plan->n_devices,
+                                             .max_requests = most_parts(config),
+                                             .stall_ns = config->stall_ns};
+    struct pst_transport_times times;
     pst_status status = check_config(config, err);
     struct pst_exec *exec;
 
@@ -190,6 +196,10 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
         !exec_handoff_init(&exec->handoff, exec->n_ranks)) {
         status = pst_fail_nomem(err);
         goto out;
+    }
+    if (config->device->now != NULL) {
+        times = exec_clock_times(exec);
+        transport.times = &times;
     }
     status = config->transport->open(&transport, &exec->transport, err);
     if (status == PST_OK) {

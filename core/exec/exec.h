@@ -20,6 +20,15 @@
 #include "transport/transport.h"
 
 struct pst_exec;
+struct pst_recorder;
+
+/* Links of a described machine, in the time of this one. Pure; asked by any thread. */
+struct pst_exec_links {
+    void *context;
+    uint64_t (*transfer_ns)(void *context, uint64_t bytes, uint32_t from, uint32_t to);
+    uint64_t (*collective_ns)(void *context, uint64_t bytes, uint32_t n_ranks);
+    uint32_t (*node)(void *context, uint32_t rank); /* below the number of ranks */
+};
 
 /* Everything pointed to stays the caller's and lives longer than the executor. */
 struct pst_exec_config {
@@ -35,6 +44,8 @@ struct pst_exec_config {
     uint64_t seed; /* of initial weights and dropout */
     double clip;   /* global norm; 0: none */
     bool skip_non_finite;
+    const struct pst_exec_links *links; /* for a device that keeps a clock; others: not read */
+    struct pst_recorder *recorder;      /* exec/record.h; NULL: nothing is recorded */
 };
 
 /*

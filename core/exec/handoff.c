@@ -63,6 +63,7 @@ uint32_t exec_handoff_post(struct exec_handoff *handoff, const struct exec_task 
     pthread_mutex_lock(&handoff->mutex);
     PST_ASSERT(handoff->n_running[at] == 0);
     handoff->tasks[at] = *task;
+    handoff->tasks[at].posted_ns = pst_now_ns();
     handoff->n_running[at] = n_ranks;
     atomic_store_explicit(&handoff->generation, posted + 1, memory_order_release);
     pthread_cond_broadcast(&handoff->start);

@@ -14,7 +14,13 @@
 uint64_t exec_scan_peak(struct exec_rank *rank)
 {
     unsigned char chunk[16384];
+    const struct pst_device_ops *device = rank->exec->config.device;
     uint64_t end = rank->arena_bytes;
+
+    if (device->reached != NULL) {
+        end = device->reached(rank->device);
+        return end > rank->handed_bytes ? end : rank->handed_bytes;
+    }
 
     while (end > 0) {
         uint64_t begin = end > sizeof chunk ? end - sizeof chunk : 0;

@@ -33,7 +33,8 @@ struct exec_task {
     struct pst_batch batches[2]; /* that one and, in the body of an asynchronous plan, the next */
     struct pst_update update;    /* of the first */
     uint32_t slot;               /* of a step: where its result goes */
-    uint64_t epoch; /* of a step: counted up when a step that was not finite is collected */
+    uint64_t epoch;     /* of a step: counted up when a step that was not finite is collected */
+    uint64_t posted_ns; /* when it was handed out */
     uint32_t parameter;
     float *values; /* parameter or gradient; output of an evaluation, or NULL */
     uint64_t n_values;
@@ -106,6 +107,13 @@ struct exec_tie {
     uint64_t elems;
 };
 
+/* One run of a section, as it is recorded: times of its instructions, 0 where none is known. */
+struct exec_visit {
+    uint64_t t;
+    uint32_t section, first_instr, n_instrs;
+    uint64_t *start, *end;
+};
+
 struct exec_instr {
     uint8_t op;
     bool pending; /* SEND, RECV: posted and not yet waited for */
@@ -118,6 +126,7 @@ struct exec_instr {
     uint32_t bucket;    /* SEND, RECV: theirs; F, B, BW: what they end; else PST_NONE */
     uint32_t next_open; /* of the same bucket */
     const struct exec_tie *tie;
+    struct exec_visit *visit; /* SEND, RECV: that it was posted in; NULL: not recorded */
 };
 
 /* One program bound to this rank's arena. */
@@ -241,7 +250,11 @@ pst_status exec_kernel_get(struct exec_rank *rank, uint32_t op, uint32_t pass, u
                            const struct pst_kernel **ret_kernel, struct pst_error *err);
 void exec_kernels_destroy(struct exec_rank *rank);
 
-/* bind.c */
+/* bind.c. Which tensor of its edge a tag is for. */
+static inline uint32_t exec_tag_part(uint64_t tag)
+{
+    return (uint32_t)(tag >> 32) & 0x7f;
+}
 pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struct pst_plan *plan,
                      const struct pst_program *program, struct pst_error *err);
 /* The buffer of a value, NULL for PST_NONE. */
@@ -257,6 +270,20 @@ pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, ui
 /* run.c: walks a section once; flags go to every kernel. */
 pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t section,
                     const struct exec_task *task, uint32_t flags, struct pst_error *err);
+
+/* clock.c: for a device with a clock. What the transport asks of it. */
+struct pst_transport_times exec_clock_times(struct pst_exec *exec);
+/* The rank has nothing to do before this task. */
+void exec_clock_begin(struct exec_rank *rank, const struct exec_task *task);
+/* Behind a pass or update. */
+void exec_clock_finish(struct exec_rank *rank);
+void exec_clock_touch(struct exec_rank *rank, const void *data, uint64_t bytes);
+
+/* record.c: NULL where nothing is recorded; NULL visits are accepted. */
+struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_list *list,
+                                     uint32_t section, const struct exec_task *task);
+/* The last wait or collective of the rank, as the transport tells; further pieces widen it. */
+void exec_record_moved(struct exec_rank *rank, struct exec_visit *visit, uint32_t instr);
 
 /* update.c: begin and end of a step; NORM; STEP of a stage; the losses of batch t, summed in sample
    order. */

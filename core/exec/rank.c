@@ -63,6 +63,7 @@ static pst_status run_task(struct exec_rank *rank, const struct exec_task *task)
 {
     pst_status status = PST_OK;
 
+    exec_clock_begin(rank, task);
     switch (task->command) {
     case EXEC_SETUP:
         status = exec_setup(rank, &rank->error);

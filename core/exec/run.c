@@ -5,6 +5,8 @@
  */
 #include "exec/internal.h"
 
+#include "base/util.h"
+
 static void run_call(struct exec_rank *rank, struct exec_call *call, const struct exec_task *task,
                      uint32_t flags)
 {
@@ -65,6 +67,7 @@ static pst_status post_transfer(struct exec_rank *rank, struct exec_list *list,
                             "rank %u cannot post a transfer with rank %u", rank->index,
                             instr->peer);
         }
+        exec_clock_touch(rank, part->data, part->bytes);
     }
     instr->pending = true;
     return PST_OK;
@@ -92,6 +95,7 @@ static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list
                              from->n_samples);
             return status;
         }
+        exec_record_moved(rank, instr->visit, index);
     }
     return PST_OK;
 }
@@ -101,26 +105,53 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list,
                             struct pst_error *err)
 {
     const struct exec_tie *tie = instr->tie;
+    pst_status status;
 
     switch (instr->op) {
     case PST_I_SEND:
     case PST_I_RECV:
         return post_transfer(rank, list, instr, task->t, err);
     case PST_I_TIE:
-        return rank->exec->config.transport->reduce(
+        status = rank->exec->config.transport->reduce(
             rank->exec->transport, rank->index, tie->members, tie->n_members, tie->src, tie->n_src,
             tie->order, tie->n_order, tie->dst, tie->elems, err);
+        exec_clock_touch(rank, tie->dst, tie->elems * sizeof *tie->dst);
+        return status;
     case PST_I_NORM:
         return exec_norm(rank, task, err);
     case PST_I_STEP:
         exec_update(rank, instr->stage, task);
+        exec_clock_finish(rank);
         return PST_OK;
     default: /* passes; REDUCE has nothing to add up where every stage has one rank */
         for (uint32_t i = 0; i < instr->n_calls; i++) {
             run_call(rank, &list->calls[instr->first_call + i], task, flags);
         }
+        exec_clock_finish(rank);
         return PST_OK;
     }
+}
+
+/* The same, with a look at the clock before and behind it. */
+static pst_status run_recorded(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+                               const struct exec_task *task, uint32_t flags,
+                               struct exec_visit *visit, struct pst_error *err)
+{
+    struct exec_instr *instr = &list->instrs[index];
+    uint64_t start = visit != NULL ? pst_now_ns() : 0;
+    pst_status status = run_instr(rank, list, instr, task, flags, err);
+
+    instr->visit = visit;
+    if (visit == NULL || status != PST_OK) {
+        return status;
+    }
+    if (instr->op == PST_I_TIE || instr->op == PST_I_NORM) {
+        exec_record_moved(rank, visit, index);
+    } else if (instr->op != PST_I_SEND && instr->op != PST_I_RECV) {
+        visit->start[index - visit->first_instr] = start;
+        visit->end[index - visit->first_instr] = pst_now_ns();
+    }
+    return status;
 }
 
 /* Ends what earlier parts left open for this pass. */
@@ -166,6 +197,7 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
 {
     const struct pst_program_section *range = &list->program->sections[section];
     uint32_t end = range->first_instr + range->n_instrs;
+    struct exec_visit *visit = exec_record_enter(rank, list, section, task);
     pst_status status = PST_OK;
 
     for (uint32_t i = range->first_instr; i < end && status == PST_OK; i++) {
@@ -182,7 +214,7 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
                 return pst_fail(err, PST_ERR_CANCELLED, "run.aborted",
                                 "rank %u: another rank stopped the run", rank->index);
             }
-            status = run_instr(rank, list, instr, task, flags, err);
+            status = run_recorded(rank, list, i, task, flags, visit, err);
         }
     }
     if (status == PST_OK) {

@@ -92,7 +92,9 @@ static pst_status init_params(struct exec_rank *rank, struct pst_error *err)
     for (uint32_t i = 0; i < rank->n_params; i++) {
         const struct exec_param *param = &rank->params[i];
 
-        pst_parameter_init(&config->graph->params[param->parameter], config->seed, values);
+        if ((device->flags & PST_DEVICE_HOLLOW) == 0) {
+            pst_parameter_init(&config->graph->params[param->parameter], config->seed, values);
+        }
         device->upload(rank->device, param->weights, values, param->elems * sizeof *values);
         for (uint32_t s = 0; s < 2; s++) {
             if (param->slots[s] != NULL) {

@@ -25,7 +25,7 @@ static uint64_t stage_param_bytes(const struct pst_graph *graph, const struct ps
  * An update reads gradient and weight, writes the weight, and reads and writes each optimizer slot:
  * bound by memory. The gradient is counted with the weight's read, which the caches often save.
  */
-static uint64_t step_ns(const struct pst_cluster *cluster, uint64_t param_bytes, uint32_t slots)
+uint64_t pst_sim_update_ns(const struct pst_cluster *cluster, uint64_t param_bytes, uint32_t slots)
 {
     if (param_bytes == 0) {
         return 0;
@@ -70,7 +70,7 @@ static void stage_times(const struct pst_sim_durations *durations,
     ns[PST_I_BW] = add_ns(add_ns(times.backward_input_ns, times.backward_weight_ns), inside);
     ns[PST_I_R] = replay;
     ns[PST_I_STEP] =
-        step_ns(cost->cluster, ret_stage->param_bytes, durations->plan->optimizer_slots);
+        pst_sim_update_ns(cost->cluster, ret_stage->param_bytes, durations->plan->optimizer_slots);
 }
 
 static void mark_placed(const struct pst_instr *list, uint32_t n, bool *placed)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long each instruction of a plan takes on an idle machine, and what it moves. Private to sim.
+ * How long each instruction of a plan takes on an idle machine, and what it moves. Private to sim
+ * but for the update.
  */
 #ifndef PST_SIM_DURATIONS_H
 #define PST_SIM_DURATIONS_H
@@ -47,6 +48,9 @@ static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durati
 {
     return durations->stages[instr->stage].compute_ns[instr->op];
 }
+
+/* The update of so many bytes of f32 parameters with `slots` values of state each: one stage. */
+uint64_t pst_sim_update_ns(const struct pst_cluster *cluster, uint64_t param_bytes, uint32_t slots);
 
 /* What a SEND, RECV, OFFLOAD, FETCH, REDUCE, TIE or NORM moves, else 0. */
 uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr);

@@ -5,7 +5,6 @@
  * Without a barrier the time of a step settles: once the ranks enter a step with the same delays
  * between them as an earlier one, and entered the steps before both alike too, everything repeats.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "sim/sim.h"
@@ -224,51 +223,6 @@ pst_status pst_sim_steps(const struct pst_plan *plan, const struct pst_graph *gr
     return run(&steps, plan, graph, cost, n_steps, true, ret_result, err);
 }
 
-/* "rank 2 (stage 2, 6)" */
-static void name_rank(const struct pst_plan *plan, uint32_t rank, char *text, size_t size)
-{
-    int used = snprintf(text, size, "rank %u", rank);
-    uint32_t n = 0;
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        for (uint32_t r = 0; r < plan->stages[s].n_ranks; r++) {
-            if (plan->stages[s].ranks[r] == rank && used + 16 < (int)size) {
-                used += snprintf(text + used, size - (size_t)used, "%s%u",
-                                 n++ == 0 ? " (stage " : ", ", s);
-            }
-        }
-    }
-    if (n > 0 && used + 1 < (int)size) {
-        snprintf(text + used, size - (size_t)used, ")");
-    }
-}
-
-static const char *title(struct pst_arena *arena, const struct pst_plan *plan)
-{
-    uint32_t n = 0;
-    const char *scheduler = plan->scheduler != NULL ? plan->scheduler : "";
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        n = plan->stages[s].n_microbatches > n ? plan->stages[s].n_microbatches : n;
-    }
-    return pst_arena_printf(arena, "%.*s%s%u devices, %u micro-batches",
-                            (int)strcspn(scheduler, " "), scheduler,
-                            scheduler[0] != '\0' ? ", " : "", plan->n_devices, n);
-}
-
-static pst_status describe(struct pst_timeline *timeline, const struct pst_plan *plan,
-                           uint32_t n_steps, struct pst_error *err)
-{
-    timeline->kind = "simulation";
-    timeline->title = title(&timeline->arena, plan);
-    timeline->n_stages = plan->n_stages;
-    timeline->n_steps = n_steps;
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
-        struct pst_timeline_rank *row = &timeline->ranks[d];
-        name_rank(plan, d, row->name, sizeof row->name);
-        row->capacity_bytes = plan->capacity_bytes;
-    }
-    return timeline->title == NULL ? pst_fail_nomem(err) : PST_OK;
-}
-
 pst_status pst_sim_timeline(const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost, uint32_t n_steps,
                             const struct pst_program *const *programs,
@@ -289,7 +243,7 @@ pst_status pst_sim_timeline(const struct pst_plan *plan, const struct pst_graph 
     }
     if (status == PST_OK) {
         pst_timeline_finish_build(record.timeline);
-        status = describe(record.timeline, plan, result.n_steps, err);
+        status = pst_timeline_describe(record.timeline, plan, "simulation", result.n_steps, err);
     }
     pst_sim_memory_destroy(record.memory);
     if (status != PST_OK) {

@@ -90,6 +90,14 @@ pst_status pst_timeline_memory(struct pst_timeline *timeline, uint32_t rank, uin
                                const uint64_t bytes[PST_MEM_KINDS]);
 void pst_timeline_finish_build(struct pst_timeline *timeline);
 
+/* Fills all of a span but times, bytes, rank and instr from an instruction of a list whose
+   micro-batches and samples count from those of step `batch`. */
+void pst_span_describe(const struct pst_plan *plan, const struct pst_instr *instr, uint32_t batch,
+                       struct pst_span *span);
+/* Title, kind, names and capacities of the ranks, from the plan. */
+pst_status pst_timeline_describe(struct pst_timeline *timeline, const struct pst_plan *plan,
+                                 const char *kind, uint32_t n_steps, struct pst_error *err);
+
 /* The row of an instruction. */
 uint8_t pst_lane_of(uint8_t op);
 

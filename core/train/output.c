@@ -56,7 +56,7 @@ void pst_train_output_step(struct pst_train_output *output, const struct pst_ste
     pst_json_uint(&json, "samples", report->samples);
     pst_json_number(&json, "seconds", seconds);
     pst_json_number(&json, "tokens_per_second", (double)report->tokens / seconds);
-    pst_json_string(&json, "loss_hex", hex);
+    pst_json_string(&json, "loss_hex", isnan(report->result.loss) ? NULL : hex);
     pst_json_number(&json, "grad_norm", report->result.grad_norm);
     pst_json_number(&json, "lr", report->lr);
     if (report->result.skipped) {
@@ -109,6 +109,10 @@ static void done_json(struct pst_train_output *output, const struct pst_run_repo
     pst_json_number(&json, "step_seconds", (double)report->step_ns / 1e9);
     pst_json_number(&json, "predicted_step_seconds", (double)report->predicted_step_ns / 1e9);
     pst_json_string(&json, "sample", report->sample);
+    if (report->scale > 0) {
+        pst_json_bool(&json, "emulated", true);
+        pst_json_number(&json, "emulated_scale", report->scale);
+    }
     if (report->signal != 0) {
         pst_json_int(&json, "signal", report->signal);
     }
@@ -134,6 +138,15 @@ static void print_sample(FILE *out, const char *sample)
     fputc('\n', out);
 }
 
+static void print_loss(FILE *out, const struct pst_run_report *report)
+{
+    fprintf(out, "loss     %.4f -> %.4f", report->first_loss, report->final_loss);
+    if (isfinite(report->eval_loss)) {
+        fprintf(out, ", held-out %.4f", report->eval_loss);
+    }
+    fputc('\n', out);
+}
+
 static void done_text(struct pst_train_output *output, const struct pst_run_report *report)
 {
     FILE *out = output->options->out;
@@ -145,12 +158,16 @@ static void done_text(struct pst_train_output *output, const struct pst_run_repo
     if (report->steps == 0) {
         return;
     }
-    fprintf(out, "loss     %.4f -> %.4f", report->first_loss, report->final_loss);
-    if (isfinite(report->eval_loss)) {
-        fprintf(out, ", held-out %.4f", report->eval_loss);
+    if (report->scale > 0) {
+        fprintf(out,
+                "emulated nothing was computed, so there is no loss; wall time is %.6g times "
+                "that below\n",
+                report->scale);
+    } else {
+        print_loss(out, report);
     }
     fprintf(
-        out, "\nstep     %s, %s predicted; %s tok/s\n", pst_format_ns(step, report->step_ns),
+        out, "step     %s, %s predicted; %s tok/s\n", pst_format_ns(step, report->step_ns),
         pst_format_ns(predicted, report->predicted_step_ns),
         pst_format_count(rate, (double)report->tokens_per_step * 1e9 / (double)report->step_ns));
     print_memory(out, report);

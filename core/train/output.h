@@ -33,7 +33,8 @@ struct pst_run_report {
     const uint64_t *peak_bytes, *predicted_peak_bytes;
     uint64_t step_ns, predicted_step_ns; /* median; simulated */
     const char *sample;                  /* generated text, or NULL */
-    int signal;                          /* that ended the run, or 0 */
+    double scale; /* of emulated devices: wall time of a second; 0: they are real */
+    int signal;   /* that ended the run, or 0 */
 };
 
 void pst_train_output_init(struct pst_train_output *output, const struct pst_train_options *options,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/progress.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -78,7 +79,8 @@ static bool is_due(const struct pst_progress *progress, uint64_t step, uint64_t 
 void pst_progress_step(struct pst_progress *progress, uint64_t step, double loss, uint64_t step_ns,
                        uint64_t tokens, uint64_t peak_bytes, uint64_t now_ns)
 {
-    char rate[32], peak[32], eta[32], line[192];
+    double slowness = progress->slowness > 0 ? progress->slowness : 1;
+    char rate[32], peak[32], eta[32], known[32] = "", line[192];
 
     /* The first step pays for what is made once. */
     progress->mean_ns =
@@ -89,9 +91,13 @@ void pst_progress_step(struct pst_progress *progress, uint64_t step, double loss
     progress->last_ns = now_ns;
     pst_format_count(rate, (double)tokens * 1e9 / progress->mean_ns);
     pst_format_bytes(peak, peak_bytes);
-    pst_format_eta(eta, (uint64_t)((double)(progress->steps - step) * progress->mean_ns / 1e9));
-    snprintf(line, sizeof line, "step %llu/%llu  loss %.3f  %s tok/s  peak %s  eta %s",
-             (unsigned long long)step, (unsigned long long)progress->steps, loss, rate, peak, eta);
+    pst_format_eta(
+        eta, (uint64_t)((double)(progress->steps - step) * progress->mean_ns * slowness / 1e9));
+    if (!isnan(loss)) {
+        snprintf(known, sizeof known, "  loss %.3f", loss);
+    }
+    snprintf(line, sizeof line, "step %llu/%llu%s  %s tok/s  peak %s  eta %s",
+             (unsigned long long)step, (unsigned long long)progress->steps, known, rate, peak, eta);
     if (progress->terminal) {
         cut(progress, line);
         fprintf(progress->out, "\r%s\033[K", line);

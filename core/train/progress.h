@@ -18,6 +18,7 @@ struct pst_progress {
     uint64_t last_ns; /* when it was drawn last */
     double mean_ns;   /* of recent steps */
     uint64_t n_steps; /* seen so far */
+    double slowness;  /* wall time of a time of a step; 0 counts as 1 */
     int width;        /* columns of the terminal; 0: unknown */
 };
 
@@ -26,7 +27,8 @@ struct pst_progress {
 void pst_progress_init(struct pst_progress *progress, FILE *out, uint64_t steps,
                        uint64_t log_every);
 
-/* After step `step` (1 for the first) of `step_ns`, with this many tokens a step and this peak. */
+/* loss NaN: there is none. After step `step` (1 for the first) of `step_ns`, with this many tokens
+ * a step and this peak. */
 void pst_progress_step(struct pst_progress *progress, uint64_t step, double loss, uint64_t step_ns,
                        uint64_t tokens, uint64_t peak_bytes, uint64_t now_ns);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "train/emulate.h"
 #include "train/generate.h"
 #include "train/output.h"
 #include "train/schedule.h"
@@ -28,8 +29,10 @@ struct run {
     struct pst_session *session;
     const struct pst_job *job;
     struct pst_train_output output;
-    const struct pst_data *data;
-    const struct pst_sample_shape *shape;
+    const struct pst_data *data;    /* NULL: the devices are hollow */
+    struct pst_emulation emulation; /* where they are */
+    struct pst_recorder *recorder;  /* NULL: nothing is recorded */
+    struct pst_sample_shape shape;
     struct pst_exec *exec;
     uint32_t batch, eval_batch;      /* samples of a step, and of one call of the forward twin */
     struct samples samples[BUFFERS]; /* the steps in flight take turns; evaluations use the first */
@@ -67,7 +70,13 @@ static uint32_t one_microbatch(const struct pst_plan *plan)
 
 static bool evaluates(const struct run *run)
 {
-    return run->job->train.eval_batches > 0 && pst_data_samples(run->data, PST_SPLIT_VALID) > 0;
+    return run->data != NULL && run->job->train.eval_batches > 0 &&
+           pst_data_samples(run->data, PST_SPLIT_VALID) > 0;
+}
+
+static bool generates(const struct run *run)
+{
+    return run->data != NULL && run->job->train.sample > 0;
 }
 
 static pst_status allocate(struct run *run, struct pst_error *err)
@@ -79,8 +88,8 @@ static pst_status allocate(struct run *run, struct pst_error *err)
     for (uint32_t i = 0; i < BUFFERS; i++) {
         struct samples *samples = &run->samples[i];
 
-        samples->x = calloc(run->batch, run->shape->x->bytes);
-        samples->targets = calloc(run->batch, run->shape->rows * sizeof *samples->targets);
+        samples->x = calloc(run->batch, run->shape.x->bytes);
+        samples->targets = calloc(run->batch, run->shape.rows * sizeof *samples->targets);
         ok = ok && samples->x != NULL && samples->targets != NULL;
     }
     return ok ? PST_OK : pst_fail_nomem(err);
@@ -102,8 +111,14 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .seed = (uint64_t)run->job->train.seed,
         .clip = run->job->train.clip,
         .skip_non_finite = run->job->train.on_non_finite == ON_NON_FINITE_SKIP,
+        .recorder = run->recorder,
     };
 
+    if (pst_session_is_hollow(session)) {
+        config.device_config.times = &run->emulation.device;
+        config.links = &run->emulation.links;
+        config.stall_ns = (uint64_t)((double)config.stall_ns * run->emulation.scale);
+    }
     return pst_exec_create(&config, &run->exec, err);
 }
 
@@ -112,10 +127,10 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     const struct pst_plan *plan = run->session->planned.plan;
     pst_status st = PST_OK;
 
-    run->shape = pst_data_shape(run->data);
+    st = pst_sample_shape_of(run->session->graph, &run->shape, err);
     run->batch = plan->batch;
-    run->eval_batch = run->job->train.sample > 0 ? one_microbatch(plan) : plan->batch;
-    if (evaluates(run) || run->job->train.sample > 0) {
+    run->eval_batch = generates(run) ? one_microbatch(plan) : plan->batch;
+    if (st == PST_OK && (evaluates(run) || generates(run))) {
         st = pst_session_twin(run->session, run->eval_batch, err);
     }
     for (uint32_t rank = 0; st == PST_OK && rank < plan->n_devices; rank++) {
@@ -129,6 +144,15 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     if (st == PST_OK) {
         st = pst_session_check_host(run->session, err);
     }
+    if (st == PST_OK && run->output.options->trace != NULL) {
+        st = pst_recorder_create(plan,
+                                 (const struct pst_program *const *)run->session->planned.programs,
+                                 (uint32_t)run->job->output.trace_steps, &run->recorder, err);
+    }
+    if (st == PST_OK && pst_session_is_hollow(run->session)) {
+        pst_emulation_init(&run->emulation, run->session, run->job->run.emulated_scale);
+        run->output.progress.slowness = run->emulation.scale;
+    }
     return st == PST_OK ? start_exec(run, err) : st;
 }
 
@@ -138,7 +162,9 @@ static struct pst_batch load(const struct run *run, const struct samples *to, ui
 {
     struct pst_batch batch = {.fields = {NULL, to->x, to->targets}, .first_sample = first};
 
-    pst_data_read(run->data, split, first, n, to->x, to->targets);
+    if (run->data != NULL) {
+        pst_data_read(run->data, split, first, n, to->x, to->targets);
+    }
     return batch;
 }
 
@@ -213,7 +239,7 @@ static pst_status collect(struct run *run, struct pst_error *err)
     struct pst_step_report report = {
         .step = step + 1,
         .samples = run->batch,
-        .tokens = run->batch * run->shape->rows,
+        .tokens = run->batch * run->shape.rows,
         .peak_bytes = run->peak_bytes,
         .lr = pst_learning_rate(&run->job->train, step),
     };
@@ -221,6 +247,10 @@ static pst_status collect(struct run *run, struct pst_error *err)
 
     if (st != PST_OK) {
         return st;
+    }
+    if (pst_session_is_hollow(run->session)) {
+        report.result.loss = report.result.grad_norm = NAN;
+        report.result.ns = (uint64_t)((double)report.result.ns / run->emulation.scale);
     }
     run->n_skipped = report.result.skipped ? run->n_skipped + 1 : 0;
     if (run->n_skipped > SKIP_LIMIT) {
@@ -285,7 +315,7 @@ static pst_status conclude(struct run *run, struct pst_error *err)
     struct pst_generate generate = {
         .exec = run->exec,
         .graph = run->session->graph,
-        .shape = run->shape,
+        .shape = &run->shape,
         .samples = run->eval_batch,
         .seed = (uint64_t)run->job->train.seed,
         .temperature = run->job->train.temperature,
@@ -297,7 +327,7 @@ static pst_status conclude(struct run *run, struct pst_error *err)
     if (evaluates(run)) {
         st = evaluate(run, &run->eval_loss, err);
     }
-    if (st == PST_OK && run->job->train.sample > 0) {
+    if (st == PST_OK && generates(run)) {
         st = pst_generate_text(&generate, &run->sample, err);
     }
     return st;
@@ -325,7 +355,7 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
     uint64_t *measured = calloc(n, sizeof *measured), *predicted = calloc(n, sizeof *predicted);
     struct pst_run_report end = {
         .steps = run->n_steps,
-        .tokens_per_step = run->batch * run->shape->rows,
+        .tokens_per_step = run->batch * run->shape.rows,
         .total_ns = total_ns,
         .first_loss = run->first_loss,
         .final_loss = run->n_steps == 0 ? NAN : run->final_loss,
@@ -335,6 +365,7 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
         .predicted_peak_bytes = predicted,
         .predicted_step_ns = run->session->predicted_ns,
         .sample = run->sample,
+        .scale = pst_session_is_hollow(run->session) ? run->emulation.scale : 0,
         .signal = pst_stop_signal(),
     };
 
@@ -352,6 +383,25 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
     free(measured);
     free(predicted);
     return PST_OK;
+}
+
+/* Hands out what was recorded. */
+static pst_status trace(const struct run *run, struct pst_error *err)
+{
+    const struct pst_train_options *options = run->output.options;
+    struct pst_timeline *timeline = NULL;
+    pst_status st;
+
+    if (run->recorder == NULL || run->n_steps == 0) {
+        return PST_OK;
+    }
+    st = pst_recorder_timeline(run->recorder, run->emulation.scale > 0 ? run->emulation.scale : 1,
+                               &timeline, err);
+    if (st == PST_OK) {
+        st = options->trace(options->trace_context, timeline, err);
+    }
+    pst_timeline_destroy(timeline);
+    return st;
 }
 
 pst_status pst_train_run(struct pst_session *session, const struct pst_data *data,
@@ -376,6 +426,9 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     if (st == PST_OK) {
         st = report(&run, pst_now_ns() - begin, err);
     }
+    if (st == PST_OK) {
+        st = trace(&run, err);
+    }
     if (st == PST_OK && run.output.write_errno != 0) {
         st = pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",
                       strerror(run.output.write_errno));
@@ -384,6 +437,7 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
         st = pst_stop_fail(err);
     }
     pst_exec_destroy(run.exec);
+    pst_recorder_destroy(run.recorder);
     for (uint32_t i = 0; i < BUFFERS; i++) {
         free(run.samples[i].x);
         free(run.samples[i].targets);

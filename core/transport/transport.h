@@ -14,10 +14,41 @@
 
 struct pst_transport;
 
+/* Of one transfer. follows: it is a piece of the message of which the transfer before it on this
+   link was one, and starts right behind that. */
+struct pst_transfer_time {
+    uint64_t ns;
+    bool follows;
+};
+
+/*
+ * Links of a described machine, whose times the transport keeps. A transfer starts when both its
+ * ends are at the heads of their rank's queue of sends and of receives and its link direction is
+ * free; it occupies the link for its time and no rank's thread. Two ranks of one node have a
+ * link of their own; others share the way out of one node and the way into the other, first come,
+ * first served. A collective starts when the last member has come. All of it is counted on the
+ * clocks of the ranks: a post counts from its rank's clock, and a wait puts that forward to the
+ * end.
+ */
+struct pst_transport_times {
+    void *context;
+    /* The clock of a rank, and putting it forward: returns when this machine is there, too. Called
+       on the rank's thread. */
+    uint64_t (*now)(void *context, uint32_t rank);
+    void (*advance)(void *context, uint32_t rank, uint64_t ns);
+    /* These are pure. */
+    struct pst_transfer_time (*transfer)(void *context, uint32_t from, uint32_t to, uint64_t tag,
+                                         uint64_t bytes);
+    uint64_t (*collective_ns)(void *context, uint64_t bytes, uint32_t n_ranks);
+    uint32_t (*node)(void *context, uint32_t rank); /* below n_ranks */
+    bool hollow; /* buffers of transfers and reductions are neither read nor written */
+};
+
 struct pst_transport_config {
     uint32_t n_ranks;
     uint32_t max_requests; /* per rank, in flight at once */
     uint64_t stall_ns;     /* longest wait before PST_ERR_CANCELLED with kind run.stalled */
+    const struct pst_transport_times *times; /* copied; NULL: as fast as this machine moves it */
 };
 
 typedef uint32_t pst_request;
@@ -26,25 +57,26 @@ struct pst_transport_ops {
     uint32_t size;
     const char *id;
     pst_status (*probe)(char *ret_why, size_t why_size);
-    pst_status (*open)(const struct pst_transport_config *config, struct pst_transport **ret_transport,
-                       struct pst_error *err);
+    pst_status (*open)(const struct pst_transport_config *config,
+                       struct pst_transport **ret_transport, struct pst_error *err);
     void (*close)(struct pst_transport *transport);
-    /* Post; neither blocks nor allocates. The buffer belongs to the transport until wait returns. */
+    /* Post; neither blocks nor allocates. The buffer belongs to the transport until wait returns.
+     */
     pst_status (*send)(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
                        const void *data, uint64_t bytes, pst_request *ret_request);
     pst_status (*recv)(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
                        void *data, uint64_t bytes, pst_request *ret_request);
     pst_status (*wait)(struct pst_transport *transport, uint32_t rank, pst_request request,
                        struct pst_error *err);
-    /* values[n] := sum over all ranks; every rank calls it in the same order. Exact where at most one
-       rank contributes a non-zero to an element. */
+    /* values[n] := sum over all ranks; every rank calls it in the same order. Exact where at most
+       one rank contributes a non-zero to an element. */
     pst_status (*sum)(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
                       struct pst_error *err);
     /*
-     * Among `members` (ascending ranks, the same on each): dst = the members' src buffers added up in
-     * the order of `members`, left to right, bit for bit equal on all. src is unchanged; dst differs
-     * from src. Several sources of one member are passed as n_src of them, added in the order given;
-     * `order` lists (member index, source index) pairs for the whole sum.
+     * Among `members` (ascending ranks, the same on each): dst = the members' src buffers added up
+     * in the order of `members`, left to right, bit for bit equal on all. src is unchanged; dst
+     * differs from src. Several sources of one member are passed as n_src of them, added in the
+     * order given; `order` lists (member index, source index) pairs for the whole sum.
      */
     pst_status (*reduce)(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
                          uint32_t n_members, const float *const *src, uint32_t n_src,
@@ -53,6 +85,10 @@ struct pst_transport_ops {
     pst_status (*barrier)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
     /* Wakes every waiter with PST_ERR_CANCELLED; the first caller's text is kept. */
     void (*abort)(struct pst_transport *transport, uint32_t rank, const char *why);
+    /* When that which this rank's last wait, sum, reduce or barrier ended began to move (the last
+       end had come), and when it was over; CLOCK_MONOTONIC, with times: on its link's clock. */
+    void (*span)(const struct pst_transport *transport, uint32_t rank, uint64_t *ret_start_ns,
+                 uint64_t *ret_end_ns);
 };
 
 typedef const struct pst_transport_ops *pst_transport_module_fn(void);

@@ -54,6 +54,43 @@ static pst_status sync_members(struct pst_transport *transport, uint32_t rank,
     return PST_OK;
 }
 
+static void arrive(struct pst_transport *transport, uint32_t rank)
+{
+    struct cell *cell = &transport->ranks[rank].cell;
+
+    cell->at_ns =
+        transport->timed ? transport->times.now(transport->times.context, rank) : threads_now_ns();
+}
+
+/* Between the two syncs: the last one's coming is the start, for all of them. */
+static void begin_span(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
+                       uint32_t n_members, uint64_t bytes)
+{
+    struct rank *self = &transport->ranks[rank];
+    const struct pst_transport_times *times = &transport->times;
+    uint64_t start = 0;
+
+    for (uint32_t i = 0; i < n_members; i++) {
+        uint64_t at = transport->ranks[members[i]].cell.at_ns;
+
+        start = at > start ? at : start;
+    }
+    self->start_ns = start;
+    self->end_ns =
+        transport->timed ? start + times->collective_ns(times->context, bytes, n_members) : start;
+}
+
+static void end_span(struct pst_transport *transport, uint32_t rank)
+{
+    struct rank *self = &transport->ranks[rank];
+
+    if (transport->timed) {
+        transport->times.advance(transport->times.context, rank, self->end_ns);
+    } else {
+        self->end_ns = threads_now_ns();
+    }
+}
+
 /* Elements [begin, end) are those of member `i` of n. */
 static void share_of(uint64_t elems, uint32_t i, uint32_t n, uint64_t *ret_begin, uint64_t *ret_end)
 {
@@ -93,7 +130,19 @@ static pst_status check_cells(const struct pst_transport *transport, const uint3
 
 pst_status threads_barrier(struct pst_transport *transport, uint32_t rank, struct pst_error *err)
 {
-    return sync_members(transport, rank, transport->all, transport->n_ranks, "barrier", err);
+    uint32_t n = transport->n_ranks;
+    pst_status status;
+
+    arrive(transport, rank);
+    status = sync_members(transport, rank, transport->all, n, "barrier", err);
+    if (status == PST_OK && transport->timed) {
+        begin_span(transport, rank, transport->all, n, 0);
+        status = sync_members(transport, rank, transport->all, n, "barrier", err);
+    }
+    if (status == PST_OK) {
+        end_span(transport, rank);
+    }
+    return status;
 }
 
 pst_status threads_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
@@ -104,10 +153,12 @@ pst_status threads_sum(struct pst_transport *transport, uint32_t rank, double *v
     pst_status status, check;
 
     transport->ranks[rank].cell = (struct cell){.values = values, .elems = n};
+    arrive(transport, rank);
     status = sync_members(transport, rank, transport->all, n_ranks, "sum", err);
     if (status != PST_OK) {
         return status;
     }
+    begin_span(transport, rank, transport->all, n_ranks, n * sizeof *values);
     check = check_cells(transport, transport->all, n_ranks, NULL, 0, "sum", err);
     if (check == PST_OK) {
         share_of(n, rank, n_ranks, &begin, &end);
@@ -124,6 +175,9 @@ pst_status threads_sum(struct pst_transport *transport, uint32_t rank, double *v
     }
     status =
         sync_members(transport, rank, transport->all, n_ranks, "sum", check == PST_OK ? err : NULL);
+    if (check == PST_OK && status == PST_OK) {
+        end_span(transport, rank);
+    }
     return check != PST_OK ? check : status;
 }
 
@@ -169,12 +223,14 @@ pst_status threads_reduce(struct pst_transport *transport, uint32_t rank, const 
     }
     transport->ranks[rank].cell =
         (struct cell){.src = src, .n_src = n_src, .dst = dst, .elems = elems, .n_order = n_order};
+    arrive(transport, rank);
     status = sync_members(transport, rank, members, n_members, "reduction", err);
     if (status != PST_OK) {
         return status;
     }
+    begin_span(transport, rank, members, n_members, elems * sizeof *dst);
     check = check_cells(transport, members, n_members, order, n_order, "reduction", err);
-    if (check == PST_OK) {
+    if (check == PST_OK && !(transport->timed && transport->times.hollow)) {
         share_of(elems, position, n_members, &begin, &end);
         for (uint64_t at = begin; at < end; at += BLOCK) {
             reduce_block(transport, members, n_members, order, n_order, at,
@@ -183,5 +239,8 @@ pst_status threads_reduce(struct pst_transport *transport, uint32_t rank, const 
     }
     status = sync_members(transport, rank, members, n_members, "reduction",
                           check == PST_OK ? err : NULL);
+    if (check == PST_OK && status == PST_OK) {
+        end_span(transport, rank);
+    }
     return check != PST_OK ? check : status;
 }

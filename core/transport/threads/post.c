@@ -15,7 +15,7 @@ static struct pair *pair_of(struct pst_transport *transport, uint32_t rank, uint
     return &transport->pairs[(size_t)from * transport->n_ranks + to];
 }
 
-static void append(struct queue *queue, struct request *request)
+void threads_append(struct queue *queue, struct request *request)
 {
     request->next = NULL;
     if (queue->tail == NULL) {
@@ -26,8 +26,7 @@ static void append(struct queue *queue, struct request *request)
     queue->tail = request;
 }
 
-/* Takes out `which`, or the oldest with this tag where that is NULL. */
-static struct request *take(struct queue *queue, const struct request *which, uint64_t tag)
+struct request *threads_take(struct queue *queue, const struct request *which, uint64_t tag)
 {
     struct request *before = NULL, *at = queue->head;
 
@@ -55,6 +54,7 @@ static void transfer(struct pst_transport *transport, struct request *mine, stru
 {
     uint32_t state = REQUEST_DONE;
 
+    mine->start_ns = other->start_ns = threads_now_ns();
     if (mine->bytes != other->bytes) {
         state = REQUEST_BAD;
         mine->peer_bytes = other->bytes;
@@ -64,6 +64,7 @@ static void transfer(struct pst_transport *transport, struct request *mine, stru
     } else if (mine->bytes > 0) {
         memcpy(mine->data, other->data, mine->bytes);
     }
+    mine->end_ns = other->end_ns = threads_now_ns();
     atomic_store_explicit(&mine->state, state, memory_order_relaxed);
     threads_publish(transport, other_rank, &other->state, state);
 }
@@ -87,12 +88,18 @@ static pst_status post(struct pst_transport *transport, uint32_t rank, uint32_t 
     request->tag = tag;
     request->peer = peer;
     request->is_send = is_send;
+    request->misfit = false;
+    *ret_request = (pst_request)(request - self->requests);
+    if (transport->timed) {
+        threads_wire_post(transport, rank, request);
+        return PST_OK;
+    }
     pair = pair_of(transport, rank, peer, is_send);
     pthread_mutex_lock(&pair->mutex);
-    other = take(&pair->pending[!is_send], NULL, tag);
+    other = threads_take(&pair->pending[!is_send], NULL, tag);
     if (other == NULL) {
         atomic_store_explicit(&request->state, REQUEST_POSTED, memory_order_relaxed);
-        append(&pair->pending[is_send], request);
+        threads_append(&pair->pending[is_send], request);
     } else {
         atomic_store_explicit(&other->state, REQUEST_COPYING, memory_order_relaxed);
     }
@@ -100,7 +107,6 @@ static pst_status post(struct pst_transport *transport, uint32_t rank, uint32_t 
     if (other != NULL) {
         transfer(transport, request, other, peer);
     }
-    *ret_request = (pst_request)(request - self->requests);
     return PST_OK;
 }
 
@@ -122,8 +128,11 @@ static bool withdraw(struct pst_transport *transport, uint32_t rank, struct requ
     struct pair *pair = pair_of(transport, rank, request->peer, request->is_send);
     bool was_posted;
 
+    if (transport->timed) {
+        return threads_wire_withdraw(transport, rank, request);
+    }
     pthread_mutex_lock(&pair->mutex);
-    was_posted = take(&pair->pending[request->is_send], request, 0) != NULL;
+    was_posted = threads_take(&pair->pending[request->is_send], request, 0) != NULL;
     pthread_mutex_unlock(&pair->mutex);
     return was_posted;
 }
@@ -138,10 +147,15 @@ static pst_status fail_stalled(const struct pst_transport *transport, uint32_t r
         (unsigned long long)request->bytes, (unsigned long long)request->tag);
 }
 
-static pst_status fail_size(uint32_t rank, const struct request *request, struct pst_error *err)
+static pst_status fail_bad(uint32_t rank, const struct request *request, struct pst_error *err)
 {
     bool s = request->is_send;
 
+    if (request->misfit) {
+        return pst_fail(err, PST_ERR_BUG, "transport.order",
+                        "ranks %u and %u post their transfers in different orders (tag 0x%llx)",
+                        rank, request->peer, (unsigned long long)request->tag);
+    }
     return pst_fail(
         err, PST_ERR_BUG, "transport.size",
         "rank %u sends %llu bytes, but rank %u expects %llu (tag 0x%llx)", s ? rank : request->peer,
@@ -177,7 +191,13 @@ pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_requ
     } else if (outcome == OUTCOME_ABORTED) {
         status = threads_fail_aborted(transport, err);
     } else if (atomic_load_explicit(&request->state, memory_order_acquire) == REQUEST_BAD) {
-        status = fail_size(rank, request, err);
+        status = fail_bad(rank, request, err);
+    } else {
+        self->start_ns = request->start_ns;
+        self->end_ns = request->end_ns;
+        if (transport->timed) {
+            transport->times.advance(transport->times.context, rank, request->end_ns);
+        }
     }
     atomic_store_explicit(&request->state, REQUEST_FREE, memory_order_relaxed);
     request->next = self->free;

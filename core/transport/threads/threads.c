@@ -88,6 +88,7 @@ static void threads_close(struct pst_transport *transport)
         pthread_cond_destroy(&transport->ranks[i].wake);
         free(transport->ranks[i].requests);
     }
+    threads_wire_finish(transport);
     pthread_mutex_destroy(&transport->abort_mutex);
     free(transport->ranks);
     free(transport->pairs);
@@ -147,12 +148,23 @@ static pst_status threads_open(const struct pst_transport_config *config,
     transport->max_requests = config->max_requests > 0 ? config->max_requests : 1;
     transport->stall_ns = config->stall_ns;
     transport->spins = config->n_ranks <= count_cores() ? SPINS : 0;
-    if (!init_members(transport)) {
+    transport->timed = config->times != NULL;
+    if (transport->timed) {
+        transport->times = *config->times;
+    }
+    if (!init_members(transport) || (transport->timed && !threads_wire_init(transport))) {
         threads_close(transport);
         return pst_fail_nomem(err);
     }
     *ret_transport = transport;
     return PST_OK;
+}
+
+static void threads_span(const struct pst_transport *transport, uint32_t rank,
+                         uint64_t *ret_start_ns, uint64_t *ret_end_ns)
+{
+    *ret_start_ns = transport->ranks[rank].start_ns;
+    *ret_end_ns = transport->ranks[rank].end_ns;
 }
 
 static const struct pst_transport_ops threads_ops = {
@@ -168,6 +180,7 @@ static const struct pst_transport_ops threads_ops = {
     .reduce = threads_reduce,
     .barrier = threads_barrier,
     .abort = threads_abort,
+    .span = threads_span,
 };
 
 PST_EXPORT const struct pst_transport_ops *pst_transport_module(void);

@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "transport/transport.h"
 
@@ -32,6 +33,9 @@ struct request {
     uint64_t peer_bytes; /* set with REQUEST_BAD */
     uint32_t peer;
     bool is_send;
+    bool misfit;               /* set with REQUEST_BAD: the other end is of another transfer */
+    uint64_t posted_ns;        /* with times */
+    uint64_t start_ns, end_ns; /* set before the state is DONE */
     atomic_uint state;
 };
 
@@ -52,6 +56,7 @@ struct cell {
     float *dst;
     uint64_t elems;
     uint32_t n_src, n_order;
+    uint64_t at_ns; /* when it came, on its clock */
 };
 
 struct rank {
@@ -59,6 +64,23 @@ struct rank {
     pthread_cond_t wake;
     struct request *requests, *free; /* `free` belongs to the rank's thread */
     struct cell cell;
+    uint64_t start_ns, end_ns; /* of what its last wait ended */
+};
+
+/* Links with times of their own: links.c. */
+struct wire_rank {
+    struct queue queue[2];  /* posts that have not started: recv, send */
+    uint64_t last_start[2]; /* of the transfers of each queue */
+    bool queued;            /* in the worklist */
+};
+
+struct wire {
+    pthread_mutex_t mutex; /* of all below */
+    bool ready;
+    struct wire_rank *ranks;
+    uint64_t *link_free;          /* [from * n_ranks + to] */
+    uint64_t *node_out, *node_in; /* [node] */
+    uint32_t *worklist, n_work;   /* ranks whose queues have a new head */
 };
 
 struct pst_transport {
@@ -68,7 +90,10 @@ struct pst_transport {
     struct pair *pairs;  /* [from * n_ranks + to] */
     atomic_uint *counts; /* [from * n_ranks + to]: syncs that `from` entered together with `to` */
     uint32_t *all;       /* 0 .. n_ranks - 1 */
-    uint32_t n_ready;    /* ranks and pairs whose locks exist, for close */
+    bool timed;
+    struct pst_transport_times times; /* where timed */
+    struct wire wire;
+    uint32_t n_ready; /* ranks and pairs whose locks exist, for close */
     uint32_t n_pairs_ready;
     pthread_mutex_t abort_mutex;
     atomic_bool aborted;
@@ -87,7 +112,25 @@ void threads_publish(struct pst_transport *transport, uint32_t rank, atomic_uint
 void threads_abort(struct pst_transport *transport, uint32_t rank, const char *why);
 pst_status threads_fail_aborted(const struct pst_transport *transport, struct pst_error *err);
 
+static inline uint64_t threads_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* links.c: takes the place of matching by tag where links have times. */
+bool threads_wire_init(struct pst_transport *transport);
+void threads_wire_finish(struct pst_transport *transport);
+void threads_wire_post(struct pst_transport *transport, uint32_t rank, struct request *request);
+/* Takes a post back; false when it has started. */
+bool threads_wire_withdraw(struct pst_transport *transport, uint32_t rank, struct request *request);
+
 /* post.c */
+void threads_append(struct queue *queue, struct request *request);
+/* Takes out `which`, or the oldest with this tag where that is NULL; NULL: it is not there. */
+struct request *threads_take(struct queue *queue, const struct request *which, uint64_t tag);
 pst_status threads_send(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
                         const void *data, uint64_t bytes, pst_request *ret_request);
 pst_status threads_recv(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,

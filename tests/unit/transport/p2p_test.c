@@ -235,7 +235,7 @@ static void test_abort_wakes_everybody(void **state)
 static void test_table_is_bounded(void **state)
 {
     const struct pst_transport_ops *ops = load_threads();
-    struct pst_transport_config config = {2, 3, SECOND};
+    struct pst_transport_config config = {.n_ranks = 2, .max_requests = 3, .stall_ns = SECOND};
     struct pst_transport *transport;
     pst_request request;
     char byte = 0;

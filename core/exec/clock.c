@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Devices that keep a clock. The executor carries times between them and the transport; whether
+ * this machine is late changes none of them.
+ */
+#include "exec/internal.h"
+
+#include "base/util.h"
+
+static uint64_t now(void *context, uint32_t rank)
+{
+    const struct pst_exec *exec = context;
+
+    return exec->config.device->now(exec->ranks[rank].device);
+}
+
+static void advance(void *context, uint32_t rank, uint64_t ns)
+{
+    const struct pst_exec *exec = context;
+
+    exec->config.device->advance(exec->ranks[rank].device, ns);
+}
+
+/* A message is all the tensors of an edge: one latency, however many pieces. */
+static struct pst_transfer_time transfer(void *context, uint32_t from, uint32_t to, uint64_t tag,
+                                         uint64_t bytes)
+{
+    const struct pst_exec *exec = context;
+    const struct pst_exec_links *links = exec->config.links;
+    struct pst_transfer_time time = {.ns = links->transfer_ns(links->context, bytes, from, to),
+                                     .follows = exec_tag_part(tag) > 0};
+
+    if (time.follows) {
+        time.ns -= links->transfer_ns(links->context, 0, from, to);
+    }
+    return time;
+}
+
+static uint64_t collective_ns(void *context, uint64_t bytes, uint32_t n_ranks)
+{
+    const struct pst_exec *exec = context;
+    const struct pst_exec_links *links = exec->config.links;
+
+    return links->collective_ns(links->context, bytes, n_ranks);
+}
+
+static uint32_t node(void *context, uint32_t rank)
+{
+    const struct pst_exec *exec = context;
+    const struct pst_exec_links *links = exec->config.links;
+
+    return links->node(links->context, rank);
+}
+
+struct pst_transport_times exec_clock_times(struct pst_exec *exec)
+{
+    return (struct pst_transport_times){
+        .context = exec,
+        .now = now,
+        .advance = advance,
+        .transfer = transfer,
+        .collective_ns = collective_ns,
+        .node = node,
+        .hollow = (exec->config.device->flags & PST_DEVICE_HOLLOW) != 0,
+    };
+}
+
+void exec_clock_begin(struct exec_rank *rank, const struct exec_task *task)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+
+    if (device->advance != NULL && (task->command == EXEC_STEP || task->command == EXEC_EVAL)) {
+        device->advance(rank->device, task->posted_ns);
+    }
+}
+
+void exec_clock_finish(struct exec_rank *rank)
+{
+    if (rank->exec->config.device->finish != NULL) {
+        rank->exec->config.device->finish(rank->device);
+    }
+}
+
+void exec_clock_touch(struct exec_rank *rank, const void *data, uint64_t bytes)
+{
+    if (rank->exec->config.device->touch != NULL) {
+        rank->exec->config.device->touch(rank->device, data, bytes);
+    }
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec/record.h"
+
+#include <stdlib.h>
+
+#include "exec/internal.h"
+
+/* The last visits of a rank, in a ring. */
+struct record_rank {
+    struct exec_visit *visits;
+    uint64_t n_entered;
+};
+
+struct pst_recorder {
+    struct pst_arena arena;
+    const struct pst_plan *plan;
+    const struct pst_program *const *programs;
+    uint32_t n_visits, n_steps;
+    struct record_rank *ranks;
+};
+
+static uint32_t longest_section(const struct pst_program *program)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < program->n_sections; i++) {
+        most = program->sections[i].n_instrs > most ? program->sections[i].n_instrs : most;
+    }
+    return most;
+}
+
+static bool init_rank(struct pst_recorder *recorder, uint32_t index)
+{
+    struct record_rank *rank = &recorder->ranks[index];
+    size_t n = longest_section(recorder->programs[index]);
+
+    rank->visits = pst_arena_array(&recorder->arena, recorder->n_visits, sizeof *rank->visits);
+    for (uint32_t v = 0; rank->visits != NULL && v < recorder->n_visits; v++) {
+        rank->visits[v].start = pst_arena_array(&recorder->arena, n + 1, sizeof(uint64_t));
+        rank->visits[v].end = pst_arena_array(&recorder->arena, n + 1, sizeof(uint64_t));
+        if (rank->visits[v].start == NULL || rank->visits[v].end == NULL) {
+            return false;
+        }
+    }
+    return rank->visits != NULL;
+}
+
+pst_status pst_recorder_create(const struct pst_plan *plan,
+                               const struct pst_program *const *programs, uint32_t n_steps,
+                               struct pst_recorder **ret_recorder, struct pst_error *err)
+{
+    struct pst_recorder *recorder = calloc(1, sizeof *recorder);
+    bool ok = recorder != NULL;
+
+    if (!ok) {
+        return pst_fail_nomem(err);
+    }
+    recorder->plan = plan;
+    recorder->programs = programs;
+    recorder->n_steps = n_steps > 0 ? n_steps : 1;
+    /* An asynchronous step may have a fill before and a drain behind it. */
+    recorder->n_visits = recorder->n_steps + (plan->asynchronous ? 2 : 0);
+    recorder->ranks = pst_arena_array(&recorder->arena, plan->n_devices, sizeof *recorder->ranks);
+    ok = recorder->ranks != NULL;
+    for (uint32_t d = 0; ok && d < plan->n_devices; d++) {
+        ok = init_rank(recorder, d);
+    }
+    if (!ok) {
+        pst_recorder_destroy(recorder);
+        return pst_fail_nomem(err);
+    }
+    *ret_recorder = recorder;
+    return PST_OK;
+}
+
+void pst_recorder_destroy(struct pst_recorder *recorder)
+{
+    if (recorder != NULL) {
+        pst_arena_finish(&recorder->arena);
+        free(recorder);
+    }
+}
+
+struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_list *list,
+                                     uint32_t section, const struct exec_task *task)
+{
+    struct pst_recorder *recorder = rank->exec->config.recorder;
+    const struct pst_program_section *range = &list->program->sections[section];
+    struct record_rank *own;
+    struct exec_visit *visit;
+
+    if (recorder == NULL || list != &rank->train) {
+        return NULL;
+    }
+    own = &recorder->ranks[rank->index];
+    visit = &own->visits[own->n_entered++ % recorder->n_visits];
+    visit->t = task->t;
+    visit->section = section;
+    visit->first_instr = range->first_instr;
+    visit->n_instrs = range->n_instrs;
+    for (uint32_t i = 0; i < range->n_instrs; i++) {
+        visit->start[i] = visit->end[i] = 0;
+    }
+    return visit;
+}
+
+void exec_record_moved(struct exec_rank *rank, struct exec_visit *visit, uint32_t instr)
+{
+    uint64_t start = 0, end = 0;
+
+    /* The place may have been taken by a later visit, where few are kept. */
+    if (visit == NULL || instr < visit->first_instr ||
+        instr - visit->first_instr >= visit->n_instrs) {
+        return;
+    }
+    instr -= visit->first_instr;
+    rank->exec->config.transport->span(rank->exec->transport, rank->index, &start, &end);
+    if (visit->end[instr] == 0 || start < visit->start[instr]) {
+        visit->start[instr] = start;
+    }
+    visit->end[instr] = end > visit->end[instr] ? end : visit->end[instr];
+}
+
+/* --- the timeline ----------------------------------------------------------------------------- */
+
+struct sweep {
+    const struct pst_recorder *recorder;
+    struct pst_timeline *timeline;
+    uint64_t begin_ns; /* first start */
+    double scale;
+};
+
+static const struct exec_visit *visit_at(const struct pst_recorder *recorder, uint32_t rank,
+                                         uint32_t i)
+{
+    const struct record_rank *own = &recorder->ranks[rank];
+    uint64_t first = own->n_entered > recorder->n_visits ? own->n_entered - recorder->n_visits : 0;
+
+    return first + i < own->n_entered ? &own->visits[(first + i) % recorder->n_visits] : NULL;
+}
+
+static uint64_t first_start(const struct pst_recorder *recorder)
+{
+    uint64_t first = UINT64_MAX;
+
+    for (uint32_t d = 0; d < recorder->plan->n_devices; d++) {
+        const struct exec_visit *visit;
+
+        for (uint32_t v = 0; (visit = visit_at(recorder, d, v)) != NULL; v++) {
+            for (uint32_t i = 0; i < visit->n_instrs; i++) {
+                if (visit->end[i] > 0 && visit->start[i] < first) {
+                    first = visit->start[i];
+                }
+            }
+        }
+    }
+    return first;
+}
+
+static uint64_t moved_bytes(const struct pst_program *program, uint32_t instr)
+{
+    const struct pst_program_instr *list = &program->lists[instr];
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < list->n_parts; i++) {
+        bytes += program->parts[list->first_part + i].bytes;
+    }
+    return bytes;
+}
+
+static pst_status add_visit(const struct sweep *sweep, uint32_t rank,
+                            const struct exec_visit *visit)
+{
+    const struct pst_program *program = sweep->recorder->programs[rank];
+
+    for (uint32_t i = 0; i < visit->n_instrs; i++) {
+        struct pst_span span = {.rank = rank, .instr = i};
+
+        if (visit->end[i] == 0) {
+            continue; /* the run ended before it did */
+        }
+        span.start_ns = (uint64_t)((double)(visit->start[i] - sweep->begin_ns) / sweep->scale);
+        span.end_ns = (uint64_t)((double)(visit->end[i] - sweep->begin_ns) / sweep->scale);
+        span.bytes = moved_bytes(program, visit->first_instr + i);
+        pst_span_describe(sweep->recorder->plan, &program->instrs[visit->first_instr + i],
+                          (uint32_t)visit->t, &span);
+        if (pst_timeline_add(sweep->timeline, &span) != PST_OK) {
+            return PST_ERR_NOMEM;
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status fill(const struct sweep *sweep, struct pst_error *err)
+{
+    pst_status status = PST_OK;
+
+    for (uint32_t d = 0; d < sweep->recorder->plan->n_devices && status == PST_OK; d++) {
+        const struct exec_visit *visit;
+
+        for (uint32_t v = 0; status == PST_OK; v++) {
+            visit = visit_at(sweep->recorder, d, v);
+            if (visit == NULL) {
+                break;
+            }
+            status = add_visit(sweep, d, visit);
+        }
+    }
+    if (status != PST_OK) {
+        return pst_fail_nomem(err);
+    }
+    pst_timeline_finish_build(sweep->timeline);
+    return pst_timeline_describe(sweep->timeline, sweep->recorder->plan, "run",
+                                 sweep->recorder->n_steps, err);
+}
+
+pst_status pst_recorder_timeline(const struct pst_recorder *recorder, double scale,
+                                 struct pst_timeline **ret_timeline, struct pst_error *err)
+{
+    struct sweep sweep = {.recorder = recorder, .begin_ns = first_start(recorder), .scale = scale};
+    pst_status status;
+
+    if (sweep.begin_ns == UINT64_MAX) {
+        return pst_fail(err, PST_ERR_BUG, "internal", "no step was recorded");
+    }
+    status = pst_timeline_create(recorder->plan->n_devices, &sweep.timeline, err);
+    if (status == PST_OK) {
+        status = fill(&sweep, err);
+    }
+    if (status != PST_OK) {
+        pst_timeline_destroy(sweep.timeline);
+        return status;
+    }
+    *ret_timeline = sweep.timeline;
+    return PST_OK;
+}

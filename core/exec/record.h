@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What really happened: start and end of every instruction of the last steps of a run. The room is
+ * made beforehand; recording takes two looks at the clock an instruction.
+ *
+ * A pass lasts from its first call to the end of its last. A transfer lasts from when both its ends
+ * are there to when its bytes are (on links with times: while it has the link), a reduction from
+ * the coming of its last member. Waiting is what lies between.
+ */
+#ifndef PST_EXEC_RECORD_H
+#define PST_EXEC_RECORD_H
+
+#include "plan/program.h"
+#include "sim/timeline.h"
+
+struct pst_recorder;
+
+/* Room for the last n_steps steps (at least 1). Plan and programs outlive the recorder. */
+pst_status pst_recorder_create(const struct pst_plan *plan,
+                               const struct pst_program *const *programs, uint32_t n_steps,
+                               struct pst_recorder **ret_recorder, struct pst_error *err);
+void pst_recorder_destroy(struct pst_recorder *recorder);
+
+/*
+ * What was recorded, from the first start on, of kind "run"; times are divided by `scale`. Call it
+ * while nothing is in flight. PST_ERR_BUG: no step was run. Destroy the timeline.
+ */
+pst_status pst_recorder_timeline(const struct pst_recorder *recorder, double scale,
+                                 struct pst_timeline **ret_timeline, struct pst_error *err);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What timelines of simulated and of executed plans say about them alike.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/timeline.h"
+
+static void set_transfer(const struct pst_plan *plan, const struct pst_instr *instr,
+                         struct pst_span *span)
+{
+    const struct pst_plan_edge *edge = &plan->edges[instr->stage];
+    bool forward = instr->payload == PST_PAYLOAD_ACT;
+    span->stage = forward ? edge->from : edge->to;
+    span->to_stage = forward ? edge->to : edge->from;
+    span->step += instr->first_sample / plan->batch;
+    span->first_sample = instr->first_sample % plan->batch;
+    span->n_samples = instr->n_samples;
+    span->peer = instr->peer;
+    span->payload = instr->payload;
+}
+
+void pst_span_describe(const struct pst_plan *plan, const struct pst_instr *instr, uint32_t batch,
+                       struct pst_span *span)
+{
+    span->stage = PST_NONE;
+    span->to_stage = PST_NONE;
+    span->microbatch = PST_NONE;
+    span->first_sample = 0;
+    span->n_samples = 0;
+    span->peer = PST_NONE;
+    span->payload = 0;
+    span->step = batch;
+    span->op = instr->op;
+    span->lane = pst_lane_of(instr->op);
+    switch (instr->op) {
+    case PST_I_SEND:
+    case PST_I_RECV:
+        set_transfer(plan, instr, span);
+        break;
+    case PST_I_TIE:
+    case PST_I_NORM:
+        break;
+    case PST_I_REDUCE:
+    case PST_I_STEP:
+        span->stage = instr->stage;
+        break;
+    default:
+        span->stage = instr->stage;
+        span->step += instr->microbatch / plan->stages[instr->stage].n_microbatches;
+        span->microbatch = instr->microbatch % plan->stages[instr->stage].n_microbatches;
+    }
+}
+
+/* "rank 2 (stage 2, 6)" */
+static void name_rank(const struct pst_plan *plan, uint32_t rank, char *text, size_t size)
+{
+    int used = snprintf(text, size, "rank %u", rank);
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        for (uint32_t r = 0; r < plan->stages[s].n_ranks; r++) {
+            if (plan->stages[s].ranks[r] == rank && used + 16 < (int)size) {
+                used += snprintf(text + used, size - (size_t)used, "%s%u",
+                                 n++ == 0 ? " (stage " : ", ", s);
+            }
+        }
+    }
+    if (n > 0 && used + 1 < (int)size) {
+        snprintf(text + used, size - (size_t)used, ")");
+    }
+}
+
+static const char *title(struct pst_arena *arena, const struct pst_plan *plan)
+{
+    uint32_t n = 0;
+    const char *scheduler = plan->scheduler != NULL ? plan->scheduler : "";
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        n = plan->stages[s].n_microbatches > n ? plan->stages[s].n_microbatches : n;
+    }
+    return pst_arena_printf(arena, "%.*s%s%u devices, %u micro-batches",
+                            (int)strcspn(scheduler, " "), scheduler,
+                            scheduler[0] != '\0' ? ", " : "", plan->n_devices, n);
+}
+
+pst_status pst_timeline_describe(struct pst_timeline *timeline, const struct pst_plan *plan,
+                                 const char *kind, uint32_t n_steps, struct pst_error *err)
+{
+    timeline->kind = kind;
+    timeline->title = title(&timeline->arena, plan);
+    timeline->n_stages = plan->n_stages;
+    timeline->n_steps = n_steps;
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        struct pst_timeline_rank *row = &timeline->ranks[d];
+        name_rank(plan, d, row->name, sizeof row->name);
+        row->capacity_bytes = plan->capacity_bytes;
+    }
+    return timeline->title == NULL ? pst_fail_nomem(err) : PST_OK;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/emulate.h"
+
+#include <math.h>
+
+#include "base/util.h"
+#include "sim/durations.h"
+
+#define INSTR_NS 100000.0 /* of one core */
+
+bool pst_session_is_hollow(const struct pst_session *session)
+{
+    return (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0;
+}
+
+static uint64_t scaled(const struct pst_emulation *emulation, uint64_t ns)
+{
+    double time = (double)ns * emulation->scale;
+
+    return time < 4e18 ? (uint64_t)llround(time) : (uint64_t)4e18;
+}
+
+static uint64_t kernel_ns(void *context, uint32_t op, uint32_t pass, uint32_t samples)
+{
+    const struct pst_emulation *emulation = context;
+    struct pst_times times;
+
+    pst_cost_op(emulation->cost, op, samples, &times);
+    return scaled(emulation, pass == PST_KERNEL_F   ? times.forward_ns
+                             : pass == PST_KERNEL_B ? times.backward_input_ns
+                                                    : times.backward_weight_ns);
+}
+
+static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
+{
+    const struct pst_emulation *emulation = context;
+    const struct pst_cluster *cluster = emulation->cost->cluster;
+    uint64_t ns = pst_sim_update_ns(cluster, elems * sizeof(float), n_slots);
+
+    /* A stage is updated in one go, so there is one launch. */
+    return scaled(emulation,
+                  first || ns < cluster->launch_overhead ? ns : ns - cluster->launch_overhead);
+}
+
+static uint64_t transfer_ns(void *context, uint64_t bytes, uint32_t from, uint32_t to)
+{
+    const struct pst_emulation *emulation = context;
+
+    return scaled(emulation, pst_cost_transfer_ns(emulation->cost, bytes, from, to));
+}
+
+static uint64_t collective_ns(void *context, uint64_t bytes, uint32_t n_ranks)
+{
+    const struct pst_emulation *emulation = context;
+
+    return scaled(emulation, pst_cost_allreduce_ns(emulation->cost, bytes, n_ranks));
+}
+
+static uint32_t node(void *context, uint32_t rank)
+{
+    const struct pst_emulation *emulation = context;
+
+    return pst_cost_node(emulation->cost, rank);
+}
+
+static double floor_scale(const struct pst_session *session)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    double n_instrs = 0, needed;
+
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        n_instrs += plan->devices[d].n_instrs;
+    }
+    if (session->predicted_ns == 0) {
+        return 1;
+    }
+    needed = n_instrs * INSTR_NS / (double)pst_usable_cores() / (double)session->predicted_ns;
+    return needed > 1 ? ceil(needed) : 1;
+}
+
+void pst_emulation_init(struct pst_emulation *emulation, const struct pst_session *session,
+                        double scale)
+{
+    *emulation = (struct pst_emulation){
+        .cost = &session->cost,
+        .scale = scale > 0 ? scale : floor_scale(session),
+        .device = {emulation, kernel_ns, update_ns},
+        .links = {emulation, transfer_ns, collective_ns, node},
+    };
+}
