@@ -72,8 +72,8 @@ static pst_status find_totals(struct pst_schedule_figures *f, struct pst_error *
     uint64_t before = (f->n_repeats - 1) * eval->makespan_ns;
 
     if (eval->makespan_ns > ((uint64_t)1 << 62) / f->n_repeats) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.limit", "%u steps take longer than can be told",
-                        f->n_repeats);
+        return pst_fail(err, PST_ERR_CONFIG, "config.limit",
+                        "%u steps take longer than can be told", f->n_repeats);
     }
     f->busy_ns = pst_arena_array(&f->eval.arena, eval->n_devices, sizeof *f->busy_ns);
     if (f->busy_ns == NULL) {
