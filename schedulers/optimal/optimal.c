@@ -80,17 +80,6 @@ static uint32_t device_of(void *self_, uint32_t n_devices, uint32_t n_stages, ui
     return stage % n_devices;
 }
 
-static uint64_t gcd(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Every cost is a sum of these. */
 static uint64_t quantum(const struct instance *inst)
 {
@@ -98,13 +87,13 @@ static uint64_t quantum(const struct instance *inst)
 
     for (uint32_t s = 0; s < inst->n_stages; s++) {
         for (int k = 0; k < KINDS; k++) {
-            g = gcd(g, inst->time[k][s]);
+            g = order_gcd(g, inst->time[k][s]);
         }
         for (uint32_t i = 0; i < inst->n_before[s]; i++) {
-            g = gcd(g, inst->before[s][i].latency);
+            g = order_gcd(g, inst->before[s][i].latency);
         }
         for (uint32_t i = 0; i < inst->n_behind[s]; i++) {
-            g = gcd(g, inst->behind[s][i].latency);
+            g = order_gcd(g, inst->behind[s][i].latency);
         }
     }
     return g == 0 ? 1 : g;
