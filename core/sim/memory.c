@@ -2,7 +2,8 @@
  *
  * The memory of a rank over simulated time: its program says in which tick each buffer begins and
  * ends to live, the simulation when the instruction of that tick ran. The calls of a pass share its
- * time as their kernels cost; what is posted takes its place at the time of posting.
+ * time as their kernels cost; what is posted takes its place at the time of posting. What the
+ * batches of an asynchronous plan take turns in lives all the time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,8 @@ static uint8_t kind_of(const struct pst_value *value)
 struct curve {
     struct pst_timeline *timeline;
     uint32_t rank;
-    uint64_t (*rise)[PST_MEM_KINDS]; /* per tick; differences wrap around and cancel out */
+    uint64_t (*rise)[PST_MEM_KINDS];  /* per tick; differences wrap around and cancel out */
+    uint64_t (*leave)[PST_MEM_KINDS]; /* per section, at its end */
     uint64_t live[PST_MEM_KINDS], most[PST_MEM_KINDS];
     uint64_t ns, most_sum;
     bool any;
@@ -133,49 +135,101 @@ static void at_time(struct curve *curve, uint64_t ns, const uint64_t *rise)
     }
 }
 
-static void walk_instr(struct pst_sim_memory *memory, const struct pst_program *program,
-                       const struct pst_sim_rank *run, uint32_t i, uint32_t *tick,
-                       struct curve *curve)
+/* Ticks of one instruction; returns the one behind them. */
+static uint32_t walk_instr(struct pst_sim_memory *memory, const struct pst_program *program,
+                           const struct pst_program_instr *list, uint64_t start, uint64_t end,
+                           uint32_t tick, struct curve *curve)
 {
-    const struct pst_program_instr *list = &program->lists[i];
-    uint64_t start = run->posted[i], total = 0, before = 0;
+    uint64_t total = 0, before = 0;
     for (uint32_t c = 0; c < list->n_calls; c++) {
         total += call_ns(memory, &program->calls[list->first_call + c]);
     }
     if (list->n_calls == 0) {
-        at_time(curve, start, curve->rise[(*tick)++]);
+        at_time(curve, start, curve->rise[tick++]);
     }
     for (uint32_t c = 0; c < list->n_calls; c++) {
-        unsigned __int128 share = (unsigned __int128)(run->end[i] - start) * before;
-        at_time(curve, start + (total > 0 ? (uint64_t)(share / total) : 0), curve->rise[(*tick)++]);
+        unsigned __int128 share = (unsigned __int128)(end - start) * before;
+        at_time(curve, start + (total > 0 ? (uint64_t)(share / total) : 0), curve->rise[tick++]);
         before += call_ns(memory, &program->calls[list->first_call + c]);
     }
+    return tick;
 }
 
-pst_status pst_sim_memory_add(struct pst_sim_memory *memory, const struct pst_program *program,
-                              const struct pst_sim_rank *run, struct pst_timeline *timeline,
-                              uint32_t rank, struct pst_error *err)
+static uint32_t section_at(const struct pst_program *program, uint32_t tick)
 {
-    struct curve curve = {.timeline = timeline, .rank = rank};
-    uint64_t end_of_list[PST_MEM_KINDS] = {0};
-    uint32_t tick = 0;
-    curve.rise = calloc((size_t)program->n_ticks + 1, sizeof *curve.rise);
-    if (curve.rise == NULL) {
-        return pst_fail_nomem(err);
+    uint32_t s = program->n_sections - 1;
+    while (s > 0 && program->sections[s].first_tick > tick) {
+        s--;
     }
+    return s;
+}
+
+/* What begins in each tick less what ended before it; what ends with a section, in `leave`. */
+static void sum_up(const struct pst_program *program, struct curve *curve)
+{
     for (uint32_t v = 0; v < program->n_values; v++) {
         const struct pst_value *value = &program->values[v];
         uint8_t kind = kind_of(value);
-        curve.rise[value->first][kind] += value->bytes;
-        curve.rise[value->last + 1][kind] -= value->is_static ? 0 : value->bytes;
+        if (value->is_static || value->period > 0) {
+            curve->live[kind] += value->bytes;
+            continue;
+        }
+        uint32_t s = section_at(program, value->first);
+        uint32_t end =
+            s + 1 < program->n_sections ? program->sections[s + 1].first_tick : program->n_ticks;
+        curve->rise[value->first][kind] += value->bytes;
+        if (value->last + 1 < end) {
+            curve->rise[value->last + 1][kind] -= value->bytes;
+        } else {
+            curve->leave[s][kind] -= value->bytes;
+        }
     }
-    memcpy(end_of_list, curve.rise[program->n_ticks], sizeof end_of_list);
-    for (uint32_t i = 0; i < program->n_instrs; i++) {
-        walk_instr(memory, program, run, i, &tick, &curve);
+}
+
+static void walk(struct pst_sim_memory *memory, const struct pst_sim_record *record,
+                 const struct pst_program *program, const struct pst_sim_rank *run, uint32_t rank,
+                 struct curve *curve)
+{
+    uint32_t at = PST_NONE, tick = 0; /* section; tick in it */
+    uint32_t batch = 0;
+    for (uint32_t i = 0; i < run->n; i++) {
+        struct pst_origin from = {.instr = i};
+        uint32_t s = 0;
+        if (record->plan->asynchronous) {
+            from = pst_plan_origin(record->plan, rank, i, record->n_steps);
+            s = from.batch % program->n_phases * PST_PARTS + (uint32_t)from.part;
+        }
+        if (s != at || from.batch != batch) {
+            if (at != PST_NONE) {
+                at_time(curve, run->posted[i], curve->leave[at]);
+            }
+            at = s;
+            batch = from.batch;
+            tick = program->sections[s].first_tick;
+        }
+        tick = walk_instr(memory, program,
+                          &program->lists[program->sections[s].first_instr + from.instr],
+                          run->posted[i], run->end[i], tick, curve);
     }
-    PST_ASSERT(tick == program->n_ticks || program->n_instrs == 0);
-    at_time(&curve, run->latest, end_of_list);
+    at_time(curve, run->latest, curve->leave[at == PST_NONE ? 0 : at]);
+}
+
+pst_status pst_sim_memory_add(const struct pst_sim_record *record, const struct pst_sim_rank *run,
+                              uint32_t rank, struct pst_error *err)
+{
+    const struct pst_program *program = record->programs[rank];
+    struct curve curve = {.timeline = record->timeline, .rank = rank};
+    curve.rise = calloc((size_t)program->n_ticks + 1, sizeof *curve.rise);
+    curve.leave = calloc((size_t)program->n_sections + 1, sizeof *curve.leave);
+    if (curve.rise == NULL || curve.leave == NULL) {
+        free(curve.rise);
+        free(curve.leave);
+        return pst_fail_nomem(err);
+    }
+    sum_up(program, &curve);
+    walk(record->memory, record, program, run, rank, &curve);
     close_point(&curve, UINT64_MAX);
     free(curve.rise);
+    free(curve.leave);
     return curve.status == PST_OK ? PST_OK : pst_fail_nomem(err);
 }

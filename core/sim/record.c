@@ -54,8 +54,6 @@ pst_status pst_sim_record_run(void *context, const struct pst_sim *sim, uint32_t
             return pst_fail_nomem(sim->err);
         }
     }
-    return record->programs == NULL
-               ? PST_OK
-               : pst_sim_memory_add(record->memory, record->programs[rank], &sim->ranks[rank],
-                                    record->timeline, rank, sim->err);
+    return record->programs == NULL ? PST_OK
+                                    : pst_sim_memory_add(record, &sim->ranks[rank], rank, sim->err);
 }

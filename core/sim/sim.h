@@ -36,8 +36,8 @@ pst_status pst_sim_steps(const struct pst_plan *plan, const struct pst_graph *gr
                          struct pst_sim_result *ret_result, struct pst_error *err);
 
 /*
- * The same with all that happens. programs: those of the ranks, for the curves of memory; NULL, or
- * an asynchronous plan: without curves. Kinds of memory: params are weights, working copies and
+ * The same with all that happens. programs: those of the ranks, for the curves of memory; NULL:
+ * without curves. Kinds of memory: params are weights, working copies and
  * running statistics, grads the accumulators, buffers what is received and gradients that wait for
  * their turn, activations all else but workspace. The largest point of a rank is its peak_bytes;
  * what is alive for no time at all is shown for one nanosecond. Destroy the timeline.

@@ -107,8 +107,7 @@ pst_status pst_sim_record_run(void *context, const struct pst_sim *sim, uint32_t
 pst_status pst_sim_memory_create(const struct pst_graph *graph, const struct pst_cost_model *cost,
                                  struct pst_sim_memory **ret_memory, struct pst_error *err);
 void pst_sim_memory_destroy(struct pst_sim_memory *memory);
-pst_status pst_sim_memory_add(struct pst_sim_memory *memory, const struct pst_program *program,
-                              const struct pst_sim_rank *run, struct pst_timeline *timeline,
+pst_status pst_sim_memory_add(const struct pst_sim_record *record, const struct pst_sim_rank *run,
                               uint32_t rank, struct pst_error *err);
 
 #endif

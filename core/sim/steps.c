@@ -229,9 +229,8 @@ pst_status pst_sim_timeline(const struct pst_plan *plan, const struct pst_graph 
                             struct pst_timeline **ret_timeline, struct pst_sim_result *ret_result,
                             struct pst_error *err)
 {
-    struct pst_sim_record record = {.plan = plan,
-                                    .n_steps = n_steps > 0 ? n_steps : 1,
-                                    .programs = plan->asynchronous ? NULL : programs};
+    struct pst_sim_record record = {
+        .plan = plan, .n_steps = n_steps > 0 ? n_steps : 1, .programs = programs};
     struct steps steps = {.sink = pst_sim_record_run, .context = &record};
     struct pst_sim_result result = {0};
     pst_status status = pst_timeline_create(plan->n_devices, &record.timeline, err);

@@ -27,17 +27,17 @@ enum pst_lane {
 
 struct pst_span {
     uint64_t start_ns, end_ns;
-    uint64_t bytes; /* transfers, copies, reductions */
+    uint64_t bytes;       /* transfers, copies, reductions */
     uint32_t rank, instr; /* instruction of the rank's list, or PST_NONE */
     uint32_t stage;       /* passes and STEP; transfers: the sending stage */
     uint32_t to_stage;    /* transfers: the receiving stage; else PST_NONE */
     uint32_t microbatch;  /* passes and copies: of that stage within its step; else PST_NONE */
     uint32_t first_sample, n_samples; /* transfers: of the step */
-    uint32_t peer;        /* transfers: the other rank; else PST_NONE */
+    uint32_t peer;                    /* transfers: the other rank; else PST_NONE */
     uint32_t step;
-    uint8_t op;           /* enum pst_instr_op */
-    uint8_t payload;      /* transfers: enum pst_payload */
-    uint8_t lane;         /* enum pst_lane */
+    uint8_t op;      /* enum pst_instr_op */
+    uint8_t payload; /* transfers: enum pst_payload */
+    uint8_t lane;    /* enum pst_lane */
 };
 
 /* Kinds of live bytes, bottom to top of a stacked curve. */
@@ -58,24 +58,24 @@ struct pst_memory_point {
 };
 
 struct pst_timeline_rank {
-    char name[48];            /* "rank 2 (stage 2, 6)" */
-    uint32_t first, n_spans;  /* rows of spans; filled by finish_build */
+    char name[48];           /* "rank 2 (stage 2, 6)" */
+    uint32_t first, n_spans; /* rows of spans; filled by finish_build */
     uint32_t n_points;
     struct pst_memory_point *points; /* ascending by time; NULL where memory is not known */
-    uint64_t peak_bytes;      /* largest sum of a point */
-    uint64_t capacity_bytes;  /* UINT64_MAX: no limit */
+    uint64_t peak_bytes;             /* largest sum of a point */
+    uint64_t capacity_bytes;         /* UINT64_MAX: no limit */
 };
 
 struct pst_timeline {
     struct pst_arena arena;
-    const char *title;        /* "1f1b, 4 devices, 8 micro-batches" */
-    const char *kind;         /* "evaluation", "simulation" or "run" */
-    double ns_per_unit;       /* 0: times are nanoseconds; else they are shown in units of a user's
-                                 own, ns / ns_per_unit */
-    double bytes_per_unit;    /* likewise for memory */
+    const char *title;     /* "1f1b, 4 devices, 8 micro-batches" */
+    const char *kind;      /* "evaluation", "simulation" or "run" */
+    double ns_per_unit;    /* 0: times are nanoseconds; else they are shown in units of a user's
+                              own, ns / ns_per_unit */
+    double bytes_per_unit; /* likewise for memory */
     uint32_t n_ranks, n_stages, n_steps;
     struct pst_timeline_rank *ranks;
-    struct pst_span *spans;   /* by rank, lane, start, end */
+    struct pst_span *spans; /* by rank, lane, start, end */
     uint32_t n_spans, room;
     uint64_t begin_ns, end_ns; /* of the first and last span */
 };

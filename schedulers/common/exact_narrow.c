@@ -8,30 +8,19 @@
 
 enum { FIRST_BUDGET = 4096, GROWTH = 4 };
 
-static uint64_t gcd(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 uint64_t exact_quantum(const struct instance *inst)
 {
     uint64_t g = 0;
 
     for (uint32_t s = 0; s < inst->n_stages; s++) {
         for (int k = 0; k < KINDS; k++) {
-            g = gcd(g, inst->time[k][s]);
+            g = order_gcd(g, inst->time[k][s]);
         }
         for (uint32_t i = 0; i < inst->n_before[s]; i++) {
-            g = gcd(g, inst->before[s][i].latency);
+            g = order_gcd(g, inst->before[s][i].latency);
         }
         for (uint32_t i = 0; i < inst->n_behind[s]; i++) {
-            g = gcd(g, inst->behind[s][i].latency);
+            g = order_gcd(g, inst->behind[s][i].latency);
         }
     }
     return g == 0 ? 1 : g;

@@ -81,6 +81,17 @@ static uint64_t add(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
+uint64_t order_gcd(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 uint64_t order_peak_bytes(const struct order *order, uint32_t device)
 {
     const struct order_list *list = &order->lists[device];

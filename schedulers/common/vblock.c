@@ -35,16 +35,16 @@ static uint32_t most_held(const struct vtable *table)
 }
 
 /* Steps that follow the repeated block with its weight halves. */
-static pst_status shape_ramps(struct vtable *table, uint32_t cap)
+static pst_status shape_ramps(struct vtable *table, uint32_t cap, enum vdrain drain)
 {
-    pst_status st = vreorder(table, true, cap);
+    pst_status st = vreorder(table, true, cap, drain);
 
     if (st != PST_OK) {
         return st;
     }
     vtable_squeeze(table);
     vtable_drop_w(table);
-    st = vreorder(table, false, cap);
+    st = vreorder(table, false, cap, drain);
     if (st != PST_OK) {
         return st;
     }
@@ -57,7 +57,7 @@ static pst_status shape_ramps(struct vtable *table, uint32_t cap)
 }
 
 pst_status vblock_build(const struct vblock *block, uint32_t p, uint32_t m, uint32_t cap,
-                        struct vtable *ret_table)
+                        enum vdrain drain, struct vtable *ret_table)
 {
     struct vtable table;
     int64_t last = 0;
@@ -74,7 +74,8 @@ pst_status vblock_build(const struct vblock *block, uint32_t p, uint32_t m, uint
     repeat(block, &table);
     vtable_insert_w(&table, false);
     own = most_held(&table);
-    st = cap > 0 && own > cap ? PST_ERR_INFEASIBLE : shape_ramps(&table, cap > 0 ? cap : own);
+    st =
+        cap > 0 && own > cap ? PST_ERR_INFEASIBLE : shape_ramps(&table, cap > 0 ? cap : own, drain);
     if (st != PST_OK) {
         vtable_finish(&table);
         return st;

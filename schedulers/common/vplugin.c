@@ -14,7 +14,7 @@ pst_status vplugin_build(const struct fixed_question *question, const struct vbl
     if (config->variant == VPLUGIN_IMPROVED) {
         st = vblock_search(block, question->p, question->m, cap, &table);
     } else {
-        st = vblock_build(block, question->p, question->m, 0, &table);
+        st = vblock_build(block, question->p, question->m, 0, VDRAIN_PUBLISHED, &table);
     }
     if (st == PST_OK) {
         st = vtable_order(&table, order);

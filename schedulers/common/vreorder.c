@@ -12,6 +12,7 @@ struct ramp {
     struct vtable *table;
     bool w;
     uint32_t cap;
+    enum vdrain drain;
     uint32_t *live, *due; /* [p][n_slots + 1]: before the slot: held, weight halves due */
     uint32_t *end;        /* [p]: behind the last pass */
     uint32_t *last_w;     /* [p]: first slot that the next weight half may take */
@@ -147,10 +148,14 @@ static uint32_t move(struct ramp *r, uint32_t d, uint32_t t)
     return u < t ? u : t;
 }
 
+/* Where the walk is: in the fill, between the ramps, in the drain. */
+enum phase { FILL, BETWEEN, DRAIN };
+
 static void walk(struct ramp *r, uint32_t length)
 {
     const struct vtable *table = r->table;
-    uint32_t phase = 0, forwards = 0, d, t;
+    uint32_t forwards = 0, d, t; /* f0 of device 0 that the walk has met */
+    enum phase phase = FILL;
 
     for (t = 0; t < length; t++) {
         for (d = 0; d < table->p; d++) {
@@ -159,12 +164,14 @@ static void walk(struct ramp *r, uint32_t length)
             if (kind == V_NONE) {
                 continue;
             }
-            if (d == 0 && kind == V_B0 && phase == 0) {
-                phase = forwards < table->m ? 1 : 2;
+            if (d == 0 && kind == V_B0 && phase == FILL) {
+                phase = r->drain == VDRAIN_EARLY && forwards == table->m ? DRAIN : BETWEEN;
             }
-            slot = phase == 2 || (phase == 0 && r->w) ? move(r, d, t) : t;
+            slot = phase == DRAIN || (phase == FILL && r->w) ? move(r, d, t) : t;
             forwards += d == 0 && kind == V_F0;
-            phase = forwards == table->m && phase == 1 ? 2 : phase;
+            if (kind == V_F0 && vtable_microbatch(cell) == table->m - 1 && phase == BETWEEN) {
+                phase = DRAIN;
+            }
             if (kind >= V_W1) {
                 r->last_w[d] = slot + 1;
             }
@@ -172,9 +179,9 @@ static void walk(struct ramp *r, uint32_t length)
     }
 }
 
-pst_status vreorder(struct vtable *table, bool w, uint32_t cap)
+pst_status vreorder(struct vtable *table, bool w, uint32_t cap, enum vdrain drain)
 {
-    struct ramp r = {.table = table, .w = w, .cap = cap};
+    struct ramp r = {.table = table, .w = w, .cap = cap, .drain = drain};
     size_t n = (size_t)table->p * ((size_t)table->n_slots + 1);
     uint32_t length = vtable_length(table), d;
     pst_status st = PST_ERR_NOMEM;

@@ -53,11 +53,11 @@ static bool make_block(const uint32_t start[4], uint32_t slope, uint32_t p, stru
 
 /* Keeps the schedule of this block if it is better than the one at hand. */
 static pst_status try_block(const struct vblock *block, uint32_t p, uint32_t m, uint32_t cap,
-                            struct found *found)
+                            enum vdrain drain, struct found *found)
 {
     struct vtable table;
     uint32_t d, length, peak = 0;
-    pst_status st = vblock_build(block, p, m, cap, &table);
+    pst_status st = vblock_build(block, p, m, cap, drain, &table);
 
     if (st != PST_OK) {
         return st == PST_ERR_INFEASIBLE ? PST_OK : st;
@@ -88,7 +88,7 @@ static pst_status try_all(uint32_t p, uint32_t m, uint32_t cap, struct found *fo
             struct vblock block;
 
             if (make_block(start, slope, p, &block)) {
-                st = try_block(&block, p, m, cap, found);
+                st = try_block(&block, p, m, cap, VDRAIN_EARLY, found);
             }
         }
     }
@@ -106,7 +106,7 @@ static pst_status try_some(uint32_t p, uint32_t m, uint32_t cap, struct found *f
         struct vblock block;
 
         if (make_block(&some[i][1], some[i][0], p, &block)) {
-            st = try_block(&block, p, m, cap, found);
+            st = try_block(&block, p, m, cap, VDRAIN_EARLY, found);
         }
     }
     return st;
@@ -116,10 +116,13 @@ pst_status vblock_search(const struct vblock *published, uint32_t p, uint32_t m,
                          struct vtable *ret_table)
 {
     struct found found = {.any = false};
-    pst_status st = try_block(published, p, m, 0, &found);
+    pst_status st = try_block(published, p, m, 0, VDRAIN_PUBLISHED, &found);
 
     if (st == PST_OK) {
-        st = try_block(published, p, m, cap, &found);
+        st = try_block(published, p, m, 0, VDRAIN_EARLY, &found);
+    }
+    if (st == PST_OK) {
+        st = try_block(published, p, m, cap, VDRAIN_EARLY, &found);
     }
     if (st == PST_OK) {
         st = (uint64_t)p * m <= ALL_BLOCKS_CELLS ? try_all(p, m, cap, &found)

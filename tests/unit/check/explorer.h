@@ -15,12 +15,18 @@
 #define XP_RANKS  4
 #define XP_INSTRS 12
 
-/* Where everybody stands. Two equal states are equal byte by byte. */
+/* Where everybody stands. */
 struct xp_state {
-    uint16_t done[XP_RANKS];
-    uint8_t pc[XP_RANKS];     /* next instruction that the list looks at */
-    uint8_t posted[XP_RANKS]; /* instructions before this one are posted (or have run) */
+    union {
+        struct {
+            uint16_t done[XP_RANKS];
+            uint8_t pc[XP_RANKS];     /* next instruction that the list looks at */
+            uint8_t posted[XP_RANKS]; /* instructions before this one are posted (or have run) */
+        };
+        uint64_t key[2]; /* all of it */
+    };
 };
+_Static_assert(sizeof(struct xp_state) == 16, "a state is its key");
 
 /* What an instruction needs, as bit sets over the instructions of its list, or of another's. */
 struct xp_instr {
@@ -43,8 +49,10 @@ struct explorer {
     struct xp_instr instrs[XP_RANKS][XP_INSTRS];
     uint32_t n_instrs[XP_RANKS];
     uint16_t sends[XP_RANKS][XP_RANKS], recvs[XP_RANKS][XP_RANKS]; /* [rank][peer] */
+    uint16_t transfers[XP_RANKS], reductions[XP_RANKS];            /* [rank] */
     struct xp_state *set; /* open addressing; a state of all 0xFF is free */
     size_t room, n_states;
+    size_t allocated; /* room at most */
     struct xp_state *stack;
     size_t n_stack, stack_room;
     bool some_end_whole, some_end_short;
@@ -139,6 +147,8 @@ static inline void xp_note_plan(struct explorer *x)
     memset(x->instrs, 0, sizeof x->instrs);
     memset(x->sends, 0, sizeof x->sends);
     memset(x->recvs, 0, sizeof x->recvs);
+    memset(x->transfers, 0, sizeof x->transfers);
+    memset(x->reductions, 0, sizeof x->reductions);
     for (uint32_t r = 0; r < x->n_ranks; r++) {
         x->n_instrs[r] = x->plan->devices[r].n_instrs;
     }
@@ -159,6 +169,8 @@ static inline void xp_note_plan(struct explorer *x)
             } else if (from->op == PST_I_RECV) {
                 x->recvs[r][from->peer] |= (uint16_t)(1u << i);
             }
+            x->transfers[r] |= (uint16_t)(to->transfer << i);
+            x->reductions[r] |= (uint16_t)(to->reduction << i);
             xp_note_queue(x, r, i, to);
             xp_note_others(x, r, i, to);
         }
@@ -186,40 +198,59 @@ static inline bool xp_may_go(const struct explorer *x, const struct xp_state *s,
     return (s->done[r] & instr->before) == instr->before;
 }
 
-static inline void xp_push(struct explorer *x, const struct xp_state *s)
+static inline bool xp_is_free(const struct xp_state *s)
 {
-    uint64_t hash = 1469598103934665603ull;
-    const unsigned char *bytes = (const unsigned char *)s;
-    for (size_t i = 0; i < sizeof *s; i++) {
-        hash = (hash ^ bytes[i]) * 1099511628211ull;
-    }
-    struct xp_state free_slot;
-    memset(&free_slot, 0xFF, sizeof free_slot);
-    if (2 * x->n_states >= x->room) {
-        struct xp_state *old = x->set;
-        size_t old_room = x->room;
-        x->room = x->room == 0 ? 256 : 4 * x->room;
-        x->set = malloc(x->room * sizeof *x->set);
-        memset(x->set, 0xFF, x->room * sizeof *x->set);
-        x->n_states = 0;
-        size_t kept_stack = x->n_stack;
-        for (size_t i = 0; i < old_room; i++) {
-            if (memcmp(&old[i], &free_slot, sizeof free_slot) != 0) {
-                xp_push(x, &old[i]);
-            }
-        }
-        x->n_stack = kept_stack; /* they are visited or on the stack already */
-        free(old);
-    }
-    size_t at = (size_t)(hash >> 20) & (x->room - 1);
-    while (memcmp(&x->set[at], &free_slot, sizeof free_slot) != 0) {
-        if (memcmp(&x->set[at], s, sizeof *s) == 0) {
-            return;
-        }
+    return s->key[0] == UINT64_MAX && s->key[1] == UINT64_MAX;
+}
+
+/* The slot of the set that holds the state, or where it goes. */
+static inline struct xp_state *xp_slot(const struct explorer *x, const struct xp_state *s)
+{
+    uint64_t hash = (s->key[0] ^ s->key[1] * 0x9E3779B97F4A7C15ull) * 0xD6E8FEB86659FD93ull;
+    size_t at = (size_t)(hash >> 32) & (x->room - 1);
+    while (!xp_is_free(&x->set[at]) &&
+           (x->set[at].key[0] != s->key[0] || x->set[at].key[1] != s->key[1])) {
         at = (at + 1) & (x->room - 1);
     }
-    x->set[at] = *s;
-    x->n_states++;
+    return &x->set[at];
+}
+
+/* An empty set of `room` slots, a power of two. */
+static inline void xp_clear(struct explorer *x, size_t room)
+{
+    if (room > x->allocated) {
+        free(x->set);
+        x->set = malloc(room * sizeof *x->set);
+        x->allocated = room;
+    }
+    memset(x->set, 0xFF, room * sizeof *x->set);
+    x->room = room;
+}
+
+static inline void xp_grow(struct explorer *x)
+{
+    size_t old_room = x->room;
+    struct xp_state *old = malloc(old_room * sizeof *old);
+    memcpy(old, x->set, old_room * sizeof *old);
+    xp_clear(x, 4 * old_room);
+    for (size_t i = 0; i < old_room; i++) {
+        if (!xp_is_free(&old[i])) {
+            *xp_slot(x, &old[i]) = old[i];
+        }
+    }
+    free(old);
+}
+
+static inline void xp_push(struct explorer *x, const struct xp_state *s)
+{
+    struct xp_state *slot = xp_slot(x, s);
+    if (!xp_is_free(slot)) {
+        return;
+    }
+    *slot = *s;
+    if (2 * ++x->n_states >= x->room) {
+        xp_grow(x);
+    }
     if (x->n_stack == x->stack_room) {
         x->stack_room = x->stack_room == 0 ? 1024 : 2 * x->stack_room;
         x->stack = realloc(x->stack, x->stack_room * sizeof *x->stack);
@@ -306,9 +337,11 @@ static inline bool xp_reduction_event(struct explorer *x, const struct xp_state 
         return false;
     }
     for (uint32_t q = 0; q < x->n_ranks; q++) {
+        uint32_t open = self->member[q] ? (uint32_t)(self->meets[q] & ~s->done[q]) : 0;
         bool found = false;
-        for (uint32_t j = 0; self->member[q] && j < x->n_instrs[q]; j++) {
-            if ((self->meets[q] >> j & 1) && xp_may_go(x, s, q, j)) {
+        for (; open != 0; open &= open - 1) {
+            uint32_t j = (uint32_t)__builtin_ctz(open);
+            if (xp_may_go(x, s, q, j)) {
                 next.done[q] |= (uint16_t)(1u << j);
                 found = true;
             }
@@ -327,11 +360,14 @@ static inline void xp_expand(struct explorer *x, const struct xp_state *s)
     for (uint32_t r = 0; r < x->n_ranks; r++) {
         any |= xp_list_event(x, s, r);
         whole &= s->done[r] == (1u << x->n_instrs[r]) - 1u;
-        for (uint32_t i = 0; i < s->posted[r]; i++) {
-            const struct xp_instr *instr = &x->instrs[r][i];
-            any |= instr->op == PST_I_SEND && xp_send_event(x, s, r, i);
-            any |= instr->op == PST_I_RECV && xp_recv_event(x, s, r, i);
-            any |= instr->reduction && xp_reduction_event(x, s, r, i);
+        uint32_t open = ((1u << s->posted[r]) - 1u) & ~s->done[r];
+        for (uint32_t set = open & x->transfers[r]; set != 0; set &= set - 1) {
+            uint32_t i = (uint32_t)__builtin_ctz(set);
+            any |= x->instrs[r][i].op == PST_I_SEND ? xp_send_event(x, s, r, i)
+                                                    : xp_recv_event(x, s, r, i);
+        }
+        for (uint32_t set = open & x->reductions[r]; set != 0; set &= set - 1) {
+            any |= xp_reduction_event(x, s, r, (uint32_t)__builtin_ctz(set));
         }
     }
     if (!any) {
@@ -352,9 +388,7 @@ static inline bool xp_explore(struct explorer *x, const struct pst_plan *plan, u
     xp_note_plan(x);
     x->some_end_whole = x->some_end_short = false;
     x->n_states = x->n_stack = 0;
-    free(x->set); /* small for small plans: it is cleared each time */
-    x->set = NULL;
-    x->room = 0;
+    xp_clear(x, 256);
     xp_push(x, &start);
     while (x->n_stack > 0) {
         struct xp_state s = x->stack[--x->n_stack];

@@ -4,7 +4,7 @@
  */
 #include "sim/sim.h"
 
-#include "unit/check/rig.h"
+#include "unit/check/async_rig.h"
 
 static uint64_t sum(const struct pst_memory_point *point)
 {
@@ -114,8 +114,78 @@ static void random_plans(void **state)
     rig_close(&rig);
 }
 
+/* What is alive all the time. */
+static uint64_t lasting(const struct pst_program *program)
+{
+    uint64_t bytes = 0;
+    for (uint32_t v = 0; v < program->n_values; v++) {
+        const struct pst_value *value = &program->values[v];
+        bytes += value->is_static || value->period > 0 ? value->bytes : 0;
+    }
+    return bytes;
+}
+
+/* Most that is alive in any tick of a section. */
+static uint64_t most_in_section(const struct pst_program *program, uint32_t s)
+{
+    uint32_t end =
+        s + 1 < program->n_sections ? program->sections[s + 1].first_tick : program->n_ticks;
+    uint64_t most = 0;
+    for (uint32_t tick = program->sections[s].first_tick; tick < end; tick++) {
+        uint64_t bytes = live_at(program, tick, false);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* n batches walk fill, n - 1 bodies and drain, each in the phase of its batch. */
+static uint64_t most_of_batches(const struct pst_program *program, uint32_t n_batches)
+{
+    uint64_t most = most_in_section(program, PST_FILL);
+    for (uint32_t b = 0; b < n_batches; b++) {
+        uint32_t part = b + 1 < n_batches ? PST_BODY : PST_DRAIN;
+        uint64_t bytes = most_in_section(program, b % program->n_phases * PST_PARTS + part);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static void asynchronous_plans(void **state)
+{
+    struct rig rig;
+    uint32_t n_phased = 0;
+    (void)state;
+    rig_open(&rig, "gpt", "layers=2 dim=8 heads=2 context=4 vocab=7", 5);
+    for (uint32_t i = 0; i < 24; i++) {
+        struct async_shape shape = {
+            .p = 1 + i % 4, .m = 4 + i / 4 % 3, .size = 1 + i % 2, .barrier = i % 3 == 0};
+        struct pst_error err = {0};
+        assert_true(async_plan(&rig, &shape));
+        rig_programs(&rig);
+        for (uint32_t n = 1; n <= 5; n++) {
+            struct pst_timeline *timeline = NULL;
+            struct pst_sim_result result;
+            assert_int_equal(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, n,
+                                              (const struct pst_program *const *)rig.programs,
+                                              &timeline, &result, &err),
+                             PST_OK);
+            for (uint32_t d = 0; d < shape.p; d++) {
+                const struct pst_timeline_rank *row = &timeline->ranks[d];
+                assert_int_equal(row->peak_bytes, most_of_batches(rig.programs[d], n));
+                assert_int_equal(sum(&row->points[row->n_points - 1]), lasting(rig.programs[d]));
+                n_phased += rig.programs[d]->n_phases > 1;
+            }
+            pst_timeline_destroy(timeline);
+        }
+        rig_drop_plan(&rig);
+    }
+    assert_true(n_phased > 0);
+    rig_close(&rig);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_plans)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_plans),
+                                       cmocka_unit_test(asynchronous_plans)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
