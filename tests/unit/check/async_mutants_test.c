@@ -8,8 +8,8 @@
 #include "unit/check/part_mutations.h"
 #include "unit/check/plan_mutations.h"
 
-static uint32_t list_counts[N_LIST_MUTATIONS][2], part_counts[N_PART_MUTATIONS][2],
-    plan_counts[N_PLAN_MUTATIONS][2];
+static uint32_t list_counts[N_LIST_MUTATIONS][MU_VERDICTS],
+    part_counts[N_PART_MUTATIONS][MU_VERDICTS], plan_counts[N_PLAN_MUTATIONS][MU_VERDICTS];
 
 static void mutate(struct rig *rig, const char *name)
 {

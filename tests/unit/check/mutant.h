@@ -284,7 +284,9 @@ static inline bool mu_oracle(const struct pst_plan *plan, const struct pst_graph
     return plan->asynchronous ? async_oracle(plan, graph) : oracle_legal(plan, graph);
 }
 
-/* counts: [0] caught, [1] still legal. */
+/* Caught; still legal and accepted; refused for the order of a queue alone. */
+enum { MU_CAUGHT, MU_LEGAL, MU_ORDER, MU_VERDICTS };
+
 static inline void mu_judge(struct mutant *m, const struct mutation *mutation, const char *rules,
                             const char *plan, uint32_t *counts)
 {
@@ -292,7 +294,7 @@ static inline void mu_judge(struct mutant *m, const struct mutation *mutation, c
     struct pst_error err = {0};
     bool accepted = rig_check(m->rig, false, &report, &err) == PST_OK;
     bool legal = m->open && mu_oracle(m->rig->plan, m->rig->graph);
-    counts[legal]++;
+    counts[!legal ? MU_CAUGHT : accepted ? MU_LEGAL : MU_ORDER]++;
     if (legal ? !accepted && !mu_only_order(&report)
               : accepted || !mu_found_one_of(&report, rules)) {
         fail_msg("seed %llu, %s, %s at %u: %s, expected %s\n%s", (unsigned long long)m->rig->seed,
@@ -316,12 +318,14 @@ static inline uint32_t mu_mutate(struct rig *rig, const struct mutation *mutatio
     return m.n_places;
 }
 
-static inline void mu_print(const struct mutation *mutations, size_t n, uint32_t (*counts)[2])
+static inline void mu_print(const struct mutation *mutations, size_t n,
+                            uint32_t (*counts)[MU_VERDICTS])
 {
     for (size_t k = 0; k < n; k++) {
-        print_message("  %-18s %4u caught, %4u still legal\n", mutations[k].name, counts[k][0],
-                      counts[k][1]);
-        assert_true(counts[k][0] > 0);
+        print_message("  %-18s %5u caught, %5u for the order of a queue, %5u still legal\n",
+                      mutations[k].name, counts[k][MU_CAUGHT], counts[k][MU_ORDER],
+                      counts[k][MU_LEGAL]);
+        assert_true(counts[k][MU_CAUGHT] > 0);
     }
 }
 

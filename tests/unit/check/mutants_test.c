@@ -7,7 +7,8 @@
 #include "unit/check/list_mutations.h"
 #include "unit/check/plan_mutations.h"
 
-static uint32_t list_counts[N_LIST_MUTATIONS][2], plan_counts[N_PLAN_MUTATIONS][2];
+static uint32_t list_counts[N_LIST_MUTATIONS][MU_VERDICTS],
+    plan_counts[N_PLAN_MUTATIONS][MU_VERDICTS];
 
 static void check_model(const char *model, const char *settings, uint32_t n_plans)
 {
