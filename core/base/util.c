@@ -11,6 +11,17 @@
 
 #include "base/number.h"
 
+uint64_t pst_gcd(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 uint32_t pst_usable_cores(void)
 {
     cpu_set_t set;

@@ -13,6 +13,9 @@
 /* Monotonic nanoseconds. */
 uint64_t pst_now_ns(void);
 
+/* The greatest common divisor; of 0 and a number that number. */
+uint64_t pst_gcd(uint64_t a, uint64_t b);
+
 /* Cores that this process may use; at least 1. */
 uint32_t pst_usable_cores(void);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
+#include "cli/schedule_limit.h"
 #include "cli/schedule_request.h"
 #include "cli/solo.h"
 #include "train/stop.h"
@@ -18,31 +19,6 @@ static pst_status write_files(const struct pst_schedule_request *request,
         st = pst_cli_write_order(request->csv, figures->result, err);
     }
     return st;
-}
-
-/* The scheduler may not heed the limit, or not be able to keep it. */
-static pst_status check_room(const struct pst_schedule_figures *f, struct pst_error *err)
-{
-    double unit = f->bytes_per_unit > 0 ? f->bytes_per_unit : 1;
-    uint64_t most = 0, room = UINT64_MAX;
-    uint32_t device = PST_NONE, d;
-
-    for (d = 0; d < f->eval.n_devices; d++) {
-        uint64_t peak = f->eval.peak_bytes[d];
-
-        if (peak > f->stream.in.activation_bytes[d] && peak > most) {
-            most = peak;
-            room = f->stream.in.activation_bytes[d];
-            device = d;
-        }
-    }
-    if (device == PST_NONE) {
-        return PST_OK;
-    }
-    return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
-                    "scheduler \"%s\" holds %.15g on device %u, and the limit there is %.15g; "
-                    "another scheduler may need less",
-                    f->result->id, (double)most / unit, device, (double)room / unit);
 }
 
 static pst_status tell(const struct pst_schedule_request *request,
@@ -61,7 +37,7 @@ static pst_status tell(const struct pst_schedule_request *request,
     if (st != PST_OK) {
         return st;
     }
-    st = check_room(&figures, err);
+    st = pst_schedule_limit_check(request, &figures, err);
     if (st == PST_OK) {
         st = write_files(request, &figures, err);
     }
@@ -116,6 +92,7 @@ int pst_cmd_schedule(const struct pst_command *command, int argc, char **argv)
     }
     if (st == PST_OK) {
         st = pst_cli_solo_run(&request.job, request.time_limit_ns, &result, &err);
+        st = st == PST_ERR_INFEASIBLE ? pst_schedule_limit_explain(&request, &err) : st;
     }
     if (st == PST_OK) {
         st = tell(&request, &result, &cli, &err);

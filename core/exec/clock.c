@@ -74,6 +74,13 @@ void exec_clock_begin(struct exec_rank *rank, const struct exec_task *task)
     }
 }
 
+uint64_t exec_clock_now(const struct exec_rank *rank)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+
+    return device->now != NULL ? device->now(rank->device) : pst_now_ns();
+}
+
 void exec_clock_finish(struct exec_rank *rank)
 {
     if (rank->exec->config.device->finish != NULL) {

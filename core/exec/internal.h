@@ -275,6 +275,8 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
 struct pst_transport_times exec_clock_times(struct pst_exec *exec);
 /* The rank has nothing to do before this task. */
 void exec_clock_begin(struct exec_rank *rank, const struct exec_task *task);
+/* The device's clock; CLOCK_MONOTONIC where it keeps none. */
+uint64_t exec_clock_now(const struct exec_rank *rank);
 /* Behind a pass or update. */
 void exec_clock_finish(struct exec_rank *rank);
 void exec_clock_touch(struct exec_rank *rank, const void *data, uint64_t bytes);

@@ -13,6 +13,7 @@ struct record_rank {
 
 struct pst_recorder {
     struct pst_arena arena;
+    const struct pst_graph *graph;
     const struct pst_plan *plan;
     const struct pst_program *const *programs;
     uint32_t n_visits, n_steps;
@@ -45,7 +46,7 @@ static bool init_rank(struct pst_recorder *recorder, uint32_t index)
     return rank->visits != NULL;
 }
 
-pst_status pst_recorder_create(const struct pst_plan *plan,
+pst_status pst_recorder_create(const struct pst_graph *graph, const struct pst_plan *plan,
                                const struct pst_program *const *programs, uint32_t n_steps,
                                struct pst_recorder **ret_recorder, struct pst_error *err)
 {
@@ -55,6 +56,7 @@ pst_status pst_recorder_create(const struct pst_plan *plan,
     if (!ok) {
         return pst_fail_nomem(err);
     }
+    recorder->graph = graph;
     recorder->plan = plan;
     recorder->programs = programs;
     recorder->n_steps = n_steps > 0 ? n_steps : 1;
@@ -157,11 +159,21 @@ static uint64_t first_start(const struct pst_recorder *recorder)
     return first;
 }
 
-static uint64_t moved_bytes(const struct pst_program *program, uint32_t instr)
+static uint64_t moved_bytes(const struct pst_recorder *recorder, const struct pst_program *program,
+                            uint32_t at)
 {
-    const struct pst_program_instr *list = &program->lists[instr];
+    const struct pst_instr *instr = &program->instrs[at];
+    const struct pst_program_instr *list = &program->lists[at];
     uint64_t bytes = 0;
 
+    if (instr->op == PST_I_NORM) {
+        return ((uint64_t)recorder->graph->n_params + 1) * sizeof(double);
+    }
+    if (instr->op == PST_I_TIE) {
+        const struct pst_plan_tie *tie = &recorder->plan->ties[instr->stage];
+
+        return recorder->graph->params[tie->parameter].elems * sizeof(float);
+    }
     for (uint32_t i = 0; i < list->n_parts; i++) {
         bytes += program->parts[list->first_part + i].bytes;
     }
@@ -181,7 +193,7 @@ static pst_status add_visit(const struct sweep *sweep, uint32_t rank,
         }
         span.start_ns = (uint64_t)((double)(visit->start[i] - sweep->begin_ns) / sweep->scale);
         span.end_ns = (uint64_t)((double)(visit->end[i] - sweep->begin_ns) / sweep->scale);
-        span.bytes = moved_bytes(program, visit->first_instr + i);
+        span.bytes = moved_bytes(sweep->recorder, program, visit->first_instr + i);
         pst_span_describe(sweep->recorder->plan, &program->instrs[visit->first_instr + i],
                           (uint32_t)visit->t, &span);
         if (pst_timeline_add(sweep->timeline, &span) != PST_OK) {

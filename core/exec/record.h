@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What really happened: start and end of every instruction of the last steps of a run. The room is
- * made beforehand; recording takes two looks at the clock an instruction.
+ * made beforehand; recording takes two looks at the clock an instruction: that of the device, where
+ * it keeps one, so that all times of a run are of one clock.
  *
  * A pass lasts from its first call to the end of its last. A transfer lasts from when both its ends
  * are there to when its bytes are (on links with times: while it has the link), a reduction from
@@ -15,8 +16,8 @@
 
 struct pst_recorder;
 
-/* Room for the last n_steps steps (at least 1). Plan and programs outlive the recorder. */
-pst_status pst_recorder_create(const struct pst_plan *plan,
+/* Room for the last n_steps steps (at least 1). Graph, plan and programs outlive the recorder. */
+pst_status pst_recorder_create(const struct pst_graph *graph, const struct pst_plan *plan,
                                const struct pst_program *const *programs, uint32_t n_steps,
                                struct pst_recorder **ret_recorder, struct pst_error *err);
 void pst_recorder_destroy(struct pst_recorder *recorder);

@@ -5,8 +5,6 @@
  */
 #include "exec/internal.h"
 
-#include "base/util.h"
-
 static void run_call(struct exec_rank *rank, struct exec_call *call, const struct exec_task *task,
                      uint32_t flags)
 {
@@ -138,7 +136,7 @@ static pst_status run_recorded(struct exec_rank *rank, struct exec_list *list, u
                                struct exec_visit *visit, struct pst_error *err)
 {
     struct exec_instr *instr = &list->instrs[index];
-    uint64_t start = visit != NULL ? pst_now_ns() : 0;
+    uint64_t start = visit != NULL ? exec_clock_now(rank) : 0;
     pst_status status = run_instr(rank, list, instr, task, flags, err);
 
     instr->visit = visit;
@@ -149,7 +147,7 @@ static pst_status run_recorded(struct exec_rank *rank, struct exec_list *list, u
         exec_record_moved(rank, visit, index);
     } else if (instr->op != PST_I_SEND && instr->op != PST_I_RECV) {
         visit->start[index - visit->first_instr] = start;
-        visit->end[index - visit->first_instr] = pst_now_ns();
+        visit->end[index - visit->first_instr] = exec_clock_now(rank);
     }
     return status;
 }

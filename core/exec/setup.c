@@ -79,11 +79,12 @@ static pst_status init_params(struct exec_rank *rank, struct pst_error *err)
 {
     const struct pst_exec_config *config = &rank->exec->config;
     const struct pst_device_ops *device = config->device;
+    bool hollow = (device->flags & PST_DEVICE_HOLLOW) != 0;
     uint64_t most = 1;
     float *values;
 
     for (uint32_t i = 0; i < rank->n_params; i++) {
-        most = larger(most, rank->params[i].elems);
+        most = hollow ? most : larger(most, rank->params[i].elems);
     }
     values = most <= SIZE_MAX / sizeof *values ? malloc(most * sizeof *values) : NULL;
     if (values == NULL) {
@@ -92,7 +93,7 @@ static pst_status init_params(struct exec_rank *rank, struct pst_error *err)
     for (uint32_t i = 0; i < rank->n_params; i++) {
         const struct exec_param *param = &rank->params[i];
 
-        if ((device->flags & PST_DEVICE_HOLLOW) == 0) {
+        if (!hollow) {
             pst_parameter_init(&config->graph->params[param->parameter], config->seed, values);
         }
         device->upload(rank->device, param->weights, values, param->elems * sizeof *values);

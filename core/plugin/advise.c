@@ -72,10 +72,11 @@ static uint64_t least_memory(const struct pst_search *search, uint64_t low, uint
     const struct pst_job_train *train = &search->job->train;
     uint64_t work = (uint64_t)search->graph->n_ops * (uint64_t)(train->batch / train->microbatch);
     /* The last: what strategies are charged by may be a little dearer than layouts turn out. */
-    const uint64_t tries[] = {round_up(found), round_up(need), round_up(need + need / 8)};
+    const uint64_t tries[] = {round_up(found), round_up(need), round_up(need + need / 8),
+                              round_up(2 * need)};
     uint64_t high = 0;
 
-    for (uint32_t i = found == 0 ? 1 : 0; i < 3 && high == 0; i++) {
+    for (uint32_t i = found == 0 ? 1 : 0; i < 4 && high == 0; i++) {
         high = works(search, tries[i]) ? tries[i] : 0;
     }
     if (high == 0) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "plugin/state.h"
 
 #define MAX_STAGES (1u << 20)
@@ -305,17 +306,6 @@ static pst_status place(struct pst_instance *scheduler, uint32_t n_devices,
     return PST_OK;
 }
 
-static uint64_t greatest_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, uint64_t *ret_parts,
                           struct pst_error *err)
 {
@@ -329,7 +319,7 @@ pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, ui
         st = counts == NULL ? pst_fail_nomem(err) : PST_OK;
     }
     for (d = 0; st == PST_OK && d < n_devices && parts <= MAX_PARTS; d++) {
-        parts = counts[d] == 0 ? parts : parts / greatest_divisor(parts, counts[d]) * counts[d];
+        parts = counts[d] == 0 ? parts : parts / pst_gcd(parts, counts[d]) * counts[d];
     }
     if (st == PST_OK && parts > MAX_PARTS) {
         st = pst_fail(err, PST_ERR_UNSUPPORTED, "config.limit",

@@ -15,6 +15,21 @@ static bool ask_cancelled(void *impl)
     return *cancelled != NULL && (*cancelled)();
 }
 
+/* Two keys of a config's table are none of the plugin's. */
+static pst_status check_options(struct pst_config *config, struct pst_error *err)
+{
+    static const char *const taken[] = {"use", "path"};
+
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        if (pst_config_get(config->root, taken[i]) != NULL) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.key",
+                            "--options: \"%s\" is no parameter; NAME says which scheduler",
+                            taken[i]);
+        }
+    }
+    return PST_OK;
+}
+
 static pst_status open_scheduler(const struct pst_solo_job *job,
                                  const struct pst_host_context *context,
                                  struct pst_instance **ret_instance, struct pst_error *err)
@@ -23,6 +38,9 @@ static pst_status open_scheduler(const struct pst_solo_job *job,
     const struct pst_plugin *plugin;
     pst_status st = pst_config_from_list(job->options == NULL ? "" : job->options, &config, err);
 
+    if (st == PST_OK) {
+        st = check_options(config, err);
+    }
     if (st == PST_OK) {
         st = job->path != NULL ? pst_plugin_open(job->path, "scheduler", job->id, &plugin, err)
                                : pst_plugin_find("scheduler", job->id, NULL, &plugin, err);

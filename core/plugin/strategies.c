@@ -175,7 +175,8 @@ static pst_status check_microbatches(const struct pst_planner *planner, struct p
     if (topology->microbatch_multiple > 1 && m % topology->microbatch_multiple != 0) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "scheduler \"%s\" needs a number of micro-batches that is a multiple of "
-                        "%u, but batch %u in micro-batches of %u gives %u",
+                        "%u, but batch %u in micro-batches of %u gives %u; change train.batch or "
+                        "train.microbatch",
                         planner->scheduler->plugin->id, topology->microbatch_multiple,
                         planner->batch, planner->microbatch, m);
     }

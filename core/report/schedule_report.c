@@ -58,7 +58,7 @@ static void print_costs(const struct pst_schedule_figures *f, bool color, FILE *
     pst_table_column(&table, "time", true);
     pst_table_column(&table, "bubble", true);
     pst_table_column(&table, "of time", true);
-    pst_table_column(&table, "no order below", true);
+    pst_table_column(&table, "lower bound", true);
     pst_table_column(&table, "gap", true);
     cost_row(f, &table, "makespan", f->makespan_ns, f->lower_bound_ns);
     cost_row(f, &table, "span", f->span_ns, f->span_bound_ns);

@@ -28,17 +28,6 @@ static bool is_pass(const struct pst_span *span)
            span->end_ns > span->start_ns;
 }
 
-static uint64_t greatest_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Which of its rank's stages every stage is. */
 static void find_chunks(struct picture *p)
 {
@@ -70,8 +59,8 @@ static void find_scale(struct picture *p)
 
     for (uint32_t i = 0; i < t->n_spans; i++) {
         if (is_pass(&t->spans[i])) {
-            slot = greatest_divisor(slot, t->spans[i].start_ns - t->begin_ns);
-            slot = greatest_divisor(slot, t->spans[i].end_ns - t->begin_ns);
+            slot = pst_gcd(slot, t->spans[i].start_ns - t->begin_ns);
+            slot = pst_gcd(slot, t->spans[i].end_ns - t->begin_ns);
         }
     }
     if (slot > 0 && all / slot <= p->columns) {

@@ -141,7 +141,8 @@ static void put_labels(const struct pst_trace *trace, uint32_t rank)
                  (int)sizeof row->name, row->name);
     }
     put_label(trace, "process_name", rank, PST_NONE, text, 0);
-    put_label(trace, "process_sort_index", rank, PST_NONE, NULL, trace->pid_base + rank);
+    put_label(trace, "process_sort_index", rank, PST_NONE, NULL,
+              2 * rank + (trace->pid_base > 0)); /* what was predicted right below */
     put_label(trace, "thread_name", rank, PST_LANE_COMPUTE, row_names[PST_LANE_COMPUTE], 0);
     put_label(trace, "thread_sort_index", rank, PST_LANE_COMPUTE, NULL, PST_LANE_COMPUTE);
     for (uint32_t i = row->first; i < row->first + row->n_spans; i++) {
@@ -254,10 +255,17 @@ void pst_trace_put_rank(struct pst_trace *trace, uint32_t rank)
 void pst_trace_put_steps(struct pst_trace *trace)
 {
     const struct pst_timeline *timeline = trace->timeline;
-    size_t n = timeline->n_steps;
-    uint64_t *first = pst_arena_array(&trace->arena, n + 1, sizeof *first);
+    uint32_t low = UINT32_MAX, high = 0;
+    uint64_t *first;
+    size_t n;
     char text[32];
 
+    for (uint32_t i = 0; i < timeline->n_spans; i++) {
+        low = timeline->spans[i].step < low ? timeline->spans[i].step : low;
+        high = timeline->spans[i].step > high ? timeline->spans[i].step : high;
+    }
+    n = low <= high ? (size_t)high - low + 1 : 0; /* runs are shown from a later step on */
+    first = pst_arena_array(&trace->arena, n + 1, sizeof *first);
     if (first == NULL) {
         trace->json->failed = true;
         return;
@@ -266,13 +274,13 @@ void pst_trace_put_steps(struct pst_trace *trace)
     for (uint32_t i = 0; i < timeline->n_spans; i++) {
         const struct pst_span *span = &timeline->spans[i];
 
-        if (span->start_ns < first[span->step]) {
-            first[span->step] = span->start_ns;
+        if (span->start_ns < first[span->step - low]) {
+            first[span->step - low] = span->start_ns;
         }
     }
     for (uint32_t t = 0; t < n; t++) {
         if (first[t] != UINT64_MAX) {
-            snprintf(text, sizeof text, "step %u", t);
+            snprintf(text, sizeof text, "step %u", low + t);
             begin_event(trace, "i", text, NULL, 0);
             pst_json_uint(trace->json, "tid", PST_LANE_COMPUTE);
             put_thousandths(trace->json, "ts", thousandths(trace, first[t]));

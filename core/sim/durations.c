@@ -3,6 +3,24 @@
 
 #define add_ns pst_sim_add_ns
 
+/* A rank has one copy of a parameter, however many of its stages use it; the lowest updates it. */
+static uint64_t updated_elsewhere(const struct pst_plan *plan, const struct pst_graph *graph,
+                                  uint32_t stage)
+{
+    uint64_t bytes = 0;
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        const struct pst_plan_tie *tie = &plan->ties[t];
+        bool uses = false, lower = false;
+        for (uint32_t i = 0; i < tie->n_stages; i++) {
+            uses = uses || tie->stages[i] == stage;
+            lower = lower || (tie->stages[i] < stage && plan->stages[tie->stages[i]].ranks[0] ==
+                                                            plan->stages[stage].ranks[0]);
+        }
+        bytes += uses && lower ? graph->params[tie->parameter].elems * sizeof(float) : 0;
+    }
+    return bytes;
+}
+
 /* seen[p] == mark: counted for this stage already. */
 static uint64_t stage_param_bytes(const struct pst_graph *graph, const struct pst_plan_stage *stage,
                                   uint32_t mark, uint32_t *seen)
@@ -70,7 +88,7 @@ static void stage_times(const struct pst_sim_durations *durations,
     ns[PST_I_BW] = add_ns(add_ns(times.backward_input_ns, times.backward_weight_ns), inside);
     ns[PST_I_R] = replay;
     ns[PST_I_STEP] =
-        pst_sim_update_ns(cost->cluster, ret_stage->param_bytes, durations->plan->optimizer_slots);
+        pst_sim_update_ns(cost->cluster, ret_stage->update_bytes, durations->plan->optimizer_slots);
 }
 
 static void mark_placed(const struct pst_instr *list, uint32_t n, bool *placed)
@@ -119,7 +137,9 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
     }
     find_placed_replays(plan, placed);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        durations->stages[s].param_bytes = stage_param_bytes(graph, &plan->stages[s], s + 1, seen);
+        struct pst_sim_stage *stage = &durations->stages[s];
+        stage->param_bytes = stage_param_bytes(graph, &plan->stages[s], s + 1, seen);
+        stage->update_bytes = stage->param_bytes - updated_elsewhere(plan, graph, s);
         stage_times(durations, &plan->stages[s], placed[s], &durations->stages[s]);
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
@@ -150,8 +170,8 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
         return durations->stages[instr->stage].param_bytes;
     case PST_I_TIE:
         return durations->graph->params[plan->ties[instr->stage].parameter].elems * sizeof(float);
-    case PST_I_NORM:
-        return sizeof(double);
+    case PST_I_NORM: /* square sums and the loss (exec/update.c) */
+        return ((uint64_t)durations->graph->n_params + 1) * sizeof(double);
     default:
         return 0;
     }

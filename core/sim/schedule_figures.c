@@ -6,9 +6,9 @@
 #include "plugin/claim.h"
 #include "sim/order_timeline.h"
 
-static pst_status evaluate(const struct pst_solo *solo, const struct pst_solo_answer *answer,
-                           uint32_t n_batches, struct pst_solo_stream *ret_stream,
-                           struct pst_order_eval *ret_eval, struct pst_error *err)
+pst_status pst_schedule_evaluate(const struct pst_solo *solo, const struct pst_solo_answer *answer,
+                                 uint32_t n_batches, struct pst_solo_stream *ret_stream,
+                                 struct pst_order_eval *ret_eval, struct pst_error *err)
 {
     pst_status st = pst_solo_unroll(answer, &solo->in, n_batches, ret_stream, err);
 
@@ -30,7 +30,8 @@ static pst_status find_period(struct pst_schedule_figures *f, uint32_t n_batches
     if (!f->result->has_twice) {
         return PST_OK;
     }
-    st = evaluate(&f->result->twice, &f->result->twice_answer, n_batches, &stream, &eval, err);
+    st = pst_schedule_evaluate(&f->result->twice, &f->result->twice_answer, n_batches, &stream,
+                               &eval, err);
     if (st == PST_OK) {
         long double more = (long double)eval.span_ns - (long double)f->eval.span_ns;
 
@@ -123,7 +124,8 @@ pst_status pst_schedule_figures_init(const struct pst_solo_result *result, uint3
         .n_microbatches = result->solo.stages[0].n_microbatches,
     };
     uint32_t n_batches = n_steps / f.n_repeats;
-    pst_status st = evaluate(&result->solo, &result->answer, n_batches, &f.stream, &f.eval, err);
+    pst_status st =
+        pst_schedule_evaluate(&result->solo, &result->answer, n_batches, &f.stream, &f.eval, err);
 
     if (st == PST_ERR_BUG && err != NULL) {
         pst_error_prefix(err, "scheduler \"%s\" made an illegal plan", result->id);

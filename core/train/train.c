@@ -45,17 +45,6 @@ struct run {
     char *sample;
 };
 
-static uint32_t gcd(uint32_t a, uint32_t b)
-{
-    while (b != 0) {
-        uint32_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* The smallest number of samples that is whole micro-batches on every stage: generated text would
    pay for each one more with every character. */
 static uint32_t one_microbatch(const struct pst_plan *plan)
@@ -63,7 +52,8 @@ static uint32_t one_microbatch(const struct pst_plan *plan)
     uint32_t samples = 1;
 
     for (uint32_t i = 0; i < plan->n_stages; i++) {
-        samples *= plan->stages[i].microbatch_size / gcd(samples, plan->stages[i].microbatch_size);
+        samples *= plan->stages[i].microbatch_size /
+                   (uint32_t)pst_gcd(samples, plan->stages[i].microbatch_size);
     }
     return samples;
 }
@@ -145,7 +135,7 @@ static pst_status prepare(struct run *run, struct pst_error *err)
         st = pst_session_check_host(run->session, err);
     }
     if (st == PST_OK && run->output.options->trace != NULL) {
-        st = pst_recorder_create(plan,
+        st = pst_recorder_create(run->session->graph, plan,
                                  (const struct pst_program *const *)run->session->planned.programs,
                                  (uint32_t)run->job->output.trace_steps, &run->recorder, err);
     }

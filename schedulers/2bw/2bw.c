@@ -41,14 +41,13 @@ static void destroy(void *self)
     (void)self; /* lives in the instance's memory */
 }
 
-/* Too few micro-batches are refused by schedule(), which can say what would help. */
-static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
+static pst_status topology(void *self_, uint32_t n_devices, struct pst_topology *ret_topology)
 {
-    (void)self;
-    (void)n_devices;
+    const struct two_bw *self = self_;
+
     ret_topology->n_stages = 0;
     ret_topology->version_rule = PST_VERSION_DELAYED;
-    ret_topology->min_microbatches = 1;
+    ret_topology->min_microbatches = self->config->relaxed_m ? 1 : n_devices;
     ret_topology->microbatch_multiple = 1;
     return PST_OK;
 }
@@ -131,10 +130,10 @@ static pst_status check_shape(const struct two_bw *self, const struct pst_schedu
     }
     if (m < in->n_stages && !self->config->relaxed_m) {
         return pst_failf(self->host, PST_ERR_INFEASIBLE,
-                         "%u micro-batches for %u stages: 2bw keeps the pipeline full with at "
-                         "least as many as stages; take smaller micro-batches or a larger batch, "
-                         "or set relaxed_m = true",
-                         m, in->n_stages);
+                         "2bw keeps the pipeline full with at least %u micro-batches, one per "
+                         "stage, not %u; take smaller micro-batches or a larger batch, or set "
+                         "relaxed_m = true",
+                         in->n_stages, m);
     }
     return PST_OK;
 }

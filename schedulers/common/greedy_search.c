@@ -222,7 +222,7 @@ static pst_status explain(struct search *s)
         if (need > room_of(g, d)) {
             return pst_failf(self->host, PST_ERR_INFEASIBLE,
                              "device %u has room for %" PRId64 " bytes of activations; %s needs "
-                             "at least %" PRId64 " there, %g micro-batches of its stages",
+                             "at least %" PRId64 " there, %g times what one micro-batch takes",
                              d, room_of(g, d), self->rules->id, need, (double)(k - 1) / g->v);
         }
     }
@@ -232,7 +232,7 @@ static pst_status explain(struct search *s)
     }
     return pst_failf(self->host, PST_ERR_INFEASIBLE,
                      "memory_limit = %g is too little for %s on %u devices; the smallest that "
-                     "works is %g micro-batches",
+                     "works is %g",
                      ((const struct greedy_config *)self->config)->memory_limit, self->rules->id,
                      g->p, (double)(k - 1) / g->v);
 }

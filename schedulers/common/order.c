@@ -81,6 +81,17 @@ static uint64_t add(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
+uint64_t order_gcd(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 uint64_t order_peak_bytes(const struct order *order, uint32_t device)
 {
     const struct order_list *list = &order->lists[device];
@@ -170,7 +181,8 @@ pst_status order_require_room(const struct pst_host *host, const char *scheduler
         if (need > room) {
             return pst_failf(host, PST_ERR_INFEASIBLE,
                              "device %u would hold %" PRIu64 " bytes of activations and has room "
-                             "for %" PRIu64 "; the order of %s is fixed",
+                             "for %" PRIu64 "; another scheduler may need less, the order of %s "
+                             "is fixed",
                              d, need, room, scheduler);
         }
     }

@@ -46,14 +46,16 @@ struct order_times {
 };
 
 /*
- * Where sizes differ, a pass needs all passes of a neighbour that share samples with it. The order may be incomplete if it is closed: what a
- * pass of it needs is in it.
- * PST_ERR_BUG    it has a cycle, needs a pass that is not in it, or has a pass twice
- * PST_ERR_NOMEM
- * Call order_times_finish in any case.
+ * Where sizes differ, a pass needs all passes of a neighbour that share samples with it. The order
+ * may be incomplete if it is closed: what a pass of it needs is in it. PST_ERR_BUG    it has a
+ * cycle, needs a pass that is not in it, or has a pass twice PST_ERR_NOMEM Call order_times_finish
+ * in any case.
  */
 pst_status order_evaluate(const struct order *order, struct order_times *ret_times);
 void order_times_finish(struct order_times *times);
+
+/* The greatest common divisor; of 0 and a number that number. */
+uint64_t order_gcd(uint64_t a, uint64_t b);
 
 /* Most saved bytes of a device: + saved at F, - (saved - saved_weight) after B, rest after W/BW. */
 uint64_t order_peak_bytes(const struct order *order, uint32_t device);

@@ -4,6 +4,7 @@
  * it, as a person edits it, or as `penstock export pytorch-csv` does. It decides nothing; the file
  * fixes devices, stages, their places and the number of micro-batches.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@ static pst_status slurp(const struct pst_host *host, const char *path, char **re
     pst_status st = PST_OK;
 
     if (in == NULL) {
-        return pst_failf(host, PST_ERR_IO, "cannot open the schedule \"%s\"", path);
+        return pst_failf(host, PST_ERR_IO, "cannot open the schedule \"%s\": %s", path,
+                         strerror(errno));
     }
     while (st == PST_OK && !feof(in)) {
         if (n + 1 >= room) {
@@ -46,7 +48,8 @@ static pst_status slurp(const struct pst_host *host, const char *path, char **re
         }
         n += fread(text + n, 1, room - n - 1, in);
         if (ferror(in)) {
-            st = pst_failf(host, PST_ERR_IO, "cannot read the schedule \"%s\"", path);
+            st = pst_failf(host, PST_ERR_IO, "cannot read the schedule \"%s\": %s", path,
+                           strerror(errno));
         }
     }
     fclose(in);
@@ -177,8 +180,9 @@ static pst_status check_instance(const struct csv_file *file, const struct pst_s
 
         if (stage->n_microbatches != file->n_microbatches) {
             return pst_failf(file->host, PST_ERR_UNSUPPORTED,
-                             "%s has %u micro-batches, but stage %u has %u here", file->path,
-                             file->n_microbatches, s, stage->n_microbatches);
+                             "%s has %u micro-batches, but stage %u has %u here; it can run no "
+                             "other number",
+                             file->path, file->n_microbatches, s, stage->n_microbatches);
         }
         if (stage->device != file->row_of_stage[s]) {
             return pst_failf(file->host, PST_ERR_UNSUPPORTED,

@@ -130,7 +130,7 @@ static const char *take_action(const char **at, struct csv_cell *ret_cell)
     ret_cell->kind = words[i].kind;
     ret_cell->microbatch = 0;
     if (words[i].has_microbatch && !take_number(at, &ret_cell->microbatch)) {
-        return "the number of a micro-batch is missing, as in 0F3";
+        return "the number of a micro-batch is missing or not below 1048576, as in 0F3";
     }
     return NULL;
 }

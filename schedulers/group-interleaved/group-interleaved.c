@@ -37,17 +37,6 @@ struct slot {
     uint32_t pass, chunk, microbatch;
 };
 
-static uint32_t gcd(uint32_t a, uint32_t b)
-{
-    while (b != 0) {
-        uint32_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Sum over the devices of one pass of a chunk, of the chunk where it is largest. */
 static uint64_t longest_flow(const struct fixed_question *q, uint32_t pass)
 {
@@ -99,7 +88,7 @@ static pst_status find_pattern(const struct fixed_question *q, struct pattern *r
                          "group = %u on %u devices; a group has 1 to %u micro-batches", g, q->p,
                          q->p);
     }
-    *ret_pattern = (struct pattern){g, turn, q->v / gcd(q->v, turn)};
+    *ret_pattern = (struct pattern){g, turn, q->v / (uint32_t)order_gcd(q->v, turn)};
     return PST_OK;
 }
 

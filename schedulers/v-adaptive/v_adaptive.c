@@ -138,17 +138,6 @@ static void fill_device(struct va_problem *q, const struct pst_schedule_in *in, 
     }
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Counts time in the largest unit that all times are multiples of, so that an instance stated in
    other units is the same instance. Returns that unit in ns. */
 static uint64_t reduce_times(struct va_problem *q)
@@ -156,8 +145,8 @@ static uint64_t reduce_times(struct va_problem *q)
     uint64_t unit = 0;
 
     for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
-        unit = common_divisor(unit, q->passes[i].cost_ns);
-        unit = common_divisor(unit, q->passes[i].delay_ns);
+        unit = order_gcd(unit, q->passes[i].cost_ns);
+        unit = order_gcd(unit, q->passes[i].delay_ns);
     }
     unit = unit == 0 ? 1 : unit;
     for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
@@ -184,12 +173,19 @@ static int64_t cap_of(const struct v_adaptive *self, const struct va_problem *q,
     return cap;
 }
 
-static pst_status require_room(const struct v_adaptive *self, const struct va_problem *q)
+static pst_status require_room(const struct v_adaptive *self, const struct va_problem *q,
+                               const struct pst_schedule_in *in)
 {
     for (uint32_t d = 0; d < q->p; d++) {
         const struct va_pass *pass = &q->passes[va_pass_index(d, 0)];
         int64_t both = pass[VA_F0].at_start + pass[VA_F1].at_start;
 
+        if (both > q->cap[d] && (uint64_t)both <= in->activation_bytes[d]) {
+            return pst_failf(self->host, PST_ERR_INFEASIBLE,
+                             "memory_limit = %g is too little for v-adaptive; the smallest that "
+                             "works is 1, one micro-batch of the two stages of a device",
+                             self->config->memory_limit);
+        }
         if (both > q->cap[d]) {
             return pst_failf(self->host, PST_ERR_INFEASIBLE,
                              "device %u may hold %lld bytes of activations: v-adaptive needs room "
@@ -295,7 +291,7 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
             fill_device(&q, in, d);
             q.cap[d] = cap_of(self, &q, in, d);
         }
-        st = require_room(self, &q);
+        st = require_room(self, &q, in);
     }
     if (st == PST_OK) {
         st = search(self, &q, out);

@@ -112,6 +112,30 @@ static void test_training(void **state)
     }
 }
 
+/* Without flushes the pipeline is full when the signal comes, or about to run empty. */
+static void test_asynchronous(void **state)
+{
+    static const char *const drains[] = {"train.drain_every=0", "train.drain_every=1",
+                                         "train.drain_every=2", "train.drain_every=3"};
+    char config[sizeof mlp];
+
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        int number = i & 1 ? SIGTERM : SIGINT;
+        struct run run;
+        char *use;
+
+        memcpy(config, mlp, sizeof mlp);
+        use = strstr(config, "1f1b\"");
+        assert_non_null(use);
+        memcpy(use, "2bw\" ", 5);
+        run = start("asynchronous.toml", config, drains[i]);
+        wait_for_step(&run);
+        kill(run.pid, number);
+        check_end(&run, number);
+    }
+}
+
 /* A million batches of held-out data would take minutes. */
 static void test_evaluation(void **state)
 {
@@ -155,9 +179,8 @@ static void test_twice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_training),
-        cmocka_unit_test(test_evaluation),
-        cmocka_unit_test(test_generation),
+        cmocka_unit_test(test_training),   cmocka_unit_test(test_asynchronous),
+        cmocka_unit_test(test_evaluation), cmocka_unit_test(test_generation),
         cmocka_unit_test(test_twice),
     };
 

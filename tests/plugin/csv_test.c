@@ -155,6 +155,7 @@ static void test_refuses(void **state)
         {"0F0x,0B0\n", "row 1, cell 1", "nothing may follow"},
         {"F0\n", "row 1, cell 1", "number of a stage"},
         {"0F0,0B0\n1F0,1F,1B0\n", "row 2, cell 2", "micro-batch is missing"},
+        {"0F0,0F1048576,0B0\n", "row 1, cell 2", "not below 1048576"},
         {"0F0,0Q1\n", "row 1, cell 2", "is no action"},
         {"0F0,0B0\n0F0,0B0\n", "row 2, cell 1", "on row 1 already"},
         {"0B0,0F0\n", "row 1, cell 1", "comes before 0F0"},

@@ -65,7 +65,7 @@ static bool has_room(const struct pst_live *live, const struct pst_live_rank *ra
         return false;
     }
     uint32_t recv = live->recvs[channel->first_recv + k - live->capacity];
-    return live->ranks[rank->list[at].peer].open[recv] == 0;
+    return live->ranks[rank->peer[at]].open[recv] == 0;
 }
 
 static bool try_send(struct pst_live *live, uint32_t rank)
@@ -75,7 +75,7 @@ static bool try_send(struct pst_live *live, uint32_t rank)
     if (at == PST_NONE) {
         return false;
     }
-    uint32_t peer = self->list[at].peer, partner = self->partner[at];
+    uint32_t peer = self->peer[at], partner = self->partner[at];
     if (has_room(live, self, at)) {
         finish(live, rank, at);
         wake(live, peer);
@@ -96,7 +96,7 @@ static bool try_recv(struct pst_live *live, uint32_t rank)
     if (at == PST_NONE) {
         return false;
     }
-    uint32_t peer = self->list[at].peer, partner = self->partner[at];
+    uint32_t peer = self->peer[at], partner = self->partner[at];
     if (partner == PST_NONE) {
         return false;
     }
@@ -120,12 +120,12 @@ static bool next_group(struct pst_live_rank *self)
         return true;
     }
     uint32_t at = self->group_end;
-    while (at < self->n && !pst_live_is_transfer(self->list[at].op)) {
+    while (at < self->n && !pst_live_is_transfer(self->ops[at])) {
         at++;
     }
     self->group = self->group_end = at;
     self->group_active = false;
-    while (self->group_end < self->n && pst_live_is_transfer(self->list[self->group_end].op)) {
+    while (self->group_end < self->n && pst_live_is_transfer(self->ops[self->group_end])) {
         self->group_end++;
     }
     self->group_left = self->group_end - self->group;
@@ -141,7 +141,7 @@ static bool try_group(struct pst_live *live, uint32_t rank)
     }
     self->group_active = true;
     for (uint32_t at = self->group; at < self->group_end; at++) {
-        uint32_t peer = self->list[at].peer, partner = self->partner[at];
+        uint32_t peer = self->peer[at], partner = self->partner[at];
         struct pst_live_rank *other = &live->ranks[peer];
         if (partner != PST_NONE && other->group_active && partner >= other->group &&
             partner < other->group_end) {
@@ -200,6 +200,16 @@ static bool try_reduction(struct pst_live *live, uint32_t rank)
     return true;
 }
 
+/* Many lists are walked in turn, a few instructions at a time: what the next visit reads is asked
+   for now. */
+static void prefetch(const struct pst_live_rank *self)
+{
+    if (self->pc + 4 < self->n) {
+        __builtin_prefetch(&self->list[self->pc + 4]);
+        __builtin_prefetch(self->list[self->pc + 2].waits);
+    }
+}
+
 static bool walk(struct pst_live *live, uint32_t rank)
 {
     struct pst_live_rank *self = &live->ranks[rank];
@@ -223,6 +233,7 @@ static bool walk(struct pst_live *live, uint32_t rank)
         self->pc++;
         self->n_waited = 0;
     }
+    prefetch(self);
     return self->pc != before || self->reductions_until != posted;
 }
 
@@ -252,6 +263,7 @@ static void rewind_all(struct pst_live *live)
         *rank = (struct pst_live_rank){.list = rank->list,
                                        .ops = rank->ops,
                                        .open = rank->open,
+                                       .peer = rank->peer,
                                        .channel = rank->channel,
                                        .sequence = rank->sequence,
                                        .partner = rank->partner,
@@ -274,8 +286,8 @@ bool pst_live_run(struct pst_live *live, uint32_t capacity, bool ordered)
         uint32_t rank = live->worklist[live->first];
         live->first = live->first + 1 < live->plan->n_devices ? live->first + 1 : 0;
         live->n_queued--;
+        advance(live, rank); /* still marked as queued, for it goes as far as it can by itself */
         live->ranks[rank].queued = false;
-        advance(live, rank);
     }
     return live->n_done == live->check->list_base[live->plan->n_devices];
 }

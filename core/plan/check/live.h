@@ -21,6 +21,7 @@ struct pst_live_rank {
     const struct pst_instr *list;
     uint8_t *ops;                 /* [instr] its op: bytes are faster to scan than the list */
     uint8_t *open;                /* [instr] the same, 0 once it has ended */
+    uint32_t *peer;               /* [instr] its peer, for the same reason */
     uint32_t *channel, *sequence; /* [instr] of transfers */
     uint32_t *partner;            /* [instr] of transfers: the other end, PST_NONE: none */
     uint32_t n, pc;

@@ -29,7 +29,7 @@ static struct place *deal_receives(const struct pst_live *live, uint64_t **ret_f
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         for (uint32_t i = 0; i < plan->devices[d].n_instrs; i++) {
             if (live->ranks[d].ops[i] == PST_I_RECV) {
-                first[plan->devices[d].body[i].peer + 2]++;
+                first[live->ranks[d].peer[i] + 2]++;
                 n++;
             }
         }
@@ -44,7 +44,7 @@ static struct place *deal_receives(const struct pst_live *live, uint64_t **ret_f
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         for (uint32_t i = 0; i < plan->devices[d].n_instrs; i++) {
             if (live->ranks[d].ops[i] == PST_I_RECV) {
-                places[first[plan->devices[d].body[i].peer + 1]++] = (struct place){d, i};
+                places[first[live->ranks[d].peer[i] + 1]++] = (struct place){d, i};
             }
         }
     }
@@ -78,7 +78,7 @@ static bool number_transfers(struct pst_live *live, uint32_t *ret_n_channels)
         struct pst_live_rank *sender = &live->ranks[from];
         for (uint32_t i = 0; i < sender->n; i++) {
             if (sender->ops[i] == PST_I_SEND) {
-                uint32_t c = channel_to(live, peers, from, sender->list[i].peer, &n_channels);
+                uint32_t c = channel_to(live, peers, from, sender->peer[i], &n_channels);
                 sender->channel[i] = c;
                 sender->sequence[i] = live->channels[c].n_sends++;
             }
@@ -145,6 +145,7 @@ static bool make_ranks(struct pst_live *live)
     uint64_t total = check->list_base[live->plan->n_devices];
     uint8_t *ops = pst_check_array(check, total + 1, sizeof *ops);
     uint8_t *open = pst_check_array(check, total + 1, sizeof *open);
+    uint32_t *peer = pst_check_array(check, total + 1, sizeof *peer);
     uint32_t *partner = pst_check_array(check, total + 1, sizeof *partner);
     uint32_t *channel = pst_check_array(check, total + 1, sizeof *channel);
     uint32_t *sequence = pst_check_array(check, total + 1, sizeof *sequence);
@@ -158,11 +159,13 @@ static bool make_ranks(struct pst_live *live)
         live->ranks[d].n = live->plan->devices[d].n_instrs;
         live->ranks[d].ops = &ops[check->list_base[d]];
         live->ranks[d].open = &open[check->list_base[d]];
+        live->ranks[d].peer = &peer[check->list_base[d]];
         live->ranks[d].partner = &partner[check->list_base[d]];
         live->ranks[d].channel = &channel[check->list_base[d]];
         live->ranks[d].sequence = &sequence[check->list_base[d]];
         for (uint32_t i = 0; i < live->ranks[d].n; i++) {
             live->ranks[d].ops[i] = live->ranks[d].list[i].op;
+            live->ranks[d].peer[i] = live->ranks[d].list[i].peer;
         }
     }
     return true;

@@ -200,7 +200,7 @@ static void check_ties(struct pst_check *check, uint32_t rank, uint32_t stage, u
 static void check_strangers(struct pst_check *check, uint32_t rank, const struct ending *ending)
 {
     const struct pst_plan_device *device = &check->plan->devices[rank];
-    for (uint32_t i = 0; i < device->n_instrs; i++) {
+    for (uint32_t i = 0; check->plan->n_ties > 0 && i < device->n_instrs; i++) {
         uint32_t tie = device->body[i].stage;
         if (device->body[i].op == PST_I_TIE && ending->member[tie] != rank + 1) {
             pst_check_add(check, "PART4", rank, i, "TIE %u: no member stage sits on this device",
@@ -221,7 +221,7 @@ static void reset(const struct pst_check *check, uint32_t rank, struct ending *e
         ending->n_reduce[stage] = ending->n_step[stage] = 0;
     }
     const struct pst_plan_device *device = &check->plan->devices[rank];
-    for (uint32_t i = 0; i < device->n_instrs; i++) {
+    for (uint32_t i = 0; check->plan->n_ties > 0 && i < device->n_instrs; i++) {
         if (device->body[i].op == PST_I_TIE) {
             memset(&ending->tie[device->body[i].stage * n], 0xFF, n * sizeof(uint32_t));
             ending->n_tie[device->body[i].stage] = 0;

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "base/util.h"
+
 struct end {
     uint32_t stage, microbatch, replica, rank;
 };
@@ -16,16 +18,6 @@ struct overlap {
     uint32_t first, n;
     struct end from, to; /* along the activations */
 };
-
-static uint64_t gcd(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 static uint32_t slice_size(const struct pst_check *check, uint32_t stage)
 {
@@ -68,7 +60,7 @@ static void make_cut(const struct pst_check *check, const struct pst_plan_edge *
 {
     cut->a = slice_size(check, edge->from);
     cut->b = slice_size(check, edge->to);
-    cut->both = cut->a / gcd(cut->a, cut->b) * cut->b;
+    cut->both = cut->a / pst_gcd(cut->a, cut->b) * cut->b;
     cut->n_overlaps = overlap_index(cut, check->plan->batch);
 }
 

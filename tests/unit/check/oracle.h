@@ -18,6 +18,7 @@ struct oracle {
     uint8_t *f, *b, *w;                         /* [stage * batch + sample] */
     uint8_t *reduced, *stepped, *tied, *normed; /* [stage] [stage] [tie * devices + rank] [rank] */
     uint8_t *norm_seen;                         /* [rank] something has waited for the norm */
+    uint8_t *reduce_seen, *tie_seen;            /* [stage] [tie * devices + rank] the same */
     uint32_t *pc;
     bool wrong;
 };
@@ -47,23 +48,43 @@ static inline uint32_t or_rank(const struct oracle *o, uint32_t stage)
     return o->plan->stages[stage].ranks[0];
 }
 
+/* Every rank with a member of the tie has come to it. */
+static inline bool or_tie_met(const struct oracle *o, uint32_t t)
+{
+    const struct pst_plan_tie *tie = &o->plan->ties[t];
+    for (uint32_t s = 0; s < tie->n_stages; s++) {
+        if (o->tied[t * o->plan->n_devices + or_rank(o, tie->stages[s])] != 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* 0: not yet; 1: yes. Marks what has come in. */
 static inline bool or_wait(struct oracle *o, uint32_t rank, const struct pst_instr *instr)
 {
     size_t at = (size_t)instr->stage * o->plan->batch + instr->first_sample;
-    if (instr->op == PST_I_SEND) {
+    switch (instr->op) {
+    case PST_I_SEND:
         return or_all(o->awaited[instr->payload], at, instr->n_samples);
-    }
-    if (instr->op == PST_I_RECV) {
+    case PST_I_RECV:
         if (!or_all(o->sent[instr->payload], at, instr->n_samples)) {
             return false;
         }
         memset(o->arrived[instr->payload] + at, 1, instr->n_samples);
-    } else if (instr->op == PST_I_NORM) {
-        return or_all(o->normed, 0, o->plan->n_devices);
+        return true;
+    case PST_I_REDUCE:
+        o->reduce_seen[instr->stage] = or_rank(o, instr->stage) == rank;
+        return true;
+    case PST_I_TIE:
+        o->tie_seen[instr->stage * o->plan->n_devices + rank] = or_tie_met(o, instr->stage);
+        return or_tie_met(o, instr->stage);
+    case PST_I_NORM:
+        o->norm_seen[rank] = or_all(o->normed, 0, o->plan->n_devices);
+        return o->norm_seen[rank];
+    default:
+        return true;
     }
-    (void)rank;
-    return true;
 }
 
 static inline void or_pass(struct oracle *o, uint32_t rank, const struct pst_instr *instr)
@@ -122,6 +143,7 @@ static inline void or_reduction(struct oracle *o, uint32_t rank, const struct ps
         }
         o->tied[instr->stage * plan->n_devices + rank]++;
     } else {
+        o->wrong |= !plan->barrier;
         for (uint32_t s = 0; s < plan->n_stages; s++) {
             o->wrong |= or_rank(o, s) == rank && o->reduced[s] != 1;
         }
@@ -135,6 +157,21 @@ static inline void or_reduction(struct oracle *o, uint32_t rank, const struct ps
     }
 }
 
+/* It has waited for the norm; without a barrier, for the sums of its own stage. */
+static inline void or_step(struct oracle *o, uint32_t rank, uint32_t stage)
+{
+    const struct pst_plan *plan = o->plan;
+    o->wrong |= or_rank(o, stage) != rank;
+    o->wrong |= plan->barrier ? !o->norm_seen[rank] : !o->reduce_seen[stage];
+    for (uint32_t t = 0; t < plan->n_ties && !plan->barrier; t++) {
+        for (uint32_t s = 0; s < plan->ties[t].n_stages; s++) {
+            o->wrong |=
+                plan->ties[t].stages[s] == stage && !o->tie_seen[t * plan->n_devices + rank];
+        }
+    }
+    o->stepped[stage]++;
+}
+
 static inline bool or_advance(struct oracle *o, uint32_t rank)
 {
     const struct pst_plan_device *device = &o->plan->devices[rank];
@@ -146,13 +183,11 @@ static inline bool or_advance(struct oracle *o, uint32_t rank)
             if (!or_wait(o, rank, other)) {
                 return o->pc[rank] != before;
             }
-            o->norm_seen[rank] |= other->op == PST_I_NORM;
         }
         if (instr->op == PST_I_SEND || instr->op == PST_I_RECV) {
             or_transfer(o, rank, instr);
         } else if (instr->op == PST_I_STEP) {
-            o->wrong |= !o->norm_seen[rank] || or_rank(o, instr->stage) != rank;
-            o->stepped[instr->stage]++;
+            or_step(o, rank, instr->stage);
         } else if (instr->op >= PST_I_REDUCE) {
             or_reduction(o, rank, instr);
         } else {
@@ -170,7 +205,7 @@ static inline bool or_complete(const struct oracle *o)
     size_t samples = (size_t)plan->n_stages * plan->batch;
     bool all = or_all(o->f, 0, samples) && or_all(o->b, 0, samples) && or_all(o->w, 0, samples) &&
                or_all(o->reduced, 0, plan->n_stages) && or_all(o->stepped, 0, plan->n_stages) &&
-               or_all(o->normed, 0, plan->n_devices);
+               (!plan->barrier || or_all(o->normed, 0, plan->n_devices));
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         all &= o->pc[d] == plan->devices[d].n_instrs;
     }
@@ -193,8 +228,8 @@ static inline bool oracle_legal(const struct pst_plan *plan, const struct pst_gr
     struct oracle o = {
         .plan = plan, .graph = graph, .pc = calloc(plan->n_devices, sizeof(uint32_t))};
     uint8_t *memory =
-        calloc(6 * edges + 3 * stages + 2 * (size_t)plan->n_stages +
-                   (size_t)plan->n_ties * plan->n_devices + 2 * (size_t)plan->n_devices,
+        calloc(6 * edges + 3 * stages + 3 * (size_t)plan->n_stages +
+                   2 * (size_t)plan->n_ties * plan->n_devices + 2 * (size_t)plan->n_devices,
                1);
     uint8_t *at = memory;
     for (uint32_t p = 0; p < 2; p++, at += 3 * edges) {
@@ -210,6 +245,8 @@ static inline bool oracle_legal(const struct pst_plan *plan, const struct pst_gr
     o.tied = o.stepped + plan->n_stages;
     o.normed = o.tied + (size_t)plan->n_ties * plan->n_devices;
     o.norm_seen = o.normed + plan->n_devices;
+    o.reduce_seen = o.norm_seen + plan->n_devices;
+    o.tie_seen = o.reduce_seen + plan->n_stages;
     bool moved = true;
     while (moved && !o.wrong) {
         moved = false;

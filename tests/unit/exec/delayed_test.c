@@ -92,6 +92,19 @@ static void check_peaks(struct real *real)
     }
 }
 
+/* Evaluation is of the newest weights: the loss of another step in sequence that reads them. */
+static void check_eval(struct real *real, struct reference *ref, const struct scene *scene)
+{
+    struct pst_update update = update_of(scene->optimizer, STEPS);
+    double loss = real_eval(real);
+
+    assert_true(isfinite(loss));
+    if (strcmp(scene->model, "mlp") == 0) { /* the same in training */
+        ref->delayed = false;
+        assert_true(loss == reference_step(ref, &update).loss);
+    }
+}
+
 static void check(const struct scene *scene)
 {
     struct layout layout = {scene->n_stages, {0, 1, 2, 3, 4, 5}, ORDER_2BW, scene->recompute};
@@ -99,6 +112,7 @@ static void check(const struct scene *scene)
     struct pst_step_result results[STEPS];
     struct reference ref;
     struct real real;
+    bool clips = false;
 
     reference_init(&ref, scene->model, scene->settings, scene->dtype, batch, slots, scene->clip);
     real_data(&ref.real, CLASSES);
@@ -118,9 +132,11 @@ static void check(const struct scene *scene)
                      step.norm);
         }
         assert_true(isfinite(step.loss) && step.norm > 0);
+        clips = clips || step.norm > scene->clip;
     }
+    assert_true(clips);
     check_weights(&real, &ref);
-    assert_true(isfinite(real_eval(&real)));
+    check_eval(&real, &ref, scene);
     check_peaks(&real);
     real_destroy(&real);
     reference_finish(&ref);
@@ -148,18 +164,21 @@ static void test_shapes(void **state)
     }
 }
 
+/* Every rule of update, with and without clipping, at every depth. */
 static void test_optimizers(void **state)
 {
     (void)state;
     for (uint32_t optimizer = PST_SGD; optimizer <= PST_ADAMW; optimizer++) {
         for (uint32_t clip = 0; clip < 2; clip++) {
-            check(&(struct scene){.model = "mlp",
-                                  .settings = mlp,
-                                  .dtype = PST_F32,
-                                  .optimizer = optimizer,
-                                  .n_stages = 3,
-                                  .m = 4,
-                                  .clip = clip * 0.5});
+            for (uint32_t d = 1; d <= 4; d++) {
+                check(&(struct scene){.model = "mlp",
+                                      .settings = mlp,
+                                      .dtype = PST_F32,
+                                      .optimizer = optimizer,
+                                      .n_stages = d,
+                                      .m = 4,
+                                      .clip = clip * 0.5});
+            }
         }
     }
 }

@@ -424,13 +424,57 @@ static void files(void **state)
     pst_timeline_destroy(timeline);
 }
 
+/* A run is shown from a later step on than the first, and what was predicted of it beside it. */
+static void later_steps(void **state)
+{
+    struct pst_timeline *run = NULL, *predicted = NULL;
+    struct pst_trace_meta meta = {0};
+    json_t *root, *events, *event;
+    size_t k;
+
+    (void)state;
+    assert_int_equal(pst_timeline_create(2, &run, NULL), PST_OK);
+    assert_int_equal(pst_timeline_create(2, &predicted, NULL), PST_OK);
+    for (uint32_t step = 0; step < 3; step++) {
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            add(run, PST_I_F, rank, 100 * step + 10, 100 * step + 90, 0, 4000 + step);
+            add(predicted, PST_I_F, rank, 100 * step, 100 * step + 80, 0, step);
+        }
+    }
+    pst_timeline_finish_build(run);
+    pst_timeline_finish_build(predicted);
+    run->n_steps = predicted->n_steps = 3;
+    meta.predicted = predicted;
+    root = load(run, &meta);
+    events = json_object_get(root, "traceEvents");
+    assert_int_equal(ns_of(find(events, "i", "step 4000", 0), "ts"), 10);
+    assert_int_equal(ns_of(find(events, "i", "step 4002", 0), "ts"), 210);
+    json_array_foreach(events, k, event)
+    {
+        if (strcmp(text_of(event, "name"), "process_sort_index") == 0) {
+            long long pid = integer(event, "pid"), rank = pid % 100000;
+
+            assert_int_equal(integer(json_object_get(event, "args"), "sort_index"),
+                             2 * rank + (pid >= 100000)); /* run, predicted, run, predicted */
+        }
+    }
+    json_decref(root);
+    pst_timeline_destroy(run);
+    pst_timeline_destroy(predicted);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_of_1f1b),     cmocka_unit_test(letters),
-        cmocka_unit_test(waits_fill_the_row), cmocka_unit_test(overlapping_transfers),
-        cmocka_unit_test(counters),           cmocka_unit_test(other_data_and_overlay),
-        cmocka_unit_test(own_units),          cmocka_unit_test(files),
+        cmocka_unit_test(events_of_1f1b),
+        cmocka_unit_test(letters),
+        cmocka_unit_test(waits_fill_the_row),
+        cmocka_unit_test(overlapping_transfers),
+        cmocka_unit_test(counters),
+        cmocka_unit_test(other_data_and_overlay),
+        cmocka_unit_test(own_units),
+        cmocka_unit_test(later_steps),
+        cmocka_unit_test(files),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

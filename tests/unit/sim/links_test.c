@@ -151,8 +151,8 @@ static void norm_between_nodes(void **state)
         set_list(&rig, d, norm, 1);
     }
     run(&rig, &t);
-    /* 10 steps of 3 us; 2 * 5 / 6 of 8 bytes is 13.3, 14 ns at 1 byte/ns */
-    EXPECT(3, 0, 0, 30014);
+    /* 10 steps of 3 us; 2 * 5 / 6 of 56 bytes is 93.3, 94 ns at 1 byte/ns */
+    EXPECT(3, 0, 0, 30094);
     rig_close(&rig);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * 1F1B over 16 devices with thousands of micro-batches: checker and simulator stay linear. The measure
- * is the same work four times as long on the same machine, so a slow or busy machine does not fail it.
+ * 1F1B over 16 devices with thousands of micro-batches: checker and simulator stay linear. The
+ * measure is the same work four times as long on the same machine, so a slow or busy machine does
+ * not fail it.
  */
 #include "sim/sim.h"
 
