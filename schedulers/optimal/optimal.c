@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search.h"
+#include "exact.h"
 
 enum { PLACE_SEQUENTIAL = 0, PLACE_LOOPED = 1, PLACE_V = 2 };
 
@@ -80,66 +80,6 @@ static uint32_t device_of(void *self_, uint32_t n_devices, uint32_t n_stages, ui
     return stage % n_devices;
 }
 
-/* Every cost is a sum of these. */
-static uint64_t quantum(const struct instance *inst)
-{
-    uint64_t g = 0;
-
-    for (uint32_t s = 0; s < inst->n_stages; s++) {
-        for (int k = 0; k < KINDS; k++) {
-            g = order_gcd(g, inst->time[k][s]);
-        }
-        for (uint32_t i = 0; i < inst->n_before[s]; i++) {
-            g = order_gcd(g, inst->before[s][i].latency);
-        }
-        for (uint32_t i = 0; i < inst->n_behind[s]; i++) {
-            g = order_gcd(g, inst->behind[s][i].latency);
-        }
-    }
-    return g == 0 ? 1 : g;
-}
-
-static bool searchable(const struct instance *inst)
-{
-    for (uint32_t d = 0; d < inst->n_devices; d++) {
-        if (inst->n_on[d] > MAX_CHUNKS) {
-            return false;
-        }
-    }
-    return inst->m < 65536 && (uint64_t)inst->n_stages * inst->m * KINDS <= MAX_PASSES;
-}
-
-/* Narrows [*bound, *cost] until they meet or the steps are used up. Limits below `hard` cost more
-   steps than they are worth. */
-static pst_status narrow(const struct optimal *self, const struct instance *inst,
-                         struct order *best, uint64_t *cost, uint64_t *bound)
-{
-    uint64_t nodes = (uint64_t)self->config->max_nodes, g = quantum(inst), hard = *bound;
-    pst_status st = PST_OK;
-
-    while (st == PST_OK && hard < *cost && nodes > 0) {
-        uint64_t limit = hard + (*cost - 1 - hard) / g / 2 * g, spent;
-        uint64_t budget = nodes / 2 + 1;
-        struct verdict verdict;
-
-        spent = budget;
-        st = search_decide(inst, self->host, limit, &budget, &verdict);
-        spent -= budget;
-        nodes -= spent < nodes ? spent : nodes;
-        if (st == PST_OK && verdict.found) {
-            order_finish(best);
-            *best = verdict.order;
-            *cost = verdict.cost;
-        } else if (st == PST_OK) {
-            if (verdict.exhausted && limit >= *bound) {
-                *bound = limit + g;
-            }
-            hard = limit + g;
-        }
-    }
-    return st;
-}
-
 static void claim(const struct optimal *self, uint64_t cost, uint64_t bound)
 {
     const struct pst_claim *claims = self->host->get_extension(self->host, PST_CLAIM);
@@ -192,22 +132,22 @@ static pst_status check_room(const struct optimal *self, const struct instance *
 static pst_status solve(const struct optimal *self, const struct instance *inst,
                         struct order *ret_order)
 {
-    uint64_t cost = 0, bound = instance_bound(inst);
-    struct order best = {.lists = NULL};
+    struct exact_answer answer = {.bound = instance_bound(inst)};
+    uint64_t nodes = (uint64_t)self->config->max_nodes;
     pst_status st = check_room(self, inst);
 
     if (st == PST_OK) {
-        st = greedy_best(inst, &best, &cost);
+        st = greedy_best(inst, &answer.order, &answer.cost);
     }
-    if (st == PST_OK && searchable(inst)) {
-        st = narrow(self, inst, &best, &cost, &bound);
+    if (st == PST_OK && exact_can_search(inst)) {
+        st = exact_narrow(inst, self->host, &nodes, &answer);
     }
     if (st != PST_OK) {
-        order_finish(&best);
+        order_finish(&answer.order);
         return st;
     }
-    claim(self, cost, bound < cost ? bound : cost);
-    *ret_order = best;
+    claim(self, answer.cost, answer.bound < answer.cost ? answer.bound : answer.cost);
+    *ret_order = answer.order;
     return PST_OK;
 }
 

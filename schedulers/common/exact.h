@@ -4,8 +4,8 @@
  * an order that costs at most T?". All micro-batches are alike, so passes of one kind on one stage
  * run in ascending order without loss; a state is then a few counters and clocks.
  */
-#ifndef SCHEDULERS_OPTIMAL_SEARCH_H
-#define SCHEDULERS_OPTIMAL_SEARCH_H
+#ifndef SCHEDULERS_COMMON_EXACT_H
+#define SCHEDULERS_COMMON_EXACT_H
 
 #include "order.h"
 
@@ -35,10 +35,13 @@ struct instance {
     uint32_t *n_before, *n_behind;
     uint64_t *head; /* [stage]: least time until the first F of it can start */
     uint64_t *up;   /* [stage]: least time from the end of a B of it to the end of the last W that
-                       waits for it */
+                       waits for it, the lag of that device included */
     uint64_t *down; /* [stage]: the same from the end of an F of it */
     uint64_t *back; /* [stage]: least time from the end of an F of it to the end of its B */
-    bool is_chain;  /* stage s reads stage s - 1 alone */
+    uint64_t *lag;  /* [device]: a device must end so much before the last deadline */
+    uint64_t last_start; /* span, starts_known: the last device's; else 0 */
+    bool is_chain;       /* stage s reads stage s - 1 alone */
+    bool starts_known;   /* every device begins at the head of its first stage, in any order */
     uint32_t objective;
 };
 
@@ -85,6 +88,24 @@ struct verdict {
     struct order order;
     uint64_t cost;
 };
+
+/* An order that the caller may leave empty while it knows one of that cost, and a proven bound. */
+struct exact_answer {
+    struct order order;
+    uint64_t cost, bound;
+};
+
+/* Can the search take an instance of this size? */
+bool exact_can_search(const struct instance *inst);
+/* Every cost is a multiple of this. */
+uint64_t exact_quantum(const struct instance *inst);
+/*
+ * Brings cost and bound of the answer together until they meet, then the order is optimal, or
+ * *nodes steps, which are taken off, are used up. A better order replaces the one given.
+ * PST_ERR_NOMEM; PST_ERR_CANCELLED, the answer still holds.
+ */
+pst_status exact_narrow(const struct instance *inst, const struct pst_host *host, uint64_t *nodes,
+                        struct exact_answer *answer);
 
 /* At most *nodes steps, which are taken off. */
 pst_status search_decide(const struct instance *inst, const struct pst_host *host, uint64_t limit,

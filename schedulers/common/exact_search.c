@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search.h"
+#include "exact.h"
 
 enum outcome { NONE, FOUND, STOPPED };
 
@@ -36,32 +36,79 @@ static uint64_t left_of(const struct search *search, uint32_t kind, uint32_t sta
     return (search->inst->m - search->state.count[kind][stage]) * search->inst->time[kind][stage];
 }
 
+/* No device's deadline is known before it has begun; then only its own chains can be judged. */
+static bool is_open(const struct instance *inst)
+{
+    return inst->objective == OBJECTIVE_SPAN && !inst->starts_known;
+}
+
 /* By when a device must be through; NEVER while that is open. */
 static uint64_t deadline(const struct search *search, uint32_t d)
 {
+    const struct instance *inst = search->inst;
     uint64_t start = search->state.start[d];
 
-    return search->inst->objective == OBJECTIVE_MAKESPAN ? search->limit
-           : start == NEVER                              ? NEVER
-                                                         : start + search->limit;
+    return !is_open(inst)   ? search->limit + inst->last_start - inst->lag[d]
+           : start == NEVER ? NEVER
+                            : start + search->limit;
+}
+
+/* Least time in which passes of device d other than F give back so many bytes. Where B frees
+   nothing: as many W as that takes, each with its B unless that has run. Else one W at the best
+   rate that there is. */
+static uint64_t time_to_free(const struct search *search, uint32_t d, uint64_t bytes,
+                             bool b_counted)
+{
+    const struct instance *inst = search->inst;
+    const struct state *state = &search->state;
+    uint64_t most = 0, w = NEVER, both = NEVER, pending = 0, n;
+
+    for (uint32_t i = 0; i < inst->n_on[d]; i++) {
+        uint32_t s = inst->on[d][i];
+        uint64_t frees = (uint64_t)-inst->held[KIND_W][s];
+
+        if (inst->held[KIND_B][s] != 0) {
+            return 0;
+        }
+        most = max_of(most, frees);
+        w = inst->time[KIND_W][s] < w ? inst->time[KIND_W][s] : w;
+        n = inst->time[KIND_W][s] + (b_counted ? 0 : inst->time[KIND_B][s]);
+        both = n < both ? n : both;
+        pending += state->count[KIND_B][s] - state->count[KIND_W][s];
+    }
+    if (most == 0) {
+        return 0;
+    }
+    n = (bytes + most - 1) / most;
+    return n <= pending ? n * w : pending * w + (n - pending) * both;
 }
 
 /* What must run on device d before the last pass of this kind on its i-th stage can begin. */
 static uint64_t ahead_of(const struct search *search, uint32_t d, uint32_t i, uint32_t kind)
 {
     const struct instance *inst = search->inst;
-    uint64_t sum = left_of(search, KIND_F, inst->on[d][i]);
+    uint32_t s = inst->on[d][i];
+    uint64_t sum = left_of(search, KIND_F, s);
+    uint64_t bytes = search->state.held[d] +
+                     (inst->m - search->state.count[KIND_F][s]) * (uint64_t)inst->held[KIND_F][s];
 
     if (kind == KIND_B) {
-        sum += left_of(search, KIND_B, inst->on[d][i]);
+        sum += left_of(search, KIND_B, s);
     }
     for (uint32_t k = 0; inst->is_chain && k < inst->n_on[d]; k++) {
+        uint32_t other = inst->on[d][k];
+
         if (kind == KIND_F ? k < i : k != i) {
-            sum += left_of(search, KIND_F, inst->on[d][k]);
+            sum += left_of(search, KIND_F, other);
+            bytes += (inst->m - search->state.count[KIND_F][other]) *
+                     (uint64_t)inst->held[KIND_F][other];
         }
         if (kind == KIND_B && k > i) {
-            sum += left_of(search, KIND_B, inst->on[d][k]);
+            sum += left_of(search, KIND_B, other);
         }
+    }
+    if (inst->room[d] != NEVER && bytes > inst->room[d]) {
+        sum += time_to_free(search, d, bytes - inst->room[d], kind == KIND_B);
     }
     return sum;
 }
@@ -72,7 +119,8 @@ static bool in_time(const struct search *search, uint32_t d)
     const struct instance *inst = search->inst;
     const struct state *state = &search->state;
     uint64_t from = max_of(state->now, state->free_at[d]), by = deadline(search, d), work = 0;
-    bool makespan = inst->objective == OBJECTIVE_MAKESPAN;
+    uint64_t last = search->limit + inst->last_start; /* of all deadlines */
+    bool open = is_open(inst);
 
     if (by == NEVER) {
         return true;
@@ -84,14 +132,13 @@ static bool in_time(const struct search *search, uint32_t d)
             left_of(search, KIND_F, s) + left_of(search, KIND_B, s) + left_of(search, KIND_W, s);
         if (state->count[KIND_F][s] < inst->m &&
             from + ahead_of(search, d, i, KIND_F) +
-                    (makespan ? inst->down[s] : inst->back[s] + inst->time[KIND_W][s]) >
-                by) {
+                    (open ? inst->back[s] + inst->time[KIND_W][s] : inst->down[s]) >
+                (open ? by : last)) {
             return false;
         }
         if (state->count[KIND_B][s] < inst->m &&
-            from + ahead_of(search, d, i, KIND_B) +
-                    (makespan ? inst->up[s] : inst->time[KIND_W][s]) >
-                by) {
+            from + ahead_of(search, d, i, KIND_B) + (open ? inst->time[KIND_W][s] : inst->up[s]) >
+                (open ? by : last)) {
             return false;
         }
     }
@@ -104,14 +151,14 @@ static bool seen(struct search *search)
     const struct instance *inst = search->inst;
     const struct state *state = &search->state;
     uint64_t *words = search->words, now = state->now;
-    bool span = inst->objective == OBJECTIVE_SPAN;
+    bool open = is_open(inst);
     size_t n = 0;
 
     for (uint32_t d = 0; d < inst->n_devices; d++) {
         words[n++] = state->free_at[d] > now ? state->free_at[d] - now : 0;
         words[n++] = search->barred[d];
         words[n++] = search->idle_until[d] == NEVER ? NEVER : search->idle_until[d] - now;
-        words[n++] = span && state->start[d] != NEVER ? now - state->start[d] : NEVER;
+        words[n++] = open && state->start[d] != NEVER ? now - state->start[d] : NEVER;
     }
     for (uint32_t s = 0; s < inst->n_stages; s++) {
         words[n++] = state->count[KIND_F][s] | (uint64_t)state->count[KIND_B][s] << 16 |
@@ -131,7 +178,7 @@ static bool seen(struct search *search)
             words[n++] = NEVER; /* ends the list */
         }
     }
-    return visited_before(&search->visited, words, n, span ? 0 : now);
+    return visited_before(&search->visited, words, n, open ? 0 : now);
 }
 
 static enum outcome decide(struct search *search, uint32_t d);

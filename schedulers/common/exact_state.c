@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search.h"
+#include "exact.h"
 
 static const uint8_t passes[] = {PST_PASS_F, PST_PASS_B, PST_PASS_W};
 

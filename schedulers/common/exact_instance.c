@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search.h"
+#include "exact.h"
 
 static uint64_t max_of(uint64_t a, uint64_t b)
 {
@@ -45,17 +45,52 @@ static bool read_links(struct instance *inst)
     return true;
 }
 
-/* head, up, down: longest chains without waiting. */
-static void measure_chains(struct instance *inst)
+static void measure_heads(struct instance *inst)
 {
     for (uint32_t s = 0; s < inst->n_stages; s++) {
-        inst->up[s] = inst->time[KIND_W][s];
         for (uint32_t i = 0; i < inst->n_before[s]; i++) {
             const struct near *near = &inst->before[s][i];
 
             inst->head[s] =
                 max_of(inst->head[s],
                        inst->head[near->stage] + inst->time[KIND_F][near->stage] + near->latency);
+        }
+    }
+}
+
+/* A chain, and the first stage of every device is reached through first stages of others. Then no
+   order has a say in when a device begins. */
+static void find_starts(struct instance *inst)
+{
+    inst->is_chain = true;
+    for (uint32_t s = 0; s < inst->n_stages; s++) {
+        inst->is_chain &=
+            inst->n_before[s] == (s > 0) && (s == 0 || inst->before[s][0].stage == s - 1);
+    }
+    inst->starts_known = inst->is_chain;
+    for (uint32_t d = 0; d < inst->n_devices; d++) {
+        inst->starts_known &= inst->n_on[d] > 0 && inst->on[d][0] < inst->n_devices;
+    }
+    for (uint32_t d = 0; inst->starts_known && d < inst->n_devices; d++) {
+        inst->last_start = max_of(inst->last_start, inst->head[inst->on[d][0]]);
+    }
+    for (uint32_t d = 0;
+         inst->objective == OBJECTIVE_SPAN && inst->starts_known && d < inst->n_devices; d++) {
+        inst->lag[d] = inst->last_start - inst->head[inst->on[d][0]];
+    }
+    if (inst->objective == OBJECTIVE_MAKESPAN) {
+        inst->last_start = 0;
+    }
+}
+
+/* up, down, back: longest chains without waiting. */
+static void measure_chains(struct instance *inst)
+{
+    for (uint32_t s = 0; s < inst->n_stages; s++) {
+        inst->up[s] = inst->time[KIND_W][s] + inst->lag[inst->device_of[s]];
+        for (uint32_t i = 0; i < inst->n_before[s]; i++) {
+            const struct near *near = &inst->before[s][i];
+
             inst->up[s] = max_of(inst->up[s], near->latency + inst->time[KIND_B][near->stage] +
                                                   inst->up[near->stage]);
         }
@@ -91,6 +126,7 @@ static bool allocate(struct instance *inst)
     inst->down = calloc(n, sizeof *inst->down);
     inst->up = calloc(n, sizeof *inst->up);
     inst->back = calloc(n, sizeof *inst->back);
+    inst->lag = calloc(p, sizeof *inst->lag);
     for (int k = 0; k < KINDS; k++) {
         inst->time[k] = calloc(n, sizeof *inst->time[k]);
         inst->held[k] = calloc(n, sizeof *inst->held[k]);
@@ -103,7 +139,7 @@ static bool allocate(struct instance *inst)
     return ok && inst->device_of != NULL && inst->n_on != NULL && inst->on != NULL &&
            inst->before != NULL && inst->behind != NULL && inst->n_before != NULL &&
            inst->n_behind != NULL && inst->head != NULL && inst->down != NULL && inst->up != NULL &&
-           inst->back != NULL;
+           inst->back != NULL && inst->lag != NULL;
 }
 
 pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in, uint32_t m,
@@ -135,12 +171,9 @@ pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in
     if (!read_links(inst)) {
         return PST_ERR_NOMEM;
     }
+    measure_heads(inst);
+    find_starts(inst);
     measure_chains(inst);
-    inst->is_chain = true;
-    for (uint32_t s = 0; s < inst->n_stages; s++) {
-        inst->is_chain &=
-            inst->n_before[s] == (s > 0) && (s == 0 || inst->before[s][0].stage == s - 1);
-    }
     return PST_OK;
 }
 
@@ -172,11 +205,12 @@ void instance_finish(struct instance *inst)
     free(inst->down);
     free(inst->up);
     free(inst->back);
+    free(inst->lag);
 }
 
 uint64_t instance_bound(const struct instance *inst)
 {
-    bool makespan = inst->objective == OBJECTIVE_MAKESPAN;
+    bool open = inst->objective == OBJECTIVE_SPAN && !inst->starts_known;
     uint64_t bound = 0;
 
     for (uint32_t d = 0; d < inst->n_devices; d++) {
@@ -189,13 +223,14 @@ uint64_t instance_bound(const struct instance *inst)
                 inst->m * (inst->time[KIND_F][s] + inst->time[KIND_B][s] + inst->time[KIND_W][s]);
             head = inst->head[s] < head ? inst->head[s] : head;
             /* one micro-batch from its F here, through what is behind, to its W here */
-            bound = max_of(bound, (makespan ? inst->head[s] : 0) + inst->time[KIND_F][s] +
-                                      inst->back[s] + inst->time[KIND_W][s]);
+            bound =
+                max_of(bound, (open ? 0 : inst->head[s] + inst->lag[d]) + inst->time[KIND_F][s] +
+                                  inst->back[s] + inst->time[KIND_W][s]);
         }
-        bound = max_of(bound, work + (makespan && inst->n_on[d] > 0 ? head : 0));
+        bound = max_of(bound, work + (!open && inst->n_on[d] > 0 ? head + inst->lag[d] : 0));
     }
-    for (uint32_t s = 0; makespan && s < inst->n_stages; s++) {
+    for (uint32_t s = 0; !open && s < inst->n_stages; s++) {
         bound = max_of(bound, inst->head[s] + inst->time[KIND_F][s] + inst->down[s]);
     }
-    return bound;
+    return bound - inst->last_start;
 }

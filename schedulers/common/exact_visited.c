@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search.h"
+#include "exact.h"
 
 enum { FIRST = 1 << 14, LAST = 1 << 24 };
 

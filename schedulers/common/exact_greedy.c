@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search.h"
+#include "exact.h"
 
 struct rule {
     uint8_t rank[KINDS];   /* lower goes first */

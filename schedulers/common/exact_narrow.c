@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From decisions to an optimum: T is bisected between the proven bound and the best order known,
+ * at first with few steps for each decision, then with four times as many each time. So what is
+ * easy to find or to refute is settled before much is spent on what is not.
+ */
+#include "exact.h"
+
+enum { FIRST_BUDGET = 4096, GROWTH = 4 };
+
+uint64_t exact_quantum(const struct instance *inst)
+{
+    uint64_t g = 0;
+
+    for (uint32_t s = 0; s < inst->n_stages; s++) {
+        for (int k = 0; k < KINDS; k++) {
+            g = order_gcd(g, inst->time[k][s]);
+        }
+        for (uint32_t i = 0; i < inst->n_before[s]; i++) {
+            g = order_gcd(g, inst->before[s][i].latency);
+        }
+        for (uint32_t i = 0; i < inst->n_behind[s]; i++) {
+            g = order_gcd(g, inst->behind[s][i].latency);
+        }
+    }
+    return g == 0 ? 1 : g;
+}
+
+bool exact_can_search(const struct instance *inst)
+{
+    for (uint32_t d = 0; d < inst->n_devices; d++) {
+        if (inst->n_on[d] > MAX_CHUNKS) {
+            return false;
+        }
+    }
+    return inst->m < 65536 && (uint64_t)inst->n_stages * inst->m * KINDS <= MAX_PASSES;
+}
+
+struct narrowing {
+    const struct instance *inst;
+    const struct pst_host *host;
+    uint64_t *nodes;
+    struct exact_answer *answer;
+};
+
+/* One decision, of which the answer takes what it tells. */
+static pst_status decide(struct narrowing *x, uint64_t limit, uint64_t budget,
+                         struct verdict *ret_verdict)
+{
+    uint64_t allowed = budget < *x->nodes ? budget : *x->nodes, left = allowed;
+    struct exact_answer *answer = x->answer;
+    pst_status st = search_decide(x->inst, x->host, limit, &left, ret_verdict);
+
+    *x->nodes -= allowed - left;
+    if (st == PST_OK && ret_verdict->found) {
+        order_finish(&answer->order);
+        answer->order = ret_verdict->order;
+        answer->cost = ret_verdict->cost;
+    } else if (st == PST_OK && ret_verdict->exhausted && limit >= answer->bound) {
+        answer->bound = limit + 1;
+    }
+    return st;
+}
+
+/* Limits below `from` cost more steps than this round gives. */
+static pst_status narrow_once(struct narrowing *x, uint64_t quantum, uint64_t budget)
+{
+    uint64_t from = x->answer->bound;
+    pst_status st = PST_OK;
+
+    while (st == PST_OK && from<x->answer->cost && * x->nodes> 0) {
+        uint64_t limit = from + (x->answer->cost - 1 - from) / quantum / 2 * quantum;
+        struct verdict verdict;
+
+        st = decide(x, limit, budget, &verdict);
+        if (st == PST_OK && !verdict.found) {
+            from = limit + quantum;
+        }
+    }
+    return st;
+}
+
+/* Costs are whole quanta (differences of them where the span counts). */
+static void round_up(struct exact_answer *answer, uint64_t quantum)
+{
+    uint64_t rest = answer->bound % quantum;
+
+    answer->bound += rest == 0 ? 0 : quantum - rest;
+    answer->bound = answer->bound < answer->cost ? answer->bound : answer->cost;
+}
+
+pst_status exact_narrow(const struct instance *inst, const struct pst_host *host, uint64_t *nodes,
+                        struct exact_answer *answer)
+{
+    struct narrowing x = {inst, host, nodes, answer};
+    uint64_t quantum = exact_quantum(inst);
+    pst_status st = PST_OK;
+
+    round_up(answer, quantum);
+    for (uint64_t budget = FIRST_BUDGET; st == PST_OK && answer->bound<answer->cost && * nodes> 0;
+         budget *= GROWTH) {
+        st = narrow_once(&x, quantum, budget);
+        round_up(answer, quantum);
+    }
+    return st;
+}
