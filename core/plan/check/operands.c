@@ -81,20 +81,28 @@ static uint32_t ended_at(const struct pst_walk *walk, uint32_t known)
     return known == PST_NONE ? walk->program->n_ticks : walk->first_tick[known];
 }
 
-/* The piece is rows of the transfer, in a buffer of the stage at this end. */
+/* Whose buffers an end of a transfer moves. */
+static uint32_t stage_at(const struct pst_walk *walk, const struct pst_instr *instr)
+{
+    const struct pst_plan_edge *edge = &walk->check->plan->edges[instr->stage];
+    bool act = instr->payload == PST_PAYLOAD_ACT, send = instr->op == PST_I_SEND;
+    return act == send ? edge->from : edge->to;
+}
+
+/* The piece is rows of the transfer, in the right buffer. Of a gradient that is sent the rules of
+   its contributions tell, because one buffer may be the gradient of several tensors. */
 static bool check_piece(struct pst_walk *walk, const struct pst_instr *instr,
                         const struct pst_transfer_part *part, uint32_t tensor)
 {
     const struct pst_value *value = &walk->program->values[part->value];
-    const struct pst_plan_edge *edge = &walk->check->plan->edges[instr->stage];
     bool act = instr->payload == PST_PAYLOAD_ACT, send = instr->op == PST_I_SEND;
-    uint32_t stage = act == send ? edge->from : edge->to;
+    uint32_t stage = stage_at(walk, instr);
     uint32_t size = walk->check->plan->stages[stage].microbatch_size;
     uint32_t kinds = 1u << (!send ? PST_V_RECV : act ? PST_V_ACT : PST_V_DACT);
     kinds |= send && !act ? 1u << PST_V_RECV : 0; /* passed on as it came */
-    if (!(kinds >> value->kind & 1) || value->stage != stage ||
-        value->microbatch != instr->first_sample / size ||
-        (value->what != tensor && (act || !send))) {
+    if (!(kinds >> value->kind & 1) ||
+        ((act || !send) && (value->stage != stage || value->what != tensor ||
+                            value->microbatch != instr->first_sample / size))) {
         pst_walk_fault(walk, "MEM2", "buffer %u was not made for what is %s", part->value,
                        send ? "sent" : "received");
         return false;
@@ -122,9 +130,8 @@ static void visit_send(struct pst_walk *walk, const struct pst_instr *instr,
     }
     pst_walk_read(walk, part->value, part->begin + part->bytes, "what is sent");
     if (instr->payload == PST_PAYLOAD_GRAD) {
-        pst_walk_gradient(walk, part->value, piece->gradient,
-                          value->microbatch *
-                              walk->check->plan->stages[value->stage].microbatch_size,
+        uint32_t size = walk->check->plan->stages[stage_at(walk, instr)].microbatch_size;
+        pst_walk_gradient(walk, part->value, piece->gradient, instr->first_sample / size * size,
                           "what is sent");
     }
     if (value->last < until - 1) {
