@@ -7,6 +7,7 @@
 #define PST_TEST_EXEC_REAL_H
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/philox.h"
 #include "exec/exec.h"
@@ -39,11 +40,14 @@ struct real {
     uint32_t batch;
 };
 
-static inline const struct pst_device_ops *load_cpu(void)
+static inline const struct pst_device_ops *load_device(const char *id)
 {
-    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
+    char path[512];
+    void *module;
     pst_device_module_fn *function;
 
+    snprintf(path, sizeof path, PENSTOCK_PLUGIN_DIR "/device-%s.so", id);
+    module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (module == NULL) {
         fail_msg("%s", dlerror());
         return NULL;
@@ -267,7 +271,7 @@ static inline void real_create(struct real *real, const char *model, const char 
                                          .link_bandwidth = 1000000000,
                                          .link_latency = 1000};
     real->graph = make_model(model, settings, dtype);
-    real->device_ops = load_cpu();
+    real->device_ops = load_device("cpu");
     real->batch = batch;
     MUST(real->device_ops->open(&device_config, &real->device, &err));
     real->cost = (struct pst_cost_model){real->graph, &real->cluster, real_workspace, real};
