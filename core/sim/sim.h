@@ -11,7 +11,7 @@
  *
  * Steps: a synchronous plan runs its lists once a step. With NORM no rank begins a step before all
  * have ended the one before; without it each goes on by itself. An asynchronous plan is written out
- * (pst_plan_unroll): fill, (n - 1) times body, drain as one list.
+ * (pst_plan_unroll) as one list: fill, body, ..., drain, and so on after every drain_every steps.
  */
 #ifndef PST_SIM_SIM_H
 #define PST_SIM_SIM_H

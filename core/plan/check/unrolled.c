@@ -175,7 +175,7 @@ static void hold_all(struct unroller *u)
 static const struct pst_program_instr *enter(struct unroller *u, uint32_t i)
 {
     struct pst_origin origin =
-        pst_plan_origin(u->check->source, u->to->rank, i, u->check->n_batches);
+        pst_plan_origin(u->check->source, u->to->rank, i, u->check->n_batches, 0);
     uint32_t phase = (u->phase + origin.batch) % u->from->n_phases;
     const struct pst_program_section *section =
         &u->from->sections[phase * PST_PARTS + (uint32_t)origin.part];
