@@ -126,7 +126,7 @@ static pst_status create(const struct pst_host *host, const void *config_, void 
                  "the schedule's %u UNSHARD, RESHARD, REDUCE_GRAD and WAIT actions are left out: "
                  "parameters are whole here, the host reduces gradients and waits for sends",
                  file->n_dropped);
-        host->log(host, PST_LOG_INFO, note);
+        host->log(host, PST_LOG_WARN, note);
     }
     *ret_self = file;
     return PST_OK;
