@@ -139,9 +139,9 @@ static void add_case(const char *id, const char *options, enum kind kind, uint32
     }
 }
 
-static void add_scheduler(const char *id)
+static void add_scheduler(const char *id, uint32_t most_devices)
 {
-    for (uint32_t p = 2; p <= 8; p *= 2) {
+    for (uint32_t p = 2; p <= most_devices; p *= 2) {
         bool is_special = false;
 
         for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {

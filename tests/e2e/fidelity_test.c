@@ -62,7 +62,7 @@ static void find_cases(void)
             n++;
             if (TIMED || strcmp(id, "zb-h1") == 0 || strcmp(id, "2bw") == 0 ||
                 strcmp(id, "v-half") == 0) {
-                add_scheduler(id);
+                add_scheduler(id, TIMED ? 8 : 4);
             }
         }
     }
@@ -196,7 +196,7 @@ static double read_run(const char *text, json_t **ret_done)
 }
 
 static void start_run(struct command *command, const struct fidelity_case *c, const char *plan,
-                      const char *const *more, char (*room)[128])
+                      const char *const *more, char (*room)[192])
 {
     add_args(command, (const char *const[]){"train", config, "--json", "-q", NULL});
     add_sets(command, c);
@@ -244,7 +244,7 @@ static void repeat(struct fidelity_case *c, const char *plan, const char *const 
 {
     while (c->tries < TRIES && fabs(c->error) > GOOD) {
         struct command command = {0};
-        char room[3][128];
+        char room[3][192];
 
         c->scale = ceil(1.5 * c->scale);
         start_run(&command, c, plan, more, room);
@@ -261,7 +261,7 @@ static const char *const nothing_more[] = {NULL};
 static void run_plans(void)
 {
     struct command *commands = make_commands(n_cases);
-    char(*rooms)[3][128] = calloc(n_cases, sizeof *rooms);
+    char(*rooms)[3][192] = calloc(n_cases, sizeof *rooms);
 
     assert_non_null(rooms);
     for (uint32_t i = 0; i < n_cases; i++) {
