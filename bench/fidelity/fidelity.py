@@ -159,7 +159,8 @@ def label_of(name, case):
 def show(label, p, row):
     print(f"| {label} | {p} | {row['predicted'] / 1e3:.3f} ms | {row['measured'] / 1e3:.3f} ms "
           f"| {100 * row['error']:+.2f} %{'' if row['even'] else ' *'} "
-          f"| {'equal' if row['memory'] and row['live'] else 'DIFFERS'} | {row['scale']:g} |", flush=True)
+          f"| {'equal' if row['memory'] and row['live'] else 'DIFFERS'} | {row['scale']:g} |",
+          flush=True)
 
 
 def summary(rows):

@@ -2,8 +2,8 @@
  *
  * Simulations of several steps and what they amount to.
  *
- * Without a barrier the time of a step settles: once the ranks enter a step with the same delays
- * between them as an earlier one, and entered the steps before both alike too, everything repeats.
+ * The time of a step settles: once the ranks enter a step with the same delays between them as an
+ * earlier one, and entered the steps before both alike too, everything repeats.
  * Where the pipeline is drained every so many steps, as many make up what may repeat.
  */
 #include <string.h>
@@ -247,8 +247,7 @@ static pst_status run(struct steps *steps, const struct pst_plan *plan,
         result.span_ns = steps->span_ns;
         result.work_ns = work_of(steps);
         result.period_ns = steps->total_ns / result.n_steps;
-        bool settles = plan->asynchronous || !steps->sim.barrier;
-        if (with_period && settles && plan->n_devices > 0) {
+        if (with_period && plan->n_devices > 0) {
             status = find_step(plan, graph, cost, &result.period_ns, err);
         }
     }

@@ -246,7 +246,8 @@ static void expect_units(const char *id, uint64_t barrier, uint64_t free_running
     open_chain(&chain, &run);
     must(pst_sim_steps(chain.plan, chain.graph, &chain.cost, 3, &result, &err), &err);
     assert_in_range(result.period_ns, barrier * K * 1000, barrier * (K + 1) * 1000 + 1000 * K);
-    assert_int_equal(result.total_ns, 3 * result.period_ns);
+    /* no more than an update of a rank goes on beside the next step */
+    assert_in_range(result.total_ns, 3 * result.period_ns, 3 * result.period_ns + 1000 * K);
     strip_norm(&chain);
     must(pst_sim_steps(chain.plan, chain.graph, &chain.cost, 3, &result, &err), &err);
     assert_in_range(result.period_ns, free_running * K * 1000,
