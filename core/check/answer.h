@@ -10,7 +10,7 @@
 
 struct pst_answer {
     pst_status status;
-    bool asynchronous; /* a scheduler whose answers this penstock does not execute */
+    bool asynchronous; /* a scheduler whose answers come in parts */
     char call[32];     /* the function that gave the status: "schedule()" */
     char broken[320];  /* the rule that the answer breaks, or "" */
     uint8_t *record;   /* what was answered, in order */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Schedules: each pass once, on the device of its stage, F before B before W; then the whole order.
+ * An asynchronous one is judged as the batches in a row that its parts make.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,14 +10,16 @@
 #include "check/answer.h"
 #include "check/verdict.h"
 
-enum { STAGES_MAX = 4096 };
+enum { STAGES_MAX = 4096, BATCHES = 3 };
 
 struct order {
     struct pst_answer *answer;
     const struct pst_subject *subject;
     const struct pst_schedule_in *in;
     struct pst_order_pass *passes;
-    size_t n, room;
+    uint32_t *parts; /* [n] PST_PART_* of each; asynchronous schedules only */
+    size_t n, room, parts_room;
+    uint32_t part;       /* of the next pass; 0: none yet */
     uint32_t *base;      /* [n_stages] first row of a stage's micro-batches */
     unsigned char *seen; /* [row] bit per PST_PASS_* */
 };
@@ -91,16 +94,22 @@ static pst_status take_pass(struct pst_schedule_out *out, uint32_t device, uint3
     if (order->answer->broken[0] != '\0') {
         return PST_ERR_BUG;
     }
-    judge_pass(order, &p);
+    if (!order->answer->asynchronous) {
+        judge_pass(order, &p);
+    } else if (order->part == 0) {
+        pst_answer_break(order->answer, "emit() is called before part()");
+    }
     if (order->answer->broken[0] == '\0') {
         judge_words(order, pass);
     }
     if (order->answer->broken[0] != '\0') {
         return PST_ERR_BUG;
     }
-    if (!pst_grow(&order->passes, &order->room, order->n, sizeof *order->passes)) {
+    if (!pst_grow(&order->passes, &order->room, order->n, sizeof *order->passes) ||
+        !pst_grow(&order->parts, &order->parts_room, order->n, sizeof *order->parts)) {
         pst_verdict_skip("the checker ran out of memory");
     }
+    order->parts[order->n] = order->part;
     order->passes[order->n++] = p;
     return PST_OK;
 }
@@ -123,9 +132,15 @@ static pst_status take_part(struct pst_schedule_out *out, uint32_t part)
 {
     struct order *order = out->impl;
 
-    pst_answer_break(order->answer, "part(%u) belongs to asynchronous schedules; this one is not",
-                     part);
-    return PST_ERR_BUG;
+    pst_answer_record(order->answer, part);
+    if (!order->answer->asynchronous) {
+        pst_answer_break(order->answer,
+                         "part(%u) belongs to asynchronous schedules; this one is not", part);
+    } else if (part < PST_PART_FILL || part > PST_PART_DRAIN) {
+        pst_answer_break(order->answer, "part() was given the unknown part %u", part);
+    }
+    order->part = part;
+    return order->answer->broken[0] == '\0' ? PST_OK : PST_ERR_BUG;
 }
 
 /* Asks for the topology and judges it; false: there is nothing to schedule. */
@@ -161,7 +176,7 @@ static bool ask_topology(struct pst_rig *rig, const struct pst_scheduler *schedu
                          n_devices);
     }
     answer->asynchronous = topology->version_rule == PST_VERSION_DELAYED;
-    return answer->broken[0] == '\0' && !answer->asynchronous;
+    return answer->broken[0] == '\0';
 }
 
 static bool ask_devices(struct pst_rig *rig, const struct pst_scheduler *scheduler,
@@ -250,6 +265,98 @@ static void judge_held(struct pst_rig *rig, const struct pst_scheduler *schedule
     }
 }
 
+/* The stages with the micro-batches of so many batches, and room to judge them. */
+static struct pst_schedule_in lengthen(struct order *order, const struct pst_schedule_in *in,
+                                       uint32_t n_batches, struct pst_arena *arena)
+{
+    struct pst_schedule_in longer = *in;
+    char *stages = pst_arena_alloc(arena, (size_t)in->n_stages * in->stage_size, 16);
+    uint32_t n_rows = 0, s;
+
+    if (stages == NULL) {
+        pst_verdict_skip("the checker ran out of memory");
+    }
+    memcpy(stages, in->stages, (size_t)in->n_stages * in->stage_size);
+    longer.stages = (const void *)stages;
+    for (s = 0; s < in->n_stages; s++) {
+        struct pst_schedule_stage *stage = (void *)(stages + (size_t)s * in->stage_size);
+
+        stage->n_microbatches *= n_batches;
+        order->base[s] = n_rows;
+        n_rows += stage->n_microbatches;
+    }
+    order->seen = pst_arena_array(arena, n_rows, 1);
+    if (order->seen == NULL) {
+        pst_verdict_skip("the checker ran out of memory");
+    }
+    return longer;
+}
+
+/* Fill, bodies, drain, one behind the other: as many batches. They stay as the order's passes. */
+static void judge_batches(const struct order *parts, uint32_t n_batches, struct pst_arena *arena,
+                          struct order *ret_row)
+{
+    const struct pst_schedule_in longer = lengthen(ret_row, parts->in, n_batches, arena);
+    uint32_t k;
+    size_t i;
+
+    ret_row->in = &longer;
+    ret_row->n = 0;
+    for (k = 0; k <= n_batches; k++) {
+        uint32_t part = k == 0 ? PST_PART_FILL : k < n_batches ? PST_PART_BODY : PST_PART_DRAIN;
+
+        for (i = 0; i < parts->n && parts->answer->broken[0] == '\0'; i++) {
+            struct pst_order_pass pass = parts->passes[i];
+
+            if (parts->parts[i] == part) {
+                if (k > 1 && pass.stage < parts->in->n_stages) {
+                    pass.microbatch +=
+                        (k - 1) * pst_schedule_stage_at(parts->in, pass.stage)->n_microbatches;
+                }
+                judge_pass(ret_row, &pass);
+                ret_row->passes[ret_row->n++] = pass;
+            }
+        }
+    }
+    if (parts->answer->broken[0] == '\0') {
+        pst_order_judge(&longer, ret_row->passes, (uint32_t)ret_row->n, parts->answer);
+    }
+    if (parts->answer->broken[0] != '\0') {
+        size_t length = strlen(parts->answer->broken);
+
+        snprintf(parts->answer->broken + length, sizeof parts->answer->broken - length,
+                 ", where fill, %u times body and drain run %u batches", n_batches - 1, n_batches);
+    }
+    ret_row->in = parts->in;
+}
+
+/* One batch has no body; three have two, so that what a body leaves meets a body. */
+static void judge_parts(struct order *order)
+{
+    struct pst_arena arena = {0};
+    struct order row = *order;
+
+    row.passes = pst_arena_array(&arena, order->n * BATCHES, sizeof *row.passes);
+    if (row.passes == NULL) {
+        pst_verdict_skip("the checker ran out of memory");
+    }
+    judge_batches(order, 1, &arena, &row);
+    if (order->answer->broken[0] == '\0') {
+        judge_batches(order, BATCHES, &arena, &row);
+    }
+    if (order->answer->broken[0] == '\0') {
+        struct pst_order_pass *passes = realloc(order->passes, (row.n + 1) * sizeof *order->passes);
+
+        if (passes == NULL) {
+            pst_verdict_skip("the checker ran out of memory");
+        }
+        memcpy(passes, row.passes, row.n * sizeof *passes);
+        order->passes = passes;
+        order->n = row.n;
+    }
+    pst_arena_finish(&arena);
+}
+
 static void ask_schedule(struct pst_rig *rig, const struct pst_scheduler *scheduler,
                          const struct pst_case *question, const struct pst_schedule_in *in,
                          struct pst_region *region, struct order *order, uint32_t *claims)
@@ -268,7 +375,11 @@ static void ask_schedule(struct pst_rig *rig, const struct pst_scheduler *schedu
     pst_ask_begin(order->answer, "schedule()");
     st = scheduler->schedule(rig->self, in, &out);
     if (pst_ask_end(order->answer, rig, region, st)) {
-        pst_order_judge(in, order->passes, (uint32_t)order->n, order->answer);
+        if (order->answer->asynchronous) {
+            judge_parts(order);
+        } else {
+            pst_order_judge(in, order->passes, (uint32_t)order->n, order->answer);
+        }
     }
     if (order->answer->status == PST_OK && order->answer->broken[0] == '\0' && one_size &&
         question->shape == PST_SHAPE_CHAIN && PST_CAN(scheduler, in_flight)) {
@@ -335,5 +446,6 @@ void pst_ask_scheduler(struct pst_rig *rig, const struct pst_case *question_,
         ask_schedule(rig, scheduler, question, in, region, &order, devices);
     }
     free(order.passes);
+    free(order.parts);
     pst_arena_finish(&arena);
 }

@@ -5,6 +5,7 @@
 
 #include "base/util.h"
 #include "cli/solo.h"
+#include "train/stop.h"
 
 /* The scheduler's answer under some limit. */
 struct trial {
@@ -67,6 +68,10 @@ static pst_status attempt(const struct pst_schedule_request *request, uint64_t l
     job.again = false;
     trial->works = false;
     st = pst_cli_solo_run(&job, request->time_limit_ns, &result, err);
+    if (pst_stop_requested()) { /* some then answer with what they have */
+        pst_solo_result_finish(&result);
+        return pst_stop_fail(err);
+    }
     if (st == PST_OK) {
         note_instance(&result, trial);
         st = note_peak(request, &result, trial, err);

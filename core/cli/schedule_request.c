@@ -30,9 +30,10 @@ static pst_status read_count(const char *option, const char *text, uint32_t most
     return PST_OK;
 }
 
-/* A number of units as millionths, exactly. */
-static pst_status read_units(const char *option, const char *text, uint64_t *ret_millionths,
-                             struct pst_error *err)
+/* A number of units as millionths, to the nearest; what is not 0 does not become 0. `up`: to the
+   next, so that thirds of a limit are room for thirds. */
+static pst_status read_units(const char *option, const char *text, bool up,
+                             uint64_t *ret_millionths, struct pst_error *err)
 {
     long double value, scaled;
     const char *end;
@@ -48,8 +49,10 @@ static pst_status read_units(const char *option, const char *text, uint64_t *ret
     }
     scaled = value * PST_SOLO_SCALE;
     *ret_millionths = (uint64_t)llroundl(scaled);
-    if (fabsl(scaled - (long double)*ret_millionths) > 1e-3L) {
-        return pst_fail(err, PST_ERR_CONFIG, "usage", "schedule: %s %s has more than six decimals",
+    *ret_millionths += up && scaled - (long double)*ret_millionths > 1e-3L ? 1 : 0;
+    if (*ret_millionths == 0 && value > 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "usage",
+                        "schedule: %s %s is less than a millionth of a unit; choose a smaller unit",
                         option, text);
     }
     return PST_OK;
@@ -79,7 +82,7 @@ static pst_status read_cost(const char *text, struct pst_solo_costs *costs, stru
                                      "schedule: --cost is a list such as f=1,b=1,w=1, and \"%s\" "
                                      "is no part of one",
                                      part)
-                          : read_units("--cost", part + 2, cost, err);
+                          : read_units("--cost", part + 2, false, cost, err);
     }
     pst_arena_finish(&arena);
     return st;
@@ -99,13 +102,13 @@ static pst_status read_chain(struct pst_schedule_request *r, struct pst_error *e
         st = read_cost(r->cost, costs, err);
     }
     if (st == PST_OK) {
-        st = read_units("--comm", r->comm, &costs->latency_ns, err);
+        st = read_units("--comm", r->comm, false, &costs->latency_ns, err);
     }
     if (st == PST_OK) {
-        st = read_units("--memory-limit", r->memory_limit, &costs->limit_bytes, err);
+        st = read_units("--memory-limit", r->memory_limit, true, &costs->limit_bytes, err);
     }
     if (st == PST_OK) {
-        st = read_units("--aw", r->aw, &costs->saved_weight_bytes, err);
+        st = read_units("--aw", r->aw, false, &costs->saved_weight_bytes, err);
     }
     if (st == PST_OK && costs->saved_weight_bytes > PST_SOLO_SCALE) {
         st = pst_fail(err, PST_ERR_CONFIG, "usage",

@@ -7,10 +7,20 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/number.h"
+
+#define MAX_COLUMNS 10000
+
 uint32_t pst_terminal_width(void)
 {
+    const char *columns = getenv("COLUMNS");
     struct winsize size;
+    int64_t value;
 
+    if (columns != NULL && pst_number_parse_int(columns, &value) && value > 0 &&
+        value <= MAX_COLUMNS) {
+        return (uint32_t)value;
+    }
     if (isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
         size.ws_col > 0) {
         return size.ws_col;

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Columns; 80 where it is no terminal. */
+/* Columns: what the variable COLUMNS says, else those of the terminal; 80 where it is none. */
 uint32_t pst_terminal_width(void);
 
 /* By the variables that decide; nothing here calls setlocale. */

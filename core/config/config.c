@@ -228,6 +228,22 @@ static struct pst_config *create(struct pst_config_reader *reader, const char *p
     return config;
 }
 
+/* What was read, with --set applied; or nothing, where `st` or a --set is a failure. */
+static pst_status hand_over(struct pst_config_reader *reader, pst_status st,
+                            const char *const *sets, uint32_t n_sets,
+                            struct pst_config **ret_config, struct pst_error *err)
+{
+    for (uint32_t i = 0; st == PST_OK && i < n_sets; i++) {
+        st = pst_tree_set(reader, sets[i], i, err);
+    }
+    if (st != PST_OK) {
+        pst_config_destroy(reader->config);
+        return st;
+    }
+    *ret_config = reader->config;
+    return PST_OK;
+}
+
 pst_status pst_config_load(const char *path, const char *const *sets, uint32_t n_sets,
                            struct pst_config **ret_config, struct pst_error *err)
 {
@@ -243,15 +259,7 @@ pst_status pst_config_load(const char *path, const char *const *sets, uint32_t n
         return pst_fail(err, PST_ERR_CONFIG, "config.file", "the name of the config file is empty");
     }
     st = load_file(&reader, config->path, &config->root, err);
-    for (uint32_t i = 0; st == PST_OK && i < n_sets; i++) {
-        st = pst_tree_set(&reader, sets[i], i, err);
-    }
-    if (st != PST_OK) {
-        pst_config_destroy(config);
-        return st;
-    }
-    *ret_config = config;
-    return PST_OK;
+    return hand_over(&reader, st, sets, n_sets, ret_config, err);
 }
 
 pst_status pst_config_parse(const char *text, size_t length, const char *name,
@@ -272,12 +280,7 @@ pst_status pst_config_parse(const char *text, size_t length, const char *name,
         st = pst_fail_at(err, PST_ERR_CONFIG, "config.value", include->file, include->key_line,
                          include->key_column, "include works in files only");
     }
-    if (st != PST_OK) {
-        pst_config_destroy(config);
-        return st;
-    }
-    *ret_config = config;
-    return PST_OK;
+    return hand_over(&reader, st, NULL, 0, ret_config, err);
 }
 
 pst_status pst_config_from_sets(const char *const *sets, uint32_t n_sets,
@@ -294,15 +297,7 @@ pst_status pst_config_from_sets(const char *const *sets, uint32_t n_sets,
         pst_config_destroy(config);
         return pst_fail_nomem(err);
     }
-    for (uint32_t i = 0; st == PST_OK && i < n_sets; i++) {
-        st = pst_tree_set(&reader, sets[i], i, err);
-    }
-    if (st != PST_OK) {
-        pst_config_destroy(config);
-        return st;
-    }
-    *ret_config = config;
-    return PST_OK;
+    return hand_over(&reader, st, sets, n_sets, ret_config, err);
 }
 
 pst_status pst_config_resolve(struct pst_config *config, struct pst_config_node *table,

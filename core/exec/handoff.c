@@ -7,18 +7,10 @@
 
 #include <sched.h>
 
+#include "base/relax.h"
 #include "base/util.h"
 
 #define SPINS 2000
-
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
 
 bool exec_handoff_init(struct exec_handoff *handoff, uint32_t n_ranks)
 {
@@ -97,7 +89,7 @@ const struct exec_task *exec_handoff_next(struct exec_handoff *handoff, uint32_t
         if (atomic_load_explicit(&handoff->generation, memory_order_acquire) != *seen) {
             return take(handoff, seen);
         }
-        relax();
+        pst_relax();
     }
     pthread_mutex_lock(&handoff->mutex);
     while (atomic_load_explicit(&handoff->generation, memory_order_acquire) == *seen) {

@@ -147,7 +147,7 @@ static pst_status fail_non_finite(const struct pst_exec *exec, uint64_t step, do
     if (err != NULL) {
         err->exit_code = 1;
     }
-    pst_error_hint(err, "lower the learning rate, clip gradients, or set on_non_finite = \"skip\"");
+    pst_error_hint(err, "lower train.lr, set train.clip, or train.on_non_finite = \"skip\"");
     return PST_ERR_CANCELLED;
 }
 

@@ -317,7 +317,7 @@ static pst_status find_cuts(struct cutter *c, uint32_t *cuts, struct pst_error *
     }
     st = emit(c, cuts, true, err);
     if (st == PST_OK) {
-        st = pst_plan_unroll(c->plan, TIMED_BATCHES, &unrolled, err);
+        st = pst_plan_unroll(c->plan, TIMED_BATCHES, 0, &unrolled, err);
     }
     if (st == PST_OK) {
         st = run_through(c, unrolled, passes, err);

@@ -166,21 +166,22 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
 /*
  * An asynchronous plan of n_batches batches as one list a rank: the lists of the parts one after
  * the other, with batch x n_batches samples and micro-batches numbered through, and the waits
- * between parts among the others. Edges, ties and what stages point to are shared with `plan`,
- * which must outlive it. Micro-batch j of a stage belongs to batch j / its n_microbatches in
- * `plan`. Its own `asynchronous` is false.
+ * between parts among the others. drain_every: batches from fill to drain, after which comes the
+ * next fill; 0: all. (The plan's own drain_every is not looked at.) Edges, ties and what stages
+ * point to are shared with `plan`, which must outlive it. Micro-batch j of a stage belongs to batch
+ * j / its n_microbatches in `plan`. Its own `asynchronous` is false.
  */
-pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches,
+pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint32_t drain_every,
                            struct pst_plan **ret_unrolled, struct pst_error *err);
 
 /* Where instruction i of an unrolled list comes from: its part, the batch which that closes (of
-   fill: 0), and its place in the part. */
+   fill: the first of the stretch), and its place in the part. */
 struct pst_origin {
     enum pst_part part;
     uint32_t batch, instr;
 };
 struct pst_origin pst_plan_origin(const struct pst_plan *plan, uint32_t rank, uint32_t instr,
-                                  uint32_t n_batches);
+                                  uint32_t n_batches, uint32_t drain_every);
 
 /* One of the lists of a device. */
 static inline const struct pst_instr *pst_plan_list(const struct pst_plan_device *device,

@@ -223,7 +223,8 @@ pst_status pst_classes_record(const struct pst_builder *b, struct pst_classes *c
     pst_status st;
 
     memset(classes->buckets, 0xFF, sizeof classes->buckets);
-    st = program == NULL ? pst_fail_nomem(err) : pst_plan_unroll(b->plan, BATCHES, &unrolled, err);
+    st = program == NULL ? pst_fail_nomem(err)
+                         : pst_plan_unroll(b->plan, BATCHES, 0, &unrolled, err);
     if (st == PST_OK) {
         classes->recording = true;
         r.plan = unrolled;

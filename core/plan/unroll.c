@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An asynchronous plan written out: fill, body as often as wanted, drain, one behind the other, so
- * that whatever reads lists of one step reads those of several.
+ * An asynchronous plan written out: fill, body as often as wanted, drain, one behind the other, and
+ * so again for every stretch between drains, so that whatever reads lists of one step reads those
+ * of several.
  */
 #include <limits.h>
 #include <string.h>
@@ -20,15 +21,24 @@ struct writer {
     struct pst_instr *instrs;
     uint32_t n;
     uint32_t begin;         /* of the part that is written */
+    bool empty_first;       /* what is written next waits for all that is open */
     bool *waited;           /* [room] somebody waits for it */
     uint32_t *next;         /* [room] in its bucket */
     struct bucket *buckets; /* 2 a stage: forward, backward; then one for reductions */
 };
 
-static uint64_t total_length(const struct pst_plan_device *device, uint32_t n_batches)
+static uint64_t total_length(const struct pst_plan_device *device, uint32_t n_batches,
+                             uint32_t drain_every)
 {
-    return (uint64_t)device->n_fill + (uint64_t)(n_batches - 1) * device->n_instrs +
-           device->n_drain;
+    uint64_t n_stretches = drain_every == 0 ? 1 : (n_batches - 1) / drain_every + 1;
+
+    return n_stretches * ((uint64_t)device->n_fill + device->n_drain) +
+           (n_batches - n_stretches) * device->n_instrs;
+}
+
+static bool begins_stretch(uint32_t batch, uint32_t drain_every)
+{
+    return batch == 0 || (drain_every > 0 && batch % drain_every == 0);
 }
 
 /* The bucket that an instruction empties; NULL: none. */
@@ -66,15 +76,33 @@ static struct bucket *bucket_of_open(const struct writer *w, const struct pst_in
                        !act];
 }
 
+/* Copies a bucket and empties it; NULL: only counts. */
+static uint32_t empty(const struct writer *w, struct bucket *bucket, uint32_t *ret_waits)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = bucket->first; i != PST_NONE; i = w->next[i], n++) {
+        if (ret_waits != NULL) {
+            ret_waits[n] = i;
+        }
+    }
+    if (ret_waits != NULL) {
+        *bucket = (struct bucket){PST_NONE, PST_NONE};
+    }
+    return n;
+}
+
 /* Waits of an instruction: what is open for it, then those that it has, moved. */
 static bool write_waits(struct writer *w, const struct pst_instr *from, struct pst_instr *instr)
 {
-    struct bucket *bucket = bucket_of_reader(w, from);
+    struct bucket *bucket = w->empty_first ? w->buckets : bucket_of_reader(w, from);
+    uint32_t n_buckets = w->empty_first ? 2 * w->plan->n_stages + 1 : bucket != NULL ? 1 : 0;
     uint32_t n = from->n_waits, kept = 0;
     uint32_t *waits;
 
-    for (uint32_t i = bucket != NULL ? bucket->first : PST_NONE; i != PST_NONE; i = w->next[i]) {
-        n++;
+    w->empty_first = false;
+    for (uint32_t i = 0; i < n_buckets; i++) {
+        n += empty(w, &bucket[i], NULL);
     }
     instr->n_waits = n;
     instr->waits = NULL;
@@ -85,11 +113,8 @@ static bool write_waits(struct writer *w, const struct pst_instr *from, struct p
     if (waits == NULL) {
         return false;
     }
-    for (uint32_t i = bucket != NULL ? bucket->first : PST_NONE; i != PST_NONE; i = w->next[i]) {
-        waits[kept++] = i;
-    }
-    if (bucket != NULL) {
-        *bucket = (struct bucket){PST_NONE, PST_NONE};
+    for (uint32_t i = 0; i < n_buckets; i++) {
+        kept += empty(w, &bucket[i], waits + kept);
     }
     for (uint32_t i = 0; i < from->n_waits; i++) {
         waits[kept++] = w->begin + from->waits[i];
@@ -140,11 +165,31 @@ static bool write_part(struct writer *w, const struct pst_instr *list, uint32_t 
     return true;
 }
 
+static bool write_parts(struct writer *w, const struct pst_plan_device *device, uint32_t n_batches,
+                        uint32_t drain_every)
+{
+    bool ok = true;
+
+    for (uint32_t t = 0; ok && t < n_batches; t++) {
+        if (begins_stretch(t, drain_every)) {
+            w->empty_first = t > 0; /* a drain ends with all that it has begun */
+            ok = write_part(w, device->fill, device->n_fill, t);
+        }
+        if (t + 1 == n_batches || begins_stretch(t + 1, drain_every)) {
+            ok = ok && write_part(w, device->drain, device->n_drain, t);
+        } else {
+            ok = ok && write_part(w, device->body, device->n_instrs, t);
+        }
+    }
+    return ok;
+}
+
 static pst_status write_rank(struct pst_plan *unrolled, const struct pst_plan *plan, uint32_t rank,
-                             uint32_t n_batches, struct pst_error *err)
+                             uint32_t n_batches, uint32_t drain_every, struct pst_error *err)
 {
     const struct pst_plan_device *device = &plan->devices[rank];
-    size_t room = total_length(device, n_batches), n_buckets = 2 * (size_t)plan->n_stages + 1;
+    size_t room = total_length(device, n_batches, drain_every);
+    size_t n_buckets = 2 * (size_t)plan->n_stages + 1;
     struct pst_arena scratch = {0};
     struct writer w = {.arena = &unrolled->arena, .plan = plan};
     bool ok;
@@ -157,11 +202,7 @@ static pst_status write_rank(struct pst_plan *unrolled, const struct pst_plan *p
         memset(w.buckets, 0xFF, n_buckets * sizeof *w.buckets);
     }
     ok = w.instrs != NULL && w.waited != NULL && w.next != NULL && w.buckets != NULL &&
-         write_part(&w, device->fill, device->n_fill, 0);
-    for (uint32_t t = 0; ok && t + 1 < n_batches; t++) {
-        ok = write_part(&w, device->body, device->n_instrs, t);
-    }
-    ok = ok && write_part(&w, device->drain, device->n_drain, n_batches - 1);
+         write_parts(&w, device, n_batches, drain_every);
     unrolled->devices[rank].body = w.instrs;
     unrolled->devices[rank].n_instrs = w.n;
     unrolled->devices[rank].peak_bytes = device->peak_bytes;
@@ -171,10 +212,10 @@ static pst_status write_rank(struct pst_plan *unrolled, const struct pst_plan *p
 }
 
 /* Numbers of the unrolled plan are 32 bits wide. */
-static bool fits(const struct pst_plan *plan, uint32_t n_batches)
+static bool fits(const struct pst_plan *plan, uint32_t n_batches, uint32_t drain_every)
 {
     for (uint32_t d = 0; d < plan->n_devices; d++) {
-        if (total_length(&plan->devices[d], n_batches) > INT_MAX) {
+        if (total_length(&plan->devices[d], n_batches, drain_every) > INT_MAX) {
             return false;
         }
     }
@@ -196,7 +237,7 @@ static pst_status write_stages(struct pst_plan *unrolled, const struct pst_plan 
     return PST_OK;
 }
 
-pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches,
+pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint32_t drain_every,
                            struct pst_plan **ret_unrolled, struct pst_error *err)
 {
     const struct pst_graph named = {.digest = plan->graph_digest};
@@ -204,7 +245,7 @@ pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches,
     pst_status st;
 
     PST_ASSERT(plan->asynchronous && n_batches > 0);
-    if (!fits(plan, n_batches)) {
+    if (!fits(plan, n_batches, drain_every)) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.unsupported",
                         "%u batches of %u samples are too much for one list", n_batches,
                         plan->batch);
@@ -214,7 +255,7 @@ pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches,
         st = write_stages(unrolled, plan, n_batches, err);
     }
     for (uint32_t d = 0; st == PST_OK && d < plan->n_devices; d++) {
-        st = write_rank(unrolled, plan, d, n_batches, err);
+        st = write_rank(unrolled, plan, d, n_batches, drain_every, err);
     }
     if (st != PST_OK) {
         pst_plan_destroy(unrolled);
@@ -234,19 +275,27 @@ pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches,
 }
 
 struct pst_origin pst_plan_origin(const struct pst_plan *plan, uint32_t rank, uint32_t instr,
-                                  uint32_t n_batches)
+                                  uint32_t n_batches, uint32_t drain_every)
 {
     const struct pst_plan_device *device = &plan->devices[rank];
-    uint32_t after_fill, bodies;
+    uint32_t stretch = drain_every == 0 ? n_batches : drain_every, first = 0, in_body, bodies;
+    uint64_t whole = total_length(device, stretch, 0); /* of a stretch but the last */
 
+    if (stretch < n_batches && whole > 0) {
+        uint64_t n_whole = (n_batches - 1) / stretch, before = instr / whole;
+
+        before = before < n_whole ? before : n_whole;
+        first = (uint32_t)before * stretch;
+        instr -= (uint32_t)(before * whole);
+    }
     if (instr < device->n_fill) {
-        return (struct pst_origin){PST_FILL, 0, instr};
+        return (struct pst_origin){PST_FILL, first, instr};
     }
-    after_fill = instr - device->n_fill;
-    bodies = (n_batches - 1) * device->n_instrs;
-    if (after_fill < bodies) {
-        return (struct pst_origin){PST_BODY, after_fill / device->n_instrs,
-                                   after_fill % device->n_instrs};
+    in_body = instr - device->n_fill;
+    bodies = (n_batches - first < stretch ? n_batches - first : stretch) - 1;
+    if (in_body < bodies * device->n_instrs) {
+        return (struct pst_origin){PST_BODY, first + in_body / device->n_instrs,
+                                   in_body % device->n_instrs};
     }
-    return (struct pst_origin){PST_DRAIN, n_batches - 1, after_fill - bodies};
+    return (struct pst_origin){PST_DRAIN, first + bodies, in_body - bodies * device->n_instrs};
 }

@@ -108,6 +108,20 @@ static void print_devices(const struct pst_session *session, FILE *out)
     fprintf(out, " (%s)\n", limit);
 }
 
+/* What sets an asynchronous plan apart. */
+static void print_versions(const struct pst_plan *plan, FILE *out)
+{
+    if (!plan->asynchronous) {
+        return;
+    }
+    fprintf(out, "asynchronous: two versions of the weights, gradients one step old, drained ");
+    if (plan->drain_every > 1) {
+        fprintf(out, "every %u steps\n", plan->drain_every);
+    } else {
+        fprintf(out, "%s\n", plan->drain_every == 1 ? "after every step" : "at the end");
+    }
+}
+
 /* Tokens, or samples where a sample has one target. */
 static uint64_t tokens_per_step(const struct pst_session *session)
 {
@@ -150,8 +164,10 @@ pst_status pst_plan_report_print(const struct pst_session *session, const char *
     }
     fprintf(out, "%s: %u operators, %u stages on %u devices, batch %u\n", session->graph->name,
             session->graph->n_ops, plan->n_stages, plan->n_devices, plan->batch);
-    fprintf(out, "partitioner %s, scheduler %s, memopt %s\n\n", plan->partitioner, plan->scheduler,
+    fprintf(out, "partitioner %s, scheduler %s, memopt %s\n", plan->partitioner, plan->scheduler,
             plan->memopt[0] == '\0' ? "-" : plan->memopt);
+    print_versions(plan, out);
+    fputc('\n', out);
     print_stages(session, stages, color, out);
     print_prediction(session, out);
     print_devices(session, out);
@@ -225,6 +241,9 @@ char *pst_plan_report_json(const struct pst_session *session, const char *file)
     pst_json_string(&json, "scheduler", plan->scheduler);
     pst_json_string(&json, "memopt", plan->memopt);
     pst_json_uint(&json, "batch", plan->batch);
+    pst_json_bool(&json, "asynchronous", plan->asynchronous);
+    pst_json_uint(&json, "weight_versions", plan->asynchronous ? 2 : 1);
+    pst_json_uint(&json, "drain_every", plan->drain_every);
     pst_json_array(&json, "stages");
     for (uint32_t i = 0; i < plan->n_stages; i++) {
         add_stage(&json, session, &stages[i]);

@@ -196,7 +196,8 @@ static void walk(struct pst_sim_memory *memory, const struct pst_sim_record *rec
         struct pst_origin from = {.instr = i};
         uint32_t s = 0;
         if (record->plan->asynchronous) {
-            from = pst_plan_origin(record->plan, rank, i, record->n_steps);
+            from =
+                pst_plan_origin(record->plan, rank, i, record->n_steps, record->plan->drain_every);
             s = from.batch % program->n_phases * PST_PARTS + (uint32_t)from.part;
         }
         if (s != at || from.batch != batch) {

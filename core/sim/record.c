@@ -11,8 +11,6 @@ static uint32_t batch_of(const struct pst_sim_record *record, const struct pst_s
                          uint32_t rank, uint32_t at)
 {
     const struct pst_sim_rank *run = &sim->ranks[rank];
-    const struct pst_plan_device *device = &record->plan->devices[rank];
-    uint32_t part;
     if (!record->plan->asynchronous) {
         return run->number;
     }
@@ -21,10 +19,8 @@ static uint32_t batch_of(const struct pst_sim_record *record, const struct pst_s
     case PST_I_TIE:
     case PST_I_NORM:
     case PST_I_STEP:
-        part = at < device->n_fill || device->n_instrs == 0
-                   ? 0
-                   : (at - device->n_fill) / device->n_instrs;
-        return part < record->n_steps ? part : record->n_steps - 1;
+        return pst_plan_origin(record->plan, rank, at, record->n_steps, record->plan->drain_every)
+            .batch;
     default:
         return 0;
     }

@@ -252,27 +252,12 @@ static void begin(struct pst_sim *sim, uint32_t rank, uint32_t number)
     sim->begins[(size_t)number * sim->plan->n_devices + rank] = state->now;
 }
 
-static void open_barrier(struct pst_sim *sim)
-{
-    uint64_t now = 0;
-    for (uint32_t d = 0; d < sim->plan->n_devices; d++) {
-        now = max_ns(now, sim->ranks[d].now);
-    }
-    sim->n_at_barrier = 0;
-    for (uint32_t d = 0; d < sim->plan->n_devices; d++) {
-        sim->ranks[d].at_barrier = false;
-        sim->ranks[d].now = now;
-        begin(sim, d, sim->ranks[d].number + 1);
-        wake(sim, d);
-    }
-}
-
 /* Ends a run once all of the list has ended, and begins the next. False: not now, or there is none.
  */
 static bool leave(struct pst_sim *sim, uint32_t rank)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
-    if (state->ended || state->at_barrier || state->n_done < state->n) {
+    if (state->ended || state->n_done < state->n) {
         return false;
     }
     state->now = max_ns(state->now, state->latest);
@@ -281,13 +266,6 @@ static bool leave(struct pst_sim *sim, uint32_t rank)
     }
     if (state->number + 1 == sim->n_runs || sim->status != PST_OK) {
         state->ended = true;
-        return false;
-    }
-    if (sim->barrier) {
-        state->at_barrier = true;
-        if (++sim->n_at_barrier == sim->plan->n_devices) {
-            open_barrier(sim);
-        }
         return false;
     }
     begin(sim, rank, state->number + 1);

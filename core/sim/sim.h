@@ -9,9 +9,10 @@
  * on both ranks and its link direction is free, first come, first served. At the end of a list the
  * rank waits for all that is still open.
  *
- * Steps: a synchronous plan runs its lists once a step. With NORM no rank begins a step before all
- * have ended the one before; without it each goes on by itself. An asynchronous plan is written out
- * (pst_plan_unroll): fill, (n - 1) times body, drain as one list.
+ * Steps: a synchronous plan runs its lists once a step. A rank that is through with its list begins
+ * the next step; where all must wait for each other, NORM makes them. An asynchronous plan is
+ * written out (pst_plan_unroll) as one list: fill, body, ..., drain, and so on after every
+ * drain_every steps.
  */
 #ifndef PST_SIM_SIM_H
 #define PST_SIM_SIM_H

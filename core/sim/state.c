@@ -111,18 +111,6 @@ static void init_collectives(struct pst_sim *sim, uint32_t *seen)
     sim->collectives[plan->n_stages + plan->n_ties].n_ranks = plan->n_devices;
 }
 
-static bool has_norm(const struct pst_plan *plan)
-{
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
-        for (uint32_t i = plan->devices[d].n_instrs; i-- > 0;) {
-            if (plan->devices[d].body[i].op == PST_I_NORM) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 static bool init_nodes(struct pst_sim *sim)
 {
     uint32_t n = sim->plan->n_devices;
@@ -144,7 +132,6 @@ pst_status pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan,
     sim->plan = plan;
     sim->err = err;
     sim->n_runs = n_runs;
-    sim->barrier = has_norm(plan);
     sim->ranks = pst_arena_array(arena, n, sizeof *sim->ranks);
     sim->begins = pst_arena_array(arena, n * n_runs, sizeof *sim->begins);
     sim->worklist = pst_arena_array(arena, n, sizeof *sim->worklist);

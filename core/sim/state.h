@@ -27,7 +27,7 @@ struct pst_sim_rank {
     uint64_t host_free[2];            /* link to host memory: out, in */
     uint64_t now;
     uint32_t arrived_at; /* collective that this rank has come to, PST_NONE: none */
-    bool queued_up, at_barrier, ended;
+    bool queued_up, ended;
     bool requested; /* the head of its sends waits for a shared link */
 };
 
@@ -52,8 +52,6 @@ struct pst_sim {
     struct pst_arena arena;
     struct pst_sim_durations durations;
     uint32_t n_runs; /* how often each rank runs its list */
-    bool barrier;    /* no rank begins a run before all have ended the one before */
-    uint32_t n_at_barrier;
     struct pst_sim_rank *ranks;
     uint64_t *begins;                       /* [run * n_devices + rank] */
     struct pst_sim_collective *collectives; /* REDUCE of each stage, TIE of each tie, NORM */

@@ -2,8 +2,9 @@
  *
  * Simulations of several steps and what they amount to.
  *
- * Without a barrier the time of a step settles: once the ranks enter a step with the same delays
- * between them as an earlier one, and entered the steps before both alike too, everything repeats.
+ * The time of a step settles: once the ranks enter a step with the same delays between them as an
+ * earlier one, and entered the steps before both alike too, everything repeats.
+ * Where the pipeline is drained every so many steps, as many make up what may repeat.
  */
 #include <string.h>
 
@@ -12,6 +13,9 @@
 
 #define SETTLE_FIRST 8   /* steps that are tried first to find what repeats */
 #define SETTLE_MOST  128 /* beyond these the slope of the second half counts */
+#define STRETCH_MOST                                                                               \
+    32 /* steps between drains that are simulated; what a drain costs is the same                  \
+          in longer stretches */
 
 static uint64_t max_ns(uint64_t a, uint64_t b)
 {
@@ -21,7 +25,7 @@ static uint64_t max_ns(uint64_t a, uint64_t b)
 /* A simulation of n steps: of the plan itself, or of an asynchronous one that is written out. */
 struct steps {
     const struct pst_plan *plan;
-    uint32_t n_steps;
+    uint32_t n_steps, drain_every;
     struct pst_plan *unrolled;
     struct pst_sim sim;
     uint64_t *begins; /* [boundary * n_devices + rank] when a rank came to the end of a step */
@@ -40,9 +44,10 @@ static bool is_compute(uint32_t op)
 static uint64_t span_of(const struct steps *steps, const struct pst_sim_rank *run, uint32_t rank)
 {
     const struct pst_plan_device *device = &steps->plan->devices[rank];
-    uint32_t n = !steps->plan->asynchronous ? run->n
-                 : steps->n_steps > 1       ? device->n_fill + device->n_instrs
-                                            : run->n;
+    bool drained = steps->n_steps == 1 || steps->drain_every == 1;
+    uint32_t n = steps->plan->asynchronous
+                     ? device->n_fill + (drained ? device->n_drain : device->n_instrs)
+                     : run->n;
     uint64_t first = UINT64_MAX, last = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (is_compute(run->list[i].op)) {
@@ -53,14 +58,17 @@ static uint64_t span_of(const struct steps *steps, const struct pst_sim_rank *ru
     return last > first ? last - first : 0;
 }
 
-/* When the rank came to the parts of an asynchronous plan: one boundary less than batches. */
+/* When the rank came to the parts of an asynchronous plan that close batches. */
 static void note_parts(struct steps *steps, const struct pst_sim_rank *run, uint32_t rank)
 {
     const struct pst_plan_device *device = &steps->plan->devices[rank];
+    uint32_t every = steps->drain_every;
+    uint64_t at = device->n_fill;
     for (uint32_t b = 0; b < steps->n_boundaries; b++) {
-        uint64_t at = device->n_fill + (uint64_t)b * device->n_instrs;
+        bool drained = every > 0 && (b + 1) % every == 0;
         steps->begins[(size_t)b * steps->plan->n_devices + rank] =
             at < run->n ? run->posted[at] : run->latest;
+        at += drained ? (uint64_t)device->n_drain + device->n_fill : device->n_instrs;
     }
 }
 
@@ -87,16 +95,17 @@ static void steps_finish(struct steps *steps)
 /* finish in any case. */
 static pst_status steps_run(struct steps *steps, const struct pst_plan *plan,
                             const struct pst_graph *graph, const struct pst_cost_model *cost,
-                            uint32_t n_steps, struct pst_error *err)
+                            uint32_t n_steps, uint32_t drain_every, struct pst_error *err)
 {
     struct pst_sim *sim = &steps->sim;
     pst_status status = PST_OK;
     steps->plan = plan;
     steps->n_steps = steps->n_boundaries = n_steps;
+    steps->drain_every = drain_every;
     sim->sink = note;
     sim->context = steps;
     if (plan->asynchronous) {
-        status = pst_plan_unroll(plan, n_steps, &steps->unrolled, err);
+        status = pst_plan_unroll(plan, n_steps, drain_every, &steps->unrolled, err);
     }
     if (status == PST_OK) {
         status = pst_sim_init(sim, steps->unrolled != NULL ? steps->unrolled : plan, graph, cost,
@@ -156,11 +165,18 @@ static uint64_t slope(const struct steps *steps, uint32_t i, uint32_t j)
     return (most + (j - i) - 1) / (j - i);
 }
 
+/* Steps from one drain to the next; those that may repeat are as many, or a multiple. */
+static uint32_t stretch_of(const struct steps *steps)
+{
+    return steps->drain_every == 0 ? 1 : steps->drain_every;
+}
+
 /* False: nothing repeats yet. */
 static bool find_period(const struct steps *steps, uint64_t *ret_period_ns)
 {
-    uint32_t last = steps->n_boundaries - 1;
-    for (uint32_t i = last; i-- > 1;) {
+    uint32_t last = steps->n_boundaries - 1, stretch = stretch_of(steps);
+    for (uint32_t i = last; i > stretch;) {
+        i -= stretch;
         if (alike(steps, i, last) && alike(steps, i - 1, last - 1)) {
             *ret_period_ns = slope(steps, i, last);
             return true;
@@ -169,22 +185,50 @@ static bool find_period(const struct steps *steps, uint64_t *ret_period_ns)
     return false;
 }
 
+/* At most STRETCH_MOST steps between drains. */
 static pst_status settle(const struct pst_plan *plan, const struct pst_graph *graph,
-                         const struct pst_cost_model *cost, uint64_t *ret_period_ns,
-                         struct pst_error *err)
+                         const struct pst_cost_model *cost, uint32_t drain_every,
+                         uint64_t *ret_period_ns, struct pst_error *err)
 {
     pst_status status = PST_OK;
     bool found = false;
-    for (uint32_t n = SETTLE_FIRST; n <= SETTLE_MOST && !found && status == PST_OK; n *= 2) {
+    uint32_t n = SETTLE_FIRST;
+    while (n < 2 * drain_every + 2) {
+        n *= 2;
+    }
+    for (; n <= SETTLE_MOST && !found && status == PST_OK; n *= 2) {
         struct steps steps = {0};
-        status = steps_run(&steps, plan, graph, cost, n, err);
+        status = steps_run(&steps, plan, graph, cost, n, drain_every, err);
         if (status == PST_OK) {
             found = find_period(&steps, ret_period_ns);
             if (!found && n == SETTLE_MOST) {
-                *ret_period_ns = slope(&steps, n / 2, n - 1);
+                uint32_t stretch = stretch_of(&steps);
+                *ret_period_ns = slope(&steps, n - 1 - (n / 2 - 1) / stretch * stretch, n - 1);
             }
         }
         steps_finish(&steps);
+    }
+    return status;
+}
+
+/* The step that one more costs. Of long stretches: what it costs without drains, and a share of
+   what a drain adds. */
+static pst_status find_step(const struct pst_plan *plan, const struct pst_graph *graph,
+                            const struct pst_cost_model *cost, uint64_t *ret_period_ns,
+                            struct pst_error *err)
+{
+    uint64_t every = plan->drain_every, drained = 0;
+    pst_status status = PST_OK;
+    if (every <= STRETCH_MOST) {
+        return settle(plan, graph, cost, plan->drain_every, ret_period_ns, err);
+    }
+    status = settle(plan, graph, cost, STRETCH_MOST, &drained, err);
+    if (status == PST_OK) {
+        status = settle(plan, graph, cost, 0, ret_period_ns, err);
+    }
+    if (status == PST_OK && drained > *ret_period_ns) {
+        uint64_t added = (drained - *ret_period_ns) * STRETCH_MOST;
+        *ret_period_ns += (added + every - 1) / every;
     }
     return status;
 }
@@ -197,15 +241,14 @@ static pst_status run(struct steps *steps, const struct pst_plan *plan,
                       struct pst_error *err)
 {
     struct pst_sim_result result = {.n_steps = n_steps > 0 ? n_steps : 1};
-    pst_status status = steps_run(steps, plan, graph, cost, result.n_steps, err);
+    pst_status status = steps_run(steps, plan, graph, cost, result.n_steps, plan->drain_every, err);
     if (status == PST_OK) {
         result.total_ns = steps->total_ns;
         result.span_ns = steps->span_ns;
         result.work_ns = work_of(steps);
         result.period_ns = steps->total_ns / result.n_steps;
-        bool settles = plan->asynchronous || !steps->sim.barrier;
-        if (with_period && settles && plan->n_devices > 0) {
-            status = settle(plan, graph, cost, &result.period_ns, err);
+        if (with_period && plan->n_devices > 0) {
+            status = find_step(plan, graph, cost, &result.period_ns, err);
         }
     }
     if (status == PST_OK) {

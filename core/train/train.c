@@ -339,6 +339,25 @@ static uint64_t median(uint64_t *values, uint64_t n)
     return n % 2 == 1 ? values[n / 2] : values[n / 2 - 1] / 2 + values[n / 2] / 2;
 }
 
+/* The time of a step, as predicted ones are meant: where the pipeline runs empty every so many
+   steps, the mean of as many, for one of them is longer. */
+static uint64_t usual_step(struct run *run)
+{
+    uint64_t every = run->session->planned.plan->drain_every, n = 0, sum;
+
+    if (every < 2 || run->n_steps < every) {
+        return median(run->step_ns, run->n_steps);
+    }
+    for (uint64_t first = 0; first + every <= run->n_steps; first += every) {
+        sum = 0;
+        for (uint64_t i = first; i < first + every; i++) {
+            sum += run->step_ns[i];
+        }
+        run->step_ns[n++] = sum / every;
+    }
+    return median(run->step_ns, n);
+}
+
 static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *err)
 {
     uint32_t n = run->session->planned.plan->n_devices;
@@ -364,7 +383,7 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
         free(predicted);
         return pst_fail_nomem(err);
     }
-    end.step_ns = median(run->step_ns, run->n_steps);
+    end.step_ns = usual_step(run);
     pst_exec_measured_peaks(run->exec, measured);
     for (uint32_t rank = 0; rank < n; rank++) {
         predicted[rank] = pst_session_peak(run->session, rank);

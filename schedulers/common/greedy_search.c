@@ -9,12 +9,14 @@
 
 #define NO_LIMIT    (INT64_MAX / 4)
 #define MOST_PASSES 2500000u /* placed in all runs; beyond, no smaller caps are tried */
+#define MOST_TIGHT  250000u  /* the same where memory is tight, and for the runs made for that */
 
 struct search {
     struct greedy g;
     const struct fixed_question *question;
-    greedy_runs *runs;
-    uint32_t most; /* chunks: the largest cap */
+    greedy_runs *runs, *tight;
+    uint32_t most;   /* chunks: the largest cap */
+    uint64_t budget; /* passes placed, beyond which no smaller caps are tried */
 };
 
 /* Bytes that the larger of the stages of device d keeps of a micro-batch. */
@@ -123,6 +125,35 @@ static void try_caps(struct search *s, bool first)
     }
 }
 
+/* Whether a device holds fewer micro-batches than there are devices from it to the last. */
+static bool is_tight(const struct greedy *g)
+{
+    uint32_t d;
+
+    for (d = 0; d < g->p; d++) {
+        uint32_t enough_for = g->p - d < g->m ? g->p - d : g->m;
+
+        if (g->dev[d].cap < enough_for * unit(g, d)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The runs for little memory, if there are any and the caps that are set are that tight.
+   Returns whether they are. */
+static bool try_tight(struct search *s)
+{
+    const struct greedy_attempt attempt = {&s->g.real, GREEDY_IDLE, true, s->g.makespan};
+
+    if (s->tight == NULL || !is_tight(&s->g)) {
+        return false;
+    }
+    s->g.least = least_cost(&s->g);
+    s->tight(&s->g, &attempt);
+    return true;
+}
+
 /* Chunks that a device may hold. */
 static uint32_t largest_cap(const struct search *s)
 {
@@ -140,13 +171,32 @@ static pst_status search_smaller(struct search *s)
     struct greedy *g = &s->g;
     uint32_t k;
 
-    for (k = 1; k < s->most && g->placed < MOST_PASSES; k++) {
+    for (k = 1; k < s->most && g->placed < s->budget; k++) {
         if (s->question->self->host->cancelled(s->question->self->host)) {
             return PST_ERR_CANCELLED;
         }
         set_caps(g, k, true);
         if (least_cost(g) - g->makespan < g->best_cost) {
             try_caps(s, false);
+        }
+    }
+    return PST_OK;
+}
+
+/* Largest caps first: under little memory they are what counts. */
+static pst_status search_smaller_tight(struct search *s)
+{
+    struct greedy *g = &s->g;
+    uint64_t most = g->placed + MOST_TIGHT, runs = (uint64_t)8 * g->n_passes;
+    uint32_t k;
+
+    for (k = s->most; s->tight != NULL && k-- > 1 && g->placed + runs <= most;) {
+        if (s->question->self->host->cancelled(s->question->self->host)) {
+            return PST_ERR_CANCELLED;
+        }
+        set_caps(g, k, true);
+        if (least_cost(g) - g->makespan < g->best_cost) {
+            try_tight(s);
         }
     }
     return PST_OK;
@@ -217,8 +267,12 @@ static pst_status run(struct search *s)
 
     s->most = largest_cap(s);
     set_caps(g, s->most, true);
+    s->budget = try_tight(s) ? g->placed + MOST_TIGHT : MOST_PASSES;
     try_caps(s, true);
     st = search_smaller(s);
+    if (st == PST_OK) {
+        st = search_smaller_tight(s);
+    }
     if (st == PST_OK && g->best_cost == INT64_MAX) {
         st = search_larger(s);
     }
@@ -226,10 +280,10 @@ static pst_status run(struct search *s)
 }
 
 pst_status greedy_search(const struct fixed_question *question, greedy_runs *runs,
-                         struct order *order)
+                         greedy_runs *tight, struct order *order)
 {
     const struct greedy_config *config = question->self->config;
-    struct search s = {.question = question, .runs = runs};
+    struct search s = {.question = question, .runs = runs, .tight = tight};
     bool makespan = config->objective == GREEDY_MAKESPAN ||
                     (config->objective == GREEDY_AUTO && question->in->barrier != 0);
     pst_status st = greedy_init(&s.g, question, makespan);

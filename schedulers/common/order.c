@@ -181,7 +181,8 @@ pst_status order_require_room(const struct pst_host *host, const char *scheduler
         if (need > room) {
             return pst_failf(host, PST_ERR_INFEASIBLE,
                              "device %u would hold %" PRIu64 " bytes of activations and has room "
-                             "for %" PRIu64 "; the order of %s is fixed",
+                             "for %" PRIu64 "; another scheduler may need less, the order of %s "
+                             "is fixed",
                              d, need, room, scheduler);
         }
     }

@@ -126,7 +126,7 @@ static pst_status create(const struct pst_host *host, const void *config_, void 
                  "the schedule's %u UNSHARD, RESHARD, REDUCE_GRAD and WAIT actions are left out: "
                  "parameters are whole here, the host reduces gradients and waits for sends",
                  file->n_dropped);
-        host->log(host, PST_LOG_INFO, note);
+        host->log(host, PST_LOG_WARN, note);
     }
     *ret_self = file;
     return PST_OK;
@@ -180,8 +180,9 @@ static pst_status check_instance(const struct csv_file *file, const struct pst_s
 
         if (stage->n_microbatches != file->n_microbatches) {
             return pst_failf(file->host, PST_ERR_UNSUPPORTED,
-                             "%s has %u micro-batches, but stage %u has %u here", file->path,
-                             file->n_microbatches, s, stage->n_microbatches);
+                             "%s has %u micro-batches, but stage %u has %u here; it can run no "
+                             "other number",
+                             file->path, file->n_microbatches, s, stage->n_microbatches);
         }
         if (stage->device != file->row_of_stage[s]) {
             return pst_failf(file->host, PST_ERR_UNSUPPORTED,

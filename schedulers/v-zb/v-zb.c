@@ -11,7 +11,7 @@ static const struct pst_param params[] = {GREEDY_LIMIT_ROW("the number of device
 
 static pst_status build(const struct fixed_question *question, struct order *order)
 {
-    return greedy_search(question, v_zb_runs, order);
+    return greedy_search(question, v_zb_runs, NULL, order);
 }
 
 static const struct fixed_rules rules = {

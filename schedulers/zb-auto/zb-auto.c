@@ -4,6 +4,7 @@
  * behind ZB-1p and ZB-2p of Qi, Wan, Huang, Lin, "Zero Bubble Pipeline Parallelism", ICLR 2024,
  * with costs of each stage, any cap, and a choice between span and makespan.
  */
+#include "list.h"
 #include "rounds.h"
 
 static const struct pst_param params[] = {GREEDY_LIMIT_ROW("twice the number of devices"),
@@ -11,7 +12,7 @@ static const struct pst_param params[] = {GREEDY_LIMIT_ROW("twice the number of 
 
 static pst_status build(const struct fixed_question *question, struct order *order)
 {
-    return greedy_search(question, zb_auto_runs, order);
+    return greedy_search(question, zb_auto_runs, zb_auto_lists, order);
 }
 
 static const struct fixed_rules rules = {

@@ -133,6 +133,42 @@ static void test_two_updates(void **state)
     assert_true(fabs(plain.evals[0] - sum.evals[0]) > 1e-4 * sum.evals[0]);
 }
 
+static double predicted(const char *path, const char *command, const char *set)
+{
+    struct outcome o = penstock(command, path, "--json", "--set", set);
+    json_t *root = json_loads(o.out, 0, NULL);
+    double us = json_number_value(json_object_get(root, "step_us"));
+    bool plan = strcmp(command, "plan") == 0;
+
+    expect_code(&o, 0);
+    assert_true(us > 0);
+    assert_int_equal(json_is_true(json_object_get(root, "asynchronous")), plan);
+    assert_int_equal(json_integer_value(json_object_get(root, "weight_versions")), plan ? 2 : 0);
+    json_decref(root);
+    outcome_finish(&o);
+    return us;
+}
+
+/* The rarer the drains, the shorter the step; at most they are one a step. */
+static void test_drains_cost(void **state)
+{
+    static const char *const sets[] = {"train.drain_every=1", "train.drain_every=2",
+                                       "train.drain_every=7", "train.drain_every=70",
+                                       "train.drain_every=0"};
+    const char *path = support_write("drains.toml", text);
+    double last = INFINITY;
+
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++) {
+        double us = predicted(path, "simulate", sets[i]);
+
+        assert_true(us < last);
+        last = us;
+    }
+    assert_true(predicted(path, "plan", sets[0]) > predicted(path, "plan", sets[4]));
+    assert_true(predicted(PENSTOCK_SOURCE_DIR "/configs/2bw.toml", "plan", sets[4]) > 0);
+}
+
 /* A loss that is not finite, in the words of each setting. The first weights serve two batches, so
    the third is the first that can fail. */
 static void test_non_finite(void **state)
@@ -170,8 +206,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_batches), cmocka_unit_test(test_nothing_else_matters),
-        cmocka_unit_test(test_evaluation),    cmocka_unit_test(test_two_updates),
-        cmocka_unit_test(test_non_finite),
+        cmocka_unit_test(test_drains_cost),   cmocka_unit_test(test_evaluation),
+        cmocka_unit_test(test_two_updates),   cmocka_unit_test(test_non_finite),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

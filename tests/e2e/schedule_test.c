@@ -141,6 +141,17 @@ static void test_shares(void **state)
     json_decref(root);
 }
 
+/* What other programs compute has more digits than a millionth: 7 thirds just fit. */
+static void test_rounding(void **state)
+{
+    json_t *root = schedule("interleaved", "-d", "2", "-m", "4", "-o", "chunks=3", "--memory-limit",
+                            "2.3333333333333335", "--cost", "f=0.30000000000000004,b=0.3,w=0.3");
+
+    (void)state;
+    expect(root, "makespan", 3.9); /* (v m + p - 1) (f + b + w) / v = 13 x 0.3 */
+    json_decref(root);
+}
+
 /* p = 4, m = 8 of ZB-H1 and 1F1B; times of the 1.5B model of the zero bubble paper, whose bubble of
    1F1B is 0.2431 of the span. */
 static void test_costs_and_latency(void **state)
@@ -283,7 +294,7 @@ static void test_requests_refused(void **state)
     refuse(2, "usage", "is no part of one", "1f1b", "-d", "2", "-m", "2", "--cost", "f=1,x");
     refuse(2, "usage", "--cost must be a number", "1f1b", "-d", "2", "-m", "2", "--cost", "f=-1");
     refuse(2, "usage", "--cost must be a number", "1f1b", "-d", "2", "-m", "2", "--cost", "f=nan");
-    refuse(2, "usage", "more than six decimals", "1f1b", "-d", "2", "-m", "2", "--cost",
+    refuse(2, "usage", "less than a millionth", "1f1b", "-d", "2", "-m", "2", "--cost",
            "f=0.0000001");
     refuse(2, "usage", "--comm must be", "1f1b", "-d", "2", "-m", "2", "--comm", "");
     refuse(2, "usage", "--aw is a part", "1f1b", "-d", "2", "-m", "2", "--aw", "2");
@@ -376,6 +387,7 @@ static void test_what_people_see(void **state)
     struct outcome o;
 
     (void)state;
+    unsetenv("COLUMNS");
     setenv("LC_ALL", "C", 1);
     o = penstock("schedule", "zb-h1", "-d", "3", "-m", "4");
     expect_code(&o, 0);
@@ -393,6 +405,15 @@ static void test_what_people_see(void **state)
     expect_text(o.out, ", scaled\n");
     assert_true(longest_line(o.out) <= 80);
     outcome_finish(&o);
+    setenv("COLUMNS", "200", 1);
+    o = penstock("schedule", "zb-h1", "-d", "3", "-m", "400");
+    assert_true(longest_line(o.out) > 150 && longest_line(o.out) <= 200);
+    outcome_finish(&o);
+    setenv("COLUMNS", "wide", 1); /* heeded where it is a number */
+    o = penstock("schedule", "zb-h1", "-d", "3", "-m", "400");
+    assert_true(longest_line(o.out) <= 80);
+    outcome_finish(&o);
+    unsetenv("COLUMNS");
     setenv("LC_ALL", "C.UTF-8", 1);
     o = penstock("schedule", "zb-h1", "-d", "3", "-m", "4", "--color", "always");
     expect_code(&o, 0);
@@ -449,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_figures),
         cmocka_unit_test(test_timeline),
         cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_rounding),
         cmocka_unit_test(test_costs_and_latency),
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_problems),

@@ -130,6 +130,9 @@ static const struct failure answers[] = {
     {"scheduler-liar.so", "lie=mute", "answers", "no F pass of stage 0 for micro-batch 0", SAME},
     {"scheduler-liar.so", "lie=part", "answers",
      "part(1) belongs to asynchronous schedules; this one is not", SAME},
+    {"scheduler-liar.so", "lie=async", "answers", "emit() is called before part()", SAME},
+    {"scheduler-liar.so", "lie=leak", "answers", "no B or BW pass of stage 0 for micro-batch ",
+     SAME},
     {"scheduler-liar.so", "lie=deadlock", "answers",
      "the order deadlocks: on device 0, BW of stage 0 for micro-batch 0 waits for stage 1, which "
      "never comes to it",

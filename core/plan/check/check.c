@@ -14,7 +14,7 @@ static void add_origin(const struct pst_check *check, struct pst_violation *viol
 {
     static const char *const parts[PST_PARTS] = {"fill", "body", "drain"};
     struct pst_origin origin =
-        pst_plan_origin(check->source, violation->device, violation->instr, check->n_batches);
+        pst_plan_origin(check->source, violation->device, violation->instr, check->n_batches, 0);
     size_t length = strlen(violation->text);
     snprintf(violation->text + length, sizeof violation->text - length, " (%s, instruction %u)",
              parts[origin.part], origin.instr);
@@ -132,7 +132,7 @@ static bool check_unrolled(struct pst_check *check, uint32_t n_batches, bool leg
     const struct pst_plan *plan = check->plan;
     struct pst_error err = {.status = PST_OK};
     struct pst_plan *unrolled = NULL;
-    pst_status status = pst_plan_unroll(plan, n_batches, &unrolled, &err);
+    pst_status status = pst_plan_unroll(plan, n_batches, 0, &unrolled, &err);
     if (status != PST_OK) {
         if (status == PST_ERR_NOMEM) {
             check->status = status;

@@ -37,6 +37,7 @@ struct pst_check {
     uint32_t n_batches;            /* of the lists that are looked at; synchronous: 1 */
     pst_status status;             /* PST_ERR_NOMEM: a table could not be made; rules stop */
 
+    uint64_t *gradients;   /* [tensor] all contributions to its gradient, as a number */
     uint32_t *stage_of;    /* [operator] */
     uint64_t *list_base;   /* [rank] first entry of its list in flat arrays; [n_devices] = total */
     uint32_t *rank_first;  /* [rank] rows of rank_stages; [n_devices] = total */
@@ -107,8 +108,10 @@ bool pst_check_transfers(struct pst_check *check);  /* PASS3 COMM1 COMM2 */
 bool pst_check_reductions(struct pst_check *check); /* PASS4 PART4 COMM3 */
 bool pst_check_live(struct pst_check *check);       /* LIVE1 LIVE2 LIVE4 */
 void pst_check_memory(struct pst_check *check, const struct pst_program *const *programs);
+void pst_check_gradients(struct pst_check *check); /* fills gradients */
+void pst_check_params(struct pst_check *check, const struct pst_program *program); /* MEM2 */
 void pst_check_pieces(struct pst_check *check,
-                      const struct pst_program *const *programs);                    /* COMM1 */
+                      const struct pst_program *const *programs); /* COMM1 */
 /* MEM2 NUM1; `phase` is that of the first batch. */
 void pst_check_operands(struct pst_check *check, const struct pst_program *program, uint32_t phase);
 void pst_check_layout(struct pst_check *check, const struct pst_program *program);   /* MEM1 MEM3 */

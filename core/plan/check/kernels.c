@@ -153,6 +153,8 @@ static void read_operands(struct pst_walk *walk, const struct pst_program_call *
         }
         pst_walk_read(walk, operands[at.dy], bytes_of(walk, op->out[0], call->samples),
                       "the gradient of the result");
+        pst_walk_gradient(walk, operands[at.dy], walk->check->gradients[op->out[0]],
+                          call->first_sample, "the gradient of the result");
     }
     for (uint32_t i = 0; i < access->n_z && access->reads_z; i++) {
         if (present(walk, operands[at.z + i], "what B left")) {
@@ -206,6 +208,7 @@ static void write_gradients(struct pst_walk *walk, const struct pst_program_call
         }
         pst_walk_write(walk, dp[i], walk->check->graph->params[op->param[i]].elems * sizeof(float),
                        "a weight gradient");
+        walk->states[dp[i]].gradient = pst_check_contribution(call->op, i);
     }
 }
 
@@ -225,8 +228,13 @@ static void write_operands(struct pst_walk *walk, const struct pst_program_call 
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (has_bit(access->dx, i) && present(walk, operands[at.dx + i], "room for a gradient")) {
             expect(walk, call, operands[at.dx + i], KIND(PST_V_DACT), op->in[i], "a gradient");
+            uint32_t add = operands[at.add + i];
+            uint64_t gradient =
+                pst_check_contribution(call->op, i) * pst_walk_sample(call->first_sample);
+            gradient += add != PST_NONE ? walk->states[add].gradient : 0;
             pst_walk_write(walk, operands[at.dx + i], bytes_of(walk, op->in[i], call->samples),
                            "a gradient");
+            walk->states[operands[at.dx + i]].gradient = gradient;
         }
     }
     for (uint32_t i = 0; i < access->n_z && access->writes_z; i++) {
@@ -238,7 +246,17 @@ static void write_operands(struct pst_walk *walk, const struct pst_program_call 
     if (access->writes_dp) {
         write_gradients(walk, call, &operands[at.dp]);
     }
+    for (uint32_t i = 0; i < op->n_state; i++) {
+        uint32_t v = operands[at.state + i];
+        if (present(walk, v, "running statistics")) {
+            expect(walk, call, v, KIND(PST_V_STATE), call->op, "running statistics");
+            if (walk->program->values[v].slot != i) {
+                pst_walk_fault(walk, "MEM2", "buffer %u holds other statistics", v);
+            }
+        }
+    }
     if (operands[at.workspace] != PST_NONE) {
+        expect(walk, call, operands[at.workspace], KIND(PST_V_WORKSPACE), call->op, "workspace");
         pst_walk_write(walk, operands[at.workspace], 0, "workspace");
     }
 }
@@ -294,6 +312,13 @@ static void visit_accumulate(struct pst_walk *walk, const struct pst_program_cal
                        "buffers %u and %u are not accumulator and gradient of parameter %u",
                        operands[0], operands[1], call->op);
     }
+    const struct pst_parameter *parameter = &walk->check->graph->params[call->op];
+    if (sum->kind == PST_V_GRAD && sum->slot < parameter->n_users &&
+        walk->states[operands[1]].gradient !=
+            pst_check_contribution(parameter->users[sum->slot], parameter->user_slots[sum->slot])) {
+        pst_walk_fault(walk, "MEM2", "buffer %u is the weight gradient of another operator",
+                       operands[1]);
+    }
     pst_walk_read(walk, operands[1], bytes, "a summand");
     pst_walk_read(walk, operands[0], bytes, "an accumulator");
     sum_in_turn(walk, walk->program->instrs[walk->instr].stage, operands[0], part->microbatch);
@@ -322,7 +347,10 @@ void pst_walk_call(struct pst_walk *walk, const struct pst_program_call *call)
             present(walk, operands[1], "a summand") && present(walk, operands[2], "a summand")) {
             pst_walk_read(walk, operands[1], bytes, "a summand");
             pst_walk_read(walk, operands[2], bytes, "a summand");
+            uint64_t gradient =
+                walk->states[operands[1]].gradient + walk->states[operands[2]].gradient;
             pst_walk_write(walk, operands[0], bytes, "a sum");
+            walk->states[operands[0]].gradient = gradient;
         }
         break;
     case PST_C_ACCUMULATE:

@@ -192,11 +192,13 @@ void pst_check_memory(struct pst_check *check, const struct pst_program *const *
             return;
         }
     }
+    pst_check_gradients(check);
     for (uint32_t d = 0; d < check->plan->n_devices && check->status == PST_OK; d++) {
         if (!check_shape(check, programs[d], d)) {
             shaped = false;
             continue;
         }
+        pst_check_params(check, programs[d]);
         if (check->source != NULL) {
             check_unrolled(check, programs[d]);
         } else {

@@ -65,44 +65,91 @@ void pst_walk_write(struct pst_walk *walk, uint32_t v, uint64_t bytes, const cha
     state->output_of = walk->call + 1;
 }
 
+void pst_walk_gradient(struct pst_walk *walk, uint32_t v, uint64_t expected, uint32_t first_sample,
+                       const char *what)
+{
+    if (walk->states[v].gradient != expected * pst_walk_sample(first_sample)) {
+        pst_walk_fault(walk, "MEM2",
+                       "%s (buffer %u) is not the sum of all contributions to that gradient", what,
+                       v);
+    }
+}
+
 /* The tick from which on the instruction's transfer has ended, or the end of the list. */
 static uint32_t ended_at(const struct pst_walk *walk, uint32_t known)
 {
     return known == PST_NONE ? walk->program->n_ticks : walk->first_tick[known];
 }
 
-static void visit_send(struct pst_walk *walk, const struct pst_transfer_part *part, uint32_t known)
+/* Whose buffers an end of a transfer moves. */
+static uint32_t stage_at(const struct pst_walk *walk, const struct pst_instr *instr)
+{
+    const struct pst_plan_edge *edge = &walk->check->plan->edges[instr->stage];
+    bool act = instr->payload == PST_PAYLOAD_ACT, send = instr->op == PST_I_SEND;
+    return act == send ? edge->from : edge->to;
+}
+
+/* The piece is rows of the transfer, in the right buffer. Of a gradient that is sent the rules of
+   its contributions tell, because one buffer may be the gradient of several tensors. */
+static bool check_piece(struct pst_walk *walk, const struct pst_instr *instr,
+                        const struct pst_transfer_part *part, uint32_t tensor)
+{
+    const struct pst_value *value = &walk->program->values[part->value];
+    bool act = instr->payload == PST_PAYLOAD_ACT, send = instr->op == PST_I_SEND;
+    uint32_t stage = stage_at(walk, instr);
+    uint32_t size = walk->check->plan->stages[stage].microbatch_size;
+    uint32_t kinds = 1u << (!send ? PST_V_RECV : act ? PST_V_ACT : PST_V_DACT);
+    kinds |= send && !act ? 1u << PST_V_RECV : 0; /* passed on as it came */
+    if (!(kinds >> value->kind & 1) ||
+        ((act || !send) && (value->stage != stage || value->what != tensor ||
+                            value->microbatch != instr->first_sample / size))) {
+        pst_walk_fault(walk, "MEM2", "buffer %u was not made for what is %s", part->value,
+                       send ? "sent" : "received");
+        return false;
+    }
+    uint64_t row = walk->check->graph->tensors[tensor].bytes;
+    uint64_t begin = instr->first_sample % pst_check_samples(walk->check->plan, stage);
+    if (part->begin != begin * row || part->bytes != instr->n_samples * row) {
+        pst_walk_fault(walk, "MEM2", "samples %u+%u %s bytes %llu+%llu of buffer %u",
+                       instr->first_sample, instr->n_samples, send ? "come from" : "go to",
+                       (unsigned long long)part->begin, (unsigned long long)part->bytes,
+                       part->value);
+    }
+    return true;
+}
+
+static void visit_send(struct pst_walk *walk, const struct pst_instr *instr,
+                       const struct pst_transfer_part *part, uint32_t known,
+                       const struct pst_check_pieces *piece)
 {
     struct pst_walk_value *state = &walk->states[part->value];
+    const struct pst_value *value = &walk->program->values[part->value];
     uint32_t until = ended_at(walk, known);
+    if (!check_piece(walk, instr, part, piece->tensor)) {
+        return;
+    }
     pst_walk_read(walk, part->value, part->begin + part->bytes, "what is sent");
-    if (walk->program->values[part->value].last < until - 1) {
+    if (instr->payload == PST_PAYLOAD_GRAD) {
+        uint32_t size = walk->check->plan->stages[stage_at(walk, instr)].microbatch_size;
+        pst_walk_gradient(walk, part->value, piece->gradient, instr->first_sample / size * size,
+                          "what is sent");
+    }
+    if (value->last < until - 1) {
         pst_walk_fault(walk, "MEM2",
                        "buffer %u dies at tick %u, its SEND has surely ended only before %u",
-                       part->value, walk->program->values[part->value].last, until);
+                       part->value, value->last, until);
     }
     state->sent_until = until > state->sent_until ? until : state->sent_until;
 }
 
 static void visit_recv(struct pst_walk *walk, const struct pst_instr *instr,
-                       const struct pst_transfer_part *part, uint32_t known)
+                       const struct pst_transfer_part *part, uint32_t known,
+                       const struct pst_check_pieces *piece)
 {
     const struct pst_value *value = &walk->program->values[part->value];
     struct pst_walk_value *state = &walk->states[part->value];
-    const struct pst_plan_stage *stage = &walk->check->plan->stages[value->stage];
-    const struct pst_plan_edge *edge = &walk->check->plan->edges[instr->stage];
-    uint32_t reader = instr->payload == PST_PAYLOAD_ACT ? edge->to : edge->from;
-    if (value->kind != PST_V_RECV || value->stage != reader ||
-        value->microbatch != instr->first_sample / stage->microbatch_size) {
-        pst_walk_fault(walk, "MEM2", "buffer %u was not made for what is received", part->value);
+    if (!check_piece(walk, instr, part, piece->tensor)) {
         return;
-    }
-    uint64_t row = walk->check->graph->tensors[value->what].bytes;
-    uint64_t begin = instr->first_sample % pst_check_samples(walk->check->plan, value->stage);
-    if (part->begin != begin * row || part->bytes != instr->n_samples * row) {
-        pst_walk_fault(walk, "MEM2", "samples %u+%u go to bytes %llu+%llu of buffer %u",
-                       instr->first_sample, instr->n_samples, (unsigned long long)part->begin,
-                       (unsigned long long)part->bytes, part->value);
     }
     if (!pst_walk_is_alive(walk, part->value) || value->last < ended_at(walk, known) - 1) {
         pst_walk_fault(walk, "MEM2",
@@ -110,9 +157,28 @@ static void visit_recv(struct pst_walk *walk, const struct pst_instr *instr,
                        "surely ended only before %u",
                        part->value, value->first, value->last, walk->tick, ended_at(walk, known));
     }
+    state->gradient =
+        piece->gradient * pst_walk_sample(value->microbatch *
+                                          walk->check->plan->stages[value->stage].microbatch_size);
     state->received += part->bytes;
     if (state->ready != PST_NONE) {
         state->ready = known > state->ready ? known : state->ready;
+    }
+}
+
+/* The buffers of a SEND or RECV are the pieces that its edge asks for. */
+static void visit_transfer(struct pst_walk *walk, const struct pst_instr *instr, uint32_t known)
+{
+    const struct pst_program_instr *list = &walk->program->lists[walk->instr];
+    struct pst_check_pieces pieces = {0};
+    uint32_t n = 0;
+    for (; n < list->n_parts && pst_check_next_piece(walk->check, instr, &pieces); n++) {
+        (instr->op == PST_I_SEND ? visit_send : visit_recv)(
+            walk, instr, &walk->program->parts[list->first_part + n], known, &pieces);
+    }
+    if (n < list->n_parts || pst_check_next_piece(walk->check, instr, &pieces)) {
+        pst_walk_fault(walk, "MEM2", "%u pieces, which are %s than the edge has", list->n_parts,
+                       n < list->n_parts ? "more" : "fewer");
     }
 }
 
@@ -125,14 +191,10 @@ static void visit_instr(struct pst_walk *walk)
         pst_walk_fault(walk, "MEM2", "only passes call kernels");
         return;
     }
-    for (uint32_t p = list->first_part; p < list->first_part + list->n_parts; p++) {
-        if (instr->op == PST_I_SEND) {
-            visit_send(walk, &walk->program->parts[p], known);
-        } else if (instr->op == PST_I_RECV) {
-            visit_recv(walk, instr, &walk->program->parts[p], known);
-        } else {
-            pst_walk_fault(walk, "MEM2", "only transfers move buffers");
-        }
+    if (instr->op == PST_I_SEND || instr->op == PST_I_RECV) {
+        visit_transfer(walk, instr, known);
+    } else if (list->n_parts > 0) {
+        pst_walk_fault(walk, "MEM2", "only transfers move buffers");
     }
     for (uint32_t c = 0; c < list->n_calls; c++) {
         walk->call = list->first_call + c;

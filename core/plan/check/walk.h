@@ -14,6 +14,7 @@ struct pst_walk_value {
     uint32_t sent_until; /* tick before which the transport reads it */
     uint32_t output_of;  /* last call that wrote it, plus 1 */
     uint32_t summed;     /* of an accumulator: micro-batches of a batch added */
+    uint64_t gradient;   /* contributions that it holds, times pst_walk_sample() */
 };
 
 struct pst_walk {
@@ -25,12 +26,34 @@ struct pst_walk {
     uint32_t phase; /* of the first batch */
 };
 
+/* Tells micro-batches apart: what a gradient is multiplied by; odd. */
+static inline uint64_t pst_walk_sample(uint32_t first_sample)
+{
+    return 2 * (uint64_t)first_sample + 1;
+}
+
+/* The pieces of a transfer in their order; all 0 at first. */
+struct pst_check_pieces {
+    uint32_t i, use; /* where it is: tensor of the edge, use of the tensor */
+    uint32_t tensor;
+    uint64_t gradient; /* contributions that the piece holds */
+};
+
+/* What the gradient of an operator's i-th input, made by its own kernel, counts for. */
+uint64_t pst_check_contribution(uint32_t op, uint32_t i);
+/* False: there is no further one. */
+bool pst_check_next_piece(const struct pst_check *check, const struct pst_instr *instr,
+                          struct pst_check_pieces *pieces);
+
 /* A violation at the walk's place. */
 void pst_walk_fault(struct pst_walk *walk, const char *rule, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool pst_walk_is_alive(const struct pst_walk *walk, uint32_t v);
 /* At least so many bytes of the buffer are read or written now; `what` names it in messages. */
 void pst_walk_read(struct pst_walk *walk, uint32_t v, uint64_t bytes, const char *what);
+/* The buffer holds these contributions to a gradient of the micro-batch, and no others. */
+void pst_walk_gradient(struct pst_walk *walk, uint32_t v, uint64_t expected, uint32_t first_sample,
+                       const char *what);
 void pst_walk_write(struct pst_walk *walk, uint32_t v, uint64_t bytes, const char *what);
 
 /* All rules for one call of the walk's instruction. */

@@ -8,14 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
+#include "base/relax.h"
 
 static bool reached(const atomic_uint *word, uint32_t target)
 {
@@ -57,7 +50,7 @@ enum outcome threads_await(struct pst_transport *transport, uint32_t rank, const
         if (reached(word, target)) {
             return OUTCOME_REACHED;
         }
-        relax();
+        pst_relax();
     }
     deadline = deadline_after(transport->stall_ns);
     pthread_mutex_lock(&self->mutex);

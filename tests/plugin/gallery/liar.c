@@ -103,19 +103,20 @@ static const char *const words[] = {"chain", NULL};
 
 #elif defined(LIAR_SCHEDULER)
 #define KIND "scheduler"
-#define LIES "none|missing|twice|early|device|deadlock|part|many|mute|async|held"
+#define LIES "none|missing|twice|early|device|deadlock|part|many|mute|async|held|leak"
 #ifndef CHUNKS
 #define CHUNKS 0 /* stages per device; 0: as many as the partitioner makes */
 #endif
-enum { NONE, MISSING, TWICE, EARLY, DEVICE, DEADLOCK, PART, MANY, MUTE, ASYNC, HELD };
+enum { NONE, MISSING, TWICE, EARLY, DEVICE, DEADLOCK, PART, MANY, MUTE, ASYNC, HELD, LEAK };
 
 static pst_status topology(void *self_, uint32_t n_devices, struct pst_topology *ret_topology)
 {
     const struct liar *self = self_;
 
     ret_topology->n_stages = CHUNKS * n_devices;
-    ret_topology->version_rule =
-        self->config->lie == ASYNC ? PST_VERSION_DELAYED : PST_VERSION_SYNC;
+    ret_topology->version_rule = self->config->lie == ASYNC || self->config->lie == LEAK
+                                     ? PST_VERSION_DELAYED
+                                     : PST_VERSION_SYNC;
     ret_topology->min_microbatches = self->config->lie == MANY ? 1000 : 1;
     ret_topology->microbatch_multiple = 1;
     return PST_OK;
@@ -160,6 +161,30 @@ static pst_status schedule_chunks(const struct pst_schedule_in *in, struct pst_s
 }
 #endif
 
+/* Each batch in its body, and the last one in drain, where the last backward is missing. */
+static pst_status schedule_parts(const struct pst_schedule_in *in, struct pst_schedule_out *out)
+{
+    uint32_t part, s, j;
+    pst_status st = PST_OK;
+
+    for (part = PST_PART_BODY; st == PST_OK && part <= PST_PART_DRAIN; part++) {
+        st = out->part(out, part);
+        for (s = 0; s < in->n_stages; s++) {
+            const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
+
+            for (j = 0; st == PST_OK && j < stage->n_microbatches; j++) {
+                bool leaks = part == PST_PART_DRAIN && j + 1 == stage->n_microbatches;
+
+                st = out->emit(out, stage->device, PST_PASS_F, s, j);
+                if (st == PST_OK && !leaks) {
+                    st = out->emit(out, stage->device, PST_PASS_BW, s, j);
+                }
+            }
+        }
+    }
+    return st;
+}
+
 /* One micro-batch after the other, forward and backward. */
 static pst_status schedule(void *self_, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)
@@ -174,6 +199,9 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
 #endif
     if (lie == PART) {
         return out->part(out, PST_PART_FILL);
+    }
+    if (lie == LEAK) {
+        return schedule_parts(in, out);
     }
     for (s = 0; s < in->n_stages && lie != MUTE; s++) {
         const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);

@@ -67,7 +67,7 @@ static void verdicts_agree_on_parts(void **state)
         limits->channel_capacity = rig_draw(&tiny.rig, 3);
         limits->ordered = rig_draw(&tiny.rig, 3) == 0;
         limits->async_reductions = rig_draw(&tiny.rig, 2) == 0;
-        assert_int_equal(pst_plan_unroll(tiny.rig.plan, 4, &unrolled, &err), PST_OK);
+        assert_int_equal(pst_plan_unroll(tiny.rig.plan, 4, 0, &unrolled, &err), PST_OK);
         bool live = xp_explore(&x, unrolled, limits->channel_capacity, limits->ordered,
                                limits->async_reductions, &agree);
         pst_plan_destroy(unrolled);

@@ -168,18 +168,24 @@ static inline void rig_random_orders(struct rig *rig, bool split, struct pst_pas
 
 /* --- plans ----------------------------------------------------------------------------------- */
 
-static inline void rig_programs(struct rig *rig)
+/* The program of a rank, made anew, and what the plan says of its size. */
+static inline void rig_program(struct rig *rig, uint32_t d)
 {
     struct pst_error err = {0};
+    pst_program_destroy(rig->programs[d]);
+    rig->programs[d] = NULL;
+    if (pst_program_create(rig->plan, rig->graph, &rig->cost, d, PST_NONE, &rig->programs[d],
+                           &err) != PST_OK) {
+        fail_msg("program: %s\n%s", err.message, err.details);
+    }
+    rig->plan->devices[d].peak_bytes = rig->programs[d]->peak_bytes;
+    rig->plan->devices[d].arena_bytes = rig->programs[d]->arena_bytes;
+}
+
+static inline void rig_programs(struct rig *rig)
+{
     for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
-        pst_program_destroy(rig->programs[d]);
-        rig->programs[d] = NULL;
-        if (pst_program_create(rig->plan, rig->graph, &rig->cost, d, PST_NONE, &rig->programs[d],
-                               &err) != PST_OK) {
-            fail_msg("program: %s\n%s", err.message, err.details);
-        }
-        rig->plan->devices[d].peak_bytes = rig->programs[d]->peak_bytes;
-        rig->plan->devices[d].arena_bytes = rig->programs[d]->arena_bytes;
+        rig_program(rig, d);
     }
 }
 

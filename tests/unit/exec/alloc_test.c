@@ -8,6 +8,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 
+#include "exec/record.h"
+
 #include "unit/exec/fake.h"
 #include "unit/exec/toy.h"
 #include "unit/exec/real.h" /* last: cmocka has a macro called fail */
@@ -115,6 +117,82 @@ static void test_no_allocation(void **state)
     pst_exec_destroy(exec);
 }
 
+/* Emulated devices, links with times, and a recorder that wraps around. */
+static uint64_t some_ns(void *context, uint32_t op, uint32_t pass, uint32_t samples)
+{
+    (void)context;
+    return (uint64_t)(op + pass + samples) * 10000;
+}
+
+static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
+{
+    (void)context;
+    (void)elems;
+    return n_slots + (first ? 1000 : 0);
+}
+
+static uint64_t link_ns(void *context, uint64_t bytes, uint32_t from, uint32_t to)
+{
+    (void)context;
+    (void)from;
+    (void)to;
+    return bytes;
+}
+
+static uint64_t ring_ns(void *context, uint64_t bytes, uint32_t n_ranks)
+{
+    (void)context;
+    return bytes * n_ranks;
+}
+
+static uint32_t no_node(void *context, uint32_t rank)
+{
+    (void)context;
+    (void)rank;
+    return 0;
+}
+
+static void test_emulated(void **state)
+{
+    static struct toy toy;
+    const float x[4] = {1, 2, 3, 4}, t[4] = {2, 0, 3, 6};
+    struct pst_batch batch = {.fields = {NULL, x, t}};
+    struct pst_update update = {.optimizer = PST_SGD, .step = 1};
+    struct pst_device_times times = {NULL, some_ns, update_ns};
+    struct pst_exec_links links = {NULL, link_ns, ring_ns, no_node};
+    struct pst_exec_config config = {.graph = &toy.graph,
+                                     .plan = &toy.plan,
+                                     .programs = toy.programs,
+                                     .device = load_device("emulated"),
+                                     .device_config = {.threads = 1, .times = &times},
+                                     .transport = load_threads(),
+                                     .stall_ns = 60000000000u,
+                                     .links = &links};
+    struct pst_step_result result;
+    struct pst_exec *exec;
+    pst_status status = PST_OK;
+    unsigned before, after;
+
+    (void)state;
+    if (!COUNTING) {
+        skip();
+    }
+    toy_init(&toy, true);
+    assert_int_equal(
+        pst_recorder_create(&toy.graph, &toy.plan, toy.programs, 2, &config.recorder, NULL),
+        PST_OK);
+    assert_int_equal(pst_exec_create(&config, &exec, NULL), PST_OK);
+    before = n_allocations;
+    for (uint32_t i = 0; i < 5 && status == PST_OK; i++) {
+        status = pst_exec_step(exec, &batch, &update, &result, NULL);
+    }
+    after = n_allocations;
+    assert_int_equal(status, PST_OK);
+    assert_int_equal(after - before, 0);
+    pst_exec_destroy(exec);
+    pst_recorder_destroy(config.recorder);
+}
+
 static void test_model(void **state)
 {
     static const struct layout layout = {3, {0, 1, 0}, ORDER_GPIPE, true};
@@ -149,6 +227,7 @@ static void test_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_allocation),
+                                       cmocka_unit_test(test_emulated),
                                        cmocka_unit_test(test_model)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

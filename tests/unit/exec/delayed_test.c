@@ -15,6 +15,12 @@ struct scene {
     double clip;
     uint32_t drain_every; /* 0: at the end alone */
     bool recompute;
+    uint32_t bad_step; /* has an input that is not finite, and is passed over; 0: none */
+};
+
+/* Data of every step. */
+struct batches {
+    void *fields[STEPS][3];
 };
 
 static const char mlp[] = "inputs=12 hidden=16 layers=4 classes=7";
@@ -39,11 +45,54 @@ static uint32_t slots_of(uint32_t optimizer)
     return optimizer == PST_SGD ? 0 : optimizer == PST_MOMENTUM ? 1 : 2;
 }
 
-static void submit(struct real *real, uint32_t optimizer, uint32_t step)
+/* No two steps alike: whole numbers go up, others change their sign here and there. */
+static void *vary(const void *from, uint64_t n, uint32_t dtype, uint32_t step)
 {
-    struct pst_batch batch = {
-        .fields = {NULL, real->fields[PST_FIELD_X], real->fields[PST_FIELD_TARGET]},
-        .first_sample = (uint64_t)step * real->batch};
+    size_t bytes = n * pst_dtype_bytes(dtype);
+    void *to = malloc(bytes);
+
+    memcpy(to, from, bytes);
+    for (uint64_t k = 0; k < n; k++) {
+        if (dtype == PST_I32) {
+            ((int32_t *)to)[k] = (int32_t)(((uint64_t)((int32_t *)to)[k] + k * step) % CLASSES);
+        } else if ((k + step) % (2 + step) == 0) {
+            ((unsigned char *)to)[(k + 1) * pst_dtype_bytes(dtype) - 1] ^= 0x80;
+        }
+    }
+    return to;
+}
+
+static void make_batches(const struct real *real, uint32_t bad_step, struct batches *ret_batches)
+{
+    memset(ret_batches, 0, sizeof *ret_batches);
+    for (uint32_t i = 0; i < real->graph->n_tensors; i++) {
+        const struct pst_tensor *tensor = &real->graph->tensors[i];
+
+        for (uint32_t t = 0; t < STEPS && tensor->role == PST_ROLE_INPUT; t++) {
+            ret_batches->fields[t][tensor->field] =
+                vary(real->fields[tensor->field], tensor->elems * real->batch, tensor->dtype, t);
+        }
+    }
+    if (bad_step > 0) {
+        *(float *)ret_batches->fields[bad_step][PST_FIELD_X] = INFINITY;
+    }
+}
+
+static void free_batches(struct batches *batches)
+{
+    for (uint32_t t = 0; t < STEPS; t++) {
+        for (uint32_t f = 0; f < 3; f++) {
+            free(batches->fields[t][f]);
+        }
+    }
+}
+
+static void submit(struct real *real, const struct batches *batches, uint32_t optimizer,
+                   uint32_t step)
+{
+    struct pst_batch batch = {.fields = {NULL, batches->fields[step][PST_FIELD_X],
+                                         batches->fields[step][PST_FIELD_TARGET]},
+                              .first_sample = (uint64_t)step * real->batch};
     struct pst_update update = update_of(optimizer, step);
     struct pst_error err = {0};
 
@@ -51,14 +100,15 @@ static void submit(struct real *real, uint32_t optimizer, uint32_t step)
 }
 
 /* Keeps three steps in flight. */
-static void run(struct real *real, const struct scene *scene, struct pst_step_result *results)
+static void run(struct real *real, const struct scene *scene, const struct batches *batches,
+                struct pst_step_result *results)
 {
     struct pst_error err = {0};
     uint32_t n = 0;
 
     for (uint32_t done = 0; done < STEPS; done++) {
         while (n < STEPS && pst_exec_in_flight(real->exec) < 3) {
-            submit(real, scene->optimizer, n++);
+            submit(real, batches, scene->optimizer, n++);
             if (n == STEPS || (scene->drain_every > 0 && n % scene->drain_every == 0)) {
                 pst_exec_drain(real->exec);
             }
@@ -105,36 +155,68 @@ static void check_eval(struct real *real, struct reference *ref, const struct sc
     }
 }
 
-static void check(const struct scene *scene)
+/* A step in sequence, with its data in the place of the first. */
+static struct reference_step sequential(struct reference *ref, const struct scene *scene,
+                                        const struct batches *batches, uint32_t t)
 {
-    struct layout layout = {scene->n_stages, {0, 1, 2, 3, 4, 5}, ORDER_2BW, scene->recompute};
-    uint32_t slots = slots_of(scene->optimizer), batch = scene->m * SIZE;
+    struct pst_update update = update_of(scene->optimizer, t);
+    struct reference_step step;
+    void *first[3];
+
+    memcpy(first, ref->real.fields, sizeof first);
+    memcpy(ref->real.fields, batches->fields[t], sizeof first);
+    step = reference_step(ref, &update);
+    memcpy(ref->real.fields, first, sizeof first);
+    return step;
+}
+
+static bool agrees(const struct pst_step_result *result, const struct reference_step *step,
+                   bool bad)
+{
+    if (bad) {
+        return result->skipped && !isfinite(result->loss) && !isfinite(step->loss);
+    }
+    return !result->skipped && result->loss == step->loss && result->grad_norm == step->norm &&
+           isfinite(step->loss) && step->norm > 0;
+}
+
+static void check_steps(struct real *real, struct reference *ref, const struct scene *scene)
+{
     struct pst_step_result results[STEPS];
-    struct reference ref;
-    struct real real;
+    struct batches batches;
     bool clips = false;
 
-    reference_init(&ref, scene->model, scene->settings, scene->dtype, batch, slots, scene->clip);
-    real_data(&ref.real, CLASSES);
-    real_create(&real, scene->model, scene->settings, scene->dtype, &layout, batch, slots,
-                scene->clip);
-    real_data(&real, CLASSES);
-    run(&real, scene, results);
+    make_batches(real, scene->bad_step, &batches);
+    run(real, scene, &batches, results);
     for (uint32_t t = 0; t < STEPS; t++) {
-        struct pst_update update = update_of(scene->optimizer, t);
-        struct reference_step step = reference_step(&ref, &update);
+        struct reference_step step = sequential(ref, scene, &batches, t);
 
-        if (results[t].loss != step.loss || results[t].grad_norm != step.norm) {
+        if (!agrees(&results[t], &step, t > 0 && t == scene->bad_step)) {
             fail_msg("%s, optimizer %u, %u stages, %u micro-batches, clip %g, drain %u, step %u: "
                      "loss %a, norm %a; in sequence %a, %a",
                      scene->model, scene->optimizer, scene->n_stages, scene->m, scene->clip,
                      scene->drain_every, t, results[t].loss, results[t].grad_norm, step.loss,
                      step.norm);
         }
-        assert_true(isfinite(step.loss) && step.norm > 0);
         clips = clips || step.norm > scene->clip;
     }
     assert_true(clips);
+    free_batches(&batches);
+}
+
+static void check(const struct scene *scene)
+{
+    struct layout layout = {scene->n_stages, {0, 1, 2, 3, 4, 5}, ORDER_2BW, scene->recompute};
+    uint32_t slots = slots_of(scene->optimizer), batch = scene->m * SIZE;
+    struct reference ref;
+    struct real real;
+
+    reference_init(&ref, scene->model, scene->settings, scene->dtype, batch, slots, scene->clip);
+    real_data(&ref.real, CLASSES);
+    real_create_with(&real, scene->model, scene->settings, scene->dtype, &layout, batch, slots,
+                     scene->clip, scene->bad_step > 0);
+    real_data(&real, CLASSES);
+    check_steps(&real, &ref, scene);
     check_weights(&real, &ref);
     check_eval(&real, &ref, scene);
     check_peaks(&real);
@@ -194,6 +276,23 @@ static void test_drains(void **state)
                               .n_stages = 4,
                               .m = 3,
                               .drain_every = every});
+    }
+}
+
+/* A step that is not finite makes no update on any stage, whichever version the next ones read. */
+static void test_skip(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 16; i++) {
+        check(&(struct scene){.model = "mlp",
+                              .settings = mlp,
+                              .dtype = PST_F32,
+                              .optimizer = i % 4,
+                              .n_stages = 1 + i / 4,
+                              .m = 2 + i % 3,
+                              .clip = i & 1 ? 0.5 : 0,
+                              .drain_every = i % 3,
+                              .bad_step = 1 + i % (STEPS - 1)});
     }
 }
 
@@ -271,10 +370,10 @@ static void test_is_delayed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_optimizers),
-        cmocka_unit_test(test_drains),     cmocka_unit_test(test_gpt),
-        cmocka_unit_test(test_bf16),       cmocka_unit_test(test_other_models),
-        cmocka_unit_test(test_is_delayed),
+        cmocka_unit_test(test_shapes),       cmocka_unit_test(test_optimizers),
+        cmocka_unit_test(test_drains),       cmocka_unit_test(test_skip),
+        cmocka_unit_test(test_gpt),          cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_other_models), cmocka_unit_test(test_is_delayed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

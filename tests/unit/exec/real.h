@@ -7,6 +7,7 @@
 #define PST_TEST_EXEC_REAL_H
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/philox.h"
 #include "exec/exec.h"
@@ -39,11 +40,14 @@ struct real {
     uint32_t batch;
 };
 
-static inline const struct pst_device_ops *load_cpu(void)
+static inline const struct pst_device_ops *load_device(const char *id)
 {
-    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
+    char path[512];
+    void *module;
     pst_device_module_fn *function;
 
+    snprintf(path, sizeof path, PENSTOCK_PLUGIN_DIR "/device-%s.so", id);
+    module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (module == NULL) {
         fail_msg("%s", dlerror());
         return NULL;
@@ -250,9 +254,10 @@ static inline void real_data(struct real *real, uint32_t classes)
     }
 }
 
-static inline void real_create(struct real *real, const char *model, const char *settings,
-                               uint32_t dtype, const struct layout *layout, uint32_t batch,
-                               uint32_t slots, double clip)
+/* skip: passes over steps that are not finite. */
+static inline void real_create_with(struct real *real, const char *model, const char *settings,
+                                    uint32_t dtype, const struct layout *layout, uint32_t batch,
+                                    uint32_t slots, double clip, bool skip)
 {
     struct pst_device_config device_config = {.threads = 1,
                                               .kernels = dtype == PST_BF16 ? "reference" : "auto"};
@@ -267,11 +272,11 @@ static inline void real_create(struct real *real, const char *model, const char 
                                          .link_bandwidth = 1000000000,
                                          .link_latency = 1000};
     real->graph = make_model(model, settings, dtype);
-    real->device_ops = load_cpu();
+    real->device_ops = load_device("cpu");
     real->batch = batch;
     MUST(real->device_ops->open(&device_config, &real->device, &err));
     real->cost = (struct pst_cost_model){real->graph, &real->cluster, real_workspace, real};
-    real_plan(real, layout, slots, layout->order != ORDER_2BW || clip > 0);
+    real_plan(real, layout, slots, layout->order != ORDER_2BW || clip > 0 || skip);
     config = (struct pst_exec_config){.graph = real->graph,
                                       .plan = real->plan,
                                       .programs = (const struct pst_program *const *)real->programs,
@@ -283,8 +288,16 @@ static inline void real_create(struct real *real, const char *model, const char 
                                       .transport = load_threads(),
                                       .stall_ns = 60000000000u,
                                       .seed = 3,
-                                      .clip = clip};
+                                      .clip = clip,
+                                      .skip_non_finite = skip};
     MUST(pst_exec_create(&config, &real->exec, &err));
+}
+
+static inline void real_create(struct real *real, const char *model, const char *settings,
+                               uint32_t dtype, const struct layout *layout, uint32_t batch,
+                               uint32_t slots, double clip)
+{
+    real_create_with(real, model, settings, dtype, layout, batch, slots, clip, false);
 }
 
 static inline struct pst_step_result real_step(struct real *real, const struct pst_update *update)

@@ -180,6 +180,14 @@ static inline void reference_update(struct reference *ref, const struct pst_upda
     }
 }
 
+/* A step that is not finite: W(t + 1) is W(t), the optimizer's state stays. */
+static inline void reference_pass_over(struct reference *ref)
+{
+    for (uint32_t i = 0; i < ref->program->n_params; i++) {
+        memcpy(ref->before[i], ref->now[i], reference_elems(ref, i) * sizeof(float));
+    }
+}
+
 static inline struct reference_step reference_step(struct reference *ref,
                                                    const struct pst_update *update)
 {
@@ -210,11 +218,15 @@ static inline struct reference_step reference_step(struct reference *ref,
     }
     step.loss /= ref->real.batch;
     step.norm = sqrt(step.norm);
+    ref->n_steps++;
+    if (!isfinite(step.loss) || !isfinite(step.norm)) {
+        reference_pass_over(ref);
+        return step;
+    }
     if (ref->clip > 0 && step.norm > ref->clip) {
         scale = (float)(ref->clip / step.norm);
     }
     reference_update(ref, update, scale);
-    ref->n_steps++;
     return step;
 }
 

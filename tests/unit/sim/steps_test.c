@@ -51,13 +51,15 @@ static void without_a_barrier(void **state)
     rig_close(&rig);
 }
 
-/* NORM at 9 of both (2 steps of 2 us and 56 bytes: 4056 ns) ends at 12056; a step begins when both
-   ranks have ended the one before. */
+/* NORM at 8 of both (2 steps of 2 us and 56 bytes: 4056 ns) ends at 12056. An update of rank 1
+   after it is hidden: rank 0 does not wait for that, and rank 1 gets its input later than it ends.
+ */
 static void with_a_barrier(void **state)
 {
     struct rig rig;
     (void)state;
     open_two_stages(&rig, 2);
+    const uint32_t two = 2;
     const struct pst_instr norm = {.op = PST_I_NORM};
     const struct pst_instr a[] = {first_list[0], first_list[1], norm};
     const struct pst_instr b[] = {second_list[0], second_list[1], norm};
@@ -66,6 +68,14 @@ static void with_a_barrier(void **state)
     for (uint32_t n = 1; n < 4; n++) {
         struct pst_sim_result result = simulate(&rig, n);
         assert_int_equal(result.total_ns, n * 12056);
+        assert_int_equal(result.period_ns, 12056);
+    }
+    const struct pst_instr last[] = {
+        b[0], b[1], b[2], after((struct pst_instr){.op = PST_I_STEP, .stage = 1}, &two, 1)};
+    set_list(&rig, 1, last, 4);
+    for (uint32_t n = 1; n < 4; n++) {
+        struct pst_sim_result result = simulate(&rig, n);
+        assert_int_equal(result.total_ns, n * 12056 + 1000);
         assert_int_equal(result.period_ns, 12056);
     }
     rig_close(&rig);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a thread does while it spins on a word that another is about to write.
+ */
+#ifndef PST_BASE_RELAX_H
+#define PST_BASE_RELAX_H
+
+static inline void pst_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif
