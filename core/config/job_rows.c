@@ -39,7 +39,8 @@ static const struct pst_param train_rows[] = {
     ROW(train, clip, FLOAT, "1.0", "0..", "Largest norm of all gradients together; 0: no limit."),
     ROW(train, seed, INT, "1", "0..", "Seed of the weights and of dropout."),
     ROW(train, on_non_finite, ENUM, "stop", "stop|skip",
-        "What a loss or gradient that is not finite does: end the run, or leave out the update."),
+        "What a loss or gradient that is not finite does: end the run, or leave out the update, "
+        "which then does not count."),
     ROW(train, eval_every, INT, "0", "0..100000000",
         "Steps between evaluations on held-out data; 0: one at the end."),
     ROW(train, eval_batches, INT, "8", "0..1000000",

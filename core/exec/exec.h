@@ -76,7 +76,9 @@ void pst_exec_destroy(struct pst_exec *exec);
 /*
  * Hands out a training step and returns. batch and update are copied, the rows they point to stay
  * valid and unchanged until the step has been collected. update->grad_scale is not read: clipping
- * sets it. Weight decay reaches only parameters marked for it, and none with PST_ADAM.
+ * sets it; update->step counts steps, of which those that were skipped are taken off again for the
+ * bias correction of Adam. Weight decay reaches only parameters marked for it, and none with
+ * PST_ADAM.
  *
  * PST_ERR_BUG: PST_EXEC_IN_FLIGHT steps are in flight already. After any error of a run (below) but
  * a run.non-finite that lets it go on, all further calls return that error.

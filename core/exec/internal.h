@@ -183,7 +183,8 @@ struct exec_rank {
     struct exec_result results[PST_EXEC_IN_FLIGHT];
     struct exec_result *result; /* of the step in work */
     float grad_scale;
-    uint64_t halted; /* steps of this epoch are passed over; 0: none */
+    uint64_t n_skipped; /* steps whose NORM was not finite: all ranks count alike */
+    uint64_t halted;    /* steps of this epoch are passed over; 0: none */
     /* results of the last task */
     double loss_sum; /* evaluation */
     uint64_t peak;

@@ -75,6 +75,7 @@ pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struc
     }
     result->norm = exec_norm_of(result->table, n_params);
     result->finite = isfinite(result->norm) && isfinite(result->table[n_params]);
+    rank->n_skipped += !result->finite;
     if (config->clip > 0 && result->norm > config->clip) {
         rank->grad_scale = (float)(config->clip / result->norm);
     }
@@ -111,6 +112,7 @@ static void update_param(struct exec_rank *rank, const struct exec_param *param,
         return;
     }
     own.grad_scale = rank->grad_scale;
+    own.step -= rank->n_skipped; /* the optimizer counts the updates that were made */
     if (!param->decay || own.optimizer == PST_ADAM) {
         own.weight_decay = 0; /* adam has none; the decoupled form is adamw */
     }

@@ -10,7 +10,7 @@
 #include "order.h"
 
 enum { KIND_F = 0, KIND_B = 1, KIND_W = 2, KINDS = 3 };
-enum { OBJECTIVE_MAKESPAN = 0, OBJECTIVE_SPAN = 1 };
+enum { EXACT_MAKESPAN = 0, EXACT_SPAN = 1 };
 /* What the exact search takes: chunks of a device, and passes in all. */
 enum { MAX_CHUNKS = 20, MAX_PASSES = 20000 };
 
@@ -33,7 +33,8 @@ struct instance {
     const uint64_t *room;           /* [device] */
     struct near **before, **behind; /* [stage] */
     uint32_t *n_before, *n_behind;
-    uint64_t *head; /* [stage]: least time until the first F of it can start */
+    uint64_t *slowest[2]; /* [F, B][stage]: largest latency to those that read its result */
+    uint64_t *head;       /* [stage]: least time until the first F of it can start */
     uint64_t *up;   /* [stage]: least time from the end of a B of it to the end of the last W that
                        waits for it, the lag of that device included */
     uint64_t *down; /* [stage]: the same from the end of an F of it */

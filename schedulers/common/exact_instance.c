@@ -34,6 +34,9 @@ static bool read_links(struct instance *inst)
             uint32_t other = forward ? link->from : link->to;
             bool local = inst->device_of[other] == inst->device_of[s];
             struct near near = {other, local, local ? 0 : link->transfer_ns};
+            uint64_t *slowest = inst->slowest[forward ? KIND_B : KIND_F];
+
+            slowest[s] = max_of(slowest[s], near.latency);
 
             if (forward) {
                 inst->before[s][i] = near;
@@ -74,11 +77,11 @@ static void find_starts(struct instance *inst)
     for (uint32_t d = 0; inst->starts_known && d < inst->n_devices; d++) {
         inst->last_start = max_of(inst->last_start, inst->head[inst->on[d][0]]);
     }
-    for (uint32_t d = 0;
-         inst->objective == OBJECTIVE_SPAN && inst->starts_known && d < inst->n_devices; d++) {
+    for (uint32_t d = 0; inst->objective == EXACT_SPAN && inst->starts_known && d < inst->n_devices;
+         d++) {
         inst->lag[d] = inst->last_start - inst->head[inst->on[d][0]];
     }
-    if (inst->objective == OBJECTIVE_MAKESPAN) {
+    if (inst->objective == EXACT_MAKESPAN) {
         inst->last_start = 0;
     }
 }
@@ -122,6 +125,8 @@ static bool allocate(struct instance *inst)
     inst->behind = calloc(n, sizeof *inst->behind);
     inst->n_before = calloc(n, sizeof *inst->n_before);
     inst->n_behind = calloc(n, sizeof *inst->n_behind);
+    inst->slowest[KIND_F] = calloc(n, sizeof **inst->slowest);
+    inst->slowest[KIND_B] = calloc(n, sizeof **inst->slowest);
     inst->head = calloc(n, sizeof *inst->head);
     inst->down = calloc(n, sizeof *inst->down);
     inst->up = calloc(n, sizeof *inst->up);
@@ -138,8 +143,9 @@ static bool allocate(struct instance *inst)
     }
     return ok && inst->device_of != NULL && inst->n_on != NULL && inst->on != NULL &&
            inst->before != NULL && inst->behind != NULL && inst->n_before != NULL &&
-           inst->n_behind != NULL && inst->head != NULL && inst->down != NULL && inst->up != NULL &&
-           inst->back != NULL && inst->lag != NULL;
+           inst->n_behind != NULL && inst->slowest[KIND_F] != NULL &&
+           inst->slowest[KIND_B] != NULL && inst->head != NULL && inst->down != NULL &&
+           inst->up != NULL && inst->back != NULL && inst->lag != NULL;
 }
 
 pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in, uint32_t m,
@@ -201,6 +207,8 @@ void instance_finish(struct instance *inst)
     free(inst->behind);
     free(inst->n_before);
     free(inst->n_behind);
+    free(inst->slowest[KIND_F]);
+    free(inst->slowest[KIND_B]);
     free(inst->head);
     free(inst->down);
     free(inst->up);
@@ -210,7 +218,7 @@ void instance_finish(struct instance *inst)
 
 uint64_t instance_bound(const struct instance *inst)
 {
-    bool open = inst->objective == OBJECTIVE_SPAN && !inst->starts_known;
+    bool open = inst->objective == EXACT_SPAN && !inst->starts_known;
     uint64_t bound = 0;
 
     for (uint32_t d = 0; d < inst->n_devices; d++) {

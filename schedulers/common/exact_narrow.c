@@ -62,20 +62,26 @@ static pst_status decide(struct narrowing *x, uint64_t limit, uint64_t budget,
     return st;
 }
 
-/* Limits below `from` cost more steps than this round gives. */
-static pst_status narrow_once(struct narrowing *x, uint64_t quantum, uint64_t budget)
+/* One round of decisions. `least`: what is below it takes more than this round gives. Bisecting
+   raises the bound and finds what a tight limit leads to; from above, all that is spent goes into
+   the next better order and, in the end, into the one refusal that proves. */
+static pst_status narrow_once(struct narrowing *x, uint64_t quantum, uint64_t budget,
+                              bool from_above)
 {
-    uint64_t from = x->answer->bound;
+    struct exact_answer *answer = x->answer;
+    uint64_t stride = quantum, least = answer->bound;
     pst_status st = PST_OK;
 
-    while (st == PST_OK && from<x->answer->cost && * x->nodes> 0) {
-        uint64_t limit = from + (x->answer->cost - 1 - from) / quantum / 2 * quantum;
+    while (st == PST_OK && least<answer->cost && * x->nodes> 0) {
+        uint64_t half = (answer->cost - 1 - least) / quantum / 2 * quantum;
+        uint64_t whole = (answer->cost - least) / quantum * quantum;
+        uint64_t limit =
+            from_above ? answer->cost - (stride < whole ? stride : whole) : least + half;
         struct verdict verdict;
 
         st = decide(x, limit, budget, &verdict);
-        if (st == PST_OK && !verdict.found) {
-            from = limit + quantum;
-        }
+        stride = verdict.found ? 2 * stride : quantum;
+        least = verdict.found ? least : limit + quantum;
     }
     return st;
 }
@@ -94,12 +100,14 @@ pst_status exact_narrow(const struct instance *inst, const struct pst_host *host
 {
     struct narrowing x = {inst, host, nodes, answer};
     uint64_t quantum = exact_quantum(inst);
+    bool from_above = false;
     pst_status st = PST_OK;
 
     round_up(answer, quantum);
     for (uint64_t budget = FIRST_BUDGET; st == PST_OK && answer->bound<answer->cost && * nodes> 0;
          budget *= GROWTH) {
-        st = narrow_once(&x, quantum, budget);
+        st = narrow_once(&x, quantum, budget, from_above);
+        from_above = !from_above;
         round_up(answer, quantum);
     }
     return st;

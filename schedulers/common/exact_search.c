@@ -39,7 +39,7 @@ static uint64_t left_of(const struct search *search, uint32_t kind, uint32_t sta
 /* No device's deadline is known before it has begun; then only its own chains can be judged. */
 static bool is_open(const struct instance *inst)
 {
-    return inst->objective == OBJECTIVE_SPAN && !inst->starts_known;
+    return inst->objective == EXACT_SPAN && !inst->starts_known;
 }
 
 /* By when a device must be through; NEVER while that is open. */
@@ -164,15 +164,13 @@ static bool seen(struct search *search)
         words[n++] = state->count[KIND_F][s] | (uint64_t)state->count[KIND_B][s] << 16 |
                      (uint64_t)state->count[KIND_W][s] << 32;
         for (uint32_t kind = KIND_F; kind <= KIND_B; kind++) {
-            const struct near *near = kind == KIND_F ? inst->behind[s] : inst->before[s];
-            uint32_t n_near = kind == KIND_F ? inst->n_behind[s] : inst->n_before[s];
             uint32_t j = state->count[kind][s];
-            uint64_t latency = 0;
+            uint64_t latency = inst->slowest[kind][s];
 
-            for (uint32_t i = 0; i < n_near; i++) {
-                latency = max_of(latency, near[i].latency);
+            if (latency == 0) {
+                continue;
             }
-            while (latency > 0 && j > 0 && state->arrival[kind][s][j - 1] + latency > now) {
+            while (j > 0 && state->arrival[kind][s][j - 1] + latency > now) {
                 words[n++] = state->arrival[kind][s][--j] + latency - now;
             }
             words[n++] = NEVER; /* ends the list */
@@ -209,7 +207,8 @@ static enum outcome advance(struct search *search)
     }
     state->now = next;
     for (uint32_t d = 0; d < inst->n_devices; d++) {
-        if (!in_time(search, d)) {
+        /* those that are busy until then were judged when they began */
+        if (state->free_at[d] < next && !in_time(search, d)) {
             state->now = before;
             return NONE;
         }

@@ -132,10 +132,9 @@ uint64_t state_cost(const struct state *state, const struct instance *inst)
     uint64_t cost = 0;
 
     for (uint32_t d = 0; d < inst->n_devices; d++) {
-        uint64_t end = state->start[d] == NEVER ? 0
-                       : inst->objective == OBJECTIVE_MAKESPAN
-                           ? state->free_at[d]
-                           : state->free_at[d] - state->start[d];
+        uint64_t end = state->start[d] == NEVER            ? 0
+                       : inst->objective == EXACT_MAKESPAN ? state->free_at[d]
+                                                           : state->free_at[d] - state->start[d];
 
         cost = end > cost ? end : cost;
     }

@@ -80,9 +80,12 @@ bool visited_before(struct visited *visited, const uint64_t *words, size_t n, ui
     size_t at;
 
     for (size_t i = 0; i < n; i++) {
-        key[0] = mix(key[0] ^ words[i]);
-        key[1] = mix(key[1] + words[i] * 0x2545f4914f6cdd1du + i);
+        key[0] = (key[0] ^ words[i]) * 0xbf58476d1ce4e5b9u;
+        key[0] ^= key[0] >> 32;
+        key[1] = (key[1] + words[i]) * 0x2545f4914f6cdd1du;
+        key[1] ^= key[1] >> 29;
     }
+    key[0] = mix(key[0]);
     key[1] |= 1; /* 0 marks a free slot */
     at = slot_of(visited, key);
     if (visited->keys[at][1] != 0) {

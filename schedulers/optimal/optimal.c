@@ -83,7 +83,7 @@ static uint32_t device_of(void *self_, uint32_t n_devices, uint32_t n_stages, ui
 static void claim(const struct optimal *self, uint64_t cost, uint64_t bound)
 {
     const struct pst_claim *claims = self->host->get_extension(self->host, PST_CLAIM);
-    bool span = self->config->objective == OBJECTIVE_SPAN;
+    bool span = self->config->objective == EXACT_SPAN;
     char text[160];
 
     if (cost == bound) {

@@ -203,17 +203,114 @@ static pst_status climb_both(struct va_pool *pool, const struct va_problem *q, u
     return st;
 }
 
-/* Fills and climbs; `all`: every rung, whatever bound the last one reaches. */
-static pst_status solve(struct va_pool *pool, const struct va_problem *q, uint32_t effort,
-                        const struct pst_host *host, bool all)
+static uint64_t last_cost(const struct va_pool *pool)
 {
-    uint64_t bound = all ? 0 : va_bound_with_memory(q);
-    pst_status st = fill(pool, q, effort, host, bound);
+    return pool->rungs[pool->n_rungs - 1].cost.first;
+}
 
-    if (st == PST_OK && pool->rungs[pool->n_rungs - 1].cost.first > bound) {
-        st = climb_both(pool, q, effort, host);
+/* Steps of one question to the exact search: fewer for long orders, where each takes longer and
+   finds less. */
+static uint64_t steps_of(const struct va_problem *q, const struct va_options *options)
+{
+    enum { SHORT = 150 };
+    uint64_t n = va_order_length(q), most = options->effort > 0 ? options->exact : 0;
+
+    return n <= SHORT ? most : most / n * SHORT / n * SHORT;
+}
+
+/*
+ * The exact search on the last rung. Where that stays open, also on those below, down to one that
+ * is proven not to hold a better order. Each question depends on its own rung alone, so for more
+ * memory the same ones are asked and more: the answer is never worse.
+ */
+static pst_status prove_down(struct va_pool *pool, struct va_prover *prover, uint64_t steps,
+                             uint64_t *proven)
+{
+    struct va_rung *top = &pool->rungs[pool->n_rungs - 1];
+    uint8_t *order = malloc(va_order_length(pool->q));
+    pst_status st = order == NULL ? PST_ERR_NOMEM : PST_OK;
+
+    for (uint32_t r = pool->n_rungs; r-- > 0 && st == PST_OK && !prover->stopped;) {
+        const struct va_rung *rung = &pool->rungs[r];
+        struct va_cost cost = rung->cost;
+        uint64_t rung_bound = 0;
+        bool refuted = false;
+
+        if (rung != top) {
+            st = va_refute(prover, &rung->problem, steps / 4, top->cost.first, &refuted);
+        }
+        if (st != PST_OK || refuted) {
+            break;
+        }
+        memcpy(order, rung->order, va_order_length(pool->q));
+        st = va_prove(prover, &rung->problem, steps, order, &cost, &rung_bound);
+        if (st == PST_OK && va_cost_compare(&cost, &top->cost) < 0) {
+            memcpy(top->order, order, va_order_length(pool->q));
+            top->cost = cost;
+        }
+        *proven = rung == top && rung_bound > *proven ? rung_bound : *proven;
+        if (top->cost.first <= *proven) {
+            break;
+        }
     }
+    free(order);
     return st;
+}
+
+/* A few steps, which may spare the climb. What is not proven is forgotten, so that rungs stay
+   what they are without it. */
+static pst_status prove_at_once(struct va_pool *pool, struct va_prover *prover, uint64_t steps,
+                                uint64_t *proven)
+{
+    struct va_rung *top = &pool->rungs[pool->n_rungs - 1];
+    uint8_t *order = malloc(va_order_length(pool->q));
+    struct va_cost cost = top->cost;
+    uint64_t bound = 0;
+    pst_status st = PST_ERR_NOMEM;
+
+    if (order != NULL) {
+        memcpy(order, top->order, va_order_length(pool->q));
+        st = va_prove(prover, &top->problem, steps, order, &cost, &bound);
+    }
+    if (st == PST_OK && cost.first <= bound) {
+        memcpy(top->order, order, va_order_length(pool->q));
+        top->cost = cost;
+    }
+    *proven = bound > *proven ? bound : *proven;
+    free(order);
+    return st;
+}
+
+/* Fills, proves or climbs; ret_proven: what no order goes below. */
+static pst_status solve(struct va_pool *pool, const struct va_problem *q,
+                        const struct va_options *options, const struct pst_host *host,
+                        struct va_prover *prover, uint64_t *ret_proven)
+{
+    uint64_t bound = va_bound_with_memory(q), proven = va_bound(q, q->goal);
+    uint64_t steps = prover->usable ? steps_of(q, options) : 0;
+    pst_status st = fill(pool, q, options->effort, host, bound);
+
+    if (st == PST_OK && last_cost(pool) > bound && steps > 0) {
+        st = prove_at_once(pool, prover, steps / 64, &proven);
+    }
+    bound = proven > bound ? proven : bound;
+    if (st == PST_OK && last_cost(pool) > bound) {
+        st = climb_both(pool, q, options->effort, host);
+    }
+    if (st == PST_OK && last_cost(pool) > bound && steps > 0) {
+        st = prove_down(pool, prover, steps, &proven);
+    }
+    *ret_proven = proven;
+    return st;
+}
+
+/* Every rung, whatever bound the last one reaches. */
+static pst_status solve_all(struct va_pool *pool, const struct va_problem *q, uint32_t effort,
+                            const struct pst_host *host)
+{
+    pst_status st = fill(pool, q, effort, host, 0);
+
+    return st == PST_OK ? climb_both(pool, q, effort, host) : st;
 }
 
 /* Offers the orders of all rungs of q with every transfer late by so many ns. */
@@ -232,7 +329,7 @@ static pst_status offer_late(struct va_robust *robust, const struct va_problem *
         }
     }
     if (st == PST_OK) {
-        st = solve(&pool, &slow, effort, host, true);
+        st = solve_all(&pool, &slow, effort, host);
     }
     for (uint32_t r = 0; r < pool.n_rungs && st == PST_OK; r++) {
         va_robust_offer(robust, pool.rungs[r].order);
@@ -285,16 +382,18 @@ static pst_status judge(const struct va_problem *q, struct va_answer *answer)
 }
 
 pst_status va_solve(const struct va_problem *q, const struct va_options *options,
-                    const struct pst_host *host, struct va_answer *ret_answer)
+                    const struct pst_host *host, struct va_prover *prover,
+                    struct va_answer *ret_answer)
 {
     struct va_pool pool = {0};
     pst_status st;
 
     if (options->noise > 0.0) {
+        ret_answer->bound = va_bound(q, q->goal);
         st = solve_robust(q, options, host, ret_answer->order);
         return st == PST_OK ? judge(q, ret_answer) : st;
     }
-    st = solve(&pool, q, options->effort, host, false);
+    st = solve(&pool, q, options, host, prover, &ret_answer->bound);
     if (st == PST_OK) {
         ret_answer->cost = pool.rungs[pool.n_rungs - 1].cost;
         memcpy(ret_answer->order, pool.rungs[pool.n_rungs - 1].order, va_order_length(q));

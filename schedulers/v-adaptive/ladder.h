@@ -8,15 +8,18 @@
 #define V_ADAPTIVE_LADDER_H
 
 #include "improve.h"
+#include "prove.h"
 
 struct va_options {
     uint32_t effort; /* 0..3 */
+    uint64_t exact;  /* steps of the exact search on small instances */
     double noise;    /* 0: judge by the given costs; else relative noise of costs and links */
 };
 
 struct va_answer {
     uint8_t *order; /* [6m * p], room given by the caller */
     struct va_cost cost;
+    uint64_t bound; /* that no order goes below */
 };
 
 /*
@@ -25,7 +28,8 @@ struct va_answer {
  * PST_ERR_INFEASIBLE  a cap holds less than one micro-batch; nothing is said to the host
  */
 pst_status va_solve(const struct va_problem *q, const struct va_options *options,
-                    const struct pst_host *host, struct va_answer *ret_answer);
+                    const struct pst_host *host, struct va_prover *prover,
+                    struct va_answer *ret_answer);
 
 /* Nothing below this is possible under the caps: va_bound, and what memory adds at equal costs. */
 uint64_t va_bound_with_memory(const struct va_problem *q);

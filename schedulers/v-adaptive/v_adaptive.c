@@ -14,7 +14,7 @@
 
 struct config {
     double memory_limit, robust;
-    int64_t effort;
+    int64_t effort, exact;
     uint32_t objective;
 };
 
@@ -33,6 +33,9 @@ static const struct pst_param params[] = {
               "What to make small; auto: makespan where steps end at a barrier, else span."),
     PST_PARAM(struct config, effort, PST_PARAM_INT, "1", "0..3",
               "How long to search: 0 building blocks alone, then ten times as long each."),
+    PST_PARAM(struct config, exact, PST_PARAM_INT, "4000000", "0..1000000000000",
+              "Steps of the exact search that ends the search of a small instance; about a million "
+              "take a second. None where effort is 0."),
     PST_PARAM(struct config, robust, PST_PARAM_FLOAT, "0", "0..1",
               "Choose by the 0.9 quantile of the cost under this relative noise of times and "
               "links; 0: by the times given."),
@@ -94,13 +97,15 @@ static int64_t bounded(uint64_t bytes)
     return (int64_t)(bytes < most ? bytes : most);
 }
 
-/* What moving from one stage to the other takes; the same both ways. 0 where there is no link. */
+/* What moving from one stage to the other takes; the same both ways. 0 where there is no link, or
+   no way to go. */
 static uint64_t transfer_ns(const struct pst_schedule_in *in, uint32_t from, uint32_t to)
 {
     for (uint32_t i = 0; i < in->n_links; i++) {
         const struct pst_schedule_link *link = pst_schedule_link_at(in, i);
 
-        if (link->from == from && link->to == to) {
+        if (link->from == from && link->to == to &&
+            pst_schedule_stage_at(in, from)->device != pst_schedule_stage_at(in, to)->device) {
             return link->transfer_ns;
         }
     }
@@ -232,8 +237,9 @@ static pst_status emit(const struct va_problem *q, const uint8_t *order,
 }
 
 static void claim(const struct v_adaptive *self, const struct va_problem *q, uint64_t unit_ns,
-                  const struct va_cost *cost)
+                  const struct va_answer *answer)
 {
+    const struct va_cost *cost = &answer->cost;
     const struct pst_claim *f = self->host->get_extension(self->host, PST_CLAIM);
     bool span = q->goal == VA_SPAN;
     const struct pst_claimed claimed = {
@@ -241,7 +247,7 @@ static void claim(const struct v_adaptive *self, const struct va_problem *q, uin
         .minimised = span ? 2 : 1,
         .makespan_ns = unit_ns * (span ? cost->second : cost->first),
         .span_ns = unit_ns * (span ? cost->first : cost->second),
-        .lower_bound_ns = unit_ns * va_bound(q, q->goal),
+        .lower_bound_ns = unit_ns * (answer->bound < cost->first ? answer->bound : cost->first),
     };
 
     if (f != NULL) {
@@ -249,21 +255,25 @@ static void claim(const struct v_adaptive *self, const struct va_problem *q, uin
     }
 }
 
-static pst_status search(const struct v_adaptive *self, struct va_problem *q,
-                         struct pst_schedule_out *out)
+static pst_status search(const struct v_adaptive *self, const struct pst_schedule_in *in,
+                         struct va_problem *q, struct pst_schedule_out *out)
 {
-    const struct va_options options = {(uint32_t)self->config->effort, self->config->robust};
+    const struct va_options options = {(uint32_t)self->config->effort,
+                                       (uint64_t)self->config->exact, self->config->robust};
     struct va_answer answer = {.order = malloc(va_order_length(q))};
     uint64_t unit_ns = reduce_times(q);
-    pst_status st = PST_ERR_NOMEM;
+    struct va_prover prover;
+    pst_status st = va_prover_init(&prover, in, q, unit_ns, self->host);
 
-    if (answer.order != NULL) {
-        st = va_solve(q, &options, self->host, &answer);
+    if (st == PST_OK) {
+        st = answer.order == NULL ? PST_ERR_NOMEM
+                                  : va_solve(q, &options, self->host, &prover, &answer);
     }
     if (st == PST_OK) {
-        claim(self, q, unit_ns, &answer.cost);
+        claim(self, q, unit_ns, &answer);
         st = emit(q, answer.order, out);
     }
+    va_prover_finish(&prover);
     free(answer.order);
     return st;
 }
@@ -294,7 +304,7 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
         st = require_room(self, &q, in);
     }
     if (st == PST_OK) {
-        st = search(self, &q, out);
+        st = search(self, in, &q, out);
     }
     va_problem_finish(&q);
     return st;

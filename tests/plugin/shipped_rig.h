@@ -51,6 +51,8 @@ static const struct shipped_case shipped_cases[] = {
     {"per-stage", SHIPPED_BRANCHES, 4, 2, 12, "clip = 1.0", "", "none"},
     {"per-stage", SHIPPED_BRANCHES "microbatch_sizes = \"1,2,4,6\"\n", 4, 2, 12, "clip = 0.0",
      "split = true", "full"},
+    {"1f1b", "[model]\nuse = \"resnet\"\n[partitioner]\nuse = \"uniform\"\n", 3, 2, 8, "clip = 1.0",
+     "", "none"},
     {"2bw", SHIPPED_GPT, 3, 2, 8, "clip = 0.0\ndrain_every = 3", "", "none"},
     {"2bw", SHIPPED_GPT, 4, 1, 4, "clip = 1.0\ndrain_every = 2", "", "full"},
     {"2bw", SHIPPED_MLP, 4, 1, 2, "clip = 1.0", "relaxed_m = true", "none"},

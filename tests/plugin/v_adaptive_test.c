@@ -76,9 +76,9 @@ static void costs_times_seven_cost_seven_times(void **state)
 {
     (void)state;
     for (uint32_t k = 4; k <= 8; k += 2) {
-        uint64_t one = COST(.p = 4, .m = 6, .f = 3, .b = 4, .w = 2, .c = 1, .cap = k);
+        uint64_t one = COST(.p = 4, .m = 4, .f = 3, .b = 4, .w = 2, .c = 1, .cap = k);
 
-        assert_int_equal(COST(.p = 4, .m = 6, .f = 21, .b = 28, .w = 14, .c = 7, .cap = k),
+        assert_int_equal(COST(.p = 4, .m = 4, .f = 21, .b = 28, .w = 14, .c = 7, .cap = k),
                          7 * one);
     }
 }
@@ -86,7 +86,7 @@ static void costs_times_seven_cost_seven_times(void **state)
 static void the_same_question_gives_the_same_order(void **state)
 {
     const struct schedule_case c = {
-        .id = "v-adaptive", .p = 4, .m = 7, .f = 5, .b = 6, .w = 4, .c = 1, .cap = 5};
+        .id = "v-adaptive", .p = 3, .m = 12, .f = 5, .b = 6, .w = 4, .c = 1, .cap = 4};
     struct schedule_run a = schedule_run(&c), b = schedule_run(&c);
 
     (void)state;

@@ -45,6 +45,13 @@ static uint32_t add_value(struct unroller *u, uint32_t v, const struct pst_value
     return u->to->n_values++;
 }
 
+/* The tick after the section's last. */
+static uint32_t end_of(const struct unroller *u)
+{
+    const struct pst_program_section *next = u->section + 1;
+    return next < u->from->sections + u->from->n_sections ? next->first_tick : u->from->n_ticks;
+}
+
 /* A buffer that lives inside the section. */
 static uint32_t local_value(struct unroller *u, uint32_t v)
 {
@@ -53,8 +60,8 @@ static uint32_t local_value(struct unroller *u, uint32_t v)
     if (u->head[v] != PST_NONE && u->run_of[v] == u->run) {
         return u->head[v];
     }
-    if (value.first < u->section->first_tick) {
-        u->fault = "a buffer that lived in another section";
+    if (value.first < u->section->first_tick || value.last >= end_of(u)) {
+        u->fault = "a buffer that lives in another section";
         return PST_NONE;
     }
     value.first += u->begin - u->section->first_tick;

@@ -21,7 +21,8 @@ struct reference {
     float *losses;
     double clip;
     uint64_t n_steps;
-    bool delayed; /* false: plain training, gradient and update at W(t) */
+    uint64_t n_updates; /* of them not passed over */
+    bool delayed;       /* false: plain training, gradient and update at W(t) */
 };
 
 struct reference_step {
@@ -167,6 +168,7 @@ static inline void reference_update(struct reference *ref, const struct pst_upda
         struct pst_update own = *update;
 
         own.grad_scale = scale;
+        own.step = ref->n_updates;
         if (!parameter->decay || update->optimizer == PST_ADAM) {
             own.weight_decay = 0;
         }
@@ -226,6 +228,7 @@ static inline struct reference_step reference_step(struct reference *ref,
     if (ref->clip > 0 && step.norm > ref->clip) {
         scale = (float)(ref->clip / step.norm);
     }
+    ref->n_updates++;
     reference_update(ref, update, scale);
     return step;
 }

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Exact search on small instances, rung by rung: finds what local search misses, and proves.
+ */
+#ifndef V_ADAPTIVE_PROVE_H
+#define V_ADAPTIVE_PROVE_H
+
+#include "exact.h"
+#include "problem.h"
+
+struct va_prover {
+    const struct pst_host *host;
+    struct instance instance;
+    uint64_t *room;   /* [p] caps of the rung in question */
+    uint64_t unit_ns; /* of the problem's times */
+    uint64_t quantum_ns;
+    bool usable;  /* small enough, and no link skips a stage */
+    bool stopped; /* the host asked to end */
+};
+
+/* `q` counts the times of `in` in units of unit_ns; `in` must outlive the prover. Finish it in any
+   case. PST_ERR_NOMEM. */
+pst_status va_prover_init(struct va_prover *prover, const struct pst_schedule_in *in,
+                          const struct va_problem *q, uint64_t unit_ns,
+                          const struct pst_host *host);
+void va_prover_finish(struct va_prover *prover);
+
+/*
+ * Looks for an order of `q`, whose caps may be any, that costs less than `*cost`, in so many steps.
+ * Depends on q, *cost and nodes alone. Sets *ret_bound to what no order of q costs less than; it is
+ * the cost where that is proven best. Where a better order was found it replaces `order` and *cost.
+ */
+pst_status va_prove(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
+                    uint8_t *order, struct va_cost *cost, uint64_t *ret_bound);
+
+/* Is it proven, in so many steps, that no order of `q` costs less than `cost`? */
+pst_status va_refute(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
+                     uint64_t cost, bool *ret_refuted);
+
+#endif

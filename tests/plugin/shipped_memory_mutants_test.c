@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Mutants of the programs of the plans that every scheduler of the tree makes: lives, places,
+ * operands, sums, pieces, what parameters have; of asynchronous ones versions and turns, too. Each
+ * mutation on every device.
+ */
+#include "shipped_rig.h"
+#include "unit/check/buffer_mutations.h"
+#include "unit/check/memory_mutations.h"
+#include "unit/check/turn_mutations.h"
+
+static uint32_t memory_counts[N_MEMORY_MUTATIONS][2], buffer_counts[N_BUFFER_MUTATIONS][2],
+    turn_counts[N_TURN_MUTATIONS][2];
+static uint32_t counts_of_one[2], n_found; /* of the scheduler */
+static bool found[N_MEMORY_MUTATIONS + N_BUFFER_MUTATIONS + N_TURN_MUTATIONS];
+
+static void mutate(struct rig *rig, const struct memory_mutation *mutation, const char *name,
+                   uint32_t *counts, bool *ret_found)
+{
+    uint32_t before[2] = {counts[0], counts[1]};
+    for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
+        me_mutate(rig, d, mutation, name, counts);
+    }
+    counts_of_one[0] += counts[0] - before[0];
+    counts_of_one[1] += counts[1] - before[1];
+    n_found += !*ret_found && counts[0] > before[0];
+    *ret_found |= counts[0] > before[0];
+}
+
+static void mutate_plan(struct rig *rig, const char *name)
+{
+    bool *at = found;
+    for (size_t k = 0; k < N_MEMORY_MUTATIONS; k++) {
+        mutate(rig, &memory_mutations[k], name, memory_counts[k], at++);
+    }
+    for (size_t k = 0; k < N_BUFFER_MUTATIONS; k++) {
+        mutate(rig, &buffer_mutations[k], name, buffer_counts[k], at++);
+    }
+    for (size_t k = 0; k < N_TURN_MUTATIONS && rig->plan->asynchronous; k++) {
+        mutate(rig, &turn_mutations[k], name, turn_counts[k], at++);
+    }
+}
+
+static void every_scheduler(void **state)
+{
+    static char ids[SHIPPED_MAX][64];
+    uint32_t n = shipped_schedulers(ids);
+    (void)state;
+    assert_true(n >= 20);
+    for (uint32_t i = 0; i < n; i++) {
+        memset(counts_of_one, 0, sizeof counts_of_one);
+        memset(found, 0, sizeof found);
+        n_found = 0;
+        uint32_t n_plans = shipped_each(ids[i], mutate_plan);
+        print_message("%-18s %u plans, %2u mutations: %5u caught, %5u still legal\n", ids[i],
+                      n_plans, n_found, counts_of_one[0], counts_of_one[1]);
+        assert_true(n_plans >= 2);
+        assert_true(n_found >= 20);
+    }
+}
+
+static void every_mutation(void **state)
+{
+    (void)state;
+    me_print(memory_mutations, N_MEMORY_MUTATIONS, memory_counts);
+    me_print(buffer_mutations, N_BUFFER_MUTATIONS, buffer_counts);
+    me_print(turn_mutations, N_TURN_MUTATIONS, turn_counts);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_scheduler),
+                                       cmocka_unit_test(every_mutation)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
