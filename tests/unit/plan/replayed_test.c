@@ -39,8 +39,8 @@ static void only_what_is_read(void **state)
     (void)state;
     assert_int_equal(graph->n_ops, 4);
     expect(graph, nodes, 4, none, (const bool[]){false, false, false, false});
-    /* the loss reads its input backward, nothing reads the loss */
-    expect(graph, nodes, 4, all, (const bool[]){true, true, true, false});
+    /* the loss reads its input backward, and what it wrote beside itself */
+    expect(graph, nodes, 4, all, (const bool[]){true, true, true, true});
     /* cut before it: the last layer's result is the next stage's */
     expect(graph, nodes, 3, all, (const bool[]){true, true, false, false});
     expect(graph, &nodes[2], 1, all, (const bool[]){false});
