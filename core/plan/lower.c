@@ -87,6 +87,26 @@ static pst_status index_edges(struct pst_lowering *low, struct pst_error *err)
     return PST_OK;
 }
 
+/* F of the operators of a stage that run again. */
+static bool time_replay(const struct pst_lowering *low, const struct pst_plan_stage *stage,
+                        uint64_t *ret_ns)
+{
+    bool *replayed = calloc((size_t)stage->n_nodes + 1, sizeof *replayed);
+    bool ok = replayed != NULL && pst_plan_replayed(stage, low->graph, replayed);
+
+    *ret_ns = 0;
+    for (uint32_t i = 0; ok && i < stage->n_nodes; i++) {
+        struct pst_times times;
+
+        if (replayed[i]) {
+            pst_cost_op(low->cost, stage->nodes[i], stage->microbatch_size, &times);
+            *ret_ns += times.forward_ns;
+        }
+    }
+    free(replayed);
+    return ok;
+}
+
 static pst_status time_stages(struct pst_lowering *low, struct pst_error *err)
 {
     const struct pst_plan *plan = low->plan;
@@ -101,13 +121,8 @@ static pst_status time_stages(struct pst_lowering *low, struct pst_error *err)
 
         pst_cost_ops(low->cost, stage->nodes, stage->n_nodes, stage->microbatch_size,
                      &low->times[s]);
-        for (uint32_t i = 0; i < stage->n_nodes; i++) {
-            struct pst_times times;
-
-            if (stage->actions[i] == PST_ACTION_RECOMPUTE) {
-                pst_cost_op(low->cost, stage->nodes[i], stage->microbatch_size, &times);
-                low->replay_ns[s] += times.forward_ns;
-            }
+        if (!time_replay(low, stage, &low->replay_ns[s])) {
+            return pst_fail_nomem(err);
         }
     }
     return PST_OK;

@@ -215,4 +215,10 @@ pst_status pst_plan_parse(const char *name, const char *text, size_t length,
 
 const char *pst_instr_name(uint32_t op); /* "F", "SEND", ... */
 
+/* Which operators of a stage run again in its backward passes: of those with PST_ACTION_RECOMPUTE
+   the ones whose results a backward pass of the stage reads, or one behind them that runs again.
+   ret_replayed: n_nodes. False: out of memory. */
+bool pst_plan_replayed(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                       bool *ret_replayed);
+
 #endif

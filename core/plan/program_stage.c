@@ -8,52 +8,6 @@
 
 #include "plan/program_build.h"
 
-/* Marks the tensors that some B or W of the stage reads. */
-static void mark_backward_reads(const struct pst_builder *b, uint32_t s, bool *reads)
-{
-    const struct pst_plan_stage *stage = &b->plan->stages[s];
-
-    for (uint32_t i = 0; i < stage->n_nodes; i++) {
-        const struct pst_op *op = &b->graph->ops[stage->nodes[i]];
-        const struct pst_op_grad *grad = &b->stages[s].grad[i];
-        uint64_t x = (grad->has_b ? grad->b_reads_x : 0) | (grad->has_w ? grad->w_reads_x : 0);
-        uint64_t y = (grad->has_b ? grad->b_reads_y : 0) | (grad->has_w ? grad->w_reads_y : 0);
-
-        for (uint32_t k = 0; k < op->n_in; k++) {
-            if (x >> k & 1) {
-                reads[op->in[k]] = true;
-            }
-        }
-        for (uint32_t k = 0; k < op->n_out; k++) {
-            if (y >> k & 1) {
-                reads[op->out[k]] = true;
-            }
-        }
-    }
-}
-
-/* A member is replayed if a backward pass, or a later member that is replayed, reads it. */
-static void mark_replayed(const struct pst_builder *b, uint32_t s, bool *reads)
-{
-    const struct pst_plan_stage *stage = &b->plan->stages[s];
-
-    for (uint32_t i = stage->n_nodes; i-- > 0;) {
-        const struct pst_op *op = &b->graph->ops[stage->nodes[i]];
-        bool needed = false;
-
-        if (stage->actions[i] != PST_ACTION_RECOMPUTE) {
-            continue;
-        }
-        for (uint32_t k = 0; k < op->n_out; k++) {
-            needed |= reads[op->out[k]];
-        }
-        b->stages[s].replayed[i] = needed;
-        for (uint32_t k = 0; needed && k < op->n_in; k++) {
-            reads[op->in[k]] = true;
-        }
-    }
-}
-
 /* When a node is read backward: at its own place, or where the run that replays it is triggered.
    The runs behind it are known. */
 static uint32_t read_at(const struct pst_stage_build *build, uint32_t node)
@@ -169,15 +123,13 @@ pst_status pst_build_stage(struct pst_builder *b, uint32_t s, struct pst_error *
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];
     struct pst_stage_build *build = &b->stages[s];
-    bool *reads = calloc(b->graph->n_tensors + 1, sizeof *reads);
     pst_status st;
 
     build->grad = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->grad);
     build->replayed = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->replayed);
     build->use_base = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->use_base);
-    if (reads == NULL || build->grad == NULL || build->replayed == NULL ||
-        build->use_base == NULL) {
-        free(reads);
+    if (build->grad == NULL || build->replayed == NULL || build->use_base == NULL ||
+        !pst_plan_replayed(stage, b->graph, build->replayed)) {
         return pst_fail_nomem(err);
     }
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
@@ -185,16 +137,12 @@ pst_status pst_build_stage(struct pst_builder *b, uint32_t s, struct pst_error *
         build->use_base[i] = build->n_uses;
         build->n_uses += b->graph->ops[stage->nodes[i]].n_param;
         if (stage->actions[i] > PST_ACTION_RECOMPUTE) {
-            free(reads);
             return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                             "operator %s is to be moved off the device; this version keeps or "
                             "recomputes",
                             b->graph->ops[stage->nodes[i]].name);
         }
     }
-    mark_backward_reads(b, s, reads);
-    mark_replayed(b, s, reads);
-    free(reads);
     st = find_runs(b, s, err);
     return st == PST_OK ? make_micros(b, s, err) : st;
 }

@@ -56,31 +56,39 @@ uint64_t pst_sim_update_ns(const struct pst_cluster *cluster, uint64_t param_byt
     return ns > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)ns;
 }
 
-/* F of the operators whose results are recomputed. */
-static uint64_t replay_ns(const struct pst_cost_model *cost, const struct pst_plan_stage *stage,
-                          uint32_t samples)
+/* F of the operators that run again. */
+static bool replay_ns(const struct pst_sim_durations *durations, struct pst_arena *arena,
+                      const struct pst_plan_stage *stage, uint32_t samples, uint64_t *ret_ns)
 {
-    uint64_t ns = 0;
+    bool *replayed = pst_arena_array(arena, (size_t)stage->n_nodes + 1, sizeof *replayed);
+    if (replayed == NULL || !pst_plan_replayed(stage, durations->graph, replayed)) {
+        return false;
+    }
+    *ret_ns = 0;
     for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        if (stage->actions[n] == PST_ACTION_RECOMPUTE) {
+        if (replayed[n]) {
             struct pst_times one;
-            pst_cost_op(cost, stage->nodes[n], samples, &one);
-            ns = add_ns(ns, one.forward_ns);
+            pst_cost_op(durations->cost, stage->nodes[n], samples, &one);
+            *ret_ns = add_ns(*ret_ns, one.forward_ns);
         }
     }
-    return ns;
+    return true;
 }
 
 /* placed: the lists hold R passes of the stage, so that B does not replay. */
-static void stage_times(const struct pst_sim_durations *durations,
+static bool stage_times(const struct pst_sim_durations *durations, struct pst_arena *arena,
                         const struct pst_plan_stage *stage, bool placed,
                         struct pst_sim_stage *ret_stage)
 {
     const struct pst_cost_model *cost = durations->cost;
     uint32_t samples = stage->microbatch_size / stage->n_ranks;
-    uint64_t replay = replay_ns(cost, stage, samples), inside = placed ? 0 : replay;
+    uint64_t replay, inside;
     uint64_t *ns = ret_stage->compute_ns;
     struct pst_times times;
+    if (!replay_ns(durations, arena, stage, samples, &replay)) {
+        return false;
+    }
+    inside = placed ? 0 : replay;
     pst_cost_ops(cost, stage->nodes, stage->n_nodes, samples, &times);
     ns[PST_I_F] = times.forward_ns;
     ns[PST_I_B] = add_ns(times.backward_input_ns, inside);
@@ -89,6 +97,7 @@ static void stage_times(const struct pst_sim_durations *durations,
     ns[PST_I_R] = replay;
     ns[PST_I_STEP] =
         pst_sim_update_ns(cost->cluster, ret_stage->update_bytes, durations->plan->optimizer_slots);
+    return true;
 }
 
 static void mark_placed(const struct pst_instr *list, uint32_t n, bool *placed)
@@ -140,7 +149,9 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
         struct pst_sim_stage *stage = &durations->stages[s];
         stage->param_bytes = stage_param_bytes(graph, &plan->stages[s], s + 1, seen);
         stage->update_bytes = stage->param_bytes - updated_elsewhere(plan, graph, s);
-        stage_times(durations, &plan->stages[s], placed[s], &durations->stages[s]);
+        if (!stage_times(durations, arena, &plan->stages[s], placed[s], stage)) {
+            return false;
+        }
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         edge_bytes(graph, &plan->edges[e], &durations->edges[2 * e]);

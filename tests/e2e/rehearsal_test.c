@@ -146,14 +146,15 @@ static void scale_of_its_own(void **state)
     outcome_finish(&outcome);
 }
 
-static struct trace_rig traced(const char *path, const char *scheduler, const char *device)
+static struct trace_rig traced(const char *path, const char *scheduler, const char *memopt,
+                               const char *more)
 {
     const char *trace = support_path("trace.json");
     char set[200];
 
     snprintf(set, sizeof set, "output={trace=\"%s\",trace_steps=2}", trace);
-    struct outcome outcome =
-        penstock("train", path, "-q", "--set", set, "--set", scheduler, "--set", device);
+    struct outcome outcome = penstock("train", path, "-q", "--set", set, "--set", scheduler,
+                                      "--set", memopt, "--set", more);
     struct trace_rig rig;
 
     expect_code(&outcome, 0);
@@ -175,12 +176,14 @@ static void a_run_is_its_prediction(void **state)
     static const char *const schedulers[] = {
         "scheduler={use=\"1f1b\"}",  "scheduler={use=\"gpipe\",reverse=true}",
         "scheduler={use=\"zb-h1\"}", "scheduler={use=\"interleaved\",chunks=2}",
-        "scheduler={use=\"zbv\"}",   "scheduler={use=\"dualpipev\"}"};
+        "scheduler={use=\"zbv\"}",   "scheduler={use=\"1f1b\"}",
+        "scheduler={use=\"gpipe\"}", "scheduler={use=\"dualpipev\"}"};
+    static const char *const memopts[] = {"memopt.use=none", "memopt.use=full"};
     const char *path = support_write("run.toml", model);
 
     (void)state;
     for (uint32_t i = 0; i < sizeof schedulers / sizeof schedulers[0]; i++) {
-        struct trace_rig rig = traced(path, schedulers[i], "run.emulated_scale=10");
+        struct trace_rig rig = traced(path, schedulers[i], memopts[i % 2], "run.emulated_scale=10");
         long long difference;
 
         trace_rig_same_instructions(&rig);
@@ -202,12 +205,13 @@ static void traces_of_real_runs(void **state)
         "[cluster]\ndevices = 2\n[partitioner]\nuse = \"chain-dp\"\n"
         "[scheduler]\nuse = \"1f1b\"\n";
     const char *path = support_write("small.toml", small);
-    struct trace_rig rig = traced(path, "scheduler={use=\"zb-h1\"}", "run.device=\"cpu\"");
+    struct trace_rig rig =
+        traced(path, "scheduler={use=\"zb-h1\"}", "memopt.use=none", "run.device=\"cpu\"");
 
     (void)state;
     trace_rig_same_instructions(&rig);
     trace_rig_finish(&rig);
-    rig = traced(path, "scheduler={use=\"interleaved\"}", "run.device=\"cpu\"");
+    rig = traced(path, "scheduler={use=\"interleaved\"}", "memopt.use=full", "run.device=\"cpu\"");
     trace_rig_same_instructions(&rig);
     trace_rig_finish(&rig);
 }

@@ -51,21 +51,19 @@ uint32_t pst_live_reduction_head(struct pst_live_rank *rank)
 
 /* Fewer messages than its capacity are in the channel: the RECV `capacity` places back has ended.
  */
-static bool has_room(const struct pst_live *live, const struct pst_live_rank *rank, uint32_t at)
+static bool has_room(const struct pst_live *live, uint32_t rank, uint32_t at)
 {
-    if (live->capacity == 0) {
-        return false;
-    }
-    const struct pst_live_channel *channel = &live->channels[rank->channel[at]];
-    uint32_t k = rank->sequence[at];
-    if (k < live->capacity) {
+    const struct pst_live_rank *self = &live->ranks[rank];
+    if (self->sequence[at] < live->capacity) {
         return true;
     }
-    if (k - live->capacity >= channel->n_recvs) {
+    if (live->capacity == 0 || self->row[at] - live->capacity >= live->n_recvs) {
         return false;
     }
-    uint32_t recv = live->recvs[channel->first_recv + k - live->capacity];
-    return live->ranks[rank->peer[at]].open[recv] == 0;
+    const struct pst_live_recv *recv = &live->recvs[self->row[at] - live->capacity];
+    const struct pst_live_rank *peer = &live->ranks[recv->rank];
+    return recv->rank == self->peer[at] && peer->peer[recv->instr] == rank &&
+           peer->open[recv->instr] == 0;
 }
 
 static bool try_send(struct pst_live *live, uint32_t rank)
@@ -76,7 +74,7 @@ static bool try_send(struct pst_live *live, uint32_t rank)
         return false;
     }
     uint32_t peer = self->peer[at], partner = self->partner[at];
-    if (has_room(live, self, at)) {
+    if (has_room(live, rank, at)) {
         finish(live, rank, at);
         wake(live, peer);
         return true;
@@ -264,8 +262,8 @@ static void rewind_all(struct pst_live *live)
                                        .ops = rank->ops,
                                        .open = rank->open,
                                        .peer = rank->peer,
-                                       .channel = rank->channel,
                                        .sequence = rank->sequence,
+                                       .row = rank->row,
                                        .partner = rank->partner,
                                        .n = rank->n};
     }

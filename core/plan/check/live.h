@@ -19,11 +19,12 @@
 
 struct pst_live_rank {
     const struct pst_instr *list;
-    uint8_t *ops;                 /* [instr] its op: bytes are faster to scan than the list */
-    uint8_t *open;                /* [instr] the same, 0 once it has ended */
-    uint32_t *peer;               /* [instr] its peer, for the same reason */
-    uint32_t *channel, *sequence; /* [instr] of transfers */
-    uint32_t *partner;            /* [instr] of transfers: the other end, PST_NONE: none */
+    uint8_t *ops;             /* [instr] its op: bytes are faster to scan than the list */
+    uint8_t *open;            /* [instr] the same, 0 once it has ended */
+    uint32_t *peer;           /* [instr] its peer, for the same reason */
+    uint32_t *partner;        /* [instr] of transfers: the other end, PST_NONE: none */
+    uint32_t *sequence, *row; /* [instr] of sends: position on the channel; row of recvs that
+                                 is (or would be) its RECV */
     uint32_t n, pc;
     uint32_t n_waited;                     /* waits of list[pc] that have ended */
     uint32_t send, recv;                   /* no open transfer of that kind before */
@@ -35,10 +36,8 @@ struct pst_live_rank {
     bool queued;
 };
 
-struct pst_live_channel {
-    uint32_t from, to;
-    uint32_t first_send, n_sends; /* rows of sends */
-    uint32_t first_recv, n_recvs; /* rows of recvs */
+struct pst_live_recv {
+    uint32_t rank, instr;
 };
 
 struct pst_live {
@@ -47,8 +46,8 @@ struct pst_live {
     uint32_t capacity;
     bool ordered, async_reductions;
     struct pst_live_rank *ranks;
-    struct pst_live_channel *channels;
-    uint32_t *sends, *recvs;       /* instructions by channel, in list order */
+    struct pst_live_recv *recvs; /* by sender, then in order of receiver and list */
+    uint32_t n_recvs;
     uint32_t *arrived, *n_members; /* [reduction]: REDUCE of each stage, TIE of each tie, NORM */
     uint32_t *worklist, first, n_queued;
     uint64_t n_done;

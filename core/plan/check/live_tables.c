@@ -1,142 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Channels: every ordered pair of ranks between which something is sent, with its sends and
- * receives in list order. Linear: receives are dealt out by sender first, so that one array of
- * peers, stamped by sender, finds the channel of each transfer.
+ * Channels: every ordered pair of ranks between which something is sent. Linear: receives are dealt
+ * out by sender first, so that one array of peers, stamped by sender, finds those of each channel.
  */
 #include "plan/check/live.h"
 
 #include <string.h>
 
-struct place {
-    uint32_t rank, instr;
-};
-
+/* The receives of a rank from the sender that is looked at. */
 struct peer {
-    uint32_t stamp, channel;
+    uint32_t stamp;
+    uint32_t first, next, end; /* rows; the next SEND goes with `next` */
 };
 
-/* Receives by sender, in order of receiver and list. */
-static struct place *deal_receives(const struct pst_live *live, uint64_t **ret_first)
+/* Rows by sender, in order of receiver and list: those from rank d are [first[d], first[d + 1]). */
+static uint64_t *deal_receives(struct pst_live *live)
 {
     struct pst_check *check = live->check;
-    const struct pst_plan *plan = check->plan;
-    uint64_t *first = pst_check_array(check, (uint64_t)plan->n_devices + 2, sizeof *first);
+    uint32_t n_ranks = live->plan->n_devices;
+    uint64_t *first = pst_check_array(check, (uint64_t)n_ranks + 2, sizeof *first);
     if (first == NULL) {
         return NULL;
     }
-    uint64_t n = 0;
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
-        for (uint32_t i = 0; i < plan->devices[d].n_instrs; i++) {
-            if (live->ranks[d].ops[i] == PST_I_RECV) {
-                first[live->ranks[d].peer[i] + 2]++;
-                n++;
+    for (uint32_t d = 0; d < n_ranks; d++) {
+        const struct pst_live_rank *rank = &live->ranks[d];
+        for (uint32_t i = 0; i < rank->n; i++) {
+            if (rank->ops[i] == PST_I_RECV) {
+                first[rank->peer[i] + 2]++;
+                live->n_recvs++;
             }
         }
     }
-    struct place *places = pst_check_array(check, n + 1, sizeof *places);
-    if (places == NULL) {
+    live->recvs = pst_check_array(check, (uint64_t)live->n_recvs + 1, sizeof *live->recvs);
+    if (live->recvs == NULL) {
         return NULL;
     }
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
+    for (uint32_t d = 0; d < n_ranks; d++) {
         first[d + 2] += first[d + 1];
     }
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
-        for (uint32_t i = 0; i < plan->devices[d].n_instrs; i++) {
-            if (live->ranks[d].ops[i] == PST_I_RECV) {
-                places[first[live->ranks[d].peer[i] + 1]++] = (struct place){d, i};
+    for (uint32_t d = 0; d < n_ranks; d++) {
+        const struct pst_live_rank *rank = &live->ranks[d];
+        for (uint32_t i = 0; i < rank->n; i++) {
+            if (rank->ops[i] == PST_I_RECV) {
+                live->recvs[first[rank->peer[i] + 1]++] = (struct pst_live_recv){d, i};
             }
         }
     }
-    *ret_first = first;
-    return places;
+    return first;
 }
 
-static uint32_t channel_to(struct pst_live *live, struct peer *peers, uint32_t from, uint32_t to,
-                           uint32_t *n_channels)
+static struct peer *peer_of(struct peer *peers, uint32_t rank, uint32_t from, uint32_t row)
 {
-    if (peers[to].stamp != from + 1) {
-        peers[to] = (struct peer){from + 1, *n_channels};
-        live->channels[*n_channels].from = from;
-        live->channels[(*n_channels)++].to = to;
+    if (peers[rank].stamp != from + 1) {
+        peers[rank] = (struct peer){from + 1, row, row, row};
     }
-    return peers[to].channel;
-}
-
-/* Numbers channels and the transfers on them. */
-static bool number_transfers(struct pst_live *live, uint32_t *ret_n_channels)
-{
-    struct pst_check *check = live->check;
-    uint64_t *first;
-    struct place *places = deal_receives(live, &first);
-    struct peer *peers = pst_check_array(check, live->plan->n_devices, sizeof *peers);
-    if (places == NULL || peers == NULL) {
-        return false;
-    }
-    uint32_t n_channels = 0;
-    for (uint32_t from = 0; from < live->plan->n_devices; from++) {
-        struct pst_live_rank *sender = &live->ranks[from];
-        for (uint32_t i = 0; i < sender->n; i++) {
-            if (sender->ops[i] == PST_I_SEND) {
-                uint32_t c = channel_to(live, peers, from, sender->peer[i], &n_channels);
-                sender->channel[i] = c;
-                sender->sequence[i] = live->channels[c].n_sends++;
-            }
-        }
-        for (uint64_t k = first[from]; k < first[from + 1]; k++) {
-            struct pst_live_rank *receiver = &live->ranks[places[k].rank];
-            uint32_t c = channel_to(live, peers, from, places[k].rank, &n_channels);
-            receiver->channel[places[k].instr] = c;
-            receiver->sequence[places[k].instr] = live->channels[c].n_recvs++;
-        }
-    }
-    *ret_n_channels = n_channels;
-    return true;
+    return &peers[rank];
 }
 
 /* The k-th SEND of a channel goes with its k-th RECV. */
-static void pair_ends(struct pst_live *live, const struct pst_live_channel *channel)
+static bool pair_ends(struct pst_live *live)
 {
-    const uint32_t *sends = &live->sends[channel->first_send];
-    const uint32_t *recvs = &live->recvs[channel->first_recv];
-    uint32_t *of_sender = live->ranks[channel->from].partner;
-    uint32_t *of_receiver = live->ranks[channel->to].partner;
-    for (uint32_t k = 0; k < channel->n_sends || k < channel->n_recvs; k++) {
-        if (k < channel->n_sends) {
-            of_sender[sends[k]] = k < channel->n_recvs ? recvs[k] : PST_NONE;
-        }
-        if (k < channel->n_recvs) {
-            of_receiver[recvs[k]] = k < channel->n_sends ? sends[k] : PST_NONE;
-        }
+    uint64_t *first = deal_receives(live);
+    struct peer *peers = pst_check_array(live->check, live->plan->n_devices, sizeof *peers);
+    if (first == NULL || peers == NULL) {
+        return false;
     }
-}
-
-static void fill_channels(struct pst_live *live, uint32_t n_channels)
-{
-    uint32_t n_sends = 0, n_recvs = 0;
-    for (uint32_t c = 0; c < n_channels; c++) {
-        live->channels[c].first_send = n_sends;
-        live->channels[c].first_recv = n_recvs;
-        n_sends += live->channels[c].n_sends;
-        n_recvs += live->channels[c].n_recvs;
-    }
-    for (uint32_t d = 0; d < live->plan->n_devices; d++) {
-        const struct pst_live_rank *rank = &live->ranks[d];
-        for (uint32_t i = 0; i < rank->n; i++) {
-            if (!pst_live_is_transfer(rank->ops[i])) {
+    for (uint32_t from = 0; from < live->plan->n_devices; from++) {
+        struct pst_live_rank *sender = &live->ranks[from];
+        for (uint32_t row = (uint32_t)first[from]; row < first[from + 1]; row++) {
+            const struct pst_live_recv *recv = &live->recvs[row];
+            peer_of(peers, recv->rank, from, row)->end = row + 1;
+            live->ranks[recv->rank].partner[recv->instr] = PST_NONE;
+        }
+        for (uint32_t i = 0; i < sender->n; i++) {
+            if (sender->ops[i] != PST_I_SEND) {
                 continue;
             }
-            const struct pst_live_channel *channel = &live->channels[rank->channel[i]];
-            if (rank->ops[i] == PST_I_SEND) {
-                live->sends[channel->first_send + rank->sequence[i]] = i;
-            } else {
-                live->recvs[channel->first_recv + rank->sequence[i]] = i;
+            struct peer *peer = peer_of(peers, sender->peer[i], from, live->n_recvs);
+            uint32_t row = peer->next++;
+            sender->row[i] = row;
+            sender->sequence[i] = row - peer->first;
+            sender->partner[i] = PST_NONE;
+            if (row < peer->end) {
+                sender->partner[i] = live->recvs[row].instr;
+                live->ranks[sender->peer[i]].partner[live->recvs[row].instr] = i;
             }
         }
     }
-    for (uint32_t c = 0; c < n_channels; c++) {
-        pair_ends(live, &live->channels[c]);
-    }
+    return true;
 }
 
 static bool make_ranks(struct pst_live *live)
@@ -147,8 +98,8 @@ static bool make_ranks(struct pst_live *live)
     uint8_t *open = pst_check_array(check, total + 1, sizeof *open);
     uint32_t *peer = pst_check_array(check, total + 1, sizeof *peer);
     uint32_t *partner = pst_check_array(check, total + 1, sizeof *partner);
-    uint32_t *channel = pst_check_array(check, total + 1, sizeof *channel);
     uint32_t *sequence = pst_check_array(check, total + 1, sizeof *sequence);
+    uint32_t *row = pst_check_array(check, total + 1, sizeof *row);
     live->ranks = pst_check_array(check, live->plan->n_devices, sizeof *live->ranks);
     live->worklist = pst_check_array(check, live->plan->n_devices, sizeof(uint32_t));
     if (check->status != PST_OK) {
@@ -161,8 +112,8 @@ static bool make_ranks(struct pst_live *live)
         live->ranks[d].open = &open[check->list_base[d]];
         live->ranks[d].peer = &peer[check->list_base[d]];
         live->ranks[d].partner = &partner[check->list_base[d]];
-        live->ranks[d].channel = &channel[check->list_base[d]];
         live->ranks[d].sequence = &sequence[check->list_base[d]];
+        live->ranks[d].row = &row[check->list_base[d]];
         for (uint32_t i = 0; i < live->ranks[d].n; i++) {
             live->ranks[d].ops[i] = live->ranks[d].list[i].op;
             live->ranks[d].peer[i] = live->ranks[d].list[i].peer;
@@ -203,17 +154,5 @@ bool pst_live_prepare(struct pst_live *live, struct pst_check *check)
     live->check = check;
     live->plan = check->plan;
     live->async_reductions = check->limits->async_reductions;
-    uint64_t total = check->list_base[live->plan->n_devices];
-    uint32_t n_channels = 0;
-    uint64_t pairs = (uint64_t)live->plan->n_devices * live->plan->n_devices;
-    live->channels =
-        pst_check_array(check, (pairs < total ? pairs : total) + 1, sizeof *live->channels);
-    live->sends = pst_check_array(check, total + 1, sizeof(uint32_t));
-    live->recvs = pst_check_array(check, total + 1, sizeof(uint32_t));
-    if (check->status != PST_OK || !make_ranks(live) || !count_members(live) ||
-        !number_transfers(live, &n_channels)) {
-        return false;
-    }
-    fill_channels(live, n_channels);
-    return true;
+    return make_ranks(live) && count_members(live) && pair_ends(live);
 }
