@@ -245,13 +245,16 @@ static void test_more_room_never_costs(void **state)
 #define JOB                                                                                        \
     "[model]\nuse = \"mlp\"\nlayers = 12\ninputs = 8\nhidden = 8\n[data]\nkind = \"synthetic\"\n"  \
     "[train]\nbatch = %u\nmicrobatch = 1\n"                                                        \
-    "[cluster]\ndevices = %u\n[partitioner]\nuse = \"uniform\"\n[scheduler]\nuse = \"%s\"\n"       \
+    "[cluster]\ndevices = %u\nflops = %u\nmemory_bandwidth = %u\nlaunch_overhead = \"%u ns\"\n"    \
+    "link_bandwidth = %u\nlink_latency = \"%u ns\"\n[partitioner]\nuse = "                         \
+    "\"uniform\"\n[scheduler]\nuse = \"%s\"\n"                                                     \
     "[[memopt]]\nuse = \"none\"\n"
 
-/* The lists with transfers, copies and updates: the checker at rendezvous, without any buffer that
-   would let a wrong order pass. */
+/* The lists with transfers, copies and updates, for costs of devices and links drawn at random: the
+   checker at rendezvous, without any buffer that would let a wrong order pass. */
 static bool check_plan(const char *id, uint32_t p, uint32_t m)
 {
+    struct pst_philox r = pst_philox(20260, 3, 100 * p + m), q = pst_philox(20260, 4, 100 * p + m);
     struct pst_check_limits rendezvous = {0};
     struct pst_check_report *report = calloc(1, sizeof *report);
     struct pst_planned planned = {.plan = NULL};
@@ -260,7 +263,8 @@ static bool check_plan(const char *id, uint32_t p, uint32_t m)
     pst_status st;
 
     assert_non_null(report);
-    snprintf(toml, sizeof toml, JOB, m, p, id);
+    snprintf(toml, sizeof toml, JOB, m, p, 1000000u << r.v[0] % 12, 1000000u << r.v[1] % 12,
+             r.v[2] % 20000, 1000000u << r.v[3] % 12, q.v[0] % 100000, id);
     st = job_rig_plan(&rig, toml, &planned);
     if (st == PST_OK) {
         if (pst_plan_check(planned.plan, rig.graph, &rendezvous, NULL, report, &rig.err) !=
