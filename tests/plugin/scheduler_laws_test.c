@@ -11,7 +11,7 @@
 
 #include "base/philox.h"
 
-enum { MAX_VARIANTS = 96, ROUNDS = 10 };
+enum { MAX_VARIANTS = 96, ROUNDS = 8 };
 
 struct variant {
     char id[64];
@@ -378,7 +378,7 @@ static void more_room_is_never_worse(void **state)
     for (uint32_t i = 0; i < n_variants; i++) {
         const struct variant *v = &variants[i];
 
-        for (uint64_t seed = 1; heeds_caps(v) && seed <= 6; seed++) {
+        for (uint64_t seed = 1; heeds_caps(v) && seed <= 4; seed++) {
             uint32_t p = 2 + seed % 3 % (most_devices(v) - 1), m = p + seed % 4;
             struct instance x = {seed, 1, 0, true};
             bool barrier = seed % 2 == 0;
@@ -392,13 +392,16 @@ static void more_room_is_never_worse(void **state)
                 uint64_t cost = span ? run.span_ns : run.makespan_ns;
 
                 if (run.status == PST_OK) {
-                    if (cost > before) {
+                    /* cut off, the exact search promises a bound only */
+                    bool open = strcmp(v->id, "optimal") == 0 && claim->lower_bound_ns < cost;
+
+                    if (cost > before && !open) {
                         fail_msg(
                             "%s %s seed %lu p %u m %u: room for %lu costs %lu, for one less %lu",
                             v->id, v->options == NULL ? "" : v->options, (unsigned long)seed, p, m,
                             (unsigned long)x.cap, (unsigned long)cost, (unsigned long)before);
                     }
-                    before = cost;
+                    before = open && before < cost ? before : cost;
                 } else {
                     check_refusal(v, &run);
                     assert_true(before == UINT64_MAX);
@@ -409,11 +412,45 @@ static void more_room_is_never_worse(void **state)
     }
 }
 
+static uint64_t most_held(const struct schedule_run *run)
+{
+    uint64_t most = 0;
+
+    for (uint32_t d = 0; d < run->solo.in.n_devices; d++) {
+        most = most > run->peaks[d] ? most : run->peaks[d];
+    }
+    return most;
+}
+
+/* At equal costs and the same work: half and a third of the memory, in whole micro-batches of a
+   device, no more time; without a bubble at the same memory. 1f1b holds 2p chunks. */
+static void v_shapes_against_1f1b(void **state)
+{
+    (void)state;
+    for (uint32_t p = 2; p <= 16; p++) {
+        uint32_t m = 2 * p + p % 3;
+        struct schedule_run one = SCHEDULE("1f1b", .p = p, .m = m, .f = 2, .b = 2, .w = 2);
+        struct schedule_run half = SCHEDULE("v-half", .p = p, .m = m);
+        struct schedule_run third = SCHEDULE("v-min", .p = p, .m = m);
+        struct schedule_run zero = SCHEDULE("v-zb", .p = p, .m = m);
+
+        assert_int_equal(most_held(&one), p);
+        assert_true(most_held(&half) <= 2 * ((p + 2) / 2) && half.span <= one.span);
+        assert_true(most_held(&third) <= 2 * ((p + 4) / 3) && third.span <= one.span);
+        assert_true(most_held(&zero) <= 2 * p && zero.span == zero.work);
+        schedule_run_free(&one);
+        schedule_run_free(&half);
+        schedule_run_free(&third);
+        schedule_run_free(&zero);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_instances),
         cmocka_unit_test(more_room_is_never_worse),
+        cmocka_unit_test(v_shapes_against_1f1b),
     };
 
     return cmocka_run_group_tests(tests, find_variants, NULL);
