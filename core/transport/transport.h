@@ -26,9 +26,9 @@ struct pst_transfer_time {
  * ends are at the heads of their rank's queue of sends and of receives and its link direction is
  * free; it occupies the link for its time and no rank's thread. Two ranks of one node have a
  * link of their own; others share the way out of one node and the way into the other, first come,
- * first served. A collective starts when the last member has come. All of it is counted on the
- * clocks of the ranks: a post counts from its rank's clock, and a wait puts that forward to the
- * end.
+ * first served, at equal times the lower sender. A collective starts when the last member has come.
+ * All of it is counted on the clocks of the ranks: a post counts from its rank's clock, and a wait
+ * puts that forward to the end.
  */
 struct pst_transport_times {
     void *context;

@@ -195,6 +195,39 @@ static void a_run_is_its_prediction(void **state)
     }
 }
 
+/*
+ * Also where devices of a node share a link and the order of requests decides. From rest, as the
+ * simulator begins. A machine that wakes a thread later than half a transfer takes may serve
+ * another request first: so again, more slowly, where it is busy.
+ */
+static void shared_links_as_predicted(void **state)
+{
+    static const char sharing[] = "include = \"run.toml\"\n"
+                                  "[train]\nsteps = 2\n"
+                                  "[cluster]\nnode_size = 2\nnode_link_bandwidth = \"1 GB/s\"\n"
+                                  "[scheduler]\nuse = \"interleaved\"\n";
+    long long difference = INT64_MAX;
+    uint32_t scale = 20;
+
+    (void)state;
+    support_write("run.toml", model);
+    for (uint32_t try = 0; try < 5 && difference > 1000; try++) {
+        const char *path = support_write("sharing.toml", sharing);
+        char set[64];
+        struct trace_rig rig;
+
+        snprintf(set, sizeof set, "run.emulated_scale=%u", scale);
+        rig = traced(path, "scheduler.chunks=2", "memopt.use=none", set);
+        trace_rig_same_instructions(&rig);
+        difference = trace_rig_difference(&rig);
+        trace_rig_finish(&rig);
+        scale *= 2;
+    }
+    if (difference > 1000) {
+        fail_msg("%lld ns from the prediction", difference);
+    }
+}
+
 /* A run that computes: real times, so only their order is known. */
 static void traces_of_real_runs(void **state)
 {
@@ -314,9 +347,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_computed),     cmocka_unit_test(scale_of_its_own),
-        cmocka_unit_test(a_run_is_its_prediction), cmocka_unit_test(traces_of_real_runs),
-        cmocka_unit_test(stops_when_told),         cmocka_unit_test(a_cluster_on_a_laptop),
-        cmocka_unit_test(doctor_knows_it),
+        cmocka_unit_test(a_run_is_its_prediction), cmocka_unit_test(shared_links_as_predicted),
+        cmocka_unit_test(traces_of_real_runs),     cmocka_unit_test(stops_when_told),
+        cmocka_unit_test(a_cluster_on_a_laptop),   cmocka_unit_test(doctor_knows_it),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

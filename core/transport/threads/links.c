@@ -2,8 +2,12 @@
  *
  * Links of a described machine. Whoever posts the end that completes a pair works out when the
  * transfer starts and ends, on the clocks that both posts carry; nobody waits here, and a thread
- * that waits for the transfer sleeps until that end. Where links are shared, requests are served
- * as they come, which is in the order of their times but for how late this machine wakes threads.
+ * that waits for the transfer sleeps until that end.
+ *
+ * Shared links serve requests in the order of their times, at equal times the lower sender first.
+ * A request can be older than one that is known already, so none is served before its time has come
+ * on this machine, too, and half of its own length has passed: by then posts that are woken late
+ * are here, and the transfer's end is not yet.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +35,9 @@ bool threads_wire_init(struct pst_transport *transport)
     wire->node_out = calloc(n, sizeof *wire->node_out);
     wire->node_in = calloc(n, sizeof *wire->node_in);
     wire->worklist = calloc(n, sizeof *wire->worklist);
-    return wire->ranks != NULL && wire->link_free != NULL && wire->node_out != NULL &&
-           wire->node_in != NULL && wire->worklist != NULL;
+    wire->asking = calloc(n, sizeof *wire->asking);
+    return wire->asking != NULL && wire->ranks != NULL && wire->link_free != NULL &&
+           wire->node_out != NULL && wire->node_in != NULL && wire->worklist != NULL;
 }
 
 void threads_wire_finish(struct pst_transport *transport)
@@ -47,27 +52,47 @@ void threads_wire_finish(struct pst_transport *transport)
     free(wire->node_out);
     free(wire->node_in);
     free(wire->worklist);
+    free(wire->asking);
 }
 
-/* Start and end of a transfer whose ends were both ready at `ready`. */
+static bool is_far(const struct pst_transport *transport, uint32_t from, uint32_t to)
+{
+    const struct pst_transport_times *times = &transport->times;
+
+    return times->node(times->context, from) != times->node(times->context, to);
+}
+
+static struct pst_transfer_time time_of(const struct pst_transport *transport,
+                                        const struct request *send, uint32_t from, uint32_t to)
+{
+    const struct pst_transport_times *times = &transport->times;
+
+    return times->transfer(times->context, from, to, send->tag, send->bytes);
+}
+
+/* Both ends are there and at the heads of their queues. */
+static uint64_t ready_at(const struct wire *wire, const struct request *send,
+                         const struct request *recv, uint32_t from, uint32_t to)
+{
+    return max_ns(max_ns(send->posted_ns, recv->posted_ns),
+                  max_ns(wire->ranks[from].last_start[SEND], wire->ranks[to].last_start[RECV]));
+}
+
+/* Start and end of a transfer that has its link as soon as that is free. */
 static void time_transfer(struct pst_transport *transport, struct request *send,
                           struct request *recv, uint32_t from, uint32_t to)
 {
     const struct pst_transport_times *times = &transport->times;
     struct wire *wire = &transport->wire;
-    uint32_t out = times->node(times->context, from), in = times->node(times->context, to);
-    bool far = out != in;
     uint64_t *ways[2] = {&wire->link_free[(size_t)from * transport->n_ranks + to], NULL};
-    struct pst_transfer_time time =
-        times->transfer(times->context, from, to, send->tag, send->bytes);
-    uint64_t start = max_ns(send->posted_ns, recv->posted_ns), end;
+    struct pst_transfer_time time = time_of(transport, send, from, to);
+    uint64_t start = ready_at(wire, send, recv, from, to), end;
+    bool far = is_far(transport, from, to);
 
     if (far) {
-        ways[0] = &wire->node_out[out];
-        ways[1] = &wire->node_in[in];
+        ways[0] = &wire->node_out[times->node(times->context, from)];
+        ways[1] = &wire->node_in[times->node(times->context, to)];
     }
-    start = max_ns(start, wire->ranks[from].last_start[SEND]);
-    start = max_ns(start, wire->ranks[to].last_start[RECV]);
     start = max_ns(start, *ways[0]);
     start = far ? max_ns(start, *ways[1]) : start;
     end = start + time.ns;
@@ -83,12 +108,17 @@ static void time_transfer(struct pst_transport *transport, struct request *send,
     send->end_ns = recv->end_ns = end;
 }
 
+static bool is_misfit(const struct request *send, const struct request *recv)
+{
+    return send->tag != recv->tag || send->bytes != recv->bytes;
+}
+
 static void complete(struct pst_transport *transport, struct request *send, struct request *recv,
                      uint32_t from, uint32_t to)
 {
     uint32_t state = REQUEST_DONE;
 
-    if (send->tag != recv->tag || send->bytes != recv->bytes) {
+    if (is_misfit(send, recv)) {
         send->misfit = recv->misfit = send->tag != recv->tag;
         send->peer_bytes = recv->bytes;
         recv->peer_bytes = send->bytes;
@@ -111,21 +141,43 @@ static void put(struct wire *wire, uint32_t rank)
     }
 }
 
-/* Starts what is at the heads of both its queues. */
-static void match(struct pst_transport *transport, uint32_t from, uint32_t to)
+/* Starts what is at the heads of both queues. */
+static void start(struct pst_transport *transport, uint32_t from, uint32_t to)
 {
     struct wire *wire = &transport->wire;
     struct queue *sends = &wire->ranks[from].queue[SEND], *recvs = &wire->ranks[to].queue[RECV];
     struct request *send = sends->head, *recv = recvs->head;
 
-    if (send == NULL || recv == NULL || send->peer != to || recv->peer != from) {
-        return;
-    }
     threads_take(sends, send, 0);
     threads_take(recvs, recv, 0);
     complete(transport, send, recv, from, to);
     put(wire, from);
     put(wire, to);
+}
+
+/* What is at the heads of both queues starts, or asks for its link. */
+static void match(struct pst_transport *transport, uint32_t from, uint32_t to)
+{
+    struct wire *wire = &transport->wire;
+    struct wire_rank *sender = &wire->ranks[from];
+    struct request *send = sender->queue[SEND].head, *recv = wire->ranks[to].queue[RECV].head;
+    struct pst_transfer_time time;
+
+    if (sender->requested || send == NULL || recv == NULL || send->peer != to ||
+        recv->peer != from) {
+        return;
+    }
+    time = time_of(transport, send, from, to);
+    if (is_misfit(send, recv) || !is_far(transport, from, to) || time.follows) {
+        start(transport, from, to);
+        return;
+    }
+    sender->requested = true;
+    sender->ready_ns = ready_at(wire, send, recv, from, to);
+    sender->due_ns = sender->ready_ns + time.ns / 2;
+    wire->asking[wire->n_asking++] = from;
+    threads_poke(transport, from);
+    threads_poke(transport, to);
 }
 
 static void settle(struct pst_transport *transport)
@@ -146,6 +198,49 @@ static void settle(struct pst_transport *transport)
     }
 }
 
+/* Position of the request that is served next. */
+static uint32_t next_request(const struct wire *wire)
+{
+    uint32_t next = 0;
+
+    for (uint32_t i = 1; i < wire->n_asking; i++) {
+        uint32_t a = wire->asking[i], b = wire->asking[next];
+        uint64_t x = wire->ranks[a].ready_ns, y = wire->ranks[b].ready_ns;
+
+        next = x < y || (x == y && a < b) ? i : next;
+    }
+    return next;
+}
+
+static uint64_t serve(struct pst_transport *transport)
+{
+    struct wire *wire = &transport->wire;
+
+    settle(transport);
+    while (wire->n_asking > 0) {
+        uint32_t next = next_request(wire), from = wire->asking[next];
+
+        if (wire->ranks[from].due_ns > threads_now_ns()) {
+            return wire->ranks[from].due_ns;
+        }
+        wire->asking[next] = wire->asking[--wire->n_asking];
+        wire->ranks[from].requested = false;
+        start(transport, from, wire->ranks[from].queue[SEND].head->peer);
+        settle(transport);
+    }
+    return UINT64_MAX;
+}
+
+uint64_t threads_wire_serve(struct pst_transport *transport)
+{
+    uint64_t due;
+
+    pthread_mutex_lock(&transport->wire.mutex);
+    due = serve(transport);
+    pthread_mutex_unlock(&transport->wire.mutex);
+    return due;
+}
+
 void threads_wire_post(struct pst_transport *transport, uint32_t rank, struct request *request)
 {
     struct wire *wire = &transport->wire;
@@ -155,8 +250,25 @@ void threads_wire_post(struct pst_transport *transport, uint32_t rank, struct re
     pthread_mutex_lock(&wire->mutex);
     threads_append(&wire->ranks[rank].queue[request->is_send ? SEND : RECV], request);
     put(wire, rank);
-    settle(transport);
+    serve(transport);
     pthread_mutex_unlock(&wire->mutex);
+}
+
+/* The request of this sender, if it is for that transfer. */
+static void forget(struct wire *wire, uint32_t from, const struct request *request)
+{
+    const struct request *send = wire->ranks[from].queue[SEND].head;
+
+    if (!wire->ranks[from].requested ||
+        (send != request && wire->ranks[send->peer].queue[RECV].head != request)) {
+        return;
+    }
+    wire->ranks[from].requested = false;
+    for (uint32_t i = 0; i < wire->n_asking; i++) {
+        if (wire->asking[i] == from) {
+            wire->asking[i] = wire->asking[--wire->n_asking];
+        }
+    }
 }
 
 bool threads_wire_withdraw(struct pst_transport *transport, uint32_t rank, struct request *request)
@@ -166,6 +278,7 @@ bool threads_wire_withdraw(struct pst_transport *transport, uint32_t rank, struc
     bool was_posted;
 
     pthread_mutex_lock(&wire->mutex);
+    forget(wire, request->is_send ? rank : request->peer, request);
     was_posted = threads_take(queue, request, 0) != NULL;
     pthread_mutex_unlock(&wire->mutex);
     return was_posted;

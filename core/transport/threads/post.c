@@ -164,6 +164,21 @@ static pst_status fail_bad(uint32_t rank, const struct request *request, struct 
         (unsigned long long)request->tag);
 }
 
+/* Whoever waits serves the requests for shared links whose time has come. */
+static enum outcome await_timed(struct pst_transport *transport, uint32_t rank,
+                                const struct request *request)
+{
+    uint64_t begin = threads_now_ns();
+    enum outcome outcome;
+
+    do {
+        uint64_t due = threads_wire_serve(transport);
+
+        outcome = threads_await_due(transport, rank, &request->state, REQUEST_DONE, begin, due);
+    } while (outcome == OUTCOME_DUE);
+    return outcome;
+}
+
 pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_request id,
                         struct pst_error *err)
 {
@@ -178,7 +193,8 @@ pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_requ
                         rank, id);
     }
     request = &self->requests[id];
-    outcome = threads_await(transport, rank, &request->state, REQUEST_DONE);
+    outcome = transport->timed ? await_timed(transport, rank, request)
+                               : threads_await(transport, rank, &request->state, REQUEST_DONE);
     if (outcome != OUTCOME_REACHED && !withdraw(transport, rank, request)) {
         /* The other end is inside its memcpy: that ends by itself, and the buffer is in use. */
         while (atomic_load_explicit(&request->state, memory_order_acquire) < REQUEST_DONE) {

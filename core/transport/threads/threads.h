@@ -65,6 +65,7 @@ struct rank {
     struct request *requests, *free; /* `free` belongs to the rank's thread */
     struct cell cell;
     uint64_t start_ns, end_ns; /* of what its last wait ended */
+    bool poked;                /* there is a new request for a shared link; under the mutex */
 };
 
 /* Links with times of their own: links.c. */
@@ -72,6 +73,9 @@ struct wire_rank {
     struct queue queue[2];  /* posts that have not started: recv, send */
     uint64_t last_start[2]; /* of the transfers of each queue */
     bool queued;            /* in the worklist */
+    bool requested;         /* the transfer at the head of its sends asks for a shared link: */
+    uint64_t ready_ns;      /* since then, */
+    uint64_t due_ns;        /* and is served not before that, or never late for it */
 };
 
 struct wire {
@@ -81,6 +85,7 @@ struct wire {
     uint64_t *link_free;          /* [from * n_ranks + to] */
     uint64_t *node_out, *node_in; /* [node] */
     uint32_t *worklist, n_work;   /* ranks whose queues have a new head */
+    uint32_t *asking, n_asking;   /* ranks that have `requested` */
 };
 
 struct pst_transport {
@@ -101,11 +106,17 @@ struct pst_transport {
     char abort_text[512];
 };
 
-enum outcome { OUTCOME_REACHED, OUTCOME_ABORTED, OUTCOME_STALLED };
+enum outcome { OUTCOME_REACHED, OUTCOME_ABORTED, OUTCOME_STALLED, OUTCOME_DUE };
 
 /* wait.c: sleeps until *word >= target (modulo 2^32), the abort or the deadline. */
 enum outcome threads_await(struct pst_transport *transport, uint32_t rank, const atomic_uint *word,
                            uint32_t target);
+/* The same, or until due_ns or a poke (OUTCOME_DUE); the deadline is stall_ns behind begin_ns. */
+enum outcome threads_await_due(struct pst_transport *transport, uint32_t rank,
+                               const atomic_uint *word, uint32_t target, uint64_t begin_ns,
+                               uint64_t due_ns);
+/* Has the rank's threads_await_due return, now or the next time. */
+void threads_poke(struct pst_transport *transport, uint32_t rank);
 /* *word := value, then wakes the rank. */
 void threads_publish(struct pst_transport *transport, uint32_t rank, atomic_uint *word,
                      uint32_t value);
@@ -124,6 +135,8 @@ static inline uint64_t threads_now_ns(void)
 bool threads_wire_init(struct pst_transport *transport);
 void threads_wire_finish(struct pst_transport *transport);
 void threads_wire_post(struct pst_transport *transport, uint32_t rank, struct request *request);
+/* Serves what is due on shared links; when the next is, UINT64_MAX: nothing asks. */
+uint64_t threads_wire_serve(struct pst_transport *transport);
 /* Takes a post back; false when it has started. */
 bool threads_wire_withdraw(struct pst_transport *transport, uint32_t rank, struct request *request);
 

@@ -10,6 +10,8 @@
 
 #include "base/relax.h"
 
+#define SECOND UINT64_C(1000000000)
+
 static bool reached(const atomic_uint *word, uint32_t target)
 {
     return (int32_t)(atomic_load_explicit(word, memory_order_acquire) - target) >= 0;
@@ -20,31 +22,59 @@ static bool aborted(const struct pst_transport *transport)
     return atomic_load_explicit(&transport->aborted, memory_order_acquire);
 }
 
-static struct timespec deadline_after(uint64_t ns)
+static struct timespec time_of(uint64_t ns)
 {
-    struct timespec at;
-    uint64_t seconds = ns / 1000000000u;
+    return (struct timespec){.tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND)};
+}
 
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    if (seconds > 1000000000u) {
-        seconds = 1000000000u;
+static uint64_t deadline_after(uint64_t begin_ns, uint64_t ns)
+{
+    return begin_ns + (ns < SECOND * SECOND ? ns : SECOND * SECOND);
+}
+
+void threads_poke(struct pst_transport *transport, uint32_t rank)
+{
+    struct rank *other = &transport->ranks[rank];
+
+    pthread_mutex_lock(&other->mutex);
+    other->poked = true;
+    pthread_cond_signal(&other->wake);
+    pthread_mutex_unlock(&other->mutex);
+}
+
+enum outcome threads_await_due(struct pst_transport *transport, uint32_t rank,
+                               const atomic_uint *word, uint32_t target, uint64_t begin_ns,
+                               uint64_t due_ns)
+{
+    uint64_t deadline = deadline_after(begin_ns, transport->stall_ns);
+    struct timespec until = time_of(due_ns < deadline ? due_ns : deadline);
+    struct rank *self = &transport->ranks[rank];
+    enum outcome outcome = OUTCOME_REACHED;
+    int timed_out = 0;
+
+    pthread_mutex_lock(&self->mutex);
+    while (!reached(word, target)) {
+        if (aborted(transport)) {
+            outcome = OUTCOME_ABORTED;
+            break;
+        }
+        if (timed_out != 0 || self->poked) {
+            outcome =
+                timed_out != 0 && threads_now_ns() >= deadline ? OUTCOME_STALLED : OUTCOME_DUE;
+            break;
+        }
+        timed_out = pthread_cond_timedwait(&self->wake, &self->mutex, &until);
     }
-    at.tv_sec += (time_t)seconds;
-    at.tv_nsec += (long)(ns % 1000000000u);
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
-    return at;
+    self->poked = false;
+    pthread_mutex_unlock(&self->mutex);
+    return outcome;
 }
 
 enum outcome threads_await(struct pst_transport *transport, uint32_t rank, const atomic_uint *word,
                            uint32_t target)
 {
-    struct rank *self = &transport->ranks[rank];
-    struct timespec deadline;
-    enum outcome outcome = OUTCOME_REACHED;
-    int timed_out = 0;
+    uint64_t begin;
+    enum outcome outcome;
 
     for (uint32_t i = 0; i < transport->spins; i++) {
         if (reached(word, target)) {
@@ -52,20 +82,10 @@ enum outcome threads_await(struct pst_transport *transport, uint32_t rank, const
         }
         pst_relax();
     }
-    deadline = deadline_after(transport->stall_ns);
-    pthread_mutex_lock(&self->mutex);
-    while (!reached(word, target)) {
-        if (aborted(transport)) {
-            outcome = OUTCOME_ABORTED;
-            break;
-        }
-        if (timed_out != 0) {
-            outcome = OUTCOME_STALLED;
-            break;
-        }
-        timed_out = pthread_cond_timedwait(&self->wake, &self->mutex, &deadline);
-    }
-    pthread_mutex_unlock(&self->mutex);
+    begin = threads_now_ns();
+    do {
+        outcome = threads_await_due(transport, rank, word, target, begin, UINT64_MAX);
+    } while (outcome == OUTCOME_DUE);
     return outcome;
 }
 

@@ -4,6 +4,8 @@
  * so one thread plays all ranks where no collective is involved, and every time is exact: a message
  * of b bytes takes 100 + b ns.
  */
+#include "base/util.h"
+
 #include "unit/transport/support.h"
 
 #include <stdio.h>
@@ -239,6 +241,69 @@ static void nodes_share_their_ways(void **state)
     world.ops->close(world.transport);
 }
 
+/* On a shared link the older request goes first, though it comes to be known later: rank 0 posts
+   behind rank 1, but stands at an earlier time. */
+static void shared_links_serve_in_time_order(void **state)
+{
+    const uint64_t length = 10000000, base = pst_now_ns() + 30000000;
+    struct world world;
+    pst_request late[2], early[2];
+
+    (void)state;
+    open_world(&world, 2, true, 10000000000u);
+    late[0] = send_at(&world, base + 5000, 1, 3, 1, length);
+    late[1] = recv_at(&world, base, 3, 1, 1, length);
+    early[0] = send_at(&world, base, 0, 2, 2, length);
+    early[1] = recv_at(&world, base + 1000, 2, 0, 2, length);
+    expect_times(&world, 3, late[1], base + 1000 + LATENCY + length,
+                 base + 1000 + 2 * (LATENCY + length));
+    assert_true(pst_now_ns() >= base + 1000 + length / 2); /* nothing is served ahead of its time */
+    expect_times(&world, 0, early[0], base + 1000, base + 1000 + LATENCY + length);
+    expect_times(&world, 2, early[1], base + 1000, base + 1000 + LATENCY + length);
+    expect_times(&world, 1, late[0], base + 1000 + LATENCY + length,
+                 base + 1000 + 2 * (LATENCY + length));
+    world.ops->close(world.transport);
+}
+
+/* At equal times the lower sender goes first. */
+static void ties_on_shared_links(void **state)
+{
+    const uint64_t length = 10000000, base = pst_now_ns() + 30000000;
+    struct world world;
+    pst_request high, low;
+
+    (void)state;
+    open_world(&world, 2, true, 10000000000u);
+    high = send_at(&world, base, 1, 2, 1, length);
+    recv_at(&world, base, 2, 1, 1, length);
+    low = send_at(&world, base, 0, 3, 2, length);
+    recv_at(&world, base, 3, 0, 2, length);
+    expect_times(&world, 0, low, base, base + LATENCY + length);
+    expect_times(&world, 1, high, base + LATENCY + length, base + 2 * (LATENCY + length));
+    world.ops->close(world.transport);
+}
+
+/* A request for a shared link that is taken back does not hold up what comes behind it. */
+static void requests_are_taken_back(void **state)
+{
+    const uint64_t far_off = pst_now_ns() + 3600u * UINT64_C(1000000000);
+    struct world world;
+    struct pst_error err = {0};
+    pst_request lost, send, recv;
+
+    (void)state;
+    open_world(&world, 2, true, 20000000);
+    lost = send_at(&world, far_off, 0, 2, 1, 10);
+    recv_at(&world, far_off, 2, 0, 1, 10);
+    assert_int_equal(world.ops->wait(world.transport, 0, lost, &err), PST_ERR_CANCELLED);
+    assert_string_equal(err.kind, "run.stalled");
+    send = send_at(&world, 50, 0, 3, 2, 10);
+    recv = recv_at(&world, 50, 3, 0, 2, 10);
+    expect_times(&world, 3, recv, 50, 160);
+    expect_times(&world, 0, send, 50, 160);
+    world.ops->close(world.transport);
+}
+
 /* Bytes go along unless the ends are hollow. */
 static void bytes_move(void **state)
 {
@@ -375,6 +440,9 @@ int main(void)
         cmocka_unit_test(queues_start_in_order),
         cmocka_unit_test(pieces_of_a_message),
         cmocka_unit_test(nodes_share_their_ways),
+        cmocka_unit_test(shared_links_serve_in_time_order),
+        cmocka_unit_test(ties_on_shared_links),
+        cmocka_unit_test(requests_are_taken_back),
         cmocka_unit_test(bytes_move),
         cmocka_unit_test(misfits),
         cmocka_unit_test(stalls_and_aborts),
