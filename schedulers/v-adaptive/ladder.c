@@ -215,7 +215,7 @@ static uint64_t steps_of(const struct va_problem *q, const struct va_options *op
     enum { SHORT = 150 };
     uint64_t n = va_order_length(q), most = options->effort > 0 ? options->exact : 0;
 
-    return n <= SHORT ? most : most / n * SHORT / n * SHORT;
+    return n <= SHORT ? most : most / n * SHORT / n * SHORT / n * SHORT;
 }
 
 /*
