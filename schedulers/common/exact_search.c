@@ -13,6 +13,8 @@
 
 enum outcome { NONE, FOUND, STOPPED };
 
+enum { MAX_DEPTH = 8192 }; /* decisions on the stack, a few hundred bytes each */
+
 struct search {
     const struct instance *inst;
     const struct pst_host *host;
@@ -22,6 +24,7 @@ struct search {
     uint64_t *idle_until; /* [device]: then a pass could have run in the gap; NEVER */
     uint64_t *words;      /* of a state's key */
     uint64_t left;        /* passes to begin */
+    uint32_t depth;       /* of decisions, passes begun and waits alike */
     struct visited visited;
     pst_status status;
 };
@@ -313,6 +316,7 @@ static enum outcome decide(struct search *search, uint32_t d)
 {
     const struct instance *inst = search->inst;
     const struct state *state = &search->state;
+    enum outcome outcome;
 
     while (d < inst->n_devices && (inst->n_on[d] == 0 || state->free_at[d] > state->now)) {
         d++;
@@ -323,7 +327,14 @@ static enum outcome decide(struct search *search, uint32_t d)
     if (search->idle_until[d] <= state->now) {
         return NONE;
     }
-    return decide_device(search, d);
+    if (search->depth == MAX_DEPTH) {
+        *search->nodes = 0; /* more of them would not help */
+        return STOPPED;
+    }
+    search->depth++;
+    outcome = decide_device(search, d);
+    search->depth--;
+    return outcome;
 }
 
 static pst_status init(struct search *search, const struct instance *inst,

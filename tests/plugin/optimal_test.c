@@ -249,6 +249,12 @@ static void test_large_instances_are_answered(void **state)
     assert_true(run.makespan >= run.answer.claim.lower_bound_ns);
     assert_true(run.answer.claim.lower_bound_ns >= 6 * 64 + 15);
     schedule_run_free(&run);
+    /* here a search that only ever goes deeper would leave the stack */
+    run = SCHEDULE("optimal", .options = "max_nodes=100000", .p = 32, .m = 64, .f = 337, .b = 571,
+                   .w = 123, .c = 57);
+    assert_true(run.makespan >= run.answer.claim.lower_bound_ns);
+    assert_true(run.answer.claim.lower_bound_ns >= 64 * (337 + 571 + 123) + 31 * (337 + 57));
+    schedule_run_free(&run);
 }
 
 static void test_too_little_memory(void **state)

@@ -203,6 +203,7 @@ static inline const char *me_turn_dies(struct scene *scene)
         break;
     default:
         value->period = 0; /* lives in one section, which it does not */
+        scene->text = "lives in another section";
         break;
     }
     return "MEM2 MEM3";
