@@ -33,7 +33,7 @@ static const struct pst_param params[] = {
               "What to make small; auto: makespan where steps end at a barrier, else span."),
     PST_PARAM(struct config, effort, PST_PARAM_INT, "1", "0..3",
               "How long to search: 0 building blocks alone, then ten times as long each."),
-    PST_PARAM(struct config, exact, PST_PARAM_INT, "4000000", "0..1000000000000",
+    PST_PARAM(struct config, exact, PST_PARAM_INT, "6000000", "0..1000000000000",
               "Steps of the exact search that ends the search of a small instance; about a million "
               "take a second. None where effort is 0."),
     PST_PARAM(struct config, robust, PST_PARAM_FLOAT, "0", "0..1",
