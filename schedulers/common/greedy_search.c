@@ -237,25 +237,47 @@ static pst_status explain(struct search *s)
                      g->p, (double)(k - 1) / g->v);
 }
 
+/* Chunks that the device with most room for them can hold, where all have a limit; else 0. */
+static uint32_t most_that_fit(const struct greedy *g)
+{
+    int64_t most = 0;
+    uint32_t d;
+
+    for (d = 0; d < g->p; d++) {
+        int64_t bytes = unit(g, d), fit = bytes > 0 ? room_of(g, d) / bytes : NO_LIMIT;
+
+        if (room_of(g, d) == NO_LIMIT) {
+            return 0;
+        }
+        most = fit > most ? fit : most;
+    }
+    return most < enough(g) ? (uint32_t)most : enough(g);
+}
+
 /*
- * Where the stages of a device keep different amounts, the order may need more than it is made for;
- * without a limit asked for, whatever there is room for will do.
+ * Without a limit asked for: where the stages of a device keep different amounts, the order may
+ * need more than it is made for, and whatever there is room for will do; and one stage per device
+ * may use all the room that devices were given, if that makes it faster.
  */
 static pst_status search_larger(struct search *s)
 {
     const struct fixed *self = s->question->self;
     struct greedy *g = &s->g;
-    uint32_t k;
+    uint32_t fit = g->v == 1 ? most_that_fit(g) : 0, k;
 
     if (((const struct greedy_config *)self->config)->memory_limit > 0) {
         return PST_OK;
     }
-    for (k = s->most + 1; k <= enough(g) && g->best_cost == INT64_MAX; k++) {
+    for (k = s->most + 1;
+         k <= enough(g) && (g->best_cost == INT64_MAX || (k <= fit && g->placed < s->budget));
+         k++) {
         if (self->host->cancelled(self->host)) {
             return PST_ERR_CANCELLED;
         }
         set_caps(g, k, true);
-        try_caps(s, true);
+        if (least_cost(g) - g->makespan < g->best_cost) {
+            try_caps(s, g->best_cost == INT64_MAX);
+        }
     }
     return PST_OK;
 }
@@ -273,7 +295,7 @@ static pst_status run(struct search *s)
     if (st == PST_OK) {
         st = search_smaller_tight(s);
     }
-    if (st == PST_OK && g->best_cost == INT64_MAX) {
+    if (st == PST_OK) {
         st = search_larger(s);
     }
     return st == PST_OK && g->best_cost == INT64_MAX ? explain(s) : st;

@@ -7,8 +7,10 @@
 #include "list.h"
 #include "rounds.h"
 
-static const struct pst_param params[] = {GREEDY_LIMIT_ROW("twice the number of devices"),
-                                          GREEDY_OBJECTIVE_ROW};
+static const struct pst_param params[] = {
+    GREEDY_LIMIT_ROW("twice the number of devices, more only if devices have a limit and it makes "
+                     "the order faster"),
+    GREEDY_OBJECTIVE_ROW};
 
 static pst_status build(const struct fixed_question *question, struct order *order)
 {

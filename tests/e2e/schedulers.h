@@ -28,7 +28,8 @@ static const struct {
     const char *id, *set;
 } needs[] = {
     {"csv", "scheduler.file="},               /* the order file */
-    {"optimal", "scheduler.max_nodes=20000"}, /* or it searches for seconds */
+    {"optimal", "scheduler.max_nodes=20000"}, /* or they search for seconds */
+    {"v-adaptive", "scheduler.exact=20000"},
 };
 
 static inline void find_schedulers(void)

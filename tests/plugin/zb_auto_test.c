@@ -221,6 +221,27 @@ static void test_larger_cap_is_no_worse(void **state)
     }
 }
 
+/* Devices with more room than 2p: all of it may be used, none of it has to be. At these times more
+   than 8 micro-batches make the span shorter, down to the work of 11 at 10. */
+static void test_room_beyond_2p(void **state)
+{
+    uint64_t last = UINT64_MAX;
+
+    (void)state;
+    for (uint32_t cap = 8; cap <= 12; cap++) {
+        struct schedule_run r = SCHEDULE("zb-auto", .p = 4, .m = 11, .f = 7, .b = 2, .w = 3,
+                                         .cap = cap, .options = "objective=span");
+        struct schedule_run s = limited(4, 11, 7, 2, 3, cap, "span");
+
+        assert_true(r.span <= s.span && r.span <= last);
+        assert_true(most(r.peaks, 4) <= cap);
+        last = r.span;
+        schedule_run_free(&r);
+        schedule_run_free(&s);
+    }
+    assert_int_equal(last, 11 * (7 + 2 + 3));
+}
+
 static void test_no_room(void **state)
 {
     struct schedule_run r = SCHEDULE("zb-auto", .p = 3, .m = 4, .unit = 100, .cap = 1);
@@ -258,6 +279,7 @@ int main(void)
         cmocka_unit_test(test_least_memory_of_the_shortest),
         cmocka_unit_test(test_few_microbatches),
         cmocka_unit_test(test_larger_cap_is_no_worse),
+        cmocka_unit_test(test_room_beyond_2p),
         cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_stages_that_differ),
     };
