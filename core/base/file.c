@@ -224,12 +224,10 @@ static pst_status write_and_rename(int fd, const char *name, const char *path, c
     return st;
 }
 
-pst_status pst_file_write(const char *path, const void *data, size_t length, struct pst_error *err)
+/* The temporary beside the file, open for writing. Its name is to be freed. */
+static pst_status begin_write(const char *path, int *ret_fd, char **ret_name, struct pst_error *err)
 {
     struct stat info;
-    pst_status st;
-    char *name;
-    int fd;
 
     /* rename would put a file in the place of /dev/null. */
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
@@ -240,11 +238,33 @@ pst_status pst_file_write(const char *path, const void *data, size_t length, str
         return pst_fail_at(err, PST_ERR_IO, "output.write", path, 0, 0,
                            "cannot write there: not the name of a file");
     }
-    fd = create_temporary(path, &name);
-    if (fd < 0) {
-        return fail_write(err, path, "create a file there", errno);
+    *ret_fd = create_temporary(path, ret_name);
+    return *ret_fd < 0 ? fail_write(err, path, "create a file there", errno) : PST_OK;
+}
+
+pst_status pst_file_write(const char *path, const void *data, size_t length, struct pst_error *err)
+{
+    char *name;
+    int fd;
+    pst_status st = begin_write(path, &fd, &name, err);
+
+    if (st == PST_OK) {
+        st = write_and_rename(fd, name, path, data, length, err);
+        free(name);
     }
-    st = write_and_rename(fd, name, path, data, length, err);
-    free(name);
+    return st;
+}
+
+pst_status pst_file_write_check(const char *path, struct pst_error *err)
+{
+    char *name;
+    int fd;
+    pst_status st = begin_write(path, &fd, &name, err);
+
+    if (st == PST_OK) {
+        close(fd);
+        unlink(name);
+        free(name);
+    }
     return st;
 }

@@ -29,6 +29,9 @@ pst_status pst_file_read(const char *path, size_t max_bytes, const char *kind, c
    A symbolic link to a file is replaced by the file. Errors: PST_ERR_IO, output.write. */
 pst_status pst_file_write(const char *path, const void *data, size_t length, struct pst_error *err);
 
+/* For what is written at the end of long work: whether pst_file_write could begin now. */
+pst_status pst_file_write_check(const char *path, struct pst_error *err);
+
 /* Makes room for one more element: *items is realloc'ed. False when there is no memory. */
 bool pst_grow(void *items, size_t *capacity, size_t count, size_t element_size);
 

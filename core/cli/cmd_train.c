@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "report/plan_report.h"
 #include "report/trace.h"
 #include "sim/sim.h"
@@ -43,8 +44,12 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
         .trace = session->job->output.trace[0] != '\0' ? write_trace : NULL,
         .trace_context = session,
     };
-    pst_status st = pst_session_plan(session, plan_file, pst_stop_requested, err);
+    pst_status st =
+        options.trace == NULL ? PST_OK : pst_file_write_check(session->job->output.trace, err);
 
+    if (st == PST_OK) {
+        st = pst_session_plan(session, plan_file, pst_stop_requested, err);
+    }
     if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
         return pst_stop_fail(err);
     }

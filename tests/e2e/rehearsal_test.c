@@ -250,6 +250,20 @@ static void traces_of_real_runs(void **state)
 }
 
 /* The steps in flight end, what was done is reported, 128 + signal comes back. */
+/* Before the first step, not behind the last one. */
+static void refuses_a_trace_that_cannot_be_written(void **state)
+{
+    struct outcome o;
+
+    (void)state;
+    support_write("job.toml", model);
+    o = penstock("train", support_path("job.toml"), "--set", "output.trace=/no/such/folder/t.json");
+    expect_code(&o, 2);
+    assert_non_null(strstr(o.err, "/no/such/folder/t.json: cannot create a file there"));
+    assert_string_equal(o.out, "");
+    outcome_finish(&o);
+}
+
 static void stops_when_told(void **state)
 {
     static const int signals[] = {SIGINT, SIGTERM};
@@ -346,10 +360,15 @@ static void doctor_knows_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_computed),     cmocka_unit_test(scale_of_its_own),
-        cmocka_unit_test(a_run_is_its_prediction), cmocka_unit_test(shared_links_as_predicted),
-        cmocka_unit_test(traces_of_real_runs),     cmocka_unit_test(stops_when_told),
-        cmocka_unit_test(a_cluster_on_a_laptop),   cmocka_unit_test(doctor_knows_it),
+        cmocka_unit_test(nothing_is_computed),
+        cmocka_unit_test(scale_of_its_own),
+        cmocka_unit_test(a_run_is_its_prediction),
+        cmocka_unit_test(shared_links_as_predicted),
+        cmocka_unit_test(traces_of_real_runs),
+        cmocka_unit_test(refuses_a_trace_that_cannot_be_written),
+        cmocka_unit_test(stops_when_told),
+        cmocka_unit_test(a_cluster_on_a_laptop),
+        cmocka_unit_test(doctor_knows_it),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

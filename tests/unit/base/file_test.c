@@ -198,6 +198,10 @@ static void impossible_targets(void **state)
     assert_int_equal(pst_file_write("/dev/null", "x", 1, &err), PST_ERR_IO);
     assert_int_equal(stat("/dev/null", &info), 0);
     assert_true(S_ISCHR(info.st_mode));
+    assert_int_equal(pst_file_write_check(in_folder("no/such"), &err), PST_ERR_IO);
+    assert_int_equal(pst_file_write_check("/dev/null", &err), PST_ERR_IO);
+    assert_int_equal(pst_file_write_check(in_folder("new"), &err), PST_OK);
+    assert_int_not_equal(access(in_folder("new"), F_OK), 0);
     assert_int_equal(pst_file_write(in_folder("none/"), "x", 1, &err), PST_ERR_IO);
     assert_int_equal(pst_file_write("", "x", 1, &err), PST_ERR_IO);
     assert_string_equal(err.message, "cannot write there: not the name of a file");
