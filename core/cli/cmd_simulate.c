@@ -56,7 +56,7 @@ static pst_status answer(const struct pst_session *session, const struct request
         st = pst_cli_write_outputs(&request->outputs, timeline, err);
     }
     if (st == PST_OK && cli->json) {
-        st = pst_cli_print_json(pst_sim_report_json(timeline, &result), err);
+        st = pst_cli_print_json(pst_sim_report_json(session->planned.plan, timeline, &result), err);
     } else if (st == PST_OK) {
         pst_sim_report_print(session, timeline, &result, cli->color, stdout);
         putchar('\n');

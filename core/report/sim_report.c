@@ -21,7 +21,8 @@ static double percent(uint64_t part, uint64_t whole)
     return whole == 0 ? 0 : 100.0 * (double)part / (double)whole;
 }
 
-static void add_row(struct pst_table *table, const struct pst_timeline *timeline, uint32_t rank)
+static void add_row(struct pst_table *table, const struct pst_plan *plan,
+                    const struct pst_timeline *timeline, uint32_t rank)
 {
     const struct pst_timeline_rank *row = &timeline->ranks[rank];
     struct pst_usage usage = pst_timeline_usage(timeline, rank);
@@ -36,14 +37,18 @@ static void add_row(struct pst_table *table, const struct pst_timeline *timeline
     pst_table_cell(table, "%s",
                    row->points == NULL ? "-" : pst_format_bytes(text, row->peak_bytes));
     pst_table_cell(table, "%s",
+                   row->points == NULL ? "-"
+                                       : pst_format_bytes(text, plan->devices[rank].arena_bytes));
+    pst_table_cell(table, "%s",
                    row->capacity_bytes == UINT64_MAX ? "no limit"
                                                      : pst_format_bytes(text, row->capacity_bytes));
 }
 
-static void print_ranks(const struct pst_timeline *timeline, bool color, FILE *out)
+static void print_ranks(const struct pst_plan *plan, const struct pst_timeline *timeline,
+                        bool color, FILE *out)
 {
-    static const char *const titles[] = {"device",  "busy", "",        "idle",
-                                         "exposed", "peak", "capacity"};
+    static const char *const titles[] = {"device",  "busy", "",          "idle",
+                                         "exposed", "peak", "allocated", "capacity"};
     struct pst_table table;
 
     pst_table_init(&table);
@@ -51,7 +56,7 @@ static void print_ranks(const struct pst_timeline *timeline, bool color, FILE *o
         pst_table_column(&table, titles[i], i > 0);
     }
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        add_row(&table, timeline, r);
+        add_row(&table, plan, timeline, r);
     }
     pst_table_print(&table, out, "", color);
     pst_table_finish(&table);
@@ -67,7 +72,7 @@ void pst_sim_report_print(const struct pst_session *session, const struct pst_ti
             100.0 * pst_sim_bubble(result));
     fprintf(out, "simulated       %u step%s, %s\n\n", result->n_steps,
             result->n_steps == 1 ? "" : "s", pst_format_ns(total, result->total_ns));
-    print_ranks(timeline, color, out);
+    print_ranks(session->planned.plan, timeline, color, out);
 }
 
 /* --- for tools -------------------------------------------------------------------------------- */
@@ -125,7 +130,8 @@ static void add_point(struct pst_json *json, const struct pst_memory_point *poin
     pst_json_end(json, '}');
 }
 
-static void add_rank(struct pst_json *json, const struct pst_timeline *timeline, uint32_t rank)
+static void add_rank(struct pst_json *json, const struct pst_plan *plan,
+                     const struct pst_timeline *timeline, uint32_t rank)
 {
     const struct pst_timeline_rank *row = &timeline->ranks[rank];
     struct pst_usage usage = pst_timeline_usage(timeline, rank);
@@ -137,8 +143,10 @@ static void add_rank(struct pst_json *json, const struct pst_timeline *timeline,
     add_us(json, "exposed_comm_us", usage.exposed_ns);
     if (row->points != NULL) {
         pst_json_uint(json, "peak_bytes", row->peak_bytes);
+        pst_json_uint(json, "arena_bytes", plan->devices[rank].arena_bytes);
     } else {
         pst_json_raw(json, "peak_bytes", "null");
+        pst_json_raw(json, "arena_bytes", "null");
     }
     if (row->capacity_bytes != UINT64_MAX) {
         pst_json_uint(json, "capacity_bytes", row->capacity_bytes);
@@ -148,7 +156,8 @@ static void add_rank(struct pst_json *json, const struct pst_timeline *timeline,
     pst_json_end(json, '}');
 }
 
-char *pst_sim_report_json(const struct pst_timeline *timeline, const struct pst_sim_result *result)
+char *pst_sim_report_json(const struct pst_plan *plan, const struct pst_timeline *timeline,
+                          const struct pst_sim_result *result)
 {
     struct pst_json json;
 
@@ -162,7 +171,7 @@ char *pst_sim_report_json(const struct pst_timeline *timeline, const struct pst_
     pst_json_number(&json, "bubble", pst_sim_bubble(result));
     pst_json_array(&json, "ranks");
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        add_rank(&json, timeline, r);
+        add_rank(&json, plan, timeline, r);
     }
     pst_json_end(&json, ']');
     pst_json_array(&json, "timeline");

@@ -19,6 +19,7 @@ void pst_sim_report_print(const struct pst_session *session, const struct pst_ti
 
 /* One JSON object with every span and every point of memory; free() it; NULL when there is no
    memory. */
-char *pst_sim_report_json(const struct pst_timeline *timeline, const struct pst_sim_result *result);
+char *pst_sim_report_json(const struct pst_plan *plan, const struct pst_timeline *timeline,
+                          const struct pst_sim_result *result);
 
 #endif

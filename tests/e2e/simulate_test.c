@@ -102,6 +102,7 @@ static void test_json(void **state)
         assert_int_equal((long)number(rank, "capacity_bytes"), 1L << 30);
         assert_int_equal((long)number(rank, "peak_bytes"), (long)number(device, "peak_bytes"));
         assert_int_equal((long)most_bytes(points), (long)number(device, "peak_bytes"));
+        assert_int_equal((long)number(rank, "arena_bytes"), (long)number(device, "arena_bytes"));
         assert_int_equal(json_array_size(spans),
                          3 * json_array_size(json_object_get(device, "body")));
     }
