@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_SEND_BUFFERS 4 /* of a stage and direction; beyond that the link is what is slow */
+
 /* While a rank's list is written. */
 struct list {
     struct pst_instr *instrs;
@@ -207,6 +209,29 @@ static uint32_t next_alike(const struct pst_lowering *low, uint32_t rank, uint32
     return PST_NONE;
 }
 
+static uint64_t begin_ns(const struct pst_lowering *low, uint32_t rank, uint32_t pass)
+{
+    return low->end_ns[rank][pass] - pst_lowering_pass_ns(low, &low->orders[rank][pass]);
+}
+
+/* The pass that waits for a SEND, for it may write to the same buffer: the next one alike. Where
+   that would stand still, a later one, and there is a buffer more. */
+static uint32_t send_join(const struct pst_lowering *low, uint32_t rank,
+                          const struct pst_transfer *t)
+{
+    uint64_t bytes = low->plan->edges[t->edge].bytes_per_sample * t->n_samples;
+    uint64_t free_ns =
+        t->time_ns + pst_cost_transfer_ns(low->cost, bytes, t->from_rank, t->to_rank);
+    uint32_t join = next_alike(low, rank, t->from_pass, t->send_gap);
+
+    for (uint32_t n = 1; low->plan->spread_sends && n < MOST_SEND_BUFFERS && join != PST_NONE &&
+                         begin_ns(low, rank, join) < free_ns;
+         n++) {
+        join = next_alike(low, rank, join, join + 1);
+    }
+    return join;
+}
+
 static void add_pair(struct pst_wait_pair *pairs, uint32_t *n, uint32_t instr, uint32_t wait)
 {
     pairs[(*n)++] = (struct pst_wait_pair){instr, wait};
@@ -222,7 +247,7 @@ static void transfer_waits(const struct pst_lowering *low, uint32_t rank, const 
         uint32_t at = list->transfer_at[i];
 
         if (t->from_rank == rank) {
-            uint32_t join = next_alike(low, rank, t->from_pass, t->send_gap);
+            uint32_t join = send_join(low, rank, t);
 
             add_pair(pairs, n, at, list->pass_at[t->from_pass]);
             if (join != PST_NONE) {

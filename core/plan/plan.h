@@ -99,6 +99,8 @@ struct pst_plan {
        whole run is one stretch. */
     bool asynchronous;
     uint32_t drain_every;
+    bool spread_sends;  /* for lowering: several buffers for what a stage sends where one would
+                           keep passes waiting */
     bool barrier;       /* STEP waits for NORM, the norm of the whole model; without it there is
                            no NORM, and STEP waits for the sums of its own stage alone */
     bool deferred_step; /* asynchronous: the STEP of batch t comes at the end of a part that runs

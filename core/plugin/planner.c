@@ -179,6 +179,7 @@ static pst_status make_plan(struct pst_planner *planner, struct pst_planned *pla
         (*plan)->asynchronous = asynchronous;
         (*plan)->drain_every = asynchronous ? (uint32_t)planner->job->train.drain_every : 0;
         (*plan)->barrier = pst_planner_barrier(planner->job);
+        (*plan)->spread_sends = !asynchronous && !planner->tight;
         st = pst_planner_partition(planner, *plan, err);
     }
     if (st == PST_OK) {
@@ -281,6 +282,12 @@ static pst_status find_plan(struct pst_planner *planner, struct pst_planned *ret
             break;
         }
         need = pst_planned_need(&planned);
+        if (need > limit && planned.plan->spread_sends) {
+            planner->tight = true;
+            pst_planned_finish(&planned);
+            attempt--; /* the same once more, which teaches nothing */
+            continue;
+        }
         if (need > limit) {
             learn(planner, &planned);
         }

@@ -49,6 +49,7 @@ struct pst_planner {
     const struct pst_cluster *cluster;
     const struct pst_cost_model *cost;
     bool (*cancelled)(void);
+    bool tight;           /* memory did not suffice with what only saves time */
     uint64_t deadline_ns; /* UINT64_MAX: none */
     struct pst_arena arena;
 

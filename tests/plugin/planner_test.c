@@ -169,6 +169,14 @@ static void test_capacity(void **state)
     (void)state;
     snprintf(toml, sizeof toml, "%s%s%s", GPT, strategies, "[cluster]\ndevices = 3\n");
     need = need_with(toml);
+    snprintf(toml, sizeof toml, "%s%s[cluster]\ndevices = 3\nmemory = %llu\n", GPT, strategies,
+             (unsigned long long)need);
+    assert_true(need_with(toml) == need);
+    /* One byte less, and buffers that only save time are given up. */
+    snprintf(toml, sizeof toml, "%s%s[cluster]\ndevices = 3\nmemory = %llu\n", GPT, strategies,
+             (unsigned long long)need - 1);
+    assert_true(need_with(toml) < need);
+    need = need_with(toml);
     /* Exactly that much is enough; one byte less is refused, and the answer names the number. */
     snprintf(toml, sizeof toml, "%s%s[cluster]\ndevices = 3\nmemory = %llu\n", GPT, strategies,
              (unsigned long long)need);
