@@ -12,6 +12,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <string.h>
 
 #include "support.h"
 
@@ -30,6 +31,14 @@ static const char config[] = "[model]\n"
                              "[cluster]\n"
                              "devices = 2\n"
                              "memory = \"1 GiB\"\n";
+
+static const char row_of_forwards[] = "[model]\nuse = \"mlp\"\nlayers = 6\n"
+                                      "[data]\nkind = \"synthetic\"\n"
+                                      "[train]\nbatch = 16\nmicrobatch = 2\n"
+                                      "[partitioner]\nuse = \"uniform\"\n"
+                                      "[scheduler]\nuse = \"gpipe\"\n"
+                                      "[cluster]\ndevices = 2\n"
+                                      "launch_overhead = \"100 us\"\nlink_latency = \"200 us\"\n";
 
 static json_t *answer(const char *file, const char *steps)
 {
@@ -113,6 +122,27 @@ static void test_json(void **state)
     json_decref(root);
 }
 
+/* Passes of 300 us or more and transfers of hardly more than 200: a pass waits for no transfer of
+   the one before it. */
+static void test_sends_hold_nothing_up(void **state)
+{
+    double end = -1;
+    json_t *root = answer(support_write("row.toml", row_of_forwards), "1"), *span;
+    uint32_t n = 0;
+    size_t i;
+
+    (void)state;
+    json_array_foreach(json_array_get(json_object_get(root, "timeline"), 0), i, span)
+    {
+        if (strcmp(json_string_value(json_object_get(span, "op")), "F") == 0) {
+            assert_true(n++ == 0 || fabs(number(span, "start_us") - end) < 0.001);
+            end = number(span, "end_us");
+        }
+    }
+    assert_int_equal(n, 8);
+    json_decref(root);
+}
+
 static void test_for_people(void **state)
 {
     struct outcome o = penstock("simulate", support_write("a.toml", config), "--steps", "2");
@@ -172,9 +202,8 @@ static void test_mistakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_for_people),
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_json),       cmocka_unit_test(test_sends_hold_nothing_up),
+        cmocka_unit_test(test_for_people), cmocka_unit_test(test_files),
         cmocka_unit_test(test_mistakes),
     };
 
