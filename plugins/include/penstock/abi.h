@@ -18,7 +18,9 @@
 #include <stdint.h>
 
 #define PST_ABI_MAJOR 1
-#define PST_ABI_MINOR 1 /* 1.1: pst_schedule_in.barrier, pst.fixed-shape/1, pst.claim/1 */
+#define PST_ABI_MINOR                                                                              \
+    2 /* 1.1: pst_schedule_in.barrier, pst.fixed-shape/1, pst.claim/1;                             \
+         1.2: pst.profile/1, pst.remark/1 */
 
 #if defined(__GNUC__)
 #define PST_EXPORT __attribute__((visibility("default")))
@@ -27,7 +29,7 @@
 #endif
 
 /* Does *p, as laid out by whoever built it, reach field f? And: is that function there? */
-#define PST_HAS(p, f) \
+#define PST_HAS(p, f)                                                                              \
     ((size_t)((const char *)(&(p)->f + 1) - (const char *)(p)) <= (size_t)(p)->size)
 #define PST_CAN(p, f) (PST_HAS(p, f) && (p)->f != NULL)
 

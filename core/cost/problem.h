@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A penstock-problem file: a costed graph, devices, and a question to one plugin. The whole input
+ * of `penstock partition` (and of `penstock memopt`).
+ */
+#ifndef PST_COST_PROBLEM_H
+#define PST_COST_PROBLEM_H
+
+#include "cost/costed.h"
+
+struct pst_problem {
+    struct pst_arena arena;
+    const char *path; /* for messages */
+    struct pst_costed *graph;
+    uint32_t n_devices;  /* >= 1 */
+    uint32_t node_size;  /* devices of a node; 0: all in one */
+    double memory_bytes; /* of a device; INFINITY: unlimited */
+    uint32_t mini_batch; /* samples of a step; default: the graph's batch */
+    uint32_t n_micro_batches, n_degrees;
+    const uint32_t *micro_batches; /* ascending, each divides mini_batch; default: all powers of two
+                                      that do */
+    const uint32_t *degrees;       /* ascending; default: 1 */
+    double weight_multiplier;      /* default 4 */
+    double p2p_bandwidth, allreduce_bandwidth;            /* bytes/s; 0: free (null in the file) */
+    uint32_t comm_model;                                  /* PST_COMM_* */
+    bool planned;                                         /* cost = "planned" */
+    const char *scheduler, *memopt;                       /* for planned; default: as in a config */
+    json_t *scheduler_options, *memopt_options, *options; /* objects or NULL; owned */
+    /* of `penstock memopt` alone */
+    uint32_t in_flight;
+    double static_bytes, input_bytes, swap_bandwidth;
+    uint32_t link_directions, staging;
+};
+
+/* Errors (PST_ERR_CONFIG): those of pst_costed_parse; config.key with the nearest key,
+   config.value: a count of 0, a size that does not divide the mini-batch, a bandwidth of 0 or
+   below, NaN; PST_ERR_NOMEM. graph_file is relative to the problem's folder. */
+pst_status pst_problem_read(const char *path, struct pst_problem **ret_problem,
+                            struct pst_error *err);
+void pst_problem_destroy(struct pst_problem *problem);
+
+#endif

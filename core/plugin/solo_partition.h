@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A partitioner on its own: a problem stated by a costed graph instead of a model, and its answer,
+ * checked and judged. For `penstock partition` and for tests.
+ */
+#ifndef PST_PLUGIN_SOLO_PARTITION_H
+#define PST_PLUGIN_SOLO_PARTITION_H
+
+#include "cost/problem.h"
+#include "plugin/plugin_host.h"
+#include "plugin/solo_job.h"
+
+struct pst_partition_stage {
+    uint32_t n_nodes, n_ranks, n_successors, microbatch_size, k;
+    const uint32_t *nodes, *ranks, *successors; /* ascending; ranks in replica order */
+    uint32_t depth;             /* stages on the longest path to a sink, this one included */
+    uint32_t in_flight_samples; /* over all replicas */
+    double compute_ns;          /* F + B + W of one micro-batch on one rank */
+    double compute_per_sample_ns, p2p_per_sample_ns, sync_per_sample_ns, total_per_sample_ns;
+    double memory_bytes; /* of one rank */
+};
+
+/* What a plugin said through pst.remark/1. */
+struct pst_partition_remark {
+    const char *key;
+    uint32_t type; /* 0 number, 1 text, 2 flag */
+    double number; /* or flag */
+    const char *text;
+};
+
+struct pst_partition_result {
+    struct pst_arena arena;
+    char id[64], version[32];
+    uint32_t n_stages, n_remarks;
+    struct pst_partition_stage *stages;
+    struct pst_partition_remark *remarks;
+    double bottleneck_ns; /* per sample, most over stages, by the problem's cost model */
+    double step_ns;       /* simulated */
+    double search_seconds;
+};
+
+struct pst_partition_job {
+    const char *id;   /* of the partitioner */
+    const char *path; /* NULL: as found by id */
+    const struct pst_problem *problem;
+};
+
+/*
+ * Opens the partitioner, asks it, checks its answer (every node in one stage, stages convex, their
+ * graph acyclic, ranks taken once, sizes offered, degrees allowed, memory within the limit), judges
+ * it. Errors: of opening and of options; plan.infeasible in the plugin's words; plan.illegal, exit
+ * code 3, for an answer that breaks a rule. `cancelled` may be NULL.
+ */
+pst_status pst_partition_solo_run(const struct pst_partition_job *job, bool (*cancelled)(void),
+                                  struct pst_partition_result *ret_result, struct pst_error *err);
+/* The same in a process of its own, by the rules of pst_worker_run. */
+pst_status pst_partition_solo_run_apart(const struct pst_partition_job *job,
+                                        const struct pst_solo_limits *limits,
+                                        struct pst_partition_result *ret_result,
+                                        struct pst_error *err);
+void pst_partition_result_finish(struct pst_partition_result *result);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For partitioners: a partition under construction, what it is worth, and giving it as the answer.
+ */
+#ifndef PARTITIONERS_COMMON_ANSWER_H
+#define PARTITIONERS_COMMON_ANSWER_H
+
+#include "problem.h"
+
+struct part_stage {
+    uint32_t *nodes; /* ascending */
+    uint32_t n_nodes;
+    uint32_t d, b, k; /* replicas; micro-batch size over all replicas; of kFkB */
+};
+
+/* Stages in any order, over all nodes; malloc'd. All zero: empty. */
+struct part_plan {
+    struct part_stage *stages;
+    uint32_t n_stages;
+};
+
+/* stage_of[v] < n_stages. Stages without nodes are dropped. d = 1, k = 1 everywhere. */
+pst_status part_plan_init(struct part_plan *plan, const struct part_problem *problem,
+                          const uint32_t *stage_of, uint32_t n_stages, uint32_t b);
+void part_plan_finish(struct part_plan *plan);
+
+/* What a plan is worth, from the plan alone. */
+struct part_value {
+    bool legal;     /* every node once, convex, acyclic, enough devices */
+    bool fits;      /* memory of every stage */
+    uint32_t worst; /* stage that takes most of a device's memory */
+    double worst_bytes;
+    double bottleneck_ns; /* per sample: most over stages */
+    double step_ns;       /* one mini-batch: the stage graph run in kFkB order, no transfer time */
+    double peak_bytes;    /* most over stages */
+    uint32_t depth, devices;
+};
+
+/* In flight by the closed form over the stage graph, capped at B; in planning runs by pst.ask/1 in
+   the end (price of every stage), where `ask` is set. PST_ERR_NOMEM; what the host fails with. */
+pst_status part_plan_value(const struct part_plan *plan, const struct part_problem *problem,
+                           bool ask, struct part_value *ret_value);
+
+/* Is a better than b? Smaller bottleneck; then by `by_step` step time; smaller peak, smaller depth,
+   fewer devices; equal: false. Bottlenecks within 1e-12 relative are equal. */
+bool part_value_better(const struct part_value *a, const struct part_value *b);
+
+/*
+ * Gives the plan: stages in topological order (by least node where free), ranks in depth-first
+ * order of the stage graph, replicas on adjacent ranks, inside a node where they fit. A chain of
+ * single devices gets ranks in order.
+ */
+pst_status part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
+                            struct pst_partition_out *out);
+
+/* PST_ERR_INFEASIBLE with a message that names the stage or node that cannot fit and the bytes:
+   the largest single node where one alone is too large, else what is missing in all. */
+pst_status part_infeasible(const struct part_problem *problem, uint32_t b);
+
+/* Remarks; nothing where the host has no such extension (or in tests, no host). */
+void part_remark_number(const struct part_problem *problem, const char *key, double value);
+void part_remark_text(const struct part_problem *problem, const char *key, const char *value);
+void part_remark_flag(const struct part_problem *problem, const char *key, bool value);
+
+#endif

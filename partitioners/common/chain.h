@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For partitioners: topological orders, and the optimal cut of one order into consecutive stages.
+ * Every valid partition is a cut of some order, so solving several orders is a search of all.
+ */
+#ifndef PARTITIONERS_COMMON_CHAIN_H
+#define PARTITIONERS_COMMON_CHAIN_H
+
+#include "answer.h"
+
+enum {
+    PART_ORDER_INDEX = 0,   /* topological, ties by index */
+    PART_ORDER_DFS = 1,     /* depth first, branch after branch */
+    PART_ORDER_BFS = 2,     /* by longest path from a source */
+    PART_ORDER_LONGEST = 3, /* longest remaining path first */
+    PART_ORDER_KEYS = 4     /* least key first among what is ready */
+};
+
+/* ret_order[n]: nodes in that order. keys: [n] for PART_ORDER_KEYS, else NULL. PST_ERR_NOMEM. */
+pst_status part_order(const struct part_problem *problem, uint32_t kind, const uint64_t *keys,
+                      uint32_t *ret_order);
+
+/* What the cut may use. */
+struct part_chain_limits {
+    uint32_t max_stages;  /* 0: as many as there are devices */
+    uint32_t max_devices; /* 0: all */
+    int64_t below;        /* ticks: only bottlenecks strictly below; INT64_MAX: any */
+    bool memory;          /* hold stages against the capacity, run index as depth */
+};
+
+/*
+ * The least bottleneck of `order` cut into consecutive stages with degrees of `costs`, at 1F1B's
+ * in-flight counts; among those of least T few stages. Exact: bisection over T in ticks with a
+ * linear sweep per probe (docs/partitioning.md). *ret_found: false where nothing fits (or is
+ * below). ret_plan is set only then; finish it. cancelled: PST_ERR_CANCELLED. Works on 1e5 nodes
+ * and 1024 devices in about a second.
+ */
+pst_status part_chain_solve(const struct part_problem *problem, const struct part_costs *costs,
+                            const uint32_t *order, const struct part_chain_limits *limits,
+                            bool *ret_found, int64_t *ret_ticks, struct part_plan *ret_plan);
+
+/* A bound that no partition of this problem at this size goes below, in ticks: work over devices,
+   heaviest node at its best degree, packing of nodes heavier than half. */
+int64_t part_lower_bound(const struct part_problem *problem, const struct part_costs *costs);
+
+#endif

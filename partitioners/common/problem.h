@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For partitioners: the question as numbers to search with. Linked into each plugin that wants it
+ * (penstock_add_plugin(... LINK partitioner_common)); depends on the plugin headers alone. Memory
+ * is malloc'd. After reading, const and free of host calls, so any thread may use it.
+ */
+#ifndef PARTITIONERS_COMMON_PROBLEM_H
+#define PARTITIONERS_COMMON_PROBLEM_H
+
+#include <penstock/ext/profile.h>
+#include <penstock/ext/remark.h>
+#include <penstock/penstock.h>
+
+struct part_problem {
+    const struct pst_host *host; /* NULL in tests that build one by hand */
+    const struct pst_partition_in *in;
+    struct pst_figures figures;
+    uint32_t n, n_edges;                /* nodes 0..n-1 are in topological order */
+    uint32_t *from, *to;                /* [n_edges] by (from, to) */
+    uint32_t *first_out;                /* [n + 1]: edges of v are first_out[v] .. first_out[v+1] */
+    uint32_t *first_in, *in_edges;      /* [n + 1]; [n_edges] edges by (to, from) */
+    uint32_t n_devices, batch;          /* D, B */
+    uint32_t n_sizes, *sizes;           /* candidate micro-batch sizes, ascending */
+    uint32_t n_degrees, *degrees;       /* ascending, <= D; has 1 unless the user left it out */
+    double *weight_bytes, *saved_bytes; /* [n]; parameters; per sample */
+    double *workspace_bytes;            /* [n] larger of F and B */
+    double *edge_bytes;                 /* [n_edges] per sample */
+    double weight_multiplier;           /* mu */
+    double capacity_bytes;              /* INFINITY: no limit */
+};
+
+/* Reads everything through `in` and pst.profile/1. host->fail has been told of any failure. */
+pst_status part_problem_read(const struct pst_host *host, const struct pst_partition_in *in,
+                             struct part_problem *ret_problem);
+void part_problem_finish(struct part_problem *problem);
+
+/*
+ * What nodes and edges cost per sample at one micro-batch size b, on d replicas that share it, in
+ * ticks: whole numbers, so that sums are exact in any order and a bisection on T ends. A tick is
+ * chosen so that the total over all nodes and edges, times D, stays below 2^60.
+ *
+ *   comp[k][v]  (F + B + W of v for b / d samples) / b
+ *   sync[k][v]  2 (d - 1) / d * parameters of v / (all-reduce bandwidth * B)
+ *   p2p[k][e]   2 * bytes of e / (d * p2p bandwidth): charged at each end of a cut edge
+ *
+ * each rounded to the nearest tick; degrees[k] are those degrees of the problem that divide b.
+ */
+struct part_costs {
+    uint32_t b, n_degrees;
+    uint32_t *degrees;
+    double ns_per_tick;
+    int64_t **comp, **sync, **p2p;
+    uint32_t comm_model; /* PST_COMM_* */
+};
+
+pst_status part_costs_init(const struct part_problem *problem, uint32_t b,
+                           struct part_costs *ret_costs);
+void part_costs_finish(struct part_costs *costs);
+
+/* Ticks per sample of a stage with these sums: by the comm model. */
+static inline int64_t part_tps(const struct part_costs *costs, int64_t comp, int64_t p2p,
+                               int64_t sync)
+{
+    switch (costs->comm_model) {
+    case PST_COMM_SUM:
+        return comp + p2p + sync;
+    case PST_COMM_MAX:
+        return comp > p2p ? (comp > sync ? comp : sync) : (p2p > sync ? p2p : sync);
+    default:
+        return comp + sync;
+    }
+}
+
+/* Bytes on one device of a stage with these sums: mu W + A min(B, i) / d + workspace. */
+double part_memory(const struct part_problem *problem, double weight, double saved,
+                   double workspace, uint32_t d, uint64_t in_flight_samples);
+/* <= capacity, but for rounding. */
+bool part_fits(const struct part_problem *problem, double bytes);
+
+#endif

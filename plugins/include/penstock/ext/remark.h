@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pst.remark/1: what a plugin says about its answer beyond the answer itself: statistics of its
+ * search, the value of its own objective, a proven bound. `penstock partition` prints remarks below
+ * its table and puts them at the top level of its --json. Since ABI 1.2.
+ */
+#ifndef PENSTOCK_EXT_REMARK_H
+#define PENSTOCK_EXT_REMARK_H
+
+#include "../host.h"
+
+#define PST_REMARK "pst.remark/1"
+
+/*
+ * Keys are words of a-z, 0-9 and _ ("states", "gap"), units in the name; of a key the last value
+ * counts; a key that the report has itself is ignored, but for one: a partitioner that minimises
+ * an objective of its own says its value, in microseconds per sample, as
+ * "bottleneck_us_per_sample". The host reports its own figure as "reference_us_per_sample" then.
+ * Copies. At most 64 keys. [plan]
+ */
+struct pst_remark {
+    uint32_t size;
+    void (*number)(const struct pst_host *host, const char *key, double value);
+    void (*text)(const struct pst_host *host, const char *key, const char *value);
+    void (*flag)(const struct pst_host *host, const char *key, bool value);
+};
+
+#endif
