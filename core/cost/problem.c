@@ -203,7 +203,8 @@ static const char *copy_string(struct pst_fields *fields, const json_t *root, co
 /* Which cost model, and what only one of them reads. */
 static void read_cost(struct pst_fields *fields, const json_t *root, struct pst_problem *problem)
 {
-    static const char *const comm_words[] = {"none", "sum", "max", NULL};
+    static const char *const comm_words[] = {"none", /* transfers are free */
+                                             "sum", "max", NULL};
     static const uint32_t comm_values[] = {PST_COMM_NONE, PST_COMM_SUM, PST_COMM_MAX};
     static const char *const cost_words[] = {"reference", "planned", NULL};
     static const char *const planned_keys[] = {"scheduler", "memopt", "scheduler_options",
