@@ -70,7 +70,7 @@ static char *time_text(char text[32], double ns)
     static const char *const units[] = {"ns", "us", "ms", "s"};
     uint32_t unit = 0;
 
-    while (unit < 3 && ns >= 9999.5) {
+    while (unit < 3 && ns >= 999.95) {
         ns /= 1000.0;
         unit++;
     }
