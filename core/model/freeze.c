@@ -50,6 +50,7 @@ static bool move_tensors(const struct pst_graph_builder *builder, struct pst_gra
             graph->tensors[graph->n_tensors++] = builder->tensors[i];
         }
     }
+    graph->n_inputs = graph->n_tensors;
     for (uint32_t i = 0; i < graph->n_ops; i++) {
         const struct pst_op *op = &graph->ops[i];
 

@@ -148,6 +148,12 @@ uint32_t pst_graph_input(struct pst_graph_builder *builder, const char *name, ui
                                    "input %s: element type must be i32 or the model's own", name);
         return PST_NONE;
     }
+    if (builder->n_inputs >= PST_MAX_INPUTS) {
+        builder->status = pst_fail(&builder->error, PST_ERR_BUG, "model.build",
+                                   "input %s: a model has at most %d", name, PST_MAX_INPUTS);
+        return PST_NONE;
+    }
+    builder->n_inputs++;
     tensor = add_tensor(builder);
     if (tensor == NULL) {
         return PST_NONE;

@@ -13,7 +13,8 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-#define PST_MAX_RANK 8
+#define PST_MAX_RANK   8
+#define PST_MAX_INPUTS 64 /* data tensors of a model */
 
 enum pst_dtype { PST_F32 = 0, PST_BF16 = 1, PST_F64 = 2, PST_I32 = 3 };
 
@@ -28,8 +29,16 @@ enum pst_role {
     PST_ROLE_AUX = 2         /* further outputs that only the operator's own backward reads */
 };
 
-/* What the data reader puts into an input tensor. */
-enum pst_field { PST_FIELD_NONE = 0, PST_FIELD_X = 1, PST_FIELD_TARGET = 2 };
+/* What the data reader puts into an input tensor. A model has one tensor of targets, and at least
+   one of X. */
+enum pst_field {
+    PST_FIELD_NONE = 0,
+    PST_FIELD_X = 1,       /* what the model learns from: tokens (i32) or features */
+    PST_FIELD_TARGET = 2,  /* classes (i32), or numbers in the model's type */
+    PST_FIELD_MASKED = 3,  /* targets, too: the tokens that were hidden in X; -1 for all others */
+    PST_FIELD_SEGMENT = 4, /* i32: 0 in the first half of the tokens, 1 in the second */
+    PST_FIELD_SHIFTED = 5  /* i32: the targets, each one place later, behind a 0 */
+};
 
 /*
  * The operators: their result, aux outputs, and what their backward parts need (pst_op_grad_info
@@ -121,6 +130,7 @@ struct pst_graph {
     struct pst_arena arena;
     const char *name;
     uint32_t n_ops, n_tensors, n_params;
+    uint32_t n_inputs;  /* the first tensors: data */
     struct pst_op *ops; /* topological order */
     struct pst_tensor *tensors;
     struct pst_parameter *params;
@@ -140,7 +150,8 @@ void pst_graph_builder_destroy(struct pst_graph_builder *builder);
 /* Names the layer of the operators that follow. */
 void pst_graph_layer(struct pst_graph_builder *builder, uint32_t layer);
 
-/* Add an input tensor / a parameter; return its index, PST_NONE once the builder has failed. */
+/* Add an input tensor (at most PST_MAX_INPUTS) / a parameter; return its index, PST_NONE once the
+   builder has failed. */
 uint32_t pst_graph_input(struct pst_graph_builder *builder, const char *name, uint32_t field,
                          uint32_t dtype, uint32_t rank, const uint64_t *dims);
 uint32_t pst_graph_param(struct pst_graph_builder *builder, const char *name, uint32_t rank,

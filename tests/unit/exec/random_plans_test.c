@@ -319,7 +319,7 @@ static struct result run(struct rig *rig, uint32_t dtype, uint32_t classes, doub
         .stall_ns = 60000000000u,
         .seed = 3,
         .clip = clip};
-    struct pst_batch data = {.fields = {NULL, draw_data(rig->graph, PST_FIELD_X, batch, classes),
+    struct pst_batch data = {.inputs = {draw_data(rig->graph, PST_FIELD_X, batch, classes),
                                         draw_data(rig->graph, PST_FIELD_TARGET, batch, classes)}};
     struct pst_error err = {0};
     struct pst_exec *exec = NULL;
@@ -364,8 +364,8 @@ static struct result run(struct rig *rig, uint32_t dtype, uint32_t classes, doub
     }
     pst_exec_destroy(exec);
     finish_eval(rig, &eval);
-    free((void *)(uintptr_t)data.fields[1]);
-    free((void *)(uintptr_t)data.fields[2]);
+    free((void *)(uintptr_t)data.inputs[0]);
+    free((void *)(uintptr_t)data.inputs[1]);
     return result;
 }
 
