@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "cli/commands.h"
 #include "report/profile_report.h"
+#include "train/describe.h"
 #include "train/stop.h"
 
 #define ROUNDS      20u
@@ -19,7 +20,7 @@
 #define REDRAW_NS   100000000u
 
 struct request {
-    const char *file, *sizes_text, *rounds_text;
+    const char *file, *cluster_file, *sizes_text, *rounds_text;
     struct pst_profile_request profile;
     uint64_t drawn_ns;
     bool drawing;
@@ -109,7 +110,7 @@ static void clear(const struct request *request)
     }
 }
 
-static pst_status write_graph(const struct pst_profile *profile, const char *file,
+static pst_status write_graph(const struct pst_profiled *profile, const char *file,
                               struct pst_error *err)
 {
     size_t length = 0;
@@ -120,10 +121,28 @@ static pst_status write_graph(const struct pst_profile *profile, const char *fil
     return st;
 }
 
+/* The machine as a [cluster] section. */
+static pst_status write_cluster(const struct pst_session *session,
+                                const struct pst_profiled *profile, const char *file,
+                                struct pst_error *err)
+{
+    struct pst_described described;
+    pst_status st = pst_describe(session, profile, &described, err);
+    char *text;
+
+    if (st != PST_OK) {
+        return st;
+    }
+    text = pst_described_toml(&described, session, profile);
+    st = text == NULL ? pst_fail_nomem(err) : pst_file_write(file, text, strlen(text), err);
+    free(text);
+    return st;
+}
+
 static pst_status answer(const struct pst_session *session, struct request *request,
                          const struct pst_cli *cli, struct pst_error *err)
 {
-    struct pst_profile profile;
+    struct pst_profiled profile;
     pst_status st;
 
     request->profile.progress = draw;
@@ -137,6 +156,9 @@ static pst_status answer(const struct pst_session *session, struct request *requ
     }
     if (request->file != NULL) {
         st = write_graph(&profile, request->file, err);
+    }
+    if (st == PST_OK && request->cluster_file != NULL) {
+        st = write_cluster(session, &profile, request->cluster_file, err);
     }
     if (st == PST_OK && cli->json) {
         st = pst_cli_print_json(pst_profile_report_json(session, &profile, request->file), err);
@@ -153,6 +175,9 @@ static pst_status run(struct request *request, const struct pst_cli *cli, struct
     struct pst_cli_job job = {0};
     pst_status st = request->file == NULL ? PST_OK : pst_file_write_check(request->file, err);
 
+    if (st == PST_OK && request->cluster_file != NULL) {
+        st = pst_file_write_check(request->cluster_file, err);
+    }
     if (st == PST_OK) {
         st = pst_cli_job_open(cli->arguments[0], cli, &job, err);
     }
@@ -160,7 +185,9 @@ static pst_status run(struct request *request, const struct pst_cli *cli, struct
         st = read_request(&job.job, request, err);
     }
     if (st == PST_OK) {
-        st = pst_session_create_for_planning(&job.job, &session, err);
+        st = request->cluster_file == NULL
+                 ? pst_session_create_for_planning(&job.job, &session, err)
+                 : pst_session_create(&job.job, &session, err);
     }
     if (st == PST_OK) {
         st = answer(session, request, cli, err);
@@ -175,6 +202,8 @@ int pst_cmd_profile(const struct pst_command *command, int argc, char **argv)
     struct request request = {0};
     const struct pst_option options[] = {
         {"output", 'o', "FILE", "write the profile, a penstock-graph file", NULL, &request.file},
+        {"cluster", 'c', "FILE", "measure links and memory, too, and write a [cluster] section",
+         NULL, &request.cluster_file},
         {"sizes", 's', "LIST", "samples of micro-batches: 1,2,4,...; powers of two up to the job's",
          NULL, &request.sizes_text},
         {"rounds", 'r', "N", "timed runs of each operator; 20, fewer where that takes long", NULL,

@@ -31,7 +31,7 @@ static double described_ns(const struct pst_session *session, uint32_t op, uint3
            (double)times.backward_weight_ns;
 }
 
-static struct sums add_up(const struct pst_session *session, const struct pst_profile *profile,
+static struct sums add_up(const struct pst_session *session, const struct pst_profiled *profile,
                           uint32_t size, uint32_t kind)
 {
     const struct pst_measured *measured = profile->measured[size];
@@ -81,7 +81,7 @@ static void add_row(struct pst_table *table, const char *name, const struct sums
     pst_table_cell(table, "%.2f", sums->all_ns > 0 ? sums->described_ns / sums->all_ns : 0);
 }
 
-static void print_kinds(const struct pst_session *session, const struct pst_profile *profile,
+static void print_kinds(const struct pst_session *session, const struct pst_profiled *profile,
                         bool color, FILE *out)
 {
     static const char *const titles[] = {"operators", "number",  "F",      "B",        "W",
@@ -105,7 +105,7 @@ static void print_kinds(const struct pst_session *session, const struct pst_prof
     pst_table_finish(&table);
 }
 
-static void print_sizes(const struct pst_session *session, const struct pst_profile *profile,
+static void print_sizes(const struct pst_session *session, const struct pst_profiled *profile,
                         bool color, FILE *out)
 {
     static const char *const titles[] = {"samples", "F", "B", "W", "F + B + W", "per sample"};
@@ -131,7 +131,7 @@ static void print_sizes(const struct pst_session *session, const struct pst_prof
     pst_table_finish(&table);
 }
 
-void pst_profile_report_print(const struct pst_session *session, const struct pst_profile *profile,
+void pst_profile_report_print(const struct pst_session *session, const struct pst_profiled *profile,
                               const char *file, bool color, FILE *out)
 {
     fprintf(out, "%s, micro-batches of %u; [cluster] as a part of what was measured\n\n",
@@ -166,7 +166,7 @@ static void write_sums(struct pst_json *json, const struct sums *sums)
 }
 
 static void write_op(struct pst_json *json, const struct pst_session *session,
-                     const struct pst_profile *profile, uint32_t op)
+                     const struct pst_profiled *profile, uint32_t op)
 {
     static const char *const keys[3] = {"forward_us", "backward_input_us", "backward_weight_us"};
     static const char *const spreads[3] = {"forward_spread", "backward_input_spread",
@@ -192,7 +192,7 @@ static void write_op(struct pst_json *json, const struct pst_session *session,
     pst_json_end(json, '}');
 }
 
-char *pst_profile_report_json(const struct pst_session *session, const struct pst_profile *profile,
+char *pst_profile_report_json(const struct pst_session *session, const struct pst_profiled *profile,
                               const char *file)
 {
     struct pst_json json;

@@ -11,11 +11,11 @@
 #include "train/profile.h"
 
 /* file: where it was written, or NULL. */
-void pst_profile_report_print(const struct pst_session *session, const struct pst_profile *profile,
+void pst_profile_report_print(const struct pst_session *session, const struct pst_profiled *profile,
                               const char *file, bool color, FILE *out);
 
 /* One JSON object; free() it; NULL when there is no memory. */
-char *pst_profile_report_json(const struct pst_session *session, const struct pst_profile *profile,
+char *pst_profile_report_json(const struct pst_session *session, const struct pst_profiled *profile,
                               const char *file);
 
 #endif

@@ -39,7 +39,7 @@ static void tick(void *context, uint64_t done, uint64_t all)
 }
 
 static pst_status measure(const struct pst_session *session,
-                          const struct pst_profile_request *request, struct pst_profile *profile,
+                          const struct pst_profile_request *request, struct pst_profiled *profile,
                           struct pst_error *err)
 {
     pst_status st = PST_OK;
@@ -77,7 +77,7 @@ static double workspace(const struct pst_session *session, uint32_t op, uint32_t
     return (double)pst_cost_workspace(&session->cost, op, pass, samples);
 }
 
-static bool add_times(const struct pst_profile *profile, struct pst_arena *arena, uint32_t op,
+static bool add_times(const struct pst_profiled *profile, struct pst_arena *arena, uint32_t op,
                       struct pst_costed_node *node)
 {
     struct pst_costed_times *times = pst_arena_array(arena, profile->n_sizes, sizeof *times);
@@ -94,7 +94,7 @@ static bool add_times(const struct pst_profile *profile, struct pst_arena *arena
     return true;
 }
 
-static pst_status add_nodes(const struct pst_session *session, const struct pst_profile *profile,
+static pst_status add_nodes(const struct pst_session *session, const struct pst_profiled *profile,
                             const struct pst_graph_view *view, struct pst_costed *draft,
                             struct pst_error *err)
 {
@@ -143,8 +143,8 @@ static pst_status add_edges(const struct pst_graph_view *view, struct pst_costed
 }
 
 static pst_status make_graph(const struct pst_session *session,
-                             const struct pst_profile_request *request, struct pst_profile *profile,
-                             struct pst_error *err)
+                             const struct pst_profile_request *request,
+                             struct pst_profiled *profile, struct pst_error *err)
 {
     const struct pst_job_run *run = &session->job->run;
     struct pst_costed draft = {.name = session->graph->name,
@@ -177,7 +177,7 @@ static pst_status make_graph(const struct pst_session *session,
     return st;
 }
 
-static void judge(struct pst_profile *profile)
+static void judge(struct pst_profiled *profile)
 {
     const struct pst_measured *last = profile->measured[profile->n_sizes - 1];
     double all = 0;
@@ -198,9 +198,9 @@ static void judge(struct pst_profile *profile)
 
 pst_status pst_profile_run(const struct pst_session *session,
                            const struct pst_profile_request *request,
-                           struct pst_profile *ret_profile, struct pst_error *err)
+                           struct pst_profiled *ret_profile, struct pst_error *err)
 {
-    struct pst_profile profile = {.n_ops = session->graph->n_ops, .n_sizes = request->n_sizes};
+    struct pst_profiled profile = {.n_ops = session->graph->n_ops, .n_sizes = request->n_sizes};
     pst_status st;
 
     if ((session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
@@ -224,7 +224,7 @@ pst_status pst_profile_run(const struct pst_session *session,
     return PST_OK;
 }
 
-void pst_profile_finish(struct pst_profile *profile)
+void pst_profile_finish(struct pst_profiled *profile)
 {
     pst_costed_destroy(profile->graph);
     pst_arena_finish(&profile->arena);

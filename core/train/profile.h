@@ -21,7 +21,7 @@ struct pst_profile_request {
     bool (*cancelled)(void);
 };
 
-struct pst_profile {
+struct pst_profiled {
     struct pst_arena arena;
     uint32_t n_ops, n_sizes, sizes[PST_PROFILE_SIZES];
     struct pst_measured *measured[PST_PROFILE_SIZES]; /* [n_ops] */
@@ -40,7 +40,7 @@ void pst_profile_sizes(const struct pst_job *job, struct pst_profile_request *re
  */
 pst_status pst_profile_run(const struct pst_session *session,
                            const struct pst_profile_request *request,
-                           struct pst_profile *ret_profile, struct pst_error *err);
-void pst_profile_finish(struct pst_profile *profile);
+                           struct pst_profiled *ret_profile, struct pst_error *err);
+void pst_profile_finish(struct pst_profiled *profile);
 
 #endif
