@@ -17,6 +17,7 @@ int pst_cmd_plan(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_simulate(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_schedule(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_check(const struct pst_command *command, int argc, char **argv);
+int pst_cmd_partition(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_export(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_import(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_plugins(const struct pst_command *command, int argc, char **argv);
