@@ -92,7 +92,7 @@ pst_status part_ranges_times(const struct part_problem *problem, uint32_t sample
         ret_forward_ns[0] = 0;
     }
     for (v = 0; v < problem->n; v++) {
-        double ns[2];
+        double ns[2] = {0, 0};
 
         if (row != UINT32_MAX) {
             ns[0] = problem->forward_ns[(size_t)row * problem->n + v];
