@@ -26,6 +26,12 @@ const struct pst_command pst_commands[] = {
      "waits,\n"
      "memory over time. A config is planned first.",
      pst_cmd_simulate},
+    {"profile", "CONFIG", "Measures the operators of a model on this device",
+     "Runs F, B and W of every operator for several sizes of micro-batch, warm-up first, and "
+     "prints\n"
+     "medians beside what [cluster] describes. With -o the profile is written as a penstock-graph\n"
+     "file; [profile] file = \"...\" in a config plans with it.",
+     pst_cmd_profile},
     {"schedule", "NAME|FILE", "Shows what a scheduler does, on its own",
      "Prints makespan, span, bubble, peaks and a timeline for equal shares of a model on so many\n"
      "devices. Costs count per pass of one micro-batch through a device's whole share: with v "
