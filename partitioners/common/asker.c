@@ -52,8 +52,8 @@ static void set_classes(struct part_asker *asker)
     uint32_t s, t;
 
     for (s = 0; s < asker->n_stages; s++) {
-        for (t = 0; asker->in_flight[t] != asker->in_flight[s] ||
-                    asker->versions[t] != asker->versions[s];
+        for (t = 0;
+             asker->in_flight[t] != asker->in_flight[s] || asker->versions[t] != asker->versions[s];
              t++) {
         }
         asker->class_of[s] = t;
@@ -244,10 +244,9 @@ pst_status part_asker_explain(struct part_asker *asker, const uint32_t *cuts)
                 problem->host, PST_ERR_INFEASIBLE,
                 "no cut into %u stages was found to fit at micro-batch size %u: stage %u from node "
                 "\"%s\" to \"%s\" needs %s, a device has %s",
-                asker->n_stages, asker->size, s,
-                part_node_name(problem, cuts[s]),
-                part_node_name(problem, cuts[s + 1] - 1),
-                as_size(needs, price.peak_bytes), as_size(has, problem->in->capacity_bytes));
+                asker->n_stages, asker->size, s, part_node_name(problem, cuts[s]),
+                part_node_name(problem, cuts[s + 1] - 1), as_size(needs, price.peak_bytes),
+                as_size(has, problem->in->capacity_bytes));
         }
     }
     return explain_node(asker);

@@ -50,11 +50,11 @@ static uint64_t key_of(const struct pipe *pipe, uint32_t i, uint32_t j, uint32_t
 struct group {
     uint32_t i, j, mid, a, b, center;
     uint64_t limit;
-    uint64_t best;     /* NS_NEVER: none yet */
+    uint64_t best; /* NS_NEVER: none yet */
     uint32_t cut;
-    bool fits;         /* some cut fits, be it above the limit */
-    bool unknown;      /* some cut was left out by its bound */
-    bool left, right;  /* that direction is done */
+    bool fits;        /* some cut fits, be it above the limit */
+    bool unknown;     /* some cut was left out by its bound */
+    bool left, right; /* that direction is done */
 };
 
 static pst_status solve(struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b,
@@ -229,7 +229,9 @@ static pst_status remember(struct pipe *pipe, const struct group *g)
     pipe->memo_used += entry->key == 0;
     *entry = (struct solved){
         .key = key_of(pipe, g->i, g->j, g->a, g->b),
-        .ns = g->best != NS_NEVER ? g->best : g->fits || g->unknown ? NS_ABOVE : NS_NEVER,
+        .ns = g->best != NS_NEVER     ? g->best
+              : g->fits || g->unknown ? NS_ABOVE
+                                      : NS_NEVER,
         .limit = g->limit,
         .cut = g->cut,
     };

@@ -17,9 +17,10 @@ struct self {
 };
 
 static const struct pst_param params[] = {
-    PST_PARAM(struct config, interval, PST_PARAM_ENUM, "pivot3", "paper|pivot3",
-              "Candidate cuts lie between the compute-balanced and the memory-balanced one; pivot3: "
-              "and the one that balances memory no optimizer removes."),
+    PST_PARAM(
+        struct config, interval, PST_PARAM_ENUM, "pivot3", "paper|pivot3",
+        "Candidate cuts lie between the compute-balanced and the memory-balanced one; pivot3: "
+        "and the one that balances memory no optimizer removes."),
     PST_PARAM(struct config, margin, PST_PARAM_INT, "1", "0..1000000",
               "Nodes by which that interval is wider on both sides."),
     PST_PARAM(struct config, volume_factor, PST_PARAM_FLOAT, "0", "0..1e9",

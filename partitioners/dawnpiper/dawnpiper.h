@@ -36,14 +36,14 @@ struct pipe {
     const struct pst_cost *cost;
     struct part_asker asker;
     uint32_t n, n_stages, size;
-    double *time_ns;                /* [n + 1] F + B + W of the nodes before a position */
-    uint64_t *sum_ns;               /* [n + 1] the same, rounded down: no price is below */
-    double *sum_held, *sum_copies;  /* [n_stages + 1] in-flight counts; copies of parameters */
-    double **most_saved;            /* [levels][n] largest saved bytes of 2^level nodes from v on */
-    uint32_t interval, margin;      /* of the pass that runs */
-    struct solved *memo;            /* of that pass */
+    double *time_ns;               /* [n + 1] F + B + W of the nodes before a position */
+    uint64_t *sum_ns;              /* [n + 1] the same, rounded down: no price is below */
+    double *sum_held, *sum_copies; /* [n_stages + 1] in-flight counts; copies of parameters */
+    double **most_saved;           /* [levels][n] largest saved bytes of 2^level nodes from v on */
+    uint32_t interval, margin;     /* of the pass that runs */
+    struct solved *memo;           /* of that pass */
     size_t memo_size, memo_used;
-    uint64_t n_groups;              /* groups of stages looked at */
+    uint64_t n_groups; /* groups of stages looked at */
 };
 
 /* PST_ERR_NOMEM and what the host fails with. Finish in any case. */

@@ -68,8 +68,7 @@ static pst_status fill(struct pipe *pipe, uint64_t *before, uint64_t *after, uin
 
         memset(after, 0xFF, ((size_t)n + 1) * sizeof *after);
         for (b = stage + 1; st == PST_OK && b + rest <= n; b++) {
-            if (is_too_long(pipe, b, n, rest, limit) ||
-                is_too_long(pipe, 0, b, stage + 1, limit)) {
+            if (is_too_long(pipe, b, n, rest, limit) || is_too_long(pipe, 0, b, stage + 1, limit)) {
                 continue;
             }
             st = relax(pipe, stage, b, limit, before, &after[b],
@@ -135,10 +134,9 @@ static pst_status note(struct record *record, const struct asked *asked)
         if (other->a == asked->a && other->b == asked->b) {
             return PST_OK;
         }
-        record->broken =
-            record->broken ||
-            (other->a <= asked->a && asked->b <= other->b && asked->ns > other->ns) ||
-            (asked->a <= other->a && other->b <= asked->b && other->ns > asked->ns);
+        record->broken = record->broken ||
+                         (other->a <= asked->a && asked->b <= other->b && asked->ns > other->ns) ||
+                         (asked->a <= other->a && other->b <= asked->b && other->ns > asked->ns);
     }
     if (record->n == record->room) {
         size_t room = 2 * record->room + 64;

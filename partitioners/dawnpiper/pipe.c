@@ -82,7 +82,8 @@ pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
     pipe->sum_ns = calloc((size_t)pipe->n + 1, sizeof *pipe->sum_ns);
     pipe->sum_held = calloc((size_t)n_stages + 1, sizeof *pipe->sum_held);
     pipe->sum_copies = calloc((size_t)n_stages + 1, sizeof *pipe->sum_copies);
-    if (pipe->time_ns == NULL || pipe->sum_ns == NULL || pipe->sum_held == NULL || pipe->sum_copies == NULL) {
+    if (pipe->time_ns == NULL || pipe->sum_ns == NULL || pipe->sum_held == NULL ||
+        pipe->sum_copies == NULL) {
         return PST_ERR_NOMEM;
     }
     if (pipe->cost == NULL) {
@@ -180,9 +181,9 @@ bool pipe_pivots(const struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, ui
         t = fmax((pipe->time_ns[c] - pipe->time_ns[a]) / nl,
                  (pipe->time_ns[b] - pipe->time_ns[c]) / nr);
         memory = fmax(share(pipe, i, mid, a, c, false), share(pipe, mid + 1, j, c, b, false));
-        irreducible = pipe->interval == INTERVAL_PAPER
-                          ? 0
-                          : fmax(share(pipe, i, mid, a, c, true), share(pipe, mid + 1, j, c, b, true));
+        irreducible = pipe->interval == INTERVAL_PAPER ? 0
+                                                       : fmax(share(pipe, i, mid, a, c, true),
+                                                              share(pipe, mid + 1, j, c, b, true));
         if (t < least_t) {
             least_t = t;
             ret_pivots->compute = c;

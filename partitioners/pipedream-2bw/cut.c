@@ -181,9 +181,9 @@ static void sum_up(struct twobw *search, struct candidate *c, const uint32_t *cu
         while (search->span.first > cuts[s]) {
             part_span_grow(&search->span);
         }
-        c->bytes = fmax(c->bytes, twobw_copies(search, c) * weight +
-                                      (c->recompute ? 1 : held) * saved +
-                                      held * search->span.in_bytes * c->b);
+        c->bytes =
+            fmax(c->bytes, twobw_copies(search, c) * weight + (c->recompute ? 1 : held) * saved +
+                               held * search->span.in_bytes * c->b);
         ring = fmax(ring, twobw_ring_ns(search, c->w, c->d, s, weight));
     }
     c->t_ns = c->pipeline ? twobw_period(c, ns, ring) : ns;

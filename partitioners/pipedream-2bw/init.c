@@ -29,8 +29,7 @@ static bool is_equal(const struct part_problem *problem)
 
 static double rate(const struct twobw *search, uint64_t option)
 {
-    double bytes_per_s =
-        option != 0 ? (double)option : search->problem->figures.p2p_bytes_per_s;
+    double bytes_per_s = option != 0 ? (double)option : search->problem->figures.p2p_bytes_per_s;
 
     return bytes_per_s / 1e9;
 }
@@ -65,7 +64,7 @@ pst_status twobw_init(const struct part_problem *problem, const struct config *c
     memset(search, 0, sizeof *search);
     search->problem = problem;
     search->config = config;
-    search->node_size = config->node_size != 0 ? (uint32_t)config->node_size
+    search->node_size = config->node_size != 0            ? (uint32_t)config->node_size
                         : problem->figures.node_size != 0 ? problem->figures.node_size
                                                           : problem->n_devices;
     search->high = rate(search, config->bandwidth_high);
@@ -79,7 +78,7 @@ pst_status twobw_init(const struct part_problem *problem, const struct config *c
         st = PST_ERR_NOMEM;
     }
     if (st == PST_OK) {
-        search->equal = problem->figures.reference != 0 && is_equal(problem);
+        search->equal = config->even && problem->figures.reference != 0 && is_equal(problem);
         st = problem->figures.reference != 0 ? PST_OK : ask_topology(search);
     }
     return st;

@@ -10,8 +10,8 @@
 uint32_t twobw_rank(const struct twobw *search, uint32_t w, uint32_t d, uint32_t stage,
                     uint32_t replica)
 {
-    const struct part_chain_shape shape = {
-        d, 0, w, search->config->placement == PLACE_PIPELINE_MAJOR};
+    const struct part_chain_shape shape = {d, 0, w,
+                                           search->config->placement == PLACE_PIPELINE_MAJOR};
 
     return part_chain_rank(&shape, stage, replica);
 }

@@ -31,9 +31,12 @@ static const struct pst_param params[] = {
               "Replicas that exactly fill a server pay the slow bandwidth, as the paper has it."),
     PST_PARAM(struct config, transfers, PST_PARAM_ENUM, "paper", "paper|per-boundary",
               "One bandwidth for all boundaries by depth, or each boundary's own, by ranks."),
-    PST_PARAM(struct config, placement, PST_PARAM_ENUM, "stage-major",
-              "stage-major|pipeline-major",
+    PST_PARAM(struct config, placement, PST_PARAM_ENUM, "stage-major", "stage-major|pipeline-major",
               "Which ranks are neighbours: replicas of a stage, or stages of a pipeline."),
+    PST_PARAM(
+        struct config, even, PST_PARAM_BOOL, "true", NULL,
+        "Blocks that are all alike are dealt out evenly and the worst stage counts for all, as "
+        "in the paper; false: cut by every stage's own memory."),
     PST_PARAM(struct config, schedule, PST_PARAM_ENUM, "2bw", "2bw|flush|gpipe|best",
               "Whose time and memory count on a problem of its own; a job has its scheduler."),
 };
@@ -84,8 +87,7 @@ static void remark(const struct twobw *search, const struct candidate *c)
     part_remark_text(problem, "mode", c->pipeline && c->d > 1 ? "pipeline" : "no-pipeline");
     part_remark_flag(problem, "recompute", c->recompute);
     part_remark_text(problem, "schedule", schedules[c->schedule]);
-    part_remark_number(problem, "bottleneck_us_per_sample",
-                       c->t_ns / ((double)c->w * c->b) / 1000);
+    part_remark_number(problem, "bottleneck_us_per_sample", c->t_ns / ((double)c->w * c->b) / 1000);
     part_remark_number(problem, "throughput_per_s", c->throughput * 1e9);
     part_remark_number(problem, "worst_stage_bytes", c->bytes);
     part_remark_number(problem, "width", c->w);

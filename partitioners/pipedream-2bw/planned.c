@@ -47,9 +47,9 @@ static double ring_ns(const struct twobw *search, const struct candidate *c,
 {
     double weight = search->ranges.weight[end] - search->ranges.weight[first];
 
-    return c->w == 1 ? 0
-                     : (double)cost->allreduce_ns(search->problem->host, (uint64_t)llround(weight),
-                                                  c->w);
+    return c->w == 1
+               ? 0
+               : (double)cost->allreduce_ns(search->problem->host, (uint64_t)llround(weight), c->w);
 }
 
 static pst_status cost_of(struct twobw *search, const struct candidate *c, void *impl,
@@ -68,8 +68,7 @@ static pst_status cost_of(struct twobw *search, const struct candidate *c, void 
     if (price.fits != 0) {
         ret_cost->ns = (double)price.period_ns + transfers_ns(search, c, asked->cost, stage);
         if (c->schedule == SCHEDULE_2BW) {
-            ret_cost->ns =
-                fmax(ret_cost->ns, ring_ns(search, c, asked->cost, first, end) / c->m);
+            ret_cost->ns = fmax(ret_cost->ns, ring_ns(search, c, asked->cost, first, end) / c->m);
         }
     }
     return PST_OK;

@@ -60,8 +60,8 @@ static pst_status try(struct twobw *search, struct candidate *c)
         if (is_too_slow(search, c)) {
             return PST_OK;
         }
-        st = planned ? twobw_cut_planned(search, c, NULL, &fits)
-                     : twobw_cut(search, c, NULL, &fits);
+        st =
+            planned ? twobw_cut_planned(search, c, NULL, &fits) : twobw_cut(search, c, NULL, &fits);
     } else {
         twobw_closed(search, c);
         fits = part_fits(search->problem, c->bytes);
@@ -215,7 +215,8 @@ pst_status twobw_search(struct twobw *search, bool *ret_any, struct candidate *r
     for (i = 0; st == PST_OK && i < search->n_tried; i++) {
         const struct candidate *c = &search->tried[i];
 
-        if (c->throughput >= search->fastest * (1 - SAME) && (!*ret_any || is_simpler(c, ret_best))) {
+        if (c->throughput >= search->fastest * (1 - SAME) &&
+            (!*ret_any || is_simpler(c, ret_best))) {
             *ret_best = *c;
             *ret_any = true;
         }

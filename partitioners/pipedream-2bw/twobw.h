@@ -17,7 +17,7 @@ struct config {
     int64_t node_size;
     uint64_t bandwidth_high, bandwidth_low;
     double allreduce_coefficient, c_extra;
-    bool allow_idle, strict_width;
+    bool allow_idle, strict_width, even;
     uint32_t transfers, placement, schedule;
 };
 
@@ -36,11 +36,11 @@ struct twobw {
     const struct config *config;
     struct part_ranges ranges;
     struct part_span span;
-    bool equal;                 /* a chain of equal blocks: closed forms hold */
-    uint32_t node_size;         /* G */
-    double high, low;           /* bytes per ns; 0: free */
-    double *sum_ns;             /* [n + 1] F + B + W before a position, for b samples */
-    uint32_t times_of;          /* that b; 0: none yet */
+    bool equal;         /* a chain of equal blocks: closed forms hold */
+    uint32_t node_size; /* G */
+    double high, low;   /* bytes per ns; 0: free */
+    double *sum_ns;     /* [n + 1] F + B + W before a position, for b samples */
+    uint32_t times_of;  /* that b; 0: none yet */
     uint32_t version_rule, n_wanted, least, multiple; /* of the job's scheduler, when planning */
     /* dynamic programming over (stage, position) */
     double *best;     /* [2 * (n + 1)] */

@@ -16,13 +16,13 @@ enum { KEEP = 0, SWAP = 1, RECOMPUTE = 2 };
 struct inner {
     const struct blocks *blocks;
     uint32_t first, n;
-    double lacking;        /* bytes to free */
-    double copies;         /* of a block's bytes that leaving it frees */
-    double link;           /* bytes per ns; 0: none */
-    double base_ns;        /* without recomputation */
-    uint32_t *by_price;    /* positions, cheapest to recompute per byte first */
-    uint8_t *action;       /* by position: the best so far */
-    double best_ns;        /* INFINITY: none yet */
+    double lacking;     /* bytes to free */
+    double copies;      /* of a block's bytes that leaving it frees */
+    double link;        /* bytes per ns; 0: none */
+    double base_ns;     /* without recomputation */
+    uint32_t *by_price; /* positions, cheapest to recompute per byte first */
+    uint8_t *action;    /* by position: the best so far */
+    double best_ns;     /* INFINITY: none yet */
 };
 
 static double saved_of(const struct inner *in, uint32_t i)

@@ -121,14 +121,13 @@ static pst_status ask(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32
     const struct blocks *b = &pipe->blocks;
     double capacity = pipe->problem->capacity_bytes;
     struct pst_stage_price price;
-    pst_status st =
-        part_asker_price(&pipe->asker, stage, b->first[first], b->first[end], &price);
+    pst_status st = part_asker_price(&pipe->asker, stage, b->first[first], b->first[end], &price);
 
     if (st != PST_OK) {
         return st;
     }
-    *ret_cost = (struct stage_cost){.ns = (double)price.period_ns,
-                                    .bytes = (double)price.peak_bytes};
+    *ret_cost =
+        (struct stage_cost){.ns = (double)price.period_ns, .bytes = (double)price.peak_bytes};
     if (price.fits == 0) {
         /* Not even the best that the optimizer could say need be above. */
         ret_cost->missing =

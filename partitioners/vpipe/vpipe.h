@@ -49,8 +49,8 @@ struct vpipe {
     struct part_asker asker; /* when planning */
     struct known *memo;      /* when alone */
     size_t memo_size, memo_used;
-    uint32_t *by_price;      /* [n] scratch of the inner problem */
-    uint8_t *action;         /* [n] */
+    uint32_t *by_price; /* [n] scratch of the inner problem */
+    uint8_t *action;    /* [n] */
     uint32_t n_moves;
 };
 
