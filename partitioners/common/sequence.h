@@ -28,8 +28,8 @@ pst_status part_sequence_times(const struct part_problem *problem, uint32_t samp
  * they divide; 0 where that does not divide the mini-batch or is no size the host would take (in
  * planning runs: none of the candidates).
  */
-uint32_t part_sequence_size(const struct part_problem *problem, uint32_t b,
-                            const uint32_t *degrees, uint32_t n_degrees);
+uint32_t part_sequence_size(const struct part_problem *problem, uint32_t b, const uint32_t *degrees,
+                            uint32_t n_degrees);
 
 /*
  * A plan of stages with their own degrees: stage_of[v] < n_stages in order of the sequence.
@@ -43,7 +43,7 @@ pst_status part_sequence_plan(const struct part_problem *problem, uint32_t *stag
 /* Bytes per nanosecond between two devices of a node and of two nodes; 0: free. The options, where
    not 0, say so; else pst.cost/1 in planning runs, else the figures of the problem. */
 struct part_links {
-    double inside, between;         /* from device to device */
+    double inside, between;           /* from device to device */
     double sync_inside, sync_between; /* of an all-reduce */
 };
 void part_sequence_links(const struct part_problem *problem, uint64_t inside_bytes_per_s,
