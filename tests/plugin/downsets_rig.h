@@ -12,16 +12,16 @@
 
 #include "downsets.h"
 
-enum { RIG_NODES = 24, RIG_EDGES = RIG_NODES * (RIG_NODES - 1) / 2 };
+enum { MASK_NODES = 24, MASK_EDGES = MASK_NODES * (MASK_NODES - 1) / 2 };
 
-struct rig_dag {
+struct mask_dag {
     struct part_dag dag;
-    uint32_t from[RIG_EDGES], to[RIG_EDGES], in_edges[RIG_EDGES];
-    uint32_t first_out[RIG_NODES + 1], first_in[RIG_NODES + 1];
-    uint32_t needs[RIG_NODES]; /* predecessors, as a mask */
+    uint32_t from[MASK_EDGES], to[MASK_EDGES], in_edges[MASK_EDGES];
+    uint32_t first_out[MASK_NODES + 1], first_in[MASK_NODES + 1];
+    uint32_t needs[MASK_NODES]; /* predecessors, as a mask */
 };
 
-static inline uint64_t rig_draw(uint64_t *state)
+static inline uint64_t mask_draw(uint64_t *state)
 {
     uint64_t z = *state += 0x9E3779B97F4A7C15;
 
@@ -30,13 +30,13 @@ static inline uint64_t rig_draw(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-static inline uint32_t rig_between(uint64_t *state, uint32_t low, uint32_t high)
+static inline uint32_t mask_between(uint64_t *state, uint32_t low, uint32_t high)
 {
-    return low + (uint32_t)(rig_draw(state) % (high - low + 1));
+    return low + (uint32_t)(mask_draw(state) % (high - low + 1));
 }
 
 /* From `needs`: edges in order. */
-static inline void rig_index(struct rig_dag *g, uint32_t n)
+static inline void mask_index(struct mask_dag *g, uint32_t n)
 {
     uint32_t u, v, e = 0;
 
@@ -63,7 +63,7 @@ static inline void rig_index(struct rig_dag *g, uint32_t n)
     g->first_in[n] = e;
 }
 
-static inline void rig_chain(struct rig_dag *g, uint32_t n)
+static inline void mask_chain(struct mask_dag *g, uint32_t n)
 {
     uint32_t v;
 
@@ -71,11 +71,11 @@ static inline void rig_chain(struct rig_dag *g, uint32_t n)
     for (v = 1; v < n; v++) {
         g->needs[v] = 1u << (v - 1);
     }
-    rig_index(g, n);
+    mask_index(g, n);
 }
 
 /* Every edge with this chance in 100; `one_source`: all nodes are reachable from node 0. */
-static inline void rig_random(struct rig_dag *g, uint32_t n, uint32_t chance, bool one_source,
+static inline void mask_random(struct mask_dag *g, uint32_t n, uint32_t chance, bool one_source,
                               uint64_t *state)
 {
     uint32_t u, v;
@@ -83,18 +83,18 @@ static inline void rig_random(struct rig_dag *g, uint32_t n, uint32_t chance, bo
     memset(g, 0, sizeof *g);
     for (v = 1; v < n; v++) {
         for (u = 0; u < v; u++) {
-            if (rig_between(state, 1, 100) <= chance) {
+            if (mask_between(state, 1, 100) <= chance) {
                 g->needs[v] |= 1u << u;
             }
         }
         if (one_source && g->needs[v] == 0) {
-            g->needs[v] = 1u << rig_between(state, 0, v - 1);
+            g->needs[v] = 1u << mask_between(state, 0, v - 1);
         }
     }
-    rig_index(g, n);
+    mask_index(g, n);
 }
 
-static inline bool rig_is_downset(const struct rig_dag *g, uint32_t mask)
+static inline bool mask_is_downset(const struct mask_dag *g, uint32_t mask)
 {
     uint32_t v;
 

@@ -21,7 +21,7 @@ static uint32_t mask_of(const struct part_downsets *sets, uint32_t k)
 }
 
 /* Every set is what its parent and its own nodes are; sizes ascend; the ends are there. */
-static void check_family(const struct rig_dag *g, const struct part_downsets *sets)
+static void check_family(const struct mask_dag *g, const struct part_downsets *sets)
 {
     for (uint32_t k = 0; k < sets->n_sets; k++) {
         uint32_t mask = mask_of(sets, k), from_parent = k == 0 ? 0 : mask_of(sets, sets->parent[k]);
@@ -32,7 +32,7 @@ static void check_family(const struct rig_dag *g, const struct part_downsets *se
         }
         assert_int_equal(from_parent, mask);
         assert_int_equal(__builtin_popcount(mask), sets->size[k]);
-        assert_true(rig_is_downset(g, mask));
+        assert_true(mask_is_downset(g, mask));
         assert_true(k == 0 || sets->size[k] >= sets->size[k - 1]);
         assert_true(k == 0 || sets->parent[k] < k);
     }
@@ -46,14 +46,14 @@ static void test_all_sets(void **state)
 
     (void)state;
     for (int round = 0; round < 300; round++) {
-        struct rig_dag g;
+        struct mask_dag g;
         struct part_downsets sets;
         uint64_t count, expected = 0;
         bool exact;
 
-        rig_random(&g, rig_between(&seed, 1, 12), rig_between(&seed, 0, 60), false, &seed);
+        mask_random(&g, mask_between(&seed, 1, 12), mask_between(&seed, 0, 60), false, &seed);
         for (uint32_t mask = 0; mask < 1u << g.dag.n; mask++) {
-            expected += rig_is_downset(&g, mask);
+            expected += mask_is_downset(&g, mask);
         }
         assert_int_equal(part_downsets_count(&g.dag, NULL, &count, &exact), PST_OK);
         assert_true(exact);
@@ -63,7 +63,7 @@ static void test_all_sets(void **state)
         check_family(&g, &sets);
         for (uint32_t a = 0; a < sets.n_sets; a++) {
             for (uint32_t b = 0; b < sets.n_sets && sets.n_sets < 60; b++) {
-                uint32_t nodes[RIG_NODES], mask = 0, n;
+                uint32_t nodes[MASK_NODES], mask = 0, n;
 
                 assert_true(a == b || mask_of(&sets, a) != mask_of(&sets, b));
                 assert_int_equal(part_downsets_nested(&sets, a, b),
@@ -80,9 +80,9 @@ static void test_all_sets(void **state)
 }
 
 /* Sets that grow from node 0: found here by walking over masks. */
-static uint32_t grown_by_walking(const struct rig_dag *g, bool *found)
+static uint32_t grown_by_walking(const struct mask_dag *g, bool *found)
 {
-    uint32_t needs[RIG_NODES], count = 1, n = g->dag.n;
+    uint32_t needs[MASK_NODES], count = 1, n = g->dag.n;
     bool more = true;
 
     for (uint32_t v = 0; v < n; v++) {
@@ -115,14 +115,14 @@ static void test_grown_sets(void **state)
 
     (void)state;
     for (int round = 0; round < 300; round++) {
-        struct rig_dag g;
+        struct mask_dag g;
         struct part_downsets sets, all;
         uint64_t count;
         bool exact, one_source = round % 2 == 0;
         uint32_t expected;
         pst_status st;
 
-        rig_random(&g, rig_between(&seed, 1, 10), rig_between(&seed, 10, 60), one_source, &seed);
+        mask_random(&g, mask_between(&seed, 1, 10), mask_between(&seed, 10, 60), one_source, &seed);
         expected = grown_by_walking(&g, found);
         st = part_downsets_grown(&g.dag, 5000, NULL, &sets, &count, &exact);
         assert_int_equal(st, found[(1u << g.dag.n) - 1] ? PST_OK : PST_ERR_UNSUPPORTED);

@@ -19,8 +19,8 @@
 
 /* An instance, stated by masks. */
 struct instance {
-    struct rig_dag g;
-    double time[RIG_NODES], weight[RIG_NODES], saved[RIG_NODES], sends[RIG_NODES];
+    struct mask_dag g;
+    double time[MASK_NODES], weight[MASK_NODES], saved[MASK_NODES], sends[MASK_NODES];
     struct pd_question q;
 };
 
@@ -28,7 +28,7 @@ static double sum(const double *values, uint32_t mask)
 {
     double total = 0;
 
-    for (uint32_t v = 0; v < RIG_NODES; v++) {
+    for (uint32_t v = 0; v < MASK_NODES; v++) {
         total += (mask >> v & 1) != 0 ? values[v] : 0;
     }
     return total;
@@ -100,7 +100,7 @@ static double try_all(const struct instance *x, uint32_t level, uint32_t from, u
     for (part = rest; part != 0; part = (part - 1) & rest) {
         uint32_t end = from | part;
 
-        if (!rig_is_downset(&x->g, end)) {
+        if (!mask_is_downset(&x->g, end)) {
             continue;
         }
         for (uint32_t u = 1; u <= left; u++) {
@@ -189,15 +189,15 @@ static void draw(struct instance *x, uint32_t n, bool chain, uint64_t *seed)
 {
     memset(x, 0, sizeof *x);
     if (chain) {
-        rig_chain(&x->g, n);
+        mask_chain(&x->g, n);
     } else {
-        rig_random(&x->g, n, rig_between(seed, 10, 50), rig_between(seed, 0, 1) == 1, seed);
+        mask_random(&x->g, n, mask_between(seed, 10, 50), mask_between(seed, 0, 1) == 1, seed);
     }
     for (uint32_t v = 0; v < n; v++) {
-        x->time[v] = rig_between(seed, 0, 20);
-        x->weight[v] = rig_between(seed, 0, 3) == 0 ? rig_between(seed, 1, 30) : 0;
-        x->saved[v] = rig_between(seed, 0, 9);
-        x->sends[v] = rig_between(seed, 0, 30);
+        x->time[v] = mask_between(seed, 0, 20);
+        x->weight[v] = mask_between(seed, 0, 3) == 0 ? mask_between(seed, 1, 30) : 0;
+        x->saved[v] = mask_between(seed, 0, 9);
+        x->sends[v] = mask_between(seed, 0, 30);
     }
 }
 
@@ -215,15 +215,15 @@ static void test_one_level(void **state)
         uint32_t kind = (uint32_t)round % 4, n_stages;
         double found, expected;
 
-        draw(&x, rig_between(&seed, 1, 6), round % 3 == 0, &seed);
+        draw(&x, mask_between(&seed, 1, 6), round % 3 == 0, &seed);
         x.q.n_levels = 1;
-        x.q.levels[0] = (struct pd_level){rig_between(&seed, 1, 5), rig_between(&seed, 0, 4),
-                                          rig_between(&seed, 0, 6)};
+        x.q.levels[0] = (struct pd_level){mask_between(&seed, 1, 5), mask_between(&seed, 0, 4),
+                                          mask_between(&seed, 0, 6)};
         x.q.degrees = degrees_of[kind];
         x.q.n_degrees = n_degrees_of[kind];
         x.q.objective = round % 5 == 0 ? PD_PAPER : PD_RELEASED;
         x.q.memory = round % 2 == 0 ? PD_MEMORY_RELEASED : PD_MEMORY_CORRECTED;
-        x.q.capacity = round % 7 < 4 ? INFINITY : rig_between(&seed, 5, 120);
+        x.q.capacity = round % 7 < 4 ? INFINITY : mask_between(&seed, 5, 120);
         x.q.weight_multiplier = 2;
         found = solve(&x, &n_stages);
         expected = best_of_level(&x, 0, 0, (1u << x.g.dag.n) - 1);
@@ -247,15 +247,15 @@ static void test_two_levels(void **state)
         uint32_t kind = (uint32_t)round % 3, n_stages;
         double found, expected;
 
-        draw(&x, rig_between(&seed, 2, 5), round % 2 == 0, &seed);
+        draw(&x, mask_between(&seed, 2, 5), round % 2 == 0, &seed);
         x.q.n_levels = 2;
-        x.q.levels[0] = (struct pd_level){rig_between(&seed, 1, 3), rig_between(&seed, 1, 8), 0};
-        x.q.levels[1] = (struct pd_level){rig_between(&seed, 1, 3), rig_between(&seed, 0, 3), 0};
+        x.q.levels[0] = (struct pd_level){mask_between(&seed, 1, 3), mask_between(&seed, 1, 8), 0};
+        x.q.levels[1] = (struct pd_level){mask_between(&seed, 1, 3), mask_between(&seed, 0, 3), 0};
         x.q.degrees = degrees_of[kind];
         x.q.n_degrees = n_degrees_of[kind];
         x.q.objective = round % 4 == 0 ? PD_PAPER : PD_RELEASED;
         x.q.memory = PD_MEMORY_RELEASED;
-        x.q.capacity = round % 3 == 0 ? rig_between(&seed, 20, 200) : INFINITY;
+        x.q.capacity = round % 3 == 0 ? mask_between(&seed, 20, 200) : INFINITY;
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
             for (size_t j = 0; j < sizeof known[0] / sizeof known[0][0]; j++) {
                 known[i][j] = NAN;
@@ -282,7 +282,7 @@ static void test_worked_example(void **state)
             struct instance x = {.time = {6, 6, 12}, .weight = {0, 0, w == 0 ? 3 : 0}};
             uint32_t n_stages;
 
-            rig_chain(&x.g, 3);
+            mask_chain(&x.g, 3);
             x.q.n_levels = 1;
             x.q.levels[0] = (struct pd_level){machines, 1, 1};
             x.q.degrees = degrees_of[1];
@@ -300,7 +300,7 @@ static void test_fewer_machines(void **state)
     uint32_t n_stages;
 
     (void)state;
-    rig_chain(&x.g, 2);
+    mask_chain(&x.g, 2);
     x.q.n_levels = 1;
     x.q.levels[0] = (struct pd_level){3, 0, 0};
     x.q.degrees = degrees_of[0];
