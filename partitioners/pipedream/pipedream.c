@@ -172,6 +172,16 @@ static pst_status search(const struct pd_run *run, struct pd_limits limits, uint
     return st;
 }
 
+/* Is there more to ask about a plan than its objective? A simulated step takes longer than some
+   searches. */
+static bool must_judge(const struct pd_run *run)
+{
+    const struct part_problem *p = run->problem;
+
+    return p->figures.reference == 0 || !isinf(p->capacity_bytes) ||
+           (run->config->objective == PD_REFERENCE && p->n_sizes > 1);
+}
+
 /* One size; where the plan does not fit after all, again with less memory. */
 static pst_status try_size(const struct pd_run *run, uint32_t b, struct best *best)
 {
@@ -183,7 +193,7 @@ static pst_status try_size(const struct pd_run *run, uint32_t b, struct best *be
 
     for (attempt = 0; attempt < ATTEMPTS; attempt++) {
         struct part_plan plan = {0};
-        struct part_value value = {0};
+        struct part_value value = {.fits = true};
         uint32_t size;
         double ns;
 
@@ -191,7 +201,9 @@ static pst_status try_size(const struct pd_run *run, uint32_t b, struct best *be
         if (st != PST_OK || size == 0) {
             return st;
         }
-        st = part_plan_value(&plan, p, p->figures.reference == 0, &value);
+        if (must_judge(run)) {
+            st = part_plan_value(&plan, p, p->figures.reference == 0, &value);
+        }
         if (st == PST_OK && value.fits) {
             consider(run, best, &plan, &value, ns);
             return PST_OK;

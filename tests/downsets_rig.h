@@ -76,7 +76,7 @@ static inline void mask_chain(struct mask_dag *g, uint32_t n)
 
 /* Every edge with this chance in 100; `one_source`: all nodes are reachable from node 0. */
 static inline void mask_random(struct mask_dag *g, uint32_t n, uint32_t chance, bool one_source,
-                              uint64_t *state)
+                               uint64_t *state)
 {
     uint32_t u, v;
 
