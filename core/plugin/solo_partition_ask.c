@@ -14,6 +14,7 @@
 struct collection {
     struct pst_partition_out out;
     struct pst_partition_answer *answer;
+    const struct pst_remarks *remarks;
     struct pst_stage_rules rules;
     bool no_memory;
 };
@@ -130,6 +131,7 @@ static pst_status add_stage(struct pst_partition_out *out, const struct pst_stag
     struct pst_partition_answer *answer = c->answer;
     struct pst_partition_decl *stage;
 
+    c->rules.own_width = pst_remarks_flag(c->remarks->items, c->remarks->n, "own_width");
     if (!pst_stage_rules_add(&c->rules, decl)) {
         return PST_ERR_BUG;
     }
@@ -165,7 +167,7 @@ static pst_status collect(struct pst_instance *partitioner, const struct pst_par
                           struct pst_error *err)
 {
     const struct pst_partitioner *f = partitioner->plugin->get_interface(PST_PARTITIONER);
-    struct collection c = {.answer = answer};
+    struct collection c = {.answer = answer, .remarks = &partitioner->remarks};
     uint64_t begin_ns;
     pst_status st;
 

@@ -285,10 +285,10 @@ static void bad_problems(void **state)
     EXPECT_ERROR(2, "config.value", "forward_us", "partition", "uniform", "--problem",
                  file(HEAD "\"devices\":1,\"graph\":{\"batch\":1,\"nodes\":[{\"name\":\"a\","
                            "\"forward_us\":-1}]}}"));
-    EXPECT_ERROR(2, "config.json", "NaN", "partition", "uniform", "--problem",
+    EXPECT_ERROR(2, "input.syntax", "NaN", "partition", "uniform", "--problem",
                  file(HEAD "\n\"devices\":1,\"graph\":{\"batch\":1,\"nodes\":[{\"name\":\"a\","
                            "\"forward_us\":NaN}]}}"));
-    EXPECT_ERROR(2, "graph.edge", "\"z\"", "partition", "uniform", "--problem",
+    EXPECT_ERROR(2, "graph.edge", "no node has the name", "partition", "uniform", "--problem",
                  file(HEAD "\"devices\":1,\"graph\":{\"batch\":1,\"nodes\":[{\"name\":\"a\"}],"
                            "\"edges\":[{\"from\":\"a\",\"to\":\"z\",\"bytes\":1}]}}"));
     EXPECT_ERROR(2, "config.value", "devices", "partition", "uniform", "--problem",
