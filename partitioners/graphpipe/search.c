@@ -118,22 +118,25 @@ static void hunt_finish(struct hunt *h)
     gp_levels_finish(&h->levels);
 }
 
-/* Keeps the plan of the probe at hand if it is better in truth. */
+/* Keeps the plan of the probe at hand if it is better in truth. For graphs that the two rules reduce
+   the search sees the truth; else bytes of edges across synchronisations may be off. */
 static pst_status keep(struct hunt *h)
 {
     struct part_plan plan = {0};
-    struct part_value value;
+    struct part_value value = {0};
     pst_status st = gp_probe_plan(&h->probe, &plan, &h->found);
+    bool judged = !h->costs.tree->reduced, better;
 
-    if (st == PST_OK) {
+    if (st == PST_OK && judged) {
         st = part_plan_value(&plan, h->costs.problem, false, &value);
     }
     if (st != PST_OK) {
         part_plan_finish(&plan);
         return st;
     }
-    if (value.legal && value.fits &&
-        (!h->result->found || part_value_better(&value, &h->result->value))) {
+    better = !judged || (value.legal && value.fits &&
+                         (!h->result->found || part_value_better(&value, &h->result->value)));
+    if (better) {
         part_plan_finish(&h->result->plan);
         h->result->plan = plan;
         h->result->value = value;
@@ -204,25 +207,27 @@ static pst_status descend(struct hunt *h, const struct gp_options *options)
     return st;
 }
 
-/* Memory did not tell depths apart, but among plans of the least T a flat one holds less. */
-static pst_status flatten(struct hunt *h)
+/*
+ * The plan of the least T, whichever way the search went: by one more probe. Where memory did not
+ * tell depths apart it does so now, since of plans with the same T a flat one holds less.
+ */
+static pst_status finish(struct hunt *h)
 {
     const struct part_problem *p = h->costs.problem;
     struct gp_group group = h->levels.groups[0];
     uint32_t depths = count_depths(p, group.b);
     bool found;
-    pst_status st;
+    pst_status st = PST_OK;
 
-    if (!h->levels.simple || h->levels.n >= depths || (uint64_t)p->n * depths > MOST_CELLS) {
-        return PST_OK;
+    if (h->levels.simple && h->levels.n < depths && (uint64_t)p->n * depths <= MOST_CELLS) {
+        gp_levels_finish(&h->levels);
+        st = gp_levels_init_depths(&h->levels, group.b, p->batch, depths);
+        if (st != PST_OK) {
+            return st;
+        }
+        h->levels.groups[0].first_lane = group.first_lane;
+        h->levels.groups[0].n_lanes = group.n_lanes;
     }
-    gp_levels_finish(&h->levels);
-    st = gp_levels_init_depths(&h->levels, group.b, p->batch, depths);
-    if (st != PST_OK) {
-        return st;
-    }
-    h->levels.groups[0].first_lane = group.first_lane;
-    h->levels.groups[0].n_lanes = group.n_lanes;
     st = gp_probe_run(&h->probe, h->high, &found);
     return st == PST_OK && found ? keep(h) : st;
 }
@@ -235,9 +240,15 @@ static pst_status run(struct hunt *h, const struct gp_options *options)
     if (st == PST_OK && found) {
         st = descend(h, options);
     }
-    h->result->proven = st == PST_OK;
+    h->result->proven = st == PST_OK && h->low + 1 >= h->high;
     if (st == PST_OK && found) {
-        st = flatten(h);
+        st = finish(h);
+    }
+    if ((st == PST_OK || st == PST_ERR_CANCELLED) && h->result->found) {
+        pst_status judged =
+            part_plan_value(&h->result->plan, h->costs.problem, false, &h->result->value);
+
+        st = judged != PST_OK ? judged : st;
     }
     return st;
 }
