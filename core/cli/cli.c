@@ -48,12 +48,12 @@ const struct pst_command pst_commands[] = {
      "Perfetto; a name that ends in .gz is compressed), svg, png or pdf (a figure of a simulated\n"
      "step). A config is planned first.",
      pst_cmd_export},
-    {"import", "FORMAT FILE", "Reads a schedule from elsewhere",
+    {"import", "FORMAT FILE", "Reads a schedule or a profile from elsewhere",
      "FORMAT is pytorch-csv, of either convention of letters. The schedule is proven, timed with "
      "equal\n"
      "costs and shown; -o writes it in today's letters. With --config a plan is made with it, and "
      "-o\n"
-     "writes that.",
+     "writes that. Or FORMAT is pipedream-profile (graph.txt): -o writes it as a penstock-graph.",
      pst_cmd_import},
     {"check", "PLAN", "Proves a plan file legal",
      "Exit code 1 and one line per violation if it is not.", pst_cmd_check},

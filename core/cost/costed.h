@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A costed graph: the shape of a model and what its operators cost, without the model. What a
- * penstock-graph file holds (docs/partitioning.md).
+ * penstock-graph file holds (docs/formats.md).
  */
 #ifndef PST_COST_COSTED_H
 #define PST_COST_COSTED_H

@@ -13,6 +13,24 @@ bool pst_remark_key_is_sound(const char *key)
     return n > 0 && n < 64 && key[n] == '\0';
 }
 
+const struct pst_partition_remark *pst_remarks_find(const struct pst_partition_remark *items,
+                                                    uint32_t n, const char *key, uint32_t type)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(items[i].key, key) == 0) {
+            return items[i].type == type ? &items[i] : NULL;
+        }
+    }
+    return NULL;
+}
+
+bool pst_remarks_flag(const struct pst_partition_remark *items, uint32_t n, const char *key)
+{
+    const struct pst_partition_remark *flag = pst_remarks_find(items, n, key, PST_REMARK_FLAG);
+
+    return flag != NULL && flag->number != 0;
+}
+
 /* The key's place; NULL: it is refused, or there is no memory. Nothing depends on a remark, so that
    is a line in the log and no failure. */
 static struct pst_partition_remark *place_of(struct pst_instance *instance, const char *key)

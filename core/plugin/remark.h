@@ -29,6 +29,12 @@ struct pst_remarks {
 
 extern const struct pst_remark pst_remark_functions;
 
+/* The last word on a key; NULL: none of that type. */
+const struct pst_partition_remark *pst_remarks_find(const struct pst_partition_remark *items,
+                                                    uint32_t n, const char *key, uint32_t type);
+
+bool pst_remarks_flag(const struct pst_partition_remark *items, uint32_t n, const char *key);
+
 /* Is it a word of a-z, 0-9 and _ of at most 63 characters? */
 bool pst_remark_key_is_sound(const char *key);
 /* A copy in `arena`. False: no memory. */

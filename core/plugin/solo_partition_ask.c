@@ -14,6 +14,7 @@
 struct collection {
     struct pst_partition_out out;
     struct pst_partition_answer *answer;
+    const struct pst_remarks *remarks;
     struct pst_stage_rules rules;
     bool no_memory;
 };
@@ -130,6 +131,7 @@ static pst_status add_stage(struct pst_partition_out *out, const struct pst_stag
     struct pst_partition_answer *answer = c->answer;
     struct pst_partition_decl *stage;
 
+    c->rules.own_width = pst_remarks_flag(c->remarks->items, c->remarks->n, "own_width");
     if (!pst_stage_rules_add(&c->rules, decl)) {
         return PST_ERR_BUG;
     }
@@ -161,10 +163,11 @@ pst_status pst_partition_illegal(const char *id, const char *fault, struct pst_e
 }
 
 static pst_status collect(struct pst_instance *partitioner, const struct pst_partition_in *in,
-                          struct pst_partition_answer *answer, struct pst_error *err)
+                          const struct pst_problem *problem, struct pst_partition_answer *answer,
+                          struct pst_error *err)
 {
     const struct pst_partitioner *f = partitioner->plugin->get_interface(PST_PARTITIONER);
-    struct collection c = {.answer = answer};
+    struct collection c = {.answer = answer, .remarks = &partitioner->remarks};
     uint64_t begin_ns;
     pst_status st;
 
@@ -173,6 +176,7 @@ static pst_status collect(struct pst_instance *partitioner, const struct pst_par
         pst_stage_rules_finish(&c.rules);
         return pst_fail_nomem(err);
     }
+    c.rules.multiples_of = problem->planned ? 0 : problem->mini_batch;
     begin_ns = pst_now_ns();
     pst_breadcrumb_enter(partitioner->crumb, PST_CRUMB_PARTITION);
     st = f->partition(partitioner->self, in, &c.out);
@@ -219,7 +223,7 @@ pst_status pst_partition_ask(const struct pst_partition_job *job, bool (*cancell
         st = open_partitioner(job, &context, &partitioner, err);
     }
     if (st == PST_OK) {
-        st = collect(partitioner, &in, &answer, err);
+        st = collect(partitioner, &in, job->problem, &answer, err);
     }
     if (st == PST_OK) {
         st = keep_words(partitioner, &answer, err);

@@ -30,6 +30,7 @@ static pst_status check_rules(struct judge *j, const struct pst_partition_answer
     if (st == PST_OK && !pst_stage_rules_init(&j->rules, &in)) {
         st = pst_fail_nomem(err);
     }
+    j->rules.multiples_of = j->problem->planned ? 0 : j->problem->mini_batch;
     for (uint32_t s = 0; st == PST_OK && s < answer->n_stages; s++) {
         const struct pst_partition_decl *from = &answer->stages[s];
         const struct pst_stage_decl decl = {.size = sizeof decl,
@@ -40,6 +41,7 @@ static pst_status check_rules(struct judge *j, const struct pst_partition_answer
                                             .microbatch_size = from->microbatch_size,
                                             .k = from->k};
 
+        j->rules.own_width = pst_remarks_flag(answer->remarks, answer->n_remarks, "own_width");
         pst_stage_rules_add(&j->rules, &decl);
     }
     return st != PST_OK || pst_stage_rules_end(&j->rules)
@@ -208,8 +210,13 @@ static pst_status check_memory(const struct judge *j, struct pst_error *err)
     const struct pst_partition_result *result = j->result;
     const struct pst_partition_stage *worst = NULL;
     const struct pst_graph_view *graph = &j->problem->graph->view;
+    const struct pst_partition_remark *own = pst_remarks_find(
+        result->remarks, result->n_remarks, "worst_stage_bytes", PST_REMARK_NUMBER);
     char needed[32], capacity[32];
 
+    if (own != NULL && pst_rcm_fits(j->problem->memory_bytes, own->number)) {
+        return PST_OK; /* by a memory model of its own */
+    }
     for (uint32_t s = 0; s < result->n_stages; s++) {
         const struct pst_partition_stage *stage = &result->stages[s];
 

@@ -60,11 +60,18 @@ static bool has(const uint32_t *list, uint32_t n, uint32_t value)
     return i < n;
 }
 
+static bool allows_degree(const struct pst_stage_rules *rules, uint32_t degree)
+{
+    bool unsaid = rules->n_degrees == 1 && rules->degrees[0] == 1;
+
+    return (rules->own_width && unsaid) || has(rules->degrees, rules->n_degrees, degree);
+}
+
 static bool take_ranks(struct pst_stage_rules *rules, const struct pst_stage_decl *decl)
 {
     uint32_t s = rules->n_stages;
 
-    if (!has(rules->degrees, rules->n_degrees, decl->n_ranks)) {
+    if (!allows_degree(rules, decl->n_ranks)) {
         return refuse(rules, "stage %u has %u replicas; degrees are those that were offered", s,
                       decl->n_ranks);
     }
@@ -83,11 +90,25 @@ static bool take_ranks(struct pst_stage_rules *rules, const struct pst_stage_dec
     return true;
 }
 
+static bool is_size(const struct pst_stage_rules *rules, uint32_t size)
+{
+    if (has(rules->sizes, rules->n_sizes, size)) {
+        return true;
+    }
+    for (uint32_t i = 0; rules->multiples_of != 0 && size != 0 && i < rules->n_sizes; i++) {
+        if (size % rules->sizes[i] == 0 && rules->multiples_of % size == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool check_size(struct pst_stage_rules *rules, const struct pst_stage_decl *decl)
 {
     uint32_t s = rules->n_stages;
+    uint32_t size = decl->microbatch_size / (rules->own_width ? decl->n_ranks : 1);
 
-    if (!has(rules->sizes, rules->n_sizes, decl->microbatch_size) || decl->k == 0) {
+    if (!is_size(rules, size) || decl->k == 0) {
         return refuse(rules,
                       "stage %u has micro-batches of %u samples and k = %u; sizes are those that "
                       "were offered, and k is at least 1",
