@@ -12,6 +12,7 @@
 #include "plugin/plugin_host.h"
 #include "plugin/search.h"
 #include "plugin/solo_job.h"
+#include "plugin/solo_partition.h"
 
 uint64_t pst_isolate_default_memory(void)
 {
@@ -44,8 +45,8 @@ static pst_status is_foreign(const struct pst_job *job, struct pst_config_node *
 
         st = pst_search_at_home(file, &at_home, err);
         if (st == PST_OK && !at_home) {
-            pst_log(PST_LOG_INFO, "plan", "%s \"%s\" is %s, not from the program's own folder", kind,
-                    use->value.string, file);
+            pst_log(PST_LOG_INFO, "plan", "%s \"%s\" is %s, not from the program's own folder",
+                    kind, use->value.string, file);
             *ret_foreign = true;
         }
     }
@@ -254,6 +255,9 @@ bool pst_isolate_child(int argc, char **argv)
     }
     if (pst_solo_job_is(job, length)) {
         pst_solo_job_serve(job, length);
+    }
+    if (pst_partition_solo_is(job, length)) {
+        pst_partition_solo_serve(job, length);
     }
     run_job(job, length, &plan, &err);
     free(job);

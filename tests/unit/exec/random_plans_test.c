@@ -418,7 +418,8 @@ static void check_subject(const struct subject *subject, uint64_t seed, uint32_t
     rig.graph = strcmp(subject->model, "fan") == 0
                     ? make_fan(dtype)
                     : make_model(subject->model, subject->settings, dtype);
-    rig.cost = (struct pst_cost_model){rig.graph, &rig.cluster, workspace, NULL};
+    rig.cost = (struct pst_cost_model){
+        .graph = rig.graph, .cluster = &rig.cluster, .workspace = workspace};
     config.kernels = dtype == PST_BF16 ? "reference" : "auto";
     asked_graph = rig.graph;
     assert_int_equal(device_ops->open(&config, &asked, &err), PST_OK);

@@ -276,7 +276,10 @@ static inline void real_create_with(struct real *real, const char *model, const 
     real->device_ops = load_device("cpu");
     real->batch = batch;
     MUST(real->device_ops->open(&device_config, &real->device, &err));
-    real->cost = (struct pst_cost_model){real->graph, &real->cluster, real_workspace, real};
+    real->cost = (struct pst_cost_model){.graph = real->graph,
+                                         .cluster = &real->cluster,
+                                         .workspace = real_workspace,
+                                         .workspace_context = real};
     real_plan(real, layout, slots, layout->order != ORDER_2BW || clip > 0 || skip);
     config = (struct pst_exec_config){.graph = real->graph,
                                       .plan = real->plan,

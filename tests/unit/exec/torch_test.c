@@ -47,7 +47,8 @@ static uint64_t workspace(void *context, uint32_t op, uint32_t pass, uint32_t sa
 static void open_model(struct rig *rig, const char *model, const char *settings, uint64_t seed)
 {
     rig_open(rig, model, settings, seed);
-    rig->cost = (struct pst_cost_model){rig->graph, &rig->cluster, workspace, NULL};
+    rig->cost = (struct pst_cost_model){
+        .graph = rig->graph, .cluster = &rig->cluster, .workspace = workspace};
     asked_graph = rig->graph;
 }
 
