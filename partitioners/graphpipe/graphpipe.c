@@ -124,8 +124,7 @@ static pst_status limit_degrees(const struct graphpipe *self, struct part_proble
     uint32_t list[64], n = 0, kept = 0, i;
     bool all = strcmp(self->config->degrees, "auto") == 0;
     pst_status st =
-        all ? PST_OK
-            : parse_list(self->host, "degrees", self->config->degrees, list, 64, &n);
+        all ? PST_OK : parse_list(self->host, "degrees", self->config->degrees, list, 64, &n);
 
     if (st != PST_OK) {
         return st;

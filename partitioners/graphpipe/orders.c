@@ -42,8 +42,8 @@ static pst_status cut(const struct part_problem *problem, const struct part_cost
     return st;
 }
 
-pst_status gp_orders(const struct part_problem *problem, uint32_t b, struct gp_watch *watch,
-                     struct gp_result *result)
+pst_status gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders,
+                     struct gp_watch *watch, struct gp_result *result)
 {
     static const uint32_t kinds[] = {PART_ORDER_INDEX, PART_ORDER_DFS, PART_ORDER_BFS,
                                      PART_ORDER_LONGEST};
@@ -51,7 +51,9 @@ pst_status gp_orders(const struct part_problem *problem, uint32_t b, struct gp_w
     struct part_costs costs = {0};
     pst_status st = order == NULL ? PST_ERR_NOMEM : part_costs_init(problem, b, &costs);
 
-    for (k = 0; st == PST_OK && costs.n_degrees > 0 && k < sizeof kinds / sizeof kinds[0]; k++) {
+    for (k = 0;
+         st == PST_OK && costs.n_degrees > 0 && k < n_orders && k < sizeof kinds / sizeof kinds[0];
+         k++) {
         if (gp_watch_stop(watch)) {
             st = watch->is_cancelled ? PST_ERR_CANCELLED : PST_OK;
             break;

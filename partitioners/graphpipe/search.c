@@ -118,8 +118,8 @@ static void hunt_finish(struct hunt *h)
     gp_levels_finish(&h->levels);
 }
 
-/* Keeps the plan of the probe at hand if it is better in truth. For graphs that the two rules reduce
-   the search sees the truth; else bytes of edges across synchronisations may be off. */
+/* Keeps the plan of the probe at hand if it is better in truth. For graphs that the two rules
+   reduce the search sees the truth; else bytes of edges across synchronisations may be off. */
 static pst_status keep(struct hunt *h)
 {
     struct part_plan plan = {0};

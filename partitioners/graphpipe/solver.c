@@ -22,12 +22,20 @@ static int64_t *work_of(const struct part_problem *p)
 
 static pst_status refuse(const struct part_problem *p, const struct gp_tree *tree)
 {
+    char names[256];
+    size_t used = 0;
+    uint32_t i;
+
+    for (i = 0; i < 3 && i < tree->n_kernel; i++) {
+        int n = snprintf(names + used, sizeof names - used, "%s\"%.60s\"", i == 0 ? "" : ", ",
+                         part_node_name(p, tree->kernel[i]));
+
+        used += n > 0 ? (size_t)n : 0;
+    }
     return pst_failf(p->host, PST_ERR_UNSUPPORTED,
-                     "the graph is not series-parallel: %u operators, among them \"%s\", \"%s\" and "
-                     "\"%s\", cannot be reduced; use sp = \"auto\", which rewrites them",
-                     tree->n_kernel, part_node_name(p, tree->kernel[0]),
-                     part_node_name(p, tree->kernel[tree->n_kernel > 1 ? 1 : 0]),
-                     part_node_name(p, tree->kernel[tree->n_kernel > 2 ? 2 : 0]));
+                     "the graph is not series-parallel: %u operators cannot be reduced (%s%s); use "
+                     "sp = \"auto\", which rewrites them",
+                     tree->n_kernel, names, tree->n_kernel > 3 ? ", ..." : "");
 }
 
 /* Which of the sizes with plans: the least T, but where the difference is smaller than what
@@ -81,7 +89,7 @@ static pst_status add_orders(const struct part_problem *p, const struct gp_tree 
             bool found = t->result.found;
             double before = t->result.value.bottleneck_ns;
 
-            st = gp_orders(p, t->b, watch, &t->result);
+            st = gp_orders(p, t->b, 4, watch, &t->result);
             if (t->result.found && (!found || t->result.value.bottleneck_ns < before)) {
                 answer->source = "orders";
                 t->skipped = false;
@@ -118,60 +126,89 @@ static void take(struct gp_answer *answer, struct gp_try *t)
     }
 }
 
-static pst_status solve(const struct part_problem *p, const struct gp_options *options,
-                        const struct gp_tree *tree, struct gp_watch *watch,
-                        struct gp_answer *answer)
+/* All sizes, nothing known about any. */
+static pst_status empty_table(const struct part_problem *p, struct gp_table *table)
 {
-    pst_status st = PST_OK;
+    uint32_t i;
+
+    table->tries = calloc(p->n_sizes, sizeof *table->tries);
+    if (table->tries == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    table->n = p->n_sizes;
+    for (i = 0; i < p->n_sizes; i++) {
+        table->tries[i].b = p->sizes[i];
+    }
+    return PST_OK;
+}
+
+static pst_status solve_blocks(const struct part_problem *p, const struct gp_options *options,
+                               const struct gp_tree *tree, struct gp_watch *watch,
+                               struct gp_answer *answer)
+{
+    pst_status st = tree->n_blocks == 0 /* nested too deeply */
+                        ? empty_table(p, &answer->table)
+                        : gp_sweep(p, tree, options, watch, &answer->table);
 
     answer->series_parallel = tree->series_parallel;
-    if (tree->n_blocks == 0) { /* nested too deeply */
-        answer->table.tries = calloc(p->n_sizes, sizeof *answer->table.tries);
-        if (answer->table.tries == NULL) {
-            return PST_ERR_NOMEM;
-        }
-        for (; answer->table.n < p->n_sizes; answer->table.n++) {
-            answer->table.tries[answer->table.n].b = p->sizes[answer->table.n];
-        }
+    return st == PST_OK ? add_orders(p, tree, watch, answer) : st;
+}
+
+static pst_status solve_chain(const struct part_problem *p, struct gp_watch *watch,
+                              struct gp_answer *answer)
+{
+    uint32_t i;
+    pst_status st = empty_table(p, &answer->table);
+
+    answer->source = "chain";
+    for (i = 0; st == PST_OK && i < answer->table.n; i++) {
+        st = gp_orders(p, p->sizes[i], 1, watch, &answer->table.tries[i].result);
+    }
+    return st;
+}
+
+static pst_status solve_graph(const struct part_problem *p, const struct gp_options *options,
+                              struct gp_watch *watch, struct gp_answer *answer)
+{
+    int64_t *work = work_of(p);
+    uint32_t rule = options->sp == GP_SP_AUTO ? GP_SP_FLEXIBLE : options->sp;
+    struct gp_tree tree;
+    pst_status st;
+
+    if (work == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    st = gp_tree_init(&tree, p, work, rule);
+    free(work);
+    if (st != PST_OK) {
+        return st;
+    }
+    if (rule == GP_SP_REQUIRE && tree.n_kernel > 0) {
+        st = refuse(p, &tree);
     } else {
-        st = gp_sweep(p, tree, options, watch, &answer->table);
+        st = solve_blocks(p, options, &tree, watch, answer);
     }
-    if (st == PST_OK) {
-        st = add_orders(p, tree, watch, answer);
-    }
-    if (st == PST_OK) {
-        take(answer, choose(p, &answer->table));
-    }
+    answer->exact_blocks = tree.reduced;
+    gp_tree_finish(&tree);
     return st;
 }
 
 pst_status gp_solve(const struct part_problem *problem, const struct gp_options *options,
                     struct gp_answer *ret_answer)
 {
-    int64_t *work = work_of(problem);
-    uint32_t rule = options->sp == GP_SP_AUTO ? GP_SP_FLEXIBLE : options->sp;
-    struct gp_tree tree;
     struct gp_watch watch;
     pst_status st;
 
     *ret_answer = (struct gp_answer){.source = "family"};
     gp_watch_start(&watch, problem, options->time_limit_s);
-    if (work == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    st = gp_tree_init(&tree, problem, work, rule);
-    free(work);
-    if (st != PST_OK) {
-        return st;
-    }
-    if (rule == GP_SP_REQUIRE && tree.n_kernel > 0) {
-        st = refuse(problem, &tree);
-    } else {
-        st = solve(problem, options, &tree, &watch, ret_answer);
+    st = options->force_chain ? solve_chain(problem, &watch, ret_answer)
+                              : solve_graph(problem, options, &watch, ret_answer);
+    if (st == PST_OK) {
+        take(ret_answer, choose(problem, &ret_answer->table));
     }
     ret_answer->has_expired = watch.has_expired;
-    ret_answer->family_optimum = ret_answer->family_optimum && tree.reduced && !watch.has_expired;
-    gp_tree_finish(&tree);
+    ret_answer->family_optimum =
+        ret_answer->family_optimum && ret_answer->exact_blocks && !watch.has_expired;
     return st;
 }
 

@@ -24,15 +24,15 @@ struct gp_answer {
     bool found;
     struct part_plan plan;
     struct part_value value;
-    uint32_t b;              /* 0: of each stage its own */
-    bool family_optimum;     /* the least T that graphpipe's rules can make, proven */
-    double lower_ns;         /* no plan at all is below */
-    double bound_ns;         /* no plan of the family is below */
+    uint32_t b;          /* 0: of each stage its own */
+    bool family_optimum; /* the least T that graphpipe's rules can make, proven */
+    double lower_ns;     /* no plan at all is below */
+    double bound_ns;     /* no plan of the family is below */
     bool has_expired;
-    bool series_parallel;
+    bool series_parallel, exact_blocks; /* exact: nothing was rewritten */
     uint64_t probes, states;
     struct gp_table table;
-    const char *source; /* "family", "orders", "refined" */
+    const char *source; /* "family", "orders", "chain", "refined" */
 };
 
 /* Searches every size; only those that beat smaller ones have plans. *threads* at once; the result
@@ -42,13 +42,15 @@ pst_status gp_sweep(const struct part_problem *problem, const struct gp_tree *tr
                     struct gp_table *ret_table);
 void gp_table_finish(struct gp_table *table);
 
-/* Cuts of a few topological orders, for graphs whose blocks are not the whole truth. */
-pst_status gp_orders(const struct part_problem *problem, uint32_t b, struct gp_watch *watch,
-                     struct gp_result *result);
+/* Cuts of the first few kinds of topological orders (by index first), where better than the
+   result so far. */
+pst_status gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders,
+                     struct gp_watch *watch, struct gp_result *result);
 
 /*
- * The best plan by the options. *ret_answer needs gp_answer_finish in any case. found is false where
- * there is none. PST_ERR_UNSUPPORTED, explained to the host: sp = "require" and the graph is not.
+ * The best plan by the options. *ret_answer needs gp_answer_finish in any case. found is false
+ * where there is none. PST_ERR_UNSUPPORTED, explained to the host: sp = "require" and the graph is
+ * not.
  */
 pst_status gp_solve(const struct part_problem *problem, const struct gp_options *options,
                     struct gp_answer *ret_answer);
