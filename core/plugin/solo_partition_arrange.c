@@ -36,6 +36,12 @@ static pst_status check_sizes(const struct arrangement *a, struct pst_error *err
     for (uint32_t s = 0; st == PST_OK && s < answer->n_stages; s++) {
         uint32_t b = answer->stages[s].microbatch_size;
 
+        if (a->problem->mini_batch % b != 0) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "micro_batches: schedulers want sizes that divide the mini-batch of "
+                            "%u, and %u does not",
+                            a->problem->mini_batch, b);
+        }
         st = pst_solo_check_microbatches(a->planned->scheduler, &a->planned->topology,
                                          a->problem->mini_batch / b, err);
         if (st == PST_OK && b != answer->stages[0].microbatch_size) {

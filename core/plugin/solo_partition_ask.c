@@ -201,6 +201,7 @@ static pst_status collect(struct pst_partition_host *host, struct pst_instance *
         pst_stage_rules_finish(&c.rules);
         return pst_fail_nomem(err);
     }
+    c.rules.multiples_of = host->problem->planned ? 0 : host->problem->mini_batch;
     pst_breadcrumb_enter(partitioner->crumb, PST_CRUMB_PARTITION);
     st = f->partition(partitioner->self, in, &c.out);
     pst_breadcrumb_leave();

@@ -32,6 +32,7 @@ static pst_status check_rules(struct judge *j, struct pst_error *err)
     if (st == PST_OK && !pst_stage_rules_init(&j->rules, &in)) {
         st = pst_fail_nomem(err);
     }
+    j->rules.multiples_of = j->problem->planned ? 0 : j->problem->mini_batch;
     for (uint32_t s = 0; st == PST_OK && s < answer->n_stages; s++) {
         const struct pst_partition_decl *from = &answer->stages[s];
         const struct pst_stage_decl decl = {.size = sizeof decl,
@@ -146,7 +147,9 @@ static pst_status hold(struct judge *j, struct pst_error *err)
                                   .stage = s,
                                   .n_stages = result->n_stages,
                                   .n_devices = j->problem->n_devices,
-                                  .n_microbatches = j->problem->mini_batch / stage->microbatch_size,
+                                  .n_microbatches =
+                                      (j->problem->mini_batch + stage->microbatch_size - 1) /
+                                      stage->microbatch_size,
                                   .microbatch_size = stage->microbatch_size,
                                   .k = stage->k,
                                   .successor_size = sizeof *next,
@@ -217,9 +220,37 @@ static pst_status price(struct judge *j, struct pst_error *err)
             stage->memory_bytes = j->answer->stages[s].memory_bytes;
         }
         stage->total_per_sample_ns = total_of(j->problem, stage);
-        result->bottleneck_ns = fmax(result->bottleneck_ns, stage->total_per_sample_ns);
     }
     return PST_OK;
+}
+
+/* What comes together on each device: one stage, or several that share it. */
+static pst_status add_up(struct judge *j, struct pst_error *err)
+{
+    struct pst_partition_result *result = j->result;
+    double *ns = calloc((size_t)j->problem->n_devices + 1, sizeof *ns);
+    double *bytes = calloc((size_t)j->problem->n_devices + 1, sizeof *bytes);
+    bool *used = calloc((size_t)j->problem->n_devices + 1, sizeof *used);
+    pst_status st = ns == NULL || bytes == NULL || used == NULL ? pst_fail_nomem(err) : PST_OK;
+
+    for (uint32_t s = 0; st == PST_OK && s < result->n_stages; s++) {
+        const struct pst_partition_stage *stage = &result->stages[s];
+
+        for (uint32_t i = 0; i < stage->n_ranks; i++) {
+            uint32_t d = stage->ranks[i];
+
+            result->n_devices += used[d] ? 0 : 1;
+            used[d] = true;
+            ns[d] += stage->total_per_sample_ns;
+            bytes[d] += stage->memory_bytes;
+            result->bottleneck_ns = fmax(result->bottleneck_ns, ns[d]);
+            result->peak_bytes = fmax(result->peak_bytes, bytes[d]);
+        }
+    }
+    free(ns);
+    free(bytes);
+    free(used);
+    return st;
 }
 
 /* One stage a device, in kFkB order. */
@@ -340,6 +371,9 @@ static pst_status judge(struct judge *j, struct pst_error *err)
     }
     if (st == PST_OK) {
         st = price(j, err);
+    }
+    if (st == PST_OK) {
+        st = add_up(j, err);
     }
     if (st == PST_OK && j->answer->planned) {
         j->result->step_ns = j->answer->step_ns; /* and memory was seen to */

@@ -22,9 +22,12 @@ static double transfer_ns(const struct pst_partition_run *run,
                : pst_rcm_transfer_ns(run->problem, edge->bytes) * from->microbatch_size / ranks;
 }
 
+/* The last one may be smaller; it is counted as a whole one. */
 static uint32_t microbatches(const struct pst_partition_run *run, uint32_t s)
 {
-    return run->problem->mini_batch / run->lines[s].microbatch_size;
+    uint32_t size = run->lines[s].microbatch_size;
+
+    return (run->problem->mini_batch + size - 1) / size;
 }
 
 /* No order that leaves no device idle for nothing takes longer than everything in a row. */
