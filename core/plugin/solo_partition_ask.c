@@ -163,7 +163,8 @@ pst_status pst_partition_illegal(const char *id, const char *fault, struct pst_e
 }
 
 static pst_status collect(struct pst_instance *partitioner, const struct pst_partition_in *in,
-                          struct pst_partition_answer *answer, struct pst_error *err)
+                          const struct pst_problem *problem, struct pst_partition_answer *answer,
+                          struct pst_error *err)
 {
     const struct pst_partitioner *f = partitioner->plugin->get_interface(PST_PARTITIONER);
     struct collection c = {.answer = answer, .remarks = &partitioner->remarks};
@@ -175,6 +176,7 @@ static pst_status collect(struct pst_instance *partitioner, const struct pst_par
         pst_stage_rules_finish(&c.rules);
         return pst_fail_nomem(err);
     }
+    c.rules.multiples_of = problem->planned ? 0 : problem->mini_batch;
     begin_ns = pst_now_ns();
     pst_breadcrumb_enter(partitioner->crumb, PST_CRUMB_PARTITION);
     st = f->partition(partitioner->self, in, &c.out);
@@ -221,7 +223,7 @@ pst_status pst_partition_ask(const struct pst_partition_job *job, bool (*cancell
         st = open_partitioner(job, &context, &partitioner, err);
     }
     if (st == PST_OK) {
-        st = collect(partitioner, &in, &answer, err);
+        st = collect(partitioner, &in, job->problem, &answer, err);
     }
     if (st == PST_OK) {
         st = keep_words(partitioner, &answer, err);

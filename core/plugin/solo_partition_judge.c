@@ -30,6 +30,7 @@ static pst_status check_rules(struct judge *j, const struct pst_partition_answer
     if (st == PST_OK && !pst_stage_rules_init(&j->rules, &in)) {
         st = pst_fail_nomem(err);
     }
+    j->rules.multiples_of = j->problem->planned ? 0 : j->problem->mini_batch;
     for (uint32_t s = 0; st == PST_OK && s < answer->n_stages; s++) {
         const struct pst_partition_decl *from = &answer->stages[s];
         const struct pst_stage_decl decl = {.size = sizeof decl,
@@ -140,7 +141,9 @@ static pst_status hold(struct judge *j, struct pst_error *err)
                                   .stage = s,
                                   .n_stages = result->n_stages,
                                   .n_devices = j->problem->n_devices,
-                                  .n_microbatches = j->problem->mini_batch / stage->microbatch_size,
+                                  .n_microbatches =
+                                      (j->problem->mini_batch + stage->microbatch_size - 1) /
+                                      stage->microbatch_size,
                                   .microbatch_size = stage->microbatch_size,
                                   .k = stage->k,
                                   .successor_size = sizeof *next,

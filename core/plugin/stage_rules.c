@@ -90,12 +90,25 @@ static bool take_ranks(struct pst_stage_rules *rules, const struct pst_stage_dec
     return true;
 }
 
+static bool is_size(const struct pst_stage_rules *rules, uint32_t size)
+{
+    if (has(rules->sizes, rules->n_sizes, size)) {
+        return true;
+    }
+    for (uint32_t i = 0; rules->multiples_of != 0 && size != 0 && i < rules->n_sizes; i++) {
+        if (size % rules->sizes[i] == 0 && rules->multiples_of % size == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool check_size(struct pst_stage_rules *rules, const struct pst_stage_decl *decl)
 {
     uint32_t s = rules->n_stages;
     uint32_t size = decl->microbatch_size / (rules->own_width ? decl->n_ranks : 1);
 
-    if (!has(rules->sizes, rules->n_sizes, size) || decl->k == 0) {
+    if (!is_size(rules, size) || decl->k == 0) {
         return refuse(rules,
                       "stage %u has micro-batches of %u samples and k = %u; sizes are those that "
                       "were offered, and k is at least 1",

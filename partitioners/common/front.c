@@ -27,6 +27,8 @@ struct front {
     struct slot *now, *next; /* [D + 1] by devices used */
     uint32_t *furthest;      /* [D + 1] state of fewer stages and at most that many devices */
     uint32_t slot_max;
+    int64_t ticks;       /* T of this probe */
+    int64_t *most_cross; /* [degrees] over all positions; NULL: transfers free */
     bool *inexact;
 };
 
@@ -39,13 +41,20 @@ static void front_finish(struct probe *probe)
         free(f->now);
         free(f->next);
         free(f->furthest);
+        free(f->most_cross);
     }
     free(f);
     probe->scratch = NULL;
 }
 
+/* Transfers beside compute that fit T whatever the other end of a stage has. */
+static bool is_free(const struct line *l, const struct front *f, uint32_t at, uint32_t k)
+{
+    return l->cross[k][at] + f->most_cross[k] <= f->ticks;
+}
+
 /* Can whatever is done from b be done from a? */
-static bool dominates(const struct line *l, uint32_t a, uint32_t b)
+static bool dominates(const struct line *l, const struct front *f, uint32_t a, uint32_t b)
 {
     uint32_t k;
 
@@ -53,7 +62,7 @@ static bool dominates(const struct line *l, uint32_t a, uint32_t b)
         return false;
     }
     for (k = 0; l->cross != NULL && k < l->n_degrees; k++) {
-        if (l->sync != NULL ? l->cross[k][a] > l->cross[k][b]
+        if (l->sync != NULL ? l->cross[k][a] > l->cross[k][b] && !is_free(l, f, a, k)
                             : l->work[k][a] + l->cross[k][a] > l->work[k][b] + l->cross[k][b]) {
             return false;
         }
@@ -85,12 +94,12 @@ static pst_status offer(const struct line *l, struct front *f, struct state stat
     uint32_t i, kept = 0, last = 0;
 
     for (i = 0; i < slot->n; i++) {
-        if (dominates(l, f->states[slot->states[i]].at, state.at)) {
+        if (dominates(l, f, f->states[slot->states[i]].at, state.at)) {
             return PST_OK;
         }
     }
     for (i = 0; i < slot->n; i++) {
-        if (!dominates(l, state.at, f->states[slot->states[i]].at)) {
+        if (!dominates(l, f, state.at, f->states[slot->states[i]].at)) {
             slot->states[kept++] = slot->states[i];
         }
     }
@@ -137,12 +146,12 @@ static bool transfers_fit(const struct line *l, uint32_t i, uint32_t j, uint32_t
 }
 
 /* Is every start from i on worse than `last`? Its own transfers cannot make up for the work. */
-static bool is_over(const struct line *l, uint32_t last, uint32_t i)
+static bool is_over(const struct line *l, const struct front *f, uint32_t last, uint32_t i)
 {
     uint32_t k;
 
     for (k = 0; k < l->n_degrees; k++) {
-        if (l->sync != NULL ? l->cross[k][last] > 0
+        if (l->sync != NULL ? !is_free(l, f, last, k)
                             : l->work[k][i] < l->work[k][last] + l->cross[k][last]) {
             return false;
         }
@@ -160,29 +169,27 @@ static pst_status extend(const struct line *l, struct front *f, uint32_t parent,
     if (used > l->max_devices) {
         return PST_OK;
     }
-    i = leftmost(l, j, k, depth, ticks);
-    for (; i < j; i++) {
+    for (i = leftmost(l, j, k, depth, ticks); i < j; i++) {
         pst_status st;
 
-        if (l->cross != NULL && !transfers_fit(l, i, j, k, ticks)) {
-            continue;
-        }
-        /* What is left of i cannot be done by the devices left. */
-        if (last == NONE || !dominates(l, last, i)) {
-            last = i;
-            if (l->least[i] <= (int64_t)(l->max_devices - used) * ticks) {
-                st = offer(l, f, (struct state){i, used, parent, k});
-                if (st != PST_OK) {
-                    return st;
-                }
-            }
-        }
-        if (l->cross == NULL || is_over(l, last, i)) {
+        if (last != NONE && (l->cross == NULL || is_over(l, f, last, i))) {
             break;
         }
-        if (++tried == LOOK_AHEAD) {
+        if (++tried > LOOK_AHEAD) {
             *f->inexact = true;
             break;
+        }
+        if ((l->cross != NULL && !transfers_fit(l, i, j, k, ticks)) ||
+            (last != NONE && dominates(l, f, last, i))) {
+            continue;
+        }
+        last = i;
+        if (l->least[i] > (int64_t)(l->max_devices - used) * ticks) {
+            continue; /* the devices left cannot do what is left of i */
+        }
+        st = offer(l, f, (struct state){i, used, parent, k});
+        if (st != PST_OK) {
+            return st;
         }
     }
     return PST_OK;
@@ -201,7 +208,8 @@ static void settle(const struct line *l, struct front *f)
             best = mine;
         }
         for (i = 0; i < slot->n; i++) {
-            if (best == NONE || !dominates(l, f->states[best].at, f->states[slot->states[i]].at)) {
+            if (best == NONE ||
+                !dominates(l, f, f->states[best].at, f->states[slot->states[i]].at)) {
                 slot->states[kept++] = slot->states[i];
             }
         }
@@ -287,6 +295,7 @@ static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struc
     pst_status st;
 
     f->n_states = 0;
+    f->ticks = ticks;
     for (used = 0; used <= l->max_devices; used++) {
         f->now[used].n = 0;
         f->furthest[used] = NONE;
@@ -303,6 +312,24 @@ static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struc
         read_cuts(l, f, last, cuts);
     }
     return st;
+}
+
+static pst_status find_most(const struct line *l, struct front *f)
+{
+    uint32_t k, i;
+
+    f->most_cross = calloc((size_t)l->n_degrees + 1, sizeof *f->most_cross);
+    if (f->most_cross == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (k = 0; k < l->n_degrees; k++) {
+        for (i = 0; i <= l->n; i++) {
+            if (l->cross[k][i] > f->most_cross[k]) {
+                f->most_cross[k] = l->cross[k][i];
+            }
+        }
+    }
+    return PST_OK;
 }
 
 pst_status front_init(struct probe *probe, bool *ret_inexact)
@@ -322,5 +349,8 @@ pst_status front_init(struct probe *probe, bool *ret_inexact)
     f->now = calloc((size_t)l->max_devices + 1, sizeof *f->now);
     f->next = calloc((size_t)l->max_devices + 1, sizeof *f->next);
     f->furthest = calloc((size_t)l->max_devices + 1, sizeof *f->furthest);
-    return f->now == NULL || f->next == NULL || f->furthest == NULL ? PST_ERR_NOMEM : PST_OK;
+    if (f->now == NULL || f->next == NULL || f->furthest == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    return l->cross == NULL ? PST_OK : find_most(l, f);
 }
