@@ -89,6 +89,30 @@ static pst_status read_request(struct request *request, const struct pst_cli *cl
     return st;
 }
 
+/* One strategy from elsewhere, and all of them run in a process apart. */
+static pst_status find_foreign(const struct request *request, bool *ret_foreign,
+                               struct pst_error *err)
+{
+    const struct pst_problem *problem = request->problem;
+    const struct {
+        const char *kind, *name;
+    } others[] = {{"scheduler", problem->scheduler}, {"memopt", problem->memopt}};
+    pst_status st =
+        pst_cli_is_foreign("partitioner", request->job.id, request->job.path, ret_foreign, err);
+
+    for (size_t i = 0; st == PST_OK && i < sizeof others / sizeof others[0]; i++) {
+        const char *name = others[i].name;
+        bool foreign, is_path = name != NULL && strchr(name, '/') != NULL;
+
+        if (problem->planned && name != NULL) {
+            st = pst_cli_is_foreign(others[i].kind, is_path ? NULL : name, is_path ? name : NULL,
+                                    &foreign, err);
+            *ret_foreign = *ret_foreign || (st == PST_OK && foreign);
+        }
+    }
+    return st;
+}
+
 static pst_status ask(const struct request *request, struct pst_partition_result *ret_result,
                       struct pst_error *err)
 {
@@ -96,8 +120,7 @@ static pst_status ask(const struct request *request, struct pst_partition_result
                                            .memory_bytes = pst_isolate_default_memory(),
                                            .cancelled = pst_stop_requested};
     bool foreign;
-    pst_status st =
-        pst_cli_is_foreign("partitioner", request->job.id, request->job.path, &foreign, err);
+    pst_status st = find_foreign(request, &foreign, err);
 
     if (st == PST_OK) {
         st = foreign ? pst_partition_solo_run_apart(&request->job, &limits, ret_result, err)
