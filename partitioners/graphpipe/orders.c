@@ -71,9 +71,9 @@ pst_status gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_
         n_orders = 0;
     }
     for (k = 0; st == PST_OK && k < n_orders && k < sizeof kinds / sizeof kinds[0]; k++) {
-        if (gp_watch_stop(watch)) {
+        if (gp_watch_stop(watch) && (watch->is_cancelled || k > 0)) {
             st = watch->is_cancelled ? PST_ERR_CANCELLED : PST_OK;
-            break;
+            break; /* out of time, one order is still cut: better than no plan */
         }
         st = part_order(problem, kinds[k], NULL, order);
         if (st == PST_OK) {
