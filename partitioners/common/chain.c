@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "line.h"
+#include "chain_line.h"
 
 #define SCAN_STEPS_MAX 3e8 /* of all probes */
 #define SCAN_PROBES    40

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search.h"
+#include "refine_parts.h"
 
 /* Bytes per sample over each position of the order: [n + 1]. */
 static double *crossing(const struct part_problem *p, const uint32_t *order)

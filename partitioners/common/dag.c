@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "search.h"
+#include "refine_parts.h"
 
 enum { GROUPS = 2048 };
 

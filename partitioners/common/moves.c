@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search.h"
+#include "refine_parts.h"
 
 #define NONE UINT32_MAX
 

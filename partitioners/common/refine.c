@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search.h"
+#include "refine_parts.h"
 
 #define STEPS_DEFAULT UINT64_C(200000000)
 #define SEED_DEFAULT  UINT64_C(0x70656E73746F636B)

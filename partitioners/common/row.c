@@ -2,7 +2,7 @@
  *
  * One order, equal stages.
  */
-#include "row.h"
+#include "part_row.h"
 
 #include <stdlib.h>
 #include <string.h>

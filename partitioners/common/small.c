@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search.h"
+#include "refine_parts.h"
 
 struct sums {
     int64_t *comp, *sync; /* [degrees] */

@@ -2,7 +2,7 @@
  *
  * Plans, and the graph of their stages: sums, order, depths, in-flight counts.
  */
-#include "stages.h"
+#include "stage_graph.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stages.h"
+#include "stage_graph.h"
 
 /* More passes than this are estimated. */
 #define PASSES_MAX (UINT64_C(1) << 23)

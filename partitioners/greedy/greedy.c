@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "row.h"
+#include "part_row.h"
 
 struct config {
     uint32_t order;

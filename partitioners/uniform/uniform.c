@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "row.h"
+#include "part_row.h"
 
 enum { BY_COUNT = 0, BY_COST = 1 };
 

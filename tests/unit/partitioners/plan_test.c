@@ -5,7 +5,7 @@
 #include "answer.h"
 #include "chain.h"
 #include "partition_rig.h"
-#include "stages.h"
+#include "stage_graph.h"
 
 #include <math.h>
 #include <setjmp.h>

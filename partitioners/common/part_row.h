@@ -3,8 +3,8 @@
  * For partitioners that cut one order into stages of one device each (or of the least degree
  * allowed) and look at neither memory nor transfers.
  */
-#ifndef PARTITIONERS_COMMON_ROW_H
-#define PARTITIONERS_COMMON_ROW_H
+#ifndef PARTITIONERS_COMMON_PART_ROW_H
+#define PARTITIONERS_COMMON_PART_ROW_H
 
 #include "chain.h"
 

@@ -2,8 +2,8 @@
  *
  * Private to partitioners/common: the parts of the search over general graphs.
  */
-#ifndef PARTITIONERS_COMMON_SEARCH_H
-#define PARTITIONERS_COMMON_SEARCH_H
+#ifndef PARTITIONERS_COMMON_REFINE_PARTS_H
+#define PARTITIONERS_COMMON_REFINE_PARTS_H
 
 #include "refine.h"
 

@@ -2,8 +2,8 @@
  *
  * Private to partitioners/common: the graph of a plan's stages.
  */
-#ifndef PARTITIONERS_COMMON_STAGES_H
-#define PARTITIONERS_COMMON_STAGES_H
+#ifndef PARTITIONERS_COMMON_STAGE_GRAPH_H
+#define PARTITIONERS_COMMON_STAGE_GRAPH_H
 
 #include "answer.h"
 
