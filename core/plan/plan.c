@@ -272,7 +272,8 @@ static pst_status twin_orders(const struct pst_plan *twin, struct pst_pass **ord
         size_t n = 0;
 
         for (uint32_t s = 0; s < twin->n_stages; s++) {
-            n += twin->stages[s].ranks[0] == r ? twin->stages[s].n_microbatches : 0;
+            n += pst_plan_replica(&twin->stages[s], r) != PST_NONE ? twin->stages[s].n_microbatches
+                                                                   : 0;
         }
         orders[r] = calloc(n + 1, sizeof **orders);
         if (orders[r] == NULL) {
@@ -282,7 +283,7 @@ static pst_status twin_orders(const struct pst_plan *twin, struct pst_pass **ord
             for (uint32_t s = 0; s < twin->n_stages; s++) {
                 const struct pst_plan_stage *stage = &twin->stages[s];
 
-                if (stage->ranks[0] == r && due % stage->microbatch_size == 0) {
+                if (due % stage->microbatch_size == 0 && pst_plan_replica(stage, r) != PST_NONE) {
                     orders[r][n_passes[r]++] =
                         (struct pst_pass){PST_PASS_F, s, due / stage->microbatch_size - 1};
                 }

@@ -53,11 +53,46 @@ struct pst_plan_stage {
     uint32_t n_nodes;
     const uint32_t *nodes;  /* ascending operators */
     const uint8_t *actions; /* PST_ACTION_*, one per node */
+    /* Replicas in their order: replica r has the r-th part of every micro-batch. Stages that share
+       a rank have the same ones in the same order: a logical device, each rank of which runs the
+       same passes. */
     uint32_t n_ranks;
     const uint32_t *ranks;
-    uint32_t microbatch_size, k, n_microbatches; /* n_microbatches = batch / microbatch_size */
+    uint32_t microbatch_size, k, n_microbatches; /* n_microbatches = batch / microbatch_size;
+                                                    samples over all replicas */
     uint32_t in_flight, weight_versions;
 };
+
+/* Samples of a micro-batch on each rank of the stage. */
+static inline uint32_t pst_plan_samples(const struct pst_plan_stage *stage)
+{
+    return stage->n_ranks > 1 ? stage->microbatch_size / stage->n_ranks : stage->microbatch_size;
+}
+
+/* Which replica of the stage a rank is; PST_NONE: the stage is not there. */
+static inline uint32_t pst_plan_replica(const struct pst_plan_stage *stage, uint32_t rank)
+{
+    uint32_t replica = 0;
+
+    while (replica < stage->n_ranks && stage->ranks[replica] != rank) {
+        replica++;
+    }
+    return replica < stage->n_ranks ? replica : PST_NONE;
+}
+
+/* The first sample of a replica's part of a micro-batch. */
+static inline uint32_t pst_plan_first_sample(const struct pst_plan_stage *stage, uint32_t replica,
+                                             uint32_t microbatch)
+{
+    return microbatch * stage->microbatch_size + replica * pst_plan_samples(stage);
+}
+
+/* The rank of a stage that has this sample. */
+static inline uint32_t pst_plan_rank_of(const struct pst_plan_stage *stage, uint32_t sample)
+{
+    return stage->n_ranks > 1 ? stage->ranks[sample / pst_plan_samples(stage) % stage->n_ranks]
+                              : stage->ranks[0];
+}
 
 /* Tensors that stage `from` makes and stage `to` reads. Sorted by (from, to). */
 struct pst_plan_edge {
@@ -143,7 +178,8 @@ struct pst_pass {
 
 /*
  * From the order of passes on each rank to full lists: adds SEND, RECV, REDUCE, TIE, NORM, STEP and
- * all waits, by one global order of transfers (docs/plan.md, "lowering").
+ * all waits, by one global order of transfers (docs/plan.md, "lowering"). The ranks of a logical
+ * device have the same order.
  * PST_ERR_BUG kind plan.illegal: the order cannot be satisfied; details hold the cycle.
  * With training = false (forward passes only) there is no reduction and no step.
  */

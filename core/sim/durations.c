@@ -39,6 +39,21 @@ static uint64_t stage_param_bytes(const struct pst_graph *graph, const struct ps
     return bytes;
 }
 
+/* One accumulator for each use of a parameter. */
+static uint64_t stage_gradient_bytes(const struct pst_graph *graph,
+                                     const struct pst_plan_stage *stage)
+{
+    uint64_t bytes = 0;
+    for (uint32_t n = 0; n < stage->n_nodes; n++) {
+        const struct pst_op *op = &graph->ops[stage->nodes[n]];
+        for (uint32_t i = 0; i < op->n_param; i++) {
+            bytes += op->param[i] != PST_NONE ? graph->params[op->param[i]].elems * sizeof(float)
+                                              : 0;
+        }
+    }
+    return bytes;
+}
+
 /*
  * An update reads gradient and weight, writes the weight, and reads and writes each optimizer slot:
  * bound by memory. The gradient is counted with the weight's read, which the caches often save.
@@ -81,7 +96,7 @@ static bool stage_times(const struct pst_sim_durations *durations, struct pst_ar
                         struct pst_sim_stage *ret_stage)
 {
     const struct pst_cost_model *cost = durations->cost;
-    uint32_t samples = stage->microbatch_size / stage->n_ranks;
+    uint32_t samples = pst_plan_samples(stage);
     uint64_t replay, inside;
     uint64_t *ns = ret_stage->compute_ns;
     struct pst_times times;
@@ -148,6 +163,7 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         struct pst_sim_stage *stage = &durations->stages[s];
         stage->param_bytes = stage_param_bytes(graph, &plan->stages[s], s + 1, seen);
+        stage->gradient_bytes = stage_gradient_bytes(graph, &plan->stages[s]);
         stage->update_bytes = stage->param_bytes - updated_elsewhere(plan, graph, s);
         if (!stage_times(durations, arena, &plan->stages[s], placed[s], stage)) {
             return false;
@@ -175,10 +191,9 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
     case PST_I_OFFLOAD:
     case PST_I_FETCH:
         return times(pst_op_saved_bytes(durations->graph, instr->node),
-                     plan->stages[instr->stage].microbatch_size /
-                         plan->stages[instr->stage].n_ranks);
+                     pst_plan_samples(&plan->stages[instr->stage]));
     case PST_I_REDUCE:
-        return durations->stages[instr->stage].param_bytes;
+        return durations->stages[instr->stage].gradient_bytes;
     case PST_I_TIE:
         return durations->graph->params[plan->ties[instr->stage].parameter].elems * sizeof(float);
     case PST_I_NORM: /* square sums and the loss (exec/update.c) */

@@ -127,11 +127,12 @@ static void no_barrier(void **state)
         struct rig_shape shape = rig_draw_shape(&rig);
         struct pst_error err = {0};
         shape.no_barrier = true;
+        shape.replicas = shape.replicas && i % 4 == 0; /* their STEP ends the list */
         rig_plan(&rig, &shape);
         if (rig_check(&rig, true, &report, &err) != PST_OK) {
             fail_msg("seed %u: %s\n%s", i, err.message, err.details);
         }
-        for (uint32_t d = 0; d < shape.devices; d++) {
+        for (uint32_t d = 0; d < rig.plan->n_devices; d++) {
             const struct pst_plan_device *device = &rig.plan->devices[d];
             assert_int_equal(count(device->body, device->n_instrs, PST_I_NORM), 0);
             for (uint32_t k = 0; k + 1 < device->n_instrs; k++) {

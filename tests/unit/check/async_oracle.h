@@ -296,7 +296,7 @@ static inline bool ao_complete(const struct ao *o)
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         bool remote =
-            or_rank(&o->flow, plan->edges[e].from) != or_rank(&o->flow, plan->edges[e].to);
+            !or_holds(&o->flow, plan->edges[e].from, plan->stages[plan->edges[e].to].ranks[0]);
         for (uint32_t p = 0; p < 2 && remote; p++) {
             bool flows = p == PST_PAYLOAD_ACT || or_edge_has_grad(&o->flow, e);
             size_t first = (size_t)e * o->wide.batch;
