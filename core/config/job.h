@@ -9,6 +9,8 @@
 
 #include "config/config.h"
 
+enum { PST_MAX_DEGREES = 32 };
+
 struct pst_job_data {
     uint32_t kind;     /* enum: text | synthetic */
     const char *train; /* text: file or glob, several separated by ':' */
@@ -31,6 +33,8 @@ struct pst_job_train {
     const char *prompt;
     double temperature;
     int64_t drain_every;
+    const char *degrees; /* as it is written; the numbers: */
+    uint32_t degree[PST_MAX_DEGREES], n_degrees;
 };
 
 struct pst_job_run {

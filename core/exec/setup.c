@@ -159,7 +159,7 @@ static pst_status allocate(struct exec_rank *rank, struct pst_error *err)
     rank->losses = pst_arena_array(&rank->memory, 2 * (size_t)batch, sizeof *rank->losses);
     for (uint32_t i = 0; i < PST_EXEC_IN_FLIGHT; i++) {
         rank->results[i].table =
-            pst_arena_array(&rank->memory, (size_t)config->graph->n_params + 1, sizeof(double));
+            pst_arena_array(&rank->memory, rank->exec->n_sums, sizeof(double));
         if (rank->results[i].table == NULL) {
             return pst_fail_nomem(err);
         }

@@ -28,6 +28,7 @@ pst_status pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32
         return pst_fail_nomem(err);
     }
     plan->batch = batch;
+    plan->step_batch = batch;
     plan->version_rule = PST_VERSION_SYNC;
     plan->barrier = true;
     plan->n_devices = n_devices;
@@ -259,6 +260,30 @@ out:
     free(crossings);
     free(stage_of);
     return st;
+}
+
+uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of)
+{
+    uint32_t n = 0;
+
+    memset(ret_device_of, 0xFF, plan->n_devices * sizeof *ret_device_of);
+    for (uint32_t s = 0; s < plan->n_stages; s++) { /* the lowest rank of its stage, for now */
+        const struct pst_plan_stage *stage = &plan->stages[s];
+        uint32_t lowest = stage->ranks[0];
+
+        for (uint32_t r = 1; r < stage->n_ranks; r++) {
+            lowest = stage->ranks[r] < lowest ? stage->ranks[r] : lowest;
+        }
+        for (uint32_t r = 0; r < stage->n_ranks; r++) {
+            ret_device_of[stage->ranks[r]] = lowest;
+        }
+    }
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        bool first = ret_device_of[r] == PST_NONE || ret_device_of[r] == r;
+
+        ret_device_of[r] = first ? n++ : ret_device_of[ret_device_of[r]];
+    }
+    return n;
 }
 
 /* --- forward-only twin -------------------------------------------------------------------------

@@ -124,6 +124,7 @@ struct pst_plan_device {
 struct pst_plan {
     struct pst_arena arena;
     uint32_t batch;
+    uint32_t step_batch; /* samples of one step: batch, but where that is several (unrolled) */
     uint32_t version_rule; /* PST_VERSION_* */
     /* Asynchronous: n batches run as fill, n - 1 times body, drain; micro-batch numbers (and
        samples) count from the first of the batch that the part closes (fill: of the first), so
@@ -165,6 +166,10 @@ void pst_plan_destroy(struct pst_plan *plan);
 pst_status pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint32_t n_nodes,
                               const uint32_t *ranks, uint32_t n_ranks, uint32_t microbatch_size,
                               uint32_t k, struct pst_error *err);
+
+/* The logical device of each rank: ranks that hold the same stages are one, and so is every rank
+   without any; numbered by their lowest ranks. ret_device_of: n_devices. Returns how many. */
+uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of);
 
 /* Derives edges and ties from graph and stages. Call once after the last stage. */
 pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph,
@@ -252,6 +257,14 @@ pst_status pst_plan_parse(const char *name, const char *text, size_t length,
                           struct pst_error *err);
 
 const char *pst_instr_name(uint32_t op); /* "F", "SEND", ... */
+
+/* Numbers that NORM adds up: square sums of all parameters, and the loss or, where replicas have the
+   losses, that of each sample. */
+uint64_t pst_plan_norm_values(const struct pst_plan *plan, const struct pst_graph *graph);
+
+/* What REDUCE of a stage adds up: one f32 gradient for each use of a parameter. */
+uint64_t pst_plan_gradient_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
+                                 uint32_t stage);
 
 /* Which operators of a stage run again in its backward passes: of those with PST_ACTION_RECOMPUTE
    the ones whose results a backward pass of the stage reads, or one behind them that runs again.

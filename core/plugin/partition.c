@@ -14,6 +14,7 @@ struct answer {
     struct pst_plan *plan;
     uint32_t *owner; /* [n_ops] stage, or PST_NONE */
     bool *taken;     /* [n_places] */
+    uint32_t *ranks; /* [degree] of the stage */
     bool refused;    /* a stage broke a rule; pending says which */
 };
 
@@ -26,27 +27,48 @@ static const char *op_name(const struct answer *a, uint32_t op)
     return a->planner->graph->ops[op].name;
 }
 
+/* One place, or ranks of its own in a number that is allowed. Claims them. */
+static pst_status check_ranks(struct answer *a, const struct pst_stage_decl *decl)
+{
+    const struct pst_planner *planner = a->planner;
+    uint32_t s = a->plan->n_stages, i = 0;
+
+    for (; i < planner->n_degrees && planner->degrees[i] != decl->n_ranks; i++) {
+    }
+    if (planner->chooses ? i == planner->n_degrees : decl->n_ranks != 1) {
+        return ILLEGAL(a, "stage %u has %u replicas, which was not offered", s, decl->n_ranks);
+    }
+    for (i = 0; i < decl->n_ranks; i++) {
+        if (decl->ranks[i] >= planner->n_places) {
+            return ILLEGAL(a, "stage %u is on rank %u, but there are %u", s, decl->ranks[i],
+                           planner->n_places);
+        }
+        if (a->taken[decl->ranks[i]]) {
+            return ILLEGAL(a, "stage %u is on rank %u, which has a stage already", s,
+                           decl->ranks[i]);
+        }
+        a->taken[decl->ranks[i]] = true;
+    }
+    if (decl->microbatch_size % decl->n_ranks != 0) {
+        return ILLEGAL(a, "stage %u has micro-batches of %u samples for %u replicas", s,
+                       decl->microbatch_size, decl->n_ranks);
+    }
+    return PST_OK;
+}
+
 static pst_status check_form(struct answer *a, const struct pst_stage_decl *decl)
 {
     const struct pst_planner *planner = a->planner;
     uint32_t s = a->plan->n_stages, i;
+    pst_status st;
 
     if (!PST_HAS(decl, k) || decl->nodes == NULL || decl->n_nodes == 0 || decl->ranks == NULL ||
         decl->n_ranks == 0) {
         return ILLEGAL(a, "stage %u has no nodes or no ranks", s);
     }
-    if (decl->n_ranks != 1) {
-        return pst_fail(&a->planner->pending, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                        "partitioner \"%s\" gives stage %u %u replicas; this penstock executes one "
-                        "per stage",
-                        planner->partitioner->plugin->id, s, decl->n_ranks);
-    }
-    if (decl->ranks[0] >= planner->n_places) {
-        return ILLEGAL(a, "stage %u is on rank %u, but there are %u", s, decl->ranks[0],
-                       planner->n_places);
-    }
-    if (a->taken[decl->ranks[0]]) {
-        return ILLEGAL(a, "stage %u is on rank %u, which has a stage already", s, decl->ranks[0]);
+    st = check_ranks(a, decl);
+    if (st != PST_OK) {
+        return st;
     }
     for (i = 0; i < planner->n_candidates && decl->microbatch_size != planner->candidates[i]; i++) {
     }
@@ -107,7 +129,6 @@ static pst_status check_inputs(struct answer *a, const struct pst_stage_decl *de
 static pst_status add_stage(struct pst_partition_out *out, const struct pst_stage_decl *decl)
 {
     struct answer *a = out->impl;
-    uint32_t rank;
     pst_status st;
 
     if (a->refused) {
@@ -120,10 +141,15 @@ static pst_status add_stage(struct pst_partition_out *out, const struct pst_stag
     if (st == PST_OK) {
         st = check_inputs(a, decl);
     }
-    if (st == PST_OK) {
-        a->taken[decl->ranks[0]] = true;
-        rank = a->planner->device_of[decl->ranks[0]];
-        st = pst_plan_add_stage(a->plan, decl->nodes, decl->n_nodes, &rank, 1,
+    if (st == PST_OK && a->planner->chooses) {
+        st = pst_plan_add_stage(a->plan, decl->nodes, decl->n_nodes, decl->ranks, decl->n_ranks,
+                                decl->microbatch_size, decl->k, &a->planner->pending);
+    } else if (st == PST_OK) {
+        for (uint32_t i = 0; i < a->planner->degree; i++) {
+            a->ranks[i] =
+                a->planner->device_of[decl->ranks[0]] * a->planner->degree + i;
+        }
+        st = pst_plan_add_stage(a->plan, decl->nodes, decl->n_nodes, a->ranks, a->planner->degree,
                                 decl->microbatch_size, decl->k, &a->planner->pending);
     }
     a->refused = st != PST_OK;
@@ -173,7 +199,7 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
     struct pst_arena arena = {0};
     struct pst_cluster_device *devices =
         pst_arena_array(&arena, planner->n_places, sizeof *devices);
-    const uint32_t degree = 1;
+    const uint32_t one = 1;
     struct pst_cluster_view cluster = {
         .size = sizeof cluster,
         .n_devices = planner->n_places,
@@ -186,9 +212,9 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
         .cluster = &cluster,
         .batch = planner->batch,
         .micro_batches = planner->candidates,
-        .degrees = &degree,
+        .degrees = planner->chooses ? planner->degrees : &one,
         .n_micro_batches = planner->n_candidates,
-        .n_degrees = 1,
+        .n_degrees = planner->chooses ? planner->n_degrees : 1,
         .n_stages = planner->topology.n_stages,
         .n_devices = planner->n_places,
         .capacity_bytes = capacity_of_stage(planner),
@@ -202,7 +228,7 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
     for (i = 0; i < planner->n_places; i++) {
         devices[i] = (struct pst_cluster_device){
             .memory_bytes = in.capacity_bytes,
-            .node = pst_cost_node(planner->cost, i),
+            .node = pst_cost_node(planner->cost, planner->device_of[i] * planner->degree),
             .speed = 1.0,
         };
     }
@@ -226,10 +252,11 @@ pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *p
         .plan = plan,
         .owner = malloc((planner->graph->n_ops + 1) * sizeof *answer.owner),
         .taken = calloc(planner->n_places, sizeof *answer.taken),
+        .ranks = calloc(planner->degree, sizeof *answer.ranks),
     };
     pst_status st;
 
-    if (answer.owner == NULL || answer.taken == NULL) {
+    if (answer.owner == NULL || answer.taken == NULL || answer.ranks == NULL) {
         st = pst_fail_nomem(err);
     } else {
         memset(answer.owner, 0xFF, (planner->graph->n_ops + 1) * sizeof *answer.owner);
@@ -243,5 +270,6 @@ pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *p
     }
     free(answer.owner);
     free(answer.taken);
+    free(answer.ranks);
     return st;
 }

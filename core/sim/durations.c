@@ -39,21 +39,6 @@ static uint64_t stage_param_bytes(const struct pst_graph *graph, const struct ps
     return bytes;
 }
 
-/* One accumulator for each use of a parameter. */
-static uint64_t stage_gradient_bytes(const struct pst_graph *graph,
-                                     const struct pst_plan_stage *stage)
-{
-    uint64_t bytes = 0;
-    for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        const struct pst_op *op = &graph->ops[stage->nodes[n]];
-        for (uint32_t i = 0; i < op->n_param; i++) {
-            bytes += op->param[i] != PST_NONE ? graph->params[op->param[i]].elems * sizeof(float)
-                                              : 0;
-        }
-    }
-    return bytes;
-}
-
 /*
  * An update reads gradient and weight, writes the weight, and reads and writes each optimizer slot:
  * bound by memory. The gradient is counted with the weight's read, which the caches often save.
@@ -160,10 +145,11 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
         return false;
     }
     find_placed_replays(plan, placed);
+    durations->norm_bytes = pst_plan_norm_values(plan, graph) * sizeof(double);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         struct pst_sim_stage *stage = &durations->stages[s];
         stage->param_bytes = stage_param_bytes(graph, &plan->stages[s], s + 1, seen);
-        stage->gradient_bytes = stage_gradient_bytes(graph, &plan->stages[s]);
+        stage->gradient_bytes = pst_plan_gradient_bytes(plan, graph, s);
         stage->update_bytes = stage->param_bytes - updated_elsewhere(plan, graph, s);
         if (!stage_times(durations, arena, &plan->stages[s], placed[s], stage)) {
             return false;
@@ -197,7 +183,7 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
     case PST_I_TIE:
         return durations->graph->params[plan->ties[instr->stage].parameter].elems * sizeof(float);
     case PST_I_NORM: /* square sums and the loss (exec/update.c) */
-        return ((uint64_t)durations->graph->n_params + 1) * sizeof(double);
+        return durations->norm_bytes;
     default:
         return 0;
     }

@@ -30,6 +30,7 @@ struct pst_sim_durations {
     const struct pst_cost_model *cost;
     struct pst_sim_stage *stages;
     struct pst_sim_edge *edges; /* [edge * 2 + payload] */
+    uint64_t norm_bytes;
 };
 
 /* Arrays come from the arena. False: out of memory. */
