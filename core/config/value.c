@@ -261,12 +261,13 @@ static bool read_list(const struct pst_config_node *node, struct pst_value *ret_
 {
     size_t used = 0;
 
-    why[0] = '\0';
+    if (node->n_children == 0) {
+        return false;
+    }
     for (uint32_t i = 0; i < node->n_children; i++) {
         const struct pst_config_node *child = node->children[i];
 
         if (child->kind != PST_CONFIG_INT || used + 24 > 512) {
-            snprintf(why, 512, "must be a string or a short list of integers");
             return false;
         }
         used += (size_t)snprintf(why + used, 512 - used, "%s%" PRId64, i > 0 ? "," : "",
@@ -298,12 +299,12 @@ bool pst_value_read(const struct pst_param *row, const struct pst_config_node *n
                                                        : 0;
         break;
     case PST_PARAM_STRING:
-        if (node->kind == PST_CONFIG_ARRAY) {
-            if (!read_list(node, &value, why)) {
-                return false;
-            }
-            break;
-        } /* fallthrough */
+        ok = node->kind == PST_CONFIG_STRING ||
+             (node->kind == PST_CONFIG_ARRAY && read_list(node, &value, why));
+        if (ok && node->kind == PST_CONFIG_STRING) {
+            value.as.string = node->value.string;
+        }
+        break;
     case PST_PARAM_PATH:
         ok = node->kind == PST_CONFIG_STRING;
         value.as.string = ok ? node->value.string : NULL;

@@ -46,8 +46,9 @@ static uint64_t first_element(const struct exec_rank *rank, const struct exec_li
 {
     const struct pst_program *program = list->program;
     uint32_t stage = program->values[program->sections[section].kept_output].stage;
+    uint32_t replica = pst_plan_replica(&list->plan->stages[stage], rank->index);
 
-    return pst_plan_replica(&list->plan->stages[stage], rank->index) * list->output_elems;
+    return replica == PST_NONE ? 0 : replica * list->output_elems;
 }
 
 void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint32_t section,

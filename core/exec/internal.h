@@ -36,7 +36,7 @@ struct exec_task {
     uint64_t epoch;     /* of a step: counted up when a step that was not finite is collected */
     uint64_t posted_ns; /* when it was handed out */
     uint32_t parameter, of_rank; /* of_rank: whose; PST_NONE: its owner's */
-    float *values; /* parameter or gradient; output of an evaluation, or NULL */
+    float *values;               /* parameter or gradient; output of an evaluation, or NULL */
     uint64_t n_values;
 };
 

@@ -48,8 +48,8 @@ void pst_exec_measured_peaks(struct pst_exec *exec, uint64_t *ret_bytes)
     }
 }
 
-static pst_status get(struct pst_exec *exec, uint32_t command, uint32_t parameter,
-                      uint32_t of_rank, float *ret_values)
+static pst_status get(struct pst_exec *exec, uint32_t command, uint32_t parameter, uint32_t of_rank,
+                      float *ret_values)
 {
     bool owned = false;
 
@@ -86,5 +86,6 @@ pst_status pst_exec_get_copy(struct pst_exec *exec, uint32_t parameter, uint32_t
 
 pst_status pst_exec_get_gradient(struct pst_exec *exec, uint32_t parameter, float *ret_values)
 {
-    return exec->n_steps == 0 ? PST_ERR_BUG : get(exec, EXEC_GRADIENT, parameter, PST_NONE, ret_values);
+    return exec->n_steps == 0 ? PST_ERR_BUG
+                              : get(exec, EXEC_GRADIENT, parameter, PST_NONE, ret_values);
 }

@@ -66,8 +66,8 @@ pst_status exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan,
                                    .n_members = plan->stages[stage].n_ranks,
                                    .parts = parts};
     for (uint32_t i = 0; i < program->n_params; i++) {
-        reduce->n_parts += collect(rank, plan, stage, parity, &program->params[i],
-                                   parts + reduce->n_parts);
+        reduce->n_parts +=
+            collect(rank, plan, stage, parity, &program->params[i], parts + reduce->n_parts);
     }
     *ret_reduce = reduce;
     return PST_OK;
@@ -114,14 +114,13 @@ static pst_status share(struct exec_rank *rank, const struct pst_plan_stage *sta
         if (!first && stage->ranks[r] != rank->index) {
             continue;
         }
-        status = first ? transport->send(t, rank->index, stage->ranks[r], tag, data, bytes,
-                                         &request)
-                       : transport->recv(t, rank->index, stage->ranks[0], tag, data, bytes,
-                                         &request);
-        status = status == PST_OK ? transport->wait(t, rank->index, request, err)
-                                  : pst_fail(err, status, "transport.request",
-                                             "rank %u cannot share its running statistics",
-                                             rank->index);
+        status = first
+                     ? transport->send(t, rank->index, stage->ranks[r], tag, data, bytes, &request)
+                     : transport->recv(t, rank->index, stage->ranks[0], tag, data, bytes, &request);
+        status = status == PST_OK
+                     ? transport->wait(t, rank->index, request, err)
+                     : pst_fail(err, status, "transport.request",
+                                "rank %u cannot share its running statistics", rank->index);
     }
     return status;
 }
@@ -142,8 +141,8 @@ pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err)
             for (uint32_t i = 0; i < config->graph->ops[op].n_state && status == PST_OK; i++) {
                 uint32_t value = program->state_values[2 * (size_t)op + i];
 
-                status = share(rank, stage, exec_state_tag(op, i),
-                               exec_value(rank, program, value), program->values[value].bytes, err);
+                status = share(rank, stage, exec_state_tag(op, i), exec_value(rank, program, value),
+                               program->values[value].bytes, err);
             }
         }
     }
@@ -168,14 +167,14 @@ const struct pst_plan_stage *exec_loss_stage(const struct pst_plan *plan,
 
 double exec_eval_loss(const struct pst_exec *exec, uint64_t t)
 {
-    const struct pst_plan *plan = exec->config.eval_plan;
-    const struct pst_plan_stage *stage = exec_loss_stage(plan, exec->config.graph);
     double sum = 0;
 
-    for (uint32_t i = 0; i < plan->batch && stage != NULL; i++) {
-        const struct exec_rank *rank = &exec->ranks[pst_plan_rank_of(stage, i)];
+    for (uint32_t i = 0; i < exec->config.eval_plan->batch; i++) {
+        for (uint32_t r = 0; r < exec->n_ranks; r++) { /* one of them has it, for the others 0 */
+            const struct exec_rank *rank = &exec->ranks[r];
 
-        sum += rank->losses[t % 2 * rank->n_losses + i];
+            sum += rank->eval.has_loss ? rank->losses[t % 2 * rank->n_losses + i] : 0;
+        }
     }
     return sum;
 }

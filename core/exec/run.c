@@ -74,8 +74,8 @@ static pst_status post_transfer(struct exec_rank *rank, struct exec_list *list,
 static pst_status finish_reduce(struct exec_rank *rank, const struct exec_instr *instr,
                                 uint32_t index, struct pst_error *err)
 {
-    pst_status status = rank->exec->config.transport->wait(rank->exec->transport, rank->index,
-                                                           instr->request, err);
+    pst_status status =
+        rank->exec->config.transport->wait(rank->exec->transport, rank->index, instr->request, err);
 
     if (status != PST_OK) {
         pst_error_detail(err, "instruction %u of rank %u: REDUCE of stage %u\n", index, rank->index,

@@ -31,7 +31,8 @@ struct pst_lowering {
     uint64_t *replay_ns;     /* per stage */
     uint32_t *base;          /* per stage: first row of its micro-batches in the tables below */
     uint32_t *at[6];         /* [pass][row]: position in the rank's order, or PST_NONE */
-    uint32_t *last_gradient; /* per stage, the same on all its ranks: position of the last pass that adds to its gradients */
+    uint32_t *last_gradient; /* per stage, the same on all its ranks: position of the last pass that
+                                adds to its gradients */
     uint64_t **end_ns;       /* [rank][position] */
     uint32_t *in_first, *in_edges; /* per stage: edges that end there */
     uint32_t *out_first;           /* per stage: edges that start there (they are consecutive) */
@@ -45,7 +46,8 @@ static inline bool pst_lowering_holds(const struct pst_lowering *low, uint32_t r
 {
     uint32_t home = low->home[rank];
 
-    return home != PST_NONE && low->plan->stages[stage].ranks[0] == low->plan->stages[home].ranks[0];
+    return home != PST_NONE &&
+           low->plan->stages[stage].ranks[0] == low->plan->stages[home].ranks[0];
 }
 
 /* Whether some rank holds a stage with replicas. */

@@ -139,7 +139,8 @@ static bool is_tied(const struct pst_plan *plan, uint32_t stage)
 static void write_sums(const struct pst_lowering *low, uint32_t stage, struct list *list)
 {
     append(list, PST_I_REDUCE, stage);
-    if (!low->plan->barrier && !is_tied(low->plan, stage) && low->plan->stages[stage].n_ranks == 1) {
+    if (!low->plan->barrier && !is_tied(low->plan, stage) &&
+        low->plan->stages[stage].n_ranks == 1) {
         append(list, PST_I_STEP, stage);
     }
 }

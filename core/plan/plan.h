@@ -124,7 +124,7 @@ struct pst_plan_device {
 struct pst_plan {
     struct pst_arena arena;
     uint32_t batch;
-    uint32_t step_batch; /* samples of one step: batch, but where that is several (unrolled) */
+    uint32_t step_batch;   /* samples of one step: batch, but where that is several (unrolled) */
     uint32_t version_rule; /* PST_VERSION_* */
     /* Asynchronous: n batches run as fill, n - 1 times body, drain; micro-batch numbers (and
        samples) count from the first of the batch that the part closes (fill: of the first), so
@@ -258,8 +258,8 @@ pst_status pst_plan_parse(const char *name, const char *text, size_t length,
 
 const char *pst_instr_name(uint32_t op); /* "F", "SEND", ... */
 
-/* Numbers that NORM adds up: square sums of all parameters, and the loss or, where replicas have the
-   losses, that of each sample. */
+/* Numbers that NORM adds up: square sums of all parameters, and the loss or, where replicas have
+   the losses, that of each sample. */
 uint64_t pst_plan_norm_values(const struct pst_plan *plan, const struct pst_graph *graph);
 
 /* What REDUCE of a stage adds up: one f32 gradient for each use of a parameter. */

@@ -5,10 +5,17 @@
 #include <string.h>
 
 /* Not yet: offload, peer, nested, places-recompute. */
-static const char *const executor[] = {
-    "chain",  "dag",       "recompute",         "split-backward",
-    "chunks", "placement", "weight-versions=2", "per-stage-microbatch",
-    "async",  "replicas",  NULL};
+static const char *const executor[] = {"chain",
+                                       "dag",
+                                       "recompute",
+                                       "split-backward",
+                                       "chunks",
+                                       "placement",
+                                       "weight-versions=2",
+                                       "per-stage-microbatch",
+                                       "async",
+                                       "replicas",
+                                       NULL};
 
 static size_t stem_length(const char *word)
 {

@@ -141,10 +141,10 @@ static void fill_links(const struct pst_planner *planner, const struct pst_plan 
                 q->links[n] = (struct pst_schedule_link){
                     .from = edge->from,
                     .to = s,
-                    .transfer_ns = pst_cost_transfer_ns(
-                        planner->cost,
-                        edge->bytes_per_sample * samples_a_link(from, &plan->stages[s]),
-                        from->ranks[0], plan->stages[s].ranks[0]),
+                    .transfer_ns = pst_cost_transfer_ns(planner->cost,
+                                                        edge->bytes_per_sample *
+                                                            samples_a_link(from, &plan->stages[s]),
+                                                        from->ranks[0], plan->stages[s].ranks[0]),
                 };
                 row_of_edge[e] = n++;
             }
@@ -191,8 +191,7 @@ static pst_status question_init(struct question *q, struct pst_planner *planner,
     q->stages = pst_arena_array(&q->arena, plan->n_stages, sizeof *q->stages);
     q->links = pst_arena_array(&q->arena, plan->n_edges, sizeof *q->links);
     q->out_links = pst_arena_array(&q->arena, plan->n_edges, sizeof *q->out_links);
-    q->activation_bytes =
-        pst_arena_array(&q->arena, n_devices, sizeof *q->activation_bytes);
+    q->activation_bytes = pst_arena_array(&q->arena, n_devices, sizeof *q->activation_bytes);
     if (q->stages == NULL || q->links == NULL || q->out_links == NULL ||
         q->activation_bytes == NULL) {
         return pst_fail_nomem(err);
@@ -251,8 +250,7 @@ static pst_status spread(const struct question *q, const struct pst_plan *plan,
                          struct pst_orders *orders, struct pst_error *err)
 {
     for (uint32_t part = 0; part < PST_PARTS; part++) {
-        struct pst_pass **passes =
-            pst_arena_array(&orders->arena, plan->n_devices, sizeof *passes);
+        struct pst_pass **passes = pst_arena_array(&orders->arena, plan->n_devices, sizeof *passes);
         uint32_t *n = pst_arena_array(&orders->arena, plan->n_devices, sizeof *n);
 
         if (passes == NULL || n == NULL) {

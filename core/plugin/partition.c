@@ -146,8 +146,7 @@ static pst_status add_stage(struct pst_partition_out *out, const struct pst_stag
                                 decl->microbatch_size, decl->k, &a->planner->pending);
     } else if (st == PST_OK) {
         for (uint32_t i = 0; i < a->planner->degree; i++) {
-            a->ranks[i] =
-                a->planner->device_of[decl->ranks[0]] * a->planner->degree + i;
+            a->ranks[i] = a->planner->device_of[decl->ranks[0]] * a->planner->degree + i;
         }
         st = pst_plan_add_stage(a->plan, decl->nodes, decl->n_nodes, a->ranks, a->planner->degree,
                                 decl->microbatch_size, decl->k, &a->planner->pending);

@@ -63,9 +63,9 @@ struct pst_planner {
     uint32_t n_ranks;
     uint32_t degrees[PST_MAX_DEGREES], n_degrees; /* replica counts that a stage may have */
     bool replicates;                              /* some of them is above 1 */
-    bool chooses;       /* the partitioner says which ranks a stage has; to it places are ranks */
-    uint32_t degree;    /* else ranks of every logical device */
-    uint32_t n_devices; /* logical devices; where the partitioner chooses: ranks */
+    bool chooses;         /* the partitioner says which ranks a stage has; to it places are ranks */
+    uint32_t degree;      /* else ranks of every logical device */
+    uint32_t n_devices;   /* logical devices; where the partitioner chooses: ranks */
     uint32_t *first_rank; /* of each logical device of the finished partition; NULL: none yet */
     uint32_t batch, microbatch, n_microbatches, optimizer_slots;
     uint32_t n_candidates;

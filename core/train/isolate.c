@@ -44,8 +44,8 @@ static pst_status is_foreign(const struct pst_job *job, struct pst_config_node *
 
         st = pst_search_at_home(file, &at_home, err);
         if (st == PST_OK && !at_home) {
-            pst_log(PST_LOG_INFO, "plan", "%s \"%s\" is %s, not from the program's own folder", kind,
-                    use->value.string, file);
+            pst_log(PST_LOG_INFO, "plan", "%s \"%s\" is %s, not from the program's own folder",
+                    kind, use->value.string, file);
             *ret_foreign = true;
         }
     }

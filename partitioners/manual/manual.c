@@ -155,9 +155,9 @@ static pst_status create(const struct pst_host *host, const void *config_, void 
     st = st != PST_OK ? st
                       : read_numbers(self, "microbatch_sizes", config->microbatch_sizes,
                                      &self->sizes, &self->n_sizes);
-    st = st != PST_OK ? st
-                      : read_numbers(self, "replicas", config->replicas, &self->replicas,
-                                     &self->n_replicas);
+    st = st != PST_OK
+             ? st
+             : read_numbers(self, "replicas", config->replicas, &self->replicas, &self->n_replicas);
     if (st == PST_OK) {
         *ret_self = self;
     }
@@ -181,7 +181,8 @@ static uint32_t stage_of(const struct manual *self, const char *name)
     return PST_NONE;
 }
 
-static uint32_t replicas_of(const struct manual *self, const struct pst_partition_in *in, uint32_t s)
+static uint32_t replicas_of(const struct manual *self, const struct pst_partition_in *in,
+                            uint32_t s)
 {
     return self->n_replicas > 0 ? self->replicas[s] : in->degrees[0];
 }
@@ -210,8 +211,8 @@ static pst_status check_replicas(const struct manual *self, const struct pst_par
         }
         if (size_of(self, in, s) % n != 0) {
             return pst_failf(self->host, PST_ERR_CONFIG,
-                             "%u replicas cannot share the micro-batches of stage %u, %u samples", n,
-                             s, size_of(self, in, s));
+                             "%u replicas cannot share the micro-batches of stage %u, %u samples",
+                             n, s, size_of(self, in, s));
         }
         n_ranks += n;
     }

@@ -157,9 +157,8 @@ static void visit_recv(struct pst_walk *walk, const struct pst_instr *instr,
                        "surely ended only before %u",
                        part->value, value->first, value->last, walk->tick, ended_at(walk, known));
     }
-    state->gradient =
-        piece->gradient *
-        pst_walk_sample(pst_walk_first_sample(walk, value->stage, value->microbatch));
+    state->gradient = piece->gradient *
+                      pst_walk_sample(pst_walk_first_sample(walk, value->stage, value->microbatch));
     state->received += part->bytes;
     if (state->ready != PST_NONE) {
         state->ready = known > state->ready ? known : state->ready;

@@ -12,7 +12,7 @@
 
 #include "transport/threads/threads.h"
 
-#define BLOCK 1024        /* floats summed at a time: stays in the first-level cache */
+#define BLOCK 1024         /* floats summed at a time: stays in the first-level cache */
 #define PIECE (64 * BLOCK) /* floats that one thread takes at a time */
 
 enum { FREE = 0, POSTED = 1, READY = 2, DONE = 3, BAD = 4 }; /* ordered */
@@ -28,7 +28,7 @@ struct meeting {
 
 /* What one member brings. */
 struct post {
-    struct post *next; /* in the queue of its rank, or of free ones */
+    struct post *next;  /* in the queue of its rank, or of free ones */
     struct post *after; /* of the next member */
     uint32_t rank;
     const uint32_t *members;
@@ -40,7 +40,7 @@ struct post {
 };
 
 struct reduce_rank {
-    struct post *head, *tail; /* posts that have not met; under the mutex */
+    struct post *head, *tail;  /* posts that have not met; under the mutex */
     struct post *posts, *free; /* `free` belongs to the rank's thread */
     uint64_t free_ns;          /* with times: end of its last sum */
 };
@@ -259,8 +259,7 @@ pst_status threads_all_reduce(struct pst_transport *transport, uint32_t rank,
     post->parts = parts;
     post->n_parts = n_parts;
     post->meeting = NULL;
-    post->posted_ns =
-        transport->timed ? transport->times.now(transport->times.context, rank) : 0;
+    post->posted_ns = transport->timed ? transport->times.now(transport->times.context, rank) : 0;
     atomic_store_explicit(&post->state, POSTED, memory_order_relaxed);
     *ret_request = transport->max_requests + (pst_request)(post - self->posts);
     pthread_mutex_lock(&reduce->mutex);

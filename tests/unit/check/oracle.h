@@ -208,8 +208,8 @@ static inline void or_step(struct oracle *o, uint32_t rank, uint32_t stage)
 {
     const struct pst_plan *plan = o->plan;
     o->wrong |= !or_holds(o, stage, rank);
-    o->wrong |= plan->barrier ? !o->norm_seen[rank]
-                              : !o->reduce_seen[stage * plan->n_devices + rank];
+    o->wrong |=
+        plan->barrier ? !o->norm_seen[rank] : !o->reduce_seen[stage * plan->n_devices + rank];
     for (uint32_t t = 0; t < plan->n_ties && !plan->barrier; t++) {
         for (uint32_t s = 0; s < plan->ties[t].n_stages; s++) {
             o->wrong |=
@@ -261,8 +261,7 @@ static inline bool or_complete(const struct oracle *o)
         }
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
-        bool remote =
-            !or_holds(o, plan->edges[e].from, plan->stages[plan->edges[e].to].ranks[0]);
+        bool remote = !or_holds(o, plan->edges[e].from, plan->stages[plan->edges[e].to].ranks[0]);
         for (uint32_t p = 0; p < 2 && remote; p++) {
             bool flows = p == PST_PAYLOAD_ACT || or_edge_has_grad(o, e);
             all &= !flows || or_all(o->sent[p], (size_t)e * plan->batch, plan->batch);

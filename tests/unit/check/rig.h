@@ -264,7 +264,8 @@ static inline void rig_plan(struct rig *rig, const struct rig_shape *shape)
     rig_cut(rig, shape);
     const struct pst_pass *lists[RIG_MAX];
     for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
-        lists[d] = orders[d] = calloc(3 * (size_t)shape->chunks * shape->batch + 1, sizeof **orders);
+        lists[d] = orders[d] =
+            calloc(3 * (size_t)shape->chunks * shape->batch + 1, sizeof **orders);
     }
     rig_random_orders(rig, shape->split, orders, n_passes);
     for (uint32_t s = 0; s < rig->plan->n_stages; s++) {
