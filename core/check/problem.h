@@ -42,7 +42,8 @@ struct pst_graph_problem {
     struct pst_graph_view *view;
     struct pst_cluster_view *cluster;
     const struct pst_times *times; /* [n_nodes] */
-    uint64_t total_bytes;          /* parameters and saved bytes of one sample, all nodes */
+    const struct pst_figures *figures;
+    uint64_t total_bytes; /* parameters and saved bytes of one sample, all nodes */
 };
 
 bool pst_graph_problem_make(const struct pst_case *question, struct pst_region *region,

@@ -153,6 +153,34 @@ static bool make_cluster(const struct pst_case *question, struct pst_region *reg
     return true;
 }
 
+static bool make_figures(struct pst_region *region, struct pst_graph_problem *problem)
+{
+    const struct pst_graph_view *view = problem->view;
+    struct pst_figures *figures = pst_region_alloc(region, sizeof *figures);
+    double *saved = pst_region_alloc(region, (view->n_nodes + 1) * sizeof *saved);
+    double *edges = pst_region_alloc(region, (view->n_edges + 1) * sizeof *edges);
+
+    if (figures == NULL || saved == NULL || edges == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < view->n_nodes; i++) {
+        saved[i] = (double)pst_graph_node(view, i)->saved_bytes;
+    }
+    for (uint32_t i = 0; i < view->n_edges; i++) {
+        edges[i] = (double)pst_graph_edge(view, i)->bytes;
+    }
+    *figures = (struct pst_figures){.size = sizeof *figures,
+                                    .comm_model = PST_COMM_MAX,
+                                    .node_size = 4,
+                                    .weight_multiplier = 4,
+                                    .p2p_bytes_per_s = 16e9,
+                                    .allreduce_bytes_per_s = 8e9,
+                                    .saved_bytes = saved,
+                                    .edge_bytes = edges};
+    problem->figures = figures;
+    return true;
+}
+
 bool pst_graph_problem_make(const struct pst_case *question, struct pst_region *region,
                             struct pst_graph_problem *ret_problem)
 {
@@ -171,7 +199,7 @@ bool pst_graph_problem_make(const struct pst_case *question, struct pst_region *
     }
     connect(question, &random, &pairs);
     if (!make_edges(question, &pairs, region, problem.view) ||
-        !make_cluster(question, region, &problem)) {
+        !make_cluster(question, region, &problem) || !make_figures(region, &problem)) {
         return false;
     }
     *ret_problem = problem;

@@ -8,6 +8,7 @@
 
 #include "check/rig.h"
 #include "check/verdict.h"
+#include "plugin/remark.h"
 
 static struct pst_rig *rig_of(const struct pst_host *host)
 {
@@ -149,6 +150,78 @@ static uint64_t rng_bits(const struct pst_host *host, uint64_t stream, uint64_t 
     return pst_random(&state);
 }
 
+static pst_status profile_node_ns(const struct pst_host *host, uint32_t node, uint32_t samples,
+                                  double ret_ns[3])
+{
+    struct pst_rig *rig = rig_of(host);
+
+    if (!known_nodes(rig, &node, 1)) {
+        return PST_ERR_UNSUPPORTED;
+    }
+    if (samples == 0) {
+        pst_verdict_fail("it asked what node %u takes for 0 samples", node);
+    }
+    ret_ns[0] = (double)rig->graph->times[node].forward_ns * samples;
+    ret_ns[1] = (double)rig->graph->times[node].backward_input_ns * samples;
+    ret_ns[2] = (double)rig->graph->times[node].backward_weight_ns * samples;
+    return PST_OK;
+}
+
+static const struct pst_figures *profile_figures(const struct pst_host *host)
+{
+    static const struct pst_figures none = {.size = sizeof none, .weight_multiplier = 4};
+    const struct pst_rig *rig = rig_of(host);
+
+    return rig->graph == NULL ? &none : rig->graph->figures;
+}
+
+static uint32_t profile_n_configs(const struct pst_host *host, uint32_t node)
+{
+    (void)host;
+    (void)node;
+    return 0;
+}
+
+static pst_status profile_config(const struct pst_host *host, uint32_t node, uint32_t index,
+                                 struct pst_node_config *ret_config)
+{
+    (void)host;
+    (void)ret_config;
+    pst_verdict_fail("it asked for configuration %u of node %u, which has none", index, node);
+    return PST_ERR_BUG;
+}
+
+static void check_key(const char *key)
+{
+    if (!pst_remark_key_is_sound(key)) {
+        pst_verdict_fail("it made a remark with the key \"%s\"; a key is a word of a-z, 0-9 and _",
+                         key == NULL ? "" : key);
+    }
+}
+
+static void remark_number(const struct pst_host *host, const char *key, double value)
+{
+    (void)host;
+    (void)value;
+    check_key(key);
+}
+
+static void remark_text(const struct pst_host *host, const char *key, const char *value)
+{
+    (void)host;
+    check_key(key);
+    if (value == NULL) {
+        pst_verdict_fail("its remark \"%s\" has no text", key);
+    }
+}
+
+static void remark_flag(const struct pst_host *host, const char *key, bool value)
+{
+    (void)host;
+    (void)value;
+    check_key(key);
+}
+
 const void *pst_rig_extension(const struct pst_rig *rig, const char *id)
 {
     static const struct pst_cost cost = {sizeof cost, cost_compute, cost_transfer, cost_allreduce};
@@ -156,7 +229,12 @@ const void *pst_rig_extension(const struct pst_rig *rig, const char *id)
                                        ask_price};
     static const struct pst_eval eval = {sizeof eval, eval_evaluate};
     static const struct pst_rng rng = {sizeof rng, rng_bits};
+    static const struct pst_profile profile = {sizeof profile, profile_node_ns, profile_figures,
+                                               profile_n_configs, profile_config};
+    static const struct pst_remark remark = {sizeof remark, remark_number, remark_text,
+                                             remark_flag};
     const char *kind = rig->subject->plugin->kind;
+    bool cuts = strcmp(kind, "partitioner") == 0;
 
     if (strcmp(id, PST_COST) == 0) {
         return &cost;
@@ -164,8 +242,14 @@ const void *pst_rig_extension(const struct pst_rig *rig, const char *id)
     if (strcmp(id, PST_RNG) == 0) {
         return &rng;
     }
-    if (strcmp(id, PST_ASK) == 0 && strcmp(kind, "partitioner") == 0) {
+    if (strcmp(id, PST_REMARK) == 0) {
+        return &remark;
+    }
+    if (strcmp(id, PST_ASK) == 0 && cuts) {
         return &ask;
+    }
+    if (strcmp(id, PST_PROFILE) == 0 && cuts) {
+        return &profile;
     }
     return strcmp(id, PST_EVAL) == 0 && strcmp(kind, "memopt") == 0 ? &eval : NULL;
 }

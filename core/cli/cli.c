@@ -26,23 +26,34 @@ const struct pst_command pst_commands[] = {
      "waits,\n"
      "memory over time. A config is planned first.",
      pst_cmd_simulate},
+    {"profile", "CONFIG", "Measures the operators of a model on this device",
+     "Runs F, B and W of every operator for several sizes of micro-batch, warm-up first, and "
+     "prints\n"
+     "medians beside what [cluster] describes. With -o the profile is written as a penstock-graph\n"
+     "file; [profile] file = \"...\" in a config plans with it.",
+     pst_cmd_profile},
     {"schedule", "NAME|FILE", "Shows what a scheduler does, on its own",
      "Prints makespan, span, bubble, peaks and a timeline for equal shares of a model on so many\n"
      "devices. Costs count per pass of one micro-batch through a device's whole share: with v "
      "stages\n"
      "on a device each costs 1/v of it. A NAME is an id, a FILE a plugin with a slash in its path.",
      pst_cmd_schedule},
+    {"partition", "NAME|FILE", "Shows what a partitioner does, on its own",
+     "Cuts a costed graph into stages for the devices of a problem file, and says what they take "
+     "by\nthe reference cost model: time per sample, memory, a simulated step. A NAME is an id, a "
+     "FILE a\nplugin with a slash in its path.",
+     pst_cmd_partition},
     {"export", "FORMAT CONFIG|PLAN", "Writes a plan for other programs, or draws it",
      "FORMAT is pytorch-csv (a schedule for torch.distributed.pipelining), chrome-trace (opens in\n"
      "Perfetto; a name that ends in .gz is compressed), svg, png or pdf (a figure of a simulated\n"
      "step). A config is planned first.",
      pst_cmd_export},
-    {"import", "FORMAT FILE", "Reads a schedule from elsewhere",
+    {"import", "FORMAT FILE", "Reads a schedule or a profile from elsewhere",
      "FORMAT is pytorch-csv, of either convention of letters. The schedule is proven, timed with "
      "equal\n"
      "costs and shown; -o writes it in today's letters. With --config a plan is made with it, and "
      "-o\n"
-     "writes that.",
+     "writes that. Or FORMAT is pipedream-profile (graph.txt): -o writes it as a penstock-graph.",
      pst_cmd_import},
     {"check", "PLAN", "Proves a plan file legal",
      "Exit code 1 and one line per violation if it is not.", pst_cmd_check},
@@ -73,7 +84,7 @@ static void print_usage(FILE *out)
           "Trains neural networks as pipelines over several devices.\n\nCommands\n",
           out);
     for (const struct pst_command *c = pst_commands; c->name != NULL; c++) {
-        fprintf(out, "  %-8s %s\n", c->name, c->summary);
+        fprintf(out, "  %-9s %s\n", c->name, c->summary);
     }
     fputs("\n\"penstock COMMAND --help\" tells more; \"penstock --version\" the version.\n", out);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `penstock import FORMAT FILE`: a schedule that was made elsewhere. Reading is the work of a
- * scheduler that says that it can: capability import=FORMAT, parameter `file`.
+ * `penstock import FORMAT FILE`: a schedule or a profile that was made elsewhere. Reading a
+ * schedule is the work of a scheduler that says that it can: capability import=FORMAT, parameter
+ * `file`.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/import_profile.h"
 #include "cli/solo.h"
 #include "plugin/caps.h"
 #include "train/session.h"
@@ -17,7 +19,7 @@
 
 #define TIME_LIMIT_NS ((uint64_t)600 * 1000000000u)
 
-static const char *const formats[] = {"pytorch-csv", NULL};
+static const char *const formats[] = {"pytorch-csv", "pipedream-profile", NULL};
 
 struct request {
     const char *format, *file, *config, *output;
@@ -200,18 +202,59 @@ static pst_status plan(struct pst_cli *cli, struct request *request, struct pst_
     return st;
 }
 
+static pst_status import_schedule(struct pst_cli *cli, struct request *request,
+                                  const struct pst_import_profile *profile, struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    if (profile->batch != NULL || profile->inputs != NULL || profile->keep_empty) {
+        st = pst_fail(err, PST_ERR_CONFIG, "usage",
+                      "import: --batch, --inputs and --keep-empty are about profiles, and %s is a "
+                      "schedule",
+                      request->format);
+    }
+    if (st == PST_OK) {
+        st = find_file(request, err);
+    }
+    if (st == PST_OK) {
+        st = find_reader(request, err);
+    }
+    if (st == PST_OK) {
+        st = request->config == NULL ? show(cli, request, err) : plan(cli, request, err);
+    }
+    return st;
+}
+
+static pst_status import_profile(const struct pst_cli *cli, const struct request *request,
+                                 struct pst_import_profile *profile, struct pst_error *err)
+{
+    if (request->config != NULL || cli->n_sets > 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "usage",
+                        "import: a profile becomes a graph file, for which no config is read");
+    }
+    profile->file = request->file;
+    profile->output = request->output;
+    return pst_import_profile(cli, profile, err);
+}
+
 int pst_cmd_import(const struct pst_command *command, int argc, char **argv)
 {
     struct request request = {0};
+    struct pst_import_profile profile = {0};
     const struct pst_option options[] = {
-        {"output", 'o', "FILE", "write the schedule there; with --config the plan", NULL,
+        {"output", 'o', "FILE", "write the schedule or graph there; with --config the plan", NULL,
          &request.output},
         {"config", 0, "CONFIG", "plan this job with the schedule", NULL, &request.config},
+        {"batch", 'b', "N", "a profile's samples", NULL, &profile.batch},
+        {"inputs", 0, "keep|drop", "a profile's Input nodes: with their time, or not at all", NULL,
+         &profile.inputs},
+        {"keep-empty", 0, NULL, "keep a profile's nodes that take no time", &profile.keep_empty,
+         NULL},
     };
     bool json = pst_options_want_json(argc, argv);
     struct pst_error err = {0};
     struct pst_cli cli;
-    uint32_t format;
+    uint32_t format = 0;
     pst_status st = pst_options_parse(command, options, sizeof options / sizeof *options, argc,
                                       argv, &cli, &err);
 
@@ -226,13 +269,8 @@ int pst_cmd_import(const struct pst_command *command, int argc, char **argv)
         st = pst_cli_choose(command, "format", request.format, formats, &format, &err);
     }
     if (st == PST_OK) {
-        st = find_file(&request, &err);
-    }
-    if (st == PST_OK) {
-        st = find_reader(&request, &err);
-    }
-    if (st == PST_OK) {
-        st = request.config == NULL ? show(&cli, &request, &err) : plan(&cli, &request, &err);
+        st = format == 1 ? import_profile(&cli, &request, &profile, &err)
+                         : import_schedule(&cli, &request, &profile, &err);
     }
     pst_arena_finish(&request.arena);
     return pst_cli_end(st, cli.json, &err);

@@ -27,33 +27,40 @@ static void add_details(struct pst_json *json, const char *details)
     pst_json_end(json, ']');
 }
 
-static void print_json(const struct pst_error *err, int code)
+void pst_error_add_json(struct pst_json *json, const struct pst_error *err)
+{
+    int code = pst_error_exit_code(err);
+
+    pst_json_object(json, "error");
+    pst_json_int(json, "code", code);
+    pst_json_string(json, "kind", code == EXIT_BUG ? "internal" : err->kind);
+    pst_json_string(json, "message", err->message);
+    if (err->file[0] != '\0') {
+        pst_json_string(json, "file", err->file);
+    }
+    if (err->line != 0) {
+        pst_json_uint(json, "line", err->line);
+    }
+    if (err->column != 0) {
+        pst_json_uint(json, "column", err->column);
+    }
+    if (err->hint[0] != '\0') {
+        pst_json_string(json, "hint", err->hint);
+    }
+    if (err->details[0] != '\0') {
+        add_details(json, err->details);
+    }
+    pst_json_end(json, '}');
+}
+
+static void print_json(const struct pst_error *err)
 {
     struct pst_json json;
     char *text;
 
     pst_json_init(&json);
     pst_json_object(&json, NULL);
-    pst_json_object(&json, "error");
-    pst_json_int(&json, "code", code);
-    pst_json_string(&json, "kind", code == EXIT_BUG ? "internal" : err->kind);
-    pst_json_string(&json, "message", err->message);
-    if (err->file[0] != '\0') {
-        pst_json_string(&json, "file", err->file);
-    }
-    if (err->line != 0) {
-        pst_json_uint(&json, "line", err->line);
-    }
-    if (err->column != 0) {
-        pst_json_uint(&json, "column", err->column);
-    }
-    if (err->hint[0] != '\0') {
-        pst_json_string(&json, "hint", err->hint);
-    }
-    if (err->details[0] != '\0') {
-        add_details(&json, err->details);
-    }
-    pst_json_end(&json, '}');
+    pst_error_add_json(&json, err);
     pst_json_end(&json, '}');
     text = pst_json_take(&json);
     if (text == NULL) {
@@ -102,7 +109,7 @@ int pst_print_error(const struct pst_error *err, bool json)
 
     fflush(stdout);
     if (json && !broken) {
-        print_json(err, code);
+        print_json(err);
     } else {
         print_text(err, code);
     }

@@ -7,8 +7,11 @@
 #define PST_CLI_PRINT_ERROR_H
 
 #include "base/error.h"
+#include "base/json.h"
 
 /* Prints and returns the exit code. */
 int pst_print_error(const struct pst_error *err, bool json);
+/* "error": the object that --json prints, inside an object that is open. */
+void pst_error_add_json(struct pst_json *json, const struct pst_error *err);
 
 #endif

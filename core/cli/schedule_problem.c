@@ -2,95 +2,19 @@
 #include "cli/schedule_problem.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
-#include "base/util.h"
-#include "config/config.h"
+#include "config/json_fields.h"
 
 #define MAX_BYTES  ((size_t)64 << 20)
 #define MAX_COUNT  1000000.0 /* devices, stages, links */
 #define MAX_NUMBER 1e15      /* nanoseconds, bytes */
 
 struct reading {
-    const char *path;
+    struct pst_fields fields;
     struct pst_schedule_problem *problem;
-    struct pst_error *err;
-    pst_status status; /* the first failure */
-    char where[64];    /* "stages[3]." */
 };
-
-static void fail(struct reading *r, const char *kind, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void fail(struct reading *r, const char *kind, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    if (r->status != PST_OK) {
-        return;
-    }
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    r->status = pst_fail_at(r->err, PST_ERR_CONFIG, kind, r->path, 0, 0, "%s%s", r->where, text);
-}
-
-static void check_keys(struct reading *r, const json_t *object, const char *const *keys, uint32_t n)
-{
-    const char *key;
-    json_t *value;
-
-    json_object_foreach((json_t *)(uintptr_t)object, key, value)
-    {
-        const char *nearest;
-        uint32_t i = 0;
-
-        while (i < n && strcmp(keys[i], key) != 0) {
-            i++;
-        }
-        if (i == n) {
-            nearest = pst_nearest(key, keys, n);
-            fail(r, "config.key", "unknown key \"%s\"%s%s%s", key,
-                 nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
-                 nearest == NULL ? "" : "\"?");
-        }
-    }
-}
-
-/* A number from `least` to `most`; `initial` where it is absent. */
-static double number(struct reading *r, const json_t *object, const char *key, double least,
-                     double most, double initial)
-{
-    const json_t *value = json_object_get(object, key);
-    double number;
-
-    if (value == NULL) {
-        return initial;
-    }
-    number = json_number_value(value);
-    if (!json_is_number(value) || !(number >= least && number <= most)) {
-        fail(r, "config.value", "%s: must be a number from %.15g to %.15g", key, least, most);
-        return least;
-    }
-    return number;
-}
-
-static uint32_t count(struct reading *r, const json_t *object, const char *key, double least,
-                      double most, double initial)
-{
-    double n = number(r, object, key, least, most, initial);
-
-    if (n != floor(n)) {
-        fail(r, "config.value", "%s: must be a whole number", key);
-    }
-    return (uint32_t)n;
-}
 
 /* `key` of one micro-batch, or `key`_per_sample times its samples; times `scale`. */
 static uint64_t amount(struct reading *r, const json_t *object, const char *key, double scale,
@@ -104,11 +28,12 @@ static uint64_t amount(struct reading *r, const json_t *object, const char *key,
     part = json_object_get(object, per_sample);
     *ret_given = whole != NULL || part != NULL;
     if (whole != NULL && part != NULL) {
-        fail(r, "config.value", "%s and %s exclude each other", key, per_sample);
+        pst_fields_fail(&r->fields, "config.value", NULL, "%s and %s exclude each other", key,
+                        per_sample);
     }
-    value = whole != NULL
-                ? number(r, object, key, 0, MAX_NUMBER / scale, 0)
-                : samples * number(r, object, per_sample, 0, MAX_NUMBER / scale / samples, initial);
+    value = whole != NULL ? pst_fields_number(&r->fields, object, key, 0, MAX_NUMBER / scale, 0)
+                          : samples * pst_fields_number(&r->fields, object, per_sample, 0,
+                                                        MAX_NUMBER / scale / samples, initial);
     return (uint64_t)llround(value * scale);
 }
 
@@ -128,41 +53,46 @@ static void read_stage(struct reading *r, const json_t *object, uint32_t s)
                                        "saved_weight_bytes",
                                        "saved_weight_bytes_per_sample"};
     struct pst_schedule_stage *stage = &r->problem->solo.stages[s];
-    uint32_t size = count(r, object, "microbatch_size", 1, MAX_COUNT, 1);
+    uint32_t size = pst_fields_count(&r->fields, object, "microbatch_size", 1, MAX_COUNT, 1);
     uint64_t samples = r->problem->samples;
     bool given, weight_given;
 
-    check_keys(r, object, keys, sizeof keys / sizeof keys[0]);
+    pst_fields_known(&r->fields, object, keys, sizeof keys / sizeof keys[0]);
     if (samples % size != 0) {
-        fail(r, "config.value", "microbatch_size: %u does not divide the %llu samples", size,
-             (unsigned long long)samples);
+        pst_fields_fail(&r->fields, "config.value", "microbatch_size",
+                        "%u does not divide the %llu samples", size, (unsigned long long)samples);
     }
     *stage = (struct pst_schedule_stage){
         .device = json_object_get(object, "device") == NULL
                       ? PST_NONE
-                      : count(r, object, "device", 0, r->problem->solo.in.n_devices - 1.0, 0),
+                      : pst_fields_count(&r->fields, object, "device", 0,
+                                         r->problem->solo.in.n_devices - 1.0, 0),
         .microbatch_size = size,
         .n_microbatches = (uint32_t)(samples / size),
-        .k = count(r, object, "k", 1, MAX_COUNT, 0),
+        .k = pst_fields_count(&r->fields, object, "k", 1, MAX_COUNT, 0),
     };
     stage->forward_ns = amount(r, object, "forward_us", 1000, size, 0, &given);
     if (!given) {
-        fail(r, "config.key", "forward_us or forward_us_per_sample is missing");
+        pst_fields_fail(&r->fields, "config.key", NULL,
+                        "forward_us or forward_us_per_sample is missing");
     }
     stage->backward_input_ns = amount(r, object, "backward_input_us", 1000, size, 0, &given);
     if (!given) {
-        fail(r, "config.key", "backward_input_us or backward_input_us_per_sample is missing");
+        pst_fields_fail(&r->fields, "config.key", NULL,
+                        "backward_input_us or backward_input_us_per_sample is missing");
     }
     stage->backward_weight_ns = amount(r, object, "backward_weight_us", 1000, size, 0, &given);
     if (!given) {
-        fail(r, "config.key", "backward_weight_us or backward_weight_us_per_sample is missing");
+        pst_fields_fail(&r->fields, "config.key", NULL,
+                        "backward_weight_us or backward_weight_us_per_sample is missing");
     }
     stage->saved_bytes = amount(r, object, "saved_bytes", 1, size, 1, &given);
     stage->saved_weight_bytes = amount(r, object, "saved_weight_bytes", 1, size, 0, &weight_given);
     if (!weight_given) {
         stage->saved_weight_bytes = stage->saved_bytes;
     } else if (stage->saved_weight_bytes > stage->saved_bytes) {
-        fail(r, "config.value", "saved_weight_bytes: is a part of saved_bytes and cannot be more");
+        pst_fields_fail(&r->fields, "config.value", "saved_weight_bytes",
+                        "is a part of saved_bytes and cannot be more");
     }
     r->problem->has_bytes |= given;
 }
@@ -173,43 +103,46 @@ static void read_link(struct reading *r, const json_t *object, uint32_t i, doubl
     struct pst_schedule_link *link = &r->problem->solo.links[i];
     double last = r->problem->solo.in.n_stages - 1.0;
 
-    check_keys(r, object, keys, 3);
+    pst_fields_known(&r->fields, object, keys, 3);
     if (json_object_get(object, "from") == NULL || json_object_get(object, "to") == NULL) {
-        fail(r, "config.key", "from and to name two stages");
+        pst_fields_fail(&r->fields, "config.key", NULL, "from and to name two stages");
     }
-    link->from = count(r, object, "from", 0, last, 0);
-    link->to = count(r, object, "to", 0, last, 0);
+    link->from = pst_fields_count(&r->fields, object, "from", 0, last, 0);
+    link->to = pst_fields_count(&r->fields, object, "to", 0, last, 0);
     if (link->from >= link->to) {
-        fail(r, "config.value",
-             "goes from stage %u to %u; stages are numbered so that every link goes up", link->from,
-             link->to);
+        pst_fields_fail(&r->fields, "config.value", NULL,
+                        "goes from stage %u to %u; stages are numbered so that every link goes up",
+                        link->from, link->to);
     }
     link->transfer_ns = (uint64_t)llround(
-        number(r, object, "transfer_us", 0, MAX_NUMBER / 1000, transfer_us) * 1000);
+        pst_fields_number(&r->fields, object, "transfer_us", 0, MAX_NUMBER / 1000, transfer_us) *
+        1000);
 }
 
 /* A chain where no links are named. */
 static void read_links(struct reading *r, const json_t *root)
 {
     const json_t *links = json_object_get(root, "links");
-    double transfer_us = number(r, root, "transfer_us", 0, MAX_NUMBER / 1000, 0);
+    double transfer_us =
+        pst_fields_number(&r->fields, root, "transfer_us", 0, MAX_NUMBER / 1000, 0);
     struct pst_solo *solo = &r->problem->solo;
 
-    for (uint32_t i = 0; r->status == PST_OK && i < solo->in.n_links; i++) {
+    for (uint32_t i = 0; r->fields.status == PST_OK && i < solo->in.n_links; i++) {
         if (links == NULL) {
             solo->links[i] = (struct pst_schedule_link){
                 .from = i, .to = i + 1, .transfer_ns = (uint64_t)llround(transfer_us * 1000)};
         } else {
-            snprintf(r->where, sizeof r->where, "links[%u].", i);
+            pst_fields_enter(&r->fields, "links", i);
             read_link(r, json_array_get(links, i), i, transfer_us);
+            pst_fields_leave(&r->fields, 0);
         }
     }
-    r->where[0] = '\0';
-    for (uint32_t i = 0; r->status == PST_OK && i < solo->in.n_links; i++) {
+    for (uint32_t i = 0; r->fields.status == PST_OK && i < solo->in.n_links; i++) {
         for (uint32_t j = 0; j < i && solo->in.n_links < 4096; j++) {
             if (solo->links[i].from == solo->links[j].from &&
                 solo->links[i].to == solo->links[j].to) {
-                fail(r, "config.value", "links[%u]: is the same as links[%u]", i, j);
+                pst_fields_fail(&r->fields, "config.value", NULL,
+                                "links[%u] is the same as links[%u]", i, j);
             }
         }
     }
@@ -223,8 +156,8 @@ static void read_memory(struct reading *r, const json_t *root)
     size_t n = solo->in.n_devices;
 
     if (json_is_array(memory) && json_array_size(memory) != n) {
-        fail(r, "config.value", "memory_bytes: has %zu numbers for %zu devices",
-             json_array_size(memory), n);
+        pst_fields_fail(&r->fields, "config.value", "memory_bytes",
+                        "has %zu numbers for %zu devices", json_array_size(memory), n);
         return;
     }
     for (uint32_t d = 0; memory != NULL && d < n; d++) {
@@ -235,7 +168,8 @@ static void read_memory(struct reading *r, const json_t *root)
             continue;
         }
         if (!json_is_number(value) || !(bytes >= 0 && bytes <= MAX_NUMBER)) {
-            fail(r, "config.value", "memory_bytes: must be bytes or null, for all devices or each");
+            pst_fields_fail(&r->fields, "config.value", "memory_bytes",
+                            "must be bytes or null, for all devices or each");
             return;
         }
         solo->activation_bytes[d] = (uint64_t)bytes;
@@ -270,7 +204,7 @@ static uint32_t count_devices(struct reading *r, const json_t *root, const json_
     json_t *stage;
 
     if (json_object_get(root, "devices") != NULL) {
-        return count(r, root, "devices", 1, MAX_COUNT, 1);
+        return pst_fields_count(&r->fields, root, "devices", 1, MAX_COUNT, 1);
     }
     json_array_foreach((json_t *)(uintptr_t)stages, i, stage)
     {
@@ -290,53 +224,51 @@ static void read_stages(struct reading *r, const json_t *root)
     uint32_t n_devices, s;
 
     if (!json_is_array(stages) || n == 0 || (double)n > MAX_COUNT) {
-        fail(r, "config.value", "stages: must be an array of at least one stage");
+        pst_fields_fail(&r->fields, "config.value", "stages",
+                        "must be an array of at least one stage");
         return;
     }
     if ((links != NULL && !json_is_array(links)) || (double)n_links > MAX_COUNT) {
-        fail(r, "config.value", "links: must be an array");
+        pst_fields_fail(&r->fields, "config.value", "links", "must be an array");
         return;
     }
     n_devices = count_devices(r, root, stages);
-    if (r->status == PST_OK) {
-        r->status =
-            pst_solo_alloc(&r->problem->solo, n_devices, (uint32_t)n, (uint32_t)n_links, r->err);
+    if (r->fields.status == PST_OK) {
+        r->fields.status = pst_solo_alloc(&r->problem->solo, n_devices, (uint32_t)n,
+                                          (uint32_t)n_links, r->fields.err);
     }
-    for (s = 0; r->status == PST_OK && s < n; s++) {
+    for (s = 0; r->fields.status == PST_OK && s < n; s++) {
         const json_t *stage = json_array_get(stages, s);
 
-        snprintf(r->where, sizeof r->where, "stages[%u].", s);
+        pst_fields_enter(&r->fields, "stages", s);
         if (!json_is_object(stage)) {
-            fail(r, "config.value", "must be an object");
+            pst_fields_fail(&r->fields, "config.value", NULL, "must be an object");
         }
         read_stage(r, stage, s);
+        pst_fields_leave(&r->fields, 0);
     }
-    r->where[0] = '\0';
 }
 
 static void read_root(struct reading *r, const json_t *root)
 {
     static const char *const keys[] = {"format", "version", "samples",     "devices",
                                        "stages", "links",   "transfer_us", "memory_bytes"};
-    const char *format = json_string_value(json_object_get(root, "format"));
 
-    if (format == NULL || strcmp(format, "penstock-schedule-problem") != 0) {
-        fail(r, "input.syntax", "format: must be \"penstock-schedule-problem\"");
-    } else if (json_integer_value(json_object_get(root, "version")) != 1) {
-        fail(r, "input.syntax", "version: this penstock reads version 1");
+    if (!pst_fields_format(&r->fields, root, "penstock-schedule-problem")) {
+        return;
     }
-    check_keys(r, root, keys, sizeof keys / sizeof keys[0]);
+    pst_fields_known(&r->fields, root, keys, sizeof keys / sizeof keys[0]);
     if (json_object_get(root, "samples") == NULL) {
-        fail(r, "config.key", "samples is missing: how many a step has");
+        pst_fields_fail(&r->fields, "config.key", NULL, "samples is missing: how many a step has");
     }
-    r->problem->samples = count(r, root, "samples", 1, 1e9, 1);
-    if (r->status == PST_OK) {
+    r->problem->samples = pst_fields_count(&r->fields, root, "samples", 1, 1e9, 1);
+    if (r->fields.status == PST_OK) {
         read_stages(r, root);
     }
-    if (r->status == PST_OK) {
+    if (r->fields.status == PST_OK) {
         read_links(r, root);
     }
-    if (r->status == PST_OK) {
+    if (r->fields.status == PST_OK) {
         read_memory(r, root);
         choose_k(&r->problem->solo);
     }
@@ -346,27 +278,18 @@ pst_status pst_schedule_problem_read(const char *path, struct pst_schedule_probl
                                      struct pst_error *err)
 {
     struct pst_schedule_problem problem = {.samples = 0};
-    struct reading r = {.path = path, .problem = &problem, .err = err, .status = PST_OK};
-    json_error_t error;
-    json_t *root;
-    char *text = NULL;
-    size_t length;
+    struct reading r = {.fields = {.path = path, .err = err}, .problem = &problem};
+    json_t *root = NULL;
+    pst_status st = pst_json_load(path, MAX_BYTES, &root, err);
 
-    r.status = pst_file_read(path, MAX_BYTES, "input.path", &text, &length, err);
-    if (r.status != PST_OK) {
-        return r.status;
-    }
-    root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
-    free(text);
-    if (root == NULL) {
-        return pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, (uint32_t)error.line,
-                           (uint32_t)error.column, "%s", error.text);
+    if (st != PST_OK) {
+        return st;
     }
     read_root(&r, root);
     json_decref(root);
-    if (r.status != PST_OK) {
+    if (r.fields.status != PST_OK) {
         pst_schedule_problem_finish(&problem);
-        return r.status;
+        return r.fields.status;
     }
     *ret_problem = problem;
     return PST_OK;

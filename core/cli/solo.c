@@ -11,14 +11,13 @@
 #include "train/isolate.h"
 #include "train/stop.h"
 
-/* Does the scheduler come from elsewhere than the program itself? */
-static pst_status is_foreign(const struct pst_solo_job *job, bool *ret_foreign,
-                             struct pst_error *err)
+pst_status pst_cli_is_foreign(const char *kind, const char *id, const char *path, bool *ret_foreign,
+                              struct pst_error *err)
 {
     struct pst_arena arena = {0};
     const char *file = NULL;
     bool at_home = true;
-    pst_status st = pst_plugin_locate(&arena, "scheduler", job->id, job->path, &file, err);
+    pst_status st = pst_plugin_locate(&arena, kind, id, path, &file, err);
 
     if (st == PST_OK && file != NULL) {
         st = pst_search_at_home(file, &at_home, err);
@@ -35,7 +34,7 @@ pst_status pst_cli_solo_run(const struct pst_solo_job *job, uint64_t time_ns,
                                            .memory_bytes = pst_isolate_default_memory(),
                                            .cancelled = pst_stop_requested};
     bool foreign;
-    pst_status st = is_foreign(job, &foreign, err);
+    pst_status st = pst_cli_is_foreign("scheduler", job->id, job->path, &foreign, err);
 
     if (st == PST_OK) {
         st = foreign ? pst_solo_job_run_apart(job, &limits, ret_result, err)

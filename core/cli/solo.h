@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the commands that ask a scheduler on its own share.
+ * What the commands that ask a strategy on its own share.
  */
 #ifndef PST_CLI_SOLO_H
 #define PST_CLI_SOLO_H
@@ -8,6 +8,10 @@
 #include "cli/options.h"
 #include "plugin/solo_job.h"
 #include "report/schedule_report.h"
+
+/* Does a plugin come from elsewhere than the program itself? id or path may be NULL. */
+pst_status pst_cli_is_foreign(const char *kind, const char *id, const char *path, bool *ret_foreign,
+                              struct pst_error *err);
 
 /* Asks a scheduler; one that is not penstock's own in a process apart, for at most time_ns there
    (0: no limit). run.stopped after a signal. */

@@ -9,6 +9,7 @@ const struct pst_param pst_cluster_params[] = {
     ROW(memory, BYTES, "0", NULL, "Memory of one device; 0: no limit."),
     ROW(flops, FLOAT, "150e9", "1..", "Peak of one device in f32 operations per second."),
     ROW(bf16_flops, FLOAT, "300e9", "1..", "The same in bf16."),
+    ROW(efficiency, FLOAT, "1", "0.001..1", "Part of that peak which operators reach."),
     ROW(memory_bandwidth, RATE, "12e9", "1..", "What one device reads from its memory per second."),
     ROW(launch_overhead, TIME, "2 us", NULL, "Time that each kernel costs besides its work."),
     ROW(link_bandwidth, RATE, "8e9", "1..", "What goes from one device to another per second."),

@@ -16,6 +16,7 @@ struct pst_cluster {
     uint64_t memory; /* bytes each; 0: no limit */
     double flops;    /* peak FLOP/s of one device, f32 */
     double bf16_flops;
+    double efficiency; /* part of the peak that products reach */
     uint64_t memory_bandwidth;    /* bytes/s */
     uint64_t launch_overhead;     /* ns per kernel */
     uint64_t link_bandwidth;      /* bytes/s between two devices */

@@ -19,7 +19,7 @@ static const char *const known[] = {
 #define N_KNOWN (sizeof known / sizeof *known)
 
 /* Accepted, so that one file serves later versions too, but without effect in this one. */
-static const char *const idle[] = {"profile", "checkpoint", "limits", "compare"};
+static const char *const idle[] = {"checkpoint", "limits", "compare"};
 
 static bool is_one_of(const char *const *words, size_t n, const char *word)
 {
@@ -173,11 +173,13 @@ static pst_status read_all(struct pst_config *config, struct pst_job *job,
 {
     struct pst_config_node *data = pst_config_get(config->root, "data");
     struct pst_config_node *run = pst_config_get(config->root, "run");
+    struct pst_config_node *profile = pst_config_get(config->root, "profile");
     pst_status st;
 
     if ((st = pst_config_resolve(config, data, "train", err)) != PST_OK ||
         (st = pst_config_resolve(config, data, "valid", err)) != PST_OK ||
-        (st = pst_config_resolve(config, run, "plan", err)) != PST_OK) {
+        (st = pst_config_resolve(config, run, "plan", err)) != PST_OK ||
+        (st = pst_config_resolve(config, profile, "file", err)) != PST_OK) {
         return st;
     }
     for (uint32_t i = 0; i < pst_job_n_sections; i++) {

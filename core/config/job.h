@@ -48,6 +48,10 @@ struct pst_job_run {
     const char *plan;      /* run this plan file instead of searching; "" = none */
 };
 
+struct pst_job_profile {
+    const char *file; /* measured times in the place of [cluster]'s; "" = none */
+};
+
 struct pst_job_output {
     int64_t log_every;   /* steps between progress lines when not on a terminal */
     const char *trace;   /* file for the trace of a run; "" = none */
@@ -67,6 +71,7 @@ struct pst_job {
     struct pst_job_data data;
     struct pst_job_train train;
     struct pst_job_run run;
+    struct pst_job_profile profile;
     struct pst_job_output output;
     struct pst_job_plugins plugins;
     struct pst_config_node *model, *cluster, *partitioner, *scheduler; /* tables; may be NULL */
@@ -88,7 +93,7 @@ extern const uint32_t pst_job_n_sections;
 
 /*
  * Checks the sections (unknown ones too) and relations between values (batch divisible, ...). Paths
- * in [data] and [run] become relative to the current folder, in the config too. config.key,
+ * in [data], [run] and [profile] become relative to the current folder, in the config too. config.key,
  * config.value, config.limit at the position of the fault; further faults in err->details.
  */
 pst_status pst_job_read(struct pst_config *config, struct pst_job *ret_job, struct pst_error *err);

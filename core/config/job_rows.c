@@ -71,6 +71,12 @@ static const struct pst_param run_rows[] = {
         "Plan file to run instead of searching, relative to the config's folder."),
 };
 
+static const struct pst_param profile_rows[] = {
+    ROW(profile, file, STRING, "", NULL,
+        "Measured times (penstock profile -o FILE) in the place of those that [cluster] makes, "
+        "relative to the config's folder; empty: none."),
+};
+
 static const struct pst_param output_rows[] = {
     ROW(output, log_every, INT, "10", "1..100000000",
         "Steps between progress lines where the output is not a terminal."),
@@ -92,6 +98,7 @@ const struct pst_job_section pst_job_sections[] = {
     {"data", data_rows, COUNT(data_rows), offsetof(struct pst_job, data)},
     {"train", train_rows, COUNT(train_rows), offsetof(struct pst_job, train)},
     {"run", run_rows, COUNT(run_rows), offsetof(struct pst_job, run)},
+    {"profile", profile_rows, COUNT(profile_rows), offsetof(struct pst_job, profile)},
     {"output", output_rows, COUNT(output_rows), offsetof(struct pst_job, output)},
     {"plugins", plugins_rows, COUNT(plugins_rows), offsetof(struct pst_job, plugins)},
 };

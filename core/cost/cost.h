@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What passes, transfers and workspaces cost: a roofline over the operators' work (pst_op_work)
- * with the numbers of a device description, until a measured profile replaces it. Deterministic,
- * pure.
+ * with the numbers of a device description, or what was measured. Deterministic, pure.
  */
 #ifndef PST_COST_COST_H
 #define PST_COST_COST_H
@@ -10,7 +9,7 @@
 #include <penstock/ext/cost.h>
 
 #include "cluster/cluster.h"
-#include "model/graph.h"
+#include "cost/profile.h"
 
 /* Workspace bytes of a kernel (pass: 0 F, 1 B, 2 W), as the device module says. */
 typedef uint64_t pst_workspace_fn(void *context, uint32_t op, uint32_t pass, uint32_t samples);
@@ -18,11 +17,15 @@ typedef uint64_t pst_workspace_fn(void *context, uint32_t op, uint32_t pass, uin
 struct pst_cost_model {
     const struct pst_graph *graph;
     const struct pst_cluster *cluster;
-    pst_workspace_fn *workspace; /* NULL: no kernel needs any */
+    const struct pst_costed *profile; /* measured times, or NULL: the roofline of [cluster] */
+    const uint32_t *profile_nodes;    /* pst_profile_bind */
+    double profile_scale;             /* its times are multiplied by this; 0 counts as 1 */
+    pst_workspace_fn *workspace;      /* NULL: no kernel needs any */
     void *workspace_context;
 };
 
-/* Times of one operator for `samples` samples on a device of the cluster's description. */
+/* Times of one operator for `samples` samples on a device of the cluster's description, or on the
+   one that was measured. */
 void pst_cost_op(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
                  struct pst_times *ret_times);
 /* The sum over ops. */

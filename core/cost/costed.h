@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A costed graph: the shape of a model and what its operators cost, without the model. What a
- * penstock-graph file holds (docs/partitioning.md).
+ * penstock-graph file holds (docs/formats.md).
  */
 #ifndef PST_COST_COSTED_H
 #define PST_COST_COSTED_H
@@ -58,9 +58,15 @@ struct pst_costed {
 
 /*
  * Reads a file, or an object inside another one (`where`: "graph." then). Errors (PST_ERR_CONFIG):
- * file.* as pst_file_read; config.json with line and column; config.key, config.value naming the
- * place ("nodes[3].forward_us"); graph.empty; graph.edge (unknown end, self-loop); graph.duplicate
- * (a name stands twice); graph.cycle (names the nodes of one); PST_ERR_NOMEM.
+ * those of pst_json_load (config/json_fields.h); input.syntax: another format or version;
+ * input.limit; config.key, config.value naming the place ("nodes[3].forward_us"); graph.empty;
+ * graph.edge (unknown end, self-loop); graph.duplicate (a name stands twice); graph.cycle (names
+ * the nodes of one); PST_ERR_NOMEM.
+ *
+ * What may be left out: name ("graph"), batch (1), edges; of a node all but its name (op: "op";
+ * times and bytes: 0; backward_workspace_bytes: workspace_bytes; of a config param_bytes: those of
+ * the node); of an edge bytes (output_bytes of its start); inside another object format and
+ * version.
  */
 pst_status pst_costed_read(const char *path, struct pst_costed **ret_graph, struct pst_error *err);
 pst_status pst_costed_parse(const json_t *object, const char *path, const char *where,
@@ -75,8 +81,11 @@ pst_status pst_costed_create(const struct pst_costed *draft, struct pst_costed *
 /* As a penstock-graph file: reading it gives the same digest. NULL: out of memory. free() it. */
 char *pst_costed_write(const struct pst_costed *graph, size_t *ret_length);
 
-/* Nanoseconds of F, B, W; fixed time is spread over the passes in proportion to their own times
-   (all of it to F where these are 0). samples >= 1. */
+/* Nanoseconds of F, B, W. From a table: between its sizes on the line, beyond the largest by the
+   last slope (0 where more samples took less time), below the smallest by the first slope, or in
+   proportion where that line would begin below 0; one row alone: in proportion. Otherwise fixed
+   time is spread over the passes in proportion to their own times (all of it to F where these are
+   0). samples >= 1. Pure. */
 void pst_costed_node_ns(const struct pst_costed *graph, uint32_t node, uint32_t samples,
                         double ret_ns[3]);
 

@@ -32,7 +32,8 @@ static uint64_t pass_ns(const struct pst_cost_model *cost, uint32_t op, uint32_t
     pst_op_work(cost->graph, op, pass, samples, &flops, &bytes);
     double peak =
         op_is_bf16(cost->graph, &cost->graph->ops[op]) ? cluster->bf16_flops : cluster->flops;
-    double arithmetic = peak > 0 ? flops / peak * 1e9 : 0;
+    double reached = peak * (cluster->efficiency > 0 ? cluster->efficiency : 1);
+    double arithmetic = reached > 0 ? flops / reached * 1e9 : 0;
     double traffic =
         cluster->memory_bandwidth > 0 ? bytes / (double)cluster->memory_bandwidth * 1e9 : 0;
     double ns =
@@ -46,9 +47,26 @@ static uint64_t add_ns(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
+static void profiled(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
+                     struct pst_times *ret_times)
+{
+    double ns[3], scale = cost->profile_scale > 0 ? cost->profile_scale : 1;
+
+    pst_costed_node_ns(cost->profile, cost->profile_nodes[op], samples, ns);
+    for (uint32_t pass = 0; pass < 3; pass++) {
+        ns[pass] *= scale;
+        ns[pass] = ns[pass] < LONGEST_NS ? round(ns[pass]) : LONGEST_NS;
+    }
+    *ret_times = (struct pst_times){(uint64_t)ns[0], (uint64_t)ns[1], (uint64_t)ns[2]};
+}
+
 void pst_cost_op(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
                  struct pst_times *ret_times)
 {
+    if (cost->profile != NULL) {
+        profiled(cost, op, samples, ret_times);
+        return;
+    }
     struct pst_op_grad grad;
     pst_op_grad_info(cost->graph, op, &grad);
     *ret_times = (struct pst_times){

@@ -65,7 +65,7 @@ static void bind_load(struct exec_rank *rank, const struct pst_program_call *fro
     to->load.dst = out;
     to->load.row_bytes = tensor->bytes;
     to->load.bytes = tensor->bytes * from->samples;
-    to->load.field = tensor->field;
+    to->load.input = from->op;
 }
 
 static void bind_sum(struct exec_rank *rank, const struct pst_program_call *from, void *out,

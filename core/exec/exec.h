@@ -53,11 +53,11 @@ struct pst_exec_config {
 };
 
 /*
- * Data of one step: for each input field (PST_FIELD_*) the rows of all samples of the step,
- * row-major as the graph's input tensor has them. Owned by the caller, unchanged during the step.
+ * Data of one step: for each input tensor of the graph (they are the first of its tensors) the rows
+ * of all samples of the step, row-major. Owned by the caller, unchanged during the step.
  */
 struct pst_batch {
-    const void *fields[3];
+    const void *inputs[PST_MAX_INPUTS];
     uint64_t first_sample; /* global index, counted from the start of the run */
 };
 

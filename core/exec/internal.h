@@ -70,7 +70,7 @@ struct exec_call {
         struct {
             void *dst;
             uint64_t row_bytes, bytes;
-            uint32_t field;
+            uint32_t input;
         } load;
         struct {
             void *dst;

@@ -20,7 +20,7 @@ static void run_call(struct exec_rank *rank, struct exec_call *call, const struc
         break;
     case PST_C_LOAD:
         device->upload(rank->device, call->load.dst,
-                       (const char *)batch->fields[call->load.field] +
+                       (const char *)batch->inputs[call->load.input] +
                            call->first_sample * call->load.row_bytes,
                        call->load.bytes);
         break;

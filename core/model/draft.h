@@ -21,7 +21,7 @@ struct pst_graph_builder {
     struct pst_arena arena;
     const char *name;
     uint32_t dtype, layer;
-    uint32_t n_ops, n_tensors, n_params;
+    uint32_t n_ops, n_tensors, n_params, n_inputs;
     size_t ops_capacity, tensors_capacity, params_capacity;
     struct pst_op *ops;         /* kind PST_OP_KINDS: removed by fusion */
     struct pst_tensor *tensors; /* consumers are counted only by pst_graph_finish */

@@ -63,7 +63,9 @@ static const void *host_extension(const struct pst_host *host, const char *id)
         const void *table;
     } extensions[] = {{PST_COST, NULL, context->cost},
                       {PST_RNG, NULL, context->rng},
+                      {PST_REMARK, NULL, &pst_remark_functions},
                       {PST_ASK, "partitioner", context->ask},
+                      {PST_PROFILE, "partitioner", context->profile},
                       {PST_EVAL, "memopt", context->eval},
                       {PST_CLAIM, "scheduler", &claim_functions}};
     size_t i;

@@ -1,155 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asking the partitioner, and checking its answer stage by stage as it comes. A stage may read only
- * itself and stages before it: that makes every stage convex and their graph acyclic.
+ * Asking the partitioner, and checking its answer stage by stage as it comes.
  */
+#include "plugin/stage_rules.h"
 #include "plugin/state.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct answer {
     struct pst_partition_out out;
     struct pst_planner *planner;
     struct pst_plan *plan;
-    uint32_t *owner; /* [n_ops] stage, or PST_NONE */
-    bool *taken;     /* [n_places] */
+    struct pst_stage_rules rules;
     uint32_t *ranks; /* [degree] of the stage */
-    bool refused;    /* a stage broke a rule; pending says which */
+    bool refused;    /* pending says why */
 };
 
-/* Records the first violation; the plugin is told PST_ERR_BUG. */
-#define ILLEGAL(answer, ...)                                                                       \
-    pst_planner_illegal(&(answer)->planner->pending, (answer)->planner->partitioner, __VA_ARGS__)
-
-static const char *op_name(const struct answer *a, uint32_t op)
-{
-    return a->planner->graph->ops[op].name;
-}
-
-/* One place, or ranks of its own in a number that is allowed. Claims them. */
-static pst_status check_ranks(struct answer *a, const struct pst_stage_decl *decl)
+/* The ranks that it named, or all of the logical device that its place is on. */
+static pst_status place_stage(struct answer *a, const struct pst_stage_decl *decl)
 {
     const struct pst_planner *planner = a->planner;
-    uint32_t s = a->plan->n_stages, i = 0;
+    const uint32_t *ranks = decl->ranks;
+    uint32_t n = decl->n_ranks, first;
 
-    for (; i < planner->n_degrees && planner->degrees[i] != decl->n_ranks; i++) {
-    }
-    if (planner->chooses ? i == planner->n_degrees : decl->n_ranks != 1) {
-        return ILLEGAL(a, "stage %u has %u replicas, which was not offered", s, decl->n_ranks);
-    }
-    for (i = 0; i < decl->n_ranks; i++) {
-        if (decl->ranks[i] >= planner->n_places) {
-            return ILLEGAL(a, "stage %u is on rank %u, but there are %u", s, decl->ranks[i],
-                           planner->n_places);
+    if (!planner->chooses) {
+        first = planner->device_of[decl->ranks[0]] * planner->degree;
+        n = planner->degree;
+        for (uint32_t i = 0; i < n; i++) {
+            a->ranks[i] = first + i;
         }
-        if (a->taken[decl->ranks[i]]) {
-            return ILLEGAL(a, "stage %u is on rank %u, which has a stage already", s,
-                           decl->ranks[i]);
-        }
-        a->taken[decl->ranks[i]] = true;
+        ranks = a->ranks;
     }
-    if (decl->microbatch_size % decl->n_ranks != 0) {
-        return ILLEGAL(a, "stage %u has micro-batches of %u samples for %u replicas", s,
-                       decl->microbatch_size, decl->n_ranks);
-    }
-    return PST_OK;
-}
-
-static pst_status check_form(struct answer *a, const struct pst_stage_decl *decl)
-{
-    const struct pst_planner *planner = a->planner;
-    uint32_t s = a->plan->n_stages, i;
-    pst_status st;
-
-    if (!PST_HAS(decl, k) || decl->nodes == NULL || decl->n_nodes == 0 || decl->ranks == NULL ||
-        decl->n_ranks == 0) {
-        return ILLEGAL(a, "stage %u has no nodes or no ranks", s);
-    }
-    st = check_ranks(a, decl);
-    if (st != PST_OK) {
-        return st;
-    }
-    for (i = 0; i < planner->n_candidates && decl->microbatch_size != planner->candidates[i]; i++) {
-    }
-    if (i == planner->n_candidates || decl->k == 0) {
-        return ILLEGAL(a,
-                       "stage %u has micro-batches of %u samples and k = %u; sizes are those that "
-                       "were offered, and k is at least 1",
-                       s, decl->microbatch_size, decl->k);
-    }
-    return PST_OK;
-}
-
-static pst_status own_nodes(struct answer *a, const struct pst_stage_decl *decl)
-{
-    const struct pst_graph *graph = a->planner->graph;
-    uint32_t s = a->plan->n_stages, i;
-
-    for (i = 0; i < decl->n_nodes; i++) {
-        uint32_t v = decl->nodes[i];
-
-        if (v >= graph->n_ops) {
-            return ILLEGAL(a, "stage %u has node %u, but there are %u", s, v, graph->n_ops);
-        }
-        if (i > 0 && v <= decl->nodes[i - 1]) {
-            return ILLEGAL(a, "the nodes of stage %u do not ascend at \"%s\"", s, op_name(a, v));
-        }
-        if (a->owner[v] != PST_NONE) {
-            return ILLEGAL(a, "node \"%s\" is in stage %u and in stage %u", op_name(a, v),
-                           a->owner[v], s);
-        }
-        a->owner[v] = s;
-    }
-    return PST_OK;
-}
-
-static pst_status check_inputs(struct answer *a, const struct pst_stage_decl *decl)
-{
-    const struct pst_graph *graph = a->planner->graph;
-    uint32_t i, k;
-
-    for (i = 0; i < decl->n_nodes; i++) {
-        const struct pst_op *op = &graph->ops[decl->nodes[i]];
-
-        for (k = 0; k < op->n_in; k++) {
-            uint32_t producer = graph->tensors[op->in[k]].producer;
-
-            if (producer != PST_NONE && a->owner[producer] == PST_NONE) {
-                return ILLEGAL(a,
-                               "node \"%s\" of stage %u reads \"%s\", which is in no stage before; "
-                               "stages must be convex and come in topological order",
-                               op->name, a->plan->n_stages, op_name(a, producer));
-            }
-        }
-    }
-    return PST_OK;
+    return pst_plan_add_stage(a->plan, decl->nodes, decl->n_nodes, ranks, n, decl->microbatch_size,
+                              decl->k, &a->planner->pending);
 }
 
 static pst_status add_stage(struct pst_partition_out *out, const struct pst_stage_decl *decl)
 {
     struct answer *a = out->impl;
-    pst_status st;
+    struct pst_error *pending = &a->planner->pending;
+    pst_status st = PST_OK;
 
     if (a->refused) {
-        return a->planner->pending.status; /* one violation is enough */
+        return pending->status; /* one violation is enough */
     }
-    st = check_form(a, decl);
+    if (!pst_stage_rules_add(&a->rules, decl)) {
+        st = pst_planner_illegal(pending, a->planner->partitioner, "%s", a->rules.fault);
+    }
     if (st == PST_OK) {
-        st = own_nodes(a, decl);
-    }
-    if (st == PST_OK) {
-        st = check_inputs(a, decl);
-    }
-    if (st == PST_OK && a->planner->chooses) {
-        st = pst_plan_add_stage(a->plan, decl->nodes, decl->n_nodes, decl->ranks, decl->n_ranks,
-                                decl->microbatch_size, decl->k, &a->planner->pending);
-    } else if (st == PST_OK) {
-        for (uint32_t i = 0; i < a->planner->degree; i++) {
-            a->ranks[i] = a->planner->device_of[decl->ranks[0]] * a->planner->degree + i;
-        }
-        st = pst_plan_add_stage(a->plan, decl->nodes, decl->n_nodes, a->ranks, a->planner->degree,
-                                decl->microbatch_size, decl->k, &a->planner->pending);
+        st = place_stage(a, decl);
     }
     a->refused = st != PST_OK;
     return st;
@@ -158,13 +57,10 @@ static pst_status add_stage(struct pst_partition_out *out, const struct pst_stag
 static pst_status check_whole(struct answer *a, struct pst_error *err)
 {
     const struct pst_planner *planner = a->planner;
-    uint32_t v, wanted = planner->topology.n_stages;
+    uint32_t wanted = planner->topology.n_stages;
 
-    for (v = 0; v < planner->graph->n_ops; v++) {
-        if (a->owner[v] == PST_NONE) {
-            return pst_planner_illegal(err, planner->partitioner, "node \"%s\" is in no stage",
-                                       op_name(a, v));
-        }
+    if (!pst_stage_rules_end(&a->rules)) {
+        return pst_planner_illegal(err, planner->partitioner, "%s", a->rules.fault);
     }
     if (wanted != 0 && a->plan->n_stages != wanted) {
         return pst_planner_illegal(err, planner->partitioner,
@@ -231,9 +127,14 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
             .speed = 1.0,
         };
     }
+    if (!pst_stage_rules_init(&answer->rules, &in)) {
+        pst_arena_finish(&arena);
+        return pst_fail_nomem(err);
+    }
     pst_breadcrumb_enter(planner->partitioner->crumb, PST_CRUMB_PARTITION);
     st = planner->partitioner_if->partition(planner->partitioner->self, &in, &answer->out);
     pst_breadcrumb_leave();
+    answer->rules.sizes = answer->rules.degrees = NULL; /* of this call */
     if (st == PST_OK && answer->refused) {
         st = planner->pending.status; /* it went on as though nothing had happened */
     }
@@ -249,26 +150,17 @@ pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *p
         .out = {.size = sizeof answer.out, .impl = &answer, .stage = add_stage},
         .planner = planner,
         .plan = plan,
-        .owner = malloc((planner->graph->n_ops + 1) * sizeof *answer.owner),
-        .taken = calloc(planner->n_places, sizeof *answer.taken),
         .ranks = calloc(planner->degree, sizeof *answer.ranks),
     };
-    pst_status st;
+    pst_status st = answer.ranks == NULL ? pst_fail_nomem(err) : ask(planner, &answer, err);
 
-    if (answer.owner == NULL || answer.taken == NULL || answer.ranks == NULL) {
-        st = pst_fail_nomem(err);
-    } else {
-        memset(answer.owner, 0xFF, (planner->graph->n_ops + 1) * sizeof *answer.owner);
-        st = ask(planner, &answer, err);
-    }
     if (st == PST_OK) {
         st = check_whole(&answer, err);
     }
     if (st == PST_OK) {
         st = pst_plan_connect(plan, planner->graph, err);
     }
-    free(answer.owner);
-    free(answer.taken);
+    pst_stage_rules_finish(&answer.rules);
     free(answer.ranks);
     return st;
 }

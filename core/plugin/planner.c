@@ -357,6 +357,9 @@ pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *
         st = pst_views_init(&planner, err);
     }
     if (st == PST_OK) {
+        st = pst_planner_figures(&planner, err);
+    }
+    if (st == PST_OK) {
         st = find_plan(&planner, &planned, err);
     }
     *ret_need = st == PST_OK ? pst_planned_need(&planned) : 0;

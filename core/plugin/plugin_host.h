@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "plugin/breadcrumb.h"
+#include "plugin/remark.h"
 
 /* A file that could be a plugin, as discovery sees it. */
 struct pst_plugin_file {
@@ -74,6 +75,7 @@ struct pst_host_context {
     const struct pst_ask *ask;
     const struct pst_eval *eval;
     const struct pst_rng *rng;
+    const struct pst_profile *profile;
     void *impl; /* for the functions of these tables: host->impl leads to it */
     bool (*cancelled)(void *impl);
 };
@@ -87,6 +89,7 @@ struct pst_instance {
     struct pst_host_context context;
     struct pst_error failure; /* what host->fail recorded */
     struct pst_claimed claim; /* what a scheduler said of its answer; size 0: nothing */
+    struct pst_remarks remarks;
     void *config, *self;
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What plugins may ask the host: pst.cost/1, pst.ask/1, pst.eval/1, pst.rng/1. Prices and in-flight
- * counts are remembered by a 128-bit digest of the question; an answer depends on nothing else.
+ * What plugins may ask the host: pst.cost/1, pst.ask/1, pst.eval/1, pst.rng/1. Prices
+ * and in-flight counts are remembered by a 128-bit digest of the question; an answer depends on
+ * nothing else. (pst.profile/1: profile.c.)
  */
 #include "plugin/state.h"
 
@@ -28,9 +29,14 @@ struct pst_memo {
     size_t size, used; /* size: a power of two */
 };
 
-static struct pst_planner *planner_of(const struct pst_host *host)
+struct pst_planner *pst_questions_planner(const struct pst_host *host)
 {
     return pst_host_instance(host)->context.impl;
+}
+
+static struct pst_planner *planner_of(const struct pst_host *host)
+{
+    return pst_questions_planner(host);
 }
 
 /* A question that cannot be answered as it stands: the asking plugin's fault. */
@@ -402,6 +408,7 @@ void pst_questions_context(struct pst_planner *planner, struct pst_host_context 
         .ask = &ask,
         .eval = &eval,
         .rng = &rng,
+        .profile = &pst_planner_profile,
         .impl = planner,
         .cancelled = is_cancelled,
     };

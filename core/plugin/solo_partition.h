@@ -8,6 +8,7 @@
 
 #include "cost/problem.h"
 #include "plugin/plugin_host.h"
+#include "plugin/remark.h"
 #include "plugin/solo_job.h"
 
 struct pst_partition_stage {
@@ -18,14 +19,6 @@ struct pst_partition_stage {
     double compute_ns;          /* F + B + W of one micro-batch on one rank */
     double compute_per_sample_ns, p2p_per_sample_ns, sync_per_sample_ns, total_per_sample_ns;
     double memory_bytes; /* of one rank */
-};
-
-/* What a plugin said through pst.remark/1. */
-struct pst_partition_remark {
-    const char *key;
-    uint32_t type; /* 0 number, 1 text, 2 flag */
-    double number; /* or flag */
-    const char *text;
 };
 
 struct pst_partition_result {
@@ -47,9 +40,10 @@ struct pst_partition_job {
 
 /*
  * Opens the partitioner, asks it, checks its answer (every node in one stage, stages convex, their
- * graph acyclic, ranks taken once, sizes offered, degrees allowed, memory within the limit), judges
- * it. Errors: of opening and of options; plan.infeasible in the plugin's words; plan.illegal, exit
- * code 3, for an answer that breaks a rule. `cancelled` may be NULL.
+ * graph acyclic, ranks taken once, sizes offered, degrees allowed), judges it. Errors: of opening
+ * and of options; plan.infeasible in the plugin's words, or where a stage of the answer does not
+ * fit a device; plan.illegal, exit code 3, for an answer that breaks a rule. `cancelled` may be
+ * NULL.
  */
 pst_status pst_partition_solo_run(const struct pst_partition_job *job, bool (*cancelled)(void),
                                   struct pst_partition_result *ret_result, struct pst_error *err);
@@ -58,6 +52,11 @@ pst_status pst_partition_solo_run_apart(const struct pst_partition_job *job,
                                         const struct pst_solo_limits *limits,
                                         struct pst_partition_result *ret_result,
                                         struct pst_error *err);
+
+/* That process: is what pst_worker_begin brought such a job? Then runs it, answers and leaves. */
+bool pst_partition_solo_is(const char *text, size_t length);
+void pst_partition_solo_serve(const char *text, size_t length) __attribute__((noreturn));
+
 void pst_partition_result_finish(struct pst_partition_result *result);
 
 #endif

@@ -6,6 +6,8 @@
 #ifndef PST_PLUGIN_STATE_H
 #define PST_PLUGIN_STATE_H
 
+#include <penstock/ext/profile.h>
+
 #include "plugin/eval.h"
 #include "plugin/planner.h"
 #include "plugin/plugin_host.h"
@@ -82,6 +84,7 @@ struct pst_planner {
     struct pst_view_scratch scratch;
     struct pst_evaluator evaluator;
     struct pst_memo *memo;
+    struct pst_figures figures; /* of pst.profile/1 */
     struct pst_error pending; /* what a callback failed with, inside a plugin's call */
 };
 
@@ -135,6 +138,11 @@ pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
 /* questions.c: the tables behind the host's extensions. */
 void pst_questions_context(struct pst_planner *planner, struct pst_host_context *ret_context);
 void pst_questions_finish(struct pst_planner *planner);
+struct pst_planner *pst_questions_planner(const struct pst_host *host);
+
+/* profile.c: the table of pst.profile/1; its figures, which need the view. */
+pst_status pst_planner_figures(struct pst_planner *planner, struct pst_error *err);
+extern const struct pst_profile pst_planner_profile;
 
 /* order.c: passes of every device, as the scheduler orders them; in_flight as counted. */
 struct pst_orders {

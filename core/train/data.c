@@ -21,53 +21,78 @@ static uint64_t vocab_of(const struct pst_graph *graph, uint32_t x)
     return vocab;
 }
 
-static pst_status find_input(const struct pst_graph *graph, uint32_t field, const char *what,
-                             uint32_t *ret_tensor, struct pst_error *err)
+/* Exactly one tensor of targets, at least one of X. */
+static pst_status find_inputs(const struct pst_graph *graph, struct pst_sample_shape *shape,
+                              struct pst_error *err)
 {
-    uint32_t found = PST_NONE;
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        const struct pst_tensor *tensor = &graph->tensors[i];
+        bool target = tensor->field == PST_FIELD_TARGET || tensor->field == PST_FIELD_MASKED;
 
-    for (uint32_t i = 0; i < graph->n_tensors; i++) {
-        if (graph->tensors[i].role == PST_ROLE_INPUT && graph->tensors[i].field == field) {
-            if (found != PST_NONE) {
-                return pst_fail(err, PST_ERR_UNSUPPORTED, "config.value",
-                                "model %s has more than one %s tensor (%s, %s)", graph->name, what,
-                                graph->tensors[found].name, graph->tensors[i].name);
-            }
-            found = i;
+        if (target && shape->target != NULL) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "config.value",
+                            "model %s has more than one target tensor (%s, %s)", graph->name,
+                            shape->target->name, tensor->name);
+        }
+        if (target) {
+            shape->target = tensor;
+        } else if (tensor->field == PST_FIELD_X && shape->x == NULL) {
+            shape->x = tensor;
+        } else if (tensor->field == PST_FIELD_SHIFTED) {
+            shape->shifted = tensor;
+        }
+        shape->vocabs[i] = tensor->dtype == PST_I32 ? vocab_of(graph, i) : 0;
+    }
+    if (shape->x == NULL || shape->target == NULL) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "config.value", "model %s has no %s tensor",
+                        graph->name, shape->x == NULL ? "input" : "target");
+    }
+    return PST_OK;
+}
+
+/* Tensors that are made from others must have their shape. */
+static pst_status check_derived(const struct pst_graph *graph, const struct pst_sample_shape *shape,
+                                struct pst_error *err)
+{
+    for (uint32_t i = 0; i < shape->n_inputs; i++) {
+        const struct pst_tensor *tensor = &shape->inputs[i], *like = NULL;
+
+        if (tensor->field == PST_FIELD_MASKED || tensor->field == PST_FIELD_SEGMENT) {
+            like = shape->x;
+        } else if (tensor->field == PST_FIELD_SHIFTED) {
+            like = shape->target;
+        }
+        if (like != NULL &&
+            (tensor->dtype != PST_I32 || like->dtype != PST_I32 || tensor->elems != like->elems)) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "config.value",
+                            "model %s: tensor %s is not like %s, from which it is made",
+                            graph->name, tensor->name, like->name);
         }
     }
-    if (found == PST_NONE) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "config.value", "model %s has no %s tensor",
-                        graph->name, what);
-    }
-    *ret_tensor = found;
     return PST_OK;
 }
 
 pst_status pst_sample_shape_of(const struct pst_graph *graph, struct pst_sample_shape *ret_shape,
                                struct pst_error *err)
 {
-    struct pst_sample_shape shape = {0};
+    struct pst_sample_shape shape = {.n_inputs = graph->n_inputs, .inputs = graph->tensors};
     const struct pst_tensor *logits;
-    uint32_t x = PST_NONE, target = PST_NONE;
-    pst_status st = find_input(graph, PST_FIELD_X, "input", &x, err);
+    pst_status st = find_inputs(graph, &shape, err);
 
     if (st == PST_OK) {
-        st = find_input(graph, PST_FIELD_TARGET, "target", &target, err);
+        st = check_derived(graph, &shape, err);
     }
     if (st != PST_OK) {
         return st;
     }
-    shape.x = &graph->tensors[x];
-    shape.target = &graph->tensors[target];
     logits = &graph->tensors[graph->logits];
-    if (shape.target->dtype != PST_I32 || logits->rank == 0) {
+    if (shape.target->dtype == PST_I32 && logits->rank == 0) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "config.value",
-                        "model %s wants targets that are not classes", graph->name);
+                        "model %s wants classes and has no axis for them", graph->name);
     }
     shape.rows = shape.target->elems;
-    shape.classes = logits->dims[logits->rank - 1];
-    shape.vocab = shape.x->dtype == PST_I32 ? vocab_of(graph, x) : 0;
+    shape.classes = shape.target->dtype == PST_I32 ? logits->dims[logits->rank - 1] : 0;
+    shape.vocab = shape.vocabs[pst_sample_input(&shape, shape.x)];
     *ret_shape = shape;
     return PST_OK;
 }
@@ -139,18 +164,21 @@ uint64_t pst_data_samples(const struct pst_data *data, uint32_t split)
 }
 
 void pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
-                   void *ret_x, int32_t *ret_targets)
+                   void *const *ret_inputs)
 {
     const struct pst_sample_shape *shape = &data->shape;
+    void *inputs[PST_MAX_INPUTS];
 
     for (uint32_t i = 0; i < n; i++) {
-        void *x = (char *)ret_x + (uint64_t)i * shape->x->bytes;
-        int32_t *targets = ret_targets + (uint64_t)i * shape->rows;
-
-        if (data->kind == PST_DATA_TEXT) {
-            pst_text_read(data, split, first + i, x, targets);
-        } else {
-            pst_synthetic_read(data, split, first + i, x, targets);
+        for (uint32_t k = 0; k < shape->n_inputs; k++) {
+            inputs[k] = (char *)ret_inputs[k] + (uint64_t)i * shape->inputs[k].bytes;
         }
+        if (data->kind == PST_DATA_TEXT) {
+            pst_text_read(data, split, first + i, inputs[pst_sample_input(shape, shape->x)],
+                          inputs[pst_sample_input(shape, shape->target)]);
+        } else {
+            pst_synthetic_read(data, split, first + i, inputs);
+        }
+        pst_derive_inputs(data, split, first + i, inputs);
     }
 }

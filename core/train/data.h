@@ -2,7 +2,8 @@
  *
  * Training data. Every sample is a function of (config, its index in the run) and of nothing else,
  * so all plans see the same samples. What the model's input tensors look like is read off the
- * graph: x is tokens (i32) or features (f32), targets are classes (i32), one per row of the loss.
+ * graph: any number of tokens (i32) and features to learn from, and targets, one per row of the
+ * loss: classes (i32), tokens that were hidden, or numbers.
  */
 #ifndef PST_TRAIN_DATA_H
 #define PST_TRAIN_DATA_H
@@ -17,10 +18,15 @@ enum pst_split {
 
 /* What a sample of this graph is made of. */
 struct pst_sample_shape {
-    const struct pst_tensor *x, *target;
-    uint64_t rows;    /* targets of one sample: what "tokens per second" counts */
-    uint64_t vocab;   /* token values allowed in x; 0 where x is features */
-    uint64_t classes; /* target values allowed */
+    uint32_t n_inputs;
+    const struct pst_tensor *inputs;  /* n_inputs: the graph's first tensors */
+    uint64_t vocabs[PST_MAX_INPUTS];  /* values below which an i32 input stays; 0: features */
+    const struct pst_tensor *x;       /* the first tensor of X */
+    const struct pst_tensor *target;  /* classes, hidden tokens or numbers */
+    const struct pst_tensor *shifted; /* NULL: the model has none */
+    uint64_t rows;                    /* targets of one sample: what "tokens per second" counts */
+    uint64_t vocab;                   /* of x */
+    uint64_t classes;                 /* target values allowed; 0 where targets are numbers */
 };
 
 struct pst_data; /* read-only once created: any thread may read */
@@ -28,6 +34,13 @@ struct pst_data; /* read-only once created: any thread may read */
 /* PST_ERR_UNSUPPORTED, kind config.value: the graph wants something that no reader gives. */
 pst_status pst_sample_shape_of(const struct pst_graph *graph, struct pst_sample_shape *ret_shape,
                                struct pst_error *err);
+
+/* The place of a tensor of *shape among the inputs. */
+static inline uint32_t pst_sample_input(const struct pst_sample_shape *shape,
+                                        const struct pst_tensor *tensor)
+{
+    return (uint32_t)(tensor - shape->inputs);
+}
 
 /*
  * Opens what [data] names. Errors (exit 2): config.value for a pattern without a file, a text too
@@ -44,9 +57,9 @@ const struct pst_sample_shape *pst_data_shape(const struct pst_data *data);
    held out. */
 uint64_t pst_data_samples(const struct pst_data *data, uint32_t split);
 
-/* Samples first ... first + n - 1 of the split, row-major: x as the tensor's dtype and elems say,
-   targets i32, `rows` per sample. */
+/* Samples first ... first + n - 1 of the split into ret_inputs[i], row-major as input tensor i has
+   them; n_inputs pointers. */
 void pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
-                   void *ret_x, int32_t *ret_targets);
+                   void *const *ret_inputs);
 
 #endif

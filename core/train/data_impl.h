@@ -29,8 +29,18 @@ pst_status pst_data_open_text(const struct pst_job *job, struct pst_data *data,
                               struct pst_error *err);
 void pst_text_read(const struct pst_data *data, uint32_t split, uint64_t index, int32_t *ret_x,
                    int32_t *ret_targets);
-void pst_synthetic_read(const struct pst_data *data, uint32_t split, uint64_t index, void *ret_x,
-                        int32_t *ret_targets);
+/* inputs: where sample `index` goes, one pointer per input tensor. */
+void pst_synthetic_read(const struct pst_data *data, uint32_t split, uint64_t index,
+                        void *const *inputs);
+
+/*
+ * data_derived.c: what follows from tokens and targets that a reader has made. Hides 15 % of the
+ * tokens of X where targets are PST_FIELD_MASKED: the token becomes the last of the vocabulary in 8
+ * of 10 cases, any token in one, and stays in one (Devlin et al.: "BERT", NAACL 2019, section 3.1);
+ * fills segments and shifted targets.
+ */
+void pst_derive_inputs(const struct pst_data *data, uint32_t split, uint64_t index,
+                       void *const *inputs);
 
 /*
  * All files that the ':'-separated files and globs of `patterns` name, in sorted order, each once

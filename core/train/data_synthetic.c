@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Data that needs no file and that a model can learn, whatever its inputs look like. Each row of
- * targets has a class; features are the class's pattern under noise, tokens lean towards those of
- * the class. Where every token has a target of its own, the text is a noisy walk: mostly the next
- * token follows from the last.
+ * targets has a class (a number is a level of sixteen, under noise); features are the class's
+ * pattern under noise, tokens lean towards those of the class, in each input in its own way. Where
+ * every token has a target of its own, the text is a noisy walk: mostly the next token follows from
+ * the last. Where targets go in as well, shifted, they are the tokens of the first input once more:
+ * what is to be learned is to copy.
  */
 #include "train/data_impl.h"
 
@@ -21,6 +23,15 @@ enum {
 /* One draw in eight is noise. */
 #define NOISE_WORD 0x20000000u
 
+/* Classes behind targets that are numbers. */
+#define LEVELS 16u
+
+/* Every input draws from streams of its own; those of the first are the plain ones. */
+static uint32_t stream_of(uint32_t stream, uint32_t input)
+{
+    return stream ^ input << 24;
+}
+
 /* Streams of a sample: the held-out ones lie apart from those of training. */
 static struct pst_philox draw(const struct pst_data *data, uint32_t stream, uint32_t split,
                               uint64_t index, uint64_t counter)
@@ -36,38 +47,52 @@ static uint32_t word_at(const struct pst_data *data, uint32_t stream, uint32_t s
     return draw(data, stream, split, index, counter / 4).v[counter % 4];
 }
 
-/* A walk over the tokens: next = 5 last + 7 mod vocab, but for the noise. */
-static void read_walk(const struct pst_data *data, uint32_t split, uint64_t index, int32_t *ret_x,
-                      int32_t *ret_targets)
+/* A walk over the tokens: next = 5 last + 7 mod vocab, but for the noise. One token more than x has
+   is the last target. */
+static void read_walk(const struct pst_data *data, uint32_t split, uint64_t index, uint64_t range,
+                      uint64_t n, int32_t *ret_x, int32_t *ret_targets)
 {
-    const struct pst_sample_shape *shape = &data->shape;
-    uint64_t range = shape->vocab < shape->classes ? shape->vocab : shape->classes;
     uint64_t token = word_at(data, STREAM_LABEL, split, index, 0) % range;
 
-    for (uint64_t t = 0; t < shape->rows; t++) {
+    for (uint64_t t = 0; t < n; t++) {
         struct pst_philox bits = draw(data, STREAM_TOKENS, split, index, t);
 
         ret_x[t] = (int32_t)token;
         token = bits.v[0] < NOISE_WORD ? bits.v[1] % range : (5 * token + 7) % range;
-        ret_targets[t] = (int32_t)token;
+        if (ret_targets != NULL) {
+            ret_targets[t] = (int32_t)token;
+        }
     }
 }
 
-/* Half of the tokens come from the class's own eight, the others from all. */
-static void read_tokens(const struct pst_data *data, uint32_t split, uint64_t index,
-                        const int32_t *classes, int32_t *ret_x)
+/* The classes of a sample, each for an equal part of the elements of an input. */
+struct classes {
+    const int32_t *classes;
+    uint64_t n;
+};
+
+static uint64_t class_of(const struct classes *classes, const struct pst_tensor *x,
+                         uint64_t element)
 {
-    const struct pst_sample_shape *shape = &data->shape;
-    uint64_t per_row = shape->x->elems / shape->rows;
+    uint64_t per_class = x->elems / classes->n;
+    uint64_t i = per_class == 0 ? 0 : element / per_class;
 
-    for (uint64_t t = 0; t < shape->x->elems; t++) {
-        struct pst_philox bits = draw(data, STREAM_TOKENS, split, index, t);
-        uint64_t row = per_row == 0 ? 0 : t / per_row, class_of_row;
+    return (uint64_t)classes->classes[i < classes->n ? i : classes->n - 1];
+}
 
-        class_of_row = (uint64_t)classes[row < shape->rows ? row : shape->rows - 1];
+/* Half of the tokens come from the class's own eight, the others from all. */
+static void read_tokens(const struct pst_data *data, uint32_t split, uint64_t index, uint32_t input,
+                        const struct classes *classes, int32_t *ret_x)
+{
+    const struct pst_tensor *x = &data->shape.inputs[input];
+    uint64_t vocab = data->shape.vocabs[input];
+
+    for (uint64_t t = 0; t < x->elems; t++) {
+        struct pst_philox bits = draw(data, stream_of(STREAM_TOKENS, input), split, index, t);
+
         ret_x[t] =
-            (int32_t)((bits.v[0] & 1) != 0 ? (class_of_row * 8 + bits.v[1] % 8) % shape->vocab
-                                           : bits.v[1] % shape->vocab);
+            (int32_t)((bits.v[0] & 1) != 0 ? (class_of(classes, x, t) * 8 + bits.v[1] % 8) % vocab
+                                           : bits.v[1] % vocab);
     }
 }
 
@@ -104,40 +129,87 @@ static void store(void *x, uint32_t dtype, uint64_t e, float value)
 
 /* Pattern uniform in [-1, 1), noise uniform in [-1, 1): equal power. */
 static void read_features(const struct pst_data *data, uint32_t split, uint64_t index,
-                          const int32_t *classes, void *ret_x)
+                          uint32_t input, const struct classes *classes, void *ret_x)
 {
-    const struct pst_sample_shape *shape = &data->shape;
-    uint64_t per_row = shape->x->elems / shape->rows;
+    const struct pst_tensor *x = &data->shape.inputs[input];
 
-    for (uint64_t e = 0; e < shape->x->elems; e++) {
-        uint64_t row = per_row == 0 ? 0 : e / per_row;
-        uint64_t class_of_row = (uint64_t)classes[row < shape->rows ? row : shape->rows - 1];
-        uint32_t pattern =
-            word_at(data, STREAM_PATTERN, PST_SPLIT_TRAIN, class_of_row, pattern_cell(shape->x, e));
-        uint32_t noise = word_at(data, STREAM_NOISE, split, index, e);
+    for (uint64_t e = 0; e < x->elems; e++) {
+        uint32_t pattern = word_at(data, stream_of(STREAM_PATTERN, input), PST_SPLIT_TRAIN,
+                                   class_of(classes, x, e), pattern_cell(x, e));
+        uint32_t noise = word_at(data, stream_of(STREAM_NOISE, input), split, index, e);
 
-        store(ret_x, shape->x->dtype, e,
+        store(ret_x, x->dtype, e,
               (2.0f * pst_uniform(pattern) - 1.0f) + (2.0f * pst_uniform(noise) - 1.0f));
     }
 }
 
-void pst_synthetic_read(const struct pst_data *data, uint32_t split, uint64_t index, void *ret_x,
-                        int32_t *ret_targets)
+/* Everything that is drawn by class: the inputs of X. */
+static void read_x(const struct pst_data *data, uint32_t split, uint64_t index,
+                   const struct classes *classes, void *const *inputs)
+{
+    for (uint32_t i = 0; i < data->shape.n_inputs; i++) {
+        if (data->shape.inputs[i].field != PST_FIELD_X) {
+            continue;
+        }
+        if (data->shape.inputs[i].dtype == PST_I32) {
+            read_tokens(data, split, index, i, classes, inputs[i]);
+        } else {
+            read_features(data, split, index, i, classes, inputs[i]);
+        }
+    }
+}
+
+/* Targets that are numbers: the middle of the level in [-1, 1), and a quarter of its width either
+   way. All rows of a sample share a level. */
+static void read_numbers(const struct pst_data *data, uint32_t split, uint64_t index,
+                         void *const *inputs)
 {
     const struct pst_sample_shape *shape = &data->shape;
+    int32_t level = (int32_t)(word_at(data, STREAM_LABEL, split, index, 0) % LEVELS);
+    uint32_t target = pst_sample_input(shape, shape->target);
+
+    for (uint64_t row = 0; row < shape->rows; row++) {
+        uint32_t noise = word_at(data, stream_of(STREAM_NOISE, target), split, index, row);
+
+        store(inputs[target], shape->target->dtype, row,
+              ((float)level + 0.5f + 0.5f * (pst_uniform(noise) - 0.5f)) * (2.0f / LEVELS) - 1.0f);
+    }
+    read_x(data, split, index, &(struct classes){&level, 1}, inputs);
+}
+
+/* The tokens of x, over and over. */
+static void read_copy(const struct pst_data *data, uint32_t split, uint64_t index, int32_t *x,
+                      int32_t *ret_targets)
+{
+    const struct pst_sample_shape *shape = &data->shape;
+    uint64_t range = shape->vocab < shape->classes ? shape->vocab : shape->classes;
+
+    read_walk(data, split, index, range, shape->x->elems, x, NULL);
+    for (uint64_t t = 0; t < shape->rows; t++) {
+        ret_targets[t] = x[t % shape->x->elems];
+    }
+}
+
+void pst_synthetic_read(const struct pst_data *data, uint32_t split, uint64_t index,
+                        void *const *inputs)
+{
+    const struct pst_sample_shape *shape = &data->shape;
+    uint64_t range = shape->vocab < shape->classes ? shape->vocab : shape->classes;
+    void *x = inputs[pst_sample_input(shape, shape->x)];
+    int32_t *targets = inputs[pst_sample_input(shape, shape->target)];
     bool tokens = shape->x->dtype == PST_I32;
 
-    if (tokens && shape->rows == shape->x->elems && shape->rows > 1) {
-        read_walk(data, split, index, ret_x, ret_targets);
-        return;
-    }
-    for (uint64_t row = 0; row < shape->rows; row++) {
-        ret_targets[row] =
-            (int32_t)(word_at(data, STREAM_LABEL, split, index, row) % shape->classes);
-    }
-    if (tokens) {
-        read_tokens(data, split, index, ret_targets, ret_x);
+    if (shape->target->dtype != PST_I32) {
+        read_numbers(data, split, index, inputs);
+    } else if (tokens && shape->shifted != NULL) {
+        read_copy(data, split, index, x, targets);
+    } else if (tokens && shape->rows == shape->x->elems && shape->rows > 1) {
+        read_walk(data, split, index, range, shape->rows, x, targets);
     } else {
-        read_features(data, split, index, ret_targets, ret_x);
+        for (uint64_t row = 0; row < shape->rows; row++) {
+            targets[row] =
+                (int32_t)(word_at(data, STREAM_LABEL, split, index, row) % shape->classes);
+        }
+        read_x(data, split, index, &(struct classes){targets, shape->rows}, inputs);
     }
 }

@@ -78,7 +78,13 @@ static pst_status check_shape(const struct pst_data *data, struct pst_error *err
 {
     const struct pst_sample_shape *shape = &data->shape;
 
-    if (shape->x->dtype != PST_I32 || shape->rows != shape->x->elems || shape->rows == 0) {
+    uint32_t n_x = 0;
+
+    for (uint32_t i = 0; i < shape->n_inputs; i++) {
+        n_x += shape->inputs[i].field == PST_FIELD_X;
+    }
+    if (shape->x->dtype != PST_I32 || shape->target->dtype != PST_I32 || n_x != 1 ||
+        shape->shifted != NULL || shape->rows != shape->x->elems || shape->rows == 0) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "data.kind = \"text\" wants a model that predicts the next token, such as "
                         "gpt; use data.kind = \"synthetic\" for this one");

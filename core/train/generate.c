@@ -61,12 +61,14 @@ static pst_status extend(struct writer *w, uint64_t count, struct pst_error *err
     const struct pst_generate *g = w->g;
     const struct pst_tensor *logits = &g->graph->tensors[g->graph->logits];
     uint64_t context = g->shape->rows, used = w->length < context ? w->length : context;
-    struct pst_batch batch = {.fields = {NULL, w->x, w->targets}};
+    struct pst_batch batch = {.first_sample = 0};
     struct pst_philox bits = pst_philox(g->seed, STREAM_SAMPLE, count);
     uint32_t vocab = (uint32_t)(g->shape->classes < 256 ? g->shape->classes : 256);
     double loss;
     pst_status st;
 
+    batch.inputs[pst_sample_input(g->shape, g->shape->x)] = w->x;
+    batch.inputs[pst_sample_input(g->shape, g->shape->target)] = w->targets;
     for (uint64_t i = 0; i < context; i++) {
         w->x[i] = i < used ? w->bytes[w->length - used + i] : 0;
     }

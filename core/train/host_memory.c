@@ -3,15 +3,15 @@
  * Arenas are filled on creation, so memory that the host does not have would end the process in the
  * middle of it: better to say so first.
  */
-#include "train/session.h"
+#include "train/host_memory.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/util.h"
+#include "train/session.h"
 
-/* Bytes that can be had without swapping, as the kernel estimates; UINT64_MAX where it does not. */
-static uint64_t available_bytes(void)
+uint64_t pst_host_available_bytes(void)
 {
     FILE *file = fopen("/proc/meminfo", "re");
     unsigned long long kib = 0;
@@ -29,7 +29,7 @@ static uint64_t available_bytes(void)
 
 pst_status pst_session_check_host(const struct pst_session *session, struct pst_error *err)
 {
-    uint64_t available = available_bytes(), needed = 0;
+    uint64_t available = pst_host_available_bytes(), needed = 0;
     char need[32], have[32];
 
     if (strcmp(session->device_ops->id, "cpu") != 0) {

@@ -48,5 +48,6 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     slower.memory_bandwidth = (uint64_t)((double)slower.memory_bandwidth / ratio);
     slower.launch_overhead = (uint64_t)((double)slower.launch_overhead * ratio);
     cost.cluster = &slower;
+    cost.profile_scale = ratio;
     return simulate(session, &cost, &session->predicted_ns, err);
 }

@@ -164,6 +164,28 @@ static pst_status load_transport(struct pst_session *session, struct pst_error *
     return PST_OK;
 }
 
+/* The times of [profile] file, where there is one. */
+static pst_status load_profile(struct pst_session *session, struct pst_error *err)
+{
+    const char *file = session->job->profile.file;
+    pst_status st;
+
+    if (file == NULL || file[0] == '\0') {
+        return PST_OK;
+    }
+    st = pst_costed_read(file, &session->profile, err);
+    if (st == PST_OK) {
+        st = pst_profile_bind(session->profile, session->graph, &session->arena,
+                              &session->cost.profile_nodes, err);
+    }
+    if (st == PST_OK) {
+        session->cost.profile = session->profile;
+    } else if (err != NULL && err->file[0] == '\0') {
+        snprintf(err->file, sizeof err->file, "%s", file);
+    }
+    return st;
+}
+
 static pst_status create(const struct pst_job *job, bool with_transport,
                          struct pst_session **ret_session, struct pst_error *err)
 {
@@ -180,6 +202,9 @@ static pst_status create(const struct pst_job *job, bool with_transport,
     pst_arena_finish(&arena);
     if (st == PST_OK) {
         st = pst_session_build_graph(job, &session->graph, err);
+    }
+    if (st == PST_OK) {
+        st = load_profile(session, err);
     }
     if (st == PST_OK) {
         st = load_device(session, err);
@@ -232,6 +257,8 @@ void pst_session_destroy(struct pst_session *session)
     if (session->device != NULL) {
         session->device_ops->close(session->device);
     }
+    pst_costed_destroy(session->profile);
     pst_graph_destroy(session->graph);
+    pst_arena_finish(&session->arena);
     free(session);
 }

@@ -16,6 +16,8 @@ struct pst_session {
     struct pst_graph *graph;
     struct pst_cluster cluster;
     struct pst_cost_model cost;
+    struct pst_costed *profile; /* [profile] file, or NULL */
+    struct pst_arena arena;
     const struct pst_device_ops *device_ops;
     struct pst_device *device; /* answers questions about workspaces; runs nothing */
     struct pst_device_config device_config;

@@ -21,8 +21,7 @@ enum { ON_NON_FINITE_STOP = 0, ON_NON_FINITE_SKIP = 1 };
 #define BUFFERS 3
 
 struct samples {
-    void *x;
-    int32_t *targets;
+    void *inputs[PST_MAX_INPUTS];
 };
 
 struct run {
@@ -76,11 +75,10 @@ static pst_status allocate(struct run *run, struct pst_error *err)
     run->step_ns = calloc((size_t)run->job->train.steps, sizeof *run->step_ns);
     ok = run->step_ns != NULL;
     for (uint32_t i = 0; i < BUFFERS; i++) {
-        struct samples *samples = &run->samples[i];
-
-        samples->x = calloc(run->batch, run->shape.x->bytes);
-        samples->targets = calloc(run->batch, run->shape.rows * sizeof *samples->targets);
-        ok = ok && samples->x != NULL && samples->targets != NULL;
+        for (uint32_t k = 0; k < run->shape.n_inputs; k++) {
+            run->samples[i].inputs[k] = calloc(run->batch, run->shape.inputs[k].bytes);
+            ok = ok && run->samples[i].inputs[k] != NULL;
+        }
     }
     return ok ? PST_OK : pst_fail_nomem(err);
 }
@@ -150,10 +148,13 @@ static pst_status prepare(struct run *run, struct pst_error *err)
 static struct pst_batch load(const struct run *run, const struct samples *to, uint32_t split,
                              uint64_t first, uint32_t n)
 {
-    struct pst_batch batch = {.fields = {NULL, to->x, to->targets}, .first_sample = first};
+    struct pst_batch batch = {.first_sample = first};
 
+    for (uint32_t i = 0; i < run->shape.n_inputs; i++) {
+        batch.inputs[i] = to->inputs[i];
+    }
     if (run->data != NULL) {
-        pst_data_read(run->data, split, first, n, to->x, to->targets);
+        pst_data_read(run->data, split, first, n, to->inputs);
     }
     return batch;
 }
@@ -448,8 +449,9 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     pst_exec_destroy(run.exec);
     pst_recorder_destroy(run.recorder);
     for (uint32_t i = 0; i < BUFFERS; i++) {
-        free(run.samples[i].x);
-        free(run.samples[i].targets);
+        for (uint32_t k = 0; k < PST_MAX_INPUTS; k++) {
+            free(run.samples[i].inputs[k]);
+        }
     }
     free(run.step_ns);
     free(run.sample);

@@ -31,7 +31,9 @@ struct part_value {
     uint32_t worst; /* stage that takes most of a device's memory */
     double worst_bytes;
     double bottleneck_ns; /* per sample: most over stages */
-    double step_ns;       /* one mini-batch: the stage graph run in kFkB order, no transfer time */
+    double step_ns;       /* one mini-batch: the stage graph run in kFkB order, no transfer time,
+                             all-reduce at the end; more than 8M passes: estimated; INFINITY: it
+                             does not run to its end */
     double peak_bytes;    /* most over stages */
     uint32_t depth, devices;
 };
@@ -41,9 +43,12 @@ struct part_value {
 pst_status part_plan_value(const struct part_plan *plan, const struct part_problem *problem,
                            bool ask, struct part_value *ret_value);
 
-/* Is a better than b? Smaller bottleneck; then by `by_step` step time; smaller peak, smaller depth,
-   fewer devices; equal: false. Bottlenecks within 1e-12 relative are equal. */
+/* Is a better than b? What is legal and fits; smaller bottleneck, smaller peak, smaller depth,
+   fewer devices; equal: false. Bottlenecks and peaks within 1e-12 relative are equal. */
 bool part_value_better(const struct part_value *a, const struct part_value *b);
+/* The same with step time before everything but what is legal and fits: for comparing micro-batch
+   sizes, since a larger one lowers the bottleneck but lengthens the warm-up. */
+bool part_value_faster(const struct part_value *a, const struct part_value *b);
 
 /*
  * Gives the plan: stages in topological order (by least node where free), ranks in depth-first

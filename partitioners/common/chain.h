@@ -20,20 +20,31 @@ enum {
 pst_status part_order(const struct part_problem *problem, uint32_t kind, const uint64_t *keys,
                       uint32_t *ret_order);
 
+/* What a solver did. */
+struct part_chain_stats {
+    bool exact;      /* the least bottleneck of this order is proven */
+    uint64_t probes; /* values of T tried */
+    uint64_t states; /* positions looked at in all */
+};
+
 /* What the cut may use. */
 struct part_chain_limits {
-    uint32_t max_stages;  /* 0: as many as there are devices */
-    uint32_t max_devices; /* 0: all */
-    int64_t below;        /* ticks: only bottlenecks strictly below; INT64_MAX: any */
-    bool memory;          /* hold stages against the capacity, run index as depth */
+    uint32_t max_stages;            /* 0: as many as there are devices */
+    uint32_t max_devices;           /* 0: all */
+    int64_t below;                  /* ticks: only bottlenecks strictly below; INT64_MAX: any */
+    bool memory;                    /* hold stages against the capacity, run index as depth */
+    struct part_chain_stats *stats; /* NULL, or added up here (exact: set) */
 };
 
 /*
  * The least bottleneck of `order` cut into consecutive stages with degrees of `costs`, at 1F1B's
- * in-flight counts; among those of least T few stages. Exact: bisection over T in ticks with a
- * linear sweep per probe (docs/partitioning.md). *ret_found: false where nothing fits (or is
- * below). ret_plan is set only then; finish it. cancelled: PST_ERR_CANCELLED. Works on 1e5 nodes
- * and 1024 devices in about a second.
+ * in-flight counts; among those of least T few devices, with a memory limit few stages. Bisection
+ * over T in ticks with a sweep per probe (docs/partitioning.md). Exact whenever transfers are free,
+ * without a memory limit also where edges join neighbours of the order only, and always while the
+ * windows that a stage may span are small enough to be scanned (some 1e8 steps in all); else what
+ * the sweeps find, which count an edge that spans a whole stage as though it touched it. Here
+ * stats->exact tells. *ret_found: false where nothing fits (or is below). ret_plan is set only
+ * then; finish it. PST_ERR_CANCELLED, PST_ERR_NOMEM. 1e5 nodes on 1024 devices: about a second.
  */
 pst_status part_chain_solve(const struct part_problem *problem, const struct part_costs *costs,
                             const uint32_t *order, const struct part_chain_limits *limits,

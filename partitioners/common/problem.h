@@ -7,6 +7,7 @@
 #ifndef PARTITIONERS_COMMON_PROBLEM_H
 #define PARTITIONERS_COMMON_PROBLEM_H
 
+#include <penstock/ext/cost.h>
 #include <penstock/ext/profile.h>
 #include <penstock/ext/remark.h>
 #include <penstock/penstock.h>
@@ -27,6 +28,10 @@ struct part_problem {
     double *edge_bytes;                 /* [n_edges] per sample */
     double weight_multiplier;           /* mu */
     double capacity_bytes;              /* INFINITY: no limit */
+    /* Times on one device: row i is for samples[i] samples, all b / d that sizes and degrees give;
+       backward is B + W. n_samples * n each. */
+    uint32_t n_samples, *samples; /* ascending */
+    double *forward_ns, *backward_ns;
 };
 
 /* Reads everything through `in` and pst.profile/1. host->fail has been told of any failure. */
@@ -35,13 +40,30 @@ pst_status part_problem_read(const struct pst_host *host, const struct pst_parti
 void part_problem_finish(struct part_problem *problem);
 
 /*
+ * By hand: n_devices, batch, sizes, degrees, n, n_edges and figures (PST_COMM_*, bandwidths) of
+ * *problem are set; the rest of its arrays is made here, zero, to be filled in: costs by the
+ * caller, and the edges from `from` and `to`, then sorted by part_problem_index. PST_ERR_NOMEM.
+ */
+pst_status part_problem_init(struct part_problem *problem);
+/* Sorts the edges (edge_bytes with them) and makes first_out, first_in and in_edges. */
+pst_status part_problem_index(struct part_problem *problem);
+
+/* Row of `samples` for that many samples, UINT32_MAX: there is none. */
+uint32_t part_samples_row(const struct part_problem *problem, uint32_t samples);
+/* Name of a node for messages: "?" without a host. */
+const char *part_node_name(const struct part_problem *problem, uint32_t v);
+/* Has the host asked to stop? */
+bool part_cancelled(const struct part_problem *problem);
+
+/*
  * What nodes and edges cost per sample at one micro-batch size b, on d replicas that share it, in
  * ticks: whole numbers, so that sums are exact in any order and a bisection on T ends. A tick is
  * chosen so that the total over all nodes and edges, times D, stays below 2^60.
  *
  *   comp[k][v]  (F + B + W of v for b / d samples) / b
  *   sync[k][v]  2 (d - 1) / d * parameters of v / (all-reduce bandwidth * B)
- *   p2p[k][e]   2 * bytes of e / (d * p2p bandwidth): charged at each end of a cut edge
+ *   p2p[k][e]   2 * bytes of e / (d * p2p bandwidth): charged at each end of a cut edge; 0 where
+ *               comm_model is PST_COMM_NONE
  *
  * each rounded to the nearest tick; degrees[k] are those degrees of the problem that divide b.
  */

@@ -296,6 +296,39 @@ AT(pst_ask, in_flight, 16);
 AT(pst_ask, bound, 24);
 AT(pst_ask, price, 32);
 
+SIZE(pst_figures, 56);
+AT(pst_figures, size, 0);
+AT(pst_figures, comm_model, 4);
+AT(pst_figures, reference, 8);
+AT(pst_figures, node_size, 12);
+AT(pst_figures, weight_multiplier, 16);
+AT(pst_figures, p2p_bytes_per_s, 24);
+AT(pst_figures, allreduce_bytes_per_s, 32);
+AT(pst_figures, saved_bytes, 40);
+AT(pst_figures, edge_bytes, 48);
+
+SIZE(pst_node_config, 48);
+AT(pst_node_config, size, 0);
+AT(pst_node_config, tensor_degree, 4);
+AT(pst_node_config, name, 8);
+AT(pst_node_config, ns_per_sample, 16);
+AT(pst_node_config, param_bytes, 24);
+AT(pst_node_config, in_flight_bytes, 32);
+AT(pst_node_config, fixed_bytes, 40);
+
+SIZE(pst_profile, 40);
+AT(pst_profile, size, 0);
+AT(pst_profile, node_ns, 8);
+AT(pst_profile, figures, 16);
+AT(pst_profile, n_configs, 24);
+AT(pst_profile, config, 32);
+
+SIZE(pst_remark, 32);
+AT(pst_remark, size, 0);
+AT(pst_remark, number, 8);
+AT(pst_remark, text, 16);
+AT(pst_remark, flag, 24);
+
 SIZE(pst_times, 24);
 AT(pst_times, forward_ns, 0);
 AT(pst_times, backward_input_ns, 8);
@@ -354,6 +387,9 @@ VALUE(PST_LOG_ERROR, 0);
 VALUE(PST_LOG_WARN, 1);
 VALUE(PST_LOG_INFO, 2);
 VALUE(PST_LOG_DEBUG, 3);
+VALUE(PST_COMM_NONE, 0);
+VALUE(PST_COMM_SUM, 1);
+VALUE(PST_COMM_MAX, 2);
 VALUE(PST_PASS_F, 1);
 VALUE(PST_PASS_B, 2);
 VALUE(PST_PASS_W, 3);
@@ -376,6 +412,8 @@ static void test_words(void **state)
     assert_string_equal(PST_MEMOPT, "pst.memopt/1");
     assert_string_equal(PST_ASK, "pst.ask/1");
     assert_string_equal(PST_COST, "pst.cost/1");
+    assert_string_equal(PST_PROFILE, "pst.profile/1");
+    assert_string_equal(PST_REMARK, "pst.remark/1");
     assert_string_equal(PST_EVAL, "pst.eval/1");
     assert_string_equal(PST_RNG, "pst.rng/1");
     assert_int_equal(PST_ABI_MAJOR, 1);

@@ -264,7 +264,7 @@ static void test_problems_refused(void **state)
                    "does not divide the 8 samples");
     refuse_problem("config.value",
                    HEAD "\"stages\": [" ONE ", " ONE "], \"links\": [{\"from\": 1, \"to\": 0}]}",
-                   "links[0].goes from stage 1 to 0");
+                   "links[0]: goes from stage 1 to 0");
     refuse_problem("config.value", HEAD "\"devices\": 1, \"stages\": [" ONE ", " ONE "]}",
                    "stage 1 is on device 1");
     refuse_problem("config.value", HEAD "\"memory_bytes\": [1, 2], \"stages\": [" ONE "]}",

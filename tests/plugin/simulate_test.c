@@ -65,7 +65,7 @@ static void cut_chain(struct chain *chain, const struct schedule_run *run)
     struct pst_error err = {0};
     *chain = (struct chain){.cluster = {.launch_overhead = 1000}};
     build_graph(chain, n - 1);
-    chain->cost = (struct pst_cost_model){chain->graph, &chain->cluster, NULL, NULL};
+    chain->cost = (struct pst_cost_model){.graph = chain->graph, .cluster = &chain->cluster};
     for (uint32_t v = 0; v < n; v++) {
         nodes[v] = v;
     }

@@ -19,6 +19,8 @@
 #include "ext/claim.h"
 #include "ext/cost.h"
 #include "ext/eval.h"
+#include "ext/profile.h"
+#include "ext/remark.h"
 #include "ext/rng.h"
 
 #endif

@@ -59,7 +59,8 @@ static inline void rig_open(struct rig *rig, const char *model, const char *sett
                                     .link_latency = 1000},
                         .seed = seed};
     rig->graph = make_model(model, settings, PST_F32);
-    rig->cost = (struct pst_cost_model){rig->graph, &rig->cluster, rig_workspace, NULL};
+    rig->cost = (struct pst_cost_model){
+        .graph = rig->graph, .cluster = &rig->cluster, .workspace = rig_workspace};
 }
 
 static inline void rig_drop_plan(struct rig *rig)

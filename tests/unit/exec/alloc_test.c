@@ -79,7 +79,7 @@ static void test_no_allocation(void **state)
 {
     static struct toy toy;
     const float x[4] = {1, 2, 3, 4}, t[4] = {2, 0, 3, 6};
-    struct pst_batch batch = {.fields = {NULL, x, t}};
+    struct pst_batch batch = {.inputs = {x, t}};
     struct pst_update update = {.optimizer = PST_SGD, .lr = 0.001f, .step = 1};
     struct pst_step_result result;
     struct pst_exec *exec;
@@ -156,7 +156,7 @@ static void test_emulated(void **state)
 {
     static struct toy toy;
     const float x[4] = {1, 2, 3, 4}, t[4] = {2, 0, 3, 6};
-    struct pst_batch batch = {.fields = {NULL, x, t}};
+    struct pst_batch batch = {.inputs = {x, t}};
     struct pst_update update = {.optimizer = PST_SGD, .step = 1};
     struct pst_device_times times = {NULL, some_ns, update_ns};
     struct pst_exec_links links = {NULL, link_ns, ring_ns, no_node};

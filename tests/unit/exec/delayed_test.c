@@ -20,7 +20,7 @@ struct scene {
 
 /* Data of every step. */
 struct batches {
-    void *fields[STEPS][3];
+    void *inputs[STEPS][PST_MAX_INPUTS];
 };
 
 static const char mlp[] = "inputs=12 hidden=16 layers=4 classes=7";
@@ -69,20 +69,20 @@ static void make_batches(const struct real *real, uint32_t bad_step, struct batc
         const struct pst_tensor *tensor = &real->graph->tensors[i];
 
         for (uint32_t t = 0; t < STEPS && tensor->role == PST_ROLE_INPUT; t++) {
-            ret_batches->fields[t][tensor->field] =
-                vary(real->fields[tensor->field], tensor->elems * real->batch, tensor->dtype, t);
+            ret_batches->inputs[t][i] =
+                vary(real->inputs[i], tensor->elems * real->batch, tensor->dtype, t);
         }
     }
     if (bad_step > 0) {
-        *(float *)ret_batches->fields[bad_step][PST_FIELD_X] = INFINITY;
+        *(float *)ret_batches->inputs[bad_step][0] = INFINITY;
     }
 }
 
 static void free_batches(struct batches *batches)
 {
     for (uint32_t t = 0; t < STEPS; t++) {
-        for (uint32_t f = 0; f < 3; f++) {
-            free(batches->fields[t][f]);
+        for (uint32_t f = 0; f < PST_MAX_INPUTS; f++) {
+            free(batches->inputs[t][f]);
         }
     }
 }
@@ -90,8 +90,7 @@ static void free_batches(struct batches *batches)
 static void submit(struct real *real, const struct batches *batches, uint32_t optimizer,
                    uint32_t step)
 {
-    struct pst_batch batch = {.fields = {NULL, batches->fields[step][PST_FIELD_X],
-                                         batches->fields[step][PST_FIELD_TARGET]},
+    struct pst_batch batch = {.inputs = {batches->inputs[step][0], batches->inputs[step][1]},
                               .first_sample = (uint64_t)step * real->batch};
     struct pst_update update = update_of(optimizer, step);
     struct pst_error err = {0};
@@ -161,12 +160,12 @@ static struct reference_step sequential(struct reference *ref, const struct scen
 {
     struct pst_update update = update_of(scene->optimizer, t);
     struct reference_step step;
-    void *first[3];
+    void *first[PST_MAX_INPUTS];
 
-    memcpy(first, ref->real.fields, sizeof first);
-    memcpy(ref->real.fields, batches->fields[t], sizeof first);
+    memcpy(first, ref->real.inputs, sizeof first);
+    memcpy(ref->real.inputs, batches->inputs[t], sizeof first);
     step = reference_step(ref, &update);
-    memcpy(ref->real.fields, first, sizeof first);
+    memcpy(ref->real.inputs, first, sizeof first);
     return step;
 }
 

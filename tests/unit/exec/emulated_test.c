@@ -119,7 +119,7 @@ static void stop(struct bench *bench)
 static void run_steps(struct bench *bench, uint32_t n)
 {
     static const float x[4] = {1, 2, 3, 4}, t[4] = {0};
-    const struct pst_batch batch = {.fields = {NULL, x, t}};
+    const struct pst_batch batch = {.inputs = {x, t}};
     const struct pst_update update = {.optimizer = PST_SGD, .step = 1};
     struct pst_step_result result;
 

@@ -57,7 +57,7 @@ static struct pst_exec *make_exec(struct toy *toy, bool norm, double clip, bool 
 
 static pst_status submit(struct pst_exec *exec, uint32_t step, struct pst_error *err)
 {
-    struct pst_batch batch = {.fields = {NULL, data[step].x, data[step].t},
+    struct pst_batch batch = {.inputs = {data[step].x, data[step].t},
                               .first_sample = FIRST + 4 * step};
     struct pst_update update = {
         .optimizer = PST_SGD, .lr = 0.01f + 0.01f * (float)step, .step = step + 1};

@@ -319,7 +319,7 @@ static struct result run(struct rig *rig, uint32_t dtype, uint32_t classes, doub
         .stall_ns = 60000000000u,
         .seed = 3,
         .clip = clip};
-    struct pst_batch data = {.fields = {NULL, draw_data(rig->graph, PST_FIELD_X, batch, classes),
+    struct pst_batch data = {.inputs = {draw_data(rig->graph, PST_FIELD_X, batch, classes),
                                         draw_data(rig->graph, PST_FIELD_TARGET, batch, classes)}};
     struct pst_error err = {0};
     struct pst_exec *exec = NULL;
@@ -364,8 +364,8 @@ static struct result run(struct rig *rig, uint32_t dtype, uint32_t classes, doub
     }
     pst_exec_destroy(exec);
     finish_eval(rig, &eval);
-    free((void *)(uintptr_t)data.fields[1]);
-    free((void *)(uintptr_t)data.fields[2]);
+    free((void *)(uintptr_t)data.inputs[0]);
+    free((void *)(uintptr_t)data.inputs[1]);
     return result;
 }
 
@@ -418,7 +418,8 @@ static void check_subject(const struct subject *subject, uint64_t seed, uint32_t
     rig.graph = strcmp(subject->model, "fan") == 0
                     ? make_fan(dtype)
                     : make_model(subject->model, subject->settings, dtype);
-    rig.cost = (struct pst_cost_model){rig.graph, &rig.cluster, workspace, NULL};
+    rig.cost = (struct pst_cost_model){
+        .graph = rig.graph, .cluster = &rig.cluster, .workspace = workspace};
     config.kernels = dtype == PST_BF16 ? "reference" : "auto";
     asked_graph = rig.graph;
     assert_int_equal(device_ops->open(&config, &asked, &err), PST_OK);

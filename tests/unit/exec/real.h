@@ -36,7 +36,7 @@ struct real {
     uint32_t n_ranks;
     struct pst_program *programs[MOST_STAGES], *eval_programs[MOST_STAGES];
     struct pst_exec *exec;
-    void *fields[3];
+    void *inputs[PST_MAX_INPUTS];
     uint32_t batch;
 };
 
@@ -232,23 +232,24 @@ static inline void real_data(struct real *real, uint32_t classes)
         const struct pst_tensor *tensor = &real->graph->tensors[i];
         uint64_t n = tensor->elems * real->batch;
 
-        if (tensor->role != PST_ROLE_INPUT || real->fields[tensor->field] != NULL) {
+        if (tensor->role != PST_ROLE_INPUT || real->inputs[i] != NULL) {
             continue;
         }
-        real->fields[tensor->field] = malloc(n * pst_dtype_bytes(tensor->dtype));
+        real->inputs[i] = malloc(n * pst_dtype_bytes(tensor->dtype));
         for (uint64_t k = 0; k < n; k++) {
             struct pst_philox word = pst_philox(77, tensor->field, k);
             float value = 2 * pst_uniform(word.v[0]) - 1;
 
             if (tensor->dtype == PST_I32) {
-                ((int32_t *)real->fields[tensor->field])[k] = (int32_t)(word.v[1] % classes);
+                ((int32_t *)real->inputs[i])[k] =
+                    (int32_t)(word.v[1] % (tensor->field == PST_FIELD_SEGMENT ? 2 : classes));
             } else if (tensor->dtype == PST_F32) {
-                ((float *)real->fields[tensor->field])[k] = value;
+                ((float *)real->inputs[i])[k] = value;
             } else {
                 uint32_t bits;
 
                 memcpy(&bits, &value, sizeof bits);
-                ((uint16_t *)real->fields[tensor->field])[k] = (uint16_t)(bits >> 16);
+                ((uint16_t *)real->inputs[i])[k] = (uint16_t)(bits >> 16);
             }
         }
     }
@@ -275,7 +276,10 @@ static inline void real_create_with(struct real *real, const char *model, const 
     real->device_ops = load_device("cpu");
     real->batch = batch;
     MUST(real->device_ops->open(&device_config, &real->device, &err));
-    real->cost = (struct pst_cost_model){real->graph, &real->cluster, real_workspace, real};
+    real->cost = (struct pst_cost_model){.graph = real->graph,
+                                         .cluster = &real->cluster,
+                                         .workspace = real_workspace,
+                                         .workspace_context = real};
     real_plan(real, layout, slots, layout->order != ORDER_2BW || clip > 0 || skip);
     config = (struct pst_exec_config){.graph = real->graph,
                                       .plan = real->plan,
@@ -302,23 +306,22 @@ static inline void real_create(struct real *real, const char *model, const char 
 
 static inline struct pst_step_result real_step(struct real *real, const struct pst_update *update)
 {
-    struct pst_batch batch = {
-        .fields = {NULL, real->fields[PST_FIELD_X], real->fields[PST_FIELD_TARGET]},
-        .first_sample = (update->step - 1) * real->batch};
+    struct pst_batch batch = {.first_sample = (update->step - 1) * real->batch};
     struct pst_step_result result = {0};
     struct pst_error err = {0};
 
+    memcpy(batch.inputs, real->inputs, sizeof real->inputs);
     MUST(pst_exec_step(real->exec, &batch, update, &result, &err));
     return result;
 }
 
 static inline double real_eval(struct real *real)
 {
-    struct pst_batch batch = {
-        .fields = {NULL, real->fields[PST_FIELD_X], real->fields[PST_FIELD_TARGET]}};
+    struct pst_batch batch = {.first_sample = 0};
     struct pst_error err = {0};
     double loss = -1;
 
+    memcpy(batch.inputs, real->inputs, sizeof real->inputs);
     MUST(pst_exec_eval(real->exec, &batch, &loss, NULL, 0, &err));
     return loss;
 }
@@ -346,8 +349,8 @@ static inline void real_destroy(struct real *real)
     pst_plan_destroy(real->plan);
     pst_plan_destroy(real->eval_plan);
     real->device_ops->close(real->device);
-    for (uint32_t i = 0; i < 3; i++) {
-        free(real->fields[i]);
+    for (uint32_t i = 0; i < PST_MAX_INPUTS; i++) {
+        free(real->inputs[i]);
     }
     pst_graph_destroy(real->graph);
 }

@@ -121,8 +121,7 @@ static inline void reference_call(struct reference *ref, uint32_t c)
     } else if (call->kind == PST_C_LOAD) {
         const struct pst_tensor *tensor = &ref->real.graph->tensors[call->op];
 
-        memcpy(o[0],
-               (const char *)ref->real.fields[tensor->field] + call->first_sample * tensor->bytes,
+        memcpy(o[0], (const char *)ref->real.inputs[call->op] + call->first_sample * tensor->bytes,
                tensor->bytes * call->samples);
     } else if (call->kind == PST_C_SUM) {
         const struct pst_tensor *tensor = &ref->real.graph->tensors[call->op];

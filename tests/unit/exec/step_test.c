@@ -16,7 +16,7 @@ static const float data_x[4] = {1, 2, 3, 4}, data_t[4] = {2, 0, 3, 6};
 
 static struct pst_batch make_batch(const float *x, const float *t)
 {
-    return (struct pst_batch){.fields = {NULL, x, t}, .first_sample = 100};
+    return (struct pst_batch){.inputs = {x, t}, .first_sample = 100};
 }
 
 static struct pst_exec_config make_config(struct toy *toy)

@@ -47,7 +47,8 @@ static uint64_t workspace(void *context, uint32_t op, uint32_t pass, uint32_t sa
 static void open_model(struct rig *rig, const char *model, const char *settings, uint64_t seed)
 {
     rig_open(rig, model, settings, seed);
-    rig->cost = (struct pst_cost_model){rig->graph, &rig->cluster, workspace, NULL};
+    rig->cost = (struct pst_cost_model){
+        .graph = rig->graph, .cluster = &rig->cluster, .workspace = workspace};
     asked_graph = rig->graph;
 }
 
@@ -176,13 +177,13 @@ static void test_gpt(void **state)
     json_error_t why;
     json_t *root = json_load_file(PENSTOCK_SOURCE_DIR "/tests/data/torch/gpt.json", 0, &why);
     const json_t *losses = json_object_get(root, "losses");
-    struct pst_batch batch = {.fields = {NULL, NULL, NULL}};
+    struct pst_batch batch = {.inputs = {NULL}};
     double expected = 0;
 
     (void)state;
     assert_non_null(root);
-    batch.fields[PST_FIELD_X] = integers(root, "tokens");
-    batch.fields[PST_FIELD_TARGET] = integers(root, "targets");
+    batch.inputs[0] = integers(root, "tokens");
+    batch.inputs[1] = integers(root, "targets");
     for (size_t i = 0; i < json_array_size(losses); i++) {
         expected += json_number_value(json_array_get(losses, i)) / 3;
     }
@@ -210,8 +211,8 @@ static void test_gpt(void **state)
         pst_exec_destroy(exec);
         rig_close(&rig);
     }
-    free((void *)(uintptr_t)batch.fields[PST_FIELD_X]);
-    free((void *)(uintptr_t)batch.fields[PST_FIELD_TARGET]);
+    free((void *)(uintptr_t)batch.inputs[0]);
+    free((void *)(uintptr_t)batch.inputs[1]);
     json_decref(root);
 }
 
@@ -309,7 +310,7 @@ static void check_optimizer(uint32_t optimizer, double clip)
                               .slots = optimizer == PST_SGD        ? 0
                                        : optimizer == PST_MOMENTUM ? 1
                                                                    : 2};
-    struct pst_batch batch = {.fields = {NULL, NULL, NULL}};
+    struct pst_batch batch = {.inputs = {NULL}};
     int32_t tokens[36], targets[36];
     struct weights all;
     struct pst_exec *exec;
@@ -326,8 +327,8 @@ static void check_optimizer(uint32_t optimizer, double clip)
     for (uint64_t k = 0; k < n; k++) {
         all.w[k] = all.found[k];
     }
-    batch.fields[PST_FIELD_X] = tokens;
-    batch.fields[PST_FIELD_TARGET] = targets;
+    batch.inputs[0] = tokens;
+    batch.inputs[1] = targets;
     for (uint32_t i = 1; i <= 6; i++) {
         struct pst_update update = {.optimizer = optimizer,
                                     .lr = 0.01f * (float)i,

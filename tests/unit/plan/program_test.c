@@ -252,7 +252,8 @@ static void check_model(const char *id, const char *settings)
     uint64_t peaks[SEQUENCES] = {0};
 
     assert_int_equal(try_model(id, settings, PST_F32, &s.graph, &err), PST_OK);
-    s.cost = (struct pst_cost_model){s.graph, &s.cluster, workspace, NULL};
+    s.cost =
+        (struct pst_cost_model){.graph = s.graph, .cluster = &s.cluster, .workspace = workspace};
     for (uint64_t seed = 1; seed <= 6; seed++) {
         for (uint32_t kind = 0; kind < SEQUENCES; kind++) {
             uint32_t p = 1 + (uint32_t)(seed + kind) % 5, m = 1 + (uint32_t)seed % 7;
@@ -317,7 +318,7 @@ static void test_stuck(void **state)
 
     (void)state;
     assert_int_equal(try_model("mlp", "layers=2", PST_F32, &s.graph, &err), PST_OK);
-    s.cost = (struct pst_cost_model){s.graph, &s.cluster, NULL, NULL};
+    s.cost = (struct pst_cost_model){.graph = s.graph, .cluster = &s.cluster};
     for (uint32_t v = 0; v < s.graph->n_ops; v++) {
         nodes[v] = v;
     }

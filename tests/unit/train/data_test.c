@@ -117,7 +117,7 @@ static void test_windows(void **state)
         int seen[16] = {0}, offset = -1;
 
         for (uint64_t i = 0; i < 11; i++) {
-            pst_data_read(data, PST_SPLIT_TRAIN, epoch * 11 + i, 1, x, targets);
+            pst_data_read(data, PST_SPLIT_TRAIN, epoch * 11 + i, 1, (void *[]){x, targets});
             for (int t = 0; t < CONTEXT; t++) {
                 assert_int_equal(x[t], x[0] + t);
                 assert_int_equal(targets[t], x[t] + 1);
@@ -148,9 +148,9 @@ static void test_function_of_index(void **state)
 
     (void)state;
     assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
-    pst_data_read(data, PST_SPLIT_TRAIN, 5, 40, x, &targets[0][0]);
+    pst_data_read(data, PST_SPLIT_TRAIN, 5, 40, (void *[]){x, &targets[0][0]});
     for (uint64_t i = 40; i-- > 0;) {
-        pst_data_read(data, PST_SPLIT_TRAIN, 5 + i, 1, one_x, one_targets);
+        pst_data_read(data, PST_SPLIT_TRAIN, 5 + i, 1, (void *[]){one_x, one_targets});
         assert_memory_equal(x[i], one_x, sizeof one_x);
         assert_memory_equal(targets[i], one_targets, sizeof one_targets);
     }
@@ -172,11 +172,11 @@ static void test_held_out(void **state)
     assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
     assert_int_equal(pst_data_samples(data, PST_SPLIT_VALID), 4);
     for (uint64_t i = 0; i < 4; i++) {
-        pst_data_read(data, PST_SPLIT_VALID, i, 1, x, targets);
+        pst_data_read(data, PST_SPLIT_VALID, i, 1, (void *[]){x, targets});
         assert_int_equal(x[0], 161 + 8 * (int)i);
     }
     for (uint64_t i = 0; i < 400; i++) {
-        pst_data_read(data, PST_SPLIT_TRAIN, i, 1, x, targets);
+        pst_data_read(data, PST_SPLIT_TRAIN, i, 1, (void *[]){x, targets});
         assert_true(targets[CONTEXT - 1] <= 160);
     }
     pst_data_destroy(data);
@@ -204,7 +204,7 @@ static void test_files(void **state)
     /* All of it held out but one window: 20 bytes, held 11, in order and not shuffled. */
     job = text_job(patterns, "", 0.55);
     assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
-    pst_data_read(data, PST_SPLIT_VALID, 0, 1, x, targets);
+    pst_data_read(data, PST_SPLIT_VALID, 0, 1, (void *[]){x, targets});
     assert_int_equal(x[0], 'a');
     assert_int_equal(x[1], 'b');
     assert_int_equal(x[7], 'b');
@@ -267,11 +267,11 @@ static void test_synthetic_features(void **state)
     job.data.kind = 1;
     job.data.seed = 11;
     assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
-    pst_data_read(data, PST_SPLIT_TRAIN, 1000, N, x, labels);
-    pst_data_read(data, PST_SPLIT_TRAIN, 1007, 1, again, &label);
+    pst_data_read(data, PST_SPLIT_TRAIN, 1000, N, (void *[]){x, labels});
+    pst_data_read(data, PST_SPLIT_TRAIN, 1007, 1, (void *[]){again, &label});
     assert_memory_equal(again, x[7], sizeof again);
     assert_int_equal(label, labels[7]);
-    pst_data_read(data, PST_SPLIT_VALID, 1007, 1, again, &label);
+    pst_data_read(data, PST_SPLIT_VALID, 1007, 1, (void *[]){again, &label});
     assert_memory_not_equal(again, x[7], sizeof again);
     for (int i = 0; i < N; i++) {
         assert_in_range(labels[i], 0, 3);
@@ -314,7 +314,7 @@ static void test_synthetic_tokens(void **state)
     memset(&job, 0, sizeof job);
     job.data.kind = 1;
     assert_int_equal(pst_data_create(&job, graph, &data, &err), PST_OK);
-    pst_data_read(data, PST_SPLIT_TRAIN, 0, 100, x, &targets[0][0]);
+    pst_data_read(data, PST_SPLIT_TRAIN, 0, 100, (void *[]){x, &targets[0][0]});
     for (int i = 0; i < 100; i++) {
         for (int t = 0; t < CONTEXT; t++) {
             assert_in_range(x[i][t], 0, 255);

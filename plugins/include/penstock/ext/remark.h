@@ -16,6 +16,11 @@
  * counts; a key that the report has itself is ignored, but for one: a partitioner that minimises
  * an objective of its own says its value, in microseconds per sample, as
  * "bottleneck_us_per_sample". The host reports its own figure as "reference_us_per_sample" then.
+ * Likewise one whose stages hold what the host's model does not know of (recomputation, several
+ * versions of the weights) says the bytes of the fullest device as "worst_stage_bytes", which are
+ * held against the capacity then; and one that chooses the number of replicas itself says the flag
+ * "own_width" before its first stage: candidate sizes are those of one device then, and a problem
+ * whose degrees are 1 alone sets it no limit.
  * Copies. At most 64 keys. [plan]
  */
 struct pst_remark {

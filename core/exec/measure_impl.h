@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to the measuring of operators: a group of them with their operands in one arena.
+ */
+#ifndef PST_EXEC_MEASURE_IMPL_H
+#define PST_EXEC_MEASURE_IMPL_H
+
+#include "exec/measure.h"
+
+/* Everything that one operator's kernels are called with. */
+struct measure_op {
+    uint32_t op;
+    struct pst_op_grad grad;
+    struct pst_kernel *kernels[3]; /* NULL: that pass does nothing */
+    struct pst_call calls[3];
+    void **pointers;    /* what the calls point into */
+    float **accumulate; /* [n_param] sums behind dp, or NULL */
+};
+
+struct measure_group {
+    struct pst_arena memory;
+    uint32_t n_ops;
+    struct measure_op *ops;
+};
+
+/* Bytes that the operands of ops[0..n) take together, workspace included. false: out of memory. */
+bool measure_group_bytes(const struct pst_measure_config *config, struct pst_device *device,
+                         const uint32_t *ops, uint32_t n, uint64_t *ret_bytes);
+
+/* Kernels and operands, these filled with random values; `base` has measure_group_bytes. Finish in
+   any case. */
+pst_status measure_group_init(const struct pst_measure_config *config, struct pst_device *device,
+                              const uint32_t *ops, uint32_t n, unsigned char *base,
+                              struct measure_group *ret_group, struct pst_error *err);
+void measure_group_finish(struct measure_group *group);
+
+#endif

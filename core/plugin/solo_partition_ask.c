@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The question that a problem states, put to a partitioner; its answer, copied as it comes.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "plugin/solo_partition_state.h"
+#include "plugin/stage_rules.h"
+
+struct collection {
+    struct pst_partition_out out;
+    struct pst_partition_answer *answer;
+    const struct pst_remarks *remarks;
+    struct pst_stage_rules rules;
+    bool no_memory;
+};
+
+/* --- the question ------------------------------------------------------------------------------*/
+
+static uint64_t whole_bytes(double bytes)
+{
+    return bytes < 1.8e19 ? (uint64_t)floor(bytes) : UINT64_MAX;
+}
+
+pst_status pst_partition_question(const struct pst_problem *problem, struct pst_arena *arena,
+                                  struct pst_partition_in *ret_in,
+                                  struct pst_cluster_view *ret_cluster, struct pst_error *err)
+{
+    uint32_t n = problem->n_devices, n_degrees = 0;
+    struct pst_cluster_device *devices = pst_arena_array(arena, n, sizeof *devices);
+    uint64_t capacity = whole_bytes(problem->memory_bytes);
+
+    if (devices == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        devices[i] = (struct pst_cluster_device){
+            .memory_bytes = capacity,
+            .node = problem->node_size > 0 ? i / problem->node_size : 0,
+            .speed = 1.0,
+        };
+    }
+    while (n_degrees < problem->n_degrees && problem->degrees[n_degrees] <= n) {
+        n_degrees++;
+    }
+    if (n_degrees == 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "degrees: the least is %u replicas of a stage, and there are %u devices",
+                        problem->degrees[0], n);
+    }
+    *ret_cluster = (struct pst_cluster_view){.size = sizeof *ret_cluster,
+                                             .n_devices = n,
+                                             .device_size = sizeof *devices,
+                                             .devices = devices};
+    *ret_in = (struct pst_partition_in){
+        .size = sizeof *ret_in,
+        .graph = &problem->graph->view,
+        .cluster = ret_cluster,
+        .batch = problem->mini_batch,
+        .micro_batches = problem->micro_batches,
+        .degrees = problem->degrees,
+        .n_micro_batches = problem->n_micro_batches,
+        .n_degrees = n_degrees,
+        .n_stages = 0,
+        .n_devices = n,
+        .capacity_bytes = capacity,
+    };
+    return PST_OK;
+}
+
+/* --- the plugin --------------------------------------------------------------------------------*/
+
+static pst_status read_options(const struct pst_problem *problem, struct pst_config **ret_config,
+                               struct pst_error *err)
+{
+    static const char *const taken[] = {"use", "path"};
+    char *text;
+    pst_status st;
+
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        if (json_object_get(problem->options, taken[i]) != NULL) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.key",
+                            "options: \"%s\" is no parameter; NAME says which partitioner",
+                            taken[i]);
+        }
+    }
+    text = problem->options == NULL ? strdup("{}") : json_dumps(problem->options, JSON_COMPACT);
+    if (text == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = pst_config_from_json(text, ret_config, err);
+    free(text);
+    return st;
+}
+
+static pst_status open_partitioner(const struct pst_partition_job *job,
+                                   const struct pst_host_context *context,
+                                   struct pst_instance **ret_instance, struct pst_error *err)
+{
+    struct pst_config *config = NULL;
+    const struct pst_plugin *plugin;
+    pst_status st = read_options(job->problem, &config, err);
+
+    if (st == PST_OK) {
+        st = job->path != NULL ? pst_plugin_open(job->path, "partitioner", job->id, &plugin, err)
+                               : pst_plugin_find("partitioner", job->id, NULL, &plugin, err);
+    }
+    if (st == PST_OK) {
+        st = pst_instance_create(plugin, config->root, context, ret_instance, err);
+    }
+    pst_config_destroy(config);
+    return st;
+}
+
+/* --- the answer --------------------------------------------------------------------------------*/
+
+static uint32_t *copy(struct pst_arena *arena, const uint32_t *from, uint32_t n)
+{
+    uint32_t *to = pst_arena_array(arena, n, sizeof *to);
+
+    return to == NULL ? NULL : memcpy(to, from, n * sizeof *to);
+}
+
+static pst_status add_stage(struct pst_partition_out *out, const struct pst_stage_decl *decl)
+{
+    struct collection *c = out->impl;
+    struct pst_partition_answer *answer = c->answer;
+    struct pst_partition_decl *stage;
+
+    c->rules.own_width = pst_remarks_flag(c->remarks->items, c->remarks->n, "own_width");
+    if (!pst_stage_rules_add(&c->rules, decl)) {
+        return PST_ERR_BUG;
+    }
+    if (!pst_grow(&answer->stages, &answer->capacity, answer->n_stages, sizeof *answer->stages)) {
+        c->no_memory = true;
+        return PST_ERR_NOMEM;
+    }
+    stage = &answer->stages[answer->n_stages++];
+    *stage = (struct pst_partition_decl){
+        .n_nodes = decl->n_nodes,
+        .n_ranks = decl->n_ranks,
+        .microbatch_size = decl->microbatch_size,
+        .k = decl->k,
+        .nodes = copy(&answer->arena, decl->nodes, decl->n_nodes),
+        .ranks = copy(&answer->arena, decl->ranks, decl->n_ranks),
+    };
+    c->no_memory |= stage->nodes == NULL || stage->ranks == NULL;
+    return c->no_memory ? PST_ERR_NOMEM : PST_OK;
+}
+
+pst_status pst_partition_illegal(const char *id, const char *fault, struct pst_error *err)
+{
+    pst_fail(err, PST_ERR_BUG, "plan.illegal", "partitioner \"%s\" made an illegal plan: %s", id,
+             fault);
+    if (err != NULL) {
+        err->exit_code = 3;
+    }
+    return PST_ERR_BUG;
+}
+
+static pst_status collect(struct pst_instance *partitioner, const struct pst_partition_in *in,
+                          const struct pst_problem *problem, struct pst_partition_answer *answer,
+                          struct pst_error *err)
+{
+    const struct pst_partitioner *f = partitioner->plugin->get_interface(PST_PARTITIONER);
+    struct collection c = {.answer = answer, .remarks = &partitioner->remarks};
+    uint64_t begin_ns;
+    pst_status st;
+
+    c.out = (struct pst_partition_out){.size = sizeof c.out, .impl = &c, .stage = add_stage};
+    if (!pst_stage_rules_init(&c.rules, in)) {
+        pst_stage_rules_finish(&c.rules);
+        return pst_fail_nomem(err);
+    }
+    c.rules.multiples_of = problem->planned ? 0 : problem->mini_batch;
+    begin_ns = pst_now_ns();
+    pst_breadcrumb_enter(partitioner->crumb, PST_CRUMB_PARTITION);
+    st = f->partition(partitioner->self, in, &c.out);
+    pst_breadcrumb_leave();
+    answer->search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
+    if (c.no_memory) {
+        st = pst_fail_nomem(err);
+    } else if (c.rules.fault[0] != '\0' || (st == PST_OK && !pst_stage_rules_end(&c.rules))) {
+        st = pst_partition_illegal(partitioner->plugin->id, c.rules.fault, err);
+    } else if (st != PST_OK) {
+        st = pst_instance_fail(partitioner, st, "partition", err);
+    }
+    pst_stage_rules_finish(&c.rules);
+    return st;
+}
+
+static pst_status keep_words(const struct pst_instance *partitioner,
+                             struct pst_partition_answer *answer, struct pst_error *err)
+{
+    snprintf(answer->id, sizeof answer->id, "%s", partitioner->plugin->id);
+    snprintf(answer->version, sizeof answer->version, "%s", partitioner->plugin->version);
+    answer->n_remarks = partitioner->remarks.n;
+    return pst_remarks_copy(&partitioner->remarks, &answer->arena, &answer->remarks)
+               ? PST_OK
+               : pst_fail_nomem(err);
+}
+
+pst_status pst_partition_ask(const struct pst_partition_job *job, bool (*cancelled)(void),
+                             struct pst_partition_answer *ret_answer, struct pst_error *err)
+{
+    struct pst_partition_answer answer = {.n_stages = 0};
+    struct pst_instance *partitioner = NULL;
+    struct pst_partition_host host;
+    struct pst_host_context context;
+    struct pst_cluster_view cluster;
+    struct pst_partition_in in;
+    struct pst_arena arena = {0};
+    pst_status st = pst_partition_host_init(&host, job->problem, cancelled, &context, err);
+
+    if (st == PST_OK) {
+        st = pst_partition_question(job->problem, &arena, &in, &cluster, err);
+    }
+    if (st == PST_OK) {
+        st = open_partitioner(job, &context, &partitioner, err);
+    }
+    if (st == PST_OK) {
+        st = collect(partitioner, &in, job->problem, &answer, err);
+    }
+    if (st == PST_OK) {
+        st = keep_words(partitioner, &answer, err);
+    }
+    pst_instance_destroy(partitioner);
+    pst_partition_host_finish(&host);
+    pst_arena_finish(&arena);
+    if (st != PST_OK) {
+        pst_partition_answer_finish(&answer);
+        return st;
+    }
+    *ret_answer = answer;
+    return PST_OK;
+}
+
+void pst_partition_answer_finish(struct pst_partition_answer *answer)
+{
+    free(answer->stages);
+    pst_arena_finish(&answer->arena);
+    memset(answer, 0, sizeof *answer);
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a partition is worth by the reference cost model.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "plugin/solo_partition_state.h"
+#include "plugin/stage_rules.h"
+
+struct judge {
+    const struct pst_problem *problem;
+    struct pst_partition_result *result;
+    struct pst_stage_rules rules;
+    struct pst_rcm rcm;
+    struct pst_rcm_cost *costs;       /* [n_stages] */
+    struct pst_partition_edge *edges; /* by (from, to) */
+    uint32_t n_edges;
+};
+
+static pst_status check_rules(struct judge *j, const struct pst_partition_answer *answer,
+                              struct pst_error *err)
+{
+    struct pst_cluster_view cluster;
+    struct pst_partition_in in;
+    pst_status st = pst_partition_question(j->problem, &j->result->arena, &in, &cluster, err);
+
+    if (st == PST_OK && !pst_stage_rules_init(&j->rules, &in)) {
+        st = pst_fail_nomem(err);
+    }
+    j->rules.multiples_of = j->problem->planned ? 0 : j->problem->mini_batch;
+    for (uint32_t s = 0; st == PST_OK && s < answer->n_stages; s++) {
+        const struct pst_partition_decl *from = &answer->stages[s];
+        const struct pst_stage_decl decl = {.size = sizeof decl,
+                                            .nodes = from->nodes,
+                                            .n_nodes = from->n_nodes,
+                                            .ranks = from->ranks,
+                                            .n_ranks = from->n_ranks,
+                                            .microbatch_size = from->microbatch_size,
+                                            .k = from->k};
+
+        j->rules.own_width = pst_remarks_flag(answer->remarks, answer->n_remarks, "own_width");
+        pst_stage_rules_add(&j->rules, &decl);
+    }
+    return st != PST_OK || pst_stage_rules_end(&j->rules)
+               ? st
+               : pst_partition_illegal(answer->id, j->rules.fault, err);
+}
+
+static pst_status copy_stages(struct judge *j, const struct pst_partition_answer *answer,
+                              struct pst_error *err)
+{
+    struct pst_partition_result *result = j->result;
+    struct pst_arena *arena = &result->arena;
+
+    result->n_stages = answer->n_stages;
+    result->stages = pst_arena_array(arena, answer->n_stages, sizeof *result->stages);
+    if (result->stages == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t s = 0; s < answer->n_stages; s++) {
+        const struct pst_partition_decl *from = &answer->stages[s];
+        uint32_t *nodes = pst_arena_array(arena, from->n_nodes, sizeof *nodes);
+        uint32_t *ranks = pst_arena_array(arena, from->n_ranks, sizeof *ranks);
+
+        if (nodes == NULL || ranks == NULL) {
+            return pst_fail_nomem(err);
+        }
+        memcpy(nodes, from->nodes, from->n_nodes * sizeof *nodes);
+        memcpy(ranks, from->ranks, from->n_ranks * sizeof *ranks);
+        result->stages[s] = (struct pst_partition_stage){.n_nodes = from->n_nodes,
+                                                         .n_ranks = from->n_ranks,
+                                                         .microbatch_size = from->microbatch_size,
+                                                         .k = from->k,
+                                                         .nodes = nodes,
+                                                         .ranks = ranks};
+    }
+    return PST_OK;
+}
+
+/* By bytes at last, so that they are always added up in the same order. */
+static int by_ends(const void *a_, const void *b_)
+{
+    const struct pst_partition_edge *a = a_, *b = b_;
+
+    return a->from != b->from     ? (a->from < b->from ? -1 : 1)
+           : a->to != b->to       ? (a->to < b->to ? -1 : 1)
+           : a->bytes != b->bytes ? (a->bytes < b->bytes ? -1 : 1)
+                                  : 0;
+}
+
+/* One edge for every two stages that one feeds the other; bytes of all node edges between them. */
+static pst_status connect(struct judge *j, struct pst_error *err)
+{
+    const struct pst_costed *graph = j->problem->graph;
+    uint32_t n = 0, kept = 0;
+
+    j->edges = calloc((size_t)graph->n_edges + 1, sizeof *j->edges);
+    if (j->edges == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t e = 0; e < graph->n_edges; e++) {
+        uint32_t from = j->rules.owner[graph->edges[e].from];
+        uint32_t to = j->rules.owner[graph->edges[e].to];
+
+        if (from != to) {
+            j->edges[n++] = (struct pst_partition_edge){from, to, graph->edge_bytes[e]};
+        }
+    }
+    qsort(j->edges, n, sizeof *j->edges, by_ends);
+    for (uint32_t i = 0; i < n; i++) {
+        struct pst_partition_edge *last = kept > 0 ? &j->edges[kept - 1] : NULL;
+
+        if (last != NULL && last->from == j->edges[i].from && last->to == j->edges[i].to) {
+            last->bytes += j->edges[i].bytes;
+        } else {
+            j->edges[kept++] = j->edges[i];
+        }
+    }
+    j->n_edges = kept;
+    return PST_OK;
+}
+
+/* Successors, depth and what is held, from the last stage to the first. */
+static pst_status hold(struct judge *j, struct pst_error *err)
+{
+    struct pst_partition_result *result = j->result;
+    uint32_t *list = pst_arena_array(&result->arena, j->n_edges, sizeof *list);
+    struct pst_successor *next = calloc((size_t)j->n_edges + 1, sizeof *next);
+    uint32_t e = j->n_edges;
+
+    if (list == NULL || next == NULL) {
+        free(next);
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t s = result->n_stages; s-- > 0;) {
+        struct pst_partition_stage *stage = &result->stages[s];
+        struct pst_place place = {.size = sizeof place,
+                                  .stage = s,
+                                  .n_stages = result->n_stages,
+                                  .n_devices = j->problem->n_devices,
+                                  .n_microbatches =
+                                      (j->problem->mini_batch + stage->microbatch_size - 1) /
+                                      stage->microbatch_size,
+                                  .microbatch_size = stage->microbatch_size,
+                                  .k = stage->k,
+                                  .successor_size = sizeof *next,
+                                  .successors = next};
+
+        stage->depth = 1;
+        for (; e > 0 && j->edges[e - 1].from == s; e--) {
+            const struct pst_partition_stage *to = &result->stages[j->edges[e - 1].to];
+
+            list[e - 1] = j->edges[e - 1].to;
+            next[place.n_successors++] =
+                (struct pst_successor){.microbatch_size = to->microbatch_size,
+                                       .k = to->k,
+                                       .in_flight = to->in_flight_samples / to->microbatch_size};
+            stage->depth = to->depth + 1 > stage->depth ? to->depth + 1 : stage->depth;
+        }
+        stage->n_successors = place.n_successors;
+        stage->successors = list + e;
+        stage->in_flight_samples = (uint32_t)pst_rcm_in_flight(&place);
+    }
+    free(next);
+    return PST_OK;
+}
+
+static pst_status price(struct judge *j, struct pst_error *err)
+{
+    struct pst_partition_result *result = j->result;
+
+    j->costs = calloc((size_t)result->n_stages + 1, sizeof *j->costs);
+    if (j->costs == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t s = 0; s < result->n_stages; s++) {
+        struct pst_partition_stage *stage = &result->stages[s];
+        const struct pst_rcm_stage asked = {.nodes = stage->nodes,
+                                            .n_nodes = stage->n_nodes,
+                                            .n_ranks = stage->n_ranks,
+                                            .microbatch_size = stage->microbatch_size};
+        struct pst_rcm_cost *cost = &j->costs[s];
+
+        pst_rcm_cost(&j->rcm, &asked, cost);
+        stage->compute_ns = cost->pass_ns[0] + cost->pass_ns[1] + cost->pass_ns[2];
+        stage->compute_per_sample_ns = cost->compute_ns;
+        stage->p2p_per_sample_ns = cost->transfer_ns;
+        stage->sync_per_sample_ns = cost->reduce_ns;
+        stage->total_per_sample_ns = cost->total_ns;
+        stage->memory_bytes =
+            pst_rcm_memory(j->problem, cost, stage->n_ranks, stage->in_flight_samples, 1);
+        if (cost->total_ns > result->bottleneck_ns) {
+            result->bottleneck_ns = cost->total_ns;
+        }
+    }
+    return PST_OK;
+}
+
+static char *bytes_text(char text[32], double bytes)
+{
+    return pst_format_bytes(text, bytes < 1.8e19 ? (uint64_t)bytes : UINT64_MAX);
+}
+
+/* The stage that goes furthest beyond what a device has. */
+static pst_status check_memory(const struct judge *j, struct pst_error *err)
+{
+    const struct pst_partition_result *result = j->result;
+    const struct pst_partition_stage *worst = NULL;
+    const struct pst_graph_view *graph = &j->problem->graph->view;
+    const struct pst_partition_remark *own = pst_remarks_find(
+        result->remarks, result->n_remarks, "worst_stage_bytes", PST_REMARK_NUMBER);
+    char needed[32], capacity[32];
+
+    if (own != NULL && pst_rcm_fits(j->problem->memory_bytes, own->number)) {
+        return PST_OK; /* by a memory model of its own */
+    }
+    for (uint32_t s = 0; s < result->n_stages; s++) {
+        const struct pst_partition_stage *stage = &result->stages[s];
+
+        if (!pst_rcm_fits(j->problem->memory_bytes, stage->memory_bytes) &&
+            (worst == NULL || stage->memory_bytes > worst->memory_bytes)) {
+            worst = stage;
+        }
+    }
+    if (worst == NULL) {
+        return PST_OK;
+    }
+    return pst_fail(
+        err, PST_ERR_INFEASIBLE, "plan.infeasible",
+        "partitioner \"%s\": stage %u (\"%s\" to \"%s\") holds %u samples and needs %s, more "
+        "than the %s of a device",
+        result->id, (uint32_t)(worst - result->stages),
+        pst_graph_node(graph, worst->nodes[0])->name,
+        pst_graph_node(graph, worst->nodes[worst->n_nodes - 1])->name, worst->in_flight_samples,
+        bytes_text(needed, worst->memory_bytes), bytes_text(capacity, j->problem->memory_bytes));
+}
+
+static pst_status keep_words(const struct pst_partition_answer *answer,
+                             struct pst_partition_result *result, struct pst_error *err)
+{
+    struct pst_remarks said = {.n = answer->n_remarks};
+
+    memcpy(result->id, answer->id, sizeof result->id);
+    memcpy(result->version, answer->version, sizeof result->version);
+    result->search_seconds = answer->search_seconds;
+    result->n_remarks = answer->n_remarks;
+    memcpy(said.items, answer->remarks, answer->n_remarks * sizeof *said.items);
+    return pst_remarks_copy(&said, &result->arena, &result->remarks) ? PST_OK : pst_fail_nomem(err);
+}
+
+pst_status pst_partition_judge(const struct pst_partition_job *job,
+                               const struct pst_partition_answer *answer,
+                               struct pst_partition_result *ret_result, struct pst_error *err)
+{
+    struct pst_partition_result result = {.n_stages = 0};
+    struct judge j = {.problem = job->problem, .result = &result};
+    pst_status st = keep_words(answer, &result, err);
+
+    if (st == PST_OK) {
+        st = check_rules(&j, answer, err);
+    }
+    if (st == PST_OK) {
+        st = pst_rcm_init(&j.rcm, job->problem, err);
+    }
+    if (st == PST_OK) {
+        st = copy_stages(&j, answer, err);
+    }
+    if (st == PST_OK) {
+        st = connect(&j, err);
+    }
+    if (st == PST_OK) {
+        st = hold(&j, err);
+    }
+    if (st == PST_OK) {
+        st = price(&j, err);
+    }
+    if (st == PST_OK) {
+        st = check_memory(&j, err);
+    }
+    if (st == PST_OK) {
+        st = pst_partition_step(job->problem, &result, j.costs, j.edges, j.n_edges, &result.step_ns,
+                                err);
+    }
+    pst_stage_rules_finish(&j.rules);
+    pst_rcm_finish(&j.rcm);
+    free(j.costs);
+    free(j.edges);
+    if (st != PST_OK) {
+        pst_partition_result_finish(&result);
+        return st;
+    }
+    *ret_result = result;
+    return PST_OK;
+}

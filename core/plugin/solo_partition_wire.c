@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A partitioner's question and answer as bytes. The graph goes as its file would. What comes back
+ * is held against its own counts here, and against the rules by whoever judges it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugin/solo_partition_state.h"
+#include "plugin/wire.h"
+
+#define MAGIC "pst-part"
+
+/* --- the question ------------------------------------------------------------------------------*/
+
+static void put_text_of(struct pst_writer *w, char *text)
+{
+    w->failed |= text == NULL;
+    pst_write_text(w, text);
+    free(text);
+}
+
+static void put_sizes(struct pst_writer *w, const uint32_t *sizes, uint32_t n)
+{
+    pst_write_number(w, n);
+    pst_write(w, sizes, n * sizeof *sizes);
+}
+
+pst_status pst_partition_job_pack(const struct pst_partition_job *job, char **ret_bytes,
+                                  size_t *ret_length, struct pst_error *err)
+{
+    const struct pst_problem *problem = job->problem;
+    struct pst_writer w = {.bytes = NULL};
+    size_t length;
+
+    pst_write(&w, MAGIC, sizeof MAGIC);
+    pst_write_text(&w, job->id);
+    pst_write_text(&w, job->path);
+    pst_write(&w, problem, sizeof *problem); /* its numbers; pointers are replaced below */
+    put_sizes(&w, problem->micro_batches, problem->n_micro_batches);
+    put_sizes(&w, problem->degrees, problem->n_degrees);
+    pst_write_number(&w, problem->options != NULL);
+    if (problem->options != NULL) {
+        put_text_of(&w, json_dumps(problem->options, JSON_COMPACT));
+    }
+    put_text_of(&w, pst_costed_write(problem->graph, &length));
+    return pst_write_end(&w, ret_bytes, ret_length, err);
+}
+
+bool pst_partition_solo_is(const char *text, size_t length)
+{
+    return length >= sizeof MAGIC && memcmp(text, MAGIC, sizeof MAGIC) == 0;
+}
+
+static pst_status take_graph(struct pst_reader *r, struct pst_costed **ret_graph,
+                             struct pst_error *err)
+{
+    const char *text = pst_read_text(r);
+    json_t *object = text == NULL ? NULL : json_loads(text, 0, NULL);
+    pst_status st = object == NULL ? pst_fail(err, PST_ERR_BUG, "internal", "half a question")
+                                   : pst_costed_parse(object, "", "", ret_graph, err);
+
+    json_decref(object);
+    return st;
+}
+
+pst_status pst_partition_job_unpack(const char *bytes, size_t length, struct pst_arena *arena,
+                                    struct pst_problem *ret_problem,
+                                    struct pst_partition_job *ret_job, struct pst_error *err)
+{
+    struct pst_reader r = {
+        .at = bytes + sizeof MAGIC, .left = length - sizeof MAGIC, .arena = arena};
+    struct pst_problem *problem = ret_problem;
+
+    ret_job->id = pst_read_text(&r);
+    ret_job->path = pst_read_text(&r);
+    ret_job->problem = problem;
+    pst_read(&r, problem, sizeof *problem);
+    problem->n_micro_batches = pst_read_count(&r, sizeof *problem->micro_batches);
+    problem->micro_batches =
+        pst_read_array(&r, problem->n_micro_batches, sizeof *problem->micro_batches);
+    problem->n_degrees = pst_read_count(&r, sizeof *problem->degrees);
+    problem->degrees = pst_read_array(&r, problem->n_degrees, sizeof *problem->degrees);
+    memset(&problem->arena, 0, sizeof problem->arena);
+    problem->path = problem->scheduler = problem->memopt = NULL;
+    problem->scheduler_options = problem->memopt_options = problem->options = NULL;
+    problem->graph = NULL;
+    if (pst_read_number(&r) != 0) {
+        const char *options = pst_read_text(&r);
+
+        problem->options = options == NULL ? NULL : json_loads(options, 0, NULL);
+        r.failed |= problem->options == NULL;
+    }
+    return take_graph(&r, &problem->graph, err);
+}
+
+/* --- the answer --------------------------------------------------------------------------------*/
+
+pst_status pst_partition_answer_pack(const struct pst_partition_answer *answer, char **ret_bytes,
+                                     size_t *ret_length, struct pst_error *err)
+{
+    struct pst_writer w = {.bytes = NULL};
+
+    pst_write(&w, MAGIC, sizeof MAGIC);
+    pst_write(&w, answer->id, sizeof answer->id);
+    pst_write(&w, answer->version, sizeof answer->version);
+    pst_write(&w, &answer->search_seconds, sizeof answer->search_seconds);
+    pst_write_number(&w, answer->n_stages);
+    for (uint32_t s = 0; s < answer->n_stages; s++) {
+        const struct pst_partition_decl *stage = &answer->stages[s];
+
+        put_sizes(&w, stage->nodes, stage->n_nodes);
+        put_sizes(&w, stage->ranks, stage->n_ranks);
+        pst_write_number(&w, stage->microbatch_size);
+        pst_write_number(&w, stage->k);
+    }
+    pst_write_number(&w, answer->n_remarks);
+    for (uint32_t i = 0; i < answer->n_remarks; i++) {
+        pst_write_text(&w, answer->remarks[i].key);
+        pst_write_number(&w, answer->remarks[i].type);
+        pst_write(&w, &answer->remarks[i].number, sizeof answer->remarks[i].number);
+        pst_write_text(&w, answer->remarks[i].text);
+    }
+    return pst_write_end(&w, ret_bytes, ret_length, err);
+}
+
+static void take_stages(struct pst_reader *r, struct pst_partition_answer *answer)
+{
+    uint32_t n = pst_read_count(r, 2 * sizeof(uint64_t));
+
+    answer->stages = calloc((size_t)n + 1, sizeof *answer->stages);
+    r->failed |= answer->stages == NULL;
+    for (uint32_t s = 0; !r->failed && s < n; s++) {
+        struct pst_partition_decl *stage = &answer->stages[s];
+
+        stage->n_nodes = pst_read_count(r, sizeof *stage->nodes);
+        stage->nodes = pst_read_array(r, stage->n_nodes, sizeof *stage->nodes);
+        stage->n_ranks = pst_read_count(r, sizeof *stage->ranks);
+        stage->ranks = pst_read_array(r, stage->n_ranks, sizeof *stage->ranks);
+        stage->microbatch_size = (uint32_t)pst_read_number(r);
+        stage->k = (uint32_t)pst_read_number(r);
+    }
+    answer->n_stages = n;
+}
+
+static void take_remarks(struct pst_reader *r, struct pst_partition_answer *answer)
+{
+    uint32_t n = pst_read_count(r, 2 * sizeof(uint64_t));
+
+    r->failed |= n > PST_REMARKS_MAX;
+    answer->remarks = r->failed ? NULL : pst_arena_array(r->arena, n, sizeof *answer->remarks);
+    r->failed |= answer->remarks == NULL;
+    for (uint32_t i = 0; !r->failed && i < n; i++) {
+        struct pst_partition_remark *remark = &answer->remarks[i];
+
+        remark->key = pst_read_text(r);
+        remark->type = (uint32_t)pst_read_number(r);
+        pst_read(r, &remark->number, sizeof remark->number);
+        remark->text = pst_read_text(r);
+        r->failed |= !pst_remark_key_is_sound(remark->key) || remark->type > PST_REMARK_FLAG ||
+                     (remark->type == PST_REMARK_TEXT) != (remark->text != NULL);
+    }
+    answer->n_remarks = n;
+}
+
+pst_status pst_partition_answer_unpack(const char *bytes, size_t length,
+                                       struct pst_partition_answer *ret_answer,
+                                       struct pst_error *err)
+{
+    struct pst_partition_answer answer = {.n_stages = 0};
+    struct pst_reader r = {.at = bytes, .left = length, .arena = &answer.arena};
+    char magic[sizeof MAGIC];
+
+    pst_read(&r, magic, sizeof magic);
+    r.failed |= memcmp(magic, MAGIC, sizeof magic) != 0;
+    pst_read(&r, answer.id, sizeof answer.id);
+    pst_read(&r, answer.version, sizeof answer.version);
+    answer.id[sizeof answer.id - 1] = answer.version[sizeof answer.version - 1] = '\0';
+    pst_read(&r, &answer.search_seconds, sizeof answer.search_seconds);
+    if (!r.failed) {
+        take_stages(&r, &answer);
+    }
+    if (!r.failed) {
+        take_remarks(&r, &answer);
+    }
+    if (r.failed) {
+        pst_partition_answer_finish(&answer);
+        pst_fail(err, PST_ERR_BUG, "plugin.contract",
+                 "what came back from the partitioner's process is no partition");
+        if (err != NULL) {
+            err->exit_code = 3;
+        }
+        return PST_ERR_BUG;
+    }
+    *ret_answer = answer;
+    return PST_OK;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gives a plan to the host: ranks along the branches of the stage graph, stages in topological
+ * order.
+ */
+#include <stdlib.h>
+
+#include "stages.h"
+
+struct placing {
+    const struct stage_graph *graph;
+    const struct part_plan *plan;
+    uint32_t n_ranks, node_size; /* node_size 0: one node */
+    uint32_t *walk;              /* stages depth first */
+    uint32_t *first_rank;        /* by stage */
+    uint32_t *used;              /* per node, from its left end */
+};
+
+/* Depth first in topological order, as orders of nodes are. */
+static pst_status walk(struct placing *p)
+{
+    const struct stage_graph *g = p->graph;
+    uint32_t *waits = calloc((size_t)g->n + 1, sizeof *waits);
+    uint32_t *stack = calloc((size_t)g->n + 1, sizeof *stack);
+    uint32_t at, i, n = 0, done = 0;
+
+    if (waits == NULL || stack == NULL) {
+        free(waits);
+        free(stack);
+        return PST_ERR_NOMEM;
+    }
+    for (at = g->n; at-- > 0;) {
+        uint32_t s = g->order[at];
+
+        waits[s] = g->first_in[s + 1] - g->first_in[s];
+        if (waits[s] == 0) {
+            stack[n++] = s;
+        }
+    }
+    while (n > 0) {
+        uint32_t s = stack[--n];
+
+        p->walk[done++] = s;
+        for (i = g->first_out[s + 1]; i-- > g->first_out[s];) {
+            if (--waits[g->out[i]] == 0) {
+                stack[n++] = g->out[i];
+            }
+        }
+    }
+    free(waits);
+    free(stack);
+    return PST_OK;
+}
+
+static void place_in_row(struct placing *p)
+{
+    uint32_t at, next = 0;
+
+    for (at = 0; at < p->graph->n; at++) {
+        p->first_rank[p->walk[at]] = next;
+        next += p->plan->stages[p->walk[at]].d;
+    }
+}
+
+/* The first whole nodes in a row that are free, or room at the end of one; false: none. */
+static bool place_one(struct placing *p, uint32_t s)
+{
+    uint32_t d = p->plan->stages[s].d, size = p->node_size;
+    uint32_t n_nodes = (p->n_ranks + size - 1) / size, need = (d + size - 1) / size, node, run = 0;
+
+    for (node = 0; node < n_nodes; node++) {
+        uint32_t ranks = node + 1 == n_nodes ? p->n_ranks - node * size : size, i;
+
+        if (d <= size) {
+            if (p->used[node] + d <= ranks) {
+                p->first_rank[s] = node * size + p->used[node];
+                p->used[node] += d;
+                return true;
+            }
+            continue;
+        }
+        run = p->used[node] == 0 ? run + 1 : 0;
+        if (run >= need && (need - 1) * size + ranks >= d) {
+            p->first_rank[s] = (node + 1 - need) * size;
+            for (i = node + 1 - need; i < node; i++) {
+                p->used[i] = size;
+            }
+            p->used[node] = d - (need - 1) * size;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* In the order of the walk, or else wide stages first. */
+static bool place_in_nodes(struct placing *p, bool wide_first)
+{
+    uint32_t n_nodes = (p->n_ranks + p->node_size - 1) / p->node_size;
+    uint32_t at, node, d, least = wide_first ? 1 : p->n_ranks, most = p->n_ranks;
+
+    for (node = 0; node < n_nodes; node++) {
+        p->used[node] = 0;
+    }
+    for (d = most; d >= least; d--) {
+        for (at = 0; at < p->graph->n; at++) {
+            uint32_t s = p->walk[at];
+
+            if ((!wide_first || p->plan->stages[s].d == d) && !place_one(p, s)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static pst_status place(struct placing *p)
+{
+    pst_status st = walk(p);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    if (p->node_size == 0 || p->node_size >= p->n_ranks ||
+        (!place_in_nodes(p, false) && !place_in_nodes(p, true))) {
+        place_in_row(p);
+    }
+    return PST_OK;
+}
+
+static pst_status emit(const struct placing *p, struct pst_partition_out *out)
+{
+    uint32_t *ranks = calloc((size_t)p->n_ranks + 1, sizeof *ranks);
+    uint32_t at, i;
+    pst_status st = ranks == NULL ? PST_ERR_NOMEM : PST_OK;
+
+    for (at = 0; st == PST_OK && at < p->graph->n; at++) {
+        uint32_t s = p->graph->order[at];
+        const struct part_stage *stage = &p->plan->stages[s];
+        struct pst_stage_decl decl = {
+            .size = sizeof decl,
+            .nodes = stage->nodes,
+            .n_nodes = stage->n_nodes,
+            .ranks = ranks,
+            .n_ranks = stage->d,
+            .microbatch_size = stage->b,
+            .k = stage->k,
+        };
+
+        for (i = 0; i < stage->d; i++) {
+            ranks[i] = p->first_rank[s] + i;
+        }
+        st = out->stage(out, &decl);
+    }
+    free(ranks);
+    return st;
+}
+
+pst_status part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
+                            struct pst_partition_out *out)
+{
+    struct stage_graph g;
+    struct placing p = {
+        .graph = &g,
+        .plan = plan,
+        .n_ranks = problem->n_devices,
+        .node_size = problem->figures.node_size,
+        .walk = calloc((size_t)plan->n_stages + 1, sizeof *p.walk),
+        .first_rank = calloc((size_t)plan->n_stages + 1, sizeof *p.first_rank),
+        .used = calloc((size_t)problem->n_devices + 1, sizeof *p.used),
+    };
+    pst_status st = stage_graph_init(&g, plan, problem);
+
+    if (p.walk == NULL || p.first_rank == NULL || p.used == NULL) {
+        st = PST_ERR_NOMEM;
+    }
+    if (st == PST_OK && !g.legal) {
+        st = PST_ERR_BUG;
+    }
+    if (st == PST_OK) {
+        st = place(&p);
+    }
+    if (st == PST_OK) {
+        st = emit(&p, out);
+    }
+    stage_graph_finish(&g);
+    free(p.walk);
+    free(p.first_rank);
+    free(p.used);
+    return st;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A plan judged by the scheduler and the memory optimizer of the job.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include <penstock/ext/ask.h>
+
+#include "stages.h"
+
+struct asking {
+    const struct stage_graph *graph;
+    const struct part_plan *plan;
+    const struct part_problem *problem;
+    const struct pst_ask *ask;
+    uint32_t *place_of;    /* stage -> its number in topological order */
+    struct pst_held *held; /* by stage */
+    struct pst_successor *successors;
+};
+
+static pst_status ask_in_flight(struct asking *a, uint32_t s)
+{
+    const struct stage_graph *g = a->graph;
+    const struct part_stage *stage = &a->plan->stages[s];
+    uint32_t i, n = 0;
+    struct pst_place place = {
+        .size = sizeof place,
+        .stage = a->place_of[s],
+        .n_stages = g->n,
+        .n_devices = a->problem->in->n_devices,
+        .n_microbatches = a->problem->batch / stage->b,
+        .microbatch_size = stage->b,
+        .k = stage->k,
+        .n_successors = g->first_out[s + 1] - g->first_out[s],
+        .successor_size = sizeof *a->successors,
+        .successors = a->successors,
+    };
+
+    for (i = g->first_out[s]; i < g->first_out[s + 1]; i++) {
+        const struct part_stage *next = &a->plan->stages[g->out[i]];
+
+        a->successors[n++] = (struct pst_successor){
+            .microbatch_size = next->b,
+            .k = next->k,
+            .in_flight = a->held[g->out[i]].microbatches,
+        };
+    }
+    a->held[s].size = sizeof a->held[s];
+    return a->ask->in_flight(a->problem->host, &place, &a->held[s]);
+}
+
+static pst_status ask_price(struct asking *a, uint32_t s, struct pst_stage_price *price)
+{
+    const struct part_stage *stage = &a->plan->stages[s];
+    struct pst_stage_question question = {
+        .size = sizeof question,
+        .nodes = stage->nodes,
+        .n_nodes = stage->n_nodes,
+        .stage = a->place_of[s],
+        .n_stages = a->graph->n,
+        .microbatch_size = stage->b,
+        .n_ranks = stage->d,
+        .in_flight = a->held[s].microbatches,
+        .weight_versions = a->held[s].weight_versions,
+        .capacity_bytes = a->problem->in->capacity_bytes,
+    };
+
+    *price = (struct pst_stage_price){.size = sizeof *price};
+    return a->ask->price(a->problem->host, &question, price);
+}
+
+/* The period of the price in place of the profile's compute time. */
+static double priced_tps(const struct asking *a, uint32_t s, double period_ns)
+{
+    struct stage_sums sums = a->graph->sums[s];
+
+    sums.forward_ns = period_ns;
+    sums.backward_ns = 0;
+    return stage_tps_ns(a->problem, &a->plan->stages[s], &sums);
+}
+
+static pst_status ask_all(struct asking *a, struct part_value *value)
+{
+    const struct stage_graph *g = a->graph;
+    uint32_t at;
+    pst_status st = PST_OK;
+
+    for (at = 0; at < g->n; at++) {
+        a->place_of[g->order[at]] = at;
+    }
+    for (at = g->n; st == PST_OK && at-- > 0;) {
+        st = ask_in_flight(a, g->order[at]);
+    }
+    value->fits = true;
+    value->bottleneck_ns = 0;
+    value->worst_bytes = -1;
+    for (at = 0; st == PST_OK && at < g->n; at++) {
+        struct pst_stage_price price;
+        uint32_t s = g->order[at];
+
+        st = ask_price(a, s, &price);
+        if (st != PST_OK) {
+            break;
+        }
+        value->fits = value->fits && price.fits != 0;
+        value->bottleneck_ns =
+            fmax(value->bottleneck_ns, priced_tps(a, s, (double)price.period_ns));
+        if ((double)price.peak_bytes > value->worst_bytes) {
+            value->worst_bytes = (double)price.peak_bytes;
+            value->worst = s;
+        }
+    }
+    value->peak_bytes = value->worst_bytes;
+    return st;
+}
+
+pst_status stage_graph_ask(const struct stage_graph *g, const struct part_plan *plan,
+                           const struct part_problem *p, struct part_value *value)
+{
+    struct asking a = {
+        .graph = g,
+        .plan = plan,
+        .problem = p,
+        .ask = p->host->get_extension(p->host, PST_ASK),
+        .place_of = calloc(g->n, sizeof *a.place_of),
+        .held = calloc(g->n, sizeof *a.held),
+        .successors = calloc(g->n, sizeof *a.successors),
+    };
+    pst_status st = PST_ERR_NOMEM;
+
+    if (a.ask == NULL) {
+        st = pst_failf(p->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_ASK);
+    } else if (a.place_of != NULL && a.held != NULL && a.successors != NULL) {
+        st = ask_all(&a, value);
+    }
+    free(a.place_of);
+    free(a.held);
+    free(a.successors);
+    return st;
+}

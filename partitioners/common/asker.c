@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ranges.h"
+
+struct part_priced {
+    uint64_t key; /* 0: free */
+    struct pst_stage_price price;
+};
+
+/* In-flight counts of a chain, from the sink up: a stage may be told about its successor. */
+static pst_status ask_in_flight(struct part_asker *asker)
+{
+    const struct pst_host *host = asker->problem->host;
+    uint32_t s;
+
+    for (s = asker->n_stages; s-- > 0;) {
+        bool last = s + 1 == asker->n_stages;
+        struct pst_successor successor = {
+            .microbatch_size = asker->size,
+            .k = 1,
+            .in_flight = last ? 0 : asker->in_flight[s + 1],
+        };
+        struct pst_place place = {
+            .size = sizeof place,
+            .stage = s,
+            .n_stages = asker->n_stages,
+            .n_devices = asker->problem->in->n_devices,
+            .n_microbatches = asker->problem->batch / asker->size,
+            .microbatch_size = asker->size,
+            .k = 1,
+            .n_successors = last ? 0 : 1,
+            .successor_size = sizeof successor,
+            .successors = &successor,
+        };
+        struct pst_held held = {.size = sizeof held};
+        pst_status st = asker->ask->in_flight(host, &place, &held);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        asker->in_flight[s] = held.microbatches;
+        asker->versions[s] = held.weight_versions;
+    }
+    return PST_OK;
+}
+
+static void set_classes(struct part_asker *asker)
+{
+    uint32_t s, t;
+
+    for (s = 0; s < asker->n_stages; s++) {
+        for (t = 0;
+             asker->in_flight[t] != asker->in_flight[s] || asker->versions[t] != asker->versions[s];
+             t++) {
+        }
+        asker->class_of[s] = t;
+    }
+}
+
+pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages, uint32_t size,
+                           uint32_t replicas, struct part_asker *ret_asker)
+{
+    struct part_asker *asker = ret_asker;
+    uint32_t v;
+    pst_status st;
+
+    memset(asker, 0, sizeof *asker);
+    asker->problem = problem;
+    asker->n_stages = n_stages;
+    asker->size = size;
+    asker->replicas = replicas;
+    asker->ask = problem->host->get_extension(problem->host, PST_ASK);
+    if (asker->ask == NULL) {
+        return pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_ASK);
+    }
+    asker->nodes = calloc(problem->n, sizeof *asker->nodes);
+    asker->in_flight = calloc(n_stages, sizeof *asker->in_flight);
+    asker->versions = calloc(n_stages, sizeof *asker->versions);
+    asker->class_of = calloc(n_stages, sizeof *asker->class_of);
+    if (asker->nodes == NULL || asker->in_flight == NULL || asker->versions == NULL ||
+        asker->class_of == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (v = 0; v < problem->n; v++) {
+        asker->nodes[v] = v;
+    }
+    st = ask_in_flight(asker);
+    if (st == PST_OK) {
+        set_classes(asker);
+    }
+    return st;
+}
+
+void part_asker_finish(struct part_asker *asker)
+{
+    free(asker->nodes);
+    free(asker->in_flight);
+    free(asker->versions);
+    free(asker->class_of);
+    free(asker->memo);
+    memset(asker, 0, sizeof *asker);
+}
+
+static struct part_priced *slot_of(struct part_priced *memo, size_t size, uint64_t key)
+{
+    size_t i = (size_t)((key * 0x9E3779B97F4A7C15u) >> 20) & (size - 1);
+
+    while (memo[i].key != 0 && memo[i].key != key) {
+        i = (i + 1) & (size - 1);
+    }
+    return &memo[i];
+}
+
+static pst_status grow(struct part_asker *asker)
+{
+    size_t size = asker->memo_size == 0 ? 1024 : 2 * asker->memo_size;
+    struct part_priced *memo = calloc(size, sizeof *memo);
+    size_t i;
+
+    if (memo == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (i = 0; i < asker->memo_size; i++) {
+        if (asker->memo[i].key != 0) {
+            *slot_of(memo, size, asker->memo[i].key) = asker->memo[i];
+        }
+    }
+    free(asker->memo);
+    asker->memo = memo;
+    asker->memo_size = size;
+    return PST_OK;
+}
+
+static pst_status ask_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
+                            struct pst_stage_price *ret_price)
+{
+    struct pst_stage_question question = {
+        .size = sizeof question,
+        .nodes = asker->nodes + first,
+        .n_nodes = end - first,
+        .stage = stage,
+        .n_stages = asker->n_stages,
+        .microbatch_size = asker->size,
+        .n_ranks = asker->replicas,
+        .in_flight = asker->in_flight[stage],
+        .weight_versions = asker->versions[stage],
+        .capacity_bytes = asker->problem->in->capacity_bytes,
+    };
+
+    *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
+    if (part_cancelled(asker->problem)) {
+        return PST_ERR_CANCELLED;
+    }
+    return asker->ask->price(asker->problem->host, &question, ret_price);
+}
+
+pst_status part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
+                            struct pst_stage_price *ret_price)
+{
+    uint64_t n = asker->problem->n;
+    uint32_t of = asker->class_of[stage];
+    uint64_t key = (of * (n + 1) + first) * (n + 1) + end; /* end >= 1: never 0 */
+    struct part_priced *entry;
+    pst_status st;
+
+    if (2 * asker->memo_used >= asker->memo_size) {
+        st = grow(asker);
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    entry = slot_of(asker->memo, asker->memo_size, key);
+    if (entry->key == 0) {
+        st = ask_price(asker, of, first, end, &entry->price);
+        if (st != PST_OK) {
+            return st;
+        }
+        entry->key = key;
+        asker->memo_used++;
+    }
+    *ret_price = entry->price;
+    return PST_OK;
+}
+
+/* "30 bytes", "12.7 MiB (13317120 bytes)" */
+static const char *as_size(char text[64], uint64_t bytes)
+{
+    bool large = bytes >= 1048576;
+
+    if (bytes < 1024) {
+        snprintf(text, 64, "%llu bytes", (unsigned long long)bytes);
+    } else {
+        snprintf(text, 64, "%.1f %s (%llu bytes)", (double)bytes / (large ? 1048576.0 : 1024.0),
+                 large ? "MiB" : "KiB", (unsigned long long)bytes);
+    }
+    return text;
+}
+
+/* The node that needs most as a stage of its own, the last one: there the least is in flight. */
+static pst_status explain_node(struct part_asker *asker)
+{
+    const struct part_problem *problem = asker->problem;
+    uint32_t v, at = 0;
+    uint64_t most = 0;
+    char needs[64], has[64];
+
+    for (v = 0; v < problem->n; v++) {
+        struct pst_stage_price price;
+        pst_status st = part_asker_price(asker, asker->n_stages - 1, v, v + 1, &price);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        if (price.peak_bytes > most) {
+            most = price.peak_bytes;
+            at = v;
+        }
+    }
+    return pst_failf(problem->host, PST_ERR_INFEASIBLE,
+                     "no cut into %u stages fits at micro-batch size %u: node \"%s\" alone needs "
+                     "%s, a device has %s",
+                     asker->n_stages, asker->size, part_node_name(problem, at),
+                     as_size(needs, most), as_size(has, problem->in->capacity_bytes));
+}
+
+pst_status part_asker_explain(struct part_asker *asker, const uint32_t *cuts)
+{
+    const struct part_problem *problem = asker->problem;
+    uint32_t s;
+    char needs[64], has[64];
+
+    for (s = 0; cuts != NULL && s < asker->n_stages; s++) {
+        struct pst_stage_price price;
+        pst_status st = part_asker_price(asker, s, cuts[s], cuts[s + 1], &price);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        if (price.fits == 0) {
+            return pst_failf(
+                problem->host, PST_ERR_INFEASIBLE,
+                "no cut into %u stages was found to fit at micro-batch size %u: stage %u from node "
+                "\"%s\" to \"%s\" needs %s, a device has %s",
+                asker->n_stages, asker->size, s, part_node_name(problem, cuts[s]),
+                part_node_name(problem, cuts[s + 1] - 1), as_size(needs, price.peak_bytes),
+                as_size(has, problem->in->capacity_bytes));
+        }
+    }
+    return explain_node(asker);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The optimal cut of one order: bisection over T, first by sweeps, then, where these are not exact,
+ * by scanning all ranges as long as that is affordable.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "line.h"
+
+#define SCAN_STEPS_MAX 3e8 /* of all probes */
+#define SCAN_PROBES    40
+
+struct search {
+    struct line line;
+    struct probe probe;
+    struct part_chain_stats *stats;
+    struct cuts best, tried;
+    bool found;
+    int64_t low, high; /* T of best, or more than any; nothing is below low */
+};
+
+static pst_status try_at(struct search *s, int64_t ticks, bool *ret_found)
+{
+    pst_status st;
+
+    if (part_cancelled(s->line.problem)) {
+        return PST_ERR_CANCELLED;
+    }
+    s->stats->probes++;
+    st = s->probe.run(&s->probe, ticks, ret_found, &s->tried);
+    if (st == PST_OK && *ret_found) {
+        struct cuts cuts = s->best;
+
+        s->best = s->tried;
+        s->tried = cuts;
+        s->found = true;
+        s->high = line_bottleneck(&s->line, &s->best);
+    }
+    return st;
+}
+
+/* Between low and high, both of which can be the answer (high: if something was found). */
+static pst_status bisect(struct search *s)
+{
+    int64_t low = s->low, step = s->low / 64 + 1;
+    pst_status st = PST_OK;
+    bool found = false;
+
+    /* Up from the bound in growing steps: most answers are near it. */
+    while (st == PST_OK && !found && low < s->high) {
+        int64_t ticks = s->high - low > step ? low + step - 1 : s->high - 1;
+
+        st = try_at(s, ticks, &found);
+        low = found ? low : ticks + 1;
+        step *= 4;
+    }
+    while (st == PST_OK && low < s->high && s->found) {
+        int64_t middle = low + (s->high - low) / 2;
+
+        if (middle == s->high) {
+            break;
+        }
+        st = try_at(s, middle, &found);
+        low = found ? low : middle + 1;
+    }
+    return st;
+}
+
+static pst_status with(struct search *s, pst_status st)
+{
+    if (st == PST_OK) {
+        st = bisect(s);
+    }
+    if (s->probe.finish != NULL) {
+        (s->probe.finish)(&s->probe);
+    }
+    s->probe = (struct probe){.line = &s->line, .stats = s->stats};
+    return st;
+}
+
+static int64_t own_bound(const struct line *l)
+{
+    int64_t bound = part_lower_bound(l->problem, l->costs);
+    int64_t total = l->least[l->n];
+
+    total = total / l->max_devices + (total % l->max_devices != 0);
+    return total > bound ? total : bound;
+}
+
+static pst_status solve(struct search *s)
+{
+    struct line *l = &s->line;
+    bool inexact = false;
+    pst_status st;
+
+    s->probe = (struct probe){.line = l, .stats = s->stats};
+    st = with(s, l->layered ? front_init(&s->probe, &inexact) : sweep_init(&s->probe));
+    s->stats->exact = l->cross == NULL || (l->straight && !inexact);
+    if (st != PST_OK || s->stats->exact || s->high <= s->low) {
+        s->stats->exact = s->stats->exact || s->high <= s->low;
+        return st;
+    }
+    if (scan_steps(l, s->high - 1) * SCAN_PROBES <= SCAN_STEPS_MAX) {
+        st = with(s, scan_init(&s->probe));
+        s->stats->exact = st == PST_OK;
+    }
+    return st;
+}
+
+static pst_status to_plan(const struct search *s, struct part_plan *plan)
+{
+    const struct line *l = &s->line;
+    uint32_t *stage_of = calloc((size_t)l->n + 1, sizeof *stage_of);
+    uint32_t i, at;
+    pst_status st;
+
+    if (stage_of == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (i = 0; i < s->best.n; i++) {
+        for (at = s->best.first[i]; at < s->best.first[i + 1]; at++) {
+            stage_of[l->order[at]] = i;
+        }
+    }
+    st = part_plan_init(plan, l->problem, stage_of, s->best.n, l->costs->b);
+    for (i = 0; st == PST_OK && i < s->best.n; i++) {
+        plan->stages[i].d = l->costs->degrees[s->best.k[i]];
+    }
+    free(stage_of);
+    return st;
+}
+
+pst_status part_chain_solve(const struct part_problem *p, const struct part_costs *c,
+                            const uint32_t *order, const struct part_chain_limits *limits,
+                            bool *ret_found, int64_t *ret_ticks, struct part_plan *ret_plan)
+{
+    struct part_chain_stats own = {false, 0, 0};
+    struct search s = {.stats = limits->stats != NULL ? limits->stats : &own};
+    struct part_plan plan = {NULL, 0};
+    pst_status st;
+
+    *ret_found = false;
+    s.stats->exact = true;
+    if (c->n_degrees == 0 || p->n == 0 || p->n_devices == 0) {
+        return PST_OK;
+    }
+    st = line_init(&s.line, p, c, order, limits);
+    if (st == PST_OK) {
+        st = cuts_init(&s.best, s.line.max_stages);
+    }
+    if (st == PST_OK) {
+        st = cuts_init(&s.tried, s.line.max_stages);
+    }
+    if (st == PST_OK) {
+        s.low = own_bound(&s.line);
+        s.high = limits->below < s.line.cap + 1 ? limits->below : s.line.cap + 1;
+        st = solve(&s);
+    }
+    if (st == PST_OK && s.found) {
+        st = to_plan(&s, &plan);
+    }
+    if (st == PST_OK && s.found) {
+        *ret_found = true;
+        *ret_ticks = s.high;
+        *ret_plan = plan;
+    }
+    cuts_finish(&s.best);
+    cuts_finish(&s.tried);
+    line_finish(&s.line);
+    return st;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Costs per sample in ticks, and memory of a stage: the reference cost model
+ * (docs/partitioning.md).
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "problem.h"
+
+/* Total of everything at D devices stays below this many ticks. */
+#define PART_TICKS 0x1p60
+
+static double comp_ns(const struct part_problem *p, uint32_t row, uint32_t b, uint32_t v)
+{
+    size_t at = (size_t)row * p->n + v;
+
+    return (p->forward_ns[at] + p->backward_ns[at]) / b;
+}
+
+static double sync_ns(const struct part_problem *p, uint32_t d, uint32_t v)
+{
+    double rate = p->figures.allreduce_bytes_per_s;
+
+    if (rate <= 0 || d == 1) {
+        return 0;
+    }
+    return 2.0 * (d - 1) / d * p->weight_bytes[v] / (rate * p->batch) * 1e9;
+}
+
+static double p2p_ns(const struct part_problem *p, uint32_t d, uint32_t e)
+{
+    double rate = p->figures.p2p_bytes_per_s;
+
+    if (rate <= 0 || p->figures.comm_model == PST_COMM_NONE) {
+        return 0;
+    }
+    return 2.0 * p->edge_bytes[e] / (d * rate) * 1e9;
+}
+
+static double total_ns(const struct part_problem *p, uint32_t row, uint32_t b, uint32_t d)
+{
+    double sum = 0;
+    uint32_t i;
+
+    for (i = 0; i < p->n; i++) {
+        sum += comp_ns(p, row, b, i) + sync_ns(p, d, i);
+    }
+    for (i = 0; i < p->n_edges; i++) {
+        sum += 2 * p2p_ns(p, d, i);
+    }
+    return sum;
+}
+
+/* A power of two, so that times that are whole in ns / 2^j stay exact. */
+static double choose_tick(double most_ns, uint32_t n_devices)
+{
+    int exponent = 0;
+
+    if (!(most_ns > 0) || !isfinite(most_ns)) {
+        return 1;
+    }
+    frexp(most_ns * n_devices / PART_TICKS, &exponent);
+    return ldexp(1, exponent < -40 ? -40 : exponent + 1);
+}
+
+static int64_t *row_of(size_t n)
+{
+    return calloc(n == 0 ? 1 : n, sizeof(int64_t));
+}
+
+static pst_status fill(const struct part_problem *p, struct part_costs *c, uint32_t k)
+{
+    uint32_t d = c->degrees[k], row = part_samples_row(p, c->b / d), i;
+
+    c->comp[k] = row_of(p->n);
+    c->sync[k] = row_of(p->n);
+    c->p2p[k] = row_of(p->n_edges);
+    if (c->comp[k] == NULL || c->sync[k] == NULL || c->p2p[k] == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (i = 0; i < p->n; i++) {
+        c->comp[k][i] = llround(comp_ns(p, row, c->b, i) / c->ns_per_tick);
+        c->sync[k][i] = llround(sync_ns(p, d, i) / c->ns_per_tick);
+    }
+    for (i = 0; i < p->n_edges; i++) {
+        c->p2p[k][i] = llround(p2p_ns(p, d, i) / c->ns_per_tick);
+    }
+    return PST_OK;
+}
+
+pst_status part_costs_init(const struct part_problem *p, uint32_t b, struct part_costs *ret_costs)
+{
+    struct part_costs c = {.b = b, .comm_model = p->figures.comm_model};
+    double most = 0;
+    uint32_t k;
+    pst_status st = PST_OK;
+
+    c.degrees = calloc(p->n_degrees + 1, sizeof *c.degrees);
+    c.comp = calloc(p->n_degrees + 1, sizeof *c.comp);
+    c.sync = calloc(p->n_degrees + 1, sizeof *c.sync);
+    c.p2p = calloc(p->n_degrees + 1, sizeof *c.p2p);
+    if (c.degrees == NULL || c.comp == NULL || c.sync == NULL || c.p2p == NULL) {
+        st = PST_ERR_NOMEM;
+        goto out;
+    }
+    for (k = 0; k < p->n_degrees; k++) {
+        uint32_t d = p->degrees[k], row;
+
+        if (b % d != 0) {
+            continue;
+        }
+        row = part_samples_row(p, b / d);
+        if (row == UINT32_MAX) {
+            st = PST_ERR_BUG; /* b is none of the problem's sizes */
+            goto out;
+        }
+        c.degrees[c.n_degrees++] = d;
+        most = fmax(most, total_ns(p, row, b, d));
+    }
+    c.ns_per_tick = choose_tick(most, p->n_devices);
+    for (k = 0; st == PST_OK && k < c.n_degrees; k++) {
+        st = fill(p, &c, k);
+    }
+out:
+    if (st != PST_OK) {
+        part_costs_finish(&c);
+        return st;
+    }
+    *ret_costs = c;
+    return PST_OK;
+}
+
+void part_costs_finish(struct part_costs *c)
+{
+    uint32_t k;
+
+    for (k = 0; k < c->n_degrees; k++) {
+        free(c->comp != NULL ? c->comp[k] : NULL);
+        free(c->sync != NULL ? c->sync[k] : NULL);
+        free(c->p2p != NULL ? c->p2p[k] : NULL);
+    }
+    free(c->degrees);
+    free(c->comp);
+    free(c->sync);
+    free(c->p2p);
+    memset(c, 0, sizeof *c);
+}
+
+double part_memory(const struct part_problem *p, double weight, double saved, double workspace,
+                   uint32_t d, uint64_t in_flight_samples)
+{
+    uint64_t samples = in_flight_samples < p->batch ? in_flight_samples : p->batch;
+
+    return p->weight_multiplier * weight + saved * (double)samples / d + workspace;
+}
+
+bool part_fits(const struct part_problem *p, double bytes)
+{
+    return bytes <= p->capacity_bytes * (1 + 1e-9);
+}

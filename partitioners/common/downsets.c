@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lists downsets. Each is reached once: nodes are added in ascending order, so the parent of a set
+ * is the set without its largest node.
+ */
+#include "downsets_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void part_downsets_finish(struct part_downsets *sets)
+{
+    free(sets->bits);
+    free(sets->parent);
+    free(sets->size);
+    free(sets->first_added);
+    free(sets->added);
+    memset(sets, 0, sizeof *sets);
+}
+
+bool downsets_room(struct part_downsets *sets, size_t n_added)
+{
+    sets->parent = calloc(sets->n_sets, sizeof *sets->parent);
+    sets->size = calloc(sets->n_sets, sizeof *sets->size);
+    sets->first_added = calloc((size_t)sets->n_sets + 1, sizeof *sets->first_added);
+    sets->added = calloc(n_added + 1, sizeof *sets->added);
+    return sets->parent != NULL && sets->size != NULL && sets->first_added != NULL &&
+           sets->added != NULL;
+}
+
+pst_status part_downsets_linear(uint32_t n, const uint32_t *order, struct part_downsets *ret_sets)
+{
+    struct part_downsets sets = {.n = n, .n_sets = n + 1};
+    uint32_t k;
+
+    if (!downsets_room(&sets, n)) {
+        part_downsets_finish(&sets);
+        return PST_ERR_NOMEM;
+    }
+    for (k = 1; k <= n; k++) {
+        sets.parent[k] = k - 1;
+        sets.size[k] = k;
+        sets.added[k - 1] = order[k - 1];
+        sets.first_added[k] = k - 1;
+    }
+    sets.first_added[n + 1] = n;
+    *ret_sets = sets;
+    return PST_OK;
+}
+
+/* --- listing -----------------------------------------------------------------------------------*/
+
+/* A walk over all downsets in depth-first order; `missing` and `ready` follow the set at hand. */
+struct walk {
+    const struct part_dag *dag;
+    const struct part_stop *stop;
+    uint32_t *missing; /* [n] predecessors of a node that are not in the set */
+    uint32_t *ready;   /* stack of candidates, ascending within a level */
+    size_t n_ready, room;
+    struct part_downsets *sets;
+    uint32_t n_found, polls;
+    bool overflow; /* there are more than sets->n_sets */
+    pst_status status;
+};
+
+static bool push_ready(struct walk *w, uint32_t v)
+{
+    if (w->n_ready == w->room) {
+        size_t room = w->room * 2 + 64;
+        uint32_t *grown = realloc(w->ready, room * sizeof *grown);
+
+        if (grown == NULL) {
+            w->status = PST_ERR_NOMEM;
+            return false;
+        }
+        w->ready = grown;
+        w->room = room;
+    }
+    w->ready[w->n_ready++] = v;
+    return true;
+}
+
+/* Candidates of the set with `v`: those of its parent behind `v`, and what `v` made ready. */
+static bool enter(struct walk *w, size_t first, size_t end, uint32_t v)
+{
+    const struct part_dag *dag = w->dag;
+    uint32_t e = dag->first_out[v], stop = dag->first_out[v + 1];
+    size_t i;
+
+    for (i = e; i < stop; i++) {
+        w->missing[dag->to[i]]--;
+    }
+    i = first;
+    while (i < end && w->ready[i] <= v) {
+        i++;
+    }
+    while (i < end || e < stop) {
+        if (e < stop && w->missing[dag->to[e]] != 0) {
+            e++;
+        } else if (e == stop || (i < end && w->ready[i] < dag->to[e])) {
+            if (!push_ready(w, w->ready[i++])) {
+                return false;
+            }
+        } else {
+            uint32_t to = dag->to[e++];
+
+            while (e < stop && dag->to[e] == to) {
+                e++; /* parallel edges */
+            }
+            if (!push_ready(w, to)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void leave(struct walk *w, uint32_t v)
+{
+    uint32_t e;
+
+    for (e = w->dag->first_out[v]; e < w->dag->first_out[v + 1]; e++) {
+        w->missing[w->dag->to[e]]++;
+    }
+}
+
+static bool stopped(struct walk *w)
+{
+    if ((++w->polls & 0x3FFF) == 0 && w->stop != NULL && w->stop->cancelled != NULL &&
+        w->stop->cancelled(w->stop->context)) {
+        w->status = PST_ERR_CANCELLED;
+    }
+    return w->status != PST_OK;
+}
+
+/* Notes one set; false: there are more than there is room for, or the walk ends. */
+static bool note(struct walk *w, uint32_t parent, uint32_t v, uint32_t *ret_set)
+{
+    struct part_downsets *sets = w->sets;
+    uint32_t k = w->n_found;
+
+    if (stopped(w)) {
+        return false;
+    }
+    if (k == sets->n_sets) {
+        w->overflow = true;
+        return false;
+    }
+    sets->parent[k] = parent;
+    sets->size[k] = sets->size[parent] + 1;
+    sets->added[k - 1] = v;
+    sets->first_added[k] = k - 1;
+    sets->first_added[k + 1] = k;
+    memcpy(sets->bits + (size_t)k * sets->n_words, sets->bits + (size_t)parent * sets->n_words,
+           sets->n_words * sizeof *sets->bits);
+    sets->bits[(size_t)k * sets->n_words + v / 64] |= UINT64_C(1) << v % 64;
+    *ret_set = k;
+    w->n_found++;
+    return true;
+}
+
+/* A level of the walk: a set, and its candidates ready[at..end). */
+struct level {
+    size_t first, at, end;
+    uint32_t set;
+};
+
+static void walk_all(struct walk *w, struct level *levels)
+{
+    uint32_t depth = 0, set;
+
+    levels[0] = (struct level){0, 0, w->n_ready, 0};
+    for (;;) {
+        struct level *l = &levels[depth];
+
+        if (l->at < l->end) {
+            uint32_t v = w->ready[l->at++];
+
+            if (!note(w, l->set, v, &set) || !enter(w, l->first, l->end, v)) {
+                return;
+            }
+            levels[++depth] = (struct level){l->end, l->end, w->n_ready, set};
+            continue;
+        }
+        if (depth == 0) {
+            return;
+        }
+        w->n_ready = l->first;
+        leave(w, w->sets->added[l->set - 1]);
+        depth--;
+    }
+}
+
+/* place[k]: where set k goes, smaller sets first, of equal size in the order found. */
+static bool find_places(const struct part_downsets *sets, uint32_t *place)
+{
+    uint32_t *next = calloc((size_t)sets->n + 2, sizeof *next), k;
+
+    if (next == NULL) {
+        return false;
+    }
+    for (k = 0; k < sets->n_sets; k++) {
+        next[sets->size[k] + 1]++;
+    }
+    for (k = 0; k < sets->n; k++) {
+        next[k + 1] += next[k];
+    }
+    for (k = 0; k < sets->n_sets; k++) {
+        place[k] = next[sets->size[k]]++;
+    }
+    free(next);
+    return true;
+}
+
+static void copy_set(struct part_downsets *sets, uint32_t to, const struct part_downsets *old,
+                     uint32_t k, const uint32_t *place)
+{
+    uint32_t n = old->first_added[k + 1] - old->first_added[k];
+
+    sets->parent[to] = place[old->parent[k]];
+    sets->size[to] = old->size[k];
+    sets->first_added[to + 1] = sets->first_added[to] + n;
+    memcpy(sets->added + sets->first_added[to], old->added + old->first_added[k],
+           n * sizeof *sets->added);
+    memcpy(sets->bits + (size_t)to * sets->n_words, old->bits + (size_t)k * sets->n_words,
+           sets->n_words * sizeof *sets->bits);
+}
+
+pst_status downsets_sort(struct part_downsets *sets)
+{
+    struct part_downsets old = *sets;
+    uint32_t *place = calloc(sets->n_sets, sizeof *place);
+    uint32_t *from = calloc(sets->n_sets, sizeof *from), k;
+    pst_status st = PST_ERR_NOMEM;
+
+    sets->bits = calloc((size_t)sets->n_sets * sets->n_words + 1, sizeof *sets->bits);
+    if (!downsets_room(sets, old.first_added[old.n_sets]) || sets->bits == NULL || place == NULL ||
+        from == NULL || !find_places(&old, place)) {
+        goto out;
+    }
+    for (k = 0; k < old.n_sets; k++) {
+        from[place[k]] = k;
+    }
+    for (k = 0; k < old.n_sets; k++) {
+        copy_set(sets, k, &old, from[k], place);
+    }
+    st = PST_OK;
+out:
+    free(place);
+    free(from);
+    part_downsets_finish(&old);
+    return st;
+}
+
+/* sets->n_sets: room, then what there is; PST_ERR_INFEASIBLE: not enough room. */
+static pst_status list_all(const struct part_dag *dag, const struct part_stop *stop,
+                           struct part_downsets *sets)
+{
+    struct walk w = {.dag = dag, .stop = stop, .sets = sets, .n_found = 1};
+    struct level *levels = calloc((size_t)dag->n + 1, sizeof *levels);
+    uint32_t v;
+
+    w.missing = calloc((size_t)dag->n + 1, sizeof *w.missing);
+    sets->bits = calloc((size_t)sets->n_sets * sets->n_words + 1, sizeof *sets->bits);
+    if (levels == NULL || w.missing == NULL || sets->bits == NULL ||
+        !downsets_room(sets, sets->n_sets)) {
+        w.status = PST_ERR_NOMEM;
+    }
+    for (v = 0; w.status == PST_OK && v < dag->n; v++) {
+        w.missing[v] = dag->first_in[v + 1] - dag->first_in[v];
+        if (w.missing[v] == 0) {
+            push_ready(&w, v);
+        }
+    }
+    if (w.status == PST_OK) {
+        walk_all(&w, levels);
+        sets->n_sets = w.n_found;
+    }
+    free(levels);
+    free(w.missing);
+    free(w.ready);
+    return w.overflow ? PST_ERR_INFEASIBLE : w.status;
+}
+
+pst_status part_downsets_all(const struct part_dag *dag, uint32_t max_sets,
+                             const struct part_stop *stop, struct part_downsets *ret_sets,
+                             uint64_t *ret_count, bool *ret_exact)
+{
+    struct part_downsets sets = {.n = dag->n, .n_words = dag->n / 64 + 1};
+    pst_status st = part_downsets_count(dag, stop, ret_count, ret_exact);
+
+    if (st != PST_OK || *ret_count > max_sets) {
+        return st != PST_OK ? st : PST_ERR_INFEASIBLE;
+    }
+    sets.n_sets = *ret_exact ? (uint32_t)*ret_count : max_sets;
+    st = list_all(dag, stop, &sets);
+    if (st == PST_OK) {
+        st = downsets_sort(&sets);
+    }
+    *ret_count = st == PST_ERR_INFEASIBLE ? (uint64_t)max_sets + 1 : sets.n_sets;
+    *ret_exact = st == PST_OK;
+    if (st != PST_OK) {
+        part_downsets_finish(&sets);
+        return st;
+    }
+    *ret_sets = sets;
+    return PST_OK;
+}
+
+/* --- questions ---------------------------------------------------------------------------------*/
+
+uint32_t part_downsets_between(const struct part_downsets *sets, uint32_t a, uint32_t b,
+                               uint32_t *ret_nodes)
+{
+    uint32_t count = 0, w;
+
+    if (sets->bits == NULL) {
+        for (w = a + 1; w <= b; w++) {
+            ret_nodes[count++] = sets->added[w - 1];
+        }
+        return count;
+    }
+    for (w = 0; w < sets->n_words; w++) {
+        uint64_t left =
+            sets->bits[(size_t)b * sets->n_words + w] & ~sets->bits[(size_t)a * sets->n_words + w];
+
+        for (; left != 0; left &= left - 1) {
+            ret_nodes[count++] = w * 64 + (uint32_t)__builtin_ctzll(left);
+        }
+    }
+    return count;
+}
+
+void part_downsets_sum(const struct part_downsets *sets, const double *values, double *ret_sums)
+{
+    uint32_t k, i;
+
+    ret_sums[0] = 0;
+    for (k = 1; k < sets->n_sets; k++) {
+        ret_sums[k] = ret_sums[sets->parent[k]];
+        for (i = sets->first_added[k]; i < sets->first_added[k + 1]; i++) {
+            ret_sums[k] += values[sets->added[i]];
+        }
+    }
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Is there a cut at T under a memory limit (or with few stages)? In 1F1B a stage holds as many
+ * micro-batches as there are stages from it to the end, so the line is cut from its end: for every
+ * number of stages and of devices, how far to the left can they reach? With transfers free the
+ * furthest position is the best; otherwise a few that trade reach against transfers are kept.
+ */
+#include <stdlib.h>
+
+#include "line.h"
+
+#define NONE       UINT32_MAX
+#define SLOT_MAX   8u  /* positions kept of one number of devices */
+#define LOOK_AHEAD 64u /* positions tried behind the furthest */
+
+struct state {
+    uint32_t at, used, parent, k;
+};
+
+struct slot {
+    uint32_t n, states[SLOT_MAX];
+};
+
+struct front {
+    struct state *states;
+    uint32_t n_states, room;
+    struct slot *now, *next; /* [D + 1] by devices used */
+    uint32_t *furthest;      /* [D + 1] state of fewer stages and at most that many devices */
+    uint32_t slot_max;
+    int64_t ticks;       /* T of this probe */
+    int64_t *most_cross; /* [degrees] over all positions; NULL: transfers free */
+    bool *inexact;
+};
+
+static void front_finish(struct probe *probe)
+{
+    struct front *f = probe->scratch;
+
+    if (f != NULL) {
+        free(f->states);
+        free(f->now);
+        free(f->next);
+        free(f->furthest);
+        free(f->most_cross);
+    }
+    free(f);
+    probe->scratch = NULL;
+}
+
+/* Transfers beside compute that fit T whatever the other end of a stage has. */
+static bool is_free(const struct line *l, const struct front *f, uint32_t at, uint32_t k)
+{
+    return l->cross[k][at] + f->most_cross[k] <= f->ticks;
+}
+
+/* Can whatever is done from b be done from a? */
+static bool dominates(const struct line *l, const struct front *f, uint32_t a, uint32_t b)
+{
+    uint32_t k;
+
+    if (a > b) {
+        return false;
+    }
+    for (k = 0; l->cross != NULL && k < l->n_degrees; k++) {
+        if (l->sync != NULL ? l->cross[k][a] > l->cross[k][b] && !is_free(l, f, a, k)
+                            : l->work[k][a] + l->cross[k][a] > l->work[k][b] + l->cross[k][b]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static pst_status add_state(struct front *f, struct state state, uint32_t *ret_index)
+{
+    if (f->n_states == f->room) {
+        uint32_t room = f->room == 0 ? 4096 : 2 * f->room;
+        struct state *states = realloc(f->states, (size_t)room * sizeof *states);
+
+        if (states == NULL) {
+            return PST_ERR_NOMEM;
+        }
+        f->states = states;
+        f->room = room;
+    }
+    f->states[f->n_states] = state;
+    *ret_index = f->n_states++;
+    return PST_OK;
+}
+
+/* Into the slot of its number of devices, unless one there is as good. */
+static pst_status offer(const struct line *l, struct front *f, struct state state)
+{
+    struct slot *slot = &f->next[state.used];
+    uint32_t i, kept = 0, last = 0;
+
+    for (i = 0; i < slot->n; i++) {
+        if (dominates(l, f, f->states[slot->states[i]].at, state.at)) {
+            return PST_OK;
+        }
+    }
+    for (i = 0; i < slot->n; i++) {
+        if (!dominates(l, f, state.at, f->states[slot->states[i]].at)) {
+            slot->states[kept++] = slot->states[i];
+        }
+    }
+    slot->n = kept;
+    if (slot->n == f->slot_max) {
+        *f->inexact = true;
+        for (i = 1; i < slot->n; i++) {
+            if (f->states[slot->states[i]].at > f->states[slot->states[last]].at) {
+                last = i;
+            }
+        }
+        if (f->states[slot->states[last]].at <= state.at) {
+            return PST_OK;
+        }
+        slot->states[last] = slot->states[--slot->n];
+    }
+    return add_state(f, state, &slot->states[slot->n++]);
+}
+
+/* The leftmost i from which [i, j) fits but for transfers; j: none. Both conditions grow with the
+   range, so halving finds it. */
+static uint32_t leftmost(const struct line *l, uint32_t j, uint32_t k, uint32_t depth,
+                         int64_t ticks)
+{
+    uint32_t low = 0, high = j;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (line_works(l, middle, j, k, ticks) && line_fits(l, middle, j, k, depth)) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+static bool transfers_fit(const struct line *l, uint32_t i, uint32_t j, uint32_t k, int64_t ticks)
+{
+    int64_t both = l->cross[k][i] + l->cross[k][j];
+
+    return l->sync != NULL ? both <= ticks : l->work[k][j] - l->work[k][i] + both <= ticks;
+}
+
+/* Is every start from i on worse than `last`? Its own transfers cannot make up for the work. */
+static bool is_over(const struct line *l, const struct front *f, uint32_t last, uint32_t i)
+{
+    uint32_t k;
+
+    for (k = 0; k < l->n_degrees; k++) {
+        if (l->sync != NULL ? !is_free(l, f, last, k)
+                            : l->work[k][i] < l->work[k][last] + l->cross[k][last]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All starts worth having of a stage that ends at the state's position. */
+static pst_status extend(const struct line *l, struct front *f, uint32_t parent, uint32_t k,
+                         uint32_t depth, int64_t ticks)
+{
+    uint32_t j = f->states[parent].at, used = f->states[parent].used + l->costs->degrees[k];
+    uint32_t i, last = NONE, tried = 0;
+
+    if (used > l->max_devices) {
+        return PST_OK;
+    }
+    for (i = leftmost(l, j, k, depth, ticks); i < j; i++) {
+        pst_status st;
+
+        if (last != NONE && (l->cross == NULL || is_over(l, f, last, i))) {
+            break;
+        }
+        if (++tried > LOOK_AHEAD) {
+            *f->inexact = true;
+            break;
+        }
+        if ((l->cross != NULL && !transfers_fit(l, i, j, k, ticks)) ||
+            (last != NONE && dominates(l, f, last, i))) {
+            continue;
+        }
+        last = i;
+        if (l->least[i] > (int64_t)(l->max_devices - used) * ticks) {
+            continue; /* the devices left cannot do what is left of i */
+        }
+        st = offer(l, f, (struct state){i, used, parent, k});
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    return PST_OK;
+}
+
+/* Drops what states of no more stages and no more devices can do as well. */
+static void settle(const struct line *l, struct front *f)
+{
+    uint32_t used, i, best = NONE;
+
+    for (used = 0; used <= l->max_devices; used++) {
+        struct slot *slot = &f->next[used];
+        uint32_t kept = 0, mine = f->furthest[used];
+
+        if (best == NONE || (mine != NONE && f->states[mine].at < f->states[best].at)) {
+            best = mine;
+        }
+        for (i = 0; i < slot->n; i++) {
+            if (best == NONE ||
+                !dominates(l, f, f->states[best].at, f->states[slot->states[i]].at)) {
+                slot->states[kept++] = slot->states[i];
+            }
+        }
+        slot->n = kept;
+        for (i = 0; i < slot->n; i++) {
+            if (best == NONE || f->states[slot->states[i]].at < f->states[best].at) {
+                best = slot->states[i];
+            }
+        }
+        f->furthest[used] = best;
+    }
+}
+
+static void read_cuts(const struct line *l, const struct front *f, uint32_t state,
+                      struct cuts *cuts)
+{
+    cuts->n = 0;
+    for (; f->states[state].parent != NONE; state = f->states[state].parent) {
+        cuts->first[cuts->n] = f->states[state].at;
+        cuts->k[cuts->n++] = f->states[state].k;
+    }
+    cuts->first[cuts->n] = l->n;
+}
+
+static pst_status grow(struct probe *probe, uint32_t depth, int64_t ticks)
+{
+    const struct line *l = probe->line;
+    struct front *f = probe->scratch;
+    uint32_t used, i, k;
+    pst_status st = PST_OK;
+
+    for (used = 0; used <= l->max_devices; used++) {
+        f->next[used].n = 0;
+    }
+    for (used = 0; used < l->max_devices; used++) {
+        const struct slot *slot = &f->now[used];
+
+        for (i = 0; i < slot->n; i++) {
+            probe->stats->states++;
+            for (k = 0; st == PST_OK && k < l->n_degrees; k++) {
+                st = extend(l, f, slot->states[i], k, depth, ticks);
+            }
+        }
+        if (used % 64 == 0 && part_cancelled(l->problem)) {
+            return PST_ERR_CANCELLED;
+        }
+    }
+    settle(l, f);
+    return st;
+}
+
+static void swap(struct front *f)
+{
+    struct slot *slots = f->now;
+
+    f->now = f->next;
+    f->next = slots;
+}
+
+/* A state at 0 of least devices; NONE. *ret_any: is there any state at all? */
+static uint32_t arrived(const struct line *l, const struct front *f, bool *ret_any)
+{
+    uint32_t used, i;
+
+    *ret_any = false;
+    for (used = 0; used <= l->max_devices; used++) {
+        for (i = 0; i < f->now[used].n; i++) {
+            *ret_any = true;
+            if (f->states[f->now[used].states[i]].at == 0) {
+                return f->now[used].states[i];
+            }
+        }
+    }
+    return NONE;
+}
+
+static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts)
+{
+    const struct line *l = probe->line;
+    struct front *f = probe->scratch;
+    uint32_t depth, used, last = NONE;
+    bool any = true;
+    pst_status st;
+
+    f->n_states = 0;
+    f->ticks = ticks;
+    for (used = 0; used <= l->max_devices; used++) {
+        f->now[used].n = 0;
+        f->furthest[used] = NONE;
+    }
+    st = add_state(f, (struct state){l->n, 0, NONE, 0}, &f->now[0].states[0]);
+    f->now[0].n = 1;
+    for (depth = 1; st == PST_OK && any && last == NONE && depth <= l->max_stages; depth++) {
+        st = grow(probe, depth, ticks);
+        swap(f);
+        last = arrived(l, f, &any);
+    }
+    *ret_found = st == PST_OK && last != NONE;
+    if (*ret_found) {
+        read_cuts(l, f, last, cuts);
+    }
+    return st;
+}
+
+static pst_status find_most(const struct line *l, struct front *f)
+{
+    uint32_t k, i;
+
+    f->most_cross = calloc((size_t)l->n_degrees + 1, sizeof *f->most_cross);
+    if (f->most_cross == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (k = 0; k < l->n_degrees; k++) {
+        for (i = 0; i <= l->n; i++) {
+            if (l->cross[k][i] > f->most_cross[k]) {
+                f->most_cross[k] = l->cross[k][i];
+            }
+        }
+    }
+    return PST_OK;
+}
+
+pst_status front_init(struct probe *probe, bool *ret_inexact)
+{
+    const struct line *l = probe->line;
+    struct front *f = calloc(1, sizeof *f);
+
+    probe->run = run;
+    probe->finish = front_finish;
+    probe->scratch = f;
+    if (f == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    *ret_inexact = false;
+    f->inexact = ret_inexact;
+    f->slot_max = l->cross == NULL ? 1 : SLOT_MAX;
+    f->now = calloc((size_t)l->max_devices + 1, sizeof *f->now);
+    f->next = calloc((size_t)l->max_devices + 1, sizeof *f->next);
+    f->furthest = calloc((size_t)l->max_devices + 1, sizeof *f->furthest);
+    if (f->now == NULL || f->next == NULL || f->furthest == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    return l->cross == NULL ? PST_OK : find_most(l, f);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Prefix sums of an order.
+ */
+#include "line.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t **rows(uint32_t n_rows, uint32_t n)
+{
+    int64_t **all = calloc((size_t)n_rows + 1, sizeof *all);
+    uint32_t k;
+
+    for (k = 0; all != NULL && k < n_rows; k++) {
+        all[k] = calloc((size_t)n + 1, sizeof **all);
+        if (all[k] == NULL) {
+            while (k-- > 0) {
+                free(all[k]);
+            }
+            free(all);
+            return NULL;
+        }
+    }
+    return all;
+}
+
+static void free_rows(int64_t **all, uint32_t n_rows)
+{
+    uint32_t k;
+
+    for (k = 0; all != NULL && k < n_rows; k++) {
+        free(all[k]);
+    }
+    free(all);
+}
+
+static uint32_t n_levels(uint32_t n)
+{
+    uint32_t levels = 1;
+
+    while ((UINT64_C(1) << levels) <= n) {
+        levels++;
+    }
+    return levels;
+}
+
+void line_finish(struct line *l)
+{
+    uint32_t i;
+
+    free_rows(l->work, l->n_degrees);
+    free_rows(l->sync, l->n_degrees);
+    free_rows(l->cross, l->n_degrees);
+    for (i = 0; l->workspace != NULL && i < n_levels(l->n); i++) {
+        free(l->workspace[i]);
+    }
+    free(l->workspace);
+    free(l->position);
+    free(l->least);
+    free(l->weight);
+    free(l->saved);
+    memset(l, 0, sizeof *l);
+}
+
+static void sum_times(struct line *l)
+{
+    const struct part_costs *c = l->costs;
+    uint32_t i, k;
+
+    for (i = 0; i < l->n; i++) {
+        uint32_t v = l->order[i];
+        int64_t least = INT64_MAX;
+
+        for (k = 0; k < l->n_degrees; k++) {
+            int64_t comp = c->comp[k][v], sync = c->sync[k][v], both = comp + sync;
+
+            if (l->sync != NULL) {
+                l->sync[k][i + 1] = l->sync[k][i] + sync;
+                both = comp;
+            }
+            l->work[k][i + 1] = l->work[k][i] + both;
+            if (both * c->degrees[k] < least) {
+                least = both * c->degrees[k];
+            }
+        }
+        l->least[i + 1] = l->least[i] + (least == INT64_MAX ? 0 : least);
+    }
+}
+
+/* Differences first, then sums: an edge crosses the positions after its source up to its target. */
+static void sum_transfers(struct line *l)
+{
+    const struct part_problem *p = l->problem;
+    uint32_t e, i, k;
+
+    for (e = 0; e < p->n_edges; e++) {
+        uint32_t a = l->position[p->from[e]], b = l->position[p->to[e]];
+
+        for (k = 0; k < l->n_degrees; k++) {
+            l->cross[k][a + 1] += l->costs->p2p[k][e];
+            if (b < l->n) {
+                l->cross[k][b + 1] -= l->costs->p2p[k][e];
+            }
+            l->straight = l->straight && (b == a + 1 || l->costs->p2p[k][e] == 0);
+        }
+    }
+    for (k = 0; k < l->n_degrees; k++) {
+        for (i = 0; i < l->n; i++) {
+            l->cross[k][i + 1] += l->cross[k][i];
+        }
+    }
+}
+
+static pst_status sum_bytes(struct line *l)
+{
+    const struct part_problem *p = l->problem;
+    uint32_t i, level, levels = n_levels(l->n);
+    bool any = false;
+
+    for (i = 0; i < l->n; i++) {
+        uint32_t v = l->order[i];
+
+        l->weight[i + 1] = l->weight[i] + p->weight_bytes[v];
+        l->saved[i + 1] = l->saved[i] + p->saved_bytes[v];
+        any = any || p->workspace_bytes[v] > 0;
+    }
+    if (!any || !l->memory) {
+        return PST_OK;
+    }
+    l->workspace = calloc(levels, sizeof *l->workspace);
+    for (level = 0; l->workspace != NULL && level < levels; level++) {
+        double *row = l->workspace[level] = calloc((size_t)l->n + 1, sizeof *row);
+        uint32_t half = level == 0 ? 0 : UINT32_C(1) << (level - 1);
+
+        if (row == NULL) {
+            return PST_ERR_NOMEM;
+        }
+        for (i = 0; i < l->n; i++) {
+            const double *below = level == 0 ? NULL : l->workspace[level - 1];
+
+            row[i] = below == NULL ? p->workspace_bytes[l->order[i]] : below[i];
+            if (below != NULL && i + half < l->n && below[i + half] > row[i]) {
+                row[i] = below[i + half];
+            }
+        }
+    }
+    return l->workspace == NULL ? PST_ERR_NOMEM : PST_OK;
+}
+
+static bool has_transfers(const struct part_problem *p, const struct part_costs *c)
+{
+    uint32_t e, k;
+
+    if (c->comm_model == PST_COMM_NONE) {
+        return false;
+    }
+    for (e = 0; e < p->n_edges; e++) {
+        for (k = 0; k < c->n_degrees; k++) {
+            if (c->p2p[k][e] != 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void set_limits(struct line *l, const struct part_chain_limits *limits)
+{
+    const struct part_problem *p = l->problem;
+
+    l->memory = limits->memory && p->capacity_bytes < (double)UINT64_MAX;
+    l->max_devices = limits->max_devices == 0 || limits->max_devices > p->n_devices
+                         ? p->n_devices
+                         : limits->max_devices;
+    l->max_stages = limits->max_stages == 0 || limits->max_stages > l->max_devices
+                        ? l->max_devices
+                        : limits->max_stages;
+    l->max_stages = l->max_stages < l->n ? l->max_stages : l->n;
+    if (l->n_degrees == 1 && l->costs->degrees[0] == 1) {
+        l->max_devices = l->max_stages; /* a stage is a device */
+    }
+    l->layered = l->memory || l->max_stages < (l->max_devices < l->n ? l->max_devices : l->n);
+}
+
+pst_status line_init(struct line *l, const struct part_problem *p, const struct part_costs *c,
+                     const uint32_t *order, const struct part_chain_limits *limits)
+{
+    uint32_t i;
+    pst_status st;
+
+    *l = (struct line){
+        .problem = p, .costs = c, .order = order, .n = p->n, .n_degrees = c->n_degrees};
+    set_limits(l, limits);
+    l->straight = true;
+    l->cap = LINE_TICKS_MAX / (p->n_devices == 0 ? 1 : p->n_devices);
+    l->position = calloc((size_t)l->n + 1, sizeof *l->position);
+    l->least = calloc((size_t)l->n + 1, sizeof *l->least);
+    l->weight = calloc((size_t)l->n + 1, sizeof *l->weight);
+    l->saved = calloc((size_t)l->n + 1, sizeof *l->saved);
+    l->work = rows(l->n_degrees, l->n);
+    l->sync = c->comm_model == PST_COMM_MAX ? rows(l->n_degrees, l->n) : NULL;
+    l->cross = has_transfers(p, c) ? rows(l->n_degrees, l->n + 1) : NULL;
+    if (l->position == NULL || l->least == NULL || l->weight == NULL || l->saved == NULL ||
+        l->work == NULL || (c->comm_model == PST_COMM_MAX && l->sync == NULL)) {
+        return PST_ERR_NOMEM;
+    }
+    for (i = 0; i < l->n; i++) {
+        l->position[order[i]] = i;
+    }
+    sum_times(l);
+    st = sum_bytes(l);
+    if (l->cross != NULL) {
+        sum_transfers(l);
+    } else if (st == PST_OK && has_transfers(p, c)) {
+        st = PST_ERR_NOMEM;
+    }
+    return st;
+}
+
+static double workspace_of(const struct line *l, uint32_t i, uint32_t j)
+{
+    uint32_t level = 0, half;
+
+    if (l->workspace == NULL) {
+        return 0;
+    }
+    while ((UINT64_C(2) << level) <= j - i) {
+        level++;
+    }
+    half = UINT32_C(1) << level;
+    return l->workspace[level][i] > l->workspace[level][j - half] ? l->workspace[level][i]
+                                                                  : l->workspace[level][j - half];
+}
+
+bool line_fits(const struct line *l, uint32_t i, uint32_t j, uint32_t k, uint32_t depth)
+{
+    double bytes;
+
+    if (!l->memory) {
+        return true;
+    }
+    bytes = part_memory(l->problem, l->weight[j] - l->weight[i], l->saved[j] - l->saved[i],
+                        workspace_of(l, i, j), l->costs->degrees[k], (uint64_t)l->costs->b * depth);
+    return part_fits(l->problem, bytes);
+}
+
+/* --- cuts --------------------------------------------------------------------------------------*/
+
+pst_status cuts_init(struct cuts *cuts, uint32_t max_stages)
+{
+    cuts->n = 0;
+    cuts->first = calloc((size_t)max_stages + 2, sizeof *cuts->first);
+    cuts->k = calloc((size_t)max_stages + 2, sizeof *cuts->k);
+    return cuts->first == NULL || cuts->k == NULL ? PST_ERR_NOMEM : PST_OK;
+}
+
+void cuts_finish(struct cuts *cuts)
+{
+    free(cuts->first);
+    free(cuts->k);
+    memset(cuts, 0, sizeof *cuts);
+}
+
+static int64_t stage_transfers(const struct line *l, uint32_t first, uint32_t end, uint32_t k)
+{
+    const struct part_problem *p = l->problem;
+    int64_t sum = 0;
+    uint32_t at, i;
+
+    for (at = first; at < end; at++) {
+        uint32_t v = l->order[at];
+
+        for (i = p->first_out[v]; i < p->first_out[v + 1]; i++) {
+            sum += l->position[p->to[i]] >= end ? l->costs->p2p[k][i] : 0;
+        }
+        for (i = p->first_in[v]; i < p->first_in[v + 1]; i++) {
+            uint32_t e = p->in_edges[i];
+
+            sum += l->position[p->from[e]] < first ? l->costs->p2p[k][e] : 0;
+        }
+    }
+    return sum;
+}
+
+int64_t line_bottleneck(const struct line *l, const struct cuts *cuts)
+{
+    int64_t most = 0;
+    uint32_t s;
+
+    for (s = 0; s < cuts->n; s++) {
+        uint32_t i = cuts->first[s], j = cuts->first[s + 1], k = cuts->k[s];
+        int64_t comp = l->work[k][j] - l->work[k][i];
+        int64_t sync = l->sync == NULL ? 0 : l->sync[k][j] - l->sync[k][i];
+        int64_t p2p = l->cross == NULL ? 0 : stage_transfers(l, i, j, k);
+        int64_t ticks = part_tps(l->costs, comp, p2p, sync);
+
+        most = ticks > most ? ticks : most;
+    }
+    return most;
+}

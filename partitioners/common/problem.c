@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading a partitioning problem from the host, and laying one out by hand.
+ */
+#include "problem.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* calloc that never returns NULL for 0 and refuses what does not fit size_t. */
+static void *zeroed(size_t count, size_t size)
+{
+    return calloc(count == 0 ? 1 : count, size);
+}
+
+void part_problem_finish(struct part_problem *p)
+{
+    free(p->from);
+    free(p->to);
+    free(p->first_out);
+    free(p->first_in);
+    free(p->in_edges);
+    free(p->sizes);
+    free(p->degrees);
+    free(p->weight_bytes);
+    free(p->saved_bytes);
+    free(p->workspace_bytes);
+    free(p->edge_bytes);
+    free(p->samples);
+    free(p->forward_ns);
+    free(p->backward_ns);
+    memset(p, 0, sizeof *p);
+}
+
+static int by_value(const void *a_, const void *b_)
+{
+    const uint32_t *a = a_, *b = b_;
+
+    return *a < *b ? -1 : *a > *b;
+}
+
+/* Ascending, every value once. */
+static uint32_t sort_unique(uint32_t *values, uint32_t n)
+{
+    uint32_t i, kept = 0;
+
+    qsort(values, n, sizeof *values, by_value);
+    for (i = 0; i < n; i++) {
+        if (kept == 0 || values[kept - 1] != values[i]) {
+            values[kept++] = values[i];
+        }
+    }
+    return kept;
+}
+
+static pst_status list_samples(struct part_problem *p)
+{
+    uint32_t s, k;
+
+    p->samples = zeroed((size_t)p->n_sizes * p->n_degrees, sizeof *p->samples);
+    if (p->samples == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    p->n_samples = 0;
+    for (s = 0; s < p->n_sizes; s++) {
+        for (k = 0; k < p->n_degrees; k++) {
+            if (p->sizes[s] % p->degrees[k] == 0) {
+                p->samples[p->n_samples++] = p->sizes[s] / p->degrees[k];
+            }
+        }
+    }
+    p->n_samples = sort_unique(p->samples, p->n_samples);
+    return PST_OK;
+}
+
+pst_status part_problem_init(struct part_problem *p)
+{
+    pst_status st;
+
+    st = list_samples(p);
+    if (st != PST_OK) {
+        return st;
+    }
+    p->from = zeroed(p->n_edges, sizeof *p->from);
+    p->to = zeroed(p->n_edges, sizeof *p->to);
+    p->first_out = zeroed((size_t)p->n + 1, sizeof *p->first_out);
+    p->first_in = zeroed((size_t)p->n + 1, sizeof *p->first_in);
+    p->in_edges = zeroed(p->n_edges, sizeof *p->in_edges);
+    p->weight_bytes = zeroed(p->n, sizeof *p->weight_bytes);
+    p->saved_bytes = zeroed(p->n, sizeof *p->saved_bytes);
+    p->workspace_bytes = zeroed(p->n, sizeof *p->workspace_bytes);
+    p->edge_bytes = zeroed(p->n_edges, sizeof *p->edge_bytes);
+    p->forward_ns = zeroed((size_t)p->n_samples * p->n, sizeof *p->forward_ns);
+    p->backward_ns = zeroed((size_t)p->n_samples * p->n, sizeof *p->backward_ns);
+    if (p->from == NULL || p->to == NULL || p->first_out == NULL || p->first_in == NULL ||
+        p->in_edges == NULL || p->weight_bytes == NULL || p->saved_bytes == NULL ||
+        p->workspace_bytes == NULL || p->edge_bytes == NULL || p->forward_ns == NULL ||
+        p->backward_ns == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    return PST_OK;
+}
+
+struct edge {
+    uint32_t from, to;
+    double bytes;
+};
+
+static int by_ends(const void *a_, const void *b_)
+{
+    const struct edge *a = a_, *b = b_;
+
+    if (a->from != b->from) {
+        return a->from < b->from ? -1 : 1;
+    }
+    return a->to < b->to ? -1 : a->to > b->to;
+}
+
+static void index_ends(struct part_problem *p)
+{
+    uint32_t e, v;
+
+    memset(p->first_out, 0, ((size_t)p->n + 1) * sizeof *p->first_out);
+    memset(p->first_in, 0, ((size_t)p->n + 1) * sizeof *p->first_in);
+    for (e = 0; e < p->n_edges; e++) {
+        p->first_out[p->from[e] + 1]++;
+        p->first_in[p->to[e] + 1]++;
+    }
+    for (v = 0; v < p->n; v++) {
+        p->first_out[v + 1] += p->first_out[v];
+        p->first_in[v + 1] += p->first_in[v];
+    }
+    /* Ascending by source, as edges are sorted; first_in moves by one place and back. */
+    for (e = 0; e < p->n_edges; e++) {
+        p->in_edges[p->first_in[p->to[e]]++] = e;
+    }
+    for (v = p->n; v > 0; v--) {
+        p->first_in[v] = p->first_in[v - 1];
+    }
+    p->first_in[0] = 0;
+}
+
+pst_status part_problem_index(struct part_problem *p)
+{
+    struct edge *edges = zeroed(p->n_edges, sizeof *edges);
+    uint32_t e;
+
+    if (edges == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (e = 0; e < p->n_edges; e++) {
+        edges[e] = (struct edge){p->from[e], p->to[e], p->edge_bytes[e]};
+    }
+    qsort(edges, p->n_edges, sizeof *edges, by_ends);
+    for (e = 0; e < p->n_edges; e++) {
+        p->from[e] = edges[e].from;
+        p->to[e] = edges[e].to;
+        p->edge_bytes[e] = edges[e].bytes;
+    }
+    free(edges);
+    index_ends(p);
+    return PST_OK;
+}
+
+/* --- from a host -------------------------------------------------------------------------------*/
+
+static pst_status copy_lists(struct part_problem *p, const struct pst_partition_in *in)
+{
+    uint32_t i;
+
+    p->sizes = zeroed(in->n_micro_batches, sizeof *p->sizes);
+    p->degrees = zeroed(in->n_degrees, sizeof *p->degrees);
+    if (p->sizes == NULL || p->degrees == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (i = 0; i < in->n_micro_batches; i++) {
+        p->sizes[p->n_sizes++] = in->micro_batches[i];
+    }
+    for (i = 0; i < in->n_degrees; i++) {
+        if (in->degrees[i] >= 1 && in->degrees[i] <= p->n_devices) {
+            p->degrees[p->n_degrees++] = in->degrees[i];
+        }
+    }
+    p->n_sizes = sort_unique(p->sizes, p->n_sizes);
+    p->n_degrees = sort_unique(p->degrees, p->n_degrees);
+    return PST_OK;
+}
+
+/* A host of before pst.profile/1: what its view says, transfers free. */
+static void old_figures(struct pst_figures *figures)
+{
+    *figures = (struct pst_figures){
+        .size = sizeof *figures,
+        .comm_model = PST_COMM_NONE,
+        .weight_multiplier = 4,
+    };
+}
+
+static void read_bytes(struct part_problem *p, const struct pst_graph_view *graph)
+{
+    uint32_t v, e;
+
+    for (v = 0; v < p->n; v++) {
+        const struct pst_node *node = pst_graph_node(graph, v);
+        uint64_t work = node->forward_work_bytes > node->backward_work_bytes
+                            ? node->forward_work_bytes
+                            : node->backward_work_bytes;
+
+        p->weight_bytes[v] = (double)node->param_bytes;
+        p->saved_bytes[v] =
+            p->figures.saved_bytes != NULL ? p->figures.saved_bytes[v] : (double)node->saved_bytes;
+        p->workspace_bytes[v] = (double)work;
+    }
+    for (e = 0; e < p->n_edges; e++) {
+        const struct pst_edge *edge = pst_graph_edge(graph, e);
+
+        p->from[e] = edge->from;
+        p->to[e] = edge->to;
+        p->edge_bytes[e] =
+            p->figures.edge_bytes != NULL ? p->figures.edge_bytes[e] : (double)edge->bytes;
+    }
+}
+
+static pst_status read_times(struct part_problem *p, const struct pst_profile *profile)
+{
+    const struct pst_cost *cost = p->host->get_extension(p->host, PST_COST);
+    uint32_t i, v;
+
+    if (profile == NULL && cost == NULL) {
+        return pst_failf(p->host, PST_ERR_UNSUPPORTED, "the host lacks %s and %s", PST_PROFILE,
+                         PST_COST);
+    }
+    for (i = 0; i < p->n_samples; i++) {
+        for (v = 0; v < p->n; v++) {
+            struct pst_times times = {0, 0, 0};
+            double ns[3] = {0, 0, 0};
+            pst_status st;
+
+            if (profile != NULL) {
+                st = profile->node_ns(p->host, v, p->samples[i], ns);
+            } else {
+                st = cost->compute(p->host, &v, 1, p->samples[i], &times);
+                ns[0] = (double)times.forward_ns;
+                ns[1] = (double)times.backward_input_ns;
+                ns[2] = (double)times.backward_weight_ns;
+            }
+            if (st != PST_OK) {
+                return st;
+            }
+            p->forward_ns[(size_t)i * p->n + v] = ns[0];
+            p->backward_ns[(size_t)i * p->n + v] = ns[1] + ns[2];
+        }
+        if (part_cancelled(p)) {
+            return PST_ERR_CANCELLED;
+        }
+    }
+    return PST_OK;
+}
+
+pst_status part_problem_read(const struct pst_host *host, const struct pst_partition_in *in,
+                             struct part_problem *ret_problem)
+{
+    const struct pst_profile *profile = host->get_extension(host, PST_PROFILE);
+    struct part_problem p = {.host = host, .in = in};
+    pst_status st;
+
+    if (profile != NULL) {
+        p.figures = *profile->figures(host);
+    } else {
+        old_figures(&p.figures);
+    }
+    p.n = in->graph->n_nodes;
+    p.n_edges = in->graph->n_edges;
+    p.n_devices = in->n_stages > in->n_devices ? in->n_stages : in->n_devices;
+    p.batch = in->batch;
+    p.weight_multiplier = p.figures.weight_multiplier;
+    p.capacity_bytes = in->capacity_bytes == UINT64_MAX ? INFINITY : (double)in->capacity_bytes;
+    st = copy_lists(&p, in);
+    if (st == PST_OK && p.n_degrees == 0) {
+        st = pst_failf(host, PST_ERR_INFEASIBLE,
+                       "no allowed degree is at most %u, the number of devices", p.n_devices);
+    }
+    if (st == PST_OK) {
+        st = part_problem_init(&p);
+    }
+    if (st == PST_OK) {
+        read_bytes(&p, in->graph);
+        st = part_problem_index(&p);
+    }
+    if (st == PST_OK) {
+        st = read_times(&p, profile);
+    }
+    if (st != PST_OK) {
+        part_problem_finish(&p);
+        return st == PST_ERR_NOMEM ? pst_failf(host, st, "out of memory for the problem") : st;
+    }
+    *ret_problem = p;
+    return PST_OK;
+}
+
+/* --- small questions ---------------------------------------------------------------------------*/
+
+uint32_t part_samples_row(const struct part_problem *p, uint32_t samples)
+{
+    const uint32_t *found =
+        bsearch(&samples, p->samples, p->n_samples, sizeof *p->samples, by_value);
+
+    return found == NULL ? UINT32_MAX : (uint32_t)(found - p->samples);
+}
+
+const char *part_node_name(const struct part_problem *p, uint32_t v)
+{
+    return p->in == NULL || p->in->graph == NULL ? "?" : pst_graph_node(p->in->graph, v)->name;
+}
+
+bool part_cancelled(const struct part_problem *p)
+{
+    return p->host != NULL && p->host->cancelled(p->host);
+}

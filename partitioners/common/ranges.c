@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ranges.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void part_ranges_finish(struct part_ranges *ranges)
+{
+    free(ranges->weight);
+    free(ranges->saved);
+    free(ranges->cut_bytes);
+    free(ranges->cut_tensors);
+    free(ranges->message);
+    free(ranges->last);
+    memset(ranges, 0, sizeof *ranges);
+}
+
+static void set_messages(struct part_ranges *ranges)
+{
+    const struct part_problem *problem = ranges->problem;
+    uint32_t v, e;
+
+    for (v = 0; v < ranges->n; v++) {
+        ranges->last[v] = v;
+    }
+    for (e = 0; e < problem->n_edges; e++) {
+        uint32_t from = problem->from[e];
+
+        if (problem->edge_bytes[e] > ranges->message[from]) {
+            ranges->message[from] = problem->edge_bytes[e];
+        }
+        if (problem->to[e] > ranges->last[from]) {
+            ranges->last[from] = problem->to[e];
+        }
+    }
+}
+
+pst_status part_ranges_init(const struct part_problem *problem, struct part_ranges *ret_ranges)
+{
+    struct part_ranges *r = ret_ranges;
+    uint32_t n = problem->n, v, c;
+
+    memset(r, 0, sizeof *r);
+    r->problem = problem;
+    r->n = n;
+    r->weight = calloc((size_t)n + 1, sizeof *r->weight);
+    r->saved = calloc((size_t)n + 1, sizeof *r->saved);
+    r->cut_bytes = calloc((size_t)n + 2, sizeof *r->cut_bytes);
+    r->cut_tensors = calloc((size_t)n + 2, sizeof *r->cut_tensors);
+    r->message = calloc((size_t)n + 1, sizeof *r->message);
+    r->last = calloc((size_t)n + 1, sizeof *r->last);
+    if (r->weight == NULL || r->saved == NULL || r->cut_bytes == NULL || r->cut_tensors == NULL ||
+        r->message == NULL || r->last == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    set_messages(r);
+    for (v = 0; v < n; v++) {
+        r->weight[v + 1] = r->weight[v] + problem->weight_bytes[v];
+        r->saved[v + 1] = r->saved[v] + problem->saved_bytes[v];
+        for (c = v + 1; c <= r->last[v]; c++) {
+            r->cut_bytes[c] += r->message[v];
+            r->cut_tensors[c]++;
+        }
+    }
+    return PST_OK;
+}
+
+/* Times of a size that the problem has no row for. */
+static pst_status ask_ns(const struct part_problem *problem, uint32_t v, uint32_t samples,
+                         double ret_ns[2])
+{
+    const struct pst_profile *profile = problem->host->get_extension(problem->host, PST_PROFILE);
+    double ns[3];
+    pst_status st;
+
+    if (profile == NULL) {
+        return pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_PROFILE);
+    }
+    st = profile->node_ns(problem->host, v, samples, ns);
+    ret_ns[0] = ns[0];
+    ret_ns[1] = ns[1] + ns[2];
+    return st;
+}
+
+pst_status part_ranges_times(const struct part_problem *problem, uint32_t samples,
+                             double *ret_sum_ns, double *ret_forward_ns)
+{
+    uint32_t v, row = part_samples_row(problem, samples);
+
+    ret_sum_ns[0] = 0;
+    if (ret_forward_ns != NULL) {
+        ret_forward_ns[0] = 0;
+    }
+    for (v = 0; v < problem->n; v++) {
+        double ns[2] = {0, 0};
+
+        if (row != UINT32_MAX) {
+            ns[0] = problem->forward_ns[(size_t)row * problem->n + v];
+            ns[1] = problem->backward_ns[(size_t)row * problem->n + v];
+        } else {
+            pst_status st = ask_ns(problem, v, samples, ns);
+
+            if (st != PST_OK) {
+                return st;
+            }
+        }
+        ret_sum_ns[v + 1] = ret_sum_ns[v] + (ns[0] + ns[1]);
+        if (ret_forward_ns != NULL) {
+            ret_forward_ns[v + 1] = ret_forward_ns[v] + ns[0];
+        }
+    }
+    return PST_OK;
+}
+
+/* --- answers -----------------------------------------------------------------------------------*/
+
+uint32_t part_chain_rank(const struct part_chain_shape *shape, uint32_t stage, uint32_t replica)
+{
+    return shape->pipeline_major ? replica * shape->n_stages + stage
+                                 : stage * shape->replicas + replica;
+}
+
+pst_status part_chain_answer(const struct part_problem *problem,
+                             const struct part_chain_shape *shape, const uint32_t *cuts,
+                             struct pst_partition_out *out)
+{
+    uint32_t *nodes = calloc(problem->n, sizeof *nodes);
+    uint32_t *ranks = calloc(shape->replicas, sizeof *ranks);
+    uint32_t s, i;
+    pst_status st = nodes == NULL || ranks == NULL ? PST_ERR_NOMEM : PST_OK;
+
+    for (i = 0; st == PST_OK && i < problem->n; i++) {
+        nodes[i] = i;
+    }
+    for (s = 0; st == PST_OK && s < shape->n_stages; s++) {
+        struct pst_stage_decl stage = {
+            .size = sizeof stage,
+            .nodes = nodes + cuts[s],
+            .n_nodes = cuts[s + 1] - cuts[s],
+            .ranks = ranks,
+            .n_ranks = shape->replicas,
+            .microbatch_size = shape->size,
+            .k = 1,
+        };
+
+        for (i = 0; i < shape->replicas; i++) {
+            ranks[i] = part_chain_rank(shape, s, i);
+        }
+        st = out->stage(out, &stage);
+    }
+    free(nodes);
+    free(ranks);
+    return st;
+}
+
+/* --- spans -------------------------------------------------------------------------------------*/
+
+pst_status part_span_init(const struct part_ranges *ranges, struct part_span *ret_span)
+{
+    memset(ret_span, 0, sizeof *ret_span);
+    ret_span->ranges = ranges;
+    ret_span->stamps = calloc((size_t)ranges->n + 1, sizeof *ret_span->stamps);
+    return ret_span->stamps == NULL ? PST_ERR_NOMEM : PST_OK;
+}
+
+void part_span_finish(struct part_span *span)
+{
+    free(span->stamps);
+    span->stamps = NULL;
+}
+
+void part_span_begin(struct part_span *span, uint32_t end)
+{
+    span->first = span->end = end;
+    span->in_bytes = span->out_bytes = 0;
+    if (++span->stamp == 0) {
+        memset(span->stamps, 0, (size_t)span->ranges->n * sizeof *span->stamps);
+        span->stamp = 1;
+    }
+}
+
+void part_span_grow(struct part_span *span)
+{
+    const struct part_ranges *ranges = span->ranges;
+    const struct part_problem *problem = ranges->problem;
+    uint32_t v = --span->first, i;
+
+    if (span->stamps[v] == span->stamp) { /* what came from it is inside now */
+        span->in_bytes -= ranges->message[v];
+    }
+    if (ranges->last[v] >= span->end) {
+        span->out_bytes += ranges->message[v];
+    }
+    for (i = problem->first_in[v]; i < problem->first_in[v + 1]; i++) {
+        uint32_t from = problem->from[problem->in_edges[i]];
+
+        if (span->stamps[from] != span->stamp) {
+            span->stamps[from] = span->stamp;
+            span->in_bytes += ranges->message[from];
+        }
+    }
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For partitioners: consecutive nodes of the graph's own order as stages. Sums before a position,
+ * what crosses a cut, and (asker) what the job's scheduler and memory optimizer say of a range.
+ */
+#ifndef PARTITIONERS_COMMON_RANGES_H
+#define PARTITIONERS_COMMON_RANGES_H
+
+#include "problem.h"
+
+/* Positions 0..n; a range [first, end) has the nodes first .. end - 1. Bytes are per sample, but
+   for weights. */
+struct part_ranges {
+    const struct part_problem *problem;
+    uint32_t n;
+    double *weight, *saved; /* [n + 1] sums before a position */
+    double *cut_bytes;      /* [n + 1] of the distinct tensors that cross, each once */
+    uint32_t *cut_tensors;  /* [n + 1] their number */
+    double *message;        /* [n] bytes of a node's output as a message; 0: nobody reads it */
+    uint32_t *last;         /* [n] its last reader; the node itself if there is none */
+};
+
+/* PST_ERR_NOMEM. Finish in any case. */
+pst_status part_ranges_init(const struct part_problem *problem, struct part_ranges *ret_ranges);
+void part_ranges_finish(struct part_ranges *ranges);
+
+/* ret_sum_ns[n + 1]: nanoseconds of F + B + W of all nodes before a position, for `samples` on one
+   device; ret_forward_ns[n + 1]: of F alone; may be NULL. */
+pst_status part_ranges_times(const struct part_problem *problem, uint32_t samples,
+                             double *ret_sum_ns, double *ret_forward_ns);
+
+/* ret_cuts[n_stages + 1]: the cut into that many stages, none empty, of the least longest stage by
+   sum_ns[n + 1]; among those the most even (least sum of squares), then the earliest cuts. */
+pst_status part_balance(const double *sum_ns, uint32_t n, uint32_t n_stages, uint32_t *ret_cuts);
+
+/*
+ * Gives a chain to the host: stage s has nodes cuts[s] .. cuts[s + 1] - 1 and `replicas` ranks,
+ * replica p on s * replicas + p, or on p * n_stages + s where pipelines are neighbours
+ * (pipeline_major). size: samples of a micro-batch over all replicas.
+ */
+struct part_chain_shape {
+    uint32_t n_stages, size, replicas;
+    bool pipeline_major;
+};
+uint32_t part_chain_rank(const struct part_chain_shape *shape, uint32_t stage, uint32_t replica);
+pst_status part_chain_answer(const struct part_problem *problem,
+                             const struct part_chain_shape *shape, const uint32_t *cuts,
+                             struct pst_partition_out *out);
+
+/* A range that grows to the left, with what comes in and goes out of it as a stage: every tensor
+   once per stage that reads it. */
+struct part_span {
+    const struct part_ranges *ranges;
+    uint32_t first, end;
+    double in_bytes, out_bytes;
+    uint32_t *stamps; /* [n] span that last counted a node as a source */
+    uint32_t stamp;
+};
+
+pst_status part_span_init(const struct part_ranges *ranges, struct part_span *ret_span);
+void part_span_finish(struct part_span *span);
+void part_span_begin(struct part_span *span, uint32_t end); /* the empty range at `end` */
+void part_span_grow(struct part_span *span);                /* takes in node first - 1 */
+
+/*
+ * The job's other strategies about ranges as stages of one shape of pipeline: in-flight counts are
+ * asked for once, prices are remembered. Stages of equal counts are one class and share prices.
+ */
+struct part_asker {
+    const struct part_problem *problem;
+    const struct pst_ask *ask;
+    uint32_t n_stages, size, replicas; /* size: samples of a micro-batch over all replicas */
+    uint32_t *nodes;                   /* [n] 0, 1, 2, ... */
+    uint32_t *in_flight, *versions;    /* [n_stages] micro-batches; weight versions */
+    uint32_t *class_of;                /* [n_stages] first stage of the same counts */
+    struct part_priced *memo;          /* open addressing */
+    size_t memo_size, memo_used;       /* used: how many prices were asked for */
+};
+
+/* PST_ERR_UNSUPPORTED where the host has no pst.ask/1. Finish in any case. */
+pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages, uint32_t size,
+                           uint32_t replicas, struct part_asker *ret_asker);
+void part_asker_finish(struct part_asker *asker);
+
+/* Nodes [first, end), not empty, as that stage. PST_ERR_CANCELLED; what the host fails with. */
+pst_status part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
+                            struct pst_stage_price *ret_price);
+
+/*
+ * Of an answer that did not fit: names the first stage of `cuts` (may be NULL) that
+ * does not, or else the node that needs most alone. Returns
+ * PST_ERR_INFEASIBLE, or what the host fails with.
+ */
+pst_status part_asker_explain(struct part_asker *asker, const uint32_t *cuts);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For partitioners: general graphs. Improving a plan by local moves, and a plan from nothing but
+ * the graph: several orders, each cut optimally, the best improved.
+ */
+#ifndef PARTITIONERS_COMMON_REFINE_H
+#define PARTITIONERS_COMMON_REFINE_H
+
+#include "chain.h"
+
+/* How long to look. Counted in steps, not in seconds, so that answers repeat. */
+struct part_refine_limits {
+    uint64_t steps;  /* about as many looks at a node; 0: 2e8, some seconds */
+    uint64_t seed;   /* of random orders */
+    uint32_t orders; /* random orders to cut; 0: by the size of the graph */
+};
+
+struct part_refine_stats {
+    int64_t ticks; /* T of the plan */
+    int64_t bound; /* no plan at this size is below: T if optimal, else part_lower_bound */
+    bool optimal;
+    uint64_t moves, orders, probes; /* moves kept, orders cut, values of T tried */
+};
+
+/*
+ * Improves a plan that is legal and fits, all of whose stages have the size of `costs`; afterwards
+ * it is again, and not worse by part_value_better. Up to 10 nodes: the optimum of all partitions
+ * and degrees (PST_COMM_* and memory by true depths included). More: nodes move out of the slowest
+ * stage, also in chains over several stages; the order that the plan implies is cut anew; random
+ * orders near it. Degrees change by cutting only. limits: NULL for the defaults; ret_stats may be
+ * NULL. PST_ERR_CANCELLED (the plan is then as good as it got), PST_ERR_NOMEM.
+ */
+pst_status part_refine(const struct part_problem *problem, const struct part_costs *costs,
+                       const struct part_refine_limits *limits, struct part_plan *plan,
+                       struct part_refine_stats *ret_stats);
+
+/*
+ * A plan for any graph: the orders of part_order and random ones are cut, the best plan refined.
+ * *ret_found: false where none was found that fits (with ret_stats->optimal: there is none). Finish
+ * ret_plan only where one was. 1e5 nodes on 64 devices: seconds.
+ */
+pst_status part_dag_solve(const struct part_problem *problem, const struct part_costs *costs,
+                          const struct part_refine_limits *limits, bool *ret_found,
+                          struct part_plan *ret_plan, struct part_refine_stats *ret_stats);
+
+#endif

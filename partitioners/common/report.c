@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a partitioner tells beside its answer: remarks, and why there is none.
+ */
+#include <math.h>
+
+#include "answer.h"
+
+static const struct pst_remark *remarks(const struct part_problem *p)
+{
+    return p->host == NULL ? NULL : p->host->get_extension(p->host, PST_REMARK);
+}
+
+void part_remark_number(const struct part_problem *p, const char *key, double value)
+{
+    const struct pst_remark *remark = remarks(p);
+
+    if (remark != NULL) {
+        remark->number(p->host, key, value);
+    }
+}
+
+void part_remark_text(const struct part_problem *p, const char *key, const char *value)
+{
+    const struct pst_remark *remark = remarks(p);
+
+    if (remark != NULL) {
+        remark->text(p->host, key, value);
+    }
+}
+
+void part_remark_flag(const struct part_problem *p, const char *key, bool value)
+{
+    const struct pst_remark *remark = remarks(p);
+
+    if (remark != NULL) {
+        remark->flag(p->host, key, value);
+    }
+}
+
+/* A node alone as the last stage, at the degree that leaves it least memory. */
+static double alone_bytes(const struct part_problem *p, uint32_t v, uint32_t b)
+{
+    double least = INFINITY;
+    uint32_t k;
+
+    for (k = 0; k < p->n_degrees; k++) {
+        if (b % p->degrees[k] == 0) {
+            least = fmin(least, part_memory(p, p->weight_bytes[v], p->saved_bytes[v],
+                                            p->workspace_bytes[v], p->degrees[k], b));
+        }
+    }
+    return least;
+}
+
+pst_status part_infeasible(const struct part_problem *p, uint32_t b)
+{
+    double worst_bytes = -1, all = 0;
+    uint32_t v, worst = 0;
+
+    if (p->host == NULL) {
+        return PST_ERR_INFEASIBLE;
+    }
+    for (v = 0; v < p->n; v++) {
+        double bytes = alone_bytes(p, v, b);
+
+        if (bytes > worst_bytes) {
+            worst = v;
+            worst_bytes = bytes;
+        }
+        all += part_memory(p, p->weight_bytes[v], p->saved_bytes[v], 0, 1, b);
+    }
+    if (isinf(worst_bytes)) {
+        return pst_failf(p->host, PST_ERR_INFEASIBLE,
+                         "no allowed degree divides the micro-batch size %u", b);
+    }
+    if (!part_fits(p, worst_bytes)) {
+        return pst_failf(p->host, PST_ERR_INFEASIBLE,
+                         "node \"%s\" alone needs %.0f bytes at micro-batch size %u, a device has "
+                         "%.0f bytes",
+                         part_node_name(p, worst), ceil(worst_bytes), b, p->capacity_bytes);
+    }
+    return pst_failf(p->host, PST_ERR_INFEASIBLE,
+                     "no partition found that fits: parameters and one micro-batch of size %u need "
+                     "%.0f bytes in all, stages ahead of others hold several; %u devices have %.0f "
+                     "bytes each (the largest node, \"%s\", needs %.0f)",
+                     b, ceil(all), p->n_devices, p->capacity_bytes, part_node_name(p, worst),
+                     ceil(worst_bytes));
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For partitioners that cut a model into a sequence of stages by a search of their own: the graph
+ * as that search sees it, the size of its micro-batches, and a plan made from its stages.
+ */
+#ifndef PARTITIONERS_COMMON_SEQUENCE_H
+#define PARTITIONERS_COMMON_SEQUENCE_H
+
+#include "answer.h"
+#include "downsets.h"
+
+/* part_cancelled of this problem. */
+struct part_stop part_sequence_stop(const struct part_problem *problem);
+
+/* The edges of a problem as they are; lives as long as the problem. */
+struct part_dag part_sequence_dag(const struct part_problem *problem);
+
+/*
+ * Nanoseconds of all passes for `samples` samples on one device, by node; not in part_problem for
+ * sizes that no candidate and degree give. What the host fails with.
+ */
+pst_status part_sequence_times(const struct part_problem *problem, uint32_t samples,
+                               double *ret_ns);
+
+/*
+ * The micro-batch size of a plan that was found with whole micro-batches of b samples taken in turn
+ * by the replicas of a stage: b where all degrees divide it, else the smallest multiple of b that
+ * they divide; 0 where that does not divide the mini-batch or is no size the host would take (in
+ * planning runs: none of the candidates).
+ */
+uint32_t part_sequence_size(const struct part_problem *problem, uint32_t b, const uint32_t *degrees,
+                            uint32_t n_degrees);
+
+/*
+ * A plan of stages with their own degrees: stage_of[v] < n_stages in order of the sequence.
+ * *n_wanted* stages (0: any number): the slowest stages are halved until there are as many.
+ * PST_ERR_NOMEM; PST_ERR_INFEASIBLE, explained: fewer nodes than stages wanted.
+ */
+pst_status part_sequence_plan(const struct part_problem *problem, uint32_t *stage_of,
+                              uint32_t n_stages, const uint32_t *degrees, uint32_t b,
+                              uint32_t n_wanted, struct part_plan *ret_plan);
+
+/* Bytes per nanosecond between two devices of a node and of two nodes; 0: free. The options, where
+   not 0, say so; else pst.cost/1 in planning runs, else the figures of the problem. */
+struct part_links {
+    double inside, between;           /* from device to device */
+    double sync_inside, sync_between; /* of an all-reduce */
+};
+void part_sequence_links(const struct part_problem *problem, uint64_t inside_bytes_per_s,
+                         uint64_t between_bytes_per_s, struct part_links *ret_links);
+
+/* PST_ERR_INFEASIBLE: too many downsets, with their number and what to do. */
+pst_status part_sequence_too_many(const struct part_problem *problem, uint64_t count, bool exact,
+                                  int64_t max_states, const char *hint);
+
+#endif

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plans, and the graph of their stages: sums, order, depths, in-flight counts.
+ */
+#include "stages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- plans -------------------------------------------------------------------------------------*/
+
+pst_status part_plan_init(struct part_plan *plan, const struct part_problem *p,
+                          const uint32_t *stage_of, uint32_t n_stages, uint32_t b)
+{
+    uint32_t *counts = calloc((size_t)n_stages + 1, sizeof *counts);
+    uint32_t s, v;
+
+    plan->n_stages = 0;
+    plan->stages = calloc((size_t)n_stages + 1, sizeof *plan->stages);
+    if (counts == NULL || plan->stages == NULL) {
+        goto nomem;
+    }
+    for (v = 0; v < p->n; v++) {
+        counts[stage_of[v]]++;
+    }
+    for (s = 0; s < n_stages; s++) {
+        struct part_stage *stage = &plan->stages[plan->n_stages];
+
+        if (counts[s] == 0) {
+            counts[s] = UINT32_MAX;
+            continue;
+        }
+        stage->nodes = calloc(counts[s], sizeof *stage->nodes);
+        if (stage->nodes == NULL) {
+            goto nomem;
+        }
+        stage->d = 1;
+        stage->k = 1;
+        stage->b = b;
+        counts[s] = plan->n_stages++; /* from here on its place */
+    }
+    for (v = 0; v < p->n; v++) {
+        struct part_stage *stage = &plan->stages[counts[stage_of[v]]];
+
+        stage->nodes[stage->n_nodes++] = v;
+    }
+    free(counts);
+    return PST_OK;
+nomem:
+    free(counts);
+    part_plan_finish(plan);
+    return PST_ERR_NOMEM;
+}
+
+void part_plan_finish(struct part_plan *plan)
+{
+    uint32_t s;
+
+    for (s = 0; plan->stages != NULL && s < plan->n_stages; s++) {
+        free(plan->stages[s].nodes);
+    }
+    free(plan->stages);
+    memset(plan, 0, sizeof *plan);
+}
+
+/* --- their graph -------------------------------------------------------------------------------*/
+
+static bool assign(struct stage_graph *g, const struct part_plan *plan,
+                   const struct part_problem *p)
+{
+    uint32_t s, i, v;
+
+    memset(g->stage_of, 0xff, (size_t)p->n * sizeof *g->stage_of);
+    for (s = 0; s < plan->n_stages; s++) {
+        for (i = 0; i < plan->stages[s].n_nodes; i++) {
+            v = plan->stages[s].nodes[i];
+            if (v >= p->n || g->stage_of[v] != UINT32_MAX) {
+                return false;
+            }
+            g->stage_of[v] = s;
+        }
+    }
+    for (v = 0; v < p->n; v++) {
+        if (g->stage_of[v] == UINT32_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void add_up(struct stage_graph *g, const struct part_plan *plan,
+                   const struct part_problem *p)
+{
+    uint32_t s, i, e;
+
+    for (s = 0; s < g->n; s++) {
+        const struct part_stage *stage = &plan->stages[s];
+        uint32_t row = part_samples_row(p, stage->b / (stage->d == 0 ? 1 : stage->d));
+        struct stage_sums *sums = &g->sums[s];
+
+        for (i = 0; i < stage->n_nodes; i++) {
+            uint32_t v = stage->nodes[i];
+
+            if (row != UINT32_MAX) {
+                sums->forward_ns += p->forward_ns[(size_t)row * p->n + v];
+                sums->backward_ns += p->backward_ns[(size_t)row * p->n + v];
+            }
+            sums->weight += p->weight_bytes[v];
+            sums->saved += p->saved_bytes[v];
+            if (p->workspace_bytes[v] > sums->workspace) {
+                sums->workspace = p->workspace_bytes[v];
+            }
+        }
+    }
+    for (e = 0; e < p->n_edges; e++) {
+        uint32_t a = g->stage_of[p->from[e]], b = g->stage_of[p->to[e]];
+
+        if (a != b) {
+            g->sums[a].cut_bytes += p->edge_bytes[e];
+            g->sums[b].cut_bytes += p->edge_bytes[e];
+        }
+    }
+}
+
+struct link {
+    uint32_t from, to;
+};
+
+static int by_ends(const void *a_, const void *b_)
+{
+    const struct link *a = a_, *b = b_;
+
+    if (a->from != b->from) {
+        return a->from < b->from ? -1 : 1;
+    }
+    return a->to < b->to ? -1 : a->to > b->to;
+}
+
+/* links: sorted, each once. */
+static void index_links(struct stage_graph *g, const struct link *links, uint32_t n)
+{
+    uint32_t i, s;
+
+    g->n_links = n;
+    for (i = 0; i < n; i++) {
+        g->first_out[links[i].from + 1]++;
+        g->first_in[links[i].to + 1]++;
+        g->out[i] = links[i].to;
+    }
+    for (s = 0; s < g->n; s++) {
+        g->first_out[s + 1] += g->first_out[s];
+        g->first_in[s + 1] += g->first_in[s];
+    }
+    for (i = 0; i < n; i++) {
+        g->in[g->first_in[links[i].to]++] = links[i].from;
+    }
+    for (s = g->n; s > 0; s--) {
+        g->first_in[s] = g->first_in[s - 1];
+    }
+    g->first_in[0] = 0;
+}
+
+static pst_status link_up(struct stage_graph *g, const struct part_problem *p)
+{
+    struct link *links = calloc((size_t)p->n_edges + 1, sizeof *links);
+    uint32_t e, i, n = 0, kept = 0;
+
+    g->out = calloc((size_t)p->n_edges + 1, sizeof *g->out);
+    g->in = calloc((size_t)p->n_edges + 1, sizeof *g->in);
+    if (links == NULL || g->out == NULL || g->in == NULL) {
+        free(links);
+        return PST_ERR_NOMEM;
+    }
+    for (e = 0; e < p->n_edges; e++) {
+        uint32_t a = g->stage_of[p->from[e]], b = g->stage_of[p->to[e]];
+
+        if (a != b) {
+            links[n++] = (struct link){a, b};
+        }
+    }
+    qsort(links, n, sizeof *links, by_ends);
+    for (i = 0; i < n; i++) {
+        if (kept == 0 || by_ends(&links[kept - 1], &links[i]) != 0) {
+            links[kept++] = links[i];
+        }
+    }
+    index_links(g, links, kept);
+    free(links);
+    return PST_OK;
+}
+
+/* A heap of stages by their least node; false: there is a cycle. */
+static pst_status sort_stages(struct stage_graph *g, const struct part_plan *plan)
+{
+    uint32_t *waits = calloc((size_t)g->n + 1, sizeof *waits);
+    uint32_t *ready = calloc((size_t)g->n + 1, sizeof *ready);
+    uint32_t s, i, at = 0, n = 0;
+
+    if (waits == NULL || ready == NULL) {
+        free(waits);
+        free(ready);
+        return PST_ERR_NOMEM;
+    }
+    for (s = 0; s < g->n; s++) {
+        waits[s] = g->first_in[s + 1] - g->first_in[s];
+        if (waits[s] == 0) {
+            ready[n++] = s;
+        }
+    }
+    while (n > 0) {
+        uint32_t best = 0;
+
+        for (i = 1; i < n; i++) {
+            if (plan->stages[ready[i]].nodes[0] < plan->stages[ready[best]].nodes[0]) {
+                best = i;
+            }
+        }
+        s = ready[best];
+        ready[best] = ready[--n];
+        g->order[at++] = s;
+        for (i = g->first_out[s]; i < g->first_out[s + 1]; i++) {
+            if (--waits[g->out[i]] == 0) {
+                ready[n++] = g->out[i];
+            }
+        }
+    }
+    g->legal = g->legal && at == g->n;
+    free(waits);
+    free(ready);
+    return PST_OK;
+}
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+/*
+ * From the sinks up: a stage holds what its successor holds, one block of passes more, and what
+ * joining micro-batches of different size takes. With one size and k = 1: b times the depth.
+ */
+static void look_back(struct stage_graph *g, const struct part_plan *plan,
+                      const struct part_problem *p)
+{
+    uint32_t at, i;
+
+    for (at = g->n; at-- > 0;) {
+        uint32_t s = g->order[at];
+        const struct part_stage *me = &plan->stages[s];
+        uint64_t b = me->b, k = me->k, held = k * b;
+
+        g->depth[s] = 1;
+        for (i = g->first_out[s]; i < g->first_out[s + 1]; i++) {
+            uint32_t t = g->out[i];
+            uint64_t bt = plan->stages[t].b, kt = plan->stages[t].k;
+            uint64_t block = k * b > bt ? k * b : bt;
+            uint64_t gap = b > kt * bt ? b - kt * bt : 0;
+            uint64_t need = round_up(g->in_flight[t] + block + gap, b);
+
+            held = need > held ? need : held;
+            if (g->depth[t] + 1 > g->depth[s]) {
+                g->depth[s] = g->depth[t] + 1;
+            }
+        }
+        g->in_flight[s] = held < round_up(p->batch, b) ? held : round_up(p->batch, b);
+    }
+}
+
+static bool sane(const struct part_plan *plan)
+{
+    uint32_t s;
+
+    for (s = 0; s < plan->n_stages; s++) {
+        const struct part_stage *stage = &plan->stages[s];
+
+        if (stage->n_nodes == 0 || stage->d == 0 || stage->k == 0 || stage->b == 0 ||
+            stage->b % stage->d != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+pst_status stage_graph_init(struct stage_graph *g, const struct part_plan *plan,
+                            const struct part_problem *p)
+{
+    uint32_t n = plan->n_stages;
+    pst_status st;
+
+    memset(g, 0, sizeof *g);
+    g->n = n;
+    g->stage_of = calloc((size_t)p->n + 1, sizeof *g->stage_of);
+    g->first_out = calloc((size_t)n + 2, sizeof *g->first_out);
+    g->first_in = calloc((size_t)n + 2, sizeof *g->first_in);
+    g->order = calloc((size_t)n + 1, sizeof *g->order);
+    g->depth = calloc((size_t)n + 1, sizeof *g->depth);
+    g->in_flight = calloc((size_t)n + 1, sizeof *g->in_flight);
+    g->sums = calloc((size_t)n + 1, sizeof *g->sums);
+    if (g->stage_of == NULL || g->first_out == NULL || g->first_in == NULL || g->order == NULL ||
+        g->depth == NULL || g->in_flight == NULL || g->sums == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    g->legal = sane(plan) && assign(g, plan, p);
+    if (!g->legal) {
+        return PST_OK;
+    }
+    add_up(g, plan, p);
+    st = link_up(g, p);
+    if (st == PST_OK) {
+        st = sort_stages(g, plan);
+    }
+    if (st == PST_OK && g->legal) {
+        look_back(g, plan, p);
+    }
+    return st;
+}
+
+void stage_graph_finish(struct stage_graph *g)
+{
+    free(g->stage_of);
+    free(g->first_out);
+    free(g->out);
+    free(g->first_in);
+    free(g->in);
+    free(g->order);
+    free(g->depth);
+    free(g->in_flight);
+    free(g->sums);
+    memset(g, 0, sizeof *g);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to partitioners/common: the graph of a plan's stages.
+ */
+#ifndef PARTITIONERS_COMMON_STAGES_H
+#define PARTITIONERS_COMMON_STAGES_H
+
+#include "answer.h"
+
+/* What a stage is made of. */
+struct stage_sums {
+    double forward_ns, backward_ns; /* of one micro-batch on one replica */
+    double weight, saved, workspace;
+    double cut_bytes; /* per sample: every cut edge once */
+};
+
+struct stage_graph {
+    uint32_t n;
+    bool legal;                /* every node in one stage, and no cycle */
+    uint32_t *stage_of;        /* [nodes of the problem] */
+    uint32_t n_links;          /* edges between stages, each once */
+    uint32_t *first_out, *out; /* [n + 1], [n_links] successors, ascending */
+    uint32_t *first_in, *in;   /* [n + 1], [n_links] predecessors, ascending */
+    uint32_t *order;           /* [n] topological, least node first where free; legal only */
+    uint32_t *depth;           /* [n] stages on the longest path to a sink */
+    uint64_t *in_flight;       /* [n] samples over all replicas, at most B */
+    struct stage_sums *sums;   /* [n] */
+};
+
+/* PST_ERR_NOMEM. Finish it in any case. */
+pst_status stage_graph_init(struct stage_graph *graph, const struct part_plan *plan,
+                            const struct part_problem *problem);
+void stage_graph_finish(struct stage_graph *graph);
+
+/* Nanoseconds per sample, by the comm model. */
+double stage_tps_ns(const struct part_problem *problem, const struct part_stage *stage,
+                    const struct stage_sums *sums);
+/* All-reduce of one stage after a mini-batch. */
+double stage_sync_ns(const struct part_problem *problem, uint32_t d, double weight);
+
+/* One mini-batch in kFkB order; INFINITY where the order cannot run to its end. PST_ERR_NOMEM. */
+pst_status stage_graph_step(const struct stage_graph *graph, const struct part_plan *plan,
+                            const struct part_problem *problem, double *ret_ns);
+
+/* fits, worst, worst_bytes, peak_bytes and bottleneck_ns by pst.ask/1. */
+pst_status stage_graph_ask(const struct stage_graph *graph, const struct part_plan *plan,
+                           const struct part_problem *problem, struct part_value *value);
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Is there a cut at T without memory limit? f(j), the least devices that the prefix j needs, is the
+ * least over degrees d of d + f(i) over those i from which [i, j) stays within T. Transfers over
+ * both ends of a range are added even where an edge spans all of it, so the answer is exact for
+ * orders whose edges join neighbours only, and safe for others.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "line.h"
+
+#define BLOCK 64u
+
+struct sweep {
+    uint32_t *devices; /* [n + 1] f */
+    uint32_t *from;    /* [n + 1] where the last stage of the prefix begins */
+    uint32_t *degree;  /* [n + 1] and its degree index */
+    uint32_t *left;    /* [degrees] leftmost start that compute and all-reduce allow */
+    /* transfers that add up */
+    int64_t *reach;      /* [degrees][D + 1] most of work - cross over starts with f <= l */
+    uint32_t *reach_at;  /* where */
+    uint32_t *hint, top; /* [degrees] last answer; most devices of any position */
+    /* transfers that overlap */
+    uint32_t *relaxed;  /* [n + 1] f with transfers free */
+    int64_t *block_min; /* [degrees][n / BLOCK + 1] least cross of a block */
+};
+
+static void sweep_finish(struct probe *probe)
+{
+    struct sweep *s = probe->scratch;
+
+    if (s != NULL) {
+        free(s->devices);
+        free(s->from);
+        free(s->degree);
+        free(s->left);
+        free(s->reach);
+        free(s->reach_at);
+        free(s->hint);
+        free(s->relaxed);
+        free(s->block_min);
+    }
+    free(s);
+    probe->scratch = NULL;
+}
+
+static void read_cuts(const struct line *l, const struct sweep *s, struct cuts *cuts)
+{
+    uint32_t at, n = 0, i;
+
+    for (at = l->n; at > 0; at = s->from[at]) {
+        n++;
+    }
+    cuts->n = n;
+    cuts->first[n] = l->n;
+    for (at = l->n, i = n; at > 0; at = s->from[at]) {
+        cuts->k[--i] = s->degree[at];
+        cuts->first[i] = s->from[at];
+    }
+}
+
+static void move_left(const struct line *l, struct sweep *s, uint32_t j, uint32_t k, int64_t ticks)
+{
+    while (s->left[k] < j && !line_works(l, s->left[k], j, k, ticks)) {
+        s->left[k]++;
+    }
+}
+
+/* f never falls along the order then, so the leftmost start is best. */
+static void free_transfers(const struct line *l, struct sweep *s, uint32_t j, int64_t ticks)
+{
+    uint32_t k, best = UINT32_MAX;
+
+    for (k = 0; k < l->n_degrees; k++) {
+        uint32_t i;
+
+        move_left(l, s, j, k, ticks);
+        i = s->left[k];
+        if (i < j && s->devices[i] < best && s->devices[i] + l->costs->degrees[k] < best) {
+            best = s->devices[i] + l->costs->degrees[k];
+            s->from[j] = i;
+            s->degree[j] = k;
+        }
+    }
+    s->devices[j] = best;
+}
+
+/* The least l with a start of at most l devices that is far enough along: near the last answer. */
+static uint32_t find_reach(const struct sweep *s, const int64_t *reach, uint32_t hint, int64_t need)
+{
+    if (hint > s->top) {
+        hint = s->top;
+    }
+    while (hint > 0 && reach[hint - 1] >= need) {
+        hint--;
+    }
+    while (hint <= s->top && reach[hint] < need) {
+        hint++;
+    }
+    return hint;
+}
+
+static void note_reach(const struct line *l, struct sweep *s, uint32_t j)
+{
+    size_t width = (size_t)l->max_devices + 1;
+    uint32_t f = s->devices[j], k, at, top = f > s->top ? f : s->top;
+
+    for (k = 0; k < l->n_degrees; k++) {
+        int64_t *reach = s->reach + k * width, value = l->work[k][j] - l->cross[k][j];
+        uint32_t *where = s->reach_at + k * width;
+
+        for (at = s->top + 1; at <= top; at++) {
+            reach[at] = reach[s->top];
+            where[at] = where[s->top];
+        }
+        for (at = f; at <= top && reach[at] < value; at++) {
+            reach[at] = value;
+            where[at] = j;
+        }
+    }
+    s->top = top;
+}
+
+static void added_transfers(const struct line *l, struct sweep *s, uint32_t j, int64_t ticks)
+{
+    size_t width = (size_t)l->max_devices + 1;
+    uint32_t k, best = UINT32_MAX;
+
+    for (k = 0; k < l->n_degrees; k++) {
+        int64_t need = l->work[k][j] + l->cross[k][j] - ticks;
+        uint32_t at = find_reach(s, s->reach + k * width, s->hint[k], need);
+
+        s->hint[k] = at;
+        if (at <= s->top && at + l->costs->degrees[k] < best) {
+            best = at + l->costs->degrees[k];
+            s->from[j] = s->reach_at[k * width + at];
+            s->degree[j] = k;
+        }
+    }
+    s->devices[j] = best <= l->max_devices ? best : UINT32_MAX;
+    if (best <= l->max_devices) {
+        note_reach(l, s, j);
+    }
+}
+
+/* The next start from i on whose transfers are within `most`; j: none. */
+static uint32_t next_start(const struct line *l, const struct sweep *s, uint32_t k, uint32_t i,
+                           uint32_t j, int64_t most)
+{
+    const int64_t *blocks = s->block_min + k * ((size_t)l->n / BLOCK + 1);
+
+    while (i < j && l->cross[k][i] > most) {
+        i++;
+        while (i < j && i % BLOCK == 0 && blocks[i / BLOCK] > most) {
+            i += BLOCK;
+        }
+    }
+    return i < j ? i : j;
+}
+
+/* What transfers allow of the window; with them free, f is never more, which ends the search. */
+static void side_by_side(const struct line *l, struct sweep *s, uint32_t j, int64_t ticks)
+{
+    uint32_t k, best = UINT32_MAX, relaxed = UINT32_MAX, i;
+
+    for (k = 0; k < l->n_degrees; k++) {
+        uint32_t d = l->costs->degrees[k];
+        int64_t most = ticks - l->cross[k][j];
+
+        move_left(l, s, j, k, ticks);
+        i = s->left[k];
+        if (i < j && s->relaxed[i] != UINT32_MAX && s->relaxed[i] + d < relaxed) {
+            relaxed = s->relaxed[i] + d;
+        }
+        for (i = next_start(l, s, k, i, j, most); i < j; i = next_start(l, s, k, i + 1, j, most)) {
+            if (s->relaxed[i] == UINT32_MAX || s->relaxed[i] + d >= best) {
+                break;
+            }
+            if (s->devices[i] != UINT32_MAX && s->devices[i] + d < best) {
+                best = s->devices[i] + d;
+                s->from[j] = i;
+                s->degree[j] = k;
+            }
+        }
+    }
+    s->relaxed[j] = relaxed;
+    s->devices[j] = best;
+}
+
+static void reset(const struct line *l, struct sweep *s)
+{
+    size_t i, width = (size_t)l->max_devices + 1;
+    uint32_t k;
+
+    memset(s->left, 0, l->n_degrees * sizeof *s->left);
+    s->devices[0] = 0;
+    if (l->cross == NULL) {
+        return;
+    }
+    s->relaxed[0] = 0;
+    s->top = 0;
+    memset(s->hint, 0, l->n_degrees * sizeof *s->hint);
+    for (i = 0; i < l->n_degrees * width; i++) {
+        s->reach[i] = INT64_MIN;
+    }
+    for (k = 0; k < l->n_degrees; k++) {
+        s->reach[k * width] = l->work[k][0] - l->cross[k][0];
+        s->reach_at[k * width] = 0;
+    }
+}
+
+static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struct cuts *cuts)
+{
+    const struct line *l = probe->line;
+    struct sweep *s = probe->scratch;
+    uint32_t j;
+
+    reset(l, s);
+    *ret_found = false;
+    for (j = 1; j <= l->n; j++) {
+        if (j % 16384 == 0 && part_cancelled(l->problem)) {
+            return PST_ERR_CANCELLED;
+        }
+        if (l->cross == NULL) {
+            free_transfers(l, s, j, ticks);
+            if (s->devices[j] > l->max_devices) {
+                probe->stats->states += j;
+                return PST_OK;
+            }
+        } else if (l->sync == NULL) {
+            added_transfers(l, s, j, ticks);
+        } else {
+            side_by_side(l, s, j, ticks);
+        }
+    }
+    probe->stats->states += l->n;
+    if (s->devices[l->n] <= l->max_devices) {
+        *ret_found = true;
+        read_cuts(l, s, cuts);
+    }
+    return PST_OK;
+}
+
+static void fill_blocks(const struct line *l, struct sweep *s)
+{
+    size_t n_blocks = (size_t)l->n / BLOCK + 1;
+    uint32_t k, i;
+
+    for (k = 0; k < l->n_degrees; k++) {
+        for (i = 0; i <= l->n; i++) {
+            int64_t *least = &s->block_min[k * n_blocks + i / BLOCK];
+
+            if (i % BLOCK == 0 || l->cross[k][i] < *least) {
+                *least = l->cross[k][i];
+            }
+        }
+    }
+}
+
+pst_status sweep_init(struct probe *probe)
+{
+    const struct line *l = probe->line;
+    struct sweep *s = calloc(1, sizeof *s);
+    size_t n = (size_t)l->n + 1, k = (size_t)l->n_degrees + 1, width = (size_t)l->max_devices + 1;
+
+    probe->run = run;
+    probe->finish = sweep_finish;
+    probe->scratch = s;
+    if (s == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    s->devices = calloc(n, sizeof *s->devices);
+    s->from = calloc(n, sizeof *s->from);
+    s->degree = calloc(n, sizeof *s->degree);
+    s->left = calloc(k, sizeof *s->left);
+    if (s->devices == NULL || s->from == NULL || s->degree == NULL || s->left == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    if (l->cross == NULL) {
+        return PST_OK;
+    }
+    s->reach = calloc(k * width, sizeof *s->reach);
+    s->reach_at = calloc(k * width, sizeof *s->reach_at);
+    s->hint = calloc(k, sizeof *s->hint);
+    s->relaxed = calloc(n, sizeof *s->relaxed);
+    s->block_min = calloc(k * (n / BLOCK + 1), sizeof *s->block_min);
+    if (s->reach == NULL || s->reach_at == NULL || s->hint == NULL || s->relaxed == NULL ||
+        s->block_min == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    fill_blocks(l, s);
+    return PST_OK;
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Binary partition: a group of stages is cut in the middle of its stages, at one of few positions,
+ * and each half likewise. What is known of a group is remembered; what cannot come below the best
+ * so far is not looked at. Where nothing in the interval fits, the interval grows.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "dawnpiper.h"
+
+static struct solved *slot_of(struct solved *memo, size_t size, uint64_t key)
+{
+    size_t i = (size_t)((key * 0x9E3779B97F4A7C15u) >> 20) & (size - 1);
+
+    while (memo[i].key != 0 && memo[i].key != key) {
+        i = (i + 1) & (size - 1);
+    }
+    return &memo[i];
+}
+
+static pst_status grow(struct pipe *pipe)
+{
+    size_t size = pipe->memo_size == 0 ? 1024 : 2 * pipe->memo_size, i;
+    struct solved *memo = calloc(size, sizeof *memo);
+
+    if (memo == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (i = 0; i < pipe->memo_size; i++) {
+        if (pipe->memo[i].key != 0) {
+            *slot_of(memo, size, pipe->memo[i].key) = pipe->memo[i];
+        }
+    }
+    free(pipe->memo);
+    pipe->memo = memo;
+    pipe->memo_size = size;
+    return PST_OK;
+}
+
+/* Groups are halves of halves: i, a and b tell j, given how deep they are. */
+static uint64_t key_of(const struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b)
+{
+    uint64_t n = (uint64_t)pipe->n + 1, stages = pipe->n_stages;
+
+    return ((i * stages + j) * n + a) * n + b;
+}
+
+/* One group while it is solved. */
+struct group {
+    uint32_t i, j, mid, a, b, center;
+    uint64_t limit;
+    uint64_t best; /* NS_NEVER: none yet */
+    uint32_t cut;
+    bool fits;        /* some cut fits, be it above the limit */
+    bool unknown;     /* some cut was left out by its bound */
+    bool left, right; /* that direction is done */
+};
+
+static pst_status solve(struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b,
+                        uint64_t limit, uint64_t *ret_ns);
+
+static uint64_t bound_of(const struct group *g)
+{
+    return g->best < g->limit ? g->best : g->limit;
+}
+
+static uint64_t per_stage(uint64_t ns, uint32_t stages)
+{
+    return ns / stages + (ns % stages != 0);
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Could cut c come below? If its own side is too long already, so is every cut beyond it. */
+static bool is_pruned(const struct pipe *pipe, struct group *g, uint32_t c, uint64_t comm)
+{
+    uint64_t before = per_stage(pipe_compute(pipe, g->a, c), g->mid - g->i + 1);
+    uint64_t after = per_stage(pipe_compute(pipe, c, g->b), g->j - g->mid);
+    uint64_t bound = bound_of(g);
+
+    g->left = g->left || (c <= g->center && after >= bound);
+    g->right = g->right || (c >= g->center && before >= bound);
+    return before >= bound || after >= bound || comm >= bound;
+}
+
+static pst_status try_cut(struct pipe *pipe, struct group *g, uint32_t c)
+{
+    uint64_t comm = pipe_comm(pipe, g->mid, c), before, after;
+    pst_status st;
+
+    if (is_pruned(pipe, g, c, comm)) {
+        g->unknown = true;
+        return PST_OK;
+    }
+    st = solve(pipe, g->i, g->mid, g->a, c, bound_of(g), &before);
+    if (st != PST_OK || before == NS_NEVER) {
+        return st;
+    }
+    if (before >= bound_of(g)) {
+        g->unknown = true;
+        return PST_OK;
+    }
+    st = solve(pipe, g->mid + 1, g->j, c, g->b, bound_of(g), &after);
+    if (st != PST_OK || after == NS_NEVER) {
+        return st;
+    }
+    if (after >= bound_of(g)) {
+        g->unknown = true;
+        g->fits = g->fits || after != NS_ABOVE;
+        return PST_OK;
+    }
+    g->fits = true;
+    g->best = most(most(before, after), comm);
+    g->cut = c;
+    return PST_OK;
+}
+
+/* Cuts of [low, high] but for those of [skip_low, skip_high], nearest to the centre first. */
+static pst_status try_all(struct pipe *pipe, struct group *g, uint32_t low, uint32_t high,
+                          double most_bytes, bool over)
+{
+    uint32_t distance;
+    pst_status st = PST_OK;
+
+    g->left = g->right = false;
+    for (distance = 0; st == PST_OK && (!g->left || !g->right); distance++) {
+        uint32_t side;
+
+        g->left = g->left || g->center < low + distance;
+        g->right = g->right || g->center + distance > high;
+        for (side = 0; st == PST_OK && side < (distance == 0 ? 1u : 2u); side++) {
+            uint32_t c = side == 0 ? g->center - distance : g->center + distance;
+
+            if ((side == 0 ? g->left : g->right) || !pipe_admits(pipe, c) ||
+                (pipe->ranges->cut_bytes[c] > most_bytes) != over) {
+                continue;
+            }
+            st = try_cut(pipe, g, c);
+        }
+    }
+    return st;
+}
+
+/* Nothing fits inside: one position after the other on both sides, until one does. */
+static pst_status extend(struct pipe *pipe, struct group *g, uint32_t low, uint32_t high)
+{
+    uint32_t least = g->a + (g->mid - g->i + 1), last = g->b - (g->j - g->mid);
+    pst_status st = PST_OK;
+
+    g->left = g->right = false;
+    while (st == PST_OK && !g->fits && g->best == NS_NEVER) {
+        g->left = g->left || low <= least;
+        g->right = g->right || high >= last;
+        if (g->left && g->right) {
+            break;
+        }
+        if (!g->left && pipe_admits(pipe, --low)) {
+            st = try_cut(pipe, g, low);
+        }
+        if (st == PST_OK && !g->right && pipe_admits(pipe, ++high)) {
+            st = try_cut(pipe, g, high);
+        }
+    }
+    return st;
+}
+
+static double volume_limit(const struct pipe *pipe, uint32_t low, uint32_t high)
+{
+    double factor = pipe->config->volume_factor, least = -1;
+    uint32_t c;
+
+    for (c = low; factor > 0 && c <= high; c++) {
+        if (pipe_admits(pipe, c) && (least < 0 || pipe->ranges->cut_bytes[c] < least)) {
+            least = pipe->ranges->cut_bytes[c];
+        }
+    }
+    return factor > 0 && least >= 0 ? factor * least : 1e300;
+}
+
+static uint32_t least_of(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static pst_status solve_group(struct pipe *pipe, struct group *g)
+{
+    uint32_t least = g->a + (g->mid - g->i + 1), last = g->b - (g->j - g->mid), low, high;
+    struct pivots p = {0};
+    double bytes;
+    pst_status st;
+
+    pipe->n_groups++;
+    if (part_cancelled(pipe->problem)) {
+        return PST_ERR_CANCELLED;
+    }
+    if (!pipe_pivots(pipe, g->i, g->j, g->a, g->b, &p)) {
+        return PST_OK;
+    }
+    g->center = p.compute;
+    low = least_of(p.compute, least_of(p.memory, p.irreducible));
+    high = p.compute > p.memory ? p.compute : p.memory;
+    high = high > p.irreducible ? high : p.irreducible;
+    low = low > least + pipe->margin ? low - pipe->margin : least;
+    high = last - high > pipe->margin ? high + pipe->margin : last;
+    bytes = volume_limit(pipe, low, high);
+    st = try_all(pipe, g, low, high, bytes, false);
+    if (st == PST_OK && g->best == NS_NEVER && !g->fits) {
+        st = try_all(pipe, g, low, high, bytes, true);
+    }
+    return st == PST_OK ? extend(pipe, g, low, high) : st;
+}
+
+static pst_status remember(struct pipe *pipe, const struct group *g)
+{
+    struct solved *entry;
+
+    if (2 * pipe->memo_used >= pipe->memo_size) {
+        pst_status st = grow(pipe);
+
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    entry = slot_of(pipe->memo, pipe->memo_size, key_of(pipe, g->i, g->j, g->a, g->b));
+    pipe->memo_used += entry->key == 0;
+    *entry = (struct solved){
+        .key = key_of(pipe, g->i, g->j, g->a, g->b),
+        .ns = g->best != NS_NEVER     ? g->best
+              : g->fits || g->unknown ? NS_ABOVE
+                                      : NS_NEVER,
+        .limit = g->limit,
+        .cut = g->cut,
+    };
+    return PST_OK;
+}
+
+/* Recursion is as deep as halving the stages takes. */
+static pst_status solve(struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b,
+                        uint64_t limit, uint64_t *ret_ns)
+{
+    struct group g = {.i = i, .j = j, .mid = (i + j) / 2, .a = a, .b = b, .limit = limit};
+    const struct solved *known;
+    pst_status st;
+
+    if (i == j) {
+        return pipe_price(pipe, i, a, b, ret_ns);
+    }
+    if (pipe->memo != NULL) {
+        known = slot_of(pipe->memo, pipe->memo_size, key_of(pipe, i, j, a, b));
+        if (known->key != 0 && (known->ns != NS_ABOVE || limit <= known->limit)) {
+            *ret_ns = known->ns;
+            return PST_OK;
+        }
+    }
+    g.best = NS_NEVER;
+    st = solve_group(pipe, &g);
+    if (st == PST_OK) {
+        st = remember(pipe, &g);
+    }
+    if (st == PST_OK) {
+        *ret_ns = g.best != NS_NEVER ? g.best : g.fits || g.unknown ? NS_ABOVE : NS_NEVER;
+    }
+    return st;
+}
+
+static void read_cuts(const struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b,
+                      uint32_t *ret_cuts)
+{
+    const struct solved *known;
+
+    ret_cuts[i] = a;
+    ret_cuts[j + 1] = b;
+    if (i == j) {
+        return;
+    }
+    known = slot_of(pipe->memo, pipe->memo_size, key_of(pipe, i, j, a, b));
+    read_cuts(pipe, i, (i + j) / 2, a, known->cut, ret_cuts);
+    read_cuts(pipe, (i + j) / 2 + 1, j, known->cut, b, ret_cuts);
+}
+
+static pst_status run_pass(struct pipe *pipe, uint32_t interval, uint32_t margin,
+                           struct found *found)
+{
+    uint64_t ns, limit = found->ns == NS_NEVER ? NS_ABOVE : found->ns;
+    pst_status st;
+
+    pipe->interval = interval;
+    pipe->margin = margin;
+    if (pipe->memo != NULL) {
+        memset(pipe->memo, 0, pipe->memo_size * sizeof *pipe->memo);
+        pipe->memo_used = 0;
+    }
+    st = solve(pipe, 0, pipe->n_stages - 1, 0, pipe->n, limit, &ns);
+    if (st == PST_OK && ns < limit) {
+        found->ns = ns;
+        read_cuts(pipe, 0, pipe->n_stages - 1, 0, pipe->n, found->cuts);
+    }
+    return st;
+}
+
+pst_status pipe_binary(struct pipe *pipe, struct found *found)
+{
+    uint32_t margin = (uint32_t)pipe->config->margin;
+    pst_status st;
+
+    if (pipe->config->interval == INTERVAL_PAPER) {
+        return run_pass(pipe, INTERVAL_PAPER, margin, found);
+    }
+    /* A wider interval may extend to other places; with the narrow ones first the answer is never
+       worse than theirs. */
+    st = run_pass(pipe, INTERVAL_PAPER, 0, found);
+    if (st == PST_OK && found->ns != NS_NEVER) {
+        st = run_pass(pipe, INTERVAL_PAPER, margin, found);
+        if (st == PST_OK) {
+            st = run_pass(pipe, INTERVAL_PIVOT3, margin, found);
+        }
+    }
+    return st;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to dawnpiper: one search for one micro-batch size. Times are whole nanoseconds.
+ */
+#ifndef DAWNPIPER_H
+#define DAWNPIPER_H
+
+#include "answer.h"
+#include "ranges.h"
+
+enum { INTERVAL_PAPER = 0, INTERVAL_PIVOT3 = 1 };
+enum { SEARCH_AUTO = 0, SEARCH_BINARY = 1, SEARCH_EXACT = 2, SEARCH_THRESHOLD = 3 };
+
+struct config {
+    uint32_t interval, search;
+    int64_t margin, max_boundary_tensors;
+    double volume_factor;
+    bool shared_link;
+};
+
+#define NS_NEVER UINT64_MAX       /* does not fit */
+#define NS_ABOVE (UINT64_MAX - 1) /* not below the limit; whether it fits is not known */
+
+/* Stages i..j on nodes [a, b) and what is known of them. */
+struct solved {
+    uint64_t key; /* 0: free */
+    uint64_t ns;  /* bottleneck, NS_NEVER, or NS_ABOVE: none below `limit` */
+    uint64_t limit;
+    uint32_t cut;
+};
+
+struct pipe {
+    const struct part_problem *problem;
+    const struct config *config;
+    const struct part_ranges *ranges;
+    const struct pst_cost *cost;
+    struct part_asker asker;
+    uint32_t n, n_stages, size;
+    double *time_ns;               /* [n + 1] F + B + W of the nodes before a position */
+    uint64_t *sum_ns;              /* [n + 1] the same, rounded down: no price is below */
+    double *sum_held, *sum_copies; /* [n_stages + 1] in-flight counts; copies of parameters */
+    double **most_saved;           /* [levels][n] largest saved bytes of 2^level nodes from v on */
+    uint32_t interval, margin;     /* of the pass that runs */
+    struct solved *memo;           /* of that pass */
+    size_t memo_size, memo_used;
+    uint64_t n_groups; /* groups of stages looked at */
+};
+
+/* PST_ERR_NOMEM and what the host fails with. Finish in any case. */
+pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
+                     const struct config *config, const struct part_ranges *ranges,
+                     uint32_t n_stages, uint32_t size);
+void pipe_finish(struct pipe *pipe);
+
+static inline uint64_t pipe_compute(const struct pipe *pipe, uint32_t a, uint32_t b)
+{
+    return pipe->sum_ns[b] - pipe->sum_ns[a];
+}
+
+/* May a stage begin at c? 0 < c < n. */
+bool pipe_admits(const struct pipe *pipe, uint32_t c);
+/* One way across cut c between stages `boundary` and boundary + 1. */
+uint64_t pipe_comm(const struct pipe *pipe, uint32_t boundary, uint32_t c);
+/* Period of a stage, or NS_NEVER. */
+pst_status pipe_price(struct pipe *pipe, uint32_t stage, uint32_t a, uint32_t b, uint64_t *ret_ns);
+
+/* Where the optimum lies if a group of stages i..j on [a, b) is cut between mid and mid + 1: the
+   cuts that balance compute, memory, and memory that no optimizer removes. False: no cut at all. */
+struct pivots {
+    uint32_t compute, memory, irreducible;
+};
+bool pipe_pivots(const struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b,
+                 struct pivots *ret_pivots);
+
+struct found {
+    uint64_t ns;    /* bottleneck; NS_NEVER: nothing */
+    uint32_t *cuts; /* [n_stages + 1] of the caller */
+};
+
+/* Each looks for something below found->ns and writes it there. */
+pst_status pipe_binary(struct pipe *pipe, struct found *found);
+pst_status pipe_exact(struct pipe *pipe, struct found *found);
+/* *ret_proven: periods were monotone as far as asked, so the result is the optimum. */
+pst_status pipe_threshold(struct pipe *pipe, struct found *found, bool *ret_proven);
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dawnpiper.h"
+
+static uint32_t n_levels(uint32_t n)
+{
+    uint32_t levels = 1;
+
+    while (n >> levels != 0) {
+        levels++;
+    }
+    return levels;
+}
+
+static pst_status tabulate_saved(struct pipe *pipe)
+{
+    uint32_t n = pipe->n, levels = n_levels(n), level, v;
+
+    pipe->most_saved = calloc(levels, sizeof *pipe->most_saved);
+    if (pipe->most_saved == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (level = 0; level < levels; level++) {
+        double *row = calloc(n, sizeof *row);
+
+        pipe->most_saved[level] = row;
+        if (row == NULL) {
+            return PST_ERR_NOMEM;
+        }
+        for (v = 0; v + (1u << level) <= n; v++) {
+            const double *half = level == 0 ? NULL : pipe->most_saved[level - 1];
+
+            row[v] = level == 0 ? pipe->problem->saved_bytes[v]
+                                : fmax(half[v], half[v + (1u << (level - 1))]);
+        }
+    }
+    return PST_OK;
+}
+
+static double most_saved(const struct pipe *pipe, uint32_t a, uint32_t b)
+{
+    uint32_t level = n_levels(b - a) - 1;
+    const double *row = pipe->most_saved[level];
+
+    return fmax(row[a], row[b - (1u << level)]);
+}
+
+static pst_status set_times(struct pipe *pipe)
+{
+    uint32_t v;
+    pst_status st = part_ranges_times(pipe->problem, pipe->size, pipe->time_ns, NULL);
+
+    for (v = 0; st == PST_OK && v < pipe->n; v++) {
+        double ns = pipe->time_ns[v + 1] - pipe->time_ns[v];
+
+        /* What is no whole number may be rounded by the host, pass by pass. */
+        ns = ns == floor(ns) ? ns : floor(ns - 1.5);
+        pipe->sum_ns[v + 1] = pipe->sum_ns[v] + (ns > 0 ? (uint64_t)ns : 0);
+    }
+    return st;
+}
+
+pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
+                     const struct config *config, const struct part_ranges *ranges,
+                     uint32_t n_stages, uint32_t size)
+{
+    uint32_t s;
+    pst_status st;
+
+    memset(pipe, 0, sizeof *pipe);
+    pipe->problem = problem;
+    pipe->config = config;
+    pipe->ranges = ranges;
+    pipe->cost = problem->host->get_extension(problem->host, PST_COST);
+    pipe->n = problem->n;
+    pipe->n_stages = n_stages;
+    pipe->size = size;
+    pipe->time_ns = calloc((size_t)pipe->n + 1, sizeof *pipe->time_ns);
+    pipe->sum_ns = calloc((size_t)pipe->n + 1, sizeof *pipe->sum_ns);
+    pipe->sum_held = calloc((size_t)n_stages + 1, sizeof *pipe->sum_held);
+    pipe->sum_copies = calloc((size_t)n_stages + 1, sizeof *pipe->sum_copies);
+    if (pipe->time_ns == NULL || pipe->sum_ns == NULL || pipe->sum_held == NULL ||
+        pipe->sum_copies == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    if (pipe->cost == NULL) {
+        return pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_COST);
+    }
+    st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
+    if (st == PST_OK) {
+        st = tabulate_saved(pipe);
+    }
+    if (st == PST_OK) {
+        st = set_times(pipe);
+    }
+    for (s = 0; st == PST_OK && s < n_stages; s++) {
+        pipe->sum_held[s + 1] = pipe->sum_held[s] + pipe->asker.in_flight[s];
+        pipe->sum_copies[s + 1] =
+            pipe->sum_copies[s] + problem->weight_multiplier + pipe->asker.versions[s] - 1;
+    }
+    return st;
+}
+
+void pipe_finish(struct pipe *pipe)
+{
+    uint32_t level, levels = n_levels(pipe->n);
+
+    for (level = 0; pipe->most_saved != NULL && level < levels; level++) {
+        free(pipe->most_saved[level]);
+    }
+    free(pipe->most_saved);
+    free(pipe->time_ns);
+    free(pipe->sum_ns);
+    free(pipe->sum_held);
+    free(pipe->sum_copies);
+    free(pipe->memo);
+    part_asker_finish(&pipe->asker);
+}
+
+bool pipe_admits(const struct pipe *pipe, uint32_t c)
+{
+    return pipe->config->max_boundary_tensors == 0 ||
+           (int64_t)pipe->ranges->cut_tensors[c] <= pipe->config->max_boundary_tensors;
+}
+
+uint64_t pipe_comm(const struct pipe *pipe, uint32_t boundary, uint32_t c)
+{
+    double bytes = pipe->ranges->cut_bytes[c] * pipe->size;
+    uint64_t ns = bytes == 0 ? 0
+                             : pipe->cost->transfer_ns(pipe->problem->host, (uint64_t)ceil(bytes),
+                                                       boundary, boundary + 1);
+
+    return pipe->config->shared_link ? 2 * ns : ns;
+}
+
+pst_status pipe_price(struct pipe *pipe, uint32_t stage, uint32_t a, uint32_t b, uint64_t *ret_ns)
+{
+    struct pst_stage_price price;
+    pst_status st = part_asker_price(&pipe->asker, stage, a, b, &price);
+
+    if (st == PST_OK) {
+        *ret_ns = price.fits != 0 ? price.period_ns : NS_NEVER;
+    }
+    return st;
+}
+
+/* --- pivots ------------------------------------------------------------------------------------*/
+
+/* Memory per stage if stages i..j were cut evenly; irreducible: with the largest node alone. */
+static double share(const struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b,
+                    bool irreducible)
+{
+    const struct part_ranges *ranges = pipe->ranges;
+    double size = pipe->size, g = j - i + 1;
+    double copies = (pipe->sum_copies[j + 1] - pipe->sum_copies[i]) / g;
+    double held = (pipe->sum_held[j + 1] - pipe->sum_held[i]) / g;
+    double input = pipe->asker.in_flight[i] * ranges->cut_bytes[a] * size;
+    double weights = (ranges->weight[b] - ranges->weight[a]) * copies / g;
+
+    if (irreducible) {
+        return weights + input + most_saved(pipe, a, b) * size;
+    }
+    return weights + (ranges->saved[b] - ranges->saved[a]) * size * held / g + input;
+}
+
+bool pipe_pivots(const struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b,
+                 struct pivots *ret_pivots)
+{
+    uint32_t mid = (i + j) / 2, nl = mid - i + 1, nr = j - mid, c;
+    double least_t = INFINITY, least_m = INFINITY, least_i = INFINITY;
+
+    for (c = a + nl; c + nr <= b; c++) {
+        double t, memory, irreducible;
+
+        if (!pipe_admits(pipe, c)) {
+            continue;
+        }
+        t = fmax((pipe->time_ns[c] - pipe->time_ns[a]) / nl,
+                 (pipe->time_ns[b] - pipe->time_ns[c]) / nr);
+        memory = fmax(share(pipe, i, mid, a, c, false), share(pipe, mid + 1, j, c, b, false));
+        irreducible = pipe->interval == INTERVAL_PAPER ? 0
+                                                       : fmax(share(pipe, i, mid, a, c, true),
+                                                              share(pipe, mid + 1, j, c, b, true));
+        if (t < least_t) {
+            least_t = t;
+            ret_pivots->compute = c;
+        }
+        if (memory < least_m) {
+            least_m = memory;
+            ret_pivots->memory = c;
+        }
+        if (irreducible < least_i) {
+            least_i = irreducible;
+            ret_pivots->irreducible = c;
+        }
+    }
+    if (pipe->interval == INTERVAL_PAPER) {
+        ret_pivots->irreducible = ret_pivots->compute;
+    }
+    return !isinf(least_t);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Blocks that differ: the best cut into d consecutive stages by dynamic programming over (stage,
+ * position). Memory depends on the stage, so the stage is a dimension.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "twobw.h"
+
+static pst_status make_room(struct twobw *search, uint32_t d)
+{
+    size_t n = search->ranges.n;
+    uint32_t *parent;
+
+    if (search->best == NULL) {
+        search->best = calloc(2 * (n + 1), sizeof *search->best);
+        if (search->best == NULL) {
+            return PST_ERR_NOMEM;
+        }
+    }
+    if (d <= search->room) {
+        return PST_OK;
+    }
+    parent = realloc(search->parent, (d + 1) * (n + 1) * sizeof *parent);
+    if (parent == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    search->parent = parent;
+    search->room = d;
+    return PST_OK;
+}
+
+/* before[i]: least cost of stages 0..stage-1 that end at i. */
+static pst_status relax(struct twobw *search, const struct candidate *c, bool add,
+                        twobw_cost_fn *cost, void *impl, uint32_t stage, uint32_t end,
+                        const double *before, double *ret_after)
+{
+    uint32_t *parent = &search->parent[(size_t)stage * (search->ranges.n + 1) + end];
+    double least = INFINITY;
+
+    *parent = PST_NONE;
+    part_span_begin(&search->span, end);
+    while (search->span.first > stage) {
+        double so_far;
+        struct twobw_cost of = {0};
+        pst_status st;
+
+        part_span_grow(&search->span);
+        so_far = before[search->span.first];
+        if (!add && search->sum_ns[end] - search->sum_ns[search->span.first] >= least) {
+            break; /* compute alone takes as long */
+        }
+        if (so_far >= least) {
+            continue;
+        }
+        st = cost(search, c, impl, stage, &of);
+        if (st != PST_OK) {
+            return st;
+        }
+        so_far = add ? so_far + of.ns : fmax(so_far, of.ns);
+        if (so_far < least) {
+            least = so_far;
+            *parent = search->span.first;
+        }
+        if (of.hopeless) {
+            break;
+        }
+    }
+    *ret_after = least;
+    return PST_OK;
+}
+
+pst_status twobw_solve(struct twobw *search, const struct candidate *c, bool add,
+                       twobw_cost_fn *cost, void *impl, double *ret_ns)
+{
+    uint32_t n = search->ranges.n, stage, end;
+    double *before, *after;
+    pst_status st = make_room(search, c->d);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    before = search->best;
+    after = before + n + 1;
+    for (end = 0; end <= n; end++) {
+        before[end] = end == 0 ? 0 : INFINITY;
+    }
+    for (stage = 0; stage < c->d; stage++) {
+        uint32_t last = n - (c->d - 1 - stage);
+        double *spare = before;
+
+        for (end = 0; end <= n; end++) {
+            after[end] = INFINITY;
+        }
+        for (end = stage + 1 == c->d ? n : stage + 1; end <= last; end++) {
+            st = relax(search, c, add, cost, impl, stage, end, before, &after[end]);
+            if (st != PST_OK) {
+                return st;
+            }
+        }
+        if (part_cancelled(search->problem)) {
+            return PST_ERR_CANCELLED;
+        }
+        before = after;
+        after = spare;
+    }
+    *ret_ns = before[n];
+    return PST_OK;
+}
+
+void twobw_cuts(const struct twobw *search, uint32_t d, uint32_t *ret_cuts)
+{
+    uint32_t s, end = search->ranges.n;
+
+    ret_cuts[d] = end;
+    for (s = d; s-- > 0;) {
+        end = search->parent[(size_t)s * (search->ranges.n + 1) + end];
+        ret_cuts[s] = end;
+    }
+}
+
+/* --- by the reference model --------------------------------------------------------------------*/
+
+static double transfers_ns(const struct twobw *search, const struct candidate *c, uint32_t stage)
+{
+    bool whole = search->config->transfers == TRANSFERS_PAPER;
+    double ns = 0, rate;
+
+    if (stage > 0) {
+        rate = twobw_pipe_rate(search, c->w, c->d, whole ? PST_NONE : stage - 1);
+        ns += rate == 0 ? 0 : 2 * search->span.in_bytes * c->b / rate;
+    }
+    if (stage + 1 < c->d) {
+        rate = twobw_pipe_rate(search, c->w, c->d, whole ? PST_NONE : stage);
+        ns += rate == 0 ? 0 : 2 * search->span.out_bytes * c->b / rate;
+    }
+    return ns;
+}
+
+static pst_status cost_of(struct twobw *search, const struct candidate *c, void *impl,
+                          uint32_t stage, struct twobw_cost *ret_cost)
+{
+    const struct part_ranges *ranges = &search->ranges;
+    uint32_t first = search->span.first, end = search->span.end, held = twobw_held(c, stage);
+    double weight = ranges->weight[end] - ranges->weight[first];
+    double saved = (ranges->saved[end] - ranges->saved[first]) * c->b;
+    double compute = search->sum_ns[end] - search->sum_ns[first];
+    double bytes =
+        twobw_copies(search, c) * weight + (c->recompute || !c->pipeline ? saved : held * saved);
+    double ring = twobw_ring_ns(search, c->w, c->d, stage, weight);
+
+    (void)impl;
+    ret_cost->hopeless = !part_fits(search->problem, bytes);
+    ret_cost->ns = INFINITY;
+    if (!part_fits(search->problem, bytes + held * search->span.in_bytes * c->b)) {
+        return PST_OK;
+    }
+    compute *= c->recompute ? search->config->c_extra : 1;
+    ret_cost->ns = compute + transfers_ns(search, c, stage);
+    if (c->schedule == SCHEDULE_2BW || !c->pipeline) {
+        ret_cost->ns = fmax(ret_cost->ns, ring / c->m);
+    }
+    return PST_OK;
+}
+
+/* Largest all-reduce and largest memory of the cut that was found. */
+static void sum_up(struct twobw *search, struct candidate *c, const uint32_t *cuts, double ns)
+{
+    const struct part_ranges *ranges = &search->ranges;
+    double ring = 0;
+    uint32_t s;
+
+    c->bytes = 0;
+    for (s = 0; s < c->d; s++) {
+        double weight = ranges->weight[cuts[s + 1]] - ranges->weight[cuts[s]];
+        double saved = (ranges->saved[cuts[s + 1]] - ranges->saved[cuts[s]]) * c->b;
+        uint32_t held = twobw_held(c, s);
+
+        part_span_begin(&search->span, cuts[s + 1]);
+        while (search->span.first > cuts[s]) {
+            part_span_grow(&search->span);
+        }
+        c->bytes =
+            fmax(c->bytes, twobw_copies(search, c) * weight + (c->recompute ? 1 : held) * saved +
+                               held * search->span.in_bytes * c->b);
+        ring = fmax(ring, twobw_ring_ns(search, c->w, c->d, s, weight));
+    }
+    c->t_ns = c->pipeline ? twobw_period(c, ns, ring) : ns;
+}
+
+pst_status twobw_cut(struct twobw *search, struct candidate *c, uint32_t *ret_cuts, bool *ret_found)
+{
+    uint32_t *cuts = calloc((size_t)c->d + 1, sizeof *cuts);
+    double ns = INFINITY;
+    uint32_t s;
+    pst_status st = PST_ERR_NOMEM;
+
+    if (cuts == NULL) {
+        return st;
+    }
+    st = twobw_solve(search, c, !c->pipeline, cost_of, NULL, &ns);
+    *ret_found = st == PST_OK && !isinf(ns);
+    if (*ret_found) {
+        twobw_cuts(search, c->d, cuts);
+        sum_up(search, c, cuts, ns);
+    }
+    for (s = 0; *ret_found && ret_cuts != NULL && s <= c->d; s++) {
+        ret_cuts[s] = cuts[s];
+    }
+    free(cuts);
+    return st;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "twobw.h"
+
+/* Are all nodes alike at every size, in a line with equal messages? */
+static bool is_equal(const struct part_problem *problem)
+{
+    bool equal = problem->n_edges == problem->n - 1;
+    uint32_t v, i;
+
+    for (v = 0; equal && v < problem->n_edges; v++) {
+        equal = problem->from[v] == v && problem->to[v] == v + 1 &&
+                problem->edge_bytes[v] == problem->edge_bytes[0];
+    }
+    for (v = 1; equal && v < problem->n; v++) {
+        equal = problem->weight_bytes[v] == problem->weight_bytes[0] &&
+                problem->saved_bytes[v] == problem->saved_bytes[0];
+        for (i = 0; equal && i < problem->n_samples; i++) {
+            const double *forward = &problem->forward_ns[(size_t)i * problem->n];
+            const double *backward = &problem->backward_ns[(size_t)i * problem->n];
+
+            equal = forward[v] == forward[0] && backward[v] == backward[0];
+        }
+    }
+    return equal;
+}
+
+static double rate(const struct twobw *search, uint64_t option)
+{
+    double bytes_per_s = option != 0 ? (double)option : search->problem->figures.p2p_bytes_per_s;
+
+    return bytes_per_s / 1e9;
+}
+
+/* What the job's scheduler wants of a plan. */
+static pst_status ask_topology(struct twobw *search)
+{
+    const struct part_problem *problem = search->problem;
+    const struct pst_ask *ask = problem->host->get_extension(problem->host, PST_ASK);
+    struct pst_topology topology = {.size = sizeof topology,
+                                    .version_rule = PST_VERSION_SYNC,
+                                    .min_microbatches = 1,
+                                    .microbatch_multiple = 1};
+    pst_status st = PST_OK;
+
+    if (ask != NULL && PST_CAN(ask, topology)) {
+        st = ask->topology(problem->host, problem->n_devices, &topology);
+    }
+    search->version_rule = topology.version_rule;
+    search->n_wanted = problem->in->n_stages;
+    search->least = topology.min_microbatches;
+    search->multiple = topology.microbatch_multiple;
+    return st;
+}
+
+pst_status twobw_init(const struct part_problem *problem, const struct config *config,
+                      struct twobw *ret_search)
+{
+    struct twobw *search = ret_search;
+    pst_status st;
+
+    memset(search, 0, sizeof *search);
+    search->problem = problem;
+    search->config = config;
+    search->node_size = config->node_size != 0            ? (uint32_t)config->node_size
+                        : problem->figures.node_size != 0 ? problem->figures.node_size
+                                                          : problem->n_devices;
+    search->high = rate(search, config->bandwidth_high);
+    search->low = rate(search, config->bandwidth_low);
+    search->sum_ns = calloc((size_t)problem->n + 1, sizeof *search->sum_ns);
+    st = part_ranges_init(problem, &search->ranges);
+    if (st == PST_OK) {
+        st = part_span_init(&search->ranges, &search->span);
+    }
+    if (st == PST_OK && search->sum_ns == NULL) {
+        st = PST_ERR_NOMEM;
+    }
+    if (st == PST_OK) {
+        search->equal = config->even && problem->figures.reference != 0 && is_equal(problem);
+        st = problem->figures.reference != 0 ? PST_OK : ask_topology(search);
+    }
+    return st;
+}
+
+void twobw_finish(struct twobw *search)
+{
+    part_ranges_finish(&search->ranges);
+    part_span_finish(&search->span);
+    free(search->sum_ns);
+    free(search->best);
+    free(search->parent);
+    free(search->tried);
+}

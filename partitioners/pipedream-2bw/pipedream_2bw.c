@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pipelines of equal width: which number of replicas w, depth d, micro-batch size and recomputation
+ * give the most samples per second within memory, as PipeDream-2BW's planner chooses them.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "twobw.h"
+
+struct self {
+    const struct pst_host *host;
+    const struct config *config;
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, node_size, PST_PARAM_INT, "0", "0..1048576",
+              "Devices of a server; 0: as the problem says, else all are in one."),
+    PST_PARAM(struct config, bandwidth_high, PST_PARAM_RATE, "0", NULL,
+              "Bytes per second inside a server; 0: the problem's p2p_bandwidth."),
+    PST_PARAM(struct config, bandwidth_low, PST_PARAM_RATE, "0", NULL,
+              "Bytes per second between servers; 0: the problem's p2p_bandwidth."),
+    PST_PARAM(struct config, allreduce_coefficient, PST_PARAM_FLOAT, "4", "0..64",
+              "An all-reduce moves this times (w - 1) / w times the parameter bytes; 2: a ring."),
+    PST_PARAM(struct config, c_extra, PST_PARAM_FLOAT, "1.3333333333333333", "1..4",
+              "How many times longer a stage takes that recomputes."),
+    PST_PARAM(struct config, allow_idle, PST_PARAM_BOOL, "false", NULL,
+              "Consider fewer devices than there are."),
+    PST_PARAM(struct config, strict_width, PST_PARAM_BOOL, "false", NULL,
+              "Replicas that exactly fill a server pay the slow bandwidth, as the paper has it."),
+    PST_PARAM(struct config, transfers, PST_PARAM_ENUM, "paper", "paper|per-boundary",
+              "One bandwidth for all boundaries by depth, or each boundary's own, by ranks."),
+    PST_PARAM(struct config, placement, PST_PARAM_ENUM, "stage-major", "stage-major|pipeline-major",
+              "Which ranks are neighbours: replicas of a stage, or stages of a pipeline."),
+    PST_PARAM(
+        struct config, even, PST_PARAM_BOOL, "true", NULL,
+        "Blocks that are all alike are dealt out evenly and the worst stage counts for all, as "
+        "in the paper; false: cut by every stage's own memory."),
+    PST_PARAM(struct config, schedule, PST_PARAM_ENUM, "2bw", "2bw|flush|gpipe|best",
+              "Whose time and memory count on a problem of its own; a job has its scheduler."),
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    struct self *self = host->alloc(host, sizeof *self, _Alignof(struct self));
+
+    if (self == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    self->host = host;
+    self->config = config;
+    *ret_self = self;
+    return PST_OK;
+}
+
+static void destroy(void *self)
+{
+    (void)self; /* lives in the instance's memory */
+}
+
+static pst_status find_cuts(struct twobw *search, struct candidate *c, uint32_t *ret_cuts)
+{
+    bool found, planned = search->problem->figures.reference == 0;
+    uint32_t s;
+    pst_status st;
+
+    if (!planned && search->equal) {
+        for (s = 0; s <= c->d; s++) {
+            ret_cuts[s] = search->ranges.n / c->d * s;
+        }
+        return PST_OK;
+    }
+    st = twobw_times(search, c->b);
+    if (st == PST_OK) {
+        st = planned ? twobw_cut_planned(search, c, ret_cuts, &found)
+                     : twobw_cut(search, c, ret_cuts, &found);
+    }
+    return st;
+}
+
+static void remark(const struct twobw *search, const struct candidate *c)
+{
+    static const char *const schedules[] = {"2bw", "flush", "gpipe"};
+    const struct part_problem *problem = search->problem;
+
+    part_remark_text(problem, "mode", c->pipeline && c->d > 1 ? "pipeline" : "no-pipeline");
+    part_remark_flag(problem, "recompute", c->recompute);
+    part_remark_text(problem, "schedule", schedules[c->schedule]);
+    part_remark_number(problem, "bottleneck_us_per_sample", c->t_ns / ((double)c->w * c->b) / 1000);
+    part_remark_number(problem, "throughput_per_s", c->throughput * 1e9);
+    part_remark_number(problem, "worst_stage_bytes", c->bytes);
+    part_remark_number(problem, "width", c->w);
+    part_remark_number(problem, "depth", c->d);
+    part_remark_number(problem, "samples_per_device", c->b);
+    part_remark_number(problem, "accumulation", (double)c->m / c->d);
+    part_remark_number(problem, "configurations", search->n_seen);
+    part_remark_number(problem, "configurations_that_fit", search->n_tried);
+}
+
+static pst_status refuse(const struct twobw *search)
+{
+    const struct part_problem *problem = search->problem;
+    const struct candidate *c = &search->smallest;
+
+    if (search->n_seen == 0) {
+        return pst_failf(problem->host, PST_ERR_INFEASIBLE,
+                         "no width and depth with %u devices suit %u nodes, the micro-batch sizes "
+                         "and the allowed degrees; allow_idle = true considers fewer devices",
+                         problem->n_devices, problem->n);
+    }
+    if (c->d != 0) {
+        return pst_failf(problem->host, PST_ERR_INFEASIBLE,
+                         "none of %u configurations fits: with %u stages on %u replicas, "
+                         "micro-batches of %u and %s, stage 0 needs %.0f bytes, a device has %.0f",
+                         search->n_seen, c->d, c->w, c->b,
+                         c->pipeline ? "recomputation" : "no pipelining", c->bytes,
+                         problem->capacity_bytes);
+    }
+    return pst_failf(problem->host, PST_ERR_INFEASIBLE,
+                     "none of %u configurations (replicas, stages, micro-batch size) has a cut of "
+                     "which every stage fits the %.0f bytes of a device",
+                     search->n_seen, problem->capacity_bytes);
+}
+
+static pst_status partition(void *self_, const struct pst_partition_in *in,
+                            struct pst_partition_out *out)
+{
+    const struct self *self = self_;
+    struct part_problem problem;
+    struct twobw search;
+    struct candidate best = {0};
+    uint32_t *cuts = NULL;
+    bool any = false;
+    pst_status st = part_problem_read(self->host, in, &problem);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    st = twobw_init(&problem, self->config, &search);
+    if (st == PST_OK) {
+        st = twobw_search(&search, &any, &best);
+    }
+    if (st == PST_OK && !any) {
+        st = refuse(&search);
+    }
+    if (st == PST_OK) {
+        cuts = calloc((size_t)best.d + 1, sizeof *cuts);
+        st = cuts == NULL ? PST_ERR_NOMEM : find_cuts(&search, &best, cuts);
+    }
+    if (st == PST_OK) {
+        struct part_chain_shape shape = {best.d, best.w * best.b, best.w,
+                                         self->config->placement == PLACE_PIPELINE_MAJOR};
+
+        part_remark_flag(&problem, "own_width", problem.figures.reference != 0);
+        remark(&search, &best);
+        st = part_chain_answer(&problem, &shape, cuts, out);
+    }
+    free(cuts);
+    twobw_finish(&search);
+    part_problem_finish(&problem);
+    return st;
+}
+
+static const struct pst_partitioner partitioner = {
+    .size = sizeof partitioner,
+    .partition = partition,
+};
+
+static const void *get_interface(const char *id)
+{
+    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
+}
+
+static const char *const provides[] = {"chain", "replicas", NULL};
+static const char *const needs[] = {"chain", NULL};
+
+static const struct pst_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = PST_ABI_MAJOR,
+    .abi_minor = PST_ABI_MINOR,
+    .kind = "partitioner",
+    .id = "pipedream-2bw",
+    .version = "1.0",
+    .summary = "Replicas, depth, micro-batch size and recomputation of parallel pipelines.",
+    .reference = "Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training, ICML 2021",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .param_size = sizeof params[0],
+    .config_size = sizeof(struct config),
+    .create = create,
+    .destroy = destroy,
+    .get_interface = get_interface,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "levels.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct solver {
+    const struct pd_question *q;
+    double *below; /* [n_sets * n_sets] level 0 with all its machines; two levels only */
+    uint64_t polls;
+};
+
+/* A(., .) of one level from one first set: a[j * (machines + 1) + u]. */
+struct rows {
+    uint32_t level, first, machines;
+    double *a;
+};
+
+void pd_answer_finish(struct pd_answer *answer)
+{
+    free(answer->stages);
+    memset(answer, 0, sizeof *answer);
+}
+
+bool pd_answer_add(struct pd_answer *answer, uint32_t from, uint32_t to, uint32_t degree)
+{
+    struct pd_stage *grown =
+        realloc(answer->stages, ((size_t)answer->n_stages + 1) * sizeof *grown);
+
+    if (grown == NULL) {
+        return false;
+    }
+    answer->stages = grown;
+    grown[answer->n_stages++] = (struct pd_stage){from, to, degree};
+    return true;
+}
+
+static bool stopped(struct solver *s, uint64_t work)
+{
+    const struct part_stop *stop = s->q->stop;
+
+    s->polls += work;
+    if (s->polls < 2000000) {
+        return false;
+    }
+    s->polls = 0;
+    return stop != NULL && stop->cancelled != NULL && stop->cancelled(stop->context);
+}
+
+/* Time of what lies between two sets on one machine of this level. */
+static double between(const struct solver *s, uint32_t level, uint32_t i, uint32_t j)
+{
+    const struct pd_question *q = s->q;
+
+    return level == 0 ? q->time[j] - q->time[i] : s->below[(size_t)i * q->sets->n_sets + j];
+}
+
+static double sync_time(const struct pd_question *q, uint32_t level, double weight)
+{
+    double rate = q->levels[level].sync_rate;
+
+    return rate > 0 ? weight / rate : 0;
+}
+
+/* One stage on u machines; `share` divides what is exchanged. */
+static double stage_time(const struct pd_question *q, uint32_t level, double time, double weight,
+                         uint32_t u, double share)
+{
+    double sync = sync_time(q, level, weight);
+
+    if (q->objective == PD_PAPER) {
+        return fmax(time, 2.0 * (u - 1) * sync) / u;
+    }
+    return (time + 4.0 * (u - 1) * sync / u / share) / u;
+}
+
+/* Least number of machines used up to and with this stage at which it may have u of them. */
+static uint32_t least_used(const struct pd_question *q, uint32_t machines, uint32_t i, uint32_t j,
+                           uint32_t u)
+{
+    double saved = q->saved[j] - q->saved[i], weight = q->weight[j] - q->weight[i];
+    double limit = q->capacity * (1 + 1e-9), room, copies;
+
+    if (isinf(q->capacity)) {
+        return u;
+    }
+    if (q->memory == PD_MEMORY_RELEASED) {
+        copies = floor(limit / (saved + weight));
+    } else {
+        room = limit - q->weight_multiplier * weight;
+        copies = room < 0 ? -1 : floor(room / saved) - 1;
+    }
+    if (copies < 0) {
+        return machines + 1;
+    }
+    return copies * u >= machines - u ? u : machines - (uint32_t)copies * u;
+}
+
+/* A(j, .) where everything from the first set on is one stage. */
+static void alone(const struct solver *s, const struct rows *rows, uint32_t j)
+{
+    const struct pd_question *q = s->q;
+    double *a = rows->a + (size_t)j * (rows->machines + 1);
+    double time = between(s, rows->level, rows->first, j);
+    double weight = q->weight[j] - q->weight[rows->first];
+    double share = rows->level == 0 ? 1 : q->levels[rows->level - 1].machines;
+    uint32_t k;
+
+    for (k = 0; k < q->n_degrees && q->degrees[k] <= rows->machines; k++) {
+        uint32_t u = q->degrees[k];
+
+        /* All machines used are this stage's. */
+        if (least_used(q, rows->machines, rows->first, j, u) == u) {
+            a[u] = stage_time(q, rows->level, time, weight, u, share);
+        }
+    }
+}
+
+/* A(j, .) where the last stage is what lies between sets i and j. */
+static void split(const struct solver *s, const struct rows *rows, uint32_t i, uint32_t j)
+{
+    const struct pd_question *q = s->q;
+    uint32_t machines = rows->machines, k, used;
+    const double *head = rows->a + (size_t)i * (machines + 1);
+    double *a = rows->a + (size_t)j * (machines + 1);
+    double time = between(s, rows->level, i, j), weight = q->weight[j] - q->weight[i];
+    double rate = q->levels[rows->level].transfer_rate, least = 0;
+
+    if (q->objective == PD_PAPER && rate > 0) {
+        least = 2 * q->out[i] / rate;
+    }
+    for (k = 0; k < q->n_degrees && q->degrees[k] < machines; k++) {
+        uint32_t u = q->degrees[k];
+        double cost = fmax(least, stage_time(q, rows->level, time, weight, u, 1));
+
+        used = least_used(q, machines, i, j, u);
+        for (used = used > u + 1 ? used : u + 1; used <= machines; used++) {
+            double value = head[used - u] > cost ? head[used - u] : cost;
+
+            a[used] = value < a[used] ? value : a[used];
+        }
+    }
+}
+
+/* A(j, .) for every set j up to `last` that the first set is a part of. */
+static pst_status fill(struct solver *s, struct rows *rows, uint32_t last)
+{
+    const struct part_downsets *sets = s->q->sets;
+    size_t width = (size_t)rows->machines + 1, cell;
+    uint32_t i, j, u;
+
+    for (cell = 0; cell < ((size_t)last + 1) * width; cell++) {
+        rows->a[cell] = INFINITY;
+    }
+    for (j = rows->first + 1; j <= last; j++) {
+        double *a = rows->a + j * width;
+
+        if (!part_downsets_nested(sets, rows->first, j)) {
+            continue;
+        }
+        alone(s, rows, j);
+        for (i = rows->first + 1; i < j; i++) {
+            if ((rows->first == 0 || part_downsets_nested(sets, rows->first, i)) &&
+                part_downsets_nested(sets, i, j)) {
+                split(s, rows, i, j);
+            }
+            if (stopped(s, width)) {
+                return PST_ERR_CANCELLED;
+            }
+        }
+        for (u = 2; s->q->use_fewer_machines && u <= rows->machines; u++) {
+            a[u] = a[u - 1] < a[u] ? a[u - 1] : a[u];
+        }
+    }
+    return PST_OK;
+}
+
+static bool rows_init(struct rows *rows, const struct solver *s, uint32_t level, uint32_t first)
+{
+    rows->level = level;
+    rows->first = first;
+    rows->machines = s->q->levels[level].machines;
+    rows->a = malloc((size_t)s->q->sets->n_sets * ((size_t)rows->machines + 1) * sizeof *rows->a);
+    return rows->a != NULL;
+}
+
+/* The last stage of the best pipeline from the first set to j on u machines. */
+static bool last_stage(const struct solver *s, const struct rows *rows, uint32_t j, uint32_t u,
+                       uint32_t *ret_from, uint32_t *ret_degree)
+{
+    const struct pd_question *q = s->q;
+    size_t width = (size_t)rows->machines + 1;
+    double *a = rows->a + j * width, value = a[u];
+    uint32_t i, k;
+    struct rows probe = *rows;
+    double share = rows->level == 0 ? 1 : q->levels[rows->level - 1].machines;
+
+    if (least_used(q, rows->machines, rows->first, j, u) == u &&
+        stage_time(q, rows->level, between(s, rows->level, rows->first, j),
+                   q->weight[j] - q->weight[rows->first], u, share) <= value) {
+        for (k = 0; k < q->n_degrees; k++) {
+            if (q->degrees[k] == u) {
+                *ret_from = rows->first;
+                *ret_degree = u;
+                return true;
+            }
+        }
+    }
+    for (i = j; i-- > rows->first + 1;) {
+        if ((rows->first != 0 && !part_downsets_nested(q->sets, rows->first, i)) ||
+            !part_downsets_nested(q->sets, i, j)) {
+            continue;
+        }
+        for (k = 0; k < q->n_degrees && q->degrees[k] < u; k++) {
+            struct pd_question one = *q;
+            struct solver alike = *s;
+            bool same;
+
+            /* The very arithmetic of split, with this degree alone, on a blank row. */
+            one.degrees = &q->degrees[k];
+            one.n_degrees = 1;
+            alike.q = &one;
+            a[u] = INFINITY;
+            split(&alike, &probe, i, j);
+            same = a[u] <= value;
+            a[u] = value;
+            if (same) {
+                *ret_from = i;
+                *ret_degree = q->degrees[k];
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Appends the stages between two sets, on all machines of a level, each `times` over. */
+static pst_status unroll(struct solver *s, uint32_t level, uint32_t first, uint32_t last,
+                         uint32_t times, struct pd_answer *answer)
+{
+    struct rows rows = {0};
+    struct pd_answer parts = {0};
+    uint32_t j = last, u = s->q->levels[level].machines, k;
+    pst_status st = PST_ERR_NOMEM;
+
+    if (!rows_init(&rows, s, level, first)) {
+        return st;
+    }
+    st = fill(s, &rows, last);
+    if (st == PST_OK && answer->n_stages == 0 && level + 1 == s->q->n_levels) {
+        answer->bottleneck = rows.a[(size_t)last * ((size_t)u + 1) + u];
+        if (isinf(answer->bottleneck)) {
+            goto out;
+        }
+    }
+    while (st == PST_OK && j != first) {
+        double *a = rows.a + (size_t)j * ((size_t)rows.machines + 1);
+        uint32_t from, degree;
+
+        while (s->q->use_fewer_machines && u > 1 && a[u - 1] <= a[u]) {
+            u--;
+        }
+        if (!last_stage(s, &rows, j, u, &from, &degree)) {
+            st = PST_ERR_BUG;
+        } else if (!pd_answer_add(&parts, from, j, degree)) {
+            st = PST_ERR_NOMEM;
+        } else {
+            j = from;
+            u -= degree;
+        }
+    }
+    for (k = parts.n_stages; st == PST_OK && k-- > 0;) {
+        const struct pd_stage *part = &parts.stages[k];
+
+        if (level > 0) {
+            st = unroll(s, level - 1, part->from, part->to, times * part->degree, answer);
+        } else if (!pd_answer_add(answer, part->from, part->to, times * part->degree)) {
+            st = PST_ERR_NOMEM;
+        }
+    }
+out:
+    pd_answer_finish(&parts);
+    free(rows.a);
+    return st;
+}
+
+/* What all machines of the first level do between any two sets. */
+static pst_status fill_below(struct solver *s)
+{
+    uint32_t n = s->q->sets->n_sets, m = s->q->levels[0].machines, i, j;
+    struct rows rows = {0};
+    pst_status st = PST_OK;
+
+    s->below = malloc((size_t)n * n * sizeof *s->below);
+    if (s->below == NULL || !rows_init(&rows, s, 0, 0)) {
+        return PST_ERR_NOMEM;
+    }
+    for (i = 0; st == PST_OK && i + 1 < n; i++) {
+        rows.first = i;
+        st = fill(s, &rows, n - 1);
+        for (j = 0; j < n; j++) {
+            s->below[(size_t)i * n + j] = rows.a[(size_t)j * ((size_t)m + 1) + m];
+        }
+    }
+    free(rows.a);
+    return st;
+}
+
+pst_status pd_levels_solve(const struct pd_question *q, struct pd_answer *ret_answer)
+{
+    struct solver s = {.q = q};
+    struct pd_answer answer = {.bottleneck = INFINITY};
+    pst_status st = PST_OK;
+
+    if (q->n_levels > 1 && q->sets->n_sets > PD_MOST_SETS_IN_LEVELS) {
+        return PST_ERR_UNSUPPORTED;
+    }
+    if (q->n_levels > 1) {
+        st = fill_below(&s);
+    }
+    if (st == PST_OK) {
+        st = unroll(&s, q->n_levels - 1, 0, q->sets->n_sets - 1, 1, &answer);
+    }
+    free(s.below);
+    if (st != PST_OK) {
+        pd_answer_finish(&answer);
+        return st;
+    }
+    *ret_answer = answer;
+    return PST_OK;
+}

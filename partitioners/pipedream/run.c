@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One job: its states, and a search over them for one size of micro-batches.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chain.h"
+#include "pipedream.h"
+
+static pst_status out_of_memory(const struct part_problem *p)
+{
+    return p->host == NULL ? PST_ERR_NOMEM
+                           : pst_failf(p->host, PST_ERR_NOMEM, "out of memory for the search");
+}
+
+static pst_status list_linear(struct pd_run *run)
+{
+    const struct part_problem *p = run->problem;
+    uint32_t *order = calloc((size_t)p->n + 1, sizeof *order), v, n = 0;
+    pst_status st = PST_ERR_NOMEM;
+
+    if (order != NULL) {
+        st =
+            part_order(p, run->config->order == 0 ? PART_ORDER_INDEX : PART_ORDER_DFS, NULL, order);
+    }
+    for (v = 0; st == PST_OK && v < p->n; v++) {
+        if (run->graph.own[order[v]] != PST_NONE) {
+            order[n++] = run->graph.own[order[v]];
+        }
+    }
+    if (st == PST_OK) {
+        st = part_downsets_linear(n, order, &run->sets);
+    }
+    free(order);
+    return st;
+}
+
+/* The empty set is no state. */
+static pst_status list_states(struct pd_run *run)
+{
+    const struct part_dag *dag = &run->graph.dag;
+    uint32_t max_sets = (uint32_t)run->config->max_states + 1, v, n_sources = 0;
+    uint64_t count = 0;
+    bool exact = true;
+    pst_status st;
+
+    if (run->config->states == PD_LINEAR) {
+        return list_linear(run);
+    }
+    for (v = 0; v < dag->n; v++) {
+        n_sources += dag->first_in[v] == dag->first_in[v + 1];
+    }
+    if (run->config->states == PD_ANTICHAIN && n_sources > 1) {
+        st = part_downsets_grown(dag, max_sets, &run->stop, &run->sets, &count, &exact);
+        if (st != PST_ERR_UNSUPPORTED) {
+            goto out;
+        }
+        /* Not connected: one source does not lead to all of it. */
+    }
+    st = part_downsets_all(dag, max_sets, &run->stop, &run->sets, &count, &exact);
+out:
+    if (st == PST_ERR_INFEASIBLE) {
+        return part_sequence_too_many(run->problem, count - (count != UINT64_MAX), exact,
+                                      run->config->max_states,
+                                      "use states = \"linear\", or raise max_states");
+    }
+    return st;
+}
+
+/* Of one sample: weights, activations, and what leaves a set: outputs that are read outside of it.
+ */
+static pst_status sum_states(struct pd_run *run)
+{
+    const struct part_problem *p = run->problem;
+    const struct part_dag *dag = &run->graph.dag;
+    const struct part_downsets *sets = &run->sets;
+    double *values = calloc((size_t)dag->n + 1, sizeof *values);
+    uint32_t *readers = calloc((size_t)dag->n + 1, sizeof *readers);
+    uint32_t *nodes = calloc((size_t)dag->n + 1, sizeof *nodes);
+    uint32_t v, e, k, i, n = 0;
+    pst_status st = PST_ERR_NOMEM;
+
+    run->weight = calloc(sets->n_sets, sizeof *run->weight);
+    run->saved = calloc(sets->n_sets, sizeof *run->saved);
+    run->out = calloc(sets->n_sets, sizeof *run->out);
+    if (values == NULL || readers == NULL || nodes == NULL || run->weight == NULL ||
+        run->saved == NULL || run->out == NULL) {
+        goto out;
+    }
+    for (v = 0; v < dag->n; v++) {
+        values[v] = p->weight_bytes[run->graph.node[v]];
+    }
+    part_downsets_sum(sets, values, run->weight);
+    for (v = 0; v < dag->n; v++) {
+        values[v] = p->saved_bytes[run->graph.node[v]];
+    }
+    part_downsets_sum(sets, values, run->saved);
+    for (v = 0; v < dag->n; v++) {
+        values[v] = 0;
+        for (e = dag->first_out[v]; e < dag->first_out[v + 1]; e++) {
+            values[v] = fmax(values[v], p->edge_bytes[run->graph.edge[e]]);
+        }
+    }
+    for (k = 1; run->config->objective == PD_PAPER && k < sets->n_sets; k++) {
+        memset(readers, 0, dag->n * sizeof *readers);
+        n = part_downsets_between(sets, 0, k, nodes);
+        for (i = 0; i < n; i++) {
+            for (e = dag->first_in[nodes[i]]; e < dag->first_in[nodes[i] + 1]; e++) {
+                readers[dag->from[dag->in_edges[e]]]++;
+            }
+        }
+        for (i = 0; i < n; i++) {
+            v = nodes[i];
+            run->out[k] += readers[v] < dag->first_out[v + 1] - dag->first_out[v] ? values[v] : 0;
+        }
+    }
+    st = PST_OK;
+out:
+    free(values);
+    free(readers);
+    free(nodes);
+    return st;
+}
+
+pst_status pd_run_init(struct pd_run *run, const struct part_problem *problem,
+                       const struct pd_config *config)
+{
+    uint32_t size = problem->figures.node_size, n = problem->n_devices;
+    pst_status st;
+
+    memset(run, 0, sizeof *run);
+    run->problem = problem;
+    run->config = config;
+    run->stop = part_sequence_stop(problem);
+    run->n_wanted = problem->in == NULL ? 0 : problem->in->n_stages;
+    part_sequence_links(problem, config->inside_bandwidth, config->between_bandwidth, &run->links);
+    if (config->levels == PD_NODE && size > 1 && size < n && n % size != 0) {
+        return problem->host == NULL
+                   ? PST_ERR_INFEASIBLE
+                   : pst_failf(problem->host, PST_ERR_INFEASIBLE,
+                               "levels = \"node\" needs whole nodes, and %u devices are not a "
+                               "multiple of %u; use levels = \"device\"",
+                               n, size);
+    }
+    st = pd_graph_init(&run->graph, problem, config->inputs);
+    if (st == PST_OK) {
+        st = list_states(run);
+    }
+    if (st == PST_OK) {
+        st = sum_states(run);
+    }
+    return st == PST_ERR_NOMEM ? out_of_memory(problem) : st;
+}
+
+void pd_run_finish(struct pd_run *run)
+{
+    pd_graph_finish(&run->graph);
+    part_downsets_finish(&run->sets);
+    free(run->weight);
+    free(run->saved);
+    free(run->out);
+    memset(run, 0, sizeof *run);
+}
+
+/* Degrees that the search may use; with stages counted beforehand each has one device. */
+static uint32_t list_degrees(const struct pd_run *run, const struct pd_limits *limits,
+                             uint32_t *ret_degrees)
+{
+    const struct part_problem *p = run->problem;
+    uint32_t k, n = 0;
+
+    for (k = 0; k < p->n_degrees; k++) {
+        uint32_t d = p->degrees[k];
+
+        if ((!limits->whole || limits->b % d == 0) && (run->n_wanted == 0 || d == 1)) {
+            ret_degrees[n++] = d;
+        }
+    }
+    return n;
+}
+
+static void set_levels(const struct pd_run *run, struct pd_question *q)
+{
+    uint32_t size = run->problem->figures.node_size, n = run->problem->n_devices;
+    bool joined = run->config->levels == PD_NODE && size > 1 && size < n;
+    bool inside = joined || size == 0 || n <= size;
+
+    q->n_levels = joined ? 2 : 1;
+    q->levels[0] = (struct pd_level){joined ? size : n,
+                                     inside ? run->links.sync_inside : run->links.sync_between,
+                                     inside ? run->links.inside : run->links.between};
+    q->levels[1] =
+        (struct pd_level){joined ? n / size : 1, run->links.sync_between, run->links.between};
+}
+
+/* Arrays of one unit of work: a micro-batch of b samples on one machine. */
+static pst_status fill_unit(const struct pd_run *run, uint32_t b, double *time, double *saved,
+                            double *out)
+{
+    const struct pd_graph *g = &run->graph;
+    double *ns = calloc((size_t)run->problem->n + 1, sizeof *ns);
+    uint32_t v, k;
+    pst_status st = ns == NULL ? PST_ERR_NOMEM : part_sequence_times(run->problem, b, ns);
+
+    for (v = 0; st == PST_OK && v < g->dag.n; v++) {
+        ns[v] = ns[g->node[v]]; /* node[v] >= v */
+    }
+    if (st == PST_OK) {
+        part_downsets_sum(&run->sets, ns, time);
+        for (k = 0; k < run->sets.n_sets; k++) {
+            saved[k] = run->saved[k] * b;
+            out[k] = run->out[k] * b;
+        }
+    }
+    free(ns);
+    return st;
+}
+
+static pst_status solve_levels(const struct pd_run *run, const struct pd_limits *limits,
+                               const uint32_t *degrees, uint32_t n_degrees,
+                               struct pd_answer *ret_answer)
+{
+    uint32_t n = run->sets.n_sets;
+    double *room = calloc(3 * (size_t)n, sizeof *room);
+    struct pd_question q = {
+        .sets = &run->sets,
+        .time = room,
+        .weight = run->weight,
+        .saved = room + n,
+        .out = room + 2 * (size_t)n,
+        .degrees = degrees,
+        .n_degrees = n_degrees,
+        .objective = run->config->objective,
+        .memory = limits->memory,
+        .capacity = limits->capacity,
+        .weight_multiplier = run->problem->weight_multiplier,
+        .use_fewer_machines = limits->fewer && run->n_wanted == 0,
+        .stop = &run->stop,
+    };
+    pst_status st = PST_ERR_NOMEM;
+
+    if (room != NULL) {
+        st = fill_unit(run, limits->b, room, room + n, room + 2 * (size_t)n);
+    }
+    set_levels(run, &q);
+    if (st == PST_OK) {
+        st = pd_levels_solve(&q, ret_answer);
+    }
+    if (st == PST_OK) {
+        ret_answer->bottleneck /= limits->b;
+    } else if (st == PST_ERR_UNSUPPORTED && run->problem->host != NULL) {
+        st = pst_failf(run->problem->host, PST_ERR_INFEASIBLE,
+                       "%u states are too many for two levels, at most %d are taken; use levels = "
+                       "\"device\"",
+                       n - 1, PD_MOST_SETS_IN_LEVELS - 1);
+    }
+    free(room);
+    return st;
+}
+
+static pst_status solve_fair(const struct pd_run *run, const struct pd_limits *limits,
+                             struct pd_answer *ret_answer)
+{
+    struct part_costs costs;
+    struct fair_question q = {
+        .problem = run->problem,
+        .costs = &costs,
+        .sets = &run->sets,
+        .dag = &run->graph.dag,
+        .node = run->graph.node,
+        .edge = run->graph.edge,
+        .n_devices = run->problem->n_devices,
+        .capacity = limits->capacity,
+        .stop = &run->stop,
+    };
+    pst_status st = part_costs_init(run->problem, limits->b, &costs);
+    uint32_t all;
+
+    if (st != PST_OK) {
+        return st;
+    }
+    all = costs.n_degrees;
+    if (run->n_wanted != 0 && all > 1) {
+        costs.n_degrees = 1; /* the least; part_sequence_plan takes care of the number */
+    }
+    st = fair_solve(&q, ret_answer);
+    costs.n_degrees = all;
+    part_costs_finish(&costs);
+    return st;
+}
+
+pst_status pd_run_solve(const struct pd_run *run, const struct pd_limits *limits,
+                        struct pd_answer *ret_answer)
+{
+    uint32_t *degrees = calloc((size_t)run->problem->n_degrees + 1, sizeof *degrees);
+    pst_status st = PST_ERR_NOMEM;
+
+    if (degrees != NULL) {
+        uint32_t n = list_degrees(run, limits, degrees);
+
+        st = run->config->objective == PD_REFERENCE
+                 ? solve_fair(run, limits, ret_answer)
+                 : solve_levels(run, limits, degrees, n, ret_answer);
+    }
+    free(degrees);
+    return st == PST_ERR_NOMEM ? out_of_memory(run->problem) : st;
+}

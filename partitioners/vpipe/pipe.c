@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "vpipe.h"
+
+/* --- blocks ------------------------------------------------------------------------------------*/
+
+/* Nodes of one layer are a block; of too few layers every node is one. */
+static void set_first(struct vpipe *pipe)
+{
+    const struct part_problem *problem = pipe->problem;
+    const struct pst_graph_view *graph = problem->in->graph;
+    struct blocks *b = &pipe->blocks;
+    uint32_t v;
+
+    b->n = 0;
+    for (v = 0; v < problem->n; v++) {
+        if (v == 0 || pst_graph_node(graph, v)->layer != pst_graph_node(graph, v - 1)->layer) {
+            b->first[b->n++] = v;
+        }
+    }
+    if (pipe->config->unit == UNIT_NODE || b->n < pipe->n_stages) {
+        for (b->n = 0; b->n < problem->n; b->n++) {
+            b->first[b->n] = b->n;
+        }
+    }
+    b->first[b->n] = problem->n;
+}
+
+static pst_status set_blocks(struct vpipe *pipe, const struct part_ranges *ranges)
+{
+    struct blocks *b = &pipe->blocks;
+    size_t n = (size_t)pipe->problem->n + 1;
+    uint32_t i;
+    pst_status st;
+
+    b->first = calloc(n, sizeof *b->first);
+    b->ns = calloc(n, sizeof *b->ns);
+    b->f_ns = calloc(n, sizeof *b->f_ns);
+    b->saved = calloc(n, sizeof *b->saved);
+    b->weight = calloc(n, sizeof *b->weight);
+    pipe->by_price = calloc(n, sizeof *pipe->by_price);
+    pipe->action = calloc(2 * n, sizeof *pipe->action);
+    if (b->first == NULL || b->ns == NULL || b->f_ns == NULL || b->saved == NULL ||
+        b->weight == NULL || pipe->by_price == NULL || pipe->action == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    st = part_ranges_times(pipe->problem, pipe->size, b->ns, b->f_ns);
+    if (st != PST_OK) {
+        return st;
+    }
+    set_first(pipe);
+    for (i = 0; i <= b->n; i++) { /* first[i] >= i: what is read is not yet written over */
+        b->ns[i] = b->ns[b->first[i]];
+        b->f_ns[i] = b->f_ns[b->first[i]];
+        b->saved[i] = ranges->saved[b->first[i]] * pipe->size;
+        b->weight[i] = ranges->weight[b->first[i]];
+    }
+    return PST_OK;
+}
+
+pst_status vpipe_init(struct vpipe *pipe, const struct part_problem *problem,
+                      const struct config *config, const struct part_ranges *ranges,
+                      uint32_t n_stages, uint32_t size)
+{
+    pst_status st;
+
+    memset(pipe, 0, sizeof *pipe);
+    pipe->problem = problem;
+    pipe->config = config;
+    pipe->n_stages = n_stages;
+    pipe->size = size;
+    st = set_blocks(pipe, ranges);
+    if (st == PST_OK && problem->figures.reference == 0) {
+        st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
+    }
+    return st;
+}
+
+void vpipe_finish(struct vpipe *pipe)
+{
+    struct blocks *b = &pipe->blocks;
+
+    free(b->first);
+    free(b->ns);
+    free(b->f_ns);
+    free(b->saved);
+    free(b->weight);
+    free(pipe->by_price);
+    free(pipe->action);
+    free(pipe->memo);
+    part_asker_finish(&pipe->asker);
+}
+
+/* --- what a stage costs ------------------------------------------------------------------------*/
+
+uint32_t vpipe_held(const struct vpipe *pipe, uint32_t stage)
+{
+    uint32_t held = pipe->n_stages - stage, m = pipe->problem->batch / pipe->size;
+
+    /* What goes on without a drain fills up whatever the batch is. */
+    return pipe->config->versions == VERSIONS_ONE && m < held ? m : held;
+}
+
+uint32_t vpipe_versions(const struct vpipe *pipe, uint32_t stage)
+{
+    switch (pipe->config->versions) {
+    case VERSIONS_TWO:
+        return 2;
+    case VERSIONS_STASH:
+        return pipe->n_stages - stage;
+    default:
+        return 1;
+    }
+}
+
+static pst_status ask(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end,
+                      struct stage_cost *ret_cost)
+{
+    const struct blocks *b = &pipe->blocks;
+    double capacity = pipe->problem->capacity_bytes;
+    struct pst_stage_price price;
+    pst_status st = part_asker_price(&pipe->asker, stage, b->first[first], b->first[end], &price);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    *ret_cost =
+        (struct stage_cost){.ns = (double)price.period_ns, .bytes = (double)price.peak_bytes};
+    if (price.fits == 0) {
+        /* Not even the best that the optimizer could say need be above. */
+        ret_cost->missing =
+            (double)price.peak_bytes > capacity ? (double)price.peak_bytes - capacity : 1;
+        ret_cost->ns = b->ns[end] - b->ns[first];
+    }
+    return PST_OK;
+}
+
+static struct known *slot_of(struct known *memo, size_t size, uint64_t key)
+{
+    size_t i = (size_t)((key * 0x9E3779B97F4A7C15u) >> 20) & (size - 1);
+
+    while (memo[i].key != 0 && memo[i].key != key) {
+        i = (i + 1) & (size - 1);
+    }
+    return &memo[i];
+}
+
+static pst_status grow(struct vpipe *pipe)
+{
+    size_t size = pipe->memo_size == 0 ? 256 : 2 * pipe->memo_size, i;
+    struct known *memo = calloc(size, sizeof *memo);
+
+    if (memo == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (i = 0; i < pipe->memo_size; i++) {
+        if (pipe->memo[i].key != 0) {
+            *slot_of(memo, size, pipe->memo[i].key) = pipe->memo[i];
+        }
+    }
+    free(pipe->memo);
+    pipe->memo = memo;
+    pipe->memo_size = size;
+    return PST_OK;
+}
+
+pst_status vpipe_cost(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end,
+                      struct stage_cost *ret_cost)
+{
+    uint64_t n = (uint64_t)pipe->blocks.n + 1;
+    uint64_t key = (stage * n + first) * n + end; /* end >= 1: never 0 */
+    struct known *known;
+
+    if (pipe->problem->figures.reference == 0) {
+        return ask(pipe, stage, first, end, ret_cost);
+    }
+    if (2 * pipe->memo_used >= pipe->memo_size) {
+        pst_status st = grow(pipe);
+
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    known = slot_of(pipe->memo, pipe->memo_size, key);
+    if (known->key == 0) {
+        if (part_cancelled(pipe->problem)) {
+            return PST_ERR_CANCELLED;
+        }
+        vpipe_inner(pipe, stage, first, end, &known->cost);
+        known->key = key;
+        pipe->memo_used++;
+    }
+    *ret_cost = known->cost;
+    return PST_OK;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Measuring operators: every pass that does something has a time, what is alike has the same, and
+ * neither groups nor being stopped change that.
+ */
+#include "exec/measure.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/config.h"
+#include "model/builder.h"
+
+static const struct pst_device_ops *device;
+
+static int load(void **state)
+{
+    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
+    pst_device_module_fn *entry = NULL;
+
+    (void)state;
+    if (module != NULL) {
+        *(void **)&entry = dlsym(module, PST_DEVICE_MODULE_SYMBOL);
+    }
+    device = entry == NULL ? NULL : entry();
+    return device == NULL ? -1 : 0;
+}
+
+/* A model with its parameters at their defaults but for those that are named. */
+static struct pst_graph *build(const char *id, const char *key, int64_t value)
+{
+    const struct pst_model_builder *builder = pst_model_builder_find(id);
+    struct pst_arena arena = {0};
+    struct pst_graph *graph = NULL;
+    struct pst_error err = {0};
+    void *config;
+
+    assert_non_null(builder);
+    config = pst_arena_alloc(&arena, builder->config_size, 0);
+    assert_int_equal(pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param),
+                                     NULL, "[model]", NULL, &arena, config, &err),
+                     PST_OK);
+    for (uint32_t i = 0; i < builder->n_params; i++) {
+        if (strcmp(builder->params[i].key, key) == 0) {
+            memcpy((char *)config + builder->params[i].offset, &value, sizeof value);
+        }
+    }
+    if (builder->build(config, PST_F32, &graph, &err) != PST_OK) {
+        fail_msg("%s: %s", id, err.message);
+    }
+    pst_arena_finish(&arena);
+    return graph;
+}
+
+static struct pst_measure_config config_of(const struct pst_graph *graph, uint32_t samples)
+{
+    return (struct pst_measure_config){
+        .graph = graph,
+        .device = device,
+        .device_config = {.threads = 1, .kernels = "auto"},
+        .samples = samples,
+        .warmups = 1,
+        .rounds = 3,
+        .memory_bytes = UINT64_MAX,
+    };
+}
+
+static struct pst_measured *measure(const struct pst_measure_config *config)
+{
+    struct pst_measured *measured = calloc(config->graph->n_ops, sizeof *measured);
+    struct pst_error err = {0};
+
+    assert_non_null(measured);
+    if (pst_measure_ops(config, measured, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    return measured;
+}
+
+/* Every kernel of every model that the core builds can be run on its own. */
+static void test_every_pass_of_every_model_has_a_time(void **state)
+{
+    static const char *const models[][2] = {
+        {"mlp", "layers"}, {"gpt", "layers"}, {"resnet", ""}, {"mmt", "layers"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct pst_graph *graph = build(models[i][0], models[i][1], 2);
+        struct pst_measure_config config = config_of(graph, 2);
+        struct pst_measured *measured = measure(&config);
+
+        for (uint32_t o = 0; o < graph->n_ops; o++) {
+            struct pst_op_grad grad;
+
+            pst_op_grad_info(graph, o, &grad);
+            assert_true(measured[o].ns[0] > 0);
+            assert_int_equal(measured[o].ns[1] > 0, grad.has_b);
+            assert_int_equal(measured[o].ns[2] > 0, grad.has_w);
+            assert_true(measured[o].rounds >= 3);
+        }
+        free(measured);
+        pst_graph_destroy(graph);
+    }
+}
+
+static void test_operators_that_are_alike_share_a_time(void **state)
+{
+    struct pst_graph *graph = build("gpt", "layers", 6);
+    struct pst_measure_config config = config_of(graph, 1);
+    struct pst_measured *measured = measure(&config);
+    uint32_t pairs = 0;
+
+    (void)state;
+    for (uint32_t a = 0; a < graph->n_ops; a++) {
+        for (uint32_t b = a + 1; b < graph->n_ops; b++) {
+            if (pst_measure_alike(graph, a, b)) {
+                assert_memory_equal(&measured[a], &measured[b], sizeof *measured);
+                pairs++;
+            }
+        }
+    }
+    /* attention alone: the pairs of six */
+    assert_true(pairs >= 15);
+    free(measured);
+    pst_graph_destroy(graph);
+}
+
+static void count_groups(void *context, uint64_t done, uint64_t all)
+{
+    uint64_t *seen = context;
+
+    assert_true(done <= all);
+    assert_true(done >= seen[0]);
+    seen[0] = done;
+    seen[1] = all;
+}
+
+/* One operator at a time gives times to all of them, too. */
+static void test_small_memory_makes_groups(void **state)
+{
+    struct pst_graph *graph = build("mlp", "layers", 4);
+    struct pst_measure_config config = config_of(graph, 4);
+    uint64_t seen[2] = {0, 0}, largest = 0;
+    struct pst_measured *measured;
+
+    (void)state;
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        const struct pst_op *op = &graph->ops[o];
+        uint64_t bytes = 4096;
+
+        for (uint32_t i = 0; i < op->n_in; i++) {
+            bytes += 4 * 2 * graph->tensors[op->in[i]].bytes + 128;
+        }
+        for (uint32_t i = 0; i < op->n_out; i++) {
+            bytes += 4 * 2 * graph->tensors[op->out[i]].bytes + 128;
+        }
+        for (uint32_t i = 0; i < op->n_param; i++) {
+            bytes += op->param[i] == PST_NONE ? 0 : 3 * 4 * graph->params[op->param[i]].elems + 192;
+        }
+        largest = bytes > largest ? bytes : largest;
+    }
+    config.memory_bytes = largest + (1u << 20); /* and a workspace */
+    config.progress = count_groups;
+    config.context = seen;
+    measured = measure(&config);
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        assert_true(measured[o].ns[0] > 0);
+    }
+    assert_true(seen[0] == seen[1] && seen[1] > 0);
+    free(measured);
+    pst_graph_destroy(graph);
+}
+
+static void test_too_little_memory_names_the_operator(void **state)
+{
+    struct pst_graph *graph = build("mlp", "layers", 2);
+    struct pst_measure_config config = config_of(graph, 4);
+    struct pst_measured *measured = calloc(graph->n_ops, sizeof *measured);
+    struct pst_error err = {0};
+
+    (void)state;
+    config.memory_bytes = 1;
+    assert_int_equal(pst_measure_ops(&config, measured, &err), PST_ERR_NOMEM);
+    assert_string_equal(err.kind, "machine.memory");
+    assert_non_null(strstr(err.message, graph->ops[0].name));
+    free(measured);
+    pst_graph_destroy(graph);
+}
+
+static bool stop(void)
+{
+    return true;
+}
+
+static void test_it_can_be_stopped(void **state)
+{
+    struct pst_graph *graph = build("mlp", "layers", 2);
+    struct pst_measure_config config = config_of(graph, 4);
+    struct pst_measured *measured = calloc(graph->n_ops, sizeof *measured);
+    struct pst_error err = {0};
+
+    (void)state;
+    config.cancelled = stop;
+    assert_int_equal(pst_measure_ops(&config, measured, &err), PST_ERR_CANCELLED);
+    free(measured);
+    pst_graph_destroy(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_pass_of_every_model_has_a_time),
+        cmocka_unit_test(test_operators_that_are_alike_share_a_time),
+        cmocka_unit_test(test_small_memory_makes_groups),
+        cmocka_unit_test(test_too_little_memory_names_the_operator),
+        cmocka_unit_test(test_it_can_be_stopped),
+    };
+
+    return cmocka_run_group_tests(tests, load, NULL);
+}

@@ -1,0 +1,389 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures a PyTorch module, node by node, and writes what penstock needs to plan for it.
+
+    python penstock_from_torch.py my_module:make_model --input 8x3x224x224 --batch-sizes 1,2,4,8 -o graph.json
+
+`make_model` is a function without arguments, or a class, that gives a torch.nn.Module. The module is traced
+with torch.fx, or with torch.export where that fails, and every node of the trace is run on its own:
+
+- times: median over repeats, after warm-up, for every batch size. Forward; backward to the inputs;
+  backward to the parameters (the time that both backward passes take together, less the first).
+  What Python and PyTorch spend on starting an operator is part of them; what autograd spends on
+  starting a backward pass, which a training step does once and this does for every node, is not.
+- bytes: parameters (a tied one counts at its first user), the output, and what autograd keeps for the
+  backward pass: each storage once, at the node that made it. Parameters and buffers are not kept things.
+- operators that would work in place are run out of place, because each is run many times.
+
+As a function: graph = profile(model, (example,), batch_sizes=[1, 2, 4]); json.dump(graph, file).
+Needs torch 2.1 or later and nothing else. The file's format: docs/formats.md of penstock.
+"""
+import argparse
+import copy
+import importlib
+import importlib.util
+import json
+import operator
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_map
+
+IN_PLACE = {operator.iadd: operator.add, operator.isub: operator.sub, operator.imul: operator.mul,
+            operator.itruediv: operator.truediv}
+
+
+class ProfileError(Exception):
+    """What the user can do something about."""
+
+
+def tensors_of(value):
+    return [t for t in tree_flatten(value)[0] if isinstance(t, torch.Tensor)]
+
+
+def bytes_of(tensors):
+    return sum(t.numel() * t.element_size() for t in tensors)
+
+
+def storage_of(tensor):
+    return tensor.untyped_storage().data_ptr()
+
+
+def resize(tensor, samples):
+    """The first `samples` samples, beginning anew where there are not as many."""
+    rows = torch.arange(samples, device=tensor.device) % tensor.shape[0]
+    return tensor.index_select(0, rows)
+
+
+# --- tracing ------------------------------------------------------------------------------------
+
+
+def undo_in_place(traced):
+    for module in traced.modules():
+        if getattr(module, "inplace", False):
+            module.inplace = False
+    for node in traced.graph.nodes:
+        if node.kwargs.get("inplace", False):
+            node.kwargs = {**node.kwargs, "inplace": False}
+        name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
+        plain = name[:-1] if name.endswith("_") and not name.endswith("__") else None
+        if node.op == "call_function" and node.target in IN_PLACE:
+            node.target = IN_PLACE[node.target]
+        elif isinstance(node.target, torch._ops.OpOverload):  # of torch.export
+            packet, _, overload = name.partition(".")
+            if packet.endswith("_") and hasattr(torch.ops.aten, packet[:-1]):
+                node.target = getattr(getattr(torch.ops.aten, packet[:-1]), overload)
+        elif node.op == "call_method" and plain and hasattr(torch.Tensor, plain):
+            node.target = plain
+        elif node.op == "call_function" and plain and hasattr(torch, plain):
+            node.target = getattr(torch, plain)
+    traced.recompile()
+    return traced
+
+
+def trace(model, inputs):
+    """A GraphModule and the name of what made it."""
+    try:
+        return undo_in_place(torch.fx.symbolic_trace(model)), "torch.fx"
+    except Exception as why:  # whatever the model's own code raises on proxies
+        first = f"{type(why).__name__}: {why}".splitlines()[0]
+    try:
+        program = torch.export.export(model, inputs)
+        return undo_in_place(program.module()), "torch.export"
+    except Exception as why:
+        raise ProfileError(f"the module cannot be traced: torch.fx: {first}; torch.export: "
+                           f"{type(why).__name__}: {str(why).splitlines()[0]}") from None
+
+
+def name_nodes(traced):
+    """Node to a unique name: the module's path where it is one."""
+    names, used = {}, {}
+    for node in traced.graph.nodes:
+        name = str(node.target) if node.op == "call_module" else node.name
+        used[name] = used.get(name, 0) + 1
+        names[node] = name if used[name] == 1 else f"{name}:{used[name]}"
+    return names
+
+
+def op_of(traced, node):
+    if node.op == "call_module":
+        return type(traced.get_submodule(node.target)).__name__
+    name = node.target if node.op == "call_method" else getattr(node.target, "__name__", node.name)
+    return name.partition(".")[0]
+
+
+# --- measuring ----------------------------------------------------------------------------------
+
+
+class Clock:
+    def __init__(self, device, warmup, repeats):
+        self.warmup, self.repeats = warmup, repeats
+        self.wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+        leaf = torch.ones((), device=device, requires_grad=True)
+        nothing = leaf.view_as(leaf)
+        self.start_us = 0.0
+        self.start_us = self.backward_us([nothing], [leaf])
+
+    def median_us(self, function):
+        times = []
+        for i in range(self.warmup + self.repeats):
+            self.wait()
+            begin = time.perf_counter()
+            function()
+            self.wait()
+            if i >= self.warmup:
+                times.append(time.perf_counter() - begin)
+        return statistics.median(times) * 1e6
+
+    def backward_us(self, outputs, inputs):
+        seeds = [torch.ones_like(t) for t in outputs]
+        return max(0.0, self.median_us(lambda: torch.autograd.grad(
+            outputs, inputs, seeds, retain_graph=True, allow_unused=True)) - self.start_us)
+
+
+class Row:
+    """What one node showed at one batch size."""
+
+    def __init__(self):
+        self.forward = self.to_inputs = self.to_weights = 0.0
+        self.param_bytes = self.saved_bytes = self.output_bytes = 0
+        self.has_tensors = False
+
+
+class Profiler(torch.fx.Interpreter):
+    """Runs nodes one behind the other, each with an autograd graph of its own."""
+
+    def __init__(self, traced, clock):
+        super().__init__(traced, garbage_collect_values=False)  # storages keep their addresses
+        self.clock = clock
+        self.rows = {}
+        self.makers = {}  # storage to the row of the node that made it
+        self.weights = {storage_of(t) for t in [*traced.parameters(), *traced.buffers()]}
+        self.kept, self.alive, self.charged = set(), [], set()
+
+    def run_node(self, node):
+        if node.op in ("placeholder", "get_attr", "output"):
+            return super().run_node(node)
+        args, kwargs = self.fetch_args_kwargs_from_env(node)
+        leaves = []
+
+        def detach(value):
+            if not isinstance(value, torch.Tensor) or isinstance(value, torch.nn.Parameter):
+                return value
+            leaf = value.detach().requires_grad_(value.requires_grad)
+            if leaf.requires_grad:
+                leaves.append(leaf)
+            return leaf
+
+        def call():
+            return getattr(self, node.op)(node.target, *taken)
+
+        params = [t for t in tensors_of((args, kwargs)) if isinstance(t, torch.nn.Parameter)]
+        if node.op == "call_module":
+            params += self.fetch_attr(node.target).parameters()
+        taken = tree_map(detach, (args, kwargs))
+        row = self.rows[node] = Row()
+        try:
+            saved = []
+            with torch.autograd.graph.saved_tensors_hooks(
+                    lambda t: (saved.append(t.detach()), t)[1], lambda t: t):
+                output = call()
+            if self.clock is not None and tensors_of(output):
+                self.measure(row, call, leaves, params)
+        except RuntimeError as why:
+            raise ProfileError(f"node {node.name} ({node.target}) failed on its own: "
+                               f"{str(why).splitlines()[0]}") from why
+        self.count(row, output, saved, params)
+        return output
+
+    def measure(self, row, call, leaves, params):
+        outputs = [t for t in tensors_of(call()) if t.requires_grad]
+        wanted = [p for p in params if p.requires_grad]
+        row.forward = self.clock.median_us(call)
+        if outputs and leaves:
+            row.to_inputs = self.clock.backward_us(outputs, leaves)
+        if outputs and wanted:
+            both = self.clock.backward_us(outputs, leaves + wanted)
+            row.to_weights = max(0.0, both - row.to_inputs)
+
+    def count(self, row, output, saved, params):
+        outputs = tensors_of(output)
+        self.alive += outputs + saved
+        row.has_tensors = bool(outputs)
+        row.output_bytes = bytes_of(outputs)
+        for tensor in outputs:
+            self.makers.setdefault(storage_of(tensor), row)
+        for tensor in saved:
+            storage = storage_of(tensor)
+            if storage not in self.weights and storage not in self.kept:
+                self.kept.add(storage)
+                # Where no node made it, it is data, or something only this node's backward reads.
+                self.makers.get(storage, row).saved_bytes += tensor.untyped_storage().nbytes()
+        for param in params:
+            if id(param) not in self.charged:
+                self.charged.add(id(param))
+                row.param_bytes += bytes_of([param])
+
+
+def run(model, inputs, samples, clock):
+    """Names in order, and by name: the traced graph, rows, what traced it."""
+    inputs = tuple(resize(t, samples) for t in inputs)
+    traced, by = trace(model, inputs)
+    profiler = Profiler(traced, clock)
+    profiler.run(*inputs)
+    return traced, name_nodes(traced), profiler.rows, by
+
+
+def profile(model, inputs, batch_sizes=None, warmup=3, repeats=10, name=None, progress=None):
+    """A penstock-graph as a dict. All tensors of `inputs` have the samples in front; their number is
+    the graph's batch. The model is copied, put into training mode, and stays on its device."""
+    model = copy.deepcopy(model).train()
+    batch = inputs[0].shape[0]
+    sizes = sorted(set(batch_sizes or [batch]))
+    if batch < 1 or sizes[0] < 1:
+        raise ProfileError("there must be at least one sample")
+    traced, names, rows, by = run(model, inputs, batch, None)
+    times = {}
+    for size in sizes:
+        if progress is not None:
+            progress(size)
+        _, found, measured, _ = run(model, inputs, size,
+                                    Clock(inputs[0].device, warmup, repeats))
+        if list(found.values()) != list(names.values()):
+            raise ProfileError(f"the trace for {size} samples has other nodes than that for {batch}")
+        times[size] = {found[node]: row for node, row in measured.items()}
+    nodes, edges = [], []
+    for node, row in rows.items():
+        if not row.has_tensors or not node.users:  # numbers, known once the batch is; statistics
+            continue
+        nodes.append({"name": names[node], "op": op_of(traced, node),
+                      "times": [time_row(size, times[size][names[node]]) for size in sizes],
+                      "param_bytes": row.param_bytes, "saved_bytes": row.saved_bytes,
+                      "output_bytes": row.output_bytes})
+        edges += [{"from": names[source], "to": names[node], "bytes": rows[source].output_bytes}
+                  for source in node.all_input_nodes if source in rows and rows[source].has_tensors]
+    if not nodes:
+        raise ProfileError("the module has no operators")
+    notes = (f"Measured by penstock_from_torch.py with PyTorch {torch.__version__} on "
+             f"{device_name(inputs[0].device)}, traced by {by}; median of {repeats} runs of each "
+             "node on its own. Operators in place are out of place here.")
+    return {"format": "penstock-graph", "version": 1, "name": name or type(model).__name__,
+            "notes": notes, "batch": batch, "nodes": nodes, "edges": edges}
+
+
+def time_row(size, row):
+    return {"batch": size, "forward_us": round(row.forward, 3),
+            "backward_input_us": round(row.to_inputs, 3),
+            "backward_weight_us": round(row.to_weights, 3)}
+
+
+def device_name(device):
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type}, {torch.get_num_threads()} threads"
+
+
+# --- command line -------------------------------------------------------------------------------
+
+
+def load(where):
+    """"package.module:name" or "file.py:name", called."""
+    path, _, attribute = where.rpartition(":")
+    if not path:
+        raise ProfileError(f'"{where}" must be MODULE:FUNCTION')
+    try:
+        if path.endswith(".py"):
+            spec = importlib.util.spec_from_file_location("profiled", path)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+        else:
+            sys.path.insert(0, os.getcwd())
+            module = importlib.import_module(path)
+        model = getattr(module, attribute)()
+    except (ImportError, OSError, AttributeError) as why:
+        raise ProfileError(f"{where}: {why}") from why
+    if not isinstance(model, torch.nn.Module):
+        raise ProfileError(f"{where} gives {type(model).__name__}, not a torch.nn.Module")
+    return model
+
+
+def make_input(text, device):
+    """"8x3x224x224" (normal numbers), "8x128:int64:50257" (whole numbers below the last)."""
+    shape, *rest = text.split(":")
+    try:
+        dims = [int(d) for d in shape.split("x")]
+        dtype = getattr(torch, rest[0]) if rest else torch.float32
+        below = int(rest[1]) if len(rest) > 1 else 2
+        if min(dims) < 1 or below < 1 or not isinstance(dtype, torch.dtype):
+            raise ValueError
+    except (ValueError, AttributeError):
+        raise ProfileError(f'--input "{text}" must be like 8x3x224x224 or 8x128:int64:50257') from None
+    if dtype.is_floating_point:
+        return torch.randn(dims, device=device).to(dtype)
+    return torch.randint(below, dims, device=device, dtype=dtype)
+
+
+def write(text, path):
+    """Whole or not at all."""
+    if path is None:
+        sys.stdout.write(text)
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+        file.write(text)
+    os.replace(file.name, path)
+
+
+def as_text(graph):
+    head = {key: value for key, value in graph.items() if key not in ("nodes", "edges")}
+    lists = [f'"{key}": [\n' + ",\n".join(map(json.dumps, graph[key])) + "\n]"
+             for key in ("nodes", "edges")]
+    return json.dumps(head)[:-1] + ", " + ",\n".join(lists) + "}\n"
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description="Writes a PyTorch module as a penstock-graph.")
+    parser.add_argument("model", help="MODULE:FUNCTION or FILE.py:FUNCTION that gives the module")
+    parser.add_argument("--input", action="append", required=True, metavar="SHAPE[:DTYPE[:BELOW]]",
+                        help="of an argument of forward, samples in front; may be repeated")
+    parser.add_argument("--batch-sizes", metavar="LIST", help="samples to measure: 1,2,4")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1")
+    parser.add_argument("--threads", type=int, help="of the CPU that PyTorch uses")
+    parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--name", help="of the model; its class")
+    parser.add_argument("-o", "--output", help="file; standard output otherwise")
+    return parser.parse_args(arguments)
+
+
+def main(arguments=None):
+    options = parse(arguments)
+    try:
+        if options.threads:
+            torch.set_num_threads(options.threads)
+        if options.repeats < 1 or options.warmup < 0:
+            raise ProfileError("--repeats must be at least 1, --warmup at least 0")
+        torch.manual_seed(options.seed)
+        device = torch.device(options.device)
+        model = load(options.model).to(device)
+        inputs = tuple(make_input(text, device) for text in options.input)
+        try:
+            sizes = [int(n) for n in options.batch_sizes.split(",")] if options.batch_sizes else None
+        except ValueError:
+            raise ProfileError(f'--batch-sizes "{options.batch_sizes}" must be like 1,2,4') from None
+        graph = profile(model, inputs, sizes, options.warmup, options.repeats, options.name,
+                        lambda n: print(f"measuring {n} samples", file=sys.stderr))
+        write(as_text(graph), options.output)
+    except (ProfileError, RuntimeError, OSError) as why:
+        print(f"penstock_from_torch: {why}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
