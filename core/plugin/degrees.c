@@ -81,3 +81,15 @@ pst_status pst_planner_devices(struct pst_planner *planner, struct pst_error *er
     planner->n_devices = asked;
     return st == PST_OK ? divide_evenly(planner, planner->degrees[0], err) : st;
 }
+
+pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan *plan,
+                              struct pst_error *err)
+{
+    pst_status st;
+
+    if (!planner->chooses || !planner->replicates) {
+        return PST_OK;
+    }
+    st = ask_topology(planner, plan->n_stages, err);
+    return st == PST_OK ? pst_planner_microbatches(planner, err) : st;
+}

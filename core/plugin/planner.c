@@ -183,6 +183,9 @@ static pst_status make_plan(struct pst_planner *planner, struct pst_planned *pla
         st = pst_planner_partition(planner, *plan, err);
     }
     if (st == PST_OK) {
+        st = pst_planner_chosen(planner, *plan, err);
+    }
+    if (st == PST_OK) {
         st = pst_planner_hold(planner, *plan, err);
     }
     if (st == PST_OK) {

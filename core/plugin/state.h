@@ -85,7 +85,7 @@ struct pst_planner {
     struct pst_evaluator evaluator;
     struct pst_memo *memo;
     struct pst_figures figures; /* of pst.profile/1 */
-    struct pst_error pending; /* what a callback failed with, inside a plugin's call */
+    struct pst_error pending;   /* what a callback failed with, inside a plugin's call */
 };
 
 /* strategies.c: finds and instantiates what the job names; caller runs pst_planner_finish anyway.
@@ -93,6 +93,11 @@ struct pst_planner {
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);
 /* degrees.c: logical devices, and what the scheduler says to that many. */
 pst_status pst_planner_devices(struct pst_planner *planner, struct pst_error *err);
+/* The same once the partitioner has chosen: a logical device for each stage. */
+pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan *plan,
+                              struct pst_error *err);
+/* strategies.c: are there as many micro-batches as the scheduler wants? */
+pst_status pst_planner_microbatches(const struct pst_planner *planner, struct pst_error *err);
 /* Number of micro-batches; places. */
 pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err);
 /* Does the optimizer step need something of all devices: the norm of all gradients, or a common

@@ -160,7 +160,7 @@ pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance 
     return PST_ERR_BUG;
 }
 
-static pst_status check_microbatches(const struct pst_planner *planner, struct pst_error *err)
+pst_status pst_planner_microbatches(const struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_topology *topology = &planner->topology;
     uint32_t m = planner->n_microbatches;
@@ -283,7 +283,9 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
             return st;
         }
     }
-    st = check_microbatches(planner, err);
+    if (!planner->chooses || !planner->replicates) { /* else: once the stages are known */
+        st = pst_planner_microbatches(planner, err);
+    }
     if (st == PST_OK) {
         st = offer_sizes(planner, err);
     }
