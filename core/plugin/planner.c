@@ -341,6 +341,17 @@ static pst_status explain_stop(const struct pst_planner *planner, pst_status st,
     return st;
 }
 
+static pst_status keep_remarks(const struct pst_planner *planner, struct pst_planned *planned,
+                               struct pst_error *err)
+{
+    const struct pst_remarks *remarks = &planner->partitioner->remarks;
+
+    planned->n_remarks = remarks->n;
+    return pst_remarks_copy(remarks, &planned->plan->arena, &planned->remarks)
+               ? PST_OK
+               : pst_fail_nomem(err);
+}
+
 pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *ret_planned,
                            uint64_t *ret_need, struct pst_error *err)
 {
@@ -371,6 +382,9 @@ pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *
     }
     if (st == PST_OK) {
         st = check(&planner, &planned, err);
+    }
+    if (st == PST_OK) {
+        st = keep_remarks(&planner, &planned, err);
     }
     st = explain_stop(&planner, st, err);
     finish(&planner);
