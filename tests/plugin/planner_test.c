@@ -351,7 +351,7 @@ static void test_lying_partitioners(void **state)
         {"size", "plan.illegal", 3, "micro-batches of 3 samples"},
         {"empty", "plan.illegal", 3, "has no nodes"},
         {"deaf", "plan.illegal", 3, "stage 1 has node 6"},
-        {"replicas", "plan.mismatch", 2, "2 replicas"},
+        {"replicas", "plan.illegal", 3, "2 replicas; degrees are those that were offered"},
         {"wait", "plugin.timeout", 3, "no plan after 0.1 s"},
         {"shy", "plan.infeasible", 1, "partitioner \"liar\": found no answer"},
     };
