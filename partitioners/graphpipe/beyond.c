@@ -7,16 +7,15 @@
 #include "refine.h"
 #include "solver.h"
 
-/* Looks at a node for all sizes together: some seconds. */
-#define STEPS UINT64_C(200000000)
+/* Looks at a node for all sizes together: a fraction of a second. */
+#define STEPS UINT64_C(5000000)
 
 static bool is_worth_it(const struct gp_try *t, double best_ns)
 {
     if (t->b == 0) {
         return false; /* sizes of its own: nothing knows how to go on */
     }
-    return t->result.found || t->result.probes == 0 ||
-           t->result.lower_ns < best_ns * (1 - 1e-12);
+    return t->result.found || t->result.probes == 0 || t->result.lower_ns < best_ns * (1 - 1e-12);
 }
 
 /* Takes the plan if it is better. */
@@ -77,10 +76,10 @@ static pst_status search(const struct part_problem *p, const struct part_costs *
     return st;
 }
 
-static pst_status beyond(const struct part_problem *p, struct gp_watch *watch, uint32_t n_sizes,
+static pst_status beyond(const struct part_problem *p, struct gp_watch *watch, uint64_t steps,
                          struct gp_try *t)
 {
-    struct part_refine_limits limits = {.steps = STEPS / n_sizes};
+    struct part_refine_limits limits = {.steps = steps};
     struct part_costs costs = {0};
     pst_status st = gp_orders(p, t->b, 4, watch, &t->result);
 
@@ -94,12 +93,14 @@ static pst_status beyond(const struct part_problem *p, struct gp_watch *watch, u
     return st;
 }
 
-pst_status gp_beyond(const struct part_problem *p, struct gp_watch *watch, struct gp_answer *answer)
+pst_status gp_beyond(const struct part_problem *p, uint64_t steps, struct gp_watch *watch,
+                     struct gp_answer *answer)
 {
     double best_ns = INFINITY, before_ns;
     uint32_t i;
     pst_status st = PST_OK;
 
+    steps = steps > 0 ? steps : STEPS;
     for (i = 0; i < answer->table.n; i++) {
         const struct gp_result *r = &answer->table.tries[i].result;
 
@@ -114,7 +115,7 @@ pst_status gp_beyond(const struct part_problem *p, struct gp_watch *watch, struc
             break;
         }
         if (is_worth_it(t, best_ns)) {
-            st = beyond(p, watch, answer->table.n, t);
+            st = beyond(p, watch, steps / answer->table.n + 1, t);
         }
         if (t->result.found) {
             t->skipped = false;

@@ -204,7 +204,7 @@ pst_status gp_solve(const struct part_problem *problem, const struct gp_options 
     st = options->force_chain ? solve_chain(problem, &watch, ret_answer)
                               : solve_graph(problem, options, &watch, ret_answer);
     if (st == PST_OK && options->refine && !options->force_chain) {
-        st = gp_beyond(problem, &watch, ret_answer);
+        st = gp_beyond(problem, options->refine_steps, &watch, ret_answer);
     }
     if (st == PST_OK) {
         take(ret_answer, choose(problem, &ret_answer->table));

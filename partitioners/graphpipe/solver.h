@@ -47,8 +47,9 @@ void gp_table_finish(struct gp_table *table);
 pst_status gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders,
                      struct gp_watch *watch, struct gp_result *result);
 
-/* Improves the plans of all sizes by searches that know no blocks. */
-pst_status gp_beyond(const struct part_problem *problem, struct gp_watch *watch,
+/* Improves the plans of all sizes by searches that know no blocks. steps: see
+   part_refine_limits, for all sizes together; 0: the default. */
+pst_status gp_beyond(const struct part_problem *problem, uint64_t steps, struct gp_watch *watch,
                      struct gp_answer *answer);
 
 /*
