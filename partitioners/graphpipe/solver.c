@@ -117,6 +117,9 @@ static void take(struct gp_answer *answer, struct gp_try *t)
             answer->family_optimum = answer->family_optimum && r->proven;
         }
     }
+    if (isinf(answer->lower_ns)) {
+        answer->lower_ns = 0; /* operators without work */
+    }
     if (t != NULL) {
         answer->found = true;
         answer->b = t->b;
