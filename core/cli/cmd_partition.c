@@ -8,10 +8,12 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "cli/commands.h"
+#include "cli/outputs.h"
 #include "cli/print_error.h"
 #include "cli/solo.h"
 #include "plugin/solo_partition.h"
 #include "report/partition_report.h"
+#include "report/stage_figure.h"
 #include "train/isolate.h"
 #include "train/stop.h"
 
@@ -19,6 +21,7 @@
 struct request {
     const char *problem_file, *options, *time_limit;
     uint64_t time_limit_ns;
+    struct pst_cli_stage_outputs outputs;
     struct pst_problem *problem;
     struct pst_partition_job job;
 };
@@ -130,6 +133,21 @@ static pst_status ask(const struct request *request, struct pst_partition_result
     return st == PST_ERR_CANCELLED && pst_stop_requested() ? pst_stop_fail(err) : st;
 }
 
+static pst_status draw(const struct request *request, const struct pst_partition_result *result,
+                       struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF && st == PST_OK; f++) {
+        if (request->outputs.figures[f] != NULL) {
+            st = pst_stage_figure_write_partition(request->problem, result,
+                                                  request->outputs.figures[f],
+                                                  (enum pst_figure_format)f, err);
+        }
+    }
+    return st;
+}
+
 /* "No" is an answer as well. */
 static void tell_infeasible(const struct request *request, const struct pst_error *err)
 {
@@ -158,6 +176,7 @@ int pst_cmd_partition(const struct pst_command *command, int argc, char **argv)
          &request.options},
         {"time-limit", 0, "TIME", "for a partitioner that is not penstock's own; 10 min", NULL,
          &request.time_limit},
+        PST_CLI_STAGE_OPTIONS(request.outputs, ""),
     };
     bool json = pst_options_want_json(argc, argv);
     struct pst_partition_result result = {.n_stages = 0};
@@ -177,6 +196,9 @@ int pst_cmd_partition(const struct pst_command *command, int argc, char **argv)
     }
     if (st == PST_OK) {
         st = ask(&request, &result, &err);
+    }
+    if (st == PST_OK) {
+        st = draw(&request, &result, &err);
     }
     if (st == PST_OK && cli.json) {
         st = pst_cli_print_json(pst_partition_report_json(request.problem, &result), &err);
