@@ -70,7 +70,7 @@ static void test_a_plan(void **state)
     assert_int_equal(planned.plan->stages[1].in_flight, 1);
     assert_int_equal(planned.plan->stages[0].n_microbatches, 4);
     assert_int_equal(planned.plan->optimizer_slots, 2); /* adamw */
-    assert_string_equal(planned.plan->partitioner, "chain-dp 1.0");
+    assert_string_equal(planned.plan->partitioner, "chain-dp 2.0");
     assert_string_equal(planned.plan->scheduler, "1f1b 1.0");
     assert_string_equal(planned.plan->memopt, "none 1.0");
     assert_contains(planned.plan->config_json, "chain-dp");
