@@ -132,10 +132,9 @@ static void read_sizes(struct pst_fields *fields, const json_t *root, struct pst
     for (uint32_t i = 0; fields->status == PST_OK && i < problem->n_micro_batches; i++) {
         uint32_t size = problem->micro_batches[i];
 
-        if (problem->mini_batch % size != 0) {
+        if (size > problem->mini_batch) {
             pst_fields_fail(fields, "config.value", "micro_batches",
-                            "%u does not divide mini_batch, which is %u", size,
-                            problem->mini_batch);
+                            "%u is more than mini_batch, which is %u", size, problem->mini_batch);
         } else if (problem->mini_batch / size > MAX_MICRO_BATCHES) {
             pst_fields_fail(fields, "config.value", "micro_batches",
                             "%u cuts %u samples into more than %u", size, problem->mini_batch,

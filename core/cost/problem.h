@@ -17,8 +17,8 @@ struct pst_problem {
     double memory_bytes; /* of a device; INFINITY: unlimited */
     uint32_t mini_batch; /* samples of a step; default: the graph's batch */
     uint32_t n_micro_batches, n_degrees;
-    const uint32_t *micro_batches; /* ascending, each divides mini_batch; default: all powers of two
-                                      that do */
+    const uint32_t *micro_batches; /* ascending, at most mini_batch (the last micro-batch may be
+                                      smaller then); default: all powers of two that divide it */
     const uint32_t *degrees;       /* ascending; default: 1 */
     double weight_multiplier;      /* default 4 */
     double p2p_bandwidth, allreduce_bandwidth;            /* bytes/s; 0: free (null in the file) */

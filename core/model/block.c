@@ -43,6 +43,12 @@ uint32_t pst_add_linear(struct pst_graph_builder *builder, const char *prefix, u
 uint32_t pst_add_layernorm(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
                            uint64_t width)
 {
+    return pst_add_layernorm_eps(builder, prefix, x, width, 1e-5f);
+}
+
+uint32_t pst_add_layernorm_eps(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
+                               uint64_t width, float eps)
+{
     char name[PST_NAME_SIZE];
     uint32_t param[2];
     struct pst_op op = {.kind = PST_OP_LAYERNORM,
@@ -51,13 +57,28 @@ uint32_t pst_add_layernorm(struct pst_graph_builder *builder, const char *prefix
                         .in = &x,
                         .n_param = 2,
                         .param = param,
-                        .eps = 1e-5f};
+                        .eps = eps};
 
     param[0] = pst_graph_param(builder, pst_join_name(name, prefix, "weight"), 1, &width,
                                PST_INIT_ONE, 0.0f, false);
     param[1] = pst_graph_param(builder, pst_join_name(name, prefix, "bias"), 1, &width,
                                PST_INIT_ZERO, 0.0f, false);
     return pst_graph_add(builder, &op);
+}
+
+uint32_t pst_add_relu_stack(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
+                            uint64_t in, uint64_t width, uint32_t layers)
+{
+    char name[PST_NAME_SIZE];
+
+    for (uint32_t i = 0; i < layers; i++) {
+        snprintf(name, sizeof name, "%s.%u", prefix, i);
+        x = pst_add_linear(builder, name, x, in, width, sqrtf(2.0f / (float)in), false);
+        snprintf(name, sizeof name, "%s.%u.relu", prefix, i);
+        x = pst_add_act(builder, name, x, PST_ACT_RELU);
+        in = width;
+    }
+    return x;
 }
 
 uint32_t pst_add_act(struct pst_graph_builder *builder, const char *name, uint32_t x, uint32_t act)
@@ -86,6 +107,14 @@ uint32_t pst_add_cross_entropy(struct pst_graph_builder *builder, uint32_t logit
 {
     uint32_t in[2] = {logits, targets};
     struct pst_op op = {.kind = PST_OP_CROSS_ENTROPY, .name = "loss", .n_in = 2, .in = in};
+
+    return pst_graph_add(builder, &op);
+}
+
+uint32_t pst_add_mse(struct pst_graph_builder *builder, uint32_t x, uint32_t targets)
+{
+    uint32_t in[2] = {x, targets};
+    struct pst_op op = {.kind = PST_OP_MSE, .name = "loss", .n_in = 2, .in = in};
 
     return pst_graph_add(builder, &op);
 }

@@ -22,12 +22,19 @@ uint32_t pst_add_linear(struct pst_graph_builder *builder, const char *prefix, u
                         uint64_t in, uint64_t out, float deviation, bool bias);
 uint32_t pst_add_layernorm(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
                            uint64_t width);
+/* The same with another eps than 1e-5. */
+uint32_t pst_add_layernorm_eps(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
+                               uint64_t width, float eps);
+/* `layers` linear layers without bias, a relu behind each: "prefix.0", "prefix.1", ... */
+uint32_t pst_add_relu_stack(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
+                            uint64_t in, uint64_t width, uint32_t layers);
 uint32_t pst_add_act(struct pst_graph_builder *builder, const char *name, uint32_t x, uint32_t act);
 /* Without effect (and without operator) for p = 0. */
 uint32_t pst_add_dropout(struct pst_graph_builder *builder, const char *name, uint32_t x, float p);
 uint32_t pst_add_sum(struct pst_graph_builder *builder, const char *name, uint32_t a, uint32_t b);
 uint32_t pst_add_cross_entropy(struct pst_graph_builder *builder, uint32_t logits,
                                uint32_t targets);
+uint32_t pst_add_mse(struct pst_graph_builder *builder, uint32_t x, uint32_t targets);
 
 /* GPT-2's token and position tables, prefix "" or "branch.0"; tokens [context]. */
 uint32_t pst_add_embedding(struct pst_graph_builder *builder, const char *prefix, uint32_t tokens,
@@ -44,6 +51,7 @@ struct pst_block_config {
 uint32_t pst_add_block(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
                        const struct pst_block_config *config);
 
-extern const struct pst_model_builder pst_model_mlp, pst_model_gpt, pst_model_resnet, pst_model_mmt;
+extern const struct pst_model_builder pst_model_mlp, pst_model_gpt, pst_model_bert,
+    pst_model_resnet, pst_model_mmt, pst_model_dlrm, pst_model_candle;
 
 #endif

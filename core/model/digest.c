@@ -59,6 +59,9 @@ static void put_op(XXH3_state_t *state, const struct pst_op *op)
     put(state, op->transposed);
     put(state, op->causal);
     put(state, op->heads);
+    put(state, op->max_distance);
+    put_float(state, op->scale);
+    put(state, op->bag);
     put_all(state, op->kernel, 2);
     put_all(state, op->stride, 2);
     put_all(state, op->pad, 2);

@@ -12,9 +12,10 @@
 #define PST_MAX_OUT   3
 #define PST_MAX_IN    64 /* bits of the masks in struct pst_op_grad */
 #define PST_MAX_PARAM 2
-#define PST_MAX_OPS   (1u << 20)   /* an operator's random stream has 20 bits */
-#define PST_MAX_ELEMS (1ull << 40) /* of one tensor or parameter: leaves room for batch and bytes  \
-                                    */
+#define PST_MAX_OPS   (1u << 20) /* an operator's random stream has 20 bits */
+#define PST_MAX_ELEMS                                                                              \
+    (1ull << 40) /* of one tensor or parameter: leaves room for batch and bytes                    \
+                  */
 
 struct pst_graph_builder {
     struct pst_arena arena;

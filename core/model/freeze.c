@@ -25,9 +25,9 @@ static pst_status check_ends(const struct pst_graph_builder *builder, uint32_t l
         return BAD("model %s: it has no loss", builder->name);
     }
     tensor = &builder->tensors[loss];
-    if (tensor->producer == PST_NONE ||
-        builder->ops[tensor->producer].kind != PST_OP_CROSS_ENTROPY || tensor->output != 0) {
-        return BAD("model %s: its loss does not come from a cross-entropy operator", builder->name);
+    if (tensor->producer == PST_NONE || !pst_op_is_loss(builder->ops[tensor->producer].kind) ||
+        tensor->output != 0) {
+        return BAD("model %s: its loss does not come from a loss operator", builder->name);
     }
     if (logits != PST_NONE &&
         (logits >= builder->n_tensors || builder->tensors[logits].role != PST_ROLE_ACTIVATION)) {

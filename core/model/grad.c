@@ -49,6 +49,33 @@ static void grad_norm(const struct pst_graph *graph, const struct pst_op *op,
     }
 }
 
+static void grad_attention(const struct pst_graph *graph, const struct pst_op *op,
+                           struct pst_op_grad *info)
+{
+    info->b_dx = op->n_in == 2 ? 3 : 1;
+    info->b_reads_x = info->b_dx;
+    info->b_reads_y = 1 | 2;
+    if (has_param(op, 0)) {
+        info->b_reads_p = 1;
+        info->has_w = true;
+        info->n_z = 1;
+        info->z_elems[0] = graph->params[op->param[0]].elems;
+        info->z_dtype[0] = graph->tensors[op->out[1]].dtype;
+    }
+}
+
+static void grad_rmsnorm(const struct pst_graph *graph, const struct pst_op *op,
+                         struct pst_op_grad *info)
+{
+    info->b_dx = info->b_adds = 1;
+    info->b_reads_x = info->b_reads_p = 1;
+    info->b_reads_y = 2;
+    info->has_w = true;
+    info->n_z = 1;
+    info->z_elems[0] = graph->params[op->param[0]].elems;
+    info->z_dtype[0] = graph->tensors[op->out[1]].dtype;
+}
+
 static void grad_add(const struct pst_op *op, struct pst_op_grad *info)
 {
     if (op->p > 0.0f) {
@@ -76,9 +103,10 @@ static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
         grad_norm(graph, op, info);
         break;
     case PST_OP_ATTENTION:
-        info->b_dx = 1;
-        info->b_reads_x = 1;
-        info->b_reads_y = 1 | 2;
+        grad_attention(graph, op, info);
+        break;
+    case PST_OP_RMSNORM:
+        grad_rmsnorm(graph, op, info);
         break;
     case PST_OP_ADD:
         grad_add(op, info);
@@ -92,6 +120,10 @@ static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
         info->b_dx = 1;
         info->b_reads_x = 1 | 2;
         info->b_reads_y = 2;
+        break;
+    case PST_OP_MSE:
+        info->b_dx = 1;
+        info->b_reads_x = 1 | 2;
         break;
     case PST_OP_CONV2D:
         info->b_dx = 1;
@@ -107,7 +139,7 @@ static void grad_of_kind(const struct pst_graph *graph, const struct pst_op *op,
     case PST_OP_CONCAT:
         info->b_dx = op->n_in >= 64 ? UINT64_MAX : (1ull << op->n_in) - 1;
         break;
-    default: /* dropout, avgpool: dy is enough */
+    default: /* dropout, means, shift: dy is enough */
         info->b_dx = 1;
         break;
     }
@@ -133,7 +165,7 @@ void pst_op_grad_info(const struct pst_graph *graph, uint32_t op_index,
     ret_info->b_alias &= wanted;
     ret_info->b_adds &= ret_info->b_dx;
     ret_info->has_b = ret_info->b_dx != 0 || ret_info->n_z != 0;
-    if (ret_info->b_dx == 0) {
+    if (ret_info->b_dx == 0 && op->kind != PST_OP_ATTENTION) {
         ret_info->b_reads_p = 0; /* weights only shape the gradient of the input */
     }
     if (!ret_info->has_b) {

@@ -12,7 +12,7 @@ static const struct pst_op_arity arities[PST_OP_KINDS] = {
     [PST_OP_EMBEDDING] = {"embedding", 1, 1, 2, 1},
     [PST_OP_LINEAR] = {"linear", 1, 1, 2, 1},
     [PST_OP_LAYERNORM] = {"layernorm", 1, 1, 2, 3},
-    [PST_OP_ATTENTION] = {"attention", 1, 1, 0, 0},
+    [PST_OP_ATTENTION] = {"attention", 1, 2, 1, 0},
     [PST_OP_ADD] = {"add", 2, 2, 0, 0},
     [PST_OP_DROPOUT] = {"dropout", 1, 1, 0, 0},
     [PST_OP_ACT] = {"act", 1, 1, 0, 0},
@@ -22,6 +22,10 @@ static const struct pst_op_arity arities[PST_OP_KINDS] = {
     [PST_OP_MAXPOOL2D] = {"maxpool2d", 1, 1, 0, 0},
     [PST_OP_AVGPOOL] = {"avgpool", 1, 1, 0, 0},
     [PST_OP_CONCAT] = {"concat", 1, PST_MAX_IN, 0, 0},
+    [PST_OP_MSE] = {"mse", 2, 2, 0, 0},
+    [PST_OP_RMSNORM] = {"rmsnorm", 1, 1, 1, 1},
+    [PST_OP_AVGPOOL2D] = {"avgpool2d", 1, 1, 0, 0},
+    [PST_OP_SHIFT2D] = {"shift2d", 1, 1, 0, 0},
 };
 
 const struct pst_op_arity *pst_op_arity(uint32_t kind)
@@ -68,6 +72,11 @@ void pst_graph_builder_destroy(struct pst_graph_builder *builder)
 void pst_graph_layer(struct pst_graph_builder *builder, uint32_t layer)
 {
     builder->layer = layer;
+}
+
+uint32_t pst_graph_dtype(const struct pst_graph_builder *builder)
+{
+    return builder->dtype;
 }
 
 static uint32_t out_of_memory(struct pst_graph_builder *builder)

@@ -46,7 +46,8 @@ enum pst_field {
  * log-sum-exp) and the loss are f32 in f32 and bf16 models, f64 in f64 models.
  */
 enum pst_op_kind {
-    /* y[t,:] = p0[x0[t],:] + p1[t,:]. x0: i32 [T]; p0 [V,C]; p1 [T,C], optional. */
+    /* y[t,:] = p0[x0[t],:] + p1[t,:]. x0: i32 [T]; p0 [V,C]; p1 [T,C], optional. As a bag, without
+       p1, the rows make one vector: [T C] side by side, or their sum [C]. */
     PST_OP_EMBEDDING = 0,
     /* y = act(x p0 + p1); p0 [in,out], or [out,in] where transposed; p1 [out], optional. gelu: y1 =
        x p0 + p1. With act B leaves z0 = dy act'(.), of y's shape and dtype, and W reads it in the
@@ -55,7 +56,9 @@ enum pst_op_kind {
     /* Over the last axis; p0 gain, p1 bias; y1 mean, y2 1 / deviation, per row. B leaves z0, z1:
        the parameters' gradients of this micro-batch; dx = g + add in one kernel. */
     PST_OP_LAYERNORM = 2,
-    /* x0 [T,3C] packed q|k|v, heads side by side in each -> [T,C]; y1 log-sum-exp [H,T]. */
+    /* x0 [T,3C] packed q|k|v, heads side by side in each -> [T,C]; or x0 [T,C] q and x1 [S,2C] k|v,
+       of another sequence. y1 log-sum-exp [H,T]. p0 [buckets,H], optional, is added to the scores:
+       by how far the key is from the query (distance.h); B leaves its gradient in z0. */
     PST_OP_ATTENTION = 3,
     /* y = x0 + dropout(x1). Gradients are dy itself (aliased), except dropped ones. */
     PST_OP_ADD = 4,
@@ -72,9 +75,15 @@ enum pst_op_kind {
     PST_OP_MAXPOOL2D = 10, /* NHWC; y1: i32 index of the maximum in its window */
     PST_OP_AVGPOOL = 11,   /* mean over all axes but the last: [..., C] -> [C] */
     PST_OP_CONCAT = 12,    /* along the last axis, up to 64 inputs */
+    /* x0, x1 [...] of the model's type, x1 data -> loss [] of a sample: the mean of (x0 - x1)^2 */
+    PST_OP_MSE = 13,
+    PST_OP_RMSNORM = 14, /* over the last axis; p0 gain; y1 1 / root of mean square; z0 as there */
+    PST_OP_AVGPOOL2D = 15, /* NHWC: mean over the pixels of a window that are no padding */
+    PST_OP_SHIFT2D = 16,   /* NHWC: y[h,w] = x[h + pad[0], w + pad[1]], 0 beyond the image */
     PST_OP_KINDS
 };
 
+enum pst_bag { PST_BAG_NONE = 0, PST_BAG_CONCAT = 1, PST_BAG_SUM = 2 };
 enum pst_act { PST_ACT_NONE = 0, PST_ACT_RELU = 1, PST_ACT_GELU = 2 /* tanh form */ };
 
 struct pst_tensor {
@@ -90,7 +99,13 @@ struct pst_tensor {
     const uint32_t *consumers; /* operators, ascending, one entry per use */
 };
 
-enum pst_init { PST_INIT_ZERO = 0, PST_INIT_ONE = 1, PST_INIT_NORMAL = 2, PST_INIT_UNIFORM = 3 };
+enum pst_init {
+    PST_INIT_ZERO = 0,
+    PST_INIT_ONE = 1,
+    PST_INIT_NORMAL = 2,
+    PST_INIT_UNIFORM = 3,
+    PST_INIT_CONSTANT = 4
+};
 
 struct pst_parameter {
     const char *name; /* canonical: "h.0.attn.c_attn.weight"; from the graph, never from a stage */
@@ -99,7 +114,7 @@ struct pst_parameter {
     uint64_t elems;
     uint32_t dtype; /* of the working copy that kernels read: f32, or bf16 (then f32 master too) */
     uint32_t init;  /* enum pst_init */
-    float init_scale;           /* standard deviation, or half width */
+    float init_scale;           /* standard deviation, half width, or the constant */
     bool decay;                 /* weight decay applies */
     uint32_t n_users;           /* > 1: tied; users in order of first use, the first is the owner */
     const uint32_t *users;      /* operators, ascending */
@@ -116,10 +131,13 @@ struct pst_op {
     const uint32_t *param;       /* parameters; PST_NONE where an optional one is absent */
     const uint64_t *state_elems; /* f32 values kept per operator over steps (running statistics) */
     /* attributes; what does not apply is 0 */
-    uint32_t act;    /* linear, act, batchnorm */
-    bool transposed; /* linear: p0 is stored [out,in] (tied head), else [in,out] */
-    bool causal;     /* attention */
-    uint32_t heads;  /* attention */
+    uint32_t act;          /* linear, act, batchnorm */
+    bool transposed;       /* linear: p0 is stored [out,in] (tied head), else [in,out] */
+    bool causal;           /* attention */
+    uint32_t heads;        /* attention */
+    uint32_t max_distance; /* attention with p0: beyond it all keys are equally far */
+    float scale;           /* attention: of the scores; 0: 1 / sqrt(C / heads) */
+    uint32_t bag;          /* embedding: enum pst_bag */
     uint32_t kernel[2], stride[2], pad[2]; /* conv, pool: height, width */
     float p;                               /* dropout probability (add, dropout) */
     float eps, momentum;                   /* norms */
@@ -134,8 +152,8 @@ struct pst_graph {
     struct pst_op *ops; /* topological order */
     struct pst_tensor *tensors;
     struct pst_parameter *params;
-    uint32_t loss;   /* tensor: per-sample loss of the cross-entropy operator */
-    uint32_t logits; /* tensor that generation and accuracy read */
+    uint32_t loss;   /* tensor: per-sample result of the loss operator */
+    uint32_t logits; /* tensor that generation and accuracy read: logits, or predicted numbers */
     uint64_t digest; /* of everything above that matters, XXH3 */
 };
 
@@ -149,6 +167,9 @@ void pst_graph_builder_destroy(struct pst_graph_builder *builder);
 
 /* Names the layer of the operators that follow. */
 void pst_graph_layer(struct pst_graph_builder *builder, uint32_t layer);
+
+/* The model's own type of element. */
+uint32_t pst_graph_dtype(const struct pst_graph_builder *builder);
 
 /* Add an input tensor (at most PST_MAX_INPUTS) / a parameter; return its index, PST_NONE once the
    builder has failed. */
@@ -166,7 +187,7 @@ uint32_t pst_graph_add(struct pst_graph_builder *builder, const struct pst_op *o
 
 /*
  * Fuses (fuse.c), freezes, checks; the builder is empty afterwards and still to be destroyed.
- * `loss` is the result of the cross-entropy operator; logits may be PST_NONE. Tensors are numbered
+ * `loss` is the result of a loss operator; logits may be PST_NONE. Tensors are numbered
  * anew: inputs first, then outputs in operator order; an operator's result has the operator's name.
  * Errors: the first failure of the calls before; model.build (PST_ERR_BUG) where a name stands
  * twice, layers descend, or a tensor or parameter is used by nothing.
@@ -220,5 +241,11 @@ pst_status pst_graph_make_view(struct pst_graph *graph, uint32_t batch,
                                struct pst_graph_view **ret_view, struct pst_error *err);
 
 const char *pst_op_kind_name(uint32_t kind);
+
+/* Its result is a loss: one number per sample, whose gradient nobody hands in. */
+static inline bool pst_op_is_loss(uint32_t kind)
+{
+    return kind == PST_OP_CROSS_ENTROPY || kind == PST_OP_MSE;
+}
 
 #endif

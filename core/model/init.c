@@ -45,9 +45,13 @@ void pst_parameter_init(const struct pst_parameter *parameter, uint64_t seed, fl
     uint64_t stream = XXH3_64bits(parameter->name, strlen(parameter->name));
     double scale = (double)parameter->init_scale;
 
-    if (parameter->init == PST_INIT_ZERO || parameter->init == PST_INIT_ONE) {
+    if (parameter->init != PST_INIT_NORMAL && parameter->init != PST_INIT_UNIFORM) {
+        float value = parameter->init == PST_INIT_CONSTANT ? parameter->init_scale
+                      : parameter->init == PST_INIT_ONE    ? 1.0f
+                                                           : 0.0f;
+
         for (uint64_t i = 0; i < parameter->elems; i++) {
-            ret_values[i] = parameter->init == PST_INIT_ONE ? 1.0f : 0.0f;
+            ret_values[i] = value;
         }
         return;
     }

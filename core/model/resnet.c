@@ -10,14 +10,14 @@
 #include <stdio.h>
 
 struct resnet_config {
-    uint32_t depth; /* enum: custom | 18 | 34 | 50 | 101 */
+    uint32_t depth; /* enum: custom | 18 | 34 | 50 | 101 | 152 */
     uint32_t stem;  /* enum: auto | small | large */
     int64_t image, channels, classes, width, stages, blocks;
     bool bottleneck;
 };
 
 static const struct pst_param params[] = {
-    PST_PARAM(struct resnet_config, depth, PST_PARAM_ENUM, "custom", "custom|18|34|50|101",
+    PST_PARAM(struct resnet_config, depth, PST_PARAM_ENUM, "custom", "custom|18|34|50|101|152",
               "A published network, or custom: stages, blocks and bottleneck say what it is."),
     PST_PARAM(struct resnet_config, stem, PST_PARAM_ENUM, "auto", "auto|small|large",
               "First layer: small is a 3x3 convolution, large a 7x7 one of stride 2 and pooling; "
@@ -48,7 +48,7 @@ struct layout {
 static struct layout make_layout(const struct resnet_config *c)
 {
     static const uint32_t published[][4] = {
-        {2, 2, 2, 2}, {3, 4, 6, 3}, {3, 4, 6, 3}, {3, 4, 23, 3}};
+        {2, 2, 2, 2}, {3, 4, 6, 3}, {3, 4, 6, 3}, {3, 4, 23, 3}, {3, 8, 36, 3}};
     struct layout layout = {.n_stages = c->depth == 0 ? (uint32_t)c->stages : 4};
     bool bottleneck = c->depth == 0 ? c->bottleneck : c->depth >= 3;
 
@@ -234,7 +234,7 @@ static pst_status build(const void *config, uint32_t dtype, struct pst_graph **r
 
 const struct pst_model_builder pst_model_resnet = {
     .id = "resnet",
-    .summary = "residual network for images: 18, 34, 50, 101 layers or custom",
+    .summary = "residual network for images: 18, 34, 50, 101, 152 layers or custom",
     .params = params,
     .n_params = sizeof params / sizeof *params,
     .config_size = sizeof(struct resnet_config),

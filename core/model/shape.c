@@ -3,19 +3,10 @@
  * Shape inference: what an operator makes of its inputs, and the errors that a person sees when a
  * model's numbers do not fit together.
  */
-#include "model/draft.h"
+#include "model/shape_rules.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define BAD(...) pst_fail(err, PST_ERR_CONFIG, "model.shape", __VA_ARGS__)
-
-/* One inference: builder, operator and the answer, so that the rules stay short. */
-struct context {
-    const struct pst_graph_builder *builder;
-    const struct pst_op *op;
-    struct pst_shapes *shapes;
-};
 
 bool pst_shape_elems(uint32_t rank, const uint64_t *dims, uint64_t *ret_elems)
 {
@@ -45,129 +36,7 @@ char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dim
     return text;
 }
 
-static const struct pst_tensor *input(const struct context *c, uint32_t i)
-{
-    return &c->builder->tensors[c->op->in[i]];
-}
-
-static uint32_t statistics_dtype(const struct context *c)
-{
-    return c->builder->dtype == PST_F64 ? PST_F64 : PST_F32;
-}
-
-static struct pst_shape *output(const struct context *c, uint32_t role, uint32_t dtype,
-                                uint32_t rank, const uint64_t *dims)
-{
-    struct pst_shape *shape = &c->shapes->out[c->shapes->n_out++];
-
-    memset(shape, 0, sizeof *shape);
-    shape->role = role;
-    shape->dtype = dtype;
-    shape->rank = rank;
-    if (rank != 0) {
-        memcpy(shape->dims, dims, rank * sizeof *dims);
-    }
-    shape->batched = true;
-    return shape;
-}
-
-/* The result: model dtype, shape of input 0 unless changed by the caller. */
-static struct pst_shape *result_like(const struct context *c)
-{
-    const struct pst_tensor *x = input(c, 0);
-
-    return output(c, PST_ROLE_ACTIVATION, c->builder->dtype, x->rank, x->dims);
-}
-
-static pst_status check_dtype(const struct context *c, uint32_t i, uint32_t dtype,
-                              struct pst_error *err)
-{
-    static const char *const names[] = {"f32", "bf16", "f64", "i32"};
-    uint32_t found = input(c, i)->dtype;
-
-    if (found != dtype) {
-        return BAD("%s: input %u has elements of type %s, expected %s", c->op->name, i,
-                   names[found], names[dtype]);
-    }
-    return PST_OK;
-}
-
-static pst_status check_rank(const struct context *c, uint32_t least, uint32_t most,
-                             const char *form, struct pst_error *err)
-{
-    const struct pst_tensor *x = input(c, 0);
-    char text[256];
-
-    if (x->rank < least || x->rank > most) {
-        return BAD("%s: input has shape %s, expected %s", c->op->name,
-                   pst_shape_text(text, sizeof text, x->rank, x->dims), form);
-    }
-    return check_dtype(c, 0, c->builder->dtype, err);
-}
-
-/* Parameter `slot`, where present, must have exactly these axes. */
-static pst_status check_param(const struct context *c, uint32_t slot, uint32_t rank,
-                              const uint64_t *dims, struct pst_error *err)
-{
-    const struct pst_parameter *param;
-    char found[256], expected[256];
-
-    if (slot >= c->op->n_param || c->op->param[slot] == PST_NONE) {
-        return PST_OK;
-    }
-    param = &c->builder->params[c->op->param[slot]];
-    if (param->rank != rank || memcmp(param->dims, dims, rank * sizeof *dims) != 0) {
-        return BAD("%s: parameter %s has shape %s, expected %s", c->op->name, param->name,
-                   pst_shape_text(found, sizeof found, param->rank, param->dims),
-                   pst_shape_text(expected, sizeof expected, rank, dims));
-    }
-    return PST_OK;
-}
-
-/* Rank of parameter 0, which every kind that asks has. */
-static const struct pst_parameter *param0(const struct context *c)
-{
-    return &c->builder->params[c->op->param[0]];
-}
-
-static pst_status check_param_rank(const struct context *c, uint32_t rank, const char *form,
-                                   struct pst_error *err)
-{
-    const struct pst_parameter *param = param0(c);
-    char text[256];
-
-    if (param->rank != rank) {
-        return BAD("%s: parameter %s has shape %s, expected %s", c->op->name, param->name,
-                   pst_shape_text(text, sizeof text, param->rank, param->dims), form);
-    }
-    return PST_OK;
-}
-
-static pst_status infer_embedding(const struct context *c, struct pst_error *err)
-{
-    const struct pst_tensor *x = input(c, 0);
-    uint64_t dims[2];
-    char text[256];
-    pst_status status;
-
-    if (x->rank != 1) {
-        return BAD("%s: tokens have shape %s, expected [T]", c->op->name,
-                   pst_shape_text(text, sizeof text, x->rank, x->dims));
-    }
-    status = check_dtype(c, 0, PST_I32, err);
-    if (status == PST_OK) {
-        status = check_param_rank(c, 2, "[vocabulary, C]", err);
-    }
-    if (status != PST_OK) {
-        return status;
-    }
-    dims[0] = x->dims[0];
-    dims[1] = param0(c)->dims[1];
-    output(c, PST_ROLE_ACTIVATION, c->builder->dtype, 2, dims);
-    return check_param(c, 1, 2, dims, err);
-}
-
-static pst_status infer_linear(const struct context *c, struct pst_error *err)
+static pst_status infer_linear(const struct pst_rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0);
     uint64_t weight[2], width, out;
@@ -199,7 +68,7 @@ static pst_status infer_linear(const struct context *c, struct pst_error *err)
     return status;
 }
 
-static pst_status check_norm(const struct context *c, struct pst_error *err)
+static pst_status check_norm(const struct pst_rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0);
     pst_status status = check_rank(c, 1, PST_MAX_RANK, "[..., C]", err);
@@ -216,7 +85,7 @@ static pst_status check_norm(const struct context *c, struct pst_error *err)
     return status;
 }
 
-static pst_status infer_layernorm(const struct context *c, struct pst_error *err)
+static pst_status infer_layernorm(const struct pst_rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0);
     pst_status status = check_norm(c, err);
@@ -230,7 +99,7 @@ static pst_status infer_layernorm(const struct context *c, struct pst_error *err
     return PST_OK;
 }
 
-static pst_status infer_batchnorm(const struct context *c, struct pst_error *err)
+static pst_status infer_batchnorm(const struct pst_rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0);
     pst_status status = check_norm(c, err);
@@ -253,33 +122,7 @@ static pst_status infer_batchnorm(const struct context *c, struct pst_error *err
     return PST_OK;
 }
 
-static pst_status infer_attention(const struct context *c, struct pst_error *err)
-{
-    const struct pst_tensor *x = input(c, 0);
-    uint64_t lse[2], width;
-    pst_status status = check_rank(c, 2, 2, "[T, 3C] (queries, keys, values)", err);
-
-    if (status != PST_OK) {
-        return status;
-    }
-    width = x->dims[1];
-    if (width % 3 != 0) {
-        return BAD("%s: input has last axis %llu, which is not three parts of equal width",
-                   c->op->name, (unsigned long long)width);
-    }
-    if (c->op->heads == 0 || width / 3 % c->op->heads != 0) {
-        return BAD("%s: input has last axis %llu (3 x %llu), heads %u do not divide it",
-                   c->op->name, (unsigned long long)width, (unsigned long long)(width / 3),
-                   c->op->heads);
-    }
-    result_like(c)->dims[1] = width / 3;
-    lse[0] = c->op->heads;
-    lse[1] = x->dims[0];
-    output(c, PST_ROLE_AUX, statistics_dtype(c), 2, lse);
-    return PST_OK;
-}
-
-static pst_status check_probability(const struct context *c, struct pst_error *err)
+static pst_status check_probability(const struct pst_rule *c, struct pst_error *err)
 {
     if (!(c->op->p >= 0.0f && c->op->p < 1.0f)) {
         return BAD("%s: dropout probability %g is not in [0, 1)", c->op->name, (double)c->op->p);
@@ -287,7 +130,7 @@ static pst_status check_probability(const struct context *c, struct pst_error *e
     return PST_OK;
 }
 
-static pst_status infer_add(const struct context *c, struct pst_error *err)
+static pst_status infer_add(const struct pst_rule *c, struct pst_error *err)
 {
     const struct pst_tensor *a = input(c, 0), *b = input(c, 1);
     char left[256], right[256];
@@ -303,7 +146,7 @@ static pst_status infer_add(const struct context *c, struct pst_error *err)
                                                                : check_probability(c, err);
 }
 
-static pst_status infer_elementwise(const struct context *c, struct pst_error *err)
+static pst_status infer_elementwise(const struct pst_rule *c, struct pst_error *err)
 {
     result_like(c);
     if (check_dtype(c, 0, c->builder->dtype, err) != PST_OK) {
@@ -318,7 +161,7 @@ static pst_status infer_elementwise(const struct context *c, struct pst_error *e
     return PST_OK;
 }
 
-static pst_status infer_cross_entropy(const struct context *c, struct pst_error *err)
+static pst_status infer_cross_entropy(const struct pst_rule *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0), *t = input(c, 1);
     char logits[256], targets[256];
@@ -340,81 +183,29 @@ static pst_status infer_cross_entropy(const struct context *c, struct pst_error 
     return PST_OK;
 }
 
-/* Height and width of what a window of op->kernel leaves of the image. */
-static pst_status slide(const struct context *c, struct pst_shape *y, struct pst_error *err)
+static pst_status infer_mse(const struct pst_rule *c, struct pst_error *err)
 {
-    const struct pst_tensor *x = input(c, 0);
-    const struct pst_op *op = c->op;
+    const struct pst_tensor *x = input(c, 0), *t = input(c, 1);
+    char left[256], right[256];
+    pst_status status = check_rank(c, 0, PST_MAX_RANK, "[...]", err);
 
-    for (uint32_t i = 0; i < 2; i++) {
-        uint64_t padded = x->dims[i] + 2 * (uint64_t)op->pad[i];
-
-        if (op->kernel[i] == 0 || op->stride[i] == 0 || op->pad[i] >= op->kernel[i]) {
-            return BAD("%s: kernel %u, stride %u, padding %u: kernel and stride must be positive, "
-                       "the padding smaller than the kernel",
-                       op->name, op->kernel[i], op->stride[i], op->pad[i]);
-        }
-        if (padded < op->kernel[i]) {
-            return BAD("%s: image is %llu high or wide with its padding, the kernel %u", op->name,
-                       (unsigned long long)padded, op->kernel[i]);
-        }
-        y->dims[i] = (padded - op->kernel[i]) / op->stride[i] + 1;
+    if (status == PST_OK) {
+        status = check_dtype(c, 1, c->builder->dtype, err);
     }
+    if (status != PST_OK) {
+        return status;
+    }
+    if (t->role != PST_ROLE_INPUT || t->rank != x->rank ||
+        memcmp(t->dims, x->dims, t->rank * sizeof *t->dims) != 0) {
+        return BAD("%s: targets of shape %s do not go with results of shape %s, or are no data",
+                   c->op->name, pst_shape_text(right, sizeof right, t->rank, t->dims),
+                   pst_shape_text(left, sizeof left, x->rank, x->dims));
+    }
+    output(c, PST_ROLE_ACTIVATION, statistics_dtype(c), 0, NULL);
     return PST_OK;
 }
 
-static pst_status infer_conv2d(const struct context *c, struct pst_error *err)
-{
-    const struct pst_tensor *x = input(c, 0);
-    uint64_t weight[4];
-    struct pst_shape *y;
-    pst_status status = check_rank(c, 3, 3, "[height, width, channels]", err);
-
-    if (status == PST_OK) {
-        status = check_param_rank(c, 4, "[kernel height, kernel width, in, out]", err);
-    }
-    if (status != PST_OK) {
-        return status;
-    }
-    weight[0] = c->op->kernel[0];
-    weight[1] = c->op->kernel[1];
-    weight[2] = x->dims[2];
-    weight[3] = param0(c)->dims[3];
-    status = check_param(c, 0, 4, weight, err);
-    if (status == PST_OK) {
-        status = check_param(c, 1, 1, &weight[3], err);
-    }
-    y = result_like(c);
-    y->dims[2] = weight[3];
-    return status != PST_OK ? status : slide(c, y, err);
-}
-
-static pst_status infer_maxpool2d(const struct context *c, struct pst_error *err)
-{
-    pst_status status = check_rank(c, 3, 3, "[height, width, channels]", err);
-    struct pst_shape *y;
-
-    if (status != PST_OK) {
-        return status;
-    }
-    y = result_like(c);
-    status = slide(c, y, err);
-    output(c, PST_ROLE_AUX, PST_I32, y->rank, y->dims);
-    return status;
-}
-
-static pst_status infer_avgpool(const struct context *c, struct pst_error *err)
-{
-    pst_status status = check_rank(c, 2, PST_MAX_RANK, "[..., C]", err);
-    const struct pst_tensor *x = input(c, 0);
-
-    if (status == PST_OK) {
-        output(c, PST_ROLE_ACTIVATION, c->builder->dtype, 1, &x->dims[x->rank - 1]);
-    }
-    return status;
-}
-
-static pst_status infer_concat(const struct context *c, struct pst_error *err)
+static pst_status infer_concat(const struct pst_rule *c, struct pst_error *err)
 {
     const struct pst_tensor *first = input(c, 0);
     char a[256], b[256];
@@ -442,23 +233,27 @@ static pst_status infer_concat(const struct context *c, struct pst_error *err)
 pst_status pst_shape_infer(const struct pst_graph_builder *builder, const struct pst_op *op,
                            struct pst_shapes *ret_shapes, struct pst_error *err)
 {
-    static pst_status (*const rules[PST_OP_KINDS])(const struct context *, struct pst_error *) = {
-        [PST_OP_EMBEDDING] = infer_embedding,
+    static pst_shape_rule *const rules[PST_OP_KINDS] = {
+        [PST_OP_EMBEDDING] = pst_infer_embedding,
         [PST_OP_LINEAR] = infer_linear,
         [PST_OP_LAYERNORM] = infer_layernorm,
-        [PST_OP_ATTENTION] = infer_attention,
+        [PST_OP_ATTENTION] = pst_infer_attention,
         [PST_OP_ADD] = infer_add,
         [PST_OP_DROPOUT] = infer_elementwise,
         [PST_OP_ACT] = infer_elementwise,
         [PST_OP_CROSS_ENTROPY] = infer_cross_entropy,
-        [PST_OP_CONV2D] = infer_conv2d,
+        [PST_OP_CONV2D] = pst_infer_conv2d,
         [PST_OP_BATCHNORM] = infer_batchnorm,
-        [PST_OP_MAXPOOL2D] = infer_maxpool2d,
-        [PST_OP_AVGPOOL] = infer_avgpool,
+        [PST_OP_MAXPOOL2D] = pst_infer_maxpool2d,
+        [PST_OP_AVGPOOL] = pst_infer_avgpool,
         [PST_OP_CONCAT] = infer_concat,
+        [PST_OP_MSE] = infer_mse,
+        [PST_OP_RMSNORM] = pst_infer_rmsnorm,
+        [PST_OP_AVGPOOL2D] = pst_infer_avgpool2d,
+        [PST_OP_SHIFT2D] = pst_infer_shift2d,
     };
     struct pst_shapes shapes;
-    struct context c = {.builder = builder, .op = op, .shapes = &shapes};
+    struct pst_rule c = {.builder = builder, .op = op, .shapes = &shapes};
     pst_status status;
 
     memset(&shapes, 0, sizeof shapes);
@@ -479,6 +274,8 @@ const char *pst_output_suffix(const struct pst_op *op, uint32_t output_index)
         return "pre";
     case PST_OP_MAXPOOL2D:
         return "index";
+    case PST_OP_RMSNORM:
+        return "rstd";
     default:
         return "lse";
     }

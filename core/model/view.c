@@ -51,10 +51,13 @@ static uint32_t node_flags(const struct pst_op *op)
     case PST_OP_ADD:
         return PST_NODE_CHEAP | (op->p > 0.0f ? (uint32_t)PST_NODE_RNG : 0u);
     case PST_OP_LAYERNORM:
+    case PST_OP_RMSNORM:
     case PST_OP_BATCHNORM:
     case PST_OP_ACT:
     case PST_OP_MAXPOOL2D:
     case PST_OP_AVGPOOL:
+    case PST_OP_AVGPOOL2D:
+    case PST_OP_SHIFT2D:
     case PST_OP_CONCAT:
         return PST_NODE_CHEAP;
     default:

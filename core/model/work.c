@@ -62,7 +62,11 @@ static double forward_bytes(const struct pst_graph *graph, const struct pst_op *
                    some_bytes(graph, op->out, op->n_out, UINT64_MAX, samples);
 
     if (op->kind == PST_OP_EMBEDDING) { /* touches the rows of the tokens only */
-        return bytes + tensor_bytes(graph, op->out[0], samples) + param_bytes(graph, op, 2, false);
+        const struct pst_parameter *table = &graph->params[op->param[0]];
+        double rows = (double)samples * (double)graph->tensors[op->in[0]].elems;
+
+        return bytes + rows * (double)(table->dims[1] * pst_dtype_bytes(table->dtype)) +
+               param_bytes(graph, op, 2, false);
     }
     return bytes + param_bytes(graph, op, UINT64_MAX, false);
 }
@@ -93,7 +97,7 @@ static double weight_bytes(const struct pst_graph *graph, const struct pst_op *o
 static double product_flops(const struct pst_graph *graph, const struct pst_op *op, uint32_t pass)
 {
     const struct pst_tensor *x = &graph->tensors[op->in[0]], *y = &graph->tensors[op->out[0]];
-    double flops;
+    double flops, keys = (double)y->dims[0];
 
     switch (op->kind) {
     case PST_OP_LINEAR:
@@ -102,7 +106,10 @@ static double product_flops(const struct pst_graph *graph, const struct pst_op *
         return 2.0 * (double)y->elems * (double)op->kernel[0] * (double)op->kernel[1] *
                (double)x->dims[2];
     case PST_OP_ATTENTION:
-        flops = 2.0 * (double)y->dims[0] * (double)y->dims[0] * (double)y->dims[1];
+        if (op->n_in == 2) {
+            keys = (double)graph->tensors[op->in[1]].dims[0];
+        }
+        flops = 2.0 * (double)y->elems * keys;
         return flops * (pass == 0 ? 2.0 : 5.0) * (op->causal ? 0.5 : 1.0);
     default:
         return 0;
@@ -119,6 +126,17 @@ static double element_flops(const struct pst_graph *graph, const struct pst_op *
     case PST_OP_BATCHNORM:
         per = pass == 0 ? 8.0 : 12.0;
         break;
+    case PST_OP_RMSNORM:
+        per = pass == 0 ? 4.0 : 9.0;
+        break;
+    case PST_OP_EMBEDDING:
+        elems =
+            (double)graph->tensors[op->in[0]].elems * (double)graph->params[op->param[0]].dims[1];
+        break;
+    case PST_OP_MSE:
+        per = 3.0;
+        elems = (double)graph->tensors[op->in[0]].elems;
+        break;
     case PST_OP_ACT:
         per = op->act == PST_ACT_GELU ? 12.0 : 1.0;
         break;
@@ -127,12 +145,14 @@ static double element_flops(const struct pst_graph *graph, const struct pst_op *
         elems = (double)graph->tensors[op->in[0]].elems;
         break;
     case PST_OP_MAXPOOL2D:
+    case PST_OP_AVGPOOL2D:
         per = pass == 0 ? (double)op->kernel[0] * (double)op->kernel[1] : 1.0;
         break;
     case PST_OP_AVGPOOL:
         elems = (double)graph->tensors[op->in[0]].elems;
         break;
     case PST_OP_CONCAT:
+    case PST_OP_SHIFT2D:
         per = 0.0;
         break;
     default:

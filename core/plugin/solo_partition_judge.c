@@ -141,7 +141,9 @@ static pst_status hold(struct judge *j, struct pst_error *err)
                                   .stage = s,
                                   .n_stages = result->n_stages,
                                   .n_devices = j->problem->n_devices,
-                                  .n_microbatches = j->problem->mini_batch / stage->microbatch_size,
+                                  .n_microbatches =
+                                      (j->problem->mini_batch + stage->microbatch_size - 1) /
+                                      stage->microbatch_size,
                                   .microbatch_size = stage->microbatch_size,
                                   .k = stage->k,
                                   .successor_size = sizeof *next,

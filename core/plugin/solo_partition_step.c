@@ -35,9 +35,12 @@ static double transfer_ns(const struct step *step, const struct pst_partition_ed
                : pst_rcm_transfer_ns(step->problem, edge->bytes) * from->microbatch_size / ranks;
 }
 
+/* The last one may be smaller; it is counted as a whole one. */
 static uint32_t microbatches(const struct step *step, uint32_t s)
 {
-    return step->problem->mini_batch / step->result->stages[s].microbatch_size;
+    uint32_t size = step->result->stages[s].microbatch_size;
+
+    return (step->problem->mini_batch + size - 1) / size;
 }
 
 /* No schedule without idle devices takes longer than everything one after the other. */

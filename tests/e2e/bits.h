@@ -24,19 +24,22 @@ struct trace {
     char sample[200]; /* generated text; empty: none */
 };
 
-/* Every device's arena peaks exactly where it was predicted to. */
+/* Every device's arena peaks exactly where it was predicted to; a device may have nothing to do. */
 static inline void bits_check_peaks(const json_t *object)
 {
     json_t *peak = json_object_get(object, "peak_bytes");
     json_t *predicted = json_object_get(object, "predicted_peak_bytes");
 
+    json_int_t all = 0;
+
     assert_true(json_array_size(peak) > 0);
     assert_int_equal(json_array_size(peak), json_array_size(predicted));
     for (size_t i = 0; i < json_array_size(peak); i++) {
-        assert_true(json_integer_value(json_array_get(peak, i)) > 0);
+        all += json_integer_value(json_array_get(peak, i));
         assert_int_equal(json_integer_value(json_array_get(peak, i)),
                          json_integer_value(json_array_get(predicted, i)));
     }
+    assert_true(all > 0);
 }
 
 static inline void bits_read_line(const char *line, struct trace *trace)

@@ -21,6 +21,14 @@ static const char bits_mmt[] =
     "[model]\nuse = \"mmt\"\nbranches = 3\nlayers = 1\ndim = 16\nheads = 2\n"
     "context = 6\ndropout = 0.1\n"
     "[data]\nkind = \"synthetic\"\n";
+static const char bits_bert[] =
+    "[model]\nuse = \"bert\"\nlayers = 2\ndim = 16\nheads = 2\ncontext = 12\ndropout = 0.1\n"
+    "[data]\nkind = \"text\"\ntrain = \"/usr/share/common-licenses/GPL-2\"\n";
+static const char bits_dlrm[] =
+    "[model]\nuse = \"dlrm\"\nfeatures = 8\nwidth = 16\nentries = 20\nvector = 4\n"
+    "[data]\nkind = \"synthetic\"\n";
+static const char bits_candle[] = "[model]\nuse = \"candle-uno\"\ndrugs = 1\nwidth = 16\n"
+                                  "[data]\nkind = \"synthetic\"\n";
 static const char bits_common[] =
     "[train]\nsteps = 3\nbatch = 12\nmicrobatch = 2\nlr = 1e-3\nclip = 0.5\n"
     "eval_every = 0\neval_batches = 0\nsample = 0\nwarmup = 1\n"

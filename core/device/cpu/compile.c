@@ -18,6 +18,9 @@ static const struct pst_cpu_family *const families[PST_OP_KINDS] = {
     [PST_OP_CROSS_ENTROPY] = &pst_cpu_cross_entropy,
     [PST_OP_BATCHNORM] = &pst_cpu_batchnorm,
     [PST_OP_MAXPOOL2D] = &pst_cpu_maxpool2d,
+    [PST_OP_MSE] = &pst_cpu_mse,
+    [PST_OP_RMSNORM] = &pst_cpu_layernorm,
+    [PST_OP_AVGPOOL2D] = &pst_cpu_avgpool2d,
 #ifdef PENSTOCK_ONEDNN
     [PST_OP_LINEAR] = &pst_cpu_linear,
     [PST_OP_ATTENTION] = &pst_cpu_attention,
@@ -38,8 +41,8 @@ static struct pst_cpu_request request_of(const struct pst_device *device,
         .samples = samples,
     };
 
-    request.dtype = request.op->kind == PST_OP_CROSS_ENTROPY ? pst_cpu_in(&request, 0)->dtype
-                                                             : pst_cpu_out(&request)->dtype;
+    request.dtype = pst_op_is_loss(request.op->kind) ? pst_cpu_in(&request, 0)->dtype
+                                                     : pst_cpu_out(&request)->dtype;
     return request;
 }
 
@@ -68,8 +71,9 @@ static void destroy(struct pst_kernel *base)
 }
 
 /*
- * One device at a time makes primitives: oneDNN's cache of them synchronises by means that the thread
- * sanitizer cannot see inside an uninstrumented library, and making them takes milliseconds once.
+ * One device at a time makes primitives: oneDNN's cache of them synchronises by means that the
+ * thread sanitizer cannot see inside an uninstrumented library, and making them takes milliseconds
+ * once.
  */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 

@@ -54,7 +54,8 @@ struct pst_cpu_family {
 };
 
 extern const struct pst_cpu_family pst_cpu_add, pst_cpu_dropout, pst_cpu_act, pst_cpu_embedding,
-    pst_cpu_layernorm, pst_cpu_cross_entropy, pst_cpu_batchnorm, pst_cpu_maxpool2d;
+    pst_cpu_layernorm, pst_cpu_cross_entropy, pst_cpu_batchnorm, pst_cpu_maxpool2d, pst_cpu_mse,
+    pst_cpu_avgpool2d;
 /* dnnl_*.c: built where oneDNN is there. */
 extern const struct pst_cpu_family pst_cpu_linear, pst_cpu_attention, pst_cpu_conv2d;
 

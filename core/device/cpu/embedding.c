@@ -13,6 +13,7 @@ struct embedding {
     const struct pst_cpu_request *request;
     const struct pst_call *call;
     uint64_t n_tokens, n_positions, n_columns, n_entries;
+    uint64_t n_summed; /* tokens whose rows make one of the result */
     const int32_t *tokens;
     float *dtable, *dpositions; /* NULL: not wanted */
 };
@@ -28,7 +29,8 @@ static struct embedding embedding_of(const struct pst_kernel *kernel, const stru
 
     e.n_positions = pst_cpu_in(e.request, 0)->elems;
     e.n_tokens = e.request->samples * e.n_positions;
-    e.n_columns = pst_cpu_columns(pst_cpu_out(e.request));
+    e.n_columns = e.request->graph->params[e.request->op->param[0]].dims[1];
+    e.n_summed = e.request->op->bag == PST_BAG_SUM ? e.n_positions : 1;
     e.n_entries = e.request->graph->params[e.request->op->param[0]].elems / e.n_columns;
     e.tokens = call->x[0];
     return e;
@@ -63,11 +65,40 @@ static void forward_tokens(void *context, uint64_t begin, uint64_t end, uint32_t
     }
 }
 
+/* Results that are sums: the rows of a bag, in the order of its tokens. */
+static void forward_bags(void *context, uint64_t begin, uint64_t end, uint32_t thread)
+{
+    const struct embedding *e = context;
+    const uint64_t n = e->n_columns;
+    const float *table = e->call->p[0];
+
+    (void)thread;
+    for (uint64_t bag = begin; bag < end; bag++) {
+        float *y = (float *)e->call->y[0] + bag * n;
+
+        memset(y, 0, n * sizeof *y);
+        for (uint64_t r = bag * e->n_summed; r < (bag + 1) * e->n_summed; r++) {
+            if (is_valid(e, r)) {
+                e->request->device->simd->add(y, y, table + (uint64_t)e->tokens[r] * n, n);
+            } else {
+                y[0] = NAN;
+            }
+        }
+        for (uint64_t c = 0; isnan(y[0]) && c < n; c++) {
+            y[c] = NAN;
+        }
+    }
+}
+
 static void forward(const struct pst_kernel *kernel, const struct pst_call *call)
 {
     struct embedding e = embedding_of(kernel, call);
 
-    pst_cpu_parallel(e.request->device, e.n_tokens, forward_tokens, &e);
+    if (e.n_summed > 1) {
+        pst_cpu_parallel(e.request->device, e.request->samples, forward_bags, &e);
+    } else {
+        pst_cpu_parallel(e.request->device, e.n_tokens, forward_tokens, &e);
+    }
 }
 
 static void scatter_strips(void *context, uint64_t begin, uint64_t end, uint32_t thread)
@@ -83,7 +114,7 @@ static void scatter_strips(void *context, uint64_t begin, uint64_t end, uint32_t
         if (e->dtable != NULL && is_valid(e, r)) {
             float *row = e->dtable + (uint64_t)e->tokens[r] * n + first;
 
-            simd->add(row, row, dy + r * n, width);
+            simd->add(row, row, dy + r / e->n_summed * n, width);
         }
         if (e->dpositions != NULL) {
             float *row = e->dpositions + r % e->n_positions * n + first;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layer norm over the last axis. The gradients of gain and bias are summed over blocks of 64 rows,
- * then over the blocks: the same sums whatever the number of threads.
+ * Layer norm and RMS norm over the last axis. The gradients of gain and bias are summed over blocks
+ * of 64 rows, then over the blocks: the same sums whatever the number of threads.
  */
 #include "tile.h"
 
@@ -12,19 +12,24 @@
 struct norm {
     const struct pst_cpu_request *request;
     const struct pst_call *call;
+    bool rms; /* no mean, no bias */
     uint64_t n, n_rows, n_blocks;
     const float *gain, *bias;
     float *buffers; /* of tiles */
     float *grads;   /* backward: [threads][n], used where the gradient is not wanted as it is */
-    float *dgains, *dbiases; /* backward: [n_blocks][n] */
+    float *dgains, *dbiases; /* backward: [n_blocks][n]; rms: dgains alone */
 };
 
 static bool serves(const struct pst_cpu_request *request)
 {
     const struct pst_graph *graph = request->graph;
 
-    return request->op->n_param == 2 && graph->params[request->op->param[0]].dtype == PST_F32 &&
-           graph->params[request->op->param[1]].dtype == PST_F32;
+    for (uint32_t i = 0; i < request->op->n_param; i++) {
+        if (graph->params[request->op->param[i]].dtype != PST_F32) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static struct norm norm_of(const struct pst_cpu_request *request)
@@ -32,6 +37,7 @@ static struct norm norm_of(const struct pst_cpu_request *request)
     const struct pst_tensor *x = pst_cpu_in(request, 0);
     struct norm norm = {.request = request, .n = pst_cpu_columns(x)};
 
+    norm.rms = request->op->kind == PST_OP_RMSNORM;
     norm.n_rows = pst_cpu_rows(request, x);
     norm.n_blocks = norm.n_rows / ROWS + (norm.n_rows % ROWS != 0);
     return norm;
@@ -50,7 +56,7 @@ static uint64_t workspace(const struct pst_cpu_request *request)
         return 0;
     }
     if (request->pass == PST_KERNEL_B) {
-        rows += request->device->threads + 2 * norm.n_blocks;
+        rows += request->device->threads + (norm.rms ? 1 : 2) * norm.n_blocks;
     }
     return (pst_tile_floats(request, N_BUFFERS, norm.n) + rows * norm.n) * sizeof(float);
 }
@@ -65,7 +71,7 @@ static void carve(struct norm *norm, const struct pst_call *call)
     at += pst_tile_floats(request, N_BUFFERS, norm->n);
     norm->gain = call->p[0];
     if (request->pass == PST_KERNEL_F) {
-        norm->bias = call->p[1];
+        norm->bias = norm->rms ? NULL : call->p[1];
     } else {
         norm->grads = at;
         norm->dgains = at + request->device->threads * norm->n;
@@ -77,23 +83,29 @@ static void forward_rows(void *context, uint64_t begin, uint64_t end, uint32_t t
 {
     const struct norm *norm = context;
     const struct pst_call *call = norm->call;
+    const struct pst_simd *simd = norm->request->device->simd;
     const uint64_t n = norm->n;
     const struct pst_tile x_tile =
         pst_tile_make(norm->request, norm->buffers, N_BUFFERS, n, thread, 0);
     const struct pst_tile y_tile =
         pst_tile_make(norm->request, norm->buffers, N_BUFFERS, n, thread, 1);
-    float *means = call->y[1], *rstds = call->y[2];
+    float *means = norm->rms ? NULL : call->y[1], *rstds = call->y[norm->rms ? 1 : 2];
 
     for (uint64_t r = begin; r < end; r++) {
         const float *x = pst_tile_read(&x_tile, call->x[0], r * n, n);
         float *y = pst_tile_write(&y_tile, call->y[0], r * n);
-        float mean, rstd;
+        float mean = 0, rstd;
 
-        norm->request->device->simd->norm(y, x, norm->gain, norm->bias, norm->request->op->eps, n,
-                                          &mean, &rstd);
+        if (norm->rms) {
+            simd->rms(y, x, norm->gain, norm->request->op->eps, n, &rstd);
+        } else {
+            simd->norm(y, x, norm->gain, norm->bias, norm->request->op->eps, n, &mean, &rstd);
+        }
         pst_tile_done(&y_tile, call->y[0], r * n, n);
         if (means != NULL) {
             means[r] = mean;
+        }
+        if (rstds != NULL) {
             rstds[r] = rstd;
         }
     }
@@ -132,14 +144,20 @@ static void backward_row(const struct norm *norm, const struct pst_tile tile[N_B
     const uint64_t n = norm->n;
     const float *dy = pst_tile_read(&tile[0], call->dy, r * n, n);
     const float *x = pst_tile_read(&tile[1], call->x[0], r * n, n);
-    const float mean = ((const float *)call->y[1])[r], rstd = ((const float *)call->y[2])[r];
+    const float rstd = ((const float *)call->y[norm->rms ? 1 : 2])[r];
+    const struct pst_simd *simd = norm->request->device->simd;
     const bool direct = norm->request->dtype == PST_F32;
     const float *add = direct ? pst_cpu_operand(call->add, 0) : NULL;
-    float *dx = pst_cpu_operand(call->dx, 0);
+    float *dx = pst_cpu_operand(call->dx, 0), *dx_row;
 
-    norm->request->device->simd->norm_back(
-        direct && dx != NULL ? dx + r * n : row, dx != NULL && add != NULL ? add + r * n : NULL,
-        norm->dgains + block * n, norm->dbiases + block * n, dy, x, norm->gain, mean, rstd, n);
+    add = dx != NULL && add != NULL ? add + r * n : NULL;
+    dx_row = direct && dx != NULL ? dx + r * n : row;
+    if (norm->rms) {
+        simd->rms_back(dx_row, add, norm->dgains + block * n, dy, x, norm->gain, rstd, n);
+    } else {
+        simd->norm_back(dx_row, add, norm->dgains + block * n, norm->dbiases + block * n, dy, x,
+                        norm->gain, ((const float *)call->y[1])[r], rstd, n);
+    }
     if (!direct && dx != NULL) {
         store_bf16(norm, &tile[2], row, r * n);
     }
@@ -156,7 +174,9 @@ static void backward_blocks(void *context, uint64_t begin, uint64_t end, uint32_
     }
     for (uint64_t block = begin; block < end; block++) {
         memset(norm->dgains + block * n, 0, n * sizeof(float));
-        memset(norm->dbiases + block * n, 0, n * sizeof(float));
+        if (!norm->rms) {
+            memset(norm->dbiases + block * n, 0, n * sizeof(float));
+        }
         for (uint64_t r = block * ROWS; r < norm->n_rows && r < (block + 1) * ROWS; r++) {
             backward_row(norm, tile, block, r, norm->grads + thread * n);
         }
@@ -170,17 +190,19 @@ static void backward(const struct pst_kernel *kernel, const struct pst_call *cal
 
     carve(&norm, call);
     pst_cpu_parallel(norm.request->device, norm.n_blocks, backward_blocks, &norm);
-    memset(call->z[0], 0, norm.n * sizeof(float));
-    memset(call->z[1], 0, norm.n * sizeof(float));
-    simd->column_sums(call->z[0], norm.dgains, norm.n_blocks, norm.n, norm.n);
-    simd->column_sums(call->z[1], norm.dbiases, norm.n_blocks, norm.n, norm.n);
+    for (uint32_t i = 0; i < norm.request->op->n_param; i++) {
+        memset(call->z[i], 0, norm.n * sizeof(float));
+        simd->column_sums(call->z[i], i == 0 ? norm.dgains : norm.dbiases, norm.n_blocks, norm.n,
+                          norm.n);
+    }
 }
 
 static void weights(const struct pst_kernel *kernel, const struct pst_call *call)
 {
-    const uint64_t n = norm_of(&pst_cpu_kernel_of(kernel)->request).n;
+    const struct pst_cpu_request *request = &pst_cpu_kernel_of(kernel)->request;
+    const uint64_t n = norm_of(request).n;
 
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < request->op->n_param; i++) {
         if (call->dp[i] != NULL) {
             memcpy(call->dp[i], call->z[i], n * sizeof(float));
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Max pooling of f32 images, tap by tap over rows of channels. The first maximum of a window wins,
- * NaN beats numbers, padding never wins.
+ * Pooling of f32 images, tap by tap over rows of channels. The first maximum of a window wins, NaN
+ * beats numbers, padding never wins. Means are over the pixels that are no padding.
  */
 #include "cpu.h"
 
@@ -152,4 +152,83 @@ const struct pst_cpu_family pst_cpu_maxpool2d = {
     .serves = serves,
     .workspace = workspace,
     .run = {forward, backward, NULL},
+};
+
+/* --- means ------------------------------------------------------------------------------------ */
+
+/* Taps of a window that fall on the image. */
+static uint64_t counted(const struct pool *pool, uint64_t pixel)
+{
+    const uint32_t taps = pool->request->op->kernel[0] * pool->request->op->kernel[1];
+    uint64_t at, n = 0;
+
+    for (uint32_t tap = 0; tap < taps; tap++) {
+        n += tap_at(pool, pixel / pool->out_width, pixel % pool->out_width, tap, &at);
+    }
+    return n;
+}
+
+/* Backward: a row of the gradient's share, per thread. */
+static uint64_t mean_workspace(const struct pst_cpu_request *request)
+{
+    return request->pass == PST_KERNEL_B
+               ? request->device->threads * pst_cpu_columns(pst_cpu_out(request)) * sizeof(float)
+               : 0;
+}
+
+static void mean_samples(void *context, uint64_t begin, uint64_t end, uint32_t thread)
+{
+    const struct pool *pool = context;
+    const struct pst_simd *simd = pool->request->device->simd;
+    const uint64_t n = pool->channels, in = pool->height * pool->width * n;
+    const uint64_t pixels = pool->out_height * pool->out_width;
+    const uint32_t taps = pool->request->op->kernel[0] * pool->request->op->kernel[1];
+    const bool back = pool->request->pass == PST_KERNEL_B;
+    float *share = back ? (float *)pool->call->workspace + thread * n : NULL;
+    uint64_t at;
+
+    for (uint64_t i = begin * pixels; i < end * pixels; i++) {
+        const uint64_t pixel = i % pixels, sample = i / pixels, count = counted(pool, pixel);
+        const float *x = back ? NULL : (const float *)pool->call->x[0] + sample * in;
+        float *y = back ? share : (float *)pool->call->y[0] + i * n;
+        float *dx = back ? (float *)pool->call->dx[0] + sample * in : NULL;
+
+        if (back && pixel == 0) {
+            memset(dx, 0, in * sizeof *dx);
+        }
+        if (back) {
+            simd->scale(share, (const float *)pool->call->dy + i * n, 1.0f / (float)count, n);
+        } else {
+            memset(y, 0, n * sizeof *y);
+        }
+        for (uint32_t tap = 0; tap < taps; tap++) {
+            if (!tap_at(pool, pixel / pool->out_width, pixel % pool->out_width, tap, &at)) {
+                continue;
+            }
+            if (back) {
+                simd->add(dx + at, dx + at, share, n);
+            } else {
+                simd->add(y, y, x + at, n);
+            }
+        }
+        if (!back && count > 0) {
+            simd->scale(y, y, 1.0f / (float)count, n);
+        }
+    }
+}
+
+static void mean(const struct pst_kernel *kernel, const struct pst_call *call)
+{
+    struct pool pool = pool_of(kernel, call);
+
+    if (pool.request->pass == PST_KERNEL_F || pst_cpu_operand(call->dx, 0) != NULL) {
+        pst_cpu_parallel(pool.request->device, pool.request->samples, mean_samples, &pool);
+    }
+}
+
+const struct pst_cpu_family pst_cpu_avgpool2d = {
+    .kernel_bytes = sizeof(struct pst_cpu_kernel),
+    .serves = serves,
+    .workspace = mean_workspace,
+    .run = {mean, mean, NULL},
 };

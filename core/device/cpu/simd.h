@@ -67,6 +67,12 @@ struct pst_simd {
     void (*norm_back)(float *dx, const float *add, float *dgain, float *dbias, const float *dy,
                       const float *x, const float *gain, float mean, float rstd, uint64_t n);
 
+    /* --- the same without mean and bias: x over the root of its mean square --- */
+    void (*rms)(float *y, const float *x, const float *gain, float eps, uint64_t n,
+                float *ret_rstd);
+    void (*rms_back)(float *dx, const float *add, float *dgain, const float *dy, const float *x,
+                     const float *gain, float rstd, uint64_t n);
+
     /* --- batch norm, one row of channels; relu: told by y, which may be NULL --- */
     /* sums += (x - mean)^2 */
     void (*column_squares)(float *sums, const float *x, const float *mean, uint64_t n);

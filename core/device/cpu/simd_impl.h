@@ -230,6 +230,7 @@ INLINE vf gelu_exp(vf x, vf square)
 
 #include "simd_map.h"
 #include "simd_rows.h"
+#include "simd_rms.h"
 #include "simd_channels.h"
 #include "simd_random.h"
 #include "simd_step.h"
@@ -251,6 +252,8 @@ const struct pst_simd PST_SIMD = {
     .column_sums = rows_column_sums,
     .norm = rows_norm,
     .norm_back = rows_norm_back,
+    .rms = rms_norm,
+    .rms_back = rms_back,
     .column_squares = channels_squares,
     .channel_norm = channels_norm,
     .channel_sums = channels_sums,

@@ -98,7 +98,7 @@ static inline bool rig_is_integer(const struct rig_case *test, uint32_t input)
            (test->op.kind == PST_OP_CROSS_ENTROPY && input == 1);
 }
 
-/* Behind a layer norm, so that it needs a gradient; integers as they are. */
+/* Behind a layer norm, so that it needs a gradient; data as they are. */
 static inline uint32_t rig_input(struct pst_graph_builder *builder, const struct rig_case *test,
                                  uint32_t i, uint32_t dtype)
 {
@@ -111,8 +111,9 @@ static inline uint32_t rig_input(struct pst_graph_builder *builder, const struct
     for (uint32_t k = 0; k < 4; k++) {
         snprintf(name[k], sizeof name[k], "%c%u", "xgbn"[k], i);
     }
-    if (rig_is_integer(test, i)) {
-        return pst_graph_input(builder, name[0], PST_FIELD_X, PST_I32, rank, dims);
+    if (rig_is_integer(test, i) || (test->op.kind == PST_OP_MSE && i == 1)) {
+        return pst_graph_input(builder, name[0], PST_FIELD_X,
+                               rig_is_integer(test, i) ? (uint32_t)PST_I32 : dtype, rank, dims);
     }
     in = pst_graph_input(builder, name[0], PST_FIELD_X, dtype, rank, dims);
     param[0] = pst_graph_param(builder, name[1], 1, &dims[rank - 1], PST_INIT_ONE, 0, false);
@@ -130,10 +131,10 @@ static inline uint32_t rig_loss(struct pst_graph_builder *builder, const struct 
     uint32_t in[2];
     struct pst_op loss = {.kind = PST_OP_CROSS_ENTROPY, .name = "loss", .n_in = 2, .in = in};
 
-    if (test->op.kind == PST_OP_CROSS_ENTROPY) {
+    if (pst_op_is_loss(test->op.kind)) {
         return y;
     }
-    in[0] = test->op.kind == PST_OP_AVGPOOL ||
+    in[0] = test->op.kind == PST_OP_AVGPOOL || test->op.bag != PST_BAG_NONE ||
                     (test->op.kind != PST_OP_EMBEDDING && rig_rank(test->in[0]) < 2)
                 ? y
                 : pst_graph_add(builder, &pool);
@@ -375,7 +376,7 @@ static inline void rig_pass(struct rig *rig, struct pst_device *device, uint32_t
             add[i] = dx[i];
         }
     }
-    call.dy = (pass == PST_KERNEL_B && rig->op->kind != PST_OP_CROSS_ENTROPY) ||
+    call.dy = (pass == PST_KERNEL_B && !pst_op_is_loss(rig->op->kind)) ||
                       (pass == PST_KERNEL_W && g->w_reads_dy)
                   ? rig->dy.data
                   : NULL;

@@ -29,8 +29,10 @@ static uint32_t add_input(struct pst_graph_builder *builder, const struct rig_ca
     snprintf(name[0], sizeof name[0], "x%u", i);
     snprintf(name[1], sizeof name[1], "gain%u", i);
     snprintf(name[2], sizeof name[2], "bias%u", i);
-    if (is_integer(test, i)) {
-        return pst_graph_input(builder, name[0], PST_FIELD_X, PST_I32, shape->rank, shape->dims);
+    if (is_integer(test, i) || (test->op.kind == PST_OP_MSE && i == 1)) {
+        return pst_graph_input(builder, name[0], PST_FIELD_X,
+                               is_integer(test, i) ? (uint32_t)PST_I32 : dtype, shape->rank,
+                               shape->dims);
     }
     in = pst_graph_input(builder, name[0], PST_FIELD_X, dtype, shape->rank, shape->dims);
     param[0] =
@@ -70,14 +72,15 @@ static uint32_t add_op(struct pst_graph_builder *builder, const struct rig_case 
 /* The mean over all axes but the last, and cross-entropy on that: any result becomes a loss. */
 static uint32_t add_loss(struct pst_graph_builder *builder, const struct rig_case *test, uint32_t y)
 {
-    const uint32_t rank = test->op.kind == PST_OP_EMBEDDING ? 2
-                          : test->op.kind == PST_OP_AVGPOOL ? 1
-                                                            : test->in[0].rank;
+    const uint32_t rank = test->op.bag != PST_BAG_NONE        ? 1
+                          : test->op.kind == PST_OP_EMBEDDING ? 2
+                          : test->op.kind == PST_OP_AVGPOOL   ? 1
+                                                              : test->in[0].rank;
     struct pst_op pool = {.kind = PST_OP_AVGPOOL, .name = "pool", .n_in = 1, .in = &y};
     uint32_t in[2];
     struct pst_op loss = {.kind = PST_OP_CROSS_ENTROPY, .name = "loss", .n_in = 2, .in = in};
 
-    if (test->op.kind == PST_OP_CROSS_ENTROPY) {
+    if (pst_op_is_loss(test->op.kind)) {
         return y;
     }
     in[0] = rank < 2 ? y : pst_graph_add(builder, &pool);

@@ -172,7 +172,7 @@ static void run_pass(const struct rig *rig, struct buffers *b, uint32_t pass)
     const uint64_t reads[3][3] = {{7, 7, 7},
                                   {grad->b_reads_x, grad->b_reads_p, grad->b_reads_y},
                                   {grad->w_reads_x, grad->w_reads_p, grad->w_reads_y}};
-    const bool reads_dy = pass == PST_KERNEL_B ? rig->op->kind != PST_OP_CROSS_ENTROPY
+    const bool reads_dy = pass == PST_KERNEL_B ? !pst_op_is_loss(rig->op->kind)
                                                : pass == PST_KERNEL_W && grad->w_reads_dy;
     void *x[RIG_INPUTS], *p[RIG_PARAMS], *y[RIG_OUTPUTS];
     struct pst_call call = {.x = x, .p = p, .y = y, .z = b->z};

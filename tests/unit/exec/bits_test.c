@@ -127,6 +127,21 @@ static void test_resnet(void **state)
     check_model("resnet", "image=8 width=4 stages=2 blocks=1 classes=7", PST_F32);
 }
 
+#define BERT   "layers=2 dim=16 heads=2 context=8 vocab=7"
+#define DLRM   "features=5 width=12 entries=7 vector=3 classes=7"
+#define CANDLE "width=12 rnaseq=5 descriptors=6 fingerprints=7"
+
+/* Data that goes into several stages, tied parameters, numbers as targets. */
+static void test_zoo(void **state)
+{
+    (void)state;
+    check_model("bert", BERT " dropout=0.2", PST_F32);
+    check_model("dlrm", DLRM " bag=concat", PST_F32);
+    check_model("dlrm", DLRM " bag=sum", PST_BF16);
+    check_model("candle-uno", CANDLE, PST_F32);
+    check_model("candle-uno", CANDLE, PST_BF16);
+}
+
 /*
  * Descent by a small rate along the gradient lowers the loss by rate x norm^2, to first order; a
  * wrong gradient anywhere has a smaller projection on the true one.
@@ -156,6 +171,10 @@ static void test_slope(void **state)
     check_slope("mlp", "inputs=12 hidden=16 layers=2 classes=7 act=gelu");
     check_slope("gpt", "layers=2 dim=16 heads=2 context=8 vocab=7");
     check_slope("mmt", "layers=1 dim=16 heads=2 context=8 vocab=7");
+    check_slope("bert", BERT);
+    check_slope("dlrm", DLRM " bag=concat");
+    check_slope("dlrm", DLRM " bag=sum");
+    check_slope("candle-uno", CANDLE);
 }
 
 static void test_learns(void **state)
@@ -183,10 +202,11 @@ static void test_learns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mlp),   cmocka_unit_test(test_mlp_bf16),
-        cmocka_unit_test(test_gpt),   cmocka_unit_test(test_gpt_bf16),
-        cmocka_unit_test(test_mmt),   cmocka_unit_test(test_resnet),
-        cmocka_unit_test(test_slope), cmocka_unit_test(test_learns),
+        cmocka_unit_test(test_mlp),    cmocka_unit_test(test_mlp_bf16),
+        cmocka_unit_test(test_gpt),    cmocka_unit_test(test_gpt_bf16),
+        cmocka_unit_test(test_mmt),    cmocka_unit_test(test_resnet),
+        cmocka_unit_test(test_zoo),    cmocka_unit_test(test_slope),
+        cmocka_unit_test(test_learns),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

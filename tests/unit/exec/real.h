@@ -241,7 +241,8 @@ static inline void real_data(struct real *real, uint32_t classes)
             float value = 2 * pst_uniform(word.v[0]) - 1;
 
             if (tensor->dtype == PST_I32) {
-                ((int32_t *)real->inputs[i])[k] = (int32_t)(word.v[1] % classes);
+                ((int32_t *)real->inputs[i])[k] =
+                    (int32_t)(word.v[1] % (tensor->field == PST_FIELD_SEGMENT ? 2 : classes));
             } else if (tensor->dtype == PST_F32) {
                 ((float *)real->inputs[i])[k] = value;
             } else {

@@ -21,7 +21,7 @@ static void table_is_sound(void **state)
             assert_non_null(b->params[k].initial); /* a model needs no settings */
         }
     }
-    assert_null(pst_model_builder_find("bert"));
+    assert_null(pst_model_builder_find("elman"));
 }
 
 static void mlp_shapes(void **state)

@@ -185,7 +185,7 @@ static void graphs_are_whole(void **state)
 
     (void)state;
     h = linear(b, "fc", input(b, "x", PST_F32, 3, 0, 0), 3, 8, PST_ACT_NONE);
-    check_fails(b, h, PST_ERR_BUG, "its loss does not come from a cross-entropy operator");
+    check_fails(b, h, PST_ERR_BUG, "its loss does not come from a loss operator");
 
     b = new_builder(PST_F32);
     h = linear(b, "fc", input(b, "x", PST_F32, 3, 0, 0), 3, 8, PST_ACT_NONE);

@@ -1,40 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel.h"
+#include "model/distance.h"
 
 struct attention_shape {
-    uint64_t n_rows, n_columns; /* T, C */
-    uint64_t n_heads, n_depth;  /* H, D = C / H */
-    uint64_t stride;            /* 3C: from row to row of q|k|v */
-    bool causal;
+    uint64_t n_rows, n_keys, n_columns; /* T, S, C */
+    uint64_t n_heads, n_depth;          /* H, D = C / H */
+    uint64_t q_stride, kv_stride;       /* from row to row */
+    uint64_t k_at, v_at;                /* where they begin in a row of keys and values */
+    bool packed, causal;                /* packed: q, k and v are one tensor */
+    double scale;                       /* 0: 1 / sqrt(D) */
+    uint32_t n_buckets, max_distance;   /* 0: scores do not depend on distance */
 };
 
 static struct attention_shape attention_shape(const struct pst_reference *reference)
 {
     const struct pst_tensor *y = reference_out(reference);
-    struct attention_shape shape;
+    const struct pst_op *op = reference->op;
+    struct attention_shape shape = {.packed = op->n_in == 1, .n_heads = op->heads};
 
     shape.n_columns = reference_columns(y);
     shape.n_rows = y->elems / shape.n_columns;
-    shape.n_heads = reference->op->heads;
+    shape.n_keys = shape.packed ? shape.n_rows : reference_in(reference, 1)->dims[0];
     shape.n_depth = shape.n_columns / shape.n_heads;
-    shape.stride = 3 * shape.n_columns;
-    shape.causal = reference->op->causal;
+    shape.q_stride = (shape.packed ? 3 : 1) * shape.n_columns;
+    shape.kv_stride = (shape.packed ? 3 : 2) * shape.n_columns;
+    shape.k_at = shape.packed ? shape.n_columns : 0;
+    shape.v_at = shape.k_at + shape.n_columns;
+    shape.causal = op->causal;
+    shape.scale = (double)op->scale;
+    if (op->n_param > 0 && op->param[0] != PST_NONE) {
+        shape.n_buckets = (uint32_t)reference->graph->params[op->param[0]].dims[0];
+        shape.max_distance = op->max_distance;
+    }
     return shape;
 }
 
 /* How many keys row i sees. */
 static uint64_t attention_keys(const struct attention_shape *shape, uint64_t i)
 {
-    return shape->causal ? i + 1 : shape->n_rows;
+    return shape->causal ? i + 1 : shape->n_keys;
 }
 
-/* Where element e of the sums [q|k|v][T][D] of a head lies in a packed sample. */
-static uint64_t attention_packed(const struct attention_shape *shape, uint64_t head, uint64_t e)
+/* Element of p0 that key j of row i is told apart by. */
+static uint64_t attention_bucket(const struct attention_shape *shape, uint64_t head, uint64_t i,
+                                 uint64_t j)
 {
-    const uint64_t d = e % shape->n_depth, row = e / shape->n_depth;
-
-    return row % shape->n_rows * shape->stride + row / shape->n_rows * shape->n_columns +
-           head * shape->n_depth + d;
+    return pst_distance_bucket((int64_t)j - (int64_t)i, shape->n_buckets, shape->max_distance,
+                               shape->causal) *
+               shape->n_heads +
+           head;
 }
 
 /* F: probabilities of a row, sums of a row. B: probabilities, their slopes, sums of q, k and v. */
@@ -42,12 +56,13 @@ static uint64_t attention_workspace(const struct pst_reference *reference)
 {
     const struct attention_shape shape = attention_shape(reference);
 
-    return reference->pass == PST_KERNEL_F ? shape.n_rows + shape.n_depth
-                                           : 2 * shape.n_rows + 3 * shape.n_rows * shape.n_depth;
+    return reference->pass == PST_KERNEL_B
+               ? 2 * shape.n_keys + (shape.n_rows + 2 * shape.n_keys) * shape.n_depth
+               : shape.n_keys + shape.n_depth;
 }
 
 #define FAMILY "attention.inc"
 #include "instantiate.h"
 
-const struct pst_reference_family pst_reference_attention = {PST_REFERENCE_F_B(attention),
+const struct pst_reference_family pst_reference_attention = {PST_REFERENCE_F_B_W(attention),
                                                              attention_workspace};

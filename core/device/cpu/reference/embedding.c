@@ -5,6 +5,7 @@ struct embedding_shape {
     uint64_t n_tokens;    /* of the micro-batch */
     uint64_t n_positions; /* tokens per sample */
     uint64_t n_entries, n_columns;
+    uint64_t n_summed; /* tokens whose rows make one of the result */
 };
 
 static struct embedding_shape embedding_shape(const struct pst_reference *reference)
@@ -13,8 +14,9 @@ static struct embedding_shape embedding_shape(const struct pst_reference *refere
 
     shape.n_positions = reference_in(reference, 0)->elems;
     shape.n_tokens = reference->samples * shape.n_positions;
-    shape.n_columns = reference_columns(reference_out(reference));
+    shape.n_columns = reference->graph->params[reference->op->param[0]].dims[1];
     shape.n_entries = reference_param_elems(reference, 0) / shape.n_columns;
+    shape.n_summed = reference->op->bag == PST_BAG_SUM ? shape.n_positions : 1;
     return shape;
 }
 

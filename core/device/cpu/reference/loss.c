@@ -26,8 +26,15 @@ static uint64_t loss_counted(const struct loss_shape *shape, const int32_t *targ
     return counted;
 }
 
+/* Numbers of a sample. */
+static uint64_t mse_elems(const struct pst_reference *reference)
+{
+    return reference_in(reference, 0)->elems;
+}
+
 #define FAMILY "loss.inc"
 #include "instantiate.h"
 
 const struct pst_reference_family pst_reference_cross_entropy = {PST_REFERENCE_F_B(cross_entropy),
                                                                  NULL};
+const struct pst_reference_family pst_reference_mse = {PST_REFERENCE_F_B(mse), NULL};

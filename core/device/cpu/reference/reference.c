@@ -19,14 +19,17 @@ static const struct pst_reference_family *const families[PST_OP_KINDS] = {
     [PST_OP_MAXPOOL2D] = &pst_reference_maxpool2d,
     [PST_OP_AVGPOOL] = &pst_reference_avgpool,
     [PST_OP_CONCAT] = &pst_reference_concat,
+    [PST_OP_MSE] = &pst_reference_mse,
+    [PST_OP_RMSNORM] = &pst_reference_rmsnorm,
+    [PST_OP_AVGPOOL2D] = &pst_reference_avgpool2d,
+    [PST_OP_SHIFT2D] = &pst_reference_shift2d,
 };
 
-/* The dtype that names the instance: that of the logits for the loss, else that of the result. */
+/* The dtype that names the instance: that of the logits for a loss, else that of the result. */
 static uint32_t dtype_of(const struct pst_reference *reference)
 {
-    const struct pst_tensor *tensor = reference->op->kind == PST_OP_CROSS_ENTROPY
-                                          ? reference_in(reference, 0)
-                                          : reference_out(reference);
+    const struct pst_tensor *tensor =
+        pst_op_is_loss(reference->op->kind) ? reference_in(reference, 0) : reference_out(reference);
 
     return tensor->dtype;
 }

@@ -45,4 +45,28 @@ static inline bool window_pixel(const struct window_shape *shape, uint64_t oy, u
     return true;
 }
 
+static inline uint64_t window_taps(const struct window_shape *shape)
+{
+    return (uint64_t)shape->op->kernel[0] * shape->op->kernel[1];
+}
+
+/* As window_pixel, for element `tap` of the window of output pixel i of the micro-batch. */
+static inline bool window_tap(const struct window_shape *shape, uint64_t i, uint64_t tap,
+                              uint64_t *ret_pixel)
+{
+    return window_pixel(shape, i / shape->out_width % shape->out_height, i % shape->out_width,
+                        tap / shape->op->kernel[1], tap % shape->op->kernel[1], ret_pixel);
+}
+
+/* Elements of that window that are no padding. */
+static inline uint64_t window_counted(const struct window_shape *shape, uint64_t i)
+{
+    uint64_t tap, pixel, counted = 0;
+
+    for (tap = 0; tap < window_taps(shape); tap++) {
+        counted += window_tap(shape, i, tap, &pixel);
+    }
+    return counted;
+}
+
 #endif

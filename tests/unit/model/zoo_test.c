@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The models of the papers: parameters counted from the formulas (and, where authors published the
+ * number itself, against that), structure, and that none of it takes memory for weights.
+ */
+#include <sys/resource.h>
+
+#include "unit/model/model_support.h"
+
+static uint64_t parameters_of(const char *model, const char *settings)
+{
+    struct pst_graph *graph = make_model(model, settings, PST_F32);
+    uint64_t n = count_parameters(graph);
+
+    pst_graph_destroy(graph);
+    return n;
+}
+
+/* 12 L h^2 + 13 L h in the blocks, the last norm, the tables of tokens and positions. */
+static uint64_t gpt_formula(uint64_t layers, uint64_t h, uint64_t vocab, uint64_t context)
+{
+    return 12 * layers * h * h + 13 * layers * h + 2 * h + vocab * h + context * h;
+}
+
+/* Sizes of PipeDream-2BW, in the tens of millions to which they are known. */
+static void gpts_of_2bw(void **state)
+{
+    static const struct {
+        uint64_t layers, dim, heads, tens_of_millions;
+    } sizes[] = {{24, 1024, 16, 35},
+                 {24, 2048, 16, 131},
+                 {32, 2304, 32, 216},
+                 {32, 3072, 32, 378},
+                 {2240, 1024, 16, 2830}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char settings[160];
+        uint64_t n;
+
+        snprintf(settings, sizeof settings, "layers=%u dim=%u heads=%u context=512 vocab=50257",
+                 (unsigned)sizes[i].layers, (unsigned)sizes[i].dim, (unsigned)sizes[i].heads);
+        n = parameters_of("gpt", settings);
+        assert_int_equal(n, gpt_formula(sizes[i].layers, sizes[i].dim, 50257, 512));
+        if (sizes[i].layers == 2240) {
+            assert_int_equal((n + 50000000) / 100000000, 283);
+        } else {
+            assert_int_equal((n + 5000000) / 10000000, sizes[i].tens_of_millions);
+        }
+    }
+}
+
+/* Sizes of the papers on zero bubbles and on controllable memory, in hundreds of millions. */
+static void gpts_of_zero_bubble(void **state)
+{
+    static const struct {
+        unsigned layers, dim, heads, hundreds_of_millions;
+    } sizes[] = {{22, 2304, 24, 15},  {30, 4096, 32, 62},  {46, 5120, 40, 146},
+                 {62, 6144, 48, 283}, {30, 5120, 40, 96},  {46, 6144, 48, 210},
+                 {62, 7168, 64, 385}, {78, 10240, 80, 985}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char settings[160];
+        uint64_t n;
+
+        snprintf(settings, sizeof settings, "layers=%u dim=%u heads=%u context=1024 vocab=32000",
+                 sizes[i].layers, sizes[i].dim, sizes[i].heads);
+        n = parameters_of("gpt", settings);
+        assert_int_equal(n, gpt_formula(sizes[i].layers, sizes[i].dim, 32000, 1024));
+        assert_int_equal((n + 50000000) / 100000000, sizes[i].hundreds_of_millions);
+    }
+}
+
+/* The published totals without the classifier of sentence pairs. */
+static void berts(void **state)
+{
+    (void)state;
+    assert_int_equal(parameters_of("bert", "layers=12 dim=768 heads=12 context=512 vocab=30522"),
+                     109514298);
+    assert_int_equal(parameters_of("bert", "layers=24 dim=1024 heads=16 context=512 vocab=30522"),
+                     335174458);
+}
+
+static void bert_shapes(void **state)
+{
+    struct pst_graph *graph =
+        make_model("bert", "layers=2 dim=24 heads=3 context=10 vocab=50", PST_F32);
+    const struct pst_parameter *table = find_param(graph, "embeddings.words.weight");
+
+    (void)state;
+    /* words, segments, add, norm; 2 x (qkv, attention, output, add, norm, fc + gelu, output, add,
+       norm); transform + gelu, norm, decoder, loss */
+    assert_int_equal(graph->n_ops, 4 + 2 * 9 + 4);
+    assert_int_equal(graph->n_inputs, 3);
+    assert_int_equal(graph->tensors[1].field, PST_FIELD_SEGMENT);
+    assert_int_equal(graph->tensors[2].field, PST_FIELD_MASKED);
+    assert_false(graph->ops[find_op(graph, "encoder.1.attention")].causal);
+    assert_int_equal(table->n_users, 2);
+    assert_int_equal(table->users[1], find_op(graph, "head.decoder"));
+    check_dims(find_output(graph, "head.decoder", 0), 2, 10, 50, 0);
+    assert_float_equal(graph->ops[find_op(graph, "encoder.0.norm")].eps, 1e-12f, 1e-15f);
+    pst_graph_destroy(graph);
+}
+
+/* 4 branches of 8 layers: 12.6 million a layer, 403 million in the blocks. */
+static void mmt_of_graphpipe(void **state)
+{
+    const uint64_t h = 1024, layer = 12 * h * h + 13 * h;
+
+    (void)state;
+    assert_int_equal((layer + 50000) / 100000, 126);
+    assert_int_equal((32 * layer + 500000) / 1000000, 403);
+    /* tables of tokens and positions per branch; join, last norm, head */
+    assert_int_equal(
+        parameters_of("mmt", "branches=4 layers=8 dim=1024 heads=16 context=256 vocab=256"),
+        32 * layer + 4 * 2 * 256 * h + 4 * h * h + h + 2 * h + 256 * h);
+}
+
+#define DLRM                                                                                       \
+    "dense=7 sparse=7 features=4096 layers=4 width=4096 entries=1000000 vector=64 "                \
+    "bag_size=100 top_layers=4 "
+
+static void dlrm_of_graphpipe(void **state)
+{
+    const uint64_t w = 4096, dense = 7 * 4 * w * w, tables = 7ull * 1000000 * 64;
+
+    (void)state;
+    assert_int_equal((dense + 500000) / 1000000, 470);
+    assert_int_equal(tables, 448000000);
+    assert_int_equal(parameters_of("dlrm", DLRM "bag=concat"),
+                     dense + tables + (7 * w + 7 * 6400) * w + 3 * w * w + 2 * w);
+    assert_int_equal(parameters_of("dlrm", DLRM "bag=sum"),
+                     dense + tables + (7 * w + 7 * 64) * w + 3 * w * w + 2 * w);
+}
+
+static void dlrm_shapes(void **state)
+{
+    struct pst_graph *graph = make_model("dlrm", DLRM, PST_F32);
+
+    (void)state;
+    /* 4 layers with their relu and a table in turns, join, top, head, loss */
+    assert_int_equal(graph->n_ops, 7 * 4 + 7 + 1 + 4 + 2);
+    assert_int_equal(graph->n_inputs, 15);
+    assert_int_equal(find_op(graph, "dense.0.0"), 0);
+    assert_int_equal(find_op(graph, "sparse.0"), 4);
+    assert_int_equal(find_op(graph, "dense.1.0"), 5);
+    check_dims(find_output(graph, "sparse.6", 0), 1, 6400, 0, 0);
+    check_dims(find_output(graph, "concat", 0), 1, 7 * 4096 + 7 * 6400, 0, 0);
+    assert_int_equal(graph->ops[find_op(graph, "dense.6.3")].act, PST_ACT_RELU);
+    assert_int_equal(graph->ops[find_op(graph, "dense.6.3")].param[1], PST_NONE);
+    pst_graph_destroy(graph);
+    graph = make_model("dlrm", DLRM "bag=sum", PST_F32);
+    check_dims(find_output(graph, "sparse.6", 0), 1, 64, 0, 0);
+    pst_graph_destroy(graph);
+}
+
+#define UNO "rnaseq=942 descriptors=5270 fingerprints=2048 layers=4 width=4096 "
+
+static void candle_of_graphpipe(void **state)
+{
+    const uint64_t w = 4096, top = w * w + w;
+    struct pst_graph *graph = make_model("candle-uno", UNO, PST_F32);
+
+    (void)state;
+    assert_int_equal(count_parameters(graph),
+                     (942 + 3 * (5270 + 2048)) * w + 7 * 3 * w * w + (7 * w + 2) * w + top);
+    assert_int_equal(graph->n_ops, 7 * 4 + 1 + 2 + 2);
+    assert_int_equal(graph->n_inputs, 2 + 7 + 1);
+    assert_int_equal(graph->ops[find_op(graph, "concat")].n_in, 9);
+    assert_int_equal(graph->tensors[graph->ops[find_op(graph, "concat")].in[0]].role,
+                     PST_ROLE_INPUT);
+    assert_int_equal(graph->ops[graph->tensors[graph->loss].producer].kind, PST_OP_MSE);
+    pst_graph_destroy(graph);
+    /* 2 drugs and top of 4 + 1 layers behind encoders of 8: 40 + 1 + 4 + 1 without the inputs */
+    graph = make_model("candle-uno", UNO "drugs=2 layers=8 top_layers=4", PST_F32);
+    assert_int_equal(graph->n_ops, 40 + 1 + 4 + 1 + 1);
+    pst_graph_destroy(graph);
+    assert_int_equal(parameters_of("candle-uno",
+                                   "variant=branches branches=16 features=4096 layers=4 "
+                                   "width=4096"),
+                     16 * 4 * w * w + 16 * w * w + top);
+}
+
+static void resnet152_has_its_published_size(void **state)
+{
+    (void)state;
+    assert_int_equal(parameters_of("resnet", "depth=152 image=224 width=64 classes=1000"),
+                     60192808);
+}
+
+/* 98.5 billion parameters are 394 GB of weights. */
+static void size_costs_nothing(void **state)
+{
+    struct pst_graph *graph = make_model(
+        "gpt", "layers=78 dim=10240 heads=80 context=1024 vocab=32000 tied=false", PST_BF16);
+    struct rusage usage;
+
+    (void)state;
+    assert_int_equal(count_parameters(graph),
+                     gpt_formula(78, 10240, 32000, 1024) + 32000ull * 10240);
+    pst_graph_destroy(graph);
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    assert_true(usage.ru_maxrss < 256 * 1024); /* KiB; of everything in this program */
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gpts_of_2bw),
+        cmocka_unit_test(gpts_of_zero_bubble),
+        cmocka_unit_test(berts),
+        cmocka_unit_test(bert_shapes),
+        cmocka_unit_test(mmt_of_graphpipe),
+        cmocka_unit_test(dlrm_of_graphpipe),
+        cmocka_unit_test(dlrm_shapes),
+        cmocka_unit_test(candle_of_graphpipe),
+        cmocka_unit_test(resnet152_has_its_published_size),
+        cmocka_unit_test(size_costs_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

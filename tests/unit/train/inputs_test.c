@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Data of models with more than tokens and targets: hidden tokens, segments, targets that go in
+ * shifted, several tensors to learn from, numbers as targets.
+ */
+#include "train/data.h"
+#include "unit/model/graph_support.h"
+
+#include <math.h>
+
+#define N 400
+
+/* Samples 0 ... N - 1 of a model; buffers[i] of input i. */
+struct samples {
+    struct pst_data *data;
+    const struct pst_sample_shape *shape;
+    void *buffers[PST_MAX_INPUTS];
+};
+
+static struct samples read_samples(const struct pst_graph *graph)
+{
+    struct pst_job job;
+    struct pst_error err = {0};
+    struct samples samples = {0};
+
+    memset(&job, 0, sizeof job);
+    job.data.kind = 1; /* synthetic */
+    job.data.seed = 5;
+    if (pst_data_create(&job, graph, &samples.data, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    samples.shape = pst_data_shape(samples.data);
+    for (uint32_t i = 0; i < samples.shape->n_inputs; i++) {
+        samples.buffers[i] = malloc(N * samples.shape->inputs[i].bytes);
+    }
+    pst_data_read(samples.data, PST_SPLIT_TRAIN, 0, N, samples.buffers);
+    return samples;
+}
+
+static void finish_samples(struct samples *samples)
+{
+    for (uint32_t i = 0; i < samples->shape->n_inputs; i++) {
+        free(samples->buffers[i]);
+    }
+    pst_data_destroy(samples->data);
+}
+
+/* The text behind the masks is the walk 5 t + 7 in seven of eight places. */
+static void hidden_tokens(void **state)
+{
+    enum { T = 20, V = 97 };
+    struct pst_graph *graph =
+        make_model("bert", "context=20 vocab=97 layers=1 dim=8 heads=1", PST_F32);
+    struct samples samples = read_samples(graph);
+    const int32_t *tokens = samples.buffers[0], *targets = samples.buffers[2];
+    uint32_t hidden = 0, masked = 0, same = 0, follows = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t here = 0;
+
+        for (uint32_t t = 0; t < T; t++) {
+            const uint32_t at = i * T + t;
+            int32_t text = targets[at] < 0 ? tokens[at] : targets[at];
+
+            assert_true(tokens[at] >= 0 && tokens[at] < V && targets[at] < V);
+            here += targets[at] >= 0;
+            masked += targets[at] >= 0 && tokens[at] == V - 1;
+            same += targets[at] >= 0 && tokens[at] == targets[at];
+            if (t > 0) {
+                int32_t last = targets[at - 1] < 0 ? tokens[at - 1] : targets[at - 1];
+
+                follows += text == (5 * last + 7) % V;
+            }
+            assert_int_equal(((int32_t *)samples.buffers[1])[at], t >= T / 2);
+        }
+        assert_true(here > 0);
+        hidden += here;
+    }
+    /* 15 % and what is forced (about 0.85 of one in 20): five standard deviations or more */
+    assert_true(fabs(hidden / (double)(N * T) - 0.1925) < 0.025);
+    assert_true(fabs(masked / (double)hidden - 0.8) < 0.06);
+    assert_true(fabs(same / (double)hidden - 0.1) < 0.04);
+    assert_true(fabs(follows / (double)(N * (T - 1)) - 0.876) < 0.02);
+    finish_samples(&samples);
+    pst_graph_destroy(graph);
+}
+
+/* Each dense input has its own pattern per class; a table's tokens lean to the class's eight. */
+static void many_inputs(void **state)
+{
+    struct pst_graph *graph =
+        make_model("dlrm", "dense=2 sparse=2 features=6 entries=64 bag_size=4 classes=3", PST_F32);
+    struct samples samples = read_samples(graph);
+    const int32_t *labels = samples.buffers[4];
+    double means[2][3][6] = {{{0}}}, apart = 0;
+    uint32_t counts[3] = {0}, own[2] = {0}, equal = 0;
+
+    (void)state;
+    assert_int_equal(samples.shape->n_inputs, 5);
+    assert_int_equal(samples.shape->classes, 3);
+    assert_int_equal(samples.shape->vocabs[1], 64);
+    for (uint32_t i = 0; i < N; i++) {
+        counts[labels[i]]++;
+        for (uint32_t k = 0; k < 2; k++) {
+            for (uint32_t e = 0; e < 6; e++) {
+                means[k][labels[i]][e] += (double)((float *)samples.buffers[2 * k])[i * 6 + e];
+            }
+            for (uint32_t t = 0; t < 4; t++) {
+                int32_t token = ((int32_t *)samples.buffers[2 * k + 1])[i * 4 + t];
+
+                assert_true(token >= 0 && token < 64);
+                own[k] += token / 8 == labels[i];
+            }
+        }
+        equal += memcmp((int32_t *)samples.buffers[1] + i * 4,
+                        (int32_t *)samples.buffers[3] + i * 4, 16) == 0;
+    }
+    assert_true(equal < N / 20); /* tables do not see the same tokens */
+    for (uint32_t k = 0; k < 2; k++) {
+        double difference = 0;
+
+        /* half are the class's, and an eighth of the others */
+        assert_true(fabs(own[k] / (4.0 * N) - 0.5625) < 0.07);
+        for (uint32_t e = 0; e < 6; e++) {
+            difference += fabs(means[k][0][e] / counts[0] - means[k][1][e] / counts[1]);
+        }
+        assert_true(difference > 0.5);
+    }
+    for (uint32_t e = 0; e < 6; e++) {
+        apart += fabs(means[0][0][e] - means[1][0][e]) / counts[0];
+    }
+    assert_true(apart > 0.5);
+    finish_samples(&samples);
+    pst_graph_destroy(graph);
+}
+
+/* Sixteen levels, each a noisy number; features tell the level. */
+static void numbers(void **state)
+{
+    struct pst_graph *graph = make_model("candle-uno", "drugs=1 rnaseq=5", PST_F32);
+    struct samples samples = read_samples(graph);
+    const uint32_t target = pst_sample_input(samples.shape, samples.shape->target);
+    const float *values = samples.buffers[target];
+    double sum[16] = {0};
+    uint32_t counts[16] = {0};
+
+    (void)state;
+    assert_int_equal(samples.shape->classes, 0);
+    assert_int_equal(samples.shape->rows, 1);
+    for (uint32_t i = 0; i < N; i++) {
+        const double level = floor(((double)values[i] + 1) * 8);
+
+        assert_true(level >= 0 && level < 16);
+        /* a quarter of the level's width around its middle */
+        assert_true(fabs((double)values[i] - ((level + 0.5) / 8 - 1)) <= 0.25 / 8 + 1e-6);
+        counts[(int)level]++;
+        sum[(int)level] += (double)((float *)samples.buffers[2])[i * 5];
+    }
+    for (uint32_t i = 0; i < 16; i++) {
+        assert_true(counts[i] > 0);
+        assert_true(fabs(sum[i] / counts[i]) < 1.7); /* pattern in [-1, 1), noise of mean 0 */
+    }
+    finish_samples(&samples);
+    pst_graph_destroy(graph);
+}
+
+/* Whole batches and single samples are the same. */
+static void samples_stand_alone(void **state)
+{
+    struct pst_graph *graph = make_model("dlrm", "", PST_F32);
+    struct samples samples = read_samples(graph);
+    void *one[PST_MAX_INPUTS];
+
+    (void)state;
+    for (uint32_t i = 0; i < samples.shape->n_inputs; i++) {
+        one[i] = malloc(samples.shape->inputs[i].bytes);
+    }
+    pst_data_read(samples.data, PST_SPLIT_TRAIN, 7, 1, one);
+    for (uint32_t i = 0; i < samples.shape->n_inputs; i++) {
+        uint64_t bytes = samples.shape->inputs[i].bytes;
+
+        assert_memory_equal(one[i], (char *)samples.buffers[i] + 7 * bytes, bytes);
+        free(one[i]);
+    }
+    finish_samples(&samples);
+    pst_graph_destroy(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hidden_tokens),
+        cmocka_unit_test(many_inputs),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(samples_stand_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
