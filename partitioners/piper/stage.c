@@ -282,7 +282,7 @@ pst_status piper_stage_time(struct piper_costs *c, const struct piper_pair *pair
     const struct piper_question *q = c->q;
     double bytes =
         (pair->in_flight[j] - pair->in_flight[i]) * held + pair->fixed[j] - pair->fixed[i];
-    double limit = q->capacity * (1 + 1e-9), aside = 0, time;
+    double limit = q->capacity * (1 + 1e-12), aside = 0, time;
     uint32_t n = 0, x, *choice = NULL;
     bool exact;
     pst_status st;
