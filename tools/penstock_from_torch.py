@@ -126,7 +126,7 @@ class Clock:
         leaf = torch.ones((), device=device, requires_grad=True)
         nothing = leaf.view_as(leaf)
         self.start_us = 0.0
-        self.start_us = self.backward_us([nothing], [leaf])
+        self.start_us = min(self.backward_us([nothing], [leaf]) for _ in range(10))
 
     def median_us(self, function):
         times = []

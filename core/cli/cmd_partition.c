@@ -8,10 +8,12 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "cli/commands.h"
+#include "cli/outputs.h"
 #include "cli/print_error.h"
 #include "cli/solo.h"
 #include "plugin/solo_partition.h"
 #include "report/partition_report.h"
+#include "report/stage_figure.h"
 #include "train/isolate.h"
 #include "train/stop.h"
 
@@ -19,6 +21,7 @@
 struct request {
     const char *problem_file, *options, *time_limit;
     uint64_t time_limit_ns;
+    struct pst_cli_stage_outputs outputs;
     struct pst_problem *problem;
     struct pst_partition_job job;
 };
@@ -86,6 +89,30 @@ static pst_status read_request(struct request *request, const struct pst_cli *cl
     return st;
 }
 
+/* One strategy from elsewhere, and all of them run in a process apart. */
+static pst_status find_foreign(const struct request *request, bool *ret_foreign,
+                               struct pst_error *err)
+{
+    const struct pst_problem *problem = request->problem;
+    const struct {
+        const char *kind, *name;
+    } others[] = {{"scheduler", problem->scheduler}, {"memopt", problem->memopt}};
+    pst_status st =
+        pst_cli_is_foreign("partitioner", request->job.id, request->job.path, ret_foreign, err);
+
+    for (size_t i = 0; st == PST_OK && i < sizeof others / sizeof others[0]; i++) {
+        const char *name = others[i].name;
+        bool foreign, is_path = name != NULL && strchr(name, '/') != NULL;
+
+        if (problem->planned && name != NULL) {
+            st = pst_cli_is_foreign(others[i].kind, is_path ? NULL : name, is_path ? name : NULL,
+                                    &foreign, err);
+            *ret_foreign = *ret_foreign || (st == PST_OK && foreign);
+        }
+    }
+    return st;
+}
+
 static pst_status ask(const struct request *request, struct pst_partition_result *ret_result,
                       struct pst_error *err)
 {
@@ -93,8 +120,7 @@ static pst_status ask(const struct request *request, struct pst_partition_result
                                            .memory_bytes = pst_isolate_default_memory(),
                                            .cancelled = pst_stop_requested};
     bool foreign;
-    pst_status st =
-        pst_cli_is_foreign("partitioner", request->job.id, request->job.path, &foreign, err);
+    pst_status st = find_foreign(request, &foreign, err);
 
     if (st == PST_OK) {
         st = foreign ? pst_partition_solo_run_apart(&request->job, &limits, ret_result, err)
@@ -105,6 +131,21 @@ static pst_status ask(const struct request *request, struct pst_partition_result
                  request->options != NULL ? "--options" : request->problem_file);
     }
     return st == PST_ERR_CANCELLED && pst_stop_requested() ? pst_stop_fail(err) : st;
+}
+
+static pst_status draw(const struct request *request, const struct pst_partition_result *result,
+                       struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF && st == PST_OK; f++) {
+        if (request->outputs.figures[f] != NULL) {
+            st = pst_stage_figure_write_partition(request->problem, result,
+                                                  request->outputs.figures[f],
+                                                  (enum pst_figure_format)f, err);
+        }
+    }
+    return st;
 }
 
 /* "No" is an answer as well. */
@@ -135,6 +176,7 @@ int pst_cmd_partition(const struct pst_command *command, int argc, char **argv)
          &request.options},
         {"time-limit", 0, "TIME", "for a partitioner that is not penstock's own; 10 min", NULL,
          &request.time_limit},
+        PST_CLI_STAGE_OPTIONS(request.outputs, ""),
     };
     bool json = pst_options_want_json(argc, argv);
     struct pst_partition_result result = {.n_stages = 0};
@@ -154,6 +196,9 @@ int pst_cmd_partition(const struct pst_command *command, int argc, char **argv)
     }
     if (st == PST_OK) {
         st = ask(&request, &result, &err);
+    }
+    if (st == PST_OK) {
+        st = draw(&request, &result, &err);
     }
     if (st == PST_OK && cli.json) {
         st = pst_cli_print_json(pst_partition_report_json(request.problem, &result), &err);

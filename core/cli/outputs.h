@@ -22,6 +22,20 @@ struct pst_cli_outputs {
         "trace", 't', "FILE", "write Chrome trace events there, for Perfetto", NULL, &(o).trace    \
     }
 
+/* Figures of stages: rows for a command that has no timeline, and for one that might have one. */
+struct pst_cli_stage_outputs {
+    const char *figures[3]; /* by enum pst_figure_format; NULL: not wanted */
+};
+
+#define PST_CLI_STAGE_OPTIONS(o, prefix)                                                           \
+    {prefix "svg", 0,                                                                              \
+     "FILE",       "draw the stages and their edges there",                                        \
+     NULL,         &(o).figures[PST_FIGURE_SVG]},                                                  \
+        {prefix "png", 0, "FILE", "the same as pixels", NULL, &(o).figures[PST_FIGURE_PNG]},       \
+    {                                                                                              \
+        prefix "pdf", 0, "FILE", "the same as a page", NULL, &(o).figures[PST_FIGURE_PDF]          \
+    }
+
 /* Errors: output.write; config.value for a timeline that no figure can show. */
 pst_status pst_cli_write_outputs(const struct pst_cli_outputs *outputs,
                                  const struct pst_timeline *timeline, struct pst_error *err);

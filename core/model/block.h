@@ -51,7 +51,23 @@ struct pst_block_config {
 uint32_t pst_add_block(struct pst_graph_builder *builder, const char *prefix, uint32_t x,
                        const struct pst_block_config *config);
 
-extern const struct pst_model_builder pst_model_mlp, pst_model_gpt, pst_model_bert,
-    pst_model_resnet, pst_model_mmt, pst_model_dlrm, pst_model_candle;
+/* --- images: image_block.c -------------------------------------------------------------------- */
+
+struct pst_window {
+    uint32_t kernel[2], stride[2], pad[2]; /* height, width */
+};
+
+/* Convolution "name" without bias, weights by He et al. (ICCV 2015) for what leaves it. */
+uint32_t pst_add_conv(struct pst_graph_builder *builder, const char *name, uint32_t x, uint64_t in,
+                      uint64_t out, const struct pst_window *window);
+uint32_t pst_add_batchnorm(struct pst_graph_builder *builder, const char *name, uint32_t x,
+                           uint64_t channels);
+/* Mean over the image "avgpool", linear layer to the classes "fc", initialised as torch.nn.Linear
+   is. */
+uint32_t pst_add_classifier(struct pst_graph_builder *builder, uint64_t width, uint64_t classes,
+                            uint32_t x);
+
+extern const struct pst_model_builder pst_model_mlp, pst_model_gpt, pst_model_bert, pst_model_t5,
+    pst_model_resnet, pst_model_amoebanet, pst_model_mmt, pst_model_dlrm, pst_model_candle;
 
 #endif

@@ -19,7 +19,7 @@ struct pst_model_builder {
                         struct pst_error *err);
 };
 
-/* All of them, ended by NULL: mlp, gpt, bert, resnet, mmt, dlrm, candle-uno. */
+/* All of them, ended by NULL: mlp, gpt, bert, t5, resnet, amoebanet, mmt, dlrm, candle-uno. */
 extern const struct pst_model_builder *const pst_model_builders[];
 
 /* NULL when there is none of that name. */

@@ -6,7 +6,6 @@
  */
 #include "model/block.h"
 
-#include <math.h>
 #include <stdio.h>
 
 struct resnet_config {
@@ -60,47 +59,13 @@ static struct layout make_layout(const struct resnet_config *c)
     return layout;
 }
 
+/* Square, with the padding that keeps the size at stride 1. */
 static uint32_t add_conv(struct pst_graph_builder *builder, const char *name, uint32_t x,
                          uint64_t in, uint64_t out, uint32_t kernel, uint32_t stride)
 {
-    char weight[PST_NAME_SIZE];
-    uint64_t dims[4] = {kernel, kernel, in, out};
-    uint32_t param, pad = kernel / 2;
-    float deviation = sqrtf(2.0f / ((float)kernel * (float)kernel * (float)out));
-    struct pst_op op = {.kind = PST_OP_CONV2D,
-                        .name = name,
-                        .n_in = 1,
-                        .in = &x,
-                        .n_param = 1,
-                        .param = &param,
-                        .kernel = {kernel, kernel},
-                        .stride = {stride, stride},
-                        .pad = {pad, pad}};
+    const struct pst_window window = {{kernel, kernel}, {stride, stride}, {kernel / 2, kernel / 2}};
 
-    param = pst_graph_param(builder, pst_join_name(weight, name, "weight"), 4, dims,
-                            PST_INIT_NORMAL, deviation, true);
-    return pst_graph_add(builder, &op);
-}
-
-static uint32_t add_batchnorm(struct pst_graph_builder *builder, const char *name, uint32_t x,
-                              uint64_t channels)
-{
-    char text[PST_NAME_SIZE];
-    uint32_t param[2];
-    struct pst_op op = {.kind = PST_OP_BATCHNORM,
-                        .name = name,
-                        .n_in = 1,
-                        .in = &x,
-                        .n_param = 2,
-                        .param = param,
-                        .eps = 1e-5f,
-                        .momentum = 0.1f};
-
-    param[0] = pst_graph_param(builder, pst_join_name(text, name, "weight"), 1, &channels,
-                               PST_INIT_ONE, 0.0f, false);
-    param[1] = pst_graph_param(builder, pst_join_name(text, name, "bias"), 1, &channels,
-                               PST_INIT_ZERO, 0.0f, false);
-    return pst_graph_add(builder, &op);
+    return pst_add_conv(builder, name, x, in, out, &window);
 }
 
 /* Convolution `index` of a block with its norm, and relu where wanted. */
@@ -113,7 +78,7 @@ static uint32_t add_unit(struct pst_graph_builder *builder, const char *prefix, 
     snprintf(part, sizeof part, "conv%u", index);
     x = add_conv(builder, pst_join_name(name, prefix, part), x, in, out, kernel, stride);
     snprintf(part, sizeof part, "bn%u", index);
-    x = add_batchnorm(builder, pst_join_name(name, prefix, part), x, out);
+    x = pst_add_batchnorm(builder, pst_join_name(name, prefix, part), x, out);
     if (relu) {
         snprintf(part, sizeof part, "relu%u", index);
         x = pst_add_act(builder, pst_join_name(name, prefix, part), x, PST_ACT_RELU);
@@ -140,7 +105,7 @@ static uint32_t add_residual(struct pst_graph_builder *builder, const char *pref
     if (stride != 1 || in != out) {
         skip =
             add_conv(builder, pst_join_name(name, prefix, "downsample.0"), x, in, out, 1, stride);
-        skip = add_batchnorm(builder, pst_join_name(name, prefix, "downsample.1"), skip, out);
+        skip = pst_add_batchnorm(builder, pst_join_name(name, prefix, "downsample.1"), skip, out);
     }
     h = pst_add_sum(builder, pst_join_name(name, prefix, "add"), skip, h);
     return pst_add_act(builder, pst_join_name(name, prefix, "relu"), h, PST_ACT_RELU);
@@ -160,27 +125,6 @@ static uint32_t add_stem(struct pst_graph_builder *builder, const struct resnet_
     x = add_unit(builder, "", 1, x, (uint64_t)c->channels, (uint64_t)c->width, large ? 7 : 3,
                  large ? 2 : 1, true);
     return large ? pst_graph_add(builder, &pool) : x;
-}
-
-/* Global mean and the linear layer to the classes, initialised as torch.nn.Linear is. */
-static uint32_t add_head(struct pst_graph_builder *builder, uint64_t width, uint64_t classes,
-                         uint32_t x)
-{
-    uint64_t dims[2] = {width, classes};
-    uint32_t param[2], pooled;
-    float bound = sqrtf(1.0f / (float)width);
-    struct pst_op pool = {.kind = PST_OP_AVGPOOL, .name = "avgpool", .n_in = 1, .in = &x};
-    struct pst_op fc = {.kind = PST_OP_LINEAR,
-                        .name = "fc",
-                        .n_in = 1,
-                        .in = &pooled,
-                        .n_param = 2,
-                        .param = param};
-
-    pooled = pst_graph_add(builder, &pool);
-    param[0] = pst_graph_param(builder, "fc.weight", 2, dims, PST_INIT_UNIFORM, bound, true);
-    param[1] = pst_graph_param(builder, "fc.bias", 1, &classes, PST_INIT_UNIFORM, bound, false);
-    return pst_graph_add(builder, &fc);
 }
 
 static uint32_t add_stages(struct pst_graph_builder *builder, const struct resnet_config *c,
@@ -225,7 +169,7 @@ static pst_status build(const void *config, uint32_t dtype, struct pst_graph **r
     targets = pst_graph_input(builder, "label", PST_FIELD_TARGET, PST_I32, 0, NULL);
     x = add_stem(builder, c, layout.large_stem, x);
     x = add_stages(builder, c, &layout, x, &width);
-    x = add_head(builder, width, (uint64_t)c->classes, x);
+    x = pst_add_classifier(builder, width, (uint64_t)c->classes, x);
     loss = pst_add_cross_entropy(builder, x, targets);
     status = pst_graph_finish(builder, loss, x, ret_graph, err);
     pst_graph_builder_destroy(builder);

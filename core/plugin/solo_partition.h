@@ -27,7 +27,9 @@ struct pst_partition_result {
     uint32_t n_stages, n_remarks;
     struct pst_partition_stage *stages;
     struct pst_partition_remark *remarks;
-    double bottleneck_ns; /* per sample, most over stages, by the problem's cost model */
+    uint32_t n_devices;   /* that have a stage */
+    double peak_bytes;    /* of a device */
+    double bottleneck_ns; /* per sample, most over devices, by the problem's cost model */
     double step_ns;       /* simulated */
     double search_seconds;
 };

@@ -26,31 +26,35 @@ static uint64_t whole_bytes(double bytes)
     return bytes < 1.8e19 ? (uint64_t)floor(bytes) : UINT64_MAX;
 }
 
-pst_status pst_partition_question(const struct pst_problem *problem, struct pst_arena *arena,
-                                  struct pst_partition_in *ret_in,
+pst_status pst_partition_question(const struct pst_problem *problem,
+                                  const struct pst_partition_places *places,
+                                  struct pst_arena *arena, struct pst_partition_in *ret_in,
                                   struct pst_cluster_view *ret_cluster, struct pst_error *err)
 {
-    uint32_t n = problem->n_devices, n_degrees = 0;
+    uint32_t n = places->n_places, n_degrees = 0;
     struct pst_cluster_device *devices = pst_arena_array(arena, n, sizeof *devices);
-    uint64_t capacity = whole_bytes(problem->memory_bytes);
+    uint64_t capacity = whole_bytes(problem->memory_bytes / places->shared);
 
     if (devices == NULL) {
         return pst_fail_nomem(err);
     }
     for (uint32_t i = 0; i < n; i++) {
+        uint32_t device = places->device_of == NULL ? i : places->device_of[i];
+
         devices[i] = (struct pst_cluster_device){
             .memory_bytes = capacity,
-            .node = problem->node_size > 0 ? i / problem->node_size : 0,
+            .node = problem->node_size > 0 ? device / problem->node_size : 0,
             .speed = 1.0,
         };
     }
-    while (n_degrees < problem->n_degrees && problem->degrees[n_degrees] <= n) {
-        n_degrees++;
+    while (n_degrees < problem->n_degrees && problem->degrees[n_degrees] <= n &&
+           (places->n_stages == 0 || problem->degrees[n_degrees] == 1)) {
+        n_degrees++; /* stages that share devices have no replicas */
     }
     if (n_degrees == 0) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "degrees: the least is %u replicas of a stage, and there are %u devices",
-                        problem->degrees[0], n);
+                        problem->degrees[0], problem->n_devices);
     }
     *ret_cluster = (struct pst_cluster_view){.size = sizeof *ret_cluster,
                                              .n_devices = n,
@@ -65,7 +69,7 @@ pst_status pst_partition_question(const struct pst_problem *problem, struct pst_
         .degrees = problem->degrees,
         .n_micro_batches = problem->n_micro_batches,
         .n_degrees = n_degrees,
-        .n_stages = 0,
+        .n_stages = places->n_stages,
         .n_devices = n,
         .capacity_bytes = capacity,
     };
@@ -74,21 +78,21 @@ pst_status pst_partition_question(const struct pst_problem *problem, struct pst_
 
 /* --- the plugin --------------------------------------------------------------------------------*/
 
-static pst_status read_options(const struct pst_problem *problem, struct pst_config **ret_config,
-                               struct pst_error *err)
+static pst_status read_options(const json_t *options, const char *what,
+                               struct pst_config **ret_config, struct pst_error *err)
 {
     static const char *const taken[] = {"use", "path"};
     char *text;
     pst_status st;
 
     for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
-        if (json_object_get(problem->options, taken[i]) != NULL) {
+        if (json_object_get(options, taken[i]) != NULL) {
             return pst_fail(err, PST_ERR_CONFIG, "config.key",
-                            "options: \"%s\" is no parameter; NAME says which partitioner",
+                            "%s: \"%s\" is no parameter; it is said elsewhere which plugin", what,
                             taken[i]);
         }
     }
-    text = problem->options == NULL ? strdup("{}") : json_dumps(problem->options, JSON_COMPACT);
+    text = options == NULL ? strdup("{}") : json_dumps(options, JSON_COMPACT);
     if (text == NULL) {
         return pst_fail_nomem(err);
     }
@@ -97,18 +101,13 @@ static pst_status read_options(const struct pst_problem *problem, struct pst_con
     return st;
 }
 
-static pst_status open_partitioner(const struct pst_partition_job *job,
-                                   const struct pst_host_context *context,
-                                   struct pst_instance **ret_instance, struct pst_error *err)
+pst_status pst_partition_create(const struct pst_plugin *plugin, const json_t *options,
+                                const char *what, const struct pst_host_context *context,
+                                struct pst_instance **ret_instance, struct pst_error *err)
 {
     struct pst_config *config = NULL;
-    const struct pst_plugin *plugin;
-    pst_status st = read_options(job->problem, &config, err);
+    pst_status st = read_options(options, what, &config, err);
 
-    if (st == PST_OK) {
-        st = job->path != NULL ? pst_plugin_open(job->path, "partitioner", job->id, &plugin, err)
-                               : pst_plugin_find("partitioner", job->id, NULL, &plugin, err);
-    }
     if (st == PST_OK) {
         st = pst_instance_create(plugin, config->root, context, ret_instance, err);
     }
@@ -162,13 +161,39 @@ pst_status pst_partition_illegal(const char *id, const char *fault, struct pst_e
     return PST_ERR_BUG;
 }
 
-static pst_status collect(struct pst_instance *partitioner, const struct pst_partition_in *in,
-                          const struct pst_problem *problem, struct pst_partition_answer *answer,
+/* What a question failed with goes before what the plugin makes of it. */
+static pst_status blame(struct pst_partition_host *host, struct pst_instance *partitioner,
+                        pst_status st, struct pst_error *err)
+{
+    if (host->pending.status != st) {
+        return pst_instance_fail(partitioner, st, "partition", err);
+    }
+    if (err != NULL) {
+        *err = host->pending;
+    }
+    return st;
+}
+
+static pst_status check_number(const struct pst_partition_host *host,
+                               const struct pst_partition_answer *answer, struct pst_error *err)
+{
+    char fault[128];
+
+    if (answer->places.n_stages == 0 || answer->places.n_stages == answer->n_stages) {
+        return PST_OK;
+    }
+    snprintf(fault, sizeof fault, "it has %u stages, but scheduler \"%s\" wants %u",
+             answer->n_stages, host->planned->scheduler->plugin->id, answer->places.n_stages);
+    return pst_partition_illegal(answer->id, fault, err);
+}
+
+static pst_status collect(struct pst_partition_host *host, struct pst_instance *partitioner,
+                          const struct pst_partition_in *in, struct pst_partition_answer *answer,
                           struct pst_error *err)
 {
     const struct pst_partitioner *f = partitioner->plugin->get_interface(PST_PARTITIONER);
     struct collection c = {.answer = answer, .remarks = &partitioner->remarks};
-    uint64_t begin_ns;
+    uint64_t begin_ns = pst_now_ns();
     pst_status st;
 
     c.out = (struct pst_partition_out){.size = sizeof c.out, .impl = &c, .stage = add_stage};
@@ -176,8 +201,7 @@ static pst_status collect(struct pst_instance *partitioner, const struct pst_par
         pst_stage_rules_finish(&c.rules);
         return pst_fail_nomem(err);
     }
-    c.rules.multiples_of = problem->planned ? 0 : problem->mini_batch;
-    begin_ns = pst_now_ns();
+    c.rules.multiples_of = host->problem->planned ? 0 : host->problem->mini_batch;
     pst_breadcrumb_enter(partitioner->crumb, PST_CRUMB_PARTITION);
     st = f->partition(partitioner->self, in, &c.out);
     pst_breadcrumb_leave();
@@ -187,50 +211,93 @@ static pst_status collect(struct pst_instance *partitioner, const struct pst_par
     } else if (c.rules.fault[0] != '\0' || (st == PST_OK && !pst_stage_rules_end(&c.rules))) {
         st = pst_partition_illegal(partitioner->plugin->id, c.rules.fault, err);
     } else if (st != PST_OK) {
-        st = pst_instance_fail(partitioner, st, "partition", err);
+        st = blame(host, partitioner, st, err);
+    } else {
+        st = check_number(host, answer, err);
+    }
+    if (st == PST_OK && host->planned != NULL) {
+        st = pst_partition_arrange(host->planned, answer, c.rules.owner, err);
     }
     pst_stage_rules_finish(&c.rules);
     return st;
 }
 
-static pst_status keep_words(const struct pst_instance *partitioner,
-                             struct pst_partition_answer *answer, struct pst_error *err)
+static pst_status copy_places(const struct pst_partition_places *places,
+                              struct pst_partition_answer *answer, struct pst_error *err)
 {
+    answer->places = *places;
+    if (places->device_of != NULL) {
+        answer->places.device_of = copy(&answer->arena, places->device_of, places->n_places);
+    }
+    return places->device_of != NULL && answer->places.device_of == NULL ? pst_fail_nomem(err)
+                                                                         : PST_OK;
+}
+
+static pst_status find_partitioner(const struct pst_partition_job *job,
+                                   const struct pst_plugin **ret_plugin, struct pst_error *err)
+{
+    return job->path != NULL ? pst_plugin_open(job->path, "partitioner", job->id, ret_plugin, err)
+                             : pst_plugin_find("partitioner", job->id, NULL, ret_plugin, err);
+}
+
+/* With an instance and a question at hand. */
+static pst_status run(struct pst_partition_host *host, struct pst_instance *partitioner,
+                      struct pst_partition_answer *answer, struct pst_error *err)
+{
+    const struct pst_partition_places devices = {.n_places = host->problem->n_devices, .shared = 1};
+    const struct pst_partition_places *places =
+        host->planned != NULL ? &host->planned->places : &devices;
+    struct pst_cluster_view cluster;
+    struct pst_partition_in in;
+    struct pst_arena arena = {0};
+    pst_status st = copy_places(places, answer, err);
+
     snprintf(answer->id, sizeof answer->id, "%s", partitioner->plugin->id);
     snprintf(answer->version, sizeof answer->version, "%s", partitioner->plugin->version);
+    answer->planned = host->planned != NULL;
+    if (st == PST_OK) {
+        st = pst_partition_question(host->problem, places, &arena, &in, &cluster, err);
+    }
+    if (st == PST_OK) {
+        st = collect(host, partitioner, &in, answer, err);
+    }
     answer->n_remarks = partitioner->remarks.n;
-    return pst_remarks_copy(&partitioner->remarks, &answer->arena, &answer->remarks)
-               ? PST_OK
-               : pst_fail_nomem(err);
+    if (st == PST_OK &&
+        !pst_remarks_copy(&partitioner->remarks, &answer->arena, &answer->remarks)) {
+        st = pst_fail_nomem(err);
+    }
+    pst_arena_finish(&arena);
+    return st;
 }
 
 pst_status pst_partition_ask(const struct pst_partition_job *job, bool (*cancelled)(void),
                              struct pst_partition_answer *ret_answer, struct pst_error *err)
 {
+    struct pst_partition_planned planned = {.problem = NULL};
     struct pst_partition_answer answer = {.n_stages = 0};
     struct pst_instance *partitioner = NULL;
+    const struct pst_plugin *plugin = NULL;
     struct pst_partition_host host;
     struct pst_host_context context;
-    struct pst_cluster_view cluster;
-    struct pst_partition_in in;
-    struct pst_arena arena = {0};
     pst_status st = pst_partition_host_init(&host, job->problem, cancelled, &context, err);
 
     if (st == PST_OK) {
-        st = pst_partition_question(job->problem, &arena, &in, &cluster, err);
+        st = find_partitioner(job, &plugin, err);
+    }
+    if (st == PST_OK && job->problem->planned) {
+        host.planned = &planned;
+        st = pst_partition_planned_init(&planned, job->problem, plugin, &context, err);
     }
     if (st == PST_OK) {
-        st = open_partitioner(job, &context, &partitioner, err);
+        st = pst_partition_create(plugin, job->problem->options, "options", &context, &partitioner,
+                                  err);
     }
     if (st == PST_OK) {
-        st = collect(partitioner, &in, job->problem, &answer, err);
-    }
-    if (st == PST_OK) {
-        st = keep_words(partitioner, &answer, err);
+        st = run(&host, partitioner, &answer, err);
     }
     pst_instance_destroy(partitioner);
+    pst_partition_planned_finish(&planned);
     pst_partition_host_finish(&host);
-    pst_arena_finish(&arena);
     if (st != PST_OK) {
         pst_partition_answer_finish(&answer);
         return st;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a partition is worth by the reference cost model.
+ * What a partition is worth by the reference cost model, or by what the strategies made of it.
  */
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +15,19 @@ struct judge {
     struct pst_partition_result *result;
     struct pst_stage_rules rules;
     struct pst_rcm rcm;
+    const struct pst_partition_answer *answer;
     struct pst_rcm_cost *costs;       /* [n_stages] */
     struct pst_partition_edge *edges; /* by (from, to) */
     uint32_t n_edges;
 };
 
-static pst_status check_rules(struct judge *j, const struct pst_partition_answer *answer,
-                              struct pst_error *err)
+static pst_status check_rules(struct judge *j, struct pst_error *err)
 {
+    const struct pst_partition_answer *answer = j->answer;
     struct pst_cluster_view cluster;
     struct pst_partition_in in;
-    pst_status st = pst_partition_question(j->problem, &j->result->arena, &in, &cluster, err);
+    pst_status st =
+        pst_partition_question(j->problem, &answer->places, &j->result->arena, &in, &cluster, err);
 
     if (st == PST_OK && !pst_stage_rules_init(&j->rules, &in)) {
         st = pst_fail_nomem(err);
@@ -49,9 +51,10 @@ static pst_status check_rules(struct judge *j, const struct pst_partition_answer
                : pst_partition_illegal(answer->id, j->rules.fault, err);
 }
 
-static pst_status copy_stages(struct judge *j, const struct pst_partition_answer *answer,
-                              struct pst_error *err)
+static pst_status copy_stages(struct judge *j, struct pst_error *err)
 {
+    const struct pst_partition_answer *answer = j->answer;
+    const uint32_t *device_of = answer->places.device_of;
     struct pst_partition_result *result = j->result;
     struct pst_arena *arena = &result->arena;
 
@@ -69,7 +72,9 @@ static pst_status copy_stages(struct judge *j, const struct pst_partition_answer
             return pst_fail_nomem(err);
         }
         memcpy(nodes, from->nodes, from->n_nodes * sizeof *nodes);
-        memcpy(ranks, from->ranks, from->n_ranks * sizeof *ranks);
+        for (uint32_t i = 0; i < from->n_ranks; i++) {
+            ranks[i] = device_of == NULL ? from->ranks[i] : device_of[from->ranks[i]];
+        }
         result->stages[s] = (struct pst_partition_stage){.n_nodes = from->n_nodes,
                                                          .n_ranks = from->n_ranks,
                                                          .microbatch_size = from->microbatch_size,
@@ -92,34 +97,35 @@ static int by_ends(const void *a_, const void *b_)
 }
 
 /* One edge for every two stages that one feeds the other; bytes of all node edges between them. */
-static pst_status connect(struct judge *j, struct pst_error *err)
+pst_status pst_partition_connect(const struct pst_costed *graph, const uint32_t *owner,
+                                 struct pst_partition_edge **ret_edges, uint32_t *ret_n_edges,
+                                 struct pst_error *err)
 {
-    const struct pst_costed *graph = j->problem->graph;
+    struct pst_partition_edge *edges = calloc((size_t)graph->n_edges + 1, sizeof *edges);
     uint32_t n = 0, kept = 0;
 
-    j->edges = calloc((size_t)graph->n_edges + 1, sizeof *j->edges);
-    if (j->edges == NULL) {
+    if (edges == NULL) {
         return pst_fail_nomem(err);
     }
     for (uint32_t e = 0; e < graph->n_edges; e++) {
-        uint32_t from = j->rules.owner[graph->edges[e].from];
-        uint32_t to = j->rules.owner[graph->edges[e].to];
+        uint32_t from = owner[graph->edges[e].from], to = owner[graph->edges[e].to];
 
         if (from != to) {
-            j->edges[n++] = (struct pst_partition_edge){from, to, graph->edge_bytes[e]};
+            edges[n++] = (struct pst_partition_edge){from, to, graph->edge_bytes[e]};
         }
     }
-    qsort(j->edges, n, sizeof *j->edges, by_ends);
+    qsort(edges, n, sizeof *edges, by_ends);
     for (uint32_t i = 0; i < n; i++) {
-        struct pst_partition_edge *last = kept > 0 ? &j->edges[kept - 1] : NULL;
+        struct pst_partition_edge *last = kept > 0 ? &edges[kept - 1] : NULL;
 
-        if (last != NULL && last->from == j->edges[i].from && last->to == j->edges[i].to) {
-            last->bytes += j->edges[i].bytes;
+        if (last != NULL && last->from == edges[i].from && last->to == edges[i].to) {
+            last->bytes += edges[i].bytes;
         } else {
-            j->edges[kept++] = j->edges[i];
+            edges[kept++] = edges[i];
         }
     }
-    j->n_edges = kept;
+    *ret_edges = edges;
+    *ret_n_edges = kept;
     return PST_OK;
 }
 
@@ -162,10 +168,27 @@ static pst_status hold(struct judge *j, struct pst_error *err)
         }
         stage->n_successors = place.n_successors;
         stage->successors = list + e;
-        stage->in_flight_samples = (uint32_t)pst_rcm_in_flight(&place);
+        stage->in_flight_samples = j->answer->planned
+                                       ? j->answer->stages[s].in_flight * stage->microbatch_size
+                                       : (uint32_t)pst_rcm_in_flight(&place);
     }
     free(next);
     return PST_OK;
+}
+
+/* By the communication model; a strategy's own time of a pass takes the place of compute. */
+static double total_of(const struct pst_problem *problem, const struct pst_partition_stage *stage)
+{
+    double compute = stage->compute_per_sample_ns, reduce = stage->sync_per_sample_ns;
+
+    switch (problem->comm_model) {
+    case PST_COMM_SUM:
+        return compute + stage->p2p_per_sample_ns + reduce;
+    case PST_COMM_MAX:
+        return fmax(compute, fmax(stage->p2p_per_sample_ns, reduce));
+    default:
+        return compute + reduce;
+    }
 }
 
 static pst_status price(struct judge *j, struct pst_error *err)
@@ -189,14 +212,91 @@ static pst_status price(struct judge *j, struct pst_error *err)
         stage->compute_per_sample_ns = cost->compute_ns;
         stage->p2p_per_sample_ns = cost->transfer_ns;
         stage->sync_per_sample_ns = cost->reduce_ns;
-        stage->total_per_sample_ns = cost->total_ns;
         stage->memory_bytes =
             pst_rcm_memory(j->problem, cost, stage->n_ranks, stage->in_flight_samples, 1);
-        if (cost->total_ns > result->bottleneck_ns) {
-            result->bottleneck_ns = cost->total_ns;
+        if (j->answer->planned) {
+            stage->compute_ns = j->answer->stages[s].compute_ns;
+            stage->compute_per_sample_ns = stage->compute_ns / stage->microbatch_size;
+            stage->memory_bytes = j->answer->stages[s].memory_bytes;
         }
+        stage->total_per_sample_ns = total_of(j->problem, stage);
     }
     return PST_OK;
+}
+
+/* What comes together on each device: one stage, or several that share it. */
+static pst_status add_up(struct judge *j, struct pst_error *err)
+{
+    struct pst_partition_result *result = j->result;
+    double *ns = calloc((size_t)j->problem->n_devices + 1, sizeof *ns);
+    double *bytes = calloc((size_t)j->problem->n_devices + 1, sizeof *bytes);
+    bool *used = calloc((size_t)j->problem->n_devices + 1, sizeof *used);
+    pst_status st = ns == NULL || bytes == NULL || used == NULL ? pst_fail_nomem(err) : PST_OK;
+
+    for (uint32_t s = 0; st == PST_OK && s < result->n_stages; s++) {
+        const struct pst_partition_stage *stage = &result->stages[s];
+
+        for (uint32_t i = 0; i < stage->n_ranks; i++) {
+            uint32_t d = stage->ranks[i];
+
+            result->n_devices += used[d] ? 0 : 1;
+            used[d] = true;
+            ns[d] += stage->total_per_sample_ns;
+            bytes[d] += stage->memory_bytes;
+            result->bottleneck_ns = fmax(result->bottleneck_ns, ns[d]);
+            result->peak_bytes = fmax(result->peak_bytes, bytes[d]);
+        }
+    }
+    free(ns);
+    free(bytes);
+    free(used);
+    return st;
+}
+
+/* One stage a device, in kFkB order. */
+static pst_status simulate(struct judge *j, struct pst_error *err)
+{
+    struct pst_partition_result *result = j->result;
+    struct pst_partition_line *lines = calloc((size_t)result->n_stages + 1, sizeof *lines);
+    const struct pst_partition_run run = {.problem = j->problem,
+                                          .n_devices = result->n_stages,
+                                          .n_stages = result->n_stages,
+                                          .n_edges = j->n_edges,
+                                          .lines = lines,
+                                          .edges = j->edges};
+    struct pst_solo solo = {.stages = NULL};
+    struct pst_pass **passes;
+    uint32_t *n_passes;
+    double scale;
+    pst_status st;
+
+    if (lines == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t s = 0; s < result->n_stages; s++) {
+        const struct pst_partition_stage *stage = &result->stages[s];
+
+        lines[s] = (struct pst_partition_line){
+            .device = s,
+            .microbatch_size = stage->microbatch_size,
+            .k = stage->k,
+            .n_ranks = stage->n_ranks,
+            .in_flight = stage->in_flight_samples / stage->microbatch_size,
+            .reduce_ns = stage->sync_per_sample_ns * j->problem->mini_batch,
+        };
+        memcpy(lines[s].ns, j->costs[s].pass_ns, sizeof lines[s].ns);
+    }
+    scale = pst_partition_run_scale(&run, 1);
+    st = pst_partition_run_state(&run, scale, &solo, err);
+    if (st == PST_OK) {
+        st = pst_partition_run_order(&run, &solo, &passes, &n_passes, err);
+    }
+    if (st == PST_OK) {
+        st = pst_partition_run_time(&run, &solo.in, scale, passes, n_passes, &result->step_ns, err);
+    }
+    pst_solo_finish(&solo);
+    free(lines);
+    return st;
 }
 
 static char *bytes_text(char text[32], double bytes)
@@ -247,8 +347,41 @@ static pst_status keep_words(const struct pst_partition_answer *answer,
     memcpy(result->version, answer->version, sizeof result->version);
     result->search_seconds = answer->search_seconds;
     result->n_remarks = answer->n_remarks;
-    memcpy(said.items, answer->remarks, answer->n_remarks * sizeof *said.items);
+    if (answer->n_remarks > 0) {
+        memcpy(said.items, answer->remarks, answer->n_remarks * sizeof *said.items);
+    }
     return pst_remarks_copy(&said, &result->arena, &result->remarks) ? PST_OK : pst_fail_nomem(err);
+}
+
+static pst_status judge(struct judge *j, struct pst_error *err)
+{
+    pst_status st = check_rules(j, err);
+
+    if (st == PST_OK) {
+        st = pst_rcm_init(&j->rcm, j->problem, err);
+    }
+    if (st == PST_OK) {
+        st = copy_stages(j, err);
+    }
+    if (st == PST_OK) {
+        st = pst_partition_connect(j->problem->graph, j->rules.owner, &j->edges, &j->n_edges, err);
+    }
+    if (st == PST_OK) {
+        st = hold(j, err);
+    }
+    if (st == PST_OK) {
+        st = price(j, err);
+    }
+    if (st == PST_OK) {
+        st = add_up(j, err);
+    }
+    if (st == PST_OK && j->answer->planned) {
+        j->result->step_ns = j->answer->step_ns; /* and memory was seen to */
+    } else if (st == PST_OK) {
+        st = check_memory(j, err);
+        st = st == PST_OK ? simulate(j, err) : st;
+    }
+    return st;
 }
 
 pst_status pst_partition_judge(const struct pst_partition_job *job,
@@ -256,33 +389,11 @@ pst_status pst_partition_judge(const struct pst_partition_job *job,
                                struct pst_partition_result *ret_result, struct pst_error *err)
 {
     struct pst_partition_result result = {.n_stages = 0};
-    struct judge j = {.problem = job->problem, .result = &result};
+    struct judge j = {.problem = job->problem, .result = &result, .answer = answer};
     pst_status st = keep_words(answer, &result, err);
 
     if (st == PST_OK) {
-        st = check_rules(&j, answer, err);
-    }
-    if (st == PST_OK) {
-        st = pst_rcm_init(&j.rcm, job->problem, err);
-    }
-    if (st == PST_OK) {
-        st = copy_stages(&j, answer, err);
-    }
-    if (st == PST_OK) {
-        st = connect(&j, err);
-    }
-    if (st == PST_OK) {
-        st = hold(&j, err);
-    }
-    if (st == PST_OK) {
-        st = price(&j, err);
-    }
-    if (st == PST_OK) {
-        st = check_memory(&j, err);
-    }
-    if (st == PST_OK) {
-        st = pst_partition_step(job->problem, &result, j.costs, j.edges, j.n_edges, &result.step_ns,
-                                err);
+        st = judge(&j, err);
     }
     pst_stage_rules_finish(&j.rules);
     pst_rcm_finish(&j.rcm);

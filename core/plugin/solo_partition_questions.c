@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a partitioner on its own may ask, answered by the reference cost model: pst.cost/1,
- * pst.ask/1, pst.profile/1, pst.rng/1.
+ * What plugins may ask about a costed graph: pst.cost/1, pst.ask/1, pst.profile/1, pst.eval/1,
+ * pst.rng/1. The reference cost model answers, or the strategies of the problem.
  */
 #include <math.h>
 
@@ -74,15 +74,22 @@ static uint64_t cost_allreduce(const struct pst_host *host, uint64_t bytes, uint
 static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
                                struct pst_topology *ret_topology)
 {
-    (void)n_devices;
+    struct pst_partition_host *h = host_of(host);
+    struct pst_topology topology = {
+        .version_rule = PST_VERSION_SYNC, .min_microbatches = 1, .microbatch_multiple = 1};
+    pst_status st = PST_OK;
+
     if (!PST_HAS(ret_topology, microbatch_multiple)) {
         return wrong(host, "ask.topology: ret_topology->size is not set");
     }
-    ret_topology->n_stages = 0;
-    ret_topology->version_rule = PST_VERSION_SYNC;
-    ret_topology->min_microbatches = 1;
-    ret_topology->microbatch_multiple = 1;
-    return PST_OK;
+    if (h->planned != NULL) {
+        st = pst_solo_topology(h->planned->scheduler, n_devices, &topology, &h->pending);
+    }
+    if (st == PST_OK) {
+        topology.size = ret_topology->size;
+        *ret_topology = topology;
+    }
+    return st;
 }
 
 static pst_status ask_in_flight(const struct pst_host *host, const struct pst_place *place,
@@ -94,6 +101,14 @@ static pst_status ask_in_flight(const struct pst_host *host, const struct pst_pl
     if (place->n_stages == 0 || place->stage >= place->n_stages || place->n_microbatches == 0 ||
         place->microbatch_size == 0 || place->k == 0) {
         return wrong(host, "ask.in_flight: no such stage, no micro-batches, or k = 0");
+    }
+    if (host_of(host)->planned != NULL) {
+        struct pst_partition_host *h = host_of(host);
+        struct pst_place asked = *place;
+
+        asked.size = sizeof asked;
+        asked.n_devices = h->problem->n_devices;
+        return pst_partition_planned_held(h->planned, &asked, ret_held, &h->pending);
     }
     ret_held->microbatches = (uint32_t)(pst_rcm_in_flight(place) / place->microbatch_size);
     ret_held->weight_versions = 1;
@@ -143,6 +158,10 @@ static pst_status ask_price(const struct pst_host *host, const struct pst_stage_
     if (fault != NULL || !PST_HAS(ret_price, peak_bytes)) {
         return wrong(host, fault != NULL ? fault : "ask.price: ret_price->size is not set");
     }
+    if (host_of(host)->planned != NULL) {
+        return pst_partition_planned_price(host_of(host)->planned, q, ret_price,
+                                           &host_of(host)->pending);
+    }
     cost_of(host, q, &cost);
     bytes = pst_rcm_memory(host_of(host)->problem, &cost, q->n_ranks,
                            (uint64_t)q->in_flight * q->microbatch_size, q->weight_versions);
@@ -162,6 +181,10 @@ static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_
 
     if (fault != NULL) {
         return wrong(host, fault);
+    }
+    if (host_of(host)->planned != NULL) {
+        return pst_partition_planned_bound(host_of(host)->planned, q, ret_period_ns,
+                                           &host_of(host)->pending);
     }
     cost_of(host, q, &cost);
     *ret_period_ns = whole(cost.pass_ns[0] + cost.pass_ns[1] + cost.pass_ns[2]);
@@ -213,6 +236,21 @@ static pst_status get_config(const struct pst_host *host, uint32_t node, uint32_
     return PST_OK;
 }
 
+/* --- pst.eval/1 --------------------------------------------------------------------------------*/
+
+static pst_status evaluate(const struct pst_host *host, const struct pst_stage_view *view,
+                           const uint8_t *actions, struct pst_stage_value *ret_value)
+{
+    struct pst_partition_host *h = host_of(host);
+
+    if (!PST_HAS(ret_value, extra_ns) || h->planned == NULL) {
+        return wrong(host, "eval.evaluate: ret_value->size is not set");
+    }
+    return pst_evaluate(&h->planned->evaluator, view, actions, ret_value)
+               ? PST_OK
+               : pst_fail_nomem(&h->pending);
+}
+
 /* --- all of them -------------------------------------------------------------------------------*/
 
 /* A problem file states no seed. */
@@ -240,6 +278,7 @@ pst_status pst_partition_host_init(struct pst_partition_host *host,
                                        ask_price};
     static const struct pst_profile profile = {sizeof profile, node_ns, figures, n_configs,
                                                get_config};
+    static const struct pst_eval eval = {sizeof eval, evaluate};
     static const struct pst_rng rng = {sizeof rng, random_bits};
 
     *host = (struct pst_partition_host){
@@ -247,7 +286,7 @@ pst_status pst_partition_host_init(struct pst_partition_host *host,
         .cancelled = cancelled,
         .figures = {.size = sizeof host->figures,
                     .comm_model = problem->comm_model,
-                    .reference = 1,
+                    .reference = problem->planned ? 0 : 1,
                     .node_size = problem->node_size,
                     .weight_multiplier = problem->weight_multiplier,
                     .p2p_bytes_per_s = problem->p2p_bandwidth,
@@ -258,6 +297,7 @@ pst_status pst_partition_host_init(struct pst_partition_host *host,
     *ret_context = (struct pst_host_context){
         .cost = &cost,
         .ask = &ask,
+        .eval = &eval,
         .profile = &profile,
         .rng = &rng,
         .impl = host,

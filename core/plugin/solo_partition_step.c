@@ -1,70 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The time of one step: every stage runs its passes in kFkB order as soon as their inputs are
- * there, then sums its gradients. Times become ticks, as fine as 62 bits allow.
+ * The time of one step: every stage runs its passes in the order given as soon as their inputs are
+ * there, then sums its gradients.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/order_eval.h"
-#include "plugin/solo.h"
 #include "plugin/solo_partition_state.h"
 
-struct step {
-    const struct pst_problem *problem;
-    const struct pst_partition_result *result;
-    const struct pst_rcm_cost *costs;
-    const struct pst_partition_edge *edges;
-    uint32_t n_edges;
-    double ticks_per_ns;
-    struct pst_solo solo;
-    struct pst_pass **passes; /* [n_stages], in one piece */
-    uint32_t *n_passes;
-};
-
 /* One micro-batch's way to the next stage; the end with fewer ranks sets the pace. */
-static double transfer_ns(const struct step *step, const struct pst_partition_edge *edge)
+static double transfer_ns(const struct pst_partition_run *run,
+                          const struct pst_partition_edge *edge)
 {
-    const struct pst_partition_stage *from = &step->result->stages[edge->from];
-    const struct pst_partition_stage *to = &step->result->stages[edge->to];
+    const struct pst_partition_line *from = &run->lines[edge->from], *to = &run->lines[edge->to];
     uint32_t ranks = from->n_ranks < to->n_ranks ? from->n_ranks : to->n_ranks;
 
-    return step->problem->comm_model == PST_COMM_NONE
+    return run->problem->comm_model == PST_COMM_NONE || from->device == to->device
                ? 0
-               : pst_rcm_transfer_ns(step->problem, edge->bytes) * from->microbatch_size / ranks;
+               : pst_rcm_transfer_ns(run->problem, edge->bytes) * from->microbatch_size / ranks;
 }
 
 /* The last one may be smaller; it is counted as a whole one. */
-static uint32_t microbatches(const struct step *step, uint32_t s)
+static uint32_t microbatches(const struct pst_partition_run *run, uint32_t s)
 {
-    uint32_t size = step->result->stages[s].microbatch_size;
+    uint32_t size = run->lines[s].microbatch_size;
 
-    return (step->problem->mini_batch + size - 1) / size;
+    return (run->problem->mini_batch + size - 1) / size;
 }
 
-/* No schedule without idle devices takes longer than everything one after the other. */
-static void choose_tick(struct step *step)
+/* No order that leaves no device idle for nothing takes longer than everything in a row. */
+double pst_partition_run_scale(const struct pst_partition_run *run, uint32_t n_steps)
 {
     double all_ns = 0;
     int exponent;
 
-    for (uint32_t s = 0; s < step->result->n_stages; s++) {
-        all_ns += step->result->stages[s].compute_ns * microbatches(step, s);
-    }
-    for (uint32_t e = 0; e < step->n_edges; e++) {
-        uint32_t from = microbatches(step, step->edges[e].from);
-        uint32_t to = microbatches(step, step->edges[e].to);
+    for (uint32_t s = 0; s < run->n_stages; s++) {
+        const double *ns = run->lines[s].ns;
 
-        all_ns += 2.0 * transfer_ns(step, &step->edges[e]) * (from > to ? from : to);
+        all_ns += (ns[0] + ns[1] + ns[2]) * microbatches(run, s);
     }
-    frexp(all_ns, &exponent);
-    step->ticks_per_ns = all_ns > 0 ? ldexp(1.0, 61 - exponent) : 1.0;
-}
+    for (uint32_t e = 0; e < run->n_edges; e++) {
+        uint32_t from = microbatches(run, run->edges[e].from);
+        uint32_t to = microbatches(run, run->edges[e].to);
 
-static uint64_t ticks(const struct step *step, double ns)
-{
-    return (uint64_t)llround(ns * step->ticks_per_ns);
+        all_ns += 2.0 * transfer_ns(run, &run->edges[e]) * (from > to ? from : to);
+    }
+    frexp(all_ns * n_steps, &exponent);
+    return all_ns > 0 ? ldexp(1.0, 61 - exponent) : 1.0;
 }
 
 static int by_to(const void *a_, const void *b_)
@@ -76,117 +60,107 @@ static int by_to(const void *a_, const void *b_)
                                 : 0;
 }
 
-static pst_status state(struct step *step, struct pst_error *err)
+pst_status pst_partition_run_state(const struct pst_partition_run *run, double scale,
+                                   struct pst_solo *solo, struct pst_error *err)
 {
-    uint32_t n = step->result->n_stages;
-    pst_status st = pst_solo_alloc(&step->solo, n, n, step->n_edges, err);
+    pst_status st = pst_solo_alloc(solo, run->n_devices, run->n_stages, run->n_edges, err);
 
-    for (uint32_t s = 0; st == PST_OK && s < n; s++) {
-        const struct pst_partition_stage *from = &step->result->stages[s];
+    for (uint32_t s = 0; st == PST_OK && s < run->n_stages; s++) {
+        const struct pst_partition_line *line = &run->lines[s];
 
-        step->solo.stages[s] = (struct pst_schedule_stage){
-            .device = s,
-            .microbatch_size = from->microbatch_size,
-            .n_microbatches = microbatches(step, s),
-            .k = from->k,
-            .forward_ns = ticks(step, step->costs[s].pass_ns[0]),
-            .backward_input_ns = ticks(step, step->costs[s].pass_ns[1]),
-            .backward_weight_ns = ticks(step, step->costs[s].pass_ns[2]),
+        solo->stages[s] = (struct pst_schedule_stage){
+            .device = line->device,
+            .microbatch_size = line->microbatch_size,
+            .n_microbatches = microbatches(run, s),
+            .k = line->k,
+            .forward_ns = (uint64_t)llround(line->ns[0] * scale),
+            .backward_input_ns = (uint64_t)llround(line->ns[1] * scale),
+            .backward_weight_ns = (uint64_t)llround(line->ns[2] * scale),
+            .saved_bytes = line->kept_bytes,
+            .saved_weight_bytes = line->kept_bytes,
+            .input_bytes = line->input_bytes,
         };
     }
-    for (uint32_t e = 0; st == PST_OK && e < step->n_edges; e++) {
-        step->solo.links[e] = (struct pst_schedule_link){
-            .from = step->edges[e].from,
-            .to = step->edges[e].to,
-            .transfer_ns = ticks(step, transfer_ns(step, &step->edges[e])),
+    for (uint32_t e = 0; st == PST_OK && e < run->n_edges; e++) {
+        solo->links[e] = (struct pst_schedule_link){
+            .from = run->edges[e].from,
+            .to = run->edges[e].to,
+            .transfer_ns = (uint64_t)llround(transfer_ns(run, &run->edges[e]) * scale),
         };
     }
     if (st == PST_OK) {
-        qsort(step->solo.links, step->n_edges, sizeof *step->solo.links, by_to);
-        pst_solo_connect(&step->solo);
+        qsort(solo->links, run->n_edges, sizeof *solo->links, by_to);
+        pst_solo_connect(solo);
     }
     return st;
 }
 
 /* As many forwards as it may hold, then k backwards and k forwards in turn, then what is left. */
-static void order_stage(const struct step *step, uint32_t s)
+static uint32_t order_stage(const struct pst_partition_run *run, uint32_t s, struct pst_pass *list)
 {
-    const struct pst_partition_stage *stage = &step->result->stages[s];
-    uint32_t m = microbatches(step, s), k = stage->k, f = 0, b = 0, n = 0;
-    uint32_t first = stage->in_flight_samples / stage->microbatch_size;
-    struct pst_pass *list = step->passes[s];
+    const struct pst_partition_line *line = &run->lines[s];
+    uint32_t m = microbatches(run, s), f = 0, b = 0, n = 0;
 
-    while (f < m && f < first) {
+    while (f < m && f < line->in_flight) {
         list[n++] = (struct pst_pass){.op = PST_PASS_F, .stage = s, .microbatch = f++};
     }
     while (b < m) {
-        for (uint32_t i = 0; i < k && b < f; i++) {
+        for (uint32_t i = 0; i < line->k && b < f; i++) {
             list[n++] = (struct pst_pass){.op = PST_PASS_BW, .stage = s, .microbatch = b++};
         }
-        for (uint32_t i = 0; i < k && f < m; i++) {
+        for (uint32_t i = 0; i < line->k && f < m; i++) {
             list[n++] = (struct pst_pass){.op = PST_PASS_F, .stage = s, .microbatch = f++};
         }
     }
-    step->n_passes[s] = n;
+    return n;
 }
 
-static pst_status order(struct step *step, struct pst_error *err)
+/* Every stage has a device of its own here. */
+pst_status pst_partition_run_order(const struct pst_partition_run *run, struct pst_solo *solo,
+                                   struct pst_pass ***ret_passes, uint32_t **ret_n_passes,
+                                   struct pst_error *err)
 {
-    uint32_t n = step->result->n_stages;
+    struct pst_pass **passes = pst_arena_array(&solo->arena, run->n_devices, sizeof *passes);
+    uint32_t *n_passes = pst_arena_array(&solo->arena, run->n_devices, sizeof *n_passes);
 
-    step->passes = pst_arena_array(&step->solo.arena, n, sizeof *step->passes);
-    step->n_passes = pst_arena_array(&step->solo.arena, n, sizeof *step->n_passes);
-    if (step->passes == NULL || step->n_passes == NULL) {
+    if (passes == NULL || n_passes == NULL) {
         return pst_fail_nomem(err);
     }
-    for (uint32_t s = 0; s < n; s++) {
-        step->passes[s] = pst_arena_array(&step->solo.arena, 2 * (size_t)microbatches(step, s),
-                                          sizeof **step->passes);
-        if (step->passes[s] == NULL) {
+    for (uint32_t s = 0; s < run->n_stages; s++) {
+        size_t n = 2 * (size_t)microbatches(run, s);
+        uint32_t d = run->lines[s].device;
+
+        passes[d] = pst_arena_array(&solo->arena, n, sizeof **passes);
+        if (passes[d] == NULL) {
             return pst_fail_nomem(err);
         }
-        order_stage(step, s);
+        n_passes[d] = order_stage(run, s, passes[d]);
     }
+    *ret_passes = passes;
+    *ret_n_passes = n_passes;
     return PST_OK;
 }
 
-static double end_of_step(const struct step *step, const struct pst_order_eval *eval)
+pst_status pst_partition_run_time(const struct pst_partition_run *run,
+                                  const struct pst_schedule_in *in, double scale,
+                                  struct pst_pass *const *passes, const uint32_t *n_passes,
+                                  double *ret_ns, struct pst_error *err)
 {
-    double latest = 0;
-
-    for (uint32_t s = 0; s < step->result->n_stages; s++) {
-        double end = (double)eval->end_ns[s][step->n_passes[s] - 1] / step->ticks_per_ns +
-                     step->costs[s].reduce_ns * step->problem->mini_batch;
-
-        latest = end > latest ? end : latest;
-    }
-    return latest;
-}
-
-pst_status pst_partition_step(const struct pst_problem *problem,
-                              const struct pst_partition_result *result,
-                              const struct pst_rcm_cost *costs,
-                              const struct pst_partition_edge *edges, uint32_t n_edges,
-                              double *ret_step_ns, struct pst_error *err)
-{
-    struct step step = {
-        .problem = problem, .result = result, .costs = costs, .edges = edges, .n_edges = n_edges};
     struct pst_order_eval eval;
-    pst_status st;
+    double latest = 0;
+    pst_status st =
+        pst_order_evaluate(in, (const struct pst_pass *const *)passes, n_passes, &eval, err);
 
-    choose_tick(&step);
-    st = state(&step, err);
-    if (st == PST_OK) {
-        st = order(&step, err);
+    if (st != PST_OK) {
+        return st;
     }
-    if (st == PST_OK) {
-        st = pst_order_evaluate(&step.solo.in, (const struct pst_pass *const *)step.passes,
-                                step.n_passes, &eval, err);
+    for (uint32_t s = 0; s < run->n_stages; s++) {
+        uint32_t d = run->lines[s].device;
+        double end = n_passes[d] == 0 ? 0 : (double)eval.end_ns[d][n_passes[d] - 1] / scale;
+
+        latest = fmax(latest, end + run->lines[s].reduce_ns);
     }
-    if (st == PST_OK) {
-        *ret_step_ns = end_of_step(&step, &eval);
-        pst_order_eval_finish(&eval);
-    }
-    pst_solo_finish(&step.solo);
-    return st;
+    pst_order_eval_finish(&eval);
+    *ret_ns = latest;
+    return PST_OK;
 }

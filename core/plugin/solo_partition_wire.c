@@ -20,6 +20,14 @@ static void put_text_of(struct pst_writer *w, char *text)
     free(text);
 }
 
+static void put_options(struct pst_writer *w, const json_t *options)
+{
+    pst_write_number(w, options != NULL);
+    if (options != NULL) {
+        put_text_of(w, json_dumps(options, JSON_COMPACT));
+    }
+}
+
 static void put_sizes(struct pst_writer *w, const uint32_t *sizes, uint32_t n)
 {
     pst_write_number(w, n);
@@ -39,10 +47,11 @@ pst_status pst_partition_job_pack(const struct pst_partition_job *job, char **re
     pst_write(&w, problem, sizeof *problem); /* its numbers; pointers are replaced below */
     put_sizes(&w, problem->micro_batches, problem->n_micro_batches);
     put_sizes(&w, problem->degrees, problem->n_degrees);
-    pst_write_number(&w, problem->options != NULL);
-    if (problem->options != NULL) {
-        put_text_of(&w, json_dumps(problem->options, JSON_COMPACT));
-    }
+    pst_write_text(&w, problem->scheduler);
+    pst_write_text(&w, problem->memopt);
+    put_options(&w, problem->options);
+    put_options(&w, problem->scheduler_options);
+    put_options(&w, problem->memopt_options);
     put_text_of(&w, pst_costed_write(problem->graph, &length));
     return pst_write_end(&w, ret_bytes, ret_length, err);
 }
@@ -50,6 +59,13 @@ pst_status pst_partition_job_pack(const struct pst_partition_job *job, char **re
 bool pst_partition_solo_is(const char *text, size_t length)
 {
     return length >= sizeof MAGIC && memcmp(text, MAGIC, sizeof MAGIC) == 0;
+}
+
+static json_t *take_options(struct pst_reader *r)
+{
+    const char *text = pst_read_number(r) != 0 ? pst_read_text(r) : NULL;
+
+    return text == NULL ? NULL : json_loads(text, 0, NULL);
 }
 
 static pst_status take_graph(struct pst_reader *r, struct pst_costed **ret_graph,
@@ -82,15 +98,13 @@ pst_status pst_partition_job_unpack(const char *bytes, size_t length, struct pst
     problem->n_degrees = pst_read_count(&r, sizeof *problem->degrees);
     problem->degrees = pst_read_array(&r, problem->n_degrees, sizeof *problem->degrees);
     memset(&problem->arena, 0, sizeof problem->arena);
-    problem->path = problem->scheduler = problem->memopt = NULL;
-    problem->scheduler_options = problem->memopt_options = problem->options = NULL;
+    problem->path = NULL;
     problem->graph = NULL;
-    if (pst_read_number(&r) != 0) {
-        const char *options = pst_read_text(&r);
-
-        problem->options = options == NULL ? NULL : json_loads(options, 0, NULL);
-        r.failed |= problem->options == NULL;
-    }
+    problem->scheduler = pst_read_text(&r);
+    problem->memopt = pst_read_text(&r);
+    problem->options = take_options(&r);
+    problem->scheduler_options = take_options(&r);
+    problem->memopt_options = take_options(&r);
     return take_graph(&r, &problem->graph, err);
 }
 
@@ -105,6 +119,13 @@ pst_status pst_partition_answer_pack(const struct pst_partition_answer *answer, 
     pst_write(&w, answer->id, sizeof answer->id);
     pst_write(&w, answer->version, sizeof answer->version);
     pst_write(&w, &answer->search_seconds, sizeof answer->search_seconds);
+    pst_write_number(&w, answer->planned);
+    pst_write(&w, &answer->step_ns, sizeof answer->step_ns);
+    pst_write_number(&w, answer->places.n_stages);
+    pst_write_number(&w, answer->places.shared);
+    pst_write_number(&w, answer->places.n_places);
+    put_sizes(&w, answer->places.device_of,
+              answer->places.device_of == NULL ? 0 : answer->places.n_places);
     pst_write_number(&w, answer->n_stages);
     for (uint32_t s = 0; s < answer->n_stages; s++) {
         const struct pst_partition_decl *stage = &answer->stages[s];
@@ -113,6 +134,9 @@ pst_status pst_partition_answer_pack(const struct pst_partition_answer *answer, 
         put_sizes(&w, stage->ranks, stage->n_ranks);
         pst_write_number(&w, stage->microbatch_size);
         pst_write_number(&w, stage->k);
+        pst_write_number(&w, stage->in_flight);
+        pst_write(&w, &stage->compute_ns, sizeof stage->compute_ns);
+        pst_write(&w, &stage->memory_bytes, sizeof stage->memory_bytes);
     }
     pst_write_number(&w, answer->n_remarks);
     for (uint32_t i = 0; i < answer->n_remarks; i++) {
@@ -122,6 +146,20 @@ pst_status pst_partition_answer_pack(const struct pst_partition_answer *answer, 
         pst_write_text(&w, answer->remarks[i].text);
     }
     return pst_write_end(&w, ret_bytes, ret_length, err);
+}
+
+static void take_places(struct pst_reader *r, struct pst_partition_places *places)
+{
+    uint32_t *device_of, n;
+
+    places->n_stages = (uint32_t)pst_read_number(r);
+    places->shared = (uint32_t)pst_read_number(r);
+    places->n_places = (uint32_t)pst_read_number(r);
+    n = pst_read_count(r, sizeof *device_of);
+    device_of = pst_read_array(r, n, sizeof *device_of);
+    places->device_of = n == 0 ? NULL : device_of;
+    r->failed |=
+        places->shared == 0 || places->n_places > PST_WIRE_MAX || (n != 0 && n != places->n_places);
 }
 
 static void take_stages(struct pst_reader *r, struct pst_partition_answer *answer)
@@ -139,6 +177,9 @@ static void take_stages(struct pst_reader *r, struct pst_partition_answer *answe
         stage->ranks = pst_read_array(r, stage->n_ranks, sizeof *stage->ranks);
         stage->microbatch_size = (uint32_t)pst_read_number(r);
         stage->k = (uint32_t)pst_read_number(r);
+        stage->in_flight = (uint32_t)pst_read_number(r);
+        pst_read(r, &stage->compute_ns, sizeof stage->compute_ns);
+        pst_read(r, &stage->memory_bytes, sizeof stage->memory_bytes);
     }
     answer->n_stages = n;
 }
@@ -177,6 +218,11 @@ pst_status pst_partition_answer_unpack(const char *bytes, size_t length,
     pst_read(&r, answer.version, sizeof answer.version);
     answer.id[sizeof answer.id - 1] = answer.version[sizeof answer.version - 1] = '\0';
     pst_read(&r, &answer.search_seconds, sizeof answer.search_seconds);
+    answer.planned = pst_read_number(&r) != 0;
+    pst_read(&r, &answer.step_ns, sizeof answer.step_ns);
+    if (!r.failed) {
+        take_places(&r, &answer.places);
+    }
     if (!r.failed) {
         take_stages(&r, &answer);
     }

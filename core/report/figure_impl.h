@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the files of the figure share: the page with its scales, colours, text. All lengths are
- * points, y grows downwards. Private to report/figure*.c.
+ * points, y grows downwards. Private to report/figure*.c and report/stage_*.c.
  */
 #ifndef PST_REPORT_FIGURE_IMPL_H
 #define PST_REPORT_FIGURE_IMPL_H
@@ -50,6 +50,19 @@ struct pst_figure_page {
     double rows_top, rows_bottom;
     double memory_top, memory_bottom; /* equal: no memory panel */
 };
+
+/* figure_canvas.c; for other figures, too */
+struct pst_canvas {
+    double width, height;
+    pst_status (*draw)(void *context, cairo_t *cr, struct pst_error *err);
+    void *context;
+};
+pst_status pst_canvas_render(const struct pst_canvas *canvas, enum pst_figure_format format,
+                             unsigned char **ret_bytes, size_t *ret_length, struct pst_error *err);
+/* A layout needs the widths of texts: calls it with a page that nobody sees. */
+pst_status pst_canvas_measure(pst_status (*lay_out)(void *context, cairo_t *cr,
+                                                    struct pst_error *err),
+                              void *context, struct pst_error *err);
 
 /* figure_color.c */
 struct pst_color pst_figure_color(enum pst_figure_kind kind, uint32_t chunk, uint32_t n_chunks);

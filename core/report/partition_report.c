@@ -13,26 +13,26 @@
 
 #define OWN_BOTTLENECK "bottleneck_us_per_sample" /* of a partitioner with another objective */
 
-struct totals {
-    uint32_t devices, depth, slowest;
-    double peak_bytes;
-};
-
-static struct totals add_up(const struct pst_partition_result *result)
+static uint32_t depth_of(const struct pst_partition_result *result)
 {
-    struct totals t = {.devices = 0};
+    uint32_t depth = 0;
 
     for (uint32_t s = 0; s < result->n_stages; s++) {
-        const struct pst_partition_stage *stage = &result->stages[s];
+        depth = result->stages[s].depth > depth ? result->stages[s].depth : depth;
+    }
+    return depth;
+}
 
-        t.devices += stage->n_ranks;
-        t.depth = stage->depth > t.depth ? stage->depth : t.depth;
-        t.peak_bytes = fmax(t.peak_bytes, stage->memory_bytes);
-        if (stage->total_per_sample_ns > result->stages[t.slowest].total_per_sample_ns) {
-            t.slowest = s;
+static uint32_t slowest_of(const struct pst_partition_result *result)
+{
+    uint32_t slowest = 0;
+
+    for (uint32_t s = 0; s < result->n_stages; s++) {
+        if (result->stages[s].total_per_sample_ns > result->stages[slowest].total_per_sample_ns) {
+            slowest = s;
         }
     }
-    return t;
+    return slowest;
 }
 
 static const struct pst_partition_remark *own_bottleneck(const struct pst_partition_result *result)
@@ -203,12 +203,14 @@ void pst_partition_report_print(const struct pst_problem *problem,
                                 const struct pst_partition_result *result, bool color, FILE *out)
 {
     const struct pst_partition_remark *own = own_bottleneck(result);
-    struct totals t = add_up(result);
     char text[32];
 
     print_stages(problem, result, color, out);
-    fprintf(out, "\nbottleneck   %s a sample: stage %u\n", time_text(text, result->bottleneck_ns),
-            t.slowest);
+    fprintf(out, "\nbottleneck   %s a sample", time_text(text, result->bottleneck_ns));
+    if (result->n_devices >= result->n_stages) {
+        fprintf(out, ": stage %u", slowest_of(result));
+    }
+    fputc('\n', out);
     if (own != NULL) {
         fprintf(out, "             %s a sample by the partitioner's own objective\n",
                 time_text(text, own->number * 1000.0));
@@ -219,7 +221,8 @@ void pst_partition_report_print(const struct pst_problem *problem,
         fprintf(out, ": %.6g samples/s", problem->mini_batch / result->step_ns * 1e9);
     }
     fprintf(out, "\ndevices      %u of %u, at most %s each; the longest path has %u stages\n",
-            t.devices, problem->n_devices, bytes_text(text, t.peak_bytes), t.depth);
+            result->n_devices, problem->n_devices, bytes_text(text, result->peak_bytes),
+            depth_of(result));
     fprintf(out, "search       %s by %s %s\n", time_text(text, result->search_seconds * 1e9),
             result->id, result->version);
     print_remarks(result, out);
@@ -280,7 +283,6 @@ char *pst_partition_report_json(const struct pst_problem *problem,
                                 const struct pst_partition_result *result)
 {
     const struct pst_partition_remark *own = own_bottleneck(result);
-    struct totals t = add_up(result);
     struct pst_json json;
 
     pst_json_init(&json);
@@ -300,9 +302,9 @@ char *pst_partition_report_json(const struct pst_problem *problem,
     }
     pst_json_number(&json, "step_us", result->step_ns / 1000.0);
     pst_json_number(&json, "search_seconds", result->search_seconds);
-    pst_json_uint(&json, "devices_idle", problem->n_devices - t.devices);
-    pst_json_uint(&json, "depth", t.depth);
-    pst_json_number(&json, "peak_bytes", t.peak_bytes);
+    pst_json_uint(&json, "devices_idle", problem->n_devices - result->n_devices);
+    pst_json_uint(&json, "depth", depth_of(result));
+    pst_json_number(&json, "peak_bytes", result->peak_bytes);
     add_remarks(&json, result);
     pst_json_end(&json, '}');
     return pst_json_take(&json);

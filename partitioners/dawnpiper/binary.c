@@ -2,12 +2,16 @@
  *
  * Binary partition: a group of stages is cut in the middle of its stages, at one of few positions,
  * and each half likewise. What is known of a group is remembered; what cannot come below the best
- * so far is not looked at. Where nothing in the interval fits, the interval grows.
+ * so far is not looked at. Where nothing in the interval fits, the interval grows. Of wide
+ * intervals only the neighbourhood of the position where both halves take equally long is tried.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "dawnpiper.h"
+
+#define WIDE 24 /* cuts; what is wider is bisected */
+#define NEAR 3  /* cuts tried on both sides of where that ends */
 
 static struct solved *slot_of(struct solved *memo, size_t size, uint64_t key)
 {
@@ -55,6 +59,7 @@ struct group {
     bool fits;        /* some cut fits, be it above the limit */
     bool unknown;     /* some cut was left out by its bound */
     bool left, right; /* that direction is done */
+    bool left_heavy;  /* of the last cut tried: its left half is what takes longer */
 };
 
 static pst_status solve(struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b,
@@ -75,6 +80,11 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static uint32_t least_of(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Could cut c come below? If its own side is too long already, so is every cut beyond it. */
 static bool is_pruned(const struct pipe *pipe, struct group *g, uint32_t c, uint64_t comm)
 {
@@ -84,6 +94,7 @@ static bool is_pruned(const struct pipe *pipe, struct group *g, uint32_t c, uint
 
     g->left = g->left || (c <= g->center && after >= bound);
     g->right = g->right || (c >= g->center && before >= bound);
+    g->left_heavy = before >= after;
     return before >= bound || after >= bound || comm >= bound;
 }
 
@@ -96,6 +107,7 @@ static pst_status try_cut(struct pipe *pipe, struct group *g, uint32_t c)
         g->unknown = true;
         return PST_OK;
     }
+    g->left_heavy = true;
     st = solve(pipe, g->i, g->mid, g->a, c, bound_of(g), &before);
     if (st != PST_OK || before == NS_NEVER) {
         return st;
@@ -105,6 +117,7 @@ static pst_status try_cut(struct pipe *pipe, struct group *g, uint32_t c)
         return PST_OK;
     }
     st = solve(pipe, g->mid + 1, g->j, c, g->b, bound_of(g), &after);
+    g->left_heavy = st == PST_OK && before >= after;
     if (st != PST_OK || after == NS_NEVER) {
         return st;
     }
@@ -119,9 +132,21 @@ static pst_status try_cut(struct pipe *pipe, struct group *g, uint32_t c)
     return PST_OK;
 }
 
-/* Cuts of [low, high] but for those of [skip_low, skip_high], nearest to the centre first. */
-static pst_status try_all(struct pipe *pipe, struct group *g, uint32_t low, uint32_t high,
-                          double most_bytes, bool over)
+/* Which cuts are candidates. */
+struct interval {
+    uint32_t low, high;
+    double least_bytes, most_bytes; /* of what crosses: more than the first, at most the second */
+};
+
+static bool is_candidate(const struct pipe *pipe, const struct interval *of, uint32_t c)
+{
+    double bytes = pipe->ranges->cut_bytes[c];
+
+    return pipe_admits(pipe, c) && bytes > of->least_bytes && bytes <= of->most_bytes;
+}
+
+/* Every candidate, nearest to the centre first. */
+static pst_status try_all(struct pipe *pipe, struct group *g, const struct interval *of)
 {
     uint32_t distance;
     pst_status st = PST_OK;
@@ -130,39 +155,78 @@ static pst_status try_all(struct pipe *pipe, struct group *g, uint32_t low, uint
     for (distance = 0; st == PST_OK && (!g->left || !g->right); distance++) {
         uint32_t side;
 
-        g->left = g->left || g->center < low + distance;
-        g->right = g->right || g->center + distance > high;
+        g->left = g->left || g->center < of->low + distance;
+        g->right = g->right || g->center + distance > of->high;
         for (side = 0; st == PST_OK && side < (distance == 0 ? 1u : 2u); side++) {
             uint32_t c = side == 0 ? g->center - distance : g->center + distance;
 
-            if ((side == 0 ? g->left : g->right) || !pipe_admits(pipe, c) ||
-                (pipe->ranges->cut_bytes[c] > most_bytes) != over) {
-                continue;
+            if (!(side == 0 ? g->left : g->right) && is_candidate(pipe, of, c)) {
+                st = try_cut(pipe, g, c);
             }
-            st = try_cut(pipe, g, c);
         }
     }
     return st;
 }
 
-/* Nothing fits inside: one position after the other on both sides, until one does. */
-static pst_status extend(struct pipe *pipe, struct group *g, uint32_t low, uint32_t high)
+/* Tries middles, and goes on in the half towards which the longer side shrinks. */
+static pst_status bisect(struct pipe *pipe, struct group *g, const struct interval *of)
 {
-    uint32_t least = g->a + (g->mid - g->i + 1), last = g->b - (g->j - g->mid);
+    struct interval rest = *of;
     pst_status st = PST_OK;
 
+    while (st == PST_OK && rest.high > rest.low && rest.high - rest.low > 2 * NEAR) {
+        uint32_t c = rest.low + (rest.high - rest.low) / 2;
+
+        while (c < rest.high && !is_candidate(pipe, of, c)) {
+            c++;
+        }
+        if (!is_candidate(pipe, of, c)) {
+            rest.high = rest.low + (rest.high - rest.low) / 2; /* there is none in that half */
+            continue;
+        }
+        st = try_cut(pipe, g, c);
+        if (g->left_heavy) {
+            rest.high = c - 1;
+        } else {
+            rest.low = c + 1;
+        }
+    }
+    rest.low = least_of(rest.low, rest.high);
+    g->center = rest.low + (rest.high - rest.low) / 2;
+    rest.low = g->center > of->low + NEAR ? g->center - NEAR : of->low;
+    rest.high = of->high - g->center > NEAR ? g->center + NEAR : of->high;
+    return st == PST_OK ? try_all(pipe, g, &rest) : st;
+}
+
+static pst_status try_interval(struct pipe *pipe, struct group *g, const struct interval *of)
+{
+    return of->high - of->low < WIDE ? try_all(pipe, g, of) : bisect(pipe, g, of);
+}
+
+/* Nothing fits inside: one position after the other on both sides, until one does. */
+static pst_status extend(struct pipe *pipe, struct group *g, struct interval of)
+{
+    struct interval all = {g->a + (g->mid - g->i + 1), g->b - (g->j - g->mid), -1, 1e300};
+    pst_status st = PST_OK;
+
+    if (g->fits || g->best != NS_NEVER) {
+        return PST_OK;
+    }
+    if (all.high - all.low >= WIDE) {
+        return bisect(pipe, g, &all);
+    }
     g->left = g->right = false;
-    while (st == PST_OK && !g->fits && g->best == NS_NEVER) {
-        g->left = g->left || low <= least;
-        g->right = g->right || high >= last;
+    while (st == PST_OK && !g->fits) {
+        g->left = g->left || of.low <= all.low;
+        g->right = g->right || of.high >= all.high;
         if (g->left && g->right) {
             break;
         }
-        if (!g->left && pipe_admits(pipe, --low)) {
-            st = try_cut(pipe, g, low);
+        if (!g->left && pipe_admits(pipe, --of.low)) {
+            st = try_cut(pipe, g, of.low);
         }
-        if (st == PST_OK && !g->right && pipe_admits(pipe, ++high)) {
-            st = try_cut(pipe, g, high);
+        if (st == PST_OK && !g->right && pipe_admits(pipe, ++of.high)) {
+            st = try_cut(pipe, g, of.high);
         }
     }
     return st;
@@ -181,16 +245,11 @@ static double volume_limit(const struct pipe *pipe, uint32_t low, uint32_t high)
     return factor > 0 && least >= 0 ? factor * least : 1e300;
 }
 
-static uint32_t least_of(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 static pst_status solve_group(struct pipe *pipe, struct group *g)
 {
     uint32_t least = g->a + (g->mid - g->i + 1), last = g->b - (g->j - g->mid), low, high;
+    struct interval of = {.least_bytes = -1};
     struct pivots p = {0};
-    double bytes;
     pst_status st;
 
     pipe->n_groups++;
@@ -204,14 +263,18 @@ static pst_status solve_group(struct pipe *pipe, struct group *g)
     low = least_of(p.compute, least_of(p.memory, p.irreducible));
     high = p.compute > p.memory ? p.compute : p.memory;
     high = high > p.irreducible ? high : p.irreducible;
-    low = low > least + pipe->margin ? low - pipe->margin : least;
-    high = last - high > pipe->margin ? high + pipe->margin : last;
-    bytes = volume_limit(pipe, low, high);
-    st = try_all(pipe, g, low, high, bytes, false);
-    if (st == PST_OK && g->best == NS_NEVER && !g->fits) {
-        st = try_all(pipe, g, low, high, bytes, true);
+    of.low = low > least + pipe->margin ? low - pipe->margin : least;
+    of.high = last - high > pipe->margin ? high + pipe->margin : last;
+    of.most_bytes = volume_limit(pipe, of.low, of.high);
+    st = try_interval(pipe, g, &of);
+    if (st == PST_OK && of.most_bytes < 1e300 && g->best == NS_NEVER && !g->fits) {
+        struct interval over = {of.low, of.high, of.most_bytes, 1e300};
+
+        g->center = p.compute;
+        st = try_interval(pipe, g, &over);
     }
-    return st == PST_OK ? extend(pipe, g, low, high) : st;
+    g->center = p.compute;
+    return st == PST_OK ? extend(pipe, g, of) : st;
 }
 
 static pst_status remember(struct pipe *pipe, const struct group *g)
@@ -285,7 +348,7 @@ static void read_cuts(const struct pipe *pipe, uint32_t i, uint32_t j, uint32_t 
 static pst_status run_pass(struct pipe *pipe, uint32_t interval, uint32_t margin,
                            struct found *found)
 {
-    uint64_t ns, limit = found->ns == NS_NEVER ? NS_ABOVE : found->ns;
+    uint64_t ns;
     pst_status st;
 
     pipe->interval = interval;
@@ -294,29 +357,24 @@ static pst_status run_pass(struct pipe *pipe, uint32_t interval, uint32_t margin
         memset(pipe->memo, 0, pipe->memo_size * sizeof *pipe->memo);
         pipe->memo_used = 0;
     }
-    st = solve(pipe, 0, pipe->n_stages - 1, 0, pipe->n, limit, &ns);
-    if (st == PST_OK && ns < limit) {
+    st = solve(pipe, 0, pipe->n_stages - 1, 0, pipe->n, NS_ABOVE, &ns);
+    if (st == PST_OK && ns < found->ns && ns != NS_ABOVE) {
         found->ns = ns;
         read_cuts(pipe, 0, pipe->n_stages - 1, 0, pipe->n, found->cuts);
     }
     return st;
 }
 
+/* Each pass on its own terms, so that the answer is never worse than any of them alone. */
 pst_status pipe_binary(struct pipe *pipe, struct found *found)
 {
     uint32_t margin = (uint32_t)pipe->config->margin;
-    pst_status st;
+    pst_status st = run_pass(pipe, INTERVAL_PAPER, margin, found);
 
-    if (pipe->config->interval == INTERVAL_PAPER) {
-        return run_pass(pipe, INTERVAL_PAPER, margin, found);
-    }
-    /* A wider interval may extend to other places; with the narrow ones first the answer is never
-       worse than theirs. */
-    st = run_pass(pipe, INTERVAL_PAPER, 0, found);
-    if (st == PST_OK && found->ns != NS_NEVER) {
-        st = run_pass(pipe, INTERVAL_PAPER, margin, found);
-        if (st == PST_OK) {
-            st = run_pass(pipe, INTERVAL_PIVOT3, margin, found);
+    if (st == PST_OK && pipe->config->interval == INTERVAL_PIVOT3) {
+        st = run_pass(pipe, INTERVAL_PIVOT3, margin, found);
+        if (st == PST_OK && margin > 0) {
+            st = run_pass(pipe, INTERVAL_PAPER, 0, found);
         }
     }
     return st;

@@ -62,21 +62,20 @@ struct best {
     uint64_t n_prices, n_groups;
 };
 
+/* Halving first: its answer bounds the others. It may miss what fits, if prices are not monotone
+   and intervals wide; then the others look for anything. */
 static pst_status run_search(struct pipe *pipe, struct found *found, bool *ret_proven)
 {
     uint32_t search = pipe->config->search;
     pst_status st = pipe_binary(pipe, found);
 
     *ret_proven = false;
-    if (st != PST_OK || found->ns == NS_NEVER) {
-        return st;
-    }
-    if (search == SEARCH_THRESHOLD) {
+    if (st == PST_OK && (search == SEARCH_AUTO || search == SEARCH_THRESHOLD)) {
         st = pipe_threshold(pipe, found, ret_proven);
     }
-    if (st == PST_OK && !*ret_proven &&
-        (search == SEARCH_THRESHOLD || search == SEARCH_EXACT ||
-         (search == SEARCH_AUTO && pipe->n <= EXACT_NODES))) {
+    if (st == PST_OK && (found->ns == NS_NEVER || search == SEARCH_EXACT ||
+                         (!*ret_proven && (search == SEARCH_THRESHOLD ||
+                                           (search == SEARCH_AUTO && pipe->n <= EXACT_NODES))))) {
         st = pipe_exact(pipe, found);
         *ret_proven = st == PST_OK;
     }

@@ -20,6 +20,20 @@ static bool is_too_long(const struct pipe *pipe, uint32_t a, uint32_t b, uint32_
     return stages == 0 ? a != b : pipe_compute(pipe, a, b) / stages >= limit;
 }
 
+/*
+ * So far from fitting that no range around it will. More nodes need more memory, but for two
+ * things: the input of a range may shrink when it takes in the producer, and a memory optimizer may
+ * find better borders. So the input does not count, and the rest must be twice what there is.
+ */
+static bool is_hopeless(const struct pipe *pipe, uint32_t stage, uint32_t a,
+                        const struct pst_stage_price *price)
+{
+    double peak = (double)price->peak_bytes;
+
+    peak -= pipe->ranges->cut_bytes[a] * pipe->size * pipe->asker.in_flight[stage];
+    return price->fits == 0 && peak / 2 > pipe->problem->capacity_bytes;
+}
+
 /* before[a]: least bottleneck of stages 0 .. stage - 1 on [0, a). */
 static pst_status relax(struct pipe *pipe, uint32_t stage, uint32_t b, uint64_t limit,
                         const uint64_t *before, uint64_t *ret_after, uint32_t *ret_parent)
@@ -29,8 +43,8 @@ static pst_status relax(struct pipe *pipe, uint32_t stage, uint32_t b, uint64_t 
 
     *ret_after = NS_NEVER;
     for (a = b; a-- > stage && pipe_compute(pipe, a, b) < best;) {
+        struct pst_stage_price price;
         uint64_t ns = before[a];
-        uint64_t period;
         pst_status st;
 
         if (ns >= best || (stage > 0 && !pipe_admits(pipe, a))) {
@@ -42,13 +56,16 @@ static pst_status relax(struct pipe *pipe, uint32_t stage, uint32_t b, uint64_t 
         if (ns >= best) {
             continue;
         }
-        st = pipe_price(pipe, stage, a, b, &period);
+        st = part_asker_price(&pipe->asker, stage, a, b, &price);
         if (st != PST_OK) {
             return st;
         }
-        if (most(ns, period) < best) {
-            best = *ret_after = most(ns, period);
+        if (price.fits != 0 && most(ns, price.period_ns) < best) {
+            best = *ret_after = most(ns, price.period_ns);
             *ret_parent = a;
+        }
+        if (is_hopeless(pipe, stage, a, &price)) {
+            break;
         }
     }
     return PST_OK;

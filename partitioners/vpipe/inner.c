@@ -100,11 +100,16 @@ static double fill(const struct inner *in, double budget, uint8_t *action, doubl
     return frees_enough(in, freed) ? ns : INFINITY;
 }
 
+static bool hides(const struct inner *in, double swapped, double ns)
+{
+    return swapped == 0 || swapped <= in->link * ns * (1 + 1e-12);
+}
+
 static void keep_best(struct inner *in, const uint8_t *action, double ns, double swapped)
 {
     uint32_t i;
 
-    if (ns >= in->best_ns || (swapped > 0 && swapped > in->link * ns * (1 + 1e-12))) {
+    if (ns >= in->best_ns || !hides(in, swapped, ns)) {
         return;
     }
     in->best_ns = ns;
@@ -140,7 +145,8 @@ static void enumerate(struct inner *in, uint32_t i, uint8_t *action, double free
     if (ns >= in->best_ns) {
         return;
     }
-    if (frees_enough(in, freed) || i == in->n) {
+    /* What swaps too much may go on: a longer period hides more. */
+    if (i == in->n || (frees_enough(in, freed) && hides(in, swapped, ns))) {
         for (; i < in->n; i++) {
             action[i] = KEEP;
         }

@@ -29,6 +29,12 @@ static const char bits_dlrm[] =
     "[data]\nkind = \"synthetic\"\n";
 static const char bits_candle[] = "[model]\nuse = \"candle-uno\"\ndrugs = 1\nwidth = 16\n"
                                   "[data]\nkind = \"synthetic\"\n";
+static const char bits_t5[] =
+    "[model]\nuse = \"t5\"\ndim = 16\nheads = 2\nhead_dim = 8\nff = 32\ncontext = 12\n"
+    "targets = 10\nvocab = 50\ndropout = 0.1\n"
+    "[data]\nkind = \"synthetic\"\n";
+static const char bits_amoebanet[] = "[model]\nuse = \"amoebanet\"\nfilters = 8\n"
+                                     "[data]\nkind = \"synthetic\"\n";
 static const char bits_common[] =
     "[train]\nsteps = 3\nbatch = 12\nmicrobatch = 2\nlr = 1e-3\nclip = 0.5\n"
     "eval_every = 0\neval_batches = 0\nsample = 0\nwarmup = 1\n"
@@ -76,6 +82,24 @@ static inline void bits_check_model(const char *name, const char *path, struct t
         }
     }
     assert_string_not_equal(ret_first->losses[0], ret_first->losses[ret_first->n_steps - 1]);
+}
+
+/* Eight of them, in which every choice meets every other. */
+static inline void bits_check_some(const char *name, const char *path)
+{
+    static const char *const devices[] = {"cluster.devices=2", "cluster.devices=3",
+                                          "cluster.devices=4", "cluster.devices=8"};
+    struct trace first;
+
+    bits_train(path, (const char *const[]){NULL}, &first);
+    for (uint32_t k = 0; k < 8; k++) {
+        const char *sets[] = {devices[k / 2],
+                              (k + k / 2) % 2 == 0 ? "scheduler.use=gpipe" : "scheduler.use=1f1b",
+                              bits_memopts[k % 2], bits_partitioners[k / 4], NULL};
+
+        bits_check_run(name, path, sets, &first);
+    }
+    assert_string_not_equal(first.losses[0], first.losses[first.n_steps - 1]);
 }
 
 #endif

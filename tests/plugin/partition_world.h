@@ -30,12 +30,12 @@ struct world {
     uint32_t sizes[4];
 };
 
-static struct world *world_of(const struct pst_host *host)
+static inline struct world *world_of(const struct pst_host *host)
 {
     return pst_host_instance(host)->context.impl;
 }
 
-static pst_status compute(const struct pst_host *host, const uint32_t *nodes, uint32_t n_nodes,
+static inline pst_status compute(const struct pst_host *host, const uint32_t *nodes, uint32_t n_nodes,
                           uint32_t samples, struct pst_times *ret_times)
 {
     const struct world *w = world_of(host);
@@ -47,7 +47,7 @@ static pst_status compute(const struct pst_host *host, const uint32_t *nodes, ui
     return PST_OK;
 }
 
-static uint64_t transfer_ns(const struct pst_host *host, uint64_t bytes, uint32_t from, uint32_t to)
+static inline uint64_t transfer_ns(const struct pst_host *host, uint64_t bytes, uint32_t from, uint32_t to)
 {
     const struct world *w = world_of(host);
 
@@ -57,7 +57,7 @@ static uint64_t transfer_ns(const struct pst_host *host, uint64_t bytes, uint32_
     return w->latency_ns + (bytes + w->link_bytes_per_ns - 1) / w->link_bytes_per_ns;
 }
 
-static uint64_t allreduce_ns(const struct pst_host *host, uint64_t bytes, uint32_t n_ranks)
+static inline uint64_t allreduce_ns(const struct pst_host *host, uint64_t bytes, uint32_t n_ranks)
 {
     (void)host;
     (void)bytes;
@@ -65,14 +65,14 @@ static uint64_t allreduce_ns(const struct pst_host *host, uint64_t bytes, uint32
     return 0;
 }
 
-static uint32_t in_flight_of(const struct world *w, uint32_t stage, uint32_t n_stages)
+static inline uint32_t in_flight_of(const struct world *w, uint32_t stage, uint32_t n_stages)
 {
     uint32_t k = n_stages - stage;
 
     return k < w->microbatches ? k : w->microbatches;
 }
 
-static pst_status in_flight(const struct pst_host *host, const struct pst_place *place,
+static inline pst_status in_flight(const struct pst_host *host, const struct pst_place *place,
                             struct pst_held *ret_held)
 {
     ret_held->microbatches = in_flight_of(world_of(host), place->stage, place->n_stages);
@@ -81,7 +81,7 @@ static pst_status in_flight(const struct pst_host *host, const struct pst_place 
 }
 
 /* Bytes per sample that nodes [first, end) read from before, each source once. */
-static uint64_t comes_in(const struct world *w, uint32_t first, uint32_t end)
+static inline uint64_t comes_in(const struct world *w, uint32_t first, uint32_t end)
 {
     uint64_t sum = 0;
 
@@ -98,7 +98,7 @@ static uint64_t comes_in(const struct world *w, uint32_t first, uint32_t end)
     return sum;
 }
 
-static uint64_t goes_out(const struct world *w, uint32_t first, uint32_t end)
+static inline uint64_t goes_out(const struct world *w, uint32_t first, uint32_t end)
 {
     uint64_t sum = 0;
 
@@ -119,7 +119,7 @@ struct cost {
     uint64_t period_ns, peak_bytes;
 };
 
-static struct cost cost_of(const struct world *w, uint32_t first, uint32_t end, uint32_t k,
+static inline struct cost cost_of(const struct world *w, uint32_t first, uint32_t end, uint32_t k,
                            uint32_t size)
 {
     struct cost c = {0, 0};
@@ -136,7 +136,7 @@ static struct cost cost_of(const struct world *w, uint32_t first, uint32_t end, 
     return c;
 }
 
-static pst_status price(const struct pst_host *host, const struct pst_stage_question *question,
+static inline pst_status price(const struct pst_host *host, const struct pst_stage_question *question,
                         struct pst_stage_price *ret_price)
 {
     struct world *w = world_of(host);
@@ -150,12 +150,12 @@ static pst_status price(const struct pst_host *host, const struct pst_stage_ques
     return PST_OK;
 }
 
-static bool cancelled(void *impl)
+static inline bool cancelled(void *impl)
 {
     return ((struct world *)impl)->stop;
 }
 
-static pst_status take_stage(struct pst_partition_out *out, const struct pst_stage_decl *decl)
+static inline pst_status take_stage(struct pst_partition_out *out, const struct pst_stage_decl *decl)
 {
     struct world *w = out->impl;
 
@@ -172,7 +172,7 @@ static pst_status take_stage(struct pst_partition_out *out, const struct pst_sta
     return PST_OK;
 }
 
-static void world_init(struct world *w, uint32_t n_stages, uint32_t microbatches)
+static inline void world_init(struct world *w, uint32_t n_stages, uint32_t microbatches)
 {
     memset(w, 0, sizeof *w);
     w->n_stages = n_stages;
@@ -200,7 +200,7 @@ static void world_init(struct world *w, uint32_t n_stages, uint32_t microbatches
     };
 }
 
-static void world_node(struct world *w, uint64_t time_ns, uint64_t params, uint64_t saved)
+static inline void world_node(struct world *w, uint64_t time_ns, uint64_t params, uint64_t saved)
 {
     uint32_t v = w->graph.n_nodes++;
 
@@ -212,13 +212,13 @@ static void world_node(struct world *w, uint64_t time_ns, uint64_t params, uint6
     w->time_ns[v] = time_ns;
 }
 
-static void world_edge(struct world *w, uint32_t from, uint32_t to, uint64_t bytes)
+static inline void world_edge(struct world *w, uint32_t from, uint32_t to, uint64_t bytes)
 {
     w->edges[w->graph.n_edges++] = (struct pst_edge){from, to, bytes, 1};
 }
 
 /* Rows of in and out edges. */
-static void world_finish(struct world *w)
+static inline void world_finish(struct world *w)
 {
     uint32_t in = 0, out = 0;
 
@@ -238,7 +238,7 @@ static void world_finish(struct world *w)
     }
 }
 
-static pst_status partition(struct world *w, const char *id, const char *options,
+static inline pst_status partition(struct world *w, const char *id, const char *options,
                             struct pst_error *err)
 {
     static const struct pst_cost cost = {sizeof cost, compute, transfer_ns, allreduce_ns};

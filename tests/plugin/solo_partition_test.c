@@ -39,7 +39,8 @@ static void begin(struct world *w, uint32_t n, uint32_t mini_batch)
         snprintf(names[i], sizeof names[i], "n%u", i);
         w->index[i] = w->ranks[i] = i;
         w->nodes[i] = (struct pst_costed_node){.name = names[i], .op = "x", .ns = {1000, 2000, 0}};
-        w->stages[i] = (struct pst_partition_decl){1, 1, 1, 1, &w->index[i], NULL};
+        w->stages[i] = (struct pst_partition_decl){
+            .n_nodes = 1, .n_ranks = 1, .microbatch_size = 1, .k = 1, .nodes = &w->index[i]};
     }
     w->draft = (struct pst_costed){
         .name = "world", .batch = 1, .n_nodes = n, .nodes = w->nodes, .edges = w->edges};
@@ -53,6 +54,7 @@ static void begin(struct world *w, uint32_t n, uint32_t mini_batch)
                                       .weight_multiplier = 4};
     w->answer.stages = w->stages;
     w->answer.n_stages = n;
+    w->answer.places = (struct pst_partition_places){.n_places = MOST, .shared = 1};
     snprintf(w->answer.id, sizeof w->answer.id, "hand");
 }
 
@@ -305,7 +307,7 @@ static void rules(void **state)
             w.ranks[1] = 0;
             break;
         case 4:
-            w.stages[1].microbatch_size = 16;
+            w.stages[1].microbatch_size = 3;
             break;
         case 5:
             w.stages[1].n_ranks = 3;

@@ -52,6 +52,11 @@ static const struct pst_cpu_family *family_of(const struct pst_cpu_request *requ
     const struct pst_cpu_family *family =
         request->op->kind < PST_OP_KINDS ? families[request->op->kind] : NULL;
 
+#ifdef PENSTOCK_ONEDNN
+    if (request->op->kind == PST_OP_CONV2D && pst_cpu_strided.serves(request)) {
+        family = &pst_cpu_strided;
+    }
+#endif
     if (request->device->reference || family == NULL || request->pass > PST_KERNEL_W ||
         family->run[request->pass] == NULL || request->samples == 0 ||
         (request->dtype != PST_F32 && request->dtype != PST_BF16) || !family->serves(request)) {

@@ -131,6 +131,9 @@ static void test_resnet(void **state)
 #define DLRM   "features=5 width=12 entries=7 vector=3 classes=7"
 #define CANDLE "width=12 rnaseq=5 descriptors=6 fingerprints=7"
 
+#define T5     "dim=16 heads=2 head_dim=4 ff=24 context=8 targets=6 vocab=7 buckets=8 max_distance=6"
+#define AMOEBA "filters=8 classes=7"
+
 /* Data that goes into several stages, tied parameters, numbers as targets. */
 static void test_zoo(void **state)
 {
@@ -140,15 +143,17 @@ static void test_zoo(void **state)
     check_model("dlrm", DLRM " bag=sum", PST_BF16);
     check_model("candle-uno", CANDLE, PST_F32);
     check_model("candle-uno", CANDLE, PST_BF16);
+    check_model("t5", T5 " dropout=0.2", PST_F32);
+    check_model("t5", T5, PST_BF16);
+    check_model("amoebanet", AMOEBA, PST_F32);
 }
 
 /*
  * Descent by a small rate along the gradient lowers the loss by rate x norm^2, to first order; a
  * wrong gradient anywhere has a smaller projection on the true one.
  */
-static void check_slope(const char *model, const char *settings)
+static void check_slope_at(const char *model, const char *settings, float rate)
 {
-    const float rate = 1e-3f;
     struct pst_update update = {.optimizer = PST_SGD, .lr = rate, .step = 1};
     struct pst_step_result before, after;
     struct real real;
@@ -165,6 +170,11 @@ static void check_slope(const char *model, const char *settings)
     real_destroy(&real);
 }
 
+static void check_slope(const char *model, const char *settings)
+{
+    check_slope_at(model, settings, 1e-3f);
+}
+
 static void test_slope(void **state)
 {
     (void)state;
@@ -175,6 +185,8 @@ static void test_slope(void **state)
     check_slope("dlrm", DLRM " bag=concat");
     check_slope("dlrm", DLRM " bag=sum");
     check_slope("candle-uno", CANDLE);
+    check_slope("t5", T5);
+    check_slope_at("amoebanet", AMOEBA " image=64", 1e-6f); /* steep: a norm of some 40 */
 }
 
 static void test_learns(void **state)

@@ -189,6 +189,113 @@ static void resnet152_has_its_published_size(void **state)
                      60192808);
 }
 
+/* Published: 60.5, 222.9, 737.7 million, 2.85 and 11.3 billion. */
+static void t5s(void **state)
+{
+    static const struct {
+        unsigned layers, dim, heads, head_dim, ff;
+        uint64_t parameters;
+    } sizes[] = {{6, 512, 8, 64, 2048, 60506624},
+                 {12, 768, 12, 64, 3072, 222903552},
+                 {24, 1024, 16, 64, 4096, 737668096},
+                 {24, 1024, 32, 128, 16384, 2851598336},
+                 {24, 1024, 128, 128, 65536, 11307321344}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char settings[160];
+
+        snprintf(settings, sizeof settings,
+                 "layers=%u decoder_layers=%u dim=%u heads=%u head_dim=%u ff=%u vocab=32128",
+                 sizes[i].layers, sizes[i].layers, sizes[i].dim, sizes[i].heads, sizes[i].head_dim,
+                 sizes[i].ff);
+        assert_int_equal(parameters_of("t5", settings), sizes[i].parameters);
+    }
+}
+
+/* The encoder's result goes to every layer of the decoder. */
+static void t5_shapes(void **state)
+{
+    struct pst_graph *graph =
+        make_model("t5",
+                   "layers=2 decoder_layers=3 dim=24 heads=3 head_dim=4 ff=40 context=10 targets=7 "
+                   "vocab=50",
+                   PST_F32);
+    const struct pst_tensor *memory = find_output(graph, "encoder.norm", 0);
+    const struct pst_op *cross = &graph->ops[find_op(graph, "decoder.2.cross")];
+    const struct pst_parameter *table = find_param(graph, "shared.weight");
+
+    (void)state;
+    /* embedding, 2 x (norm, qkv, attention, o, add, norm, wi + relu, wo, add), norm; embedding,
+       3 x (as many and norm, q, kv, attention, o, add), norm; head, loss */
+    assert_int_equal(graph->n_ops, 1 + 2 * 9 + 1 + 1 + 3 * 15 + 1 + 2);
+    assert_int_equal(memory->n_consumers, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "decoder.%u.cross.kv", i);
+        assert_int_equal(memory->consumers[i], find_op(graph, name));
+    }
+    check_dims(find_output(graph, "decoder.0.cross.kv", 0), 2, 10, 24, 0);
+    check_dims(find_output(graph, "decoder.0.cross", 0), 2, 7, 12, 0);
+    assert_int_equal(cross->param[0], PST_NONE);
+    assert_false(cross->causal);
+    assert_true(graph->ops[find_op(graph, "decoder.1.attention")].causal);
+    assert_false(graph->ops[find_op(graph, "encoder.1.attention")].causal);
+    assert_int_equal(table->n_users, 3);
+    assert_int_equal(find_param(graph, "decoder.distances.weight")->n_users, 3);
+    assert_int_equal(find_param(graph, "encoder.distances.weight")->n_users, 2);
+    pst_graph_destroy(graph);
+}
+
+/* Published by GPipe: 82, 318, 542 million and 1.05 billion; by torchgpipe: 81.5, 319, 543 million,
+   1.06 and 1.84 billion. */
+static void amoebanets(void **state)
+{
+    static const struct {
+        unsigned layers, filters;
+        uint64_t tenths_of_millions, unit;
+    } sizes[] = {{18, 208, 815, 100000},
+                 {18, 416, 319, 1000000},
+                 {18, 544, 543, 1000000},
+                 {36, 544, 106, 10000000},
+                 {72, 512, 184, 10000000}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char settings[80];
+
+        snprintf(settings, sizeof settings, "layers=%u filters=%u image=224 classes=1000",
+                 sizes[i].layers, sizes[i].filters);
+        assert_int_equal((parameters_of("amoebanet", settings) + sizes[i].unit / 2) / sizes[i].unit,
+                         sizes[i].tenths_of_millions);
+    }
+}
+
+static void amoebanet_shapes(void **state)
+{
+    struct pst_graph *graph =
+        make_model("amoebanet", "layers=3 filters=208 image=224 classes=1000", PST_F32);
+    struct pst_error err;
+
+    (void)state;
+    /* 112 behind the stem, then halved by cells 0, 1, 3 and 5 */
+    check_dims(find_output(graph, "stem.conv", 0), 3, 112, 112, 52);
+    check_dims(find_output(graph, "cell.0.join", 0), 3, 56, 56, 3 * 104);
+    check_dims(find_output(graph, "cell.1.join", 0), 3, 28, 28, 3 * 208);
+    check_dims(find_output(graph, "cell.2.join", 0), 3, 28, 28, 4 * 208);
+    check_dims(find_output(graph, "cell.3.join", 0), 3, 14, 14, 3 * 416);
+    check_dims(find_output(graph, "cell.6.join", 0), 3, 7, 7, 4 * 832);
+    check_dims(find_output(graph, "cell.2.op3.1x7.conv", 0), 3, 28, 28, 52);
+    /* a skip over a cell: cell 0 is read by cells 1 and 2 */
+    assert_true(find_output(graph, "cell.0.join", 0)->n_consumers >= 2);
+    check_dims(find_output(graph, "cell.2.reduce2.join", 0), 3, 28, 28, 208);
+    assert_int_equal(graph->ops[find_op(graph, "cell.2.op8.mean")].kind, PST_OP_AVGPOOL2D);
+    pst_graph_destroy(graph);
+    assert_int_equal(try_model("amoebanet", "layers=4", PST_F32, &graph, &err), PST_ERR_CONFIG);
+    assert_non_null(strstr(err.message, "multiple of 3"));
+}
+
 /* 98.5 billion parameters are 394 GB of weights. */
 static void size_costs_nothing(void **state)
 {
@@ -218,6 +325,10 @@ int main(void)
         cmocka_unit_test(dlrm_shapes),
         cmocka_unit_test(candle_of_graphpipe),
         cmocka_unit_test(resnet152_has_its_published_size),
+        cmocka_unit_test(t5s),
+        cmocka_unit_test(t5_shapes),
+        cmocka_unit_test(amoebanets),
+        cmocka_unit_test(amoebanet_shapes),
         cmocka_unit_test(size_costs_nothing),
     };
 

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A scheduler and a memory optimizer that answer for a costed graph, where a problem says
+ * cost = "planned".
+ */
+#include <string.h>
+
+#include "base/util.h"
+#include "plugin/caps.h"
+#include "plugin/solo_partition_state.h"
+#include "plugin/state.h"
+
+/* A name, or a file where it has a slash. */
+static pst_status find(const char *kind, const char *name, const struct pst_plugin **ret_plugin,
+                       struct pst_error *err)
+{
+    pst_status st = strchr(name, '/') != NULL ? pst_plugin_open(name, kind, NULL, ret_plugin, err)
+                                              : pst_plugin_find(kind, name, NULL, ret_plugin, err);
+
+    if (st != PST_OK) {
+        pst_error_prefix(err, "\"%s\"", kind);
+    }
+    return st;
+}
+
+static pst_status open_strategies(struct pst_partition_planned *planned,
+                                  const struct pst_plugin *partitioner,
+                                  const struct pst_host_context *context, struct pst_error *err)
+{
+    const struct pst_problem *problem = planned->problem;
+    const char *name = problem->scheduler != NULL ? problem->scheduler : PENSTOCK_DEFAULT_SCHEDULER;
+    const struct pst_plugin *plugins[3] = {partitioner, NULL, NULL};
+    pst_status st = find("scheduler", name, &plugins[1], err);
+
+    if (st == PST_OK && problem->memopt != NULL) {
+        st = find("memopt", problem->memopt, &plugins[2], err);
+    }
+    if (st == PST_OK) {
+        st = pst_caps_match(plugins, problem->memopt != NULL ? 3 : 2, err);
+    }
+    if (st == PST_OK) {
+        st = pst_partition_create(plugins[1], problem->scheduler_options, "scheduler_options",
+                                  context, &planned->scheduler, err);
+    }
+    if (st == PST_OK && plugins[2] != NULL) {
+        st = pst_partition_create(plugins[2], problem->memopt_options, "memopt_options", context,
+                                  &planned->memopt, err);
+        planned->memopt_if = plugins[2]->get_interface(PST_MEMOPT);
+    }
+    return st;
+}
+
+/* One place a device, or as many as the scheduler wants. */
+static pst_status find_places(struct pst_partition_planned *planned, struct pst_error *err)
+{
+    uint32_t n_devices = planned->problem->n_devices, n = planned->topology.n_stages;
+    struct pst_partition_places *places = &planned->places;
+    uint32_t *device_of, *shared;
+    pst_status st;
+
+    *places = (struct pst_partition_places){.n_places = n_devices, .n_stages = n, .shared = 1};
+    if (n == 0) {
+        return PST_OK;
+    }
+    places->n_places = n;
+    device_of = pst_arena_array(&planned->arena, n, sizeof *device_of);
+    shared = pst_arena_array(&planned->arena, n_devices, sizeof *shared);
+    if (device_of == NULL || shared == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = pst_solo_devices(planned->scheduler, n_devices, n, device_of, err);
+    for (uint32_t i = 0; st == PST_OK && i < n; i++) {
+        uint32_t now = ++shared[device_of[i]];
+
+        places->shared = now > places->shared ? now : places->shared;
+    }
+    places->device_of = device_of;
+    return st;
+}
+
+pst_status pst_partition_planned_init(struct pst_partition_planned *planned,
+                                      const struct pst_problem *problem,
+                                      const struct pst_plugin *partitioner,
+                                      const struct pst_host_context *context, struct pst_error *err)
+{
+    pst_status st;
+
+    memset(planned, 0, sizeof *planned);
+    planned->problem = problem;
+    st = pst_costed_stage_init(&planned->stage, problem, err);
+    if (st == PST_OK) {
+        st = open_strategies(planned, partitioner, context, err);
+    }
+    if (st == PST_OK) {
+        st = pst_solo_topology(planned->scheduler, problem->n_devices, &planned->topology, err);
+    }
+    return st == PST_OK ? find_places(planned, err) : st;
+}
+
+void pst_partition_planned_finish(struct pst_partition_planned *planned)
+{
+    pst_instance_destroy(planned->scheduler);
+    pst_instance_destroy(planned->memopt);
+    pst_costed_stage_finish(&planned->stage);
+    pst_evaluator_finish(&planned->evaluator);
+    pst_arena_finish(&planned->arena);
+    memset(planned, 0, sizeof *planned);
+}
+
+pst_status pst_partition_planned_held(struct pst_partition_planned *planned,
+                                      const struct pst_place *place, struct pst_held *ret_held,
+                                      struct pst_error *err)
+{
+    const struct pst_scheduler_use use = {.scheduler = planned->scheduler,
+                                          .topology = &planned->topology,
+                                          .device_of = planned->places.device_of,
+                                          .n_places = planned->places.n_places};
+    struct pst_held held;
+    pst_status st = pst_scheduler_held(&use, place, &held, err);
+
+    if (st == PST_OK) {
+        held.size = ret_held->size;
+        *ret_held = held;
+    }
+    return st;
+}
+
+static void view_of(struct pst_partition_planned *planned, const struct pst_stage_question *q,
+                    struct pst_stage_view *ret_view)
+{
+    pst_costed_stage_build(&planned->stage, q->nodes, q->n_nodes, q->microbatch_size / q->n_ranks,
+                           q->weight_versions, ret_view);
+    ret_view->stage = q->stage;
+    ret_view->n_stages = q->n_stages;
+    ret_view->in_flight = q->in_flight;
+    ret_view->capacity_bytes = q->capacity_bytes;
+}
+
+/* Of the view as it stands. */
+static pst_status evaluate(struct pst_partition_planned *planned, const struct pst_stage_view *view,
+                           struct pst_stage_value *ret_value, struct pst_error *err)
+{
+    *ret_value = (struct pst_stage_value){.size = sizeof *ret_value};
+    return pst_evaluate(&planned->evaluator, view, NULL, ret_value) ? PST_OK : pst_fail_nomem(err);
+}
+
+static pst_status price(struct pst_partition_planned *planned, const struct pst_stage_view *view,
+                        struct pst_stage_price *ret_price, struct pst_error *err)
+{
+    struct pst_stage_price price = {.size = sizeof price};
+    struct pst_stage_value value;
+    pst_status st;
+
+    if (planned->memopt == NULL) {
+        st = evaluate(planned, view, &value, err);
+        price.fits = st == PST_OK && value.peak_bytes <= view->capacity_bytes;
+        price.period_ns = value.period_ns;
+        price.peak_bytes = value.peak_bytes;
+    } else {
+        pst_breadcrumb_enter(planned->memopt->crumb, PST_CRUMB_PRICE);
+        st = planned->memopt_if->price(planned->memopt->self, view, &price);
+        pst_breadcrumb_leave();
+        st = st == PST_OK ? st : pst_instance_fail(planned->memopt, st, "price", err);
+    }
+    *ret_price = price;
+    return st;
+}
+
+pst_status pst_partition_planned_price(struct pst_partition_planned *planned,
+                                       const struct pst_stage_question *question,
+                                       struct pst_stage_price *ret_price, struct pst_error *err)
+{
+    struct pst_stage_price answer;
+    struct pst_stage_view view;
+    pst_status st;
+
+    view_of(planned, question, &view);
+    st = price(planned, &view, &answer, err);
+    if (st == PST_OK) {
+        answer.size = ret_price->size;
+        *ret_price = answer;
+    }
+    return st;
+}
+
+pst_status pst_partition_planned_bound(struct pst_partition_planned *planned,
+                                       const struct pst_stage_question *question,
+                                       uint64_t *ret_period_ns, struct pst_error *err)
+{
+    struct pst_stage_value value;
+    struct pst_stage_view view;
+    pst_status st;
+
+    view_of(planned, question, &view);
+    if (planned->memopt != NULL && PST_CAN(planned->memopt_if, bound)) {
+        pst_breadcrumb_enter(planned->memopt->crumb, PST_CRUMB_BOUND);
+        st = planned->memopt_if->bound(planned->memopt->self, &view, ret_period_ns);
+        pst_breadcrumb_leave();
+        return st == PST_OK ? st : pst_instance_fail(planned->memopt, st, "bound", err);
+    }
+    st = evaluate(planned, &view, &value, err);
+    if (st == PST_OK) {
+        *ret_period_ns = value.period_ns; /* of everything kept */
+    }
+    return st;
+}
+
+/* --- the end of it -----------------------------------------------------------------------------*/
+
+struct decision {
+    struct pst_action_out out;
+    struct pst_stage_node *nodes;
+    uint32_t n_nodes;
+    const char *fault; /* the first */
+};
+
+static pst_status set_action(struct pst_action_out *out, uint32_t position, uint32_t action)
+{
+    struct decision *d = out->impl;
+
+    if (d->fault == NULL && position >= d->n_nodes) {
+        d->fault = "there is no such node";
+    } else if (d->fault == NULL && action > PST_ACTION_PEER) {
+        d->fault = "there is no such action";
+    }
+    if (d->fault != NULL) {
+        return PST_ERR_BUG;
+    }
+    d->nodes[position].action = action;
+    return PST_OK;
+}
+
+/* Sets the actions of the nodes that were built last. */
+static pst_status run_plan(struct pst_partition_planned *planned, const struct pst_stage_view *view,
+                           struct pst_error *err)
+{
+    struct decision d = {.nodes = planned->stage.nodes, .n_nodes = view->n_nodes};
+    pst_status st;
+
+    d.out = (struct pst_action_out){.size = sizeof d.out, .impl = &d, .set = set_action};
+    pst_breadcrumb_enter(planned->memopt->crumb, PST_CRUMB_PLAN);
+    st = planned->memopt_if->plan(planned->memopt->self, view, &d.out);
+    pst_breadcrumb_leave();
+    if (d.fault != NULL) {
+        return pst_planner_illegal(err, planned->memopt, "stage %u: %s", view->stage, d.fault);
+    }
+    return st == PST_OK ? st : pst_instance_fail(planned->memopt, st, "plan", err);
+}
+
+static uint64_t kept_bytes(const struct pst_stage_view *view)
+{
+    uint64_t bytes = view->input_bytes;
+
+    for (uint32_t i = 0; i < view->n_nodes; i++) {
+        const struct pst_stage_node *node = pst_stage_node_at(view, i);
+
+        bytes += node->action == PST_ACTION_KEEP ? node->saved_bytes : 0;
+    }
+    return bytes;
+}
+
+static pst_status too_large(const struct pst_partition_planned *planned,
+                            const struct pst_stage_question *q, uint64_t bytes,
+                            struct pst_error *err)
+{
+    const struct pst_graph_view *graph = &planned->problem->graph->view;
+    char needed[32], capacity[32];
+
+    return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                    "stage %u (\"%s\" to \"%s\") with %u micro-batches of %u samples in flight "
+                    "needs %s, more than the %s that are left on its device",
+                    q->stage, pst_graph_node(graph, q->nodes[0])->name,
+                    pst_graph_node(graph, q->nodes[q->n_nodes - 1])->name, q->in_flight,
+                    q->microbatch_size, pst_format_bytes(needed, bytes),
+                    pst_format_bytes(capacity, q->capacity_bytes));
+}
+
+pst_status pst_partition_planned_decide(struct pst_partition_planned *planned,
+                                        const struct pst_stage_question *question,
+                                        struct pst_stage_value *ret_value, uint64_t *ret_kept_bytes,
+                                        struct pst_error *err)
+{
+    struct pst_stage_price promised;
+    struct pst_stage_value value;
+    struct pst_stage_view view;
+    pst_status st;
+
+    view_of(planned, question, &view);
+    st = price(planned, &view, &promised, err);
+    if (st == PST_OK && !promised.fits) {
+        st = too_large(planned, question, promised.peak_bytes, err);
+    }
+    if (st == PST_OK && planned->memopt != NULL) {
+        st = run_plan(planned, &view, err);
+    }
+    if (st == PST_OK) {
+        st = evaluate(planned, &view, &value, err);
+    }
+    if (st == PST_OK && !value.legal) {
+        st = pst_planner_illegal(err, planned->memopt, "stage %u: %s", view.stage, value.rule);
+    }
+    if (st == PST_OK && value.peak_bytes > question->capacity_bytes) {
+        st = pst_planner_illegal(err, planned->memopt,
+                                 "stage %u: price() promised that it fits, and it takes %llu bytes",
+                                 view.stage, (unsigned long long)value.peak_bytes);
+    }
+    if (st == PST_OK) {
+        *ret_value = value;
+        *ret_kept_bytes = kept_bytes(&view);
+    }
+    return st;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to graphpipe's costs: making classes.
+ */
+#ifndef GRAPHPIPE_CLASSES_H
+#define GRAPHPIPE_CLASSES_H
+
+#include "costs.h"
+#include "pool.h"
+
+/* A hash of numbers to an index; the owner compares. */
+struct gp_index {
+    uint32_t *slots; /* index + 1 */
+    uint32_t n_slots;
+};
+
+pst_status gp_index_init(struct gp_index *index, uint32_t most);
+void gp_index_finish(struct gp_index *index);
+uint64_t gp_hash(uint64_t seed, const void *bytes, size_t n);
+
+pst_status gp_classes_of_ops(struct gp_costs *costs);
+pst_status gp_classes_of_blocks(struct gp_costs *costs);
+/* Sums over the items of a new class; its ops, kids, load and times are set. */
+pst_status gp_class_sums(struct gp_costs *costs, struct gp_class *c);
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GraphPipe: stages as a graph, so that branches of a model run side by side.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_for.h"
+
+struct config {
+    const char *microbatch, *k, *degrees;
+    bool per_stage, refine, exact, force_chain;
+    uint32_t grouping, sp;
+    double tolerance, time_limit_s;
+    int64_t max_degree, max_states, threads;
+};
+
+struct graphpipe {
+    const struct pst_host *host;
+    const struct config *config;
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, microbatch, PST_PARAM_STRING, "auto", NULL,
+              "Samples of a micro-batch, or \"auto\": the best of all candidates."),
+    PST_PARAM(struct config, per_stage, PST_PARAM_BOOL, "false", NULL,
+              "Every stage chooses its own micro-batch size and k: slow."),
+    PST_PARAM(struct config, k, PST_PARAM_STRING, "1", NULL,
+              "With per_stage: numbers of forwards and backwards in turn to choose from, with "
+              "commas."),
+    PST_PARAM(struct config, grouping, PST_PARAM_ENUM, "contiguous", "contiguous|sorted|any",
+              "Which branches may share a stage: neighbours in the model; also neighbours by "
+              "work; any."),
+    PST_PARAM(struct config, sp, PST_PARAM_ENUM, "auto", "flexible|strata|escribano|require|auto",
+              "Graphs that are not series-parallel: how to rewrite what cannot be reduced; auto: "
+              "flexible; require: refuse them."),
+    PST_PARAM(struct config, refine, PST_PARAM_BOOL, "false", NULL,
+              "Go on beyond plans of the family: other orders and local moves; up to 10 operators "
+              "the optimum of all plans."),
+    PST_PARAM(struct config, exact, PST_PARAM_BOOL, "true", NULL,
+              "Search until the least bottleneck is proven; else to within `tolerance`."),
+    PST_PARAM(struct config, tolerance, PST_PARAM_FLOAT, "1e-4", "0..1",
+              "Without exact: how far from the least bottleneck, as a fraction."),
+    PST_PARAM(struct config, degrees, PST_PARAM_STRING, "auto", NULL,
+              "Numbers of replicas of a stage to choose from, with commas, or \"auto\": those of "
+              "the job."),
+    PST_PARAM(struct config, max_degree, PST_PARAM_INT, "0", "0..1000000",
+              "Most replicas of a stage; 0: no limit."),
+    PST_PARAM(struct config, force_chain, PST_PARAM_BOOL, "false", NULL,
+              "Treat the model as a chain of operators in their order, and count samples in flight "
+              "likewise: what the graph saves is then the difference."),
+    PST_PARAM(struct config, time_limit_s, PST_PARAM_FLOAT, "60", "0..1e9",
+              "Seconds to search, then the best plan so far; 0: no limit."),
+    PST_PARAM(struct config, max_states, PST_PARAM_INT, "50000000", "0..1000000000000",
+              "States to look at for each micro-batch size, then the best plan so far; 0: no "
+              "limit."),
+    PST_PARAM(struct config, threads, PST_PARAM_INT, "0", "0..1024",
+              "Threads to search with; 0: as many as there are processors. The plan is the same."),
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    struct graphpipe *self = host->alloc(host, sizeof *self, _Alignof(struct graphpipe));
+
+    if (self == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    self->host = host;
+    self->config = config;
+    *ret_self = self;
+    return PST_OK;
+}
+
+static void destroy(void *self)
+{
+    (void)self; /* lives in the instance's memory */
+}
+
+/* "1,2,4" */
+static pst_status parse_list(const struct pst_host *host, const char *key, const char *text,
+                             uint32_t *list, uint32_t room, uint32_t *ret_n)
+{
+    const char *at = text;
+    uint32_t n = 0;
+
+    for (;;) {
+        char *end;
+        unsigned long value = strtoul(at, &end, 10);
+
+        if (end == at || *at == '-' || value == 0 || value > 1000000 || n == room) {
+            break;
+        }
+        list[n++] = (uint32_t)value;
+        end += strspn(end, " ");
+        if (*end == '\0') {
+            *ret_n = n;
+            return PST_OK;
+        }
+        if (*end != ',') {
+            break;
+        }
+        at = end + 1 + strspn(end + 1, " ");
+    }
+    return pst_failf(host, PST_ERR_CONFIG, "%s = \"%s\": want whole numbers from 1 on with commas",
+                     key, text);
+}
+
+static bool is_in(const uint32_t *list, uint32_t n, uint32_t value)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        if (list[i] == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static pst_status limit_degrees(const struct graphpipe *self, struct part_problem *p)
+{
+    uint32_t list[64], n = 0, kept = 0, i;
+    bool all = strcmp(self->config->degrees, "auto") == 0;
+    pst_status st =
+        all ? PST_OK : parse_list(self->host, "degrees", self->config->degrees, list, 64, &n);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    for (i = 0; i < n; i++) {
+        if (list[i] <= p->n_devices && !is_in(p->degrees, p->n_degrees, list[i])) {
+            return pst_failf(self->host, PST_ERR_CONFIG,
+                             "degrees: the job does not allow %u replicas", list[i]);
+        }
+    }
+    for (i = 0; i < p->n_degrees; i++) {
+        uint32_t d = p->degrees[i];
+
+        if ((all || is_in(list, n, d)) &&
+            (self->config->max_degree == 0 || d <= (uint64_t)self->config->max_degree)) {
+            p->degrees[kept++] = d;
+        }
+    }
+    p->n_degrees = kept;
+    return kept > 0 ? PST_OK
+                    : pst_failf(self->host, PST_ERR_CONFIG,
+                                "degrees and max_degree leave no number of replicas");
+}
+
+static pst_status limit_sizes(const struct graphpipe *self, struct part_problem *p)
+{
+    uint32_t size, n;
+    pst_status st;
+
+    if (strcmp(self->config->microbatch, "auto") == 0) {
+        return PST_OK;
+    }
+    st = parse_list(self->host, "microbatch", self->config->microbatch, &size, 1, &n);
+    if (st != PST_OK) {
+        return st;
+    }
+    if (!is_in(p->sizes, p->n_sizes, size)) {
+        return pst_failf(self->host, PST_ERR_CONFIG,
+                         "microbatch = %u is none of the job's micro-batch sizes", size);
+    }
+    p->sizes[0] = size;
+    p->n_sizes = 1;
+    return PST_OK;
+}
+
+static struct gp_options options_of(const struct config *c, const uint32_t *ks, uint32_t n_ks)
+{
+    return (struct gp_options){
+        .grouping = c->grouping,
+        .sp = c->sp,
+        .per_stage = c->per_stage,
+        .refine = c->refine,
+        .exact = c->exact,
+        .force_chain = c->force_chain,
+        .tolerance = c->tolerance,
+        .ks = ks,
+        .n_ks = n_ks,
+        .max_states = (uint64_t)c->max_states,
+        .time_limit_s = c->time_limit_s,
+        .threads = (uint32_t)c->threads,
+    };
+}
+
+static pst_status partition(void *self_, const struct pst_partition_in *in,
+                            struct pst_partition_out *out)
+{
+    const struct graphpipe *self = self_;
+    struct part_problem problem = {0};
+    uint32_t ks[32], n_ks;
+    pst_status st = parse_list(self->host, "k", self->config->k, ks, 32, &n_ks);
+
+    if (st == PST_OK) {
+        st = part_problem_read(self->host, in, &problem);
+    }
+    if (st != PST_OK) {
+        return st;
+    }
+    st = limit_degrees(self, &problem);
+    if (st == PST_OK) {
+        st = limit_sizes(self, &problem);
+    }
+    if (st == PST_OK) {
+        struct gp_options options = options_of(self->config, ks, n_ks);
+
+        st = gp_plan_for(&problem, &options, out);
+    }
+    part_problem_finish(&problem);
+    return st;
+}
+
+static const struct pst_partitioner partitioner = {
+    .size = sizeof partitioner,
+    .partition = partition,
+};
+
+static const void *get_interface(const char *id)
+{
+    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
+}
+
+static const char *const provides[] = {"dag", "replicas", "per-stage-microbatch", NULL};
+static const char *const needs[] = {"dag", NULL};
+
+static const struct pst_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = PST_ABI_MAJOR,
+    .abi_minor = PST_ABI_MINOR,
+    .kind = "partitioner",
+    .id = "graphpipe",
+    .version = "1.0",
+    .summary = "Stages as a graph: branches of a model run side by side.",
+    .reference = "Jeon et al., GraphPipe: Improving Performance and Scalability of DNN Training "
+                 "with Graph Pipeline Parallelism, ASPLOS 2025",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .param_size = sizeof params[0],
+    .config_size = sizeof(struct config),
+    .create = create,
+    .destroy = destroy,
+    .get_interface = get_interface,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to graphpipe: the memory behind gp_memo_find.
+ */
+#ifndef GRAPHPIPE_MEMO_H
+#define GRAPHPIPE_MEMO_H
+
+#include "probe.h"
+
+pst_status gp_memo_create(struct gp_memo **ret_memo);
+void gp_memo_destroy(struct gp_memo *memo);
+/* Forgets all states. */
+void gp_memo_clear(struct gp_memo *memo);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every valid plan is a cut of some topological order, also those that blocks cannot express.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "chain.h"
+#include "solver.h"
+
+static pst_status cut(const struct part_problem *problem, const struct part_costs *costs,
+                      const uint32_t *order, struct gp_result *result)
+{
+    struct part_chain_stats stats = {0};
+    struct part_chain_limits limits = {
+        .below = INT64_MAX, .memory = problem->capacity_bytes < 1e300, .stats = &stats};
+    struct part_plan plan = {0};
+    struct part_value value;
+    int64_t ticks;
+    bool found;
+    pst_status st;
+
+    if (result->found) {
+        limits.below = (int64_t)ceil(result->value.bottleneck_ns / costs->ns_per_tick);
+    }
+    st = part_chain_solve(problem, costs, order, &limits, &found, &ticks, &plan);
+    result->probes += stats.probes;
+    result->states += stats.states;
+    if (st != PST_OK || !found) {
+        return st;
+    }
+    st = part_plan_value(&plan, problem, false, &value);
+    if (st == PST_OK && value.legal && value.fits &&
+        (!result->found || part_value_better(&value, &result->value))) {
+        part_plan_finish(&result->plan);
+        result->plan = plan;
+        result->value = value;
+        result->found = true;
+    } else {
+        part_plan_finish(&plan);
+    }
+    return st;
+}
+
+pst_status gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders,
+                     struct gp_watch *watch, struct gp_result *result)
+{
+    static const uint32_t kinds[] = {PART_ORDER_INDEX, PART_ORDER_DFS, PART_ORDER_BFS,
+                                     PART_ORDER_LONGEST};
+    uint32_t *order = malloc(((size_t)problem->n + 1) * sizeof *order), k;
+    struct part_costs costs = {0};
+    pst_status st = order == NULL ? PST_ERR_NOMEM : part_costs_init(problem, b, &costs);
+
+    for (k = 0;
+         st == PST_OK && costs.n_degrees > 0 && k < n_orders && k < sizeof kinds / sizeof kinds[0];
+         k++) {
+        if (gp_watch_stop(watch)) {
+            st = watch->is_cancelled ? PST_ERR_CANCELLED : PST_OK;
+            break;
+        }
+        st = part_order(problem, kinds[k], NULL, order);
+        if (st == PST_OK) {
+            st = cut(problem, &costs, order, result);
+        }
+    }
+    part_costs_finish(&costs);
+    free(order);
+    return st;
+}

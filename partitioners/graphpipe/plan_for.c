@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Planning runs search with linear memory and ask the job's scheduler and memory optimizer about
+ * the result; what does not fit in truth is planned again with less.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_for.h"
+#include "sequence.h"
+
+enum { ATTEMPTS = 8 };
+
+static void remark_table(const struct part_problem *p, const struct gp_answer *a)
+{
+    char text[2048];
+    size_t used = 0;
+    uint32_t i;
+
+    text[0] = '\0';
+    for (i = 0; i < a->table.n && used + 128 < sizeof text; i++) {
+        const struct gp_try *t = &a->table.tries[i];
+        const char *gap = i == 0 ? "" : "; ";
+        int n;
+
+        if (t->skipped || (!t->result.found && t->b != a->b)) {
+            n = snprintf(text + used, sizeof text - used, "%s%u: %s", gap, t->b,
+                         t->skipped ? "no better" : "does not fit");
+        } else {
+            const struct part_value *v = t->b == a->b ? &a->value : &t->result.value;
+
+            n = snprintf(text + used, sizeof text - used, "%s%u: T %.6g us, step %.6g us, %.6g B",
+                         gap, t->b, v->bottleneck_ns / 1000, v->step_ns / 1000, v->peak_bytes);
+        }
+        used += n > 0 ? (size_t)n : 0;
+    }
+    part_remark_text(p, "sizes", text);
+}
+
+static void remark(const struct part_problem *p, const struct gp_answer *a)
+{
+    part_remark_number(p, "probes", (double)a->probes);
+    part_remark_number(p, "states", (double)a->states);
+    part_remark_number(p, "depth", a->value.depth);
+    part_remark_number(p, "idle_devices", p->n_devices - (double)a->value.devices);
+    if (a->lower_ns > 0 && a->lower_ns < INFINITY) {
+        part_remark_number(p, "gap", fmax(1, a->value.bottleneck_ns / a->lower_ns));
+    }
+    if (a->bound_ns > 0 && a->bound_ns < INFINITY) {
+        part_remark_number(p, "family_gap", fmax(1, a->value.bottleneck_ns / a->bound_ns));
+    }
+    part_remark_flag(p, "family_optimum", a->family_optimum);
+    part_remark_flag(p, "series_parallel", a->series_parallel);
+    part_remark_flag(p, "budget_spent", a->has_expired);
+    part_remark_text(p, "source", a->source);
+    remark_table(p, a);
+}
+
+/* Schedulers with a fixed number of stages: the slowest are halved until there are as many. */
+static pst_status fill_up(const struct part_problem *p, struct gp_answer *a)
+{
+    uint32_t wanted = p->in != NULL ? p->in->n_stages : 0, s, i;
+    uint32_t *room = calloc((size_t)p->n + p->n_devices + 1, sizeof *room);
+    struct part_plan plan = {0};
+    pst_status st = PST_OK;
+
+    if (room == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    if (wanted > a->plan.n_stages) {
+        for (s = 0; s < a->plan.n_stages; s++) {
+            room[p->n + s] = a->plan.stages[s].d;
+            for (i = 0; i < a->plan.stages[s].n_nodes; i++) {
+                room[a->plan.stages[s].nodes[i]] = s;
+            }
+        }
+        st = part_sequence_plan(p, room, a->plan.n_stages, room + p->n, a->plan.stages[0].b, wanted,
+                                &plan);
+        if (st == PST_OK) {
+            part_plan_finish(&a->plan);
+            a->plan = plan;
+        }
+    }
+    free(room);
+    return st;
+}
+
+/* Bytes of one stage by the linear model. */
+static double linear_bytes(const struct part_problem *p, const struct part_plan *plan, uint32_t s,
+                           double peak_bytes)
+{
+    struct part_value value;
+
+    if (part_plan_value(plan, p, false, &value) != PST_OK || value.worst != s) {
+        return peak_bytes;
+    }
+    return value.worst_bytes;
+}
+
+static pst_status say_too_large(const struct part_problem *p, const struct gp_answer *a)
+{
+    const struct part_stage *stage = &a->plan.stages[a->value.worst];
+    uint32_t i, large = stage->nodes[0];
+
+    for (i = 0; i < stage->n_nodes; i++) {
+        uint32_t v = stage->nodes[i];
+
+        if (p->weight_bytes[v] * p->weight_multiplier + p->saved_bytes[v] * stage->b >
+            p->weight_bytes[large] * p->weight_multiplier + p->saved_bytes[large] * stage->b) {
+            large = v;
+        }
+    }
+    return pst_failf(p->host, PST_ERR_INFEASIBLE,
+                     "the stage of node \"%s\" and %u others needs %.0f bytes at micro-batch size "
+                     "%u, a device has %.0f; use more devices, smaller micro-batches, or a memory "
+                     "optimizer that saves more",
+                     part_node_name(p, large), stage->n_nodes - 1, a->value.worst_bytes, stage->b,
+                     (double)p->in->capacity_bytes);
+}
+
+/* Does the plan hold by the job's own prices? Else less memory to plan with. */
+static pst_status verify(struct part_problem *p, struct gp_answer *a, bool *ret_holds)
+{
+    double has = (double)p->in->capacity_bytes, linear;
+    pst_status st = fill_up(p, a);
+
+    *ret_holds = false;
+    if (st == PST_OK) {
+        st = part_plan_value(&a->plan, p, true, &a->value);
+    }
+    if (st != PST_OK) {
+        return st;
+    }
+    *ret_holds = a->value.fits;
+    if (!a->value.fits) {
+        linear = linear_bytes(p, &a->plan, a->value.worst, a->value.worst_bytes);
+        linear = fmin(linear, p->capacity_bytes);
+        p->capacity_bytes = fmin(0.98 * linear, linear - (a->value.worst_bytes - has));
+        if (!(p->capacity_bytes > 0.1 * linear)) {
+            p->capacity_bytes = 0.5 * linear;
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status solve_once(struct part_problem *p, const struct gp_options *options,
+                             struct gp_answer *answer, bool *ret_holds)
+{
+    pst_status st = gp_solve(p, options, answer);
+
+    *ret_holds = true;
+    if (st == PST_OK && answer->found && p->figures.reference == 0) {
+        st = verify(p, answer, ret_holds);
+    }
+    return st;
+}
+
+pst_status gp_plan_for(struct part_problem *problem, const struct gp_options *options,
+                       struct pst_partition_out *out)
+{
+    double capacity = problem->capacity_bytes;
+    struct gp_answer answer = {0}, last = {0};
+    bool holds = false;
+    uint32_t i;
+    pst_status st = PST_OK;
+
+    for (i = 0; st == PST_OK && !holds && i < ATTEMPTS; i++) {
+        gp_answer_finish(&last);
+        last = answer;
+        answer = (struct gp_answer){0};
+        st = solve_once(problem, options, &answer, &holds);
+        if (st == PST_OK && !answer.found) {
+            break;
+        }
+    }
+    problem->capacity_bytes = capacity;
+    if (st == PST_OK && answer.found && holds) {
+        remark(problem, &answer);
+        st = part_plan_answer(&answer.plan, problem, out);
+    } else if (st == PST_OK && answer.found) {
+        st = say_too_large(problem, &answer);
+    } else if (st == PST_OK && last.found) {
+        st = say_too_large(problem, &last);
+    } else if (st == PST_OK) {
+        st = part_infeasible(problem, problem->sizes[0]);
+    }
+    gp_answer_finish(&answer);
+    gp_answer_finish(&last);
+    return st;
+}

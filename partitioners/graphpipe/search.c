@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The least T by bisection between what is proven impossible and the T of the best plan found.
+ * Every stage has a T of its own, so there are finitely many values, and the search ends exactly: a
+ * probe that fails also says which T is the least that could change its mind.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "search.h"
+
+/* Depths are told apart for the sake of the plan, where memory does not ask for it, up to this. */
+#define MOST_CELLS 200000
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void gp_watch_start(struct gp_watch *watch, const struct part_problem *problem, double limit_s)
+{
+    *watch = (struct gp_watch){.problem = problem};
+    if (limit_s > 0) {
+        watch->until_s = now_s() + limit_s;
+    }
+}
+
+bool gp_watch_stop(void *watch_)
+{
+    struct gp_watch *watch = watch_;
+
+    if (part_cancelled(watch->problem)) {
+        watch->is_cancelled = true;
+    } else if (watch->until_s > 0 && now_s() > watch->until_s) {
+        watch->has_expired = true;
+    }
+    return watch->is_cancelled || watch->has_expired;
+}
+
+void gp_result_finish(struct gp_result *result)
+{
+    part_plan_finish(&result->plan);
+    memset(result, 0, sizeof *result);
+}
+
+struct hunt {
+    struct gp_probe probe;
+    struct gp_levels levels;
+    struct gp_costs costs;
+    int64_t low, high; /* no plan of at most low; the best has high, or must be below it */
+    int64_t found;     /* T of the last plan */
+    uint64_t probes;
+    struct gp_result *result;
+};
+
+/* Depths that matter: beyond, a stage holds the whole batch, or there are no more stages. */
+static uint32_t count_depths(const struct part_problem *p, uint32_t b)
+{
+    uint32_t n = p->n_devices, batches = p->batch / b;
+
+    n = batches < n ? batches : n;
+    n = p->n < n ? p->n : n;
+    return n == 0 ? 1 : n;
+}
+
+/* Is memory no matter, because all operators on one device at the largest depth would fit? */
+static bool is_ample(const struct part_problem *p, uint32_t b)
+{
+    double weight = 0, saved = 0, workspace = 0;
+    uint64_t in_flight = (uint64_t)b * count_depths(p, b);
+    uint32_t v;
+
+    for (v = 0; v < p->n; v++) {
+        weight += p->weight_bytes[v];
+        saved += p->saved_bytes[v];
+        workspace = fmax(workspace, p->workspace_bytes[v]);
+    }
+    return part_fits(p, part_memory(p, weight, saved, workspace, 1, in_flight));
+}
+
+static pst_status hunt_init(struct hunt *h, const struct part_problem *problem,
+                            const struct gp_tree *tree, const struct gp_options *options,
+                            uint32_t b, struct gp_watch *watch)
+{
+    pst_status st;
+
+    if (b == 0) {
+        st = gp_levels_init_general(&h->levels, problem->sizes, problem->n_sizes, options->ks,
+                                    options->n_ks, problem->batch);
+    } else {
+        st = gp_levels_init_depths(&h->levels, b, problem->batch,
+                                   is_ample(problem, b) ? 1 : count_depths(problem, b));
+        if (st == PST_OK && h->levels.n == 1) { /* stands for all depths */
+            h->levels.in_flight[0] = (uint64_t)b * count_depths(problem, b);
+        }
+    }
+    if (st == PST_OK) {
+        st = gp_costs_init(&h->costs, problem, tree, &h->levels);
+    }
+    if (st == PST_OK) {
+        st = gp_probe_init(&h->probe, &h->costs, &h->levels, options->grouping);
+    }
+    h->probe.stop = gp_watch_stop;
+    h->probe.stop_context = watch;
+    h->probe.max_states = options->max_states > 0 ? options->max_states : UINT64_MAX;
+    return st;
+}
+
+static void hunt_finish(struct hunt *h)
+{
+    gp_probe_finish(&h->probe);
+    gp_costs_finish(&h->costs);
+    gp_levels_finish(&h->levels);
+}
+
+/* Keeps the plan of the probe at hand if it is better in truth. For graphs that the two rules
+   reduce the search sees the truth; else bytes of edges across synchronisations may be off. */
+static pst_status keep(struct hunt *h)
+{
+    struct part_plan plan = {0};
+    struct part_value value = {0};
+    pst_status st = gp_probe_plan(&h->probe, &plan, &h->found);
+    bool judged = !h->costs.tree->reduced, better;
+
+    if (st == PST_OK && judged) {
+        st = part_plan_value(&plan, h->costs.problem, false, &value);
+    }
+    if (st != PST_OK) {
+        part_plan_finish(&plan);
+        return st;
+    }
+    better = !judged || (value.legal && value.fits &&
+                         (!h->result->found || part_value_better(&value, &h->result->value)));
+    if (better) {
+        part_plan_finish(&h->result->plan);
+        h->result->plan = plan;
+        h->result->value = value;
+        h->result->found = true;
+    } else {
+        part_plan_finish(&plan);
+    }
+    return PST_OK;
+}
+
+/* One probe; moves low or high. */
+static pst_status try(struct hunt *h, int64_t limit, bool *ret_found)
+{
+    pst_status st = gp_probe_run(&h->probe, limit, ret_found);
+
+    h->probes++;
+    if (st != PST_OK) {
+        return st;
+    }
+    if (!*ret_found) {
+        h->low = h->probe.next - 1 > limit ? h->probe.next - 1 : limit;
+        return PST_OK;
+    }
+    st = keep(h);
+    h->high = h->found;
+    return st;
+}
+
+/* From the lower bound up in growing steps until there is a plan. */
+static pst_status climb(struct hunt *h, bool *ret_found)
+{
+    int64_t limit = h->low + 1, step = h->low / 64 + 1;
+    pst_status st = PST_OK;
+
+    *ret_found = false;
+    while (st == PST_OK && !*ret_found && h->low + 1 < h->high) {
+        if (limit >= h->high) {
+            limit = h->high - 1;
+        }
+        st = try(h, limit, ret_found);
+        limit = h->low > limit ? h->low : limit;
+        limit = limit > INT64_MAX / 2 - step ? INT64_MAX - 1 : limit + step;
+        step = step > INT64_MAX / 4 ? step : 2 * step;
+    }
+    return st;
+}
+
+static pst_status descend(struct hunt *h, const struct gp_options *options)
+{
+    uint32_t certificates = 0;
+    pst_status st = PST_OK;
+    bool found;
+
+    while (st == PST_OK && h->low + 1 < h->high) {
+        int64_t gap = h->high - h->low, limit;
+
+        if (!options->exact && (double)gap <= options->tolerance * (double)h->high) {
+            break;
+        }
+        if (gap <= h->high / 512 && certificates < 3) {
+            limit = h->high - 1;
+            certificates++;
+        } else {
+            limit = h->low + gap / 2;
+        }
+        st = try(h, limit, &found);
+    }
+    return st;
+}
+
+/*
+ * The plan of the least T, whichever way the search went: by one more probe. Where memory did not
+ * tell depths apart it does so now, since of plans with the same T a flat one holds less.
+ */
+static pst_status finish(struct hunt *h)
+{
+    const struct part_problem *p = h->costs.problem;
+    struct gp_group group = h->levels.groups[0];
+    uint32_t depths = count_depths(p, group.b);
+    bool found;
+    pst_status st = PST_OK;
+
+    if (h->levels.simple && h->levels.n < depths && (uint64_t)p->n * depths <= MOST_CELLS) {
+        gp_levels_finish(&h->levels);
+        st = gp_levels_init_depths(&h->levels, group.b, p->batch, depths);
+        if (st != PST_OK) {
+            return st;
+        }
+        h->levels.groups[0].first_lane = group.first_lane;
+        h->levels.groups[0].n_lanes = group.n_lanes;
+    }
+    st = gp_probe_run(&h->probe, h->high, &found);
+    return st == PST_OK && found ? keep(h) : st;
+}
+
+static pst_status run(struct hunt *h, const struct gp_options *options)
+{
+    bool found;
+    pst_status st = climb(h, &found);
+
+    if (st == PST_OK && found) {
+        st = descend(h, options);
+    }
+    h->result->proven = st == PST_OK && h->low + 1 >= h->high;
+    if (st == PST_OK && found) {
+        st = finish(h);
+    }
+    if ((st == PST_OK || st == PST_ERR_CANCELLED) && h->result->found) {
+        pst_status judged =
+            part_plan_value(&h->result->plan, h->costs.problem, false, &h->result->value);
+
+        st = judged != PST_OK ? judged : st;
+    }
+    return st;
+}
+
+pst_status gp_search_size(const struct part_problem *problem, const struct gp_tree *tree,
+                          const struct gp_options *options, uint32_t b, double below_ns,
+                          struct gp_watch *watch, struct gp_result *ret_result)
+{
+    struct hunt h = {.result = ret_result};
+    pst_status st;
+
+    memset(ret_result, 0, sizeof *ret_result);
+    st = hunt_init(&h, problem, tree, options, b, watch);
+    if (st == PST_OK) {
+        double most = below_ns / h.costs.ns_per_tick * (1 - 1e-12);
+
+        h.low = h.costs.lower_bound - 1;
+        h.high = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX;
+        ret_result->lower_ns = (double)h.costs.lower_bound * h.costs.ns_per_tick;
+        st = run(&h, options);
+        ret_result->bound_ns = (double)(h.low + 1) * h.costs.ns_per_tick;
+        ret_result->probes = h.probes;
+        ret_result->states = h.probe.n_states;
+    }
+    if (st == PST_ERR_CANCELLED && !watch->is_cancelled) {
+        watch->has_expired = true;
+        st = PST_OK; /* the best so far */
+    }
+    hunt_finish(&h);
+    if (st != PST_OK) {
+        gp_result_finish(ret_result);
+    }
+    return st;
+}

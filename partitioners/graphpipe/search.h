@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to graphpipe: the least T, and over which sizes it is looked for.
+ */
+#ifndef GRAPHPIPE_SEARCH_H
+#define GRAPHPIPE_SEARCH_H
+
+#include "answer.h"
+#include "block.h"
+#include "probe.h"
+
+struct gp_options {
+    uint32_t grouping, sp; /* GP_CONTIGUOUS ..; GP_SP_AUTO .. */
+    bool per_stage, refine, exact, force_chain;
+    double tolerance;
+    const uint32_t *ks; /* of per_stage */
+    uint32_t n_ks;
+    uint64_t max_states;
+    double time_limit_s; /* 0: none */
+    uint32_t threads;    /* 0: as many as there are processors */
+};
+
+enum { GP_SP_AUTO = 4 }; /* beside those of block.h */
+
+/* When to stop. One for a whole search; any thread may ask. */
+struct gp_watch {
+    const struct part_problem *problem;
+    double until_s;    /* monotonic clock; 0: no limit */
+    bool is_cancelled; /* by the host */
+    bool has_expired;  /* time or states are spent */
+};
+
+void gp_watch_start(struct gp_watch *watch, const struct part_problem *problem, double limit_s);
+bool gp_watch_stop(void *watch);
+
+/* What a search came to. */
+struct gp_result {
+    bool found, proven; /* proven: the least T of the family, for these sizes */
+    struct part_plan plan;
+    struct part_value value;
+    double bound_ns; /* no plan of the family is below; of all plans: lower_ns */
+    double lower_ns;
+    uint64_t probes, states;
+};
+
+void gp_result_finish(struct gp_result *result);
+
+/*
+ * The least T with one size b for all stages (0: those of the problem, a size and a k for each
+ * stage), only plans below `below_ns` (INFINITY: any). When time or states are spent, the best so
+ * far, not proven. PST_ERR_CANCELLED: by the host.
+ */
+pst_status gp_search_size(const struct part_problem *problem, const struct gp_tree *tree,
+                          const struct gp_options *options, uint32_t b, double below_ns,
+                          struct gp_watch *watch, struct gp_result *ret_result);
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "solver.h"
+
+/* Work of operators, as a weight on paths. */
+static int64_t *work_of(const struct part_problem *p)
+{
+    int64_t *work = malloc(((size_t)p->n + 1) * sizeof *work);
+    uint32_t v;
+
+    for (v = 0; work != NULL && v < p->n; v++) {
+        double ns = p->n_samples > 0 ? p->forward_ns[v] + p->backward_ns[v] : 0;
+
+        work[v] = ns < 1e12 ? llround(ns * 1000) : INT64_C(1000000000000000);
+    }
+    return work;
+}
+
+static pst_status refuse(const struct part_problem *p, const struct gp_tree *tree)
+{
+    char names[256];
+    size_t used = 0;
+    uint32_t i;
+
+    for (i = 0; i < 3 && i < tree->n_kernel; i++) {
+        int n = snprintf(names + used, sizeof names - used, "%s\"%.60s\"", i == 0 ? "" : ", ",
+                         part_node_name(p, tree->kernel[i]));
+
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return pst_failf(p->host, PST_ERR_UNSUPPORTED,
+                     "the graph is not series-parallel: %u operators cannot be reduced (%s%s); use "
+                     "sp = \"auto\", which rewrites them",
+                     tree->n_kernel, names, tree->n_kernel > 3 ? ", ..." : "");
+}
+
+/* Which of the sizes with plans: the least T, but where the difference is smaller than what
+   warming up takes, the shortest step. */
+static struct gp_try *choose(const struct part_problem *p, const struct gp_table *table)
+{
+    struct gp_try *best = NULL, *fast;
+    double share;
+    uint32_t i;
+
+    for (i = 0; i < table->n; i++) {
+        struct gp_try *t = &table->tries[i];
+
+        if (t->result.found &&
+            (best == NULL || part_value_better(&t->result.value, &best->result.value))) {
+            best = t;
+        }
+    }
+    if (best == NULL || !(best->result.value.step_ns < INFINITY)) {
+        return best;
+    }
+    fast = best;
+    share = 1 - best->result.value.bottleneck_ns * p->batch / best->result.value.step_ns;
+    for (i = 0; i < table->n; i++) {
+        struct gp_try *t = &table->tries[i];
+
+        if (t->result.found &&
+            t->result.value.bottleneck_ns <= best->result.value.bottleneck_ns * (1 + share) &&
+            t->result.value.step_ns < fast->result.value.step_ns * (1 - 1e-12)) {
+            fast = t;
+        }
+    }
+    return fast;
+}
+
+/* Orders as well, where blocks are not the whole truth or have nothing to offer. */
+static pst_status add_orders(const struct part_problem *p, const struct gp_tree *tree,
+                             struct gp_watch *watch, struct gp_answer *answer)
+{
+    const struct gp_try *family = choose(p, &answer->table);
+    uint32_t i;
+    pst_status st = PST_OK;
+
+    if (tree->reduced && tree->n_blocks > 0 && family != NULL) {
+        return PST_OK;
+    }
+    for (i = 0; st == PST_OK && i < answer->table.n; i++) {
+        struct gp_try *t = &answer->table.tries[i];
+
+        if (t->b != 0) {
+            bool found = t->result.found;
+            double before = t->result.value.bottleneck_ns;
+
+            st = gp_orders(p, t->b, 4, watch, &t->result);
+            if (t->result.found && (!found || t->result.value.bottleneck_ns < before)) {
+                answer->source = "orders";
+                t->skipped = false;
+            }
+        }
+    }
+    return st;
+}
+
+static void take(struct gp_answer *answer, struct gp_try *t)
+{
+    uint32_t i;
+
+    answer->lower_ns = INFINITY;
+    answer->bound_ns = INFINITY;
+    answer->family_optimum = true;
+    for (i = 0; i < answer->table.n; i++) {
+        const struct gp_result *r = &answer->table.tries[i].result;
+
+        answer->probes += r->probes;
+        answer->states += r->states;
+        if (r->probes > 0) {
+            answer->lower_ns = fmin(answer->lower_ns, r->lower_ns);
+            answer->bound_ns = fmin(answer->bound_ns, r->bound_ns);
+            answer->family_optimum = answer->family_optimum && r->proven;
+        }
+    }
+    if (t != NULL) {
+        answer->found = true;
+        answer->b = t->b;
+        answer->plan = t->result.plan;
+        answer->value = t->result.value;
+        t->result.plan = (struct part_plan){0};
+    }
+}
+
+/* All sizes, nothing known about any. */
+static pst_status empty_table(const struct part_problem *p, struct gp_table *table)
+{
+    uint32_t i;
+
+    table->tries = calloc(p->n_sizes, sizeof *table->tries);
+    if (table->tries == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    table->n = p->n_sizes;
+    for (i = 0; i < p->n_sizes; i++) {
+        table->tries[i].b = p->sizes[i];
+    }
+    return PST_OK;
+}
+
+static pst_status solve_blocks(const struct part_problem *p, const struct gp_options *options,
+                               const struct gp_tree *tree, struct gp_watch *watch,
+                               struct gp_answer *answer)
+{
+    pst_status st = tree->n_blocks == 0 /* nested too deeply */
+                        ? empty_table(p, &answer->table)
+                        : gp_sweep(p, tree, options, watch, &answer->table);
+
+    answer->series_parallel = tree->series_parallel;
+    return st == PST_OK ? add_orders(p, tree, watch, answer) : st;
+}
+
+static pst_status solve_chain(const struct part_problem *p, struct gp_watch *watch,
+                              struct gp_answer *answer)
+{
+    uint32_t i;
+    pst_status st = empty_table(p, &answer->table);
+
+    answer->source = "chain";
+    for (i = 0; st == PST_OK && i < answer->table.n; i++) {
+        st = gp_orders(p, p->sizes[i], 1, watch, &answer->table.tries[i].result);
+    }
+    return st;
+}
+
+static pst_status solve_graph(const struct part_problem *p, const struct gp_options *options,
+                              struct gp_watch *watch, struct gp_answer *answer)
+{
+    int64_t *work = work_of(p);
+    uint32_t rule = options->sp == GP_SP_AUTO ? GP_SP_FLEXIBLE : options->sp;
+    struct gp_tree tree;
+    pst_status st;
+
+    if (work == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    st = gp_tree_init(&tree, p, work, rule);
+    free(work);
+    if (st != PST_OK) {
+        return st;
+    }
+    if (rule == GP_SP_REQUIRE && tree.n_kernel > 0) {
+        st = refuse(p, &tree);
+    } else {
+        st = solve_blocks(p, options, &tree, watch, answer);
+    }
+    answer->exact_blocks = tree.reduced;
+    gp_tree_finish(&tree);
+    return st;
+}
+
+pst_status gp_solve(const struct part_problem *problem, const struct gp_options *options,
+                    struct gp_answer *ret_answer)
+{
+    struct gp_watch watch;
+    pst_status st;
+
+    *ret_answer = (struct gp_answer){.source = "family"};
+    gp_watch_start(&watch, problem, options->time_limit_s);
+    st = options->force_chain ? solve_chain(problem, &watch, ret_answer)
+                              : solve_graph(problem, options, &watch, ret_answer);
+    if (st == PST_OK) {
+        take(ret_answer, choose(problem, &ret_answer->table));
+    }
+    ret_answer->has_expired = watch.has_expired;
+    ret_answer->family_optimum =
+        ret_answer->family_optimum && ret_answer->exact_blocks && !watch.has_expired;
+    return st;
+}
+
+void gp_answer_finish(struct gp_answer *answer)
+{
+    part_plan_finish(&answer->plan);
+    gp_table_finish(&answer->table);
+    memset(answer, 0, sizeof *answer);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to graphpipe: the whole answer to a problem.
+ */
+#ifndef GRAPHPIPE_SOLVER_H
+#define GRAPHPIPE_SOLVER_H
+
+#include "search.h"
+
+/* One size (0: a size and a k for each stage). */
+struct gp_try {
+    uint32_t b;
+    bool skipped; /* its bound says that it cannot be better than a smaller size */
+    struct gp_result result;
+};
+
+/* All sizes, ascending. */
+struct gp_table {
+    uint32_t n;
+    struct gp_try *tries;
+};
+
+struct gp_answer {
+    bool found;
+    struct part_plan plan;
+    struct part_value value;
+    uint32_t b;          /* 0: of each stage its own */
+    bool family_optimum; /* the least T that graphpipe's rules can make, proven */
+    double lower_ns;     /* no plan at all is below */
+    double bound_ns;     /* no plan of the family is below */
+    bool has_expired;
+    bool series_parallel, exact_blocks; /* exact: nothing was rewritten */
+    uint64_t probes, states;
+    struct gp_table table;
+    const char *source; /* "family", "orders", "chain", "refined" */
+};
+
+/* Searches every size; only those that beat smaller ones have plans. *threads* at once; the result
+   does not depend on how many. */
+pst_status gp_sweep(const struct part_problem *problem, const struct gp_tree *tree,
+                    const struct gp_options *options, struct gp_watch *watch,
+                    struct gp_table *ret_table);
+void gp_table_finish(struct gp_table *table);
+
+/* Cuts of the first few kinds of topological orders (by index first), where better than the
+   result so far. */
+pst_status gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders,
+                     struct gp_watch *watch, struct gp_result *result);
+
+/*
+ * The best plan by the options. *ret_answer needs gp_answer_finish in any case. found is false
+ * where there is none. PST_ERR_UNSUPPORTED, explained to the host: sp = "require" and the graph is
+ * not.
+ */
+pst_status gp_solve(const struct part_problem *problem, const struct gp_options *options,
+                    struct gp_answer *ret_answer);
+void gp_answer_finish(struct gp_answer *answer);
+
+#endif

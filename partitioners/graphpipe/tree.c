@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a problem to its blocks.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "build.h"
+
+static pst_status put_edges(struct gp_build *build, struct gp_graph *graph)
+{
+    const struct part_problem *p = build->problem;
+    uint32_t e, block, links;
+    pst_status st = PST_OK;
+
+    for (e = 0; st == PST_OK && e < p->n_edges; e++) {
+        links = GP_NONE;
+        st = gp_build_link(build, e, &links);
+        if (st == PST_OK) {
+            st = gp_build_edge(build, links, &block);
+        }
+        if (st == PST_OK) {
+            st = gp_graph_arc(build, graph, GP_INNER + p->from[e], GP_INNER + p->to[e], block);
+        }
+    }
+    return st;
+}
+
+static pst_status put_ends(struct gp_build *build, struct gp_graph *graph)
+{
+    uint32_t place, block;
+    pst_status st = PST_OK;
+
+    for (place = GP_INNER; st == PST_OK && place < GP_INNER + build->problem->n; place++) {
+        if (graph->n_in[place] == 0) {
+            st = gp_build_edge(build, GP_NONE, &block);
+            if (st == PST_OK) {
+                st = gp_graph_arc(build, graph, GP_SOURCE, place, block);
+            }
+        }
+        if (st == PST_OK && graph->n_out[place] == 0) {
+            st = gp_build_edge(build, GP_NONE, &block);
+            if (st == PST_OK) {
+                st = gp_graph_arc(build, graph, place, GP_SINK, block);
+            }
+        }
+    }
+    return st;
+}
+
+static pst_status solve(struct gp_build *build, struct gp_graph *graph, struct gp_tree *tree)
+{
+    uint32_t place, root;
+    pst_status st;
+
+    for (place = 0; place < build->problem->n; place++) {
+        gp_graph_place(graph, place);
+    }
+    st = put_edges(build, graph);
+    if (st == PST_OK) {
+        st = put_ends(build, graph);
+    }
+    if (st == PST_OK) {
+        st = gp_graph_solve(build, graph, &root);
+    }
+    if (st == PST_OK) {
+        st = gp_tree_flatten(build, root, tree);
+    }
+    return st;
+}
+
+pst_status gp_tree_init(struct gp_tree *tree, const struct part_problem *problem,
+                        const int64_t *work, uint32_t rule)
+{
+    /* virtual operators are numbered after the problem's own; so are both ends */
+    struct gp_build build = {
+        .problem = problem, .work = work, .rule = rule, .n_ops = problem->n + 2};
+    struct gp_graph graph;
+    pst_status st;
+
+    memset(tree, 0, sizeof *tree);
+    st = gp_graph_init(&graph, problem->n, problem->n + 1, problem->n,
+                       problem->n_edges + 2 * problem->n);
+    if (st == PST_OK) {
+        st = solve(&build, &graph, tree);
+        gp_graph_finish(&graph);
+    }
+    if (st == PST_ERR_UNSUPPORTED) {
+        gp_tree_finish(tree);
+        st = PST_OK; /* told by n_kernel and no blocks */
+    }
+    tree->n_virtual = build.n_ops - problem->n - 2;
+    tree->reduced = build.n_kernel == 0 && !build.joined;
+    tree->series_parallel = build.n_kernel == 0;
+    tree->n_kernel = build.n_kernel;
+    memcpy(tree->kernel, build.kernel, sizeof tree->kernel);
+    free(build.nodes);
+    free(build.links);
+    if (st != PST_OK) {
+        gp_tree_finish(tree);
+    }
+    return st;
+}
+
+void gp_tree_finish(struct gp_tree *tree)
+{
+    free(tree->blocks);
+    free(tree->ops);
+    free(tree->kids);
+    free(tree->edges);
+    memset(tree, 0, sizeof *tree);
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pipedream-2bw against every configuration and every cut, computed a second time here; and what
+ * must hold whatever the problem is.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../solo_rig.h"
+
+static uint64_t state_;
+
+static uint32_t draw(uint32_t low, uint32_t high)
+{
+    state_ = state_ * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return low + (uint32_t)(state_ >> 33) % (high - low + 1);
+}
+
+/* A problem in us and bytes. */
+struct chain {
+    uint32_t n, devices, server, batch;
+    double us[3][16];                      /* of sizes 1, 2, 4 */
+    double weight[16], saved[16], out[16]; /* out[v]: message of v to v + 1 */
+    double capacity, high, low, kappa, extra;
+    bool idle, equal;
+};
+
+static const uint32_t sizes[] = {1, 2, 4};
+
+/* Time of the stages at cuts, and the most memory; INFINITY where a stage does not fit. kind: 0
+   pipeline, 1 recomputing, 2 none. */
+static double cut_us(const struct chain *p, uint32_t w, uint32_t d, uint32_t i, int kind,
+                     const uint32_t *cuts)
+{
+    double b = sizes[i], m = p->batch / (w * b), slowest = 0, sum = 0;
+    double pipe = w * d <= p->server ? p->high : p->low, ring = w <= p->server ? p->high : p->low;
+
+    for (uint32_t s = 0; s < d; s++) {
+        double us = 0, weight = 0, saved = 0, in = s == 0 ? 0 : p->out[cuts[s] - 1];
+        double out = s + 1 == d ? 0 : p->out[cuts[s + 1] - 1], bytes, held = kind == 2 ? 1 : d - s;
+
+        for (uint32_t v = cuts[s]; v < cuts[s + 1]; v++) {
+            us += p->us[i][v];
+            weight += p->weight[v];
+            saved += p->saved[v];
+        }
+        if (p->equal) { /* the worst stage stands for all */
+            held = kind == 2 ? 1 : d;
+            in = out = p->out[0];
+        }
+        bytes = (kind == 2 ? 1 : 2) * weight + (kind == 0 ? held : 1) * saved * b + held * in * b;
+        if (bytes > p->capacity * (1 + 1e-9)) {
+            return INFINITY;
+        }
+        us = us * (kind == 1 ? p->extra : 1) + (d == 1 ? 0 : 2 * (in + out) * b / pipe);
+        us = fmax(us, (w == 1 ? 0 : p->kappa * (w - 1) / w * weight / ring) / m);
+        slowest = fmax(slowest, us);
+        sum += us;
+    }
+    return kind == 2 ? sum : slowest;
+}
+
+static double best_cut_us(const struct chain *p, uint32_t w, uint32_t d, uint32_t i, int kind)
+{
+    uint32_t cuts[17];
+    double best = INFINITY;
+
+    for (uint32_t s = 0; s <= d; s++) {
+        cuts[s] = p->equal ? p->n / d * s : s == d ? p->n : s;
+    }
+    if (p->equal) {
+        return cut_us(p, w, d, i, kind, cuts);
+    }
+    for (;;) {
+        uint32_t s = d;
+
+        best = fmin(best, cut_us(p, w, d, i, kind, cuts));
+        while (--s > 0 && s < d && cuts[s] + (d - s) >= p->n) {
+        }
+        if (s == 0 || s >= d) {
+            return best;
+        }
+        for (cuts[s]++; s + 1 < d; s++) {
+            cuts[s + 1] = cuts[s] + 1;
+        }
+    }
+}
+
+/* Samples per us of the best of all configurations; 0: none. */
+static double best_rate(const struct chain *p)
+{
+    double best = 0;
+
+    for (uint32_t w = 1; w <= p->devices; w++) {
+        for (uint32_t d = 1; d <= p->n && w * d <= p->devices; d++) {
+            if ((!p->idle && w * d != p->devices) || (p->equal && p->n % d != 0)) {
+                continue;
+            }
+            for (uint32_t i = 0; i < 3; i++) {
+                for (int kind = 0; kind < 3; kind++) {
+                    if (p->batch % (w * sizes[i]) != 0 ||
+                        (kind != 2 && (d == 1 || p->batch / (w * sizes[i]) < d))) {
+                        continue;
+                    }
+                    best = fmax(best, w * sizes[i] / best_cut_us(p, w, d, i, kind));
+                }
+            }
+        }
+    }
+    return best;
+}
+
+static void random_chain(struct chain *p, bool equal)
+{
+    *p = (struct chain){.n = draw(2, 7),
+                        .devices = draw(1, 8),
+                        .batch = 1u << draw(2, 5),
+                        .capacity = draw(8, 90),
+                        .high = draw(4, 20),
+                        .low = draw(1, 4),
+                        .kappa = draw(1, 4),
+                        .extra = 1 + draw(0, 4) / 4.,
+                        .idle = draw(0, 1) == 1,
+                        .equal = equal};
+    p->server = draw(1, p->devices);
+    for (uint32_t v = 0; v < p->n; v++) {
+        p->weight[v] = draw(0, 8);
+        p->saved[v] = draw(0, 6);
+        p->out[v] = draw(0, 3);
+        p->us[0][v] = draw(2, 9);
+        p->us[1][v] = p->us[0][v] + draw(1, 9);
+        p->us[2][v] = p->us[1][v] + draw(1, 18);
+        if (equal) {
+            p->weight[v] = p->weight[0];
+            p->saved[v] = p->saved[0];
+            p->out[v] = p->out[0];
+            for (int i = 0; i < 3; i++) {
+                p->us[i][v] = p->us[i][0];
+            }
+        }
+    }
+}
+
+static double ask(struct solo *s, const struct chain *p, uint32_t only,
+                  struct pst_partition_result *ret_result)
+{
+    struct pst_error err;
+    char options[256];
+
+    solo_init(s, p->n);
+    for (uint32_t v = 0; v < p->n; v++) {
+        s->nodes[v].n_times = 3;
+        s->nodes[v].times = s->times[v];
+        s->nodes[v].param_bytes = p->weight[v];
+        s->nodes[v].saved_bytes = p->saved[v];
+        for (int i = 0; i < 3; i++) {
+            s->times[v][i] = (struct pst_costed_times){
+                sizes[i], {p->us[i][v] * 250, p->us[i][v] * 500, p->us[i][v] * 250}};
+        }
+        if (v > 0) {
+            s->edges[v - 1].bytes = p->out[v - 1];
+        }
+    }
+    memcpy(s->sizes, only == 0 ? sizes : &only, (only == 0 ? 3 : 1) * sizeof *sizes);
+    s->problem.n_micro_batches = only == 0 ? 3 : 1;
+    s->problem.n_devices = p->devices;
+    s->problem.mini_batch = p->batch;
+    s->problem.memory_bytes = p->capacity;
+    snprintf(options, sizeof options,
+             "{\"node_size\":%u,\"bandwidth_high\":%.0f,\"bandwidth_low\":%.0f,"
+             "\"allreduce_coefficient\":%g,\"c_extra\":%g,\"allow_idle\":%s,\"even\":%s}",
+             p->server, p->high * 1e6, p->low * 1e6, p->kappa, p->extra, p->idle ? "true" : "false",
+             p->equal ? "true" : "false");
+    if (solo_ask(s, "pipedream-2bw", options, ret_result, &err) != PST_OK) {
+        memset(ret_result, 0, sizeof *ret_result);
+        return 0;
+    }
+    return solo_number(ret_result, "throughput_per_s") / 1e6;
+}
+
+static void test_every_configuration(void **state)
+{
+    static struct solo s;
+    uint32_t feasible = 0, n_kinds[3] = {0};
+
+    (void)state;
+    state_ = 20210;
+    print_message("seed %llu\n", (unsigned long long)state_);
+    for (int round = 0; round < 1200; round++) {
+        struct pst_partition_result result;
+        struct chain p;
+        double expected, got;
+
+        random_chain(&p, round % 3 == 0);
+        expected = best_rate(&p);
+        got = ask(&s, &p, 0, &result);
+        if (fabs(expected - got) > 1e-9 * expected) {
+            fail_msg("round %d: %.12g, expected %.12g", round, got, expected);
+        }
+        feasible += got > 0;
+        if (got > 0) {
+            bool pipeline = strcmp(solo_text(&result, "mode"), "pipeline") == 0;
+
+            n_kinds[!pipeline ? 2 : solo_number(&result, "recompute") != 0]++;
+            assert_true(solo_number(&result, "worst_stage_bytes") <= p.capacity * (1 + 1e-9));
+            solo_close(solo_number(&result, "bottleneck_us_per_sample"), 1 / got);
+            pst_partition_result_finish(&result);
+        }
+    }
+    print_message("%u feasible: %u pipelines, %u recomputing, %u without\n", feasible, n_kinds[0],
+                  n_kinds[1], n_kinds[2]);
+    assert_true(feasible > 600 && n_kinds[0] > 50 && n_kinds[1] > 20 && n_kinds[2] > 50);
+}
+
+/* More memory never costs; the best of all sizes is the best of the bests of each. */
+static void test_laws(void **state)
+{
+    static struct solo s;
+
+    (void)state;
+    state_ = 31;
+    print_message("seed %llu\n", (unsigned long long)state_);
+    for (int round = 0; round < 150; round++) {
+        struct pst_partition_result result;
+        struct chain p;
+        double before = 0, most = 0, all;
+
+        random_chain(&p, round % 2 == 0);
+        for (p.capacity = 4; p.capacity < 200; p.capacity *= 1.5) {
+            double rate = ask(&s, &p, 0, &result);
+
+            pst_partition_result_finish(&result);
+            assert_true(rate >= before * (1 - 1e-9));
+            before = rate;
+        }
+        p.capacity = draw(20, 60);
+        for (uint32_t i = 3; i-- > 0;) {
+            most = fmax(most, ask(&s, &p, sizes[i], &result));
+            pst_partition_result_finish(&result);
+        }
+        all = ask(&s, &p, 0, &result);
+        pst_partition_result_finish(&result);
+        assert_true(fabs(all - most) <= 1e-9 * most);
+    }
+}
+
+/* Of a pipeline of equal blocks: min(w b / (c T_comp + T_pp), B / T_ar). */
+static void test_identity(void **state)
+{
+    static struct solo s;
+    uint32_t pipelines = 0;
+
+    (void)state;
+    state_ = 91;
+    for (int round = 0; round < 2000; round++) {
+        struct pst_partition_result result;
+        struct chain p;
+        double rate, w, d, b, us = 0, weight, ring;
+
+        random_chain(&p, true);
+        rate = ask(&s, &p, 0, &result);
+        if (rate == 0 || strcmp(solo_text(&result, "mode"), "pipeline") != 0) {
+            pst_partition_result_finish(&result);
+            continue;
+        }
+        pipelines++;
+        w = solo_number(&result, "width");
+        d = solo_number(&result, "depth");
+        b = solo_number(&result, "samples_per_device");
+        for (int i = 0; i < 3; i++) {
+            us = sizes[i] == b ? p.us[i][0] * p.n / d : us;
+        }
+        us = us * (solo_number(&result, "recompute") != 0 ? p.extra : 1) +
+             4 * p.out[0] * b / (w * d <= p.server ? p.high : p.low);
+        weight = p.weight[0] * p.n / d;
+        ring = p.kappa * (w - 1) / w * weight / (w <= p.server ? p.high : p.low);
+        solo_close(rate, ring == 0 ? w * b / us : fmin(w * b / us, p.batch / ring));
+        solo_close(solo_number(&result, "accumulation"), p.batch / (w * b) / d);
+        pst_partition_result_finish(&result);
+    }
+    print_message("%u pipelines\n", pipelines);
+    assert_true(pipelines > 100);
+}
+
+/* Two servers of two: replicas together, or the stages of a pipeline. Two blocks of 1 s, 4 GB and
+   messages of 1 GB; 100 GB/s inside, 1 GB/s between; a batch of 8. */
+static void test_placement(void **state)
+{
+    static const double us[][2] = {{5e5, 5e5}};
+    static const struct {
+        const char *options;
+        double message, rate;
+        uint32_t second; /* rank of replica 1 of stage 0 */
+    } table[] = {
+        {"\"transfers\":\"per-boundary\"", 1e9, 2 / 3., 1}, /* boundary 2 s */
+        {"\"transfers\":\"paper\"", 1e9, 2 / 5., 1},        /* twice that */
+        {"\"transfers\":\"per-boundary\",\"placement\":\"pipeline-major\"", 1e9, 2 / 2.,
+         2}, /* ring
+of 8 s over 4 micro-batches */
+        {"\"transfers\":\"paper\",\"placement\":\"pipeline-major\"", 1e9, 2 / 2., 2},
+        {"\"transfers\":\"paper\"", 0, 2 / 1., 1},
+        {"\"transfers\":\"paper\",\"strict_width\":true", 0, 2 / 2., 1}, /* the ring is slow, too */
+    };
+    static struct solo s;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct pst_partition_result result;
+        struct pst_error err;
+        char options[256];
+
+        solo_init(&s, 2);
+        solo_blocks(&s, 1, sizes, us, 4e9, 0, table[i].message);
+        s.problem.n_devices = 4;
+        s.problem.node_size = 2;
+        s.problem.mini_batch = 8;
+        snprintf(options, sizeof options,
+                 "{\"bandwidth_high\":100000000000,\"bandwidth_low\":1000000000,%s}",
+                 table[i].options);
+        assert_int_equal(solo_ask(&s, "pipedream-2bw", options, &result, &err), PST_OK);
+        assert_int_equal(result.n_stages, 2);
+        solo_close(solo_number(&result, "throughput_per_s"), table[i].rate);
+        assert_int_equal(result.stages[0].ranks[0], 0);
+        assert_int_equal(result.stages[0].ranks[1], table[i].second);
+        pst_partition_result_finish(&result);
+    }
+}
+
+/* All divisors of 512 times ten sizes; with idle devices all pairs. Micro-batches of all pipelines
+   together are at most the batch. */
+static void test_large(void **state)
+{
+    static const uint32_t many[] = {1, 2, 4, 8, 16, 32, 64, 128};
+    static double us[8][2];
+    static struct solo s;
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        us[i][0] = us[i][1] = 10 + many[i];
+    }
+    for (int idle = 0; idle < 2; idle++) {
+        struct pst_partition_result result;
+        struct pst_error err;
+
+        solo_init(&s, 512);
+        solo_blocks(&s, 8, many, us, 1e9, 1e6, 1e5);
+        s.problem.n_devices = 512;
+        s.problem.mini_batch = 65536;
+        s.problem.memory_bytes = 40e9;
+        s.problem.p2p_bandwidth = 1e11;
+        assert_int_equal(solo_ask(&s, "pipedream-2bw",
+                                  idle ? "{\"allow_idle\":true}" : "{\"allow_idle\":false}",
+                                  &result, &err),
+                         PST_OK);
+        print_message("512 devices%s: %.0f configurations in %.6f s\n", idle ? ", some idle" : "",
+                      solo_number(&result, "configurations"), result.search_seconds);
+        assert_true(solo_number(&result, "configurations") >= (idle ? 1000 : 200));
+        pst_partition_result_finish(&result);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_configuration),
+        cmocka_unit_test(test_laws),
+        cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_placement),
+        cmocka_unit_test(test_large),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
