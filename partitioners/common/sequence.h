@@ -81,6 +81,15 @@ struct part_best {
 pst_status part_sequence_search(const struct part_problem *problem,
                                 const struct part_searcher *searcher, struct part_best *best);
 void part_sequence_finish(struct part_sequence *sequence);
+
+/*
+ * A plan of stages with their own degrees: stage_of[v] < n_stages in order of the sequence, which
+ * may be changed. n_wanted stages (0: any number): the slowest stages are halved until there are as
+ * many. PST_ERR_NOMEM; PST_ERR_INFEASIBLE, explained: fewer nodes than stages wanted.
+ */
+pst_status part_sequence_plan(const struct part_problem *problem, uint32_t *stage_of,
+                              uint32_t n_stages, const uint32_t *degrees, uint32_t b,
+                              uint32_t n_wanted, struct part_plan *ret_plan);
 void part_best_finish(struct part_best *best);
 
 /* Bytes per nanosecond between two devices of a node and of two nodes; 0: free. The options, where

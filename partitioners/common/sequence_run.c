@@ -71,12 +71,12 @@ static bool halve_slowest(const struct part_problem *p, uint32_t *stage_of, uint
     return worst != UINT32_MAX;
 }
 
-/* Stages with their own degrees; as many as are wanted. */
-static pst_status make_plan(const struct part_problem *p, const struct part_sequence *found,
-                            uint32_t b, uint32_t n_wanted, struct part_plan *ret_plan)
+pst_status part_sequence_plan(const struct part_problem *p, uint32_t *stage_of, uint32_t n_stages,
+                              const uint32_t *degrees, uint32_t b, uint32_t n_wanted,
+                              struct part_plan *ret_plan)
 {
     struct part_plan plan = {0};
-    uint32_t *stage_of = found->stage_of, s, n_stages = found->n_stages;
+    uint32_t s, before = n_stages;
     pst_status st;
 
     while (n_wanted != 0 && n_stages < n_wanted) {
@@ -91,8 +91,8 @@ static pst_status make_plan(const struct part_problem *p, const struct part_sequ
         n_stages++;
     }
     st = part_plan_init(&plan, p, stage_of, n_stages, b);
-    for (s = 0; st == PST_OK && found->n_stages == n_stages && s < plan.n_stages; s++) {
-        plan.stages[s].d = found->degrees[stage_of[plan.stages[s].nodes[0]]];
+    for (s = 0; st == PST_OK && before == n_stages && s < plan.n_stages; s++) {
+        plan.stages[s].d = degrees[stage_of[plan.stages[s].nodes[0]]];
     }
     if (st == PST_OK) {
         *ret_plan = plan;
@@ -165,7 +165,8 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
 
         st = find(p, searcher, limits, &size, &found);
         if (st == PST_OK && size != 0) {
-            st = make_plan(p, &found, size, searcher->n_stages, &other.plan);
+            st = part_sequence_plan(p, found.stage_of, found.n_stages, found.degrees, size,
+                                    searcher->n_stages, &other.plan);
         }
         if (st == PST_OK && size != 0 && must_judge(p, searcher)) {
             st = part_plan_value(&other.plan, p, p->figures.reference == 0, &other.value);
