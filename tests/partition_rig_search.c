@@ -103,7 +103,7 @@ struct rig_worth rig_judge(const struct rig_case *c, const uint32_t *stage_of, u
 
         worth.bottleneck = fmax(worth.bottleneck, tps(c, &sums[s], d[s]));
         worth.peak = fmax(worth.peak, bytes);
-        worth.fits = worth.fits && bytes <= c->memory * (1 + 1e-9);
+        worth.fits = worth.fits && bytes <= c->memory * (1 + 1e-12);
         worth.depth = depth[s] > worth.depth ? depth[s] : worth.depth;
         worth.devices += d[s];
         worth.legal = worth.legal && c->b % d[s] == 0;
@@ -156,7 +156,7 @@ static double best_degrees(const struct rig_case *c, const struct sums *sums, co
         n_options[s] = 0;
         for (uint32_t i = 0; i < width; i++) {
             if (c->b % degrees[i] == 0 &&
-                bytes_of(c, &sums[s], degrees[i], depth[s]) <= c->memory * (1 + 1e-9)) {
+                bytes_of(c, &sums[s], degrees[i], depth[s]) <= c->memory * (1 + 1e-12)) {
                 options[s * width + n_options[s]++] =
                     (struct option){tps(c, &sums[s], degrees[i]), degrees[i]};
             }

@@ -189,6 +189,12 @@ static pst_status run(struct request *request, const struct pst_cli *cli, struct
                  ? pst_session_create_for_planning(&job.job, &session, err)
                  : pst_session_create(&job.job, &session, err);
     }
+    if (st == PST_OK && request->cluster_file != NULL &&
+        (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+        st = pst_fail(err, PST_ERR_CONFIG, "usage",
+                      "--cluster measures a machine, and run.device = \"%s\" stands in for one",
+                      job.job.run.device);
+    }
     if (st == PST_OK) {
         st = answer(session, request, cli, err);
     }

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -247,12 +248,54 @@ static void check_batch(const struct pst_job *job, struct pst_config_node *table
                      train->microbatch, train->batch, choice);
 }
 
+/* Numbers separated by commas; each once, and the batch can be dealt to so many. */
+static void check_degrees(struct pst_job_train *train, struct pst_config_node *table,
+                          struct pst_report *report)
+{
+    const struct pst_config_node *at = blame(table, "degrees", "batch");
+    const char *text = train->degrees;
+    bool ok = true;
+
+    while (ok) {
+        char *end;
+        long degree;
+
+        text += strspn(text, " ");
+        degree = *text >= '0' && *text <= '9' ? strtol(text, &end, 10) : 0;
+        ok = degree > 0 && degree <= train->batch && train->n_degrees < PST_MAX_DEGREES;
+        for (uint32_t i = 0; ok && i < train->n_degrees; i++) {
+            ok = train->degree[i] != (uint32_t)degree;
+        }
+        if (!ok) {
+            break;
+        }
+        train->degree[train->n_degrees++] = (uint32_t)degree;
+        if (train->batch % degree != 0) {
+            pst_report_value(report, "config.value", at,
+                             "\"degrees\" in [train] holds %ld, but %ld replicas cannot share "
+                             "batch = %" PRId64,
+                             degree, degree, train->batch);
+        }
+        end += strspn(end, " ");
+        if (*end == '\0') {
+            return;
+        }
+        ok = *end == ',';
+        text = end + 1;
+    }
+    pst_report_value(report, "config.value", at,
+                     "\"degrees\" in [train] must be different numbers of replicas from 1 on, such "
+                     "as [1, 2], not \"%s\"",
+                     train->degrees);
+}
+
 static void check_train(struct pst_job *job, struct pst_config_node *table,
                         struct pst_report *report)
 {
     struct pst_job_train *train = &job->train;
 
     check_batch(job, table, report);
+    check_degrees(train, table, report);
     if (train->warmup < 0) {
         train->warmup = train->steps / 10 < 100 ? train->steps / 10 : 100;
     }

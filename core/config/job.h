@@ -9,6 +9,8 @@
 
 #include "config/config.h"
 
+enum { PST_MAX_DEGREES = 32 };
+
 struct pst_job_data {
     uint32_t kind;     /* enum: text | synthetic */
     const char *train; /* text: file or glob, several separated by ':' */
@@ -31,6 +33,8 @@ struct pst_job_train {
     const char *prompt;
     double temperature;
     int64_t drain_every;
+    const char *degrees; /* as it is written; the numbers: */
+    uint32_t degree[PST_MAX_DEGREES], n_degrees;
 };
 
 struct pst_job_run {
@@ -89,8 +93,9 @@ extern const uint32_t pst_job_n_sections;
 
 /*
  * Checks the sections (unknown ones too) and relations between values (batch divisible, ...). Paths
- * in [data], [run] and [profile] become relative to the current folder, in the config too. config.key,
- * config.value, config.limit at the position of the fault; further faults in err->details.
+ * in [data], [run] and [profile] become relative to the current folder, in the config too.
+ * config.key, config.value, config.limit at the position of the fault; further faults in
+ * err->details.
  */
 pst_status pst_job_read(struct pst_config *config, struct pst_job *ret_job, struct pst_error *err);
 void pst_job_finish(struct pst_job *job);

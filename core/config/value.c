@@ -255,6 +255,28 @@ static bool read_word(const struct pst_param *row, const struct pst_config_node 
     return true;
 }
 
+/* A list of whole numbers as a string, "1,2,4", which has its place in `why`. */
+static bool read_list(const struct pst_config_node *node, struct pst_value *ret_value,
+                      char why[512])
+{
+    size_t used = 0;
+
+    if (node->n_children == 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < node->n_children; i++) {
+        const struct pst_config_node *child = node->children[i];
+
+        if (child->kind != PST_CONFIG_INT || used + 24 > 512) {
+            return false;
+        }
+        used += (size_t)snprintf(why + used, 512 - used, "%s%" PRId64, i > 0 ? "," : "",
+                                 child->value.integer);
+    }
+    ret_value->as.string = why;
+    return true;
+}
+
 bool pst_value_read(const struct pst_param *row, const struct pst_config_node *node,
                     struct pst_value *ret_value, char why[512])
 {
@@ -277,6 +299,12 @@ bool pst_value_read(const struct pst_param *row, const struct pst_config_node *n
                                                        : 0;
         break;
     case PST_PARAM_STRING:
+        ok = node->kind == PST_CONFIG_STRING ||
+             (node->kind == PST_CONFIG_ARRAY && read_list(node, &value, why));
+        if (ok && node->kind == PST_CONFIG_STRING) {
+            value.as.string = node->value.string;
+        }
+        break;
     case PST_PARAM_PATH:
         ok = node->kind == PST_CONFIG_STRING;
         value.as.string = ok ? node->value.string : NULL;

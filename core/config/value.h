@@ -29,7 +29,8 @@ bool pst_value_parse(uint32_t type, const char *range, const char *text,
                      struct pst_value *ret_value);
 
 /* False when a node is of the wrong kind for that type; why then holds the rest of a sentence that
-   starts with the key: "must be an integer, not a string". */
+   starts with the key: "must be an integer, not a string". A list of integers is read as a string,
+   "1,2", which then has its place in `why`. */
 bool pst_value_read(const struct pst_param *row, const struct pst_config_node *node,
                     struct pst_value *ret_value, char why[512]);
 

@@ -53,10 +53,10 @@ static pst_status check_ranges(const struct exec_rank *rank, const struct pst_pr
 static pst_status make_tag(const struct pst_instr *instr, uint32_t part, uint32_t batch,
                            uint64_t *ret_tag, struct pst_error *err)
 {
-    if (instr->stage >= 1u << 24 || part >= 1u << 7 || batch >= 1u << 31) {
+    if (instr->stage >= EXEC_NO_EDGE || part >= 1u << 7 || batch >= 1u << 31) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                         "edge %u, tensor %u, sample %u: more than a transfer can name "
-                        "(16777216, 128, 2147483648)",
+                        "(16777215, 128, 2147483648)",
                         instr->stage, part, instr->first_sample);
     }
     *ret_tag = (uint64_t)instr->stage << 40 | (uint64_t)(instr->payload & 1) << 39 |
@@ -86,10 +86,17 @@ static pst_status bind_parts(struct exec_rank *rank, struct exec_list *list, uin
     return PST_OK;
 }
 
-static pst_status bind_waits(struct exec_rank *rank, const struct pst_program *program,
-                             uint32_t first, uint32_t index, struct exec_instr *bound,
-                             struct pst_error *err)
+/* Ends later than it is posted. */
+static bool is_posted(const struct pst_plan *plan, const struct pst_instr *instr)
 {
+    return is_transfer(instr) ||
+           (instr->op == PST_I_REDUCE && plan->stages[instr->stage].n_ranks > 1);
+}
+
+static pst_status bind_waits(struct exec_rank *rank, const struct exec_list *list, uint32_t first,
+                             uint32_t index, struct exec_instr *bound, struct pst_error *err)
+{
+    const struct pst_program *program = list->program;
     const struct pst_instr *instr = &program->instrs[index];
     uint32_t *waits = NULL;
 
@@ -105,7 +112,7 @@ static pst_status bind_waits(struct exec_rank *rank, const struct pst_program *p
                             "rank %u: instruction %u waits for %u, which comes later", rank->index,
                             index - first, instr->waits[i]);
         }
-        if (is_transfer(&program->instrs[first + instr->waits[i]])) {
+        if (is_posted(list->plan, &program->instrs[first + instr->waits[i]])) {
             waits[bound->n_waits++] = first + instr->waits[i];
         }
     }
@@ -113,15 +120,26 @@ static pst_status bind_waits(struct exec_rank *rank, const struct pst_program *p
     return PST_OK;
 }
 
-/* Two a stage: forward, backward. */
+/* Two a stage, forward and backward; one for sums. */
 static uint32_t bucket_of(const struct pst_plan *plan, const struct pst_instr *instr)
 {
     bool act = instr->payload == PST_PAYLOAD_ACT;
+    const struct pst_plan_edge *edge;
 
-    if (is_transfer(instr)) {
-        const struct pst_plan_edge *edge = &plan->edges[instr->stage];
+    if (!plan->asynchronous || !is_posted(plan, instr)) {
+        return PST_NONE;
+    }
+    if (instr->op == PST_I_REDUCE) {
+        return 2 * plan->n_stages;
+    }
+    edge = &plan->edges[instr->stage];
+    return 2 * (act == (instr->op == PST_I_SEND) ? edge->from : edge->to) + !act;
+}
 
-        return 2 * (act == (instr->op == PST_I_SEND) ? edge->from : edge->to) + !act;
+static uint32_t bucket_ended_by(const struct pst_plan *plan, const struct pst_instr *instr)
+{
+    if (!plan->asynchronous) {
+        return PST_NONE;
     }
     switch (instr->op) {
     case PST_I_F:
@@ -129,9 +147,30 @@ static uint32_t bucket_of(const struct pst_plan *plan, const struct pst_instr *i
     case PST_I_B:
     case PST_I_BW:
         return 2 * instr->stage + 1;
+    case PST_I_TIE:
+    case PST_I_NORM:
+    case PST_I_STEP:
+        return 2 * plan->n_stages;
     default:
         return PST_NONE;
     }
+}
+
+/* Whose gradients a REDUCE sums, modulo 2: the k-th of a stage is for batch k, and the first may
+   stand in fill. */
+static uint32_t parity_of(const struct pst_program *program,
+                          const struct pst_program_section *section, uint32_t stage)
+{
+    const struct pst_program_section *fill = &program->sections[0];
+    uint32_t ahead = 0;
+
+    for (uint32_t i = 0; fill->part == PST_FILL && section->part != PST_FILL && i < fill->n_instrs;
+         i++) {
+        const struct pst_instr *instr = &program->instrs[fill->first_instr + i];
+
+        ahead += instr->op == PST_I_REDUCE && instr->stage == stage;
+    }
+    return (section->phase + ahead) % 2;
 }
 
 static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list,
@@ -151,15 +190,19 @@ static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list,
                                  .n_calls = from->n_calls,
                                  .first_part = from->first_part,
                                  .n_parts = from->n_parts,
-                                 .bucket = list->plan->asynchronous ? bucket_of(list->plan, instr)
-                                                                    : PST_NONE};
-    status = bind_waits(rank, program, section->first_instr, index, bound, err);
+                                 .bucket = bucket_of(list->plan, instr),
+                                 .ends = bucket_ended_by(list->plan, instr)};
+    status = bind_waits(rank, list, section->first_instr, index, bound, err);
     if (status == PST_OK && is_transfer(instr)) {
         status = bind_parts(rank, list, index, err);
     }
     if (status == PST_OK && instr->op == PST_I_TIE) {
         status =
             exec_bind_tie(rank, list->plan, instr->stage, section->phase % 2, &bound->tie, err);
+    }
+    if (status == PST_OK && instr->op == PST_I_REDUCE && is_posted(list->plan, instr)) {
+        status = exec_bind_reduce(rank, list->plan, instr->stage,
+                                  parity_of(program, section, instr->stage), &bound->reduce, err);
     }
     if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
         status = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
@@ -184,12 +227,12 @@ pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struc
     list->parts = pst_arena_array(&rank->memory, program->n_parts, sizeof *list->parts);
     list->workspace_end =
         pst_arena_array(&rank->memory, program->n_sections, sizeof *list->workspace_end);
-    list->open = pst_arena_array(&rank->memory, 2 * (size_t)plan->n_stages, sizeof *list->open);
+    list->open = pst_arena_array(&rank->memory, 2 * (size_t)plan->n_stages + 1, sizeof *list->open);
     if (list->instrs == NULL || list->calls == NULL || list->parts == NULL ||
         list->workspace_end == NULL || list->open == NULL) {
         return pst_fail_nomem(err);
     }
-    memset(list->open, 0xFF, 2 * (size_t)plan->n_stages * sizeof *list->open);
+    memset(list->open, 0xFF, (2 * (size_t)plan->n_stages + 1) * sizeof *list->open);
     for (uint32_t s = 0; s < program->n_sections; s++) {
         const struct pst_program_section *section = &program->sections[s];
 

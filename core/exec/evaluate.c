@@ -40,11 +40,30 @@ pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, stru
     return PST_OK;
 }
 
+/* Of a micro-batch on several replicas this one has the rows from `first` on. */
+static uint64_t first_element(const struct exec_rank *rank, const struct exec_list *list,
+                              uint32_t section)
+{
+    const struct pst_program *program = list->program;
+    uint32_t stage = program->values[program->sections[section].kept_output].stage;
+    uint32_t replica = pst_plan_replica(&list->plan->stages[stage], rank->index);
+
+    return replica == PST_NONE ? 0 : replica * list->output_elems;
+}
+
 void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint32_t section,
                       float *values, uint64_t n_values)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
+    uint64_t first = first_element(rank, list, section);
     uint16_t halves[CHUNK];
+
+    if (first >= n_values) {
+        return;
+    }
+    values += first;
+    n_values -= first;
+    n_values = n_values < list->output_elems ? n_values : list->output_elems;
 
     if (list->output_dtype == PST_F32) {
         device->download(rank->device, values, list->output[section], n_values * sizeof *values);

@@ -71,13 +71,6 @@ static pst_status check_config(const struct pst_exec_config *config, struct pst_
         return pst_fail(err, PST_ERR_BUG, "internal", "device %s: no links are described",
                         config->device->id);
     }
-    for (uint32_t i = 0; i < config->plan->n_stages; i++) {
-        if (config->plan->stages[i].n_ranks != 1) {
-            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                            "stage %u has %u replicas; this executor runs one rank per stage", i,
-                            config->plan->stages[i].n_ranks);
-        }
-    }
     if (!has_norm && (config->clip > 0 || config->skip_non_finite)) {
         return pst_fail(err, PST_ERR_BUG, "plan.illegal",
                         "the lists have no NORM, which clipping and skipping steps need");
@@ -93,6 +86,30 @@ static pst_status check_config(const struct pst_exec_config *config, struct pst_
         }
     }
     return status;
+}
+
+/* REDUCE that a rank may have posted: those of two parts at most. */
+static uint32_t most_reductions(const struct pst_exec_config *config)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < config->plan->n_devices; i++) {
+        uint32_t n = 0;
+
+        for (uint32_t s = 0; s < config->plan->n_stages; s++) {
+            n += pst_plan_replica(&config->plan->stages[s], i) != PST_NONE;
+        }
+        most = n > most ? n : most;
+    }
+    return 2 * most;
+}
+
+static uint32_t count_sums(const struct pst_exec_config *config)
+{
+    const struct pst_plan_stage *stage = exec_loss_stage(config->plan, config->graph);
+
+    return config->graph->n_params +
+           (stage != NULL && stage->n_ranks > 1 ? config->plan->batch : 1);
 }
 
 static uint32_t most_parts(const struct pst_exec_config *config)
@@ -171,6 +188,7 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
 {
     struct pst_transport_config transport = {.n_ranks = config->plan->n_devices,
                                              .max_requests = most_parts(config),
+                                             .max_reductions = most_reductions(config),
                                              .stall_ns = config->stall_ns};
     struct pst_transport_times times;
     pst_status status = check_config(config, err);
@@ -191,7 +209,8 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
     exec->epoch = 1;
     exec->has_norm = list_has_norm(config->programs[0]);
     exec->ranks = calloc(exec->n_ranks, sizeof *exec->ranks);
-    exec->table = calloc((size_t)config->graph->n_params + 1, sizeof *exec->table);
+    exec->n_sums = count_sums(config);
+    exec->table = calloc(exec->n_sums, sizeof *exec->table);
     if (exec->ranks == NULL || exec->table == NULL ||
         !exec_handoff_init(&exec->handoff, exec->n_ranks)) {
         status = pst_fail_nomem(err);

@@ -6,6 +6,10 @@
  * taken at W(max(t - 1, 0)) and makes W(t + 1) of W(t). Evaluation and parameters are of the newest
  * version.
  *
+ * Replicas of a stage hold the same weights, bit for bit, after every step. Batch norm takes its
+ * statistics over the samples that a rank has of a micro-batch; the running ones of the model are
+ * those of the first replica, and an evaluation uses them on all.
+ *
  * Steps are submitted and collected; several may be in flight. A rank that is through with its list
  * goes on to the next step at once: nothing but the plan itself makes ranks wait for each other.
  * All functions are for one thread, the one that created the executor.
@@ -126,6 +130,9 @@ void pst_exec_measured_peaks(struct pst_exec *exec, uint64_t *ret_bytes);
 /* Copies a parameter (f32, by its canonical index) or its summed gradient of the last step out,
    before clipping. PST_ERR_BUG: no such parameter in the plan, or no step was made yet. */
 pst_status pst_exec_get_parameter(struct pst_exec *exec, uint32_t parameter, float *ret_values);
+/* The same of the copy that a rank holds: replicas and members of a tie have one each. */
+pst_status pst_exec_get_copy(struct pst_exec *exec, uint32_t parameter, uint32_t rank,
+                             float *ret_values);
 pst_status pst_exec_get_gradient(struct pst_exec *exec, uint32_t parameter, float *ret_values);
 
 #endif

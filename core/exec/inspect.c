@@ -47,7 +47,8 @@ void exec_copy_parameter(struct exec_rank *rank, const struct exec_task *task)
         const float *newest =
             param->dtype == PST_F32 ? param->versions[task->t % 2] : param->weights;
 
-        if (param->parameter == task->parameter && param->owner) {
+        if (param->parameter == task->parameter &&
+            (task->of_rank == PST_NONE ? param->owner : task->of_rank == rank->index)) {
             rank->exec->config.device->download(rank->device, task->values,
                                                 gradient ? param->grads[(task->t + 1) % 2] : newest,
                                                 param->elems * sizeof *task->values);

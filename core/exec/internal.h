@@ -35,8 +35,8 @@ struct exec_task {
     uint32_t slot;               /* of a step: where its result goes */
     uint64_t epoch;     /* of a step: counted up when a step that was not finite is collected */
     uint64_t posted_ns; /* when it was handed out */
-    uint32_t parameter;
-    float *values; /* parameter or gradient; output of an evaluation, or NULL */
+    uint32_t parameter, of_rank; /* of_rank: whose; PST_NONE: its owner's */
+    float *values;               /* parameter or gradient; output of an evaluation, or NULL */
     uint64_t n_values;
 };
 
@@ -107,6 +107,13 @@ struct exec_tie {
     uint64_t elems;
 };
 
+/* The sum of a stage's gradients over its replicas. */
+struct exec_reduce {
+    const uint32_t *members;
+    uint32_t n_members, n_parts;
+    const struct pst_reduce_part *parts;
+};
+
 /* One run of a section, as it is recorded: times of its instructions, 0 where none is known. */
 struct exec_visit {
     uint64_t t;
@@ -116,17 +123,21 @@ struct exec_visit {
 
 struct exec_instr {
     uint8_t op;
-    bool pending; /* SEND, RECV: posted and not yet waited for */
+    bool pending; /* SEND, RECV, REDUCE: posted and not yet waited for */
     uint32_t stage, peer;
     uint32_t first_call, n_calls, first_part, n_parts;
     uint32_t n_waits;
-    const uint32_t *waits; /* transfers of this list only */
+    const uint32_t *waits; /* transfers and sums of this list only */
     /* Transfers that a part of an asynchronous plan leaves open end by the next pass in their
-       direction of the stage that has the buffer (plan/plan.h). */
-    uint32_t bucket;    /* SEND, RECV: theirs; F, B, BW: what they end; else PST_NONE */
+       direction of the stage that has the buffer, REDUCE by the next TIE, NORM or STEP
+       (plan/plan.h). */
+    uint32_t bucket;    /* SEND, RECV, REDUCE: theirs; PST_NONE: none */
+    uint32_t ends;      /* bucket that it ends; PST_NONE: none */
     uint32_t next_open; /* of the same bucket */
     const struct exec_tie *tie;
-    struct exec_visit *visit; /* SEND, RECV: that it was posted in; NULL: not recorded */
+    const struct exec_reduce *reduce; /* NULL: the stage has one replica */
+    pst_request request;              /* REDUCE */
+    struct exec_visit *visit; /* of what is posted: that it was posted in; NULL: not recorded */
 };
 
 /* One program bound to this rank's arena. */
@@ -157,8 +168,9 @@ struct exec_param {
 
 /* What a rank knows of a step. */
 struct exec_result {
-    double *table; /* per parameter: square sum of the gradient; then the sum of the losses. Sums
-                      over all ranks where the lists hold NORM, else this rank's share */
+    double *table; /* per parameter: square sum of the gradient; then the sum of the losses or,
+                      where replicas have them, the loss of each sample. Sums over all ranks where
+                      the lists hold NORM, else this rank's share */
     double norm;
     bool finite; /* as NORM says; without it: true, the shares tell */
     bool done;   /* the rank ran the list to its end */
@@ -186,7 +198,6 @@ struct exec_rank {
     uint64_t n_skipped; /* steps whose NORM was not finite: all ranks count alike */
     uint64_t halted;    /* steps of this epoch are passed over; 0: none */
     /* results of the last task */
-    double loss_sum; /* evaluation */
     uint64_t peak;
     pst_status status;
     struct pst_error error;
@@ -209,7 +220,8 @@ struct pst_exec {
     struct exec_handoff handoff;
     atomic_uint failed; /* 1 + the rank that failed first, 0: none */
     bool has_norm;      /* the training lists do */
-    double *table;      /* n_params + 1: sums over all ranks */
+    uint32_t n_sums;    /* in a table: parameters, losses */
+    double *table;      /* n_sums: sums over all ranks */
     struct exec_flight flights[PST_EXEC_IN_FLIGHT];
     uint64_t n_submitted, n_collected; /* steps */
     bool open;          /* asynchronous: the part that closes the last one is not handed out yet */
@@ -268,6 +280,27 @@ pst_status exec_bind_calls(struct exec_rank *rank, struct exec_list *list, struc
 pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, uint32_t tie,
                          uint32_t parity, const struct exec_tie **ret_tie, struct pst_error *err);
 
+/* reduce.c: the sum behind REDUCE of a stage with several replicas; posts it. */
+pst_status exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan, uint32_t stage,
+                            uint32_t parity, const struct exec_reduce **ret_reduce,
+                            struct pst_error *err);
+pst_status exec_post_reduce(struct exec_rank *rank, struct exec_instr *instr,
+                            struct pst_error *err);
+/* Gives all replicas the running statistics of the first; all ranks call it, with nothing under
+   way. */
+pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err);
+/* No edge has this number: operators may be named in its place. */
+#define EXEC_NO_EDGE ((1u << 24) - 1)
+static inline uint64_t exec_state_tag(uint32_t op, uint32_t i)
+{
+    return (uint64_t)EXEC_NO_EDGE << 40 | (uint64_t)i << 39 | op;
+}
+/* The stage that makes the losses; NULL: none does. */
+const struct pst_plan_stage *exec_loss_stage(const struct pst_plan *plan,
+                                             const struct pst_graph *graph);
+/* Of an evaluation that has ended, in sample order. */
+double exec_eval_loss(const struct pst_exec *exec, uint64_t t);
+
 /* run.c: walks a section once; flags go to every kernel. */
 pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t section,
                     const struct exec_task *task, uint32_t flags, struct pst_error *err);
@@ -288,13 +321,13 @@ struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_l
 /* The last wait or collective of the rank, as the transport tells; further pieces widen it. */
 void exec_record_moved(struct exec_rank *rank, struct exec_visit *visit, uint32_t instr);
 
-/* update.c: begin and end of a step; NORM; STEP of a stage; the losses of batch t, summed in sample
-   order. */
+/* update.c: begin and end of a step; NORM; STEP of a stage. */
 void exec_begin_step(struct exec_rank *rank, const struct exec_task *task);
 void exec_end_step(struct exec_rank *rank, const struct exec_task *task);
 pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struct pst_error *err);
 void exec_update(struct exec_rank *rank, uint32_t stage, const struct exec_task *task);
-double exec_loss_sum(const struct exec_rank *rank, const struct exec_list *list, uint64_t t);
+/* What a table of a step says: the sum of the losses, in sample order. */
+double exec_loss_of(const struct pst_exec *exec, const double *table);
 /* The norm of a table of square sums. */
 double exec_norm_of(const double *table, uint32_t n_params);
 

@@ -9,14 +9,13 @@ pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, d
 {
     const struct pst_plan *plan = exec->config.eval_plan;
     uint64_t kept = 0;
-    double sum = 0;
     pst_status status;
 
     if (plan == NULL) {
         return pst_fail(err, PST_ERR_BUG, "internal", "there is no plan for evaluation");
     }
     for (uint32_t i = 0; i < exec->n_ranks; i++) {
-        kept = exec->ranks[i].eval.output_elems > 0 ? exec->ranks[i].eval.output_elems : kept;
+        kept += exec->ranks[i].eval.output_elems; /* replicas have a part each */
     }
     if (ret_output != NULL && output_elems > kept) {
         return pst_fail(err, PST_ERR_BUG, "internal",
@@ -33,10 +32,7 @@ pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, d
     if (status != PST_OK) {
         return status;
     }
-    for (uint32_t i = 0; i < exec->n_ranks; i++) {
-        sum += exec->ranks[i].loss_sum; /* 0 on all ranks but one */
-    }
-    *ret_loss = sum / plan->batch;
+    *ret_loss = exec_eval_loss(exec, exec->n_collected) / plan->batch;
     return PST_OK;
 }
 
@@ -52,7 +48,7 @@ void pst_exec_measured_peaks(struct pst_exec *exec, uint64_t *ret_bytes)
     }
 }
 
-static pst_status get(struct pst_exec *exec, uint32_t command, uint32_t parameter,
+static pst_status get(struct pst_exec *exec, uint32_t command, uint32_t parameter, uint32_t of_rank,
                       float *ret_values)
 {
     bool owned = false;
@@ -61,8 +57,8 @@ static pst_status get(struct pst_exec *exec, uint32_t command, uint32_t paramete
         const struct pst_program *program = exec->config.programs[r];
 
         for (uint32_t i = 0; i < program->n_params; i++) {
-            owned =
-                owned || (program->params[i].parameter == parameter && program->params[i].owner);
+            owned = owned || (program->params[i].parameter == parameter &&
+                              (of_rank == PST_NONE ? program->params[i].owner : r == of_rank));
         }
     }
     if (!owned) {
@@ -72,16 +68,24 @@ static pst_status get(struct pst_exec *exec, uint32_t command, uint32_t paramete
                         &(struct exec_task){.command = command,
                                             .t = exec->n_collected,
                                             .parameter = parameter,
+                                            .of_rank = of_rank,
                                             .values = ret_values},
                         NULL);
 }
 
 pst_status pst_exec_get_parameter(struct pst_exec *exec, uint32_t parameter, float *ret_values)
 {
-    return get(exec, EXEC_PARAMETER, parameter, ret_values);
+    return get(exec, EXEC_PARAMETER, parameter, PST_NONE, ret_values);
+}
+
+pst_status pst_exec_get_copy(struct pst_exec *exec, uint32_t parameter, uint32_t rank,
+                             float *ret_values)
+{
+    return get(exec, EXEC_PARAMETER, parameter, rank, ret_values);
 }
 
 pst_status pst_exec_get_gradient(struct pst_exec *exec, uint32_t parameter, float *ret_values)
 {
-    return exec->n_steps == 0 ? PST_ERR_BUG : get(exec, EXEC_GRADIENT, parameter, ret_values);
+    return exec->n_steps == 0 ? PST_ERR_BUG
+                              : get(exec, EXEC_GRADIENT, parameter, PST_NONE, ret_values);
 }

@@ -27,13 +27,14 @@ static uint32_t section_of(const struct exec_list *list, const struct exec_task 
 static pst_status run_eval(struct exec_rank *rank, const struct exec_task *task)
 {
     uint32_t section = section_of(&rank->eval, task);
-    pst_status status = exec_run(rank, &rank->eval, section, task, 0, &rank->error);
+    bool hollow = (rank->exec->config.device->flags & PST_DEVICE_HOLLOW) != 0;
+    pst_status status = hollow ? PST_OK : exec_share_state(rank, &rank->error);
 
     if (status == PST_OK) {
-        rank->loss_sum = exec_loss_sum(rank, &rank->eval, task->t);
-        if (task->values != NULL && rank->eval.output[section] != NULL) {
-            exec_copy_output(rank, &rank->eval, section, task->values, task->n_values);
-        }
+        status = exec_run(rank, &rank->eval, section, task, 0, &rank->error);
+    }
+    if (status == PST_OK && task->values != NULL && rank->eval.output[section] != NULL) {
+        exec_copy_output(rank, &rank->eval, section, task->values, task->n_values);
     }
     return status;
 }

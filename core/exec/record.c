@@ -167,7 +167,10 @@ static uint64_t moved_bytes(const struct pst_recorder *recorder, const struct ps
     uint64_t bytes = 0;
 
     if (instr->op == PST_I_NORM) {
-        return ((uint64_t)recorder->graph->n_params + 1) * sizeof(double);
+        return pst_plan_norm_values(recorder->plan, recorder->graph) * sizeof(double);
+    }
+    if (instr->op == PST_I_REDUCE) {
+        return pst_plan_gradient_bytes(recorder->plan, recorder->graph, instr->stage);
     }
     if (instr->op == PST_I_TIE) {
         const struct pst_plan_tie *tie = &recorder->plan->ties[instr->stage];

@@ -71,6 +71,22 @@ static pst_status post_transfer(struct exec_rank *rank, struct exec_list *list,
     return PST_OK;
 }
 
+static pst_status finish_reduce(struct exec_rank *rank, const struct exec_instr *instr,
+                                uint32_t index, struct pst_error *err)
+{
+    pst_status status =
+        rank->exec->config.transport->wait(rank->exec->transport, rank->index, instr->request, err);
+
+    if (status != PST_OK) {
+        pst_error_detail(err, "instruction %u of rank %u: REDUCE of stage %u\n", index, rank->index,
+                         instr->stage);
+    } else {
+        exec_record_moved(rank, instr->visit, index);
+    }
+    return status;
+}
+
+/* Waits for a transfer or a sum, once. */
 static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                                   struct pst_error *err)
 {
@@ -80,6 +96,9 @@ static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list
         return PST_OK;
     }
     instr->pending = false;
+    if (instr->reduce != NULL) {
+        return finish_reduce(rank, instr, index, err);
+    }
     for (uint32_t i = 0; i < instr->n_parts; i++) {
         pst_status status = rank->exec->config.transport->wait(
             rank->exec->transport, rank->index, list->parts[instr->first_part + i].request, err);
@@ -109,6 +128,8 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list,
     case PST_I_SEND:
     case PST_I_RECV:
         return post_transfer(rank, list, instr, task->t, err);
+    case PST_I_REDUCE: /* nothing to add up where the stage has one rank */
+        return instr->reduce != NULL ? exec_post_reduce(rank, instr, err) : PST_OK;
     case PST_I_TIE:
         status = rank->exec->config.transport->reduce(
             rank->exec->transport, rank->index, tie->members, tie->n_members, tie->src, tie->n_src,
@@ -121,7 +142,7 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list,
         exec_update(rank, instr->stage, task);
         exec_clock_finish(rank);
         return PST_OK;
-    default: /* passes; REDUCE has nothing to add up where every stage has one rank */
+    default: /* passes */
         for (uint32_t i = 0; i < instr->n_calls; i++) {
             run_call(rank, &list->calls[instr->first_call + i], task, flags);
         }
@@ -145,7 +166,7 @@ static pst_status run_recorded(struct exec_rank *rank, struct exec_list *list, u
     }
     if (instr->op == PST_I_TIE || instr->op == PST_I_NORM) {
         exec_record_moved(rank, visit, index);
-    } else if (instr->op != PST_I_SEND && instr->op != PST_I_RECV) {
+    } else if (!instr->pending) {
         visit->start[index - visit->first_instr] = start;
         visit->end[index - visit->first_instr] = exec_clock_now(rank);
     }
@@ -167,6 +188,20 @@ static pst_status finish_open(struct exec_rank *rank, struct exec_list *list, ui
     return status;
 }
 
+/* The sums of a rank are a queue: TIE and NORM come behind what is posted before them. */
+static pst_status finish_sums(struct exec_rank *rank, struct exec_list *list, uint32_t first,
+                              uint32_t index, struct pst_error *err)
+{
+    pst_status status = PST_OK;
+
+    for (uint32_t i = first; i < index && status == PST_OK; i++) {
+        if (list->instrs[i].reduce != NULL) {
+            status = finish_transfer(rank, list, i, err);
+        }
+    }
+    return status;
+}
+
 /* The end of a section: its transfers end, or stay open until a later part wants them to. */
 static pst_status end_section(struct exec_rank *rank, struct exec_list *list,
                               const struct pst_program_section *range, struct pst_error *err)
@@ -184,7 +219,7 @@ static pst_status end_section(struct exec_rank *rank, struct exec_list *list,
             status = finish_transfer(rank, list, range->first_instr + i, err);
         }
     }
-    for (uint32_t b = 0; b < 2 * list->plan->n_stages && status == PST_OK && !leaves; b++) {
+    for (uint32_t b = 0; b <= 2 * list->plan->n_stages && status == PST_OK && !leaves; b++) {
         status = finish_open(rank, list, b, err);
     }
     return status;
@@ -204,8 +239,11 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
         for (uint32_t w = 0; w < instr->n_waits && status == PST_OK; w++) {
             status = finish_transfer(rank, list, instr->waits[w], err);
         }
-        if (status == PST_OK && instr->bucket != PST_NONE && instr->n_parts == 0) {
-            status = finish_open(rank, list, instr->bucket, err);
+        if (status == PST_OK && instr->ends != PST_NONE) {
+            status = finish_open(rank, list, instr->ends, err);
+        }
+        if (status == PST_OK && (instr->op == PST_I_TIE || instr->op == PST_I_NORM)) {
+            status = finish_sums(rank, list, range->first_instr, i, err);
         }
         if (status == PST_OK) {
             if (atomic_load_explicit(&rank->exec->failed, memory_order_relaxed) != 0) {

@@ -158,8 +158,7 @@ static pst_status allocate(struct exec_rank *rank, struct pst_error *err)
     rank->n_losses = batch;
     rank->losses = pst_arena_array(&rank->memory, 2 * (size_t)batch, sizeof *rank->losses);
     for (uint32_t i = 0; i < PST_EXEC_IN_FLIGHT; i++) {
-        rank->results[i].table =
-            pst_arena_array(&rank->memory, (size_t)config->graph->n_params + 1, sizeof(double));
+        rank->results[i].table = pst_arena_array(&rank->memory, rank->exec->n_sums, sizeof(double));
         if (rank->results[i].table == NULL) {
             return pst_fail_nomem(err);
         }

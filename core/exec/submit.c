@@ -86,7 +86,7 @@ static void merge(struct pst_exec *exec, uint32_t slot, double *ret_norm)
 {
     uint32_t n_params = exec->config.graph->n_params;
 
-    for (uint32_t i = 0; i <= n_params; i++) {
+    for (uint32_t i = 0; i < exec->n_sums; i++) {
         double sum = exec->ranks[0].results[slot].table[i];
 
         for (uint32_t r = 1; r < exec->n_ranks && !exec->has_norm; r++) {
@@ -131,7 +131,7 @@ static uint32_t find_stage(const struct pst_exec *exec)
 static pst_status fail_non_finite(const struct pst_exec *exec, uint64_t step, double norm,
                                   struct pst_error *err)
 {
-    double loss = exec->table[exec->config.graph->n_params];
+    double loss = exec_loss_of(exec, exec->table);
     bool in_loss = !__builtin_isfinite(loss);
     const char *kind = __builtin_isnan(in_loss ? loss : norm) ? "nan" : "inf";
 
@@ -176,7 +176,7 @@ static pst_status take_result(struct pst_exec *exec, uint32_t slot, uint64_t end
     bool finite;
 
     merge(exec, slot, &norm);
-    loss = exec->table[exec->config.graph->n_params];
+    loss = exec_loss_of(exec, exec->table);
     finite = __builtin_isfinite(norm) && __builtin_isfinite(loss);
     exec->ended_ns = ended_ns;
     exec->n_collected++;

@@ -8,26 +8,36 @@
 #include <math.h>
 #include <string.h>
 
-double exec_loss_sum(const struct exec_rank *rank, const struct exec_list *list, uint64_t t)
+/* Where replicas have the losses each tells its own, so that they are summed in sample order. */
+static void put_losses(const struct exec_rank *rank, uint64_t t)
 {
     const float *losses = rank->losses + t % 2 * rank->n_losses;
+    uint32_t n_params = rank->exec->config.graph->n_params, batch = rank->train.plan->batch;
+    double *table = rank->result->table + n_params;
+    bool apart = rank->exec->n_sums - n_params > 1;
+
+    for (uint32_t i = 0; rank->train.has_loss && i < batch; i++) {
+        table[apart ? i : 0] += losses[i];
+    }
+}
+
+double exec_loss_of(const struct pst_exec *exec, const double *table)
+{
     double sum = 0;
 
-    for (uint32_t i = 0; list->has_loss && i < list->plan->batch; i++) {
-        sum += losses[i];
+    for (uint32_t i = exec->config.graph->n_params; i < exec->n_sums; i++) {
+        sum += table[i];
     }
     return sum;
 }
 
 void exec_begin_step(struct exec_rank *rank, const struct exec_task *task)
 {
-    uint32_t n_params = rank->exec->config.graph->n_params;
-
     rank->result = &rank->results[task->slot];
     rank->result->finite = !rank->exec->has_norm; /* until NORM says so */
     rank->result->done = false;
     rank->result->norm = 0;
-    memset(rank->result->table, 0, (n_params + 1) * sizeof *rank->result->table);
+    memset(rank->result->table, 0, rank->exec->n_sums * sizeof *rank->result->table);
     rank->grad_scale = 1.0f;
 }
 
@@ -35,8 +45,7 @@ void exec_end_step(struct exec_rank *rank, const struct exec_task *task)
 {
     rank->result->done = true;
     if (!rank->exec->has_norm) {
-        rank->result->table[rank->exec->config.graph->n_params] =
-            exec_loss_sum(rank, &rank->train, task->t);
+        put_losses(rank, task->t);
     }
 }
 
@@ -67,14 +76,14 @@ pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struc
             result->table[rank->params[i].parameter] = square_sum(rank, &rank->params[i], task->t);
         }
     }
-    result->table[n_params] = exec_loss_sum(rank, &rank->train, task->t);
-    status = config->transport->sum(rank->exec->transport, rank->index, result->table, n_params + 1,
-                                    err);
+    put_losses(rank, task->t);
+    status = config->transport->sum(rank->exec->transport, rank->index, result->table,
+                                    rank->exec->n_sums, err);
     if (status != PST_OK) {
         return status;
     }
     result->norm = exec_norm_of(result->table, n_params);
-    result->finite = isfinite(result->norm) && isfinite(result->table[n_params]);
+    result->finite = isfinite(result->norm) && isfinite(exec_loss_of(rank->exec, result->table));
     rank->n_skipped += !result->finite;
     if (config->clip > 0 && result->norm > config->clip) {
         rank->grad_scale = (float)(config->clip / result->norm);

@@ -9,48 +9,92 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t stage_rank(const struct pst_lowering *low, uint32_t stage)
+/* Of two stages: on the same ranks? */
+static bool together(const struct pst_lowering *low, uint32_t a, uint32_t b)
 {
-    return low->plan->stages[stage].ranks[0];
+    return low->plan->stages[a].ranks[0] == low->plan->stages[b].ranks[0];
 }
 
-static pst_status check_supported(const struct pst_lowering *low, struct pst_error *err)
+static pst_status check_samples(const struct pst_plan *plan, uint32_t s, struct pst_error *err)
 {
-    const struct pst_plan *plan = low->plan;
+    const struct pst_plan_stage *stage = &plan->stages[s];
 
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        const struct pst_plan_stage *stage = &plan->stages[s];
-
-        if (stage->n_ranks != 1) {
-            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                            "stage %u has %u replicas; this version runs one per stage", s,
-                            stage->n_ranks);
-        }
-        if (stage->ranks[0] >= plan->n_devices || stage->microbatch_size == 0 ||
-            plan->batch % stage->microbatch_size != 0) {
-            return pst_fail(
-                err, PST_ERR_BUG, "plan.illegal",
-                "PART5: stage %u on device %u has micro-batches of %u samples, batch %u", s,
-                stage->ranks[0], stage->microbatch_size, plan->batch);
-        }
+    if (stage->n_ranks == 0 || stage->microbatch_size == 0 ||
+        plan->batch % stage->microbatch_size != 0) {
+        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                        "PART5: stage %u on %u devices has micro-batches of %u samples, batch %u",
+                        s, stage->n_ranks, stage->microbatch_size, plan->batch);
     }
-    for (uint32_t e = 0; e < plan->n_edges; e++) {
-        const struct pst_plan_edge *edge = &plan->edges[e];
+    if (stage->microbatch_size % stage->n_ranks != 0) {
+        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                        "PART6: stage %u: micro-batches of %u samples cannot be dealt to %u "
+                        "replicas",
+                        s, stage->microbatch_size, stage->n_ranks);
+    }
+    return PST_OK;
+}
 
-        if (edge->from >= edge->to) {
+/* Every rank has one home; its stages have the same ranks in the same order. */
+static pst_status settle(struct pst_lowering *low, uint32_t s, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &low->plan->stages[s];
+
+    for (uint32_t r = 0; r < stage->n_ranks; r++) {
+        uint32_t rank = stage->ranks[r];
+        const struct pst_plan_stage *home;
+
+        if (rank >= low->plan->n_devices) {
             return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                            "PART2: stage %u feeds stage %u, which comes before it; stages must be "
-                            "numbered in topological order",
-                            edge->from, edge->to);
+                            "PART3: stage %u is on device %u, which does not exist", s, rank);
         }
-        if (stage_rank(low, edge->from) == stage_rank(low, edge->to) &&
-            plan->stages[edge->from].microbatch_size != plan->stages[edge->to].microbatch_size) {
-            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                            "stages %u and %u share a device but not a micro-batch size",
-                            edge->from, edge->to);
+        if (low->home[rank] == PST_NONE) {
+            low->home[rank] = s;
+            low->replica[rank] = r;
+        }
+        home = &low->plan->stages[low->home[rank]];
+        if (low->replica[rank] != r || home->n_ranks != stage->n_ranks ||
+            memcmp(home->ranks, stage->ranks, stage->n_ranks * sizeof *stage->ranks) != 0) {
+            return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                            "PART3: stages %u and %u share device %u, but not all their devices in "
+                            "the same order",
+                            low->home[rank], s, rank);
         }
     }
     return PST_OK;
+}
+
+static pst_status check_supported(struct pst_lowering *low, struct pst_error *err)
+{
+    const struct pst_plan *plan = low->plan;
+    pst_status st = PST_OK;
+
+    low->home = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->home);
+    low->replica = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->replica);
+    if (low->home == NULL || low->replica == NULL) {
+        return pst_fail_nomem(err);
+    }
+    memset(low->home, 0xFF, plan->n_devices * sizeof *low->home);
+    for (uint32_t s = 0; s < plan->n_stages && st == PST_OK; s++) {
+        st = check_samples(plan, s, err);
+        st = st == PST_OK ? settle(low, s, err) : st;
+    }
+    for (uint32_t e = 0; e < plan->n_edges && st == PST_OK; e++) {
+        const struct pst_plan_edge *edge = &plan->edges[e];
+
+        if (edge->from >= edge->to) {
+            st = pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                          "PART2: stage %u feeds stage %u, which comes before it; stages must be "
+                          "numbered in topological order",
+                          edge->from, edge->to);
+        } else if (together(low, edge->from, edge->to) &&
+                   plan->stages[edge->from].microbatch_size !=
+                       plan->stages[edge->to].microbatch_size) {
+            st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                          "stages %u and %u share a device but not a micro-batch size", edge->from,
+                          edge->to);
+        }
+    }
+    return st;
 }
 
 static pst_status index_edges(struct pst_lowering *low, struct pst_error *err)
@@ -99,7 +143,7 @@ static bool time_replay(const struct pst_lowering *low, const struct pst_plan_st
         struct pst_times times;
 
         if (replayed[i]) {
-            pst_cost_op(low->cost, stage->nodes[i], stage->microbatch_size, &times);
+            pst_cost_op(low->cost, stage->nodes[i], pst_plan_samples(stage), &times);
             *ret_ns += times.forward_ns;
         }
     }
@@ -119,7 +163,7 @@ static pst_status time_stages(struct pst_lowering *low, struct pst_error *err)
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
 
-        pst_cost_ops(low->cost, stage->nodes, stage->n_nodes, stage->microbatch_size,
+        pst_cost_ops(low->cost, stage->nodes, stage->n_nodes, pst_plan_samples(stage),
                      &low->times[s]);
         if (!time_replay(low, stage, &low->replay_ns[s])) {
             return pst_fail_nomem(err);
@@ -128,10 +172,61 @@ static pst_status time_stages(struct pst_lowering *low, struct pst_error *err)
     return PST_OK;
 }
 
-/* Where each pass stands in its rank's order; refuses what cannot be tabulated. */
+/* Notes where a pass stands in the list of its first rank; refuses what cannot be tabulated. */
+static pst_status index_pass(const struct pst_lowering *low, uint32_t r, uint32_t i,
+                             struct pst_error *err)
+{
+    const struct pst_pass *pass = &low->orders[r][i];
+    uint32_t *at;
+
+    if (pass->op < PST_PASS_F || pass->op > PST_PASS_R || pass->stage >= low->plan->n_stages ||
+        pass->microbatch >= low->plan->stages[pass->stage].n_microbatches ||
+        !pst_lowering_holds(low, r, pass->stage)) {
+        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                        "PASS1: device %u, pass %u: %s of stage %u, micro-batch %u does not "
+                        "belong there",
+                        r, i, pst_instr_name(pass->op), pass->stage, pass->microbatch);
+    }
+    if (pass->op == PST_PASS_R) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                        "the schedule places R; this version replays inside B");
+    }
+    at = &low->at[pass->op][low->base[pass->stage] + pass->microbatch];
+    if (*at != PST_NONE) {
+        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                        "PASS1: device %u, pass %u: second %s of stage %u, micro-batch %u", r, i,
+                        pst_instr_name(pass->op), pass->stage, pass->microbatch);
+    }
+    *at = i;
+    return PST_OK;
+}
+
+/* Replicas run one list: that of the first of them. */
+static pst_status compare_replica(const struct pst_lowering *low, uint32_t r, struct pst_error *err)
+{
+    uint32_t first = low->plan->stages[low->home[r]].ranks[0], i = 0;
+
+    for (; i < low->n_passes[r] && i < low->n_passes[first]; i++) {
+        const struct pst_pass *a = &low->orders[r][i], *b = &low->orders[first][i];
+
+        if (a->op != b->op || a->stage != b->stage || a->microbatch != b->microbatch) {
+            break;
+        }
+    }
+    if (i < low->n_passes[r] || i < low->n_passes[first]) {
+        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                        "PASS1: devices %u and %u hold the same stages, but their orders differ at "
+                        "pass %u",
+                        first, r, i);
+    }
+    return PST_OK;
+}
+
+/* Where each pass stands in the order of its ranks. */
 static pst_status index_passes(struct pst_lowering *low, struct pst_error *err)
 {
     const struct pst_plan *plan = low->plan;
+    pst_status st = PST_OK;
     size_t rows = 0;
 
     low->base = pst_arena_array(&low->arena, plan->n_stages + 1, sizeof *low->base);
@@ -150,54 +245,36 @@ static pst_status index_passes(struct pst_lowering *low, struct pst_error *err)
         }
         memset(low->at[op], 0xFF, rows * sizeof **low->at);
     }
-    for (uint32_t r = 0; r < plan->n_devices; r++) {
+    for (uint32_t r = 0; r < plan->n_devices && st == PST_OK; r++) {
         low->end_ns[r] = pst_arena_array(&low->arena, low->n_passes[r], sizeof **low->end_ns);
         if (low->end_ns[r] == NULL) {
             return pst_fail_nomem(err);
         }
-        for (uint32_t i = 0; i < low->n_passes[r]; i++) {
-            const struct pst_pass *pass = &low->orders[r][i];
-            uint32_t *at;
-
-            if (pass->op < PST_PASS_F || pass->op > PST_PASS_R || pass->stage >= plan->n_stages ||
-                pass->microbatch >= plan->stages[pass->stage].n_microbatches ||
-                stage_rank(low, pass->stage) != r) {
-                return pst_fail(
-                    err, PST_ERR_BUG, "plan.illegal",
-                    "PASS1: device %u, pass %u: %s of stage %u, micro-batch %u does not "
-                    "belong there",
-                    r, i, pst_instr_name(pass->op), pass->stage, pass->microbatch);
-            }
-            if (pass->op == PST_PASS_R) {
-                return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                                "the schedule places R; this version replays inside B");
-            }
-            at = &low->at[pass->op][low->base[pass->stage] + pass->microbatch];
-            if (*at != PST_NONE) {
-                return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                                "PASS1: device %u, pass %u: second %s of stage %u, micro-batch %u",
-                                r, i, pst_instr_name(pass->op), pass->stage, pass->microbatch);
-            }
-            *at = i;
+        if (low->home[r] != PST_NONE && low->replica[r] > 0) {
+            st = compare_replica(low, r, err);
+            continue;
+        }
+        for (uint32_t i = 0; i < low->n_passes[r] && st == PST_OK; i++) {
+            st = index_pass(low, r, i, err);
         }
     }
-    return PST_OK;
+    return st;
 }
 
 /*
  * Raises *io_ready to the latest end, with transfer time, of the passes of `other` that overlap
- * samples [first, first + n). False if one of them is not done.
+ * samples [first, first + n) of a pass of `rank`. False if one of them is not done.
  */
 static bool overlap_ready(const struct pst_lowering *low, const uint32_t *done, uint32_t edge,
                           uint32_t other, uint32_t rank, uint32_t first, uint32_t n, bool backward,
                           uint64_t *io_ready)
 {
     const struct pst_plan_stage *stage = &low->plan->stages[other];
-    uint32_t last = (first + n - 1) / stage->microbatch_size;
-    uint32_t other_rank = stage_rank(low, other);
+    uint32_t share = pst_plan_samples(stage);
 
-    for (uint32_t j = first / stage->microbatch_size; j <= last; j++) {
-        uint32_t row = low->base[other] + j;
+    for (uint32_t sample = first / share * share; sample < first + n; sample += share) {
+        uint32_t other_rank = pst_plan_rank_of(stage, sample);
+        uint32_t row = low->base[other] + sample / stage->microbatch_size;
         uint32_t at = backward ? pst_lowering_backward(low, row) : low->at[PST_PASS_F][row];
         uint64_t end;
 
@@ -206,9 +283,8 @@ static bool overlap_ready(const struct pst_lowering *low, const uint32_t *done, 
         }
         end = low->end_ns[other_rank][at];
         if (other_rank != rank) {
-            end += pst_cost_transfer_ns(
-                low->cost, low->plan->edges[edge].bytes_per_sample * stage->microbatch_size,
-                other_rank, rank);
+            end += pst_cost_transfer_ns(low->cost, low->plan->edges[edge].bytes_per_sample * share,
+                                        other_rank, rank);
         }
         if (end > *io_ready) {
             *io_ready = end;
@@ -217,13 +293,15 @@ static bool overlap_ready(const struct pst_lowering *low, const uint32_t *done, 
     return true;
 }
 
-/* When the needs of a pass are met; false if they are not yet. done[r]: passes of r that have run.
- */
-static bool pass_ready(const struct pst_lowering *low, const uint32_t *done,
+/* When the needs of a pass of this rank are met; false if they are not yet. done[r]: passes of r
+   that have run. */
+static bool pass_ready(const struct pst_lowering *low, const uint32_t *done, uint32_t rank,
                        const struct pst_pass *pass, uint64_t *ret_ready)
 {
-    uint32_t s = pass->stage, rank = stage_rank(low, s), row = low->base[s] + pass->microbatch;
-    uint32_t size = low->plan->stages[s].microbatch_size, first = pass->microbatch * size;
+    const struct pst_plan_stage *stage = &low->plan->stages[pass->stage];
+    uint32_t s = pass->stage, row = low->base[s] + pass->microbatch;
+    uint32_t size = pst_plan_samples(stage);
+    uint32_t first = pst_plan_first_sample(stage, low->replica[rank], pass->microbatch);
     uint64_t ready = 0;
 
     if (pass->op == PST_PASS_F) {
@@ -307,7 +385,7 @@ static pst_status evaluate(struct pst_lowering *low, struct pst_error *err)
                 const struct pst_pass *pass = &low->orders[r][done[r]];
                 uint64_t ready;
 
-                if (!pass_ready(low, done, pass, &ready)) {
+                if (!pass_ready(low, done, r, pass, &ready)) {
                     finished = false;
                     break;
                 }
@@ -323,28 +401,27 @@ static pst_status evaluate(struct pst_lowering *low, struct pst_error *err)
 /* --- transfers ---------------------------------------------------------------------------------
  */
 
-/* The transfers that one pass of `stage` starts on an edge, towards stage `other`. */
+/* The transfers that the part of a pass which begins at `first` starts on an edge, from `stage`
+   towards stage `other`. */
 static void add_transfers(struct pst_lowering *low, uint32_t stage, uint32_t other, uint32_t edge,
-                          uint32_t microbatch, bool grad, bool count_only)
+                          uint32_t first, bool grad, bool count_only)
 {
     const struct pst_plan_stage *from = &low->plan->stages[stage];
     const struct pst_plan_stage *to = &low->plan->stages[other];
-    uint32_t first = microbatch * from->microbatch_size, end = first + from->microbatch_size;
+    uint32_t end = first + pst_plan_samples(from), share = pst_plan_samples(to);
+    uint32_t row = low->base[stage] + first / from->microbatch_size;
+    uint32_t from_rank = pst_plan_rank_of(from, first);
 
     while (first < end) {
-        uint32_t j = first / to->microbatch_size;
-        uint32_t stop = (j + 1) * to->microbatch_size;
-        uint32_t row = low->base[stage] + microbatch, other_row = low->base[other] + j;
+        uint32_t border = (first / share + 1) * share, stop = border < end ? border : end;
+        uint32_t other_row = low->base[other] + first / to->microbatch_size;
 
-        if (stop > end) {
-            stop = end;
-        }
         if (!count_only) {
             struct pst_transfer *t = &low->transfers[low->n_transfers];
 
-            t->from_rank = from->ranks[0];
+            t->from_rank = from_rank;
             t->from_pass = grad ? pst_lowering_backward(low, row) : low->at[PST_PASS_F][row];
-            t->to_rank = to->ranks[0];
+            t->to_rank = pst_plan_rank_of(to, first);
             t->to_pass =
                 grad ? pst_lowering_backward(low, other_row) : low->at[PST_PASS_F][other_row];
             t->time_ns = low->end_ns[t->from_rank][t->from_pass];
@@ -363,16 +440,17 @@ static void walk_transfers(struct pst_lowering *low, bool count_only)
     low->n_transfers = 0;
     for (uint32_t e = 0; e < low->plan->n_edges; e++) {
         const struct pst_plan_edge *edge = &low->plan->edges[e];
+        uint32_t sent = pst_plan_samples(&low->plan->stages[edge->from]);
+        uint32_t returned = pst_plan_samples(&low->plan->stages[edge->to]);
 
-        if (stage_rank(low, edge->from) == stage_rank(low, edge->to)) {
+        if (together(low, edge->from, edge->to)) {
             continue;
         }
-        for (uint32_t j = 0; j < low->plan->stages[edge->from].n_microbatches; j++) {
-            add_transfers(low, edge->from, edge->to, e, j, false, count_only);
+        for (uint32_t first = 0; first < low->plan->batch; first += sent) {
+            add_transfers(low, edge->from, edge->to, e, first, false, count_only);
         }
-        for (uint32_t j = 0; low->edge_grad[e] && j < low->plan->stages[edge->to].n_microbatches;
-             j++) {
-            add_transfers(low, edge->to, edge->from, e, j, true, count_only);
+        for (uint32_t first = 0; low->edge_grad[e] && first < low->plan->batch; first += returned) {
+            add_transfers(low, edge->to, edge->from, e, first, true, count_only);
         }
     }
 }

@@ -25,11 +25,14 @@ struct pst_lowering {
     const uint32_t *n_passes;
     bool training;
     struct pst_arena arena;  /* temporary */
+    uint32_t *home;          /* per rank: lowest stage on it, PST_NONE: none */
+    uint32_t *replica;       /* per rank: which one it is, of every stage on it */
     struct pst_times *times; /* per stage, of one micro-batch */
     uint64_t *replay_ns;     /* per stage */
     uint32_t *base;          /* per stage: first row of its micro-batches in the tables below */
     uint32_t *at[6];         /* [pass][row]: position in the rank's order, or PST_NONE */
-    uint32_t *last_gradient; /* per stage: position of the last pass that adds to its gradients */
+    uint32_t *last_gradient; /* per stage, the same on all its ranks: position of the last pass that
+                                adds to its gradients */
     uint64_t **end_ns;       /* [rank][position] */
     uint32_t *in_first, *in_edges; /* per stage: edges that end there */
     uint32_t *out_first;           /* per stage: edges that start there (they are consecutive) */
@@ -37,6 +40,26 @@ struct pst_lowering {
     struct pst_transfer *transfers;
     uint32_t n_transfers;
 };
+
+/* Whether the rank holds the stage. */
+static inline bool pst_lowering_holds(const struct pst_lowering *low, uint32_t rank, uint32_t stage)
+{
+    uint32_t home = low->home[rank];
+
+    return home != PST_NONE &&
+           low->plan->stages[stage].ranks[0] == low->plan->stages[home].ranks[0];
+}
+
+/* Whether some rank holds a stage with replicas. */
+static inline bool pst_lowering_replicates(const struct pst_plan *plan)
+{
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        if (plan->stages[s].n_ranks > 1) {
+            return true;
+        }
+    }
+    return false;
+}
 
 /* Position of the backward that hands on the input gradient: B or BW. */
 static inline uint32_t pst_lowering_backward(const struct pst_lowering *low, uint32_t row)

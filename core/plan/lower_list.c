@@ -116,7 +116,7 @@ static bool tie_on_rank(const struct pst_lowering *low, const struct pst_plan_ti
                         uint32_t rank)
 {
     for (uint32_t i = 0; i < tie->n_stages; i++) {
-        if (low->plan->stages[tie->stages[i]].ranks[0] == rank) {
+        if (pst_lowering_holds(low, rank, tie->stages[i])) {
             return true;
         }
     }
@@ -135,11 +135,21 @@ static bool is_tied(const struct pst_plan *plan, uint32_t stage)
     return false;
 }
 
-/* Passes with the transfers between them and REDUCE behind the last gradient of a stage; STEP too,
-   where that needs nothing else. */
+/* REDUCE behind the last gradient of a stage, and STEP where that needs no other rank. */
+static void write_sums(const struct pst_lowering *low, uint32_t stage, struct list *list)
+{
+    append(list, PST_I_REDUCE, stage);
+    if (!low->plan->barrier && !is_tied(low->plan, stage) &&
+        low->plan->stages[stage].n_ranks == 1) {
+        append(list, PST_I_STEP, stage);
+    }
+}
+
+/* Passes with the transfers between them. Of a stage with replicas REDUCE follows what is sent
+   behind its last gradient: the others may wait for that. */
 static void write_body(struct pst_lowering *low, uint32_t rank, struct list *list)
 {
-    uint32_t next = 0;
+    uint32_t next = 0, put_off = PST_NONE;
 
     for (uint32_t p = 0; p <= low->n_passes[rank]; p++) {
         for (; next < low->n_transfers; next++) {
@@ -154,15 +164,20 @@ static void write_body(struct pst_lowering *low, uint32_t rank, struct list *lis
             }
             append_transfer(list, t, t->from_rank == rank, next);
         }
+        if (put_off != PST_NONE) {
+            write_sums(low, put_off, list);
+            put_off = PST_NONE;
+        }
         if (p < low->n_passes[rank]) {
             const struct pst_pass *pass = &low->orders[rank][p];
 
             append(list, pass->op, pass->stage)->microbatch = pass->microbatch;
             list->pass_at[p] = list->n - 1;
             if (low->training && pass->op >= PST_PASS_W && p == low->last_gradient[pass->stage]) {
-                append(list, PST_I_REDUCE, pass->stage);
-                if (!low->plan->barrier && !is_tied(low->plan, pass->stage)) {
-                    append(list, PST_I_STEP, pass->stage);
+                if (low->plan->stages[pass->stage].n_ranks > 1) {
+                    put_off = pass->stage;
+                } else {
+                    write_sums(low, pass->stage, list);
                 }
             }
         }
@@ -182,7 +197,8 @@ static void write_tail(struct pst_lowering *low, uint32_t rank, struct list *lis
         append(list, PST_I_NORM, 0);
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        if (plan->stages[s].ranks[0] == rank && (plan->barrier || is_tied(plan, s))) {
+        if (pst_lowering_holds(low, rank, s) &&
+            (plan->barrier || is_tied(plan, s) || plan->stages[s].n_ranks > 1)) {
             append(list, PST_I_STEP, s);
         }
     }

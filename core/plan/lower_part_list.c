@@ -49,20 +49,22 @@ static void wait_for(struct writer *w, uint32_t instr, uint32_t wait)
 /* --- transfers --------------------------------------------------------------------------------
  */
 
-/* One row for each part of the pass's samples that belongs to one micro-batch of `other`. */
+/* One row for each part of the pass's samples that one rank of `other` has in one micro-batch. */
 static void append_rows(struct writer *w, const struct pst_pass *pass, uint32_t edge,
                         uint32_t other, bool send, uint32_t batches)
 {
     const struct pst_plan *plan = w->parts->plan;
     const struct pst_plan_stage *self = &plan->stages[pass->stage], *peer = &plan->stages[other];
-    uint32_t first = pass->microbatch * self->microbatch_size + batches * plan->batch;
-    uint32_t end = first + self->microbatch_size, size = peer->microbatch_size;
+    uint32_t first =
+        pst_plan_first_sample(self, w->parts->low->replica[w->rank], pass->microbatch) +
+        batches * plan->batch;
+    uint32_t end = first + pst_plan_samples(self), share = pst_plan_samples(peer);
 
-    if (peer->ranks[0] == w->rank) {
+    if (peer->ranks[0] == self->ranks[0]) {
         return;
     }
     while (first < end) {
-        uint32_t border = (first / size + 1) * size, next = border < end ? border : end;
+        uint32_t border = (first / share + 1) * share, next = border < end ? border : end;
         struct pst_instr *instr = append(w, send ? PST_I_SEND : PST_I_RECV, edge);
 
         if (instr == NULL) {
@@ -71,7 +73,7 @@ static void append_rows(struct writer *w, const struct pst_pass *pass, uint32_t 
         instr->payload = pass->op == PST_PASS_F ? PST_PAYLOAD_ACT : PST_PAYLOAD_GRAD;
         instr->first_sample = first;
         instr->n_samples = next - first;
-        instr->peer = peer->ranks[0];
+        instr->peer = pst_plan_rank_of(peer, first);
         first = next;
     }
 }
@@ -145,7 +147,7 @@ static void append_tie(struct writer *w, uint32_t tie)
     bool here = false;
 
     for (uint32_t i = 0; i < plan->ties[tie].n_stages; i++) {
-        here |= plan->stages[plan->ties[tie].stages[i]].ranks[0] == w->rank;
+        here |= pst_lowering_holds(w->parts->low, w->rank, plan->ties[tie].stages[i]);
     }
     if (!here) {
         return;
@@ -182,7 +184,7 @@ static void append_steps(struct writer *w)
         }
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        if (plan->stages[s].ranks[0] != w->rank) {
+        if (!pst_lowering_holds(w->parts->low, w->rank, s)) {
             continue;
         }
         append(w, PST_I_STEP, s);

@@ -132,9 +132,12 @@ static uint64_t end_of_batch(const struct cutter *c)
             uint32_t row = c->low.base[s] + PLACED_BATCH * stage->n_microbatches + j;
             uint32_t w = c->low.at[PST_PASS_W][row];
             uint32_t at = w != PST_NONE ? w : c->low.at[PST_PASS_BW][row];
-            uint64_t ns = c->low.end_ns[stage->ranks[0]][at];
 
-            end = ns > end ? ns : end;
+            for (uint32_t r = 0; r < stage->n_ranks; r++) {
+                uint64_t ns = c->low.end_ns[stage->ranks[r]][at];
+
+                end = ns > end ? ns : end;
+            }
         }
     }
     return end;
@@ -248,6 +251,27 @@ static pst_status refuse_skips(struct pst_error *err)
                     "micro-batches");
 }
 
+/* The ranks of a logical device run the same list, so they are cut where the first of them is.
+   Whether that changed something. */
+static bool align_replicas(const struct pst_plan *plan, uint32_t *cuts)
+{
+    bool changed = false;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+        uint32_t least = cuts[stage->ranks[0]];
+
+        for (uint32_t r = 1; r < stage->n_ranks; r++) {
+            least = cuts[stage->ranks[r]] < least ? cuts[stage->ranks[r]] : least;
+        }
+        for (uint32_t r = 0; r < stage->n_ranks; r++) {
+            changed |= cuts[stage->ranks[r]] != least;
+            cuts[stage->ranks[r]] = least;
+        }
+    }
+    return changed;
+}
+
 /* Of rank r: passes that stand before the body in which the step is placed. */
 static uint32_t passes_before(const struct cutter *c, uint32_t r)
 {
@@ -262,18 +286,23 @@ static pst_status reach(const struct cutter *c, const struct pst_plan *unrolled,
                         uint32_t *io_cuts, bool *ret_reached, struct pst_error *err)
 {
     uint32_t n = c->plan->n_devices;
-    pst_status st;
+    bool again = true;
+    pst_status st = PST_OK;
 
-    *ret_reached = true;
-    for (uint32_t r = 0; r < n; r++) {
-        passes[r] = passes_before(c, r) + io_cuts[r];
-    }
-    st = pst_lowering_reach(unrolled, passes, err);
-    for (uint32_t r = 0; st == PST_OK && r < n; r++) {
-        uint32_t before = passes_before(c, r);
+    align_replicas(c->plan, io_cuts);
+    while (again && st == PST_OK) {
+        *ret_reached = true;
+        for (uint32_t r = 0; r < n; r++) {
+            passes[r] = passes_before(c, r) + io_cuts[r];
+        }
+        st = pst_lowering_reach(unrolled, passes, err);
+        for (uint32_t r = 0; st == PST_OK && r < n; r++) {
+            uint32_t before = passes_before(c, r);
 
-        *ret_reached &= passes[r] >= before;
-        io_cuts[r] = passes[r] >= before ? passes[r] - before : 0;
+            *ret_reached &= passes[r] >= before;
+            io_cuts[r] = passes[r] >= before ? passes[r] - before : 0;
+        }
+        again = *ret_reached && align_replicas(c->plan, io_cuts);
     }
     return st;
 }
@@ -294,8 +323,9 @@ static pst_status run_through(const struct cutter *c, const struct pst_plan *unr
 
 /*
  * In a chain every cut by time can be reached: what the passes before it send is received by passes
- * before it. Rows that skip stages are received later, so there the lists are tried, halting at the
- * cut by time, and if that is too early for some rank, as late as can be.
+ * before it. Rows that skip stages are received later, and replicas are not cut by their own times
+ * alone, so there the lists are tried, halting at the cut by time, and if that is too early for
+ * some rank, as late as can be.
  */
 static pst_status find_cuts(struct cutter *c, uint32_t *cuts, struct pst_error *err)
 {
@@ -309,7 +339,7 @@ static pst_status find_cuts(struct cutter *c, uint32_t *cuts, struct pst_error *
     if (passes == NULL) {
         return pst_fail_nomem(err);
     }
-    if (!skips_stages(c->plan)) {
+    if (!skips_stages(c->plan) && !pst_lowering_replicates(c->plan)) {
         for (uint32_t r = 0; deferred && r < n; r++) {
             cuts[r] = place_step(c, r, times[0]);
         }

@@ -28,6 +28,7 @@ pst_status pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32
         return pst_fail_nomem(err);
     }
     plan->batch = batch;
+    plan->step_batch = batch;
     plan->version_rule = PST_VERSION_SYNC;
     plan->barrier = true;
     plan->n_devices = n_devices;
@@ -261,6 +262,30 @@ out:
     return st;
 }
 
+uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of)
+{
+    uint32_t n = 0;
+
+    memset(ret_device_of, 0xFF, plan->n_devices * sizeof *ret_device_of);
+    for (uint32_t s = 0; s < plan->n_stages; s++) { /* the lowest rank of its stage, for now */
+        const struct pst_plan_stage *stage = &plan->stages[s];
+        uint32_t lowest = stage->ranks[0];
+
+        for (uint32_t r = 1; r < stage->n_ranks; r++) {
+            lowest = stage->ranks[r] < lowest ? stage->ranks[r] : lowest;
+        }
+        for (uint32_t r = 0; r < stage->n_ranks; r++) {
+            ret_device_of[stage->ranks[r]] = lowest;
+        }
+    }
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        bool first = ret_device_of[r] == PST_NONE || ret_device_of[r] == r;
+
+        ret_device_of[r] = first ? n++ : ret_device_of[ret_device_of[r]];
+    }
+    return n;
+}
+
 /* --- forward-only twin -------------------------------------------------------------------------
  */
 
@@ -272,7 +297,8 @@ static pst_status twin_orders(const struct pst_plan *twin, struct pst_pass **ord
         size_t n = 0;
 
         for (uint32_t s = 0; s < twin->n_stages; s++) {
-            n += twin->stages[s].ranks[0] == r ? twin->stages[s].n_microbatches : 0;
+            n += pst_plan_replica(&twin->stages[s], r) != PST_NONE ? twin->stages[s].n_microbatches
+                                                                   : 0;
         }
         orders[r] = calloc(n + 1, sizeof **orders);
         if (orders[r] == NULL) {
@@ -282,7 +308,7 @@ static pst_status twin_orders(const struct pst_plan *twin, struct pst_pass **ord
             for (uint32_t s = 0; s < twin->n_stages; s++) {
                 const struct pst_plan_stage *stage = &twin->stages[s];
 
-                if (stage->ranks[0] == r && due % stage->microbatch_size == 0) {
+                if (due % stage->microbatch_size == 0 && pst_plan_replica(stage, r) != PST_NONE) {
                     orders[r][n_passes[r]++] =
                         (struct pst_pass){PST_PASS_F, s, due / stage->microbatch_size - 1};
                 }

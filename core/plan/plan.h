@@ -53,11 +53,46 @@ struct pst_plan_stage {
     uint32_t n_nodes;
     const uint32_t *nodes;  /* ascending operators */
     const uint8_t *actions; /* PST_ACTION_*, one per node */
+    /* Replicas in their order: replica r has the r-th part of every micro-batch. Stages that share
+       a rank have the same ones in the same order: a logical device, each rank of which runs the
+       same passes. */
     uint32_t n_ranks;
     const uint32_t *ranks;
-    uint32_t microbatch_size, k, n_microbatches; /* n_microbatches = batch / microbatch_size */
+    uint32_t microbatch_size, k, n_microbatches; /* n_microbatches = batch / microbatch_size;
+                                                    samples over all replicas */
     uint32_t in_flight, weight_versions;
 };
+
+/* Samples of a micro-batch on each rank of the stage. */
+static inline uint32_t pst_plan_samples(const struct pst_plan_stage *stage)
+{
+    return stage->n_ranks > 1 ? stage->microbatch_size / stage->n_ranks : stage->microbatch_size;
+}
+
+/* Which replica of the stage a rank is; PST_NONE: the stage is not there. */
+static inline uint32_t pst_plan_replica(const struct pst_plan_stage *stage, uint32_t rank)
+{
+    uint32_t replica = 0;
+
+    while (replica < stage->n_ranks && stage->ranks[replica] != rank) {
+        replica++;
+    }
+    return replica < stage->n_ranks ? replica : PST_NONE;
+}
+
+/* The first sample of a replica's part of a micro-batch. */
+static inline uint32_t pst_plan_first_sample(const struct pst_plan_stage *stage, uint32_t replica,
+                                             uint32_t microbatch)
+{
+    return microbatch * stage->microbatch_size + replica * pst_plan_samples(stage);
+}
+
+/* The rank of a stage that has this sample. */
+static inline uint32_t pst_plan_rank_of(const struct pst_plan_stage *stage, uint32_t sample)
+{
+    return stage->n_ranks > 1 ? stage->ranks[sample / pst_plan_samples(stage) % stage->n_ranks]
+                              : stage->ranks[0];
+}
 
 /* Tensors that stage `from` makes and stage `to` reads. Sorted by (from, to). */
 struct pst_plan_edge {
@@ -89,6 +124,7 @@ struct pst_plan_device {
 struct pst_plan {
     struct pst_arena arena;
     uint32_t batch;
+    uint32_t step_batch;   /* samples of one step: batch, but where that is several (unrolled) */
     uint32_t version_rule; /* PST_VERSION_* */
     /* Asynchronous: n batches run as fill, n - 1 times body, drain; micro-batch numbers (and
        samples) count from the first of the batch that the part closes (fill: of the first), so
@@ -131,6 +167,10 @@ pst_status pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint
                               const uint32_t *ranks, uint32_t n_ranks, uint32_t microbatch_size,
                               uint32_t k, struct pst_error *err);
 
+/* The logical device of each rank: ranks that hold the same stages are one, and so is every rank
+   without any; numbered by their lowest ranks. ret_device_of: n_devices. Returns how many. */
+uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of);
+
 /* Derives edges and ties from graph and stages. Call once after the last stage. */
 pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph,
                             struct pst_error *err);
@@ -143,7 +183,8 @@ struct pst_pass {
 
 /*
  * From the order of passes on each rank to full lists: adds SEND, RECV, REDUCE, TIE, NORM, STEP and
- * all waits, by one global order of transfers (docs/plan.md, "lowering").
+ * all waits, by one global order of transfers (docs/plan.md, "lowering"). The ranks of a logical
+ * device have the same order.
  * PST_ERR_BUG kind plan.illegal: the order cannot be satisfied; details hold the cycle.
  * With training = false (forward passes only) there is no reduction and no step.
  */
@@ -216,6 +257,14 @@ pst_status pst_plan_parse(const char *name, const char *text, size_t length,
                           struct pst_error *err);
 
 const char *pst_instr_name(uint32_t op); /* "F", "SEND", ... */
+
+/* Numbers that NORM adds up: square sums of all parameters, and the loss or, where replicas have
+   the losses, that of each sample. */
+uint64_t pst_plan_norm_values(const struct pst_plan *plan, const struct pst_graph *graph);
+
+/* What REDUCE of a stage adds up: one f32 gradient for each use of a parameter. */
+uint64_t pst_plan_gradient_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
+                                 uint32_t stage);
 
 /* Which operators of a stage run again in its backward passes: of those with PST_ACTION_RECOMPUTE
    the ones whose results a backward pass of the stage reads, or one behind them that runs again.

@@ -76,14 +76,7 @@ struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uin
 
 bool pst_build_is_local(const struct pst_builder *b, uint32_t stage)
 {
-    const struct pst_plan_stage *s = &b->plan->stages[stage];
-
-    for (uint32_t i = 0; i < s->n_ranks; i++) {
-        if (s->ranks[i] == b->rank) {
-            return true;
-        }
-    }
-    return false;
+    return pst_plan_replica(&b->plan->stages[stage], b->rank) != PST_NONE;
 }
 
 /* --- set-up ------------------------------------------------------------------------------------
@@ -124,7 +117,8 @@ static pst_status set_up(struct pst_builder *b, struct pst_error *err)
         return pst_fail_nomem(err);
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        b->stages[s].local = pst_build_is_local(b, s);
+        b->stages[s].replica = pst_plan_replica(&plan->stages[s], b->rank);
+        b->stages[s].local = b->stages[s].replica != PST_NONE;
         for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
             b->stage_of[plan->stages[s].nodes[i]] = s;
             b->node_of[plan->stages[s].nodes[i]] = i;

@@ -124,7 +124,7 @@ struct pst_program_param {
     const uint32_t *grads;      /* accumulators, one per using operator on this rank; with deferred
                                    STEP those of even batches, then n_grads of odd ones */
     const uint32_t *grad_users; /* index of that user in graph->params[].users */
-    bool owner;                 /* this rank counts it in the norm */
+    bool owner;                 /* this rank counts it in the norm: the first one of its owner */
 };
 
 /*

@@ -10,14 +10,13 @@
 static uint32_t add_sum(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t tensor,
                         uint32_t out, uint32_t a, uint32_t c)
 {
-    const struct pst_plan_stage *stage = &b->plan->stages[s];
     struct pst_program_call *call = pst_build_call(b, PST_C_SUM, tensor, 3);
 
     if (call == NULL) {
         return PST_NONE;
     }
-    call->samples = stage->microbatch_size;
-    call->first_sample = j * stage->microbatch_size;
+    call->samples = pst_build_samples(b, s);
+    call->first_sample = pst_build_first_sample(b, s, j);
     if (out == PST_NONE) {
         out = pst_build_value(b, PST_V_DACT, s, j, tensor, 0,
                               pst_build_bytes(&b->graph->tensors[tensor], call->samples));

@@ -27,6 +27,7 @@ struct pst_run {
 
 struct pst_stage_build {
     bool local;        /* on this rank */
+    uint32_t replica;  /* that this rank is, where local */
     uint32_t n_batch;  /* micro-batches of one batch; at least 1 */
     uint32_t n_micros; /* that the list may name: those of pst_builder.n_batches batches */
     uint32_t n_all;    /* values of one micro-batch */
@@ -80,6 +81,18 @@ struct pst_builder {
 };
 
 #define PST_MAX_PARAMS 4
+
+/* Samples of a micro-batch on this rank, and the first of them. */
+static inline uint32_t pst_build_samples(const struct pst_builder *b, uint32_t stage)
+{
+    return pst_plan_samples(&b->plan->stages[stage]);
+}
+
+static inline uint32_t pst_build_first_sample(const struct pst_builder *b, uint32_t stage,
+                                              uint32_t microbatch)
+{
+    return pst_plan_first_sample(&b->plan->stages[stage], b->stages[stage].replica, microbatch);
+}
 
 /* The batch of a micro-batch, counted from the start of the run modulo the number of phases. */
 static inline uint32_t pst_build_batch(const struct pst_builder *b, uint32_t stage,

@@ -34,9 +34,9 @@ struct pst_program_call *pst_build_kernel(struct pst_builder *b, uint32_t s, uin
         return NULL;
     }
     call->pass = pass;
-    call->samples = stage->microbatch_size;
-    call->first_sample = j * stage->microbatch_size;
-    workspace = pst_cost_workspace(b->cost, stage->nodes[node], pass, stage->microbatch_size);
+    call->samples = pst_build_samples(b, s);
+    call->first_sample = pst_build_first_sample(b, s, j);
+    workspace = pst_cost_workspace(b->cost, stage->nodes[node], pass, call->samples);
     if (workspace > 0) {
         pst_build_set(
             b, call, at.workspace,
@@ -125,8 +125,8 @@ static void load_inputs(struct pst_builder *b, uint32_t s, uint32_t j)
             if (call == NULL) {
                 return;
             }
-            call->samples = stage->microbatch_size;
-            call->first_sample = j * stage->microbatch_size;
+            call->samples = pst_build_samples(b, s);
+            call->first_sample = pst_build_first_sample(b, s, j);
             *act = pst_build_value(b, PST_V_INPUT, s, j, op->in[i], 0,
                                    pst_build_bytes(tensor, call->samples));
             pst_build_set(b, call, 0, *act);
@@ -148,8 +148,8 @@ pst_status pst_build_forward(struct pst_builder *b, uint32_t s, uint32_t j, stru
             struct pst_program_call *call = pst_build_call(b, PST_C_LOSS, op->out[0], 3);
 
             if (call != NULL) {
-                call->samples = stage->microbatch_size;
-                call->first_sample = j * stage->microbatch_size;
+                call->samples = pst_build_samples(b, s);
+                call->first_sample = pst_build_first_sample(b, s, j);
                 pst_build_set(b, call, 1, b->stages[s].micros[j].act[op->out[0]]);
                 b->tick++;
             }

@@ -99,7 +99,8 @@ static bool add_parameter(struct pst_builder *b, uint32_t index)
     row = &b->program->params[b->program->n_params++];
     row->parameter = index;
     row->stage = stage;
-    row->owner = b->stages[b->stage_of[parameter->users[0]]].local;
+    row->owner = b->stages[b->stage_of[parameter->users[0]]].local &&
+                 b->stages[b->stage_of[parameter->users[0]]].replica == 0;
     add_weights(b, index, stage, row);
     if (!add_accumulators(b, index, stage, row)) {
         return false;

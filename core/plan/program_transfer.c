@@ -69,14 +69,15 @@ static void add_part(struct pst_builder *b, uint32_t value, uint64_t begin, uint
 static void add_piece(struct pst_builder *b, const struct pst_instr *instr, uint32_t stage,
                       uint32_t tensor, uint32_t item, uint32_t *slot)
 {
-    uint32_t size = b->plan->stages[stage].microbatch_size;
-    uint32_t microbatch = instr->first_sample / size;
+    uint32_t microbatch = instr->first_sample / b->plan->stages[stage].microbatch_size;
+    uint32_t first = pst_build_first_sample(b, stage, microbatch);
     uint64_t row = b->graph->tensors[tensor].bytes;
 
     if (instr->op == PST_I_RECV && *slot == PST_NONE) {
-        *slot = pst_build_value(b, PST_V_RECV, stage, microbatch, tensor, item, row * size);
+        *slot = pst_build_value(b, PST_V_RECV, stage, microbatch, tensor, item,
+                                row * pst_build_samples(b, stage));
     }
-    add_part(b, *slot, (instr->first_sample - microbatch * size) * row, instr->n_samples * row);
+    add_part(b, *slot, (instr->first_sample - first) * row, instr->n_samples * row);
 }
 
 static void transfer_gradient(struct pst_builder *b, const struct pst_instr *instr)

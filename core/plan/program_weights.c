@@ -81,8 +81,8 @@ void pst_build_add_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t 
             continue;
         }
         call->elems = b->graph->params[op->param[i]].elems;
-        call->samples = b->plan->stages[s].microbatch_size;
-        call->first_sample = j * call->samples;
+        call->samples = pst_build_samples(b, s);
+        call->first_sample = pst_build_first_sample(b, s, j);
         pst_build_set(b, call, 0, accumulator(b, s, j, node, i));
         pst_build_set(b, call, 1, *scratch);
         *scratch = PST_NONE;

@@ -261,6 +261,7 @@ pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint
         pst_plan_destroy(unrolled);
         return st;
     }
+    unrolled->step_batch = plan->step_batch;
     unrolled->version_rule = plan->version_rule;
     unrolled->barrier = plan->barrier;
     unrolled->deferred_step = plan->deferred_step;

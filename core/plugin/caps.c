@@ -4,11 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Not yet: replicas, offload, peer, nested, places-recompute. */
-static const char *const executor[] = {
-    "chain",  "dag",       "recompute",         "split-backward",
-    "chunks", "placement", "weight-versions=2", "per-stage-microbatch",
-    "async",  NULL};
+/* Not yet: offload, peer, nested, places-recompute. */
+static const char *const executor[] = {"chain",
+                                       "dag",
+                                       "recompute",
+                                       "split-backward",
+                                       "chunks",
+                                       "placement",
+                                       "weight-versions=2",
+                                       "per-stage-microbatch",
+                                       "async",
+                                       "replicas",
+                                       NULL};
 
 static size_t stem_length(const char *word)
 {

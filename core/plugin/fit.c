@@ -32,7 +32,7 @@ static void describe_device(const struct pst_plan *plan, const struct pst_graph 
     for (s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
 
-        if (stage->ranks[0] == rank) {
+        if (pst_plan_replica(stage, rank) != PST_NONE) {
             pst_error_detail(err, "device %u: %s, stage %u, \"%s\" to \"%s\", %u in flight\n", rank,
                              pst_format_bytes(text, plan->devices[rank].arena_bytes), s,
                              graph->ops[stage->nodes[0]].name,

@@ -262,14 +262,14 @@ pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *pla
                                struct pst_error *err)
 {
     struct pst_arena arena = {0};
-    uint64_t *left = pst_arena_array(&arena, planner->n_devices, sizeof *left);
+    uint64_t *left = pst_arena_array(&arena, planner->n_ranks, sizeof *left);
     uint32_t s, d;
     pst_status st = PST_OK;
 
     if (left == NULL) {
         return pst_fail_nomem(err);
     }
-    for (d = 0; d < planner->n_devices; d++) {
+    for (d = 0; d < planner->n_ranks; d++) {
         left[d] = planner->capacity_bytes;
     }
     for (s = 0; st == PST_OK && s < plan->n_stages; s++) {

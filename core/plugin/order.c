@@ -15,6 +15,7 @@
 /* The question, in arrays. */
 struct question {
     struct pst_arena arena;
+    uint32_t *device_of; /* [rank] logical device */
     struct pst_schedule_in in;
     struct pst_schedule_stage *stages;
     struct pst_schedule_link *links;
@@ -27,7 +28,7 @@ struct question {
 static uint64_t weight_bytes(const struct pst_planner *planner, const struct pst_plan_stage *stage)
 {
     const struct pst_graph *graph = planner->graph;
-    uint64_t samples = stage->microbatch_size, bytes = 0;
+    uint64_t samples = pst_plan_samples(stage), bytes = 0;
     uint32_t v, i;
 
     for (v = 0; v < stage->n_nodes; v++) {
@@ -59,21 +60,22 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
 {
     const struct pst_plan_stage *stage = &plan->stages[s];
     struct pst_schedule_stage *row = &q->stages[s];
-    uint64_t *room = &q->activation_bytes[stage->ranks[0]];
+    uint32_t device = q->device_of[stage->ranks[0]], samples = pst_plan_samples(stage);
+    uint64_t *room = &q->activation_bytes[device];
     struct pst_stage_view view;
     const struct pst_stage_node *nodes;
     struct pst_times times;
     uint64_t work = 0;
     uint32_t i;
 
-    nodes = pst_view_build(planner, stage->nodes, stage->n_nodes, stage->microbatch_size,
-                           stage->weight_versions, &view);
+    nodes = pst_view_build(planner, stage->nodes, stage->n_nodes, samples, stage->weight_versions,
+                           &view);
     if (nodes == NULL) {
         return pst_fail_nomem(err);
     }
-    pst_cost_ops(planner->cost, stage->nodes, stage->n_nodes, stage->microbatch_size, &times);
+    pst_cost_ops(planner->cost, stage->nodes, stage->n_nodes, samples, &times);
     *row = (struct pst_schedule_stage){
-        .device = stage->ranks[0],
+        .device = device,
         .microbatch_size = stage->microbatch_size,
         .n_microbatches = stage->n_microbatches,
         .k = stage->k,
@@ -108,6 +110,15 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     return PST_OK;
 }
 
+/* Samples of a micro-batch of `from` that go over one link: those of one rank, or fewer where more
+   ranks share them. */
+static uint32_t samples_a_link(const struct pst_plan_stage *from, const struct pst_plan_stage *to)
+{
+    uint32_t n = to->n_ranks > from->n_ranks ? to->n_ranks : from->n_ranks;
+
+    return (from->microbatch_size + n - 1) / n;
+}
+
 /* links sorted by (to, from), out_links by (from, to); the plan's edges are sorted by (from, to).
  */
 static void fill_links(const struct pst_planner *planner, const struct pst_plan *plan,
@@ -124,15 +135,16 @@ static void fill_links(const struct pst_planner *planner, const struct pst_plan 
         q->stages[s].first_pred = n;
         for (e = 0; e < plan->n_edges; e++) {
             const struct pst_plan_edge *edge = &plan->edges[e];
+            const struct pst_plan_stage *from = &plan->stages[edge->from];
 
             if (edge->to == s) {
                 q->links[n] = (struct pst_schedule_link){
                     .from = edge->from,
                     .to = s,
-                    .transfer_ns = pst_cost_transfer_ns(
-                        planner->cost,
-                        edge->bytes_per_sample * plan->stages[edge->from].microbatch_size,
-                        plan->stages[edge->from].ranks[0], plan->stages[s].ranks[0]),
+                    .transfer_ns = pst_cost_transfer_ns(planner->cost,
+                                                        edge->bytes_per_sample *
+                                                            samples_a_link(from, &plan->stages[s]),
+                                                        from->ranks[0], plan->stages[s].ranks[0]),
                 };
                 row_of_edge[e] = n++;
             }
@@ -148,22 +160,43 @@ static void fill_links(const struct pst_planner *planner, const struct pst_plan 
     }
 }
 
+/* Logical devices, and the rank that stands for each. */
+static pst_status find_devices(struct question *q, struct pst_planner *planner,
+                               const struct pst_plan *plan, struct pst_error *err)
+{
+    q->device_of = pst_arena_array(&q->arena, plan->n_devices, sizeof *q->device_of);
+    planner->first_rank =
+        pst_arena_array(&planner->arena, plan->n_devices, sizeof *planner->first_rank);
+    if (q->device_of == NULL || planner->first_rank == NULL) {
+        return pst_fail_nomem(err);
+    }
+    q->in.n_devices = pst_plan_logical(plan, q->device_of);
+    for (uint32_t r = plan->n_devices; r-- > 0;) {
+        planner->first_rank[q->device_of[r]] = r;
+    }
+    return PST_OK;
+}
+
 static pst_status question_init(struct question *q, struct pst_planner *planner,
                                 const struct pst_plan *plan, struct pst_error *err)
 {
-    uint32_t s, d;
-    pst_status st = PST_OK;
+    uint32_t s, d, n_devices;
+    pst_status st = find_devices(q, planner, plan, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    n_devices = q->in.n_devices;
 
     q->stages = pst_arena_array(&q->arena, plan->n_stages, sizeof *q->stages);
     q->links = pst_arena_array(&q->arena, plan->n_edges, sizeof *q->links);
     q->out_links = pst_arena_array(&q->arena, plan->n_edges, sizeof *q->out_links);
-    q->activation_bytes =
-        pst_arena_array(&q->arena, planner->n_devices, sizeof *q->activation_bytes);
+    q->activation_bytes = pst_arena_array(&q->arena, n_devices, sizeof *q->activation_bytes);
     if (q->stages == NULL || q->links == NULL || q->out_links == NULL ||
         q->activation_bytes == NULL) {
         return pst_fail_nomem(err);
     }
-    for (d = 0; d < planner->n_devices; d++) {
+    for (d = 0; d < n_devices; d++) {
         q->activation_bytes[d] = planner->capacity_bytes;
     }
     for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
@@ -175,7 +208,7 @@ static pst_status question_init(struct question *q, struct pst_planner *planner,
     }
     q->in = (struct pst_schedule_in){
         .size = sizeof q->in,
-        .n_devices = planner->n_devices,
+        .n_devices = n_devices,
         .n_stages = plan->n_stages,
         .stage_size = sizeof *q->stages,
         .n_links = plan->n_edges,
@@ -210,6 +243,27 @@ static bool copy_part(const struct pst_emission *emission, uint32_t part, struct
         }
     }
     return passes != NULL && n_passes != NULL;
+}
+
+/* From logical devices to ranks: each runs the list of its logical device. */
+static pst_status spread(const struct question *q, const struct pst_plan *plan,
+                         struct pst_orders *orders, struct pst_error *err)
+{
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        struct pst_pass **passes = pst_arena_array(&orders->arena, plan->n_devices, sizeof *passes);
+        uint32_t *n = pst_arena_array(&orders->arena, plan->n_devices, sizeof *n);
+
+        if (passes == NULL || n == NULL) {
+            return pst_fail_nomem(err);
+        }
+        for (uint32_t r = 0; r < plan->n_devices; r++) {
+            passes[r] = orders->passes[part][q->device_of[r]];
+            n[r] = orders->n_passes[part][q->device_of[r]];
+        }
+        orders->passes[part] = passes;
+        orders->n_passes[part] = n;
+    }
+    return PST_OK;
 }
 
 /* Takes the lists out of the emission, and what they hold into the plan. */
@@ -300,6 +354,9 @@ pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
     }
     if (st == PST_OK && !emission.asynchronous) {
         st = check_claim(planner->scheduler, &q.in, &orders, err);
+    }
+    if (st == PST_OK) {
+        st = spread(&q, plan, &orders, err);
     }
     if (st == PST_OK) {
         *ret_orders = orders;

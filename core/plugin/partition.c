@@ -5,43 +5,50 @@
 #include "plugin/stage_rules.h"
 #include "plugin/state.h"
 
+#include <stdlib.h>
+
 struct answer {
     struct pst_partition_out out;
     struct pst_planner *planner;
     struct pst_plan *plan;
     struct pst_stage_rules rules;
-    bool refused; /* pending says why */
+    uint32_t *ranks; /* [degree] of the stage */
+    bool refused;    /* pending says why */
 };
 
-static pst_status check_replicas(const struct answer *a, const struct pst_stage_decl *decl)
+/* The ranks that it named, or all of the logical device that its place is on. */
+static pst_status place_stage(struct answer *a, const struct pst_stage_decl *decl)
 {
-    if (!PST_HAS(decl, k) || decl->n_ranks <= 1) {
-        return PST_OK;
+    const struct pst_planner *planner = a->planner;
+    const uint32_t *ranks = decl->ranks;
+    uint32_t n = decl->n_ranks, first;
+
+    if (!planner->chooses) {
+        first = planner->device_of[decl->ranks[0]] * planner->degree;
+        n = planner->degree;
+        for (uint32_t i = 0; i < n; i++) {
+            a->ranks[i] = first + i;
+        }
+        ranks = a->ranks;
     }
-    return pst_fail(&a->planner->pending, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                    "partitioner \"%s\" gives stage %u %u replicas; this penstock executes one "
-                    "per stage",
-                    a->planner->partitioner->plugin->id, a->plan->n_stages, decl->n_ranks);
+    return pst_plan_add_stage(a->plan, decl->nodes, decl->n_nodes, ranks, n, decl->microbatch_size,
+                              decl->k, &a->planner->pending);
 }
 
 static pst_status add_stage(struct pst_partition_out *out, const struct pst_stage_decl *decl)
 {
     struct answer *a = out->impl;
     struct pst_error *pending = &a->planner->pending;
-    uint32_t rank;
-    pst_status st;
+    pst_status st = PST_OK;
 
     if (a->refused) {
         return pending->status; /* one violation is enough */
     }
-    st = check_replicas(a, decl);
-    if (st == PST_OK && !pst_stage_rules_add(&a->rules, decl)) {
+    if (!pst_stage_rules_add(&a->rules, decl)) {
         st = pst_planner_illegal(pending, a->planner->partitioner, "%s", a->rules.fault);
     }
     if (st == PST_OK) {
-        rank = a->planner->device_of[decl->ranks[0]];
-        st = pst_plan_add_stage(a->plan, decl->nodes, decl->n_nodes, &rank, 1,
-                                decl->microbatch_size, decl->k, pending);
+        st = place_stage(a, decl);
     }
     a->refused = st != PST_OK;
     return st;
@@ -87,7 +94,7 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
     struct pst_arena arena = {0};
     struct pst_cluster_device *devices =
         pst_arena_array(&arena, planner->n_places, sizeof *devices);
-    const uint32_t degree = 1;
+    const uint32_t one = 1;
     struct pst_cluster_view cluster = {
         .size = sizeof cluster,
         .n_devices = planner->n_places,
@@ -100,9 +107,9 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
         .cluster = &cluster,
         .batch = planner->batch,
         .micro_batches = planner->candidates,
-        .degrees = &degree,
+        .degrees = planner->chooses ? planner->degrees : &one,
         .n_micro_batches = planner->n_candidates,
-        .n_degrees = 1,
+        .n_degrees = planner->chooses ? planner->n_degrees : 1,
         .n_stages = planner->topology.n_stages,
         .n_devices = planner->n_places,
         .capacity_bytes = capacity_of_stage(planner),
@@ -116,7 +123,7 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
     for (i = 0; i < planner->n_places; i++) {
         devices[i] = (struct pst_cluster_device){
             .memory_bytes = in.capacity_bytes,
-            .node = pst_cost_node(planner->cost, i),
+            .node = pst_cost_node(planner->cost, planner->device_of[i] * planner->degree),
             .speed = 1.0,
         };
     }
@@ -143,8 +150,9 @@ pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *p
         .out = {.size = sizeof answer.out, .impl = &answer, .stage = add_stage},
         .planner = planner,
         .plan = plan,
+        .ranks = calloc(planner->degree, sizeof *answer.ranks),
     };
-    pst_status st = ask(planner, &answer, err);
+    pst_status st = answer.ranks == NULL ? pst_fail_nomem(err) : ask(planner, &answer, err);
 
     if (st == PST_OK) {
         st = check_whole(&answer, err);
@@ -153,5 +161,6 @@ pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *p
         st = pst_plan_connect(plan, planner->graph, err);
     }
     pst_stage_rules_finish(&answer.rules);
+    free(answer.ranks);
     return st;
 }

@@ -35,7 +35,7 @@ static pst_status init(struct pst_planner *planner, const struct pst_search *sea
     planner->cost = search->cost;
     planner->cancelled = search->cancelled;
     planner->deadline_ns = search->deadline_ns;
-    planner->n_devices = (uint32_t)cluster->devices;
+    planner->n_ranks = (uint32_t)cluster->devices;
     planner->batch = (uint32_t)job->train.batch;
     planner->microbatch = (uint32_t)job->train.microbatch;
     planner->n_microbatches = planner->batch / planner->microbatch;
@@ -168,7 +168,7 @@ static pst_status make_plan(struct pst_planner *planner, struct pst_planned *pla
     bool asynchronous = planner->topology.version_rule == PST_VERSION_DELAYED;
     struct pst_plan **plan = &planned->plan;
     struct pst_orders orders = {.arena = {NULL, 0, 0}};
-    pst_status st = pst_plan_create(planner->graph, planner->batch, planner->n_devices, plan, err);
+    pst_status st = pst_plan_create(planner->graph, planner->batch, planner->n_ranks, plan, err);
 
     pst_questions_finish(planner); /* answers hold for one attempt */
     if (st == PST_OK) {
@@ -181,6 +181,9 @@ static pst_status make_plan(struct pst_planner *planner, struct pst_planned *pla
         (*plan)->barrier = pst_planner_barrier(planner->job);
         (*plan)->spread_sends = !asynchronous && !planner->tight;
         st = pst_planner_partition(planner, *plan, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_chosen(planner, *plan, err);
     }
     if (st == PST_OK) {
         st = pst_planner_hold(planner, *plan, err);
@@ -217,6 +220,20 @@ static pst_status check(const struct pst_planner *planner, const struct pst_plan
     return blame_scheduler(planner, st, err);
 }
 
+/* Of the ranks of a stage the one that takes most. */
+static uint64_t arena_of(const struct pst_plan *plan, uint32_t stage)
+{
+    const struct pst_plan_stage *s = &plan->stages[stage];
+    uint64_t most = 0;
+
+    for (uint32_t r = 0; r < s->n_ranks; r++) {
+        uint64_t bytes = plan->devices[s->ranks[r]].arena_bytes;
+
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 /* What the next attempt must know: how many micro-batches stages held in fact, and what each device
    took beyond the estimates, shared by its stages. */
 static void learn(struct pst_planner *planner, const struct pst_planned *planned)
@@ -226,7 +243,7 @@ static void learn(struct pst_planner *planner, const struct pst_planned *planned
 
     for (s = 0; s < plan->n_stages; s++) {
         uint32_t rank = plan->stages[s].ranks[0], n = 0;
-        int64_t excess = (int64_t)plan->devices[rank].arena_bytes;
+        int64_t excess = (int64_t)arena_of(plan, s);
 
         for (t = 0; t < plan->n_stages; t++) {
             if (plan->stages[t].ranks[0] == rank) {
@@ -324,6 +341,17 @@ static pst_status explain_stop(const struct pst_planner *planner, pst_status st,
     return st;
 }
 
+static pst_status keep_remarks(const struct pst_planner *planner, struct pst_planned *planned,
+                               struct pst_error *err)
+{
+    const struct pst_remarks *remarks = &planner->partitioner->remarks;
+
+    planned->n_remarks = remarks->n;
+    return pst_remarks_copy(remarks, &planned->plan->arena, &planned->remarks)
+               ? PST_OK
+               : pst_fail_nomem(err);
+}
+
 pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *ret_planned,
                            uint64_t *ret_need, struct pst_error *err)
 {
@@ -354,6 +382,9 @@ pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *
     }
     if (st == PST_OK) {
         st = check(&planner, &planned, err);
+    }
+    if (st == PST_OK) {
+        st = keep_remarks(&planner, &planned, err);
     }
     st = explain_stop(&planner, st, err);
     finish(&planner);

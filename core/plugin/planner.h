@@ -11,11 +11,15 @@
 #include "plan/check/check.h"
 #include "plan/plan.h"
 #include "plan/program.h"
+#include "plugin/remark.h"
 
 struct pst_planned {
     struct pst_plan *plan;
     struct pst_program **programs; /* one per rank */
     double search_seconds;
+    /* Of the partitioner, in the plan's arena; none where it ran in a process of its own. */
+    uint32_t n_remarks;
+    struct pst_partition_remark *remarks;
 };
 
 /*

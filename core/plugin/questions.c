@@ -113,33 +113,39 @@ static pst_status cost_compute(const struct pst_host *host, const uint32_t *node
                                uint32_t samples, struct pst_times *ret_times)
 {
     const struct pst_planner *planner = planner_of(host);
-    uint32_t i;
+    uint32_t share = pst_host_instance(host) == planner->partitioner ? planner->degree : 1, i;
 
     for (i = 0; i < n_nodes; i++) {
         if (nodes[i] >= planner->graph->n_ops) {
             return wrong(host, "cost.compute was asked about a node that does not exist");
         }
     }
-    pst_cost_ops(planner->cost, nodes, n_nodes, samples, ret_times);
+    pst_cost_ops(planner->cost, nodes, n_nodes, (samples + share - 1) / share, ret_times);
     return PST_OK;
 }
 
-/* To a partitioner a rank is a place; several may be on one device. */
-static uint32_t device_at(const struct pst_planner *planner, uint32_t rank)
+/* To a partitioner a rank is a place, of which several may be on one device; to a scheduler it is a
+   logical device, whose first rank stands for it. */
+static uint32_t rank_of(const struct pst_planner *planner, const struct pst_instance *who,
+                        uint32_t device)
 {
-    return rank < planner->n_places ? planner->device_of[rank] : rank;
+    if (who == planner->partitioner && !planner->chooses && device < planner->n_places) {
+        return planner->device_of[device] * planner->degree;
+    }
+    if (who == planner->scheduler && planner->first_rank != NULL && device < planner->n_ranks) {
+        return planner->first_rank[device];
+    }
+    return device;
 }
 
 static uint64_t cost_transfer(const struct pst_host *host, uint64_t bytes, uint32_t from,
                               uint32_t to)
 {
     const struct pst_planner *planner = planner_of(host);
+    const struct pst_instance *who = pst_host_instance(host);
 
-    if (pst_host_instance(host) == planner->partitioner) {
-        from = device_at(planner, from);
-        to = device_at(planner, to);
-    }
-    return pst_cost_transfer_ns(planner->cost, bytes, from, to);
+    return pst_cost_transfer_ns(planner->cost, bytes, rank_of(planner, who, from),
+                                rank_of(planner, who, to));
 }
 
 static uint64_t cost_allreduce(const struct pst_host *host, uint64_t bytes, uint32_t n_ranks)
@@ -206,7 +212,7 @@ static pst_status ask_in_flight(const struct pst_host *host, const struct pst_pl
     }
     asked = *place;
     asked.size = sizeof asked;
-    asked.n_devices = planner->n_devices;
+    asked.n_devices = pst_planner_logical(planner, place->n_stages);
     key = digest_place(&asked);
     entry = lookup(planner, key);
     if (entry == NULL) {
@@ -237,7 +243,8 @@ static const char *question_fault(const struct pst_planner *planner,
         return "there is no such stage";
     }
     if (q->in_flight == 0 || q->weight_versions == 0 || q->n_ranks == 0 ||
-        q->microbatch_size == 0 || q->microbatch_size % q->n_ranks != 0) {
+        q->microbatch_size == 0 ||
+        q->microbatch_size % ((uint64_t)q->n_ranks * planner->degree) != 0) {
         return "counts must be positive, and replicas divide the micro-batch";
     }
     for (i = 0; i < q->n_nodes; i++) {
@@ -262,17 +269,29 @@ static XXH128_hash_t digest_question(const struct pst_stage_question *q)
     return XXH3_128bits_digest(&state);
 }
 
-static pst_status ask_price(const struct pst_host *host, const struct pst_stage_question *question,
+/* Of a stage on logical devices of equal size the plugin does not know the replicas. */
+static struct pst_stage_question with_replicas(const struct pst_planner *planner,
+                                               const struct pst_stage_question *question)
+{
+    struct pst_stage_question whole = *question;
+
+    whole.n_ranks *= planner->degree;
+    return whole;
+}
+
+static pst_status ask_price(const struct pst_host *host, const struct pst_stage_question *asked,
                             struct pst_stage_price *ret_price)
 {
     struct pst_planner *planner = planner_of(host);
-    const char *fault = question_fault(planner, question);
+    const char *fault = question_fault(planner, asked);
+    struct pst_stage_question whole, *question = &whole;
     XXH128_hash_t key;
     struct memo_entry *entry;
 
     if (fault != NULL || !PST_HAS(ret_price, peak_bytes)) {
         return wrong(host, fault != NULL ? fault : "ask.price: ret_price->size is not set");
     }
+    whole = with_replicas(planner, asked);
     key = digest_question(question);
     entry = lookup(planner, key);
     if (entry == NULL) {
@@ -295,11 +314,12 @@ static pst_status ask_price(const struct pst_host *host, const struct pst_stage_
 
 /* With one optimizer its own bound; decisions of several depend on each other, so the sum of times,
    which no plan goes below. */
-static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_question *question,
+static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_question *asked,
                             uint64_t *ret_period_ns)
 {
     struct pst_planner *planner = planner_of(host);
-    const char *fault = question_fault(planner, question);
+    const char *fault = question_fault(planner, asked);
+    struct pst_stage_question whole, *question = &whole;
     struct pst_stage_view view;
     struct pst_stage_value value = {.size = sizeof value};
     struct pst_stage_node *nodes;
@@ -307,6 +327,7 @@ static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_
     if (fault != NULL) {
         return wrong(host, fault);
     }
+    whole = with_replicas(planner, asked);
     nodes = pst_view_build(planner, question->nodes, question->n_nodes,
                            question->microbatch_size / question->n_ranks, question->weight_versions,
                            &view);

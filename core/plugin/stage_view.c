@@ -108,25 +108,37 @@ const struct pst_size_table *pst_views_sizes(struct pst_planner *planner, uint32
     return table;
 }
 
-/* Work bytes of the planning nodes, at the job's micro-batch size. */
+/* Work bytes of the planning nodes, at the job's micro-batch size. Of a sample on a logical device
+   each rank has its part. */
 static pst_status fill_work_bytes(struct pst_planner *planner, struct pst_error *err)
 {
-    const struct pst_size_table *table = pst_views_sizes(planner, planner->microbatch);
+    uint32_t share = planner->degree;
+    const struct pst_size_table *table = pst_views_sizes(planner, planner->microbatch / share);
     struct pst_graph_view *view = planner->view;
     struct pst_node *nodes;
-    uint32_t v;
+    struct pst_edge *edges;
+    uint32_t v, e;
 
     nodes = pst_arena_array(&planner->arena, view->n_nodes, sizeof *nodes);
-    if (table == NULL || nodes == NULL) {
+    edges = pst_arena_array(&planner->arena, view->n_edges, sizeof *edges);
+    if (table == NULL || nodes == NULL || edges == NULL) {
         return pst_fail_nomem(err);
     }
     for (v = 0; v < view->n_nodes; v++) {
         nodes[v] = *pst_graph_node(view, v);
+        nodes[v].saved_bytes = (nodes[v].saved_bytes + share - 1) / share;
+        nodes[v].output_bytes = (nodes[v].output_bytes + share - 1) / share;
         nodes[v].forward_work_bytes = table->ops[v].forward_workspace_bytes;
         nodes[v].backward_work_bytes = table->ops[v].backward_work_bytes;
     }
+    for (e = 0; e < view->n_edges; e++) {
+        edges[e] = *pst_graph_edge(view, e);
+        edges[e].bytes = edges[e].batched ? (edges[e].bytes + share - 1) / share : edges[e].bytes;
+    }
     view->nodes = nodes;
     view->node_size = sizeof *nodes;
+    view->edges = edges;
+    view->edge_size = sizeof *edges;
     return PST_OK;
 }
 

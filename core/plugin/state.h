@@ -62,13 +62,19 @@ struct pst_planner {
     uint32_t n_memopt;
 
     struct pst_graph_view *view;
-    uint32_t n_devices; /* logical devices: ranks, as there are no replicas */
+    uint32_t n_ranks;
+    uint32_t degrees[PST_MAX_DEGREES], n_degrees; /* replica counts that a stage may have */
+    bool replicates;                              /* some of them is above 1 */
+    bool chooses;         /* the partitioner says which ranks a stage has; to it places are ranks */
+    uint32_t degree;      /* else ranks of every logical device */
+    uint32_t n_devices;   /* logical devices; where the partitioner chooses: ranks */
+    uint32_t *first_rank; /* of each logical device of the finished partition; NULL: none yet */
     uint32_t batch, microbatch, n_microbatches, optimizer_slots;
     uint32_t n_candidates;
     uint32_t *candidates; /* micro-batch sizes offered to the partitioner; the job's own first */
     struct pst_topology topology;
     uint32_t n_places;       /* what the partitioner may fill: stages wanted, or devices */
-    uint32_t *device_of;     /* [n_places] */
+    uint32_t *device_of;     /* [n_places] logical device */
     uint64_t capacity_bytes; /* that this attempt plans for; UINT64_MAX: no limit */
     uint64_t *estimated; /* [n_ops] by stage: peak of the last plan as the evaluator charges it */
     int64_t *bias; /* [n_ops] by stage: what its layout took beyond that; charged from then on */
@@ -79,13 +85,20 @@ struct pst_planner {
     struct pst_evaluator evaluator;
     struct pst_memo *memo;
     struct pst_figures figures; /* of pst.profile/1 */
-    struct pst_error pending; /* what a callback failed with, inside a plugin's call */
+    struct pst_error pending;   /* what a callback failed with, inside a plugin's call */
 };
 
 /* strategies.c: finds and instantiates what the job names; caller runs pst_planner_finish anyway.
  */
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);
-/* topology of the scheduler; number of micro-batches; places. */
+/* degrees.c: logical devices, and what the scheduler says to that many. */
+pst_status pst_planner_devices(struct pst_planner *planner, struct pst_error *err);
+/* The same once the partitioner has chosen: a logical device for each stage. */
+pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan *plan,
+                              struct pst_error *err);
+/* strategies.c: are there as many micro-batches as the scheduler wants? */
+pst_status pst_planner_microbatches(const struct pst_planner *planner, struct pst_error *err);
+/* Number of micro-batches; places. */
 pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err);
 /* Does the optimizer step need something of all devices: the norm of all gradients, or a common
    verdict that they are finite? */
@@ -114,6 +127,12 @@ pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage
 pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *plan,
                                struct pst_error *err);
 
+/* Logical devices under a number of stages, as far as it can be known before they are placed. */
+static inline uint32_t pst_planner_logical(const struct pst_planner *planner, uint32_t n_stages)
+{
+    return planner->chooses && planner->replicates ? n_stages : planner->n_devices;
+}
+
 /* inflight.c: what the scheduler says a stage holds; without its word, counted on a unit chain. */
 pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place *place,
                             struct pst_held *ret_held, struct pst_error *err);
@@ -133,7 +152,7 @@ extern const struct pst_profile pst_planner_profile;
 /* order.c: passes of every device, as the scheduler orders them; in_flight as counted. */
 struct pst_orders {
     struct pst_arena arena;
-    struct pst_pass **passes[PST_PARTS]; /* [part][n_devices]; synchronous: body alone */
+    struct pst_pass **passes[PST_PARTS]; /* [part][rank]; synchronous: body alone */
     uint32_t *n_passes[PST_PARTS];
 };
 

@@ -160,7 +160,7 @@ pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance 
     return PST_ERR_BUG;
 }
 
-static pst_status check_microbatches(const struct pst_planner *planner, struct pst_error *err)
+pst_status pst_planner_microbatches(const struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_topology *topology = &planner->topology;
     uint32_t m = planner->n_microbatches;
@@ -215,7 +215,7 @@ static pst_status place_stages(struct pst_planner *planner, struct pst_error *er
 }
 
 /* Every divisor of the batch where both strategies know stages of different sizes, else the one
-   size of the job. */
+   size of the job; as far as replicas can share them. */
 static pst_status offer_sizes(struct pst_planner *planner, struct pst_error *err)
 {
     static const char word[] = "per-stage-microbatch";
@@ -234,7 +234,7 @@ static pst_status offer_sizes(struct pst_planner *planner, struct pst_error *err
     planner->candidates[0] = planner->microbatch;
     planner->n_candidates = 1;
     for (b = 1; several && b <= planner->batch; b++) {
-        if (planner->batch % b == 0 && b != planner->microbatch) {
+        if (planner->batch % b == 0 && b % planner->degree == 0 && b != planner->microbatch) {
             planner->candidates[planner->n_candidates++] = b;
         }
     }
@@ -265,20 +265,11 @@ static pst_status check_chunks(const struct pst_planner *planner, struct pst_err
 
 pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
 {
-    struct pst_topology *topology = &planner->topology;
-    pst_status st;
+    const struct pst_topology *topology = &planner->topology;
+    pst_status st = pst_planner_devices(planner, err);
 
-    *topology = (struct pst_topology){
-        .size = sizeof *topology,
-        .version_rule = PST_VERSION_SYNC,
-        .min_microbatches = 1,
-        .microbatch_multiple = 1,
-    };
-    pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_TOPOLOGY);
-    st = planner->scheduler_if->topology(planner->scheduler->self, planner->n_devices, topology);
-    pst_breadcrumb_leave();
     if (st != PST_OK) {
-        return pst_planner_blame(planner, planner->scheduler, st, "topology", err);
+        return st;
     }
     if (topology->version_rule != PST_VERSION_SYNC &&
         topology->version_rule != PST_VERSION_DELAYED) {
@@ -292,7 +283,9 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
             return st;
         }
     }
-    st = check_microbatches(planner, err);
+    if (!planner->chooses || !planner->replicates) { /* else: once the stages are known */
+        st = pst_planner_microbatches(planner, err);
+    }
     if (st == PST_OK) {
         st = offer_sizes(planner, err);
     }

@@ -7,8 +7,8 @@
 #include <penstock/ext/profile.h>
 
 #include "base/json.h"
-#include "base/text.h"
 #include "base/util.h"
+#include "report/partition_words.h"
 #include "report/table.h"
 
 #define OWN_BOTTLENECK "bottleneck_us_per_sample" /* of a partitioner with another objective */
@@ -83,31 +83,6 @@ static char *bytes_text(char text[32], double bytes)
     return pst_format_bytes(text, bytes < 1.8e19 ? (uint64_t)ceil(bytes) : UINT64_MAX);
 }
 
-static char *ranks_text(char text[64], const struct pst_partition_stage *stage)
-{
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (uint32_t i = 0; i < stage->n_ranks && used + 20 < 64; i++) {
-        uint32_t last = i;
-
-        while (last + 1 < stage->n_ranks && stage->ranks[last + 1] == stage->ranks[last] + 1) {
-            last++;
-        }
-        used +=
-            (size_t)snprintf(text + used, 64 - used, "%s%u", i > 0 ? ", " : "", stage->ranks[i]);
-        if (last > i) {
-            used += (size_t)snprintf(text + used, 64 - used, "%s%u", last == i + 1 ? ", " : "-",
-                                     stage->ranks[last]);
-        }
-        i = last;
-        if (used + 20 >= 64 && i + 1 < stage->n_ranks) {
-            snprintf(text + used, 64 - used, ", ...");
-        }
-    }
-    return text;
-}
-
 /* Of what a stage has least left: memory of its device, or time beside the slowest stage. */
 static const char *limit_of(const struct pst_problem *problem,
                             const struct pst_partition_result *result,
@@ -143,7 +118,7 @@ static void print_stage(const struct pst_problem *problem,
     } else {
         pst_table_cell(table, "%.40s ... %.40s", first, last);
     }
-    pst_table_cell(table, "%s", ranks_text(text, stage));
+    pst_table_cell(table, "%s", pst_report_ranks(stage->ranks, stage->n_ranks, text, sizeof text));
     if (stage->k == 1) {
         pst_table_cell(table, "%u", stage->microbatch_size);
     } else {
@@ -179,26 +154,6 @@ static void print_stages(const struct pst_problem *problem,
     pst_table_finish(&table);
 }
 
-static void print_remarks(const struct pst_partition_result *result, FILE *out)
-{
-    for (uint32_t i = 0; i < result->n_remarks; i++) {
-        const struct pst_partition_remark *remark = &result->remarks[i];
-
-        if (is_own_key(remark->key)) {
-            continue;
-        }
-        fprintf(out, "  %s: ", remark->key);
-        if (remark->type == PST_REMARK_TEXT) {
-            pst_text_print(out, remark->text);
-            fputc('\n', out);
-        } else if (remark->type == PST_REMARK_FLAG) {
-            fputs(remark->number != 0 ? "yes\n" : "no\n", out);
-        } else {
-            fprintf(out, "%.10g\n", remark->number);
-        }
-    }
-}
-
 void pst_partition_report_print(const struct pst_problem *problem,
                                 const struct pst_partition_result *result, bool color, FILE *out)
 {
@@ -225,7 +180,7 @@ void pst_partition_report_print(const struct pst_problem *problem,
             depth_of(result));
     fprintf(out, "search       %s by %s %s\n", time_text(text, result->search_seconds * 1e9),
             result->id, result->version);
-    print_remarks(result, out);
+    pst_report_remarks_print(result->remarks, result->n_remarks, is_own_key, out);
 }
 
 /* --- for tools ---------------------------------------------------------------------------------*/
@@ -261,24 +216,6 @@ static void add_stage(struct pst_json *json, const struct pst_problem *problem,
     pst_json_end(json, '}');
 }
 
-static void add_remarks(struct pst_json *json, const struct pst_partition_result *result)
-{
-    for (uint32_t i = 0; i < result->n_remarks; i++) {
-        const struct pst_partition_remark *remark = &result->remarks[i];
-
-        if (is_own_key(remark->key)) {
-            continue;
-        }
-        if (remark->type == PST_REMARK_TEXT) {
-            pst_json_string(json, remark->key, remark->text);
-        } else if (remark->type == PST_REMARK_FLAG) {
-            pst_json_bool(json, remark->key, remark->number != 0);
-        } else {
-            pst_json_number(json, remark->key, remark->number);
-        }
-    }
-}
-
 char *pst_partition_report_json(const struct pst_problem *problem,
                                 const struct pst_partition_result *result)
 {
@@ -305,7 +242,7 @@ char *pst_partition_report_json(const struct pst_problem *problem,
     pst_json_uint(&json, "devices_idle", problem->n_devices - result->n_devices);
     pst_json_uint(&json, "depth", depth_of(result));
     pst_json_number(&json, "peak_bytes", result->peak_bytes);
-    add_remarks(&json, result);
+    pst_report_remarks_json(result->remarks, result->n_remarks, is_own_key, &json);
     pst_json_end(&json, '}');
     return pst_json_take(&json);
 }

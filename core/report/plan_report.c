@@ -6,31 +6,10 @@
 
 #include "base/json.h"
 #include "base/util.h"
+#include "report/partition_words.h"
 #include "report/table.h"
 #include "train/data.h"
 #include "train/progress.h"
-
-/* "0-3", "0,2,5" */
-static const char *rank_list(const struct pst_plan_stage *stage, char *text, size_t size)
-{
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (uint32_t i = 0; i < stage->n_ranks && used < size; i++) {
-        uint32_t run = i;
-
-        while (run + 1 < stage->n_ranks && stage->ranks[run + 1] == stage->ranks[run] + 1) {
-            run++;
-        }
-        used +=
-            (size_t)snprintf(text + used, size - used, "%s%u", i == 0 ? "" : ",", stage->ranks[i]);
-        if (run > i && used < size) {
-            used += (size_t)snprintf(text + used, size - used, "-%u", stage->ranks[run]);
-        }
-        i = run;
-    }
-    return text;
-}
 
 static const char *memory_actions(const struct pst_stage_report *stage, char *text, size_t size)
 {
@@ -52,7 +31,7 @@ static void add_row(struct pst_table *table, const struct pst_session *session,
     char text[256];
 
     pst_table_cell(table, "%u", r->stage);
-    pst_table_cell(table, "%s", rank_list(stage, text, sizeof text));
+    pst_table_cell(table, "%s", pst_report_ranks(stage->ranks, stage->n_ranks, text, sizeof text));
     pst_table_cell(table, "%u", r->n_operators);
     if (r->n_operators == 1) {
         pst_table_cell(table, "%s", graph->ops[r->first_operator].name);
@@ -175,6 +154,10 @@ pst_status pst_plan_report_print(const struct pst_session *session, const char *
         fprintf(out, "searched for    %.2f s%s\n", session->planned.search_seconds,
                 plan->isolated ? ", in a process of its own" : "");
     }
+    if (session->planned.n_remarks > 0) {
+        fputs("the partitioner remarks\n", out);
+        pst_report_remarks_print(session->planned.remarks, session->planned.n_remarks, NULL, out);
+    }
     if (file != NULL) {
         fprintf(out, "written to      %s\n", file);
     }
@@ -257,6 +240,9 @@ char *pst_plan_report_json(const struct pst_session *session, const char *file)
     }
     pst_json_number(&json, "search_seconds", session->planned.search_seconds);
     pst_json_bool(&json, "isolated", plan->isolated);
+    pst_json_object(&json, "remarks");
+    pst_report_remarks_json(session->planned.remarks, session->planned.n_remarks, NULL, &json);
+    pst_json_end(&json, '}');
     if (file != NULL) {
         pst_json_string(&json, "file", file);
     }

@@ -81,7 +81,7 @@ static bool stage_times(const struct pst_sim_durations *durations, struct pst_ar
                         struct pst_sim_stage *ret_stage)
 {
     const struct pst_cost_model *cost = durations->cost;
-    uint32_t samples = stage->microbatch_size / stage->n_ranks;
+    uint32_t samples = pst_plan_samples(stage);
     uint64_t replay, inside;
     uint64_t *ns = ret_stage->compute_ns;
     struct pst_times times;
@@ -145,9 +145,11 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
         return false;
     }
     find_placed_replays(plan, placed);
+    durations->norm_bytes = pst_plan_norm_values(plan, graph) * sizeof(double);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         struct pst_sim_stage *stage = &durations->stages[s];
         stage->param_bytes = stage_param_bytes(graph, &plan->stages[s], s + 1, seen);
+        stage->gradient_bytes = pst_plan_gradient_bytes(plan, graph, s);
         stage->update_bytes = stage->param_bytes - updated_elsewhere(plan, graph, s);
         if (!stage_times(durations, arena, &plan->stages[s], placed[s], stage)) {
             return false;
@@ -175,14 +177,13 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
     case PST_I_OFFLOAD:
     case PST_I_FETCH:
         return times(pst_op_saved_bytes(durations->graph, instr->node),
-                     plan->stages[instr->stage].microbatch_size /
-                         plan->stages[instr->stage].n_ranks);
+                     pst_plan_samples(&plan->stages[instr->stage]));
     case PST_I_REDUCE:
-        return durations->stages[instr->stage].param_bytes;
+        return durations->stages[instr->stage].gradient_bytes;
     case PST_I_TIE:
         return durations->graph->params[plan->ties[instr->stage].parameter].elems * sizeof(float);
     case PST_I_NORM: /* square sums and the loss (exec/update.c) */
-        return ((uint64_t)durations->graph->n_params + 1) * sizeof(double);
+        return durations->norm_bytes;
     default:
         return 0;
     }

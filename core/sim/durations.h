@@ -12,6 +12,7 @@
 struct pst_sim_stage {
     uint64_t compute_ns[PST_I_COUNT]; /* passes and STEP of one micro-batch on one rank */
     uint64_t param_bytes;             /* f32 bytes of the parameters that it uses, each once */
+    uint64_t gradient_bytes;          /* the same, each as often as an operator uses it */
     uint64_t update_bytes;            /* of them what its STEP updates */
 };
 
@@ -29,6 +30,7 @@ struct pst_sim_durations {
     const struct pst_cost_model *cost;
     struct pst_sim_stage *stages;
     struct pst_sim_edge *edges; /* [edge * 2 + payload] */
+    uint64_t norm_bytes;
 };
 
 /* Arrays come from the arena. False: out of memory. */

@@ -38,6 +38,54 @@ static void tick(void *context, uint64_t done, uint64_t all)
                                ticking->request->sizes[ticking->index]);
 }
 
+static bool is_hollow(const struct pst_session *session)
+{
+    return (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0;
+}
+
+/* What [cluster] says, for a device that is not here. */
+static void describe(const struct pst_session *session, uint32_t samples,
+                     struct pst_measured *ret_measured)
+{
+    struct pst_cost_model cost = session->cost;
+
+    cost.profile = NULL;
+    for (uint32_t o = 0; o < session->graph->n_ops; o++) {
+        struct pst_times times;
+
+        pst_cost_op(&cost, o, samples, &times);
+        ret_measured[o].ns[0] = (double)times.forward_ns;
+        ret_measured[o].ns[1] = (double)times.backward_input_ns;
+        ret_measured[o].ns[2] = (double)times.backward_weight_ns;
+    }
+}
+
+static pst_status measure_size(const struct pst_session *session,
+                               const struct pst_profile_request *request, uint32_t i,
+                               struct pst_measured *ret_measured, struct pst_error *err)
+{
+    struct ticking ticking = {request, i};
+    const struct pst_measure_config config = {
+        .graph = session->graph,
+        .device = session->device_ops,
+        .device_config = session->device_config,
+        .samples = request->sizes[i],
+        .warmups = request->warmups,
+        .rounds = request->rounds,
+        .group_ns = request->group_ns,
+        .memory_bytes = pst_host_available_bytes() / 2,
+        .progress = request->progress == NULL ? NULL : tick,
+        .context = &ticking,
+        .cancelled = request->cancelled,
+    };
+
+    if (is_hollow(session)) {
+        describe(session, request->sizes[i], ret_measured);
+        return PST_OK;
+    }
+    return pst_measure_ops(&config, ret_measured, err);
+}
+
 static pst_status measure(const struct pst_session *session,
                           const struct pst_profile_request *request, struct pst_profiled *profile,
                           struct pst_error *err)
@@ -45,26 +93,12 @@ static pst_status measure(const struct pst_session *session,
     pst_status st = PST_OK;
 
     for (uint32_t i = 0; i < request->n_sizes && st == PST_OK; i++) {
-        struct ticking ticking = {request, i};
-        struct pst_measure_config config = {
-            .graph = session->graph,
-            .device = session->device_ops,
-            .device_config = session->device_config,
-            .samples = request->sizes[i],
-            .warmups = request->warmups,
-            .rounds = request->rounds,
-            .group_ns = request->group_ns,
-            .memory_bytes = pst_host_available_bytes() / 2,
-            .progress = request->progress == NULL ? NULL : tick,
-            .context = &ticking,
-            .cancelled = request->cancelled,
-        };
-
         profile->sizes[i] = request->sizes[i];
         profile->measured[i] =
             pst_arena_array(&profile->arena, session->graph->n_ops, sizeof **profile->measured);
-        st = profile->measured[i] == NULL ? pst_fail_nomem(err)
-                                          : pst_measure_ops(&config, profile->measured[i], err);
+        st = profile->measured[i] == NULL
+                 ? pst_fail_nomem(err)
+                 : measure_size(session, request, i, profile->measured[i], err);
     }
     return st;
 }
@@ -142,25 +176,45 @@ static pst_status add_edges(const struct pst_graph_view *view, struct pst_costed
     return PST_OK;
 }
 
+static const char *about_device(const struct pst_session *session,
+                                const struct pst_profile_request *request, struct pst_arena *arena)
+{
+    const struct pst_job_run *run = &session->job->run;
+    char about[256] = "";
+
+    session->device_ops->describe(about, sizeof about);
+    return pst_arena_printf(arena,
+                            "measured on %s (%s), %u thread%s per device, %s; median of up to %u "
+                            "runs; W includes adding up gradients",
+                            run->device, about, session->device_config.threads,
+                            session->device_config.threads == 1 ? "" : "s",
+                            run->dtype == 1 ? "bf16" : "f32", request->rounds * PST_MEASURE_TWINS);
+}
+
+static const char *about_description(const struct pst_session *session, struct pst_arena *arena)
+{
+    const struct pst_cluster *cluster = &session->cluster;
+    bool bf16 = session->job->run.dtype == 1;
+
+    return pst_arena_printf(arena,
+                            "described, not measured: %.4g %s FLOP/s at %.4g of it, memory at %.4g "
+                            "bytes/s, %.4g us per kernel",
+                            bf16 ? cluster->bf16_flops : cluster->flops, bf16 ? "bf16" : "f32",
+                            cluster->efficiency, (double)cluster->memory_bandwidth,
+                            (double)cluster->launch_overhead / 1e3);
+}
+
 static pst_status make_graph(const struct pst_session *session,
                              const struct pst_profile_request *request,
                              struct pst_profiled *profile, struct pst_error *err)
 {
-    const struct pst_job_run *run = &session->job->run;
     struct pst_costed draft = {.name = session->graph->name,
                                .batch = profile->sizes[profile->n_sizes - 1]};
     struct pst_graph_view *view;
-    char about[256] = "";
     pst_status st = pst_graph_make_view(session->graph, draft.batch, &view, err);
 
-    session->device_ops->describe(about, sizeof about);
-    draft.notes =
-        pst_arena_printf(&draft.arena,
-                         "measured on %s (%s), %u thread%s per device, %s; median of up "
-                         "to %u runs; W includes adding up gradients",
-                         run->device, about, session->device_config.threads,
-                         session->device_config.threads == 1 ? "" : "s",
-                         run->dtype == 1 ? "bf16" : "f32", request->rounds * PST_MEASURE_TWINS);
+    draft.notes = is_hollow(session) ? about_description(session, &draft.arena)
+                                     : about_device(session, request, &draft.arena);
     if (st == PST_OK && draft.notes == NULL) {
         st = pst_fail_nomem(err);
     }
@@ -203,14 +257,6 @@ pst_status pst_profile_run(const struct pst_session *session,
     struct pst_profiled profile = {.n_ops = session->graph->n_ops, .n_sizes = request->n_sizes};
     pst_status st;
 
-    if ((session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
-        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                 "run.device = \"%s\" stands in for a device that is not here: there is nothing to "
-                 "measure",
-                 session->job->run.device);
-        pst_error_hint(err, "its times are those of [cluster]; measure with --set run.device=cpu");
-        return PST_ERR_UNSUPPORTED;
-    }
     st = measure(session, request, &profile, err);
     if (st == PST_OK) {
         judge(&profile);

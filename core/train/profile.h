@@ -35,8 +35,8 @@ void pst_profile_sizes(const struct pst_job *job, struct pst_profile_request *re
 
 /*
  * Measures on the session's device, on this thread, in at most half of the memory that this machine
- * has left. Errors: machine.missing for a device that only stands in for another; those of
- * pst_measure_ops. Finish *ret_profile in any case of PST_OK.
+ * has left. A device that only stands in for another has the times that [cluster] describes.
+ * Errors: those of pst_measure_ops. Finish *ret_profile in any case of PST_OK.
  */
 pst_status pst_profile_run(const struct pst_session *session,
                            const struct pst_profile_request *request,

@@ -46,12 +46,19 @@ struct pst_transport_times {
 
 struct pst_transport_config {
     uint32_t n_ranks;
-    uint32_t max_requests; /* per rank, in flight at once */
-    uint64_t stall_ns;     /* longest wait before PST_ERR_CANCELLED with kind run.stalled */
+    uint32_t max_requests;   /* per rank, in flight at once: transfers */
+    uint32_t max_reductions; /* the same of all_reduce */
+    uint64_t stall_ns;       /* longest wait before PST_ERR_CANCELLED with kind run.stalled */
     const struct pst_transport_times *times; /* copied; NULL: as fast as this machine moves it */
 };
 
 typedef uint32_t pst_request;
+
+/* A buffer of one member of a sum. */
+struct pst_reduce_part {
+    float *data;
+    uint64_t elems;
+};
 
 struct pst_transport_ops {
     uint32_t size;
@@ -82,6 +89,17 @@ struct pst_transport_ops {
                          uint32_t n_members, const float *const *src, uint32_t n_src,
                          const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
                          struct pst_error *err);
+    /*
+     * Posts a sum in place: every part of each of the members becomes the sum of that part over
+     * `members` (distinct ranks, the same on each), left to right, bit for bit equal on all. Sizes
+     * agree. Neither blocks nor allocates; what is pointed to belongs to the transport until wait
+     * returns. Sums of one rank are a queue: each begins once it is first in those of all its
+     * members, after the one before it has ended.
+     */
+    pst_status (*all_reduce)(struct pst_transport *transport, uint32_t rank,
+                             const uint32_t *members, uint32_t n_members,
+                             const struct pst_reduce_part *parts, uint32_t n_parts,
+                             pst_request *ret_request);
     pst_status (*barrier)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
     /* Wakes every waiter with PST_ERR_CANCELLED; the first caller's text is kept. */
     void (*abort)(struct pst_transport *transport, uint32_t rank, const char *why);

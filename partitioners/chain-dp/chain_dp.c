@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The exact min-max cut of the topological order into contiguous stages, under the memory that the
- * job's scheduler and memory optimizer say each stage takes. One device per stage.
+ * The exact min-max cut of an order of the nodes into contiguous stages. In a run that is planned:
+ * of the model's order, under the memory that the job's scheduler and memory optimizer say each
+ * stage takes, one device per stage. By the reference cost model: of any order, with replicas.
  */
 #include "chain_dp.h"
 
@@ -9,7 +10,8 @@
 #include <string.h>
 
 struct config {
-    uint32_t comm;
+    uint32_t comm, order;
+    const char *microbatch;
 };
 
 struct chain_dp {
@@ -21,7 +23,12 @@ struct chain_dp {
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, comm, PST_PARAM_ENUM, "max", "none|sum|max",
-              "How transfers count: not at all, added to compute time, or side by side with it."),
+              "How transfers count: not at all, added to compute time, or side by side with it; "
+              "a problem file says so itself."),
+    PST_PARAM(struct config, order, PST_PARAM_ENUM, "index", "index|dfs|bfs|longest|best",
+              "Order of the nodes that is cut; best: many, refined. Problem files only."),
+    PST_PARAM(struct config, microbatch, PST_PARAM_STRING, "auto", NULL,
+              "Samples of a micro-batch, or auto: the size with the shortest step."),
 };
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
@@ -181,10 +188,10 @@ static pst_status emit(const struct pst_partition_in *in, uint32_t n_stages, uin
     return st;
 }
 
-static pst_status partition(void *self_, const struct pst_partition_in *in,
-                            struct pst_partition_out *out)
+/* Priced by the job's scheduler and memory optimizer. */
+static pst_status plan(const struct chain_dp *self, const struct pst_partition_in *in,
+                       uint32_t only_size, struct pst_partition_out *out)
 {
-    const struct chain_dp *self = self_;
     uint32_t n_stages = in->n_stages != 0 ? in->n_stages : in->n_devices;
     uint32_t i, size = 0, n = in->graph->n_nodes;
     uint32_t *cuts[2] = {NULL, NULL};
@@ -205,6 +212,9 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     for (i = 0; i < in->n_micro_batches; i++) {
         uint64_t step_ns = 0;
 
+        if (only_size != 0 && in->micro_batches[i] != only_size) {
+            continue;
+        }
         st = solve(self, in, n_stages, in->micro_batches[i], cuts[1], &step_ns);
         if (st == PST_ERR_INFEASIBLE) {
             failed = st;
@@ -229,6 +239,51 @@ out:
     return st;
 }
 
+/* *ret_size: 0 for auto. */
+static pst_status read_size(const struct chain_dp *self, const struct pst_partition_in *in,
+                            uint32_t *ret_size)
+{
+    const char *text = self->config->microbatch;
+    char *end;
+    unsigned long size;
+    uint32_t i;
+
+    *ret_size = 0;
+    if (strcmp(text, "auto") == 0) {
+        return PST_OK;
+    }
+    size = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0') {
+        return pst_failf(self->host, PST_ERR_CONFIG,
+                         "microbatch must be \"auto\" or a number of samples, not \"%s\"", text);
+    }
+    for (i = 0; i < in->n_micro_batches; i++) {
+        if (in->micro_batches[i] == size) {
+            *ret_size = (uint32_t)size;
+            return PST_OK;
+        }
+    }
+    return pst_failf(self->host, PST_ERR_CONFIG,
+                     "microbatch = %lu is none of the sizes to choose from", size);
+}
+
+static pst_status partition(void *self_, const struct pst_partition_in *in,
+                            struct pst_partition_out *out)
+{
+    const struct chain_dp *self = self_;
+    const struct pst_profile *profile = self->host->get_extension(self->host, PST_PROFILE);
+    uint32_t size;
+    pst_status st = read_size(self, in, &size);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    if (profile != NULL && profile->figures(self->host)->reference != 0) {
+        return chain_by_reference(self->host, in, self->config->order, size, out);
+    }
+    return plan(self, in, size, out);
+}
+
 static const struct pst_partitioner partitioner = {
     .size = sizeof partitioner,
     .partition = partition,
@@ -248,7 +303,7 @@ static const struct pst_plugin plugin = {
     .abi_minor = PST_ABI_MINOR,
     .kind = "partitioner",
     .id = "chain-dp",
-    .version = "1.0",
+    .version = "2.0",
     .summary = "The exact min-max cut into contiguous stages, within memory.",
     .reference = "after Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN "
                  "Training, SOSP 2019",

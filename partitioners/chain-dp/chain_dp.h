@@ -5,6 +5,7 @@
 #ifndef CHAIN_DP_H
 #define CHAIN_DP_H
 
+#include <penstock/ext/profile.h>
 #include <penstock/penstock.h>
 
 enum { COMM_NONE = 0, COMM_SUM = 1, COMM_MAX = 2 };
@@ -49,5 +50,11 @@ struct chain_answer {
 
 /* PST_ERR_INFEASIBLE: explained to the host already. cuts is the caller's. */
 pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer);
+
+/* What the host judges by the reference cost model. order: PART_ORDER_*, or ORDER_BEST. size: of a
+   micro-batch, 0: all the problem's. */
+enum { ORDER_BEST = 4 };
+pst_status chain_by_reference(const struct pst_host *host, const struct pst_partition_in *in,
+                              uint32_t order, uint32_t size, struct pst_partition_out *out);
 
 #endif

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "stages.h"
+#include "stage_graph.h"
 
 struct placing {
     const struct stage_graph *graph;

@@ -31,8 +31,9 @@ struct part_value {
     uint32_t worst; /* stage that takes most of a device's memory */
     double worst_bytes;
     double bottleneck_ns; /* per sample: most over stages */
-    double step_ns;       /* one mini-batch: the stage graph run in kFkB order, no transfer time,
-                             all-reduce at the end; more than 8M passes: estimated; INFINITY: it
+    double step_ns;       /* one mini-batch: the stage graph run in kFkB order, all-reduce at the
+                             end; transfers lengthen passes ("sum") or are the least they take
+                             ("max"); more than 8M passes: estimated; INFINITY: it
                              does not run to its end */
     double peak_bytes;    /* most over stages */
     uint32_t depth, devices;
@@ -51,7 +52,8 @@ bool part_value_better(const struct part_value *a, const struct part_value *b);
 bool part_value_faster(const struct part_value *a, const struct part_value *b);
 
 /*
- * Gives the plan: stages in topological order (by least node where free), ranks in depth-first
+ * Gives the plan: stages as they stand in it where that is a topological order, else in one (by
+ * least node where free), ranks in depth-first
  * order of the stage graph, replicas on adjacent ranks, inside a node where they fit. A chain of
  * single devices gets ranks in order.
  */

@@ -7,7 +7,7 @@
 
 #include <penstock/ext/ask.h>
 
-#include "stages.h"
+#include "stage_graph.h"
 
 struct asking {
     const struct stage_graph *graph;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "line.h"
+#include "chain_line.h"
 
 #define SCAN_STEPS_MAX 3e8 /* of all probes */
 #define SCAN_PROBES    40
@@ -17,6 +17,7 @@ struct search {
     struct part_chain_stats *stats;
     struct cuts best, tried;
     bool found;
+    double scan_steps;
     int64_t low, high; /* T of best, or more than any; nothing is below low */
 };
 
@@ -101,7 +102,7 @@ static pst_status solve(struct search *s)
         s->stats->exact = s->stats->exact || s->high <= s->low;
         return st;
     }
-    if (scan_steps(l, s->high - 1) * SCAN_PROBES <= SCAN_STEPS_MAX) {
+    if (scan_steps(l, s->high - 1) * SCAN_PROBES <= s->scan_steps) {
         st = with(s, scan_init(&s->probe));
         s->stats->exact = st == PST_OK;
     }
@@ -111,23 +112,13 @@ static pst_status solve(struct search *s)
 static pst_status to_plan(const struct search *s, struct part_plan *plan)
 {
     const struct line *l = &s->line;
-    uint32_t *stage_of = calloc((size_t)l->n + 1, sizeof *stage_of);
-    uint32_t i, at;
-    pst_status st;
+    uint32_t i;
+    pst_status st =
+        part_plan_cut(plan, l->problem, l->order, s->best.first, s->best.n, l->costs->b);
 
-    if (stage_of == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    for (i = 0; i < s->best.n; i++) {
-        for (at = s->best.first[i]; at < s->best.first[i + 1]; at++) {
-            stage_of[l->order[at]] = i;
-        }
-    }
-    st = part_plan_init(plan, l->problem, stage_of, s->best.n, l->costs->b);
     for (i = 0; st == PST_OK && i < s->best.n; i++) {
         plan->stages[i].d = l->costs->degrees[s->best.k[i]];
     }
-    free(stage_of);
     return st;
 }
 
@@ -153,6 +144,7 @@ pst_status part_chain_solve(const struct part_problem *p, const struct part_cost
         st = cuts_init(&s.tried, s.line.max_stages);
     }
     if (st == PST_OK) {
+        s.scan_steps = limits->scan_steps > 0 ? limits->scan_steps : SCAN_STEPS_MAX;
         s.low = own_bound(&s.line);
         s.high = limits->below < s.line.cap + 1 ? limits->below : s.line.cap + 1;
         st = solve(&s);

@@ -20,6 +20,12 @@ enum {
 pst_status part_order(const struct part_problem *problem, uint32_t kind, const uint64_t *keys,
                       uint32_t *ret_order);
 
+/* Stage s is nodes first[s] up to first[s + 1] of the order; first[n_stages] = n. d = k = 1. Empty
+   stages are dropped. PST_ERR_NOMEM. */
+pst_status part_plan_cut(struct part_plan *plan, const struct part_problem *problem,
+                         const uint32_t *order, const uint32_t *first, uint32_t n_stages,
+                         uint32_t b);
+
 /* What a solver did. */
 struct part_chain_stats {
     bool exact;      /* the least bottleneck of this order is proven */
@@ -33,6 +39,7 @@ struct part_chain_limits {
     uint32_t max_devices;           /* 0: all */
     int64_t below;                  /* ticks: only bottlenecks strictly below; INT64_MAX: any */
     bool memory;                    /* hold stages against the capacity, run index as depth */
+    double scan_steps;              /* most that may be scanned; 0: 3e8 */
     struct part_chain_stats *stats; /* NULL, or added up here (exact: set) */
 };
 

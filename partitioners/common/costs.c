@@ -158,5 +158,5 @@ double part_memory(const struct part_problem *p, double weight, double saved, do
 
 bool part_fits(const struct part_problem *p, double bytes)
 {
-    return bytes <= p->capacity_bytes * (1 + 1e-9);
+    return bytes <= p->capacity_bytes * (1 + 1e-12);
 }

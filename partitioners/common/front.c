@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "line.h"
+#include "chain_line.h"
 
 #define NONE       UINT32_MAX
 #define SLOT_MAX   8u  /* positions kept of one number of devices */

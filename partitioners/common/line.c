@@ -2,7 +2,7 @@
  *
  * Prefix sums of an order.
  */
-#include "line.h"
+#include "chain_line.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -178,3 +178,24 @@ out:
     free(rest);
     return st;
 }
+
+pst_status part_plan_cut(struct part_plan *plan, const struct part_problem *p,
+                         const uint32_t *order, const uint32_t *first, uint32_t n_stages,
+                         uint32_t b)
+{
+    uint32_t *stage_of = calloc((size_t)p->n + 1, sizeof *stage_of);
+    uint32_t s, at;
+    pst_status st;
+
+    if (stage_of == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (s = 0; s < n_stages; s++) {
+        for (at = first[s]; at < first[s + 1]; at++) {
+            stage_of[order[at]] = s;
+        }
+    }
+    st = part_plan_init(plan, p, stage_of, n_stages, b);
+    free(stage_of);
+    return st;
+}

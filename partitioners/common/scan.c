@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "line.h"
+#include "chain_line.h"
 
 struct scan {
     uint32_t n_layers;

@@ -2,7 +2,7 @@
  *
  * Plans, and the graph of their stages: sums, order, depths, in-flight counts.
  */
-#include "stages.h"
+#include "stage_graph.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -189,17 +189,35 @@ static pst_status link_up(struct stage_graph *g, const struct part_problem *p)
     return PST_OK;
 }
 
-/* A heap of stages by their least node; false: there is a cycle. */
+/* The plan's own order, where all links go forward in it. */
+static bool keep_order(struct stage_graph *g)
+{
+    uint32_t s, i;
+
+    for (s = 0; s < g->n; s++) {
+        for (i = g->first_out[s]; i < g->first_out[s + 1]; i++) {
+            if (g->out[i] < s) {
+                return false;
+            }
+        }
+        g->order[s] = s;
+    }
+    return true;
+}
+
+/* Else by their least node where free; a cycle: not legal. */
 static pst_status sort_stages(struct stage_graph *g, const struct part_plan *plan)
 {
     uint32_t *waits = calloc((size_t)g->n + 1, sizeof *waits);
     uint32_t *ready = calloc((size_t)g->n + 1, sizeof *ready);
     uint32_t s, i, at = 0, n = 0;
 
-    if (waits == NULL || ready == NULL) {
+    if (waits == NULL || ready == NULL || keep_order(g)) {
+        bool kept = waits != NULL && ready != NULL;
+
         free(waits);
         free(ready);
-        return PST_ERR_NOMEM;
+        return kept ? PST_OK : PST_ERR_NOMEM;
     }
     for (s = 0; s < g->n; s++) {
         waits[s] = g->first_in[s + 1] - g->first_in[s];

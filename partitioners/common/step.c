@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One mini-batch over a stage graph, every stage in the order of its kFkB schedule (Jeon et al.,
- * GraphPipe, ASPLOS 2025), transfers free.
+ * GraphPipe, ASPLOS 2025). Transfers are part of the passes that they belong to.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "stages.h"
+#include "stage_graph.h"
 
 /* More passes than this are estimated. */
 #define PASSES_MAX (UINT64_C(1) << 23)
@@ -114,6 +114,23 @@ static void run_all(struct step *step)
     }
 }
 
+/* Half of the transfers go with the forward pass, half with the backward pass. */
+static double pass_ns(const struct part_problem *p, const struct part_stage *stage,
+                      const struct stage_sums *sums, bool forward)
+{
+    double rate = p->figures.p2p_bytes_per_s, ns = forward ? sums->forward_ns : sums->backward_ns;
+    double p2p = rate <= 0 ? 0 : sums->cut_bytes * stage->b / (stage->d * rate) * 1e9;
+
+    switch (p->figures.comm_model) {
+    case PST_COMM_SUM:
+        return ns + p2p;
+    case PST_COMM_MAX:
+        return fmax(ns, p2p);
+    default:
+        return ns;
+    }
+}
+
 /* Longest path once, then the slowest stage for the rest of the samples. */
 static double estimate(const struct stage_graph *g, const struct part_plan *plan,
                        const struct part_problem *p, double *path)
@@ -123,7 +140,9 @@ static double estimate(const struct stage_graph *g, const struct part_plan *plan
 
     for (at = g->n; at-- > 0;) {
         uint32_t s = g->order[at], b = plan->stages[s].b;
-        double pass = g->sums[s].forward_ns + g->sums[s].backward_ns, behind = 0;
+        double pass = pass_ns(p, &plan->stages[s], &g->sums[s], true) +
+                      pass_ns(p, &plan->stages[s], &g->sums[s], false);
+        double behind = 0;
 
         for (i = g->first_out[s]; i < g->first_out[s + 1]; i++) {
             behind = fmax(behind, path[g->out[i]]);
@@ -149,8 +168,8 @@ static void lay_out(struct step *step, const struct part_problem *p)
         run->n_passes = (p->batch + stage->b - 1) / stage->b;
         run->warmup = warmup < 1 ? 1 : (uint32_t)warmup;
         run->warmup = run->warmup < run->n_passes ? run->warmup : run->n_passes;
-        run->forward_ns = g->sums[s].forward_ns;
-        run->backward_ns = g->sums[s].backward_ns;
+        run->forward_ns = pass_ns(p, stage, &g->sums[s], true);
+        run->backward_ns = pass_ns(p, stage, &g->sums[s], false);
         run->forward_end = end;
         run->backward_end = end + run->n_passes;
         end += 2 * (size_t)run->n_passes;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "line.h"
+#include "chain_line.h"
 
 #define BLOCK 64u
 

@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "stages.h"
+#include "stage_graph.h"
 
 double stage_sync_ns(const struct part_problem *p, uint32_t d, double weight)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The cut that the user writes down: one list of name patterns per stage, and, where the scheduler
- * takes them, a micro-batch size per stage. For a cut that is known to be good, for a paper's
- * partition as printed, and for stage graphs with branches.
+ * takes them, a micro-batch size and a number of replicas per stage. For a cut that is known to be
+ * good, for a paper's partition as printed, and for stage graphs with branches.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -12,7 +12,7 @@
 #include <penstock/penstock.h>
 
 struct config {
-    const char *stages, *microbatch_sizes;
+    const char *stages, *microbatch_sizes, *replicas;
 };
 
 static const struct pst_param params[] = {
@@ -22,14 +22,17 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, microbatch_sizes, PST_PARAM_STRING, "", NULL,
               "Samples of a micro-batch, one number per stage separated by ','; empty: "
               "train.microbatch for all."),
+    PST_PARAM(struct config, replicas, PST_PARAM_STRING, "", NULL,
+              "Replicas of a stage, one number per stage separated by ','; stages take devices in "
+              "their order; empty: the first of train.degrees for all."),
 };
 
 struct manual {
     const struct pst_host *host;
     char **patterns; /* of all stages in a row */
     uint32_t *first; /* [n_stages + 1] */
-    uint32_t n_stages, n_sizes;
-    uint32_t *sizes;
+    uint32_t n_stages, n_sizes, n_replicas;
+    uint32_t *sizes, *replicas;
 };
 
 static char *trim(char *text)
@@ -95,16 +98,19 @@ static pst_status read_stages(struct manual *self, const char *given)
                                              "block0.*; *\"");
 }
 
-static pst_status read_sizes(struct manual *self, const char *given)
+/* One number per stage, or none at all. */
+static pst_status read_numbers(struct manual *self, const char *key, const char *given,
+                               uint32_t **ret_numbers, uint32_t *ret_n)
 {
     const struct pst_host *host = self->host;
     const char *at = given;
+    uint32_t *numbers, n = 0;
 
     if (given[strspn(given, " ")] == '\0') {
         return PST_OK;
     }
-    self->sizes = host->alloc(host, count(given, ",") * sizeof *self->sizes, 4);
-    if (self->sizes == NULL) {
+    numbers = host->alloc(host, count(given, ",") * sizeof *numbers, 4);
+    if (numbers == NULL) {
         return PST_ERR_NOMEM;
     }
     for (;;) {
@@ -118,19 +124,20 @@ static pst_status read_sizes(struct manual *self, const char *given)
         if (*at < '0' || *at > '9' || errno != 0 || size == 0 || size > UINT32_MAX ||
             (*end != ',' && *end != '\0')) {
             return pst_failf(host, PST_ERR_CONFIG,
-                             "\"microbatch_sizes\" must be numbers separated by commas, not \"%s\"",
-                             given);
+                             "\"%s\" must be numbers separated by commas, not \"%s\"", key, given);
         }
-        self->sizes[self->n_sizes++] = (uint32_t)size;
+        numbers[n++] = (uint32_t)size;
         if (*end == '\0') {
             break;
         }
         at = end + 1;
     }
-    if (self->n_sizes != self->n_stages) {
-        return pst_failf(host, PST_ERR_CONFIG, "%u \"microbatch_sizes\" for %u \"stages\"",
-                         self->n_sizes, self->n_stages);
+    if (n != self->n_stages) {
+        return pst_failf(host, PST_ERR_CONFIG, "%u \"%s\" for %u \"stages\"", n, key,
+                         self->n_stages);
     }
+    *ret_numbers = numbers;
+    *ret_n = n;
     return PST_OK;
 }
 
@@ -145,7 +152,12 @@ static pst_status create(const struct pst_host *host, const void *config_, void 
     }
     self->host = host;
     st = read_stages(self, config->stages);
-    st = st != PST_OK ? st : read_sizes(self, config->microbatch_sizes);
+    st = st != PST_OK ? st
+                      : read_numbers(self, "microbatch_sizes", config->microbatch_sizes,
+                                     &self->sizes, &self->n_sizes);
+    st = st != PST_OK
+             ? st
+             : read_numbers(self, "replicas", config->replicas, &self->replicas, &self->n_replicas);
     if (st == PST_OK) {
         *ret_self = self;
     }
@@ -167,6 +179,49 @@ static uint32_t stage_of(const struct manual *self, const char *name)
         }
     }
     return PST_NONE;
+}
+
+static uint32_t replicas_of(const struct manual *self, const struct pst_partition_in *in,
+                            uint32_t s)
+{
+    return self->n_replicas > 0 ? self->replicas[s] : in->degrees[0];
+}
+
+static uint32_t size_of(const struct manual *self, const struct pst_partition_in *in, uint32_t s)
+{
+    return self->n_sizes > 0 ? self->sizes[s] : in->micro_batches[0];
+}
+
+static pst_status check_replicas(const struct manual *self, const struct pst_partition_in *in)
+{
+    uint64_t n_ranks = 0;
+
+    for (uint32_t s = 0; s < self->n_stages; s++) {
+        uint32_t n = replicas_of(self, in, s), i = 0;
+
+        while (i < in->n_degrees && in->degrees[i] != n) {
+            i++;
+        }
+        if (i == in->n_degrees) {
+            return pst_failf(self->host, PST_ERR_CONFIG,
+                             "%u replicas of stage %u cannot be had: %s", n, s,
+                             in->n_degrees == 1 && in->degrees[0] == 1
+                                 ? "train.degrees allows one, or the scheduler places stages itself"
+                                 : "train.degrees does not list that number");
+        }
+        if (size_of(self, in, s) % n != 0) {
+            return pst_failf(self->host, PST_ERR_CONFIG,
+                             "%u replicas cannot share the micro-batches of stage %u, %u samples",
+                             n, s, size_of(self, in, s));
+        }
+        n_ranks += n;
+    }
+    if (n_ranks > in->n_devices) {
+        return pst_failf(self->host, PST_ERR_CONFIG,
+                         "\"stages\" names %u stages with %llu replicas in all for %u devices",
+                         self->n_stages, (unsigned long long)n_ranks, in->n_devices);
+    }
+    return PST_OK;
 }
 
 static pst_status check_counts(const struct manual *self, const struct pst_partition_in *in)
@@ -195,19 +250,20 @@ static pst_status check_counts(const struct manual *self, const struct pst_parti
                                  : "a size must divide train.batch");
         }
     }
-    return PST_OK;
+    return check_replicas(self, in);
 }
 
+/* ranks: those that are left, from the next one on. */
 static pst_status emit_stage(const struct manual *self, const struct pst_partition_in *in,
                              const uint32_t *owner, uint32_t s, uint32_t *nodes,
-                             struct pst_partition_out *out)
+                             const uint32_t *ranks, struct pst_partition_out *out)
 {
     struct pst_stage_decl stage = {
         .size = sizeof stage,
         .nodes = nodes,
-        .ranks = &s,
-        .n_ranks = 1,
-        .microbatch_size = self->n_sizes > 0 ? self->sizes[s] : in->micro_batches[0],
+        .ranks = ranks,
+        .n_ranks = replicas_of(self, in, s),
+        .microbatch_size = size_of(self, in, s),
         .k = 1,
     };
 
@@ -251,7 +307,9 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     const struct pst_graph_view *graph = in->graph;
     uint32_t *owner = malloc(((size_t)graph->n_nodes + 1) * sizeof *owner);
     uint32_t *nodes = malloc(((size_t)graph->n_nodes + 1) * sizeof *nodes);
-    pst_status st = owner == NULL || nodes == NULL ? PST_ERR_NOMEM : check_counts(self, in);
+    uint32_t *ranks = malloc(((size_t)in->n_devices + 1) * sizeof *ranks), next = 0;
+    pst_status st =
+        owner == NULL || nodes == NULL || ranks == NULL ? PST_ERR_NOMEM : check_counts(self, in);
 
     for (uint32_t v = 0; st == PST_OK && v < graph->n_nodes; v++) {
         owner[v] = stage_of(self, pst_graph_node(graph, v)->name);
@@ -263,9 +321,14 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         }
     }
     st = st != PST_OK ? st : check_edges(self, graph, owner);
-    for (uint32_t s = 0; st == PST_OK && s < self->n_stages; s++) {
-        st = emit_stage(self, in, owner, s, nodes, out);
+    for (uint32_t r = 0; st == PST_OK && r < in->n_devices; r++) {
+        ranks[r] = r;
     }
+    for (uint32_t s = 0; st == PST_OK && s < self->n_stages; s++) {
+        st = emit_stage(self, in, owner, s, nodes, ranks + next, out);
+        next += replicas_of(self, in, s);
+    }
+    free(ranks);
     free(owner);
     free(nodes);
     return st;
@@ -281,7 +344,7 @@ static const void *get_interface(const char *id)
     return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
 }
 
-static const char *const provides[] = {"chain", "dag", "per-stage-microbatch", NULL};
+static const char *const provides[] = {"chain", "dag", "per-stage-microbatch", "replicas", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {

@@ -1,25 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Equal numbers of nodes per stage, in topological order. It looks at neither cost nor memory: the
- * yardstick for every other partitioner.
+ * Stages of equal size in one topological order: equal numbers of nodes, or about equal time. It
+ * looks at no memory: the yardstick for every other partitioner.
  */
 #include <string.h>
 
-#include <penstock/penstock.h>
+#include "part_row.h"
+
+enum { BY_COUNT = 0, BY_COST = 1 };
+
+struct config {
+    uint32_t balance, order;
+};
 
 struct uniform {
     const struct pst_host *host;
+    const struct config *config;
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, balance, PST_PARAM_ENUM, "count", "count|cost",
+              "What is made equal: numbers of nodes, or their times."),
+    PST_PARAM(struct config, order, PST_PARAM_ENUM, "index", "index|dfs",
+              "Order of the nodes that is cut: as in the model, or branch after branch."),
 };
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
     struct uniform *self = host->alloc(host, sizeof *self, _Alignof(struct uniform));
 
-    (void)config;
     if (self == NULL) {
         return PST_ERR_NOMEM;
     }
     self->host = host;
+    self->config = config;
     *ret_self = self;
     return PST_OK;
 }
@@ -29,47 +43,53 @@ static void destroy(void *self)
     (void)self; /* lives in the instance's memory */
 }
 
+/* Sizes differ by one at most, the larger ones last. */
+static void cut_by_count(struct part_row *row)
+{
+    uint32_t n = row->problem.n, size = n / row->n_stages, rest = n % row->n_stages, s;
+
+    for (s = 0; s < row->n_stages; s++) {
+        row->first[s + 1] = row->first[s] + size + (s >= row->n_stages - rest ? 1 : 0);
+    }
+}
+
+/* Stage s ends with the node at which the time so far reaches s + 1 of n_stages equal shares. */
+static void cut_by_cost(struct part_row *row)
+{
+    uint32_t n = row->problem.n, at = 0, s;
+    int64_t total = 0, sum = 0;
+
+    for (at = 0; at < n; at++) {
+        total += row->ticks[at];
+    }
+    for (s = 0, at = 0; s < row->n_stages; s++) {
+        uint32_t last = n - (row->n_stages - 1 - s); /* one node at least for each behind */
+
+        /* Products are below 2^60: a tick is chosen so. */
+        do {
+            sum += row->ticks[row->order[at++]];
+        } while (at < last && (s + 1 == row->n_stages || sum * row->n_stages < total * (s + 1)));
+        row->first[s + 1] = at;
+    }
+}
+
 static pst_status partition(void *self_, const struct pst_partition_in *in,
                             struct pst_partition_out *out)
 {
     const struct uniform *self = self_;
-    uint32_t n = in->graph->n_nodes;
-    uint32_t n_stages = in->n_stages != 0 ? in->n_stages : in->n_devices;
-    uint32_t s, i, first = 0;
-    uint32_t *nodes;
+    struct part_row row;
+    pst_status st = part_row_init(&row, self->host, in, self->config->order);
 
-    if (n_stages > n) {
-        return pst_failf(self->host, PST_ERR_INFEASIBLE,
-                         "%u stages are wanted but the graph has only %u nodes; use fewer "
-                         "devices, fewer stages on each, or a deeper model",
-                         n_stages, n);
-    }
-    nodes = self->host->alloc(self->host, (size_t)n * sizeof *nodes, _Alignof(uint32_t));
-    if (nodes == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    for (i = 0; i < n; i++) {
-        nodes[i] = i;
-    }
-    for (s = 0; s < n_stages; s++) {
-        uint32_t rest = n % n_stages;
-        struct pst_stage_decl stage = {
-            .size = sizeof stage,
-            .nodes = nodes + first,
-            .n_nodes = n / n_stages + (s >= n_stages - rest ? 1 : 0),
-            .ranks = &s,
-            .n_ranks = 1,
-            .microbatch_size = in->micro_batches[0],
-            .k = 1,
-        };
-        pst_status st = out->stage(out, &stage);
-
-        if (st != PST_OK) {
-            return st;
+    if (st == PST_OK) {
+        if (self->config->balance == BY_COST) {
+            cut_by_cost(&row);
+        } else {
+            cut_by_count(&row);
         }
-        first += stage.n_nodes;
+        st = part_row_answer(&row, out);
     }
-    return PST_OK;
+    part_row_finish(&row);
+    return st;
 }
 
 static const struct pst_partitioner partitioner = {
@@ -91,16 +111,16 @@ static const struct pst_plugin plugin = {
     .abi_minor = PST_ABI_MINOR,
     .kind = "partitioner",
     .id = "uniform",
-    .version = "1.0",
-    .summary = "Equal numbers of nodes per stage, whatever they cost.",
+    .version = "1.1",
+    .summary = "Equal numbers of nodes per stage, or equal times.",
     .reference = "none",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = NULL,
-    .n_params = 0,
-    .param_size = sizeof(struct pst_param),
-    .config_size = 0,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .param_size = sizeof params[0],
+    .config_size = sizeof(struct config),
     .create = create,
     .destroy = destroy,
     .get_interface = get_interface,

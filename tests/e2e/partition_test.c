@@ -364,6 +364,35 @@ static void planned_refusals(void **state)
                  planned("\"devices\":8,\"scheduler\":\"interleaved\""));
 }
 
+/* --- planning runs -----------------------------------------------------------------------------*/
+
+/* There the cost model and the optimizer stand behind the same questions. */
+static void in_a_config(void **state)
+{
+    struct outcome o =
+        penstock("plan", PENSTOCK_SOURCE_DIR "/configs/mlp.toml", "--json", "--set",
+                 "partitioner={use=\"asker\",path=\"" ASKER "\"}", "--set", "plugins.isolate=never",
+                 "--set", "cluster.devices=1", "--set", "train.optimizer=adamw", "--set",
+                 "cluster.link_bandwidth=\"3 GB/s\"");
+    json_t *root, *remarks;
+
+    (void)state;
+    expect_code(&o, 0);
+    root = object_of(&o);
+    remarks = json_object_get(root, "remarks");
+    assert_true(json_is_false(json_object_get(remarks, "reference")));
+    expect_number(remarks, "comm_model", 2);
+    expect_number(remarks, "weight_multiplier", 4); /* weights, gradients, two moments */
+    expect_number(remarks, "p2p", 3e9);
+    expect_number(remarks, "allreduce", 3e9);
+    expect_number(remarks, "n_configs", 0);
+    assert_true(json_number_value(json_object_get(remarks, "f_ns")) > 0);
+    assert_true(json_number_value(json_object_get(remarks, "edge")) > 0);
+    assert_string_equal(json_string_value(json_object_get(remarks, "twice")), "last");
+    json_decref(root);
+    outcome_finish(&o);
+}
+
 /* --- refusals ----------------------------------------------------------------------------------*/
 
 static void misbehaviour(void **state)
@@ -463,6 +492,7 @@ int main(void)
         cmocka_unit_test(bad_requests),   cmocka_unit_test(default_scheduler),
         cmocka_unit_test(shared_devices), cmocka_unit_test(recomputing),
         cmocka_unit_test(planned_apart),  cmocka_unit_test(planned_refusals),
+        cmocka_unit_test(in_a_config),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

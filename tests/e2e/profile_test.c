@@ -193,7 +193,6 @@ static void expect_refusal(const char *toml, const char *option, const char *val
 static void test_mistakes_are_named(void **state)
 {
     const char *toml = support_write("job.toml", config);
-    struct outcome o;
 
     (void)state;
     expect_refusal(toml, "--sizes", "2,1", "ascending");
@@ -201,9 +200,30 @@ static void test_mistakes_are_named(void **state)
     expect_refusal(toml, "--sizes", "1,,2", "--sizes");
     expect_refusal(toml, "--sizes", "16", "train.batch = 8");
     expect_refusal(toml, "--rounds", "0", "--rounds");
-    o = penstock("profile", toml, "--set", "run.device=emulated");
-    expect_code(&o, 4);
-    assert_non_null(strstr(o.err, "stands in"));
+}
+
+/* A device that is not here has the times of its description, to the nanosecond. */
+static void test_an_emulated_device_is_described(void **state)
+{
+    const char *toml = support_write("job.toml", config), *file = support_path("profile.json");
+    json_t *answer, *nodes, *row;
+    struct outcome o;
+    size_t i;
+
+    (void)state;
+    answer =
+        run_json(penstock("profile", toml, "--json", "--set", "run.device=emulated", "-o", file));
+    json_array_foreach(json_object_get(answer, "sizes"), i, row)
+    {
+        assert_true(fabs(times_of(row) - number(row, "described_us")) < 1e-6);
+        assert_true(number(row, "described_us") > 0);
+    }
+    nodes = json_object_get(answer, "nodes");
+    assert_true(json_array_size(nodes) > 6);
+    assert_non_null(strstr(json_string_value(json_object_get(answer, "notes")), "not measured"));
+    json_decref(answer);
+    o = penstock("profile", toml, "--set", "run.device=emulated", "--cluster", file);
+    expect_code(&o, 2);
     outcome_finish(&o);
 }
 
@@ -214,6 +234,7 @@ int main(void)
         cmocka_unit_test(test_a_profile_of_another_model_is_refused),
         cmocka_unit_test(test_this_machine_becomes_a_cluster),
         cmocka_unit_test(test_described_clusters_plan),
+        cmocka_unit_test(test_an_emulated_device_is_described),
         cmocka_unit_test(test_mistakes_are_named),
     };
 

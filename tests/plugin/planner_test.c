@@ -70,7 +70,7 @@ static void test_a_plan(void **state)
     assert_int_equal(planned.plan->stages[1].in_flight, 1);
     assert_int_equal(planned.plan->stages[0].n_microbatches, 4);
     assert_int_equal(planned.plan->optimizer_slots, 2); /* adamw */
-    assert_string_equal(planned.plan->partitioner, "chain-dp 1.0");
+    assert_string_equal(planned.plan->partitioner, "chain-dp 2.0");
     assert_string_equal(planned.plan->scheduler, "1f1b 1.0");
     assert_string_equal(planned.plan->memopt, "none 1.0");
     assert_contains(planned.plan->config_json, "chain-dp");
@@ -351,7 +351,7 @@ static void test_lying_partitioners(void **state)
         {"size", "plan.illegal", 3, "micro-batches of 3 samples"},
         {"empty", "plan.illegal", 3, "has no nodes"},
         {"deaf", "plan.illegal", 3, "stage 1 has node 6"},
-        {"replicas", "plan.mismatch", 2, "2 replicas"},
+        {"replicas", "plan.illegal", 3, "2 replicas; degrees are those that were offered"},
         {"wait", "plugin.timeout", 3, "no plan after 0.1 s"},
         {"shy", "plan.infeasible", 1, "partitioner \"liar\": found no answer"},
     };

@@ -196,8 +196,8 @@ static void test_sticky_folders(void **state)
     assert_int_equal(mkdir(SCRATCH "/own", 0755), 0);
     copy_file(GALLERY "/scheduler-sound.so", SCRATCH "/own/scheduler-sound.so");
     assert_int_equal(chmod(SCRATCH, 01777), 0);
-    assert_int_equal(
-        pst_plugin_open(SCRATCH "/own/scheduler-sound.so", NULL, NULL, &plugin, &err), PST_OK);
+    assert_int_equal(pst_plugin_open(SCRATCH "/own/scheduler-sound.so", NULL, NULL, &plugin, &err),
+                     PST_OK);
     assert_int_equal(chmod(SCRATCH, 0777), 0);
     assert_int_not_equal(
         pst_plugin_open(SCRATCH "/own/scheduler-sound.so", NULL, NULL, &plugin, &err), PST_OK);

@@ -2,7 +2,8 @@
  *
  * Plans made with every scheduler of the tree, as the planner makes them: with and without a
  * barrier, with tied parameters, with recomputation, on graphs of stages, of several micro-batch
- * sizes, asynchronous. The folders of schedulers/ are counted, so that none is forgotten.
+ * sizes, with replicas, asynchronous. The folders of schedulers/ are counted, so that none is
+ * forgotten.
  */
 #ifndef TESTS_PLUGIN_SHIPPED_RIG_H
 #define TESTS_PLUGIN_SHIPPED_RIG_H
@@ -26,6 +27,10 @@
     "vocab = 7\n[partitioner]\nuse = \"manual\"\n"                                                 \
     "stages = \"branch.0.*;branch.1.*;branch.2.*;*\"\n"
 
+#define SHIPPED_MANUAL                                                                             \
+    "[model]\nuse = \"gpt\"\nlayers = 3\ndim = 8\nheads = 2\ncontext = 4\nvocab = 7\n"             \
+    "[partitioner]\nuse = \"manual\"\nstages = \"wte, drop, h.0.*; h.1.*; *\"\n"
+
 struct shipped_case {
     const char *id; /* of a scheduler; NULL: of all that are not named in `special` */
     const char *model;
@@ -39,6 +44,15 @@ static const struct shipped_case shipped_cases[] = {
     {NULL, SHIPPED_MLP, 2, 1, 4, "clip = 0.0", "", "none"},
     {NULL, SHIPPED_GPT, 3, 2, 12, "clip = 1.0", "", "full"},
     {NULL, SHIPPED_MLP, 4, 2, 16, "clip = 0.0", "", "full"},
+    {NULL, SHIPPED_GPT, 4, 2, 8, "clip = 0.0\ndegrees = [2]", "", "none"},
+    {"1f1b", SHIPPED_MANUAL "replicas = [2, 1, 3]\n", 6, 6, 24, "clip = 1.0\ndegrees = [1, 2, 3]",
+     "", "none"},
+    {"per-stage", SHIPPED_BRANCHES "microbatch_sizes = [2,4,8,4]\nreplicas = [1,2,1,4]\n", 8, 2, 8,
+     "clip = 0.0\ndegrees = [1, 2, 4]", "", "none"},
+    {"2bw", SHIPPED_MANUAL "replicas = [1, 4, 2]\n", 7, 4, 16, "clip = 1.0\ndegrees = [1, 2, 4]",
+     "", "none"},
+    {"2bw", SHIPPED_MANUAL "replicas = [2, 1, 2]\n", 5, 2, 8, "clip = 0.0\ndegrees = [1, 2]", "",
+     "full"},
     {"optimal", SHIPPED_MLP, 2, 1, 4, "clip = 0.0", "placement = \"vshape\"", "none"},
     {"optimal", SHIPPED_GPT, 3, 2, 8, "clip = 1.0", "", "full"},
     {"v-adaptive", SHIPPED_MLP, 2, 1, 4, "clip = 0.0", "effort = 0", "none"},

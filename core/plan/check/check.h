@@ -26,7 +26,7 @@ struct pst_check_report {
 struct pst_check_limits {
     uint32_t channel_capacity; /* messages that a channel holds beyond posted receives */
     bool ordered;              /* send and recv of a rank are one FIFO (nccl) */
-    bool async_reductions;     /* REDUCE, TIE, NORM run beside the list; else the list stays at one
+    bool async_reductions;     /* TIE and NORM, too, run beside the list; else it stays at one
                                   until it has ended */
     bool forward_only;         /* an evaluation plan: F alone, no reduction, no update */
 };

@@ -13,9 +13,7 @@ static void expect(struct pst_walk *walk, const struct pst_program_call *call, u
     if (!(kinds >> value->kind & 1) || value->what != what) {
         pst_walk_fault(walk, "MEM2", "%s is buffer %u, which was made for something else", name, v);
     } else if (!value->is_static &&
-               (uint64_t)value->microbatch *
-                       walk->check->plan->stages[value->stage].microbatch_size !=
-                   call->first_sample) {
+               pst_walk_first_sample(walk, value->stage, value->microbatch) != call->first_sample) {
         pst_walk_fault(walk, "MEM2", "%s is buffer %u, of another micro-batch (%u)", name, v,
                        value->microbatch);
     }
@@ -283,12 +281,10 @@ static void visit_kernel(struct pst_walk *walk, const struct pst_program_call *c
 {
     const uint32_t *operands = &walk->program->operands[call->first_operand];
     struct access access = find_access(walk, call);
-    const struct pst_plan_stage *stage =
-        &walk->check->plan->stages[walk->check->stage_of[call->op]];
     const struct pst_instr *instr = &walk->program->instrs[walk->instr];
     if (walk->check->stage_of[call->op] != instr->stage ||
-        (uint64_t)instr->microbatch * stage->microbatch_size != call->first_sample ||
-        call->samples != pst_check_samples(walk->check->plan, instr->stage)) {
+        pst_walk_first_sample(walk, instr->stage, instr->microbatch) != call->first_sample ||
+        call->samples != pst_plan_samples(&walk->check->plan->stages[instr->stage])) {
         pst_walk_fault(walk, "MEM2", "a kernel of another stage or other samples");
         return;
     }

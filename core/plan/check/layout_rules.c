@@ -13,7 +13,7 @@
 uint64_t pst_check_value_bytes(const struct pst_check *check, const struct pst_value *value)
 {
     const struct pst_graph *graph = check->graph;
-    uint32_t samples = pst_check_samples(check->plan, value->stage);
+    uint32_t samples = pst_plan_samples(&check->plan->stages[value->stage]);
     struct pst_op_grad grad;
     switch (value->kind) {
     case PST_V_WORKING:

@@ -224,7 +224,7 @@ static bool walk(struct pst_live *live, uint32_t rank)
             finish(live, rank, self->pc);
         } else if (pst_check_is_reduction(instr->op)) {
             self->reductions_until = self->pc + 1;
-            if (!live->async_reductions && self->open[self->pc] != 0) {
+            if (!live->async_reductions && instr->op != PST_I_REDUCE && self->open[self->pc] != 0) {
                 break;
             }
         }

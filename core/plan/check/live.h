@@ -4,7 +4,8 @@
  * source, so what one order of events reaches, every order reaches: one run decides.
  *
  *   list    stays at an instruction until all that it waits for has ended; at a pass or STEP, and
- * at a reduction unless those are asynchronous, until it has ended; posts transfers and moves on
+ * at TIE and NORM unless those are asynchronous, until it has ended; posts transfers and REDUCE and
+ * moves on
  *   queues  sends, receives and reductions of a rank, each first in first out: only the head may
  * go. ordered: one queue of transfers, adjacent ones form a group that goes as one channel the k-th
  * SEND from a to b goes with the k-th RECV there: when both are heads, or earlier while the channel

@@ -184,14 +184,6 @@ void pst_check_memory(struct pst_check *check, const struct pst_program *const *
 {
     uint32_t before = check->report->n_violations;
     bool shaped = true;
-    for (uint32_t s = 0; s < check->plan->n_stages; s++) {
-        if (check->plan->stages[s].n_ranks != 1) {
-            pst_check_add(check, "PART3", PST_NONE, PST_NONE,
-                          "stage %u has %u replicas; this version runs one", s,
-                          check->plan->stages[s].n_ranks);
-            return;
-        }
-    }
     pst_check_gradients(check);
     for (uint32_t d = 0; d < check->plan->n_devices && check->status == PST_OK; d++) {
         if (!check_shape(check, programs[d], d)) {

@@ -108,7 +108,7 @@ static bool check_piece(struct pst_walk *walk, const struct pst_instr *instr,
         return false;
     }
     uint64_t row = walk->check->graph->tensors[tensor].bytes;
-    uint64_t begin = instr->first_sample % pst_check_samples(walk->check->plan, stage);
+    uint64_t begin = instr->first_sample % pst_plan_samples(&walk->check->plan->stages[stage]);
     if (part->begin != begin * row || part->bytes != instr->n_samples * row) {
         pst_walk_fault(walk, "MEM2", "samples %u+%u %s bytes %llu+%llu of buffer %u",
                        instr->first_sample, instr->n_samples, send ? "come from" : "go to",
@@ -130,7 +130,7 @@ static void visit_send(struct pst_walk *walk, const struct pst_instr *instr,
     }
     pst_walk_read(walk, part->value, part->begin + part->bytes, "what is sent");
     if (instr->payload == PST_PAYLOAD_GRAD) {
-        uint32_t size = walk->check->plan->stages[stage_at(walk, instr)].microbatch_size;
+        uint32_t size = pst_plan_samples(&walk->check->plan->stages[stage_at(walk, instr)]);
         pst_walk_gradient(walk, part->value, piece->gradient, instr->first_sample / size * size,
                           "what is sent");
     }
@@ -157,9 +157,8 @@ static void visit_recv(struct pst_walk *walk, const struct pst_instr *instr,
                        "surely ended only before %u",
                        part->value, value->first, value->last, walk->tick, ended_at(walk, known));
     }
-    state->gradient =
-        piece->gradient * pst_walk_sample(value->microbatch *
-                                          walk->check->plan->stages[value->stage].microbatch_size);
+    state->gradient = piece->gradient *
+                      pst_walk_sample(pst_walk_first_sample(walk, value->stage, value->microbatch));
     state->received += part->bytes;
     if (state->ready != PST_NONE) {
         state->ready = known > state->ready ? known : state->ready;

@@ -31,12 +31,14 @@ static bool is(const struct holder *h, uint32_t v, uint8_t kind, uint32_t what, 
 static bool is_local(const struct holder *h, uint32_t op)
 {
     const struct pst_plan_stage *stage = &h->check->plan->stages[h->check->stage_of[op]];
-    for (uint32_t r = 0; r < stage->n_ranks; r++) {
-        if (stage->ranks[r] == h->program->rank) {
-            return true;
-        }
-    }
-    return false;
+    return pst_plan_replica(stage, h->program->rank) != PST_NONE;
+}
+
+/* The first replica of the first user counts it in the norm. */
+static bool is_owner(const struct holder *h)
+{
+    uint32_t op = h->check->graph->params[h->parameter].users[0];
+    return h->check->plan->stages[h->check->stage_of[op]].ranks[0] == h->program->rank;
 }
 
 static void check_weights(const struct holder *h, const struct pst_program_param *row)
@@ -102,7 +104,7 @@ static void check_row(const struct holder *h, const struct pst_program_param *ro
             fault(h, "its optimizer state is not where it should be");
         }
     }
-    if (!updated || row->owner != is_local(h, parameter->users[0])) {
+    if (!updated || row->owner != is_owner(h)) {
         fault(h, "the STEP of another stage updates it, or the norm counts it elsewhere");
     }
 }

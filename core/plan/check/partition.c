@@ -198,6 +198,27 @@ static bool check_devices(struct pst_check *check)
     return check->report->n_violations == before;
 }
 
+/* PART3: stages that share a device share all of theirs, replica by replica. */
+static bool check_groups(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    uint32_t before = check->report->n_violations;
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        for (uint32_t i = check->rank_first[d] + 1; i < check->rank_first[d + 1]; i++) {
+            uint32_t first = check->rank_stages[check->rank_first[d]], s = check->rank_stages[i];
+            const struct pst_plan_stage *a = &plan->stages[first], *b = &plan->stages[s];
+            if (a->n_ranks != b->n_ranks ||
+                memcmp(a->ranks, b->ranks, a->n_ranks * sizeof *a->ranks) != 0) {
+                pst_check_add(check, "PART3", d, PST_NONE,
+                              "holds stages %u and %u, which do not have all their devices in "
+                              "common, in the same order",
+                              first, s);
+            }
+        }
+    }
+    return check->report->n_violations == before;
+}
+
 /* The stages that use the parameter are exactly those of the tie. */
 static bool tie_matches(const struct pst_check *check, const struct pst_plan_tie *tie,
                         uint32_t *seen)
@@ -309,6 +330,7 @@ static bool check_local_sizes(struct pst_check *check)
 bool pst_check_partition(struct pst_check *check)
 {
     bool legal = check_devices(check);
+    legal = legal && check_groups(check);
     legal &= check_samples(check);
     if (check->status == PST_OK && check_cover(check)) {
         legal &= check_edges(check);

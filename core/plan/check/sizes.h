@@ -17,12 +17,6 @@ static inline uint64_t pst_check_tensor_bytes(const struct pst_tensor *tensor, u
     return bytes;
 }
 
-/* Samples of one micro-batch of a stage on one rank. */
-static inline uint32_t pst_check_samples(const struct pst_plan *plan, uint32_t stage)
-{
-    return plan->stages[stage].microbatch_size / plan->stages[stage].n_ranks;
-}
-
 /* The least that a value must hold by its kind. */
 uint64_t pst_check_value_bytes(const struct pst_check *check, const struct pst_value *value);
 

@@ -19,11 +19,6 @@ struct overlap {
     struct end from, to; /* along the activations */
 };
 
-static uint32_t slice_size(const struct pst_check *check, uint32_t stage)
-{
-    return check->plan->stages[stage].microbatch_size / check->plan->stages[stage].n_ranks;
-}
-
 /* How many overlaps of the edge begin at samples 1 ... sample. */
 static uint64_t overlap_index(const struct pst_check_cut *cut, uint32_t sample)
 {
@@ -58,8 +53,8 @@ static struct overlap overlap_at(const struct pst_check *check, uint32_t e, uint
 static void make_cut(const struct pst_check *check, const struct pst_plan_edge *edge,
                      struct pst_check_cut *cut)
 {
-    cut->a = slice_size(check, edge->from);
-    cut->b = slice_size(check, edge->to);
+    cut->a = pst_plan_samples(&check->plan->stages[edge->from]);
+    cut->b = pst_plan_samples(&check->plan->stages[edge->to]);
     cut->both = cut->a / pst_gcd(cut->a, cut->b) * cut->b;
     cut->n_overlaps = overlap_index(cut, check->plan->batch);
 }

@@ -32,6 +32,15 @@ static inline uint64_t pst_walk_sample(uint32_t first_sample)
     return 2 * (uint64_t)first_sample + 1;
 }
 
+/* The first sample of a micro-batch on the walk's rank. */
+static inline uint32_t pst_walk_first_sample(const struct pst_walk *walk, uint32_t stage,
+                                             uint32_t microbatch)
+{
+    const struct pst_plan_stage *s = &walk->check->plan->stages[stage];
+    uint32_t replica = pst_plan_replica(s, walk->program->rank);
+    return pst_plan_first_sample(s, replica == PST_NONE ? 0 : replica, microbatch);
+}
+
 /* The pieces of a transfer in their order; all 0 at first. */
 struct pst_check_pieces {
     uint32_t i, use; /* where it is: tensor of the edge, use of the tensor */

@@ -165,16 +165,20 @@ static pst_status fail_bad(uint32_t rank, const struct request *request, struct 
 }
 
 /* Whoever waits serves the requests for shared links whose time has come. */
-static enum outcome await_timed(struct pst_transport *transport, uint32_t rank,
-                                const struct request *request)
+enum outcome threads_await_serving(struct pst_transport *transport, uint32_t rank,
+                                   const atomic_uint *word, uint32_t target)
 {
-    uint64_t begin = threads_now_ns();
+    uint64_t begin;
     enum outcome outcome;
 
+    if (!transport->timed) {
+        return threads_await(transport, rank, word, target);
+    }
+    begin = threads_now_ns();
     do {
         uint64_t due = threads_wire_serve(transport);
 
-        outcome = threads_await_due(transport, rank, &request->state, REQUEST_DONE, begin, due);
+        outcome = threads_await_due(transport, rank, word, target, begin, due);
     } while (outcome == OUTCOME_DUE);
     return outcome;
 }
@@ -187,14 +191,15 @@ pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_requ
     enum outcome outcome;
     pst_status status = PST_OK;
 
-    if (id >= transport->max_requests ||
-        atomic_load_explicit(&self->requests[id].state, memory_order_relaxed) == REQUEST_FREE) {
+    if (id >= transport->max_requests) {
+        return threads_reduce_wait(transport, rank, id - transport->max_requests, err);
+    }
+    if (atomic_load_explicit(&self->requests[id].state, memory_order_relaxed) == REQUEST_FREE) {
         return pst_fail(err, PST_ERR_BUG, "transport.request", "rank %u waits for no request (%u)",
                         rank, id);
     }
     request = &self->requests[id];
-    outcome = transport->timed ? await_timed(transport, rank, request)
-                               : threads_await(transport, rank, &request->state, REQUEST_DONE);
+    outcome = threads_await_serving(transport, rank, &request->state, REQUEST_DONE);
     if (outcome != OUTCOME_REACHED && !withdraw(transport, rank, request)) {
         /* The other end is inside its memcpy: that ends by itself, and the buffer is in use. */
         while (atomic_load_explicit(&request->state, memory_order_acquire) < REQUEST_DONE) {

@@ -89,6 +89,7 @@ static void threads_close(struct pst_transport *transport)
         free(transport->ranks[i].requests);
     }
     threads_wire_finish(transport);
+    threads_reduce_finish(transport);
     pthread_mutex_destroy(&transport->abort_mutex);
     free(transport->ranks);
     free(transport->pairs);
@@ -146,13 +147,15 @@ static pst_status threads_open(const struct pst_transport_config *config,
     }
     transport->n_ranks = config->n_ranks;
     transport->max_requests = config->max_requests > 0 ? config->max_requests : 1;
+    transport->max_reductions = config->max_reductions;
     transport->stall_ns = config->stall_ns;
     transport->spins = config->n_ranks <= count_cores() ? SPINS : 0;
     transport->timed = config->times != NULL;
     if (transport->timed) {
         transport->times = *config->times;
     }
-    if (!init_members(transport) || (transport->timed && !threads_wire_init(transport))) {
+    if (!init_members(transport) || !threads_reduce_init(transport) ||
+        (transport->timed && !threads_wire_init(transport))) {
         threads_close(transport);
         return pst_fail_nomem(err);
     }
@@ -178,6 +181,7 @@ static const struct pst_transport_ops threads_ops = {
     .wait = threads_wait,
     .sum = threads_sum,
     .reduce = threads_reduce,
+    .all_reduce = threads_all_reduce,
     .barrier = threads_barrier,
     .abort = threads_abort,
     .span = threads_span,

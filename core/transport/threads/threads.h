@@ -88,8 +88,10 @@ struct wire {
     uint32_t *asking, n_asking;   /* ranks that have `requested` */
 };
 
+struct reduce;
+
 struct pst_transport {
-    uint32_t n_ranks, max_requests, spins;
+    uint32_t n_ranks, max_requests, max_reductions, spins;
     uint64_t stall_ns;
     struct rank *ranks;
     struct pair *pairs;  /* [from * n_ranks + to] */
@@ -98,6 +100,7 @@ struct pst_transport {
     bool timed;
     struct pst_transport_times times; /* where timed */
     struct wire wire;
+    struct reduce *reduce;
     uint32_t n_ready; /* ranks and pairs whose locks exist, for close */
     uint32_t n_pairs_ready;
     pthread_mutex_t abort_mutex;
@@ -115,6 +118,9 @@ enum outcome threads_await(struct pst_transport *transport, uint32_t rank, const
 enum outcome threads_await_due(struct pst_transport *transport, uint32_t rank,
                                const atomic_uint *word, uint32_t target, uint64_t begin_ns,
                                uint64_t due_ns);
+/* threads_await, and links with times are served meanwhile. */
+enum outcome threads_await_serving(struct pst_transport *transport, uint32_t rank,
+                                   const atomic_uint *word, uint32_t target);
 /* Has the rank's threads_await_due return, now or the next time. */
 void threads_poke(struct pst_transport *transport, uint32_t rank);
 /* *word := value, then wakes the rank. */
@@ -150,6 +156,16 @@ pst_status threads_recv(struct pst_transport *transport, uint32_t rank, uint32_t
                         void *data, uint64_t bytes, pst_request *ret_request);
 pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_request request,
                         struct pst_error *err);
+
+/* reduce.c; request ids of sums count from 0 here */
+bool threads_reduce_init(struct pst_transport *transport);
+void threads_reduce_finish(struct pst_transport *transport);
+pst_status threads_all_reduce(struct pst_transport *transport, uint32_t rank,
+                              const uint32_t *members, uint32_t n_members,
+                              const struct pst_reduce_part *parts, uint32_t n_parts,
+                              pst_request *ret_request);
+pst_status threads_reduce_wait(struct pst_transport *transport, uint32_t rank, pst_request id,
+                               struct pst_error *err);
 
 /* collective.c */
 pst_status threads_barrier(struct pst_transport *transport, uint32_t rank, struct pst_error *err);

@@ -36,7 +36,7 @@ static uint32_t count(const struct pst_instr *list, uint32_t n, uint8_t op)
 /* One step a batch: none in fill, one in body and drain; NORM with a barrier alone. */
 static void expect_steps(const struct rig *rig, const struct async_shape *shape)
 {
-    for (uint32_t d = 0; d < shape->p; d++) {
+    for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
         for (uint32_t part = 0; part < PST_PARTS; part++) {
             uint32_t n;
             const struct pst_instr *list =
@@ -97,6 +97,32 @@ static uint32_t every_shape(const char *model, const char *settings)
     return n_refused;
 }
 
+/* One to three ranks a stage, of which neighbours have different numbers. */
+static void replicas(void **state)
+{
+    struct rig rig;
+    uint32_t n_refused = 0;
+    (void)state;
+    for (uint32_t i = 0; i < 180; i++) {
+        struct async_shape shape = {.p = 1 + i % 5,
+                                    .m = 1 + i / 5 % 6,
+                                    .size = 6,
+                                    .barrier = i / 30 % 2 != 0,
+                                    .recompute = i % 2 == 0,
+                                    .replicas = true};
+        rig_open(&rig, models[i / 60][0], models[i / 60][1], i);
+        if (async_plan(&rig, &shape)) {
+            expect_steps(&rig, &shape);
+            expect_legal(&rig, &shape);
+        } else {
+            n_refused++;
+        }
+        rig_close(&rig);
+    }
+    print_message("replicas: %u of 180 refused\n", n_refused);
+    assert_true(n_refused < 20);
+}
+
 static void chain(void **state)
 {
     (void)state;
@@ -127,11 +153,12 @@ static void no_barrier(void **state)
         struct rig_shape shape = rig_draw_shape(&rig);
         struct pst_error err = {0};
         shape.no_barrier = true;
+        shape.replicas = shape.replicas && i % 4 == 0; /* their STEP ends the list */
         rig_plan(&rig, &shape);
         if (rig_check(&rig, true, &report, &err) != PST_OK) {
             fail_msg("seed %u: %s\n%s", i, err.message, err.details);
         }
-        for (uint32_t d = 0; d < shape.devices; d++) {
+        for (uint32_t d = 0; d < rig.plan->n_devices; d++) {
             const struct pst_plan_device *device = &rig.plan->devices[d];
             assert_int_equal(count(device->body, device->n_instrs, PST_I_NORM), 0);
             for (uint32_t k = 0; k + 1 < device->n_instrs; k++) {
@@ -148,7 +175,8 @@ static void no_barrier(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(chain), cmocka_unit_test(tied),
-                                       cmocka_unit_test(branches), cmocka_unit_test(no_barrier)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(chain), cmocka_unit_test(replicas),
+                                       cmocka_unit_test(tied), cmocka_unit_test(branches),
+                                       cmocka_unit_test(no_barrier)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,6 +40,8 @@ static void check_model(const char *model, const char *settings, uint32_t dtype,
                                     .size = 1 + rig_draw(&rig, 2),
                                     .barrier = rig_draw(&rig, 2) == 0,
                                     .recompute = rig_draw(&rig, 2) == 0};
+        shape.replicas = i % 4 == 3;
+        shape.size *= shape.replicas ? 3 : 1;
         char name[32];
         snprintf(name, sizeof name, "plan %u", i);
         if (async_plan(&rig, &shape)) {

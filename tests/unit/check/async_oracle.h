@@ -12,6 +12,7 @@
 
 #define AO_EMPTY 0xFFFFFFFFu
 
+/* A stage on one of its ranks. */
 struct ao_stage {
     uint32_t slot[2];                /* version that each weight slot holds */
     uint32_t acc_batch[2], acc_n[2]; /* batch and samples of each accumulator */
@@ -36,6 +37,11 @@ struct ao {
     struct ao_rank *ranks;
     bool wrong;
 };
+
+static inline struct ao_stage *ao_at(const struct ao *o, uint32_t stage, uint32_t rank)
+{
+    return &o->stages[stage * o->plan->n_devices + rank];
+}
 
 static inline const struct pst_instr *ao_list(const struct ao *o, uint32_t r, uint32_t *n)
 {
@@ -85,14 +91,22 @@ static inline bool ao_ended(struct ao *o, uint32_t r, const struct pst_instr *in
     } else if (instr->op == PST_I_TIE) {
         const struct pst_plan_tie *tie = &o->plan->ties[instr->stage];
         for (uint32_t s = 0; s < tie->n_stages; s++) {
-            uint32_t other = o->plan->stages[tie->stages[s]].ranks[0];
-            if (o->ranks[other].ties[instr->stage] < rank->ties_seen[instr->stage] + 1) {
-                return false;
+            for (uint32_t d = 0; d < o->plan->n_devices; d++) {
+                if (or_holds(&o->flow, tie->stages[s], d) &&
+                    o->ranks[d].ties[instr->stage] < rank->ties_seen[instr->stage] + 1) {
+                    return false;
+                }
             }
         }
         rank->ties_seen[instr->stage]++;
     } else if (instr->op == PST_I_REDUCE) {
-        o->stages[instr->stage].reduces_seen++;
+        for (uint32_t d = 0; d < o->plan->n_devices; d++) {
+            if (or_holds(&o->flow, instr->stage, d) &&
+                ao_at(o, instr->stage, d)->reduces < ao_at(o, instr->stage, r)->reduces_seen + 1) {
+                return false;
+            }
+        }
+        ao_at(o, instr->stage, r)->reduces_seen++;
     }
     return true;
 }
@@ -139,7 +153,7 @@ static inline bool ao_waits(struct ao *o, uint32_t r, const struct pst_instr *li
 
 static inline void ao_pass(struct ao *o, uint32_t r, const struct pst_instr *instr)
 {
-    struct ao_stage *stage = &o->stages[instr->stage];
+    struct ao_stage *stage = ao_at(o, instr->stage, r);
     const struct pst_plan_stage *s = &o->plan->stages[instr->stage];
     uint32_t batch = instr->microbatch / s->n_microbatches, version = batch > 0 ? batch - 1 : 0;
     uint32_t acc = o->plan->deferred_step ? batch % 2 : 0;
@@ -152,22 +166,23 @@ static inline void ao_pass(struct ao *o, uint32_t r, const struct pst_instr *ins
     if (instr->op == PST_I_W || instr->op == PST_I_BW) {
         o->wrong |= stage->acc_batch[acc] != AO_EMPTY && stage->acc_batch[acc] != batch;
         stage->acc_batch[acc] = batch;
-        stage->acc_n[acc] += s->microbatch_size;
+        stage->acc_n[acc] += s->microbatch_size / s->n_ranks;
     }
 }
 
-/* The accumulator of batch k holds all of it and nothing else. */
-static inline bool ao_summed(const struct ao *o, uint32_t stage, uint32_t k)
+/* The accumulator of batch k holds all that the rank has of it and nothing else. */
+static inline bool ao_summed(const struct ao *o, uint32_t stage, uint32_t r, uint32_t k)
 {
     uint32_t acc = o->plan->deferred_step ? k % 2 : 0;
-    return o->stages[stage].acc_batch[acc] == k && o->stages[stage].acc_n[acc] == o->plan->batch;
+    return ao_at(o, stage, r)->acc_batch[acc] == k &&
+           ao_at(o, stage, r)->acc_n[acc] * o->plan->stages[stage].n_ranks == o->plan->batch;
 }
 
 static inline void ao_step(struct ao *o, uint32_t r, uint32_t s)
 {
-    struct ao_stage *stage = &o->stages[s];
+    struct ao_stage *stage = ao_at(o, s, r);
     uint32_t k = stage->steps++, acc = o->plan->deferred_step ? k % 2 : 0;
-    o->wrong |= o->plan->stages[s].ranks[0] != r || !ao_summed(o, s, k);
+    o->wrong |= !or_holds(&o->flow, s, r) || !ao_summed(o, s, r, k);
     o->wrong |= o->plan->barrier ? o->ranks[r].norms_seen <= k : stage->reduces_seen <= k;
     for (uint32_t t = 0; t < o->plan->n_ties && !o->plan->barrier; t++) {
         for (uint32_t i = 0; i < o->plan->ties[t].n_stages; i++) {
@@ -187,7 +202,7 @@ static inline bool ao_reduced(const struct ao *o, uint32_t r, uint32_t k, uint32
         for (uint32_t i = 0; !member && i < o->plan->ties[tie].n_stages; i++) {
             member = o->plan->ties[tie].stages[i] == s;
         }
-        if (member && o->plan->stages[s].ranks[0] == r && o->stages[s].reduces <= k) {
+        if (member && or_holds(&o->flow, s, r) && ao_at(o, s, r)->reduces <= k) {
             return false;
         }
     }
@@ -197,7 +212,7 @@ static inline bool ao_reduced(const struct ao *o, uint32_t r, uint32_t k, uint32
 static inline bool ao_is_member(const struct ao *o, uint32_t r, uint32_t tie)
 {
     for (uint32_t i = 0; i < o->plan->ties[tie].n_stages; i++) {
-        if (o->plan->stages[o->plan->ties[tie].stages[i]].ranks[0] == r) {
+        if (or_holds(&o->flow, o->plan->ties[tie].stages[i], r)) {
             return true;
         }
     }
@@ -209,8 +224,8 @@ static inline void ao_reduction(struct ao *o, uint32_t r, const struct pst_instr
     struct ao_rank *rank = &o->ranks[r];
     uint32_t s = instr->stage;
     if (instr->op == PST_I_REDUCE) {
-        o->wrong |= o->plan->stages[s].ranks[0] != r || !ao_summed(o, s, o->stages[s].reduces);
-        o->stages[s].reduces++;
+        o->wrong |= !or_holds(&o->flow, s, r) || !ao_summed(o, s, r, ao_at(o, s, r)->reduces);
+        ao_at(o, s, r)->reduces++;
     } else if (instr->op == PST_I_TIE) {
         o->wrong |= !ao_is_member(o, r, s) || !ao_reduced(o, r, rank->ties[s], s);
         rank->ties[s]++;
@@ -285,10 +300,11 @@ static inline bool ao_complete(const struct ao *o)
     size_t samples = (size_t)plan->n_stages * o->wide.batch;
     bool all = or_all(o->flow.f, 0, samples) && or_all(o->flow.b, 0, samples) &&
                or_all(o->flow.w, 0, samples);
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        all &= o->stages[s].steps == o->n_batches && o->stages[s].reduces == o->n_batches;
-    }
     for (uint32_t r = 0; r < plan->n_devices; r++) {
+        for (uint32_t s = 0; s < plan->n_stages; s++) {
+            uint32_t n = or_holds(&o->flow, s, r) ? o->n_batches : 0;
+            all &= ao_at(o, s, r)->steps == n && ao_at(o, s, r)->reduces == n;
+        }
         all &= o->ranks[r].part == 3 && o->ranks[r].norms == (plan->barrier ? o->n_batches : 0);
         for (uint32_t t = 0; t < plan->n_ties; t++) {
             all &= o->ranks[r].ties[t] == (ao_is_member(o, r, t) ? o->n_batches : 0);
@@ -296,7 +312,7 @@ static inline bool ao_complete(const struct ao *o)
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         bool remote =
-            or_rank(&o->flow, plan->edges[e].from) != or_rank(&o->flow, plan->edges[e].to);
+            !or_holds(&o->flow, plan->edges[e].from, plan->stages[plan->edges[e].to].ranks[0]);
         for (uint32_t p = 0; p < 2 && remote; p++) {
             bool flows = p == PST_PAYLOAD_ACT || or_edge_has_grad(&o->flow, e);
             size_t first = (size_t)e * o->wide.batch;
@@ -316,7 +332,7 @@ static inline bool async_oracle_run(const struct pst_plan *plan, const struct ps
     size_t stages = (size_t)plan->n_stages * o.wide.batch;
     uint8_t *memory = calloc(6 * edges + 3 * stages + 1, 1), *at = memory;
     uint32_t *ties = calloc(2 * (size_t)plan->n_ties * plan->n_devices + 1, sizeof *ties);
-    o.stages = calloc(plan->n_stages, sizeof *o.stages);
+    o.stages = calloc((size_t)plan->n_stages * plan->n_devices, sizeof *o.stages);
     o.ranks = calloc(plan->n_devices, sizeof *o.ranks);
     o.flow.plan = &o.wide;
     o.flow.graph = graph;
@@ -328,7 +344,7 @@ static inline bool async_oracle_run(const struct pst_plan *plan, const struct ps
     o.flow.f = at;
     o.flow.b = at + stages;
     o.flow.w = at + 2 * stages;
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
+    for (uint32_t s = 0; s < plan->n_stages * plan->n_devices; s++) {
         o.stages[s] = (struct ao_stage){.slot = {0, AO_EMPTY}, .acc_batch = {AO_EMPTY, AO_EMPTY}};
     }
     for (uint32_t r = 0; r < plan->n_devices; r++) {

@@ -11,7 +11,7 @@
 struct async_shape {
     uint32_t p, m;
     uint32_t size; /* of a micro-batch */
-    bool barrier, recompute;
+    bool barrier, recompute, replicas;
 };
 
 struct async_orders {
@@ -56,18 +56,23 @@ static inline void async_free(struct async_orders *o)
     }
 }
 
+/* Every rank of a stage runs its list. */
 static inline pst_status async_lower(struct rig *rig, const struct async_orders *o,
                                      struct pst_error *err)
 {
-    const struct pst_pass *lists[PST_PARTS][RIG_MAX];
+    const struct pst_pass *lists[PST_PARTS][RIG_MAX] = {{NULL}};
     const struct pst_pass *const *passes[PST_PARTS];
+    uint32_t counts[PST_PARTS][RIG_MAX] = {{0}};
     const uint32_t *n[PST_PARTS];
     for (uint32_t part = 0; part < PST_PARTS; part++) {
-        for (uint32_t s = 0; s < RIG_MAX; s++) {
-            lists[part][s] = o->passes[part][s];
+        for (uint32_t s = 0; s < rig->plan->n_stages; s++) {
+            for (uint32_t r = 0; r < rig->plan->stages[s].n_ranks; r++) {
+                lists[part][rig->plan->stages[s].ranks[r]] = o->passes[part][s];
+                counts[part][rig->plan->stages[s].ranks[r]] = o->n[part][s];
+            }
         }
         passes[part] = lists[part];
-        n[part] = o->n[part];
+        n[part] = counts[part];
     }
     return pst_plan_lower_parts(rig->plan, rig->graph, &rig->cost, passes, n, err);
 }
@@ -81,7 +86,8 @@ static inline bool async_plan(struct rig *rig, const struct async_shape *shape)
                             .batch = shape->m * shape->size,
                             .microbatch = shape->size,
                             .recompute = shape->recompute,
-                            .no_barrier = !shape->barrier};
+                            .no_barrier = !shape->barrier,
+                            .replicas = shape->replicas};
     struct async_orders orders;
     struct pst_error err = {0};
     rig_cut(rig, &cut);

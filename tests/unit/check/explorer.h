@@ -267,7 +267,7 @@ static inline bool xp_list_event(struct explorer *x, const struct xp_state *s, u
     if (i >= x->n_instrs[r] || (s->done[r] & instr->waits) != instr->waits) {
         return false;
     }
-    bool stays = instr->reduction && !x->async_reductions;
+    bool stays = instr->reduction && instr->op != PST_I_REDUCE && !x->async_reductions;
     if (stays && s->posted[r] == i + 1) {
         if (!xp_is_done(s, r, i)) {
             return false; /* until the reduction has ended */

@@ -76,6 +76,7 @@ static inline const char *mu_swap_devices(struct mutant *m)
     if (a == b) {
         return NULL;
     }
+    m->open = true; /* replicas may have the same list */
     for (uint32_t part = 0; part < PST_PARTS; part++) {
         struct pst_instr *list = m->lists[part][a];
         uint32_t n = m->n[part][a];
@@ -84,7 +85,7 @@ static inline const char *mu_swap_devices(struct mutant *m)
         m->lists[part][b] = list;
         m->n[part][b] = n;
     }
-    return "PASS1 FORM1";
+    return "PASS1 FORM1 COMM1";
 }
 
 static inline const char *mu_remove_wait(struct mutant *m)

@@ -20,11 +20,11 @@ static void check_model(const char *model, const char *settings, uint32_t n_plan
         rig_plan(&rig, &shape);
         snprintf(name, sizeof name, "plan %u", i);
         for (size_t k = 0; k < N_MEMORY_MUTATIONS; k++) {
-            me_mutate(&rig, rig_draw(&rig, shape.devices), &memory_mutations[k], name,
+            me_mutate(&rig, rig_draw(&rig, rig.plan->n_devices), &memory_mutations[k], name,
                       memory_counts[k]);
         }
         for (size_t k = 0; k < N_BUFFER_MUTATIONS; k++) {
-            me_mutate(&rig, rig_draw(&rig, shape.devices), &buffer_mutations[k], name,
+            me_mutate(&rig, rig_draw(&rig, rig.plan->n_devices), &buffer_mutations[k], name,
                       buffer_counts[k]);
         }
         rig_drop_plan(&rig);

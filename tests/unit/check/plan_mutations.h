@@ -22,12 +22,43 @@ static inline const uint32_t *mu_all_ranks(void)
 
 static inline const char *mu_stage_elsewhere(struct mutant *m)
 {
+    static uint32_t ranks[RIG_MAX];
     struct pst_plan_stage *stage = mu_stage(m);
-    if (m->made.n_devices == 1) {
+    if (m->made.n_devices == stage->n_ranks) {
         return NULL;
     }
-    stage->ranks = &mu_all_ranks()[(stage->ranks[0] + 1) % m->made.n_devices];
-    return "PASS1 PART5"; /* it may come to a neighbour of another size */
+    for (uint32_t r = 0; r < stage->n_ranks; r++) {
+        ranks[r] = (stage->ranks[r] + 1) % m->made.n_devices;
+    }
+    stage->ranks = ranks;
+    return "PASS1 PART3 PART5"; /* it may come to a neighbour of another size */
+}
+
+/* Two replicas change places: each has the other's samples. */
+static inline const char *mu_swap_replicas(struct mutant *m)
+{
+    static uint32_t ranks[RIG_MAX];
+    struct pst_plan_stage *stage = mu_stage(m);
+    if (stage->n_ranks < 2) {
+        return NULL;
+    }
+    memcpy(ranks, stage->ranks, stage->n_ranks * sizeof *ranks);
+    ranks[0] = stage->ranks[1];
+    ranks[1] = stage->ranks[0];
+    stage->ranks = ranks;
+    m->open = true; /* where nobody else is there it does not matter who has which */
+    return "PART3 COMM1";
+}
+
+/* A replica less than there are lists. */
+static inline const char *mu_lose_replica(struct mutant *m)
+{
+    struct pst_plan_stage *stage = mu_stage(m);
+    if (stage->n_ranks < 2) {
+        return NULL;
+    }
+    stage->n_ranks--;
+    return "PASS1 PASS4 PART3 PART6";
 }
 
 static inline const char *mu_no_device(struct mutant *m)
@@ -214,6 +245,8 @@ static const struct mutation plan_mutations[] = {
     {"no_device", mu_no_device},
     {"one_replica_twice", mu_one_replica_twice},
     {"uneven_replicas", mu_uneven_replicas},
+    {"swap_replicas", mu_swap_replicas},
+    {"lose_replica", mu_lose_replica},
     {"break_tie", mu_break_tie},
     {"lose_node", mu_lose_node},
     {"move_node", mu_move_node},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Legal plans for tests of checker, simulator and plan file: a model cut at random places, stages
- * dealt round robin to devices, passes in a random order that respects all needs, then lowered.
+ * dealt round robin to logical devices, of one or of several ranks each, passes in a random order
+ * that respects all needs, then lowered.
  */
 #ifndef TESTS_CHECK_RIG_H
 #define TESTS_CHECK_RIG_H
@@ -25,13 +26,14 @@ struct rig {
 };
 
 struct rig_shape {
-    uint32_t devices, chunks; /* stages = devices x chunks */
+    uint32_t devices, chunks; /* logical ones; stages = devices x chunks */
     uint32_t batch;
     uint32_t microbatch; /* samples; 0: drawn for each stage */
     bool recompute;      /* every third stage */
     bool split;          /* B and W apart at random */
     uint32_t slots;
     bool no_barrier; /* the step needs no norm */
+    bool replicas;   /* one to three ranks a logical device */
 };
 
 static inline uint32_t rig_draw(struct rig *rig, uint32_t n)
@@ -190,27 +192,58 @@ static inline void rig_programs(struct rig *rig)
     }
 }
 
+/* Which ranks each logical device has: all of them, shuffled, are dealt out. */
+struct rig_groups {
+    uint32_t n_ranks, width[RIG_MAX], ranks[RIG_MAX][3];
+};
+
+static inline struct rig_groups rig_draw_groups(struct rig *rig, const struct rig_shape *shape)
+{
+    struct rig_groups groups = {0};
+    uint32_t order[RIG_MAX], at = 0;
+    for (uint32_t d = 0; d < shape->devices; d++) {
+        do {
+            groups.width[d] = shape->replicas ? 1 + rig_draw(rig, 3) : 1;
+        } while ((shape->microbatch > 0 ? shape->microbatch : shape->batch) % groups.width[d] != 0);
+        groups.n_ranks += groups.width[d];
+    }
+    assert_true(groups.n_ranks <= RIG_MAX);
+    for (uint32_t i = 0; i < groups.n_ranks; i++) {
+        uint32_t other = shape->replicas ? rig_draw(rig, i + 1) : i;
+        order[i] = order[other];
+        order[other] = i;
+    }
+    for (uint32_t d = 0; d < shape->devices; d++) {
+        for (uint32_t r = 0; r < groups.width[d]; r++) {
+            groups.ranks[d][r] = order[at++];
+        }
+    }
+    return groups;
+}
+
 static inline void rig_cut(struct rig *rig, const struct rig_shape *shape)
 {
     struct pst_error err = {0};
+    struct rig_groups groups = rig_draw_groups(rig, shape);
     uint32_t n = rig->graph->n_ops, n_stages = shape->devices * shape->chunks, at = 0;
     uint32_t *nodes = calloc(n, sizeof *nodes);
     for (uint32_t v = 0; v < n; v++) {
         nodes[v] = v;
     }
     assert_true(n_stages <= n && shape->devices <= RIG_MAX);
-    assert_int_equal(pst_plan_create(rig->graph, shape->batch, shape->devices, &rig->plan, &err),
+    assert_int_equal(pst_plan_create(rig->graph, shape->batch, groups.n_ranks, &rig->plan, &err),
                      PST_OK);
     for (uint32_t s = 0; s < n_stages; s++) {
-        uint32_t left = n - at - (n_stages - s - 1), rank = s % shape->devices;
+        uint32_t left = n - at - (n_stages - s - 1), d = s % shape->devices;
         uint32_t take =
             s + 1 == n_stages ? n - at : 1 + rig_draw(rig, 1 + 2 * left / (n_stages - s));
         uint32_t size = shape->microbatch;
         take = take > left ? left : take;
-        while (size == 0 || shape->batch % size != 0) {
+        while (size == 0 || shape->batch % size != 0 || size % groups.width[d] != 0) {
             size = 1 + rig_draw(rig, shape->batch);
         }
-        assert_int_equal(pst_plan_add_stage(rig->plan, nodes + at, take, &rank, 1, size, 1, &err),
+        assert_int_equal(pst_plan_add_stage(rig->plan, nodes + at, take, groups.ranks[d],
+                                            groups.width[d], size, 1, &err),
                          PST_OK);
         if (shape->recompute && s % 3 == 0) {
             memset((uint8_t *)rig->plan->stages[s].actions, PST_ACTION_RECOMPUTE, take);
@@ -230,15 +263,23 @@ static inline void rig_plan(struct rig *rig, const struct rig_shape *shape)
     struct pst_pass *orders[RIG_MAX] = {NULL};
     uint32_t n_passes[RIG_MAX] = {0};
     rig_cut(rig, shape);
-    for (uint32_t d = 0; d < shape->devices; d++) {
-        orders[d] = calloc(3 * (size_t)shape->chunks * shape->batch + 1, sizeof **orders);
+    const struct pst_pass *lists[RIG_MAX];
+    for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
+        lists[d] = orders[d] =
+            calloc(3 * (size_t)shape->chunks * shape->batch + 1, sizeof **orders);
     }
     rig_random_orders(rig, shape->split, orders, n_passes);
-    if (pst_plan_lower(rig->plan, rig->graph, &rig->cost, (const struct pst_pass *const *)orders,
-                       n_passes, true, &err) != PST_OK) {
+    for (uint32_t s = 0; s < rig->plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &rig->plan->stages[s];
+        for (uint32_t r = 1; r < stage->n_ranks; r++) {
+            lists[stage->ranks[r]] = orders[stage->ranks[0]];
+            n_passes[stage->ranks[r]] = n_passes[stage->ranks[0]];
+        }
+    }
+    if (pst_plan_lower(rig->plan, rig->graph, &rig->cost, lists, n_passes, true, &err) != PST_OK) {
         fail_msg("lowering: %s\n%s", err.message, err.details);
     }
-    for (uint32_t d = 0; d < shape->devices; d++) {
+    for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
         free(orders[d]);
     }
     rig_programs(rig);
@@ -273,6 +314,10 @@ static inline struct rig_shape rig_draw_shape(struct rig *rig)
                               .slots = rig_draw(rig, 3)};
     if (shape.chunks > 1 || rig_draw(rig, 2) == 0) {
         shape.microbatch = 1 + rig_draw(rig, 2);
+    }
+    shape.replicas = rig_draw(rig, 2) == 0;
+    if (shape.replicas && shape.microbatch > 0 && shape.batch == 6) {
+        shape.microbatch *= 3; /* 3 or 6 */
     }
     return shape;
 }

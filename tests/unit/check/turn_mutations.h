@@ -266,7 +266,7 @@ static inline const char *me_other_phase(struct scene *scene)
         return NULL;
     }
     program->operands[to] = program->operands[from];
-    return "MEM2";
+    return "MEM2 MEM3"; /* it may live longer than its place is free */
 }
 
 static const struct memory_mutation turn_mutations[] = {

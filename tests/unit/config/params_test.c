@@ -87,6 +87,8 @@ static void values(void **state)
     assert_true(got.speed == 125000000);
     assert_int_equal(fill("[t]\ndelay = 1\n", &got, &arena, &err), PST_OK);
     assert_true(got.delay == 1000000000);
+    assert_int_equal(fill("[t]\nname = [4, -1, 20]\n", &got, &arena, &err), PST_OK);
+    assert_string_equal(got.name, "4,-1,20");
     pst_arena_finish(&arena);
 }
 
@@ -105,6 +107,8 @@ static void wrong_values(void **state)
         {"ratio = 1.5", "\"ratio\" in [t] must be between 0 and 1, not 1.5"},
         {"ratio = -1", "\"ratio\" in [t] must be between 0 and 1, not -1"},
         {"name = []", "\"name\" in [t] must be a string, not an array"},
+        {"name = ['x']", "\"name\" in [t] must be a string, not an array"},
+        {"name = [1, 2.5]", "\"name\" in [t] must be a string, not an array"},
         {"name.x = 1", "\"name\" in [t] must be a string, not a table"},
         {"mode = 1", "\"mode\" in [t] must be a, b or long-one, not an integer"},
         {"mode = 'long_on'",

@@ -39,8 +39,8 @@ static void test_executor(void **state)
 {
     static const char *const can[] = {"chain",    "dag",      "recompute",         "split-backward",
                                       "chunks=2", "chunks=9", "weight-versions=2", "placement=wave",
-                                      "async"};
-    static const char *const cannot[] = {"replicas",          "offload", "peer",
+                                      "async",    "replicas"};
+    static const char *const cannot[] = {"places-recompute",  "offload", "peer",
                                          "weight-versions=3", "nested",  "magic=1"};
 
     (void)state;
@@ -56,7 +56,7 @@ static void test_matching(void **state)
 {
     static const char *const nothing[] = {NULL};
     static const char *const graph[] = {"dag", "peer", NULL};
-    static const char *const replicas[] = {"replicas", NULL};
+    static const char *const replicas[] = {"offload", NULL};
     struct pst_plugin partitioner = {
         .kind = "partitioner", .id = "p", .provides = replicas, .needs = graph};
     struct pst_plugin scheduler = {
@@ -68,9 +68,8 @@ static void test_matching(void **state)
     assert_int_equal(pst_caps_match(plugins, 2, &err), PST_ERR_UNSUPPORTED);
     assert_string_equal(err.kind, "plan.mismatch");
     assert_int_equal(pst_error_exit_code(&err), 2);
-    assert_string_equal(err.message,
-                        "partitioner \"p\" needs peer, which neither the "
-                        "other strategies of this job nor the executor provide");
+    assert_string_equal(err.message, "partitioner \"p\" needs peer, which neither the "
+                                     "other strategies of this job nor the executor provide");
     scheduler.provides = graph;
     assert_int_equal(pst_caps_match(plugins, 2, &err), PST_OK);
     scheduler.needs = replicas;

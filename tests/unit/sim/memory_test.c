@@ -101,7 +101,7 @@ static void random_plans(void **state)
                                           &timeline, &result, &err),
                          PST_OK);
         rig.cost.cluster = &rig.cluster;
-        for (uint32_t d = 0; d < shape.devices; d++) {
+        for (uint32_t d = 0; d < rig.plan->n_devices; d++) {
             if (i % 4 == 0) {
                 assert_int_equal(timeline->ranks[d].peak_bytes, rig.programs[d]->peak_bytes);
             } else {

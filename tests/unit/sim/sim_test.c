@@ -250,7 +250,7 @@ static void random_plans(void **state)
         struct rig_shape shape = rig_draw_shape(&rig);
         uint64_t makespan = 0, again = 0, *start[RIG_MAX] = {NULL}, *end[RIG_MAX] = {NULL};
         rig_plan(&rig, &shape);
-        for (uint32_t d = 0; d < shape.devices; d++) {
+        for (uint32_t d = 0; d < rig.plan->n_devices; d++) {
             start[d] = calloc(rig.plan->devices[d].n_instrs + 1, sizeof **start);
             end[d] = calloc(rig.plan->devices[d].n_instrs + 1, sizeof **end);
         }
@@ -259,7 +259,7 @@ static void random_plans(void **state)
         assert_int_equal(pst_sim_run(rig.plan, rig.graph, &rig.cost, NULL, NULL, &again, &err),
                          PST_OK);
         assert_int_equal(makespan, again);
-        for (uint32_t d = 0; d < shape.devices; d++) {
+        for (uint32_t d = 0; d < rig.plan->n_devices; d++) {
             uint64_t last = 0;
             for (uint32_t k = 0; k < rig.plan->devices[d].n_instrs; k++) {
                 const struct pst_instr *instr = &rig.plan->devices[d].body[k];

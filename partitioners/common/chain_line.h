@@ -2,8 +2,8 @@
  *
  * Private to partitioners/common: one order of the nodes as prefix sums, and what cuts it.
  */
-#ifndef PARTITIONERS_COMMON_LINE_H
-#define PARTITIONERS_COMMON_LINE_H
+#ifndef PARTITIONERS_COMMON_CHAIN_LINE_H
+#define PARTITIONERS_COMMON_CHAIN_LINE_H
 
 #include "chain.h"
 

@@ -2,8 +2,8 @@
  *
  * Private to partitioners/common: the graph of a plan's stages.
  */
-#ifndef PARTITIONERS_COMMON_STAGES_H
-#define PARTITIONERS_COMMON_STAGES_H
+#ifndef PARTITIONERS_COMMON_STAGE_GRAPH_H
+#define PARTITIONERS_COMMON_STAGE_GRAPH_H
 
 #include "answer.h"
 
@@ -21,10 +21,10 @@ struct stage_graph {
     uint32_t n_links;          /* edges between stages, each once */
     uint32_t *first_out, *out; /* [n + 1], [n_links] successors, ascending */
     uint32_t *first_in, *in;   /* [n + 1], [n_links] predecessors, ascending */
-    uint32_t *order;           /* [n] topological, least node first where free; legal only */
-    uint32_t *depth;           /* [n] stages on the longest path to a sink */
-    uint64_t *in_flight;       /* [n] samples over all replicas, at most B */
-    struct stage_sums *sums;   /* [n] */
+    uint32_t *order;     /* [n] topological: as in the plan, else least node first; legal only */
+    uint32_t *depth;     /* [n] stages on the longest path to a sink */
+    uint64_t *in_flight; /* [n] samples over all replicas, at most B */
+    struct stage_sums *sums; /* [n] */
 };
 
 /* PST_ERR_NOMEM. Finish it in any case. */

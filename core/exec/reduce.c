@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Replicas of a stage: the sum of their gradients, behind REDUCE; their running statistics, which
+ * are those of the first of them where something reads them; their losses.
+ */
+#include "exec/internal.h"
+
+static bool is_in(const struct pst_plan_stage *stage, uint32_t op)
+{
+    uint32_t low = 0, high = stage->n_nodes;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (stage->nodes[middle] < op) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < stage->n_nodes && stage->nodes[low] == op;
+}
+
+/* The accumulators of the stage's uses of a parameter; `to` NULL: only counts them. */
+static uint32_t collect(const struct exec_rank *rank, const struct pst_plan *plan, uint32_t stage,
+                        uint32_t parity, const struct pst_program_param *param,
+                        struct pst_reduce_part *to)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    const struct pst_parameter *parameter = &config->graph->params[param->parameter];
+    const struct pst_program *program = config->programs[rank->index];
+    uint32_t first = plan->deferred_step ? parity * param->n_grads : 0, n = 0;
+
+    for (uint32_t g = 0; g < param->n_grads; g++) {
+        if (!is_in(&plan->stages[stage], parameter->users[param->grad_users[g]])) {
+            continue;
+        }
+        if (to != NULL) {
+            to[n] = (struct pst_reduce_part){
+                .data = exec_value(rank, program, param->grads[first + g]),
+                .elems = parameter->elems,
+            };
+        }
+        n++;
+    }
+    return n;
+}
+
+pst_status exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan, uint32_t stage,
+                            uint32_t parity, const struct exec_reduce **ret_reduce,
+                            struct pst_error *err)
+{
+    const struct pst_program *program = rank->exec->config.programs[rank->index];
+    struct exec_reduce *reduce = pst_arena_alloc(&rank->memory, sizeof *reduce, 0);
+    struct pst_reduce_part *parts;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        n += collect(rank, plan, stage, parity, &program->params[i], NULL);
+    }
+    parts = pst_arena_array(&rank->memory, n, sizeof *parts);
+    if (reduce == NULL || parts == NULL) {
+        return pst_fail_nomem(err);
+    }
+    *reduce = (struct exec_reduce){.members = plan->stages[stage].ranks,
+                                   .n_members = plan->stages[stage].n_ranks,
+                                   .parts = parts};
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        reduce->n_parts +=
+            collect(rank, plan, stage, parity, &program->params[i], parts + reduce->n_parts);
+    }
+    *ret_reduce = reduce;
+    return PST_OK;
+}
+
+pst_status exec_post_reduce(struct exec_rank *rank, struct exec_instr *instr, struct pst_error *err)
+{
+    const struct exec_reduce *reduce = instr->reduce;
+    pst_status status = rank->exec->config.transport->all_reduce(
+        rank->exec->transport, rank->index, reduce->members, reduce->n_members, reduce->parts,
+        reduce->n_parts, &instr->request);
+
+    if (status == PST_ERR_CANCELLED) {
+        return pst_fail(err, status, "run.aborted", "rank %u: another rank stopped the run",
+                        rank->index);
+    }
+    if (status != PST_OK) {
+        return pst_fail(err, status, "transport.request",
+                        "rank %u cannot post the sum of stage %u over its replicas", rank->index,
+                        instr->stage);
+    }
+    for (uint32_t i = 0; i < reduce->n_parts; i++) {
+        exec_clock_touch(rank, reduce->parts[i].data, reduce->parts[i].elems * sizeof(float));
+    }
+    instr->pending = true;
+    return PST_OK;
+}
+
+/* --- running statistics ------------------------------------------------------------------------
+ */
+
+/* One buffer from the first replica to the others. */
+static pst_status share(struct exec_rank *rank, const struct pst_plan_stage *stage, uint64_t tag,
+                        void *data, uint64_t bytes, struct pst_error *err)
+{
+    const struct pst_transport_ops *transport = rank->exec->config.transport;
+    struct pst_transport *t = rank->exec->transport;
+    bool first = stage->ranks[0] == rank->index;
+    pst_status status = PST_OK;
+
+    for (uint32_t r = 1; r < stage->n_ranks && status == PST_OK; r++) {
+        pst_request request;
+
+        if (!first && stage->ranks[r] != rank->index) {
+            continue;
+        }
+        status = first
+                     ? transport->send(t, rank->index, stage->ranks[r], tag, data, bytes, &request)
+                     : transport->recv(t, rank->index, stage->ranks[0], tag, data, bytes, &request);
+        status = status == PST_OK
+                     ? transport->wait(t, rank->index, request, err)
+                     : pst_fail(err, status, "transport.request",
+                                "rank %u cannot share its running statistics", rank->index);
+    }
+    return status;
+}
+
+pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    const struct pst_program *program = config->programs[rank->index];
+    pst_status status = PST_OK;
+
+    for (uint32_t s = 0; s < config->plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &config->plan->stages[s];
+        bool here = stage->n_ranks > 1 && pst_plan_replica(stage, rank->index) != PST_NONE;
+
+        for (uint32_t n = 0; here && n < stage->n_nodes; n++) {
+            uint32_t op = stage->nodes[n];
+
+            for (uint32_t i = 0; i < config->graph->ops[op].n_state && status == PST_OK; i++) {
+                uint32_t value = program->state_values[2 * (size_t)op + i];
+
+                status = share(rank, stage, exec_state_tag(op, i), exec_value(rank, program, value),
+                               program->values[value].bytes, err);
+            }
+        }
+    }
+    return status;
+}
+
+/* --- losses ------------------------------------------------------------------------------------
+ */
+
+const struct pst_plan_stage *exec_loss_stage(const struct pst_plan *plan,
+                                             const struct pst_graph *graph)
+{
+    uint32_t op = graph->tensors[graph->loss].producer;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        if (is_in(&plan->stages[s], op)) {
+            return &plan->stages[s];
+        }
+    }
+    return NULL;
+}
+
+double exec_eval_loss(const struct pst_exec *exec, uint64_t t)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < exec->config.eval_plan->batch; i++) {
+        for (uint32_t r = 0; r < exec->n_ranks; r++) { /* one of them has it, for the others 0 */
+            const struct exec_rank *rank = &exec->ranks[r];
+
+            sum += rank->eval.has_loss ? rank->losses[t % 2 * rank->n_losses + i] : 0;
+        }
+    }
+    return sum;
+}

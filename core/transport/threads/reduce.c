@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums over replicas. A post returns at once; each rank's posts are a queue, and a sum begins when
+ * it is at the head of every member's. Whoever waits for it then takes pieces of it until none is
+ * left, so a member that has better things to do holds up nobody. An element is summed by one
+ * thread in the order of the members and written into all their buffers: the bits depend neither on
+ * who does it nor on the pieces, and no scratch is needed.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/threads/threads.h"
+
+#define BLOCK 1024         /* floats summed at a time: stays in the first-level cache */
+#define PIECE (64 * BLOCK) /* floats that one thread takes at a time */
+
+enum { FREE = 0, POSTED = 1, READY = 2, DONE = 3, BAD = 4 }; /* ordered */
+
+struct meeting {
+    struct meeting *next; /* in the list of free ones */
+    struct post *first;   /* of the first member; then in their order */
+    uint32_t n_left;      /* members that have not left; under the mutex */
+    uint64_t n_pieces;
+    uint64_t start_ns, end_ns; /* before the state of the posts is DONE */
+    _Atomic uint64_t taken, done;
+};
+
+/* What one member brings. */
+struct post {
+    struct post *next;  /* in the queue of its rank, or of free ones */
+    struct post *after; /* of the next member */
+    uint32_t rank;
+    const uint32_t *members;
+    uint32_t n_members, n_parts;
+    const struct pst_reduce_part *parts;
+    uint64_t posted_ns;
+    struct meeting *meeting; /* before the state is READY */
+    atomic_uint state;
+};
+
+struct reduce_rank {
+    struct post *head, *tail;  /* posts that have not met; under the mutex */
+    struct post *posts, *free; /* `free` belongs to the rank's thread */
+    uint64_t free_ns;          /* with times: end of its last sum */
+};
+
+struct reduce {
+    pthread_mutex_t mutex;
+    bool ready;
+    struct reduce_rank *ranks;
+    struct meeting *meetings, *free;
+};
+
+bool threads_reduce_init(struct pst_transport *transport)
+{
+    size_t n_ranks = transport->n_ranks, each = transport->max_reductions;
+    struct reduce *reduce = calloc(1, sizeof *reduce);
+
+    transport->reduce = reduce;
+    if (reduce == NULL || pthread_mutex_init(&reduce->mutex, NULL) != 0) {
+        return false;
+    }
+    reduce->ready = true;
+    reduce->ranks = calloc(n_ranks, sizeof *reduce->ranks);
+    reduce->meetings = calloc(n_ranks * each + 1, sizeof *reduce->meetings);
+    if (reduce->ranks == NULL || reduce->meetings == NULL) {
+        return false;
+    }
+    for (size_t i = n_ranks * each; i-- > 0;) {
+        reduce->meetings[i].next = reduce->free;
+        reduce->free = &reduce->meetings[i];
+    }
+    for (size_t r = 0; r < n_ranks; r++) {
+        struct reduce_rank *rank = &reduce->ranks[r];
+
+        rank->posts = calloc(each + 1, sizeof *rank->posts);
+        if (rank->posts == NULL) {
+            return false;
+        }
+        for (size_t i = each; i-- > 0;) {
+            rank->posts[i].rank = (uint32_t)r;
+            rank->posts[i].next = rank->free;
+            rank->free = &rank->posts[i];
+        }
+    }
+    return true;
+}
+
+void threads_reduce_finish(struct pst_transport *transport)
+{
+    struct reduce *reduce = transport->reduce;
+
+    if (reduce == NULL) {
+        return;
+    }
+    for (uint32_t r = 0; reduce->ranks != NULL && r < transport->n_ranks; r++) {
+        free(reduce->ranks[r].posts);
+    }
+    if (reduce->ready) {
+        pthread_mutex_destroy(&reduce->mutex);
+    }
+    free(reduce->ranks);
+    free(reduce->meetings);
+    free(reduce);
+}
+
+/* --- meeting -----------------------------------------------------------------------------------
+ */
+
+static bool same_sizes(const struct post *a, const struct post *b)
+{
+    if (a->n_parts != b->n_parts) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a->n_parts; i++) {
+        if (a->parts[i].elems != b->parts[i].elems) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Links the posts of all members, if each has this sum at its head; NULL: not yet. */
+static struct post *gather(const struct reduce *reduce, const struct post *post, bool *ret_fits)
+{
+    struct post *first = NULL, *last = NULL;
+
+    *ret_fits = true;
+    for (uint32_t i = 0; i < post->n_members; i++) {
+        struct post *head = reduce->ranks[post->members[i]].head;
+
+        if (head == NULL || head->n_members != post->n_members ||
+            memcmp(head->members, post->members, post->n_members * sizeof *post->members) != 0) {
+            return NULL;
+        }
+        *ret_fits = *ret_fits && same_sizes(post, head);
+        head->after = NULL;
+        if (last == NULL) {
+            first = head;
+        } else {
+            last->after = head;
+        }
+        last = head;
+    }
+    return first;
+}
+
+static void time_sum(struct pst_transport *transport, struct meeting *meeting)
+{
+    const struct pst_transport_times *times = &transport->times;
+    const struct post *first = meeting->first;
+    uint64_t start = 0, bytes = 0;
+
+    if (!transport->timed) {
+        meeting->start_ns = threads_now_ns();
+        return;
+    }
+    for (const struct post *post = first; post != NULL; post = post->after) {
+        uint64_t free_ns = transport->reduce->ranks[post->rank].free_ns;
+
+        start = post->posted_ns > start ? post->posted_ns : start;
+        start = free_ns > start ? free_ns : start;
+    }
+    for (uint32_t i = 0; i < first->n_parts; i++) {
+        bytes += first->parts[i].elems * sizeof(float);
+    }
+    meeting->start_ns = start;
+    meeting->end_ns = start + times->collective_ns(times->context, bytes, first->n_members);
+    for (const struct post *post = first; post != NULL; post = post->after) {
+        transport->reduce->ranks[post->rank].free_ns = meeting->end_ns;
+    }
+}
+
+static uint64_t pieces_of(const struct pst_reduce_part *part)
+{
+    return (part->elems + PIECE - 1) / PIECE;
+}
+
+/* All members of the post at a rank's head are there: it begins. False: they are not. */
+static bool begin(struct pst_transport *transport, uint32_t rank)
+{
+    struct reduce *reduce = transport->reduce;
+    struct meeting *meeting = reduce->free;
+    struct post *head = reduce->ranks[rank].head, *first;
+    uint32_t state = READY;
+    bool fits;
+
+    first = head != NULL ? gather(reduce, head, &fits) : NULL;
+    if (first == NULL) {
+        return false;
+    }
+    PST_ASSERT(meeting != NULL); /* as many as posts */
+    reduce->free = meeting->next;
+    meeting->first = first;
+    meeting->n_left = first->n_members;
+    meeting->n_pieces = 0;
+    atomic_store_explicit(&meeting->taken, 0, memory_order_relaxed);
+    atomic_store_explicit(&meeting->done, 0, memory_order_relaxed);
+    if (!fits) {
+        state = BAD;
+    } else {
+        time_sum(transport, meeting);
+        for (uint32_t i = 0; i < first->n_parts && !transport->times.hollow; i++) {
+            meeting->n_pieces += pieces_of(&first->parts[i]);
+        }
+        state = meeting->n_pieces == 0 ? DONE : READY;
+    }
+    for (struct post *post = first; post != NULL; post = post->after) {
+        struct reduce_rank *self = &reduce->ranks[post->rank];
+
+        self->head = post->next;
+        self->tail = self->head == NULL ? NULL : self->tail;
+        post->meeting = meeting;
+        threads_publish(transport, post->rank, &post->state, state);
+    }
+    return true;
+}
+
+/* What is at the heads now may begin, too. */
+static void begin_all(struct pst_transport *transport, uint32_t rank)
+{
+    bool any = begin(transport, rank);
+
+    while (any) {
+        any = false;
+        for (uint32_t r = 0; r < transport->n_ranks; r++) {
+            any = begin(transport, r) || any;
+        }
+    }
+}
+
+pst_status threads_all_reduce(struct pst_transport *transport, uint32_t rank,
+                              const uint32_t *members, uint32_t n_members,
+                              const struct pst_reduce_part *parts, uint32_t n_parts,
+                              pst_request *ret_request)
+{
+    struct reduce *reduce = transport->reduce;
+    struct reduce_rank *self = &reduce->ranks[rank];
+    struct post *post = self->free;
+    bool member = false;
+
+    if (atomic_load_explicit(&transport->aborted, memory_order_acquire)) {
+        return PST_ERR_CANCELLED;
+    }
+    for (uint32_t i = 0; i < n_members; i++) {
+        if (members[i] >= transport->n_ranks) {
+            return PST_ERR_BUG;
+        }
+        member = member || members[i] == rank;
+    }
+    if (post == NULL || !member) {
+        return PST_ERR_BUG;
+    }
+    self->free = post->next;
+    post->next = NULL;
+    post->members = members;
+    post->n_members = n_members;
+    post->parts = parts;
+    post->n_parts = n_parts;
+    post->meeting = NULL;
+    post->posted_ns = transport->timed ? transport->times.now(transport->times.context, rank) : 0;
+    atomic_store_explicit(&post->state, POSTED, memory_order_relaxed);
+    *ret_request = transport->max_requests + (pst_request)(post - self->posts);
+    pthread_mutex_lock(&reduce->mutex);
+    if (self->tail == NULL) {
+        self->head = post;
+    } else {
+        self->tail->next = post;
+    }
+    self->tail = post;
+    begin_all(transport, rank);
+    pthread_mutex_unlock(&reduce->mutex);
+    return PST_OK;
+}
+
+/* --- the sum -----------------------------------------------------------------------------------
+ */
+
+static void sum_block(const struct meeting *meeting, uint32_t part, uint64_t at, uint64_t n)
+{
+    float sum[BLOCK];
+
+    for (const struct post *post = meeting->first; post != NULL; post = post->after) {
+        const float *data = post->parts[part].data + at;
+
+        if (post == meeting->first) {
+            memcpy(sum, data, n * sizeof *sum);
+            continue;
+        }
+        for (uint64_t i = 0; i < n; i++) {
+            sum[i] += data[i];
+        }
+    }
+    for (const struct post *post = meeting->first; post != NULL; post = post->after) {
+        memcpy(post->parts[part].data + at, sum, n * sizeof *sum);
+    }
+}
+
+static void sum_piece(const struct meeting *meeting, uint64_t piece)
+{
+    const struct pst_reduce_part *part = meeting->first->parts;
+    uint64_t begin, end;
+    uint32_t index = 0;
+
+    for (; piece >= pieces_of(&part[index]); index++) {
+        piece -= pieces_of(&part[index]);
+    }
+    begin = piece * PIECE;
+    end = part[index].elems - begin < PIECE ? part[index].elems : begin + PIECE;
+    for (uint64_t at = begin; at < end; at += BLOCK) {
+        sum_block(meeting, index, at, end - at < BLOCK ? end - at : BLOCK);
+    }
+}
+
+/* Takes pieces until none is left. Who ends the last one tells everybody. */
+static void help(struct pst_transport *transport, struct meeting *meeting)
+{
+    uint64_t n = meeting->n_pieces, piece;
+
+    while ((piece = atomic_fetch_add_explicit(&meeting->taken, 1, memory_order_relaxed)) < n) {
+        sum_piece(meeting, piece);
+        if (atomic_fetch_add_explicit(&meeting->done, 1, memory_order_acq_rel) + 1 < n) {
+            continue;
+        }
+        if (!transport->timed) {
+            meeting->end_ns = threads_now_ns();
+        }
+        pthread_mutex_lock(&transport->reduce->mutex); /* all have been told that it began */
+        for (struct post *post = meeting->first; post != NULL; post = post->after) {
+            threads_publish(transport, post->rank, &post->state, DONE);
+        }
+        pthread_mutex_unlock(&transport->reduce->mutex);
+    }
+}
+
+/* Takes a post back; false: it has begun. */
+static bool withdraw(struct pst_transport *transport, struct post *post)
+{
+    struct reduce_rank *self = &transport->reduce->ranks[post->rank];
+    struct post *before = NULL, *at;
+    bool found;
+
+    pthread_mutex_lock(&transport->reduce->mutex);
+    for (at = self->head; at != NULL && at != post; at = at->next) {
+        before = at;
+    }
+    found = at != NULL;
+    if (found && before == NULL) {
+        self->head = post->next;
+    } else if (found) {
+        before->next = post->next;
+    }
+    self->tail = found && self->tail == post ? before : self->tail;
+    pthread_mutex_unlock(&transport->reduce->mutex);
+    return found;
+}
+
+static void leave(struct pst_transport *transport, struct post *post)
+{
+    struct reduce *reduce = transport->reduce;
+    struct reduce_rank *self = &reduce->ranks[post->rank];
+    struct meeting *meeting = post->meeting;
+
+    pthread_mutex_lock(&reduce->mutex);
+    if (meeting != NULL && --meeting->n_left == 0) {
+        meeting->next = reduce->free;
+        reduce->free = meeting;
+    }
+    pthread_mutex_unlock(&reduce->mutex);
+    atomic_store_explicit(&post->state, FREE, memory_order_relaxed);
+    post->next = self->free;
+    self->free = post;
+}
+
+static pst_status finish(struct pst_transport *transport, uint32_t rank, const struct post *post,
+                         struct pst_error *err)
+{
+    struct rank *self = &transport->ranks[rank];
+
+    if (atomic_load_explicit(&post->state, memory_order_acquire) == BAD) {
+        return pst_fail(err, PST_ERR_BUG, "transport.size",
+                        "rank %u adds up other gradients than the other %u replicas", rank,
+                        post->n_members - 1);
+    }
+    self->start_ns = post->meeting->start_ns;
+    self->end_ns = post->meeting->end_ns;
+    if (transport->timed) {
+        transport->times.advance(transport->times.context, rank, self->end_ns);
+    }
+    return PST_OK;
+}
+
+/* It has begun: it ends by itself, whatever becomes of the run. */
+static void await_end(struct pst_transport *transport, struct post *post)
+{
+    if (atomic_load_explicit(&post->state, memory_order_acquire) == READY) {
+        help(transport, post->meeting);
+    }
+    while (atomic_load_explicit(&post->state, memory_order_acquire) < DONE) {
+        if (threads_await(transport, post->rank, &post->state, DONE) != OUTCOME_REACHED) {
+            sched_yield();
+        }
+    }
+}
+
+pst_status threads_reduce_wait(struct pst_transport *transport, uint32_t rank, pst_request id,
+                               struct pst_error *err)
+{
+    struct post *post = &transport->reduce->ranks[rank].posts[id];
+    enum outcome outcome;
+    pst_status status;
+
+    if (id >= transport->max_reductions ||
+        atomic_load_explicit(&post->state, memory_order_relaxed) == FREE) {
+        return pst_fail(err, PST_ERR_BUG, "transport.request", "rank %u waits for no sum (%u)",
+                        rank, id);
+    }
+    outcome = threads_await_serving(transport, rank, &post->state, READY);
+    if (outcome != OUTCOME_REACHED && withdraw(transport, post)) {
+        status = outcome == OUTCOME_ABORTED
+                     ? threads_fail_aborted(transport, err)
+                     : pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
+                                "run stalled: rank %u has waited %.3g s for a sum of %u ranks",
+                                rank, (double)transport->stall_ns / 1e9, post->n_members);
+    } else {
+        await_end(transport, post);
+        status = finish(transport, rank, post, err);
+    }
+    leave(transport, post);
+    return status;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The exact cut under the reference cost model, for all sizes of a micro-batch.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chain_dp.h"
+#include "refine.h"
+
+struct sweep {
+    struct part_problem problem;
+    struct part_chain_stats stats;
+    uint32_t kind, *order;
+    bool found, proven;
+    struct part_plan plan;
+    struct part_value value;
+    double bound_ns; /* least of all sizes: no partition at any of them is below */
+    char table[1024];
+};
+
+/* The best plan of one size; *ret_found. */
+static pst_status solve(struct sweep *s, const struct part_costs *costs, bool *ret_found,
+                        struct part_plan *ret_plan, bool *ret_proven)
+{
+    struct part_chain_limits limits = {.below = INT64_MAX, .memory = true, .stats = &s->stats};
+    struct part_refine_stats refined;
+    int64_t ticks;
+    pst_status st;
+
+    if (s->kind == ORDER_BEST) {
+        st = part_dag_solve(&s->problem, costs, NULL, ret_found, ret_plan, &refined);
+        s->stats.probes += st == PST_OK ? refined.probes : 0;
+        *ret_proven = st == PST_OK && refined.optimal;
+        return st;
+    }
+    st = part_chain_solve(&s->problem, costs, s->order, &limits, ret_found, &ticks, ret_plan);
+    *ret_proven = s->stats.exact;
+    return st;
+}
+
+static void note(struct sweep *s, uint32_t b, const struct part_value *value)
+{
+    size_t at = strlen(s->table);
+
+    if (value == NULL) {
+        snprintf(s->table + at, sizeof s->table - at, "%s%u: does not fit", at > 0 ? "; " : "", b);
+    } else {
+        snprintf(s->table + at, sizeof s->table - at, "%s%u: %.6g us, step %.6g us, %.0f bytes",
+                 at > 0 ? "; " : "", b, value->bottleneck_ns / 1000, value->step_ns / 1000,
+                 value->peak_bytes);
+    }
+}
+
+/* Takes the plan over where it is the best so far. */
+static pst_status keep(struct sweep *s, struct part_plan *plan, uint32_t b, bool proven)
+{
+    struct part_value value;
+    pst_status st = part_plan_value(plan, &s->problem, false, &value);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    note(s, b, &value);
+    if (!s->found || part_value_faster(&value, &s->value)) {
+        struct part_plan old = s->plan;
+
+        s->plan = *plan;
+        *plan = old;
+        s->value = value;
+        s->found = true;
+        s->proven = proven;
+    }
+    return PST_OK;
+}
+
+/* Sizes ascend: one whose bound is no better than the best T so far only has a longer warm-up. */
+static pst_status try_size(struct sweep *s, uint32_t b)
+{
+    struct part_plan plan = {NULL, 0};
+    struct part_costs costs;
+    double bound_ns;
+    bool found = false, proven = false;
+    pst_status st = part_costs_init(&s->problem, b, &costs);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    if (costs.n_degrees > 0) {
+        bound_ns = (double)part_lower_bound(&s->problem, &costs) * costs.ns_per_tick;
+        s->bound_ns = fmin(s->bound_ns, bound_ns);
+        if (!s->found || bound_ns < s->value.bottleneck_ns * (1 - 1e-12)) {
+            st = solve(s, &costs, &found, &plan, &proven);
+            if (st == PST_OK && found) {
+                st = keep(s, &plan, b, proven);
+            } else if (st == PST_OK) {
+                note(s, b, NULL);
+            }
+        }
+    }
+    part_plan_finish(&plan);
+    part_costs_finish(&costs);
+    return st;
+}
+
+static void remark(const struct sweep *s, uint32_t n_sizes)
+{
+    const struct part_problem *p = &s->problem;
+
+    part_remark_number(p, "probes", (double)s->stats.probes);
+    part_remark_number(p, "states", (double)s->stats.states);
+    part_remark_number(p, "lower_bound_us_per_sample", s->bound_ns / 1000);
+    if (s->bound_ns > 0) {
+        part_remark_number(p, "gap", s->value.bottleneck_ns / s->bound_ns);
+    }
+    part_remark_flag(p, "proven", s->proven);
+    if (n_sizes > 1) {
+        part_remark_text(p, "sizes", s->table);
+    }
+}
+
+static pst_status sweep(struct sweep *s, uint32_t only_size, struct pst_partition_out *out)
+{
+    const struct part_problem *p = &s->problem;
+    uint32_t i, first = UINT32_MAX;
+    pst_status st = PST_OK;
+
+    s->order = calloc((size_t)p->n + 1, sizeof *s->order);
+    if (s->order == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    if (s->kind != ORDER_BEST) {
+        st = part_order(p, s->kind, NULL, s->order);
+    }
+    for (i = 0; st == PST_OK && i < p->n_sizes; i++) {
+        if (only_size == 0 || p->sizes[i] == only_size) {
+            first = first == UINT32_MAX ? i : first;
+            st = try_size(s, p->sizes[i]);
+        }
+    }
+    if (st == PST_OK && !s->found) {
+        return part_infeasible(p, p->sizes[first == UINT32_MAX ? 0 : first]);
+    }
+    if (st == PST_OK) {
+        remark(s, only_size == 0 ? p->n_sizes : 1);
+        st = part_plan_answer(&s->plan, p, out);
+    }
+    return st;
+}
+
+pst_status chain_by_reference(const struct pst_host *host, const struct pst_partition_in *in,
+                              uint32_t order, uint32_t size, struct pst_partition_out *out)
+{
+    struct sweep s = {.kind = order, .bound_ns = INFINITY};
+    pst_status st = part_problem_read(host, in, &s.problem);
+
+    if (st == PST_OK) {
+        st = sweep(&s, size, out);
+    }
+    part_plan_finish(&s.plan);
+    free(s.order);
+    part_problem_finish(&s.problem);
+    return st;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A plan for any graph. Every valid partition is a cut of some topological order, so a few orders
+ * are cut optimally; where the order's optimum is too dear because of edges that skip over stages,
+ * also with runs of nodes taken together. The best plan is refined.
+ */
+#include <stdlib.h>
+
+#include "refine_parts.h"
+
+enum { GROUPS = 2048 };
+
+struct dag {
+    const struct part_problem *problem;
+    const struct part_costs *costs;
+    uint32_t *order, *group_of; /* [n] */
+    bool found;
+    struct part_plan plan;
+    struct part_value value;
+    struct part_chain_stats chain;
+    uint64_t orders;
+};
+
+static pst_status offer(struct dag *d, struct part_plan *plan)
+{
+    struct part_value value;
+    pst_status st = part_plan_value(plan, d->problem, false, &value);
+
+    if (st == PST_OK && value.legal && value.fits &&
+        (!d->found || part_value_better(&value, &d->value))) {
+        struct part_plan old = d->plan;
+
+        d->plan = *plan;
+        *plan = old;
+        d->value = value;
+        d->found = true;
+    }
+    part_plan_finish(plan);
+    return st;
+}
+
+static pst_status cut(struct dag *d)
+{
+    struct part_chain_limits limits = {
+        .below = INT64_MAX, .memory = true, .scan_steps = 5e7, .stats = &d->chain};
+    struct part_plan plan = {NULL, 0};
+    int64_t ticks;
+    bool found;
+    pst_status st =
+        part_chain_solve(d->problem, d->costs, d->order, &limits, &found, &ticks, &plan);
+
+    d->orders++;
+    return st == PST_OK && found ? offer(d, &plan) : st;
+}
+
+/* A plan of groups as one of nodes. */
+static pst_status expand(struct dag *d, const struct part_problem *coarse,
+                         const struct part_plan *groups)
+{
+    const struct part_problem *p = d->problem;
+    uint32_t *stage_of_group = calloc((size_t)coarse->n + 1, sizeof *stage_of_group);
+    uint32_t *stage_of = calloc((size_t)p->n + 1, sizeof *stage_of);
+    struct part_plan plan = {NULL, 0};
+    uint32_t s, i;
+    pst_status st = PST_ERR_NOMEM;
+
+    if (stage_of_group != NULL && stage_of != NULL) {
+        for (s = 0; s < groups->n_stages; s++) {
+            for (i = 0; i < groups->stages[s].n_nodes; i++) {
+                stage_of_group[groups->stages[s].nodes[i]] = s;
+            }
+        }
+        for (i = 0; i < p->n; i++) {
+            stage_of[i] = stage_of_group[d->group_of[i]];
+        }
+        st = part_plan_init(&plan, p, stage_of, groups->n_stages, d->costs->b);
+    }
+    for (s = 0; st == PST_OK && s < plan.n_stages; s++) {
+        plan.stages[s].d = groups->stages[s].d;
+    }
+    free(stage_of_group);
+    free(stage_of);
+    return st == PST_OK ? offer(d, &plan) : st;
+}
+
+static pst_status cut_groups(struct dag *d)
+{
+    struct part_chain_limits limits = {
+        .below = INT64_MAX, .memory = true, .scan_steps = 1e9, .stats = &d->chain};
+    struct part_problem coarse;
+    struct part_costs costs = {.b = 0};
+    struct part_plan plan = {NULL, 0};
+    uint32_t *order = NULL;
+    int64_t ticks;
+    bool found = false;
+    pst_status st = coarse_init(d->problem, d->costs, d->order, GROUPS, d->group_of, &coarse);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    order = calloc((size_t)coarse.n + 1, sizeof *order);
+    st = order == NULL ? PST_ERR_NOMEM : part_order(&coarse, PART_ORDER_INDEX, NULL, order);
+    if (st == PST_OK) {
+        st = part_costs_init(&coarse, d->costs->b, &costs);
+    }
+    if (st == PST_OK) {
+        st = part_chain_solve(&coarse, &costs, order, &limits, &found, &ticks, &plan);
+        d->orders++;
+    }
+    if (st == PST_OK && found) {
+        st = expand(d, &coarse, &plan);
+    }
+    free(order);
+    part_plan_finish(&plan);
+    part_costs_finish(&costs);
+    part_problem_finish(&coarse);
+    return st;
+}
+
+static pst_status cut_orders(struct dag *d)
+{
+    uint32_t kind;
+    pst_status st = PST_OK;
+
+    for (kind = PART_ORDER_INDEX; st == PST_OK && kind <= PART_ORDER_LONGEST; kind++) {
+        st = part_order(d->problem, kind, NULL, d->order);
+        if (st == PST_OK) {
+            st = cut(d);
+        }
+        if (st == PST_OK && !d->chain.exact && d->problem->n > 2 * GROUPS) {
+            st = cut_groups(d);
+        }
+    }
+    return st;
+}
+
+static pst_status solve(struct dag *d, const struct part_refine_limits *limits,
+                        struct part_refine_stats *stats)
+{
+    bool small = d->problem->n <= SMALL_NODES, found = false;
+    struct part_plan plan = {NULL, 0};
+    pst_status st = cut_orders(d);
+
+    if (st == PST_OK && !d->found && small) {
+        st = small_best(d->problem, d->costs, INT64_MAX, &found, &plan);
+        stats->optimal = st == PST_OK && !found;
+        if (st == PST_OK && found) {
+            st = offer(d, &plan);
+        }
+    }
+    if (st == PST_OK && d->found) {
+        st = part_refine(d->problem, d->costs, limits, &d->plan, stats);
+    }
+    return st;
+}
+
+pst_status part_dag_solve(const struct part_problem *p, const struct part_costs *c,
+                          const struct part_refine_limits *limits, bool *ret_found,
+                          struct part_plan *ret_plan, struct part_refine_stats *ret_stats)
+{
+    struct dag d = {
+        .problem = p,
+        .costs = c,
+        .order = calloc((size_t)p->n + 1, sizeof *d.order),
+        .group_of = calloc((size_t)p->n + 1, sizeof *d.group_of),
+    };
+    struct part_refine_stats stats = {.bound = part_lower_bound(p, c)};
+    pst_status st = PST_ERR_NOMEM;
+
+    *ret_found = false;
+    if (c->n_degrees == 0 || p->n == 0) {
+        st = PST_OK;
+        stats.optimal = true;
+    } else if (d.order != NULL && d.group_of != NULL) {
+        st = solve(&d, limits, &stats);
+    }
+    stats.orders += d.orders;
+    stats.probes += d.chain.probes;
+    if (st == PST_OK && d.found) {
+        *ret_found = true;
+        *ret_plan = d.plan;
+    } else {
+        part_plan_finish(&d.plan);
+    }
+    if (ret_stats != NULL) {
+        *ret_stats = stats;
+    }
+    free(d.order);
+    free(d.group_of);
+    return st;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Improving a plan: local moves, cuts of the order that it implies, and of random ones near it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "refine_parts.h"
+
+#define STEPS_DEFAULT UINT64_C(200000000)
+#define SEED_DEFAULT  UINT64_C(0x70656E73746F636B)
+
+struct refining {
+    const struct part_problem *problem;
+    const struct part_costs *costs;
+    struct part_plan *plan;
+    struct part_value value;
+    int64_t ticks, bound;
+    uint64_t steps, seed;
+    uint32_t n_random;
+    uint32_t *order, *place; /* [n] */
+    uint64_t *keys;          /* [n] */
+    struct part_chain_stats chain;
+    struct part_refine_stats stats;
+};
+
+/* --- ticks of a plan ---------------------------------------------------------------------------*/
+
+static void spend(uint64_t *steps, uint64_t cost)
+{
+    *steps -= cost < *steps ? cost : *steps;
+}
+
+pst_status plan_ticks(const struct part_problem *p, const struct part_costs *c,
+                      const struct part_plan *plan, int64_t *ret_ticks)
+{
+    uint32_t *stage_of = calloc((size_t)p->n + 1, sizeof *stage_of);
+    int64_t most = 0;
+    uint32_t s, i, j, k;
+
+    if (stage_of == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (s = 0; s < plan->n_stages; s++) {
+        for (i = 0; i < plan->stages[s].n_nodes; i++) {
+            stage_of[plan->stages[s].nodes[i]] = s;
+        }
+    }
+    for (s = 0; s < plan->n_stages; s++) {
+        const struct part_stage *stage = &plan->stages[s];
+        int64_t comp = 0, sync = 0, p2p = 0, ticks;
+
+        for (k = 0; k < c->n_degrees && c->degrees[k] != stage->d; k++) {
+        }
+        if (k == c->n_degrees || stage->b != c->b) {
+            free(stage_of);
+            return PST_ERR_BUG;
+        }
+        for (i = 0; i < stage->n_nodes; i++) {
+            uint32_t v = stage->nodes[i];
+
+            comp += c->comp[k][v];
+            sync += c->sync[k][v];
+            for (j = p->first_out[v]; j < p->first_out[v + 1]; j++) {
+                p2p += stage_of[p->to[j]] != s ? c->p2p[k][j] : 0;
+            }
+            for (j = p->first_in[v]; j < p->first_in[v + 1]; j++) {
+                uint32_t e = p->in_edges[j];
+
+                p2p += stage_of[p->from[e]] != s ? c->p2p[k][e] : 0;
+            }
+        }
+        ticks = part_tps(c, comp, p2p, sync);
+        most = ticks > most ? ticks : most;
+    }
+    free(stage_of);
+    *ret_ticks = most;
+    return PST_OK;
+}
+
+/* --- steps of the search -----------------------------------------------------------------------*/
+
+/* Takes a plan over where it is better; frees it otherwise. */
+static pst_status offer(struct refining *r, struct part_plan *plan, bool *ret_better)
+{
+    struct part_value value;
+    int64_t ticks;
+    pst_status st = part_plan_value(plan, r->problem, false, &value);
+
+    *ret_better = false;
+    if (st == PST_OK) {
+        st = plan_ticks(r->problem, r->costs, plan, &ticks);
+    }
+    if (st == PST_OK && part_value_better(&value, &r->value)) {
+        struct part_plan old = *r->plan;
+
+        *r->plan = *plan;
+        *plan = old;
+        r->value = value;
+        r->ticks = ticks;
+        *ret_better = true;
+    }
+    part_plan_finish(plan);
+    return st;
+}
+
+/* The optimum of r->order, if that is below T. */
+static pst_status cut(struct refining *r, bool *ret_better)
+{
+    const struct part_problem *p = r->problem;
+    struct part_chain_limits limits = {
+        .below = r->ticks, .memory = true, .scan_steps = (double)r->steps / 4 + 1};
+    struct part_plan plan = {NULL, 0};
+    uint64_t probes = r->chain.probes, states = r->chain.states;
+    int64_t ticks;
+    bool found;
+    pst_status st;
+
+    limits.stats = &r->chain;
+    *ret_better = false;
+    st = part_chain_solve(p, r->costs, r->order, &limits, &found, &ticks, &plan);
+    r->stats.orders++;
+    spend(&r->steps, (r->chain.states - states) * r->costs->n_degrees +
+                         4 * (r->chain.probes - probes + 1) + p->n + p->n_edges);
+    if (st == PST_OK && found) {
+        st = offer(r, &plan, ret_better);
+    }
+    return st;
+}
+
+static pst_status move(struct refining *r)
+{
+    struct part_plan copy = {NULL, 0};
+    uint32_t s, i;
+    uint64_t before = r->stats.moves;
+    bool better;
+    pst_status st;
+
+    for (s = 0; s < r->plan->n_stages; s++) {
+        for (i = 0; i < r->plan->stages[s].n_nodes; i++) {
+            r->place[r->plan->stages[s].nodes[i]] = s;
+        }
+    }
+    st = part_plan_init(&copy, r->problem, r->place, r->plan->n_stages, r->costs->b);
+    for (s = 0; st == PST_OK && s < copy.n_stages; s++) {
+        copy.stages[s].d = r->plan->stages[s].d;
+    }
+    if (st == PST_OK) {
+        st = moves_run(r->problem, r->costs, &copy, &r->steps, &r->stats.moves);
+    }
+    if (st == PST_OK && r->stats.moves > before) {
+        return offer(r, &copy, &better);
+    }
+    part_plan_finish(&copy);
+    return st;
+}
+
+/* r->order: stage after stage, nodes by index; the stages stand in topological order. */
+static void implied_order(struct refining *r)
+{
+    uint32_t s, i, at = 0;
+
+    for (s = 0; s < r->plan->n_stages; s++) {
+        for (i = 0; i < r->plan->stages[s].n_nodes; i++) {
+            r->order[at++] = r->plan->stages[s].nodes[i];
+        }
+    }
+}
+
+/* Moves and cuts in turn until neither helps. */
+static pst_status settle(struct refining *r)
+{
+    bool better = true;
+    pst_status st = PST_OK;
+
+    while (st == PST_OK && better && r->ticks > r->bound && r->steps > 0) {
+        better = false;
+        st = move(r);
+        if (st == PST_OK && r->ticks > r->bound) {
+            implied_order(r);
+            st = cut(r, &better);
+        }
+    }
+    return st;
+}
+
+/* An order around that of the plan: each node's place moves by up to `width` places. */
+static pst_status shaken_order(struct refining *r, uint64_t width)
+{
+    uint32_t i;
+
+    implied_order(r);
+    for (i = 0; i < r->problem->n; i++) {
+        r->keys[r->order[i]] = ((uint64_t)i + next_random(&r->seed) % (width + 1)) << 20 |
+                               (next_random(&r->seed) & 0xfffff);
+    }
+    return part_order(r->problem, PART_ORDER_KEYS, r->keys, r->order);
+}
+
+/* From small shakes to orders that have nothing of the plan. */
+static pst_status shake(struct refining *r)
+{
+    static const uint32_t percent[] = {5, 15, 40, 100, 400};
+    uint32_t i;
+    pst_status st = PST_OK;
+
+    for (i = 0; st == PST_OK && i < r->n_random && r->steps > 0 && r->ticks > r->bound; i++) {
+        bool better = false;
+
+        st = shaken_order(r, (uint64_t)r->problem->n * percent[i % 5] / 100 + 1);
+        if (st == PST_OK) {
+            st = cut(r, &better);
+        }
+        if (st == PST_OK && better) {
+            st = settle(r);
+        }
+    }
+    return st;
+}
+
+/* Small graphs: everything. */
+static pst_status look_at_all(struct refining *r)
+{
+    struct part_plan plan = {NULL, 0};
+    bool found, better;
+    pst_status st = small_best(r->problem, r->costs, r->ticks, &found, &plan);
+
+    if (st == PST_OK && found) {
+        st = offer(r, &plan, &better);
+    }
+    if (st == PST_OK) {
+        r->bound = r->ticks;
+    }
+    return st;
+}
+
+/* Stages in topological order, which moves and the implied order rely on. */
+static pst_status sort_plan(struct refining *r)
+{
+    const struct part_problem *p = r->problem;
+    struct part_plan *plan = r->plan;
+    struct part_stage *sorted = calloc((size_t)plan->n_stages + 1, sizeof *sorted);
+    uint32_t *waits = calloc((size_t)plan->n_stages + 1, sizeof *waits);
+    uint32_t s, i, v, e, done = 0;
+    bool again = true;
+
+    if (sorted == NULL || waits == NULL) {
+        free(sorted);
+        free(waits);
+        return PST_ERR_NOMEM;
+    }
+    for (s = 0; s < plan->n_stages; s++) {
+        for (i = 0; i < plan->stages[s].n_nodes; i++) {
+            r->place[plan->stages[s].nodes[i]] = s;
+        }
+    }
+    for (e = 0; e < p->n_edges; e++) {
+        waits[r->place[p->to[e]]] += r->place[p->from[e]] != r->place[p->to[e]];
+    }
+    while (again) {
+        again = false;
+        for (s = 0; s < plan->n_stages; s++) {
+            if (waits[s] != 0) {
+                continue;
+            }
+            again = true;
+            waits[s] = UINT32_MAX; /* placed */
+            sorted[done++] = plan->stages[s];
+            for (i = 0; i < plan->stages[s].n_nodes; i++) {
+                v = plan->stages[s].nodes[i];
+                for (e = p->first_out[v]; e < p->first_out[v + 1]; e++) {
+                    waits[r->place[p->to[e]]] -= r->place[p->to[e]] != s;
+                }
+            }
+        }
+    }
+    if (done == plan->n_stages) {
+        memcpy(plan->stages, sorted, done * sizeof *sorted);
+    }
+    free(sorted);
+    free(waits);
+    return done == plan->n_stages ? PST_OK : PST_ERR_BUG;
+}
+
+static uint32_t random_orders(const struct part_problem *p, const struct part_refine_limits *limits)
+{
+    uint64_t n;
+
+    if (limits != NULL && limits->orders != 0) {
+        return limits->orders;
+    }
+    n = 2000000 / ((uint64_t)p->n + 1);
+    return n > 300 ? 300 : n < 4 ? 4 : (uint32_t)n;
+}
+
+static pst_status refine(struct refining *r)
+{
+    pst_status st = sort_plan(r);
+
+    if (st == PST_OK) {
+        st = part_plan_value(r->plan, r->problem, false, &r->value);
+    }
+    if (st == PST_OK) {
+        st = plan_ticks(r->problem, r->costs, r->plan, &r->ticks);
+    }
+    if (st == PST_OK && r->problem->n <= SMALL_NODES) {
+        return look_at_all(r);
+    }
+    if (st == PST_OK) {
+        st = settle(r);
+    }
+    return st == PST_OK ? shake(r) : st;
+}
+
+pst_status part_refine(const struct part_problem *p, const struct part_costs *c,
+                       const struct part_refine_limits *limits, struct part_plan *plan,
+                       struct part_refine_stats *ret_stats)
+{
+    struct refining r = {
+        .problem = p,
+        .costs = c,
+        .plan = plan,
+        .bound = part_lower_bound(p, c),
+        .steps = limits != NULL && limits->steps != 0 ? limits->steps : STEPS_DEFAULT,
+        .seed = limits != NULL && limits->seed != 0 ? limits->seed : SEED_DEFAULT,
+        .n_random = random_orders(p, limits),
+        .order = calloc((size_t)p->n + 1, sizeof *r.order),
+        .place = calloc((size_t)p->n + 1, sizeof *r.place),
+        .keys = calloc((size_t)p->n + 1, sizeof *r.keys),
+    };
+    pst_status st = PST_ERR_NOMEM;
+
+    if (r.order != NULL && r.place != NULL && r.keys != NULL) {
+        st = refine(&r);
+    }
+    r.stats.ticks = r.ticks;
+    r.stats.bound = r.bound;
+    r.stats.optimal = st == PST_OK && r.ticks <= r.bound;
+    r.stats.probes = r.chain.probes;
+    if (ret_stats != NULL) {
+        *ret_stats = r.stats;
+    }
+    free(r.order);
+    free(r.place);
+    free(r.keys);
+    return st;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fills one stage after the other up to a cap on its time, and searches the least cap with which
+ * the devices suffice: the optimum of a chain without transfers, memory limit and replicas.
+ */
+#include <string.h>
+
+#include "part_row.h"
+
+struct config {
+    uint32_t order;
+};
+
+struct greedy {
+    const struct pst_host *host;
+    const struct config *config;
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, order, PST_PARAM_ENUM, "index", "index|dfs",
+              "Order of the nodes that is cut: as in the model, or branch after branch."),
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    struct greedy *self = host->alloc(host, sizeof *self, _Alignof(struct greedy));
+
+    if (self == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    self->host = host;
+    self->config = config;
+    *ret_self = self;
+    return PST_OK;
+}
+
+static void destroy(void *self)
+{
+    (void)self; /* lives in the instance's memory */
+}
+
+/* Fills stages up to the cap, leaving a node for each stage to come; how many it takes. */
+static uint32_t fill(struct part_row *row, int64_t cap)
+{
+    uint32_t n = row->problem.n, at = 0, s;
+
+    for (s = 0; s < row->n_stages && at < n; s++) {
+        uint32_t last = n - (row->n_stages - 1 - s);
+        int64_t sum = row->ticks[row->order[at++]];
+
+        while (at < last && sum + row->ticks[row->order[at]] <= cap) {
+            sum += row->ticks[row->order[at++]];
+        }
+        row->first[s + 1] = at;
+    }
+    return at < n ? s + 1 : s;
+}
+
+/* From the average and the largest node to twice the larger: more is never needed. */
+static int64_t least_cap(struct part_row *row)
+{
+    int64_t total = 0, largest = 0, low, high;
+    uint32_t v;
+
+    for (v = 0; v < row->problem.n; v++) {
+        total += row->ticks[v];
+        largest = row->ticks[v] > largest ? row->ticks[v] : largest;
+    }
+    low = total / row->n_stages + (total % row->n_stages != 0);
+    low = low > largest ? low : largest;
+    for (high = 2 * low; low < high;) {
+        int64_t middle = low + (high - low) / 2;
+
+        if (fill(row, middle) <= row->n_stages) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+static pst_status partition(void *self_, const struct pst_partition_in *in,
+                            struct pst_partition_out *out)
+{
+    const struct greedy *self = self_;
+    struct part_row row;
+    pst_status st = part_row_init(&row, self->host, in, self->config->order);
+
+    if (st == PST_OK) {
+        int64_t cap = least_cap(&row);
+
+        fill(&row, cap);
+        part_remark_number(&row.problem, "cap_us_per_sample",
+                           (double)cap * row.costs.ns_per_tick / 1000);
+        st = part_row_answer(&row, out);
+    }
+    part_row_finish(&row);
+    return st;
+}
+
+static const struct pst_partitioner partitioner = {
+    .size = sizeof partitioner,
+    .partition = partition,
+};
+
+static const void *get_interface(const char *id)
+{
+    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
+}
+
+static const char *const provides[] = {"chain", NULL};
+static const char *const needs[] = {"chain", NULL};
+
+static const struct pst_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = PST_ABI_MAJOR,
+    .abi_minor = PST_ABI_MINOR,
+    .kind = "partitioner",
+    .id = "greedy",
+    .version = "1.0",
+    .summary = "Fills stages up to the least time that the devices allow.",
+    .reference = "none",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .param_size = sizeof params[0],
+    .config_size = sizeof(struct config),
+    .create = create,
+    .destroy = destroy,
+    .get_interface = get_interface,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plans of general graphs against every partition there is, and by the rules.
+ */
+#include "refine.h"
+#include "partition_rig.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const uint32_t degrees[] = {1, 2, 4};
+
+static void close_to(double a, double b)
+{
+    if (isinf(a) || isinf(b) ? a != b : fabs(a - b) > 1e-9 * fmax(1, fmax(fabs(a), fabs(b)))) {
+        fail_msg("%.12g is not %.12g", a, b);
+    }
+}
+
+/* What the plan is worth by the rig, which must agree with part_plan_value. */
+static struct rig_worth judge(const struct rig_case *c, const struct part_problem *p,
+                              const struct part_plan *plan)
+{
+    uint32_t *stage_of = calloc(p->n + 1, sizeof *stage_of);
+    uint32_t *d = calloc(plan->n_stages + 1, sizeof *d);
+    struct part_value value;
+    struct rig_worth worth;
+    uint32_t n = 0;
+
+    assert_non_null(stage_of);
+    assert_non_null(d);
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        d[s] = plan->stages[s].d;
+        for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++, n++) {
+            stage_of[plan->stages[s].nodes[i]] = s;
+        }
+    }
+    assert_int_equal(n, p->n);
+    worth = rig_judge(c, stage_of, plan->n_stages, d, false);
+    assert_int_equal(part_plan_value(plan, p, false, &value), PST_OK);
+    assert_int_equal(value.legal, worth.legal);
+    if (worth.legal) {
+        assert_int_equal(value.fits, worth.fits);
+        assert_int_equal(value.depth, worth.depth);
+        assert_int_equal(value.devices, worth.devices);
+        close_to(value.peak_bytes, worth.peak);
+        close_to(value.bottleneck_ns / 1000, worth.bottleneck);
+    }
+    free(stage_of);
+    free(d);
+    return worth;
+}
+
+/* T in us; INFINITY: none. */
+static double solve(const struct rig_case *c, struct part_refine_stats *stats)
+{
+    struct part_problem p;
+    struct part_costs costs;
+    struct part_plan plan = {NULL, 0};
+    double result = INFINITY;
+    bool found;
+
+    rig_problem(c, &p);
+    assert_int_equal(part_costs_init(&p, c->b, &costs), PST_OK);
+    assert_int_equal(part_dag_solve(&p, &costs, NULL, &found, &plan, stats), PST_OK);
+    if (found) {
+        struct rig_worth worth = judge(c, &p, &plan);
+
+        assert_true(worth.legal && worth.fits);
+        result = worth.bottleneck;
+        close_to(result, (double)stats->ticks * costs.ns_per_tick / 1000);
+        assert_true(stats->bound <= stats->ticks);
+    }
+    part_plan_finish(&plan);
+    part_costs_finish(&costs);
+    part_problem_finish(&p);
+    return result;
+}
+
+/* --- worked examples: optima over all partitions
+ * --------------------------------------------------*/
+
+struct example {
+    uint32_t n, edges[12][2], n_edges, devices;
+    double tau[8], expected;
+};
+
+static const struct example examples[] = {
+    {3, {{0, 2}, {1, 2}}, 2, 2, {6, 4, 2}, 6},
+    {6, {{0, 1}, {1, 2}, {0, 3}, {3, 4}, {2, 5}, {4, 5}}, 6, 2, {1, 4, 2, 1, 1, 1}, 5},
+    {6, {{0, 1}, {1, 2}, {0, 3}, {3, 4}, {2, 5}, {4, 5}}, 6, 3, {1, 7, 2, 7, 2, 1}, 8},
+    {6,
+     {{0, 1}, {0, 2}, {0, 3}, {0, 4}, {1, 5}, {2, 5}, {3, 5}, {4, 5}},
+     8,
+     2,
+     {0, 6, 5, 2, 3, 0},
+     8},
+    {7,
+     {{0, 1}, {1, 2}, {1, 3}, {2, 4}, {3, 4}, {4, 6}, {0, 5}, {5, 6}},
+     8,
+     4,
+     {1, 2, 5, 4, 2, 7, 1},
+     7},
+    {6, {{0, 1}, {0, 2}, {1, 3}, {1, 4}, {2, 4}, {3, 5}, {4, 5}}, 7, 3, {1, 1, 1, 1, 3, 1}, 3},
+};
+
+static void test_examples(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
+        const struct example *x = &examples[i];
+        struct part_refine_stats stats;
+        struct rig_graph g;
+        struct rig_case c;
+
+        rig_graph_init(&g, x->n);
+        for (uint32_t e = 0; e < x->n_edges; e++) {
+            rig_edge(&g, x->edges[e][0], x->edges[e][1], 0);
+        }
+        rig_sort(&g);
+        memcpy(g.tau, x->tau, x->n * sizeof *g.tau);
+        c = rig_case_of(&g);
+        c.devices = x->devices;
+        close_to(solve(&c, &stats), x->expected);
+        assert_true(stats.optimal);
+        rig_graph_finish(&g);
+    }
+}
+
+/* Two branches of two ops and a join: side by side they hold less than in a row. */
+static void test_branches_save_memory(void **state)
+{
+    static const uint32_t lens[] = {2, 2};
+    struct part_refine_stats stats;
+    struct rig_graph g;
+    struct rig_case c;
+
+    (void)state;
+    rig_branches(&g, 2, lens, 0, 1, false);
+    for (int v = 0; v < 5; v++) {
+        g.tau[v] = 6;
+        g.saved[v] = 2;
+    }
+    c = rig_case_of(&g);
+    c.devices = 5;
+    c.batch = 32;
+    c.memory = 24;
+    c.b = 4;
+    close_to(solve(&c, &stats), 6);
+    c.b = 2;
+    c.memory = 16;
+    close_to(solve(&c, &stats), 6);
+    for (int v = 0; v < 5; v++) {
+        g.alpha[v] = 8;
+    }
+    c.batch = 64;
+    c.memory = 24;
+    close_to(solve(&c, &stats), 10);
+    c.b = 4;
+    close_to(solve(&c, &stats), 8);
+    c.b = 8;
+    close_to(solve(&c, &stats), INFINITY);
+    assert_true(stats.optimal);
+    rig_graph_finish(&g);
+}
+
+/* --- random graphs -----------------------------------------------------------------------------*/
+
+static void random_case(struct rig_graph *g, struct rig_case *c, uint32_t n, int round,
+                        uint64_t *state)
+{
+    double total = 0;
+
+    if (round % 2 == 0) {
+        rig_nested(g, n, 3, 2, 60, state);
+    } else {
+        rig_random(g, n, 20, state);
+    }
+    rig_costs(g, RIG_UNIFORM + (int)rig_draw(state, 0, 2), state);
+    *c = rig_case_of(g);
+    c->devices = (uint32_t)rig_draw(state, 1, 5);
+    c->b = 4;
+    c->batch = 4 * (uint32_t)rig_draw(state, 1, 8);
+    c->comm = (uint32_t)(round / 2 % 3);
+    c->p2p = 1 + (double)rig_draw(state, 0, 3);
+    c->allreduce = rig_draw(state, 0, 2) == 0 ? 0 : 0.5;
+    c->degrees = degrees;
+    c->n_degrees = (uint32_t)(round / 6 % 3) + 1;
+    for (uint32_t v = 0; v < n; v++) {
+        g->alpha[v] = round / 18 % 2 == 0 ? 0 : 3;
+        g->workspace[v] = round / 36 % 2 == 0 ? 0 : (double)rig_draw(state, 0, 40);
+        total += 4 * g->weight[v] + 8 * g->saved[v];
+    }
+    if (round / 72 % 2 == 0) {
+        c->memory = total * (double)rig_draw(state, 20, 120) / 100;
+    }
+}
+
+static void test_against_every_partition(void **state)
+{
+    const uint64_t seed = 77;
+    uint64_t rng = seed;
+    uint32_t feasible = 0, infeasible = 0;
+
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (int round = 0; round < 576; round++) {
+        struct part_refine_stats stats;
+        struct rig_graph g;
+        struct rig_case c;
+        double expected, got;
+
+        random_case(&g, &c, (uint32_t)rig_draw(&rng, 1, 7), round, &rng);
+        expected = rig_best_partition(&c);
+        got = solve(&c, &stats);
+        if (isinf(got) != isinf(expected) ||
+            (!isinf(got) && fabs(got - expected) > 1e-9 * fmax(1, expected))) {
+            fail_msg("round %d: %.12g, every partition: %.12g", round, got, expected);
+        }
+        assert_true(stats.optimal);
+        feasible += !isinf(got);
+        infeasible += isinf(got);
+        rig_graph_finish(&g);
+    }
+    print_message("%u feasible, %u not\n", feasible, infeasible);
+    assert_true(feasible > 200 && infeasible > 30);
+}
+
+/* Of graphs too large to look at all: legal, fits, no better than the bound, no worse than the cut
+   of any one order. */
+static void test_larger_graphs(void **state)
+{
+    const uint64_t seed = 5;
+    uint64_t rng = seed;
+    double sum = 0;
+    uint32_t n_found = 0;
+
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (int round = 0; round < 72; round++) {
+        const struct part_refine_limits few = {.orders = 10};
+        struct part_refine_stats stats;
+        struct rig_graph g;
+        struct rig_case c;
+        struct part_problem p;
+        struct part_costs costs;
+        struct part_plan plan = {NULL, 0};
+        uint32_t order[128];
+        bool found;
+
+        random_case(&g, &c, (uint32_t)rig_draw(&rng, 11, 60), round, &rng);
+        rig_problem(&c, &p);
+        assert_int_equal(part_costs_init(&p, c.b, &costs), PST_OK);
+        assert_int_equal(part_dag_solve(&p, &costs, &few, &found, &plan, &stats), PST_OK);
+        if (found) {
+            struct rig_worth worth = judge(&c, &p, &plan);
+
+            assert_true(worth.legal && worth.fits);
+            assert_true(stats.bound <= stats.ticks);
+            sum += (double)stats.ticks / (double)stats.bound;
+            n_found++;
+        }
+        for (uint32_t kind = 0; kind < 4; kind++) {
+            struct part_chain_limits limits = {.below = INT64_MAX, .memory = true};
+            struct part_plan chain = {NULL, 0};
+            bool chain_found;
+            int64_t ticks;
+
+            assert_int_equal(part_order(&p, kind, NULL, order), PST_OK);
+            assert_int_equal(
+                part_chain_solve(&p, &costs, order, &limits, &chain_found, &ticks, &chain), PST_OK);
+            assert_true(!chain_found || (found && stats.ticks <= ticks));
+            part_plan_finish(&chain);
+        }
+        part_plan_finish(&plan);
+        part_costs_finish(&costs);
+        part_problem_finish(&p);
+        rig_graph_finish(&g);
+    }
+    print_message("%u plans, T over the bound %.4f on average\n", n_found, sum / n_found);
+    assert_true(n_found > 40);
+}
+
+/* A bad plan gets better and stays legal, in depths of the stage graph too. */
+static void test_refinement(void **state)
+{
+    const uint64_t seed = 31;
+    uint64_t rng = seed;
+    uint32_t better = 0;
+
+    (void)state;
+    for (int round = 0; round < 60; round++) {
+        const struct part_refine_limits few = {.orders = 2, .steps = 200000};
+        struct part_refine_stats stats;
+        struct rig_graph g;
+        struct rig_case c;
+        struct part_problem p;
+        struct part_costs costs;
+        struct part_plan plan;
+        uint32_t stage_of[80];
+        struct rig_worth before, after;
+
+        random_case(&g, &c, (uint32_t)rig_draw(&rng, 12, 80), round, &rng);
+        c.memory = INFINITY;
+        rig_problem(&c, &p);
+        assert_int_equal(part_costs_init(&p, c.b, &costs), PST_OK);
+        for (uint32_t v = 0; v < g.n; v++) {
+            stage_of[v] = c.devices - 1 - v * c.devices / g.n; /* stages the wrong way round */
+        }
+        assert_int_equal(part_plan_init(&plan, &p, stage_of, c.devices, c.b), PST_OK);
+        before = judge(&c, &p, &plan);
+        c.memory = p.capacity_bytes = before.peak;
+        assert_int_equal(part_refine(&p, &costs, &few, &plan, &stats), PST_OK);
+        after = judge(&c, &p, &plan);
+        assert_true(after.legal && after.fits);
+        assert_true(after.bottleneck <= before.bottleneck * (1 + 1e-12));
+        better += after.bottleneck < before.bottleneck;
+        part_plan_finish(&plan);
+        part_costs_finish(&costs);
+        part_problem_finish(&p);
+        rig_graph_finish(&g);
+    }
+    assert_true(better > 30);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_branches_save_memory),
+        cmocka_unit_test(test_against_every_partition),
+        cmocka_unit_test(test_larger_graphs),
+        cmocka_unit_test(test_refinement),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

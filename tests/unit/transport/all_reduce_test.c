@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums over replicas on the `threads` transport: the order of the members and nothing else decides
+ * about bits; posts return at once; groups and queues; disagreement, stalls, aborts.
+ */
+#include <string.h>
+
+#include "unit/transport/support.h"
+
+#define SECOND 1000000000u
+
+enum { PARTS = 4, ROUNDS = 12 };
+
+/* The largest is several pieces of work; one is empty. */
+static const uint64_t sizes[PARTS] = {1, 0, 3 * 64 * 1024 + 5, 1000};
+
+/* What a rank brings to element i of a part: numbers of very different size, so that every order of
+   a sum has a result of its own. */
+static float number(uint32_t round, uint32_t rank, uint32_t part, uint64_t i)
+{
+    uint64_t seed = round * 7919u + rank * 104729u + part * 1299709u + i;
+    uint64_t bits = next_random(&seed);
+
+    return (float)((double)(bits >> 40) / 16777216.0 - 0.5) * (float)(1 << (bits & 15));
+}
+
+static pst_status open_with(uint32_t n, uint32_t max_reductions, uint64_t stall_ns,
+                            struct pst_transport **ret)
+{
+    const struct pst_transport_config config = {
+        .n_ranks = n, .max_requests = 4, .max_reductions = max_reductions, .stall_ns = stall_ns};
+    struct pst_error err = {0};
+
+    return load_threads()->open(&config, ret, &err);
+}
+
+/* run_ranks with room for sums. */
+static void run(uint32_t n, uint64_t stall_ns, void (*body)(struct ranked *), struct ranked *ranks)
+{
+    pthread_t threads[MAX_RANKS];
+    struct pst_transport *transport = NULL;
+
+    assert_int_equal(open_with(n, 2, stall_ns, &transport), PST_OK);
+    memset(ranks, 0, n * sizeof *ranks);
+    for (uint32_t i = 0; i < n; i++) {
+        ranks[i] = (struct ranked){
+            .ops = load_threads(), .transport = transport, .rank = i, .n_ranks = n, .body = body};
+        assert_int_equal(pthread_create(&threads[i], NULL, ranked_main, &ranks[i]), 0);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    load_threads()->close(transport);
+}
+
+static void expect_none_failed(const struct ranked *ranks, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (ranks[i].failures != 0) {
+            fail_msg("rank %u: %u failures, %s", i, ranks[i].failures, ranks[i].err.message);
+        }
+    }
+}
+
+/* Posts the sum of a round, and checks it once it is waited for. */
+static pst_request post(struct ranked *self, const uint32_t *members, uint32_t n, uint32_t round,
+                        struct pst_reduce_part *parts)
+{
+    pst_request request = 0;
+
+    for (uint32_t p = 0; p < PARTS; p++) {
+        parts[p].elems = sizes[p];
+        for (uint64_t i = 0; i < sizes[p]; i++) {
+            parts[p].data[i] = number(round, self->rank, p, i);
+        }
+    }
+    CHECK(self, self->ops->all_reduce(self->transport, self->rank, members, n, parts, PARTS,
+                                      &request) == PST_OK);
+    return request;
+}
+
+static void expect_sum(struct ranked *self, const uint32_t *members, uint32_t n, uint32_t round,
+                       const struct pst_reduce_part *parts)
+{
+    uint32_t wrong = 0;
+
+    for (uint32_t p = 0; p < PARTS; p++) {
+        for (uint64_t i = 0; i < sizes[p]; i++) {
+            float sum = number(round, members[0], p, i);
+
+            for (uint32_t m = 1; m < n; m++) {
+                sum += number(round, members[m], p, i);
+            }
+            wrong += memcmp(&sum, &parts[p].data[i], sizeof sum) != 0;
+        }
+    }
+    CHECK(self, wrong == 0);
+}
+
+static void make_parts(struct pst_reduce_part *parts)
+{
+    for (uint32_t p = 0; p < PARTS; p++) {
+        parts[p].data = malloc((sizes[p] + 1) * sizeof(float));
+    }
+}
+
+static void free_parts(struct pst_reduce_part *parts)
+{
+    for (uint32_t p = 0; p < PARTS; p++) {
+        free(parts[p].data);
+    }
+}
+
+/* All ranks, in an order that is not theirs; ranks wait early or late by turns. */
+static void all_together(struct ranked *self)
+{
+    struct pst_reduce_part parts[2][PARTS];
+    uint32_t members[MAX_RANKS];
+
+    for (uint32_t i = 0; i < self->n_ranks; i++) {
+        members[i] = (5 * i + 3) % self->n_ranks; /* 5 is no divisor of 1 to 4, 6 to 8 */
+    }
+    make_parts(parts[0]);
+    make_parts(parts[1]);
+    for (uint32_t round = 0; round < ROUNDS; round += 2) {
+        pst_request first = post(self, members, self->n_ranks, round, parts[0]);
+        pst_request second;
+
+        if ((round / 2 + self->rank) % 3 == 0) {
+            CHECK(self, self->ops->wait(self->transport, self->rank, first, &self->err) == PST_OK);
+            expect_sum(self, members, self->n_ranks, round, parts[0]);
+            second = post(self, members, self->n_ranks, round + 1, parts[1]);
+        } else {
+            second = post(self, members, self->n_ranks, round + 1, parts[1]);
+            CHECK(self, self->ops->wait(self->transport, self->rank, first, &self->err) == PST_OK);
+            expect_sum(self, members, self->n_ranks, round, parts[0]);
+        }
+        CHECK(self, self->ops->wait(self->transport, self->rank, second, &self->err) == PST_OK);
+        expect_sum(self, members, self->n_ranks, round + 1, parts[1]);
+    }
+    free_parts(parts[0]);
+    free_parts(parts[1]);
+}
+
+static void test_order(void **state)
+{
+    struct ranked ranks[MAX_RANKS];
+
+    (void)state;
+    for (uint32_t n = 1; n <= 4; n++) {
+        run(n, 30ull * SECOND, all_together, ranks);
+        expect_none_failed(ranks, n);
+    }
+    run(7, 30ull * SECOND, all_together, ranks);
+    expect_none_failed(ranks, 7);
+}
+
+/* Two groups that share nobody, next to transfers and blocking reductions of all. */
+static void groups(struct ranked *self)
+{
+    static const uint32_t members[2][2] = {{2, 0}, {1, 3}};
+    const uint32_t *own = members[self->rank % 2];
+    struct pst_reduce_part parts[PARTS];
+
+    make_parts(parts);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        double value = self->rank == round % 4 ? round : 0;
+        pst_request request = post(self, own, 2, round, parts);
+
+        CHECK(self, self->ops->sum(self->transport, self->rank, &value, 1, &self->err) == PST_OK);
+        CHECK(self, value == round);
+        CHECK(self, self->ops->wait(self->transport, self->rank, request, &self->err) == PST_OK);
+        expect_sum(self, own, 2, round, parts);
+    }
+    free_parts(parts);
+}
+
+static void test_groups(void **state)
+{
+    struct ranked ranks[MAX_RANKS];
+
+    (void)state;
+    run(4, 30ull * SECOND, groups, ranks);
+    expect_none_failed(ranks, 4);
+}
+
+/* A member that never waits while the others need the sum holds up nobody. */
+static void one_is_busy(struct ranked *self)
+{
+    static const uint32_t members[] = {0, 1, 2};
+    struct pst_reduce_part parts[PARTS];
+    pst_request request;
+
+    make_parts(parts);
+    request = post(self, members, 3, 0, parts);
+    if (self->rank == 2) { /* comes back only once the others have it */
+        CHECK(self, self->ops->barrier(self->transport, 2, &self->err) == PST_OK);
+    }
+    CHECK(self, self->ops->wait(self->transport, self->rank, request, &self->err) == PST_OK);
+    expect_sum(self, members, 3, 0, parts);
+    if (self->rank != 2) {
+        CHECK(self, self->ops->barrier(self->transport, self->rank, &self->err) == PST_OK);
+    }
+    free_parts(parts);
+}
+
+static void test_busy(void **state)
+{
+    struct ranked ranks[MAX_RANKS];
+
+    (void)state;
+    run(3, 30ull * SECOND, one_is_busy, ranks);
+    expect_none_failed(ranks, 3);
+}
+
+/* Sizes differ: all are told. */
+static void disagree(struct ranked *self)
+{
+    static const uint32_t members[] = {0, 1};
+    float data[4] = {0};
+    const struct pst_reduce_part part = {data, self->rank == 0 ? 3 : 4};
+    pst_request request;
+
+    CHECK(self, self->ops->all_reduce(self->transport, self->rank, members, 2, &part, 1,
+                                      &request) == PST_OK);
+    self->status = self->ops->wait(self->transport, self->rank, request, &self->err);
+}
+
+static void test_disagreement(void **state)
+{
+    struct ranked ranks[MAX_RANKS];
+
+    (void)state;
+    run(2, 30ull * SECOND, disagree, ranks);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(ranks[i].failures, 0);
+        assert_int_equal(ranks[i].status, PST_ERR_BUG);
+        assert_string_equal(ranks[i].err.kind, "transport.size");
+    }
+}
+
+/* One does not come: the other is told after the limit, and its buffer is its own again. */
+static void alone(struct ranked *self)
+{
+    static const uint32_t members[] = {0, 1};
+    float data[2] = {1, 2};
+    const struct pst_reduce_part part = {data, 2};
+    pst_request request;
+
+    if (self->rank == 1) {
+        return;
+    }
+    CHECK(self,
+          self->ops->all_reduce(self->transport, 0, members, 2, &part, 1, &request) == PST_OK);
+    self->status = self->ops->wait(self->transport, 0, request, &self->err);
+    CHECK(self, data[0] == 1 && data[1] == 2);
+    CHECK(self, self->ops->wait(self->transport, 0, request, &self->err) == PST_ERR_BUG);
+}
+
+static void test_stall(void **state)
+{
+    struct ranked ranks[MAX_RANKS];
+
+    (void)state;
+    run(2, SECOND / 5, alone, ranks);
+    assert_int_equal(ranks[0].failures, 0);
+    assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
+}
+
+static void aborted(struct ranked *self)
+{
+    static const uint32_t members[] = {0, 1};
+    float data[2] = {1, 2};
+    const struct pst_reduce_part part = {data, 2};
+    pst_request request;
+
+    if (self->rank == 1) {
+        self->ops->abort(self->transport, 1, "enough");
+        return;
+    }
+    self->status = self->ops->all_reduce(self->transport, 0, members, 2, &part, 1, &request);
+    if (self->status == PST_OK) {
+        self->status = self->ops->wait(self->transport, 0, request, &self->err);
+        CHECK(self, strstr(self->err.message, "enough") != NULL);
+    }
+}
+
+static void test_abort(void **state)
+{
+    struct ranked ranks[MAX_RANKS];
+
+    (void)state;
+    run(2, 30ull * SECOND, aborted, ranks);
+    assert_int_equal(ranks[0].failures, 0);
+    assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
+}
+
+static void test_misuse(void **state)
+{
+    static const uint32_t others[] = {0, 1}, nobody[] = {0, 9}, self[] = {2};
+    const struct pst_transport_ops *ops = load_threads();
+    struct pst_transport *transport = NULL;
+    struct pst_error err = {0};
+    float data = 3;
+    const struct pst_reduce_part part = {&data, 1};
+    pst_request request, second;
+
+    (void)state;
+    assert_int_equal(open_with(3, 1, SECOND, &transport), PST_OK);
+    assert_int_equal(ops->all_reduce(transport, 2, others, 2, &part, 1, &request), PST_ERR_BUG);
+    assert_int_equal(ops->all_reduce(transport, 0, nobody, 2, &part, 1, &request), PST_ERR_BUG);
+    assert_int_equal(ops->all_reduce(transport, 2, self, 1, &part, 1, &request), PST_OK);
+    assert_int_equal(ops->all_reduce(transport, 2, self, 1, &part, 1, &second), PST_ERR_BUG);
+    assert_int_equal(ops->wait(transport, 2, request, &err), PST_OK);
+    assert_true(data == 3);
+    assert_int_equal(ops->all_reduce(transport, 2, self, 1, &part, 1, &request), PST_OK);
+    assert_int_equal(ops->wait(transport, 2, request, &err), PST_OK);
+    ops->close(transport);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order),  cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_busy),   cmocka_unit_test(test_disagreement),
+        cmocka_unit_test(test_stall),  cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_misuse),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
