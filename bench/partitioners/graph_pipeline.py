@@ -8,7 +8,7 @@
 Every plan is a real one: memory as it is allocated, transfers over the links of
 configs/clusters/summit-v100.toml, step time simulated. Both sides try every micro-batch size that is
 a power of two, and for the best three of them the scheduler's `eager` as well; what does not fit is
-no candidate. Sequential: pipedream (both objectives), piper where it does not refuse, chain-dp and
+no candidate. Sequential: pipedream (both objectives), piper where it does not refuse, dapple, chain-dp and
 graphpipe's own chains, all with 1f1b; graph: graphpipe with refine and per-stage.
 
 PART: models, ablation, branches, sequential, memory. --memory: GiB of a device.
@@ -33,6 +33,7 @@ MODELS = {"mmt": (MMT, 16), "dlrm": (DLRM, 64), "candle-uno": (CANDLE, 256)}
 SEQUENTIAL = {"pipedream": {"use": "pipedream"},
               "pipedream, reference": {"use": "pipedream", "objective": "reference"},
               "piper": {"use": "piper"},
+              "dapple": {"use": "dapple"},
               "chain-dp": {"use": "chain-dp"},
               "chains": {"use": "graphpipe", "force_chain": True}}
 PAPERS = ("pipedream", "pipedream, reference", "piper")
@@ -53,8 +54,9 @@ class Bench:
         self.memory = arguments.memory
         self.folder = tempfile.mkdtemp(prefix="graph-pipeline-")
         self.pool = concurrent.futures.ThreadPoolExecutor(arguments.jobs)
-        self.plugins = subprocess.run([self.penstock, "plugins"], capture_output=True, text=True,
-                                      check=True).stdout
+        listed = subprocess.run([self.penstock, "plugins", "--json"], capture_output=True,
+                                text=True, check=True).stdout
+        self.plugins = [plugin["id"] for plugin in json.loads(listed)["plugins"]]
         self.count = 0
 
     def config(self, model, devices, batch, b, partitioner, scheduler, memory):

@@ -76,7 +76,9 @@ static struct choice choose(const struct part_problem *p, const struct gp_table 
     fast = best;
     for (i = 0; i < table->n; i++) {
         prefer_short(best.result, &table->tries[i], &table->tries[i].result, p, &fast);
-        prefer_short(best.result, &table->tries[i], &table->tries[i].fast, p, &fast);
+        if (p->figures.reference == 0) { /* it is steps that count */
+            prefer_short(best.result, &table->tries[i], &table->tries[i].fast, p, &fast);
+        }
     }
     return fast;
 }
