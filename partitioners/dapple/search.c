@@ -318,7 +318,8 @@ static pst_status add(struct search *s, uint32_t p, uint32_t to, uint32_t k, uin
         return PST_OK;
     }
     made = make(s, p, to, k, machine);
-    if ((q->m - 1) * made.slowest >= s->best_latency || !fits(q, made.from, to, made.degree, 2)) {
+    if (least_latency(q, &made, room) >= s->best_latency ||
+        !fits(q, made.from, to, made.degree, 2)) {
         return PST_OK; /* never better; never fits with a stage behind it */
     }
     state = state_of(s, to, room);
