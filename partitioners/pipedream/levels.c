@@ -43,7 +43,7 @@ static bool stopped(struct solver *s, uint64_t work)
     const struct part_stop *stop = s->q->stop;
 
     s->polls += work;
-    if (s->polls < 2000000) {
+    if (s->polls < 500000) {
         return false;
     }
     s->polls = 0;
@@ -280,6 +280,10 @@ static bool last_stage(const struct solver *s, const struct rows *rows, uint32_t
             struct solver alike = *s;
             bool same;
 
+            if (stage_time(q, rows->level, between(s, rows->level, i, j),
+                           q->weight[j] - q->weight[i], q->degrees[k], 1) > value) {
+                continue;
+            }
             /* The very arithmetic of split, with this degree alone, on a blank row. */
             one.degrees = &q->degrees[k];
             one.n_degrees = 1;
