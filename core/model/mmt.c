@@ -15,7 +15,7 @@
 struct mmt_config {
     int64_t branches, layers, dim, heads, context, vocab;
     double dropout;
-    uint32_t blocks; /* enum: full | bare */
+    uint32_t blocks; /* enum: gpt2 | bare */
 };
 
 static const struct pst_param params[] = {
@@ -32,8 +32,8 @@ static const struct pst_param params[] = {
               "Number of different tokens; 256 for bytes."),
     PST_PARAM(struct mmt_config, dropout, PST_PARAM_FLOAT, "0.0", "0..0.99",
               "Probability by which embeddings and the results of blocks are dropped in training."),
-    PST_PARAM(struct mmt_config, blocks, PST_PARAM_ENUM, "full", "full|bare",
-              "full: as in GPT-2, over tokens; bare: attention, two linear layers, over features."),
+    PST_PARAM(struct mmt_config, blocks, PST_PARAM_ENUM, "gpt2", "gpt2|bare",
+              "gpt2: pre-norm, over tokens; bare: attention, two linear layers, over features."),
 };
 
 /* Attention with its projections and two linear layers, one behind the other. */
