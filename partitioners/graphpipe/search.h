@@ -5,6 +5,8 @@
 #ifndef GRAPHPIPE_SEARCH_H
 #define GRAPHPIPE_SEARCH_H
 
+#include <stdatomic.h>
+
 #include "answer.h"
 #include "block.h"
 #include "probe.h"
@@ -25,9 +27,9 @@ enum { GP_SP_AUTO = 4 }; /* beside those of block.h */
 /* When to stop. One for a whole search; any thread may ask. */
 struct gp_watch {
     const struct part_problem *problem;
-    double until_s;    /* monotonic clock; 0: no limit */
-    bool is_cancelled; /* by the host */
-    bool has_expired;  /* time or states are spent */
+    double until_s;           /* monotonic clock; 0: no limit */
+    atomic_bool is_cancelled; /* by the host */
+    bool has_expired;         /* time or states are spent */
 };
 
 void gp_watch_start(struct gp_watch *watch, const struct part_problem *problem, double limit_s);

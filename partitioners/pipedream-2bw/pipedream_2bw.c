@@ -95,7 +95,6 @@ static void remark(const struct twobw *search, const struct candidate *c)
     part_remark_number(problem, "samples_per_device", c->b);
     part_remark_number(problem, "accumulation", (double)c->m / c->d);
     part_remark_number(problem, "configurations", search->n_seen);
-    part_remark_number(problem, "configurations_that_fit", search->n_tried);
 }
 
 static pst_status refuse(const struct twobw *search)
@@ -152,7 +151,9 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         struct part_chain_shape shape = {best.d, best.w * best.b, best.w,
                                          self->config->placement == PLACE_PIPELINE_MAJOR};
 
-        part_remark_flag(&problem, "own_width", problem.figures.reference != 0);
+        if (problem.figures.reference != 0) {
+            part_remark_flag(&problem, "own_width", true);
+        }
         remark(&search, &best);
         st = part_chain_answer(&problem, &shape, cuts, out);
     }
