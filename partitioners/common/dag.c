@@ -4,11 +4,13 @@
  * are cut optimally; where the order's optimum is too dear because of edges that skip over stages,
  * also with runs of nodes taken together. The best plan is refined.
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "refine_parts.h"
 
-enum { GROUPS = 2048 };
+enum { GROUPS_MIN = 64, GROUPS_MAX = 2048 };
+#define GROUP_STEPS 1.5e8 /* of a scan of groups */
 
 struct dag {
     const struct part_problem *problem;
@@ -83,17 +85,29 @@ static pst_status expand(struct dag *d, const struct part_problem *coarse,
     return st == PST_OK ? offer(d, &plan) : st;
 }
 
+/* As many as can be scanned: 40 probes of windows of two stages' work, by stages under a memory
+   limit. */
+static uint32_t count_groups(const struct dag *d)
+{
+    const struct part_problem *p = d->problem;
+    double layers = p->capacity_bytes < (double)UINT64_MAX ? p->n_devices : 1;
+    double n = sqrt(GROUP_STEPS * p->n_devices / (80 * layers * d->costs->n_degrees));
+
+    return n < GROUPS_MIN ? GROUPS_MIN : n > GROUPS_MAX ? GROUPS_MAX : (uint32_t)n;
+}
+
 static pst_status cut_groups(struct dag *d)
 {
     struct part_chain_limits limits = {
-        .below = INT64_MAX, .memory = true, .scan_steps = 1e9, .stats = &d->chain};
+        .below = INT64_MAX, .memory = true, .scan_steps = 2 * GROUP_STEPS, .stats = &d->chain};
     struct part_problem coarse;
     struct part_costs costs = {.b = 0};
     struct part_plan plan = {NULL, 0};
     uint32_t *order = NULL;
     int64_t ticks;
     bool found = false;
-    pst_status st = coarse_init(d->problem, d->costs, d->order, GROUPS, d->group_of, &coarse);
+    pst_status st =
+        coarse_init(d->problem, d->costs, d->order, count_groups(d), d->group_of, &coarse);
 
     if (st != PST_OK) {
         return st;
@@ -127,7 +141,7 @@ static pst_status cut_orders(struct dag *d)
         if (st == PST_OK) {
             st = cut(d);
         }
-        if (st == PST_OK && !d->chain.exact && d->problem->n > 2 * GROUPS) {
+        if (st == PST_OK && !d->chain.exact && d->problem->n > 2 * count_groups(d)) {
             st = cut_groups(d);
         }
     }
