@@ -197,17 +197,19 @@ static pst_status shaken_order(struct refining *r, uint64_t width)
     return part_order(r->problem, PART_ORDER_KEYS, r->keys, r->order);
 }
 
-/* From small shakes to orders that have nothing of the plan. */
+/* From small shakes to orders that have nothing of the plan; in large graphs, where such are of no
+   use, to shakes by some stages. */
 static pst_status shake(struct refining *r)
 {
     static const uint32_t percent[] = {5, 15, 40, 100, 400};
-    uint32_t i;
+    uint32_t i, reach = r->problem->n;
     pst_status st = PST_OK;
 
+    reach = reach > 5000 ? reach / r->plan->n_stages : reach;
     for (i = 0; st == PST_OK && i < r->n_random && r->steps > 0 && r->ticks > r->bound; i++) {
         bool better = false;
 
-        st = shaken_order(r, (uint64_t)r->problem->n * percent[i % 5] / 100 + 1);
+        st = shaken_order(r, (uint64_t)reach * percent[i % 5] / 100 + 1);
         if (st == PST_OK) {
             st = cut(r, &better);
         }
