@@ -237,6 +237,10 @@ static bool read_word(const struct pst_param *row, const struct pst_config_node 
 {
     char list[256], number[32];
 
+    if (node->kind == PST_CONFIG_BOOL &&
+        find_word(row->range, node->value.boolean ? "true" : "false", ret_word)) {
+        return true; /* "auto|true|false" */
+    }
     if (node->kind != PST_CONFIG_STRING) {
         list_words(list, sizeof list, row->range);
         snprintf(number, sizeof number, "%" PRId64,

@@ -75,7 +75,7 @@ struct pst_stage_node *pst_costed_stage_build(struct pst_costed_stage *stage, co
 {
     const struct pst_problem *problem = stage->problem;
     const struct pst_costed *graph = problem->graph;
-    double weights = 0, input = 0;
+    double weights = 0, input = 0, own_input = 0;
     uint32_t n_producers = 0;
 
     begin(stage, nodes, n_nodes);
@@ -97,6 +97,9 @@ struct pst_stage_node *pst_costed_stage_build(struct pst_costed_stage *stage, co
             .first_producer = n_producers,
         };
         weights += costed->param_bytes;
+        if (node->n_in == 0) { /* reads what goes into the model */
+            own_input = problem->input_bytes / problem->micro_batches[0];
+        }
         for (uint32_t k = 0; k < node->n_in; k++) {
             uint32_t e = graph->view.in_edges[node->first_in + k];
 
@@ -108,6 +111,7 @@ struct pst_stage_node *pst_costed_stage_build(struct pst_costed_stage *stage, co
             }
         }
     }
+    input += own_input;
     *ret_view = (struct pst_stage_view){
         .size = sizeof *ret_view,
         .n_stages = 1,

@@ -28,6 +28,8 @@ void pst_costed_stage_finish(struct pst_costed_stage *stage);
 /*
  * The stage with these nodes (ascending) for one micro-batch of so many samples on one device, one
  * micro-batch in flight, no limit: the caller sets stage, n_stages, in_flight, capacity_bytes.
+ * Where it has a node without predecessors, its input has the problem's input_bytes as well (for
+ * micro_batches[0] samples; in proportion).
  * Bytes and nanoseconds are rounded up. Valid until the next one is built; its nodes, which are
  * returned, may be given actions.
  */

@@ -5,11 +5,6 @@
 
 #include "ranges.h"
 
-struct part_priced {
-    uint64_t key; /* 0: free */
-    struct pst_stage_price price;
-};
-
 /* In-flight counts of a chain, from the sink up: a stage may be told about its successor. */
 static pst_status ask_in_flight(struct part_asker *asker)
 {
@@ -72,6 +67,7 @@ pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages
     asker->n_stages = n_stages;
     asker->size = size;
     asker->replicas = replicas;
+    asker->prices.value_size = sizeof(struct pst_stage_price);
     asker->ask = problem->host->get_extension(problem->host, PST_ASK);
     if (asker->ask == NULL) {
         return pst_failf(problem->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_ASK);
@@ -100,38 +96,8 @@ void part_asker_finish(struct part_asker *asker)
     free(asker->in_flight);
     free(asker->versions);
     free(asker->class_of);
-    free(asker->memo);
+    part_map_finish(&asker->prices);
     memset(asker, 0, sizeof *asker);
-}
-
-static struct part_priced *slot_of(struct part_priced *memo, size_t size, uint64_t key)
-{
-    size_t i = (size_t)((key * 0x9E3779B97F4A7C15u) >> 20) & (size - 1);
-
-    while (memo[i].key != 0 && memo[i].key != key) {
-        i = (i + 1) & (size - 1);
-    }
-    return &memo[i];
-}
-
-static pst_status grow(struct part_asker *asker)
-{
-    size_t size = asker->memo_size == 0 ? 1024 : 2 * asker->memo_size;
-    struct part_priced *memo = calloc(size, sizeof *memo);
-    size_t i;
-
-    if (memo == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    for (i = 0; i < asker->memo_size; i++) {
-        if (asker->memo[i].key != 0) {
-            *slot_of(memo, size, asker->memo[i].key) = asker->memo[i];
-        }
-    }
-    free(asker->memo);
-    asker->memo = memo;
-    asker->memo_size = size;
-    return PST_OK;
 }
 
 static pst_status ask_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
@@ -163,25 +129,23 @@ pst_status part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t f
     uint64_t n = asker->problem->n;
     uint32_t of = asker->class_of[stage];
     uint64_t key = (of * (n + 1) + first) * (n + 1) + end; /* end >= 1: never 0 */
-    struct part_priced *entry;
+    const struct pst_stage_price *known = part_map_find(&asker->prices, key);
+    struct pst_stage_price *made;
     pst_status st;
 
-    if (2 * asker->memo_used >= asker->memo_size) {
-        st = grow(asker);
-        if (st != PST_OK) {
-            return st;
-        }
+    if (known != NULL) {
+        *ret_price = *known;
+        return PST_OK;
     }
-    entry = slot_of(asker->memo, asker->memo_size, key);
-    if (entry->key == 0) {
-        st = ask_price(asker, of, first, end, &entry->price);
-        if (st != PST_OK) {
-            return st;
-        }
-        entry->key = key;
-        asker->memo_used++;
+    st = ask_price(asker, of, first, end, ret_price);
+    if (st != PST_OK) {
+        return st;
     }
-    *ret_price = entry->price;
+    made = part_map_put(&asker->prices, key);
+    if (made == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    *made = *ret_price;
     return PST_OK;
 }
 

@@ -6,6 +6,7 @@
 #ifndef PARTITIONERS_COMMON_RANGES_H
 #define PARTITIONERS_COMMON_RANGES_H
 
+#include "map.h"
 #include "problem.h"
 
 /* Positions 0..n; a range [first, end) has the nodes first .. end - 1. Bytes are per sample, but
@@ -47,6 +48,20 @@ pst_status part_chain_answer(const struct part_problem *problem,
                              const struct part_chain_shape *shape, const uint32_t *cuts,
                              struct pst_partition_out *out);
 
+/* Sizes are compared by this, less is better. On its own: nanoseconds of the longest stage per
+   sample; in a job: of a step, all stages once and the longest one for every other micro-batch. */
+double part_chain_score(const struct part_problem *problem, uint32_t size, double longest_ns,
+                        double sum_ns);
+
+/* The best cut for one size, in ret_cuts[n_stages + 1]; what is remarked only if its score is below
+   `best`. PST_ERR_INFEASIBLE, explained to the host: forgiven if another size fits. */
+typedef pst_status part_size_fn(void *impl, const struct part_ranges *ranges, uint32_t n_stages,
+                                uint32_t size, double best, double *ret_score, uint32_t *ret_cuts);
+/* Partitions with one rank per stage: as many stages as are wanted, else as there are devices (or
+   nodes, where these are fewer); every size is tried in the order given. */
+pst_status part_chain_run(const struct pst_host *host, const struct pst_partition_in *in,
+                          part_size_fn *try, void *impl, struct pst_partition_out *out);
+
 /* A range that grows to the left, with what comes in and goes out of it as a stage: every tensor
    once per stage that reads it. */
 struct part_span {
@@ -73,8 +88,7 @@ struct part_asker {
     uint32_t *nodes;                   /* [n] 0, 1, 2, ... */
     uint32_t *in_flight, *versions;    /* [n_stages] micro-batches; weight versions */
     uint32_t *class_of;                /* [n_stages] first stage of the same counts */
-    struct part_priced *memo;          /* open addressing */
-    size_t memo_size, memo_used;       /* used: how many prices were asked for */
+    struct part_map prices;            /* used: how many were asked for */
 };
 
 /* PST_ERR_UNSUPPORTED where the host has no pst.ask/1. Finish in any case. */

@@ -5,42 +5,10 @@
  * so far is not looked at. Where nothing in the interval fits, the interval grows. Of wide
  * intervals only the neighbourhood of the position where both halves take equally long is tried.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "dawnpiper.h"
 
 #define WIDE 24 /* cuts; what is wider is bisected */
 #define NEAR 3  /* cuts tried on both sides of where that ends */
-
-static struct solved *slot_of(struct solved *memo, size_t size, uint64_t key)
-{
-    size_t i = (size_t)((key * 0x9E3779B97F4A7C15u) >> 20) & (size - 1);
-
-    while (memo[i].key != 0 && memo[i].key != key) {
-        i = (i + 1) & (size - 1);
-    }
-    return &memo[i];
-}
-
-static pst_status grow(struct pipe *pipe)
-{
-    size_t size = pipe->memo_size == 0 ? 1024 : 2 * pipe->memo_size, i;
-    struct solved *memo = calloc(size, sizeof *memo);
-
-    if (memo == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    for (i = 0; i < pipe->memo_size; i++) {
-        if (pipe->memo[i].key != 0) {
-            *slot_of(memo, size, pipe->memo[i].key) = pipe->memo[i];
-        }
-    }
-    free(pipe->memo);
-    pipe->memo = memo;
-    pipe->memo_size = size;
-    return PST_OK;
-}
 
 /* Groups are halves of halves: i, a and b tell j, given how deep they are. */
 static uint64_t key_of(const struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b)
@@ -277,27 +245,15 @@ static pst_status solve_group(struct pipe *pipe, struct group *g)
     return st == PST_OK ? extend(pipe, g, of) : st;
 }
 
-static pst_status remember(struct pipe *pipe, const struct group *g)
+static pst_status remember(struct pipe *pipe, const struct group *g, uint64_t *ret_ns)
 {
-    struct solved *entry;
+    struct solved *solved = part_map_put(&pipe->memo, key_of(pipe, g->i, g->j, g->a, g->b));
 
-    if (2 * pipe->memo_used >= pipe->memo_size) {
-        pst_status st = grow(pipe);
-
-        if (st != PST_OK) {
-            return st;
-        }
+    if (solved == NULL) {
+        return PST_ERR_NOMEM;
     }
-    entry = slot_of(pipe->memo, pipe->memo_size, key_of(pipe, g->i, g->j, g->a, g->b));
-    pipe->memo_used += entry->key == 0;
-    *entry = (struct solved){
-        .key = key_of(pipe, g->i, g->j, g->a, g->b),
-        .ns = g->best != NS_NEVER     ? g->best
-              : g->fits || g->unknown ? NS_ABOVE
-                                      : NS_NEVER,
-        .limit = g->limit,
-        .cut = g->cut,
-    };
+    *ret_ns = g->best != NS_NEVER ? g->best : g->fits || g->unknown ? NS_ABOVE : NS_NEVER;
+    *solved = (struct solved){.ns = *ret_ns, .limit = g->limit, .cut = g->cut};
     return PST_OK;
 }
 
@@ -312,22 +268,14 @@ static pst_status solve(struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, u
     if (i == j) {
         return pipe_price(pipe, i, a, b, ret_ns);
     }
-    if (pipe->memo != NULL) {
-        known = slot_of(pipe->memo, pipe->memo_size, key_of(pipe, i, j, a, b));
-        if (known->key != 0 && (known->ns != NS_ABOVE || limit <= known->limit)) {
-            *ret_ns = known->ns;
-            return PST_OK;
-        }
+    known = part_map_find(&pipe->memo, key_of(pipe, i, j, a, b));
+    if (known != NULL && (known->ns != NS_ABOVE || limit <= known->limit)) {
+        *ret_ns = known->ns;
+        return PST_OK;
     }
     g.best = NS_NEVER;
     st = solve_group(pipe, &g);
-    if (st == PST_OK) {
-        st = remember(pipe, &g);
-    }
-    if (st == PST_OK) {
-        *ret_ns = g.best != NS_NEVER ? g.best : g.fits || g.unknown ? NS_ABOVE : NS_NEVER;
-    }
-    return st;
+    return st == PST_OK ? remember(pipe, &g, ret_ns) : st;
 }
 
 static void read_cuts(const struct pipe *pipe, uint32_t i, uint32_t j, uint32_t a, uint32_t b,
@@ -340,7 +288,7 @@ static void read_cuts(const struct pipe *pipe, uint32_t i, uint32_t j, uint32_t 
     if (i == j) {
         return;
     }
-    known = slot_of(pipe->memo, pipe->memo_size, key_of(pipe, i, j, a, b));
+    known = part_map_find(&pipe->memo, key_of(pipe, i, j, a, b));
     read_cuts(pipe, i, (i + j) / 2, a, known->cut, ret_cuts);
     read_cuts(pipe, (i + j) / 2 + 1, j, known->cut, b, ret_cuts);
 }
@@ -353,10 +301,7 @@ static pst_status run_pass(struct pipe *pipe, uint32_t interval, uint32_t margin
 
     pipe->interval = interval;
     pipe->margin = margin;
-    if (pipe->memo != NULL) {
-        memset(pipe->memo, 0, pipe->memo_size * sizeof *pipe->memo);
-        pipe->memo_used = 0;
-    }
+    part_map_clear(&pipe->memo);
     st = solve(pipe, 0, pipe->n_stages - 1, 0, pipe->n, NS_ABOVE, &ns);
     if (st == PST_OK && ns < found->ns && ns != NS_ABOVE) {
         found->ns = ns;

@@ -52,16 +52,6 @@ static void destroy(void *self)
     (void)self; /* lives in the instance's memory */
 }
 
-/* The best cut over all sizes that were tried. */
-struct best {
-    double score; /* what sizes are compared by */
-    uint32_t size;
-    uint64_t ns;
-    bool proven;
-    uint32_t *cuts;
-    uint64_t n_prices, n_groups;
-};
-
 /* Halving first: its answer bounds the others. It may miss what fits, if prices are not monotone
    and intervals wide; then the others look for anything. */
 static pst_status run_search(struct pipe *pipe, struct found *found, bool *ret_proven)
@@ -82,16 +72,11 @@ static pst_status run_search(struct pipe *pipe, struct found *found, bool *ret_p
     return st;
 }
 
-/* Alone: nanoseconds per sample. In a job: a step, all stages once and the slowest m - 1 times. */
 static pst_status score_of(struct pipe *pipe, const struct found *found, double *ret_score)
 {
     double sum = 0;
-    uint32_t s, m = pipe->problem->batch / pipe->size;
+    uint32_t s;
 
-    if (pipe->problem->figures.reference != 0) {
-        *ret_score = (double)found->ns / pipe->size;
-        return PST_OK;
-    }
     for (s = 0; s < pipe->n_stages; s++) {
         uint64_t ns;
         pst_status st = pipe_price(pipe, s, found->cuts[s], found->cuts[s + 1], &ns);
@@ -101,7 +86,7 @@ static pst_status score_of(struct pipe *pipe, const struct found *found, double 
         }
         sum += (double)ns;
     }
-    *ret_score = sum + (double)(m - 1) * (double)found->ns;
+    *ret_score = part_chain_score(pipe->problem, pipe->size, (double)found->ns, sum);
     return PST_OK;
 }
 
@@ -112,106 +97,44 @@ static pst_status explain(struct pipe *pipe, uint32_t *cuts)
     return st == PST_OK ? part_asker_explain(&pipe->asker, cuts) : st;
 }
 
-static pst_status try_size(const struct self *self, const struct part_ranges *ranges,
-                           uint32_t n_stages, uint32_t size, struct best *best)
+static void remark(const struct pipe *pipe, const struct found *found, bool proven)
 {
+    const struct part_problem *problem = pipe->problem;
+
+    part_remark_number(problem, "bottleneck_us_per_sample", (double)found->ns / pipe->size / 1000);
+    part_remark_number(problem, "prices", (double)pipe->asker.prices.used);
+    part_remark_number(problem, "groups", (double)pipe->n_groups);
+    part_remark_flag(problem, "proven", proven);
+}
+
+static pst_status try_size(void *self_, const struct part_ranges *ranges, uint32_t n_stages,
+                           uint32_t size, double best, double *ret_score, uint32_t *ret_cuts)
+{
+    const struct self *self = self_;
     struct pipe pipe;
-    struct found found = {.ns = NS_NEVER};
+    struct found found = {.ns = NS_NEVER, .cuts = ret_cuts};
     bool proven = false;
-    double score = 0;
     pst_status st = pipe_init(&pipe, ranges->problem, self->config, ranges, n_stages, size);
 
-    found.cuts = calloc((size_t)n_stages + 1, sizeof *found.cuts);
-    if (st == PST_OK && found.cuts == NULL) {
-        st = PST_ERR_NOMEM;
-    }
     if (st == PST_OK) {
         st = run_search(&pipe, &found, &proven);
     }
     if (st == PST_OK) {
-        st = found.ns == NS_NEVER ? explain(&pipe, found.cuts) : score_of(&pipe, &found, &score);
+        st = found.ns == NS_NEVER ? explain(&pipe, ret_cuts) : score_of(&pipe, &found, ret_score);
     }
-    if (st == PST_OK && (best->size == 0 || score < best->score)) {
-        best->score = score;
-        best->size = size;
-        best->ns = found.ns;
-        best->proven = proven;
-        memcpy(best->cuts, found.cuts, ((size_t)n_stages + 1) * sizeof *best->cuts);
+    if (st == PST_OK && *ret_score < best) {
+        remark(&pipe, &found, proven);
     }
-    best->n_prices += pipe.asker.memo_used;
-    best->n_groups += pipe.n_groups;
-    free(found.cuts);
     pipe_finish(&pipe);
-    return st;
-}
-
-static void remark(const struct part_problem *problem, const struct best *best)
-{
-    part_remark_number(problem, "bottleneck_us_per_sample", (double)best->ns / best->size / 1000);
-    part_remark_number(problem, "prices", (double)best->n_prices);
-    part_remark_number(problem, "groups", (double)best->n_groups);
-    part_remark_flag(problem, "proven", best->proven);
-}
-
-/* PST_ERR_INFEASIBLE of some sizes is forgiven if another fits. */
-static pst_status run(const struct self *self, const struct part_problem *problem,
-                      uint32_t n_stages, struct pst_partition_out *out)
-{
-    const struct pst_partition_in *in = problem->in;
-    struct part_ranges ranges;
-    struct best best = {.size = 0};
-    uint32_t i;
-    pst_status st = part_ranges_init(problem, &ranges), failed = PST_OK;
-
-    best.cuts = calloc((size_t)n_stages + 1, sizeof *best.cuts);
-    if (st == PST_OK && best.cuts == NULL) {
-        st = PST_ERR_NOMEM;
-    }
-    for (i = 0; st == PST_OK && i < in->n_micro_batches; i++) {
-        st = try_size(self, &ranges, n_stages, in->micro_batches[i], &best);
-        if (st == PST_ERR_INFEASIBLE) {
-            failed = st;
-            st = PST_OK;
-        }
-    }
-    if (st == PST_OK && best.size == 0) {
-        st = failed;
-    }
-    if (st == PST_OK) {
-        struct part_chain_shape shape = {n_stages, best.size, 1, false};
-
-        remark(problem, &best);
-        st = part_chain_answer(problem, &shape, best.cuts, out);
-    }
-    free(best.cuts);
-    part_ranges_finish(&ranges);
     return st;
 }
 
 static pst_status partition(void *self_, const struct pst_partition_in *in,
                             struct pst_partition_out *out)
 {
-    const struct self *self = self_;
-    struct part_problem problem;
-    uint32_t n_stages = in->n_stages;
-    pst_status st = part_problem_read(self->host, in, &problem);
+    struct self *self = self_;
 
-    if (st != PST_OK) {
-        return st;
-    }
-    if (n_stages == 0) {
-        n_stages = in->n_devices < problem.n ? in->n_devices : problem.n;
-    }
-    if (n_stages > problem.n) {
-        st = pst_failf(self->host, PST_ERR_INFEASIBLE,
-                       "%u stages are wanted but the graph has only %u nodes; use fewer devices, "
-                       "fewer stages on each, or a deeper model",
-                       n_stages, problem.n);
-    } else {
-        st = run(self, &problem, n_stages, out);
-    }
-    part_problem_finish(&problem);
-    return st;
+    return part_chain_run(self->host, in, try_size, self, out);
 }
 
 static const struct pst_partitioner partitioner = {

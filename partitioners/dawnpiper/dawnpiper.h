@@ -23,8 +23,7 @@ struct config {
 
 /* Stages i..j on nodes [a, b) and what is known of them. */
 struct solved {
-    uint64_t key; /* 0: free */
-    uint64_t ns;  /* bottleneck, NS_NEVER, or NS_ABOVE: none below `limit` */
+    uint64_t ns; /* bottleneck, NS_NEVER, or NS_ABOVE: none below `limit` */
     uint64_t limit;
     uint32_t cut;
 };
@@ -41,9 +40,8 @@ struct pipe {
     double *sum_held, *sum_copies; /* [n_stages + 1] in-flight counts; copies of parameters */
     double **most_saved;           /* [levels][n] largest saved bytes of 2^level nodes from v on */
     uint32_t interval, margin;     /* of the pass that runs */
-    struct solved *memo;           /* of that pass */
-    size_t memo_size, memo_used;
-    uint64_t n_groups; /* groups of stages looked at */
+    struct part_map memo;          /* struct solved; of that pass */
+    uint64_t n_groups;             /* groups of stages looked at */
 };
 
 /* PST_ERR_NOMEM and what the host fails with. Finish in any case. */

@@ -78,6 +78,7 @@ pst_status pipe_init(struct pipe *pipe, const struct part_problem *problem,
     pipe->n = problem->n;
     pipe->n_stages = n_stages;
     pipe->size = size;
+    pipe->memo.value_size = sizeof(struct solved);
     pipe->time_ns = calloc((size_t)pipe->n + 1, sizeof *pipe->time_ns);
     pipe->sum_ns = calloc((size_t)pipe->n + 1, sizeof *pipe->sum_ns);
     pipe->sum_held = calloc((size_t)n_stages + 1, sizeof *pipe->sum_held);
@@ -116,7 +117,7 @@ void pipe_finish(struct pipe *pipe)
     free(pipe->sum_ns);
     free(pipe->sum_held);
     free(pipe->sum_copies);
-    free(pipe->memo);
+    part_map_finish(&pipe->memo);
     part_asker_finish(&pipe->asker);
 }
 

@@ -10,7 +10,7 @@
 #include "build.h"
 
 /* More than this is not solved as blocks: the search would nest as deeply. */
-#define MOST_NESTING 2000
+#define MOST_NESTING 1000
 
 struct list {
     uint32_t n, room, *items;

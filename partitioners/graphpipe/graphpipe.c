@@ -151,7 +151,7 @@ static pst_status limit_degrees(const struct graphpipe *self, struct part_proble
 
 static pst_status limit_sizes(const struct graphpipe *self, struct part_problem *p)
 {
-    uint32_t size, n;
+    uint32_t size = 0, n;
     pst_status st;
 
     if (strcmp(self->config->microbatch, "auto") == 0) {
@@ -193,7 +193,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
 {
     const struct graphpipe *self = self_;
     struct part_problem problem = {0};
-    uint32_t ks[32], n_ks;
+    uint32_t ks[32], n_ks = 0;
     pst_status st = parse_list(self->host, "k", self->config->k, ks, 32, &n_ks);
 
     if (st == PST_OK) {

@@ -42,6 +42,22 @@ static pst_status cut(const struct part_problem *problem, const struct part_cost
     return st;
 }
 
+/* Too large in any order: one operator alone, or all parameters together. */
+static bool is_too_large(const struct part_problem *p, const struct part_costs *costs)
+{
+    uint32_t most = costs->n_degrees > 0 ? costs->degrees[costs->n_degrees - 1] : 1, v;
+    double weight = 0;
+
+    for (v = 0; v < p->n; v++) {
+        weight += p->weight_bytes[v];
+        if (!part_fits(p, part_memory(p, p->weight_bytes[v], p->saved_bytes[v],
+                                      p->workspace_bytes[v], most, costs->b))) {
+            return true;
+        }
+    }
+    return !part_fits(p, p->weight_multiplier * weight / p->n_devices);
+}
+
 pst_status gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders,
                      struct gp_watch *watch, struct gp_result *result)
 {
@@ -51,12 +67,13 @@ pst_status gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_
     struct part_costs costs = {0};
     pst_status st = order == NULL ? PST_ERR_NOMEM : part_costs_init(problem, b, &costs);
 
-    for (k = 0;
-         st == PST_OK && costs.n_degrees > 0 && k < n_orders && k < sizeof kinds / sizeof kinds[0];
-         k++) {
-        if (gp_watch_stop(watch)) {
+    if (st == PST_OK && (costs.n_degrees == 0 || is_too_large(problem, &costs))) {
+        n_orders = 0;
+    }
+    for (k = 0; st == PST_OK && k < n_orders && k < sizeof kinds / sizeof kinds[0]; k++) {
+        if (gp_watch_stop(watch) && (watch->is_cancelled || k > 0)) {
             st = watch->is_cancelled ? PST_ERR_CANCELLED : PST_OK;
-            break;
+            break; /* out of time, one order is still cut: better than no plan */
         }
         st = part_order(problem, kinds[k], NULL, order);
         if (st == PST_OK) {

@@ -112,12 +112,13 @@ static pst_status say_too_large(const struct part_problem *p, const struct gp_an
             large = v;
         }
     }
-    return pst_failf(p->host, PST_ERR_INFEASIBLE,
-                     "the stage of node \"%s\" and %u others needs %.0f bytes at micro-batch size "
-                     "%u, a device has %.0f; use more devices, smaller micro-batches, or a memory "
-                     "optimizer that saves more",
-                     part_node_name(p, large), stage->n_nodes - 1, a->value.worst_bytes, stage->b,
-                     (double)p->in->capacity_bytes);
+    return pst_failf(
+        p->host, PST_ERR_INFEASIBLE,
+        "a stage of %u nodes, the largest \"%s\", needs %.0f bytes at micro-batch size %u, a "
+        "device has %.0f; use more devices, smaller micro-batches, or a memory "
+        "optimizer that saves more",
+        stage->n_nodes, part_node_name(p, large), a->value.worst_bytes, stage->b,
+        (double)p->in->capacity_bytes);
 }
 
 /* Does the plan hold by the job's own prices? Else less memory to plan with. */
@@ -157,36 +158,51 @@ static pst_status solve_once(struct part_problem *p, const struct gp_options *op
     return st;
 }
 
-pst_status gp_plan_for(struct part_problem *problem, const struct gp_options *options,
-                       struct pst_partition_out *out)
+/* Again and again with less memory, until the plan holds or there is none. Keeps the last plan. */
+static pst_status insist(struct part_problem *p, const struct gp_options *options,
+                         struct gp_answer *answer, bool *ret_holds)
 {
-    double capacity = problem->capacity_bytes;
-    struct gp_answer answer = {0}, last = {0};
-    bool holds = false;
+    double capacity = p->capacity_bytes;
+    struct gp_answer next = {0};
     uint32_t i;
     pst_status st = PST_OK;
 
-    for (i = 0; st == PST_OK && !holds && i < ATTEMPTS; i++) {
-        gp_answer_finish(&last);
-        last = answer;
-        answer = (struct gp_answer){0};
-        st = solve_once(problem, options, &answer, &holds);
-        if (st == PST_OK && !answer.found) {
+    *ret_holds = false;
+    for (i = 0; st == PST_OK && !*ret_holds && i < ATTEMPTS; i++) {
+        st = solve_once(p, options, &next, ret_holds);
+        if (st == PST_OK && !next.found) {
+            *ret_holds = false;
             break;
         }
+        gp_answer_finish(answer);
+        *answer = next;
+        next = (struct gp_answer){0};
     }
-    problem->capacity_bytes = capacity;
-    if (st == PST_OK && answer.found && holds) {
+    gp_answer_finish(&next);
+    p->capacity_bytes = capacity;
+    return st;
+}
+
+pst_status gp_plan_for(struct part_problem *problem, const struct gp_options *options,
+                       struct pst_partition_out *out)
+{
+    struct gp_options chain = *options;
+    struct gp_answer answer = {0};
+    bool holds;
+    pst_status st = insist(problem, options, &answer, &holds);
+
+    if (st == PST_OK && answer.found && !holds && !options->force_chain) {
+        chain.force_chain = true; /* as a scheduler of chains counts */
+        st = insist(problem, &chain, &answer, &holds);
+    }
+    if (st == PST_OK && !answer.found) {
+        st = part_infeasible(problem, problem->sizes[0]);
+    } else if (st == PST_OK && !holds) {
+        st = say_too_large(problem, &answer);
+    } else if (st == PST_OK) {
         remark(problem, &answer);
         st = part_plan_answer(&answer.plan, problem, out);
-    } else if (st == PST_OK && answer.found) {
-        st = say_too_large(problem, &answer);
-    } else if (st == PST_OK && last.found) {
-        st = say_too_large(problem, &last);
-    } else if (st == PST_OK) {
-        st = part_infeasible(problem, problem->sizes[0]);
     }
     gp_answer_finish(&answer);
-    gp_answer_finish(&last);
     return st;
 }

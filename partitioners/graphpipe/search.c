@@ -169,12 +169,16 @@ static pst_status try(struct hunt *h, int64_t limit, bool *ret_found)
 static pst_status climb(struct hunt *h, bool *ret_found)
 {
     int64_t limit = h->low + 1, step = h->low / 64 + 1;
+    uint32_t misses = 0;
     pst_status st = PST_OK;
 
     *ret_found = false;
     while (st == PST_OK && !*ret_found && h->low + 1 < h->high) {
         if (limit >= h->high) {
             limit = h->high - 1;
+        }
+        if (h->probe.limited && ++misses == 3) {
+            limit = h->high - 1; /* it may be memory that says no */
         }
         st = try(h, limit, ret_found);
         limit = h->low > limit ? h->low : limit;

@@ -71,6 +71,7 @@ pst_status vpipe_init(struct vpipe *pipe, const struct part_problem *problem,
     pipe->config = config;
     pipe->n_stages = n_stages;
     pipe->size = size;
+    pipe->costs.value_size = sizeof(struct stage_cost);
     st = set_blocks(pipe, ranges);
     if (st == PST_OK && problem->figures.reference == 0) {
         st = part_asker_init(problem, n_stages, size, 1, &pipe->asker);
@@ -89,7 +90,7 @@ void vpipe_finish(struct vpipe *pipe)
     free(b->weight);
     free(pipe->by_price);
     free(pipe->action);
-    free(pipe->memo);
+    part_map_finish(&pipe->costs);
     part_asker_finish(&pipe->asker);
 }
 
@@ -137,61 +138,30 @@ static pst_status ask(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32
     return PST_OK;
 }
 
-static struct known *slot_of(struct known *memo, size_t size, uint64_t key)
-{
-    size_t i = (size_t)((key * 0x9E3779B97F4A7C15u) >> 20) & (size - 1);
-
-    while (memo[i].key != 0 && memo[i].key != key) {
-        i = (i + 1) & (size - 1);
-    }
-    return &memo[i];
-}
-
-static pst_status grow(struct vpipe *pipe)
-{
-    size_t size = pipe->memo_size == 0 ? 256 : 2 * pipe->memo_size, i;
-    struct known *memo = calloc(size, sizeof *memo);
-
-    if (memo == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    for (i = 0; i < pipe->memo_size; i++) {
-        if (pipe->memo[i].key != 0) {
-            *slot_of(memo, size, pipe->memo[i].key) = pipe->memo[i];
-        }
-    }
-    free(pipe->memo);
-    pipe->memo = memo;
-    pipe->memo_size = size;
-    return PST_OK;
-}
-
 pst_status vpipe_cost(struct vpipe *pipe, uint32_t stage, uint32_t first, uint32_t end,
                       struct stage_cost *ret_cost)
 {
     uint64_t n = (uint64_t)pipe->blocks.n + 1;
     uint64_t key = (stage * n + first) * n + end; /* end >= 1: never 0 */
-    struct known *known;
+    const struct stage_cost *known;
+    struct stage_cost *made;
 
     if (pipe->problem->figures.reference == 0) {
         return ask(pipe, stage, first, end, ret_cost);
     }
-    if (2 * pipe->memo_used >= pipe->memo_size) {
-        pst_status st = grow(pipe);
-
-        if (st != PST_OK) {
-            return st;
-        }
+    known = part_map_find(&pipe->costs, key);
+    if (known != NULL) {
+        *ret_cost = *known;
+        return PST_OK;
     }
-    known = slot_of(pipe->memo, pipe->memo_size, key);
-    if (known->key == 0) {
-        if (part_cancelled(pipe->problem)) {
-            return PST_ERR_CANCELLED;
-        }
-        vpipe_inner(pipe, stage, first, end, &known->cost);
-        known->key = key;
-        pipe->memo_used++;
+    if (part_cancelled(pipe->problem)) {
+        return PST_ERR_CANCELLED;
     }
-    *ret_cost = known->cost;
+    vpipe_inner(pipe, stage, first, end, ret_cost);
+    made = part_map_put(&pipe->costs, key);
+    if (made == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    *made = *ret_cost;
     return PST_OK;
 }

@@ -46,13 +46,6 @@ static void destroy(void *self)
     (void)self; /* lives in the instance's memory */
 }
 
-/* The best over all sizes that were tried. */
-struct best {
-    double score; /* what sizes are compared by */
-    uint32_t size;
-    uint32_t *cuts; /* [n_stages + 1] in nodes */
-};
-
 static pst_status refuse(struct vpipe *pipe, const uint32_t *cuts)
 {
     const struct part_problem *problem = pipe->problem;
@@ -124,100 +117,40 @@ static pst_status remark(struct vpipe *pipe, const uint32_t *cuts, const struct 
     return PST_OK;
 }
 
-/* Alone: nanoseconds per sample. In a job: a step, all stages once and the slowest m - 1 times. */
-static double score_of(const struct vpipe *pipe, const struct worth *worth)
+static pst_status try_size(void *self_, const struct part_ranges *ranges, uint32_t n_stages,
+                           uint32_t size, double best, double *ret_score, uint32_t *ret_cuts)
 {
-    uint32_t m = pipe->problem->batch / pipe->size;
-
-    return pipe->problem->figures.reference != 0 ? worth->longest / pipe->size
-                                                 : worth->sum + (m - 1) * worth->longest;
-}
-
-static pst_status try_size(const struct self *self, const struct part_ranges *ranges,
-                           uint32_t n_stages, uint32_t size, struct best *best)
-{
+    const struct self *self = self_;
     struct vpipe pipe;
     struct worth worth = {0, 0, 0};
-    uint32_t *cuts = calloc((size_t)n_stages + 1, sizeof *cuts), s;
+    uint32_t s;
     pst_status st = vpipe_init(&pipe, ranges->problem, self->config, ranges, n_stages, size);
 
     if (st == PST_OK) {
-        st = cuts == NULL ? PST_ERR_NOMEM : vpipe_search(&pipe, cuts, &worth);
+        st = vpipe_search(&pipe, ret_cuts, &worth);
     }
     if (st == PST_OK && worth.missing > 0) {
-        st = refuse(&pipe, cuts);
-    }
-    if (st == PST_OK && (best->size == 0 || score_of(&pipe, &worth) < best->score)) {
-        best->score = score_of(&pipe, &worth);
-        best->size = size;
-        for (s = 0; s <= n_stages; s++) {
-            best->cuts[s] = pipe.blocks.first[cuts[s]];
-        }
-        st = remark(&pipe, cuts, &worth); /* of a key the last word counts */
-    }
-    free(cuts);
-    vpipe_finish(&pipe);
-    return st;
-}
-
-/* PST_ERR_INFEASIBLE of some sizes is forgiven if another fits. */
-static pst_status run(const struct self *self, const struct part_problem *problem,
-                      uint32_t n_stages, struct pst_partition_out *out)
-{
-    const struct pst_partition_in *in = problem->in;
-    struct part_ranges ranges;
-    struct best best = {.size = 0};
-    uint32_t i;
-    pst_status st = part_ranges_init(problem, &ranges), failed = PST_OK;
-
-    best.cuts = calloc((size_t)n_stages + 1, sizeof *best.cuts);
-    if (st == PST_OK && best.cuts == NULL) {
-        st = PST_ERR_NOMEM;
-    }
-    for (i = 0; st == PST_OK && i < in->n_micro_batches; i++) {
-        st = try_size(self, &ranges, n_stages, in->micro_batches[i], &best);
-        if (st == PST_ERR_INFEASIBLE) {
-            failed = st;
-            st = PST_OK;
-        }
-    }
-    if (st == PST_OK && best.size == 0) {
-        st = failed;
+        st = refuse(&pipe, ret_cuts);
     }
     if (st == PST_OK) {
-        struct part_chain_shape shape = {n_stages, best.size, 1, false};
-
-        st = part_chain_answer(problem, &shape, best.cuts, out);
+        *ret_score = part_chain_score(ranges->problem, size, worth.longest, worth.sum);
+        if (*ret_score < best) {
+            st = remark(&pipe, ret_cuts, &worth);
+        }
     }
-    free(best.cuts);
-    part_ranges_finish(&ranges);
+    for (s = 0; st == PST_OK && s <= n_stages; s++) {
+        ret_cuts[s] = pipe.blocks.first[ret_cuts[s]];
+    }
+    vpipe_finish(&pipe);
     return st;
 }
 
 static pst_status partition(void *self_, const struct pst_partition_in *in,
                             struct pst_partition_out *out)
 {
-    const struct self *self = self_;
-    struct part_problem problem;
-    uint32_t n_stages = in->n_stages;
-    pst_status st = part_problem_read(self->host, in, &problem);
+    struct self *self = self_;
 
-    if (st != PST_OK) {
-        return st;
-    }
-    if (n_stages == 0) {
-        n_stages = in->n_devices < problem.n ? in->n_devices : problem.n;
-    }
-    if (n_stages > problem.n) {
-        st = pst_failf(self->host, PST_ERR_INFEASIBLE,
-                       "%u stages are wanted but the graph has only %u nodes; use fewer devices, "
-                       "fewer stages on each, or a deeper model",
-                       n_stages, problem.n);
-    } else {
-        st = run(self, &problem, n_stages, out);
-    }
-    part_problem_finish(&problem);
-    return st;
+    return part_chain_run(self->host, in, try_size, self, out);
 }
 
 static const struct pst_partitioner partitioner = {

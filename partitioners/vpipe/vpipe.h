@@ -36,21 +36,15 @@ struct stage_cost {
     double recompute; /* of the stage's blocks, how large a part */
 };
 
-struct known {
-    uint64_t key; /* 0: free */
-    struct stage_cost cost;
-};
-
 struct vpipe {
     const struct part_problem *problem;
     const struct config *config;
     struct blocks blocks;
     uint32_t n_stages, size;
     struct part_asker asker; /* when planning */
-    struct known *memo;      /* when alone */
-    size_t memo_size, memo_used;
-    uint32_t *by_price; /* [n] scratch of the inner problem */
-    uint8_t *action;    /* [n] */
+    struct part_map costs;   /* struct stage_cost; when alone */
+    uint32_t *by_price;      /* [n] scratch of the inner problem */
+    uint8_t *action;         /* [n] */
     uint32_t n_moves;
 };
 

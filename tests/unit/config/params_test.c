@@ -92,6 +92,30 @@ static void values(void **state)
     pst_arena_finish(&arena);
 }
 
+static void booleans_are_words_where_they_are_named(void **state)
+{
+    static const struct pst_param row =
+        PST_PARAM(struct filled, mode, PST_PARAM_ENUM, "auto", "auto|true|false", "d");
+    static const char *const texts[] = {"mode = 'auto'\n", "mode = true\n", "mode = false\n",
+                                        "mode = 'true'\n"};
+    static const uint32_t words[] = {0, 1, 2, 1};
+
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct pst_config *config = parse_ok(texts[i]);
+        struct pst_arena arena = {0};
+        struct filled got;
+        struct pst_error err = {0};
+
+        assert_int_equal(
+            pst_params_fill(&row, 1, sizeof row, config->root, "[t]", NULL, &arena, &got, &err),
+            PST_OK);
+        assert_int_equal(got.mode, words[i]);
+        pst_arena_finish(&arena);
+        pst_config_destroy(config);
+    }
+}
+
 static void wrong_values(void **state)
 {
     static const struct {
@@ -378,11 +402,17 @@ static void nearest_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),           cmocka_unit_test(values),
-        cmocka_unit_test(wrong_values),       cmocka_unit_test(unknown_keys),
-        cmocka_unit_test(all_faults_at_once), cmocka_unit_test(required_keys),
-        cmocka_unit_test(rows_may_be_longer), cmocka_unit_test(sound_rows),
-        cmocka_unit_test(unsound_rows),       cmocka_unit_test(unsound_tables),
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(values),
+        cmocka_unit_test(booleans_are_words_where_they_are_named),
+        cmocka_unit_test(wrong_values),
+        cmocka_unit_test(unknown_keys),
+        cmocka_unit_test(all_faults_at_once),
+        cmocka_unit_test(required_keys),
+        cmocka_unit_test(rows_may_be_longer),
+        cmocka_unit_test(sound_rows),
+        cmocka_unit_test(unsound_rows),
+        cmocka_unit_test(unsound_tables),
         cmocka_unit_test(nearest_words),
     };
 

@@ -424,6 +424,51 @@ static void truncated_files_are_refused(void **state)
     }
 }
 
+/* Any byte changed or left out: read or refused, and what is read can be written and read. */
+static void mutated_files_do_no_harm(void **state)
+{
+    (void)state;
+    static const char text[] =
+        HEAD "\"batch\":2,\"nodes\":[{\"name\":\"a\",\"times\":[{\"batch\":1,\"forward_us\":1e3},"
+             "{\"batch\":4}],\"configs\":[{\"name\":\"c\",\"time_us\":5}]},{\"name\":\"b\","
+             "\"saved_bytes\":12345}],\"edges\":[{\"from\":\"a\",\"to\":\"b\",\"bytes\":7}]}";
+    static const char bytes[] = "0123456789-+.eE\"{}[],: \\ab\x80\x01";
+    char changed[sizeof text];
+    uint64_t seed = 99;
+    uint32_t n_read = 0;
+
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (int round = 0; round < 3000; round++) {
+        struct pst_costed *graph = NULL;
+        struct pst_error err = {0};
+        size_t at = next_random(&seed) % (sizeof text - 1);
+        pst_status st;
+
+        memcpy(changed, text, sizeof text);
+        if (round % 4 == 0) {
+            memmove(changed + at, changed + at + 1, sizeof text - at - 1);
+        } else {
+            changed[at] = bytes[next_random(&seed) % (sizeof bytes - 1)];
+        }
+        st = pst_costed_read(support_write("changed.json", changed), &graph, &err);
+        if (st == PST_OK) {
+            size_t length = 0;
+            char *again = pst_costed_write(graph, &length);
+            struct pst_costed *copy = read_text(again);
+
+            assert_true(copy->digest == graph->digest);
+            n_read++;
+            free(again);
+            pst_costed_destroy(copy);
+        } else {
+            assert_int_equal(st, PST_ERR_CONFIG);
+            assert_true(err.message[0] != '\0');
+        }
+        pst_costed_destroy(graph);
+    }
+    assert_true(n_read > 100); /* some changes are harmless */
+}
+
 static void nesting_is_bounded(void **state)
 {
     (void)state;
@@ -487,6 +532,7 @@ int main(void)
         cmocka_unit_test(wrong_files_are_refused),
         cmocka_unit_test(broken_json_has_a_line),
         cmocka_unit_test(truncated_files_are_refused),
+        cmocka_unit_test(mutated_files_do_no_harm),
         cmocka_unit_test(nesting_is_bounded),
         cmocka_unit_test(a_byte_order_mark_is_skipped),
         cmocka_unit_test(drafts_are_checked),

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What planners of one rank per stage have around their search: the problem, the number of stages,
+ * micro-batch sizes, the answer.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ranges.h"
+
+double part_chain_score(const struct part_problem *problem, uint32_t size, double longest_ns,
+                        double sum_ns)
+{
+    if (problem->figures.reference != 0) {
+        return longest_ns / size;
+    }
+    return sum_ns + (double)(problem->batch / size - 1) * longest_ns;
+}
+
+struct run {
+    const struct part_ranges *ranges;
+    uint32_t n_stages, size; /* size 0: nothing fits so far */
+    double score;
+    uint32_t *cuts, *tried;
+};
+
+static pst_status try_sizes(struct run *run, part_size_fn *try, void *impl)
+{
+    const struct pst_partition_in *in = run->ranges->problem->in;
+    pst_status failed = PST_OK;
+    uint32_t i;
+
+    for (i = 0; i < in->n_micro_batches; i++) {
+        double score = 0;
+        pst_status st = try(impl, run->ranges, run->n_stages, in->micro_batches[i], run->score,
+                            &score, run->tried);
+
+        if (st == PST_ERR_INFEASIBLE) {
+            failed = st;
+        } else if (st != PST_OK) {
+            return st;
+        } else if (score < run->score) {
+            uint32_t *spare = run->cuts;
+
+            run->score = score;
+            run->size = in->micro_batches[i];
+            run->cuts = run->tried;
+            run->tried = spare;
+        }
+    }
+    return run->size == 0 ? failed : PST_OK;
+}
+
+static pst_status run_chain(const struct part_problem *problem, uint32_t n_stages,
+                            part_size_fn *try, void *impl, struct pst_partition_out *out)
+{
+    struct part_ranges ranges;
+    struct run run = {.ranges = &ranges, .n_stages = n_stages, .score = INFINITY};
+    pst_status st = part_ranges_init(problem, &ranges);
+
+    run.cuts = calloc((size_t)n_stages + 1, sizeof *run.cuts);
+    run.tried = calloc((size_t)n_stages + 1, sizeof *run.tried);
+    if (st == PST_OK && (run.cuts == NULL || run.tried == NULL)) {
+        st = PST_ERR_NOMEM;
+    }
+    if (st == PST_OK) {
+        st = try_sizes(&run, try, impl);
+    }
+    if (st == PST_OK) {
+        struct part_chain_shape shape = {n_stages, run.size, 1, false};
+
+        st = part_chain_answer(problem, &shape, run.cuts, out);
+    }
+    free(run.cuts);
+    free(run.tried);
+    part_ranges_finish(&ranges);
+    return st;
+}
+
+pst_status part_chain_run(const struct pst_host *host, const struct pst_partition_in *in,
+                          part_size_fn *try, void *impl, struct pst_partition_out *out)
+{
+    struct part_problem problem;
+    uint32_t n_stages = in->n_stages;
+    pst_status st = part_problem_read(host, in, &problem);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    if (n_stages == 0) {
+        n_stages = in->n_devices < problem.n ? in->n_devices : problem.n;
+    }
+    if (n_stages > problem.n) {
+        st = pst_failf(host, PST_ERR_INFEASIBLE,
+                       "%u stages are wanted but the graph has only %u nodes; use fewer devices, "
+                       "fewer stages on each, or a deeper model",
+                       n_stages, problem.n);
+    } else {
+        st = run_chain(&problem, n_stages, try, impl, out);
+    }
+    part_problem_finish(&problem);
+    return st;
+}
