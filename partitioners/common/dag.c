@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "refine_parts.h"
+#include "stage_graph.h"
 
 enum { GROUPS_MIN = 64, GROUPS_MAX = 2048 };
 #define GROUP_STEPS 1.5e8 /* of a scan of groups */
@@ -53,6 +54,42 @@ static pst_status cut(struct dag *d)
 
     d->orders++;
     return st == PST_OK && found ? offer(d, &plan) : st;
+}
+
+/* A plan that counts depths by the plan before it, from one that knows no memory limit, until one
+   fits. Where the place in a row alone decides, branches cost memory that they do not take. */
+static pst_status cut_by_depths(struct dag *d)
+{
+    struct part_chain_limits limits = {.below = INT64_MAX, .scan_steps = 5e7, .stats = &d->chain};
+    uint32_t *depths = calloc((size_t)d->problem->n + 1, sizeof *depths), round;
+    bool found = true, fits = false;
+    pst_status st = depths == NULL ? PST_ERR_NOMEM : PST_OK;
+
+    for (round = 0; st == PST_OK && found && !fits && round < 6; round++) {
+        struct part_plan plan = {NULL, 0};
+        struct part_value value = {.legal = false};
+        struct stage_graph g = {.n = 0};
+        int64_t ticks;
+
+        st = part_chain_solve(d->problem, d->costs, d->order, &limits, &found, &ticks, &plan);
+        if (st == PST_OK && found) {
+            st = part_plan_value(&plan, d->problem, false, &value);
+        }
+        if (st == PST_OK && found) {
+            st = stage_graph_init(&g, &plan, d->problem);
+        }
+        if (st == PST_OK && found) {
+            fits = value.legal && value.fits;
+            stage_graph_depths(&g, d->problem, depths);
+            st = fits ? offer(d, &plan) : PST_OK;
+        }
+        stage_graph_finish(&g);
+        part_plan_finish(&plan);
+        limits.memory = true;
+        limits.depths = depths;
+    }
+    free(depths);
+    return st;
 }
 
 /* A plan of groups as one of nodes. */
@@ -131,15 +168,35 @@ static pst_status cut_groups(struct dag *d)
     return st;
 }
 
+/* A path has one order, whose optimum is that of all partitions: run index and depth agree. */
+static bool is_path(const struct part_problem *p)
+{
+    uint32_t v;
+
+    for (v = 0; v + 1 < p->n; v++) {
+        if (p->first_out[v] == p->first_out[v + 1] || p->to[p->first_out[v]] != v + 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static pst_status cut_orders(struct dag *d)
 {
-    uint32_t kind;
+    uint32_t kind, last = is_path(d->problem) ? PART_ORDER_INDEX : PART_ORDER_LONGEST;
+    bool exact;
     pst_status st = PST_OK;
 
-    for (kind = PART_ORDER_INDEX; st == PST_OK && kind <= PART_ORDER_LONGEST; kind++) {
+    for (kind = PART_ORDER_INDEX; st == PST_OK && kind <= last; kind++) {
         st = part_order(d->problem, kind, NULL, d->order);
         if (st == PST_OK) {
             st = cut(d);
+        }
+        if (st == PST_OK && last != PART_ORDER_INDEX &&
+            d->problem->capacity_bytes < (double)UINT64_MAX) {
+            exact = d->chain.exact;
+            st = cut_by_depths(d);
+            d->chain.exact = exact;
         }
         if (st == PST_OK && !d->chain.exact && d->problem->n > 2 * count_groups(d)) {
             st = cut_groups(d);
@@ -155,6 +212,14 @@ static pst_status solve(struct dag *d, const struct part_refine_limits *limits,
     struct part_plan plan = {NULL, 0};
     pst_status st = cut_orders(d);
 
+    if (st == PST_OK && d->chain.exact && is_path(d->problem)) {
+        stats->optimal = true;
+        if (d->found) {
+            st = plan_ticks(d->problem, d->costs, &d->plan, &stats->ticks);
+            stats->bound = stats->ticks;
+        }
+        return st;
+    }
     if (st == PST_OK && !d->found && small) {
         st = small_best(d->problem, d->costs, INT64_MAX, &found, &plan);
         stats->optimal = st == PST_OK && !found;

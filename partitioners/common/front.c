@@ -250,7 +250,7 @@ static pst_status grow(struct probe *probe, uint32_t depth, int64_t ticks)
         const struct slot *slot = &f->now[used];
 
         for (i = 0; i < slot->n; i++) {
-            f->looks += 4; /* a search in prefix sums */
+            f->looks += 16 * l->n_degrees; /* searches in prefix sums */
             for (k = 0; st == PST_OK && k < l->n_degrees; k++) {
                 st = extend(l, f, slot->states[i], k, depth, ticks);
             }

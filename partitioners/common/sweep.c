@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Is there a cut at T without memory limit? f(j), the least devices that the prefix j needs, is the
- * least over degrees d of d + f(i) over those i from which [i, j) stays within T. Transfers over
- * both ends of a range are added even where an edge spans all of it, so the answer is exact for
- * orders whose edges join neighbours only, and safe for others.
+ * Is there a cut at T without memory limit (or with one, where depths are said)? f(j), the least
+ * devices that the prefix j needs, is the least over degrees d of d + f(i) over those i from which
+ * [i, j) stays within T. Transfers over both ends of a range are added even where an edge spans all
+ * of it, so the answer is exact for orders whose edges join neighbours only, and safe for others.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,8 @@ static void read_cuts(const struct line *l, const struct sweep *s, struct cuts *
 
 static void move_left(const struct line *l, struct sweep *s, uint32_t j, uint32_t k, int64_t ticks)
 {
-    while (s->left[k] < j && !line_works(l, s->left[k], j, k, ticks)) {
+    while (s->left[k] < j && (!line_works(l, s->left[k], j, k, ticks) ||
+                              (l->memory && !line_fits(l, s->left[k], j, k, 0)))) {
         s->left[k]++;
     }
 }
