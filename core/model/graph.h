@@ -240,6 +240,9 @@ uint64_t pst_op_saved_bytes(const struct pst_graph *graph, uint32_t op);
 pst_status pst_graph_make_view(struct pst_graph *graph, uint32_t batch,
                                struct pst_graph_view **ret_view, struct pst_error *err);
 
+/* Elements of all parameters together; a tied one counts once. */
+uint64_t pst_graph_parameters(const struct pst_graph *graph);
+
 const char *pst_op_kind_name(uint32_t kind);
 
 /* Its result is a loss: one number per sample, whose gradient nobody hands in. */

@@ -43,6 +43,16 @@ uint64_t pst_op_saved_bytes(const struct pst_graph *graph, uint32_t op_index)
     return bytes;
 }
 
+uint64_t pst_graph_parameters(const struct pst_graph *graph)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < graph->n_params; i++) {
+        n += graph->params[i].elems;
+    }
+    return n;
+}
+
 static uint32_t node_flags(const struct pst_op *op)
 {
     switch (op->kind) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * pst.profile/1 of a planning run: the cost model's times, and the figures of the cluster and of
- * the job's optimizer.
+ * the job's optimizer. A partitioner that does not choose replicas takes a logical device for one;
+ * it is told what each of its ranks does.
  */
 #include "plugin/state.h"
 
@@ -14,12 +15,13 @@ static pst_status node_ns(const struct pst_host *host, uint32_t node, uint32_t s
                           double ret_ns[3])
 {
     const struct pst_planner *planner = pst_questions_planner(host);
+    uint32_t share = planner->degree;
     struct pst_times times;
 
     if (node >= planner->graph->n_ops || samples == 0) {
         return wrong(host, "profile.node_ns: no such node, or 0 samples");
     }
-    pst_cost_op(planner->cost, node, samples, &times);
+    pst_cost_op(planner->cost, node, (samples + share - 1) / share, &times);
     ret_ns[0] = (double)times.forward_ns;
     ret_ns[1] = (double)times.backward_input_ns;
     ret_ns[2] = (double)times.backward_weight_ns;
@@ -38,10 +40,10 @@ pst_status pst_planner_figures(struct pst_planner *planner, struct pst_error *er
         return pst_fail_nomem(err);
     }
     for (uint32_t i = 0; i < view->n_nodes; i++) {
-        saved[i] = (double)pst_graph_node(view, i)->saved_bytes;
+        saved[i] = (double)pst_graph_node(view, i)->saved_bytes / planner->degree;
     }
     for (uint32_t i = 0; i < view->n_edges; i++) {
-        edges[i] = (double)pst_graph_edge(view, i)->bytes;
+        edges[i] = (double)pst_graph_edge(view, i)->bytes / planner->degree;
     }
     planner->figures = (struct pst_figures){
         .size = sizeof planner->figures,

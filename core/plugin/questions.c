@@ -1,33 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What plugins may ask the host: pst.cost/1, pst.ask/1, pst.eval/1, pst.rng/1. Prices
- * and in-flight counts are remembered by a 128-bit digest of the question; an answer depends on
- * nothing else. (pst.profile/1: profile.c.)
+ * What plugins may ask the host: pst.cost/1, pst.ask/1, pst.eval/1, pst.rng/1; pst.profile/1 is in
+ * profile.c. Prices and in-flight counts are remembered (memo.h).
  */
 #include "plugin/state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/philox.h"
 #include "base/util.h"
-
-struct memo_entry {
-    XXH128_hash_t key;
-    bool used;
-    union {
-        struct pst_stage_price price;
-        struct pst_held held;
-    } answer;
-};
-
-struct pst_memo {
-    struct memo_entry *entries;
-    size_t size, used; /* size: a power of two */
-};
 
 struct pst_planner *pst_questions_planner(const struct pst_host *host)
 {
@@ -45,66 +27,9 @@ static pst_status wrong(const struct pst_host *host, const char *what)
     return (host->fail)(host, PST_ERR_BUG, what);
 }
 
-/* --- memo --------------------------------------------------------------------------------------*/
-
-static struct memo_entry *find_slot(const struct pst_memo *memo, XXH128_hash_t key)
-{
-    size_t i = (size_t)key.low64 & (memo->size - 1);
-
-    while (memo->entries[i].used && !XXH128_isEqual(memo->entries[i].key, key)) {
-        i = (i + 1) & (memo->size - 1);
-    }
-    return &memo->entries[i];
-}
-
-static bool grow(struct pst_memo *memo)
-{
-    struct pst_memo larger = {.size = memo->size == 0 ? 256 : 2 * memo->size, .used = memo->used};
-    size_t i;
-
-    larger.entries = calloc(larger.size, sizeof *larger.entries);
-    if (larger.entries == NULL) {
-        return false;
-    }
-    for (i = 0; i < memo->size; i++) {
-        if (memo->entries[i].used) {
-            *find_slot(&larger, memo->entries[i].key) = memo->entries[i];
-        }
-    }
-    free(memo->entries);
-    *memo = larger;
-    return true;
-}
-
-/* The entry for a key, new (used == false) or answered already; NULL: out of memory. The caller who
-   answers it sets used and counts it. */
-static struct memo_entry *lookup(struct pst_planner *planner, XXH128_hash_t key)
-{
-    if (planner->memo == NULL) {
-        planner->memo = calloc(1, sizeof *planner->memo);
-    }
-    if (planner->memo == NULL ||
-        (2 * (planner->memo->used + 1) > planner->memo->size && !grow(planner->memo))) {
-        pst_fail_nomem(&planner->pending);
-        return NULL;
-    }
-    return find_slot(planner->memo, key);
-}
-
-static void remember(struct pst_planner *planner, struct memo_entry *entry, XXH128_hash_t key)
-{
-    entry->key = key;
-    entry->used = true;
-    planner->memo->used++;
-}
-
 void pst_questions_finish(struct pst_planner *planner)
 {
-    if (planner->memo != NULL) {
-        free(planner->memo->entries);
-        free(planner->memo);
-        planner->memo = NULL;
-    }
+    pst_memo_finish(&planner->memo);
 }
 
 /* --- pst.cost/1 --------------------------------------------------------------------------------*/
@@ -176,32 +101,13 @@ static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
     return PST_OK;
 }
 
-static XXH128_hash_t digest_place(const struct pst_place *place)
-{
-    XXH3_state_t state;
-    uint32_t i;
-    const uint32_t fields[] = {place->stage,           place->n_stages, place->n_microbatches,
-                               place->microbatch_size, place->k,        place->n_successors};
-
-    XXH3_128bits_reset(&state);
-    XXH3_128bits_update(&state, "held", 4);
-    XXH3_128bits_update(&state, fields, sizeof fields);
-    for (i = 0; i < place->n_successors; i++) {
-        const struct pst_successor *successor = pst_place_successor(place, i);
-        const uint32_t row[] = {successor->microbatch_size, successor->k, successor->in_flight};
-
-        XXH3_128bits_update(&state, row, sizeof row);
-    }
-    return XXH3_128bits_digest(&state);
-}
-
 static pst_status ask_in_flight(const struct pst_host *host, const struct pst_place *place,
                                 struct pst_held *ret_held)
 {
     struct pst_planner *planner = planner_of(host);
     struct pst_place asked;
-    struct memo_entry *entry;
-    XXH128_hash_t key;
+    struct pst_memo_entry *entry;
+    struct pst_memo_key key;
     pst_status st;
 
     if (!PST_HAS(place, successors) || !PST_HAS(ret_held, weight_versions)) {
@@ -213,17 +119,17 @@ static pst_status ask_in_flight(const struct pst_host *host, const struct pst_pl
     asked = *place;
     asked.size = sizeof asked;
     asked.n_devices = pst_planner_logical(planner, place->n_stages);
-    key = digest_place(&asked);
-    entry = lookup(planner, key);
+    key = pst_memo_key_place(&asked);
+    entry = pst_memo_find(&planner->memo, key);
     if (entry == NULL) {
-        return PST_ERR_NOMEM;
+        return pst_fail_nomem(&planner->pending);
     }
     if (!entry->used) {
         st = pst_planner_held(planner, &asked, &entry->answer.held, &planner->pending);
         if (st != PST_OK) {
             return st;
         }
-        remember(planner, entry, key);
+        pst_memo_keep(&planner->memo, entry, key);
     }
     ret_held->microbatches = entry->answer.held.microbatches;
     ret_held->weight_versions = entry->answer.held.weight_versions;
@@ -255,20 +161,6 @@ static const char *question_fault(const struct pst_planner *planner,
     return q->n_nodes == 0 ? "a stage has at least one node" : NULL;
 }
 
-static XXH128_hash_t digest_question(const struct pst_stage_question *q)
-{
-    const uint32_t fields[] = {q->stage,   q->n_stages,  q->microbatch_size,
-                               q->n_ranks, q->in_flight, q->weight_versions};
-    XXH3_state_t state;
-
-    XXH3_128bits_reset(&state);
-    XXH3_128bits_update(&state, "cost", 4);
-    XXH3_128bits_update(&state, fields, sizeof fields);
-    XXH3_128bits_update(&state, &q->capacity_bytes, sizeof q->capacity_bytes);
-    XXH3_128bits_update(&state, q->nodes, (size_t)q->n_nodes * sizeof *q->nodes);
-    return XXH3_128bits_digest(&state);
-}
-
 /* Of a stage on logical devices of equal size the plugin does not know the replicas. */
 static struct pst_stage_question with_replicas(const struct pst_planner *planner,
                                                const struct pst_stage_question *question)
@@ -285,17 +177,17 @@ static pst_status ask_price(const struct pst_host *host, const struct pst_stage_
     struct pst_planner *planner = planner_of(host);
     const char *fault = question_fault(planner, asked);
     struct pst_stage_question whole, *question = &whole;
-    XXH128_hash_t key;
-    struct memo_entry *entry;
+    struct pst_memo_key key;
+    struct pst_memo_entry *entry;
 
     if (fault != NULL || !PST_HAS(ret_price, peak_bytes)) {
         return wrong(host, fault != NULL ? fault : "ask.price: ret_price->size is not set");
     }
     whole = with_replicas(planner, asked);
-    key = digest_question(question);
-    entry = lookup(planner, key);
+    key = pst_memo_key_question(question);
+    entry = pst_memo_find(&planner->memo, key);
     if (entry == NULL) {
-        return PST_ERR_NOMEM;
+        return pst_fail_nomem(&planner->pending);
     }
     if (!entry->used) {
         pst_status st =
@@ -304,7 +196,7 @@ static pst_status ask_price(const struct pst_host *host, const struct pst_stage_
         if (st != PST_OK) {
             return st;
         }
-        remember(planner, entry, key);
+        pst_memo_keep(&planner->memo, entry, key);
     }
     ret_price->fits = entry->answer.price.fits;
     ret_price->period_ns = entry->answer.price.period_ns;

@@ -55,11 +55,9 @@ static pst_status check_sizes(const struct arrangement *a, struct pst_error *err
 static pst_status init(struct arrangement *a, const uint32_t *owner, struct pst_error *err)
 {
     const struct pst_problem *problem = a->problem;
-    bool replicates = problem->degrees[problem->n_degrees - 1] > 1;
     size_t n = (size_t)a->answer->n_stages + 1, n_devices;
 
-    a->n_devices =
-        replicates && a->planned->topology.n_stages == 0 ? a->answer->n_stages : problem->n_devices;
+    a->n_devices = pst_partition_planned_devices(a->planned, a->answer->n_stages);
     n_devices = (size_t)a->n_devices + 1;
     a->versions = calloc(n, sizeof *a->versions);
     a->counted = calloc(n, sizeof *a->counted);

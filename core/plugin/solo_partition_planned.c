@@ -103,24 +103,46 @@ void pst_partition_planned_finish(struct pst_partition_planned *planned)
     pst_instance_destroy(planned->memopt);
     pst_costed_stage_finish(&planned->stage);
     pst_evaluator_finish(&planned->evaluator);
+    pst_memo_finish(&planned->memo);
     pst_arena_finish(&planned->arena);
     memset(planned, 0, sizeof *planned);
+}
+
+uint32_t pst_partition_planned_devices(const struct pst_partition_planned *planned,
+                                       uint32_t n_stages)
+{
+    const struct pst_problem *problem = planned->problem;
+    bool replicates = problem->degrees[problem->n_degrees - 1] > 1;
+
+    return replicates && planned->topology.n_stages == 0 ? n_stages : problem->n_devices;
 }
 
 pst_status pst_partition_planned_held(struct pst_partition_planned *planned,
                                       const struct pst_place *place, struct pst_held *ret_held,
                                       struct pst_error *err)
 {
+    struct pst_place asked = *place;
     const struct pst_scheduler_use use = {.scheduler = planned->scheduler,
                                           .topology = &planned->topology,
                                           .device_of = planned->places.device_of,
                                           .n_places = planned->places.n_places};
+    struct pst_memo_key key = pst_memo_key_place(place);
+    struct pst_memo_entry *entry = pst_memo_find(&planned->memo, key);
     struct pst_held held;
-    pst_status st = pst_scheduler_held(&use, place, &held, err);
+    pst_status st = entry == NULL ? pst_fail_nomem(err) : PST_OK;
 
+    if (st == PST_OK && !entry->used) {
+        asked.size = sizeof asked;
+        asked.n_devices = pst_partition_planned_devices(planned, place->n_stages);
+        st = pst_scheduler_held(&use, &asked, &held, err);
+        if (st == PST_OK) {
+            entry->answer.held = held;
+            pst_memo_keep(&planned->memo, entry, key);
+        }
+    }
     if (st == PST_OK) {
-        held.size = ret_held->size;
-        *ret_held = held;
+        ret_held->microbatches = entry->answer.held.microbatches;
+        ret_held->weight_versions = entry->answer.held.weight_versions;
     }
     return st;
 }
@@ -170,15 +192,22 @@ pst_status pst_partition_planned_price(struct pst_partition_planned *planned,
                                        const struct pst_stage_question *question,
                                        struct pst_stage_price *ret_price, struct pst_error *err)
 {
-    struct pst_stage_price answer;
+    struct pst_memo_key key = pst_memo_key_question(question);
+    struct pst_memo_entry *entry = pst_memo_find(&planned->memo, key);
     struct pst_stage_view view;
-    pst_status st;
+    pst_status st = entry == NULL ? pst_fail_nomem(err) : PST_OK;
 
-    view_of(planned, question, &view);
-    st = price(planned, &view, &answer, err);
+    if (st == PST_OK && !entry->used) {
+        view_of(planned, question, &view);
+        st = price(planned, &view, &entry->answer.price, err);
+        if (st == PST_OK) {
+            pst_memo_keep(&planned->memo, entry, key);
+        }
+    }
     if (st == PST_OK) {
-        answer.size = ret_price->size;
-        *ret_price = answer;
+        ret_price->fits = entry->answer.price.fits;
+        ret_price->period_ns = entry->answer.price.period_ns;
+        ret_price->peak_bytes = entry->answer.price.peak_bytes;
     }
     return st;
 }

@@ -103,12 +103,8 @@ static pst_status ask_in_flight(const struct pst_host *host, const struct pst_pl
         return wrong(host, "ask.in_flight: no such stage, no micro-batches, or k = 0");
     }
     if (host_of(host)->planned != NULL) {
-        struct pst_partition_host *h = host_of(host);
-        struct pst_place asked = *place;
-
-        asked.size = sizeof asked;
-        asked.n_devices = h->problem->n_devices;
-        return pst_partition_planned_held(h->planned, &asked, ret_held, &h->pending);
+        return pst_partition_planned_held(host_of(host)->planned, place, ret_held,
+                                          &host_of(host)->pending);
     }
     ret_held->microbatches = (uint32_t)(pst_rcm_in_flight(place) / place->microbatch_size);
     ret_held->weight_versions = 1;

@@ -12,6 +12,7 @@
 #include "plugin/costed_stage.h"
 #include "plugin/eval.h"
 #include "plugin/held.h"
+#include "plugin/memo.h"
 #include "plugin/solo.h"
 #include "plugin/solo_partition.h"
 
@@ -59,6 +60,7 @@ struct pst_partition_planned {
     struct pst_partition_places places;
     struct pst_costed_stage stage;
     struct pst_evaluator evaluator;
+    struct pst_memo memo;
     struct pst_arena arena;
 };
 
@@ -102,6 +104,10 @@ pst_status pst_partition_planned_init(struct pst_partition_planned *planned,
                                       const struct pst_host_context *context,
                                       struct pst_error *err);
 void pst_partition_planned_finish(struct pst_partition_planned *planned);
+/* Logical devices under so many stages: with replicas one a stage. */
+uint32_t pst_partition_planned_devices(const struct pst_partition_planned *planned,
+                                       uint32_t n_stages);
+/* Whatever place->n_devices says. */
 pst_status pst_partition_planned_held(struct pst_partition_planned *planned,
                                       const struct pst_place *place, struct pst_held *ret_held,
                                       struct pst_error *err);

@@ -9,6 +9,7 @@
 #include <penstock/ext/profile.h>
 
 #include "plugin/eval.h"
+#include "plugin/memo.h"
 #include "plugin/planner.h"
 #include "plugin/plugin_host.h"
 
@@ -42,8 +43,6 @@ struct pst_view_scratch {
     uint32_t stamp;
     uint8_t *actions; /* [n_ops] */
 };
-
-struct pst_memo;
 
 struct pst_planner {
     const struct pst_job *job;
@@ -83,7 +82,7 @@ struct pst_planner {
     struct pst_size_table *sizes;
     struct pst_view_scratch scratch;
     struct pst_evaluator evaluator;
-    struct pst_memo *memo;
+    struct pst_memo memo;
     struct pst_figures figures; /* of pst.profile/1 */
     struct pst_error pending;   /* what a callback failed with, inside a plugin's call */
 };

@@ -136,12 +136,15 @@ pst_status pst_plan_report_print(const struct pst_session *session, const char *
 {
     const struct pst_plan *plan = session->planned.plan;
     struct pst_stage_report *stages = NULL;
+    char count[32];
     pst_status st = pst_plan_report_stages(session, &stages, err);
 
     if (st != PST_OK) {
         return st;
     }
-    fprintf(out, "%s: %u operators, %u stages on %u devices, batch %u\n", session->graph->name,
+    fprintf(out, "%s: %s parameters, %u operators, %u stages on %u devices, batch %u\n",
+            session->graph->name,
+            pst_format_count(count, (double)pst_graph_parameters(session->graph)),
             session->graph->n_ops, plan->n_stages, plan->n_devices, plan->batch);
     fprintf(out, "partitioner %s, scheduler %s, memopt %s\n", plan->partitioner, plan->scheduler,
             plan->memopt[0] == '\0' ? "-" : plan->memopt);
@@ -220,6 +223,7 @@ char *pst_plan_report_json(const struct pst_session *session, const char *file)
     pst_json_init(&json);
     pst_json_object(&json, NULL);
     pst_json_string(&json, "model", session->graph->name);
+    pst_json_uint(&json, "parameters", pst_graph_parameters(session->graph));
     pst_json_string(&json, "partitioner", plan->partitioner);
     pst_json_string(&json, "scheduler", plan->scheduler);
     pst_json_string(&json, "memopt", plan->memopt);

@@ -53,18 +53,21 @@ void pst_span_describe(const struct pst_plan *plan, const struct pst_instr *inst
     }
 }
 
-/* "rank 2 (stage 2, 6)" */
+/* "rank 2 (stage 2, 6)", "rank 5 (stage 1, replica 2)" */
 static void name_rank(const struct pst_plan *plan, uint32_t rank, char *text, size_t size)
 {
     int used = snprintf(text, size, "rank %u", rank);
-    uint32_t n = 0;
+    uint32_t n = 0, replica = PST_NONE;
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        for (uint32_t r = 0; r < plan->stages[s].n_ranks; r++) {
-            if (plan->stages[s].ranks[r] == rank && used + 16 < (int)size) {
-                used += snprintf(text + used, size - (size_t)used, "%s%u",
-                                 n++ == 0 ? " (stage " : ", ", s);
-            }
+        uint32_t here = pst_plan_replica(&plan->stages[s], rank);
+        if (here != PST_NONE && used + 32 < (int)size) {
+            used +=
+                snprintf(text + used, size - (size_t)used, "%s%u", n++ == 0 ? " (stage " : ", ", s);
+            replica = plan->stages[s].n_ranks > 1 ? here : PST_NONE;
         }
+    }
+    if (replica != PST_NONE) {
+        used += snprintf(text + used, size - (size_t)used, ", replica %u", replica);
     }
     if (n > 0 && used + 1 < (int)size) {
         snprintf(text + used, size - (size_t)used, ")");

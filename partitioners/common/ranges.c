@@ -35,10 +35,30 @@ static void set_messages(struct part_ranges *ranges)
     }
 }
 
+/* From cut to cut: the output of the node before joins, what was read there for the last time
+   leaves. Whole numbers stay exact; where nothing crosses there are no bytes. */
+static void sweep_cuts(struct part_ranges *r)
+{
+    uint32_t v, c;
+
+    for (v = 0; v < r->n; v++) { /* first as changes from one cut to the next */
+        if (r->last[v] > v) {
+            r->cut_bytes[v + 1] += r->message[v];
+            r->cut_tensors[v + 1]++;
+            r->cut_bytes[r->last[v] + 1] -= r->message[v];
+            r->cut_tensors[r->last[v] + 1]--; /* sums come out right modulo 2^32 */
+        }
+    }
+    for (c = 1; c <= r->n; c++) {
+        r->cut_tensors[c] += r->cut_tensors[c - 1];
+        r->cut_bytes[c] += r->cut_tensors[c] == 0 ? -r->cut_bytes[c] : r->cut_bytes[c - 1];
+    }
+}
+
 pst_status part_ranges_init(const struct part_problem *problem, struct part_ranges *ret_ranges)
 {
     struct part_ranges *r = ret_ranges;
-    uint32_t n = problem->n, v, c;
+    uint32_t n = problem->n, v;
 
     memset(r, 0, sizeof *r);
     r->problem = problem;
@@ -57,11 +77,8 @@ pst_status part_ranges_init(const struct part_problem *problem, struct part_rang
     for (v = 0; v < n; v++) {
         r->weight[v + 1] = r->weight[v] + problem->weight_bytes[v];
         r->saved[v + 1] = r->saved[v] + problem->saved_bytes[v];
-        for (c = v + 1; c <= r->last[v]; c++) {
-            r->cut_bytes[c] += r->message[v];
-            r->cut_tensors[c]++;
-        }
     }
+    sweep_cuts(r);
     return PST_OK;
 }
 

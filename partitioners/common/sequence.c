@@ -86,84 +86,14 @@ uint32_t part_sequence_size(const struct part_problem *p, uint32_t b, const uint
     return p->figures.reference != 0 ? (uint32_t)size : 0;
 }
 
-/* --- plans -------------------------------------------------------------------------------------*/
-
-static double node_weight(const struct part_problem *p, uint32_t v)
-{
-    size_t at = (size_t)(p->n_samples == 0 ? 0 : p->n_samples - 1) * p->n + v;
-
-    return p->n_samples == 0 ? 0 : p->forward_ns[at] + p->backward_ns[at];
-}
-
-/* The slowest stage of two nodes and more is halved; later stages move up by one. */
-static bool halve_slowest(const struct part_problem *p, uint32_t *stage_of, uint32_t n_stages)
-{
-    double most = -1, half = 0;
-    uint32_t s, v, worst = UINT32_MAX, n_worst = 0, taken = 0;
-
-    for (s = 0; s < n_stages; s++) {
-        double sum = 0;
-        uint32_t count = 0;
-
-        for (v = 0; v < p->n; v++) {
-            sum += stage_of[v] == s ? node_weight(p, v) : 0;
-            count += stage_of[v] == s;
-        }
-        if (count > 1 && sum > most) {
-            most = sum;
-            worst = s;
-            n_worst = count;
-        }
-    }
-    for (v = 0; worst != UINT32_MAX && v < p->n; v++) {
-        if (stage_of[v] > worst) {
-            stage_of[v]++;
-        } else if (stage_of[v] == worst) {
-            double own = node_weight(p, v);
-
-            /* Nodes come in topological order: the first ones stay. */
-            if (taken > 0 && (taken + 1 == n_worst || half + own / 2 > most / 2)) {
-                stage_of[v] = worst + 1;
-                n_worst = UINT32_MAX;
-                half = INFINITY;
-            }
-            half += own;
-            taken++;
-        }
-    }
-    return worst != UINT32_MAX;
-}
-
-pst_status part_sequence_plan(const struct part_problem *p, uint32_t *stage_of, uint32_t n_stages,
-                              const uint32_t *degrees, uint32_t b, uint32_t n_wanted,
-                              struct part_plan *ret_plan)
-{
-    struct part_plan plan = {0};
-    uint32_t s, before = n_stages;
-    pst_status st;
-
-    while (n_wanted != 0 && n_stages < n_wanted) {
-        if (!halve_slowest(p, stage_of, n_stages)) {
-            return p->host == NULL
-                       ? PST_ERR_INFEASIBLE
-                       : pst_failf(p->host, PST_ERR_INFEASIBLE,
-                                   "%u stages are wanted but the graph has only %u nodes; use "
-                                   "fewer devices, fewer stages on each, or a deeper model",
-                                   n_wanted, p->n);
-        }
-        n_stages++;
-    }
-    st = part_plan_init(&plan, p, stage_of, n_stages, b);
-    for (s = 0; st == PST_OK && before == n_stages && s < plan.n_stages; s++) {
-        plan.stages[s].d = degrees[stage_of[plan.stages[s].nodes[0]]];
-    }
-    if (st == PST_OK) {
-        *ret_plan = plan;
-    }
-    return st;
-}
-
 /* --- links -------------------------------------------------------------------------------------*/
+
+pst_status part_sequence_failed(const struct part_problem *p, pst_status status)
+{
+    return status == PST_ERR_NOMEM && p->host != NULL
+               ? pst_failf(p->host, PST_ERR_NOMEM, "out of memory for the search")
+               : status;
+}
 
 /* Bytes per nanosecond at large sizes; 0: free. */
 static double rate_between(const struct part_problem *p, const struct pst_cost *cost, uint32_t to)

@@ -15,6 +15,9 @@ struct part_stop part_sequence_stop(const struct part_problem *problem);
 /* The edges of a problem as they are; lives as long as the problem. */
 struct part_dag part_sequence_dag(const struct part_problem *problem);
 
+/* Tells the host of PST_ERR_NOMEM; other failures pass. */
+pst_status part_sequence_failed(const struct part_problem *problem, pst_status status);
+
 /*
  * Nanoseconds of all passes for `samples` samples on one device, by node; not in part_problem for
  * sizes that no candidate and degree give. What the host fails with.
@@ -31,14 +34,63 @@ pst_status part_sequence_times(const struct part_problem *problem, uint32_t samp
 uint32_t part_sequence_size(const struct part_problem *problem, uint32_t b, const uint32_t *degrees,
                             uint32_t n_degrees);
 
+/* A sequence of stages: stage_of[v] < n_stages in order, degrees[s]. malloc'd. */
+struct part_sequence {
+    uint32_t n_stages;    /* 0: there is none */
+    uint32_t *stage_of;   /* [problem->n] */
+    uint32_t *degrees;    /* [n_stages] */
+    double bottleneck_ns; /* per sample, by the search's own objective */
+    void *extra;          /* whatever else the search wants back; freed */
+};
+
+/* What one search may use. */
+struct part_limits {
+    uint32_t b;       /* samples of a micro-batch */
+    bool whole;       /* only degrees that divide b */
+    double capacity;  /* bytes that a stage may take by the search's own rules */
+    uint32_t attempt; /* 0, 1, ...: how often a plan was found that does not fit */
+};
+
+struct part_searcher {
+    void *self;
+    /* Finds the best sequence within these limits; n_stages 0: none. */
+    pst_status (*find)(void *self, const struct part_limits *limits, struct part_sequence *ret);
+    bool own_objective;     /* plans are compared by bottleneck_ns; else by the problem's value */
+    bool own_memory;        /* ... and fit if find says so */
+    uint32_t free_attempts; /* that get the same capacity again */
+    uint32_t n_stages;      /* wanted, 0: any number */
+};
+
+/* The best plan so far. */
+struct part_best {
+    bool found;
+    struct part_plan plan;
+    struct part_value value; /* set where plans had to be judged */
+    double bottleneck_ns;
+    void *extra;
+};
+
 /*
- * A plan of stages with their own degrees: stage_of[v] < n_stages in order of the sequence.
- * *n_wanted* stages (0: any number): the slowest stages are halved until there are as many.
- * PST_ERR_NOMEM; PST_ERR_INFEASIBLE, explained: fewer nodes than stages wanted.
+ * Searches with every size of micro-batches. Where a plan does not fit by the memory of the problem
+ * (in planning runs: of the job's scheduler and memory optimizer), once more with less capacity, a
+ * few times. Replicas take whole micro-batches in turn, so plans get the size that
+ * part_sequence_size says; where there is none, degrees are held to those that divide b. Of several
+ * sizes: in planning runs the fastest step, else the least bottleneck, of equals the largest size.
+ * PST_ERR_INFEASIBLE, explained, where nothing fits. Finish *best in any case.
+ */
+pst_status part_sequence_search(const struct part_problem *problem,
+                                const struct part_searcher *searcher, struct part_best *best);
+void part_sequence_finish(struct part_sequence *sequence);
+
+/*
+ * A plan of stages with their own degrees: stage_of[v] < n_stages in order of the sequence, which
+ * may be changed. n_wanted stages (0: any number): the slowest stages are halved until there are as
+ * many. PST_ERR_NOMEM; PST_ERR_INFEASIBLE, explained: fewer nodes than stages wanted.
  */
 pst_status part_sequence_plan(const struct part_problem *problem, uint32_t *stage_of,
                               uint32_t n_stages, const uint32_t *degrees, uint32_t b,
                               uint32_t n_wanted, struct part_plan *ret_plan);
+void part_best_finish(struct part_best *best);
 
 /* Bytes per nanosecond between two devices of a node and of two nodes; 0: free. The options, where
    not 0, say so; else pst.cost/1 in planning runs, else the figures of the problem. */

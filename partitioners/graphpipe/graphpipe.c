@@ -14,7 +14,7 @@ struct config {
     bool per_stage, refine, exact, force_chain;
     uint32_t grouping, sp;
     double tolerance, time_limit_s;
-    int64_t max_degree, max_states, threads;
+    int64_t max_degree, max_states, threads, refine_steps;
 };
 
 struct graphpipe {
@@ -39,6 +39,8 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, refine, PST_PARAM_BOOL, "false", NULL,
               "Go on beyond plans of the family: other orders and local moves; up to 10 operators "
               "the optimum of all plans."),
+    PST_PARAM(struct config, refine_steps, PST_PARAM_INT, "5000000", "1..1000000000000",
+              "With refine: about as many looks at an operator, for all sizes together."),
     PST_PARAM(struct config, exact, PST_PARAM_BOOL, "true", NULL,
               "Search until the least bottleneck is proven; else to within `tolerance`."),
     PST_PARAM(struct config, tolerance, PST_PARAM_FLOAT, "1e-4", "0..1",
@@ -183,6 +185,7 @@ static struct gp_options options_of(const struct config *c, const uint32_t *ks, 
         .ks = ks,
         .n_ks = n_ks,
         .max_states = (uint64_t)c->max_states,
+        .refine_steps = (uint64_t)c->refine_steps,
         .time_limit_s = c->time_limit_s,
         .threads = (uint32_t)c->threads,
     };

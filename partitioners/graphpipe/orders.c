@@ -67,6 +67,9 @@ pst_status gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_
     struct part_costs costs = {0};
     pst_status st = order == NULL ? PST_ERR_NOMEM : part_costs_init(problem, b, &costs);
 
+    if (st == PST_OK && result->lower_ns == 0) {
+        result->lower_ns = (double)part_lower_bound(problem, &costs) * costs.ns_per_tick;
+    }
     if (st == PST_OK && (costs.n_degrees == 0 || is_too_large(problem, &costs))) {
         n_orders = 0;
     }

@@ -52,6 +52,8 @@ static void remark(const struct part_problem *p, const struct gp_answer *a)
         part_remark_number(p, "family_gap", fmax(1, a->value.bottleneck_ns / a->bound_ns));
     }
     part_remark_flag(p, "family_optimum", a->family_optimum);
+    part_remark_flag(p, "optimal",
+                     a->lower_ns > 0 && a->value.bottleneck_ns <= a->lower_ns * (1 + 1e-9));
     part_remark_flag(p, "series_parallel", a->series_parallel);
     part_remark_flag(p, "budget_spent", a->has_expired);
     part_remark_text(p, "source", a->source);

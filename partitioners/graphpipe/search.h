@@ -15,9 +15,9 @@ struct gp_options {
     double tolerance;
     const uint32_t *ks; /* of per_stage */
     uint32_t n_ks;
-    uint64_t max_states;
-    double time_limit_s; /* 0: none */
-    uint32_t threads;    /* 0: as many as there are processors */
+    uint64_t max_states, refine_steps; /* 0: no limit; 0: as by default */
+    double time_limit_s;               /* 0: none */
+    uint32_t threads;                  /* 0: as many as there are processors */
 };
 
 enum { GP_SP_AUTO = 4 }; /* beside those of block.h */

@@ -111,11 +111,14 @@ static void take(struct gp_answer *answer, struct gp_try *t)
 
         answer->probes += r->probes;
         answer->states += r->states;
-        if (r->probes > 0) {
+        if (r->probes > 0 && r->lower_ns > 0) {
             answer->lower_ns = fmin(answer->lower_ns, r->lower_ns);
             answer->bound_ns = fmin(answer->bound_ns, r->bound_ns);
             answer->family_optimum = answer->family_optimum && r->proven;
         }
+    }
+    if (isinf(answer->lower_ns)) {
+        answer->lower_ns = 0; /* operators without work */
     }
     if (t != NULL) {
         answer->found = true;
@@ -203,6 +206,9 @@ pst_status gp_solve(const struct part_problem *problem, const struct gp_options 
     gp_watch_start(&watch, problem, options->time_limit_s);
     st = options->force_chain ? solve_chain(problem, &watch, ret_answer)
                               : solve_graph(problem, options, &watch, ret_answer);
+    if (st == PST_OK && options->refine && !options->force_chain) {
+        st = gp_beyond(problem, options->refine_steps, &watch, ret_answer);
+    }
     if (st == PST_OK) {
         take(ret_answer, choose(problem, &ret_answer->table));
     }

@@ -47,6 +47,11 @@ void gp_table_finish(struct gp_table *table);
 pst_status gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders,
                      struct gp_watch *watch, struct gp_result *result);
 
+/* Improves the plans of all sizes by searches that know no blocks. steps: see
+   part_refine_limits, for all sizes together; 0: the default. */
+pst_status gp_beyond(const struct part_problem *problem, uint64_t steps, struct gp_watch *watch,
+                     struct gp_answer *answer);
+
 /*
  * The best plan by the options. *ret_answer needs gp_answer_finish in any case. found is false
  * where there is none. PST_ERR_UNSUPPORTED, explained to the host: sp = "require" and the graph is

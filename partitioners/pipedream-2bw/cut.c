@@ -37,7 +37,7 @@ static pst_status relax(struct twobw *search, const struct candidate *c, bool ad
                         const double *before, double *ret_after)
 {
     uint32_t *parent = &search->parent[(size_t)stage * (search->ranges.n + 1) + end];
-    double least = INFINITY;
+    double least = search->bound_ns;
 
     *parent = PST_NONE;
     part_span_begin(&search->span, end);
@@ -67,8 +67,22 @@ static pst_status relax(struct twobw *search, const struct candidate *c, bool ad
             break;
         }
     }
-    *ret_after = least;
+    *ret_after = *parent == PST_NONE ? INFINITY : least;
     return PST_OK;
+}
+
+/* Must stages up to this one compute too long on what is before `end`, or the rest on what is
+   behind? */
+static bool is_out_of_reach(const struct twobw *search, const struct candidate *c, bool add,
+                            uint32_t stage, uint32_t end)
+{
+    double before = search->sum_ns[end], after = search->sum_ns[search->ranges.n] - before;
+
+    if (add) {
+        return before >= search->bound_ns;
+    }
+    return before / (stage + 1) >= search->bound_ns ||
+           (stage + 1 < c->d && after / (c->d - 1 - stage) >= search->bound_ns);
 }
 
 pst_status twobw_solve(struct twobw *search, const struct candidate *c, bool add,
@@ -81,6 +95,8 @@ pst_status twobw_solve(struct twobw *search, const struct candidate *c, bool add
     if (st != PST_OK) {
         return st;
     }
+    search->bound_ns = search->fastest > 0 ? (double)c->w * c->b / (search->fastest * (1 - 1e-8))
+                                           : (double)INFINITY;
     before = search->best;
     after = before + n + 1;
     for (end = 0; end <= n; end++) {
@@ -94,6 +110,9 @@ pst_status twobw_solve(struct twobw *search, const struct candidate *c, bool add
             after[end] = INFINITY;
         }
         for (end = stage + 1 == c->d ? n : stage + 1; end <= last; end++) {
+            if (is_out_of_reach(search, c, add, stage, end)) {
+                continue;
+            }
             st = relax(search, c, add, cost, impl, stage, end, before, &after[end]);
             if (st != PST_OK) {
                 return st;

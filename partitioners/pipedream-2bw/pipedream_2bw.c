@@ -95,7 +95,6 @@ static void remark(const struct twobw *search, const struct candidate *c)
     part_remark_number(problem, "samples_per_device", c->b);
     part_remark_number(problem, "accumulation", (double)c->m / c->d);
     part_remark_number(problem, "configurations", search->n_seen);
-    part_remark_number(problem, "configurations_that_fit", search->n_tried);
 }
 
 static pst_status refuse(const struct twobw *search)

@@ -89,6 +89,10 @@ static pst_status sum_up(struct twobw *search, struct candidate *c, struct asked
             return st;
         }
         c->bytes = fmax(c->bytes, (double)price.peak_bytes);
+        /* Longer than its passes, but for their rounding: something is replayed or waited for. */
+        c->recompute = c->recompute || (double)price.period_ns > search->sum_ns[cuts[s + 1]] -
+                                                                     search->sum_ns[cuts[s]] +
+                                                                     3.0 * (cuts[s + 1] - cuts[s]);
         ring = fmax(ring, ring_ns(search, c, asked->cost, cuts[s], cuts[s + 1]));
     }
     c->t_ns = twobw_period(c, ns, ring);

@@ -50,6 +50,7 @@ struct twobw {
     struct candidate *tried; /* those that fit */
     uint32_t n_tried, n_seen, tried_room;
     double fastest;            /* throughput of the best of them */
+    double bound_ns;           /* what dynamic programming needs to stay below to matter */
     struct candidate smallest; /* that needs least where none fits; d = 0: none */
 };
 
@@ -93,7 +94,8 @@ struct twobw_cost {
 };
 typedef pst_status twobw_cost_fn(struct twobw *search, const struct candidate *c, void *impl,
                                  uint32_t stage, struct twobw_cost *ret_cost);
-/* Least max (add: sum) over all cuts into c->d stages; INFINITY: none. Parents are kept. */
+/* Least max (add: sum) over all cuts into c->d stages; INFINITY: none, or none that would be as fast
+   as the best so far. Parents are kept. */
 pst_status twobw_solve(struct twobw *search, const struct candidate *c, bool add,
                        twobw_cost_fn *cost, void *impl, double *ret_ns);
 void twobw_cuts(const struct twobw *search, uint32_t d, uint32_t *ret_cuts);

@@ -234,7 +234,7 @@ static uint32_t most_stages(struct fair *f, uint32_t i, uint32_t j, uint32_t d)
     while (low < high) {
         s = low + (high - low + 1) / 2;
         if (part_memory(p, weight, saved, work, d, (uint64_t)f->q->costs->b * s) <=
-            f->q->capacity * (1 + 1e-9)) {
+            f->q->capacity * (1 + 1e-12)) {
             low = s;
         } else {
             high = s - 1;

@@ -80,7 +80,7 @@ static uint32_t least_used(const struct pd_question *q, uint32_t machines, uint3
                            uint32_t u)
 {
     double saved = q->saved[j] - q->saved[i], weight = q->weight[j] - q->weight[i];
-    double limit = q->capacity * (1 + 1e-9), room, copies;
+    double limit = q->capacity * (1 + 1e-12), room, copies;
 
     if (isinf(q->capacity)) {
         return u;

@@ -4,23 +4,12 @@
  */
 #include "pipedream.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { ATTEMPTS = 8 };
 
 struct pipedream {
     const struct pst_host *host;
     const struct pd_config *config;
-};
-
-/* The best plan so far. */
-struct best {
-    bool found;
-    struct part_plan plan;
-    struct part_value value;
-    double bottleneck_ns; /* by the objective */
 };
 
 static const struct pst_param params[] = {
@@ -86,142 +75,37 @@ static pst_status check_degrees(const struct part_problem *p, const struct pd_an
     return PST_OK;
 }
 
-/* The stages as a plan. *ret_size 0: no size of micro-batches goes with these degrees. */
-static pst_status make_plan(const struct pd_run *run, const struct pd_answer *answer, uint32_t b,
-                            uint32_t *ret_size, struct part_plan *ret_plan)
+/* Searches, with fewer machines where all of them cannot be used. */
+static pst_status find(void *self, const struct part_limits *limits, struct part_sequence *ret)
 {
+    const struct pd_run *run = self;
     const struct part_problem *p = run->problem;
-    uint32_t *room = calloc((size_t)p->n + answer->n_stages + 1, sizeof *room);
-    uint32_t *stage_of = room, *degrees = room + p->n;
-    pst_status st = check_degrees(p, answer);
-
-    if (room == NULL) {
-        return pst_failf(p->host, PST_ERR_NOMEM, "out of memory for the plan");
-    }
-    if (st == PST_OK) {
-        st = pd_graph_assign(&run->graph, p, &run->sets, answer, stage_of, degrees);
-    }
-    if (st == PST_OK) {
-        *ret_size = part_sequence_size(p, b, degrees, answer->n_stages);
-        if (*ret_size != 0) {
-            st = part_sequence_plan(p, stage_of, answer->n_stages, degrees, *ret_size,
-                                    run->n_wanted, ret_plan);
-        }
-    }
-    free(room);
-    return st;
-}
-
-/* Keeps the better one. Own objectives: of equals the larger size, which comes last. */
-static void consider(const struct pd_run *run, struct best *best, struct part_plan *plan,
-                     const struct part_value *value, double bottleneck_ns)
-{
-    bool better;
-
-    if (run->problem->figures.reference == 0) {
-        better = part_value_faster(value, &best->value);
-    } else if (run->config->objective == PD_REFERENCE) {
-        better = part_value_better(value, &best->value);
-    } else {
-        better = bottleneck_ns <= best->bottleneck_ns * (1 + 1e-12);
-    }
-    if (!best->found || better) {
-        part_plan_finish(&best->plan);
-        best->plan = *plan;
-        best->value = *value;
-        best->bottleneck_ns = bottleneck_ns;
-        best->found = true;
-        memset(plan, 0, sizeof *plan);
-    }
-    part_plan_finish(plan);
-}
-
-/* Searches, with fewer machines where all of them cannot be used, with degrees that divide b where
-   others go with no size. *ret_plan is set where *ret_size is not 0. */
-static pst_status search(const struct pd_run *run, struct pd_limits limits, uint32_t *ret_size,
-                         double *ret_ns, struct part_plan *ret_plan)
-{
+    bool corrected = run->config->memory == PD_MEMORY_CORRECTED || limits->attempt > 0;
     struct pd_answer answer = {0};
-    pst_status st = PST_OK;
-    int round;
+    pst_status st = pd_run_solve(run, limits, corrected, run->config->use_fewer_machines, &answer);
 
-    *ret_size = 0;
-    for (round = 0; st == PST_OK && round < 4 && *ret_size == 0; round++) {
-        st = pd_run_solve(run, &limits, &answer);
-        if (st != PST_OK) {
-            break;
-        }
-        if (answer.n_stages == 0) {
-            if (limits.fewer) {
-                break;
-            }
-            limits.fewer = true;
-        } else {
-            *ret_ns = answer.bottleneck;
-            st = make_plan(run, &answer, limits.b, ret_size, ret_plan);
-            if (st == PST_OK && *ret_size == 0) {
-                if (limits.whole) {
-                    break;
-                }
-                limits.whole = true;
-            }
-        }
+    if (st == PST_OK && answer.n_stages == 0 && !run->config->use_fewer_machines) {
         pd_answer_finish(&answer);
+        st = pd_run_solve(run, limits, corrected, true, &answer);
+    }
+    if (st == PST_OK && answer.n_stages > 0) {
+        st = check_degrees(p, &answer);
+    }
+    if (st == PST_OK && answer.n_stages > 0) {
+        ret->stage_of = calloc((size_t)p->n + 1, sizeof *ret->stage_of);
+        ret->degrees = calloc((size_t)answer.n_stages + 1, sizeof *ret->degrees);
+        ret->bottleneck_ns = answer.bottleneck;
+        ret->n_stages = answer.n_stages;
+        st = PST_ERR_NOMEM;
+        if (ret->stage_of != NULL && ret->degrees != NULL) {
+            st = pd_graph_assign(&run->graph, p, &run->sets, &answer, ret->stage_of, ret->degrees);
+        }
     }
     pd_answer_finish(&answer);
     return st;
 }
 
-/* Is there more to ask about a plan than its objective? A simulated step takes longer than some
-   searches. */
-static bool must_judge(const struct pd_run *run)
-{
-    const struct part_problem *p = run->problem;
-
-    return p->figures.reference == 0 || !isinf(p->capacity_bytes) ||
-           (run->config->objective == PD_REFERENCE && p->n_sizes > 1);
-}
-
-/* One size; where the plan does not fit after all, again with less memory. */
-static pst_status try_size(const struct pd_run *run, uint32_t b, struct best *best)
-{
-    const struct part_problem *p = run->problem;
-    struct pd_limits limits = {b, false, run->config->memory, p->capacity_bytes,
-                               run->config->use_fewer_machines};
-    pst_status st = PST_OK;
-    int attempt;
-
-    for (attempt = 0; attempt < ATTEMPTS; attempt++) {
-        struct part_plan plan = {0};
-        struct part_value value = {.fits = true};
-        uint32_t size;
-        double ns;
-
-        st = search(run, limits, &size, &ns, &plan);
-        if (st != PST_OK || size == 0) {
-            return st;
-        }
-        if (must_judge(run)) {
-            st = part_plan_value(&plan, p, p->figures.reference == 0, &value);
-        }
-        if (st == PST_OK && value.fits) {
-            consider(run, best, &plan, &value, ns);
-            return PST_OK;
-        }
-        part_plan_finish(&plan);
-        if (st != PST_OK) {
-            return st;
-        }
-        if (limits.memory == PD_MEMORY_RELEASED && run->config->objective != PD_REFERENCE) {
-            limits.memory = PD_MEMORY_CORRECTED;
-        } else {
-            limits.capacity *= fmin(0.98, p->capacity_bytes / value.worst_bytes);
-        }
-    }
-    return st;
-}
-
-static pst_status answer(const struct pd_run *run, const struct best *best,
+static pst_status answer(const struct pd_run *run, const struct part_best *best,
                          struct pst_partition_out *out)
 {
     static const char *const objectives[] = {"released", "paper", "reference"};
@@ -241,21 +125,27 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     const struct pipedream *self = self_;
     struct part_problem problem = {0};
     struct pd_run run = {0};
-    struct best best = {0};
-    uint32_t i;
+    struct part_best best = {0};
+    struct part_searcher searcher = {
+        .self = &run,
+        .find = find,
+        .own_objective = self->config->objective != PD_REFERENCE,
+        .free_attempts = self->config->memory == PD_MEMORY_RELEASED ? 1 : 0,
+        .n_stages = in->n_stages,
+    };
     pst_status st = part_problem_read(self->host, in, &problem);
 
     if (st != PST_OK) {
         return st;
     }
     st = pd_run_init(&run, &problem, self->config);
-    for (i = 0; st == PST_OK && i < problem.n_sizes; i++) {
-        st = try_size(&run, problem.sizes[i], &best);
+    if (st == PST_OK) {
+        st = part_sequence_search(&problem, &searcher, &best);
     }
     if (st == PST_OK) {
-        st = best.found ? answer(&run, &best, out) : part_infeasible(&problem, problem.sizes[0]);
+        st = answer(&run, &best, out);
     }
-    part_plan_finish(&best.plan);
+    part_best_finish(&best);
     pd_run_finish(&run);
     part_problem_finish(&problem);
     return st;

@@ -59,17 +59,8 @@ pst_status pd_run_init(struct pd_run *run, const struct part_problem *problem,
                        const struct pd_config *config);
 void pd_run_finish(struct pd_run *run);
 
-/* What one search may use. */
-struct pd_limits {
-    uint32_t b;
-    bool whole; /* only degrees that divide b */
-    uint32_t memory;
-    double capacity;
-    bool fewer;
-};
-
-/* The best stages for one size of micro-batches; bottleneck in nanoseconds per sample. */
-pst_status pd_run_solve(const struct pd_run *run, const struct pd_limits *limits,
-                        struct pd_answer *ret_answer);
+/* The best stages within these limits; bottleneck in nanoseconds per sample. */
+pst_status pd_run_solve(const struct pd_run *run, const struct part_limits *limits, bool corrected,
+                        bool fewer, struct pd_answer *ret_answer);
 
 #endif

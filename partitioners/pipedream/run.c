@@ -9,12 +9,6 @@
 #include "chain.h"
 #include "pipedream.h"
 
-static pst_status out_of_memory(const struct part_problem *p)
-{
-    return p->host == NULL ? PST_ERR_NOMEM
-                           : pst_failf(p->host, PST_ERR_NOMEM, "out of memory for the search");
-}
-
 static pst_status list_linear(struct pd_run *run)
 {
     const struct part_problem *p = run->problem;
@@ -151,7 +145,7 @@ pst_status pd_run_init(struct pd_run *run, const struct part_problem *problem,
     if (st == PST_OK) {
         st = sum_states(run);
     }
-    return st == PST_ERR_NOMEM ? out_of_memory(problem) : st;
+    return part_sequence_failed(problem, st);
 }
 
 void pd_run_finish(struct pd_run *run)
@@ -165,7 +159,7 @@ void pd_run_finish(struct pd_run *run)
 }
 
 /* Degrees that the search may use; with stages counted beforehand each has one device. */
-static uint32_t list_degrees(const struct pd_run *run, const struct pd_limits *limits,
+static uint32_t list_degrees(const struct pd_run *run, const struct part_limits *limits,
                              uint32_t *ret_degrees)
 {
     const struct part_problem *p = run->problem;
@@ -218,9 +212,9 @@ static pst_status fill_unit(const struct pd_run *run, uint32_t b, double *time, 
     return st;
 }
 
-static pst_status solve_levels(const struct pd_run *run, const struct pd_limits *limits,
-                               const uint32_t *degrees, uint32_t n_degrees,
-                               struct pd_answer *ret_answer)
+static pst_status solve_levels(const struct pd_run *run, const struct part_limits *limits,
+                               bool corrected, bool fewer, const uint32_t *degrees,
+                               uint32_t n_degrees, struct pd_answer *ret_answer)
 {
     uint32_t n = run->sets.n_sets;
     double *room = calloc(3 * (size_t)n, sizeof *room);
@@ -233,10 +227,10 @@ static pst_status solve_levels(const struct pd_run *run, const struct pd_limits 
         .degrees = degrees,
         .n_degrees = n_degrees,
         .objective = run->config->objective,
-        .memory = limits->memory,
+        .memory = corrected ? PD_MEMORY_CORRECTED : PD_MEMORY_RELEASED,
         .capacity = limits->capacity,
         .weight_multiplier = run->problem->weight_multiplier,
-        .use_fewer_machines = limits->fewer && run->n_wanted == 0,
+        .use_fewer_machines = fewer && run->n_wanted == 0,
         .stop = &run->stop,
     };
     pst_status st = PST_ERR_NOMEM;
@@ -260,7 +254,7 @@ static pst_status solve_levels(const struct pd_run *run, const struct pd_limits 
     return st;
 }
 
-static pst_status solve_fair(const struct pd_run *run, const struct pd_limits *limits,
+static pst_status solve_fair(const struct pd_run *run, const struct part_limits *limits,
                              struct pd_answer *ret_answer)
 {
     struct part_costs costs;
@@ -291,8 +285,8 @@ static pst_status solve_fair(const struct pd_run *run, const struct pd_limits *l
     return st;
 }
 
-pst_status pd_run_solve(const struct pd_run *run, const struct pd_limits *limits,
-                        struct pd_answer *ret_answer)
+pst_status pd_run_solve(const struct pd_run *run, const struct part_limits *limits, bool corrected,
+                        bool fewer, struct pd_answer *ret_answer)
 {
     uint32_t *degrees = calloc((size_t)run->problem->n_degrees + 1, sizeof *degrees);
     pst_status st = PST_ERR_NOMEM;
@@ -302,8 +296,8 @@ pst_status pd_run_solve(const struct pd_run *run, const struct pd_limits *limits
 
         st = run->config->objective == PD_REFERENCE
                  ? solve_fair(run, limits, ret_answer)
-                 : solve_levels(run, limits, degrees, n, ret_answer);
+                 : solve_levels(run, limits, corrected, fewer, degrees, n, ret_answer);
     }
     free(degrees);
-    return st == PST_ERR_NOMEM ? out_of_memory(run->problem) : st;
+    return st;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The plans that fidelity_test compares: every scheduler on 2, 4 and 8 devices, with settings that
- * suit it. Include commands.h before.
+ * suit it; replicas. Include commands.h before.
  */
 #ifndef PENSTOCK_TESTS_FIDELITY_CASES_H
 #define PENSTOCK_TESTS_FIDELITY_CASES_H
@@ -153,6 +153,33 @@ static void add_scheduler(const char *id, uint32_t most_devices)
         if (!is_special) {
             add_case(id, "", PLAIN, p);
         }
+    }
+}
+
+/* Sums over replicas: behind the last pass, next to the passes of other chunks, in the steady state
+   of an asynchronous schedule; between stages of different widths. */
+static void add_replicas(void)
+{
+    static const struct {
+        const char *id, *options, *partitioner, *degrees;
+        uint32_t p, microbatch, batch;
+    } rows[] = {
+        {"gpipe", "", "uniform\"", "[2]", 2, 2, 8},
+        {"1f1b", "", "chain-dp\"", "[2]", 4, 2, 12},
+        {"interleaved", "chunks=3", "chain-dp\"", "[2]", 4, 2, 12},
+        {"2bw", "", "chain-dp\"", "[2]", 8, 2, 24},
+        {"1f1b", "", "manual\",stages=\"wte,drop,h.[0-2].*;h.[3-8].*;*\",replicas=[2,4,2]", "[2,4]",
+         8, 4, 32},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fidelity_case *c = new_case(rows[i].id, rows[i].options, rows[i].p);
+
+        strcat(c->label, ", replicas");
+        add_set(c, "train.batch=%u", rows[i].batch);
+        add_set(c, "train.microbatch=%u", rows[i].microbatch);
+        add_set(c, "train.degrees=%s", rows[i].degrees);
+        add_set(c, "partitioner={use=\"%s}", rows[i].partitioner);
     }
 }
 

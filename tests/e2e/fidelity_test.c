@@ -67,6 +67,9 @@ static void find_cases(void)
         }
     }
     assert_true(n >= 20);
+    if (TIMED) {
+        add_replicas();
+    }
     json_decref(root);
     outcome_finish(&outcome);
 }

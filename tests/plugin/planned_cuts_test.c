@@ -127,6 +127,7 @@ static void test_two_versions(void **state)
         solo_close(solo_number(&result, "worst_stage_bytes"), table[i].gb * 1e9);
         assert_string_equal(solo_text(&result, "mode"), "pipeline");
         assert_string_equal(solo_text(&result, "schedule"), "2bw");
+        assert_int_equal(solo_number(&result, "recompute"), strcmp(table[i].memopt, "full") == 0);
         pst_partition_result_finish(&result);
     }
 }

@@ -15,12 +15,16 @@ struct pst_partition_in {
     uint32_t size;
     const struct pst_graph_view *graph;
     const struct pst_cluster_view *cluster;
-    uint32_t batch;                                 /* samples of one training step */
-    const uint32_t *micro_batches, *degrees;        /* candidate sizes, the user's own first;
-                                                       replica counts allowed */
-    uint32_t n_micro_batches, n_degrees;            /* at least 1 each */
-    uint32_t n_stages;  /* stages that the scheduler wants; 0: as many as there are devices, or fewer */
-    uint32_t n_devices; /* logical devices to fill */
+    uint32_t batch;                          /* samples of one training step */
+    const uint32_t *micro_batches, *degrees; /* candidate sizes, the user's own first;
+                                                replica counts allowed, the usual one first */
+    uint32_t n_micro_batches, n_degrees;     /* at least 1 each */
+    uint32_t
+        n_stages; /* stages that the scheduler wants; 0: as many as there are devices, or fewer */
+    /* Of a plugin that provides "replicas", where n_stages is 0: ranks, and a stage takes as many
+       as one of `degrees` says. Else logical devices, one a stage: `degrees` holds 1 alone, the
+       host deals the samples of each to its ranks, and costs are those of one rank's part. */
+    uint32_t n_devices;
     uint64_t capacity_bytes; /* of one device, for one stage; UINT64_MAX: no limit */
 };
 

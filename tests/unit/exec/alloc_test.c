@@ -195,7 +195,7 @@ static void test_emulated(void **state)
 
 static void test_model(void **state)
 {
-    static const struct layout layout = {3, {0, 1, 0}, ORDER_GPIPE, true};
+    static const struct layout layout = {3, {0, 1, 0}, ORDER_GPIPE, true, {0}};
     struct pst_update update = {.optimizer = PST_ADAMW,
                                 .lr = 0.01f,
                                 .beta1 = 0.9f,

@@ -11,10 +11,10 @@
 enum { STEPS = 3, CLASSES = 7 };
 
 static const struct layout layouts[] = {
-    {1, {0}, ORDER_GPIPE, false},          {1, {0}, ORDER_1F1B, true},
-    {2, {0, 1}, ORDER_1F1B, false},        {2, {0, 1}, ORDER_SPLIT, false},
-    {3, {0, 1, 2}, ORDER_1F1B, true},      {3, {0, 1, 2}, ORDER_SPLIT, true},
-    {4, {0, 1, 1, 0}, ORDER_GPIPE, false}, {4, {0, 1, 0, 1}, ORDER_REVERSE, false},
+    {1, {0}, ORDER_GPIPE, false, {0}},          {1, {0}, ORDER_1F1B, true, {0}},
+    {2, {0, 1}, ORDER_1F1B, false, {0}},        {2, {0, 1}, ORDER_SPLIT, false, {0}},
+    {3, {0, 1, 2}, ORDER_1F1B, true, {0}},      {3, {0, 1, 2}, ORDER_SPLIT, true, {0}},
+    {4, {0, 1, 1, 0}, ORDER_GPIPE, false, {0}}, {4, {0, 1, 0, 1}, ORDER_REVERSE, false, {0}},
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 

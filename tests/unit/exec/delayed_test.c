@@ -205,7 +205,7 @@ static void check_steps(struct real *real, struct reference *ref, const struct s
 
 static void check(const struct scene *scene)
 {
-    struct layout layout = {scene->n_stages, {0, 1, 2, 3, 4, 5}, ORDER_2BW, scene->recompute};
+    struct layout layout = {scene->n_stages, {0, 1, 2, 3, 4, 5}, ORDER_2BW, scene->recompute, {0}};
     uint32_t slots = slots_of(scene->optimizer), batch = scene->m * SIZE;
     struct reference ref;
     struct real real;

@@ -17,13 +17,17 @@
 #include "unit/transport/support.h"
 
 enum order { ORDER_GPIPE, ORDER_1F1B, ORDER_SPLIT, ORDER_REVERSE, ORDER_2BW };
-enum { MOST_STAGES = 6, SIZE = 2 };
+enum { MOST_STAGES = 6, MOST_RANKS = 12, SIZE = 2 };
 
-/* How to run it; ranks[s] is the rank of stage s. */
+/*
+ * How to run it; ranks[s] is the rank of stage s. With replicas stage s has as many ranks, the next
+ * ones, and micro-batches of SIZE samples for each; 1F1B and 2BW want one number for all stages.
+ */
 struct layout {
     uint32_t n_stages, ranks[MOST_STAGES];
     enum order order;
     bool recompute;
+    uint32_t replicas[MOST_STAGES]; /* all 0: one each */
 };
 
 struct real {
@@ -34,7 +38,7 @@ struct real {
     struct pst_device *device; /* asked for workspace sizes only */
     struct pst_plan *plan, *eval_plan;
     uint32_t n_ranks;
-    struct pst_program *programs[MOST_STAGES], *eval_programs[MOST_STAGES];
+    struct pst_program *programs[MOST_RANKS], *eval_programs[MOST_RANKS];
     struct pst_exec *exec;
     void *inputs[PST_MAX_INPUTS];
     uint32_t batch;
@@ -62,6 +66,42 @@ static inline uint64_t real_workspace(void *context, uint32_t op, uint32_t pass,
     struct real *real = context;
 
     return real->device_ops->workspace(real->device, real->graph, op, pass, samples);
+}
+
+static inline uint32_t width_of(const struct layout *layout, uint32_t s)
+{
+    return layout->replicas[s] > 0 ? layout->replicas[s] : 1;
+}
+
+static inline uint32_t first_rank(const struct layout *layout, uint32_t s)
+{
+    uint32_t rank = 0;
+
+    for (uint32_t i = 0; i < s && layout->replicas[0] > 0; i++) {
+        rank += layout->replicas[i];
+    }
+    return layout->replicas[0] > 0 ? rank : layout->ranks[s];
+}
+
+/* The only stage of a rank, where there are replicas. */
+static inline uint32_t stage_on(const struct layout *layout, uint32_t rank)
+{
+    uint32_t s = 0;
+
+    while (s + 1 < layout->n_stages && first_rank(layout, s + 1) <= rank) {
+        s++;
+    }
+    return s;
+}
+
+/* One stage: all forward, then all backward. */
+static inline uint32_t plain_order(uint32_t s, uint32_t m, struct pst_pass *order)
+{
+    for (uint32_t j = 0; j < m; j++) {
+        order[j] = (struct pst_pass){PST_PASS_F, s, j};
+        order[m + j] = (struct pst_pass){PST_PASS_BW, s, j};
+    }
+    return 2 * m;
 }
 
 /* The order of one rank: every stage of it forward, then backward from the last. */
@@ -139,41 +179,56 @@ static inline uint32_t delayed_order(uint32_t n_stages, uint32_t s, uint32_t m, 
     return n;
 }
 
-static inline void lower_delayed(struct real *real, const struct layout *layout, uint32_t m)
+static inline void lower_delayed(struct real *real, const struct layout *layout)
 {
     struct pst_error err = {0};
-    struct pst_pass *orders[PST_PARTS][MOST_STAGES];
-    uint32_t n_passes[PST_PARTS][MOST_STAGES];
+    uint32_t m = real->plan->stages[0].n_microbatches;
+    struct pst_pass *orders[PST_PARTS][MOST_RANKS];
+    uint32_t n_passes[PST_PARTS][MOST_RANKS];
     const struct pst_pass *const *rows[PST_PARTS];
     const uint32_t *counts[PST_PARTS];
 
     for (uint32_t part = 0; part < PST_PARTS; part++) {
-        for (uint32_t s = 0; s < layout->n_stages; s++) {
-            orders[part][s] = calloc(2 * (size_t)m + 1, sizeof **orders[part]);
-            n_passes[part][s] = delayed_order(layout->n_stages, s, m, part, orders[part][s]);
+        for (uint32_t r = 0; r < real->n_ranks; r++) {
+            uint32_t s = layout->replicas[0] > 0 ? stage_on(layout, r) : r;
+
+            orders[part][r] = calloc(2 * (size_t)m + 1, sizeof **orders[part]);
+            n_passes[part][r] = delayed_order(layout->n_stages, s, m, part, orders[part][r]);
         }
         rows[part] = (const struct pst_pass *const *)orders[part];
         counts[part] = n_passes[part];
     }
     MUST(pst_plan_lower_parts(real->plan, real->graph, &real->cost, rows, counts, &err));
     for (uint32_t part = 0; part < PST_PARTS; part++) {
-        for (uint32_t s = 0; s < layout->n_stages; s++) {
-            free(orders[part][s]);
+        for (uint32_t r = 0; r < real->n_ranks; r++) {
+            free(orders[part][r]);
         }
     }
 }
 
-static inline void lower_step(struct real *real, const struct layout *layout, uint32_t m)
+static inline uint32_t order_of(const struct real *real, const struct layout *layout, uint32_t r,
+                                struct pst_pass *order)
+{
+    bool plain = layout->order == ORDER_GPIPE, replicas = layout->replicas[0] > 0;
+    uint32_t s = replicas ? stage_on(layout, r) : r;
+    uint32_t m = real->plan->stages[replicas ? s : 0].n_microbatches;
+
+    if (replicas) {
+        return plain ? plain_order(s, m, order) : steady_order(layout, s, m, order);
+    }
+    return plain || layout->order == ORDER_REVERSE ? chunked_order(layout, r, m, order)
+                                                   : steady_order(layout, r, m, order);
+}
+
+static inline void lower_step(struct real *real, const struct layout *layout)
 {
     struct pst_error err = {0};
-    struct pst_pass *orders[MOST_STAGES];
-    uint32_t n_passes[MOST_STAGES];
+    struct pst_pass *orders[MOST_RANKS];
+    uint32_t n_passes[MOST_RANKS];
 
     for (uint32_t r = 0; r < real->n_ranks; r++) {
-        orders[r] = calloc(3 * (size_t)m * layout->n_stages, sizeof **orders);
-        n_passes[r] = layout->order == ORDER_GPIPE || layout->order == ORDER_REVERSE
-                          ? chunked_order(layout, r, m, orders[r])
-                          : steady_order(layout, r, m, orders[r]);
+        orders[r] = calloc(3 * (size_t)real->batch * layout->n_stages, sizeof **orders);
+        n_passes[r] = order_of(real, layout, r, orders[r]);
     }
     MUST(pst_plan_lower(real->plan, real->graph, &real->cost,
                         (const struct pst_pass *const *)orders, n_passes, true, &err));
@@ -187,11 +242,14 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
                              bool barrier)
 {
     struct pst_error err = {0};
-    uint32_t n = real->graph->n_ops, m = real->batch / SIZE, *nodes = calloc(n, sizeof *nodes);
+    uint32_t n = real->graph->n_ops, *nodes = calloc(n, sizeof *nodes), ranks[MOST_RANKS];
 
     for (uint32_t s = 0; s < layout->n_stages; s++) {
-        real->n_ranks = layout->ranks[s] >= real->n_ranks ? layout->ranks[s] + 1 : real->n_ranks;
+        uint32_t end = first_rank(layout, s) + width_of(layout, s);
+
+        real->n_ranks = end > real->n_ranks ? end : real->n_ranks;
     }
+    assert_true(real->n_ranks <= MOST_RANKS);
     MUST(pst_plan_create(real->graph, real->batch, real->n_ranks, &real->plan, &err));
     for (uint32_t v = 0; v < n; v++) {
         nodes[v] = v;
@@ -199,8 +257,11 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
     for (uint32_t s = 0; s < layout->n_stages; s++) {
         uint32_t begin = n * s / layout->n_stages, end = n * (s + 1) / layout->n_stages;
 
-        MUST(pst_plan_add_stage(real->plan, nodes + begin, end - begin, &layout->ranks[s], 1, SIZE,
-                                1, &err));
+        for (uint32_t r = 0; r < width_of(layout, s); r++) {
+            ranks[r] = first_rank(layout, s) + r;
+        }
+        MUST(pst_plan_add_stage(real->plan, nodes + begin, end - begin, ranks, width_of(layout, s),
+                                SIZE * width_of(layout, s), 1, &err));
         if (layout->recompute) {
             memset((uint8_t *)(uintptr_t)real->plan->stages[s].actions, PST_ACTION_RECOMPUTE,
                    end - begin);
@@ -210,9 +271,9 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
     real->plan->barrier = barrier;
     MUST(pst_plan_connect(real->plan, real->graph, &err));
     if (layout->order == ORDER_2BW) {
-        lower_delayed(real, layout, m);
+        lower_delayed(real, layout);
     } else {
-        lower_step(real, layout, m);
+        lower_step(real, layout);
     }
     MUST(pst_plan_forward_twin(real->plan, real->graph, &real->cost, real->batch, &real->eval_plan,
                                &err));
@@ -266,7 +327,7 @@ static inline void real_create_with(struct real *real, const char *model, const 
     struct pst_error err = {0};
 
     memset(real, 0, sizeof *real);
-    real->cluster = (struct pst_cluster){.devices = MOST_STAGES,
+    real->cluster = (struct pst_cluster){.devices = MOST_RANKS,
                                          .flops = 1e9,
                                          .bf16_flops = 1e9,
                                          .memory_bandwidth = 1000000000,

@@ -21,8 +21,11 @@ struct reference {
     float *losses;
     double clip;
     uint64_t n_steps;
-    uint64_t n_updates; /* of them not passed over */
-    bool delayed;       /* false: plain training, gradient and update at W(t) */
+    uint64_t n_updates;       /* of them not passed over */
+    bool delayed;             /* false: plain training, gradient and update at W(t) */
+    const uint32_t *replicas; /* [operator] on how many it is, in turn by micro-batches; NULL: one.
+                                 Their gradients are summed apart, then in their order. */
+    float **sums;             /* [value * MOST_RANKS + replica] */
 };
 
 struct reference_step {
@@ -42,7 +45,7 @@ static inline uint64_t reference_elems(const struct reference *ref, uint32_t row
 static inline void reference_init(struct reference *ref, const char *model, const char *settings,
                                   uint32_t dtype, uint32_t batch, uint32_t slots, double clip)
 {
-    const struct layout one = {1, {0}, ORDER_GPIPE, false};
+    const struct layout one = {1, {0}, ORDER_GPIPE, false, {0}};
     struct pst_error err = {0};
     void *base;
 
@@ -56,6 +59,7 @@ static inline void reference_init(struct reference *ref, const char *model, cons
     MUST(ref->real.device_ops->arena(ref->device, ref->program->arena_bytes, &base, &err));
     ref->base = base;
     ref->losses = calloc(batch, sizeof *ref->losses);
+    ref->sums = calloc((size_t)ref->program->n_values * MOST_RANKS, sizeof *ref->sums);
     ref->kernels = calloc(ref->program->n_calls, sizeof *ref->kernels);
     ref->before = calloc(ref->program->n_params, sizeof *ref->before);
     ref->now = calloc(ref->program->n_params, sizeof *ref->now);
@@ -105,6 +109,50 @@ static inline void reference_kernel(struct reference *ref, uint32_t c, void **o)
     ref->kernels[c]->run(ref->kernels[c], &call);
 }
 
+/* The gradient of the first replica is in the accumulator, those of the others apart. */
+static inline void reference_accumulate(struct reference *ref, const struct pst_program_call *call,
+                                        float *sum, const float *part)
+{
+    const struct pst_device_ops *ops = ref->real.device_ops;
+    uint32_t v = ref->program->operands[call->first_operand], replica = 0;
+    const struct pst_value *value = &ref->program->values[v];
+    float **apart;
+
+    if (ref->replicas != NULL) {
+        uint32_t op = ref->real.graph->params[value->what].users[value->slot];
+
+        replica = call->first_sample / SIZE % ref->replicas[op];
+    }
+    if (replica == 0) {
+        ops->accumulate(ref->device, sum, part, call->elems);
+        return;
+    }
+    apart = &ref->sums[v * MOST_RANKS + replica];
+    if (*apart == NULL) {
+        *apart = malloc(call->elems * sizeof **apart);
+        memcpy(*apart, part, call->elems * sizeof **apart);
+    } else {
+        ops->accumulate(ref->device, *apart, part, call->elems);
+    }
+}
+
+/* One replica after the other. */
+static inline void reference_reduce(struct reference *ref)
+{
+    for (uint32_t v = 0; v < ref->program->n_values && ref->replicas != NULL; v++) {
+        for (uint32_t r = 1; r < MOST_RANKS; r++) {
+            float **apart = &ref->sums[v * MOST_RANKS + r];
+
+            if (*apart != NULL) {
+                ref->real.device_ops->accumulate(ref->device, reference_at(ref, v), *apart,
+                                                 ref->program->values[v].bytes / sizeof(float));
+                free(*apart);
+                *apart = NULL;
+            }
+        }
+    }
+}
+
 static inline void reference_call(struct reference *ref, uint32_t c)
 {
     const struct pst_device_ops *ops = ref->real.device_ops;
@@ -129,7 +177,7 @@ static inline void reference_call(struct reference *ref, uint32_t c)
         ops->sum(ref->device, o[0], o[1], o[2],
                  tensor->elems * (tensor->batched ? call->samples : 1), tensor->dtype);
     } else if (call->kind == PST_C_ACCUMULATE) {
-        ops->accumulate(ref->device, o[0], o[1], call->elems);
+        reference_accumulate(ref, call, o[0], o[1]);
     } else {
         memcpy(&ref->losses[call->first_sample], o[1], call->samples * sizeof(float));
     }
@@ -210,6 +258,7 @@ static inline struct reference_step reference_step(struct reference *ref,
     for (uint32_t c = 0; c < ref->program->n_calls; c++) {
         reference_call(ref, c);
     }
+    reference_reduce(ref);
     for (uint32_t i = 0; i < ref->real.batch; i++) {
         step.loss += ref->losses[i];
     }
@@ -247,6 +296,7 @@ static inline void reference_finish(struct reference *ref)
     free(ref->now);
     free(ref->kernels);
     free(ref->losses);
+    free(ref->sums);
     real_destroy(&ref->real);
 }
 

@@ -14,6 +14,7 @@
 #ifndef TEST_GRAPHPIPE_FAMILY_RIG_H
 #define TEST_GRAPHPIPE_FAMILY_RIG_H
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ struct family_rig {
     bool any;         /* any two groups, or one cut of the row */
 };
 
-static void family_add(struct family *f, uint64_t item)
+static inline void family_add(struct family *f, uint64_t item)
 {
     if (f->n == f->room) {
         f->room = f->room == 0 ? 64 : 2 * f->room;
@@ -41,14 +42,14 @@ static void family_add(struct family *f, uint64_t item)
     f->items[f->n++] = item;
 }
 
-static int family_order(const void *a, const void *b)
+static inline int family_order(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
     return (x > y) - (x < y);
 }
 
-static void family_unique(struct family *f)
+static inline void family_unique(struct family *f)
 {
     size_t i, n = 0;
 
@@ -61,7 +62,7 @@ static void family_unique(struct family *f)
     f->n = n;
 }
 
-static void family_product(struct family *f, struct family *a, struct family *b)
+static inline void family_product(struct family *f, struct family *a, struct family *b)
 {
     for (size_t i = 0; i < a->n; i++) {
         for (size_t j = 0; j < b->n; j++) {
@@ -72,7 +73,7 @@ static void family_product(struct family *f, struct family *a, struct family *b)
     free(b->items);
 }
 
-static void family_stage(struct family *f, uint32_t set)
+static inline void family_stage(struct family *f, uint32_t set)
 {
     uint64_t item = 0, least = (uint64_t)__builtin_ctz(set | 1u << 31) + 1;
 
@@ -82,13 +83,13 @@ static void family_stage(struct family *f, uint32_t set)
     family_add(f, item);
 }
 
-static bool is_direct(const struct family_rig *r, uint32_t s, uint32_t t)
+static inline bool is_direct(const struct family_rig *r, uint32_t s, uint32_t t)
 {
     return (r->out[s] >> t & 1) != 0;
 }
 
 /* Operators of `set` reachable from v by arrows forward (or back), v not among them. */
-static uint32_t reach(const struct family_rig *r, uint32_t set, uint32_t v, bool back)
+static inline uint32_t reach(const struct family_rig *r, uint32_t set, uint32_t v, bool back)
 {
     uint32_t found = 0, before;
 
@@ -109,7 +110,7 @@ static uint32_t reach(const struct family_rig *r, uint32_t set, uint32_t v, bool
     return found;
 }
 
-static uint32_t component(const struct family_rig *r, uint32_t set, uint32_t v)
+static inline uint32_t component(const struct family_rig *r, uint32_t set, uint32_t v)
 {
     uint32_t found = 1u << v, before;
 
@@ -134,11 +135,11 @@ struct piece {
     bool own_s, own_t, whole;
 };
 
-static void family_of(const struct family_rig *r, const struct piece *p, struct family *f);
+static inline void family_of(const struct family_rig *r, const struct piece *p, struct family *f);
 
 /* The operator sets between s and t as branches. */
-static struct piece piece_of(const struct family_rig *r, uint32_t set, uint32_t s, uint32_t t,
-                             bool own_s, bool own_t, bool whole)
+static inline struct piece piece_of(const struct family_rig *r, uint32_t set, uint32_t s,
+                                    uint32_t t, bool own_s, bool own_t, bool whole)
 {
     struct piece p = {.s = s, .t = t, .own_s = own_s, .own_t = own_t, .whole = whole};
 
@@ -152,7 +153,7 @@ static struct piece piece_of(const struct family_rig *r, uint32_t set, uint32_t 
     return p;
 }
 
-static uint32_t inner_of(const struct piece *p)
+static inline uint32_t inner_of(const struct piece *p)
 {
     uint32_t set = 0;
 
@@ -162,7 +163,8 @@ static uint32_t inner_of(const struct piece *p)
     return set;
 }
 
-static void family_series(const struct family_rig *r, const struct piece *p, struct family *f)
+static inline void family_series(const struct family_rig *r, const struct piece *p,
+                                 struct family *f)
 {
     uint32_t set = p->branch[0];
 
@@ -202,7 +204,8 @@ static void family_series(const struct family_rig *r, const struct piece *p, str
     }
 }
 
-static void family_groups(const struct family_rig *r, const struct piece *p, struct family *f)
+static inline void family_groups(const struct family_rig *r, const struct piece *p,
+                                 struct family *f)
 {
     for (uint32_t mask = 1; mask + 1 < 1u << p->n; mask++) {
         bool row = (mask & (mask + 1)) == 0; /* the first so many branches */
@@ -238,7 +241,7 @@ static void family_groups(const struct family_rig *r, const struct piece *p, str
     }
 }
 
-static void family_of(const struct family_rig *r, const struct piece *p, struct family *f)
+static inline void family_of(const struct family_rig *r, const struct piece *p, struct family *f)
 {
     uint32_t owned = inner_of(p);
 
@@ -260,7 +263,7 @@ static void family_of(const struct family_rig *r, const struct piece *p, struct 
 }
 
 /* All partitions of a graph by the rules. free() items. */
-static struct family family_all(const struct rig_graph *graph, bool any)
+static inline struct family family_all(const struct rig_graph *graph, bool any)
 {
     struct family_rig r = {.n = graph->n, .any = any};
     uint32_t in = 0;
@@ -282,8 +285,9 @@ static struct family family_all(const struct rig_graph *graph, bool any)
 }
 
 /* Least bottleneck over degrees for one partition, below `best`. */
-static double family_degrees(const struct rig_case *c, const uint32_t *stage_of, uint32_t n_stages,
-                             uint32_t at, uint32_t left, uint32_t *d, double best)
+static inline double family_degrees(const struct rig_case *c, const uint32_t *stage_of,
+                                    uint32_t n_stages, uint32_t at, uint32_t left, uint32_t *d,
+                                    double best)
 {
     if (at == n_stages) {
         struct rig_worth worth = rig_judge(c, stage_of, n_stages, d, false);
@@ -301,7 +305,7 @@ static double family_degrees(const struct rig_case *c, const uint32_t *stage_of,
 }
 
 /* The family's least bottleneck in us; INFINITY: nothing fits. */
-static double family_best(const struct rig_case *c, bool any)
+static inline double family_best(const struct rig_case *c, bool any)
 {
     struct family f = family_all(c->graph, any);
     double best = INFINITY;

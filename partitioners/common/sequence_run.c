@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Asks a search for sequences of stages, size by size, until its plans fit, and keeps the best.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sequence.h"
+
+enum { ATTEMPTS = 8 };
+
+void part_sequence_finish(struct part_sequence *sequence)
+{
+    free(sequence->stage_of);
+    free(sequence->degrees);
+    free(sequence->extra);
+    memset(sequence, 0, sizeof *sequence);
+}
+
+void part_best_finish(struct part_best *best)
+{
+    part_plan_finish(&best->plan);
+    free(best->extra);
+    memset(best, 0, sizeof *best);
+}
+
+static double node_weight(const struct part_problem *p, uint32_t v)
+{
+    size_t at = (size_t)(p->n_samples == 0 ? 0 : p->n_samples - 1) * p->n + v;
+
+    return p->n_samples == 0 ? 0 : p->forward_ns[at] + p->backward_ns[at];
+}
+
+/* The slowest stage of two nodes and more is halved; later stages move up by one. */
+static bool halve_slowest(const struct part_problem *p, uint32_t *stage_of, uint32_t n_stages)
+{
+    double most = -1, half = 0;
+    uint32_t s, v, worst = UINT32_MAX, n_worst = 0, taken = 0;
+
+    for (s = 0; s < n_stages; s++) {
+        double sum = 0;
+        uint32_t count = 0;
+
+        for (v = 0; v < p->n; v++) {
+            sum += stage_of[v] == s ? node_weight(p, v) : 0;
+            count += stage_of[v] == s;
+        }
+        if (count > 1 && sum > most) {
+            most = sum;
+            worst = s;
+            n_worst = count;
+        }
+    }
+    for (v = 0; worst != UINT32_MAX && v < p->n; v++) {
+        if (stage_of[v] > worst) {
+            stage_of[v]++;
+        } else if (stage_of[v] == worst) {
+            double own = node_weight(p, v);
+
+            /* Nodes come in topological order: the first ones stay. */
+            if (taken > 0 && (taken + 1 == n_worst || half + own / 2 > most / 2)) {
+                stage_of[v] = worst + 1;
+                n_worst = UINT32_MAX;
+                half = INFINITY;
+            }
+            half += own;
+            taken++;
+        }
+    }
+    return worst != UINT32_MAX;
+}
+
+pst_status part_sequence_plan(const struct part_problem *p, uint32_t *stage_of, uint32_t n_stages,
+                              const uint32_t *degrees, uint32_t b, uint32_t n_wanted,
+                              struct part_plan *ret_plan)
+{
+    struct part_plan plan = {0};
+    uint32_t s, before = n_stages;
+    pst_status st;
+
+    while (n_wanted != 0 && n_stages < n_wanted) {
+        if (!halve_slowest(p, stage_of, n_stages)) {
+            return p->host == NULL
+                       ? PST_ERR_INFEASIBLE
+                       : pst_failf(p->host, PST_ERR_INFEASIBLE,
+                                   "%u stages are wanted but the graph has only %u nodes; use "
+                                   "fewer devices, fewer stages on each, or a deeper model",
+                                   n_wanted, p->n);
+        }
+        n_stages++;
+    }
+    st = part_plan_init(&plan, p, stage_of, n_stages, b);
+    for (s = 0; st == PST_OK && before == n_stages && s < plan.n_stages; s++) {
+        plan.stages[s].d = degrees[stage_of[plan.stages[s].nodes[0]]];
+    }
+    if (st == PST_OK) {
+        *ret_plan = plan;
+    }
+    return st;
+}
+
+/* Is there more to ask about a plan than its objective? A simulated step takes longer than some
+   searches. */
+static bool must_judge(const struct part_problem *p, const struct part_searcher *searcher)
+{
+    return p->figures.reference == 0 || (!isinf(p->capacity_bytes) && !searcher->own_memory) ||
+           (!searcher->own_objective && p->n_sizes > 1);
+}
+
+/* Takes plan and extra over. Sizes come in ascending order. */
+static void consider(const struct part_problem *p, const struct part_searcher *searcher,
+                     struct part_best *best, struct part_best *other)
+{
+    bool better = !best->found;
+
+    if (p->figures.reference == 0) {
+        better = better || part_value_faster(&other->value, &best->value);
+    } else if (!searcher->own_objective) {
+        better = better || part_value_better(&other->value, &best->value);
+    } else {
+        better = better || other->bottleneck_ns <= best->bottleneck_ns * (1 + 1e-12);
+    }
+    if (better) {
+        part_best_finish(best);
+        *best = *other;
+        best->found = true;
+    } else {
+        part_best_finish(other);
+    }
+}
+
+/* Holds degrees to divisors of b where others go with no size; *ret_size 0: no sequence. */
+static pst_status find(const struct part_problem *p, const struct part_searcher *searcher,
+                       struct part_limits limits, uint32_t *ret_size, struct part_sequence *ret)
+{
+    pst_status st = searcher->find(searcher->self, &limits, ret);
+
+    *ret_size = 0;
+    if (st == PST_OK && ret->n_stages > 0) {
+        *ret_size = part_sequence_size(p, limits.b, ret->degrees, ret->n_stages);
+    }
+    if (st != PST_OK || ret->n_stages == 0 || *ret_size != 0) {
+        return st;
+    }
+    part_sequence_finish(ret);
+    limits.whole = true;
+    st = searcher->find(searcher->self, &limits, ret);
+    if (st == PST_OK && ret->n_stages > 0) {
+        *ret_size = part_sequence_size(p, limits.b, ret->degrees, ret->n_stages);
+    }
+    return st;
+}
+
+static pst_status try_size(const struct part_problem *p, const struct part_searcher *searcher,
+                           uint32_t b, struct part_best *best)
+{
+    struct part_limits limits = {.b = b, .capacity = p->capacity_bytes};
+    pst_status st = PST_OK;
+
+    for (; limits.attempt < ATTEMPTS; limits.attempt++) {
+        struct part_sequence found = {0};
+        struct part_best other = {.value = {.fits = true}};
+        uint32_t size;
+
+        st = find(p, searcher, limits, &size, &found);
+        if (st == PST_OK && size != 0) {
+            st = part_sequence_plan(p, found.stage_of, found.n_stages, found.degrees, size,
+                                    searcher->n_stages, &other.plan);
+        }
+        if (st == PST_OK && size != 0 && must_judge(p, searcher)) {
+            st = part_plan_value(&other.plan, p, p->figures.reference == 0, &other.value);
+        }
+        other.bottleneck_ns = found.bottleneck_ns;
+        other.extra = found.extra;
+        found.extra = NULL;
+        part_sequence_finish(&found);
+        if (st == PST_OK && size != 0 && other.value.fits) {
+            consider(p, searcher, best, &other);
+            return PST_OK;
+        }
+        if (st != PST_OK || size == 0) {
+            part_best_finish(&other);
+            return st;
+        }
+        if (limits.attempt >= searcher->free_attempts) {
+            limits.capacity *= fmin(0.98, p->capacity_bytes / other.value.worst_bytes);
+        }
+        part_best_finish(&other);
+    }
+    return st;
+}
+
+pst_status part_sequence_search(const struct part_problem *p, const struct part_searcher *searcher,
+                                struct part_best *best)
+{
+    uint32_t i;
+    pst_status st = PST_OK;
+
+    for (i = 0; st == PST_OK && i < p->n_sizes; i++) {
+        st = try_size(p, searcher, p->sizes[i], best);
+    }
+    if (st == PST_OK && !best->found) {
+        return part_infeasible(p, p->sizes[0]);
+    }
+    return part_sequence_failed(p, st);
+}

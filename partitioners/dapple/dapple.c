@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * DAPPLE's planner: stages, replicas and the machines that they are on, for the least time of a
+ * whole step.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chain.h"
+#include "search.h"
+#include "sequence.h"
+
+struct config {
+    uint32_t order;
+    int64_t cuts, beam;
+    uint64_t inside_bandwidth, between_bandwidth;
+};
+
+struct dapple {
+    const struct pst_host *host;
+    const struct config *config;
+};
+
+/* One job. */
+struct run {
+    const struct part_problem *problem;
+    const struct config *config;
+    uint32_t *order;       /* [problem->n] */
+    uint32_t n, *position; /* [n + 1] places in the order where stages may end */
+    uint32_t n_wanted;
+    struct part_links links;
+    struct part_stop stop;
+};
+
+/* Beside the plan: which ranks, stage after stage. */
+struct said {
+    uint64_t states;
+    uint32_t ranks[];
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, order, PST_PARAM_ENUM, "index", "index|dfs",
+              "Order of the operators: as in the model, or depth first, branch after branch."),
+    PST_PARAM(
+        struct config, cuts, PST_PARAM_INT, "128", "1..100000",
+        "Most places where a stage may end; in longer models they are spread evenly by time."),
+    PST_PARAM(struct config, beam, PST_PARAM_INT, "4", "0..1000000",
+              "Beginnings of a plan that are followed up for one place and one occupancy of the "
+              "machines; 0: all."),
+    PST_PARAM(struct config, inside_bandwidth, PST_PARAM_RATE, "0", NULL,
+              "Bytes per second inside a node; 0: as the cluster or the problem says."),
+    PST_PARAM(struct config, between_bandwidth, PST_PARAM_RATE, "0", NULL,
+              "Bytes per second between nodes; 0: as the cluster or the problem says."),
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    struct dapple *self = host->alloc(host, sizeof *self, _Alignof(struct dapple));
+
+    if (self == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    self->host = host;
+    self->config = config;
+    *ret_self = self;
+    return PST_OK;
+}
+
+static void destroy(void *self)
+{
+    (void)self; /* lives in the instance's memory */
+}
+
+static double node_ns(const struct part_problem *p, uint32_t v)
+{
+    size_t at = (size_t)(p->n_samples - 1) * p->n + v;
+
+    return p->n_samples == 0 ? 0 : p->forward_ns[at] + p->backward_ns[at];
+}
+
+/* Ends of the order, and places between, about as much time from one to the next. */
+static void choose_places(struct run *run)
+{
+    const struct part_problem *p = run->problem;
+    uint32_t most = run->config->cuts < p->n ? (uint32_t)run->config->cuts : p->n - 1, i;
+    double total = 0, sum = 0;
+
+    for (i = 0; i < p->n; i++) {
+        total += node_ns(p, i);
+    }
+    run->position[0] = 0;
+    for (i = 1; i < p->n; i++) {
+        uint32_t left = p->n - i; /* places that are left, this one included */
+
+        sum += node_ns(p, run->order[i - 1]);
+        if (run->n < most && (left <= most - run->n || sum * (most + 1) >= total * (run->n + 1))) {
+            run->position[++run->n] = i;
+        }
+    }
+    run->position[++run->n] = p->n;
+}
+
+static pst_status run_init(struct run *run, const struct part_problem *problem,
+                           const struct config *config)
+{
+    pst_status st;
+
+    memset(run, 0, sizeof *run);
+    run->problem = problem;
+    run->config = config;
+    run->stop = part_sequence_stop(problem);
+    run->n_wanted = problem->in->n_stages;
+    part_sequence_links(problem, config->inside_bandwidth, config->between_bandwidth, &run->links);
+    run->order = calloc((size_t)problem->n + 1, sizeof *run->order);
+    run->position = calloc((size_t)problem->n + 2, sizeof *run->position);
+    if (run->order == NULL || run->position == NULL) {
+        return part_sequence_failed(problem, PST_ERR_NOMEM);
+    }
+    st = part_order(problem, config->order == 0 ? PART_ORDER_INDEX : PART_ORDER_DFS, NULL,
+                    run->order);
+    if (st == PST_OK) {
+        choose_places(run);
+    }
+    return part_sequence_failed(problem, st);
+}
+
+static void run_finish(struct run *run)
+{
+    free(run->order);
+    free(run->position);
+}
+
+/* --- one size ----------------------------------------------------------------------------------*/
+
+/* Arrays of a dapple_question. */
+struct arrays {
+    double *room, **forward, **backward;
+    uint32_t *degrees;
+};
+
+static void arrays_finish(struct arrays *a)
+{
+    free(a->room);
+    free(a->forward);
+    free(a->backward);
+    free(a->degrees);
+}
+
+/* ret[i] = sum of values over what is before position i. */
+static void sum_places(const struct run *run, const double *values, double scale, double *ret)
+{
+    uint32_t i, x;
+
+    ret[0] = 0;
+    for (i = 0; i < run->n; i++) {
+        ret[i + 1] = ret[i];
+        for (x = run->position[i]; x < run->position[i + 1]; x++) {
+            ret[i + 1] += values[run->order[x]] * scale;
+        }
+    }
+}
+
+/* Bytes of one sample that cross a place: edges from before it to behind it. */
+static void sum_cuts(const struct run *run, uint32_t b, double *ret)
+{
+    const struct part_problem *p = run->problem;
+    uint32_t *place = calloc((size_t)p->n + 1, sizeof *place), i, x, e;
+
+    if (place == NULL) {
+        return; /* transfers are free then */
+    }
+    for (i = 0; i < run->n; i++) {
+        for (x = run->position[i]; x < run->position[i + 1]; x++) {
+            place[run->order[x]] = i;
+        }
+    }
+    for (e = 0; e < p->n_edges; e++) {
+        for (i = place[p->from[e]] + 1; i <= place[p->to[e]]; i++) {
+            ret[i] += p->edge_bytes[e] * b;
+        }
+    }
+    free(place);
+}
+
+static pst_status fill(const struct run *run, uint32_t b, struct arrays *a,
+                       struct dapple_question *q)
+{
+    const struct part_problem *p = run->problem;
+    size_t width = (size_t)run->n + 1;
+    double *weight, *saved, *workspace, *cut;
+    uint32_t k, i, x;
+
+    memset(a, 0, sizeof *a);
+    a->room = calloc((4 + 2 * (size_t)p->n_degrees) * width, sizeof *a->room);
+    a->forward = calloc((size_t)p->n_degrees + 1, sizeof *a->forward);
+    a->backward = calloc((size_t)p->n_degrees + 1, sizeof *a->backward);
+    a->degrees = calloc((size_t)p->n_degrees + 1, sizeof *a->degrees);
+    if (a->room == NULL || a->forward == NULL || a->backward == NULL || a->degrees == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    weight = a->room;
+    saved = weight + width;
+    workspace = saved + width;
+    cut = workspace + width;
+    sum_places(run, p->weight_bytes, 1, weight);
+    sum_places(run, p->saved_bytes, 1, saved);
+    sum_cuts(run, b, cut);
+    for (i = 0; i < run->n; i++) {
+        for (x = run->position[i]; x < run->position[i + 1]; x++) {
+            workspace[i] = fmax(workspace[i], p->workspace_bytes[run->order[x]]);
+        }
+    }
+    for (k = 0; k < p->n_degrees; k++) {
+        uint32_t d = p->degrees[k], row = b % d == 0 ? part_samples_row(p, b / d) : UINT32_MAX;
+
+        if (row == UINT32_MAX || (run->n_wanted != 0 && d != 1)) {
+            continue;
+        }
+        a->forward[q->n_degrees] = cut + (1 + 2 * (size_t)k) * width;
+        a->backward[q->n_degrees] = a->forward[q->n_degrees] + width;
+        sum_places(run, p->forward_ns + (size_t)row * p->n, 1, a->forward[q->n_degrees]);
+        sum_places(run, p->backward_ns + (size_t)row * p->n, 1, a->backward[q->n_degrees]);
+        a->degrees[q->n_degrees++] = d;
+    }
+    q->forward = (const double *const *)a->forward;
+    q->backward = (const double *const *)a->backward;
+    q->degrees = a->degrees;
+    q->weight = weight;
+    q->saved = saved;
+    q->workspace = workspace;
+    q->cut = cut;
+    return PST_OK;
+}
+
+static pst_status take(const struct run *run, const struct dapple_answer *answer,
+                       struct part_sequence *ret)
+{
+    const struct part_problem *p = run->problem;
+    struct said *said = calloc(1, sizeof *said + (size_t)p->n_devices * sizeof said->ranks[0]);
+    uint32_t s, x;
+
+    ret->extra = said;
+    ret->stage_of = calloc((size_t)p->n + 1, sizeof *ret->stage_of);
+    ret->degrees = calloc((size_t)answer->n_stages + 1, sizeof *ret->degrees);
+    if (said == NULL || ret->stage_of == NULL || ret->degrees == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (s = 0; s < answer->n_stages; s++) {
+        const struct dapple_stage *stage = &answer->stages[s];
+
+        for (x = run->position[stage->from]; x < run->position[stage->to]; x++) {
+            ret->stage_of[run->order[x]] = s;
+        }
+        ret->degrees[s] = stage->degree;
+    }
+    said->states = answer->states;
+    if (answer->n_stages > 0) {
+        uint32_t first = answer->stages[0].first_rank;
+
+        memcpy(said->ranks, answer->ranks + first, (p->n_devices - first) * sizeof said->ranks[0]);
+    }
+    ret->n_stages = answer->n_stages;
+    ret->bottleneck_ns = answer->latency; /* of a whole step: all sizes have the same samples */
+    return PST_OK;
+}
+
+static pst_status find(void *self, const struct part_limits *limits, struct part_sequence *ret)
+{
+    const struct run *run = self;
+    const struct part_problem *p = run->problem;
+    struct dapple_answer answer = {0};
+    struct arrays arrays;
+    struct dapple_question q = {
+        .n = run->n,
+        .inside = run->links.inside,
+        .between = run->links.between,
+        .sync_inside = run->links.sync_inside,
+        .sync_between = run->links.sync_between,
+        .machines = dapple_machines_of(p->n_devices, p->figures.node_size),
+        .m = p->batch / limits->b,
+        .b = limits->b,
+        .capacity = limits->capacity,
+        .weight_multiplier = p->weight_multiplier,
+        .beam = (uint32_t)run->config->beam,
+        .stop = &run->stop,
+    };
+    pst_status st = fill(run, limits->b, &arrays, &q);
+
+    if (st == PST_OK && q.n_degrees > 0) {
+        st = dapple_solve(&q, &answer);
+    }
+    if (st == PST_OK) {
+        st = take(run, &answer, ret);
+    }
+    dapple_answer_finish(&answer);
+    arrays_finish(&arrays);
+    return st;
+}
+
+/* Stages in order on the ranks that were chosen for them. */
+static pst_status emit(const struct part_plan *plan, const struct said *said,
+                       struct pst_partition_out *out)
+{
+    const uint32_t *ranks = said->ranks;
+    uint32_t s;
+    pst_status st = PST_OK;
+
+    for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
+        const struct part_stage *stage = &plan->stages[s];
+        struct pst_stage_decl decl = {
+            .size = sizeof decl,
+            .nodes = stage->nodes,
+            .n_nodes = stage->n_nodes,
+            .ranks = ranks,
+            .n_ranks = stage->d,
+            .microbatch_size = stage->b,
+            .k = stage->k,
+        };
+
+        ranks += stage->d;
+        st = out->stage(out, &decl);
+    }
+    return st;
+}
+
+static pst_status answer(const struct run *run, const struct part_best *best,
+                         struct pst_partition_out *out)
+{
+    const struct said *said = best->extra;
+
+    part_remark_number(run->problem, "latency_us", best->bottleneck_ns / 1000);
+    part_remark_number(run->problem, "states", (double)said->states);
+    part_remark_number(run->problem, "places", run->n - 1);
+    return run->n_wanted != 0 ? part_plan_answer(&best->plan, run->problem, out)
+                              : emit(&best->plan, said, out);
+}
+
+static pst_status partition(void *self_, const struct pst_partition_in *in,
+                            struct pst_partition_out *out)
+{
+    const struct dapple *self = self_;
+    struct part_problem problem = {0};
+    struct run run = {0};
+    struct part_best best = {0};
+    struct part_searcher searcher = {
+        .self = &run,
+        .find = find,
+        .own_objective = true,
+        .n_stages = in->n_stages,
+    };
+    pst_status st = part_problem_read(self->host, in, &problem);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    st = run_init(&run, &problem, self->config);
+    if (st == PST_OK) {
+        st = part_sequence_search(&problem, &searcher, &best);
+    }
+    if (st == PST_OK) {
+        st = answer(&run, &best, out);
+    }
+    part_best_finish(&best);
+    run_finish(&run);
+    part_problem_finish(&problem);
+    return st;
+}
+
+static const struct pst_partitioner partitioner = {
+    .size = sizeof partitioner,
+    .partition = partition,
+};
+
+static const void *get_interface(const char *id)
+{
+    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
+}
+
+static const char *const provides[] = {"chain", NULL};
+static const char *const needs[] = {"chain", NULL};
+
+static const struct pst_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = PST_ABI_MAJOR,
+    .abi_minor = PST_ABI_MINOR,
+    .kind = "partitioner",
+    .id = "dapple",
+    .version = "1.0",
+    .summary = "DAPPLE's planner: stages, replicas and their machines for the shortest step.",
+    .reference =
+        "Fan et al., DAPPLE: A Pipelined Data Parallel Approach for Training Large Models, "
+        "PPoPP 2021",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .param_size = sizeof params[0],
+    .config_size = sizeof(struct config),
+    .create = create,
+    .destroy = destroy,
+    .get_interface = get_interface,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Piper: stages over all sets that are closed under predecessors, with replicas, tensor degrees and
+ * a way to run each operator.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "search.h"
+#include "sequence.h"
+
+struct config {
+    bool recompute;
+    int64_t max_states;
+};
+
+struct piper {
+    const struct pst_host *host;
+    const struct config *config;
+};
+
+/* One job. */
+struct run {
+    const struct part_problem *problem;
+    const struct config *config;
+    const struct pst_profile *profile; /* NULL: none; stated ways count in reference runs alone */
+    struct part_dag dag;
+    struct part_downsets sets;
+    struct part_stop stop;
+    uint32_t n_wanted;
+    bool own_ways, workspace; /* does any node have more than the vanilla way; workspace? */
+};
+
+/* Ways of all nodes for one size of micro-batches. */
+struct ways {
+    uint32_t *first;
+    struct piper_way *rows;
+    double *edge_bytes, *ns;
+};
+
+/* Beside the plan. */
+struct said {
+    double most_bytes;
+    bool exact;
+    uint32_t n_recomputed;
+    char tensors[160]; /* "1,2,1"; empty: 1 everywhere */
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, recompute, PST_PARAM_BOOL, "false", NULL,
+              "Offer every operator without ways of its own a second one that keeps its inputs "
+              "alone and runs forward twice; `penstock partition` alone."),
+    PST_PARAM(struct config, max_states, PST_PARAM_INT, "40000", "1..4000000",
+              "More sets of operators are refused."),
+};
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    struct piper *self = host->alloc(host, sizeof *self, _Alignof(struct piper));
+
+    if (self == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    self->host = host;
+    self->config = config;
+    *ret_self = self;
+    return PST_OK;
+}
+
+static void destroy(void *self)
+{
+    (void)self; /* lives in the instance's memory */
+}
+
+static uint32_t n_stated(const struct run *run, uint32_t v)
+{
+    return run->profile == NULL ? 0 : run->profile->n_configs(run->problem->host, v);
+}
+
+static pst_status run_init(struct run *run, const struct part_problem *problem,
+                           const struct config *config)
+{
+    uint64_t count;
+    uint32_t v;
+    bool exact;
+    pst_status st;
+
+    memset(run, 0, sizeof *run);
+    run->problem = problem;
+    run->config = config;
+    run->stop = part_sequence_stop(problem);
+    run->dag = part_sequence_dag(problem);
+    run->n_wanted = problem->in->n_stages;
+    if (problem->figures.reference != 0) {
+        run->profile = problem->host->get_extension(problem->host, PST_PROFILE);
+        run->own_ways = config->recompute;
+    }
+    for (v = 0; v < problem->n; v++) {
+        run->own_ways = run->own_ways || n_stated(run, v) > 0;
+        run->workspace = run->workspace || problem->workspace_bytes[v] > 0;
+    }
+    st = part_downsets_all(&run->dag, (uint32_t)config->max_states, &run->stop, &run->sets, &count,
+                           &exact);
+    if (st == PST_ERR_INFEASIBLE) {
+        return part_sequence_too_many(problem, count, exact, config->max_states,
+                                      "use pipedream, which works on one order, or raise "
+                                      "max_states");
+    }
+    return part_sequence_failed(problem, st);
+}
+
+/* --- ways --------------------------------------------------------------------------------------*/
+
+static void ways_finish(struct ways *ways)
+{
+    free(ways->first);
+    free(ways->rows);
+    free(ways->edge_bytes);
+    free(ways->ns);
+}
+
+/* Forward time of b samples; a third of all where the problem has no such row. */
+static double forward_ns(const struct run *run, uint32_t b, uint32_t v, double all)
+{
+    uint32_t row = part_samples_row(run->problem, b);
+
+    return row == UINT32_MAX ? all / 3
+                             : run->problem->forward_ns[(size_t)row * run->problem->n + v];
+}
+
+static void add_own(const struct run *run, uint32_t b, uint32_t v, struct ways *ways, uint32_t *n)
+{
+    const struct part_problem *p = run->problem;
+    double saved = p->saved_bytes[v] * b, kept = 0;
+    double weights = p->weight_multiplier * p->weight_bytes[v];
+    uint32_t e;
+
+    ways->rows[(*n)++] = (struct piper_way){1, ways->ns[v], p->weight_bytes[v], saved, weights};
+    if (!run->config->recompute || run->profile == NULL) {
+        return;
+    }
+    for (e = p->first_in[v]; e < p->first_in[v + 1]; e++) {
+        kept += p->edge_bytes[p->in_edges[e]] * b;
+    }
+    kept = fmin(kept, saved);
+    ways->rows[(*n)++] = (struct piper_way){1, ways->ns[v] + forward_ns(run, b, v, ways->ns[v]),
+                                            p->weight_bytes[v], kept, weights + saved - kept};
+}
+
+static pst_status add_stated(const struct run *run, uint32_t b, uint32_t v, struct ways *ways,
+                             uint32_t *n)
+{
+    uint32_t i, count = n_stated(run, v);
+
+    for (i = 0; i < count; i++) {
+        struct pst_node_config c = {.size = sizeof c};
+        pst_status st = run->profile->config(run->problem->host, v, i, &c);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        ways->rows[(*n)++] = (struct piper_way){c.tensor_degree, c.ns_per_sample * b, c.param_bytes,
+                                                c.in_flight_bytes * b, c.fixed_bytes};
+    }
+    return PST_OK;
+}
+
+static pst_status ways_init(struct ways *ways, const struct run *run, uint32_t b)
+{
+    const struct part_problem *p = run->problem;
+    size_t room = 2 * (size_t)p->n + 1;
+    uint32_t v, e, n = 0;
+    pst_status st;
+
+    memset(ways, 0, sizeof *ways);
+    for (v = 0; v < p->n; v++) {
+        room += n_stated(run, v);
+    }
+    ways->first = calloc((size_t)p->n + 1, sizeof *ways->first);
+    ways->rows = calloc(room, sizeof *ways->rows);
+    ways->edge_bytes = calloc((size_t)p->n_edges + 1, sizeof *ways->edge_bytes);
+    ways->ns = calloc((size_t)p->n + 1, sizeof *ways->ns);
+    if (ways->first == NULL || ways->rows == NULL || ways->edge_bytes == NULL || ways->ns == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    st = part_sequence_times(p, b, ways->ns);
+    for (v = 0; st == PST_OK && v < p->n; v++) {
+        ways->first[v] = n;
+        if (n_stated(run, v) > 0) {
+            st = add_stated(run, b, v, ways, &n);
+        } else {
+            add_own(run, b, v, ways, &n);
+        }
+    }
+    ways->first[p->n] = n;
+    for (e = 0; e < p->n_edges; e++) {
+        ways->edge_bytes[e] = p->edge_bytes[e] * b;
+    }
+    return st;
+}
+
+/* --- one size ----------------------------------------------------------------------------------*/
+
+static void say(const struct piper_answer *answer, const struct ways *ways, uint32_t n,
+                struct said *said)
+{
+    size_t used = 0;
+    uint32_t s, v;
+    bool any = false;
+
+    said->most_bytes = answer->most_bytes;
+    said->exact = answer->exact;
+    for (v = 0; v < n; v++) {
+        double least = INFINITY;
+        uint32_t w, chosen = answer->way[v];
+
+        for (w = ways->first[v]; w < ways->first[v + 1]; w++) {
+            if (ways->rows[w].tensor == ways->rows[chosen].tensor) {
+                least = fmin(least, ways->rows[w].time);
+            }
+        }
+        said->n_recomputed += ways->rows[chosen].time > least;
+    }
+    for (s = 0; s < answer->n_stages; s++) {
+        any = any || answer->stages[s].tensor > 1;
+        if (used < sizeof said->tensors - 12) {
+            used += (size_t)snprintf(said->tensors + used, sizeof said->tensors - used, "%s%u",
+                                     s == 0 ? "" : ",", answer->stages[s].tensor);
+        }
+    }
+    if (!any) {
+        said->tensors[0] = '\0';
+    }
+}
+
+static pst_status take(const struct run *run, const struct piper_answer *answer,
+                       const struct ways *ways, uint32_t b, struct part_sequence *ret)
+{
+    const struct part_problem *p = run->problem;
+    uint32_t *nodes = calloc((size_t)p->n + 1, sizeof *nodes), s, i, n;
+
+    ret->stage_of = calloc((size_t)p->n + 1, sizeof *ret->stage_of);
+    ret->degrees = calloc((size_t)answer->n_stages + 1, sizeof *ret->degrees);
+    ret->extra = calloc(1, sizeof(struct said));
+    if (nodes == NULL || ret->stage_of == NULL || ret->degrees == NULL || ret->extra == NULL) {
+        free(nodes);
+        return PST_ERR_NOMEM;
+    }
+    for (s = 0; s < answer->n_stages; s++) {
+        const struct piper_stage *stage = &answer->stages[s];
+
+        n = part_downsets_between(&run->sets, stage->from, stage->to, nodes);
+        for (i = 0; i < n; i++) {
+            ret->stage_of[nodes[i]] = s;
+        }
+        ret->degrees[s] = stage->degree;
+    }
+    ret->n_stages = answer->n_stages;
+    ret->bottleneck_ns = answer->bottleneck / b;
+    if (answer->n_stages > 0) {
+        say(answer, ways, p->n, ret->extra);
+    }
+    free(nodes);
+    return PST_OK;
+}
+
+static pst_status find(void *self, const struct part_limits *limits, struct part_sequence *ret)
+{
+    const struct run *run = self;
+    const struct part_problem *p = run->problem;
+    uint32_t *degrees = calloc((size_t)p->n_degrees + 1, sizeof *degrees), k;
+    struct part_links links;
+    struct ways ways;
+    struct piper_answer answer = {0};
+    struct piper_question q = {
+        .sets = &run->sets,
+        .dag = &run->dag,
+        .workspace = run->workspace ? p->workspace_bytes : NULL,
+        .degrees = degrees,
+        .n_devices = p->n_devices,
+        .n_units = p->batch / limits->b,
+        .capacity = limits->capacity,
+        .stop = &run->stop,
+    };
+    pst_status st = ways_init(&ways, run, limits->b);
+
+    part_sequence_links(p, 0, 0, &links);
+    q.first_way = ways.first;
+    q.ways = ways.rows;
+    q.edge_bytes = ways.edge_bytes;
+    q.sync_rate = links.sync_between;
+    q.transfer_rate = links.between;
+    for (k = 0; degrees != NULL && k < p->n_degrees; k++) {
+        uint32_t d = p->degrees[k];
+
+        if ((!limits->whole || limits->b % d == 0) && (run->n_wanted == 0 || d == 1)) {
+            degrees[q.n_degrees++] = d;
+        }
+    }
+    if (st == PST_OK && degrees != NULL) {
+        st = piper_solve(&q, &answer);
+    }
+    if (st == PST_ERR_UNSUPPORTED) {
+        st = pst_failf(p->host, PST_ERR_INFEASIBLE,
+                       "%u states on %u devices make too large a table; use pipedream, or fewer "
+                       "devices",
+                       run->sets.n_sets, p->n_devices);
+    }
+    if (st == PST_OK) {
+        st = degrees == NULL ? PST_ERR_NOMEM : take(run, &answer, &ways, limits->b, ret);
+    }
+    piper_answer_finish(&answer);
+    ways_finish(&ways);
+    free(degrees);
+    return st;
+}
+
+static pst_status answer(const struct run *run, const struct part_best *best,
+                         struct pst_partition_out *out)
+{
+    const struct part_problem *p = run->problem;
+    const struct said *said = best->extra;
+
+    part_remark_number(p, "states", run->sets.n_sets);
+    part_remark_number(p, "bottleneck_us_per_sample", best->bottleneck_ns / 1000);
+    part_remark_flag(p, "knapsack_exact", said->exact);
+    if (run->own_ways) {
+        part_remark_number(p, "worst_stage_bytes", said->most_bytes);
+        part_remark_number(p, "slower_ways", said->n_recomputed);
+    }
+    if (said->tensors[0] != '\0') {
+        part_remark_text(p, "tensor_degrees", said->tensors);
+        part_remark_flag(p, "executable", false);
+    }
+    return part_plan_answer(&best->plan, p, out);
+}
+
+static pst_status partition(void *self_, const struct pst_partition_in *in,
+                            struct pst_partition_out *out)
+{
+    const struct piper *self = self_;
+    struct part_problem problem = {0};
+    struct run run = {0};
+    struct part_best best = {0};
+    struct part_searcher searcher = {
+        .self = &run,
+        .find = find,
+        .own_objective = true,
+        .n_stages = in->n_stages,
+    };
+    pst_status st = part_problem_read(self->host, in, &problem);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    st = run_init(&run, &problem, self->config);
+    searcher.own_memory = run.own_ways;
+    if (st == PST_OK) {
+        st = part_sequence_search(&problem, &searcher, &best);
+    }
+    if (st == PST_OK) {
+        st = answer(&run, &best, out);
+    }
+    part_best_finish(&best);
+    part_downsets_finish(&run.sets);
+    part_problem_finish(&problem);
+    return st;
+}
+
+static const struct pst_partitioner partitioner = {
+    .size = sizeof partitioner,
+    .partition = partition,
+};
+
+static const void *get_interface(const char *id)
+{
+    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
+}
+
+static const char *const provides[] = {"chain", NULL};
+static const char *const needs[] = {"chain", NULL};
+
+static const struct pst_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = PST_ABI_MAJOR,
+    .abi_minor = PST_ABI_MINOR,
+    .kind = "partitioner",
+    .id = "piper",
+    .version = "1.0",
+    .summary = "Piper: stages, replicas, tensor degrees and recomputation by dynamic programming.",
+    .reference = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, "
+                 "NeurIPS 2021",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    .params = params,
+    .n_params = sizeof params / sizeof params[0],
+    .param_size = sizeof params[0],
+    .config_size = sizeof(struct config),
+    .create = create,
+    .destroy = destroy,
+    .get_interface = get_interface,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What must hold of every answer of graphpipe: more of anything never hurts, names and units do
+ * not matter, threads do not matter, refined plans are the best there are; budgets and cancelling.
+ */
+#include "solver.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "chain.h"
+#include "graphpipe_rig.h"
+
+static const uint32_t powers[] = {1, 2, 4, 8, 16, 32, 64};
+
+/* A problem of some size on a series-parallel graph. */
+static struct rig_case draw_case(struct rig_graph *g, uint64_t *state, uint32_t low, uint32_t high)
+{
+    struct rig_case c;
+    double all = 0;
+
+    rig_nested(g, (uint32_t)rig_draw(state, low, high), 4, 3, 50, state);
+    rig_costs(g, RIG_UNIFORM, state);
+    c = rig_case_of(g);
+    c.devices = (uint32_t)rig_draw(state, 2, 8);
+    c.b = 4;
+    c.batch = 32;
+    c.multiplier = 2;
+    c.degrees = powers;
+    c.n_degrees = (uint32_t)rig_draw(state, 1, 2);
+    c.allreduce = 4;
+    c.comm = (uint32_t)rig_draw(state, 0, 2);
+    c.p2p = 2;
+    for (uint32_t v = 0; v < g->n; v++) {
+        all += 2 * g->weight[v] + 3 * g->saved[v] * c.b;
+    }
+    c.memory = floor(all / c.devices * (double)rig_draw(state, 80, 300) / 100);
+    return c;
+}
+
+/* T does not grow with devices, memory or bandwidth, nor with a smaller batch. */
+static void test_more_is_better(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        uint64_t draws = seed;
+        struct gp_options options = rig_options();
+        struct rig_graph g;
+        struct rig_case c = draw_case(&g, &draws, 6, 30), more = c;
+        double t = rig_solve(&c, &options, NULL);
+
+        more.devices += 1;
+        assert_true(rig_solve(&more, &options, NULL) <= t * (1 + 1e-12));
+        more = c;
+        more.memory *= 1.25;
+        assert_true(rig_solve(&more, &options, NULL) <= t * (1 + 1e-12));
+        more = c;
+        more.p2p *= 2;
+        more.allreduce *= 2;
+        assert_true(rig_solve(&more, &options, NULL) <= t * (1 + 1e-12));
+        more = c;
+        more.batch /= 2; /* all-reduces weigh more per sample then */
+        more.allreduce *= 2;
+        assert_true(rig_solve(&more, &options, NULL) <= t * (1 + 1e-12));
+        rig_graph_finish(&g);
+    }
+}
+
+/* T in another unit of time is the same T. */
+static void test_units(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 101; seed <= 140; seed++) {
+        uint64_t draws = seed;
+        struct gp_options options = rig_options();
+        struct rig_graph g;
+        struct rig_case c = draw_case(&g, &draws, 6, 30);
+        double t = rig_solve(&c, &options, NULL);
+
+        for (uint32_t v = 0; v < g.n; v++) {
+            g.tau[v] *= 1000;
+        }
+        c.p2p /= 1000;
+        c.allreduce /= 1000;
+        rig_close(rig_solve(&c, &options, NULL), t * 1000);
+        rig_graph_finish(&g);
+    }
+}
+
+/* The same graph with operators in another topological order. */
+static void relabel(const struct rig_graph *g, uint64_t *state, struct rig_graph *ret)
+{
+    struct rig_case c = rig_case_of(g);
+    struct part_problem p;
+    uint32_t order[64], number[64];
+    uint64_t keys[64];
+
+    for (uint32_t v = 0; v < g->n; v++) {
+        keys[v] = rig_next(state);
+    }
+    rig_problem(&c, &p);
+    assert_int_equal(part_order(&p, PART_ORDER_KEYS, keys, order), PST_OK);
+    part_problem_finish(&p);
+    rig_graph_init(ret, g->n);
+    ret->forward_share = g->forward_share;
+    for (uint32_t i = 0; i < g->n; i++) {
+        number[order[i]] = i;
+        ret->tau[i] = g->tau[order[i]];
+        ret->alpha[i] = g->alpha[order[i]];
+        ret->weight[i] = g->weight[order[i]];
+        ret->saved[i] = g->saved[order[i]];
+    }
+    for (uint32_t e = 0; e < g->n_edges; e++) {
+        rig_edge(ret, number[g->from[e]], number[g->to[e]], g->bytes[e]);
+    }
+    rig_sort(ret);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 201; seed <= 240; seed++) {
+        uint64_t draws = seed;
+        struct gp_options options = rig_options();
+        struct rig_graph g, other;
+        struct rig_case c = draw_case(&g, &draws, 6, 30);
+        struct gp_answer answer;
+        double t;
+
+        options.grouping = GP_ANY; /* the order of branches is a matter of names */
+        t = rig_solve(&c, &options, &answer);
+        relabel(&g, &draws, &other);
+        c.graph = &other;
+        if (strcmp(answer.source, "family") == 0) { /* else of no block fits: orders have names */
+            rig_close(rig_solve(&c, &options, NULL), t);
+        }
+        gp_answer_finish(&answer);
+        rig_graph_finish(&g);
+        rig_graph_finish(&other);
+    }
+}
+
+static bool same_plan(const struct part_plan *a, const struct part_plan *b)
+{
+    if (a->n_stages != b->n_stages) {
+        return false;
+    }
+    for (uint32_t s = 0; s < a->n_stages; s++) {
+        const struct part_stage *x = &a->stages[s], *y = &b->stages[s];
+
+        if (x->n_nodes != y->n_nodes || x->d != y->d || x->b != y->b || x->k != y->k ||
+            memcmp(x->nodes, y->nodes, x->n_nodes * sizeof *x->nodes) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void test_threads(void **state)
+{
+    struct gp_options one = rig_options(), eight = rig_options();
+    struct gp_answer a, b;
+    struct rig_graph g;
+    struct rig_case c;
+
+    (void)state;
+    eight.threads = 8;
+    for (uint32_t model = 0; model < 3; model++) {
+        if (model == 0) {
+            rig_mmt(&g, 4, 3);
+        } else if (model == 1) {
+            rig_dlrm(&g, 3, 3, 4);
+        } else {
+            rig_candle(&g, 4, 2);
+        }
+        c = rig_case_of(&g);
+        c.devices = 8;
+        c.batch = 64;
+        c.sizes = powers;
+        c.n_sizes = 7;
+        c.degrees = powers;
+        c.n_degrees = 3;
+        c.multiplier = 2;
+        c.memory = model == 1 ? INFINITY : 4e9;
+        rig_solve(&c, &one, &a);
+        rig_solve(&c, &eight, &b);
+        assert_true(a.found && b.found);
+        assert_int_equal(a.b, b.b);
+        assert_true(same_plan(&a.plan, &b.plan));
+        gp_answer_finish(&a);
+        gp_answer_finish(&b);
+        rig_graph_finish(&g);
+    }
+}
+
+/* Any graph of few operators: the best of all plans. */
+static void test_refined(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        uint64_t draws = seed;
+        struct gp_options options = rig_options();
+        struct rig_graph g;
+        struct rig_case c;
+        double t, expected;
+
+        options.refine = true;
+        rig_random(&g, (uint32_t)rig_draw(&draws, 2, 7), (uint32_t)rig_draw(&draws, 5, 40), &draws);
+        rig_costs(&g, RIG_UNIFORM, &draws);
+        c = rig_case_of(&g);
+        c.devices = (uint32_t)rig_draw(&draws, 1, 4);
+        c.b = 2;
+        c.batch = 2 * (uint32_t)rig_draw(&draws, 1, 4);
+        c.degrees = powers;
+        c.n_degrees = (uint32_t)rig_draw(&draws, 1, 2);
+        c.comm = (uint32_t)rig_draw(&draws, 0, 2);
+        c.p2p = 1;
+        c.multiplier = 2;
+        if (seed % 2 == 0) {
+            c.memory = (double)rig_draw(&draws, 100, 400);
+        }
+        t = rig_solve(&c, &options, NULL);
+        expected = rig_best_partition(&c);
+        if (isinf(t) != isinf(expected) || (!isinf(t) && fabs(t - expected) > 1e-9 * expected)) {
+            fail_msg("seed %llu: %.12g is not %.12g", (unsigned long long)seed, t, expected);
+        }
+        rig_graph_finish(&g);
+    }
+}
+
+/* Graphs that are not series-parallel: no worse than a chain of the operators in order; refined no
+   worse than that. */
+static void test_other_graphs(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 301; seed <= 330; seed++) {
+        uint64_t draws = seed;
+        struct gp_options options = rig_options(), chain = rig_options();
+        struct rig_graph g;
+        struct rig_case c;
+        double t;
+
+        rig_layered(&g, (uint32_t)rig_draw(&draws, 6, 30), 3, 3, 2, &draws);
+        rig_costs(&g, RIG_UNIFORM, &draws);
+        c = rig_case_of(&g);
+        c.devices = 4;
+        c.b = 2;
+        c.batch = 16;
+        c.comm = (uint32_t)rig_draw(&draws, 0, 2);
+        c.p2p = 4;
+        c.multiplier = 1;
+        c.memory = seed % 2 == 0 ? INFINITY : 1000;
+        chain.force_chain = true;
+        for (uint32_t rule = GP_SP_FLEXIBLE; rule <= GP_SP_ESCRIBANO; rule++) {
+            options.sp = rule;
+            t = rig_solve(&c, &options, NULL);
+            assert_true(t <= rig_solve(&c, &chain, NULL) * (1 + 1e-12));
+        }
+        options.refine = true;
+        assert_true(rig_solve(&c, &options, NULL) <= t * (1 + 1e-12));
+        rig_graph_finish(&g);
+    }
+}
+
+static void test_corners(void **state)
+{
+    struct gp_options options = rig_options();
+    struct gp_answer answer;
+    struct rig_graph g;
+    struct rig_case c;
+
+    (void)state;
+    rig_chain(&g, 1); /* one operator, more devices than operators */
+    g.tau[0] = 5;
+    rig_sort(&g);
+    c = rig_case_of(&g);
+    c.devices = 7;
+    rig_close(rig_solve(&c, &options, NULL), 5);
+    g.weight[0] = 100;
+    c.memory = 99;
+    rig_close(rig_solve(&c, &options, NULL), INFINITY);
+    g.tau[0] = 0; /* nothing takes time */
+    c.memory = INFINITY;
+    rig_close(rig_solve(&c, &options, NULL), 0);
+    rig_graph_finish(&g);
+    rig_chain(&g, 6); /* one device */
+    for (uint32_t v = 0; v < 6; v++) {
+        g.tau[v] = v;
+    }
+    rig_sort(&g);
+    c = rig_case_of(&g);
+    rig_close(rig_solve(&c, &options, &answer), 15);
+    assert_int_equal(answer.plan.n_stages, 1);
+    gp_answer_finish(&answer);
+    rig_graph_finish(&g);
+    rig_branches(&g, 3, (const uint32_t[]){1, 1, 1}, 0, 1, false); /* free operators */
+    rig_sort(&g);
+    c = rig_case_of(&g);
+    c.devices = 2;
+    rig_close(rig_solve(&c, &options, NULL), 0);
+    rig_graph_finish(&g);
+}
+
+/* Two searches at once for one size: with one degree that is no divisor there is no plan. */
+static void test_no_degree(void **state)
+{
+    static const uint32_t three[] = {3};
+    static const uint32_t sizes[] = {1, 2, 6};
+    struct gp_options options = rig_options();
+    struct gp_answer answer;
+    struct rig_graph g;
+    struct rig_case c;
+
+    (void)state;
+    rig_chain(&g, 4);
+    for (uint32_t v = 0; v < 4; v++) {
+        g.tau[v] = 6;
+    }
+    rig_sort(&g);
+    c = rig_case_of(&g);
+    c.devices = 7;
+    c.batch = 6;
+    c.degrees = three;
+    c.n_degrees = 1;
+    c.sizes = sizes;
+    c.n_sizes = 3;
+    rig_close(rig_solve(&c, &options, &answer), 4); /* two stages of 3 devices */
+    assert_int_equal(answer.b, 6);
+    gp_answer_finish(&answer);
+    rig_graph_finish(&g);
+}
+
+/* Of a budget that is too small there is still a plan, and a gap that is true. */
+static void test_budget(void **state)
+{
+    struct gp_options options = rig_options(), small = rig_options();
+    struct gp_answer answer;
+    struct rig_graph g;
+    struct rig_case c;
+    double t;
+
+    (void)state;
+    rig_mmt(&g, 4, 4);
+    c = rig_case_of(&g);
+    c.devices = 16;
+    c.b = 4;
+    c.batch = 64;
+    c.multiplier = 2;
+    c.memory = 4e9;
+    t = rig_solve(&c, &options, NULL);
+    for (small.max_states = 1; small.max_states < 200000; small.max_states *= 8) {
+        double worse = rig_solve(&c, &small, &answer);
+
+        assert_true(answer.found);
+        assert_true(worse >= t * (1 - 1e-12));
+        assert_true(answer.bound_ns / 1000 <= t * (1 + 1e-12));
+        assert_true(worse <= t * (1 + 1e-12) || !answer.family_optimum);
+        gp_answer_finish(&answer);
+    }
+    small = rig_options();
+    small.time_limit_s = 1e-9;
+    rig_solve(&c, &small, &answer);
+    assert_true(answer.found);
+    assert_true(answer.has_expired);
+    gp_answer_finish(&answer);
+    options.exact = false;
+    options.tolerance = 0.1;
+    assert_true(rig_solve(&c, &options, NULL) <= t * 1.1001);
+    rig_graph_finish(&g);
+}
+
+static uint32_t asked, stop_after;
+
+static bool cancelled(const struct pst_host *host)
+{
+    (void)host;
+    return ++asked > stop_after;
+}
+
+static void test_cancel(void **state)
+{
+    static const struct pst_host host = {.cancelled = cancelled};
+    struct rig_graph g;
+    struct rig_case c;
+    struct part_problem p;
+
+    (void)state;
+    rig_mmt(&g, 4, 8);
+    c = rig_case_of(&g);
+    c.devices = 32;
+    c.batch = 64;
+    c.sizes = powers;
+    c.n_sizes = 7;
+    c.memory = 4e9;
+    rig_problem(&c, &p);
+    p.host = &host;
+    for (stop_after = 0; stop_after < 3; stop_after++) {
+        struct gp_options options = rig_options();
+        struct gp_answer answer;
+
+        asked = 0;
+        assert_int_equal(gp_solve(&p, &options, &answer), PST_ERR_CANCELLED);
+        gp_answer_finish(&answer);
+    }
+    p.host = NULL;
+    part_problem_finish(&p);
+    rig_graph_finish(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_more_is_better), cmocka_unit_test(test_units),
+        cmocka_unit_test(test_names),          cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_refined),        cmocka_unit_test(test_other_graphs),
+        cmocka_unit_test(test_corners),        cmocka_unit_test(test_no_degree),
+        cmocka_unit_test(test_budget),         cmocka_unit_test(test_cancel),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
