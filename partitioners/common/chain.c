@@ -54,7 +54,7 @@ static pst_status bisect(struct search *s)
 
         st = try_at(s, ticks, &found);
         low = found ? low : ticks + 1;
-        step *= 4;
+        step = step < LINE_TICKS_MAX ? 4 * step : step;
     }
     while (st == PST_OK && low < s->high && s->found) {
         int64_t middle = low + (s->high - low) / 2;
