@@ -156,7 +156,7 @@ static uint32_t next_start(const struct line *l, const struct sweep *s, uint32_t
 {
     const int64_t *blocks = s->block_min + k * ((size_t)l->n / BLOCK + 1);
 
-    while (i < j) {
+    while (i < j && s->relaxed[i] < below) { /* never falls, and f is not less */
         if (i % BLOCK == 0 && (blocks[i / BLOCK] > most || s->block_devices[i / BLOCK] >= below)) {
             i += BLOCK;
         } else if (l->cross[k][i] > most || s->devices[i] >= below) {
@@ -165,7 +165,7 @@ static uint32_t next_start(const struct line *l, const struct sweep *s, uint32_t
             break;
         }
     }
-    return i < j ? i : j;
+    return i < j && s->relaxed[i] < below ? i : j;
 }
 
 /* Least devices of each block of positions so far. */
@@ -201,14 +201,9 @@ static void side_by_side(const struct line *l, struct sweep *s, uint32_t j, int6
         for (i = next_start(l, s, k, i, j, most, room(best, d)); i < j;
              i = next_start(l, s, k, i + 1, j, most, room(best, d))) {
             s->looks++;
-            if (s->relaxed[i] == UINT32_MAX || s->relaxed[i] + d >= best) {
-                break;
-            }
-            if (s->devices[i] + d < best) {
-                best = s->devices[i] + d;
-                s->from[j] = i;
-                s->degree[j] = k;
-            }
+            best = s->devices[i] + d;
+            s->from[j] = i;
+            s->degree[j] = k;
         }
     }
     s->relaxed[j] = relaxed;
