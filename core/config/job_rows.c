@@ -25,7 +25,7 @@ static const struct pst_param train_rows[] = {
     ROW(train, batch, INT, "32", "1..1048576", "Samples of one step."),
     ROW(train, microbatch, INT, "4", "1..1048576",
         "Samples that a stage processes at a time; must divide `batch`."),
-    ROW(train, degrees, STRING, "1", NULL,
+    ROW(train, degrees, STRING, "1", "1..",
         "Replica counts that a stage may have, such as [1, 2, 4]; the first is for partitioners "
         "that do not choose."),
     ROW(train, optimizer, ENUM, "adamw", "sgd|momentum|adam|adamw", "Rule of the update."),

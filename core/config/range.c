@@ -91,9 +91,10 @@ bool pst_value_range_sound(uint32_t type, const char *range)
     case PST_PARAM_ENUM:
         return range != NULL && words_sound(range);
     case PST_PARAM_BOOL:
-    case PST_PARAM_STRING:
     case PST_PARAM_PATH:
         return range == NULL;
+    case PST_PARAM_STRING: /* of the whole numbers that it takes besides words */
+        return range == NULL || parse_range(PST_PARAM_INT, range, &parsed);
     default:
         return range == NULL || parse_range(type, range, &parsed);
     }

@@ -281,6 +281,31 @@ static bool read_list(const struct pst_config_node *node, struct pst_value *ret_
     return true;
 }
 
+/* A string, a list of whole numbers, or where the row has a range a whole number in it. */
+static bool read_string(const struct pst_param *row, const struct pst_config_node *node,
+                        struct pst_value *ret_value, char why[512])
+{
+    const struct pst_param number = {.type = PST_PARAM_INT, .range = row->range};
+    struct pst_value value = {.type = PST_PARAM_INT};
+
+    if (node->kind == PST_CONFIG_INT && row->range != NULL) {
+        value.as.integer = node->value.integer;
+        if (!pst_value_in_range(&number, &value, why)) {
+            return false;
+        }
+        snprintf(why, 512, "%" PRId64, node->value.integer);
+        ret_value->as.string = why;
+        return true;
+    }
+    ret_value->as.string = node->kind == PST_CONFIG_STRING ? node->value.string : NULL;
+    if (node->kind == PST_CONFIG_STRING ||
+        (node->kind == PST_CONFIG_ARRAY && read_list(node, ret_value, why))) {
+        return true;
+    }
+    snprintf(why, 512, "must be %s, not %s", type_name(row->type), kind_name(node->kind));
+    return false;
+}
+
 bool pst_value_read(const struct pst_param *row, const struct pst_config_node *node,
                     struct pst_value *ret_value, char why[512])
 {
@@ -303,10 +328,8 @@ bool pst_value_read(const struct pst_param *row, const struct pst_config_node *n
                                                        : 0;
         break;
     case PST_PARAM_STRING:
-        ok = node->kind == PST_CONFIG_STRING ||
-             (node->kind == PST_CONFIG_ARRAY && read_list(node, &value, why));
-        if (ok && node->kind == PST_CONFIG_STRING) {
-            value.as.string = node->value.string;
+        if (!read_string(row, node, &value, why)) {
+            return false;
         }
         break;
     case PST_PARAM_PATH:

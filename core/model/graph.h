@@ -14,7 +14,7 @@
 #include "base/error.h"
 
 #define PST_MAX_RANK   8
-#define PST_MAX_INPUTS 64 /* data tensors of a model */
+#define PST_MAX_INPUTS 72 /* data tensors of a model */
 
 enum pst_dtype { PST_F32 = 0, PST_BF16 = 1, PST_F64 = 2, PST_I32 = 3 };
 

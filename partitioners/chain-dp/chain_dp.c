@@ -27,7 +27,7 @@ static const struct pst_param params[] = {
               "a problem file says so itself."),
     PST_PARAM(struct config, order, PST_PARAM_ENUM, "index", "index|dfs|bfs|longest|best",
               "Order of the nodes that is cut; best: many, refined. Problem files only."),
-    PST_PARAM(struct config, microbatch, PST_PARAM_STRING, "auto", NULL,
+    PST_PARAM(struct config, microbatch, PST_PARAM_STRING, "auto", "1..",
               "Samples of a micro-batch, or auto: the size with the shortest step."),
 };
 

@@ -54,7 +54,7 @@ static pst_status bisect(struct search *s)
 
         st = try_at(s, ticks, &found);
         low = found ? low : ticks + 1;
-        step = step < LINE_TICKS_MAX ? 4 * step : step;
+        step = step > INT64_MAX / 4 ? step : 4 * step;
     }
     while (st == PST_OK && low < s->high && s->found) {
         int64_t middle = low + (s->high - low) / 2;
@@ -96,12 +96,7 @@ static pst_status solve(struct search *s)
     pst_status st;
 
     s->probe = (struct probe){.line = l, .stats = s->stats};
-    if (l->memory && !l->layered && l->cross != NULL) {
-        inexact = true; /* depths are said and transfers are not free: a sweep cannot */
-        st = PST_OK;
-    } else {
-        st = with(s, l->layered ? front_init(&s->probe, &inexact) : sweep_init(&s->probe));
-    }
+    st = with(s, l->layered ? front_init(&s->probe, &inexact) : sweep_init(&s->probe));
     s->stats->exact = l->cross == NULL || (l->straight && !inexact);
     if (st != PST_OK || s->stats->exact || s->high <= s->low) {
         s->stats->exact = s->stats->exact || s->high <= s->low;

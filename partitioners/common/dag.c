@@ -11,7 +11,7 @@
 #include "stage_graph.h"
 
 enum { GROUPS_MIN = 64, GROUPS_MAX = 2048 };
-#define GROUP_STEPS 1.5e8 /* of a scan of groups */
+#define GROUP_STEPS 5e7 /* of a scan of groups */
 
 struct dag {
     const struct part_problem *problem;
@@ -45,7 +45,7 @@ static pst_status offer(struct dag *d, struct part_plan *plan)
 static pst_status cut(struct dag *d)
 {
     struct part_chain_limits limits = {
-        .below = INT64_MAX, .memory = true, .scan_steps = 5e7, .stats = &d->chain};
+        .below = INT64_MAX, .memory = true, .scan_steps = 2e7, .stats = &d->chain};
     struct part_plan plan = {NULL, 0};
     int64_t ticks;
     bool found;
@@ -60,7 +60,7 @@ static pst_status cut(struct dag *d)
    fits. Where the place in a row alone decides, branches cost memory that they do not take. */
 static pst_status cut_by_depths(struct dag *d)
 {
-    struct part_chain_limits limits = {.below = INT64_MAX, .scan_steps = 5e7, .stats = &d->chain};
+    struct part_chain_limits limits = {.below = INT64_MAX, .scan_steps = 2e7, .stats = &d->chain};
     uint32_t *depths = calloc((size_t)d->problem->n + 1, sizeof *depths), round;
     bool found = true, fits = false;
     pst_status st = depths == NULL ? PST_ERR_NOMEM : PST_OK;

@@ -75,7 +75,8 @@ struct part_best {
  * (in planning runs: of the job's scheduler and memory optimizer), once more with less capacity, a
  * few times. Replicas take whole micro-batches in turn, so plans get the size that
  * part_sequence_size says; where there is none, degrees are held to those that divide b. Of several
- * sizes: in planning runs the fastest step, else the least bottleneck, of equals the largest size.
+ * sizes: in planning runs, and without an objective of their own, the fastest step, else the least
+ * bottleneck, of equals the largest size.
  * PST_ERR_INFEASIBLE, explained, where nothing fits. Finish *best in any case.
  */
 pst_status part_sequence_search(const struct part_problem *problem,

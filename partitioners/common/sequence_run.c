@@ -114,10 +114,8 @@ static void consider(const struct part_problem *p, const struct part_searcher *s
 {
     bool better = !best->found;
 
-    if (p->figures.reference == 0) {
+    if (p->figures.reference == 0 || !searcher->own_objective) {
         better = better || part_value_faster(&other->value, &best->value);
-    } else if (!searcher->own_objective) {
-        better = better || part_value_better(&other->value, &best->value);
     } else {
         better = better || other->bottleneck_ns <= best->bottleneck_ns * (1 + 1e-12);
     }

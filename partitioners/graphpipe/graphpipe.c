@@ -23,11 +23,11 @@ struct graphpipe {
 };
 
 static const struct pst_param params[] = {
-    PST_PARAM(struct config, microbatch, PST_PARAM_STRING, "auto", NULL,
+    PST_PARAM(struct config, microbatch, PST_PARAM_STRING, "auto", "1..",
               "Samples of a micro-batch, or \"auto\": the best of all candidates."),
     PST_PARAM(struct config, per_stage, PST_PARAM_BOOL, "false", NULL,
               "Every stage chooses its own micro-batch size and k: slow."),
-    PST_PARAM(struct config, k, PST_PARAM_STRING, "1", NULL,
+    PST_PARAM(struct config, k, PST_PARAM_STRING, "1", "1..",
               "With per_stage: numbers of forwards and backwards in turn to choose from, with "
               "commas."),
     PST_PARAM(struct config, grouping, PST_PARAM_ENUM, "contiguous", "contiguous|sorted|any",
@@ -45,7 +45,7 @@ static const struct pst_param params[] = {
               "Search until the least bottleneck is proven; else to within `tolerance`."),
     PST_PARAM(struct config, tolerance, PST_PARAM_FLOAT, "1e-4", "0..1",
               "Without exact: how far from the least bottleneck, as a fraction."),
-    PST_PARAM(struct config, degrees, PST_PARAM_STRING, "auto", NULL,
+    PST_PARAM(struct config, degrees, PST_PARAM_STRING, "auto", "1..",
               "Numbers of replicas of a stage to choose from, with commas, or \"auto\": those of "
               "the job."),
     PST_PARAM(struct config, max_degree, PST_PARAM_INT, "0", "0..1000000",

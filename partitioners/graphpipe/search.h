@@ -5,6 +5,8 @@
 #ifndef GRAPHPIPE_SEARCH_H
 #define GRAPHPIPE_SEARCH_H
 
+#include <stdatomic.h>
+
 #include "answer.h"
 #include "block.h"
 #include "probe.h"
@@ -25,9 +27,9 @@ enum { GP_SP_AUTO = 4 }; /* beside those of block.h */
 /* When to stop. One for a whole search; any thread may ask. */
 struct gp_watch {
     const struct part_problem *problem;
-    double until_s;    /* monotonic clock; 0: no limit */
-    bool is_cancelled; /* by the host */
-    bool has_expired;  /* time or states are spent */
+    double until_s;           /* monotonic clock; 0: no limit */
+    atomic_bool is_cancelled; /* by the host */
+    bool has_expired;         /* time or states are spent */
 };
 
 void gp_watch_start(struct gp_watch *watch, const struct part_problem *problem, double limit_s);
@@ -53,5 +55,10 @@ void gp_result_finish(struct gp_result *result);
 pst_status gp_search_size(const struct part_problem *problem, const struct gp_tree *tree,
                           const struct gp_options *options, uint32_t b, double below_ns,
                           struct gp_watch *watch, struct gp_result *ret_result);
+
+/* The same for a graph that is one row of operators, by the solver for orders, which takes 1e5 of
+   them; *ret_exact false, and no result: it could not be certain. */
+pst_status gp_search_chain(const struct part_problem *problem, uint32_t b, double below_ns,
+                           struct gp_result *ret_result, bool *ret_exact);
 
 #endif

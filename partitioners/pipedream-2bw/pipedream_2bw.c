@@ -151,7 +151,9 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         struct part_chain_shape shape = {best.d, best.w * best.b, best.w,
                                          self->config->placement == PLACE_PIPELINE_MAJOR};
 
-        part_remark_flag(&problem, "own_width", problem.figures.reference != 0);
+        if (problem.figures.reference != 0) {
+            part_remark_flag(&problem, "own_width", true);
+        }
         remark(&search, &best);
         st = part_chain_answer(&problem, &shape, cuts, out);
     }

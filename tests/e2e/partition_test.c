@@ -2,7 +2,6 @@
  *
  * `penstock partition`: answers, parameters, what plugins may ask and remark, and every refusal.
  */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,12 +9,10 @@
 
 #include <cmocka.h>
 
-#include "expect_error.h"
+#include "partition_rig.h"
 
-#define ASKER GALLERY "/partitioner-asker.so"
-#define LIAR  GALLERY "/partitioner-liar.so"
+#define LIAR GALLERY "/partitioner-liar.so"
 
-#define HEAD "{\"format\":\"penstock-problem\",\"version\":1,"
 #define NODE(name)                                                                                 \
     "{\"name\":\"" name "\",\"forward_us\":2,\"backward_input_us\":2,\"backward_weight_us\":2,"    \
     "\"saved_bytes\":4}"
@@ -38,34 +35,6 @@ static const char *chain(const char *rest)
 static const char *file(const char *text)
 {
     return support_write("problem.json", text);
-}
-
-static json_t *object_of(const struct outcome *outcome)
-{
-    json_t *object = json_loads(outcome->out, JSON_REJECT_DUPLICATES, NULL);
-
-    if (object == NULL) {
-        fail_msg("no JSON:\n%s\n%s", outcome->out, outcome->err);
-    }
-    return object;
-}
-
-static void expect_number(const json_t *object, const char *key, double should)
-{
-    const json_t *value = json_object_get(object, key);
-
-    if (!json_is_number(value) || fabs(json_number_value(value) - should) > 1e-12 * fabs(should)) {
-        fail_msg("%s is %.17g, should be %.17g", key, json_number_value(value), should);
-    }
-}
-
-static void expect_list(const json_t *object, const char *key, const char *should)
-{
-    char *is = json_dumps(json_object_get(object, key), JSON_COMPACT | JSON_ENCODE_ANY);
-
-    assert_non_null(is);
-    assert_string_equal(is, should);
-    free(is);
 }
 
 /* Two stages of two nodes; b = 2, so the first holds two micro-batches: 2 x 2 x (4 + 4) bytes. */
@@ -141,6 +110,29 @@ static void shipped(void **state)
         expect_code(&o, 0);
         root = object_of(&o);
         expect_number(root, "bottleneck_us_per_sample", 6);
+        json_decref(root);
+        outcome_finish(&o);
+    }
+}
+
+/* The shipped example: branches side by side leave memory for micro-batches of 4 instead of 2, and
+   the fixed 8 us of an operator are paid half as often: 6 + 8 / 4 against 6 + 8 / 2. */
+static void example(void **state)
+{
+    static const struct {
+        const char *name;
+        double us;
+    } cases[] = {{"graphpipe", 8}, {"chain-dp", 10}};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct outcome o = penstock("partition", cases[i].name, "--json", "--problem",
+                                    PENSTOCK_SOURCE_DIR "/configs/problems/two-branches.json");
+        json_t *root;
+
+        expect_code(&o, 0);
+        root = object_of(&o);
+        expect_number(root, "bottleneck_us_per_sample", cases[i].us);
         json_decref(root);
         outcome_finish(&o);
     }
@@ -229,167 +221,6 @@ static void own_objective(void **state)
     expect_code(&o, 0);
     expect_text(o.out, "12.5 us a sample by the partitioner's own objective");
     expect_text(o.out, "twice: last");
-    outcome_finish(&o);
-}
-
-/* --- cost = "planned" --------------------------------------------------------------------------*/
-
-/* Eight nodes of 1 us a pass in a row, 100 bytes kept per sample, 10 of parameters, 8 on edges. */
-static const char *planned(const char *rest)
-{
-    static char text[8192];
-    size_t used = (size_t)snprintf(text, sizeof text,
-                                   HEAD "\"cost\":\"planned\",\"mini_batch\":16,"
-                                        "\"micro_batches\":[2],%s,\"graph\":{\"nodes\":[",
-                                   rest);
-
-    for (uint32_t i = 0; i < 8; i++) {
-        used += (size_t)snprintf(text + used, sizeof text - used,
-                                 "%s{\"name\":\"n%u\",\"forward_us\":1,\"backward_input_us\":1,"
-                                 "\"backward_weight_us\":1,\"saved_bytes\":100,"
-                                 "\"param_bytes\":10}",
-                                 i > 0 ? "," : "", i);
-    }
-    used += (size_t)snprintf(text + used, sizeof text - used, "],\"edges\":[");
-    for (uint32_t i = 0; i < 7; i++) {
-        used += (size_t)snprintf(text + used, sizeof text - used,
-                                 "%s{\"from\":\"n%u\",\"to\":\"n%u\",\"bytes\":8}",
-                                 i > 0 ? "," : "", i, i + 1);
-    }
-    snprintf(text + used, sizeof text - used, "]}}");
-    return support_write("planned.json", text);
-}
-
-static json_t *plan(const char *partitioner, const char *rest)
-{
-    struct outcome o = penstock("partition", partitioner, "--json", "--problem", planned(rest));
-    json_t *root;
-
-    expect_code(&o, 0);
-    root = object_of(&o);
-    outcome_finish(&o);
-    return root;
-}
-
-/* 1F1B on four stages of 6 us a micro-batch and sample: (8 + 3) x 12 us; its first stage holds four
-   micro-batches of 2 x 200 bytes and four copies of 20 bytes; the second three, with its input. */
-static void default_scheduler(void **state)
-{
-    json_t *root = plan("uniform", "\"devices\":4");
-    const json_t *stages = json_object_get(root, "stages");
-
-    (void)state;
-    expect_number(root, "bottleneck_us_per_sample", 6);
-    expect_number(root, "step_us", 132);
-    expect_number(json_array_get(stages, 0), "in_flight_samples", 8);
-    expect_number(json_array_get(stages, 0), "memory_bytes", 80 + 4 * 400);
-    expect_number(json_array_get(stages, 1), "in_flight_samples", 6);
-    expect_number(json_array_get(stages, 1), "memory_bytes", 80 + 3 * (400 + 16));
-    expect_number(root, "peak_bytes", 1680);
-    json_decref(root);
-    /* GPipe holds all; 2BW never drains, so a step is its work, and it keeps another version. */
-    root = plan("uniform", "\"devices\":4,\"scheduler\":\"gpipe\"");
-    expect_number(json_array_get(json_object_get(root, "stages"), 0), "in_flight_samples", 16);
-    json_decref(root);
-    root = plan("uniform", "\"devices\":4,\"scheduler\":\"2bw\"");
-    expect_number(root, "step_us", 96);
-    expect_number(json_array_get(json_object_get(root, "stages"), 0), "memory_bytes",
-                  100 + 4 * 400);
-    json_decref(root);
-}
-
-/* Two stages to a device: times and bytes of a device are those of both. */
-static void shared_devices(void **state)
-{
-    json_t *root = plan("uniform", "\"devices\":4,\"scheduler\":\"interleaved\"");
-    double first, fifth;
-
-    (void)state;
-    assert_int_equal(json_array_size(json_object_get(root, "stages")), 8);
-    expect_list(json_array_get(json_object_get(root, "stages"), 5), "devices", "[1]");
-    expect_number(root, "bottleneck_us_per_sample", 6);
-    expect_number(root, "devices_idle", 0);
-    first = json_number_value(
-        json_object_get(json_array_get(json_object_get(root, "stages"), 0), "memory_bytes"));
-    fifth = json_number_value(
-        json_object_get(json_array_get(json_object_get(root, "stages"), 4), "memory_bytes"));
-    expect_number(root, "peak_bytes", first + fifth);
-    json_decref(root);
-}
-
-/* "full" keeps the inputs of stages alone and replays the forward passes; what it saves makes room
-   that keeping everything has not. */
-static void recomputing(void **state)
-{
-    json_t *root = plan("uniform", "\"devices\":4,\"memory_bytes\":600,\"memopt\":\"full\"");
-    const json_t *first = json_array_get(json_object_get(root, "stages"), 0);
-
-    (void)state;
-    expect_number(first, "compute_us", 12 + 4); /* F is 4 of the 12 us */
-    assert_true(json_number_value(json_object_get(first, "memory_bytes")) <= 600);
-    json_decref(root);
-    EXPECT_ERROR(1, "plan.infeasible", "stage 0", "partition", "uniform", "--problem",
-                 planned("\"devices\":4,\"memory_bytes\":600"));
-}
-
-/* In another process the same comes out; and there plugins are told who judges. */
-static void planned_apart(void **state)
-{
-    json_t *root = plan(ASKER, "\"devices\":4");
-
-    (void)state;
-    assert_true(json_is_false(json_object_get(root, "reference")));
-    /* The scheduler answers for the first of three stages: 3; the evaluator for node 0: 4 copies of
-       10 bytes, three micro-batches of 2 samples a rank. */
-    expect_number(root, "held", 3);
-    expect_number(root, "price_peak", 40 + 3 * 200);
-    expect_number(root, "price_period", 6000);
-    expect_number(root, "step_us", 8 * 48);
-    expect_number(root, "peak_bytes", 320 + 1600);
-    json_decref(root);
-}
-
-static void planned_refusals(void **state)
-{
-    (void)state;
-    EXPECT_ERROR(2, "plugin.not-found", "1f1b", "partition", "uniform", "--problem",
-                 planned("\"devices\":4,\"scheduler\":\"1f1bb\""));
-    EXPECT_ERROR(2, "config.key", "scheduler_options", "partition", "uniform", "--problem",
-                 planned("\"devices\":4,\"scheduler\":\"1f1b\","
-                         "\"scheduler_options\":{\"use\":\"x\"}"));
-    EXPECT_ERROR(2, "config.key", "eager", "partition", "uniform", "--problem",
-                 planned("\"devices\":4,\"scheduler\":\"1f1b\","
-                         "\"scheduler_options\":{\"eagre\":true}"));
-    EXPECT_ERROR(1, "plan.infeasible", "stages are wanted", "partition", "uniform", "--problem",
-                 planned("\"devices\":8,\"scheduler\":\"interleaved\""));
-}
-
-/* --- planning runs -----------------------------------------------------------------------------*/
-
-/* There the cost model and the optimizer stand behind the same questions. */
-static void in_a_config(void **state)
-{
-    struct outcome o =
-        penstock("plan", PENSTOCK_SOURCE_DIR "/configs/mlp.toml", "--json", "--set",
-                 "partitioner={use=\"asker\",path=\"" ASKER "\"}", "--set", "plugins.isolate=never",
-                 "--set", "cluster.devices=1", "--set", "train.optimizer=adamw", "--set",
-                 "cluster.link_bandwidth=\"3 GB/s\"");
-    json_t *root, *remarks;
-
-    (void)state;
-    expect_code(&o, 0);
-    root = object_of(&o);
-    remarks = json_object_get(root, "remarks");
-    assert_true(json_is_false(json_object_get(remarks, "reference")));
-    expect_number(remarks, "comm_model", 2);
-    expect_number(remarks, "weight_multiplier", 4); /* weights, gradients, two moments */
-    expect_number(remarks, "p2p", 3e9);
-    expect_number(remarks, "allreduce", 3e9);
-    expect_number(remarks, "n_configs", 0);
-    assert_true(json_number_value(json_object_get(remarks, "f_ns")) > 0);
-    assert_true(json_number_value(json_object_get(remarks, "edge")) > 0);
-    assert_string_equal(json_string_value(json_object_get(remarks, "twice")), "last");
-    json_decref(root);
     outcome_finish(&o);
 }
 
@@ -485,14 +316,11 @@ static void bad_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_fields),     cmocka_unit_test(for_people),
-        cmocka_unit_test(shipped),        cmocka_unit_test(questions),
-        cmocka_unit_test(own_objective),  cmocka_unit_test(misbehaviour),
-        cmocka_unit_test(infeasible),     cmocka_unit_test(bad_problems),
-        cmocka_unit_test(bad_requests),   cmocka_unit_test(default_scheduler),
-        cmocka_unit_test(shared_devices), cmocka_unit_test(recomputing),
-        cmocka_unit_test(planned_apart),  cmocka_unit_test(planned_refusals),
-        cmocka_unit_test(in_a_config),
+        cmocka_unit_test(all_fields),   cmocka_unit_test(for_people),
+        cmocka_unit_test(shipped),      cmocka_unit_test(example),
+        cmocka_unit_test(questions),    cmocka_unit_test(own_objective),
+        cmocka_unit_test(misbehaviour), cmocka_unit_test(infeasible),
+        cmocka_unit_test(bad_problems), cmocka_unit_test(bad_requests),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

@@ -32,10 +32,31 @@ static void test_2bw(void **state)
     }
 }
 
+/* Two pipelines of two stages: gradients are summed as those of any other cut that is as wide. */
+static void test_replicas(void **state)
+{
+    static const char *const schedulers[] = {"scheduler.use=1f1b", "scheduler.use=2bw"};
+    const char *path = bits_config("replicas.toml", bits_gpt);
+    const char *sets[] = {"scheduler.use=gpipe", "cluster.devices=4", "train.degrees=[2]",
+                          "partitioner.use=uniform", NULL};
+    struct trace first, trace;
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        sets[0] = schedulers[i];
+        sets[3] = "partitioner.use=uniform";
+        bits_train(path, sets, &first);
+        sets[3] = "partitioner.use=pipedream-2bw";
+        bits_train(path, sets, &trace);
+        bits_expect_same(sets[0], &trace, &first);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_2bw),
+        cmocka_unit_test(test_replicas),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

@@ -96,6 +96,41 @@ static void test_combinations(void **state)
     }
 }
 
+/* Where several replicas are allowed, pipedream-2bw weighs width against depth; with one degree
+   alone there is nothing to weigh, and all stages are as wide. */
+static void test_replicas(void **state)
+{
+    static const struct {
+        const char *degrees;
+        uint32_t n_stages, n_ranks;
+    } table[] = {{"1", 4, 1}, {"2", 2, 2}, {"4", 1, 4}};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t k = 0; k < 3; k++) { /* 1f1b, gpipe, 2bw */
+            struct pst_planned planned = {.plan = NULL};
+            struct job_rig rig;
+            char toml[1024];
+
+            snprintf(toml, sizeof toml,
+                     "%s[data]\nkind = \"synthetic\"\n[train]\nbatch = 16\nmicrobatch = 4\n"
+                     "degrees = \"%s\"\n[partitioner]\nuse = \"pipedream-2bw\"\n%s[cluster]\n"
+                     "devices = 4\n",
+                     models[0], table[i].degrees, schedulers[k]);
+            if (job_rig_plan(&rig, toml, &planned) != PST_OK) {
+                fail_msg("%s\n%s", toml, rig.err.message);
+            }
+            assert_int_equal(planned.plan->n_stages, table[i].n_stages);
+            for (uint32_t s = 0; s < planned.plan->n_stages; s++) {
+                assert_int_equal(planned.plan->stages[s].n_ranks, table[i].n_ranks);
+                assert_int_equal(planned.plan->stages[s].microbatch_size, 4);
+            }
+            pst_planned_finish(&planned);
+            job_rig_finish(&rig);
+        }
+    }
+}
+
 /* With less and less memory: what is planned is within it, and dawnpiper, whose search is exact on
    these graphs, says no exactly where chain-dp does. */
 static void test_less_memory(void **state)
@@ -136,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_combinations),
+        cmocka_unit_test(test_replicas),
         cmocka_unit_test(test_less_memory),
     };
 

@@ -225,9 +225,9 @@ static void paths_are_resolved_once(void **state)
 
 static void rows_are_sound(void **state)
 {
-    static const size_t sizes[] = {sizeof(struct pst_job_data), sizeof(struct pst_job_train),
-                                   sizeof(struct pst_job_run), sizeof(struct pst_job_output),
-                                   sizeof(struct pst_job_plugins)};
+    static const size_t sizes[] = {sizeof(struct pst_job_data),   sizeof(struct pst_job_train),
+                                   sizeof(struct pst_job_run),    sizeof(struct pst_job_profile),
+                                   sizeof(struct pst_job_output), sizeof(struct pst_job_plugins)};
     struct pst_error err;
 
     (void)state;

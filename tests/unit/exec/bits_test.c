@@ -127,6 +127,7 @@ static void test_resnet(void **state)
     check_model("resnet", "image=8 width=4 stages=2 blocks=1 classes=7", PST_F32);
 }
 
+#define MMT    "layers=1 dim=16 heads=2 context=8 vocab=7"
 #define BERT   "layers=2 dim=16 heads=2 context=8 vocab=7"
 #define DLRM   "features=5 width=12 entries=7 vector=3 classes=7"
 #define CANDLE "width=12 rnaseq=5 descriptors=6 fingerprints=7"
@@ -142,6 +143,7 @@ static void test_zoo(void **state)
     check_model("dlrm", DLRM " bag=concat", PST_F32);
     check_model("dlrm", DLRM " bag=sum", PST_BF16);
     check_model("candle-uno", CANDLE, PST_F32);
+    check_model("mmt", MMT " blocks=bare", PST_F32);
     check_model("candle-uno", CANDLE, PST_BF16);
     check_model("t5", T5 " dropout=0.2", PST_F32);
     check_model("t5", T5, PST_BF16);
@@ -181,6 +183,7 @@ static void test_slope(void **state)
     check_slope("mlp", "inputs=12 hidden=16 layers=2 classes=7 act=gelu");
     check_slope("gpt", "layers=2 dim=16 heads=2 context=8 vocab=7");
     check_slope("mmt", "layers=1 dim=16 heads=2 context=8 vocab=7");
+    check_slope("mmt", MMT " blocks=bare");
     check_slope("bert", BERT);
     check_slope("dlrm", DLRM " bag=concat");
     check_slope("dlrm", DLRM " bag=sum");

@@ -117,6 +117,23 @@ static void mmt_of_graphpipe(void **state)
         32 * layer + 4 * 2 * 256 * h + 4 * h * h + h + 2 * h + 256 * h);
 }
 
+/* As its public code has it: 12 h^2 a layer, features for every branch. */
+static void bare_mmt(void **state)
+{
+    struct pst_graph *graph = make_model(
+        "mmt", "blocks=bare branches=4 layers=8 dim=64 heads=4 context=8 vocab=5", PST_F32);
+
+    (void)state;
+    assert_int_equal(count_parameters(graph), 32 * 12 * 64 * 64 + 4 * 64 * 64 + 5 * 64);
+    /* 3 of the paper's operators a layer, of which attention is 3 here; join: concat, linear, head
+     */
+    assert_int_equal(graph->n_ops, 4 * 8 * 5 + 3 + 1);
+    assert_int_equal(graph->n_inputs, 5);
+    check_dims(&graph->tensors[3], 2, 8, 64, 0);
+    check_dims(find_output(graph, "branch.3.h.7.mlp.c_proj", 0), 2, 8, 64, 0);
+    pst_graph_destroy(graph);
+}
+
 #define DLRM                                                                                       \
     "dense=7 sparse=7 features=4096 layers=4 width=4096 entries=1000000 vector=64 "                \
     "bag_size=100 top_layers=4 "
@@ -321,6 +338,7 @@ int main(void)
         cmocka_unit_test(berts),
         cmocka_unit_test(bert_shapes),
         cmocka_unit_test(mmt_of_graphpipe),
+        cmocka_unit_test(bare_mmt),
         cmocka_unit_test(dlrm_of_graphpipe),
         cmocka_unit_test(dlrm_shapes),
         cmocka_unit_test(candle_of_graphpipe),

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * graphpipe as a plugin, on problem files, judged by the host: worked examples, options, messages,
+ * planning with the scheduler that runs branches side by side and with one that does not.
+ */
+#include "plugin/solo_partition.h"
+#include "partition_rig.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const uint32_t sizes[] = {1, 2, 4, 8};
+
+/* scheduler: NULL, or whose in-flight counts to plan with. */
+static pst_status ask(const struct rig_case *c, const char *options, const char *scheduler,
+                      struct pst_partition_result *result, struct pst_error *err)
+{
+    char path[] = "/tmp/penstock-graphpipe-XXXXXX", *text = rig_problem_json(c, options);
+    struct pst_partition_job job = {.id = "graphpipe"};
+    struct pst_problem *problem = NULL;
+    int fd = mkstemp(path);
+    pst_status st;
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    free(text);
+    memset(err, 0, sizeof *err);
+    st = pst_problem_read(path, &problem, err);
+    unlink(path);
+    if (st != PST_OK) {
+        fail_msg("%s", err->message);
+    }
+    if (scheduler != NULL) {
+        problem->planned = true;
+        problem->scheduler = scheduler;
+    }
+    job.problem = problem;
+    st = pst_partition_solo_run(&job, NULL, result, err);
+    pst_problem_destroy(problem);
+    return st;
+}
+
+static double bottleneck(const struct rig_case *c, const char *options)
+{
+    struct pst_partition_result result;
+    struct pst_error err;
+    double us;
+
+    if (ask(c, options, NULL, &result, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    us = result.bottleneck_ns / 1000;
+    pst_partition_result_finish(&result);
+    return us;
+}
+
+static void expect_refusal(const struct rig_case *c, const char *options, pst_status status,
+                           const char *words)
+{
+    struct pst_partition_result result;
+    struct pst_error err;
+
+    assert_int_equal(ask(c, options, NULL, &result, &err), status);
+    if (strstr(err.message, words) == NULL) {
+        fail_msg("\"%s\" lacks \"%s\"", err.message, words);
+    }
+}
+
+static void graph(struct rig_graph *g, uint32_t n, const uint32_t (*edges)[2], uint32_t n_edges,
+                  const double *tau)
+{
+    rig_graph_init(g, n);
+    for (uint32_t e = 0; e < n_edges; e++) {
+        rig_edge(g, edges[e][0], edges[e][1], 0);
+    }
+    for (uint32_t v = 0; v < n; v++) {
+        g->tau[v] = tau[v];
+    }
+    rig_sort(g);
+}
+
+#define TAU(...)                                                                                   \
+    (const double[])                                                                               \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#define CLOSE(a, b) assert_true(fabs((a) - (b)) < 1e-6)
+
+static const uint32_t two[][2] = {{0, 1}, {1, 4}, {2, 3}, {3, 4}};
+static const uint32_t forked[][2] = {{0, 1}, {1, 2}, {0, 3}, {3, 4}, {2, 5}, {4, 5}};
+static const uint32_t other[][2] = {{0, 1}, {0, 2}, {1, 3}, {1, 4}, {2, 4}, {3, 5}, {4, 5}};
+
+/* Family, any plan, chain. */
+static void test_examples(void **state)
+{
+    static const uint32_t four[][2] = {{0, 1}, {0, 2}, {0, 3}, {0, 4},
+                                       {1, 5}, {2, 5}, {3, 5}, {4, 5}};
+    static const uint32_t nested[][2] = {{0, 1}, {1, 2}, {1, 3}, {2, 4},
+                                         {3, 4}, {4, 6}, {0, 5}, {5, 6}};
+    struct rig_graph g;
+    struct rig_case c;
+
+    (void)state;
+    graph(&g, 6, forked, 6, TAU(1, 4, 2, 1, 1, 1));
+    c = rig_case_of(&g);
+    c.devices = 2;
+    CLOSE(bottleneck(&c, NULL), 7);
+    CLOSE(bottleneck(&c, "{\"refine\": true}"), 5);
+    CLOSE(bottleneck(&c, "{\"force_chain\": true}"), 5);
+    rig_graph_finish(&g);
+    graph(&g, 6, forked, 6, TAU(1, 7, 2, 7, 2, 1));
+    c = rig_case_of(&g);
+    c.devices = 3;
+    CLOSE(bottleneck(&c, NULL), 9);
+    CLOSE(bottleneck(&c, "{\"refine\": true}"), 8);
+    CLOSE(bottleneck(&c, "{\"force_chain\": true}"), 9);
+    rig_graph_finish(&g);
+    graph(&g, 6, four, 8, TAU(0, 6, 5, 2, 3, 0));
+    c = rig_case_of(&g);
+    c.devices = 2;
+    CLOSE(bottleneck(&c, NULL), 10);
+    CLOSE(bottleneck(&c, "{\"grouping\": \"sorted\"}"), 10);
+    CLOSE(bottleneck(&c, "{\"grouping\": \"any\"}"), 8);
+    CLOSE(bottleneck(&c, "{\"force_chain\": true}"), 10);
+    rig_graph_finish(&g);
+    graph(&g, 7, nested, 8, TAU(1, 2, 5, 4, 2, 7, 1));
+    c = rig_case_of(&g);
+    c.devices = 4;
+    CLOSE(bottleneck(&c, NULL), 8);
+    CLOSE(bottleneck(&c, "{\"refine\": true}"), 7);
+    rig_graph_finish(&g);
+    graph(&g, 6, other, 7, TAU(1, 1, 1, 1, 3, 1));
+    c = rig_case_of(&g);
+    c.devices = 3;
+    CLOSE(bottleneck(&c, "{\"refine\": true}"), 3);
+    CLOSE(bottleneck(&c, "{\"force_chain\": true}"), 4);
+    rig_graph_finish(&g);
+}
+
+static double remark(const struct pst_partition_result *result, const char *key)
+{
+    for (uint32_t i = 0; i < result->n_remarks; i++) {
+        if (strcmp(result->remarks[i].key, key) == 0) {
+            return result->remarks[i].number;
+        }
+    }
+    fail_msg("no remark \"%s\"", key);
+    return 0;
+}
+
+/* Two branches, 8 us per micro-batch: 4 samples are best and fit only because stages are a graph.
+ */
+static void test_sizes(void **state)
+{
+    struct pst_partition_result result;
+    struct pst_error err;
+    struct rig_graph g;
+    struct rig_case c;
+
+    (void)state;
+    graph(&g, 5, two, 4, TAU(6, 6, 6, 6, 6));
+    for (uint32_t v = 0; v < 5; v++) {
+        g.alpha[v] = 8;
+        g.saved[v] = 2;
+    }
+    c = rig_case_of(&g);
+    c.devices = 5;
+    c.batch = 64;
+    c.memory = 24;
+    c.sizes = sizes;
+    c.n_sizes = 4;
+    assert_int_equal(ask(&c, NULL, NULL, &result, &err), PST_OK);
+    CLOSE(result.bottleneck_ns, 8000);
+    assert_int_equal(result.n_stages, 5);
+    for (uint32_t s = 0; s < 5; s++) {
+        assert_int_equal(result.stages[s].microbatch_size, 4);
+        assert_int_equal(result.stages[s].in_flight_samples, 4 * result.stages[s].depth);
+    }
+    assert_true(remark(&result, "probes") > 0);
+    assert_true(remark(&result, "gap") >= 1);
+    CLOSE(remark(&result, "family_gap"), 1);
+    assert_true(remark(&result, "family_optimum") != 0);
+    CLOSE(remark(&result, "depth"), 3);
+    pst_partition_result_finish(&result);
+    CLOSE(bottleneck(&c, "{\"microbatch\": \"2\"}"), 10);
+    CLOSE(bottleneck(&c, "{\"force_chain\": true}"), 10);
+    expect_refusal(&c, "{\"microbatch\": \"8\"}", PST_ERR_INFEASIBLE, "8");
+    expect_refusal(&c, "{\"microbatch\": \"3\"}", PST_ERR_CONFIG, "3");
+    expect_refusal(&c, "{\"microbatch\": \"much\"}", PST_ERR_CONFIG, "much");
+    expect_refusal(&c, "{\"k\": \"1,,2\"}", PST_ERR_CONFIG, "k");
+    expect_refusal(&c, "{\"degrees\": \"2\"}", PST_ERR_CONFIG, "2");
+    CLOSE(bottleneck(&c, "{\"per_stage\": true, \"k\": \"1, 2\"}"), 8);
+    rig_graph_finish(&g);
+}
+
+static void test_refusals(void **state)
+{
+    struct rig_graph g;
+    struct rig_case c;
+
+    (void)state;
+    graph(&g, 6, other, 7, TAU(1, 1, 1, 1, 3, 1));
+    c = rig_case_of(&g);
+    c.devices = 3;
+    expect_refusal(&c, "{\"sp\": \"require\"}", PST_ERR_UNSUPPORTED, "not series-parallel");
+    g.weight[3] = 1000; /* an operator that is too large: its name and bytes */
+    c.memory = 999;
+    c.multiplier = 2;
+    expect_refusal(&c, NULL, PST_ERR_INFEASIBLE, "2000 bytes");
+    rig_graph_finish(&g);
+}
+
+/* Replicas by option: one chain of two operators on four devices. */
+static void test_degrees(void **state)
+{
+    static const uint32_t degrees[] = {1, 2, 4};
+    struct rig_graph g;
+    struct rig_case c;
+
+    (void)state;
+    rig_chain(&g, 2);
+    g.tau[0] = g.tau[1] = 12;
+    g.weight[1] = 40;
+    rig_sort(&g);
+    c = rig_case_of(&g);
+    c.devices = 4;
+    c.b = 4;
+    c.degrees = degrees;
+    c.n_degrees = 3;
+    c.allreduce = 1;
+    c.batch = 20; /* 6 + 2 * (1 / 2) * 40 / 20 */
+    CLOSE(bottleneck(&c, NULL), 8);
+    CLOSE(bottleneck(&c, "{\"max_degree\": 1}"), 12);
+    CLOSE(bottleneck(&c, "{\"degrees\": \"1, 2\"}"), 8);
+    c.batch = 40;
+    CLOSE(bottleneck(&c, NULL), 7);
+    rig_graph_finish(&g);
+}
+
+/* With a scheduler of graphs the first stages hold 3 micro-batches; with 1F1B the very first 5,
+   and where that is too much a chain of fewer stages is planned. */
+static void test_planned(void **state)
+{
+    struct pst_partition_result result;
+    struct pst_error err;
+    struct rig_graph g;
+    struct rig_case c;
+
+    (void)state;
+    graph(&g, 5, two, 4, TAU(6, 6, 6, 6, 6));
+    for (uint32_t v = 0; v < 5; v++) {
+        g.saved[v] = 2;
+    }
+    c = rig_case_of(&g);
+    c.devices = 5;
+    c.batch = 32;
+    c.memory = 8;
+    assert_int_equal(ask(&c, NULL, "per-stage", &result, &err), PST_OK);
+    assert_int_equal(result.n_stages, 5);
+    CLOSE(result.bottleneck_ns, 6000);
+    pst_partition_result_finish(&result);
+    assert_int_equal(ask(&c, NULL, "1f1b", &result, &err), PST_OK);
+    CLOSE(result.bottleneck_ns, 12000);
+    for (uint32_t s = 0; s < result.n_stages; s++) {
+        assert_true(result.stages[s].memory_bytes <= 8);
+    }
+    pst_partition_result_finish(&result);
+    rig_graph_finish(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_examples), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_degrees),
+        cmocka_unit_test(test_planned),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
