@@ -43,5 +43,11 @@ uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes,
 uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes);
 /* Ring all-reduce, over the links of nodes where the ranks cannot all be in one. */
 uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks);
+/* The same, over the links of nodes or within one as told. */
+uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks,
+                          bool between_nodes);
+/* Whether not all of these ranks are in one node. */
+bool pst_cost_spans_nodes(const struct pst_cost_model *cost, const uint32_t *ranks,
+                          uint32_t n_ranks);
 
 #endif

@@ -51,10 +51,10 @@ uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes)
  * Ring: n - 1 steps of reduce-scatter and n - 1 of all-gather, each moving 1/n of the bytes
  * (Patarasuk and Yuan, 2009). Its slowest link sets the pace.
  */
-uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks)
+uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks,
+                          bool between_nodes)
 {
     const struct pst_cluster *cluster = cost->cluster;
-    bool nodes = cluster->node_size > 0 && n_ranks > (uint64_t)cluster->node_size;
 
     if (n_ranks < 2) {
         return 0;
@@ -62,8 +62,27 @@ uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes
     unsigned __int128 steps = 2 * ((unsigned __int128)n_ranks - 1);
     unsigned __int128 moved = (steps * bytes + n_ranks - 1) / n_ranks;
     unsigned __int128 latency =
-        steps * (nodes ? cluster->node_link_latency : cluster->link_latency);
+        steps * (between_nodes ? cluster->node_link_latency : cluster->link_latency);
     uint64_t latency_ns = latency > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)latency;
-    return add_ns(latency_ns,
-                  move_ns(moved, nodes ? cluster->node_link_bandwidth : cluster->link_bandwidth));
+    return add_ns(latency_ns, move_ns(moved, between_nodes ? cluster->node_link_bandwidth
+                                                           : cluster->link_bandwidth));
+}
+
+uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks)
+{
+    const struct pst_cluster *cluster = cost->cluster;
+
+    return pst_cost_ring_ns(cost, bytes, n_ranks,
+                            cluster->node_size > 0 && n_ranks > (uint64_t)cluster->node_size);
+}
+
+bool pst_cost_spans_nodes(const struct pst_cost_model *cost, const uint32_t *ranks,
+                          uint32_t n_ranks)
+{
+    for (uint32_t i = 1; i < n_ranks; i++) {
+        if (pst_cost_node(cost, ranks[i]) != pst_cost_node(cost, ranks[0])) {
+            return true;
+        }
+    }
+    return false;
 }

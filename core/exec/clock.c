@@ -36,12 +36,13 @@ static struct pst_transfer_time transfer(void *context, uint32_t from, uint32_t 
     return time;
 }
 
-static uint64_t collective_ns(void *context, uint64_t bytes, uint32_t n_ranks)
+static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ranks,
+                              uint32_t n_ranks)
 {
     const struct pst_exec *exec = context;
     const struct pst_exec_links *links = exec->config.links;
 
-    return links->collective_ns(links->context, bytes, n_ranks);
+    return links->collective_ns(links->context, bytes, ranks, n_ranks);
 }
 
 static uint32_t node(void *context, uint32_t rank)

@@ -30,7 +30,8 @@ struct pst_recorder;
 struct pst_exec_links {
     void *context;
     uint64_t (*transfer_ns)(void *context, uint64_t bytes, uint32_t from, uint32_t to);
-    uint64_t (*collective_ns)(void *context, uint64_t bytes, uint32_t n_ranks);
+    uint64_t (*collective_ns)(void *context, uint64_t bytes, const uint32_t *ranks,
+                              uint32_t n_ranks);
     uint32_t (*node)(void *context, uint32_t rank); /* below the number of ranks */
 };
 

@@ -208,7 +208,7 @@ uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct
 }
 
 uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
-                               const struct pst_instr *instr, uint32_t n_ranks)
+                               const struct pst_instr *instr, uint32_t n_ranks, bool far)
 {
-    return pst_cost_allreduce_ns(durations->cost, pst_sim_bytes(durations, instr), n_ranks);
+    return pst_cost_ring_ns(durations->cost, pst_sim_bytes(durations, instr), n_ranks, far);
 }

@@ -65,6 +65,6 @@ uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct p
 uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct pst_instr *instr);
 /* Of REDUCE, TIE or NORM among n ranks. */
 uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
-                               const struct pst_instr *instr, uint32_t n_ranks);
+                               const struct pst_instr *instr, uint32_t n_ranks, bool far);
 
 #endif

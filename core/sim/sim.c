@@ -171,8 +171,8 @@ static void complete_collective(struct pst_sim *sim, const struct pst_instr *ins
     struct pst_sim_collective *collective = &sim->collectives[id];
     const struct pst_plan *plan = sim->plan;
     uint64_t start = collective->ready_ns;
-    uint64_t end =
-        add_ns(start, pst_sim_collective_ns(&sim->durations, instr, collective->n_ranks));
+    uint64_t end = add_ns(
+        start, pst_sim_collective_ns(&sim->durations, instr, collective->n_ranks, collective->far));
     collective->arrived = 0;
     collective->ready_ns = 0;
     if (instr->op == PST_I_REDUCE) {

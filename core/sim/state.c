@@ -82,33 +82,39 @@ static bool init_links(struct pst_sim *sim, uint32_t rank, uint32_t *seen)
     return true;
 }
 
-/* How many different ranks hold the stages of a tie; seen[rank] == mark: counted. */
-static uint32_t tie_ranks(const struct pst_plan *plan, const struct pst_plan_tie *tie,
-                          uint32_t mark, uint32_t *seen)
+/* Counts the different ranks that hold the stages of a tie; seen[rank] == mark: counted. */
+static void init_tie(const struct pst_sim *sim, uint32_t tie, uint32_t *seen,
+                     struct pst_sim_collective *collective)
 {
-    uint32_t n = 0;
-    for (uint32_t s = 0; s < tie->n_stages; s++) {
-        const struct pst_plan_stage *stage = &plan->stages[tie->stages[s]];
+    const struct pst_plan *plan = sim->plan;
+    const struct pst_plan_tie *row = &plan->ties[tie];
+    uint32_t first = plan->stages[row->stages[0]].ranks[0];
+    for (uint32_t s = 0; s < row->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[row->stages[s]];
         for (uint32_t r = 0; r < stage->n_ranks; r++) {
-            if (seen[stage->ranks[r]] != mark) {
-                seen[stage->ranks[r]] = mark;
-                n++;
-            }
+            collective->n_ranks += seen[stage->ranks[r]] != tie + 1;
+            seen[stage->ranks[r]] = tie + 1;
+            collective->far |= pst_cost_node(sim->durations.cost, stage->ranks[r]) !=
+                               pst_cost_node(sim->durations.cost, first);
         }
     }
-    return n;
 }
 
 static void init_collectives(struct pst_sim *sim, uint32_t *seen)
 {
     const struct pst_plan *plan = sim->plan;
+    struct pst_sim_collective *norm = &sim->collectives[plan->n_stages + plan->n_ties];
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        sim->collectives[s].n_ranks = plan->stages[s].n_ranks;
+        const struct pst_plan_stage *stage = &plan->stages[s];
+        sim->collectives[s].n_ranks = stage->n_ranks;
+        sim->collectives[s].far =
+            pst_cost_spans_nodes(sim->durations.cost, stage->ranks, stage->n_ranks);
     }
     for (uint32_t t = 0; t < plan->n_ties; t++) {
-        sim->collectives[plan->n_stages + t].n_ranks = tie_ranks(plan, &plan->ties[t], t + 1, seen);
+        init_tie(sim, t, seen, &sim->collectives[plan->n_stages + t]);
     }
-    sim->collectives[plan->n_stages + plan->n_ties].n_ranks = plan->n_devices;
+    norm->n_ranks = plan->n_devices;
+    norm->far = plan->n_devices > 0 && pst_cost_node(sim->durations.cost, plan->n_devices - 1) > 0;
 }
 
 static bool init_nodes(struct pst_sim *sim)

@@ -34,6 +34,7 @@ struct pst_sim_rank {
 struct pst_sim_collective {
     uint64_t ready_ns;
     uint32_t arrived, n_ranks;
+    bool far; /* its ranks are not all in one node */
 };
 
 struct pst_sim_link {

@@ -49,11 +49,14 @@ static uint64_t transfer_ns(void *context, uint64_t bytes, uint32_t from, uint32
     return scaled(emulation, pst_cost_transfer_ns(emulation->cost, bytes, from, to));
 }
 
-static uint64_t collective_ns(void *context, uint64_t bytes, uint32_t n_ranks)
+static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ranks,
+                              uint32_t n_ranks)
 {
     const struct pst_emulation *emulation = context;
 
-    return scaled(emulation, pst_cost_allreduce_ns(emulation->cost, bytes, n_ranks));
+    return scaled(emulation,
+                  pst_cost_ring_ns(emulation->cost, bytes, n_ranks,
+                                   pst_cost_spans_nodes(emulation->cost, ranks, n_ranks)));
 }
 
 static uint32_t node(void *context, uint32_t rank)

@@ -39,7 +39,8 @@ struct pst_transport_times {
     /* These are pure. */
     struct pst_transfer_time (*transfer)(void *context, uint32_t from, uint32_t to, uint64_t tag,
                                          uint64_t bytes);
-    uint64_t (*collective_ns)(void *context, uint64_t bytes, uint32_t n_ranks);
+    uint64_t (*collective_ns)(void *context, uint64_t bytes, const uint32_t *ranks,
+                              uint32_t n_ranks);
     uint32_t (*node)(void *context, uint32_t rank); /* below n_ranks */
     bool hollow; /* buffers of transfers and reductions are neither read nor written */
 };

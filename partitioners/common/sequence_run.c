@@ -114,10 +114,8 @@ static void consider(const struct part_problem *p, const struct part_searcher *s
 {
     bool better = !best->found;
 
-    if (p->figures.reference == 0) {
+    if (p->figures.reference == 0 || !searcher->own_objective) {
         better = better || part_value_faster(&other->value, &best->value);
-    } else if (!searcher->own_objective) {
-        better = better || part_value_better(&other->value, &best->value);
     } else {
         better = better || other->bottleneck_ns <= best->bottleneck_ns * (1 + 1e-12);
     }
@@ -156,6 +154,7 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
                            uint32_t b, struct part_best *best)
 {
     struct part_limits limits = {.b = b, .capacity = p->capacity_bytes};
+    bool looser = p->figures.reference == 0 && !isinf(p->capacity_bytes);
     pst_status st = PST_OK;
 
     for (; limits.attempt < ATTEMPTS; limits.attempt++) {
@@ -179,12 +178,17 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
             consider(p, searcher, best, &other);
             return PST_OK;
         }
-        if (st != PST_OK || size == 0) {
+        if (st != PST_OK || (looser ? size != 0 && limits.attempt > 0 : size == 0)) {
             part_best_finish(&other);
             return st;
         }
-        if (limits.attempt >= searcher->free_attempts) {
-            limits.capacity *= fmin(0.98, p->capacity_bytes / other.value.worst_bytes);
+        if (size == 0) {
+            limits.capacity *= 1.5; /* by itself nothing fits, but a memory optimizer takes part */
+        } else {
+            looser = false;
+            if (limits.attempt >= searcher->free_attempts) {
+                limits.capacity *= fmin(0.98, p->capacity_bytes / other.value.worst_bytes);
+            }
         }
         part_best_finish(&other);
     }

@@ -346,7 +346,6 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     struct part_searcher searcher = {
         .self = &run,
         .find = find,
-        .own_objective = true,
         .n_stages = in->n_stages,
     };
     pst_status st = part_problem_read(self->host, in, &problem);

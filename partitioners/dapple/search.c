@@ -284,6 +284,27 @@ static void insert(struct search *s, uint32_t state, uint32_t p)
     }
 }
 
+/*
+ * No plan that goes on from this stage takes less. The latency is at least m (F + B) of any of its
+ * steps: of the pivot by its form, of others since the pivot waits for none. And some stage of the
+ * rest takes its share of what is left, at the degree that shares best.
+ */
+static double least_latency(const struct dapple_question *q, const struct prefix *made,
+                            const uint16_t *used)
+{
+    uint32_t i, k, left = q->machines.n_devices;
+    double rest = INFINITY;
+
+    for (i = 0; i < q->machines.n_machines; i++) {
+        left -= used[i];
+    }
+    for (k = 0; k < q->n_degrees; k++) {
+        rest = fmin(rest, q->degrees[k] * (q->forward[k][q->n] - q->forward[k][made->to] +
+                                           q->backward[k][q->n] - q->backward[k][made->to]));
+    }
+    return left == 0 ? INFINITY : q->m * fmax(made->slowest, rest / left) * (1 - 1e-12);
+}
+
 /* One more stage behind prefix p. */
 static pst_status add(struct search *s, uint32_t p, uint32_t to, uint32_t k, uint32_t policy,
                       uint16_t *room)
@@ -297,7 +318,8 @@ static pst_status add(struct search *s, uint32_t p, uint32_t to, uint32_t k, uin
         return PST_OK;
     }
     made = make(s, p, to, k, machine);
-    if ((q->m - 1) * made.slowest >= s->best_latency || !fits(q, made.from, to, made.degree, 2)) {
+    if (least_latency(q, &made, room) >= s->best_latency ||
+        !fits(q, made.from, to, made.degree, 2)) {
         return PST_OK; /* never better; never fits with a stage behind it */
     }
     state = state_of(s, to, room);

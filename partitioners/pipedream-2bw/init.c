@@ -34,8 +34,7 @@ static double rate(const struct twobw *search, uint64_t option)
     return bytes_per_s / 1e9;
 }
 
-/* What the job's scheduler wants of a plan. */
-static pst_status ask_topology(struct twobw *search)
+pst_status twobw_ask_topology(struct twobw *search, uint32_t n_devices)
 {
     const struct part_problem *problem = search->problem;
     const struct pst_ask *ask = problem->host->get_extension(problem->host, PST_ASK);
@@ -46,12 +45,13 @@ static pst_status ask_topology(struct twobw *search)
     pst_status st = PST_OK;
 
     if (ask != NULL && PST_CAN(ask, topology)) {
-        st = ask->topology(problem->host, problem->n_devices, &topology);
+        st = ask->topology(problem->host, n_devices, &topology);
     }
     search->version_rule = topology.version_rule;
     search->n_wanted = problem->in->n_stages;
-    search->least = topology.min_microbatches;
-    search->multiple = topology.microbatch_multiple;
+    /* Several stages on a device: the host knows how many devices there are, and sees to that. */
+    search->least = search->n_wanted != 0 ? 1 : topology.min_microbatches;
+    search->multiple = search->n_wanted != 0 ? 1 : topology.microbatch_multiple;
     return st;
 }
 
@@ -79,7 +79,6 @@ pst_status twobw_init(const struct part_problem *problem, const struct config *c
     }
     if (st == PST_OK) {
         search->equal = config->even && problem->figures.reference != 0 && is_equal(problem);
-        st = problem->figures.reference != 0 ? PST_OK : ask_topology(search);
     }
     return st;
 }

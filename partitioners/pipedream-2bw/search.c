@@ -176,7 +176,10 @@ static pst_status try_all(struct twobw *search)
                 (search->equal && search->problem->figures.reference != 0 && n % d != 0)) {
                 continue;
             }
-            st = try_sizes(search, w, d);
+            st = search->problem->figures.reference != 0 ? PST_OK : twobw_ask_topology(search, d);
+            if (st == PST_OK) {
+                st = try_sizes(search, w, d);
+            }
             if (st != PST_OK) {
                 return st;
             }

@@ -59,6 +59,8 @@ pst_status twobw_init(const struct part_problem *problem, const struct config *c
                       struct twobw *ret_search);
 void twobw_finish(struct twobw *search);
 
+/* What the job's scheduler wants of so many logical devices. */
+pst_status twobw_ask_topology(struct twobw *search, uint32_t n_devices);
 /* sum_ns for b samples. */
 pst_status twobw_times(struct twobw *search, uint32_t b);
 
@@ -94,8 +96,8 @@ struct twobw_cost {
 };
 typedef pst_status twobw_cost_fn(struct twobw *search, const struct candidate *c, void *impl,
                                  uint32_t stage, struct twobw_cost *ret_cost);
-/* Least max (add: sum) over all cuts into c->d stages; INFINITY: none, or none that would be as fast
-   as the best so far. Parents are kept. */
+/* Least max (add: sum) over all cuts into c->d stages; INFINITY: none, or none that would be as
+   fast as the best so far. Parents are kept. */
 pst_status twobw_solve(struct twobw *search, const struct candidate *c, bool add,
                        twobw_cost_fn *cost, void *impl, double *ret_ns);
 void twobw_cuts(const struct twobw *search, uint32_t d, uint32_t *ret_cuts);

@@ -8,6 +8,8 @@
 struct solver {
     const struct pd_question *q;
     double *below; /* [n_sets * n_sets] level 0 with all its machines; two levels only */
+    uint32_t *active, n_active; /* of the outermost level: sets that good answers may pass */
+    uint32_t *least, *most;     /* [n_active] machines in front of them */
     uint64_t polls;
 };
 
@@ -41,7 +43,7 @@ static bool stopped(struct solver *s, uint64_t work)
     const struct part_stop *stop = s->q->stop;
 
     s->polls += work;
-    if (s->polls < 2000000) {
+    if (s->polls < 500000) {
         return false;
     }
     s->polls = 0;
@@ -143,25 +145,86 @@ static void split(const struct solver *s, const struct rows *rows, uint32_t i, u
     }
 }
 
-/* A(j, .) for every set j up to `last` that the first set is a part of. */
-static pst_status fill(struct solver *s, struct rows *rows, uint32_t last)
+/*
+ * Machines make up for at least the time of what they run. So an answer no worse than the bound
+ * that cuts behind set j, u machines in front of it, has t_j <= u * bound, and the rest of the time
+ * within what the other machines can do.
+ */
+static pst_status list_active(struct solver *s)
+{
+    const struct pd_question *q = s->q;
+    uint32_t outer = q->n_levels - 1, m = q->levels[outer].machines, n = q->sets->n_sets, j, u;
+    double each = q->bound * (1 + 1e-9) * (outer > 0 ? q->levels[0].machines : 1);
+    double all = q->time[n - 1];
+
+    s->active = malloc(n * sizeof *s->active);
+    s->least = malloc(n * sizeof *s->least);
+    s->most = malloc(n * sizeof *s->most);
+    if (s->active == NULL || s->least == NULL || s->most == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (j = 1; j < n; j++) {
+        uint32_t least = m, most = j + 1 == n || isinf(q->bound) ? m : 0;
+
+        for (u = 1; u < m; u++) {
+            if (isinf(q->bound) || (q->time[j] <= u * each && all - q->time[j] <= (m - u) * each)) {
+                least = u < least ? u : least;
+                most = u > most ? u : most;
+            }
+        }
+        if (most > 0) {
+            s->least[s->n_active] = least;
+            s->most[s->n_active] = most;
+            s->active[s->n_active++] = j;
+        }
+    }
+    return PST_OK;
+}
+
+/* May what lies between the active sets x and y be a stage of an answer within the bound? */
+static bool may_help(const struct solver *s, uint32_t x, uint32_t y)
+{
+    const struct pd_question *q = s->q;
+    uint32_t outer = q->n_levels - 1, i = s->active[x], j = s->active[y], k;
+    double time = between(s, outer, i, j), weight = q->weight[j] - q->weight[i];
+
+    if (isinf(q->bound)) {
+        return true;
+    }
+    for (k = 0; k < q->n_degrees && q->degrees[k] + s->least[x] <= s->most[y]; k++) {
+        if (stage_time(q, outer, time, weight, q->degrees[k], 1) <= q->bound * (1 + 1e-9)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A(j, .) for the sets of `list` (NULL: all from the first one on) up to `last`, as far as the
+   first set is a part of them. */
+static pst_status fill(struct solver *s, struct rows *rows, uint32_t last, const uint32_t *list,
+                       uint32_t n_list)
 {
     const struct part_downsets *sets = s->q->sets;
     size_t width = (size_t)rows->machines + 1, cell;
-    uint32_t i, j, u;
+    uint32_t x, y, u;
 
     for (cell = 0; cell < ((size_t)last + 1) * width; cell++) {
         rows->a[cell] = INFINITY;
     }
-    for (j = rows->first + 1; j <= last; j++) {
+    n_list = list == NULL ? last - rows->first : n_list;
+    for (x = 0; x < n_list; x++) {
+        uint32_t j = list == NULL ? rows->first + 1 + x : list[x];
         double *a = rows->a + j * width;
 
         if (!part_downsets_nested(sets, rows->first, j)) {
             continue;
         }
         alone(s, rows, j);
-        for (i = rows->first + 1; i < j; i++) {
-            if ((rows->first == 0 || part_downsets_nested(sets, rows->first, i)) &&
+        for (y = 0; y < x; y++) {
+            uint32_t i = list == NULL ? rows->first + 1 + y : list[y];
+
+            if ((list == NULL || may_help(s, y, x)) &&
+                (rows->first == 0 || part_downsets_nested(sets, rows->first, i)) &&
                 part_downsets_nested(sets, i, j)) {
                 split(s, rows, i, j);
             }
@@ -217,6 +280,10 @@ static bool last_stage(const struct solver *s, const struct rows *rows, uint32_t
             struct solver alike = *s;
             bool same;
 
+            if (stage_time(q, rows->level, between(s, rows->level, i, j),
+                           q->weight[j] - q->weight[i], q->degrees[k], 1) > value) {
+                continue;
+            }
             /* The very arithmetic of split, with this degree alone, on a blank row. */
             one.degrees = &q->degrees[k];
             one.n_degrees = 1;
@@ -247,7 +314,11 @@ static pst_status unroll(struct solver *s, uint32_t level, uint32_t first, uint3
     if (!rows_init(&rows, s, level, first)) {
         return st;
     }
-    st = fill(s, &rows, last);
+    if (level + 1 == s->q->n_levels) {
+        st = fill(s, &rows, last, s->active, s->n_active);
+    } else {
+        st = fill(s, &rows, last, NULL, 0);
+    }
     if (st == PST_OK && answer->n_stages == 0 && level + 1 == s->q->n_levels) {
         answer->bottleneck = rows.a[(size_t)last * ((size_t)u + 1) + u];
         if (isinf(answer->bottleneck)) {
@@ -298,7 +369,7 @@ static pst_status fill_below(struct solver *s)
     }
     for (i = 0; st == PST_OK && i + 1 < n; i++) {
         rows.first = i;
-        st = fill(s, &rows, n - 1);
+        st = fill(s, &rows, n - 1, NULL, 0);
         for (j = 0; j < n; j++) {
             s->below[(size_t)i * n + j] = rows.a[(size_t)j * ((size_t)m + 1) + m];
         }
@@ -320,9 +391,15 @@ pst_status pd_levels_solve(const struct pd_question *q, struct pd_answer *ret_an
         st = fill_below(&s);
     }
     if (st == PST_OK) {
+        st = list_active(&s);
+    }
+    if (st == PST_OK) {
         st = unroll(&s, q->n_levels - 1, 0, q->sets->n_sets - 1, 1, &answer);
     }
     free(s.below);
+    free(s.active);
+    free(s.least);
+    free(s.most);
     if (st != PST_OK) {
         pd_answer_finish(&answer);
         return st;

@@ -41,6 +41,9 @@ struct pd_question {
     uint32_t objective, memory; /* PD_RELEASED or PD_PAPER; PD_MEMORY_* */
     double capacity, weight_multiplier;
     bool use_fewer_machines; /* A(j, u) looks at A(j, u - 1), too */
+    /* Some answer over these sets has this bottleneck; INFINITY: none is known. States that no
+       answer as good as that can pass are left out, which changes no answer. */
+    double bound;
     const struct part_stop *stop;
 };
 

@@ -52,6 +52,7 @@ struct pd_run {
     struct part_stop stop;
     double *weight, *saved, *out; /* [n_sets] of one sample */
     uint32_t n_wanted;            /* stages, each on one device; 0: as many as turn out best */
+    bool all_sets;                /* every set closed under predecessors is a state */
 };
 
 /* Explained to the host. Finish it in any case. */

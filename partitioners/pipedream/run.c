@@ -53,6 +53,7 @@ static pst_status list_states(struct pd_run *run)
         }
         /* Not connected: one source does not lead to all of it. */
     }
+    run->all_sets = true;
     st = part_downsets_all(dag, max_sets, &run->stop, &run->sets, &count, &exact);
 out:
     if (st == PST_ERR_INFEASIBLE) {
@@ -212,6 +213,51 @@ static pst_status fill_unit(const struct pd_run *run, uint32_t b, double *time, 
     return st;
 }
 
+/* The best that one order can do: a bound of what all sets can. */
+static pst_status bound_by_order(const struct pd_run *run, const struct pd_question *all,
+                                 uint32_t b, double *ret_bound)
+{
+    struct pd_run linear = *run;
+    struct pd_question q = *all;
+    struct pd_answer answer = {0};
+    uint32_t n = run->graph.dag.n, v;
+    uint32_t *order = calloc((size_t)n + 1, sizeof *order);
+    double *room = calloc(5 * ((size_t)n + 1), sizeof *room);
+    pst_status st = PST_ERR_NOMEM;
+
+    memset(&linear.sets, 0, sizeof linear.sets);
+    linear.weight = linear.saved = linear.out = NULL;
+    for (v = 0; order != NULL && v < n; v++) {
+        order[v] = v;
+    }
+    if (order != NULL && room != NULL) {
+        st = part_downsets_linear(n, order, &linear.sets);
+    }
+    if (st == PST_OK) {
+        st = sum_states(&linear);
+    }
+    if (st == PST_OK) {
+        st = fill_unit(&linear, b, room, room + n + 1, room + 2 * ((size_t)n + 1));
+    }
+    if (st == PST_OK) {
+        q.sets = &linear.sets;
+        q.time = room;
+        q.weight = linear.weight;
+        q.saved = room + n + 1;
+        q.out = room + 2 * ((size_t)n + 1);
+        st = pd_levels_solve(&q, &answer);
+    }
+    *ret_bound = st == PST_OK ? answer.bottleneck : (double)INFINITY;
+    pd_answer_finish(&answer);
+    part_downsets_finish(&linear.sets);
+    free(linear.weight);
+    free(linear.saved);
+    free(linear.out);
+    free(order);
+    free(room);
+    return st;
+}
+
 static pst_status solve_levels(const struct pd_run *run, const struct part_limits *limits,
                                bool corrected, bool fewer, const uint32_t *degrees,
                                uint32_t n_degrees, struct pd_answer *ret_answer)
@@ -231,6 +277,7 @@ static pst_status solve_levels(const struct pd_run *run, const struct part_limit
         .capacity = limits->capacity,
         .weight_multiplier = run->problem->weight_multiplier,
         .use_fewer_machines = fewer && run->n_wanted == 0,
+        .bound = INFINITY,
         .stop = &run->stop,
     };
     pst_status st = PST_ERR_NOMEM;
@@ -239,6 +286,9 @@ static pst_status solve_levels(const struct pd_run *run, const struct part_limit
         st = fill_unit(run, limits->b, room, room + n, room + 2 * (size_t)n);
     }
     set_levels(run, &q);
+    if (st == PST_OK && run->all_sets) {
+        st = bound_by_order(run, &q, limits->b, &q.bound);
+    }
     if (st == PST_OK) {
         st = pd_levels_solve(&q, ret_answer);
     }

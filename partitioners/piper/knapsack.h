@@ -14,7 +14,7 @@ struct knapsack_option {
     double time, bytes; /* >= 0 */
 };
 
-enum { KNAPSACK_EXACT_ITEMS = 64, KNAPSACK_MOST_POINTS = 50000 };
+enum { KNAPSACK_EXACT_ITEMS = 64, KNAPSACK_MOST_POINTS = 10000 };
 
 /*
  * Item i has options first[i] .. first[i + 1], at least one. Exact where at most

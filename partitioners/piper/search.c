@@ -48,7 +48,7 @@ static pst_status stage_time(struct search *s, const struct piper_pair *pair, ui
 
     if (isnan(s->time[held])) {
         st = piper_stage_time(&s->costs, pair, i, j, held, &s->time[held], NULL, NULL);
-        s->polls += 200;
+        s->polls += 20 * s->q->dag->n; /* a knapsack, perhaps */
     }
     *ret_time = s->time[held];
     return st;

@@ -76,8 +76,9 @@ static void begin_span(struct pst_transport *transport, uint32_t rank, const uin
         start = at > start ? at : start;
     }
     self->start_ns = start;
-    self->end_ns =
-        transport->timed ? start + times->collective_ns(times->context, bytes, n_members) : start;
+    self->end_ns = transport->timed
+                       ? start + times->collective_ns(times->context, bytes, members, n_members)
+                       : start;
 }
 
 static void end_span(struct pst_transport *transport, uint32_t rank)

@@ -166,7 +166,8 @@ static void time_sum(struct pst_transport *transport, struct meeting *meeting)
         bytes += first->parts[i].elems * sizeof(float);
     }
     meeting->start_ns = start;
-    meeting->end_ns = start + times->collective_ns(times->context, bytes, first->n_members);
+    meeting->end_ns =
+        start + times->collective_ns(times->context, bytes, first->members, first->n_members);
     for (const struct post *post = first; post != NULL; post = post->after) {
         transport->reduce->ranks[post->rank].free_ns = meeting->end_ns;
     }

@@ -68,6 +68,14 @@ static void nodes_have_links_of_their_own(void **state)
     /* 3 ranks may be in one node, 4 cannot */
     assert_int_equal(pst_cost_allreduce_ns(&cost, 9, 3), 4000000000u + 4 * 7);
     assert_int_equal(pst_cost_allreduce_ns(&cost, 8, 4), 6000000000u + 6 * 11);
+    /* two ranks that are not */
+    const uint32_t apart[] = {3, 2}, together[] = {5, 3, 4};
+    assert_true(pst_cost_spans_nodes(&cost, apart, 2));
+    assert_false(pst_cost_spans_nodes(&cost, together, 3));
+    assert_false(pst_cost_spans_nodes(&cost, apart, 1));
+    assert_int_equal(pst_cost_ring_ns(&cost, 6, 2, false), 2000000000u + 2 * 7);
+    assert_int_equal(pst_cost_ring_ns(&cost, 6, 2, true), 3000000000u + 2 * 11);
+    assert_int_equal(pst_cost_ring_ns(&cost, 6, 1, true), 0);
 }
 
 static void host_copies_take_their_bytes(void **state)

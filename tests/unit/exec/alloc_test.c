@@ -139,9 +139,10 @@ static uint64_t link_ns(void *context, uint64_t bytes, uint32_t from, uint32_t t
     return bytes;
 }
 
-static uint64_t ring_ns(void *context, uint64_t bytes, uint32_t n_ranks)
+static uint64_t ring_ns(void *context, uint64_t bytes, const uint32_t *ranks, uint32_t n_ranks)
 {
     (void)context;
+    (void)ranks;
     return bytes * n_ranks;
 }
 

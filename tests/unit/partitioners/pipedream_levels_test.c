@@ -161,8 +161,18 @@ static double solve(struct instance *x, uint32_t *ret_stages)
     q->weight = sums + sets.n_sets;
     q->saved = sums + 2 * sets.n_sets;
     q->out = sums + 3 * sets.n_sets;
+    q->bound = INFINITY;
     assert_int_equal(pd_levels_solve(q, &answer), PST_OK);
     value = answer.bottleneck;
+    /* Knowing the value, or one near it, changes nothing. */
+    for (int tries = 0; tries < 2; tries++) {
+        struct pd_answer again;
+
+        q->bound = tries == 0 ? value : value * 1.1;
+        assert_int_equal(pd_levels_solve(q, &again), PST_OK);
+        assert_true(again.bottleneck == value);
+        pd_answer_finish(&again);
+    }
     *ret_stages = answer.n_stages;
     for (uint32_t s = 0, at = 0, used = 0; s < answer.n_stages; s++) {
         const struct pd_stage *a = &answer.stages[s];
@@ -337,6 +347,7 @@ static void test_stops(void **state)
         .degrees = degrees,
         .n_degrees = 1,
         .capacity = INFINITY,
+        .bound = INFINITY,
         .stop = &stop,
     };
 

@@ -156,6 +156,31 @@ static void norm_between_nodes(void **state)
     rig_close(&rig);
 }
 
+/* Replicas in one node, and in two. Stage 0 has 1250 parameters: 5000 bytes. */
+static void sums_over_replicas(void **state)
+{
+    static const uint32_t near[] = {3, 2}, far[] = {1, 2};
+    const struct pst_instr reduce[] = {{.op = PST_I_REDUCE}};
+    struct rig rig;
+    struct times t;
+    (void)state;
+    open_nodes(&rig);
+    rig.plan->stages[0].n_ranks = 2;
+    rig.plan->stages[0].ranks = near;
+    set_list(&rig, 2, reduce, 1);
+    set_list(&rig, 3, reduce, 1);
+    run(&rig, &t);
+    EXPECT(2, 0, 0, 2 * 2000 + 5000);
+    EXPECT(3, 0, 0, 2 * 2000 + 5000);
+    rig.plan->stages[0].ranks = far;
+    set_list(&rig, 1, reduce, 1);
+    set_list(&rig, 3, NULL, 0);
+    run(&rig, &t);
+    EXPECT(1, 0, 0, 2 * 3000 + 5000);
+    EXPECT(2, 0, 0, 2 * 3000 + 5000);
+    rig_close(&rig);
+}
+
 /* Operator 1 (linear, 250 wide) leaves its result: 1000 bytes a sample, 2000 a copy, 4 us. */
 static void host_copies(void **state)
 {
@@ -202,9 +227,9 @@ static void host_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_way_out), cmocka_unit_test(the_way_in),
-        cmocka_unit_test(heads_stay),  cmocka_unit_test(norm_between_nodes),
-        cmocka_unit_test(host_copies),
+        cmocka_unit_test(the_way_out),        cmocka_unit_test(the_way_in),
+        cmocka_unit_test(heads_stay),         cmocka_unit_test(norm_between_nodes),
+        cmocka_unit_test(sums_over_replicas), cmocka_unit_test(host_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

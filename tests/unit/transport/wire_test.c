@@ -41,10 +41,13 @@ static struct pst_transfer_time transfer(void *context, uint32_t from, uint32_t 
     return (struct pst_transfer_time){bytes + (tag < 100 ? LATENCY : 0), tag >= 100};
 }
 
-static uint64_t collective_ns(void *context, uint64_t bytes, uint32_t n_ranks)
+static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ranks,
+                              uint32_t n_ranks)
 {
-    (void)context;
-    return 1000 * n_ranks + bytes;
+    bool far =
+        n_ranks == 2 && ranks[0] / 2 != ranks[1] / 2 && ((struct world *)context)->node_size > 0;
+
+    return 1000 * n_ranks + bytes + (far ? 50000 : 0);
 }
 
 static uint32_t node(void *context, uint32_t rank)
@@ -63,8 +66,11 @@ static void open_world(struct world *world, uint32_t node_size, bool hollow, uin
                                         .collective_ns = collective_ns,
                                         .node = node,
                                         .hollow = hollow};
-    struct pst_transport_config config = {
-        .n_ranks = RANKS, .max_requests = REQUESTS, .stall_ns = stall_ns, .times = &times};
+    struct pst_transport_config config = {.n_ranks = RANKS,
+                                          .max_requests = REQUESTS,
+                                          .max_reductions = 2,
+                                          .stall_ns = stall_ns,
+                                          .times = &times};
 
     *world = (struct world){.ops = load_threads(), .node_size = node_size};
     assert_int_equal(world->ops->open(&config, &world->transport, NULL), PST_OK);
@@ -431,6 +437,57 @@ static void the_last_member_starts_it(void **state)
     world.ops->close(world.transport);
 }
 
+static pst_request sum_at(struct world *world, uint64_t at, uint32_t rank, const uint32_t *members,
+                          const struct pst_reduce_part *part)
+{
+    pst_request request;
+
+    world->clocks[rank] = at;
+    assert_int_equal(world->ops->all_reduce(world->transport, rank, members, 2, part, 1, &request),
+                     PST_OK);
+    return request;
+}
+
+/* A sum starts when the last member has come and the one before it has ended on all of them; posts
+   put no clock forward. */
+static void sums_are_a_queue(void **state)
+{
+    static const uint32_t near[] = {1, 0}, other[] = {2, 1};
+    float data[2][100] = {{0}};
+    const struct pst_reduce_part part[2] = {{data[0], 100}, {data[1], 100}};
+    struct world world;
+    pst_request first[2], second[2], third[2];
+
+    (void)state;
+    for (uint32_t node_size = 0; node_size <= 2; node_size += 2) {
+        uint64_t more = node_size > 0 ? 50000 : 0;
+
+        open_world(&world, node_size, node_size > 0, 1000000000);
+        for (uint32_t i = 0; i < 100; i++) {
+            data[0][i] = 1;
+            data[1][i] = 2;
+        }
+        first[0] = sum_at(&world, 10, 0, near, &part[0]);
+        second[0] = sum_at(&world, 20, 0, near, &part[0]);
+        first[1] = sum_at(&world, 50, 1, near, &part[1]);
+        second[1] = sum_at(&world, 60, 1, near, &part[1]);
+        assert_int_equal(world.clocks[1], 60);
+        expect_times(&world, 0, first[0], 50, 2450);
+        expect_times(&world, 1, first[1], 50, 2450);
+        expect_times(&world, 0, second[0], 2450, 4850);
+        /* posted early, behind a sum that rank 2 knows nothing of */
+        third[0] = sum_at(&world, 3000, 2, other, &part[0]);
+        third[1] = sum_at(&world, 3000, 1, other, &part[1]);
+        expect_times(&world, 1, second[1], 2450, 4850);
+        expect_times(&world, 2, third[0], 4850, 7250 + more);
+        expect_times(&world, 1, third[1], 4850, 7250 + more);
+        /* 1 + 2, 3 + 3, 6 + 6; nothing where buffers are hollow */
+        assert_true(data[0][99] == (node_size > 0 ? 1 : 12));
+        assert_true(data[1][99] == (node_size > 0 ? 2 : 12));
+        world.ops->close(world.transport);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -447,6 +504,7 @@ int main(void)
         cmocka_unit_test(misfits),
         cmocka_unit_test(stalls_and_aborts),
         cmocka_unit_test(the_last_member_starts_it),
+        cmocka_unit_test(sums_are_a_queue),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
