@@ -101,9 +101,13 @@ static void models(double memory, uint32_t comm)
     rig_graph_finish(&g);
 }
 
-static void large(uint32_t n, uint32_t comm, bool nested)
+enum { CHAIN, NESTED, NEAR, LAYERED };
+
+static void large(uint32_t n, uint32_t comm, int family)
 {
-    struct workload w = {.devices = 64,
+    static const char *const names[] = {"chain", "nested", "near series-parallel", "layered"};
+    struct workload w = {.name = names[family],
+                         .devices = 64,
                          .batch = 64,
                          .n_degrees = 5,
                          .memory = INFINITY,
@@ -112,11 +116,19 @@ static void large(uint32_t n, uint32_t comm, bool nested)
     uint64_t state = 1;
     struct rig_graph g;
 
-    w.name = nested ? "nested" : "chain";
-    if (nested) {
-        rig_nested(&g, n, 4, 4, 30, &state);
-    } else {
+    switch (family) {
+    case CHAIN:
         rig_chain(&g, n);
+        break;
+    case NESTED:
+        rig_nested(&g, n, 4, 4, 30, &state);
+        break;
+    case NEAR:
+        rig_nearsp(&g, n, 10, &state);
+        break;
+    default:
+        rig_layered(&g, n, 8, 3, 2, &state);
+        break;
     }
     rig_costs(&g, RIG_UNIFORM, &state);
     run(&w, &g, GP_CONTIGUOUS);
@@ -135,12 +147,15 @@ int main(int argc, char **argv)
         models(5e8, comm);
     }
     if (all || strcmp(argv[1], "large") == 0) {
-        large(1000, PST_COMM_NONE, false);
-        large(1000, PST_COMM_SUM, false);
-        large(100000, PST_COMM_NONE, false);
-        large(1000, PST_COMM_NONE, true);
-        large(1000, PST_COMM_SUM, true);
-        large(10000, PST_COMM_NONE, true);
+        for (comm = 0; comm < 2; comm++) {
+            for (int family = CHAIN; family <= LAYERED; family++) {
+                large(1000, comm, family);
+                large(10000, comm, family);
+            }
+        }
+        large(100000, PST_COMM_NONE, CHAIN);
+        large(100000, PST_COMM_NONE, NESTED);
+        large(100000, PST_COMM_NONE, LAYERED);
     }
     return 0;
 }

@@ -42,6 +42,47 @@ static pst_status cut(const struct part_problem *problem, const struct part_cost
     return st;
 }
 
+pst_status gp_search_chain(const struct part_problem *problem, uint32_t b, double below_ns,
+                           struct gp_result *ret_result, bool *ret_exact)
+{
+    struct part_chain_stats stats = {0};
+    struct part_chain_limits limits = {
+        .below = INT64_MAX, .memory = problem->capacity_bytes < 1e300, .stats = &stats};
+    uint32_t *order = malloc(((size_t)problem->n + 1) * sizeof *order);
+    struct part_costs costs = {0};
+    int64_t ticks;
+    pst_status st = order == NULL ? PST_ERR_NOMEM : part_costs_init(problem, b, &costs);
+
+    *ret_result = (struct gp_result){0};
+    if (st == PST_OK) {
+        st = part_order(problem, PART_ORDER_INDEX, NULL, order);
+    }
+    if (st == PST_OK && costs.n_degrees > 0) {
+        double most = below_ns / costs.ns_per_tick * (1 - 1e-12);
+
+        limits.below = most < 9e18 ? (int64_t)ceil(most) : INT64_MAX;
+        ret_result->lower_ns = (double)part_lower_bound(problem, &costs) * costs.ns_per_tick;
+        ret_result->bound_ns = ret_result->lower_ns;
+        st = part_chain_solve(problem, &costs, order, &limits, &ret_result->found, &ticks,
+                              &ret_result->plan);
+    }
+    if (st == PST_OK && ret_result->found) {
+        st = part_plan_value(&ret_result->plan, problem, false, &ret_result->value);
+        ret_result->bound_ns =
+            stats.exact ? (double)ticks * costs.ns_per_tick : ret_result->lower_ns;
+    }
+    ret_result->probes = stats.probes;
+    ret_result->states = stats.states;
+    ret_result->proven = stats.exact;
+    *ret_exact = stats.exact;
+    part_costs_finish(&costs);
+    free(order);
+    if (st != PST_OK || !stats.exact) {
+        gp_result_finish(ret_result);
+    }
+    return st;
+}
+
 /* Too large in any order: one operator alone, or all parameters together. */
 static bool is_too_large(const struct part_problem *p, const struct part_costs *costs)
 {

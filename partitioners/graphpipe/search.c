@@ -13,6 +13,8 @@
 
 /* Depths are told apart for the sake of the plan, where memory does not ask for it, up to this. */
 #define MOST_CELLS 200000
+/* From here on a chain is left to the solver for orders. */
+#define LONG_CHAIN 500
 
 static double now_s(void)
 {
@@ -257,14 +259,38 @@ static pst_status run(struct hunt *h, const struct gp_options *options)
     return st;
 }
 
+/* One long row of operators, no branch anywhere. */
+static bool is_long_chain(const struct gp_tree *tree)
+{
+    const struct gp_block *root = &tree->blocks[tree->n_blocks - 1];
+    uint32_t i;
+
+    if (root->n_ops < LONG_CHAIN || !tree->reduced) {
+        return false;
+    }
+    for (i = 0; i < root->n_kids; i++) {
+        if (tree->blocks[tree->kids[root->first_kid + i]].kind != GP_EDGE) {
+            return false;
+        }
+    }
+    return true;
+}
+
 pst_status gp_search_size(const struct part_problem *problem, const struct gp_tree *tree,
                           const struct gp_options *options, uint32_t b, double below_ns,
                           struct gp_watch *watch, struct gp_result *ret_result)
 {
     struct hunt h = {.result = ret_result};
+    bool exact;
     pst_status st;
 
     memset(ret_result, 0, sizeof *ret_result);
+    if (b != 0 && is_long_chain(tree)) {
+        st = gp_search_chain(problem, b, below_ns, ret_result, &exact);
+        if (st != PST_OK || exact) {
+            return st;
+        }
+    }
     st = hunt_init(&h, problem, tree, options, b, watch);
     if (st == PST_OK) {
         double most = below_ns / h.costs.ns_per_tick * (1 - 1e-12);

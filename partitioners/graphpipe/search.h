@@ -56,4 +56,9 @@ pst_status gp_search_size(const struct part_problem *problem, const struct gp_tr
                           const struct gp_options *options, uint32_t b, double below_ns,
                           struct gp_watch *watch, struct gp_result *ret_result);
 
+/* The same for a graph that is one row of operators, by the solver for orders, which takes 1e5 of
+   them; *ret_exact false, and no result: it could not be certain. */
+pst_status gp_search_chain(const struct part_problem *problem, uint32_t b, double below_ns,
+                           struct gp_result *ret_result, bool *ret_exact);
+
 #endif

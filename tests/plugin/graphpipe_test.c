@@ -80,7 +80,7 @@ static void graph(struct rig_graph *g, uint32_t n, const uint32_t (*edges)[2], u
 {
     rig_graph_init(g, n);
     for (uint32_t e = 0; e < n_edges; e++) {
-        rig_edge(g, edges[e][0], edges[e][1], 1);
+        rig_edge(g, edges[e][0], edges[e][1], 0);
     }
     for (uint32_t v = 0; v < n; v++) {
         g->tau[v] = tau[v];

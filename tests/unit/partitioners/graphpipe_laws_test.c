@@ -307,6 +307,46 @@ static void test_corners(void **state)
     rig_graph_finish(&g);
 }
 
+/* A long chain is solved as an order, one with a detour of no cost by blocks: the same T. */
+static void test_long_chain(void **state)
+{
+    struct gp_options options = rig_options();
+    struct gp_answer answer;
+
+    (void)state;
+    for (uint32_t comm = 0; comm < 3; comm++) {
+        uint64_t draws = 77;
+        struct rig_graph g, h;
+        struct rig_case c;
+        double t;
+
+        rig_chain(&g, 600);
+        rig_costs(&g, RIG_UNIFORM, &draws);
+        rig_graph_init(&h, 600);
+        memcpy(h.tau, g.tau, 600 * sizeof *h.tau);
+        for (uint32_t e = 0; e < g.n_edges; e++) {
+            rig_edge(&h, g.from[e], g.to[e], g.bytes[e]);
+        }
+        rig_edge(&h, 300, 302, 0); /* says nothing new */
+        rig_sort(&h);
+        c = rig_case_of(&g);
+        c.devices = 12;
+        c.b = 4;
+        c.batch = 64;
+        c.degrees = powers;
+        c.n_degrees = 3;
+        c.comm = comm;
+        c.p2p = 2;
+        t = rig_solve(&c, &options, &answer);
+        assert_true(answer.family_optimum);
+        gp_answer_finish(&answer);
+        c.graph = &h;
+        rig_close(rig_solve(&c, &options, NULL), t);
+        rig_graph_finish(&g);
+        rig_graph_finish(&h);
+    }
+}
+
 /* Two searches at once for one size: with one degree that is no divisor there is no plan. */
 static void test_no_degree(void **state)
 {
@@ -419,8 +459,9 @@ int main(void)
         cmocka_unit_test(test_more_is_better), cmocka_unit_test(test_units),
         cmocka_unit_test(test_names),          cmocka_unit_test(test_threads),
         cmocka_unit_test(test_refined),        cmocka_unit_test(test_other_graphs),
-        cmocka_unit_test(test_corners),        cmocka_unit_test(test_no_degree),
-        cmocka_unit_test(test_budget),         cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_long_chain),     cmocka_unit_test(test_corners),
+        cmocka_unit_test(test_no_degree),      cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_cancel),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
