@@ -73,11 +73,11 @@ struct part_best {
 /*
  * Searches with every size of micro-batches. Where a plan does not fit by the memory of the problem
  * (in planning runs: of the job's scheduler and memory optimizer), once more with less capacity, a
- * few times. Replicas take whole micro-batches in turn, so plans get the size that
- * part_sequence_size says; where there is none, degrees are held to those that divide b. Of several
- * sizes: in planning runs, and without an objective of their own, the fastest step, else the least
- * bottleneck, of equals the largest size.
- * PST_ERR_INFEASIBLE, explained, where nothing fits. Finish *best in any case.
+ * few times; in planning runs with more where the search itself finds nothing that fits. Replicas
+ * take whole micro-batches in turn, so plans get the size that part_sequence_size says; where there
+ * is none, degrees are held to those that divide b. Of several sizes: in planning runs, and without
+ * an objective of their own, the fastest step, else the least bottleneck, of equals the largest
+ * size. PST_ERR_INFEASIBLE, explained, where nothing fits. Finish *best in any case.
  */
 pst_status part_sequence_search(const struct part_problem *problem,
                                 const struct part_searcher *searcher, struct part_best *best);

@@ -154,6 +154,7 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
                            uint32_t b, struct part_best *best)
 {
     struct part_limits limits = {.b = b, .capacity = p->capacity_bytes};
+    bool looser = p->figures.reference == 0 && !isinf(p->capacity_bytes);
     pst_status st = PST_OK;
 
     for (; limits.attempt < ATTEMPTS; limits.attempt++) {
@@ -177,12 +178,17 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
             consider(p, searcher, best, &other);
             return PST_OK;
         }
-        if (st != PST_OK || size == 0) {
+        if (st != PST_OK || (looser ? size != 0 && limits.attempt > 0 : size == 0)) {
             part_best_finish(&other);
             return st;
         }
-        if (limits.attempt >= searcher->free_attempts) {
-            limits.capacity *= fmin(0.98, p->capacity_bytes / other.value.worst_bytes);
+        if (size == 0) {
+            limits.capacity *= 1.5; /* by itself nothing fits, but a memory optimizer takes part */
+        } else {
+            looser = false;
+            if (limits.attempt >= searcher->free_attempts) {
+                limits.capacity *= fmin(0.98, p->capacity_bytes / other.value.worst_bytes);
+            }
         }
         part_best_finish(&other);
     }
