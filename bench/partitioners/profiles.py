@@ -30,7 +30,7 @@ LIMIT_S = 120
 def problem(graph, devices, replicas):
     """Straight, or with replicas whose gradients cross links of 10 Gbit/s once per 64 batches."""
     degrees = [d for d in (1, 2, 4, 8, 16) if d <= devices] if replicas else [1]
-    return {"format": "penstock-problem", "version": 1, "graph_file": graph, "devices": devices,
+    return {"format": "penstock-problem", "version": 1, "graph_file": os.path.basename(graph), "devices": devices,
             "mini_batch": 64 * degrees[-1], "micro_batches": [degrees[-1]], "degrees": degrees,
             "p2p_bandwidth": 1.25e9, "allreduce_bandwidth": 1.25e9, "comm_model": "max"}
 

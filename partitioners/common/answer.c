@@ -155,26 +155,52 @@ static pst_status emit(const struct placing *p, struct pst_partition_out *out)
     return st;
 }
 
+static pst_status placing_init(struct placing *p, const struct part_problem *problem)
+{
+    p->n_ranks = problem->n_devices;
+    p->node_size = problem->figures.node_size;
+    p->walk = calloc((size_t)p->plan->n_stages + 1, sizeof *p->walk);
+    p->first_rank = calloc((size_t)p->plan->n_stages + 1, sizeof *p->first_rank);
+    p->used = calloc((size_t)problem->n_devices + 1, sizeof *p->used);
+    return p->walk == NULL || p->first_rank == NULL || p->used == NULL ? PST_ERR_NOMEM : PST_OK;
+}
+
+static void placing_finish(struct placing *p)
+{
+    free(p->walk);
+    free(p->first_rank);
+    free(p->used);
+}
+
+pst_status stage_graph_place(const struct stage_graph *graph, const struct part_plan *plan,
+                             const struct part_problem *problem, uint32_t *first_rank)
+{
+    struct placing p = {.graph = graph, .plan = plan};
+    uint32_t s;
+    pst_status st = placing_init(&p, problem);
+
+    if (st == PST_OK) {
+        st = place(&p);
+    }
+    for (s = 0; st == PST_OK && s < graph->n; s++) {
+        first_rank[s] = p.first_rank[s];
+    }
+    placing_finish(&p);
+    return st;
+}
+
 pst_status part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
                             struct pst_partition_out *out)
 {
     struct stage_graph g;
-    struct placing p = {
-        .graph = &g,
-        .plan = plan,
-        .n_ranks = problem->n_devices,
-        .node_size = problem->figures.node_size,
-        .walk = calloc((size_t)plan->n_stages + 1, sizeof *p.walk),
-        .first_rank = calloc((size_t)plan->n_stages + 1, sizeof *p.first_rank),
-        .used = calloc((size_t)problem->n_devices + 1, sizeof *p.used),
-    };
+    struct placing p = {.graph = &g, .plan = plan};
     pst_status st = stage_graph_init(&g, plan, problem);
 
-    if (p.walk == NULL || p.first_rank == NULL || p.used == NULL) {
-        st = PST_ERR_NOMEM;
-    }
     if (st == PST_OK && !g.legal) {
         st = PST_ERR_BUG;
+    }
+    if (st == PST_OK) {
+        st = placing_init(&p, problem);
     }
     if (st == PST_OK) {
         st = place(&p);
@@ -183,8 +209,6 @@ pst_status part_plan_answer(const struct part_plan *plan, const struct part_prob
         st = emit(&p, out);
     }
     stage_graph_finish(&g);
-    free(p.walk);
-    free(p.first_rank);
-    free(p.used);
+    placing_finish(&p);
     return st;
 }

@@ -122,13 +122,13 @@ static pst_status merge_edges(struct part_problem *g)
     return part_problem_index(g);
 }
 
-pst_status coarse_init(const struct part_problem *p, const struct part_costs *c,
-                       const uint32_t *order, uint32_t n_groups, uint32_t *group_of,
-                       struct part_problem *ret_coarse)
+pst_status part_problem_merge(const struct part_problem *p, const uint32_t *group_of,
+                              uint32_t n_groups, struct part_problem *ret_merged)
 {
     struct part_problem g = {
         .host = p->host,
         .figures = p->figures,
+        .n = n_groups,
         .n_edges = p->n_edges,
         .n_devices = p->n_devices,
         .batch = p->batch,
@@ -139,22 +139,35 @@ pst_status coarse_init(const struct part_problem *p, const struct part_costs *c,
         .weight_multiplier = p->weight_multiplier,
         .capacity_bytes = p->capacity_bytes,
     };
-    double *bytes = crossing(p, order);
     pst_status st = PST_ERR_NOMEM;
 
-    if (g.sizes != NULL && g.degrees != NULL && bytes != NULL) {
-        g.n = group(p, c, order, n_groups, bytes, group_of);
+    if (g.sizes != NULL && g.degrees != NULL) {
         st = part_problem_init(&g);
     }
     if (st == PST_OK) {
         add_up(p, group_of, &g);
         st = merge_edges(&g);
     }
-    free(bytes);
     if (st != PST_OK) {
         part_problem_finish(&g);
         return st;
     }
-    *ret_coarse = g;
+    *ret_merged = g;
     return PST_OK;
+}
+
+pst_status coarse_init(const struct part_problem *p, const struct part_costs *c,
+                       const uint32_t *order, uint32_t n_groups, uint32_t *group_of,
+                       struct part_problem *ret_coarse)
+{
+    double *bytes = crossing(p, order);
+    pst_status st;
+
+    if (bytes == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    n_groups = group(p, c, order, n_groups, bytes, group_of);
+    st = part_problem_merge(p, group_of, n_groups, ret_coarse);
+    free(bytes);
+    return st;
 }

@@ -48,6 +48,11 @@ pst_status part_problem_init(struct part_problem *problem);
 /* Sorts the edges (edge_bytes with them) and makes first_out, first_in and in_edges. */
 pst_status part_problem_index(struct part_problem *problem);
 
+/* Groups as nodes, group_of[v] < n_groups, none empty and numbered topologically: costs are sums,
+   workspace is the largest. Not for questions to the host. Finish it. PST_ERR_NOMEM. */
+pst_status part_problem_merge(const struct part_problem *problem, const uint32_t *group_of,
+                              uint32_t n_groups, struct part_problem *ret_merged);
+
 /* Row of `samples` for that many samples, UINT32_MAX: there is none. */
 uint32_t part_samples_row(const struct part_problem *problem, uint32_t samples);
 /* Name of a node for messages: "?" without a host. */

@@ -24,6 +24,7 @@ struct step {
     const struct part_plan *plan;
     struct run *runs;
     double *ends;
+    double *delay, least_ns; /* of links between nodes: [n_links] or NULL */
     uint32_t *queue, head, n_queued;
     bool *queued;
 };
@@ -34,6 +35,7 @@ static double ready_at(const struct step *step, uint32_t s, uint32_t t, uint32_t
     const struct run *run = &step->runs[t];
     uint64_t last = (uint64_t)(m + 1) * step->plan->stages[s].b - 1;
     uint64_t at = last / step->plan->stages[t].b;
+    double delay = 0;
 
     if (at >= run->n_passes) {
         at = run->n_passes - 1;
@@ -41,7 +43,11 @@ static double ready_at(const struct step *step, uint32_t s, uint32_t t, uint32_t
     if (at >= (forward ? run->forwards : run->backwards)) {
         return -1;
     }
-    return forward ? run->forward_end[at] : run->backward_end[at];
+    if (step->delay != NULL) {
+        delay = step->delay[forward ? stage_graph_link(step->graph, t, s)
+                                    : stage_graph_link(step->graph, s, t)];
+    }
+    return (forward ? run->forward_end[at] : run->backward_end[at]) + delay;
 }
 
 static bool advance(struct step *step, uint32_t s)
@@ -176,6 +182,36 @@ static void lay_out(struct step *step, const struct part_problem *p)
     }
 }
 
+static void finish(struct step *step)
+{
+    free(step->delay);
+    free(step->ends);
+    free(step->runs);
+    free(step->queue);
+    free(step->queued);
+}
+
+static pst_status init(struct step *step, const struct part_problem *p, uint64_t n_passes)
+{
+    const struct stage_graph *g = step->graph;
+    double slowest_ns = 0;
+    uint32_t s;
+
+    for (s = 0; s < g->n; s++) {
+        const struct part_stage *stage = &step->plan->stages[s];
+
+        slowest_ns = fmax(slowest_ns, stage_tps_ns(p, stage, &g->sums[s]));
+    }
+    step->ends = calloc(n_passes > PASSES_MAX ? g->n : n_passes, sizeof *step->ends);
+    step->runs = calloc(g->n, sizeof *step->runs);
+    step->queue = calloc(g->n, sizeof *step->queue);
+    step->queued = calloc(g->n, sizeof *step->queued);
+    if (step->ends == NULL || step->runs == NULL || step->queue == NULL || step->queued == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    return stage_graph_delays(g, step->plan, p, slowest_ns, &step->delay, &step->least_ns);
+}
+
 pst_status stage_graph_step(const struct stage_graph *g, const struct part_plan *plan,
                             const struct part_problem *p, double *ret_ns)
 {
@@ -183,20 +219,15 @@ pst_status stage_graph_step(const struct stage_graph *g, const struct part_plan 
     uint64_t n_passes = 0;
     double most = 0;
     uint32_t s;
+    pst_status st;
 
     for (s = 0; s < g->n; s++) {
         n_passes += 2 * (((uint64_t)p->batch + plan->stages[s].b - 1) / plan->stages[s].b);
     }
-    step.ends = calloc(n_passes > PASSES_MAX ? g->n : n_passes, sizeof *step.ends);
-    step.runs = calloc(g->n, sizeof *step.runs);
-    step.queue = calloc(g->n, sizeof *step.queue);
-    step.queued = calloc(g->n, sizeof *step.queued);
-    if (step.ends == NULL || step.runs == NULL || step.queue == NULL || step.queued == NULL) {
-        free(step.ends);
-        free(step.runs);
-        free(step.queue);
-        free(step.queued);
-        return PST_ERR_NOMEM;
+    st = init(&step, p, n_passes);
+    if (st != PST_OK) {
+        finish(&step);
+        return st;
     }
     if (n_passes > PASSES_MAX) {
         most = estimate(g, plan, p, step.ends);
@@ -210,10 +241,7 @@ pst_status stage_graph_step(const struct stage_graph *g, const struct part_plan 
             most = fmax(most, end + stage_sync_ns(p, plan->stages[s].d, g->sums[s].weight));
         }
     }
-    free(step.ends);
-    free(step.runs);
-    free(step.queue);
-    free(step.queued);
-    *ret_ns = most;
+    *ret_ns = fmax(most, step.least_ns);
+    finish(&step);
     return PST_OK;
 }

@@ -3,6 +3,8 @@
  * Beyond the family: plans that put parts of branches into one stage without their join.
  */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "refine.h"
 #include "solver.h"
@@ -16,6 +18,47 @@ static bool is_worth_it(const struct gp_try *t, double best_ns)
         return false; /* sizes of its own: nothing knows how to go on */
     }
     return t->result.found || t->result.probes == 0 || t->result.lower_ns < best_ns * (1 - 1e-12);
+}
+
+static pst_status copy(const struct part_plan *plan, struct part_plan *ret_plan)
+{
+    struct part_plan made = {.stages = calloc((size_t)plan->n_stages + 1, sizeof *made.stages)};
+    uint32_t s;
+
+    if (made.stages == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (s = 0; s < plan->n_stages; s++, made.n_stages++) {
+        const struct part_stage *from = &plan->stages[s];
+
+        made.stages[s] = *from;
+        made.stages[s].nodes = malloc(((size_t)from->n_nodes + 1) * sizeof *from->nodes);
+        if (made.stages[s].nodes == NULL) {
+            part_plan_finish(&made);
+            return PST_ERR_NOMEM;
+        }
+        memcpy(made.stages[s].nodes, from->nodes, from->n_nodes * sizeof *from->nodes);
+    }
+    *ret_plan = made;
+    return PST_OK;
+}
+
+/* The search goes on for the least T; a plan with a shorter path may still make the shorter step.
+ */
+static pst_status keep(struct gp_try *t, const struct gp_result *r)
+{
+    struct part_plan plan;
+    pst_status st;
+
+    if (!r->found || (t->fast.found && r->value.step_ns >= t->fast.value.step_ns)) {
+        return PST_OK;
+    }
+    st = copy(&r->plan, &plan);
+    if (st == PST_OK) {
+        part_plan_finish(&t->fast.plan);
+        t->fast = (struct gp_result){.found = true, .plan = plan, .value = r->value};
+    }
+    return st;
 }
 
 /* Takes the plan if it is better. */
@@ -76,31 +119,66 @@ static pst_status search(const struct part_problem *p, const struct part_costs *
     return st;
 }
 
-static pst_status beyond(const struct part_problem *p, struct gp_watch *watch, uint64_t steps,
-                         struct gp_try *t)
+struct beyond {
+    const struct part_problem *p;
+    const struct gp_options *options;
+    struct gp_watch *watch;
+    struct gp_tails tails;
+    uint64_t steps; /* of each size */
+};
+
+/* Plans whose joins and forks hold more than one operator. */
+static pst_status add_tails(const struct beyond *b, struct gp_try *t)
 {
-    struct part_refine_limits limits = {.steps = steps};
+    struct gp_result r;
+    uint32_t i;
+    pst_status st = keep(t, &t->result);
+
+    for (i = 0; st == PST_OK && i < b->tails.n; i++) {
+        double below = t->fast.found ? t->fast.value.step_ns / b->p->batch : INFINITY;
+
+        st = gp_tails_plan(b->p, &b->tails.of[i], b->options, t->b, below, b->watch, &r);
+        if (st != PST_OK) {
+            break;
+        }
+        t->result.probes += r.probes;
+        t->result.states += r.states;
+        if (r.found && r.value.legal && r.value.fits) {
+            st = keep(t, &r);
+            if (st == PST_OK) {
+                st = consider(b->p, &r.plan, &t->result);
+            }
+        }
+        gp_result_finish(&r);
+    }
+    return st;
+}
+
+static pst_status beyond(const struct beyond *b, struct gp_try *t)
+{
+    struct part_refine_limits limits = {.steps = b->steps};
     struct part_costs costs = {0};
-    pst_status st = gp_orders(p, t->b, 4, watch, &t->result);
+    pst_status st = add_tails(b, t);
 
     if (st == PST_OK) {
-        st = part_costs_init(p, t->b, &costs);
+        st = gp_orders(b->p, t->b, 4, b->watch, &t->result);
+    }
+    if (st == PST_OK) {
+        st = part_costs_init(b->p, t->b, &costs);
     }
     if (st == PST_OK && costs.n_degrees > 0) {
-        st = search(p, &costs, &limits, &t->result);
+        st = search(b->p, &costs, &limits, &t->result);
     }
     part_costs_finish(&costs);
     return st;
 }
 
-pst_status gp_beyond(const struct part_problem *p, uint64_t steps, struct gp_watch *watch,
-                     struct gp_answer *answer)
+static pst_status all_sizes(const struct beyond *b, struct gp_answer *answer)
 {
     double best_ns = INFINITY, before_ns;
     uint32_t i;
     pst_status st = PST_OK;
 
-    steps = steps > 0 ? steps : STEPS;
     for (i = 0; i < answer->table.n; i++) {
         const struct gp_result *r = &answer->table.tries[i].result;
 
@@ -110,12 +188,12 @@ pst_status gp_beyond(const struct part_problem *p, uint64_t steps, struct gp_wat
     for (i = 0; st == PST_OK && i < answer->table.n; i++) {
         struct gp_try *t = &answer->table.tries[i];
 
-        if (gp_watch_stop(watch)) {
-            st = watch->is_cancelled ? PST_ERR_CANCELLED : PST_OK;
+        if (gp_watch_stop(b->watch)) {
+            st = b->watch->is_cancelled ? PST_ERR_CANCELLED : PST_OK;
             break;
         }
         if (is_worth_it(t, best_ns)) {
-            st = beyond(p, watch, steps / answer->table.n + 1, t);
+            st = beyond(b, t);
         }
         if (t->result.found) {
             t->skipped = false;
@@ -125,5 +203,22 @@ pst_status gp_beyond(const struct part_problem *p, uint64_t steps, struct gp_wat
     if (best_ns < before_ns * (1 - 1e-12)) {
         answer->source = "refined";
     }
+    return st;
+}
+
+pst_status gp_beyond(const struct part_problem *p, const struct gp_options *options, uint32_t rule,
+                     struct gp_watch *watch, struct gp_answer *answer)
+{
+    uint64_t steps = options->refine_steps > 0 ? options->refine_steps : STEPS;
+    struct beyond b = {.p = p,
+                       .options = options,
+                       .watch = watch,
+                       .steps = steps / (answer->table.n > 0 ? answer->table.n : 1) + 1};
+    pst_status st = gp_tails_init(&b.tails, p, rule);
+
+    if (st == PST_OK) {
+        st = all_sizes(&b, answer);
+    }
+    gp_tails_finish(&b.tails);
     return st;
 }

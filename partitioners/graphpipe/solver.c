@@ -9,7 +9,7 @@
 /* Work of operators, as a weight on paths. */
 static int64_t *work_of(const struct part_problem *p)
 {
-    int64_t *work = malloc(((size_t)p->n + 1) * sizeof *work);
+    int64_t *work = calloc((size_t)p->n + 1, sizeof *work);
     uint32_t v;
 
     for (v = 0; work != NULL && v < p->n; v++) {
@@ -38,34 +38,46 @@ static pst_status refuse(const struct part_problem *p, const struct gp_tree *tre
                      tree->n_kernel, names, tree->n_kernel > 3 ? ", ..." : "");
 }
 
+/* A plan of a table. */
+struct choice {
+    uint32_t b;
+    struct gp_result *result; /* NULL: none */
+};
+
+static void prefer_short(const struct gp_result *best, struct gp_try *t, struct gp_result *r,
+                         const struct part_problem *p, struct choice *fast)
+{
+    double share = 1 - best->value.bottleneck_ns * p->batch / best->value.step_ns;
+
+    if (r->found && r->value.bottleneck_ns <= best->value.bottleneck_ns * (1 + share) &&
+        r->value.step_ns < fast->result->value.step_ns * (1 - 1e-12)) {
+        *fast = (struct choice){t->b, r};
+    }
+}
+
 /* Which of the sizes with plans: the least T, but where the difference is smaller than what
    warming up takes, the shortest step. */
-static struct gp_try *choose(const struct part_problem *p, const struct gp_table *table)
+static struct choice choose(const struct part_problem *p, const struct gp_table *table)
 {
-    struct gp_try *best = NULL, *fast;
-    double share;
+    struct choice best = {0}, fast;
     uint32_t i;
 
     for (i = 0; i < table->n; i++) {
         struct gp_try *t = &table->tries[i];
 
         if (t->result.found &&
-            (best == NULL || part_value_better(&t->result.value, &best->result.value))) {
-            best = t;
+            (best.result == NULL || part_value_better(&t->result.value, &best.result->value))) {
+            best = (struct choice){t->b, &t->result};
         }
     }
-    if (best == NULL || !(best->result.value.step_ns < INFINITY)) {
+    if (best.result == NULL || !(best.result->value.step_ns < INFINITY)) {
         return best;
     }
     fast = best;
-    share = 1 - best->result.value.bottleneck_ns * p->batch / best->result.value.step_ns;
     for (i = 0; i < table->n; i++) {
-        struct gp_try *t = &table->tries[i];
-
-        if (t->result.found &&
-            t->result.value.bottleneck_ns <= best->result.value.bottleneck_ns * (1 + share) &&
-            t->result.value.step_ns < fast->result.value.step_ns * (1 - 1e-12)) {
-            fast = t;
+        prefer_short(best.result, &table->tries[i], &table->tries[i].result, p, &fast);
+        if (p->figures.reference == 0) { /* it is steps that count */
+            prefer_short(best.result, &table->tries[i], &table->tries[i].fast, p, &fast);
         }
     }
     return fast;
@@ -75,7 +87,7 @@ static struct gp_try *choose(const struct part_problem *p, const struct gp_table
 static pst_status add_orders(const struct part_problem *p, const struct gp_tree *tree,
                              struct gp_watch *watch, struct gp_answer *answer)
 {
-    const struct gp_try *family = choose(p, &answer->table);
+    const struct gp_result *family = choose(p, &answer->table).result;
     uint32_t i;
     pst_status st = PST_OK;
 
@@ -99,7 +111,7 @@ static pst_status add_orders(const struct part_problem *p, const struct gp_tree 
     return st;
 }
 
-static void take(struct gp_answer *answer, struct gp_try *t)
+static void take(struct gp_answer *answer, struct choice chosen)
 {
     uint32_t i;
 
@@ -120,12 +132,12 @@ static void take(struct gp_answer *answer, struct gp_try *t)
     if (isinf(answer->lower_ns)) {
         answer->lower_ns = 0; /* operators without work */
     }
-    if (t != NULL) {
+    if (chosen.result != NULL) {
         answer->found = true;
-        answer->b = t->b;
-        answer->plan = t->result.plan;
-        answer->value = t->result.value;
-        t->result.plan = (struct part_plan){0};
+        answer->b = chosen.b;
+        answer->plan = chosen.result->plan;
+        answer->value = chosen.result->value;
+        chosen.result->plan = (struct part_plan){0};
     }
 }
 
@@ -170,19 +182,32 @@ static pst_status solve_chain(const struct part_problem *p, struct gp_watch *wat
     return st;
 }
 
-static pst_status solve_graph(const struct part_problem *p, const struct gp_options *options,
-                              struct gp_watch *watch, struct gp_answer *answer)
+pst_status gp_tree_of(const struct part_problem *p, uint32_t rule, struct gp_tree *ret_tree)
 {
     int64_t *work = work_of(p);
-    uint32_t rule = options->sp == GP_SP_AUTO ? GP_SP_FLEXIBLE : options->sp;
-    struct gp_tree tree;
     pst_status st;
 
+    memset(ret_tree, 0, sizeof *ret_tree);
     if (work == NULL) {
         return PST_ERR_NOMEM;
     }
-    st = gp_tree_init(&tree, p, work, rule);
+    st = gp_tree_init(ret_tree, p, work, rule);
     free(work);
+    return st;
+}
+
+static uint32_t rule_of(const struct gp_options *options)
+{
+    return options->sp == GP_SP_AUTO ? GP_SP_FLEXIBLE : options->sp;
+}
+
+static pst_status solve_graph(const struct part_problem *p, const struct gp_options *options,
+                              struct gp_watch *watch, struct gp_answer *answer)
+{
+    uint32_t rule = rule_of(options);
+    struct gp_tree tree;
+    pst_status st = gp_tree_of(p, rule, &tree);
+
     if (st != PST_OK) {
         return st;
     }
@@ -207,7 +232,7 @@ pst_status gp_solve(const struct part_problem *problem, const struct gp_options 
     st = options->force_chain ? solve_chain(problem, &watch, ret_answer)
                               : solve_graph(problem, options, &watch, ret_answer);
     if (st == PST_OK && options->refine && !options->force_chain) {
-        st = gp_beyond(problem, options->refine_steps, &watch, ret_answer);
+        st = gp_beyond(problem, options, rule_of(options), &watch, ret_answer);
     }
     if (st == PST_OK) {
         take(ret_answer, choose(problem, &ret_answer->table));

@@ -12,6 +12,7 @@ struct gp_try {
     uint32_t b;
     bool skipped; /* its bound says that it cannot be better than a smaller size */
     struct gp_result result;
+    struct gp_result fast; /* beyond the family: the shortest step seen, of a larger T perhaps */
 };
 
 /* All sizes, ascending. */
@@ -47,10 +48,35 @@ void gp_table_finish(struct gp_table *table);
 pst_status gp_orders(const struct part_problem *problem, uint32_t b, uint32_t n_orders,
                      struct gp_watch *watch, struct gp_result *result);
 
-/* Improves the plans of all sizes by searches that know no blocks. steps: see
-   part_refine_limits, for all sizes together; 0: the default. */
-pst_status gp_beyond(const struct part_problem *problem, uint64_t steps, struct gp_watch *watch,
-                     struct gp_answer *answer);
+/* Blocks of a problem, by GP_SP_FLEXIBLE .. . */
+pst_status gp_tree_of(const struct part_problem *problem, uint32_t rule, struct gp_tree *ret_tree);
+
+enum { GP_TAILS = 2 };
+
+/* The problem with rows of operators behind joins and before forks in one with these. */
+struct gp_tail_problem {
+    struct part_problem problem;
+    struct gp_tree tree;
+    uint32_t *group_of; /* [n] */
+};
+
+struct gp_tails {
+    uint32_t n;
+    struct gp_tail_problem of[GP_TAILS]; /* by how much work may become one */
+};
+
+/* *ret_tails needs gp_tails_finish in any case. PST_ERR_NOMEM. */
+pst_status gp_tails_init(struct gp_tails *ret_tails, const struct part_problem *problem,
+                         uint32_t rule);
+void gp_tails_finish(struct gp_tails *tails);
+/* gp_search_size of such a problem; plan and value are those of the whole one. */
+pst_status gp_tails_plan(const struct part_problem *problem, const struct gp_tail_problem *tail,
+                         const struct gp_options *options, uint32_t b, double below_ns,
+                         struct gp_watch *watch, struct gp_result *ret_result);
+
+/* Improves the plans of all sizes by searches that go beyond the family. rule: of gp_tree_of. */
+pst_status gp_beyond(const struct part_problem *problem, const struct gp_options *options,
+                     uint32_t rule, struct gp_watch *watch, struct gp_answer *answer);
 
 /*
  * The best plan by the options. *ret_answer needs gp_answer_finish in any case. found is false

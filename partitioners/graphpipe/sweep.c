@@ -170,6 +170,7 @@ void gp_table_finish(struct gp_table *table)
 
     for (i = 0; i < table->n; i++) {
         gp_result_finish(&table->tries[i].result);
+        gp_result_finish(&table->tries[i].fast);
     }
     free(table->tries);
     *table = (struct gp_table){0};

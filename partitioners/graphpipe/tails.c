@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators in a row behind a join become one with it, as do those before a fork. So a stage may
+ * hold the end of a branch, the join and what follows it, which no series of blocks allows: little
+ * work behind a join would otherwise need a device of its own.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "solver.h"
+
+/* Of a problem: the work that one operator may become one with, in shares of a device. */
+static const double shares[] = {0.25, 1};
+
+struct merge {
+    const struct part_problem *p;
+    double limit, *work; /* [n] ns */
+    uint32_t *group;     /* [n] the join or fork that it is one with, or itself */
+};
+
+/* The only operator behind v (before it); GP_NONE: none, or several. */
+static uint32_t next_of(const struct part_problem *p, uint32_t v)
+{
+    uint32_t n = p->first_out[v + 1] - p->first_out[v];
+
+    return n == 1 ? p->to[p->first_out[v]] : GP_NONE;
+}
+
+static uint32_t last_of(const struct part_problem *p, uint32_t v)
+{
+    uint32_t n = p->first_in[v + 1] - p->first_in[v];
+
+    return n == 1 ? p->from[p->in_edges[p->first_in[v]]] : GP_NONE;
+}
+
+static bool is_join(const struct part_problem *p, uint32_t v)
+{
+    return p->first_in[v + 1] - p->first_in[v] > 1;
+}
+
+static bool is_fork(const struct part_problem *p, uint32_t v)
+{
+    return p->first_out[v + 1] - p->first_out[v] > 1;
+}
+
+/* A row between a join and a fork is the join's as far as that reaches. */
+static void behind(struct merge *m, uint32_t join)
+{
+    double sum = 0;
+    uint32_t at = join, v;
+
+    while ((v = next_of(m->p, at)) != GP_NONE && last_of(m->p, v) == at) {
+        sum += m->work[v];
+        if (sum > m->limit) {
+            break;
+        }
+        m->group[v] = join;
+        at = v;
+    }
+}
+
+static void before(struct merge *m, uint32_t fork)
+{
+    double sum = 0;
+    uint32_t at = fork, v;
+
+    if (m->group[fork] != fork) {
+        return;
+    }
+    while ((v = last_of(m->p, at)) != GP_NONE && next_of(m->p, v) == at && m->group[v] == v &&
+           !is_join(m->p, v)) {
+        sum += m->work[v];
+        if (sum > m->limit) {
+            break;
+        }
+        m->group[v] = fork;
+        at = v;
+    }
+}
+
+/* Groups by number. The join's or fork's own place is a topological one for all of its group. */
+static uint32_t number(struct merge *m)
+{
+    uint32_t *of = malloc(((size_t)m->p->n + 1) * sizeof *of), n = 0, v;
+
+    if (of == NULL) {
+        return GP_NONE;
+    }
+    for (v = 0; v < m->p->n; v++) {
+        of[v] = m->group[v] == v ? n++ : GP_NONE;
+    }
+    for (v = 0; v < m->p->n; v++) {
+        m->group[v] = of[m->group[v]];
+    }
+    free(of);
+    return n;
+}
+
+static pst_status group(const struct part_problem *p, double share, uint32_t *group_of,
+                        uint32_t *ret_n)
+{
+    struct merge m = {.p = p, .group = group_of};
+    double total = 0;
+    uint32_t v;
+
+    m.work = malloc(((size_t)p->n + 1) * sizeof *m.work);
+    if (m.work == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (v = 0; v < p->n; v++) {
+        m.work[v] = p->n_samples > 0 ? p->forward_ns[v] + p->backward_ns[v] : 0;
+        total += m.work[v];
+        group_of[v] = v;
+    }
+    m.limit = share * total / p->n_devices;
+    for (v = 0; v < p->n; v++) {
+        if (is_join(p, v)) {
+            behind(&m, v);
+        }
+    }
+    for (v = 0; v < p->n; v++) {
+        if (is_fork(p, v)) {
+            before(&m, v);
+        }
+    }
+    *ret_n = number(&m);
+    free(m.work);
+    return *ret_n == GP_NONE ? PST_ERR_NOMEM : PST_OK;
+}
+
+static pst_status add(const struct part_problem *p, double share, uint32_t rule,
+                      struct gp_tails *tails)
+{
+    struct gp_tail_problem *t = &tails->of[tails->n];
+    uint32_t n, before_n = tails->n > 0 ? tails->of[tails->n - 1].problem.n : p->n;
+    pst_status st;
+
+    t->group_of = malloc(((size_t)p->n + 1) * sizeof *t->group_of);
+    if (t->group_of == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    st = group(p, share, t->group_of, &n);
+    if (st != PST_OK || n == before_n) { /* nothing, or nothing more */
+        free(t->group_of);
+        t->group_of = NULL;
+        return st;
+    }
+    st = part_problem_merge(p, t->group_of, n, &t->problem);
+    if (st == PST_OK) {
+        tails->n++;
+        st = gp_tree_of(&t->problem, rule, &t->tree);
+    }
+    return st;
+}
+
+pst_status gp_tails_init(struct gp_tails *tails, const struct part_problem *p, uint32_t rule)
+{
+    uint32_t i;
+    pst_status st = PST_OK;
+
+    memset(tails, 0, sizeof *tails);
+    for (i = 0; st == PST_OK && i < sizeof shares / sizeof *shares; i++) {
+        st = add(p, shares[i], rule, tails);
+    }
+    return st;
+}
+
+void gp_tails_finish(struct gp_tails *tails)
+{
+    uint32_t i;
+
+    for (i = 0; i < GP_TAILS; i++) {
+        free(tails->of[i].group_of);
+        if (i < tails->n) {
+            part_problem_finish(&tails->of[i].problem);
+            gp_tree_finish(&tails->of[i].tree);
+        }
+    }
+    memset(tails, 0, sizeof *tails);
+}
+
+/* The same stages of the operators themselves. */
+static pst_status expand(const struct part_problem *p, const struct gp_tail_problem *t,
+                         const struct part_plan *coarse, struct part_plan *ret_plan)
+{
+    uint32_t *stage_of = malloc(((size_t)p->n + 1) * sizeof *stage_of);
+    uint32_t *of_group = malloc(((size_t)t->problem.n + 1) * sizeof *of_group), s, i, v;
+    pst_status st = PST_ERR_NOMEM;
+
+    if (stage_of != NULL && of_group != NULL) {
+        for (s = 0; s < coarse->n_stages; s++) {
+            for (i = 0; i < coarse->stages[s].n_nodes; i++) {
+                of_group[coarse->stages[s].nodes[i]] = s;
+            }
+        }
+        for (v = 0; v < p->n; v++) {
+            stage_of[v] = of_group[t->group_of[v]];
+        }
+        st = part_plan_init(ret_plan, p, stage_of, coarse->n_stages, coarse->stages[0].b);
+        for (s = 0; st == PST_OK && s < coarse->n_stages; s++) {
+            ret_plan->stages[s].d = coarse->stages[s].d;
+            ret_plan->stages[s].b = coarse->stages[s].b;
+            ret_plan->stages[s].k = coarse->stages[s].k;
+        }
+    }
+    free(stage_of);
+    free(of_group);
+    return st;
+}
+
+pst_status gp_tails_plan(const struct part_problem *p, const struct gp_tail_problem *t,
+                         const struct gp_options *options, uint32_t b, double below_ns,
+                         struct gp_watch *watch, struct gp_result *ret_result)
+{
+    struct part_plan plan = {0};
+    pst_status st;
+
+    memset(ret_result, 0, sizeof *ret_result);
+    if (t->tree.n_blocks == 0) {
+        return PST_OK;
+    }
+    st = gp_search_size(&t->problem, &t->tree, options, b, below_ns, watch, ret_result);
+    if (st != PST_OK || !ret_result->found) {
+        return st;
+    }
+    st = expand(p, t, &ret_result->plan, &plan);
+    if (st == PST_OK) {
+        part_plan_finish(&ret_result->plan);
+        ret_result->plan = plan;
+        st = part_plan_value(&plan, p, false, &ret_result->value);
+    }
+    if (st != PST_OK) {
+        gp_result_finish(ret_result);
+    }
+    return st;
+}
