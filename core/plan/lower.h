@@ -50,6 +50,12 @@ static inline bool pst_lowering_holds(const struct pst_lowering *low, uint32_t r
            low->plan->stages[stage].ranks[0] == low->plan->stages[home].ranks[0];
 }
 
+/* Of two stages: on the same ranks? */
+static inline bool pst_lowering_together(const struct pst_lowering *low, uint32_t a, uint32_t b)
+{
+    return low->plan->stages[a].ranks[0] == low->plan->stages[b].ranks[0];
+}
+
 /* Whether some rank holds a stage with replicas. */
 static inline bool pst_lowering_replicates(const struct pst_plan *plan)
 {
@@ -68,6 +74,9 @@ static inline uint32_t pst_lowering_backward(const struct pst_lowering *low, uin
 
     return at != PST_NONE ? at : low->at[PST_PASS_BW][row];
 }
+
+/* lower_groups.c: refuses what lowering cannot do; fills home and replica. */
+pst_status pst_lowering_supported(struct pst_lowering *low, struct pst_error *err);
 
 /* Refuses what lowering cannot do; edges by stage; every pass timed in the given order, and
    complete. low->arena holds the tables. */

@@ -24,7 +24,8 @@ struct graphpipe {
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, microbatch, PST_PARAM_STRING, "auto", "1..",
-              "Samples of a micro-batch, or \"auto\": the best of all candidates."),
+              "Samples of a micro-batch; \"all\": the best of all that are offered; \"auto\": "
+              "train.microbatch in jobs, all in problems."),
     PST_PARAM(struct config, per_stage, PST_PARAM_BOOL, "false", NULL,
               "Every stage chooses its own micro-batch size and k: slow."),
     PST_PARAM(struct config, k, PST_PARAM_STRING, "1", "1..",
@@ -151,15 +152,19 @@ static pst_status limit_degrees(const struct graphpipe *self, struct part_proble
                                 "degrees and max_degree leave no number of replicas");
 }
 
+/* A job's own size stays unless it is asked for another: losses depend on it. */
 static pst_status limit_sizes(const struct graphpipe *self, struct part_problem *p)
 {
-    uint32_t size = 0, n;
+    const char *text = self->config->microbatch;
+    bool automatic = strcmp(text, "auto") == 0;
+    uint32_t size = p->in->micro_batches[0], n;
     pst_status st;
 
-    if (strcmp(self->config->microbatch, "auto") == 0) {
+    if (strcmp(text, "all") == 0 ||
+        (automatic && (p->figures.reference != 0 || self->config->per_stage))) {
         return PST_OK;
     }
-    st = parse_list(self->host, "microbatch", self->config->microbatch, &size, 1, &n);
+    st = automatic ? PST_OK : parse_list(self->host, "microbatch", text, &size, 1, &n);
     if (st != PST_OK) {
         return st;
     }

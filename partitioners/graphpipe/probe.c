@@ -31,6 +31,8 @@ pst_status gp_probe_tick(struct gp_probe *probe, uint32_t work)
     if (probe->n_states > probe->max_states) {
         return PST_ERR_CANCELLED;
     }
+    work += probe->work;
+    probe->work = 0;
     if (probe->countdown <= work) {
         probe->countdown = TICKS_BETWEEN_STOPS;
         if (probe->stop != NULL && probe->stop(probe->stop_context)) {

@@ -89,8 +89,8 @@ struct gp_probe {
     int64_t next;  /* least T above at which anything may change */
     struct gp_pool pool;
     struct gp_memo *memo;
-    uint64_t n_states; /* in all probes so far */
-    uint32_t countdown;
+    uint64_t n_states;        /* in all probes so far */
+    uint32_t countdown, work; /* to the next question whether to stop; done since the last tick */
 };
 
 pst_status gp_probe_init(struct gp_probe *probe, const struct gp_costs *costs,

@@ -235,6 +235,7 @@ static void begin(struct walk *w, uint32_t from)
         return;
     }
     for (to = from + 1; to <= w->last; to++) {
+        w->probe->work++;
         if (!offer_run(w, from, to)) {
             break;
         }

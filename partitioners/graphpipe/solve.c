@@ -314,7 +314,8 @@ pst_status gp_graph_solve(struct gp_build *build, struct gp_graph *graph, uint32
 {
     for (;;) {
         bool done, changed = false;
-        pst_status st = gp_graph_reduce(build, graph, &done);
+        pst_status st = part_cancelled(build->problem) ? PST_ERR_CANCELLED
+                                                       : gp_graph_reduce(build, graph, &done);
 
         if (st == PST_OK && !done) {
             st = gp_graph_join(build, graph, &changed);

@@ -9,7 +9,7 @@
 /* Work of operators, as a weight on paths. */
 static int64_t *work_of(const struct part_problem *p)
 {
-    int64_t *work = malloc(((size_t)p->n + 1) * sizeof *work);
+    int64_t *work = calloc((size_t)p->n + 1, sizeof *work);
     uint32_t v;
 
     for (v = 0; work != NULL && v < p->n; v++) {
