@@ -225,7 +225,7 @@ def search(bench, devices):
              "chains": SEQUENTIAL["chains"], "chain-dp": SEQUENTIAL["chain-dp"],
              "pipedream": SEQUENTIAL["pipedream"],
              "pipedream, downsets": {"use": "pipedream", "states": "downsets"},
-             "piper": SEQUENTIAL["piper"], "dapple": {"use": "dapple"}}
+             "piper": SEQUENTIAL["piper"]}
     head("search, s", *MODELS)
     d = max(devices)
     together = [bench.plan(model, d, share * d, "auto", asked["graphpipe"], {"use": "per-stage"})

@@ -158,11 +158,19 @@ static pst_status beyond(const struct beyond *b, struct gp_try *t)
 {
     struct part_refine_limits limits = {.steps = b->steps};
     struct part_costs costs = {0};
+    struct gp_result chain = {0};
     pst_status st = add_tails(b, t);
 
     if (st == PST_OK) {
-        st = gp_orders(b->p, t->b, 4, b->watch, &t->result);
+        st = gp_orders(b->p, t->b, 4, b->watch, &chain);
     }
+    if (st == PST_OK && chain.found) {
+        st = keep(t, &chain);
+        if (st == PST_OK) {
+            st = consider(b->p, &chain.plan, &t->result);
+        }
+    }
+    gp_result_finish(&chain);
     if (st == PST_OK) {
         st = part_costs_init(b->p, t->b, &costs);
     }
