@@ -9,10 +9,10 @@
 Every plan is a real one: memory as it is allocated, transfers over the links of
 configs/clusters/summit-v100.toml, step time simulated. Both sides try every micro-batch size that
 is a power of two and at least 1/256 of the mini-batch, and for the best three of them the
-scheduler's `eager` as well; what does not fit is no candidate. Sequential: pipedream (both objectives), piper where it does not refuse,
-chain-dp and graphpipe's own chains, all with 1f1b; graph: graphpipe with refine and per-stage.
+scheduler's `eager` as well; what does not fit is no candidate. Sequential: pipedream (both
+objectives), piper where it does not refuse, chain-dp and graphpipe's own chains, all with 1f1b; graph: graphpipe with refine and per-stage.
 
-PART: models, ablation, branches, sequential, memory, search. --memory: GiB of a device.
+PART: models, ablation, branches, sequential, memory. --memory: GiB of a device.
 Mini-batches grow with the devices: 16 samples for each (mmt), 64 (dlrm), 256 (candle-uno).
 """
 import argparse
@@ -65,8 +65,8 @@ class Bench:
         if partitioner["use"] in ("graphpipe", "chain-dp"):
             partitioner["microbatch"] = str(b)
         tables = {"model": model, "data": {"kind": "synthetic"},
-                  "train": {"batch": batch, "microbatch": 1 if b == "auto" else b,
-                            "optimizer": "sgd", "clip": 0.0, "degrees": powers(devices)},
+                  "train": {"batch": batch, "microbatch": b, "optimizer": "sgd", "clip": 0.0,
+                            "degrees": powers(devices)},
                   "run": {"device": "emulated"},
                   "cluster": {"devices": devices, "memory": f"{memory} GiB"},
                   "partitioner": partitioner, "scheduler": scheduler}
@@ -219,34 +219,9 @@ def memory(bench, devices):
                     bench.graph(model, d, share * d, memory=gib))
 
 
-def search(bench, devices):
-    """Seconds over all micro-batch sizes; one size at a time, but graphpipe also at once."""
-    asked = {"graphpipe": {"use": "graphpipe"}, "graphpipe, refine": GRAPH["graph"],
-             "chains": SEQUENTIAL["chains"], "chain-dp": SEQUENTIAL["chain-dp"],
-             "pipedream": SEQUENTIAL["pipedream"],
-             "pipedream, downsets": {"use": "pipedream", "states": "downsets"},
-             "piper": SEQUENTIAL["piper"]}
-    head("search, s", *MODELS)
-    d = max(devices)
-    together = [bench.plan(model, d, share * d, "auto", asked["graphpipe"], {"use": "per-stage"})
-                for model, share in MODELS.values()]
-    row("graphpipe, all sizes at once", *[f"{plan['search']:.3f}" for plan in together])
-    for name, options in asked.items():
-        cells = []
-        for model, share in MODELS.values():
-            graph = name.startswith("graphpipe")
-            plans = [bench.plan(model, d, share * d, b, options,
-                                {"use": "per-stage" if graph else "1f1b"})
-                     for b in powers(share * d)]
-            found = [plan["search"] for plan in plans if plan]
-            cells.append(f"{sum(found):.3f}" + ("" if len(found) == len(plans) else
-                                               f" ({len(found)} of {len(plans)} sizes)"))
-        row(name, *cells)
-
-
 def main():
     parts = {"models": models, "ablation": ablation, "branches": branches,
-             "sequential": sequential_model, "memory": memory, "search": search}
+             "sequential": sequential_model, "memory": memory}
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--penstock", default=str(ROOT / "build/release/penstock"))
