@@ -3,12 +3,13 @@
 """Graph pipelines against sequential ones on the models and the machine of the GraphPipe paper.
 
     bench/partitioners/graph_pipeline.py [--penstock build/release/penstock] [--part PART,...]
-                                         [--devices 4,8,16,32] [--memory 14.5] [--jobs 2]
+                                         [--devices 4,8,16,32] [--models mmt,dlrm,candle-uno]
+                                         [--memory 14.5] [--jobs 2]
 
 Every plan is a real one: memory as it is allocated, transfers over the links of
 configs/clusters/summit-v100.toml, step time simulated. Both sides try every micro-batch size that
-is a power of two, and for the best three of them the scheduler's `eager` as well; what does not fit
-is no candidate. Sequential: pipedream (both objectives), piper where it does not refuse, dapple,
+is a power of two and at least 1/256 of the mini-batch, and for the best three of them the
+scheduler's `eager` as well; what does not fit is no candidate. Sequential: pipedream (both objectives), piper where it does not refuse,
 chain-dp and graphpipe's own chains, all with 1f1b; graph: graphpipe with refine and per-stage.
 
 PART: models, ablation, branches, sequential, memory, search. --memory: GiB of a device.
@@ -33,9 +34,9 @@ MODELS = {"mmt": (MMT, 16), "dlrm": (DLRM, 64), "candle-uno": (CANDLE, 256)}
 SEQUENTIAL = {"pipedream": {"use": "pipedream"},
               "pipedream, reference": {"use": "pipedream", "objective": "reference"},
               "piper": {"use": "piper"},
-              "dapple": {"use": "dapple"},
               "chain-dp": {"use": "chain-dp"},
               "chains": {"use": "graphpipe", "force_chain": True}}
+MOST = 256  # micro-batches of a step: with more of them launches take most of the time
 PAPERS = ("pipedream", "pipedream, reference", "piper")
 GRAPH = {"graph": {"use": "graphpipe", "refine": True}}
 
@@ -103,7 +104,7 @@ class Bench:
         """The fastest over micro-batch sizes; a future."""
         def search():
             found = []
-            for b in sizes or powers(batch):
+            for b in sizes or [b for b in powers(batch) if b * MOST >= batch]:
                 plan = self.plan(model, devices, batch, b, partitioner, {"use": scheduler}, memory)
                 found += [plan] if plan else []
             found.sort(key=lambda plan: -plan["rate"])
@@ -224,7 +225,7 @@ def search(bench, devices):
              "chains": SEQUENTIAL["chains"], "chain-dp": SEQUENTIAL["chain-dp"],
              "pipedream": SEQUENTIAL["pipedream"],
              "pipedream, downsets": {"use": "pipedream", "states": "downsets"},
-             "piper": SEQUENTIAL["piper"], "dapple": SEQUENTIAL["dapple"]}
+             "piper": SEQUENTIAL["piper"], "dapple": {"use": "dapple"}}
     head("search, s", *MODELS)
     d = max(devices)
     together = [bench.plan(model, d, share * d, "auto", asked["graphpipe"], {"use": "per-stage"})
@@ -251,9 +252,12 @@ def main():
     parser.add_argument("--penstock", default=str(ROOT / "build/release/penstock"))
     parser.add_argument("--part", default=",".join(parts))
     parser.add_argument("--devices", default="4,8,16,32")
+    parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--memory", type=float, default=14.5)
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
+    for name in set(MODELS) - set(arguments.models.split(",")):
+        del MODELS[name]
     bench = Bench(arguments)
     for part in arguments.part.split(","):
         print(f"\n{part}\n")

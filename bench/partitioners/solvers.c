@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long the solvers that partitioners share take on large problems, and how far from a proven
- * bound their answers are. Per line: problem, devices, seconds, probes, T over the bound, whether
- * the order's optimum is proven.
+ * How long the solvers that partitioners share take on large problems, in CPU time, and how far
+ * from a proven bound their answers are. Per line: problem, devices, seconds, values of T tried or
+ * orders cut, T over the bound, whether the order's optimum is proven.
  */
-#include "chain.h"
+#include "refine.h"
 #include "partition_rig.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static double seconds(void)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
@@ -100,12 +101,86 @@ static void chains(uint32_t n, uint32_t devices, uint32_t n_degrees)
     rig_graph_finish(&g);
 }
 
-int main(void)
+static void solve_graph(const char *name, const struct rig_case *c)
+{
+    struct part_refine_stats stats;
+    struct part_plan plan = {NULL, 0};
+    struct part_problem p;
+    struct part_costs costs;
+    bool found = false;
+    double start;
+
+    rig_problem(c, &p);
+    if (part_costs_init(&p, c->b, &costs) != PST_OK) {
+        exit(1);
+    }
+    start = seconds();
+    if (part_dag_solve(&p, &costs, NULL, &found, &plan, &stats) != PST_OK) {
+        exit(1);
+    }
+    printf("%-36s %6u ops %5u devices %8.3f s %4llu orders  ", name, c->graph->n, c->devices,
+           seconds() - start, (unsigned long long)stats.orders);
+    if (found) {
+        printf("T/bound %.6f, %u stages, %llu moves%s\n", (double)stats.ticks / (double)stats.bound,
+               plan.n_stages, (unsigned long long)stats.moves, stats.optimal ? ", optimal" : "");
+    } else {
+        printf("nothing found\n");
+    }
+    part_plan_finish(&plan);
+    part_costs_finish(&costs);
+    part_problem_finish(&p);
+}
+
+static void graphs(uint32_t n, uint32_t devices, bool nested)
+{
+    static const char *const names[] = {"transfers free", "transfers added", "transfers overlap"};
+    uint64_t state = 1;
+    struct rig_graph g;
+    char name[64];
+
+    if (nested) {
+        rig_nested(&g, n, 4, 6, 30, &state);
+    } else {
+        rig_layered(&g, n, 8, 3, 2, &state);
+    }
+    rig_costs(&g, RIG_UNIFORM, &state);
+    for (int memory = 0; memory < 2; memory++) {
+        for (uint32_t comm = 0; comm < 3; comm++) {
+            struct rig_case c = rig_case_of(&g);
+
+            c.devices = devices;
+            c.batch = 64;
+            c.comm = comm;
+            c.p2p = 1;
+            snprintf(name, sizeof name, "%s, %s%s", nested ? "nested" : "layered", names[comm],
+                     memory ? ", memory" : "");
+            c.memory = memory ? memory_of(&g, &c, 3) : INFINITY;
+            solve_graph(name, &c);
+        }
+    }
+    rig_graph_finish(&g);
+}
+
+/* chain: cuts of orders; graph: whole graphs, "graph N DEVICES NESTED" one kind; without an
+   argument all. */
+int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
-    chains(100000, 1024, 1);
-    chains(100000, 1024, 5);
-    chains(100000, 1024, 11);
-    chains(1000000, 1024, 5);
+    if (argc < 2 || strcmp(argv[1], "chain") == 0) {
+        chains(100000, 1024, 1);
+        chains(100000, 1024, 5);
+        chains(100000, 1024, 11);
+        chains(1000000, 1024, 5);
+    }
+    if (argc < 2 || (argc == 2 && strcmp(argv[1], "graph") == 0)) {
+        graphs(1000, 16, false);
+        graphs(10000, 64, false);
+        graphs(100000, 64, false);
+        graphs(1000, 16, true);
+        graphs(100000, 64, true);
+    }
+    if (argc == 5) { /* one: n devices nested */
+        graphs((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]), atoi(argv[4]) != 0);
+    }
     return 0;
 }

@@ -10,6 +10,8 @@
 #include "chain_dp.h"
 #include "refine.h"
 
+#define STEPS UINT64_C(200000000) /* of the search for the best order, over all sizes */
+
 struct sweep {
     struct part_problem problem;
     struct part_chain_stats stats;
@@ -26,12 +28,13 @@ static pst_status solve(struct sweep *s, const struct part_costs *costs, bool *r
                         struct part_plan *ret_plan, bool *ret_proven)
 {
     struct part_chain_limits limits = {.below = INT64_MAX, .memory = true, .stats = &s->stats};
+    const struct part_refine_limits share = {.steps = STEPS / s->problem.n_sizes};
     struct part_refine_stats refined;
     int64_t ticks;
     pst_status st;
 
     if (s->kind == ORDER_BEST) {
-        st = part_dag_solve(&s->problem, costs, NULL, ret_found, ret_plan, &refined);
+        st = part_dag_solve(&s->problem, costs, &share, ret_found, ret_plan, &refined);
         s->stats.probes += st == PST_OK ? refined.probes : 0;
         *ret_proven = st == PST_OK && refined.optimal;
         return st;
@@ -110,7 +113,9 @@ static void remark(const struct sweep *s, uint32_t n_sizes)
     const struct part_problem *p = &s->problem;
 
     part_remark_number(p, "probes", (double)s->stats.probes);
-    part_remark_number(p, "states", (double)s->stats.states);
+    if (s->kind != ORDER_BEST) {
+        part_remark_number(p, "states", (double)s->stats.states);
+    }
     part_remark_number(p, "lower_bound_us_per_sample", s->bound_ns / 1000);
     if (s->bound_ns > 0) {
         part_remark_number(p, "gap", s->value.bottleneck_ns / s->bound_ns);

@@ -96,7 +96,12 @@ static pst_status solve(struct search *s)
     pst_status st;
 
     s->probe = (struct probe){.line = l, .stats = s->stats};
-    st = with(s, l->layered ? front_init(&s->probe, &inexact) : sweep_init(&s->probe));
+    if (l->memory && !l->layered && l->cross != NULL) {
+        inexact = true; /* depths are said and transfers are not free: a sweep cannot */
+        st = PST_OK;
+    } else {
+        st = with(s, l->layered ? front_init(&s->probe, &inexact) : sweep_init(&s->probe));
+    }
     s->stats->exact = l->cross == NULL || (l->straight && !inexact);
     if (st != PST_OK || s->stats->exact || s->high <= s->low) {
         s->stats->exact = s->stats->exact || s->high <= s->low;

@@ -35,11 +35,14 @@ struct part_chain_stats {
 
 /* What the cut may use. */
 struct part_chain_limits {
-    uint32_t max_stages;            /* 0: as many as there are devices */
-    uint32_t max_devices;           /* 0: all */
-    int64_t below;                  /* ticks: only bottlenecks strictly below; INT64_MAX: any */
-    bool memory;                    /* hold stages against the capacity, run index as depth */
-    double scan_steps;              /* most that may be scanned; 0: 3e8 */
+    uint32_t max_stages;    /* 0: as many as there are devices */
+    uint32_t max_devices;   /* 0: all */
+    int64_t below;          /* ticks: only bottlenecks strictly below; INT64_MAX: any */
+    bool memory;            /* hold stages against the capacity, run index as depth */
+    const uint32_t *depths; /* NULL, or [n] by node: a stage is taken to have the largest depth of
+                               its nodes instead of its place in the row. For stage graphs with
+                               branches; the answer may then not fit: value it */
+    double scan_steps;      /* most that may be scanned; 0: 3e8 */
     struct part_chain_stats *stats; /* NULL, or added up here (exact: set) */
 };
 

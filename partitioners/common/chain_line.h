@@ -25,7 +25,8 @@ struct line {
     int64_t *least;  /* [n + 1] device ticks: prefix sums of each node's least d * work */
     int64_t cap;     /* no useful T is above */
     double *weight, *saved; /* [n + 1] prefix sums of bytes */
-    double **workspace;     /* [level][n] largest of 2^level from a position on; NULL: all 0 */
+    /* [level][n] largest of 2^level from a position on; NULL: all 0, no guesses of depths */
+    double **workspace, **depths;
 };
 
 pst_status line_init(struct line *line, const struct part_problem *problem,
@@ -33,7 +34,14 @@ pst_status line_init(struct line *line, const struct part_problem *problem,
                      const struct part_chain_limits *limits);
 void line_finish(struct line *line);
 
-/* Does [i, j), which has `depth` stages from itself to the end, fit degree k's devices? */
+/* Level 0 is filled by the caller between create (NULL: out of memory) and fill; most of [i, j). */
+double **line_table_create(uint32_t n);
+void line_table_fill(double **table, uint32_t n);
+double line_table_most(double *const *table, uint32_t i, uint32_t j);
+void line_table_destroy(double **table, uint32_t n);
+
+/* Does [i, j), which has `depth` stages from itself to the end (or as deep as its nodes are said to
+   be), fit degree k's devices? */
 bool line_fits(const struct line *line, uint32_t i, uint32_t j, uint32_t k, uint32_t depth);
 
 /* Compute and all-reduce of [i, j) alone within T? */

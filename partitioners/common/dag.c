@@ -4,11 +4,14 @@
  * are cut optimally; where the order's optimum is too dear because of edges that skip over stages,
  * also with runs of nodes taken together. The best plan is refined.
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "refine_parts.h"
+#include "stage_graph.h"
 
-enum { GROUPS = 2048 };
+enum { GROUPS_MIN = 64, GROUPS_MAX = 2048 };
+#define GROUP_STEPS 5e7 /* of a scan of groups */
 
 struct dag {
     const struct part_problem *problem;
@@ -42,7 +45,7 @@ static pst_status offer(struct dag *d, struct part_plan *plan)
 static pst_status cut(struct dag *d)
 {
     struct part_chain_limits limits = {
-        .below = INT64_MAX, .memory = true, .scan_steps = 5e7, .stats = &d->chain};
+        .below = INT64_MAX, .memory = true, .scan_steps = 2e7, .stats = &d->chain};
     struct part_plan plan = {NULL, 0};
     int64_t ticks;
     bool found;
@@ -51,6 +54,42 @@ static pst_status cut(struct dag *d)
 
     d->orders++;
     return st == PST_OK && found ? offer(d, &plan) : st;
+}
+
+/* A plan that counts depths by the plan before it, from one that knows no memory limit, until one
+   fits. Where the place in a row alone decides, branches cost memory that they do not take. */
+static pst_status cut_by_depths(struct dag *d)
+{
+    struct part_chain_limits limits = {.below = INT64_MAX, .scan_steps = 2e7, .stats = &d->chain};
+    uint32_t *depths = calloc((size_t)d->problem->n + 1, sizeof *depths), round;
+    bool found = true, fits = false;
+    pst_status st = depths == NULL ? PST_ERR_NOMEM : PST_OK;
+
+    for (round = 0; st == PST_OK && found && !fits && round < 6; round++) {
+        struct part_plan plan = {NULL, 0};
+        struct part_value value = {.legal = false};
+        struct stage_graph g = {.n = 0};
+        int64_t ticks;
+
+        st = part_chain_solve(d->problem, d->costs, d->order, &limits, &found, &ticks, &plan);
+        if (st == PST_OK && found) {
+            st = part_plan_value(&plan, d->problem, false, &value);
+        }
+        if (st == PST_OK && found) {
+            st = stage_graph_init(&g, &plan, d->problem);
+        }
+        if (st == PST_OK && found) {
+            fits = value.legal && value.fits;
+            stage_graph_depths(&g, d->problem, depths);
+            st = fits ? offer(d, &plan) : PST_OK;
+        }
+        stage_graph_finish(&g);
+        part_plan_finish(&plan);
+        limits.memory = true;
+        limits.depths = depths;
+    }
+    free(depths);
+    return st;
 }
 
 /* A plan of groups as one of nodes. */
@@ -83,17 +122,29 @@ static pst_status expand(struct dag *d, const struct part_problem *coarse,
     return st == PST_OK ? offer(d, &plan) : st;
 }
 
+/* As many as can be scanned: 40 probes of windows of two stages' work, by stages under a memory
+   limit. */
+static uint32_t count_groups(const struct dag *d)
+{
+    const struct part_problem *p = d->problem;
+    double layers = p->capacity_bytes < (double)UINT64_MAX ? p->n_devices : 1;
+    double n = sqrt(GROUP_STEPS * p->n_devices / (80 * layers * d->costs->n_degrees));
+
+    return n < GROUPS_MIN ? GROUPS_MIN : n > GROUPS_MAX ? GROUPS_MAX : (uint32_t)n;
+}
+
 static pst_status cut_groups(struct dag *d)
 {
     struct part_chain_limits limits = {
-        .below = INT64_MAX, .memory = true, .scan_steps = 1e9, .stats = &d->chain};
+        .below = INT64_MAX, .memory = true, .scan_steps = 2 * GROUP_STEPS, .stats = &d->chain};
     struct part_problem coarse;
     struct part_costs costs = {.b = 0};
     struct part_plan plan = {NULL, 0};
     uint32_t *order = NULL;
     int64_t ticks;
     bool found = false;
-    pst_status st = coarse_init(d->problem, d->costs, d->order, GROUPS, d->group_of, &coarse);
+    pst_status st =
+        coarse_init(d->problem, d->costs, d->order, count_groups(d), d->group_of, &coarse);
 
     if (st != PST_OK) {
         return st;
@@ -117,17 +168,37 @@ static pst_status cut_groups(struct dag *d)
     return st;
 }
 
+/* A path has one order, whose optimum is that of all partitions: run index and depth agree. */
+static bool is_path(const struct part_problem *p)
+{
+    uint32_t v;
+
+    for (v = 0; v + 1 < p->n; v++) {
+        if (p->first_out[v] == p->first_out[v + 1] || p->to[p->first_out[v]] != v + 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static pst_status cut_orders(struct dag *d)
 {
-    uint32_t kind;
+    uint32_t kind, last = is_path(d->problem) ? PART_ORDER_INDEX : PART_ORDER_LONGEST;
+    bool exact;
     pst_status st = PST_OK;
 
-    for (kind = PART_ORDER_INDEX; st == PST_OK && kind <= PART_ORDER_LONGEST; kind++) {
+    for (kind = PART_ORDER_INDEX; st == PST_OK && kind <= last; kind++) {
         st = part_order(d->problem, kind, NULL, d->order);
         if (st == PST_OK) {
             st = cut(d);
         }
-        if (st == PST_OK && !d->chain.exact && d->problem->n > 2 * GROUPS) {
+        if (st == PST_OK && last != PART_ORDER_INDEX &&
+            d->problem->capacity_bytes < (double)UINT64_MAX) {
+            exact = d->chain.exact;
+            st = cut_by_depths(d);
+            d->chain.exact = exact;
+        }
+        if (st == PST_OK && !d->chain.exact && d->problem->n > 2 * count_groups(d)) {
             st = cut_groups(d);
         }
     }
@@ -141,6 +212,14 @@ static pst_status solve(struct dag *d, const struct part_refine_limits *limits,
     struct part_plan plan = {NULL, 0};
     pst_status st = cut_orders(d);
 
+    if (st == PST_OK && d->chain.exact && is_path(d->problem)) {
+        stats->optimal = true;
+        if (d->found) {
+            st = plan_ticks(d->problem, d->costs, &d->plan, &stats->ticks);
+            stats->bound = stats->ticks;
+        }
+        return st;
+    }
     if (st == PST_OK && !d->found && small) {
         st = small_best(d->problem, d->costs, INT64_MAX, &found, &plan);
         stats->optimal = st == PST_OK && !found;

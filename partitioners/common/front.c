@@ -27,6 +27,7 @@ struct front {
     struct slot *now, *next; /* [D + 1] by devices used */
     uint32_t *furthest;      /* [D + 1] state of fewer stages and at most that many devices */
     uint32_t slot_max;
+    uint64_t looks;      /* starts offered */
     int64_t ticks;       /* T of this probe */
     int64_t *most_cross; /* [degrees] over all positions; NULL: transfers free */
     bool *inexact;
@@ -187,6 +188,7 @@ static pst_status extend(const struct line *l, struct front *f, uint32_t parent,
         if (l->least[i] > (int64_t)(l->max_devices - used) * ticks) {
             continue; /* the devices left cannot do what is left of i */
         }
+        f->looks++;
         st = offer(l, f, (struct state){i, used, parent, k});
         if (st != PST_OK) {
             return st;
@@ -248,7 +250,7 @@ static pst_status grow(struct probe *probe, uint32_t depth, int64_t ticks)
         const struct slot *slot = &f->now[used];
 
         for (i = 0; i < slot->n; i++) {
-            probe->stats->states++;
+            f->looks += 16 * l->n_degrees; /* searches in prefix sums */
             for (k = 0; st == PST_OK && k < l->n_degrees; k++) {
                 st = extend(l, f, slot->states[i], k, depth, ticks);
             }
@@ -257,6 +259,8 @@ static pst_status grow(struct probe *probe, uint32_t depth, int64_t ticks)
             return PST_ERR_CANCELLED;
         }
     }
+    probe->stats->states += f->looks;
+    f->looks = 0;
     settle(l, f);
     return st;
 }

@@ -35,27 +35,13 @@ static void free_rows(int64_t **all, uint32_t n_rows)
     free(all);
 }
 
-static uint32_t n_levels(uint32_t n)
-{
-    uint32_t levels = 1;
-
-    while ((UINT64_C(1) << levels) <= n) {
-        levels++;
-    }
-    return levels;
-}
-
 void line_finish(struct line *l)
 {
-    uint32_t i;
-
     free_rows(l->work, l->n_degrees);
     free_rows(l->sync, l->n_degrees);
     free_rows(l->cross, l->n_degrees);
-    for (i = 0; l->workspace != NULL && i < n_levels(l->n); i++) {
-        free(l->workspace[i]);
-    }
-    free(l->workspace);
+    line_table_destroy(l->workspace, l->n);
+    line_table_destroy(l->depths, l->n);
     free(l->position);
     free(l->least);
     free(l->weight);
@@ -112,11 +98,11 @@ static void sum_transfers(struct line *l)
     }
 }
 
-static pst_status sum_bytes(struct line *l)
+static pst_status sum_bytes(struct line *l, const uint32_t *depths)
 {
     const struct part_problem *p = l->problem;
-    uint32_t i, level, levels = n_levels(l->n);
     bool any = false;
+    uint32_t i;
 
     for (i = 0; i < l->n; i++) {
         uint32_t v = l->order[i];
@@ -125,27 +111,25 @@ static pst_status sum_bytes(struct line *l)
         l->saved[i + 1] = l->saved[i] + p->saved_bytes[v];
         any = any || p->workspace_bytes[v] > 0;
     }
-    if (!any || !l->memory) {
-        return PST_OK;
+    any = any && l->memory;
+    l->workspace = any ? line_table_create(l->n) : NULL;
+    l->depths = depths != NULL && l->memory ? line_table_create(l->n) : NULL;
+    if ((any && l->workspace == NULL) || (depths != NULL && l->memory && l->depths == NULL)) {
+        return PST_ERR_NOMEM;
     }
-    l->workspace = calloc(levels, sizeof *l->workspace);
-    for (level = 0; l->workspace != NULL && level < levels; level++) {
-        double *row = l->workspace[level] = calloc((size_t)l->n + 1, sizeof *row);
-        uint32_t half = level == 0 ? 0 : UINT32_C(1) << (level - 1);
-
-        if (row == NULL) {
-            return PST_ERR_NOMEM;
-        }
-        for (i = 0; i < l->n; i++) {
-            const double *below = level == 0 ? NULL : l->workspace[level - 1];
-
-            row[i] = below == NULL ? p->workspace_bytes[l->order[i]] : below[i];
-            if (below != NULL && i + half < l->n && below[i + half] > row[i]) {
-                row[i] = below[i + half];
-            }
-        }
+    for (i = 0; i < l->n && l->workspace != NULL; i++) {
+        l->workspace[0][i] = p->workspace_bytes[l->order[i]];
     }
-    return l->workspace == NULL ? PST_ERR_NOMEM : PST_OK;
+    for (i = 0; i < l->n && l->depths != NULL; i++) {
+        l->depths[0][i] = depths[l->order[i]];
+    }
+    if (l->workspace != NULL) {
+        line_table_fill(l->workspace, l->n);
+    }
+    if (l->depths != NULL) {
+        line_table_fill(l->depths, l->n);
+    }
+    return PST_OK;
 }
 
 static bool has_transfers(const struct part_problem *p, const struct part_costs *c)
@@ -180,7 +164,8 @@ static void set_limits(struct line *l, const struct part_chain_limits *limits)
     if (l->n_degrees == 1 && l->costs->degrees[0] == 1) {
         l->max_devices = l->max_stages; /* a stage is a device */
     }
-    l->layered = l->memory || l->max_stages < (l->max_devices < l->n ? l->max_devices : l->n);
+    l->layered = (l->memory && limits->depths == NULL) ||
+                 l->max_stages < (l->max_devices < l->n ? l->max_devices : l->n);
 }
 
 pst_status line_init(struct line *l, const struct part_problem *p, const struct part_costs *c,
@@ -209,7 +194,7 @@ pst_status line_init(struct line *l, const struct part_problem *p, const struct 
         l->position[order[i]] = i;
     }
     sum_times(l);
-    st = sum_bytes(l);
+    st = sum_bytes(l, limits->depths);
     if (l->cross != NULL) {
         sum_transfers(l);
     } else if (st == PST_OK && has_transfers(p, c)) {
@@ -218,31 +203,18 @@ pst_status line_init(struct line *l, const struct part_problem *p, const struct 
     return st;
 }
 
-static double workspace_of(const struct line *l, uint32_t i, uint32_t j)
-{
-    uint32_t level = 0, half;
-
-    if (l->workspace == NULL) {
-        return 0;
-    }
-    while ((UINT64_C(2) << level) <= j - i) {
-        level++;
-    }
-    half = UINT32_C(1) << level;
-    return l->workspace[level][i] > l->workspace[level][j - half] ? l->workspace[level][i]
-                                                                  : l->workspace[level][j - half];
-}
-
 bool line_fits(const struct line *l, uint32_t i, uint32_t j, uint32_t k, uint32_t depth)
 {
-    double bytes;
+    double workspace;
 
     if (!l->memory) {
         return true;
     }
-    bytes = part_memory(l->problem, l->weight[j] - l->weight[i], l->saved[j] - l->saved[i],
-                        workspace_of(l, i, j), l->costs->degrees[k], (uint64_t)l->costs->b * depth);
-    return part_fits(l->problem, bytes);
+    workspace = l->workspace == NULL ? 0 : line_table_most(l->workspace, i, j);
+    depth = l->depths == NULL ? depth : (uint32_t)line_table_most(l->depths, i, j);
+    return part_fits(l->problem,
+                     part_memory(l->problem, l->weight[j] - l->weight[i], l->saved[j] - l->saved[i],
+                                 workspace, l->costs->degrees[k], (uint64_t)l->costs->b * depth));
 }
 
 /* --- cuts --------------------------------------------------------------------------------------*/

@@ -6,9 +6,12 @@
 #include <string.h>
 
 #include "refine_parts.h"
+#include "stage_graph.h"
 
 #define STEPS_DEFAULT UINT64_C(200000000)
 #define SEED_DEFAULT  UINT64_C(0x70656E73746F636B)
+
+enum { LARGE = 5000 }; /* nodes */
 
 struct refining {
     const struct part_problem *problem;
@@ -18,8 +21,8 @@ struct refining {
     int64_t ticks, bound;
     uint64_t steps, seed;
     uint32_t n_random;
-    uint32_t *order, *place; /* [n] */
-    uint64_t *keys;          /* [n] */
+    uint32_t *order, *place, *depths; /* [n] */
+    uint64_t *keys;                   /* [n] */
     struct part_chain_stats chain;
     struct part_refine_stats stats;
 };
@@ -91,7 +94,7 @@ static pst_status offer(struct refining *r, struct part_plan *plan, bool *ret_be
     if (st == PST_OK) {
         st = plan_ticks(r->problem, r->costs, plan, &ticks);
     }
-    if (st == PST_OK && part_value_better(&value, &r->value)) {
+    if (st == PST_OK && value.legal && value.fits && part_value_better(&value, &r->value)) {
         struct part_plan old = *r->plan;
 
         *r->plan = *plan;
@@ -104,12 +107,14 @@ static pst_status offer(struct refining *r, struct part_plan *plan, bool *ret_be
     return st;
 }
 
-/* The optimum of r->order, if that is below T. */
-static pst_status cut(struct refining *r, bool *ret_better)
+/* The optimum of r->order, if that is below T; memory by the place in the row, or by depths. */
+static pst_status cut_by(struct refining *r, const uint32_t *depths, bool *ret_better)
 {
     const struct part_problem *p = r->problem;
-    struct part_chain_limits limits = {
-        .below = r->ticks, .memory = true, .scan_steps = (double)r->steps / 4 + 1};
+    struct part_chain_limits limits = {.below = r->ticks,
+                                       .memory = true,
+                                       .depths = depths,
+                                       .scan_steps = (double)r->steps / 4 + 1};
     struct part_plan plan = {NULL, 0};
     uint64_t probes = r->chain.probes, states = r->chain.states;
     int64_t ticks;
@@ -125,6 +130,24 @@ static pst_status cut(struct refining *r, bool *ret_better)
     if (st == PST_OK && found) {
         st = offer(r, &plan, ret_better);
     }
+    return st;
+}
+
+/* A stage of a graph may hold less than its place in a row makes it: as deep as the plan's. */
+static pst_status cut(struct refining *r, bool *ret_better)
+{
+    struct stage_graph g;
+    pst_status st = cut_by(r, NULL, ret_better);
+
+    if (st != PST_OK || *ret_better || r->problem->capacity_bytes >= (double)UINT64_MAX) {
+        return st;
+    }
+    st = stage_graph_init(&g, r->plan, r->problem);
+    if (st == PST_OK) {
+        stage_graph_depths(&g, r->problem, r->depths);
+        st = cut_by(r, r->depths, ret_better);
+    }
+    stage_graph_finish(&g);
     return st;
 }
 
@@ -197,17 +220,24 @@ static pst_status shaken_order(struct refining *r, uint64_t width)
     return part_order(r->problem, PART_ORDER_KEYS, r->keys, r->order);
 }
 
-/* From small shakes to orders that have nothing of the plan. */
+/* From small shakes to orders that have nothing of the plan; in large graphs, where such are of no
+   use, to shakes by some stages. */
 static pst_status shake(struct refining *r)
 {
     static const uint32_t percent[] = {5, 15, 40, 100, 400};
-    uint32_t i;
+    uint32_t i, reach = r->problem->n;
     pst_status st = PST_OK;
 
-    for (i = 0; st == PST_OK && i < r->n_random && r->steps > 0 && r->ticks > r->bound; i++) {
+    reach = reach > LARGE ? reach / r->plan->n_stages : reach;
+    for (i = 0; st == PST_OK && i < r->n_random && r->steps > 0; i++) {
+        int64_t room = r->problem->n > LARGE ? r->bound / 2000 : 0; /* good enough there */
         bool better = false;
 
-        st = shaken_order(r, (uint64_t)r->problem->n * percent[i % 5] / 100 + 1);
+        if (r->ticks - r->bound <= room) {
+            break;
+        }
+
+        st = shaken_order(r, (uint64_t)reach * percent[i % 5] / 100 + 1);
         if (st == PST_OK) {
             st = cut(r, &better);
         }
@@ -326,11 +356,12 @@ pst_status part_refine(const struct part_problem *p, const struct part_costs *c,
         .n_random = random_orders(p, limits),
         .order = calloc((size_t)p->n + 1, sizeof *r.order),
         .place = calloc((size_t)p->n + 1, sizeof *r.place),
+        .depths = calloc((size_t)p->n + 1, sizeof *r.depths),
         .keys = calloc((size_t)p->n + 1, sizeof *r.keys),
     };
     pst_status st = PST_ERR_NOMEM;
 
-    if (r.order != NULL && r.place != NULL && r.keys != NULL) {
+    if (r.order != NULL && r.place != NULL && r.keys != NULL && r.depths != NULL) {
         st = refine(&r);
     }
     r.stats.ticks = r.ticks;
@@ -342,6 +373,7 @@ pst_status part_refine(const struct part_problem *p, const struct part_costs *c,
     }
     free(r.order);
     free(r.place);
+    free(r.depths);
     free(r.keys);
     return st;
 }

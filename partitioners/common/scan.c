@@ -14,6 +14,7 @@ struct scan {
     uint32_t *next;       /* [n_layers * (n + 1)] where the first stage of the suffix ends */
     uint16_t *degree;     /* the same: its degree index */
     int64_t *transfers;   /* [degrees] of the range at hand */
+    uint64_t looks;       /* ranges */
 };
 
 static void scan_finish(struct probe *probe)
@@ -90,12 +91,14 @@ static uint32_t best_first(const struct line *l, struct scan *s, uint32_t i, uin
     size_t at = (size_t)layer * (l->n + 1) + i;
     uint32_t j, k, best = UINT32_MAX;
 
+    s->looks++;
     for (k = 0; k < l->n_degrees; k++) {
         s->transfers[k] = 0;
     }
     for (j = i + 1; j <= l->n; j++) {
         bool possible = false;
 
+        s->looks++;
         if (l->cross != NULL) {
             take_in(l, s, i, j - 1);
         }
@@ -157,7 +160,8 @@ static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struc
                 return PST_ERR_CANCELLED;
             }
         }
-        probe->stats->states += l->n;
+        probe->stats->states += s->looks;
+        s->looks = 0;
         if (mine[0] <= l->max_devices) {
             *ret_found = true;
             read_cuts(l, s, layer, cuts);

@@ -32,6 +32,10 @@ pst_status stage_graph_init(struct stage_graph *graph, const struct part_plan *p
                             const struct part_problem *problem);
 void stage_graph_finish(struct stage_graph *graph);
 
+/* [n] by node: the depth of its stage. */
+void stage_graph_depths(const struct stage_graph *graph, const struct part_problem *problem,
+                        uint32_t *ret_depths);
+
 /* Nanoseconds per sample, by the comm model. */
 double stage_tps_ns(const struct part_problem *problem, const struct part_stage *stage,
                     const struct stage_sums *sums);

@@ -346,3 +346,13 @@ void stage_graph_finish(struct stage_graph *g)
     free(g->sums);
     memset(g, 0, sizeof *g);
 }
+
+void stage_graph_depths(const struct stage_graph *g, const struct part_problem *p,
+                        uint32_t *ret_depths)
+{
+    uint32_t v;
+
+    for (v = 0; v < p->n; v++) {
+        ret_depths[v] = g->depth[g->stage_of[v]];
+    }
+}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Is there a cut at T without memory limit? f(j), the least devices that the prefix j needs, is the
- * least over degrees d of d + f(i) over those i from which [i, j) stays within T. Transfers over
- * both ends of a range are added even where an edge spans all of it, so the answer is exact for
- * orders whose edges join neighbours only, and safe for others.
+ * Is there a cut at T without memory limit (or with one, where depths are said)? f(j), the least
+ * devices that the prefix j needs, is the least over degrees d of d + f(i) over those i from which
+ * [i, j) stays within T. Transfers over both ends of a range are added even where an edge spans all
+ * of it, so the answer is exact for orders whose edges join neighbours only, and safe for others.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,11 @@ struct sweep {
     uint32_t *reach_at;  /* where */
     uint32_t *hint, top; /* [degrees] last answer; most devices of any position */
     /* transfers that overlap */
-    uint32_t *relaxed;  /* [n + 1] f with transfers free */
-    int64_t *block_min; /* [degrees][n / BLOCK + 1] least cross of a block */
+    uint32_t *relaxed;       /* [n + 1] f with transfers free */
+    uint32_t good;           /* the last position that the devices suffice for */
+    uint64_t looks;          /* starts looked at */
+    uint32_t *block_devices; /* [n / BLOCK + 1] least f of a block */
+    int64_t *block_min;      /* [degrees][n / BLOCK + 1] least cross of a block */
 };
 
 static void sweep_finish(struct probe *probe)
@@ -40,6 +43,7 @@ static void sweep_finish(struct probe *probe)
         free(s->hint);
         free(s->relaxed);
         free(s->block_min);
+        free(s->block_devices);
     }
     free(s);
     probe->scratch = NULL;
@@ -62,7 +66,8 @@ static void read_cuts(const struct line *l, const struct sweep *s, struct cuts *
 
 static void move_left(const struct line *l, struct sweep *s, uint32_t j, uint32_t k, int64_t ticks)
 {
-    while (s->left[k] < j && !line_works(l, s->left[k], j, k, ticks)) {
+    while (s->left[k] < j && (!line_works(l, s->left[k], j, k, ticks) ||
+                              (l->memory && !line_fits(l, s->left[k], j, k, 0)))) {
         s->left[k]++;
     }
 }
@@ -144,19 +149,39 @@ static void added_transfers(const struct line *l, struct sweep *s, uint32_t j, i
     }
 }
 
-/* The next start from i on whose transfers are within `most`; j: none. */
+/* The next start from i on whose transfers are within `most` and which needs less than `below`
+   devices; j: none. Blocks that hold none are skipped. */
 static uint32_t next_start(const struct line *l, const struct sweep *s, uint32_t k, uint32_t i,
-                           uint32_t j, int64_t most)
+                           uint32_t j, int64_t most, uint32_t below)
 {
     const int64_t *blocks = s->block_min + k * ((size_t)l->n / BLOCK + 1);
 
-    while (i < j && l->cross[k][i] > most) {
-        i++;
-        while (i < j && i % BLOCK == 0 && blocks[i / BLOCK] > most) {
+    while (i < j && s->relaxed[i] < below) { /* never falls, and f is not less */
+        if (i % BLOCK == 0 && (blocks[i / BLOCK] > most || s->block_devices[i / BLOCK] >= below)) {
             i += BLOCK;
+        } else if (l->cross[k][i] > most || s->devices[i] >= below) {
+            i++;
+        } else {
+            break;
         }
     }
-    return i < j ? i : j;
+    return i < j && s->relaxed[i] < below ? i : j;
+}
+
+/* Least devices of each block of positions so far. */
+static void note_devices(struct sweep *s, uint32_t j)
+{
+    uint32_t *least = &s->block_devices[j / BLOCK];
+
+    if (j % BLOCK == 0 || s->devices[j] < *least) {
+        *least = s->devices[j];
+    }
+}
+
+/* A start must need less than this to be better. */
+static uint32_t room(uint32_t best, uint32_t d)
+{
+    return best > d ? best - d : 0;
 }
 
 /* What transfers allow of the window; with them free, f is never more, which ends the search. */
@@ -173,19 +198,31 @@ static void side_by_side(const struct line *l, struct sweep *s, uint32_t j, int6
         if (i < j && s->relaxed[i] != UINT32_MAX && s->relaxed[i] + d < relaxed) {
             relaxed = s->relaxed[i] + d;
         }
-        for (i = next_start(l, s, k, i, j, most); i < j; i = next_start(l, s, k, i + 1, j, most)) {
-            if (s->relaxed[i] == UINT32_MAX || s->relaxed[i] + d >= best) {
-                break;
-            }
-            if (s->devices[i] != UINT32_MAX && s->devices[i] + d < best) {
-                best = s->devices[i] + d;
-                s->from[j] = i;
-                s->degree[j] = k;
-            }
+        for (i = next_start(l, s, k, i, j, most, room(best, d)); i < j;
+             i = next_start(l, s, k, i + 1, j, most, room(best, d))) {
+            s->looks++;
+            best = s->devices[i] + d;
+            s->from[j] = i;
+            s->degree[j] = k;
         }
     }
     s->relaxed[j] = relaxed;
-    s->devices[j] = best;
+    s->devices[j] = best <= l->max_devices ? best : UINT32_MAX;
+    s->good = best <= l->max_devices ? j : s->good;
+    note_devices(s, j);
+}
+
+/* No stage can begin at a position that can be reached any more. */
+static bool is_over(const struct line *l, const struct sweep *s)
+{
+    uint32_t k;
+
+    for (k = 0; k < l->n_degrees; k++) {
+        if (s->left[k] <= s->good) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void reset(const struct line *l, struct sweep *s)
@@ -199,7 +236,9 @@ static void reset(const struct line *l, struct sweep *s)
         return;
     }
     s->relaxed[0] = 0;
+    note_devices(s, 0);
     s->top = 0;
+    s->good = 0;
     memset(s->hint, 0, l->n_degrees * sizeof *s->hint);
     for (i = 0; i < l->n_degrees * width; i++) {
         s->reach[i] = INT64_MIN;
@@ -232,9 +271,16 @@ static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struc
             added_transfers(l, s, j, ticks);
         } else {
             side_by_side(l, s, j, ticks);
+            if (is_over(l, s)) {
+                break;
+            }
         }
     }
-    probe->stats->states += l->n;
+    probe->stats->states += (j < l->n ? j : l->n) + s->looks;
+    s->looks = 0;
+    if (j <= l->n) {
+        return PST_OK;
+    }
     if (s->devices[l->n] <= l->max_devices) {
         *ret_found = true;
         read_cuts(l, s, cuts);
@@ -285,8 +331,9 @@ pst_status sweep_init(struct probe *probe)
     s->hint = calloc(k, sizeof *s->hint);
     s->relaxed = calloc(n, sizeof *s->relaxed);
     s->block_min = calloc(k * (n / BLOCK + 1), sizeof *s->block_min);
+    s->block_devices = calloc(n / BLOCK + 1, sizeof *s->block_devices);
     if (s->reach == NULL || s->reach_at == NULL || s->hint == NULL || s->relaxed == NULL ||
-        s->block_min == NULL) {
+        s->block_min == NULL || s->block_devices == NULL) {
         return PST_ERR_NOMEM;
     }
     fill_blocks(l, s);

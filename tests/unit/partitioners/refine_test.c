@@ -171,6 +171,33 @@ static void test_branches_save_memory(void **state)
     rig_graph_finish(&g);
 }
 
+/* Four branches of five ops: side by side six micro-batches are held, in a row 21. */
+static void test_depths_count(void **state)
+{
+    static const uint32_t lens[] = {5, 5, 5, 5};
+    struct part_refine_stats stats;
+    struct rig_graph g;
+    struct rig_case c;
+
+    (void)state;
+    rig_branches(&g, 4, lens, 0, 1, false);
+    for (int v = 0; v < 21; v++) {
+        g.tau[v] = 6;
+        g.saved[v] = 2;
+    }
+    c = rig_case_of(&g);
+    c.devices = 21;
+    c.batch = 64;
+    c.memory = 12;
+    close_to(solve(&c, &stats), 6);
+    assert_true(stats.optimal);
+    /* 24 bytes on ten devices: two ops a stage and one of three, 18 us, would do by work alone. */
+    c.devices = 10;
+    c.memory = 24;
+    assert_true(solve(&c, &stats) <= 18 * (1 + 1e-9));
+    rig_graph_finish(&g);
+}
+
 /* --- random graphs -----------------------------------------------------------------------------*/
 
 static void random_case(struct rig_graph *g, struct rig_case *c, uint32_t n, int round,
@@ -333,11 +360,9 @@ static void test_refinement(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_branches_save_memory),
-        cmocka_unit_test(test_against_every_partition),
-        cmocka_unit_test(test_larger_graphs),
-        cmocka_unit_test(test_refinement),
+        cmocka_unit_test(test_examples),      cmocka_unit_test(test_branches_save_memory),
+        cmocka_unit_test(test_depths_count),  cmocka_unit_test(test_against_every_partition),
+        cmocka_unit_test(test_larger_graphs), cmocka_unit_test(test_refinement),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
