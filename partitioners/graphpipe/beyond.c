@@ -154,16 +154,12 @@ static pst_status add_tails(const struct beyond *b, struct gp_try *t)
     return st;
 }
 
-static pst_status beyond(const struct beyond *b, struct gp_try *t)
+/* Of several orders with one T the first, the model's own, may make the shortest step. */
+static pst_status add_orders(const struct beyond *b, struct gp_try *t, uint32_t n_orders)
 {
-    struct part_refine_limits limits = {.steps = b->steps};
-    struct part_costs costs = {0};
     struct gp_result chain = {0};
-    pst_status st = add_tails(b, t);
+    pst_status st = gp_orders(b->p, t->b, n_orders, b->watch, &chain);
 
-    if (st == PST_OK) {
-        st = gp_orders(b->p, t->b, 4, b->watch, &chain);
-    }
     if (st == PST_OK && chain.found) {
         st = keep(t, &chain);
         if (st == PST_OK) {
@@ -171,6 +167,21 @@ static pst_status beyond(const struct beyond *b, struct gp_try *t)
         }
     }
     gp_result_finish(&chain);
+    return st;
+}
+
+static pst_status beyond(const struct beyond *b, struct gp_try *t)
+{
+    struct part_refine_limits limits = {.steps = b->steps};
+    struct part_costs costs = {0};
+    pst_status st = add_tails(b, t);
+
+    if (st == PST_OK) {
+        st = add_orders(b, t, 1);
+    }
+    if (st == PST_OK) {
+        st = add_orders(b, t, 4);
+    }
     if (st == PST_OK) {
         st = part_costs_init(b->p, t->b, &costs);
     }
