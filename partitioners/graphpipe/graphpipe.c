@@ -11,8 +11,8 @@
 
 struct config {
     const char *microbatch, *k, *degrees;
-    bool per_stage, refine, exact, force_chain;
-    uint32_t grouping, sp;
+    bool per_stage, exact, force_chain;
+    uint32_t grouping, sp, refine;
     double tolerance, time_limit_s;
     int64_t max_degree, max_states, threads, refine_steps;
 };
@@ -37,9 +37,9 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, sp, PST_PARAM_ENUM, "auto", "flexible|strata|escribano|require|auto",
               "Graphs that are not series-parallel: how to rewrite what cannot be reduced; auto: "
               "flexible; require: refuse them."),
-    PST_PARAM(struct config, refine, PST_PARAM_BOOL, "false", NULL,
+    PST_PARAM(struct config, refine, PST_PARAM_ENUM, "auto", "auto|true|false",
               "Go on beyond plans of the family: other orders and local moves; up to 10 operators "
-              "the optimum of all plans."),
+              "the optimum of all plans. auto: in jobs, not in problems."),
     PST_PARAM(struct config, refine_steps, PST_PARAM_INT, "5000000", "1..1000000000000",
               "With refine: about as many looks at an operator, for all sizes together."),
     PST_PARAM(struct config, exact, PST_PARAM_BOOL, "true", NULL,
@@ -177,13 +177,17 @@ static pst_status limit_sizes(const struct graphpipe *self, struct part_problem 
     return PST_OK;
 }
 
-static struct gp_options options_of(const struct config *c, const uint32_t *ks, uint32_t n_ks)
+enum { REFINE_AUTO = 0, REFINE = 1 };
+
+static struct gp_options options_of(const struct config *c, const struct part_problem *p,
+                                    const uint32_t *ks, uint32_t n_ks)
 {
     return (struct gp_options){
         .grouping = c->grouping,
         .sp = c->sp,
         .per_stage = c->per_stage,
-        .refine = c->refine,
+        .refine = c->refine == REFINE ||
+                  (c->refine == REFINE_AUTO && p->figures.reference == 0 && !c->per_stage),
         .exact = c->exact,
         .force_chain = c->force_chain,
         .tolerance = c->tolerance,
@@ -215,7 +219,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         st = limit_sizes(self, &problem);
     }
     if (st == PST_OK) {
-        struct gp_options options = options_of(self->config, ks, n_ks);
+        struct gp_options options = options_of(self->config, &problem, ks, n_ks);
 
         st = gp_plan_for(&problem, &options, out);
     }
