@@ -20,7 +20,7 @@ struct solo {
     struct pst_costed_node nodes[SOLO_NODES];
     struct pst_costed_edge edges[SOLO_NODES];
     struct pst_costed_times times[SOLO_NODES][SOLO_SIZES];
-    char names[SOLO_NODES][8];
+    char names[SOLO_NODES][12];
     struct pst_costed draft;
     struct pst_problem problem;
     uint32_t sizes[SOLO_SIZES], degrees[SOLO_SIZES];
