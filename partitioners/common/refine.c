@@ -25,6 +25,7 @@ struct refining {
     uint64_t *keys;                   /* [n] */
     struct part_chain_stats chain;
     struct part_refine_stats stats;
+    bool moves_only;
 };
 
 /* --- ticks of a plan ---------------------------------------------------------------------------*/
@@ -333,6 +334,9 @@ static pst_status refine(struct refining *r)
     if (st == PST_OK) {
         st = plan_ticks(r->problem, r->costs, r->plan, &r->ticks);
     }
+    if (st == PST_OK && r->moves_only) {
+        return move(r);
+    }
     if (st == PST_OK && r->problem->n <= SMALL_NODES) {
         return look_at_all(r);
     }
@@ -354,6 +358,7 @@ pst_status part_refine(const struct part_problem *p, const struct part_costs *c,
         .steps = limits != NULL && limits->steps != 0 ? limits->steps : STEPS_DEFAULT,
         .seed = limits != NULL && limits->seed != 0 ? limits->seed : SEED_DEFAULT,
         .n_random = random_orders(p, limits),
+        .moves_only = limits != NULL && limits->moves_only,
         .order = calloc((size_t)p->n + 1, sizeof *r.order),
         .place = calloc((size_t)p->n + 1, sizeof *r.place),
         .depths = calloc((size_t)p->n + 1, sizeof *r.depths),

@@ -13,6 +13,8 @@ struct part_refine_limits {
     uint64_t steps;  /* about as many looks at a node; 0: 2e8, some seconds */
     uint64_t seed;   /* of random orders */
     uint32_t orders; /* random orders to cut; 0: by the size of the graph */
+    bool moves_only; /* nodes move between stages; no order is cut anew: the graph of stages stays
+                        much as it is */
 };
 
 struct part_refine_stats {

@@ -127,12 +127,41 @@ struct beyond {
     uint64_t steps; /* of each size */
 };
 
+/* The same graph of stages with the work spread better: no rule of blocks cuts inside a residual
+   connection, single operators may cross there. */
+static pst_status even_out(const struct beyond *b, const struct part_costs *costs, struct gp_try *t,
+                           const struct part_plan *plan)
+{
+    const struct part_refine_limits limits = {.steps = b->steps / 4 + 1, .moves_only = true};
+    struct part_refine_stats stats = {0};
+    struct gp_result r = {.found = true};
+    pst_status st = copy(plan, &r.plan);
+
+    if (st == PST_OK) {
+        st = part_refine(b->p, costs, &limits, &r.plan, &stats);
+    }
+    if (st == PST_OK) {
+        st = part_plan_value(&r.plan, b->p, false, &r.value);
+    }
+    t->result.states += stats.moves;
+    if (st == PST_OK && r.value.legal && r.value.fits) {
+        st = keep(t, &r);
+    }
+    gp_result_finish(&r);
+    return st;
+}
+
 /* Plans whose joins and forks hold more than one operator. */
-static pst_status add_tails(const struct beyond *b, struct gp_try *t)
+static pst_status add_tails(const struct beyond *b, const struct part_costs *costs,
+                            struct gp_try *t)
 {
     struct gp_result r;
     uint32_t i;
     pst_status st = keep(t, &t->result);
+
+    if (st == PST_OK && t->result.found) {
+        st = even_out(b, costs, t, &t->result.plan);
+    }
 
     for (i = 0; st == PST_OK && i < b->tails.n; i++) {
         double below = t->fast.found ? t->fast.value.step_ns / b->p->batch : INFINITY;
@@ -145,6 +174,9 @@ static pst_status add_tails(const struct beyond *b, struct gp_try *t)
         t->result.states += r.states;
         if (r.found && r.value.legal && r.value.fits) {
             st = keep(t, &r);
+            if (st == PST_OK) {
+                st = even_out(b, costs, t, &r.plan);
+            }
             if (st == PST_OK) {
                 st = consider(b->p, &r.plan, &t->result);
             }
@@ -174,16 +206,16 @@ static pst_status beyond(const struct beyond *b, struct gp_try *t)
 {
     struct part_refine_limits limits = {.steps = b->steps};
     struct part_costs costs = {0};
-    pst_status st = add_tails(b, t);
+    pst_status st = part_costs_init(b->p, t->b, &costs);
 
+    if (st == PST_OK && costs.n_degrees > 0) {
+        st = add_tails(b, &costs, t);
+    }
     if (st == PST_OK) {
         st = add_orders(b, t, 1);
     }
     if (st == PST_OK) {
         st = add_orders(b, t, 4);
-    }
-    if (st == PST_OK) {
-        st = part_costs_init(b->p, t->b, &costs);
     }
     if (st == PST_OK && costs.n_degrees > 0) {
         st = search(b->p, &costs, &limits, &t->result);
