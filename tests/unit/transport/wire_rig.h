@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Four ranks of the `threads` transport on links with times. Clocks are plain numbers that nobody
+ * waits for, so every time is exact: a message of b bytes takes 100 + b ns.
+ */
+#ifndef PENSTOCK_TESTS_WIRE_RIG_H
+#define PENSTOCK_TESTS_WIRE_RIG_H
+
+#include "base/util.h"
+
+#include "unit/transport/support.h"
+
+#include <stdio.h>
+
+enum { LATENCY = 100, RANKS = 4, REQUESTS = 16 };
+
+struct world {
+    const struct pst_transport_ops *ops;
+    struct pst_transport *transport;
+    uint64_t clocks[RANKS];
+    uint32_t node_size; /* 0: one node */
+};
+
+static inline uint64_t now(void *context, uint32_t rank)
+{
+    return ((struct world *)context)->clocks[rank];
+}
+
+static inline void advance(void *context, uint32_t rank, uint64_t ns)
+{
+    uint64_t *clock = &((struct world *)context)->clocks[rank];
+
+    *clock = ns > *clock ? ns : *clock;
+}
+
+/* Tags from 100 on are of further pieces of a message. */
+static inline struct pst_transfer_time transfer(void *context, uint32_t from, uint32_t to,
+                                                uint64_t tag, uint64_t bytes)
+{
+    (void)context;
+    (void)from;
+    (void)to;
+    return (struct pst_transfer_time){bytes + (tag < 100 ? LATENCY : 0), tag >= 100};
+}
+
+static inline uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ranks,
+                                     uint32_t n_ranks)
+{
+    bool far =
+        n_ranks == 2 && ranks[0] / 2 != ranks[1] / 2 && ((struct world *)context)->node_size > 0;
+
+    return 1000 * n_ranks + bytes + (far ? 50000 : 0);
+}
+
+static inline uint32_t node(void *context, uint32_t rank)
+{
+    uint32_t size = ((struct world *)context)->node_size;
+
+    return size > 0 ? rank / size : 0;
+}
+
+static inline void open_world(struct world *world, uint32_t node_size, bool hollow,
+                              uint64_t stall_ns)
+{
+    struct pst_transport_times times = {.context = world,
+                                        .now = now,
+                                        .advance = advance,
+                                        .transfer = transfer,
+                                        .collective_ns = collective_ns,
+                                        .node = node,
+                                        .hollow = hollow};
+    struct pst_transport_config config = {.n_ranks = RANKS,
+                                          .max_requests = REQUESTS,
+                                          .max_reductions = 2,
+                                          .stall_ns = stall_ns,
+                                          .times = &times};
+
+    *world = (struct world){.ops = load_threads(), .node_size = node_size};
+    assert_int_equal(world->ops->open(&config, &world->transport, NULL), PST_OK);
+}
+
+static char scratch[1 << 16];
+
+static inline pst_request send_at(struct world *world, uint64_t at, uint32_t from, uint32_t to,
+                                  uint64_t tag, uint64_t bytes)
+{
+    pst_request request;
+
+    world->clocks[from] = at;
+    assert_int_equal(world->ops->send(world->transport, from, to, tag, scratch, bytes, &request),
+                     PST_OK);
+    return request;
+}
+
+static inline pst_request recv_at(struct world *world, uint64_t at, uint32_t to, uint32_t from,
+                                  uint64_t tag, uint64_t bytes)
+{
+    pst_request request;
+
+    world->clocks[to] = at;
+    assert_int_equal(world->ops->recv(world->transport, to, from, tag, scratch + sizeof scratch / 2,
+                                      bytes, &request),
+                     PST_OK);
+    return request;
+}
+
+/* The transfer had the link in this time, and whoever waited for it is there or later. */
+static inline void expect_times(struct world *world, uint32_t rank, pst_request request,
+                                uint64_t start, uint64_t end)
+{
+    struct pst_error err = {0};
+    uint64_t began, ended, before = world->clocks[rank];
+
+    if (world->ops->wait(world->transport, rank, request, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    world->ops->span(world->transport, rank, &began, &ended);
+    if (began != start || ended != end) {
+        fail_msg("rank %u: from %llu to %llu, not from %llu to %llu", rank,
+                 (unsigned long long)began, (unsigned long long)ended, (unsigned long long)start,
+                 (unsigned long long)end);
+    }
+    assert_int_equal(world->clocks[rank], end > before ? end : before);
+}
+
+#endif
