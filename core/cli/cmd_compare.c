@@ -119,7 +119,7 @@ int pst_cmd_compare(const struct pst_command *command, int argc, char **argv)
     const struct pst_option options[] = {
         {"run", 'r', NULL, "run each combination for some steps, too", &request.run, NULL},
         {"steps", 'n', "N", "steps of a run; 20 where it is not given", NULL, &request.steps_text},
-        {"csv", 0, "FILE", "write the table as comma-separated values", NULL, &request.csv},
+        {"output", 'o', "FILE", "write the table as comma-separated values", NULL, &request.csv},
         {"plans", 0, "FOLDER", "write the plan of each combination there", NULL, &request.plans},
     };
     bool json = pst_options_want_json(argc, argv);

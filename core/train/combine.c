@@ -31,7 +31,7 @@ static pst_status fail(const struct pst_job *job, struct pst_error *err, const c
 
 /* --- labels ------------------------------------------------------------------------------------*/
 
-/* "pipedream", "pipedream variant=paper": the id, then the other keys. NULL: out of memory. */
+/* "pipedream", "pipedream objective=paper": the id, then the other keys. NULL: out of memory. */
 static const char *label_of_table(struct pst_arena *arena, const json_t *table)
 {
     const char *label = json_string_value(json_object_get(table, "use")), *key;
