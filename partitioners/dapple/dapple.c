@@ -287,19 +287,8 @@ static pst_status emit(const struct part_plan *plan, const struct said *said,
     pst_status st = PST_OK;
 
     for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
-        const struct part_stage *stage = &plan->stages[s];
-        struct pst_stage_decl decl = {
-            .size = sizeof decl,
-            .nodes = stage->nodes,
-            .n_nodes = stage->n_nodes,
-            .ranks = ranks,
-            .n_ranks = stage->d,
-            .microbatch_size = stage->b,
-            .k = stage->k,
-        };
-
-        ranks += stage->d;
-        st = out->stage(out, &decl);
+        st = part_stage_answer(&plan->stages[s], ranks, out);
+        ranks += plan->stages[s].d;
     }
     return st;
 }
