@@ -17,10 +17,7 @@ struct config {
     uint64_t inside_bandwidth, between_bandwidth;
 };
 
-struct dapple {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(dapple, struct config)
 
 /* One job. */
 struct run {
@@ -53,24 +50,6 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, between_bandwidth, PST_PARAM_RATE, "0", NULL,
               "Bytes per second between nodes; 0: as the cluster or the problem says."),
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct dapple *self = host->alloc(host, sizeof *self, _Alignof(struct dapple));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
 
 static double node_ns(const struct part_problem *p, uint32_t v)
 {
@@ -366,26 +345,13 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return st;
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 static const char *const provides[] = {"chain", NULL};
 static const char *const needs[] = {"chain", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "dapple",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("partitioner", "dapple", "1.0"),
     .summary = "DAPPLE's planner: stages, replicas and their machines for the shortest step.",
     .reference =
         "Fan et al., DAPPLE: A Pipelined Data Parallel Approach for Training Large Models, "
@@ -393,13 +359,8 @@ static const struct pst_plugin plugin = {
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -5,12 +5,8 @@
 #include "pipedream.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-struct pipedream {
-    const struct pst_host *host;
-    const struct pd_config *config;
-};
+PST_INSTANCE(pipedream, struct pd_config)
 
 static const struct pst_param params[] = {
     PST_PARAM(
@@ -38,24 +34,6 @@ static const struct pst_param params[] = {
     PST_PARAM(struct pd_config, between_bandwidth, PST_PARAM_RATE, "0", NULL,
               "Bytes per second between nodes; 0: as the cluster or the problem says."),
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct pipedream *self = host->alloc(host, sizeof *self, _Alignof(struct pipedream));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
 
 /* A degree that is the product of two levels may be none of those allowed. */
 static pst_status check_degrees(const struct part_problem *p, const struct pd_answer *answer)
@@ -151,39 +129,21 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return st;
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 static const char *const provides[] = {"chain", NULL};
 static const char *const needs[] = {"chain", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "pipedream",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("partitioner", "pipedream", "1.0"),
     .summary = "PipeDream's planner: stages and their replicas by dynamic programming.",
     .reference = "Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN Training, "
                  "SOSP 2019",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct pd_config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct pd_config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -15,10 +15,7 @@ struct config {
     int64_t max_states;
 };
 
-struct piper {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(piper, struct config)
 
 /* One job. */
 struct run {
@@ -54,24 +51,6 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, max_states, PST_PARAM_INT, "40000", "1..4000000",
               "More sets of operators are refused."),
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct piper *self = host->alloc(host, sizeof *self, _Alignof(struct piper));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
 
 static uint32_t n_stated(const struct run *run, uint32_t v)
 {
@@ -368,39 +347,21 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return st;
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 static const char *const provides[] = {"chain", NULL};
 static const char *const needs[] = {"chain", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "piper",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("partitioner", "piper", "1.0"),
     .summary = "Piper: stages, replicas, tensor degrees and recomputation by dynamic programming.",
     .reference = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, "
                  "NeurIPS 2021",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)
