@@ -325,7 +325,8 @@ static void uneven_batch(void **state)
         outcome_finish(&o);
     }
     problem = chain("\"devices\":4,\"mini_batch\":10,\"micro_batches\":[3],\"degrees\":[2]");
-    EXPECT_ERROR(1, "plan.infeasible", "replicas", "partition", "pipedream", "--problem", problem);
+    EXPECT_ERROR(1, "plan.infeasible", "no allowed degree", "partition", "pipedream", "--problem",
+                 problem);
 }
 
 static void bad_problems(void **state)

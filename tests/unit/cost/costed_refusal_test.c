@@ -45,7 +45,7 @@ static const struct refusal refusals[] = {
     {NODE("\"param_bytes\":\"1\""), "config.value", "nodes[1].param_bytes"},
     {NODE("\"parambytes\":1"), "config.key", "did you mean \"param_bytes\"?"},
     {NODE("\"times\":[]"), "config.value", "nodes[1].times"},
-    {NODE("\"times\":[{\"forward_us\":1}]"), "config.key", "nodes[1].times[0]: \"batch\""},
+    {NODE("\"times\":[{\"forward_us\":1}]"), "config.key", "nodes[1].times[0] (\"b\"): \"batch\""},
     {NODE("\"times\":[{\"batch\":0}]"), "config.value", "nodes[1].times[0].batch"},
     {NODE("\"times\":[{\"batch\":2},{\"batch\":2}]"), "config.value", "batch 2 stands twice"},
     {NODE("\"times\":[{\"batch\":2}],\"fixed_us\":1"), "config.value", "nodes[1].fixed_us"},
