@@ -241,6 +241,7 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
     if (b->tick == tick) {
         b->tick++;
     }
+    list->n_ticks = b->tick - tick;
     return st;
 }
 

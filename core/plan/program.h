@@ -6,8 +6,9 @@
  * sizes); the executor binds it to an arena and runs it, the checker verifies it. Read-only once
  * built.
  *
- * Time inside a program is counted in ticks: every call of the list takes one tick, in list order;
- * each instruction without calls takes one tick too.
+ * Time inside a program is counted in ticks: every call of the list takes one tick, in list order,
+ * and one more before it if it waits for copies, in which it does so; each instruction without
+ * calls takes one tick too.
  */
 #ifndef PST_PLAN_PROGRAM_H
 #define PST_PLAN_PROGRAM_H
@@ -76,6 +77,11 @@ struct pst_program_call {
     uint64_t elems;                         /* ACCUMULATE */
 };
 
+static inline uint32_t pst_call_ticks(const struct pst_program_call *call)
+{
+    return call->n_copy_waits > 0 ? 2 : 1;
+}
+
 /* Where the operands of a KERNEL call stand, counted from first_operand. */
 struct pst_operands {
     uint32_t x, p, y, dy, dx, add, z, dp, state, workspace, count;
@@ -99,10 +105,9 @@ static inline struct pst_operands pst_operands_of(const struct pst_op *op)
     return at;
 }
 
-/* What belongs to one instruction of the list. Its calls have ticks first_tick, first_tick + 1 and
-   so on. */
+/* What belongs to one instruction of the list. */
 struct pst_program_instr {
-    uint32_t first_tick;
+    uint32_t first_tick, n_ticks;
     uint32_t first_call, n_calls;
     uint32_t first_part, n_parts;  /* SEND, RECV: buffers to move, rows of program->parts */
     uint32_t first_copy, n_copies; /* OFFLOAD, FETCH: rows of program->copies */
@@ -110,17 +115,17 @@ struct pst_program_instr {
 
 /*
  * One tensor that OFFLOAD moves to the host or FETCH back. OFFLOAD and FETCH stand directly behind
- * a pass and are posted when that pass begins, once its own waits are over. Rows are in list order;
- * those to the host are one queue, those back another, or both are one (link_directions = 2): each
- * row begins when the one before it in its queue has ended, it is posted, the rank has ended the
- * call at start_tick, and row `after` has ended.
+ * a pass and are posted when that pass begins: its own waits for transfers are over, those of its
+ * calls for copies need not be. Rows are in list order; those to the host are one queue, those back
+ * another, or both are one (link_directions = 2): each row begins when the one before it in its
+ * queue has ended, it is posted, call `start_call` has ended, and row `after` has ended.
  */
 struct pst_program_copy {
     uint32_t instr;       /* row of instrs */
     bool out;             /* to the host */
     uint32_t value, host; /* on the device; PST_V_HOST */
     uint64_t bytes;
-    uint32_t start_tick; /* PST_NONE: none */
+    uint32_t start_call; /* row of calls, of the pass behind which it stands; PST_NONE: none */
     uint32_t after;      /* an earlier row; PST_NONE: none */
 };
 

@@ -178,6 +178,9 @@ static uint32_t walk_instr(struct pst_sim_memory *memory, const struct passage *
         unsigned __int128 share = (unsigned __int128)(end - start - stall) * before;
         uint64_t now = start + stalled + (total > 0 ? (uint64_t)(share / total) : 0);
         uint64_t until = copies_end(passage, &calls[c]);
+        for (uint32_t n = pst_call_ticks(&calls[c]); n > 1; n--) {
+            at_time(curve, now, curve->rise[tick++]);
+        }
         stalled += until > now ? until - now : 0;
         at_time(curve, until > now ? until : now, curve->rise[tick++]);
         before += call_ns(memory, &calls[c]);

@@ -150,6 +150,7 @@ static void copy_instr(struct unroller *u, uint32_t i, const struct pst_program_
         u->tick++;
     }
     u->tick += from->n_calls == 0;
+    list->n_ticks = u->tick - list->first_tick;
 }
 
 /* Alive while the transport has it, as the waits tell. */
