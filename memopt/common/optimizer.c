@@ -22,19 +22,6 @@ pst_status mem_create(const struct pst_host *host, const void *config, size_t si
     return PST_OK;
 }
 
-void mem_destroy(void *self)
-{
-    (void)self;
-}
-
-const void *mem_get_interface(const char *id)
-{
-    static const struct pst_memopt memopt = {
-        .size = sizeof memopt, .price = mem_price, .plan = mem_plan};
-
-    return strcmp(id, PST_MEMOPT) == 0 ? &memopt : NULL;
-}
-
 static void *row(struct mem_opt *opt, uint32_t n, size_t size)
 {
     return opt->host->alloc(opt->host, n * size, _Alignof(max_align_t));

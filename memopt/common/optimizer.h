@@ -13,7 +13,8 @@
  *         return mem_consider(opt, view);         as often as there are plans to try
  *     }
  *
- * with .destroy = mem_destroy and .get_interface = mem_get_interface.
+ *     PST_DESTROY_NOTHING
+ *     PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
  */
 #ifndef MEMOPT_COMMON_OPTIMIZER_H
 #define MEMOPT_COMMON_OPTIMIZER_H
@@ -54,10 +55,8 @@ struct mem_opt {
    fixed_rule. PST_ERR_NOMEM; PST_ERR_UNSUPPORTED where the host has no evaluator. */
 pst_status mem_create(const struct pst_host *host, const void *config, size_t size,
                       mem_decide *decide, void **ret_self);
-void mem_destroy(void *self);                  /* nothing: memory is the instance's */
-const void *mem_get_interface(const char *id); /* price and plan below under PST_MEMOPT */
 
-/* Functions of struct pst_memopt, for a plugin that has a bound() as well. */
+/* Functions of struct pst_memopt. */
 pst_status mem_price(void *self, const struct pst_stage_view *view,
                      struct pst_stage_price *ret_price);
 pst_status mem_plan(void *self, const struct pst_stage_view *view, struct pst_action_out *out);

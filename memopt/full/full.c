@@ -84,29 +84,22 @@ static pst_status create(const struct pst_host *host, const void *config, void *
     return st;
 }
 
+PST_DESTROY_NOTHING
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
+
 static const char *const provides[] = {"chain", "dag", "recompute", NULL};
 static const char *const needs[] = {"recompute", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "memopt",
-    .id = "full",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("memopt", "full", "1.0"),
     .summary = "Recomputes everything but the borders of stages or layers.",
     .reference = "Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline "
                  "Parallelism, NeurIPS 2019",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = mem_destroy,
-    .get_interface = mem_get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)
