@@ -204,6 +204,7 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
     uint32_t tick = b->tick;
     pst_status st = PST_OK;
 
+    list->first_tick = tick;
     list->first_call = b->program->n_calls;
     list->first_part = b->program->n_parts;
     b->instr = instr;
@@ -240,6 +241,7 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
     if (b->tick == tick) {
         b->tick++;
     }
+    list->n_ticks = b->tick - tick;
     return st;
 }
 

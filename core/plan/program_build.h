@@ -7,6 +7,7 @@
 #ifndef PST_PLAN_PROGRAM_BUILD_H
 #define PST_PLAN_PROGRAM_BUILD_H
 
+#include "plan/pass_calls.h"
 #include "plan/program.h"
 
 /* What one micro-batch of a stage has at the moment; value indices or PST_NONE. */
@@ -18,11 +19,6 @@ struct pst_micro {
     uint32_t *dy;      /* [node] gradient of its result, kept for W */
     uint32_t *z;       /* [node * PST_MAX_SCRATCH + i] */
     uint32_t *scratch; /* [parameter use of the stage] gradient that waits for its turn */
-};
-
-/* A maximal block of consecutive recomputed nodes of a stage, replayed before node `trigger`. */
-struct pst_run {
-    uint32_t first, last, trigger;
 };
 
 struct pst_stage_build {

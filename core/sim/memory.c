@@ -149,7 +149,10 @@ static uint32_t walk_instr(struct pst_sim_memory *memory, const struct pst_progr
     }
     for (uint32_t c = 0; c < list->n_calls; c++) {
         unsigned __int128 share = (unsigned __int128)(end - start) * before;
-        at_time(curve, start + (total > 0 ? (uint64_t)(share / total) : 0), curve->rise[tick++]);
+        uint64_t at = start + (total > 0 ? (uint64_t)(share / total) : 0);
+        for (uint32_t n = pst_call_ticks(&program->calls[list->first_call + c]); n > 0; n--) {
+            at_time(curve, at, curve->rise[tick++]);
+        }
         before += call_ns(memory, &program->calls[list->first_call + c]);
     }
     return tick;
@@ -170,6 +173,9 @@ static void sum_up(const struct pst_program *program, struct curve *curve)
     for (uint32_t v = 0; v < program->n_values; v++) {
         const struct pst_value *value = &program->values[v];
         uint8_t kind = kind_of(value);
+        if (value->kind == PST_V_HOST) {
+            continue;
+        }
         if (value->is_static || value->period > 0) {
             curve->live[kind] += value->bytes;
             continue;

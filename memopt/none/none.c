@@ -2,96 +2,33 @@
  *
  * Keeps everything that no earlier memory optimizer has decided about.
  */
-#include <string.h>
-
-#include <penstock/penstock.h>
-
-struct none {
-    const struct pst_host *host;
-    const struct pst_eval *eval;
-};
+#include "optimizer.h"
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
-    struct none *self = host->alloc(host, sizeof *self, _Alignof(struct none));
+    pst_status st = mem_create(host, config, sizeof(struct mem_opt), mem_consider, ret_self);
 
-    (void)config;
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
+    if (st == PST_OK) {
+        ((struct mem_opt *)*ret_self)->fixed_rule = true;
     }
-    self->host = host;
-    self->eval = host->get_extension(host, PST_EVAL);
-    if (self->eval == NULL) {
-        return pst_failf(host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_EVAL);
-    }
-    *ret_self = self;
-    return PST_OK;
+    return st;
 }
 
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
-
-static pst_status price(void *self_, const struct pst_stage_view *view,
-                        struct pst_stage_price *ret_price)
-{
-    const struct none *self = self_;
-    struct pst_stage_value value = {.size = sizeof value};
-    pst_status st;
-
-    st = self->eval->evaluate(self->host, view, NULL, &value);
-    if (st != PST_OK) {
-        return st;
-    }
-    ret_price->fits = value.legal && value.peak_bytes <= view->capacity_bytes;
-    ret_price->period_ns = value.period_ns;
-    ret_price->peak_bytes = value.peak_bytes;
-    return PST_OK;
-}
-
-/* Whether it fits is the host's to say: there is nothing to decide here. */
-static pst_status plan(void *self, const struct pst_stage_view *view, struct pst_action_out *out)
-{
-    (void)self;
-    (void)view;
-    (void)out;
-    return PST_OK;
-}
-
-static const struct pst_memopt memopt = {
-    .size = sizeof memopt,
-    .price = price,
-    .plan = plan,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_MEMOPT) == 0 ? &memopt : NULL;
-}
+PST_DESTROY_NOTHING
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
 
 static const char *const provides[] = {"chain", "dag", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "memopt",
-    .id = "none",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("memopt", "none", "1.0"),
     .summary = "Keeps every saved tensor on the device.",
     .reference = "none",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = NULL,
-    .n_params = 0,
-    .param_size = sizeof(struct pst_param),
-    .config_size = 0,
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_NO_PARAMS,
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)
