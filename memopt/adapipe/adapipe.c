@@ -178,29 +178,22 @@ static pst_status create(const struct pst_host *host, const void *config, void *
     return mem_create(host, config, sizeof(struct adapipe), decide, ret_self);
 }
 
+PST_DESTROY_NOTHING
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
+
 static const char *const provides[] = {"chain", "dag", "recompute", NULL};
 static const char *const needs[] = {"recompute", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "memopt",
-    .id = "adapipe",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("memopt", "adapipe", "1.0"),
     .summary = "Saves what is dearest to replay, by a knapsack per stage.",
     .reference = "Sun et al., AdaPipe: Optimizing Pipeline Parallelism with Adaptive Recomputation "
                  "and Partitioning, ASPLOS 2024",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = mem_destroy,
-    .get_interface = mem_get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -218,36 +218,21 @@ static pst_status bound(void *self_, const struct pst_stage_view *view, uint64_t
     return st;
 }
 
-static const void *get_interface(const char *id)
-{
-    static const struct pst_memopt memopt = {
-        .size = sizeof memopt, .bound = bound, .price = mem_price, .plan = mem_plan};
-
-    return strcmp(id, PST_MEMOPT) == 0 ? &memopt : NULL;
-}
+PST_DESTROY_NOTHING
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .bound = bound, .price = mem_price, .plan = mem_plan)
 
 static const char *const provides[] = {"chain", "dag", "recompute", "offload", NULL};
 static const char *const needs[] = {"recompute", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "memopt",
-    .id = "exact",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("memopt", "exact", "1.0"),
     .summary = "The plan of least period that fits, proven; for small stages.",
     .reference = "none",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = mem_destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)
