@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include <stdlib.h>
+
 #include "memopt_rig.h"
 
 #define PLAIN "slot_filter = false\nlink_target = 1.0\nmin_swap_bytes = 0\nhost_memory = 1.0\n"
@@ -215,13 +217,99 @@ static void test_limits(void **state)
     assert_int_not_equal(answer.plan[1], 'S');
 }
 
+/* --- pipelines ---------------------------------------------------------------------------------*/
+
+/* Eight nodes (1, 2, 2) with a parameter byte and an output of a byte each, on four stages, an
+   input of a byte: the least bottleneck over all cuts, stages priced by a plugin. */
+struct pipeline {
+    struct pst_instance *instance;
+    uint64_t capacity, known[4][9][9]; /* [stage][first][end] period + 1 */
+    bool stashing, offload;
+    uint32_t cuts[5];
+};
+
+static uint64_t stage_period(struct pipeline *p, uint32_t stage, uint32_t first, uint32_t end)
+{
+    uint64_t *known = &p->known[stage][first][end];
+    uint32_t k = 4 - stage, versions = p->stashing ? k : 1;
+    struct memopt_answer answer;
+    struct stage s;
+
+    if (*known == 0) {
+        stage_init(&s, k, (uint64_t)(end - first) * (versions + 1), 1);
+        for (uint32_t v = first; v < end; v++) {
+            add_link(&s, 1, 2, 2);
+        }
+        s.view.link_bytes_per_s = p->offload ? 1000000000 : 0;
+        s.view.capacity_bytes = p->capacity;
+        answer = ask(p->instance, &s);
+        *known = answer.price.fits ? answer.value.period_ns + 1 : UINT64_MAX;
+    }
+    return *known == UINT64_MAX ? UINT64_MAX : *known - 1;
+}
+
+static uint64_t bottleneck(struct pipeline *p)
+{
+    uint64_t best = UINT64_MAX;
+    uint32_t c[5] = {0, 0, 0, 0, 8};
+
+    for (c[1] = 1; c[1] < 6; c[1]++) {
+        for (c[2] = c[1] + 1; c[2] < 7; c[2]++) {
+            for (c[3] = c[2] + 1; c[3] < 8; c[3]++) {
+                uint64_t most = 0;
+
+                for (uint32_t s = 0; s < 4; s++) {
+                    uint64_t period = stage_period(p, s, c[s], c[s + 1]);
+
+                    most = period > most ? period : most;
+                }
+                if (most < best) {
+                    best = most;
+                    memcpy(p->cuts, c, sizeof c);
+                }
+            }
+        }
+    }
+    return best;
+}
+
+/* 1F1B that flushes, and PipeDream's, which keeps a version per micro-batch in flight. */
+static void test_four_stages(void **state)
+{
+    static const uint64_t capacity[] = {26, 24, 22, 20, 18, 16, 14, 12};
+    static const uint64_t none = UINT64_MAX;
+    static const uint64_t table[2][2][8] = {
+        {{6, 6, 7, 7, 7, 8, 8, 8}, {6, 6, 6, 6, 6, 6, 7, 8}},
+        {{7, 7, 8, 8, 8, 9, none, none}, {6, 6, 6, 7, 8, 9, none, none}}};
+
+    (void)state;
+    for (uint32_t i = 0; i < 32; i++) {
+        struct pipeline *p = calloc(1, sizeof *p);
+
+        assert_non_null(p);
+        p->instance = open_memopt("dawnpiper", PLAIN);
+        p->capacity = capacity[i % 8];
+        p->offload = i / 8 % 2 == 1;
+        p->stashing = i / 16 == 1;
+        assert_int_equal(bottleneck(p), table[p->stashing][p->offload][i % 8]);
+        if (p->stashing && p->capacity == 16) {
+            assert_int_equal(p->cuts[1], 1);
+            assert_int_equal(p->cuts[2], 3);
+            assert_int_equal(p->cuts[3], 5);
+        }
+        pst_instance_destroy(p->instance);
+        free(p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_in_flight), cmocka_unit_test(test_three_in_flight),
         cmocka_unit_test(test_mixed),         cmocka_unit_test(test_free_swap),
         cmocka_unit_test(test_slow_link),     cmocka_unit_test(test_skip),
-        cmocka_unit_test(test_ends),          cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_four_stages),   cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_limits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
