@@ -65,9 +65,11 @@ pst_status part_plan_value(const struct part_plan *plan, const struct part_probl
 
     if (st == PST_OK && g.legal) {
         judge(&g, plan, p, &value);
-        st = stage_graph_step(&g, plan, p, &value.step_ns);
-        if (st == PST_OK && ask && p->host != NULL && p->figures.reference == 0) {
+        if (ask && p->host != NULL && p->figures.reference == 0) {
             st = stage_graph_ask(&g, plan, p, &value);
+        }
+        if (st == PST_OK) {
+            st = stage_graph_step(&g, plan, p, &value.step_ns);
         }
     }
     stage_graph_finish(&g);

@@ -10,6 +10,7 @@
 
 #include "plan_for.h"
 #include "sequence.h"
+#include "trial.h"
 
 enum { ATTEMPTS = 8 };
 
@@ -57,6 +58,9 @@ static void remark(const struct part_problem *p, const struct gp_answer *a)
     part_remark_flag(p, "series_parallel", a->series_parallel);
     part_remark_flag(p, "budget_spent", a->has_expired);
     part_remark_text(p, "source", a->source);
+    if (a->tried > 0) {
+        part_remark_number(p, "simulated", a->tried);
+    }
     remark_table(p, a);
 }
 
@@ -154,7 +158,14 @@ static pst_status solve_once(struct part_problem *p, const struct gp_options *op
     pst_status st = gp_solve(p, options, answer);
 
     *ret_holds = true;
-    if (st == PST_OK && answer->found && p->figures.reference == 0) {
+    if (st != PST_OK || !answer->found || p->figures.reference != 0) {
+        return st;
+    }
+    *ret_holds = false;
+    if (options->refine) {
+        st = gp_trial_best(p, options->force_chain, answer, ret_holds);
+    }
+    if (st == PST_OK && !*ret_holds) {
         st = verify(p, answer, ret_holds);
     }
     return st;

@@ -247,5 +247,6 @@ void gp_answer_finish(struct gp_answer *answer)
 {
     part_plan_finish(&answer->plan);
     gp_table_finish(&answer->table);
+    gp_candidates_finish(&answer->candidates);
     memset(answer, 0, sizeof *answer);
 }
