@@ -26,6 +26,9 @@ void part_plan_finish(struct part_plan *plan);
 /* A deep copy. PST_ERR_NOMEM. */
 pst_status part_plan_copy(const struct part_plan *plan, struct part_plan *ret_copy);
 
+/* A step that nobody looked at. */
+#define PART_STEP_UNKNOWN (-1.0)
+
 /* What a plan is worth, from the plan alone. */
 struct part_value {
     bool legal;     /* every node once, convex, acyclic, enough devices */
@@ -46,6 +49,10 @@ struct part_value {
    holds in flight), where `ask` is set. PST_ERR_NOMEM; what the host fails with. */
 pst_status part_plan_value(const struct part_plan *plan, const struct part_problem *problem,
                            bool ask, struct part_value *ret_value);
+
+/* All but step_ns, which takes most of the time: enough for part_value_better. */
+pst_status part_plan_rank(const struct part_plan *plan, const struct part_problem *problem,
+                          struct part_value *ret_value);
 
 /* Is a better than b? What is legal and fits; smaller bottleneck, smaller peak, smaller depth,
    fewer devices; equal: false. Bottlenecks and peaks within 1e-12 relative are equal. */

@@ -31,7 +31,7 @@ struct beyond {
 
 /* The search goes on for the least T; a plan with a shorter path may still make the shorter step.
  */
-static pst_status keep(const struct beyond *b, struct gp_try *t, const struct gp_result *r)
+static pst_status keep(const struct beyond *b, struct gp_try *t, struct gp_result *r)
 {
     struct part_plan plan;
     pst_status st;
@@ -40,6 +40,9 @@ static pst_status keep(const struct beyond *b, struct gp_try *t, const struct gp
         return PST_OK;
     }
     st = gp_candidates_add(b->candidates, b->p, &r->plan);
+    if (st == PST_OK) {
+        st = gp_result_step(b->p, r);
+    }
     if (st != PST_OK || (t->fast.found && r->value.step_ns >= t->fast.value.step_ns)) {
         return st;
     }
@@ -56,7 +59,7 @@ static pst_status consider(const struct part_problem *p, struct part_plan *plan,
                            struct gp_result *result)
 {
     struct part_value value;
-    pst_status st = part_plan_value(plan, p, false, &value);
+    pst_status st = part_plan_rank(plan, p, &value);
 
     if (st == PST_OK && value.legal && value.fits &&
         (!result->found || part_value_better(&value, &result->value))) {
@@ -103,7 +106,7 @@ static pst_status search(const struct part_problem *p, const struct part_costs *
         st = part_refine(p, costs, limits, &result->plan, &stats);
         if (st == PST_OK) {
             learn(costs, &stats, result);
-            st = part_plan_value(&result->plan, p, false, &result->value);
+            st = part_plan_rank(&result->plan, p, &result->value);
         }
     }
     return st;
@@ -123,7 +126,7 @@ static pst_status even_out(const struct beyond *b, const struct part_costs *cost
         st = part_refine(b->p, costs, &limits, &r.plan, &stats);
     }
     if (st == PST_OK) {
-        st = part_plan_value(&r.plan, b->p, false, &r.value);
+        st = part_plan_rank(&r.plan, b->p, &r.value);
     }
     t->result.states += stats.moves;
     if (st == PST_OK && r.value.legal && r.value.fits) {

@@ -32,8 +32,12 @@ static void remark_table(const struct part_problem *p, const struct gp_answer *a
         } else {
             const struct part_value *v = t->b == a->b ? &a->value : &t->result.value;
 
-            n = snprintf(text + used, sizeof text - used, "%s%u: T %.6g us, step %.6g us, %.6g B",
-                         gap, t->b, v->bottleneck_ns / 1000, v->step_ns / 1000, v->peak_bytes);
+            n = v->step_ns == PART_STEP_UNKNOWN
+                    ? snprintf(text + used, sizeof text - used, "%s%u: T %.6g us, %.6g B", gap,
+                               t->b, v->bottleneck_ns / 1000, v->peak_bytes)
+                    : snprintf(text + used, sizeof text - used,
+                               "%s%u: T %.6g us, step %.6g us, %.6g B", gap, t->b,
+                               v->bottleneck_ns / 1000, v->step_ns / 1000, v->peak_bytes);
         }
         used += n > 0 ? (size_t)n : 0;
     }

@@ -9,6 +9,7 @@
 #ifndef PENSTOCK_EXT_TRIAL_H
 #define PENSTOCK_EXT_TRIAL_H
 
+#include "../host.h"
 #include "../partitioner.h"
 
 #define PST_TRIAL "pst.trial/1"
