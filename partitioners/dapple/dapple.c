@@ -80,14 +80,13 @@ static void choose_places(struct run *run)
     run->position[++run->n] = p->n;
 }
 
-static pst_status run_init(struct run *run, const struct part_problem *problem,
-                           const struct config *config)
+static pst_status run_init(struct part_searcher *searcher, const struct part_problem *problem)
 {
+    struct run *run = searcher->self;
+    const struct config *config = run->config;
     pst_status st;
 
-    memset(run, 0, sizeof *run);
     run->problem = problem;
-    run->config = config;
     run->stop = part_sequence_stop(problem);
     run->n_wanted = problem->in->n_stages;
     part_sequence_links(problem, config->inside_bandwidth, config->between_bandwidth, &run->links);
@@ -104,8 +103,10 @@ static pst_status run_init(struct run *run, const struct part_problem *problem,
     return part_sequence_failed(problem, st);
 }
 
-static void run_finish(struct run *run)
+static void run_finish(void *self)
 {
+    struct run *run = self;
+
     free(run->order);
     free(run->position);
 }
@@ -286,26 +287,15 @@ static pst_status emit(const struct part_plan *plan, const struct said *said,
     pst_status st = PST_OK;
 
     for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
-        const struct part_stage *stage = &plan->stages[s];
-        struct pst_stage_decl decl = {
-            .size = sizeof decl,
-            .nodes = stage->nodes,
-            .n_nodes = stage->n_nodes,
-            .ranks = ranks,
-            .n_ranks = stage->d,
-            .microbatch_size = stage->b,
-            .k = stage->k,
-        };
-
-        ranks += stage->d;
-        st = out->stage(out, &decl);
+        st = part_stage_answer(&plan->stages[s], ranks, out);
+        ranks += plan->stages[s].d;
     }
     return st;
 }
 
-static pst_status answer(const struct run *run, const struct part_best *best,
-                         struct pst_partition_out *out)
+static pst_status answer(void *self, const struct part_best *best, struct pst_partition_out *out)
 {
+    const struct run *run = self;
     const struct said *said = best->extra;
 
     part_remark_number(run->problem, "latency_us", best->bottleneck_ns / 1000);
@@ -319,30 +309,16 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
                             struct pst_partition_out *out)
 {
     const struct dapple *self = self_;
-    struct part_problem problem = {0};
-    struct run run = {0};
-    struct part_best best = {0};
+    struct run run = {.config = self->config};
     struct part_searcher searcher = {
         .self = &run,
+        .init = run_init,
+        .finish = run_finish,
         .find = find,
-        .n_stages = in->n_stages,
+        .answer = answer,
     };
-    pst_status st = part_problem_read(self->host, in, &problem);
 
-    if (st != PST_OK) {
-        return st;
-    }
-    st = run_init(&run, &problem, self->config);
-    if (st == PST_OK) {
-        st = part_sequence_search(&problem, &searcher, &best);
-    }
-    if (st == PST_OK) {
-        st = answer(&run, &best, out);
-    }
-    part_best_finish(&best);
-    run_finish(&run);
-    part_problem_finish(&problem);
-    return st;
+    return part_sequence_partition(self->host, in, &searcher, out);
 }
 
 PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)

@@ -35,6 +35,18 @@ static const struct pst_param params[] = {
               "Bytes per second between nodes; 0: as the cluster or the problem says."),
 };
 
+static pst_status init(struct part_searcher *searcher, const struct part_problem *problem)
+{
+    struct pd_run *run = searcher->self;
+
+    return pd_run_init(run, problem, run->config);
+}
+
+static void finish(void *run)
+{
+    pd_run_finish(run);
+}
+
 /* A degree that is the product of two levels may be none of those allowed. */
 static pst_status check_degrees(const struct part_problem *p, const struct pd_answer *answer)
 {
@@ -83,10 +95,10 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
     return st;
 }
 
-static pst_status answer(const struct pd_run *run, const struct part_best *best,
-                         struct pst_partition_out *out)
+static pst_status answer(void *self, const struct part_best *best, struct pst_partition_out *out)
 {
     static const char *const objectives[] = {"released", "paper", "reference"};
+    const struct pd_run *run = self;
     const struct part_problem *p = run->problem;
 
     part_remark_number(p, "states", run->sets.n_sets - 1);
@@ -101,32 +113,18 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
                             struct pst_partition_out *out)
 {
     const struct pipedream *self = self_;
-    struct part_problem problem = {0};
-    struct pd_run run = {0};
-    struct part_best best = {0};
+    struct pd_run run = {.config = self->config};
     struct part_searcher searcher = {
         .self = &run,
+        .init = init,
+        .finish = finish,
         .find = find,
+        .answer = answer,
         .own_objective = self->config->objective != PD_REFERENCE,
         .free_attempts = self->config->memory == PD_MEMORY_RELEASED ? 1 : 0,
-        .n_stages = in->n_stages,
     };
-    pst_status st = part_problem_read(self->host, in, &problem);
 
-    if (st != PST_OK) {
-        return st;
-    }
-    st = pd_run_init(&run, &problem, self->config);
-    if (st == PST_OK) {
-        st = part_sequence_search(&problem, &searcher, &best);
-    }
-    if (st == PST_OK) {
-        st = answer(&run, &best, out);
-    }
-    part_best_finish(&best);
-    pd_run_finish(&run);
-    part_problem_finish(&problem);
-    return st;
+    return part_sequence_partition(self->host, in, &searcher, out);
 }
 
 PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)

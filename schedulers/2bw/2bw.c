@@ -5,7 +5,7 @@
  * t reads the weights after max(t - 1, 0) updates, so two versions of them are enough. Narayanan et
  * al., "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021.
  */
-#include <penstock/penstock.h>
+#include "order.h"
 
 struct config {
     bool relaxed_m;
@@ -89,21 +89,11 @@ static pst_status emit_part(const struct pst_schedule_in *in, struct pst_schedul
 
 static pst_status check_shape(const struct two_bw *self, const struct pst_schedule_in *in)
 {
-    uint32_t m = in->n_stages > 0 ? pst_schedule_stage_at(in, 0)->n_microbatches : 0;
-    uint32_t s;
+    uint32_t m;
+    pst_status st = order_require_chain(self->host, "2bw", in, 1, &m);
 
-    if (in->n_stages > in->n_devices) {
-        return pst_failf(self->host, PST_ERR_UNSUPPORTED,
-                         "%u stages on %u devices: 2bw runs one stage per device", in->n_stages,
-                         in->n_devices);
-    }
-    for (s = 1; s < in->n_stages; s++) {
-        if (pst_schedule_stage_at(in, s)->n_microbatches != m) {
-            return pst_failf(self->host, PST_ERR_UNSUPPORTED,
-                             "stage %u has %u micro-batches, stage 0 has %u: 2bw needs one size "
-                             "for all stages",
-                             s, pst_schedule_stage_at(in, s)->n_microbatches, m);
-        }
+    if (st != PST_OK) {
+        return st;
     }
     if (m < in->n_stages && !self->config->relaxed_m) {
         return pst_failf(self->host, PST_ERR_INFEASIBLE,

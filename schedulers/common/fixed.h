@@ -70,6 +70,11 @@ uint32_t fixed_stage(const struct fixed_question *question, uint32_t d, uint32_t
  * in every round. Else PST_ERR_INFEASIBLE, explained. One chunk needs no rounds: any m will do.
  */
 pst_status fixed_round(const struct fixed_question *question, uint32_t *ret_r);
+/* fixed_rules.build of those: deals device after device, d of p, in rounds of r. */
+typedef pst_status fixed_device_fn(const struct fixed_question *question, uint32_t r, uint32_t d,
+                                   struct order *order);
+pst_status fixed_rounds(const struct fixed_question *question, fixed_device_fn *deal,
+                        struct order *order);
 
 /*
  * The list of one device, dealt in order. Passes of a kind and chunk take micro-batches in

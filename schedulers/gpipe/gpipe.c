@@ -3,7 +3,7 @@
  * GPipe: every device runs all forwards of the step, then all backwards. The simplest schedule
  * there is; each stage holds every micro-batch at its peak. Huang et al., "GPipe", NeurIPS 2019.
  */
-#include <penstock/penstock.h>
+#include "order.h"
 
 struct config {
     bool reverse, split;
@@ -17,17 +17,6 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, split, PST_PARAM_BOOL, "false", NULL,
               "Send the input gradient before the weight gradient is computed."),
 };
-
-static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
-{
-    (void)self;
-    (void)n_devices;
-    ret_topology->n_stages = 0;
-    ret_topology->version_rule = PST_VERSION_SYNC;
-    ret_topology->min_microbatches = 1;
-    ret_topology->microbatch_multiple = 1;
-    return PST_OK;
-}
 
 static pst_status in_flight(void *self, const struct pst_place *place, struct pst_held *ret_held)
 {
@@ -81,8 +70,8 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
     return PST_OK;
 }
 
-PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .in_flight = in_flight,
-              .schedule = schedule)
+PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = order_topology,
+              .in_flight = in_flight, .schedule = schedule)
 
 static const char *const provides[] = {"chain", "dag", "per-stage-microbatch", "split-backward",
                                        NULL};

@@ -45,13 +45,7 @@ static pst_status build_device(const struct fixed_question *q, uint32_t r, uint3
 
 static pst_status build(const struct fixed_question *q, struct order *order)
 {
-    uint32_t r, d;
-    pst_status st = fixed_round(q, &r);
-
-    for (d = 0; st == PST_OK && d < q->p; d++) {
-        st = build_device(q, r, d, order);
-    }
-    return st;
+    return fixed_rounds(q, build_device, order);
 }
 
 static const struct fixed_rules rules = {

@@ -38,17 +38,6 @@ struct size {
     uint64_t b, k, held; /* samples; group; samples in flight */
 };
 
-static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
-{
-    (void)self;
-    (void)n_devices;
-    ret_topology->n_stages = 0;
-    ret_topology->version_rule = PST_VERSION_SYNC;
-    ret_topology->min_microbatches = 1;
-    ret_topology->microbatch_multiple = 1;
-    return PST_OK;
-}
-
 static uint64_t round_up(uint64_t n, uint64_t multiple)
 {
     return (n + multiple - 1) / multiple * multiple;
@@ -318,8 +307,8 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
     return st;
 }
 
-PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .in_flight = in_flight,
-              .schedule = schedule)
+PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = order_topology,
+              .in_flight = in_flight, .schedule = schedule)
 
 static const char *const provides[] = {"chain", "dag", "per-stage-microbatch", "split-backward",
                                        NULL};
