@@ -41,7 +41,7 @@ struct pst_instr {
     uint8_t payload;     /* SEND, RECV */
     uint32_t stage;      /* passes, copies, REDUCE, STEP; SEND, RECV: the edge; TIE: the tie */
     uint32_t microbatch; /* passes and copies: of that stage */
-    uint32_t node;       /* copies */
+    uint32_t node;       /* copies: operator */
     uint32_t first_sample, n_samples; /* SEND, RECV: samples of the step */
     uint32_t peer;                    /* SEND, RECV: rank */
     uint32_t n_waits;
@@ -119,6 +119,7 @@ struct pst_plan_device {
     const struct pst_instr *fill, *drain;
     uint64_t peak_bytes;  /* largest live sum */
     uint64_t arena_bytes; /* packed size: what the executor allocates and reaches */
+    uint64_t host_bytes;  /* packed size of what is offloaded, in host memory */
 };
 
 struct pst_plan {
@@ -271,5 +272,16 @@ uint64_t pst_plan_gradient_bytes(const struct pst_plan *plan, const struct pst_g
    ret_replayed: n_nodes. False: out of memory. */
 bool pst_plan_replayed(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                        bool *ret_replayed);
+
+/* Which tensors the backward passes of a stage read, replays included. ret_saved: n_tensors. False:
+   out of memory. */
+bool pst_plan_saved(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                    bool *ret_saved);
+
+/* What OFFLOAD and FETCH of each operator of a stage move on each rank of it: its results that are
+   saved; 0 where its action is not PST_ACTION_OFFLOAD or nothing is. ret_bytes: n_nodes. False: out
+   of memory. */
+bool pst_plan_offload_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                            uint64_t *ret_bytes);
 
 #endif

@@ -6,8 +6,9 @@
  * sizes); the executor binds it to an arena and runs it, the checker verifies it. Read-only once
  * built.
  *
- * Time inside a program is counted in ticks: every call of the list takes one tick, in list order;
- * each instruction without calls takes one tick too.
+ * Time inside a program is counted in ticks: every call of the list takes one tick, in list order,
+ * and one more before it if it waits for copies, in which it does so; each instruction without
+ * calls takes one tick too.
  */
 #ifndef PST_PLAN_PROGRAM_H
 #define PST_PLAN_PROGRAM_H
@@ -28,10 +29,13 @@ enum pst_value_kind {
     PST_V_Z = 10,        /* what B leaves for W */
     PST_V_SCRATCH = 11,  /* gradient of one micro-batch before it is added */
     PST_V_WORKSPACE = 12,
+    PST_V_FETCHED = 13, /* activation or aux of a micro-batch, back from the host */
+    PST_V_HOST = 14,    /* the same in host memory: its offset is in the rank's host arena */
     PST_V_KINDS
 };
 
-/* One buffer. Alive in ticks [first, last], both included; static ones in all. */
+/* One buffer. Alive in ticks [first, last], both included; static ones in all. Buffers that copies
+   read or write are alive while those may do so, and no longer. */
 struct pst_value {
     uint8_t kind;
     bool is_static;
@@ -68,8 +72,15 @@ struct pst_program_call {
     uint32_t first_sample, samples; /* of the step; asynchronous: of the batch that the part closes
                                        and, from the size of a batch on, of the one after it */
     uint32_t first_operand;
-    uint64_t elems; /* ACCUMULATE */
+    uint32_t first_copy_wait, n_copy_waits; /* rows of program->copy_waits: copies that must have
+                                               ended before it begins */
+    uint64_t elems;                         /* ACCUMULATE */
 };
+
+static inline uint32_t pst_call_ticks(const struct pst_program_call *call)
+{
+    return call->n_copy_waits > 0 ? 2 : 1;
+}
 
 /* Where the operands of a KERNEL call stand, counted from first_operand. */
 struct pst_operands {
@@ -96,8 +107,26 @@ static inline struct pst_operands pst_operands_of(const struct pst_op *op)
 
 /* What belongs to one instruction of the list. */
 struct pst_program_instr {
+    uint32_t first_tick, n_ticks;
     uint32_t first_call, n_calls;
-    uint32_t first_part, n_parts; /* SEND, RECV: buffers to move, rows of program->parts */
+    uint32_t first_part, n_parts;  /* SEND, RECV: buffers to move, rows of program->parts */
+    uint32_t first_copy, n_copies; /* OFFLOAD, FETCH: rows of program->copies */
+};
+
+/*
+ * One tensor that OFFLOAD moves to the host or FETCH back. OFFLOAD and FETCH stand directly behind
+ * a pass and are posted when that pass begins: its own waits for transfers are over, those of its
+ * calls for copies need not be. Rows are in list order; those to the host are one queue, those back
+ * another, or both are one (link_directions = 2): each row begins when the one before it in its
+ * queue has ended, it is posted, call `start_call` has ended, and row `after` has ended.
+ */
+struct pst_program_copy {
+    uint32_t instr;       /* row of instrs */
+    bool out;             /* to the host */
+    uint32_t value, host; /* on the device; PST_V_HOST */
+    uint64_t bytes;
+    uint32_t start_call; /* row of calls, of the pass behind which it stands; PST_NONE: none */
+    uint32_t after;      /* an earlier row; PST_NONE: none */
 };
 
 /* One contiguous piece of a transfer. Both ends list the same pieces in the same order. */
@@ -145,6 +174,7 @@ struct pst_program {
     struct pst_arena arena;
     uint32_t rank;
     uint32_t n_instrs, n_calls, n_values, n_operands, n_parts, n_params, n_ticks;
+    uint32_t n_copies, n_copy_waits;
     uint32_t n_sections, n_phases;        /* one of each in synchronous plans */
     struct pst_program_section *sections; /* phase by phase; in each by part */
     const struct pst_instr *instrs;       /* the plan's; asynchronous: copies, section by section */
@@ -153,10 +183,13 @@ struct pst_program {
     uint32_t *operands;
     struct pst_value *values;
     struct pst_transfer_part *parts;
+    struct pst_program_copy *copies;
+    uint32_t *copy_waits;
     struct pst_program_param *params; /* ascending by parameter */
     uint32_t *state_values;           /* n_ops x 2: PST_V_STATE values of operators on this rank */
     uint64_t static_bytes;            /* offsets [0, static_bytes): the static values */
     uint64_t peak_bytes, arena_bytes; /* largest live sum; end of the highest value */
+    uint64_t host_bytes; /* end of the highest PST_V_HOST, which the others leave out */
 };
 
 /*

@@ -8,66 +8,6 @@
 
 #include "plan/program_build.h"
 
-/* When a node is read backward: at its own place, or where the run that replays it is triggered.
-   The runs behind it are known. */
-static uint32_t read_at(const struct pst_stage_build *build, uint32_t node)
-{
-    for (uint32_t r = 0; build->replayed[node] && r < build->n_runs; r++) {
-        if (build->runs[r].first <= node && node <= build->runs[r].last) {
-            return build->runs[r].trigger;
-        }
-    }
-    return node;
-}
-
-/* The place in the stage, in forward order, whose backward first needs the node's result. */
-static uint32_t last_reader(const struct pst_builder *b, uint32_t s, uint32_t node)
-{
-    const struct pst_op *op = &b->graph->ops[b->plan->stages[s].nodes[node]];
-    const struct pst_tensor *tensor = &b->graph->tensors[op->out[0]];
-    uint32_t last = node;
-
-    for (uint32_t i = 0; i < tensor->n_consumers; i++) {
-        uint32_t reader = tensor->consumers[i];
-
-        if (b->stage_of[reader] == s) {
-            uint32_t at = read_at(&b->stages[s], b->node_of[reader]);
-
-            last = at > last ? at : last;
-        }
-    }
-    return last;
-}
-
-static pst_status find_runs(struct pst_builder *b, uint32_t s, struct pst_error *err)
-{
-    const struct pst_plan_stage *stage = &b->plan->stages[s];
-    struct pst_stage_build *build = &b->stages[s];
-
-    build->runs = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->runs);
-    if (build->runs == NULL) {
-        return pst_fail_nomem(err);
-    }
-    for (uint32_t last = stage->n_nodes; last-- > 0;) {
-        struct pst_run run = {last, last, last};
-
-        if (stage->actions[last] != PST_ACTION_RECOMPUTE) {
-            continue;
-        }
-        while (run.first > 0 && stage->actions[run.first - 1] == PST_ACTION_RECOMPUTE) {
-            run.first--;
-        }
-        for (uint32_t u = run.first; u <= run.last; u++) {
-            uint32_t reader = last_reader(b, s, u);
-
-            run.trigger = reader > run.trigger ? reader : run.trigger;
-        }
-        build->runs[build->n_runs++] = run;
-        last = run.first;
-    }
-    return PST_OK;
-}
-
 void pst_build_reset(struct pst_builder *b)
 {
     for (uint32_t s = 0; s < b->plan->n_stages; s++) {
@@ -94,7 +34,7 @@ static pst_status make_micros(struct pst_builder *b, uint32_t s, struct pst_erro
     const struct pst_plan_stage *stage = &b->plan->stages[s];
     struct pst_stage_build *build = &b->stages[s];
     size_t n = (size_t)2 * b->graph->n_tensors + b->n_separate +
-               (size_t)stage->n_nodes * (1 + PST_MAX_SCRATCH) + build->n_uses;
+               (size_t)stage->n_nodes * (3 + PST_MAX_SCRATCH) + build->n_uses;
     uint32_t *at;
 
     build->n_batch = b->batch / stage->microbatch_size;
@@ -114,7 +54,32 @@ static pst_status make_micros(struct pst_builder *b, uint32_t s, struct pst_erro
         micro->contrib = micro->dact + b->graph->n_tensors;
         micro->dy = micro->contrib + b->n_separate;
         micro->z = micro->dy + stage->n_nodes;
-        micro->scratch = micro->z + (size_t)stage->n_nodes * PST_MAX_SCRATCH;
+        micro->out_copy = micro->z + (size_t)stage->n_nodes * PST_MAX_SCRATCH;
+        micro->in_copy = micro->out_copy + stage->n_nodes;
+        micro->scratch = micro->in_copy + stage->n_nodes;
+    }
+    return PST_OK;
+}
+
+/* What the copies of a stage need to know, if it has any. */
+static pst_status prepare_copies(struct pst_builder *b, uint32_t s, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &b->plan->stages[s];
+    struct pst_stage_build *build = &b->stages[s];
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        n += stage->actions[i] == PST_ACTION_OFFLOAD;
+    }
+    if (n == 0) {
+        return PST_OK;
+    }
+    build->saved = pst_arena_array(&b->arena, b->graph->n_tensors, sizeof *build->saved);
+    build->calls = pst_arena_array(&b->arena, PST_I_BW + 1, sizeof *build->calls);
+    if (build->saved == NULL || build->calls == NULL ||
+        !pst_plan_saved(stage, b->graph, build->saved) ||
+        !pst_pass_calls_init(stage, b->graph, &b->arena, build->calls)) {
+        return pst_fail_nomem(err);
     }
     return PST_OK;
 }
@@ -123,26 +88,29 @@ pst_status pst_build_stage(struct pst_builder *b, uint32_t s, struct pst_error *
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];
     struct pst_stage_build *build = &b->stages[s];
-    pst_status st;
 
     build->grad = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->grad);
     build->replayed = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->replayed);
     build->use_base = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->use_base);
+    build->runs = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->runs);
     if (build->grad == NULL || build->replayed == NULL || build->use_base == NULL ||
-        !pst_plan_replayed(stage, b->graph, build->replayed)) {
+        build->runs == NULL || !pst_plan_replayed(stage, b->graph, build->replayed)) {
         return pst_fail_nomem(err);
     }
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
         pst_op_grad_info(b->graph, stage->nodes[i], &build->grad[i]);
         build->use_base[i] = build->n_uses;
         build->n_uses += b->graph->ops[stage->nodes[i]].n_param;
-        if (stage->actions[i] > PST_ACTION_RECOMPUTE) {
+        if (stage->actions[i] > PST_ACTION_OFFLOAD) {
             return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                            "operator %s is to be moved off the device; this version keeps or "
-                            "recomputes",
+                            "operator %s is to be moved to another device; this version keeps, "
+                            "recomputes or offloads",
                             b->graph->ops[stage->nodes[i]].name);
         }
     }
-    st = find_runs(b, s, err);
-    return st == PST_OK ? make_micros(b, s, err) : st;
+    build->n_runs = pst_plan_runs(stage, b->graph, build->replayed, build->runs);
+    if (prepare_copies(b, s, err) != PST_OK) {
+        return PST_ERR_NOMEM;
+    }
+    return make_micros(b, s, err);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which of the operators that a plan recomputes run again. What nothing reads backward stays
- * forgotten: the last operator of a stage, as a rule.
+ * What backward passes of a stage read, and which of the operators that a plan recomputes run again
+ * for that. What nothing reads backward stays forgotten: the last operator of a stage, as a rule.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "plan/plan.h"
 
@@ -32,14 +33,10 @@ static void mark_backward_reads(const struct pst_plan_stage *stage, const struct
     }
 }
 
-bool pst_plan_replayed(const struct pst_plan_stage *stage, const struct pst_graph *graph,
-                       bool *ret_replayed)
+/* Marks what B, W and replays of the stage read; ret_replayed: n_nodes. */
+static void mark(const struct pst_plan_stage *stage, const struct pst_graph *graph, bool *reads,
+                 bool *ret_replayed)
 {
-    bool *reads = calloc(graph->n_tensors + 1, sizeof *reads);
-
-    if (reads == NULL) {
-        return false;
-    }
     mark_backward_reads(stage, graph, reads);
     for (uint32_t i = stage->n_nodes; i-- > 0;) {
         const struct pst_op *op = &graph->ops[stage->nodes[i]];
@@ -53,6 +50,51 @@ bool pst_plan_replayed(const struct pst_plan_stage *stage, const struct pst_grap
             reads[op->in[k]] = true;
         }
     }
+}
+
+bool pst_plan_replayed(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                       bool *ret_replayed)
+{
+    bool *reads = calloc(graph->n_tensors + 1, sizeof *reads);
+
+    if (reads != NULL) {
+        mark(stage, graph, reads, ret_replayed);
+    }
     free(reads);
-    return true;
+    return reads != NULL;
+}
+
+bool pst_plan_saved(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                    bool *ret_saved)
+{
+    bool *replayed = calloc((size_t)stage->n_nodes + 1, sizeof *replayed);
+
+    if (replayed != NULL) {
+        memset(ret_saved, 0, graph->n_tensors * sizeof *ret_saved);
+        mark(stage, graph, ret_saved, replayed);
+    }
+    free(replayed);
+    return replayed != NULL;
+}
+
+bool pst_plan_offload_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                            uint64_t *ret_bytes)
+{
+    bool *saved = calloc(graph->n_tensors + 1, sizeof *saved);
+    bool ok = saved != NULL && pst_plan_saved(stage, graph, saved);
+
+    for (uint32_t i = 0; ok && i < stage->n_nodes; i++) {
+        const struct pst_op *op = &graph->ops[stage->nodes[i]];
+
+        ret_bytes[i] = 0;
+        for (uint32_t k = 0; stage->actions[i] == PST_ACTION_OFFLOAD && k < op->n_out; k++) {
+            const struct pst_tensor *tensor = &graph->tensors[op->out[k]];
+
+            ret_bytes[i] += saved[op->out[k]]
+                                ? tensor->bytes * (tensor->batched ? pst_plan_samples(stage) : 1)
+                                : 0;
+        }
+    }
+    free(saved);
+    return ok;
 }

@@ -5,8 +5,6 @@
  * Huang et al., "GPipe", NeurIPS 2019 (unit = stage); Chen et al., "Training Deep Nets with
  * Sublinear Memory Cost", 2016.
  */
-#include <string.h>
-
 #include <penstock/penstock.h>
 
 enum { UNIT_STAGE = 0, UNIT_LAYER = 1 };
@@ -52,10 +50,7 @@ static pst_status create(const struct pst_host *host, const void *config, void *
     return PST_OK;
 }
 
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
+PST_DESTROY_NOTHING
 
 static pst_status reserve(struct full *self, uint32_t n)
 {
@@ -196,40 +191,21 @@ static pst_status plan(void *self_, const struct pst_stage_view *view, struct ps
     return st;
 }
 
-static const struct pst_memopt memopt = {
-    .size = sizeof memopt,
-    .price = price,
-    .plan = plan,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_MEMOPT) == 0 ? &memopt : NULL;
-}
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = price, .plan = plan)
 
 static const char *const provides[] = {"chain", "dag", "recompute", NULL};
 static const char *const needs[] = {"recompute", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "memopt",
-    .id = "full",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("memopt", "full", "1.0"),
     .summary = "Recomputes everything but the borders of stages or layers.",
     .reference = "Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline "
                  "Parallelism, NeurIPS 2019",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

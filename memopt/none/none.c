@@ -2,8 +2,6 @@
  *
  * Keeps everything that no earlier memory optimizer has decided about.
  */
-#include <string.h>
-
 #include <penstock/penstock.h>
 
 struct none {
@@ -28,10 +26,7 @@ static pst_status create(const struct pst_host *host, const void *config, void *
     return PST_OK;
 }
 
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
+PST_DESTROY_NOTHING
 
 static pst_status price(void *self_, const struct pst_stage_view *view,
                         struct pst_stage_price *ret_price)
@@ -59,39 +54,20 @@ static pst_status plan(void *self, const struct pst_stage_view *view, struct pst
     return PST_OK;
 }
 
-static const struct pst_memopt memopt = {
-    .size = sizeof memopt,
-    .price = price,
-    .plan = plan,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_MEMOPT) == 0 ? &memopt : NULL;
-}
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = price, .plan = plan)
 
 static const char *const provides[] = {"chain", "dag", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "memopt",
-    .id = "none",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("memopt", "none", "1.0"),
     .summary = "Keeps every saved tensor on the device.",
     .reference = "none",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = NULL,
-    .n_params = 0,
-    .param_size = sizeof(struct pst_param),
-    .config_size = 0,
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_NO_PARAMS,
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -49,10 +49,7 @@ static pst_status create(const struct pst_host *host, const void *config, void *
     return PST_OK;
 }
 
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
+PST_DESTROY_NOTHING
 
 static void chain_finish(struct chain *chain)
 {
@@ -284,39 +281,21 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return plan(self, in, size, out);
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 static const char *const provides[] = {"chain", NULL};
 static const char *const needs[] = {"chain", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "chain-dp",
-    .version = "2.0",
+    PST_PLUGIN_HEAD("partitioner", "chain-dp", "2.0"),
     .summary = "The exact min-max cut into contiguous stages, within memory.",
     .reference = "after Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN "
                  "Training, SOSP 2019",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

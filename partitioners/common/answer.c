@@ -127,6 +127,22 @@ static pst_status place(struct placing *p)
     return PST_OK;
 }
 
+pst_status part_stage_answer(const struct part_stage *stage, const uint32_t *ranks,
+                             struct pst_partition_out *out)
+{
+    struct pst_stage_decl decl = {
+        .size = sizeof decl,
+        .nodes = stage->nodes,
+        .n_nodes = stage->n_nodes,
+        .ranks = ranks,
+        .n_ranks = stage->d,
+        .microbatch_size = stage->b,
+        .k = stage->k,
+    };
+
+    return out->stage(out, &decl);
+}
+
 static pst_status emit(const struct placing *p, struct pst_partition_out *out)
 {
     uint32_t *ranks = calloc((size_t)p->n_ranks + 1, sizeof *ranks);
@@ -136,20 +152,11 @@ static pst_status emit(const struct placing *p, struct pst_partition_out *out)
     for (at = 0; st == PST_OK && at < p->graph->n; at++) {
         uint32_t s = p->graph->order[at];
         const struct part_stage *stage = &p->plan->stages[s];
-        struct pst_stage_decl decl = {
-            .size = sizeof decl,
-            .nodes = stage->nodes,
-            .n_nodes = stage->n_nodes,
-            .ranks = ranks,
-            .n_ranks = stage->d,
-            .microbatch_size = stage->b,
-            .k = stage->k,
-        };
 
         for (i = 0; i < stage->d; i++) {
             ranks[i] = p->first_rank[s] + i;
         }
-        st = out->stage(out, &decl);
+        st = part_stage_answer(stage, ranks, out);
     }
     free(ranks);
     return st;

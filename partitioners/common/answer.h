@@ -70,6 +70,10 @@ bool part_value_faster(const struct part_value *a, const struct part_value *b);
 pst_status part_plan_answer(const struct part_plan *plan, const struct part_problem *problem,
                             struct pst_partition_out *out);
 
+/* Gives one stage of a plan to the host on ranks[stage->d]. */
+pst_status part_stage_answer(const struct part_stage *stage, const uint32_t *ranks,
+                             struct pst_partition_out *out);
+
 /* PST_ERR_INFEASIBLE with a message that names the stage or node that cannot fit and the bytes:
    the largest single node where one alone is too large, else what is missing in all. */
 pst_status part_infeasible(const struct part_problem *problem, uint32_t b);

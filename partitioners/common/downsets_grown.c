@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "map.h"
+
 struct growth {
     const struct part_dag *dag;
     const struct part_stop *stop;
@@ -30,26 +32,6 @@ static uint64_t hash(const uint64_t *bits, uint32_t n_words)
     return h;
 }
 
-static bool grow(void *array, size_t item, size_t need, size_t *room)
-{
-    void **at = array, *bigger;
-    size_t size = *room;
-
-    if (need <= size) {
-        return true;
-    }
-    while (size < need) {
-        size = size * 2 + 256;
-    }
-    bigger = realloc(*at, size * item);
-    if (bigger == NULL) {
-        return false;
-    }
-    *at = bigger;
-    *room = size;
-    return true;
-}
-
 /* Room for one more set and for its added nodes. */
 static bool room_for(struct growth *g, uint32_t n_added)
 {
@@ -60,24 +42,24 @@ static bool room_for(struct growth *g, uint32_t n_added)
     if (need > room) {
         size_t bits = g->room * sets->n_words;
 
-        if (!grow(&sets->bits, sizeof *sets->bits, (room * 2 + 256) * sets->n_words, &bits)) {
+        if (!part_grow(&sets->bits, sizeof *sets->bits, (room * 2 + 256) * sets->n_words, &bits)) {
             return false;
         }
         room = g->room;
-        if (!grow(&sets->parent, sizeof *sets->parent, room * 2 + 256, &room)) {
+        if (!part_grow(&sets->parent, sizeof *sets->parent, room * 2 + 256, &room)) {
             return false;
         }
         room = g->room;
-        if (!grow(&sets->size, sizeof *sets->size, room * 2 + 256, &room)) {
+        if (!part_grow(&sets->size, sizeof *sets->size, room * 2 + 256, &room)) {
             return false;
         }
         room = g->room;
-        if (!grow(&sets->first_added, sizeof *sets->first_added, room * 2 + 256, &room)) {
+        if (!part_grow(&sets->first_added, sizeof *sets->first_added, room * 2 + 256, &room)) {
             return false;
         }
         g->room = room;
     }
-    return grow(&sets->added, sizeof *sets->added, added + 1, &g->added_room);
+    return part_grow(&sets->added, sizeof *sets->added, added + 1, &g->added_room);
 }
 
 /* Appends parent + what `with` has beyond it, unless the set is there. */

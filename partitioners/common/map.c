@@ -81,3 +81,23 @@ void part_map_finish(struct part_map *map)
     map->values = NULL;
     map->size = map->used = 0;
 }
+
+bool part_grow(void *array, size_t item, size_t need, size_t *room)
+{
+    void **at = array, *bigger;
+    size_t size = *room;
+
+    if (need <= size) {
+        return true;
+    }
+    while (size < need) {
+        size = size * 2 + 256;
+    }
+    bigger = realloc(*at, size * item);
+    if (bigger == NULL) {
+        return false;
+    }
+    *at = bigger;
+    *room = size;
+    return true;
+}

@@ -5,6 +5,7 @@
 #ifndef PARTITIONERS_COMMON_MAP_H
 #define PARTITIONERS_COMMON_MAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,5 +23,9 @@ void *part_map_find(const struct part_map *map, uint64_t key);
 void *part_map_put(struct part_map *map, uint64_t key);
 void part_map_clear(struct part_map *map);
 void part_map_finish(struct part_map *map);
+
+/* Room for `need` items at *(T **)array, malloc'd, of which there is room for *room; more than
+   asked for, so that growing one by one is cheap. false: no memory, all as it was. */
+bool part_grow(void *array, size_t item, size_t need, size_t *room);
 
 #endif

@@ -51,14 +51,21 @@ struct part_limits {
     uint32_t attempt; /* 0, 1, ...: how often a plan was found that does not fit */
 };
 
+struct part_best;
+
 struct part_searcher {
     void *self;
+    /* Before all else: reads what it needs of the problem, may set fields below. Explained to the
+       host. */
+    pst_status (*init)(struct part_searcher *searcher, const struct part_problem *problem);
+    void (*finish)(void *self); /* also where init failed */
     /* Finds the best sequence within these limits; n_stages 0: none. */
     pst_status (*find)(void *self, const struct part_limits *limits, struct part_sequence *ret);
+    /* Gives the best plan to the host, with remarks. */
+    pst_status (*answer)(void *self, const struct part_best *best, struct pst_partition_out *out);
     bool own_objective;     /* plans are compared by bottleneck_ns; else by the problem's value */
     bool own_memory;        /* ... and fit if find says so */
     uint32_t free_attempts; /* that get the same capacity again */
-    uint32_t n_stages;      /* wanted, 0: any number */
 };
 
 /* The best plan so far. */
@@ -71,16 +78,17 @@ struct part_best {
 };
 
 /*
- * Searches with every size of micro-batches. Where a plan does not fit by the memory of the problem
- * (in planning runs: of the job's scheduler and memory optimizer), once more with less capacity, a
- * few times; in planning runs with more where the search itself finds nothing that fits. Replicas
- * take whole micro-batches in turn, so plans get the size that part_sequence_size says; where there
- * is none, degrees are held to those that divide b. Of several sizes: in planning runs, and without
- * an objective of their own, the fastest step, else the least bottleneck, of equals the largest
- * size. PST_ERR_INFEASIBLE, explained, where nothing fits. Finish *best in any case.
+ * A whole partition(): reads the problem and searches with every size of micro-batches. Where a
+ * plan does not fit by the memory of the problem (in planning runs: of the job's scheduler and
+ * memory optimizer), once more with less capacity, a few times; in planning runs with more where
+ * the search itself finds nothing that fits. Replicas take whole micro-batches in turn, so plans
+ * get the size that part_sequence_size says; where there is none, degrees are held to those that
+ * divide b. Of several sizes: in planning runs, and without an objective of their own, the fastest
+ * step, else the least bottleneck, of equals the largest size. PST_ERR_INFEASIBLE, explained, where
+ * nothing fits.
  */
-pst_status part_sequence_search(const struct part_problem *problem,
-                                const struct part_searcher *searcher, struct part_best *best);
+pst_status part_sequence_partition(const struct pst_host *host, const struct pst_partition_in *in,
+                                   struct part_searcher *searcher, struct pst_partition_out *out);
 void part_sequence_finish(struct part_sequence *sequence);
 
 /*
@@ -91,7 +99,6 @@ void part_sequence_finish(struct part_sequence *sequence);
 pst_status part_sequence_plan(const struct part_problem *problem, uint32_t *stage_of,
                               uint32_t n_stages, const uint32_t *degrees, uint32_t b,
                               uint32_t n_wanted, struct part_plan *ret_plan);
-void part_best_finish(struct part_best *best);
 
 /* Bytes per nanosecond between two devices of a node and of two nodes; 0: free. The options, where
    not 0, say so; else pst.cost/1 in planning runs, else the figures of the problem. */

@@ -18,7 +18,7 @@ void part_sequence_finish(struct part_sequence *sequence)
     memset(sequence, 0, sizeof *sequence);
 }
 
-void part_best_finish(struct part_best *best)
+static void best_finish(struct part_best *best)
 {
     part_plan_finish(&best->plan);
     free(best->extra);
@@ -120,11 +120,11 @@ static void consider(const struct part_problem *p, const struct part_searcher *s
         better = better || other->bottleneck_ns <= best->bottleneck_ns * (1 + 1e-12);
     }
     if (better) {
-        part_best_finish(best);
+        best_finish(best);
         *best = *other;
         best->found = true;
     } else {
-        part_best_finish(other);
+        best_finish(other);
     }
 }
 
@@ -165,7 +165,7 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
         st = find(p, searcher, limits, &size, &found);
         if (st == PST_OK && size != 0) {
             st = part_sequence_plan(p, found.stage_of, found.n_stages, found.degrees, size,
-                                    searcher->n_stages, &other.plan);
+                                    p->in->n_stages, &other.plan);
         }
         if (st == PST_OK && size != 0 && must_judge(p, searcher)) {
             st = part_plan_value(&other.plan, p, p->figures.reference == 0, &other.value);
@@ -179,7 +179,7 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
             return PST_OK;
         }
         if (st != PST_OK || (looser ? size != 0 && limits.attempt > 0 : size == 0)) {
-            part_best_finish(&other);
+            best_finish(&other);
             return st;
         }
         if (size == 0) {
@@ -190,13 +190,13 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
                 limits.capacity *= fmin(0.98, p->capacity_bytes / other.value.worst_bytes);
             }
         }
-        part_best_finish(&other);
+        best_finish(&other);
     }
     return st;
 }
 
-pst_status part_sequence_search(const struct part_problem *p, const struct part_searcher *searcher,
-                                struct part_best *best)
+static pst_status search(const struct part_problem *p, const struct part_searcher *searcher,
+                         struct part_best *best)
 {
     uint32_t i;
     pst_status st = PST_OK;
@@ -208,4 +208,27 @@ pst_status part_sequence_search(const struct part_problem *p, const struct part_
         return part_infeasible(p, p->sizes[0]);
     }
     return part_sequence_failed(p, st);
+}
+
+pst_status part_sequence_partition(const struct pst_host *host, const struct pst_partition_in *in,
+                                   struct part_searcher *searcher, struct pst_partition_out *out)
+{
+    struct part_problem problem;
+    struct part_best best = {0};
+    pst_status st = part_problem_read(host, in, &problem);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    st = searcher->init(searcher, &problem);
+    if (st == PST_OK) {
+        st = search(&problem, searcher, &best);
+    }
+    if (st == PST_OK) {
+        st = searcher->answer(searcher->self, &best, out);
+    }
+    best_finish(&best);
+    searcher->finish(searcher->self);
+    part_problem_finish(&problem);
+    return st;
 }

@@ -17,10 +17,7 @@ struct config {
     uint64_t inside_bandwidth, between_bandwidth;
 };
 
-struct dapple {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(dapple, struct config)
 
 /* One job. */
 struct run {
@@ -54,24 +51,6 @@ static const struct pst_param params[] = {
               "Bytes per second between nodes; 0: as the cluster or the problem says."),
 };
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct dapple *self = host->alloc(host, sizeof *self, _Alignof(struct dapple));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
-
 static double node_ns(const struct part_problem *p, uint32_t v)
 {
     size_t at = (size_t)(p->n_samples - 1) * p->n + v;
@@ -101,14 +80,13 @@ static void choose_places(struct run *run)
     run->position[++run->n] = p->n;
 }
 
-static pst_status run_init(struct run *run, const struct part_problem *problem,
-                           const struct config *config)
+static pst_status run_init(struct part_searcher *searcher, const struct part_problem *problem)
 {
+    struct run *run = searcher->self;
+    const struct config *config = run->config;
     pst_status st;
 
-    memset(run, 0, sizeof *run);
     run->problem = problem;
-    run->config = config;
     run->stop = part_sequence_stop(problem);
     run->n_wanted = problem->in->n_stages;
     part_sequence_links(problem, config->inside_bandwidth, config->between_bandwidth, &run->links);
@@ -125,8 +103,10 @@ static pst_status run_init(struct run *run, const struct part_problem *problem,
     return part_sequence_failed(problem, st);
 }
 
-static void run_finish(struct run *run)
+static void run_finish(void *self)
 {
+    struct run *run = self;
+
     free(run->order);
     free(run->position);
 }
@@ -307,26 +287,15 @@ static pst_status emit(const struct part_plan *plan, const struct said *said,
     pst_status st = PST_OK;
 
     for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
-        const struct part_stage *stage = &plan->stages[s];
-        struct pst_stage_decl decl = {
-            .size = sizeof decl,
-            .nodes = stage->nodes,
-            .n_nodes = stage->n_nodes,
-            .ranks = ranks,
-            .n_ranks = stage->d,
-            .microbatch_size = stage->b,
-            .k = stage->k,
-        };
-
-        ranks += stage->d;
-        st = out->stage(out, &decl);
+        st = part_stage_answer(&plan->stages[s], ranks, out);
+        ranks += plan->stages[s].d;
     }
     return st;
 }
 
-static pst_status answer(const struct run *run, const struct part_best *best,
-                         struct pst_partition_out *out)
+static pst_status answer(void *self, const struct part_best *best, struct pst_partition_out *out)
 {
+    const struct run *run = self;
     const struct said *said = best->extra;
 
     part_remark_number(run->problem, "latency_us", best->bottleneck_ns / 1000);
@@ -340,52 +309,25 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
                             struct pst_partition_out *out)
 {
     const struct dapple *self = self_;
-    struct part_problem problem = {0};
-    struct run run = {0};
-    struct part_best best = {0};
+    struct run run = {.config = self->config};
     struct part_searcher searcher = {
         .self = &run,
+        .init = run_init,
+        .finish = run_finish,
         .find = find,
-        .n_stages = in->n_stages,
+        .answer = answer,
     };
-    pst_status st = part_problem_read(self->host, in, &problem);
 
-    if (st != PST_OK) {
-        return st;
-    }
-    st = run_init(&run, &problem, self->config);
-    if (st == PST_OK) {
-        st = part_sequence_search(&problem, &searcher, &best);
-    }
-    if (st == PST_OK) {
-        st = answer(&run, &best, out);
-    }
-    part_best_finish(&best);
-    run_finish(&run);
-    part_problem_finish(&problem);
-    return st;
+    return part_sequence_partition(self->host, in, &searcher, out);
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 static const char *const provides[] = {"chain", NULL};
 static const char *const needs[] = {"chain", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "dapple",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("partitioner", "dapple", "1.0"),
     .summary = "DAPPLE's planner: stages, replicas and their machines for the shortest step.",
     .reference =
         "Fan et al., DAPPLE: A Pipelined Data Parallel Approach for Training Large Models, "
@@ -393,13 +335,8 @@ static const struct pst_plugin plugin = {
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "map.h"
+
 enum { MOST_STEPS = 2048, NO_PREFIX = 0 };
 
 /* First stages up to a position: a stage more than its parent. */
@@ -59,26 +61,6 @@ double dapple_allreduce(const struct dapple_question *q, double bytes, uint32_t 
     double rate = machine != UINT32_MAX ? q->sync_inside : q->sync_between;
 
     return rate > 0 ? 2.0 * (d - 1) / d * bytes / rate : 0;
-}
-
-static bool grow(void *array, size_t item, size_t need, size_t *room)
-{
-    void **at = array, *bigger;
-    size_t size = *room;
-
-    if (need <= size) {
-        return true;
-    }
-    while (size < need) {
-        size = size * 2 + 256;
-    }
-    bigger = realloc(*at, size * item);
-    if (bigger == NULL) {
-        return false;
-    }
-    *at = bigger;
-    *room = size;
-    return true;
 }
 
 static bool stopped(struct search *s)
@@ -252,8 +234,8 @@ static uint32_t state_of(struct search *s, uint32_t position, const uint16_t *us
             return s->table[h] - 1;
         }
     }
-    if (!grow(&s->states, sizeof *s->states, s->n_states + 1, &s->room_states) ||
-        !grow(&s->rows, n * sizeof *s->rows, s->n_rows + 1, &s->room_rows)) {
+    if (!part_grow(&s->states, sizeof *s->states, s->n_states + 1, &s->room_states) ||
+        !part_grow(&s->rows, n * sizeof *s->rows, s->n_rows + 1, &s->room_rows)) {
         return UINT32_MAX;
     }
     memcpy(s->rows + s->n_rows * n, used, n * sizeof *used);
@@ -324,7 +306,7 @@ static pst_status add(struct search *s, uint32_t p, uint32_t to, uint32_t k, uin
     }
     state = state_of(s, to, room);
     if (state == UINT32_MAX ||
-        !grow(&s->prefixes, sizeof *s->prefixes, s->n_prefixes + 1, &s->room_prefixes)) {
+        !part_grow(&s->prefixes, sizeof *s->prefixes, s->n_prefixes + 1, &s->room_prefixes)) {
         return PST_ERR_NOMEM;
     }
     made.occupancy = s->states[state].occupancy;
@@ -440,8 +422,9 @@ pst_status dapple_solve(const struct dapple_question *q, struct dapple_answer *r
     s->q = q;
     s->best_latency = INFINITY;
     s->first_state = calloc((size_t)q->n + 1, sizeof *s->first_state);
-    if (s->first_state == NULL || !grow(&s->prefixes, sizeof *s->prefixes, 1, &s->room_prefixes) ||
-        !grow(&s->rows, q->machines.n_machines * sizeof *s->rows, 1, &s->room_rows)) {
+    if (s->first_state == NULL ||
+        !part_grow(&s->prefixes, sizeof *s->prefixes, 1, &s->room_prefixes) ||
+        !part_grow(&s->rows, q->machines.n_machines * sizeof *s->rows, 1, &s->room_rows)) {
         goto out;
     }
     /* Prefix 0 is empty, row 0 all free. */

@@ -5,16 +5,12 @@
  * optimizer.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "dawnpiper.h"
 
 #define EXACT_NODES 64 /* up to here the exact search costs nothing worth saving */
 
-struct self {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(self, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(
@@ -33,24 +29,6 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, shared_link, PST_PARAM_BOOL, "false", NULL,
               "Activations and gradients of a cut share one direction's bandwidth."),
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct self *self = host->alloc(host, sizeof *self, _Alignof(struct self));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
 
 /* Halving first: its answer bounds the others. It may miss what fits, if prices are not monotone
    and intervals wide; then the others look for anything. */
@@ -137,39 +115,21 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return part_chain_run(self->host, in, try_size, self, out);
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 static const char *const provides[] = {"chain", NULL};
 static const char *const needs[] = {"chain", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "dawnpiper",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("partitioner", "dawnpiper", "1.0"),
     .summary = "Memory-aware cuts by halving, priced by the job's memory optimizer.",
     .reference = "after Peng et al., DawnPiper: A Memory-scalable Pipeline Parallel Training "
                  "Framework, arXiv:2505.05856, 2025",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -17,10 +17,7 @@ struct config {
     int64_t max_degree, max_states, threads, refine_steps;
 };
 
-struct graphpipe {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(graphpipe, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, microbatch, PST_PARAM_STRING, "auto", "1..",
@@ -62,24 +59,6 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, threads, PST_PARAM_INT, "0", "0..1024",
               "Threads to search with; 0: as many as there are processors. The plan is the same."),
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct graphpipe *self = host->alloc(host, sizeof *self, _Alignof(struct graphpipe));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
 
 /* "1,2,4" */
 static pst_status parse_list(const struct pst_host *host, const char *key, const char *text,
@@ -227,39 +206,21 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return st;
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 static const char *const provides[] = {"dag", "replicas", "per-stage-microbatch", NULL};
 static const char *const needs[] = {"dag", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "graphpipe",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("partitioner", "graphpipe", "1.0"),
     .summary = "Stages as a graph: branches of a model run side by side.",
     .reference = "Jeon et al., GraphPipe: Improving Performance and Scalability of DNN Training "
                  "with Graph Pipeline Parallelism, ASPLOS 2025",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

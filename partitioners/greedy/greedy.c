@@ -3,41 +3,18 @@
  * Fills one stage after the other up to a cap on its time, and searches the least cap with which
  * the devices suffice: the optimum of a chain without transfers, memory limit and replicas.
  */
-#include <string.h>
-
 #include "part_row.h"
 
 struct config {
     uint32_t order;
 };
 
-struct greedy {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(greedy, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, order, PST_PARAM_ENUM, "index", "index|dfs",
               "Order of the nodes that is cut: as in the model, or branch after branch."),
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct greedy *self = host->alloc(host, sizeof *self, _Alignof(struct greedy));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
 
 /* Fills stages up to the cap, leaving a node for each stage to come; how many it takes. */
 static uint32_t fill(struct part_row *row, int64_t cap)
@@ -99,38 +76,20 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return st;
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 static const char *const provides[] = {"chain", NULL};
 static const char *const needs[] = {"chain", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "greedy",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("partitioner", "greedy", "1.0"),
     .summary = "Fills stages up to the least time that the devices allow.",
     .reference = "none",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

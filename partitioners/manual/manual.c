@@ -164,10 +164,7 @@ static pst_status create(const struct pst_host *host, const void *config_, void 
     return st;
 }
 
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
+PST_DESTROY_NOTHING
 
 static uint32_t stage_of(const struct manual *self, const char *name)
 {
@@ -334,38 +331,20 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return st;
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 static const char *const provides[] = {"chain", "dag", "per-stage-microbatch", "replicas", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "manual",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("partitioner", "manual", "1.0"),
     .summary = "The stages that the config lists by names of operators.",
     .reference = "none",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -5,14 +5,10 @@
  */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "twobw.h"
 
-struct self {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(self, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, node_size, PST_PARAM_INT, "0", "0..1048576",
@@ -40,24 +36,6 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, schedule, PST_PARAM_ENUM, "2bw", "2bw|flush|gpipe|best",
               "Whose time and memory count on a problem of its own; a job has its scheduler."),
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct self *self = host->alloc(host, sizeof *self, _Alignof(struct self));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
 
 static pst_status find_cuts(struct twobw *search, struct candidate *c, uint32_t *ret_cuts)
 {
@@ -163,38 +141,20 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return st;
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 static const char *const provides[] = {"chain", "replicas", NULL};
 static const char *const needs[] = {"chain", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "pipedream-2bw",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("partitioner", "pipedream-2bw", "1.0"),
     .summary = "Replicas, depth, micro-batch size and recomputation of parallel pipelines.",
     .reference = "Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training, ICML 2021",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -5,12 +5,8 @@
 #include "pipedream.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-struct pipedream {
-    const struct pst_host *host;
-    const struct pd_config *config;
-};
+PST_INSTANCE(pipedream, struct pd_config)
 
 static const struct pst_param params[] = {
     PST_PARAM(
@@ -42,22 +38,16 @@ static const struct pst_param params[] = {
               "Bytes per second between nodes; 0: as the cluster or the problem says."),
 };
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+static pst_status init(struct part_searcher *searcher, const struct part_problem *problem)
 {
-    struct pipedream *self = host->alloc(host, sizeof *self, _Alignof(struct pipedream));
+    struct pd_run *run = searcher->self;
 
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
+    return pd_run_init(run, problem, run->config);
 }
 
-static void destroy(void *self)
+static void finish(void *run)
 {
-    (void)self; /* lives in the instance's memory */
+    pd_run_finish(run);
 }
 
 /* A degree that is the product of two levels may be none of those allowed. */
@@ -108,10 +98,10 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
     return st;
 }
 
-static pst_status answer(const struct pd_run *run, const struct part_best *best,
-                         struct pst_partition_out *out)
+static pst_status answer(void *self, const struct part_best *best, struct pst_partition_out *out)
 {
     static const char *const objectives[] = {"released", "paper", "reference"};
+    const struct pd_run *run = self;
     const struct part_problem *p = run->problem;
 
     part_remark_number(p, "states", run->sets.n_sets - 1);
@@ -126,67 +116,35 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
                             struct pst_partition_out *out)
 {
     const struct pipedream *self = self_;
-    struct part_problem problem = {0};
-    struct pd_run run = {0};
-    struct part_best best = {0};
+    struct pd_run run = {.config = self->config};
     struct part_searcher searcher = {
         .self = &run,
+        .init = init,
+        .finish = finish,
         .find = find,
+        .answer = answer,
         .own_objective = self->config->objective != PD_REFERENCE,
         .free_attempts = self->config->memory == PD_MEMORY_RELEASED ? 1 : 0,
-        .n_stages = in->n_stages,
     };
-    pst_status st = part_problem_read(self->host, in, &problem);
 
-    if (st != PST_OK) {
-        return st;
-    }
-    st = pd_run_init(&run, &problem, self->config);
-    if (st == PST_OK) {
-        st = part_sequence_search(&problem, &searcher, &best);
-    }
-    if (st == PST_OK) {
-        st = answer(&run, &best, out);
-    }
-    part_best_finish(&best);
-    pd_run_finish(&run);
-    part_problem_finish(&problem);
-    return st;
+    return part_sequence_partition(self->host, in, &searcher, out);
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 static const char *const provides[] = {"chain", NULL};
 static const char *const needs[] = {"chain", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "pipedream",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("partitioner", "pipedream", "1.0"),
     .summary = "PipeDream's planner: stages and their replicas by dynamic programming.",
     .reference = "Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN Training, "
                  "SOSP 2019",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct pd_config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct pd_config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

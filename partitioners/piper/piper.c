@@ -15,10 +15,7 @@ struct config {
     int64_t max_states;
 };
 
-struct piper {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(piper, struct config)
 
 /* One job. */
 struct run {
@@ -55,40 +52,21 @@ static const struct pst_param params[] = {
               "More sets of operators are refused."),
 };
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct piper *self = host->alloc(host, sizeof *self, _Alignof(struct piper));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
-
 static uint32_t n_stated(const struct run *run, uint32_t v)
 {
     return run->profile == NULL ? 0 : run->profile->n_configs(run->problem->host, v);
 }
 
-static pst_status run_init(struct run *run, const struct part_problem *problem,
-                           const struct config *config)
+static pst_status run_init(struct part_searcher *searcher, const struct part_problem *problem)
 {
+    struct run *run = searcher->self;
+    const struct config *config = run->config;
     uint64_t count;
     uint32_t v;
     bool exact;
     pst_status st;
 
-    memset(run, 0, sizeof *run);
     run->problem = problem;
-    run->config = config;
     run->stop = part_sequence_stop(problem);
     run->dag = part_sequence_dag(problem);
     run->n_wanted = problem->in->n_stages;
@@ -100,6 +78,7 @@ static pst_status run_init(struct run *run, const struct part_problem *problem,
         run->own_ways = run->own_ways || n_stated(run, v) > 0;
         run->workspace = run->workspace || problem->workspace_bytes[v] > 0;
     }
+    searcher->own_memory = run->own_ways;
     st = part_downsets_all(&run->dag, (uint32_t)config->max_states, &run->stop, &run->sets, &count,
                            &exact);
     if (st == PST_ERR_INFEASIBLE) {
@@ -108,6 +87,13 @@ static pst_status run_init(struct run *run, const struct part_problem *problem,
                                       "max_states");
     }
     return part_sequence_failed(problem, st);
+}
+
+static void run_finish(void *self)
+{
+    struct run *run = self;
+
+    part_downsets_finish(&run->sets);
 }
 
 /* --- ways --------------------------------------------------------------------------------------*/
@@ -316,9 +302,9 @@ static pst_status find(void *self, const struct part_limits *limits, struct part
     return st;
 }
 
-static pst_status answer(const struct run *run, const struct part_best *best,
-                         struct pst_partition_out *out)
+static pst_status answer(void *self, const struct part_best *best, struct pst_partition_out *out)
 {
+    const struct run *run = self;
     const struct part_problem *p = run->problem;
     const struct said *said = best->extra;
 
@@ -340,67 +326,34 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
                             struct pst_partition_out *out)
 {
     const struct piper *self = self_;
-    struct part_problem problem = {0};
-    struct run run = {0};
-    struct part_best best = {0};
+    struct run run = {.config = self->config};
     struct part_searcher searcher = {
         .self = &run,
+        .init = run_init,
+        .finish = run_finish,
         .find = find,
+        .answer = answer,
         .own_objective = true,
-        .n_stages = in->n_stages,
     };
-    pst_status st = part_problem_read(self->host, in, &problem);
 
-    if (st != PST_OK) {
-        return st;
-    }
-    st = run_init(&run, &problem, self->config);
-    searcher.own_memory = run.own_ways;
-    if (st == PST_OK) {
-        st = part_sequence_search(&problem, &searcher, &best);
-    }
-    if (st == PST_OK) {
-        st = answer(&run, &best, out);
-    }
-    part_best_finish(&best);
-    part_downsets_finish(&run.sets);
-    part_problem_finish(&problem);
-    return st;
+    return part_sequence_partition(self->host, in, &searcher, out);
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 static const char *const provides[] = {"chain", NULL};
 static const char *const needs[] = {"chain", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "piper",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("partitioner", "piper", "1.0"),
     .summary = "Piper: stages, replicas, tensor degrees and recomputation by dynamic programming.",
     .reference = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, "
                  "NeurIPS 2021",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -3,8 +3,6 @@
  * Stages of equal size in one topological order: equal numbers of nodes, or about equal time. It
  * looks at no memory: the yardstick for every other partitioner.
  */
-#include <string.h>
-
 #include "part_row.h"
 
 enum { BY_COUNT = 0, BY_COST = 1 };
@@ -13,10 +11,7 @@ struct config {
     uint32_t balance, order;
 };
 
-struct uniform {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(uniform, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, balance, PST_PARAM_ENUM, "count", "count|cost",
@@ -24,24 +19,6 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, order, PST_PARAM_ENUM, "index", "index|dfs",
               "Order of the nodes that is cut: as in the model, or branch after branch."),
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct uniform *self = host->alloc(host, sizeof *self, _Alignof(struct uniform));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
 
 /* Sizes differ by one at most, the larger ones last. */
 static void cut_by_count(struct part_row *row)
@@ -92,38 +69,20 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return st;
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 static const char *const provides[] = {"chain", NULL};
 static const char *const needs[] = {"chain", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "uniform",
-    .version = "1.1",
+    PST_PLUGIN_HEAD("partitioner", "uniform", "1.1"),
     .summary = "Equal numbers of nodes per stage, or equal times.",
     .reference = "none",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

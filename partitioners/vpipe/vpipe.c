@@ -10,10 +10,7 @@
 
 #include "vpipe.h"
 
-struct self {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(self, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, unit, PST_PARAM_ENUM, "layer", "layer|node",
@@ -27,24 +24,6 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, swap_bandwidth, PST_PARAM_RATE, "0", NULL,
               "Bytes per second to host memory, each way, on a problem of its own; 0: no swap."),
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct self *self = host->alloc(host, sizeof *self, _Alignof(struct self));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
 
 static pst_status refuse(struct vpipe *pipe, const uint32_t *cuts)
 {
@@ -153,39 +132,21 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return part_chain_run(self->host, in, try_size, self, out);
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 static const char *const provides[] = {"chain", NULL};
 static const char *const needs[] = {"chain", NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "vpipe",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("partitioner", "vpipe", "1.0"),
     .summary = "Swap, recomputation and partition in turn, from compute-balanced cuts on.",
     .reference = "after Zhao et al., vPipe: A Virtualized Acceleration System for Achieving "
                  "Efficient and Scalable Pipeline Parallel DNN Training, TPDS 33(3), 2022",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -52,23 +52,20 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    return fixed_create(host, config, &rules, ret_self);
-}
+FIXED_CREATE(rules)
 
 static const char *const provides[] = {"chain", "chunks=2", "placement=vshape", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    SCHEDULER_DESCRIPTION("1f1b-v"),
+    PST_PLUGIN_HEAD("scheduler", "1f1b-v", "1.0"),
+    .license = "Apache-2.0",
+    PST_PLUGIN_NO_PARAMS,
     .summary = "1F1B on a V of two stages per device: two thirds of the memory.",
     .reference = "Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
     .provides = provides,
     .needs = needs,
-    .create = create,
-    .destroy = fixed_destroy,
-    .get_interface = fixed_get_interface,
+    FIXED_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

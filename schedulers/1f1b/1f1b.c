@@ -5,18 +5,13 @@
  * micro-batches. Narayanan et al., "PipeDream-Flush" in "Memory-Efficient Pipeline-Parallel DNN
  * Training", ICML 2021; Fan et al., "DAPPLE", PPoPP 2021.
  */
-#include <string.h>
-
-#include <penstock/penstock.h>
+#include "order.h"
 
 struct config {
     bool split, eager;
 };
 
-struct one_f_one_b {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(one_f_one_b, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, split, PST_PARAM_BOOL, "false", NULL,
@@ -24,35 +19,6 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, eager, PST_PARAM_BOOL, "false", NULL,
               "Run twice as many forwards ahead: hides slow links, holds up to 2(p - s) - 1."),
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct one_f_one_b *self = host->alloc(host, sizeof *self, _Alignof(struct one_f_one_b));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
-
-static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
-{
-    (void)self;
-    (void)n_devices;
-    ret_topology->n_stages = 0;
-    ret_topology->version_rule = PST_VERSION_SYNC;
-    ret_topology->min_microbatches = 1;
-    ret_topology->microbatch_multiple = 1;
-    return PST_OK;
-}
 
 /* Forwards that a stage runs before its first backward. */
 static uint32_t warm_up(const struct one_f_one_b *self, uint32_t stage, uint32_t n_stages,
@@ -119,54 +85,23 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)
 {
     const struct one_f_one_b *self = self_;
-    uint32_t s;
+    uint32_t s, m;
+    pst_status st = order_require_chain(self->host, "1f1b", in, 1, &m);
 
-    if (in->n_stages > in->n_devices) {
-        return pst_failf(self->host, PST_ERR_UNSUPPORTED,
-                         "%u stages on %u devices: 1f1b runs one stage per device", in->n_stages,
-                         in->n_devices);
-    }
-    for (s = 0; s < in->n_stages; s++) {
-        const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
-        uint32_t m = pst_schedule_stage_at(in, 0)->n_microbatches;
-        pst_status st;
-
-        if (stage->n_microbatches != m) {
-            return pst_failf(self->host, PST_ERR_UNSUPPORTED,
-                             "stage %u has %u micro-batches, stage 0 has %u: 1f1b needs one size "
-                             "for all stages",
-                             s, stage->n_microbatches, m);
-        }
+    for (s = 0; st == PST_OK && s < in->n_stages; s++) {
         st = schedule_stage(self, in, s, out);
-        if (st != PST_OK) {
-            return st;
-        }
     }
-    return PST_OK;
+    return st;
 }
 
-static const struct pst_scheduler scheduler = {
-    .size = sizeof scheduler,
-    .topology = topology,
-    .in_flight = in_flight,
-    .schedule = schedule,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_SCHEDULER) == 0 ? &scheduler : NULL;
-}
+PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = order_topology,
+              .in_flight = in_flight, .schedule = schedule)
 
 static const char *const provides[] = {"chain", "split-backward", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "scheduler",
-    .id = "1f1b",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("scheduler", "1f1b", "1.0"),
     .summary = "One forward, one backward: memory bounded by the depth of the pipeline.",
     .reference =
         "Fan et al., DAPPLE: A Pipelined Data Parallel Approach for Training Large Models, "
@@ -175,13 +110,8 @@ static const struct pst_plugin plugin = {
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

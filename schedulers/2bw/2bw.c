@@ -5,41 +5,18 @@
  * t reads the weights after max(t - 1, 0) updates, so two versions of them are enough. Narayanan et
  * al., "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021.
  */
-#include <string.h>
-
-#include <penstock/penstock.h>
+#include "order.h"
 
 struct config {
     bool relaxed_m;
 };
 
-struct two_bw {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(two_bw, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, relaxed_m, PST_PARAM_BOOL, "false", NULL,
               "Accept fewer micro-batches than devices: legal, but the pipeline is never full."),
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct two_bw *self = host->alloc(host, sizeof *self, _Alignof(struct two_bw));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
 
 static pst_status topology(void *self_, uint32_t n_devices, struct pst_topology *ret_topology)
 {
@@ -112,21 +89,11 @@ static pst_status emit_part(const struct pst_schedule_in *in, struct pst_schedul
 
 static pst_status check_shape(const struct two_bw *self, const struct pst_schedule_in *in)
 {
-    uint32_t m = in->n_stages > 0 ? pst_schedule_stage_at(in, 0)->n_microbatches : 0;
-    uint32_t s;
+    uint32_t m;
+    pst_status st = order_require_chain(self->host, "2bw", in, 1, &m);
 
-    if (in->n_stages > in->n_devices) {
-        return pst_failf(self->host, PST_ERR_UNSUPPORTED,
-                         "%u stages on %u devices: 2bw runs one stage per device", in->n_stages,
-                         in->n_devices);
-    }
-    for (s = 1; s < in->n_stages; s++) {
-        if (pst_schedule_stage_at(in, s)->n_microbatches != m) {
-            return pst_failf(self->host, PST_ERR_UNSUPPORTED,
-                             "stage %u has %u micro-batches, stage 0 has %u: 2bw needs one size "
-                             "for all stages",
-                             s, pst_schedule_stage_at(in, s)->n_microbatches, m);
-        }
+    if (st != PST_OK) {
+        return st;
     }
     if (m < in->n_stages && !self->config->relaxed_m) {
         return pst_failf(self->host, PST_ERR_INFEASIBLE,
@@ -153,40 +120,21 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
     return st;
 }
 
-static const struct pst_scheduler scheduler = {
-    .size = sizeof scheduler,
-    .topology = topology,
-    .in_flight = in_flight,
-    .schedule = schedule,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_SCHEDULER) == 0 ? &scheduler : NULL;
-}
+PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .in_flight = in_flight,
+              .schedule = schedule)
 
 static const char *const provides[] = {"chain", "async", "weight-versions=2", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "scheduler",
-    .id = "2bw",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("scheduler", "2bw", "1.0"),
     .summary = "1F1B that never flushes: two weight versions, gradients one update old.",
     .reference = "Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training, ICML 2021",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -21,6 +21,7 @@ struct fixed_rules {
     uint32_t placement;                     /* FIXED_* */
     uint32_t (*chunks)(const void *config); /* NULL: 1, or 2 in a V */
     uint32_t (*least)(uint32_t n_devices);  /* micro-batches; NULL: 1 */
+    uint32_t ahead;                         /* zero_bubble.h alone */
     /* Fills the lists; on failure has told the host, or is out of memory. */
     pst_status (*build)(const struct fixed_question *question, struct order *order);
 };
@@ -51,11 +52,15 @@ pst_status fixed_schedule(void *self, const struct pst_schedule_in *in,
 extern const struct pst_scheduler fixed_scheduler;
 const void *fixed_get_interface(const char *id);
 
-/* What all descriptions of schedulers have in common. */
-#define SCHEDULER_DESCRIPTION(scheduler_id)                                                        \
-    .size = sizeof(struct pst_plugin), .abi_major = PST_ABI_MAJOR, .abi_minor = PST_ABI_MINOR,     \
-    .kind = "scheduler", .id = scheduler_id, .version = "1.0", .license = "Apache-2.0",            \
-    .param_size = sizeof(struct pst_param)
+/* Writes create() of a scheduler with these rules. */
+#define FIXED_CREATE(rules)                                                                        \
+    static pst_status create(const struct pst_host *host, const void *config, void **ret_self)     \
+    {                                                                                              \
+        return fixed_create(host, config, &(rules), ret_self);                                     \
+    }
+/* In the description: that and the functions here. */
+#define FIXED_FUNCTIONS                                                                            \
+    .create = create, .destroy = fixed_destroy, .get_interface = fixed_get_interface
 
 /* The stage that is chunk `chunk` of device d. */
 uint32_t fixed_stage(const struct fixed_question *question, uint32_t d, uint32_t chunk);
@@ -65,6 +70,11 @@ uint32_t fixed_stage(const struct fixed_question *question, uint32_t d, uint32_t
  * in every round. Else PST_ERR_INFEASIBLE, explained. One chunk needs no rounds: any m will do.
  */
 pst_status fixed_round(const struct fixed_question *question, uint32_t *ret_r);
+/* fixed_rules.build of those: deals device after device, d of p, in rounds of r. */
+typedef pst_status fixed_device_fn(const struct fixed_question *question, uint32_t r, uint32_t d,
+                                   struct order *order);
+pst_status fixed_rounds(const struct fixed_question *question, fixed_device_fn *deal,
+                        struct order *order);
 
 /*
  * The list of one device, dealt in order. Passes of a kind and chunk take micro-batches in

@@ -91,3 +91,14 @@ void fixed_deal_waiting(struct fixed_hand *hand)
         fixed_deal_oldest(hand);
     }
 }
+
+pst_status fixed_rounds(const struct fixed_question *q, fixed_device_fn *deal, struct order *order)
+{
+    uint32_t r, d;
+    pst_status st = fixed_round(q, &r);
+
+    for (d = 0; st == PST_OK && d < q->p; d++) {
+        st = deal(q, r, d, order);
+    }
+    return st;
+}

@@ -169,6 +169,17 @@ pst_status order_require_chain(const struct pst_host *host, const char *schedule
     return PST_OK;
 }
 
+pst_status order_topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
+{
+    (void)self;
+    (void)n_devices;
+    ret_topology->n_stages = 0;
+    ret_topology->version_rule = PST_VERSION_SYNC;
+    ret_topology->min_microbatches = 1;
+    ret_topology->microbatch_multiple = 1;
+    return PST_OK;
+}
+
 pst_status order_require_room(const struct pst_host *host, const char *scheduler,
                               const struct order *order)
 {

@@ -73,6 +73,10 @@ pst_status order_require_chain(const struct pst_host *host, const char *schedule
                                const struct pst_schedule_in *in, uint32_t stages_per_device,
                                uint32_t *ret_m);
 
+/* pst_scheduler.topology of most with one stage per device: any number of micro-batches, one
+   version of the weights. */
+pst_status order_topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology);
+
 /* PST_ERR_INFEASIBLE, explained to the host: a device holds more than its activation_bytes. */
 pst_status order_require_room(const struct pst_host *host, const char *scheduler,
                               const struct order *order);

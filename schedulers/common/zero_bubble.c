@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "zero_bubble.h"
 
+#include <string.h>
+
 /* A W waits until the device has run as many forwards and backwards as fill the pipeline: then its
    slot was idle in 1F1B. */
 static pst_status build_device(const struct fixed_question *q, uint64_t ahead, uint32_t d,
@@ -26,21 +28,36 @@ static pst_status build_device(const struct fixed_question *q, uint64_t ahead, u
     return hand.status;
 }
 
-pst_status zero_bubble_build(const struct fixed_question *question, uint32_t ahead,
-                             struct order *order)
+pst_status zero_bubble_build(const struct fixed_question *question, struct order *order)
 {
     uint32_t d;
     pst_status st = PST_OK;
 
     for (d = 0; st == PST_OK && d < question->p; d++) {
-        st = build_device(question, ahead, d, order);
+        st = build_device(question, question->self->rules->ahead, d, order);
     }
     return st;
 }
 
-uint32_t zero_bubble_held(const struct pst_place *place, uint32_t ahead)
+/* What every device holds at most: min(m, ahead * (p - 1) + 1). */
+static pst_status in_flight(void *self_, const struct pst_place *place, struct pst_held *ret_held)
 {
-    uint64_t most = (uint64_t)ahead * (place->n_stages - 1) + 1;
+    const struct fixed *self = self_;
+    uint64_t most = (uint64_t)self->rules->ahead * (place->n_stages - 1) + 1;
 
-    return most < place->n_microbatches ? (uint32_t)most : place->n_microbatches;
+    ret_held->microbatches = most < place->n_microbatches ? (uint32_t)most : place->n_microbatches;
+    ret_held->weight_versions = 1;
+    return PST_OK;
+}
+
+static const struct pst_scheduler scheduler = {
+    .size = sizeof scheduler,
+    .topology = fixed_topology,
+    .in_flight = in_flight,
+    .schedule = fixed_schedule,
+};
+
+const void *zero_bubble_get_interface(const char *id)
+{
+    return strcmp(id, PST_SCHEDULER) == 0 ? &scheduler : NULL;
 }

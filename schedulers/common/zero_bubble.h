@@ -8,10 +8,10 @@
 
 #include "fixed.h"
 
-/* Device d runs min(ahead * (p - 1 - d), m) forwards first. */
-pst_status zero_bubble_build(const struct fixed_question *question, uint32_t ahead,
-                             struct order *order);
-/* What every device holds at most: min(m, ahead * (p - 1) + 1). */
-uint32_t zero_bubble_held(const struct pst_place *place, uint32_t ahead);
+/* fixed_rules.build: device d runs min(ahead * (p - 1 - d), m) forwards first, .ahead of the rules.
+ */
+pst_status zero_bubble_build(const struct fixed_question *question, struct order *order);
+/* With in_flight besides what fixed_scheduler has. */
+const void *zero_bubble_get_interface(const char *id);
 
 #endif

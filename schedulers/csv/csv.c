@@ -235,24 +235,14 @@ static const char *const provides[] = {"chain",     "split-backward",     "chunk
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "scheduler",
-    .id = "csv",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("scheduler", "csv", "1.0"),
     .summary = "The order of a file in PyTorch's schedule CSV format, both dialects.",
     .reference = "PyTorch, torch.distributed.pipelining: the CSV form of pipeline schedules",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -96,25 +96,22 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    return fixed_create(host, config, &rules, ret_self);
-}
+FIXED_CREATE(rules)
 
 static const char *const provides[] = {"chain", "chunks=2", "placement=vshape", "split-backward",
                                        NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    SCHEDULER_DESCRIPTION("dualpipev"),
+    PST_PLUGIN_HEAD("scheduler", "dualpipev", "1.0"),
+    .license = "Apache-2.0",
+    PST_PLUGIN_NO_PARAMS,
     .summary = "Pairs of a forward and a backward on a V of two stages per device.",
     .reference = "DeepSeek-AI, DeepSeek-V3 Technical Report, arXiv 2412.19437, 2024; "
                  "github.com/deepseek-ai/DualPipe",
     .provides = provides,
     .needs = needs,
-    .create = create,
-    .destroy = fixed_destroy,
-    .get_interface = fixed_get_interface,
+    FIXED_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -3,18 +3,13 @@
  * GPipe: every device runs all forwards of the step, then all backwards. The simplest schedule
  * there is; each stage holds every micro-batch at its peak. Huang et al., "GPipe", NeurIPS 2019.
  */
-#include <string.h>
-
-#include <penstock/penstock.h>
+#include "order.h"
 
 struct config {
     bool reverse, split;
 };
 
-struct gpipe {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(gpipe, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, reverse, PST_PARAM_BOOL, "false", NULL,
@@ -22,35 +17,6 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, split, PST_PARAM_BOOL, "false", NULL,
               "Send the input gradient before the weight gradient is computed."),
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct gpipe *self = host->alloc(host, sizeof *self, _Alignof(struct gpipe));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
-
-static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
-{
-    (void)self;
-    (void)n_devices;
-    ret_topology->n_stages = 0;
-    ret_topology->version_rule = PST_VERSION_SYNC;
-    ret_topology->min_microbatches = 1;
-    ret_topology->microbatch_multiple = 1;
-    return PST_OK;
-}
 
 static pst_status in_flight(void *self, const struct pst_place *place, struct pst_held *ret_held)
 {
@@ -104,42 +70,23 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
     return PST_OK;
 }
 
-static const struct pst_scheduler scheduler = {
-    .size = sizeof scheduler,
-    .topology = topology,
-    .in_flight = in_flight,
-    .schedule = schedule,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_SCHEDULER) == 0 ? &scheduler : NULL;
-}
+PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = order_topology,
+              .in_flight = in_flight, .schedule = schedule)
 
 static const char *const provides[] = {"chain", "dag", "per-stage-microbatch", "split-backward",
                                        NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "scheduler",
-    .id = "gpipe",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("scheduler", "gpipe", "1.0"),
     .summary = "All forwards, then all backwards.",
     .reference = "Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline "
                  "Parallelism, NeurIPS 2019",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

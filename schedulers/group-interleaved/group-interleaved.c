@@ -175,28 +175,22 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    return fixed_create(host, config, &rules, ret_self);
-}
+FIXED_CREATE(rules)
 
 static const char *const provides[] = {"chain", "chunks", "placement=looped", "split-backward",
                                        NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    SCHEDULER_DESCRIPTION("group-interleaved"),
+    PST_PLUGIN_HEAD("scheduler", "group-interleaved", "1.0"),
+    .license = "Apache-2.0",
     .summary = "Interleaving by groups: a smaller bubble, and memory that the group size sets.",
     .reference = "Wan et al., PipeOffload: Improving Scalability of Pipeline Parallelism with "
                  "Memory Optimization, ICML 2025",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = fixed_destroy,
-    .get_interface = fixed_get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    FIXED_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -55,13 +55,7 @@ static pst_status build_device(const struct fixed_question *q, uint32_t r, uint3
 
 static pst_status build(const struct fixed_question *q, struct order *order)
 {
-    uint32_t r, d;
-    pst_status st = fixed_round(q, &r);
-
-    for (d = 0; st == PST_OK && d < q->p; d++) {
-        st = build_device(q, r, d, order);
-    }
-    return st;
+    return fixed_rounds(q, build_device, order);
 }
 
 static const struct fixed_rules rules = {
@@ -71,28 +65,22 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    return fixed_create(host, config, &rules, ret_self);
-}
+FIXED_CREATE(rules)
 
 static const char *const provides[] = {"chain", "chunks", "placement=looped", "split-backward",
                                        NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    SCHEDULER_DESCRIPTION("interleaved"),
+    PST_PLUGIN_HEAD("scheduler", "interleaved", "1.0"),
+    .license = "Apache-2.0",
     .summary = "1F1B over several stages per device: a smaller bubble for more transfers.",
     .reference = "Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters "
                  "Using Megatron-LM, SC 2021",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = fixed_destroy,
-    .get_interface = fixed_get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    FIXED_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

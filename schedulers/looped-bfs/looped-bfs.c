@@ -50,26 +50,20 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    return fixed_create(host, config, &rules, ret_self);
-}
+FIXED_CREATE(rules)
 
 static const char *const provides[] = {"chain", "chunks", "placement=looped", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    SCHEDULER_DESCRIPTION("looped-bfs"),
+    PST_PLUGIN_HEAD("scheduler", "looped-bfs", "1.0"),
+    .license = "Apache-2.0",
     .summary = "All micro-batches through one stage, then the next: weights are needed once.",
     .reference = "Lamy-Poirier, Breadth-First Pipeline Parallelism, MLSys 2023",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = fixed_destroy,
-    .get_interface = fixed_get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    FIXED_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -6,7 +6,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "exact.h"
 
@@ -17,10 +16,7 @@ struct config {
     int64_t chunks, max_nodes;
 };
 
-struct optimal {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(optimal, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, placement, PST_PARAM_ENUM, "sequential", "sequential|looped|vshape",
@@ -33,24 +29,6 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, max_nodes, PST_PARAM_INT, "10000000", "0..",
               "Steps of the search; several million take a second."),
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct optimal *self = host->alloc(host, sizeof *self, _Alignof(struct optimal));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
 
 static uint32_t chunks_of(const struct optimal *self)
 {
@@ -175,41 +153,22 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
     return st;
 }
 
-static const struct pst_scheduler scheduler = {
-    .size = sizeof scheduler,
-    .topology = topology,
-    .device_of = device_of,
-    .schedule = schedule,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_SCHEDULER) == 0 ? &scheduler : NULL;
-}
+PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .device_of = device_of,
+              .schedule = schedule)
 
 static const char *const provides[] = {"chain", "split-backward", "chunks", "placement", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "scheduler",
-    .id = "optimal",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("scheduler", "optimal", "1.0"),
     .summary = "Exact search on small instances; else the best found and a proven bound.",
     .reference = "Giffler and Thompson, Algorithms for Solving Production-Scheduling Problems, "
                  "Operations Research 8, 1960",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

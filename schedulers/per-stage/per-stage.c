@@ -6,7 +6,6 @@
  * the paper's appendix leaves it open.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "order.h"
 
@@ -15,10 +14,7 @@ struct config {
     bool force_chain, eager, split, refine;
 };
 
-struct per_stage {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(per_stage, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(
@@ -41,35 +37,6 @@ static const struct pst_param params[] = {
 struct size {
     uint64_t b, k, held; /* samples; group; samples in flight */
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct per_stage *self = host->alloc(host, sizeof *self, _Alignof(struct per_stage));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
-
-static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
-{
-    (void)self;
-    (void)n_devices;
-    ret_topology->n_stages = 0;
-    ret_topology->version_rule = PST_VERSION_SYNC;
-    ret_topology->min_microbatches = 1;
-    ret_topology->microbatch_multiple = 1;
-    return PST_OK;
-}
 
 static uint64_t round_up(uint64_t n, uint64_t multiple)
 {
@@ -340,42 +307,23 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
     return st;
 }
 
-static const struct pst_scheduler scheduler = {
-    .size = sizeof scheduler,
-    .topology = topology,
-    .in_flight = in_flight,
-    .schedule = schedule,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_SCHEDULER) == 0 ? &scheduler : NULL;
-}
+PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = order_topology,
+              .in_flight = in_flight, .schedule = schedule)
 
 static const char *const provides[] = {"chain", "dag", "per-stage-microbatch", "split-backward",
                                        NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "scheduler",
-    .id = "per-stage",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("scheduler", "per-stage", "1.0"),
     .summary = "kFkB over a DAG of stages, each with its own micro-batch size.",
     .reference = "Jeon et al., GraphPipe: Improving Performance and Scalability of DNN Training "
                  "with Graph Pipeline Parallelism, ASPLOS 2025",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

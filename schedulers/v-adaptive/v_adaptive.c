@@ -5,7 +5,6 @@
  * dispatching and local search with the real costs, latencies and bytes of each stage.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include <penstock/ext/claim.h>
 
@@ -20,10 +19,7 @@ struct config {
 
 enum { OBJECTIVE_AUTO, OBJECTIVE_SPAN, OBJECTIVE_MAKESPAN };
 
-struct v_adaptive {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(v_adaptive, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, memory_limit, PST_PARAM_FLOAT, "0", "0..",
@@ -40,24 +36,6 @@ static const struct pst_param params[] = {
               "Choose by the 0.9 quantile of the cost under this relative noise of times and "
               "links; 0: by the times given."),
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct v_adaptive *self = host->alloc(host, sizeof *self, _Alignof(struct v_adaptive));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self; /* lives in the instance's memory */
-}
 
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
 {
@@ -310,41 +288,22 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
     return st;
 }
 
-static const struct pst_scheduler scheduler = {
-    .size = sizeof scheduler,
-    .topology = topology,
-    .device_of = device_of,
-    .schedule = schedule,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_SCHEDULER) == 0 ? &scheduler : NULL;
-}
+PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .device_of = device_of,
+              .schedule = schedule)
 
 static const char *const provides[] = {"chain", "chunks=2", "placement=vshape", "split-backward",
                                        NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "scheduler",
-    .id = "v-adaptive",
-    .version = "1.0",
+    PST_PLUGIN_HEAD("scheduler", "v-adaptive", "1.0"),
     .summary = "Controllable memory: the best order of a V of stages that a given memory allows.",
     .reference = "Qi, Wan, Amar, Lin, Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -29,27 +29,21 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    return fixed_create(host, config, &rules, ret_self);
-}
+FIXED_CREATE(rules)
 
 static const char *const provides[] = {"chain", "chunks=2", "placement=vshape", "split-backward",
                                        NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    SCHEDULER_DESCRIPTION("v-half"),
+    PST_PLUGIN_HEAD("scheduler", "v-half", "1.0"),
+    .license = "Apache-2.0",
     .summary = "A V at half the memory of 1F1B that keeps its pace when passes differ.",
     .reference = "Qi, Wan, Amar, Lin, Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .config_size = sizeof(struct vplugin_config),
-    .create = create,
-    .destroy = fixed_destroy,
-    .get_interface = fixed_get_interface,
+    PST_PLUGIN_PARAMS(params, struct vplugin_config),
+    FIXED_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

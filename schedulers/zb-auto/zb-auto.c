@@ -23,26 +23,20 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    return fixed_create(host, config, &rules, ret_self);
-}
+FIXED_CREATE(rules)
 
 static const char *const provides[] = {"chain", "split-backward", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    SCHEDULER_DESCRIPTION("zb-auto"),
+    PST_PLUGIN_HEAD("scheduler", "zb-auto", "1.0"),
+    .license = "Apache-2.0",
     .summary = "A zero-bubble order made for the times, links and memory at hand.",
     .reference = "Qi, Wan, Huang, Lin, Zero Bubble Pipeline Parallelism, ICLR 2024",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .config_size = sizeof(struct greedy_config),
-    .create = create,
-    .destroy = fixed_destroy,
-    .get_interface = fixed_get_interface,
+    PST_PLUGIN_PARAMS(params, struct greedy_config),
+    FIXED_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

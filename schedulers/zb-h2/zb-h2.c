@@ -4,53 +4,24 @@
  * idles between its first and its last pass; for up to 2p - 1 micro-batches held.
  * Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024.
  */
-#include <string.h>
-
 #include "zero_bubble.h"
-
-#define AHEAD 2 /* forwards that run ahead for each device behind */
-
-static pst_status build(const struct fixed_question *question, struct order *order)
-{
-    return zero_bubble_build(question, AHEAD, order);
-}
-
-static pst_status in_flight(void *self, const struct pst_place *place, struct pst_held *ret_held)
-{
-    (void)self;
-    ret_held->microbatches = zero_bubble_held(place, AHEAD);
-    ret_held->weight_versions = 1;
-    return PST_OK;
-}
 
 static const struct fixed_rules rules = {
     .id = "zb-h2",
     .placement = FIXED_SEQUENTIAL,
-    .build = build,
+    .ahead = 2,
+    .build = zero_bubble_build,
 };
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    return fixed_create(host, config, &rules, ret_self);
-}
-
-static const struct pst_scheduler scheduler = {
-    .size = sizeof scheduler,
-    .topology = fixed_topology,
-    .in_flight = in_flight,
-    .schedule = fixed_schedule,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_SCHEDULER) == 0 ? &scheduler : NULL;
-}
+FIXED_CREATE(rules)
 
 static const char *const provides[] = {"chain", "split-backward", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    SCHEDULER_DESCRIPTION("zb-h2"),
+    PST_PLUGIN_HEAD("scheduler", "zb-h2", "1.0"),
+    .license = "Apache-2.0",
+    PST_PLUGIN_NO_PARAMS,
     .summary =
         "Fills the whole pipeline ahead: no bubble within a device's span, twice the memory.",
     .reference = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024",
@@ -58,7 +29,7 @@ static const struct pst_plugin plugin = {
     .needs = needs,
     .create = create,
     .destroy = fixed_destroy,
-    .get_interface = get_interface,
+    .get_interface = zero_bubble_get_interface,
 };
 
 PST_PLUGIN(plugin)

@@ -88,25 +88,22 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    return fixed_create(host, config, &rules, ret_self);
-}
+FIXED_CREATE(rules)
 
 static const char *const provides[] = {"chain", "chunks=2", "placement=vshape", "split-backward",
                                        NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    SCHEDULER_DESCRIPTION("zbv"),
+    PST_PLUGIN_HEAD("scheduler", "zbv", "1.0"),
+    .license = "Apache-2.0",
+    PST_PLUGIN_NO_PARAMS,
     .summary = "Zero bubble on a V of two stages per device, for equal pass times.",
     .reference = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024; PyTorch, "
                  "torch.distributed.pipelining, ScheduleZBVZeroBubble",
     .provides = provides,
     .needs = needs,
-    .create = create,
-    .destroy = fixed_destroy,
-    .get_interface = fixed_get_interface,
+    FIXED_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

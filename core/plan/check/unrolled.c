@@ -135,7 +135,11 @@ static void copy_instr(struct unroller *u, uint32_t i, const struct pst_program_
 {
     struct pst_program *to = u->to;
     struct pst_program_instr *list = &to->lists[i];
-    *list = (struct pst_program_instr){to->n_calls, from->n_calls, to->n_parts, from->n_parts};
+    *list = (struct pst_program_instr){.first_tick = u->tick,
+                                       .first_call = to->n_calls,
+                                       .n_calls = from->n_calls,
+                                       .first_part = to->n_parts,
+                                       .n_parts = from->n_parts};
     for (uint32_t p = 0; p < from->n_parts; p++) {
         const struct pst_transfer_part *part = &u->from->parts[from->first_part + p];
         to->parts[to->n_parts++] = (struct pst_transfer_part){
@@ -146,6 +150,7 @@ static void copy_instr(struct unroller *u, uint32_t i, const struct pst_program_
         u->tick++;
     }
     u->tick += from->n_calls == 0;
+    list->n_ticks = u->tick - list->first_tick;
 }
 
 /* Alive while the transport has it, as the waits tell. */

@@ -14,6 +14,7 @@
 #include "partitioner.h"
 #include "plugin.h"
 #include "scheduler.h"
+#include "simple.h"
 
 #include "ext/ask.h"
 #include "ext/claim.h"

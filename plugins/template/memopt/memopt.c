@@ -5,7 +5,7 @@
  * To make it yours, in five steps:
  *
  *   1. Copy this folder, or have it copied and renamed:  penstock plugins new memopt my-plugin
- *   2. Rename: my-plugin, the name that users write, in CMakeLists.txt and in .id below;
+ *   2. Rename: my-plugin, the name that users write, in CMakeLists.txt and in PST_PLUGIN_HEAD;
  *      my_plugin, the name in C. The shared object must be called memopt-<id>.so.
  *   3. Build it unchanged:  cmake -B build && cmake --build build
  *      or, with nothing but a compiler:
@@ -17,8 +17,6 @@
  *
  * The headers in <penstock/> say what every function is promised and must promise.
  */
-#include <string.h>
-
 #include <penstock/penstock.h>
 
 /* An instance. Everything it knows is in here: there may be two at once, so no globals. */
@@ -30,7 +28,7 @@ struct my_plugin {
 /*
  * Memory comes from the host and lives as long as the instance: there is nothing to free. `config`
  * is the struct that parameter rows fill; this plugin has none. To add one: a struct config, a
- * table of rows with PST_PARAM, and the four fields .params ... .config_size of the description.
+ * table of rows with PST_PARAM, and PST_PLUGIN_PARAMS(params, struct config) in the description.
  */
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
@@ -92,18 +90,8 @@ static pst_status plan(void *self, const struct pst_stage_view *view, struct pst
     return PST_OK;
 }
 
-/* The interface: functions by name, its size first. What is left out is NULL: not offered. */
-static const struct pst_memopt memopt = {
-    .size = sizeof memopt,
-    .price = price,
-    .plan = plan,
-};
-
-/* By exact id; every other id gets NULL. */
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_MEMOPT) == 0 ? &memopt : NULL;
-}
+/* The interface: functions by name. What is left out is NULL: not offered. */
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = price, .plan = plan)
 
 /* Capability words: what the answer may contain ("recompute", "offload"), and what it needs. */
 static const char *const provides[] = {"chain", "dag", NULL};
@@ -111,24 +99,14 @@ static const char *const needs[] = {NULL};
 
 /* The description. Static and constant; the host reads it before it runs anything else. */
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "memopt",
-    .id = "my-plugin",
-    .version = "0.1",
+    PST_PLUGIN_HEAD("memopt", "my-plugin", "0.1"),
     .summary = "Keeps everything on the device.", /* one line for "penstock plugins" */
     .reference = "none",                          /* the paper, if there is one */
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = NULL,
-    .n_params = 0,
-    .param_size = sizeof(struct pst_param),
-    .config_size = 0,
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_NO_PARAMS,
+    PST_PLUGIN_FUNCTIONS,
 };
 
 /* The one symbol that the shared object exports. */

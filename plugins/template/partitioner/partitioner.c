@@ -6,7 +6,7 @@
  * To make it yours, in five steps:
  *
  *   1. Copy this folder, or have it copied and renamed:  penstock plugins new partitioner my-plugin
- *   2. Rename: my-plugin, the name that users write, in CMakeLists.txt and in .id below;
+ *   2. Rename: my-plugin, the name that users write, in CMakeLists.txt and in PST_PLUGIN_HEAD;
  *      my_plugin, the name in C. The shared object must be called partitioner-<id>.so.
  *   3. Build it unchanged:  cmake -B build && cmake --build build
  *      or, with nothing but a compiler:
@@ -18,8 +18,6 @@
  *
  * The headers in <penstock/> say what every function is promised and must promise.
  */
-#include <string.h>
-
 #include <penstock/penstock.h>
 
 enum { MEASURE_NODES = 0, MEASURE_PARAMETERS = 1 };
@@ -38,36 +36,18 @@ static const struct pst_param params[] = {
               "What every stage gets equally much of."),
 };
 
-/* An instance. Everything it knows is in here: there may be two at once, so no globals. */
-struct my_plugin {
-    const struct pst_host *host; /* what the host offers; valid until destroy() returns */
-    const struct config *config; /* filled and checked; as long-lived as the host */
-};
-
 /*
- * Memory comes from the host and lives as long as the instance: there is nothing to free. This is
- * also the place to ask for extensions:
- *     self->cost = host->get_extension(host, PST_COST);   times of nodes and transfers
- *     self->ask = host->get_extension(host, PST_ASK);     what scheduler and optimizer would do
- * Each may be NULL: do without it, or refuse with pst_failf(host, PST_ERR_UNSUPPORTED, "...").
+ * An instance, struct my_plugin: `host`, what the host offers, and `config`, filled and checked.
+ * There may be two at once, so no globals. A plugin that keeps more of its own writes the struct,
+ * create() and destroy() itself, as <penstock/simple.h> has them; memory comes from host->alloc and
+ * lives as long as the instance, and the checker makes every allocation fail once.
+ *
+ * Extensions tell more than the graph does; each may be NULL: do without, or refuse with
+ * pst_failf(host, PST_ERR_UNSUPPORTED, "...").
+ *     cost = self->host->get_extension(self->host, PST_COST);   times of nodes and transfers
+ *     ask = self->host->get_extension(self->host, PST_ASK);     what the other strategies would do
  */
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct my_plugin *self = host->alloc(host, sizeof *self, _Alignof(struct my_plugin));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM; /* the checker makes every allocation fail once */
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self; /* results are written on success only */
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self;
-}
+PST_INSTANCE(my_plugin, struct config)
 
 static uint64_t weight(const struct my_plugin *self, const struct pst_graph_view *graph, uint32_t i)
 {
@@ -150,17 +130,8 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return PST_OK;
 }
 
-/* The interface: functions by name, its size first. */
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-/* By exact id; every other id gets NULL. */
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+/* The interface: functions by name. What is left out is NULL: not offered. */
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 /* Capability words: what the answer may contain, and what it asks of the other strategies. */
 static const char *const provides[] = {"chain", NULL};
@@ -168,24 +139,14 @@ static const char *const needs[] = {"chain", NULL};
 
 /* The description. Static and constant; the host reads it before it runs anything else. */
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "my-plugin",
-    .version = "0.1",
+    PST_PLUGIN_HEAD("partitioner", "my-plugin", "0.1"),
     .summary = "Parts of equal size, in the model's order.", /* for "penstock plugins" */
     .reference = "none",                                     /* the paper, if there is one */
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 /* The one symbol that the shared object exports. */

@@ -6,7 +6,7 @@
  * To make it yours, in five steps:
  *
  *   1. Copy this folder, or have it copied and renamed:  penstock plugins new scheduler my-plugin
- *   2. Rename: my-plugin, the name that users write, in CMakeLists.txt and in .id below;
+ *   2. Rename: my-plugin, the name that users write, in CMakeLists.txt and in PST_PLUGIN_HEAD;
  *      my_plugin, the name in C. The shared object must be called scheduler-<id>.so.
  *   3. Build it unchanged:  cmake -B build && cmake --build build
  *      or, with nothing but a compiler:
@@ -18,8 +18,6 @@
  *
  * The headers in <penstock/> say what every function is promised and must promise.
  */
-#include <string.h>
-
 #include <penstock/penstock.h>
 
 /*
@@ -36,30 +34,13 @@ static const struct pst_param params[] = {
               "Run a backward in two parts, so that the input gradient leaves earlier."),
 };
 
-/* An instance. Everything it knows is in here: there may be two at once, so no globals. */
-struct my_plugin {
-    const struct pst_host *host; /* what the host offers; valid until destroy() returns */
-    const struct config *config; /* filled and checked; as long-lived as the host */
-};
-
-/* Memory comes from the host and lives as long as the instance: there is nothing to free. */
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct my_plugin *self = host->alloc(host, sizeof *self, _Alignof(struct my_plugin));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM; /* the checker makes every allocation fail once */
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self; /* results are written on success only */
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self;
-}
+/*
+ * An instance, struct my_plugin: `host`, what the host offers, and `config`, filled and checked.
+ * There may be two at once, so no globals. A plugin that keeps more of its own writes the struct,
+ * create() and destroy() itself, as <penstock/simple.h> has them; memory comes from host->alloc and
+ * lives as long as the instance, and the checker makes every allocation fail once.
+ */
+PST_INSTANCE(my_plugin, struct config)
 
 /* What this schedule wants of the pipeline, before there is one. */
 static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
@@ -138,19 +119,9 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
     return PST_OK;
 }
 
-/* The interface: functions by name, its size first. What is left out is NULL: not offered. */
-static const struct pst_scheduler scheduler = {
-    .size = sizeof scheduler,
-    .topology = topology,
-    .in_flight = in_flight,
-    .schedule = schedule,
-};
-
-/* By exact id; every other id gets NULL. */
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_SCHEDULER) == 0 ? &scheduler : NULL;
-}
+/* The interface: functions by name. What is left out is NULL: not offered. */
+PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .in_flight = in_flight,
+              .schedule = schedule)
 
 /* Capability words: what this schedule can take or may contain, and what it asks of the others. */
 static const char *const provides[] = {"chain", "dag", "per-stage-microbatch", "split-backward",
@@ -159,24 +130,14 @@ static const char *const needs[] = {NULL};
 
 /* The description. Static and constant; the host reads it before it runs anything else. */
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "scheduler",
-    .id = "my-plugin",
-    .version = "0.1",
+    PST_PLUGIN_HEAD("scheduler", "my-plugin", "0.1"),
     .summary = "All forwards, then all backwards.", /* one line for "penstock plugins" */
     .reference = "none",                            /* the paper, if there is one */
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 /* The one symbol that the shared object exports. */

@@ -14,10 +14,7 @@ struct config {
 
 enum { WAY_ASK, WAY_CRASH, WAY_HANG, WAY_REFUSE, WAY_WRONG };
 
-struct asker {
-    const struct pst_host *host;
-    const struct config *config;
-};
+PST_INSTANCE(asker, struct config)
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, way, PST_PARAM_ENUM, "ask", "ask|crash|hang|refuse|wrong",
@@ -25,24 +22,6 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, objective, PST_PARAM_BOOL, "false", NULL,
               "Remark a bottleneck of its own."),
 };
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct asker *self = host->alloc(host, sizeof *self, _Alignof(struct asker));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self;
-}
 
 static pst_status ask_profile(const struct pst_host *host, const struct pst_partition_in *in,
                               const struct pst_remark *remark)
@@ -200,24 +179,14 @@ static const char *const provides[] = {"chain", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "asker",
-    .version = "1.5",
+    PST_PLUGIN_HEAD("partitioner", "asker", "1.5"),
     .summary = "Asks.",
     .reference = "none",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof params[0],
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -11,28 +11,7 @@ struct config {
     uint32_t lie;
 };
 
-struct liar {
-    const struct pst_host *host;
-    const struct config *config;
-};
-
-static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
-{
-    struct liar *self = host->alloc(host, sizeof *self, _Alignof(struct liar));
-
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    self->host = host;
-    self->config = config;
-    *ret_self = self;
-    return PST_OK;
-}
-
-static void destroy(void *self)
-{
-    (void)self;
-}
+PST_INSTANCE(liar, struct config)
 
 #if defined(LIAR_PARTITIONER)
 #define KIND "partitioner"
@@ -311,9 +290,7 @@ static const struct pst_plugin plugin = {
     .n_params = 1,
     .param_size = sizeof params[0],
     .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -2,8 +2,6 @@
  *
  * A memory optimizer that recomputes every node, allowed or not.
  */
-#include <string.h>
-
 #include <penstock/penstock.h>
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
@@ -13,10 +11,7 @@ static pst_status create(const struct pst_host *host, const void *config, void *
     return PST_OK;
 }
 
-static void destroy(void *self)
-{
-    (void)self;
-}
+PST_DESTROY_NOTHING
 
 static pst_status price(void *self, const struct pst_stage_view *view,
                         struct pst_stage_price *ret_price)
@@ -42,39 +37,20 @@ static pst_status plan(void *self, const struct pst_stage_view *view, struct pst
     return PST_OK;
 }
 
-static const struct pst_memopt memopt = {
-    .size = sizeof memopt,
-    .price = price,
-    .plan = plan,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_MEMOPT) == 0 ? &memopt : NULL;
-}
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = price, .plan = plan)
 
 static const char *const provides[] = {"chain", "recompute", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "memopt",
-    .id = "reckless",
-    .version = "0",
+    PST_PLUGIN_HEAD("memopt", "reckless", "0"),
     .summary = "Recomputes every node, allowed or not.",
     .reference = "none",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = NULL,
-    .n_params = 0,
-    .param_size = sizeof(struct pst_param),
-    .config_size = 0,
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_NO_PARAMS,
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

@@ -2,8 +2,6 @@
  *
  * A partitioner that deals nodes out like cards, so that its stages are not convex.
  */
-#include <string.h>
-
 #include <penstock/penstock.h>
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
@@ -13,10 +11,7 @@ static pst_status create(const struct pst_host *host, const void *config, void *
     return PST_OK;
 }
 
-static void destroy(void *self)
-{
-    (void)self;
-}
+PST_DESTROY_NOTHING
 
 static pst_status partition(void *self, const struct pst_partition_in *in,
                             struct pst_partition_out *out)
@@ -48,38 +43,20 @@ static pst_status partition(void *self, const struct pst_partition_in *in,
     return PST_OK;
 }
 
-static const struct pst_partitioner partitioner = {
-    .size = sizeof partitioner,
-    .partition = partition,
-};
-
-static const void *get_interface(const char *id)
-{
-    return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
-}
+PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
 static const char *const provides[] = {"chain", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "zigzag",
-    .version = "0",
+    PST_PLUGIN_HEAD("partitioner", "zigzag", "0"),
     .summary = "Deals nodes out like cards.",
     .reference = "none",
     .license = "Apache-2.0",
     .provides = provides,
     .needs = needs,
-    .params = NULL,
-    .n_params = 0,
-    .param_size = sizeof(struct pst_param),
-    .config_size = 0,
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
+    PST_PLUGIN_NO_PARAMS,
+    PST_PLUGIN_FUNCTIONS,
 };
 
 PST_PLUGIN(plugin)

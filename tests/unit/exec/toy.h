@@ -134,7 +134,8 @@ static uint32_t toy_instr(struct toy_list *list, uint32_t op, uint32_t stage, ui
         list->instrs[at].n_waits = 1;
         list->instrs[at].waits = &list->waits[at];
     }
-    list->lists[at] = (struct pst_program_instr){p->n_calls, 0, p->n_parts, 0};
+    list->lists[at] =
+        (struct pst_program_instr){.first_call = p->n_calls, .first_part = p->n_parts};
     return at;
 }
 

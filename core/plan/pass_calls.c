@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/pass_calls.h"
+
+uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op)
+{
+    uint32_t low = 0, high = stage->n_nodes;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (stage->nodes[middle] < op) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < stage->n_nodes && stage->nodes[low] == op ? low : PST_NONE;
+}
+
+/* --- replays ---------------------------------------------------------------------------------- */
+
+/* When a node is read backward: at its own place, or where the run that replays it is triggered.
+   The runs behind it are known. */
+static uint32_t read_at(const struct pst_run *runs, uint32_t n_runs, const bool *replayed,
+                        uint32_t node)
+{
+    for (uint32_t r = 0; replayed[node] && r < n_runs; r++) {
+        if (runs[r].first <= node && node <= runs[r].last) {
+            return runs[r].trigger;
+        }
+    }
+    return node;
+}
+
+/* The place in the stage, in forward order, whose backward first needs the node's result. */
+static uint32_t last_reader(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                            const bool *replayed, const struct pst_run *runs, uint32_t n_runs,
+                            uint32_t node)
+{
+    const struct pst_tensor *tensor = &graph->tensors[graph->ops[stage->nodes[node]].out[0]];
+    uint32_t last = node;
+
+    for (uint32_t i = 0; i < tensor->n_consumers; i++) {
+        uint32_t reader = pst_plan_node(stage, tensor->consumers[i]);
+
+        if (reader != PST_NONE) {
+            uint32_t at = read_at(runs, n_runs, replayed, reader);
+
+            last = at > last ? at : last;
+        }
+    }
+    return last;
+}
+
+uint32_t pst_plan_runs(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                       const bool *replayed, struct pst_run *ret_runs)
+{
+    uint32_t n_runs = 0;
+
+    for (uint32_t last = stage->n_nodes; last-- > 0;) {
+        struct pst_run run = {last, last, last};
+
+        if (stage->actions[last] != PST_ACTION_RECOMPUTE) {
+            continue;
+        }
+        while (run.first > 0 && stage->actions[run.first - 1] == PST_ACTION_RECOMPUTE) {
+            run.first--;
+        }
+        for (uint32_t u = run.first; u <= run.last; u++) {
+            uint32_t reader = last_reader(stage, graph, replayed, ret_runs, n_runs, u);
+
+            run.trigger = reader > run.trigger ? reader : run.trigger;
+        }
+        ret_runs[n_runs++] = run;
+        last = run.first;
+    }
+    return n_runs;
+}
+
+/* --- calls ------------------------------------------------------------------------------------ */
+
+struct shape {
+    const struct pst_plan_stage *stage;
+    const struct pst_graph *graph;
+    struct pst_op_grad *grad; /* [node] */
+    bool *replayed;           /* [node] */
+    struct pst_run *runs;
+    uint32_t n_runs;
+};
+
+static void read_tensors(const struct shape *shape, struct pst_pass_calls *pass,
+                         const uint32_t *tensors, uint32_t n, uint64_t mask)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t producer = shape->graph->tensors[tensors[i]].producer;
+        uint32_t maker = producer != PST_NONE && (mask >> i & 1)
+                             ? pst_plan_node(shape->stage, producer)
+                             : PST_NONE;
+
+        if (maker != PST_NONE && pass->first_read[maker] == PST_NONE) {
+            pass->first_read[maker] = pass->n_calls;
+        }
+    }
+}
+
+static void add_call(const struct shape *shape, struct pst_pass_calls *pass, uint32_t node,
+                     uint8_t kernel, bool replay)
+{
+    const struct pst_op *op = &shape->graph->ops[shape->stage->nodes[node]];
+    const struct pst_op_grad *grad = &shape->grad[node];
+
+    if (kernel > 0) {
+        read_tensors(shape, pass, op->in, op->n_in,
+                     kernel == 1 ? grad->b_reads_x : grad->w_reads_x);
+        read_tensors(shape, pass, op->out, op->n_out,
+                     kernel == 1 ? grad->b_reads_y : grad->w_reads_y);
+    } else if (replay) {
+        read_tensors(shape, pass, op->in, op->n_in, UINT64_MAX);
+    }
+    pass->calls[pass->n_calls++] = (struct pst_pass_call){node, kernel, replay};
+}
+
+/* What is replayed right before the backward of this node, as program_backward.c orders it. */
+static void add_replays(const struct shape *shape, struct pst_pass_calls *pass, uint32_t node)
+{
+    for (uint32_t r = shape->n_runs; r-- > 0;) {
+        const struct pst_run *run = &shape->runs[r];
+
+        for (uint32_t u = run->first; run->trigger == node && u <= run->last; u++) {
+            if (shape->replayed[u]) {
+                add_call(shape, pass, u, 0, true);
+            }
+        }
+    }
+}
+
+static bool add_pass(const struct shape *shape, struct pst_arena *arena, uint32_t op,
+                     struct pst_pass_calls *pass)
+{
+    uint32_t n = shape->stage->n_nodes;
+    bool backward = op == PST_I_B || op == PST_I_BW, weights = op == PST_I_W || op == PST_I_BW;
+
+    pass->n_calls = 0;
+    pass->calls = pst_arena_array(arena, 3 * (size_t)n + 1, sizeof *pass->calls);
+    pass->first_read = pst_arena_array(arena, (size_t)n + 1, sizeof *pass->first_read);
+    pass->behind = pst_arena_array(arena, (size_t)n + 1, sizeof *pass->behind);
+    if (pass->calls == NULL || pass->first_read == NULL || pass->behind == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        pass->first_read[i] = PST_NONE;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t node = op == PST_I_F ? i : n - 1 - i;
+
+        if (op == PST_I_F) {
+            add_call(shape, pass, node, 0, false);
+        }
+        if (backward) {
+            add_replays(shape, pass, node);
+        }
+        if (backward && shape->grad[node].has_b) {
+            add_call(shape, pass, node, 1, false);
+        }
+        if (weights && shape->grad[node].has_w) {
+            add_call(shape, pass, node, 2, false);
+        }
+        pass->behind[node] = pass->n_calls;
+    }
+    return true;
+}
+
+bool pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                         struct pst_arena *arena, struct pst_pass_calls ret_passes[PST_I_BW + 1])
+{
+    const uint32_t ops[] = {PST_I_F, PST_I_B, PST_I_W, PST_I_BW};
+    struct shape shape = {.stage = stage, .graph = graph};
+    bool ok;
+
+    shape.grad = pst_arena_array(arena, (size_t)stage->n_nodes + 1, sizeof *shape.grad);
+    shape.replayed = pst_arena_array(arena, (size_t)stage->n_nodes + 1, sizeof *shape.replayed);
+    shape.runs = pst_arena_array(arena, (size_t)stage->n_nodes + 1, sizeof *shape.runs);
+    ok = shape.grad != NULL && shape.replayed != NULL && shape.runs != NULL &&
+         pst_plan_replayed(stage, graph, shape.replayed);
+    if (!ok) {
+        return false;
+    }
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        pst_op_grad_info(graph, stage->nodes[i], &shape.grad[i]);
+    }
+    shape.n_runs = pst_plan_runs(stage, graph, shape.replayed, shape.runs);
+    for (uint32_t i = 0; i < sizeof ops / sizeof *ops && ok; i++) {
+        ok = add_pass(&shape, arena, ops[i], &ret_passes[ops[i]]);
+    }
+    return ok;
+}

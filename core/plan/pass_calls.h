@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which kernels a pass of a stage calls, in which order: what programs are made of, without
+ * buffers. Says when inside a pass a node has left its results, and when they are first read.
+ */
+#ifndef PST_PLAN_PASS_CALLS_H
+#define PST_PLAN_PASS_CALLS_H
+
+#include "plan/plan.h"
+
+/* Position of an operator in the stage; PST_NONE: it is elsewhere. */
+uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op);
+
+/* A maximal block of consecutive recomputed nodes of a stage, replayed before node `trigger`. */
+struct pst_run {
+    uint32_t first, last, trigger;
+};
+
+/* The runs of a stage, descending by first. replayed: from pst_plan_replayed. ret_runs: room for
+   n_nodes. Returns how many. */
+uint32_t pst_plan_runs(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                       const bool *replayed, struct pst_run *ret_runs);
+
+struct pst_pass_call {
+    uint32_t node; /* position in the stage */
+    uint8_t pass;  /* 0 F, 1 B, 2 W */
+    bool replay;
+};
+
+/* The kernel calls of one kind of pass; indices below count them. */
+struct pst_pass_calls {
+    uint32_t n_calls;
+    struct pst_pass_call *calls;
+    uint32_t *first_read; /* [node] the first call that reads what the forward pass left of the
+                             node's results; a replay counts; PST_NONE: none does. Of F: PST_NONE */
+    uint32_t *behind;     /* [node] the call behind the node's own, and behind all that come before
+                             these: n_calls where they are the last */
+};
+
+/* What a stage's passes F, B, W and BW call, by PST_I_*. In R all its replays make one block that
+   programs do not divide, so there is none. Arrays come from the arena. False: out of memory. */
+bool pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                         struct pst_arena *arena, struct pst_pass_calls ret_passes[PST_I_BW + 1]);
+
+#endif
