@@ -324,6 +324,17 @@ AT(pst_profile, figures, 16);
 AT(pst_profile, n_configs, 24);
 AT(pst_profile, config, 32);
 
+SIZE(pst_trial, 16);
+AT(pst_trial, size, 0);
+AT(pst_trial, step, 8);
+
+SIZE(pst_trial_value, 32);
+AT(pst_trial_value, size, 0);
+AT(pst_trial_value, quick, 4);
+AT(pst_trial_value, fits, 8);
+AT(pst_trial_value, step_ns, 16);
+AT(pst_trial_value, peak_bytes, 24);
+
 SIZE(pst_remark, 32);
 AT(pst_remark, size, 0);
 AT(pst_remark, number, 8);
