@@ -229,7 +229,8 @@ static pst_status tune_max_batch(const struct pst_cli *cli, struct pst_cli_sets 
         return pst_fail_nomem(err);
     }
     st = tune_all(cli, sets, request, 0, &result, err);
-    result.common = st == PST_OK && result.n > 1 ? common_size(&result) : 0;
+    result.common =
+        st == PST_OK && result.n > 1 && !pst_stop_requested() ? common_size(&result) : 0;
     if (result.common > 0) {
         st = tune_all(cli, sets, request, result.common, &result, err);
     }

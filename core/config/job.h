@@ -77,6 +77,8 @@ struct pst_job {
     struct pst_config_node *model, *cluster, *partitioner, *scheduler; /* tables; may be NULL */
     struct pst_config_node *memopt[8];                                 /* in order */
     uint32_t n_memopt;
+    bool brief; /* where nothing fits, what would is not searched for; false unless a caller sets it
+                 */
     struct pst_arena arena;
 };
 

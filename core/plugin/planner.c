@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The run of a planning job: partition, memory actions, order of passes, lowering, programs, check.
- * Whether a device has room is known only when its program is laid out; if one has not, all is done
- * again, and every stage is charged what its layout took beyond the estimate.
  */
 #include "plugin/planner.h"
 
@@ -13,7 +11,6 @@
 #include "plugin/advise.h"
 #include "plugin/state.h"
 
-#define MAX_ATTEMPTS       4
 #define ON_NON_FINITE_SKIP 1 /* train.on_non_finite */
 
 static uint32_t slots_of(uint32_t optimizer)
@@ -76,29 +73,6 @@ void pst_planned_finish(struct pst_planned *planned)
     memset(planned, 0, sizeof *planned);
 }
 
-static pst_status build_programs(struct pst_planner *planner, struct pst_planned *planned,
-                                 struct pst_error *err)
-{
-    struct pst_plan *plan = planned->plan;
-    uint32_t r;
-    pst_status st = PST_OK;
-
-    planned->programs = calloc(plan->n_devices + 1, sizeof(struct pst_program *));
-    if (planned->programs == NULL) {
-        return pst_fail_nomem(err);
-    }
-    for (r = 0; st == PST_OK && r < plan->n_devices; r++) {
-        st = pst_program_create(plan, planner->graph, planner->cost, r, PST_NONE,
-                                &planned->programs[r], err);
-        if (st == PST_OK) {
-            plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
-            plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
-            plan->devices[r].host_bytes = planned->programs[r]->host_bytes;
-        }
-    }
-    return st;
-}
-
 /* An illegal plan is blamed on the scheduler: stages and actions were checked as they came. */
 static pst_status blame_scheduler(const struct pst_planner *planner, pst_status st,
                                   struct pst_error *err)
@@ -109,37 +83,6 @@ static pst_status blame_scheduler(const struct pst_planner *planner, pst_status 
         err->exit_code = 3;
     }
     return st;
-}
-
-static const char *named(struct pst_arena *arena, const struct pst_instance *instance)
-{
-    return pst_arena_printf(arena, "%s %s", instance->plugin->id, instance->plugin->version);
-}
-
-static pst_status sign(const struct pst_planner *planner, struct pst_plan *plan,
-                       struct pst_error *err)
-{
-    char *json = pst_config_to_json(planner->job->config);
-    const char *memopt = "";
-    uint32_t i;
-
-    plan->config_json = json == NULL ? NULL : pst_arena_strdup(&plan->arena, json);
-    free(json);
-    plan->graph_digest = planner->graph->digest;
-    plan->partitioner = named(&plan->arena, planner->partitioner);
-    plan->scheduler = named(&plan->arena, planner->scheduler);
-    for (i = 0; memopt != NULL && i < planner->n_memopt; i++) {
-        const char *name = named(&plan->arena, planner->memopt[i]);
-
-        memopt = name == NULL
-                     ? NULL
-                     : pst_arena_printf(&plan->arena, "%s%s%s", memopt, i > 0 ? ", " : "", name);
-    }
-    plan->memopt = memopt;
-    return plan->config_json != NULL && plan->partitioner != NULL && plan->scheduler != NULL &&
-                   plan->memopt != NULL
-               ? PST_OK
-               : pst_fail_nomem(err);
 }
 
 bool pst_planner_barrier(const struct pst_job *job)
@@ -207,24 +150,6 @@ pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *pl
     return st;
 }
 
-static pst_status make_plan(struct pst_planner *planner, struct pst_planned *planned,
-                            struct pst_error *err)
-{
-    pst_status st = pst_planner_empty(planner, &planned->plan, err);
-
-    pst_questions_finish(planner); /* answers hold for one attempt */
-    if (st == PST_OK) {
-        st = pst_planner_partition(planner, planned->plan, err);
-    }
-    if (st == PST_OK) {
-        st = pst_planner_complete(planner, planned->plan, err);
-    }
-    if (st == PST_OK) {
-        st = build_programs(planner, planned, err);
-    }
-    return st == PST_OK ? sign(planner, planned->plan, err) : st;
-}
-
 static pst_status check(const struct pst_planner *planner, const struct pst_planned *planned,
                         struct pst_error *err)
 {
@@ -239,109 +164,6 @@ static pst_status check(const struct pst_planner *planner, const struct pst_plan
                         (const struct pst_program *const *)planned->programs, report, err);
     free(report);
     return blame_scheduler(planner, st, err);
-}
-
-/* Of the ranks of a stage the one that takes most. */
-static uint64_t arena_of(const struct pst_plan *plan, uint32_t stage)
-{
-    const struct pst_plan_stage *s = &plan->stages[stage];
-    uint64_t most = 0;
-
-    for (uint32_t r = 0; r < s->n_ranks; r++) {
-        uint64_t bytes = plan->devices[s->ranks[r]].arena_bytes;
-
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
-/* What the next attempt must know: how many micro-batches stages held in fact, and what each device
-   took beyond the estimates, shared by its stages. */
-static void learn(struct pst_planner *planner, const struct pst_planned *planned)
-{
-    const struct pst_plan *plan = planned->plan;
-    uint32_t s, t;
-
-    for (s = 0; s < plan->n_stages; s++) {
-        uint32_t rank = plan->stages[s].ranks[0], n = 0;
-        int64_t excess = (int64_t)arena_of(plan, s);
-
-        for (t = 0; t < plan->n_stages; t++) {
-            if (plan->stages[t].ranks[0] == rank) {
-                excess -= (int64_t)planner->estimated[t];
-                n++;
-            }
-        }
-        planner->bias[s] += excess / n; /* estimates held the bias so far */
-        if (plan->stages[s].in_flight > planner->counted[s]) {
-            planner->counted[s] = plan->stages[s].in_flight;
-        }
-    }
-    planner->capacity_bytes = plan->capacity_bytes;
-}
-
-/*
- * Nothing fits by the model that strategies are charged by, which may be a little dearer than the
- * layout turns out. One attempt with an eighth more shows that, or at least what takes the space.
- */
-static bool relax(struct pst_planner *planner, pst_status st, uint32_t attempt)
-{
-    uint64_t more = planner->capacity_bytes / 8;
-
-    if (st != PST_ERR_INFEASIBLE || attempt > 0 || planner->capacity_bytes > UINT64_MAX - more) {
-        return false;
-    }
-    planner->capacity_bytes += more;
-    return true;
-}
-
-/* Attempts until one fits; ret_best: that one, or the one that needs least. */
-static pst_status find_plan(struct pst_planner *planner, struct pst_planned *ret_best,
-                            struct pst_error *err)
-{
-    uint64_t limit = planner->capacity_bytes, last_need = 0;
-    uint32_t attempt;
-    pst_status st = PST_OK;
-
-    for (attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-        struct pst_planned planned = {.plan = NULL};
-        struct pst_error why = {.status = PST_OK};
-        uint64_t need;
-
-        st = make_plan(planner, &planned, &why);
-        if (st != PST_OK) {
-            pst_planned_finish(&planned);
-            if (attempt == 0 || st != PST_ERR_INFEASIBLE) {
-                *err = why;
-            }
-            if (relax(planner, st, attempt)) {
-                continue;
-            }
-            break;
-        }
-        need = pst_planned_need(&planned);
-        if (need > limit && planned.plan->spread_sends) {
-            planner->tight = true;
-            pst_planned_finish(&planned);
-            attempt--; /* the same once more, which teaches nothing */
-            continue;
-        }
-        if (need > limit) {
-            learn(planner, &planned);
-        }
-        if (ret_best->plan == NULL || need < pst_planned_need(ret_best)) {
-            pst_planned_finish(ret_best);
-            *ret_best = planned;
-        } else {
-            pst_planned_finish(&planned);
-        }
-        if (need <= limit || need == last_need) {
-            break; /* it fits; or the strategies do not heed memory */
-        }
-        last_need = need;
-    }
-    /* With less memory than there is nothing may be possible: then the best so far counts. */
-    return st == PST_ERR_INFEASIBLE && ret_best->plan != NULL ? PST_OK : st;
 }
 
 /* A search that the time limit ended is the plugin's fault, not the user's wish. */
@@ -395,7 +217,7 @@ pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *
         st = pst_planner_figures(&planner, err);
     }
     if (st == PST_OK) {
-        st = find_plan(&planner, &planned, err);
+        st = pst_planner_attempts(&planner, &planned, err);
     }
     *ret_need = st == PST_OK ? pst_planned_need(&planned) : 0;
     if (*ret_need > limit) {
@@ -449,7 +271,7 @@ pst_status pst_planner_run_timed(const struct pst_job *job, struct pst_graph *gr
 
     err = err == NULL ? &unused : err;
     st = pst_planner_try(&search, &planned, &found, err);
-    if (st == PST_ERR_INFEASIBLE) {
+    if (st == PST_ERR_INFEASIBLE && !job->brief) {
         st = pst_planner_advise(&search, found, &planned, err);
     }
     if (st == PST_OK) {

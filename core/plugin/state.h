@@ -165,6 +165,11 @@ pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
                              struct pst_orders *ret_orders, struct pst_error *err);
 void pst_orders_finish(struct pst_orders *orders);
 
+/* attempts.c: plans until one fits; *ret_best, zeroed before: that one, or the one that needs
+   least. PST_ERR_INFEASIBLE: there is none at all. */
+pst_status pst_planner_attempts(struct pst_planner *planner, struct pst_planned *ret_best,
+                                struct pst_error *err);
+
 /* planner.c: a plan without stages; in-flight counts, actions, passes and lists of one with stages.
  */
 pst_status pst_planner_empty(const struct pst_planner *planner, struct pst_plan **ret_plan,

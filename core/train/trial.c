@@ -107,6 +107,7 @@ static pst_status try_job(struct pst_job *job, const struct pst_trial_options *o
     struct pst_session *session = NULL;
     pst_status st;
 
+    job->brief = true;
     trial->batch = (uint32_t)job->train.batch;
     trial->microbatch = (uint32_t)job->train.microbatch;
     if (options->run_steps > 0) {

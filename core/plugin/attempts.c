@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attempts at a plan that fits. Whether a device has room is known only when its program is laid
+ * out; if one has not, every stage is charged what its layout took beyond the estimate, and memory
+ * is decided anew: on the same cuts as long as that helps, then on new ones.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugin/state.h"
+
+#define MAX_ATTEMPTS 4 /* at cuts */
+#define MAX_ROUNDS   6 /* on the same cuts */
+
+struct attempts {
+    struct pst_planner *planner;
+    struct pst_planned *best; /* fits, or needs least */
+    uint64_t limit, need;     /* need: of the last plan */
+    struct pst_plan *cuts;    /* stages alone; of the last answer of the partitioner */
+};
+
+static pst_status build_programs(struct pst_planner *planner, struct pst_planned *planned,
+                                 struct pst_error *err)
+{
+    struct pst_plan *plan = planned->plan;
+    uint32_t r;
+    pst_status st = PST_OK;
+
+    planned->programs = calloc(plan->n_devices + 1, sizeof(struct pst_program *));
+    if (planned->programs == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (r = 0; st == PST_OK && r < plan->n_devices; r++) {
+        st = pst_program_create(plan, planner->graph, planner->cost, r, PST_NONE,
+                                &planned->programs[r], err);
+        if (st == PST_OK) {
+            plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
+            plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
+            plan->devices[r].host_bytes = planned->programs[r]->host_bytes;
+        }
+    }
+    return st;
+}
+
+static const char *named(struct pst_arena *arena, const struct pst_instance *instance)
+{
+    return pst_arena_printf(arena, "%s %s", instance->plugin->id, instance->plugin->version);
+}
+
+static pst_status sign(const struct pst_planner *planner, struct pst_plan *plan,
+                       struct pst_error *err)
+{
+    char *json = pst_config_to_json(planner->job->config);
+    const char *memopt = "";
+    uint32_t i;
+
+    plan->config_json = json == NULL ? NULL : pst_arena_strdup(&plan->arena, json);
+    free(json);
+    plan->graph_digest = planner->graph->digest;
+    plan->partitioner = named(&plan->arena, planner->partitioner);
+    plan->scheduler = named(&plan->arena, planner->scheduler);
+    for (i = 0; memopt != NULL && i < planner->n_memopt; i++) {
+        const char *name = named(&plan->arena, planner->memopt[i]);
+
+        memopt = name == NULL
+                     ? NULL
+                     : pst_arena_printf(&plan->arena, "%s%s%s", memopt, i > 0 ? ", " : "", name);
+    }
+    plan->memopt = memopt;
+    return plan->config_json != NULL && plan->partitioner != NULL && plan->scheduler != NULL &&
+                   plan->memopt != NULL
+               ? PST_OK
+               : pst_fail_nomem(err);
+}
+
+static pst_status copy_stages(const struct pst_planner *planner, const struct pst_plan *from,
+                              struct pst_plan *plan, struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    for (uint32_t s = 0; st == PST_OK && s < from->n_stages; s++) {
+        const struct pst_plan_stage *stage = &from->stages[s];
+
+        st = pst_plan_add_stage(plan, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks,
+                                stage->microbatch_size, stage->k, err);
+    }
+    return st == PST_OK ? pst_plan_connect(plan, planner->graph, err) : st;
+}
+
+/* cuts: the stages to take; NULL: the partitioner is asked. */
+static pst_status make_plan(struct pst_planner *planner, const struct pst_plan *cuts,
+                            struct pst_planned *planned, struct pst_error *err)
+{
+    pst_status st = pst_planner_empty(planner, &planned->plan, err);
+
+    pst_questions_finish(planner); /* answers hold for one attempt */
+    if (st == PST_OK) {
+        st = cuts == NULL ? pst_planner_partition(planner, planned->plan, err)
+                          : copy_stages(planner, cuts, planned->plan, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_complete(planner, planned->plan, err);
+    }
+    if (st == PST_OK) {
+        st = build_programs(planner, planned, err);
+    }
+    return st == PST_OK ? sign(planner, planned->plan, err) : st;
+}
+
+/* Of the ranks of a stage the one that takes most. */
+static uint64_t arena_of(const struct pst_plan *plan, uint32_t stage)
+{
+    const struct pst_plan_stage *s = &plan->stages[stage];
+    uint64_t most = 0;
+
+    for (uint32_t r = 0; r < s->n_ranks; r++) {
+        uint64_t bytes = plan->devices[s->ranks[r]].arena_bytes;
+
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* What the next attempt must know: how many micro-batches stages held in fact, and what each device
+   took beyond the estimates, shared by its stages. */
+static void learn(struct pst_planner *planner, const struct pst_planned *planned)
+{
+    const struct pst_plan *plan = planned->plan;
+    uint32_t s, t;
+
+    for (s = 0; s < plan->n_stages; s++) {
+        uint32_t rank = plan->stages[s].ranks[0], n = 0;
+        int64_t excess = (int64_t)arena_of(plan, s);
+
+        for (t = 0; t < plan->n_stages; t++) {
+            if (plan->stages[t].ranks[0] == rank) {
+                excess -= (int64_t)planner->estimated[t];
+                n++;
+            }
+        }
+        planner->bias[s] += excess / n; /* estimates held the bias so far */
+        if (plan->stages[s].in_flight > planner->counted[s]) {
+            planner->counted[s] = plan->stages[s].in_flight;
+        }
+    }
+    planner->capacity_bytes = plan->capacity_bytes;
+}
+
+static pst_status keep_cuts(struct attempts *a, const struct pst_plan *plan, struct pst_error *err)
+{
+    pst_plan_destroy(a->cuts);
+    a->cuts = NULL;
+    pst_status st = pst_planner_empty(a->planner, &a->cuts, err);
+
+    return st == PST_OK ? copy_stages(a->planner, plan, a->cuts, err) : st;
+}
+
+static void keep_better(struct attempts *a, struct pst_planned *planned)
+{
+    if (a->best->plan == NULL || a->need < pst_planned_need(a->best)) {
+        pst_planned_finish(a->best);
+        *a->best = *planned;
+    } else {
+        pst_planned_finish(planned);
+    }
+}
+
+static pst_status attempt(struct attempts *a, bool same_cuts, struct pst_error *err)
+{
+    struct pst_planned planned = {.plan = NULL};
+    pst_status st = make_plan(a->planner, same_cuts ? a->cuts : NULL, &planned, err);
+
+    if (st == PST_OK && !same_cuts) {
+        st = keep_cuts(a, planned.plan, err);
+    }
+    if (st != PST_OK) {
+        pst_planned_finish(&planned);
+        return st;
+    }
+    a->need = pst_planned_need(&planned);
+    if (a->need > a->limit && planned.plan->spread_sends) {
+        a->planner->tight = true; /* the same once more, which teaches nothing */
+    } else if (a->need > a->limit) {
+        learn(a->planner, &planned);
+    }
+    keep_better(a, &planned);
+    return PST_OK;
+}
+
+/* On the cuts that there are. What a device takes beyond the estimate changes with the actions, so
+   that need not shrink each time. */
+static pst_status settle(struct attempts *a, struct pst_error *err)
+{
+    for (uint32_t round = 0; round < MAX_ROUNDS && a->need > a->limit; round++) {
+        struct pst_error why = {.status = PST_OK};
+        uint64_t before = a->need;
+        pst_status st = attempt(a, true, &why);
+
+        if (st == PST_ERR_INFEASIBLE) {
+            a->need = before;
+            return PST_OK;
+        }
+        if (st != PST_OK) {
+            *err = why;
+            return st;
+        }
+        if (a->need == before && round > 0) {
+            break; /* nothing is decided by memory */
+        }
+    }
+    return PST_OK;
+}
+
+/*
+ * Nothing fits by the model that strategies are charged by, which may be a little dearer than the
+ * layout turns out. One attempt with an eighth more shows that, or at least what takes the space.
+ */
+static bool relax(struct pst_planner *planner, pst_status st, uint32_t attempt)
+{
+    uint64_t more = planner->capacity_bytes / 8;
+
+    if (st != PST_ERR_INFEASIBLE || attempt > 0 || planner->capacity_bytes > UINT64_MAX - more) {
+        return false;
+    }
+    planner->capacity_bytes += more;
+    return true;
+}
+
+static pst_status find(struct attempts *a, struct pst_error *err)
+{
+    uint64_t last_need = 0;
+    pst_status st = PST_OK;
+
+    for (uint32_t n = 0; n < MAX_ATTEMPTS; n++) {
+        struct pst_error why = {.status = PST_OK};
+
+        st = attempt(a, false, &why);
+        if (st != PST_OK) {
+            if (n == 0 || st != PST_ERR_INFEASIBLE) {
+                *err = why;
+            }
+            if (relax(a->planner, st, n)) {
+                continue;
+            }
+            break;
+        }
+        st = settle(a, err);
+        if (st != PST_OK || a->need <= a->limit || a->need == last_need) {
+            break; /* it fits; or the strategies do not heed memory */
+        }
+        last_need = a->need;
+    }
+    /* With less memory than there is nothing may be possible: then the best so far counts. */
+    return st == PST_ERR_INFEASIBLE && a->best->plan != NULL ? PST_OK : st;
+}
+
+pst_status pst_planner_attempts(struct pst_planner *planner, struct pst_planned *ret_best,
+                                struct pst_error *err)
+{
+    struct attempts a = {.planner = planner, .best = ret_best, .limit = planner->capacity_bytes};
+    pst_status st = find(&a, err);
+
+    pst_plan_destroy(a.cuts);
+    return st;
+}
