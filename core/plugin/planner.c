@@ -92,6 +92,7 @@ static pst_status build_programs(struct pst_planner *planner, struct pst_planned
         if (st == PST_OK) {
             plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
             plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
+            plan->devices[r].host_bytes = planned->programs[r]->host_bytes;
         }
     }
     return st;

@@ -121,6 +121,7 @@ static pst_status sign(struct pst_session *session, struct pst_error *err)
     for (uint32_t r = 0; r < planned->plan->n_devices; r++) {
         planned->plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
         planned->plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
+        planned->plan->devices[r].host_bytes = planned->programs[r]->host_bytes;
     }
     return planned->plan->config_json != NULL ? PST_OK : pst_fail_nomem(err);
 }
