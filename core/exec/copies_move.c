@@ -3,9 +3,9 @@
  * The threads that copy. A row goes piece by piece, no faster than the link: its end by the rate
  * counts, so that a thread which was woken late makes up for it in the next sleep.
  */
+#define XXH_INLINE_ALL
 #include "exec/internal.h"
 
-#include <errno.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <xxhash.h>
@@ -13,7 +13,8 @@
 #include "base/util.h"
 
 #define PIECE_BYTES 262144u
-#define NAP_NS      50000u /* shorter naps are not worth it */
+#define NAP_NS      50000u    /* shorter naps are not worth it */
+#define LOOK_NS     20000000u /* in longer ones it looks whether it shall leave */
 
 static bool ends(const struct exec_copies *copies)
 {
@@ -65,12 +66,14 @@ static bool wait_for_turn(struct exec_copy_queue *queue, const struct exec_posti
     return !ends(copies);
 }
 
-static void nap_until(uint64_t ns)
+static void nap_until(const struct exec_copies *copies, uint64_t ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(ns / 1000000000u),
-                             .tv_nsec = (long)(ns % 1000000000u)};
+    for (uint64_t now = pst_now_ns(); now < ns && !ends(copies); now = pst_now_ns()) {
+        uint64_t end = ns - now > LOOK_NS ? now + LOOK_NS : ns;
+        struct timespec until = {.tv_sec = (time_t)(end / 1000000000u),
+                                 .tv_nsec = (long)(end % 1000000000u)};
 
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
     }
 }
 
@@ -97,7 +100,7 @@ static bool move(const struct exec_copy_queue *queue, const struct exec_copy *co
             end = start + (uint64_t)((unsigned __int128)at * 1000000000u / rate);
         }
         if (end > pst_now_ns() + NAP_NS) {
-            nap_until(end);
+            nap_until(&queue->rank->copies, end);
         }
     }
     *ret_end = rate > 0 ? end : pst_now_ns();
