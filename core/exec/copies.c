@@ -8,6 +8,18 @@
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
+/* FETCH waits for all of its OFFLOAD, as lists say. */
+static uint32_t last_row(const struct pst_program *program, uint32_t row)
+{
+    const struct pst_program_instr *list;
+
+    if (row == PST_NONE) {
+        return PST_NONE;
+    }
+    list = &program->lists[program->copies[row].instr];
+    return list->first_copy + list->n_copies - 1;
+}
+
 static pst_status bind_row(struct exec_rank *rank, struct exec_list *list, uint32_t section,
                            uint32_t row, uint32_t *numbers, struct pst_error *err)
 {
@@ -23,7 +35,7 @@ static pst_status bind_row(struct exec_rank *rank, struct exec_list *list, uint3
               from->bytes <= program->values[from->host].bytes;
     uint32_t first_call = program->lists[range->first_instr].first_call;
 
-    ok = ok && (from->after == PST_NONE || from->after < row);
+    ok = ok && (from->after == PST_NONE || from->after < row) && from->instr < program->n_instrs;
     ok = ok && (from->start_call == PST_NONE ||
                 (from->start_call >= first_call && from->start_call < program->n_calls));
     if (!ok) {
@@ -39,7 +51,7 @@ static pst_status bind_row(struct exec_rank *rank, struct exec_list *list, uint3
         .instr = from->instr,
         .section = section,
         .calls = from->start_call == PST_NONE ? 0 : from->start_call - first_call + 1,
-        .after = from->after,
+        .after = last_row(program, from->after),
     };
     to->number = ++numbers[to->queue];
     return PST_OK;
