@@ -28,6 +28,9 @@ struct layout {
     enum order order;
     bool recompute;
     uint32_t replicas[MOST_STAGES]; /* all 0: one each */
+    uint64_t offload;               /* seed: what is kept may be offloaded; 0: nothing */
+    const struct pst_exec_copy_config *copies;
+    uint64_t stall_ns; /* 0: a minute */
 };
 
 struct real {
@@ -266,6 +269,14 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
             memset((uint8_t *)(uintptr_t)real->plan->stages[s].actions, PST_ACTION_RECOMPUTE,
                    end - begin);
         }
+        for (uint32_t i = 0; layout->offload != 0 && i < end - begin; i++) {
+            uint32_t letter = pst_philox(layout->offload, begin + i, 0).v[0] % 4;
+
+            ((uint8_t *)(uintptr_t)real->plan->stages[s].actions)[i] =
+                letter == 0   ? PST_ACTION_RECOMPUTE
+                : letter == 1 ? PST_ACTION_KEEP
+                              : PST_ACTION_OFFLOAD;
+        }
     }
     real->plan->optimizer_slots = slots;
     real->plan->barrier = barrier;
@@ -332,7 +343,8 @@ static inline void real_create_with(struct real *real, const char *model, const 
                                          .bf16_flops = 1e9,
                                          .memory_bandwidth = 1000000000,
                                          .link_bandwidth = 1000000000,
-                                         .link_latency = 1000};
+                                         .link_latency = 1000,
+                                         .host_bandwidth = 1000000000};
     real->graph = make_model(model, settings, dtype);
     real->device_ops = load_device("cpu");
     real->batch = batch;
@@ -342,19 +354,23 @@ static inline void real_create_with(struct real *real, const char *model, const 
                                          .workspace = real_workspace,
                                          .workspace_context = real};
     real_plan(real, layout, slots, layout->order != ORDER_2BW || clip > 0 || skip);
-    config = (struct pst_exec_config){.graph = real->graph,
-                                      .plan = real->plan,
-                                      .programs = (const struct pst_program *const *)real->programs,
-                                      .eval_plan = real->eval_plan,
-                                      .eval_programs =
-                                          (const struct pst_program *const *)real->eval_programs,
-                                      .device = real->device_ops,
-                                      .device_config = device_config,
-                                      .transport = load_threads(),
-                                      .stall_ns = 60000000000u,
-                                      .seed = 3,
-                                      .clip = clip,
-                                      .skip_non_finite = skip};
+    config = (struct pst_exec_config){
+        .graph = real->graph,
+        .plan = real->plan,
+        .programs = (const struct pst_program *const *)real->programs,
+        .eval_plan = real->eval_plan,
+        .eval_programs = (const struct pst_program *const *)real->eval_programs,
+        .device = real->device_ops,
+        .device_config = device_config,
+        .transport = load_threads(),
+        .stall_ns = layout->stall_ns > 0 ? layout->stall_ns : 60000000000u,
+        .seed = 3,
+        .clip = clip,
+        .skip_non_finite = skip};
+    if (layout->copies != NULL) {
+        config.copies = *layout->copies;
+        real->cluster.link_directions = config.copies.shared_link ? 2 : 1;
+    }
     MUST(pst_exec_create(&config, &real->exec, &err));
 }
 
