@@ -150,7 +150,8 @@ static uint64_t compare(struct real *real)
     return stall;
 }
 
-static uint64_t rehearsal(const struct layout *layout, uint64_t bandwidth, int64_t directions)
+static uint64_t rehearsal(const struct layout *layout, uint64_t seed, uint64_t bandwidth,
+                          int64_t directions)
 {
     struct real real;
     uint64_t stall;
@@ -173,6 +174,7 @@ static uint64_t rehearsal(const struct layout *layout, uint64_t bandwidth, int64
     assert_int_equal(
         real.device_ops->open(&(struct pst_device_config){.threads = 1}, &real.device, NULL),
         PST_OK);
+    offloading = (struct offloading){.seed = seed};
     real_plan(&real, layout, 0, true);
     real_data(&real, 5);
     stall = compare(&real);
@@ -183,11 +185,11 @@ static uint64_t rehearsal(const struct layout *layout, uint64_t bandwidth, int64
 static void as_simulated(void **state)
 {
     static const struct layout layouts[] = {
-        {.n_stages = 1, .ranks = {0}, .order = ORDER_GPIPE, .offload = 1},
-        {.n_stages = 2, .ranks = {0, 1}, .order = ORDER_1F1B, .offload = 2},
-        {.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_SPLIT, .offload = 3},
-        {.n_stages = 4, .ranks = {0, 1, 0, 1}, .order = ORDER_REVERSE, .offload = 4},
-        {.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_1F1B, .offload = 5},
+        {.n_stages = 1, .ranks = {0}, .order = ORDER_GPIPE},
+        {.n_stages = 2, .ranks = {0, 1}, .order = ORDER_1F1B},
+        {.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_SPLIT},
+        {.n_stages = 4, .ranks = {0, 1, 0, 1}, .order = ORDER_REVERSE},
+        {.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_1F1B},
     };
     uint64_t fast = 0, slow = 0;
 
@@ -195,8 +197,8 @@ static void as_simulated(void **state)
     for (uint32_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         for (int64_t directions = 1; directions <= 2; directions++) {
             print_message("layout %u, %s\n", i, directions == 2 ? "one link" : "two links");
-            fast += rehearsal(&layouts[i], 4000000000u, directions);
-            slow += rehearsal(&layouts[i], 100000000u, directions);
+            fast += rehearsal(&layouts[i], i + 1, 4000000000u, directions);
+            slow += rehearsal(&layouts[i], i + 1, 100000000u, directions);
         }
     }
     print_message("passes stood still for %" PRIu64 " ns, on slow links for %" PRIu64 " ns\n", fast,

@@ -13,6 +13,11 @@ enum { BATCH = 16, STEPS = 3 };
 static const struct pst_update update = {
     .optimizer = PST_ADAM, .lr = 0.01f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .step = 1};
 
+struct job {
+    struct layout layout;
+    struct offloading offloading;
+};
+
 struct outcome {
     double loss[STEPS];
     float *parameters;
@@ -46,14 +51,15 @@ static uint64_t check_counts(struct real *real, uint64_t n_steps)
     return sum;
 }
 
-static struct outcome run(const char *model, const char *settings, const struct layout *layout,
+static struct outcome run(const char *model, const char *settings, const struct job *job,
                           uint64_t *ret_bytes)
 {
     struct outcome outcome;
     struct real real;
     struct pst_update own = update;
 
-    real_create(&real, model, settings, PST_F32, layout, BATCH, 2, 1.0);
+    offloading = job->offloading;
+    real_create(&real, model, settings, PST_F32, &job->layout, BATCH, 2, 1.0);
     real_data(&real, 5);
     for (uint32_t i = 0; i < STEPS; i++) {
         own.step = i + 1;
@@ -66,16 +72,15 @@ static struct outcome run(const char *model, const char *settings, const struct 
     return outcome;
 }
 
-static void compare(const char *model, const char *settings, const struct layout *layouts,
-                    uint32_t n_layouts)
+static void compare(const char *model, const char *settings, const struct job *jobs, uint32_t n)
 {
-    struct layout plain = {.n_stages = 2, .ranks = {0, 1}, .order = ORDER_GPIPE};
+    struct job plain = {.layout = {.n_stages = 2, .ranks = {0, 1}, .order = ORDER_GPIPE}};
     uint64_t bytes;
     struct outcome expected = run(model, settings, &plain, &bytes);
 
     assert_int_equal(bytes, 0);
-    for (uint32_t i = 0; i < n_layouts; i++) {
-        struct outcome got = run(model, settings, &layouts[i], &bytes);
+    for (uint32_t i = 0; i < n; i++) {
+        struct outcome got = run(model, settings, &jobs[i], &bytes);
 
         print_message("%s, layout %u: %" PRIu64 " bytes to host memory\n", model, i, bytes);
         assert_true(bytes > 0);
@@ -92,22 +97,20 @@ static void the_same_bits(void **state)
     static const struct pst_exec_copy_config checked = {.check = true};
     static const struct pst_exec_copy_config shared = {.check = true, .shared_link = true};
     static const struct pst_exec_copy_config slow = {.check = true, .bytes_per_s = 20000000};
-    static const struct layout layouts[] = {
-        {.n_stages = 2, .ranks = {0, 1}, .order = ORDER_GPIPE, .offload = 1, .copies = &checked},
-        {.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_1F1B, .offload = 2, .copies = &shared},
-        {.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_SPLIT, .offload = 3, .copies = &checked},
-        {.n_stages = 4,
-         .ranks = {0, 1, 0, 1},
-         .order = ORDER_REVERSE,
-         .offload = 4,
-         .copies = &shared},
-        {.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_1F1B, .offload = 5, .copies = &slow},
-        {.n_stages = 1, .ranks = {0}, .order = ORDER_GPIPE, .offload = 6},
+    static const struct job jobs[] = {
+        {{.n_stages = 2, .ranks = {0, 1}, .order = ORDER_GPIPE}, {.seed = 1, .copies = &checked}},
+        {{.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_1F1B}, {.seed = 2, .copies = &shared}},
+        {{.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_SPLIT},
+         {.seed = 3, .copies = &checked}},
+        {{.n_stages = 4, .ranks = {0, 1, 0, 1}, .order = ORDER_REVERSE},
+         {.seed = 4, .copies = &shared}},
+        {{.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_1F1B}, {.seed = 5, .copies = &slow}},
+        {{.n_stages = 1, .ranks = {0}, .order = ORDER_GPIPE}, {.seed = 6}},
     };
 
     (void)state;
-    compare("gpt", GPT, layouts, sizeof layouts / sizeof *layouts);
-    compare("mmt", "", layouts, 2);
+    compare("gpt", GPT, jobs, sizeof jobs / sizeof *jobs);
+    compare("mmt", "", jobs, 2);
 }
 
 /* --- what goes wrong -------------------------------------------------------------------------- */
@@ -134,12 +137,12 @@ static void a_changed_bit(void **state)
 {
     atomic_uint left = 3;
     struct pst_exec_copy_config copies = {.check = true, .hook = spoil, .context = &left};
-    struct layout layout = {
-        .n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_1F1B, .offload = 2, .copies = &copies};
+    const struct layout layout = {.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_1F1B};
     struct pst_error err = {0};
     struct real real;
 
     (void)state;
+    offloading = (struct offloading){.seed = 2, .copies = &copies};
     real_create(&real, "gpt", GPT, PST_F32, &layout, BATCH, 2, 1.0);
     real_data(&real, 5);
     assert_int_equal(try_step(&real, &err), PST_ERR_BUG);
@@ -159,20 +162,16 @@ static void a_changed_bit(void **state)
     real_destroy(&real);
 }
 
-/* One byte in ten seconds. */
+/* One byte a second. */
 static void a_dead_link(void **state)
 {
     struct pst_exec_copy_config copies = {.bytes_per_s = 1};
-    struct layout layout = {.n_stages = 2,
-                            .ranks = {0, 1},
-                            .order = ORDER_1F1B,
-                            .offload = 2,
-                            .copies = &copies,
-                            .stall_ns = 200000000};
+    const struct layout layout = {.n_stages = 2, .ranks = {0, 1}, .order = ORDER_1F1B};
     struct pst_error err = {0};
     struct real real;
 
     (void)state;
+    offloading = (struct offloading){.seed = 2, .copies = &copies, .stall_ns = 200000000};
     real_create(&real, "gpt", GPT, PST_F32, &layout, BATCH, 2, 1.0);
     real_data(&real, 5);
     assert_int_equal(try_step(&real, &err), PST_ERR_CANCELLED);

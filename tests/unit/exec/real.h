@@ -28,10 +28,15 @@ struct layout {
     enum order order;
     bool recompute;
     uint32_t replicas[MOST_STAGES]; /* all 0: one each */
-    uint64_t offload;               /* seed: what is kept may be offloaded; 0: nothing */
+};
+
+/* What is offloaded, in the tests that set it before they make a plan. */
+struct offloading {
+    uint64_t seed; /* of the actions; 0: as the layout says */
     const struct pst_exec_copy_config *copies;
     uint64_t stall_ns; /* 0: a minute */
 };
+static struct offloading offloading;
 
 struct real {
     struct pst_graph *graph;
@@ -269,8 +274,8 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
             memset((uint8_t *)(uintptr_t)real->plan->stages[s].actions, PST_ACTION_RECOMPUTE,
                    end - begin);
         }
-        for (uint32_t i = 0; layout->offload != 0 && i < end - begin; i++) {
-            uint32_t letter = pst_philox(layout->offload, begin + i, 0).v[0] % 4;
+        for (uint32_t i = 0; offloading.seed != 0 && i < end - begin; i++) {
+            uint32_t letter = pst_philox(offloading.seed, begin + i, 0).v[0] % 4;
 
             ((uint8_t *)(uintptr_t)real->plan->stages[s].actions)[i] =
                 letter == 0   ? PST_ACTION_RECOMPUTE
@@ -363,12 +368,12 @@ static inline void real_create_with(struct real *real, const char *model, const 
         .device = real->device_ops,
         .device_config = device_config,
         .transport = load_threads(),
-        .stall_ns = layout->stall_ns > 0 ? layout->stall_ns : 60000000000u,
+        .stall_ns = offloading.stall_ns > 0 ? offloading.stall_ns : 60000000000u,
         .seed = 3,
         .clip = clip,
         .skip_non_finite = skip};
-    if (layout->copies != NULL) {
-        config.copies = *layout->copies;
+    if (offloading.copies != NULL) {
+        config.copies = *offloading.copies;
         real->cluster.link_directions = config.copies.shared_link ? 2 : 1;
     }
     MUST(pst_exec_create(&config, &real->exec, &err));
