@@ -117,11 +117,36 @@ static void test_models(void **state)
     }
 }
 
+/* A plan that is too large says what it takes, on the device and on the host; one that fits prints
+   the latter. */
+static void test_what_it_takes(void **state)
+{
+    static const char *const said[] = {"fetched from the host", "offloaded: ", "of host memory"};
+    struct outcome o;
+
+    (void)state;
+    assert_int_equal(setenv("PENSTOCK_PLUGIN_PATH", GALLERY "/told", 1), 0);
+    o = penstock("plan", config, "--set", LETTERS, "--set", letters[0], "--set",
+                 "scheduler.use=gpipe", "--set", "partitioner.use=uniform", "--set",
+                 "cluster.memory=100KiB");
+    assert_int_not_equal(o.code, 0);
+    for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
+        assert_non_null(strstr(o.err, said[i]));
+    }
+    outcome_finish(&o);
+    o = penstock("plan", config, "--set", LETTERS, "--set", letters[0], "--set",
+                 "scheduler.use=1f1b");
+    expect_code(&o, 0);
+    assert_non_null(strstr(o.out, "host memory"));
+    outcome_finish(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_scheduler),
         cmocka_unit_test(test_models),
+        cmocka_unit_test(test_what_it_takes),
     };
 
     return cmocka_run_group_tests(tests, schedulers_begin, schedulers_end);
