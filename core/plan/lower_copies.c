@@ -196,6 +196,19 @@ static void place_copies(const struct pst_lowering *low, uint32_t rank, const st
     qsort(copies->places, copies->n, sizeof(struct pst_copy *), by_place);
 }
 
+/* Who waits for the way out of a micro-batch that no F follows, where memory is short: the next
+   pass of the stage. */
+static uint32_t next_of_stage(const struct pst_lowering *low, uint32_t rank, uint32_t at)
+{
+    const struct pst_pass *order = low->orders[rank];
+    uint32_t next = at + 1;
+
+    while (next < low->n_passes[rank] && order[next].stage != order[at].stage) {
+        next++;
+    }
+    return next < low->n_passes[rank] ? next : PST_NONE;
+}
+
 static pst_status make_copies(struct pst_lowering *low, uint32_t rank, const struct moved *moved,
                               struct pst_copies *copies, struct pst_error *err)
 {
@@ -219,7 +232,12 @@ static pst_status make_copies(struct pst_lowering *low, uint32_t rank, const str
         const struct pst_pass *pass = &low->orders[rank][p];
 
         if (pass->op == PST_PASS_F && moved[pass->stage].bytes != NULL) {
-            add_copies(low, rank, p, next[pass->stage], &moved[pass->stage], copies);
+            uint32_t waiter = next[pass->stage];
+
+            if (waiter == PST_NONE && !low->plan->spread_sends) {
+                waiter = next_of_stage(low, rank, p);
+            }
+            add_copies(low, rank, p, waiter, &moved[pass->stage], copies);
             next[pass->stage] = p;
         }
     }

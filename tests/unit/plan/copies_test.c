@@ -254,6 +254,63 @@ static void test_legal(void **state)
     }
 }
 
+/* Lists in parts have no copies: what a stage holds there lives from one part to the next. */
+static void test_parts(void **state)
+{
+    static const char *const refused = "in an asynchronous schedule";
+    const struct pst_pass *const *const passes[PST_PARTS] = {NULL};
+    const uint32_t *const n_passes[PST_PARTS] = {NULL};
+    struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 4, .microbatch = 2};
+    struct pst_error err = {0};
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, models[0][0], models[0][1], 3);
+    rig_cut(&rig, &shape);
+    ((uint8_t *)rig.plan->stages[1].actions)[0] = PST_ACTION_OFFLOAD;
+    assert_int_equal(pst_plan_lower_parts(rig.plan, rig.graph, &rig.cost, passes, n_passes, &err),
+                     PST_ERR_UNSUPPORTED);
+    assert_string_equal(err.kind, "plan.mismatch");
+    assert_non_null(strstr(err.message, "stage 1"));
+    assert_non_null(strstr(err.message, refused));
+    rig_close(&rig);
+}
+
+/* What is written is read: the same bytes again, and a plan that is as legal. */
+static void test_file(void **state)
+{
+    static struct pst_check_report report;
+    (void)state;
+    for (uint32_t seed = 1; seed <= 12; seed++) {
+        struct pst_error err = {0};
+        struct pst_plan *read = NULL, *made;
+        struct rig rig;
+        rig_open(&rig, models[seed % MODELS][0], models[seed % MODELS][1], 1100 + seed);
+        struct rig_shape shape = offloading(&rig);
+        rig_plan(&rig, &shape);
+        made = rig.plan;
+        made->graph_digest = rig.graph->digest;
+        made->partitioner = made->scheduler = made->memopt = "none 1.0";
+        char *text = pst_plan_to_json(made, rig.graph), *again;
+        if (pst_plan_parse("plan", text, strlen(text), rig.graph, &read, &err) != PST_OK) {
+            fail_msg("seed %u: %s", 1100 + seed, err.message);
+        }
+        again = pst_plan_to_json(read, rig.graph);
+        assert_string_equal(text, again);
+        for (uint32_t d = 0; d < made->n_devices; d++) {
+            assert_int_equal(read->devices[d].host_bytes, made->devices[d].host_bytes);
+        }
+        rig.plan = read;
+        if (rig_check(&rig, false, &report, &err) != PST_OK) {
+            fail_msg("seed %u: %s\n%s", 1100 + seed, err.message, err.details);
+        }
+        rig.plan = made;
+        pst_plan_destroy(read);
+        free(text);
+        free(again);
+        rig_close(&rig);
+    }
+}
+
 /* --- how much ---------------------------------------------------------------------------------
  */
 
@@ -372,7 +429,7 @@ static void test_peaks(void **state)
         rig_close(&rig);
     }
     print_message("%u of %u peaks are those of the formula to the byte\n", n_exact, n_all);
-    assert_true(n_exact * 2 > n_all);
+    assert_true(n_exact * 5 > n_all * 4);
 }
 
 /* k = 4 on the first of four stages: all that a micro-batch leaves is there twice, not four times.
@@ -396,10 +453,9 @@ static void test_all_of_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_order),
-        cmocka_unit_test(test_legal),
-        cmocka_unit_test(test_peaks),
-        cmocka_unit_test(test_all_of_it),
+        cmocka_unit_test(test_any_order), cmocka_unit_test(test_legal),
+        cmocka_unit_test(test_parts),     cmocka_unit_test(test_file),
+        cmocka_unit_test(test_peaks),     cmocka_unit_test(test_all_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
