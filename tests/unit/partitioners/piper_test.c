@@ -156,7 +156,7 @@ static double solve(struct instance *x, struct piper_answer *ret_answer)
         }
         assert_true(time <= value * (1 + 1e-12));
         assert_true(bytes <= x->q.capacity * (1 + 1e-8));
-        assert_true(fabs(bytes - a->bytes) <= 1e-12 * bytes);
+        assert_true(fabs(bytes - a->bytes) <= 1e-9 * (1 + bytes)); /* sums by other ways */
         assert_true(s + 1 < ret_answer->n_stages || at == sets.n_sets - 1);
         assert_true(k <= x->q.n_devices);
     }
