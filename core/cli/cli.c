@@ -26,6 +26,19 @@ const struct pst_command pst_commands[] = {
      "waits,\n"
      "memory over time. A config is planned first.",
      pst_cmd_simulate},
+    {"compare", "CONFIG...", "Puts combinations of strategies side by side",
+     "Every partitioner, scheduler, memory optimizer, number of devices and size of micro-batches\n"
+     "that [compare] lists, each with each: planned, simulated, with --run also run. The fastest\n"
+     "comes first; what does not fit or go together is listed with its reason. Ctrl-C keeps what "
+     "is\ndone. Exit code 1 if nothing can be compared.",
+     pst_cmd_compare},
+    {"tune", "CONFIG...", "Searches the fastest plan, or the largest batch that fits",
+     "Over the combinations that [compare] lists. --objective throughput: all of them at every "
+     "size\n"
+     "of micro-batches, simulated. --objective max-batch: how many samples a micro-batch can have "
+     "in\nthe devices' memory, by doubling and bisection, with as many micro-batches as the config "
+     "has.\n-o writes the best plan.",
+     pst_cmd_tune},
     {"profile", "CONFIG", "Measures the operators of a model on this device",
      "Runs F, B and W of every operator for several sizes of micro-batch, warm-up first, and "
      "prints\n"

@@ -15,7 +15,8 @@
 
 #define ROUNDS      20u
 #define WARMUPS     5u
-#define GROUP_NS    20000000000u /* of one size */
+#define GROUP_NS    20000000000u /* of one size, at most */
+#define LEAST_NS    600000000u
 #define MOST_ROUNDS 100000u
 #define REDRAW_NS   100000000u
 
@@ -78,6 +79,7 @@ static pst_status read_request(const struct pst_job *job, struct request *reques
 
     request->profile.warmups = WARMUPS;
     request->profile.rounds = ROUNDS;
+    request->profile.least_ns = text == NULL ? LEAST_NS : 0;
     request->profile.group_ns = text == NULL ? GROUP_NS : 0;
     if (text != NULL &&
         (!read_number(&text, MOST_ROUNDS, &request->profile.rounds) || *text != '\0')) {
@@ -212,7 +214,7 @@ int pst_cmd_profile(const struct pst_command *command, int argc, char **argv)
          NULL, &request.cluster_file},
         {"sizes", 's', "LIST", "samples of micro-batches: 1,2,4,...; powers of two up to the job's",
          NULL, &request.sizes_text},
-        {"rounds", 'r', "N", "timed runs of each operator; 20, fewer where that takes long", NULL,
+        {"rounds", 'r', "N", "timed runs of each operator; 20, more or fewer as time allows", NULL,
          &request.rounds_text},
     };
     bool json = pst_options_want_json(argc, argv);

@@ -15,6 +15,8 @@ const struct pst_command *pst_command_find(const char *name);
 int pst_cmd_train(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_plan(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_simulate(const struct pst_command *command, int argc, char **argv);
+int pst_cmd_compare(const struct pst_command *command, int argc, char **argv);
+int pst_cmd_tune(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_profile(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_schedule(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_check(const struct pst_command *command, int argc, char **argv);

@@ -19,7 +19,7 @@ static const char *const known[] = {
 #define N_KNOWN (sizeof known / sizeof *known)
 
 /* Accepted, so that one file serves later versions too, but without effect in this one. */
-static const char *const idle[] = {"checkpoint", "limits", "compare"};
+static const char *const idle[] = {"checkpoint", "limits"};
 
 static bool is_one_of(const char *const *words, size_t n, const char *word)
 {

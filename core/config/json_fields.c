@@ -13,6 +13,7 @@ void pst_fields_fail(struct pst_fields *fields, const char *kind, const char *ke
                      const char *format, ...)
 {
     char text[768];
+    const char *item = fields->item;
     va_list args;
 
     if (fields->status != PST_OK) {
@@ -22,8 +23,9 @@ void pst_fields_fail(struct pst_fields *fields, const char *kind, const char *ke
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     fields->status = pst_fail_at(
-        fields->err, PST_ERR_CONFIG, kind, fields->path, 0, 0, "%s%s%s%s%s", fields->where,
-        fields->where[0] != '\0' && key != NULL ? "." : "", key != NULL ? key : "",
+        fields->err, PST_ERR_CONFIG, kind, fields->path, 0, 0, "%s%s%s%s%.100s%s%s%s",
+        fields->where, fields->where[0] != '\0' && key != NULL ? "." : "", key != NULL ? key : "",
+        item != NULL ? " (\"" : "", item != NULL ? item : "", item != NULL ? "\")" : "",
         fields->where[0] != '\0' || key != NULL ? ": " : "", text);
 }
 
@@ -111,13 +113,13 @@ static double number_of(struct pst_fields *fields, const json_t *value, const ch
     double number = json_number_value(value);
 
     if (!json_is_number(value)) {
-        pst_fields_fail(fields, "config.value", key, "must be a number from %.15g to %.15g", least,
+        pst_fields_fail(fields, "config.value", key, "must be a number from %.17g to %.17g", least,
                         most);
         return least;
     }
     if (!(number >= least && number <= most)) {
         pst_fields_fail(fields, "config.value", key,
-                        "must be a number from %.15g to %.15g, not %.15g", least, most, number);
+                        "must be a number from %.17g to %.17g, not %.15g", least, most, number);
         return least;
     }
     return number + 0.0; /* no negative zero */

@@ -27,12 +27,14 @@ struct pst_fields {
     struct pst_error *err; /* may be NULL */
     pst_status status;     /* the first failure; later ones are dropped */
     char where[160];       /* "stages[3]": what is being read; "" at the top */
+    const char *item;      /* its name, for messages; NULL: it has none */
 };
 
 /* Where the top is inside another object: "graph." or "graph". */
 void pst_fields_begin(struct pst_fields *fields, const char *where);
 
-/* PST_ERR_CONFIG, "stages[3].key: text" ("stages[3]: text" where key is NULL). */
+/* PST_ERR_CONFIG, "stages[3].key: text" ("stages[3]: text" where key is NULL); with an item
+   "stages[3].key ("item"): text". */
 void pst_fields_fail(struct pst_fields *fields, const char *kind, const char *key,
                      const char *format, ...) __attribute__((format(printf, 4, 5)));
 

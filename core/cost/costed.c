@@ -20,7 +20,7 @@ static void check(struct pst_fields *fields, const char *list, size_t i, const c
     if (!(value >= 0 && value <= most) && fields->status == PST_OK) {
         size_t mark = pst_fields_enter(fields, list, i);
 
-        pst_fields_fail(fields, "config.value", key, "must be a number from 0 to %.15g, not %.15g",
+        pst_fields_fail(fields, "config.value", key, "must be a number from 0 to %.17g, not %.15g",
                         most, value);
         pst_fields_leave(fields, mark);
     }
@@ -54,13 +54,28 @@ static void check_node(struct pst_fields *fields, const struct pst_costed_node *
     }
 }
 
+void pst_costed_fail_empty(struct pst_fields *fields)
+{
+    pst_fields_fail(fields, "graph.empty", "nodes", "there are none, so nothing can be cut");
+}
+
+void pst_costed_fail_twice(struct pst_fields *fields, uint32_t node, const char *name,
+                           uint32_t other)
+{
+    size_t mark = pst_fields_enter(fields, "nodes", node);
+
+    pst_fields_fail(fields, "graph.duplicate", "name",
+                    "\"%.200s\" is the name of nodes[%u] already", name, other);
+    pst_fields_leave(fields, mark);
+}
+
 static void check_size(struct pst_fields *fields, const struct pst_costed *draft)
 {
     if (draft->batch < 1 || draft->batch > PST_COSTED_SAMPLES) {
         pst_fields_fail(fields, "config.value", "batch", "must be from 1 to %u, not %u",
                         PST_COSTED_SAMPLES, draft->batch);
     } else if (draft->n_nodes == 0) {
-        pst_fields_fail(fields, "graph.empty", "nodes", "there are none, so nothing can be cut");
+        pst_costed_fail_empty(fields);
     } else if (draft->n_nodes > PST_COSTED_NODES || draft->n_edges > PST_COSTED_EDGES) {
         pst_fields_fail(fields, "input.limit", NULL,
                         "%u nodes and %u edges; a graph may have %u and %u", draft->n_nodes,
@@ -81,10 +96,7 @@ static void check_names(struct pst_fields *fields, const struct pst_costed *draf
             pst_fields_enter(fields, "nodes", i);
             pst_fields_fail(fields, "config.value", "name", "every node needs one");
         } else if ((other = pst_costed_names_add(&names, i)) != PST_NONE) {
-            pst_fields_enter(fields, "nodes", i);
-            pst_fields_fail(fields, "graph.duplicate", "name",
-                            "\"%.200s\" is the name of nodes[%u] already", draft->nodes[i].name,
-                            other);
+            pst_costed_fail_twice(fields, i, draft->nodes[i].name, other);
         }
         pst_fields_leave(fields, mark);
     }

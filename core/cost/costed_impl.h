@@ -5,6 +5,7 @@
 #ifndef PST_COST_COSTED_IMPL_H
 #define PST_COST_COSTED_IMPL_H
 
+#include "config/json_fields.h"
 #include "cost/costed.h"
 
 #define PST_COSTED_FILE_BYTES ((size_t)256 << 20)
@@ -52,6 +53,11 @@ uint64_t pst_costed_digest(const struct pst_costed *graph);
 /* Microseconds that, times 1000, give exactly ret_ns, which is `ns` or a neighbour: what a file
    holds is read back as the same number. */
 double pst_costed_us(double ns, double *ret_ns);
+
+/* graph.empty and graph.duplicate, in the words of the reader and of the builder. */
+void pst_costed_fail_empty(struct pst_fields *fields);
+void pst_costed_fail_twice(struct pst_fields *fields, uint32_t node, const char *name,
+                           uint32_t other);
 
 /* pst_costed_create with places for messages: "graph." in front of "nodes[3].name". */
 pst_status pst_costed_build(const struct pst_costed *draft, const char *path, const char *where,

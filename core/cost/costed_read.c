@@ -171,7 +171,9 @@ static void read_nodes(struct pst_fields *fields, const json_t *root, struct pst
         const json_t *object = element(fields, list, i, keys, COUNT(keys));
 
         if (object != NULL) {
+            fields->item = json_string_value(json_object_get(object, "name"));
             read_node(fields, &draft->arena, object, &draft->nodes[i]);
+            fields->item = NULL;
         }
         pst_fields_leave(fields, mark);
     }
@@ -240,6 +242,22 @@ static void read_edges(struct pst_fields *fields, const json_t *root,
     draft->n_edges = (uint32_t)json_array_size(list);
 }
 
+/* Before edges are read, whose ends would be blamed for what is wrong with the nodes. */
+static void add_names(struct pst_fields *fields, const struct pst_costed *draft,
+                      struct pst_costed_names *names)
+{
+    if (fields->status == PST_OK && draft->n_nodes == 0) {
+        pst_costed_fail_empty(fields);
+    }
+    for (uint32_t i = 0; fields->status == PST_OK && i < draft->n_nodes; i++) {
+        uint32_t other = pst_costed_names_add(names, i);
+
+        if (other != PST_NONE) {
+            pst_costed_fail_twice(fields, i, draft->nodes[i].name, other);
+        }
+    }
+}
+
 /* Inside another file "format" and "version" may be left out. */
 static void read_root(struct pst_fields *fields, const json_t *root, struct pst_costed *draft)
 {
@@ -260,9 +278,7 @@ static void read_root(struct pst_fields *fields, const json_t *root, struct pst_
     if (fields->status == PST_OK) {
         fields->status = pst_costed_names_init(&names, draft->nodes, draft->n_nodes, fields->err);
     }
-    for (uint32_t i = 0; fields->status == PST_OK && i < draft->n_nodes; i++) {
-        pst_costed_names_add(&names, i); /* a name that stands twice is for pst_costed_build */
-    }
+    add_names(fields, draft, &names);
     if (fields->status == PST_OK) {
         read_edges(fields, root, &names, draft);
     }

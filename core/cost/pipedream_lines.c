@@ -65,7 +65,13 @@ static pst_status read_metrics(struct lines *l, const char *text, double values[
         while (m < N_METRICS && strcmp(metrics[m], key) != 0) {
             m++;
         }
-        if (text[n] != '=' || m == N_METRICS) {
+        if (key[0] == '\0') {
+            break; /* which one is missing is said below */
+        }
+        if (text[n] != '=' && m < N_METRICS) {
+            return fail_line(l, "input.syntax", "%s has no value", key);
+        }
+        if (m == N_METRICS) {
             const char *nearest = pst_nearest(key, metrics, N_METRICS);
 
             return fail_line(l, "input.syntax", "\"%s\" is no measure of a node%s%s%s", key,
@@ -164,6 +170,9 @@ static pst_status read_node(struct lines *l, char *text)
         l->file->n_staged++;
     }
     st = read_metrics(l, numbers, values);
+    if (st != PST_OK) {
+        pst_error_prefix(l->err, "node \"%.100s\"", text);
+    }
     return st == PST_OK ? add_node(l, text, description, values) : st;
 }
 

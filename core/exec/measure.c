@@ -11,6 +11,9 @@
 #include "exec/measure_impl.h"
 
 #define FEWEST_ROUNDS 3u
+#define N_SERIES      4u         /* F, B, W, and adding its gradient to the sum of the step */
+#define MOST_TIMES    (1u << 23) /* that are kept */
+#define TRIMMED       0.1        /* at either end: what was interrupted, or is too good to last */
 
 struct measuring {
     const struct pst_measure_config *config;
@@ -20,14 +23,15 @@ struct measuring {
     uint32_t *selected; /* operators that are measured, ascending */
     uint32_t n_selected;
     uint64_t done, all; /* rounds times operators */
-    uint64_t *times;    /* [n_selected][3][rounds] */
+    uint32_t most_rounds;
+    uint64_t *times;    /* [n_selected][N_SERIES][most_rounds] */
     uint32_t *n_rounds; /* [n_selected] that were timed */
     uint64_t *sorted;   /* room for the runs of a class */
 };
 
-static uint64_t *times_of(const struct measuring *m, uint32_t selected, uint32_t pass)
+static uint64_t *times_of(const struct measuring *m, uint32_t selected, uint32_t series)
 {
-    return m->times + ((size_t)selected * 3 + pass) * m->config->rounds;
+    return m->times + ((size_t)selected * N_SERIES + series) * m->most_rounds;
 }
 
 /* --- what is alike ----------------------------------------------------------------------------*/
@@ -119,6 +123,16 @@ static bool select_ops(struct measuring *m)
     return true;
 }
 
+/* Those that are asked for, and more where these take too little time to say much. */
+static uint32_t most_rounds(const struct measuring *m)
+{
+    uint64_t most = MOST_TIMES / N_SERIES / (m->n_selected + 1u);
+
+    most = most < 50 * (uint64_t)m->config->rounds ? most : 50 * (uint64_t)m->config->rounds;
+    return m->config->least_ns == 0 || most < m->config->rounds ? m->config->rounds
+                                                                : (uint32_t)most;
+}
+
 static pst_status measuring_init(struct measuring *m, struct pst_error *err)
 {
     const struct pst_graph *graph = m->config->graph;
@@ -128,11 +142,12 @@ static pst_status measuring_init(struct measuring *m, struct pst_error *err)
     if (m->first == NULL || m->selected == NULL || !select_ops(m)) {
         return pst_fail_nomem(err);
     }
-    m->times =
-        pst_arena_array(&m->arena, (size_t)m->n_selected * 3, m->config->rounds * sizeof *m->times);
+    m->most_rounds = most_rounds(m);
+    m->times = pst_arena_array(&m->arena, (size_t)m->n_selected * N_SERIES,
+                               m->most_rounds * sizeof *m->times);
     m->n_rounds = pst_arena_array(&m->arena, m->n_selected, sizeof *m->n_rounds);
-    m->sorted = pst_arena_array(&m->arena, (size_t)PST_MEASURE_TWINS * m->config->rounds,
-                                sizeof *m->sorted);
+    m->sorted =
+        pst_arena_array(&m->arena, (size_t)PST_MEASURE_TWINS * m->most_rounds, sizeof *m->sorted);
     m->all = (uint64_t)m->n_selected * (m->config->warmups + m->config->rounds);
     return m->times == NULL || m->n_rounds == NULL || m->sorted == NULL ? pst_fail_nomem(err)
                                                                         : PST_OK;
@@ -140,23 +155,36 @@ static pst_status measuring_init(struct measuring *m, struct pst_error *err)
 
 /* --- rounds -----------------------------------------------------------------------------------*/
 
-static uint64_t run_pass(const struct measuring *m, const struct measure_op *op, uint32_t pass)
+static void finish(const struct measuring *m)
+{
+    if (m->config->device->finish != NULL) {
+        m->config->device->finish(m->device);
+    }
+}
+
+/* A pass; and behind W what adds its gradients to the sums. */
+static void run_pass(const struct measuring *m, const struct measure_op *op, uint32_t pass,
+                     uint64_t ret_ns[2])
 {
     const struct pst_device_ops *device = m->config->device;
     const struct pst_op *o = &m->config->graph->ops[op->op];
-    uint64_t start = pst_now_ns();
+    uint64_t start = pst_now_ns(), middle;
 
     op->kernels[pass]->run(op->kernels[pass], &op->calls[pass]);
-    for (uint32_t i = 0; pass == 2 && i < o->n_param; i++) {
-        if (op->accumulate[i] != NULL && op->calls[pass].dp[i] != NULL) {
-            device->accumulate(m->device, op->accumulate[i], op->calls[pass].dp[i],
-                               m->config->graph->params[o->param[i]].elems);
+    finish(m);
+    middle = pst_now_ns();
+    ret_ns[0] = middle - start;
+    ret_ns[1] = 0;
+    if (pass == 2) {
+        for (uint32_t i = 0; i < o->n_param; i++) {
+            if (op->accumulate[i] != NULL && op->calls[pass].dp[i] != NULL) {
+                device->accumulate(m->device, op->accumulate[i], op->calls[pass].dp[i],
+                                   m->config->graph->params[o->param[i]].elems);
+            }
         }
+        finish(m);
+        ret_ns[1] = pst_now_ns() - middle;
     }
-    if (device->finish != NULL) {
-        device->finish(m->device);
-    }
-    return pst_now_ns() - start;
 }
 
 /* F of all, then B and W of each in reverse, as a step does. The group's operators are selected
@@ -170,16 +198,25 @@ static void run_round(struct measuring *m, const struct measure_group *group, ui
         const struct measure_op *op = &group->ops[i];
 
         for (uint32_t pass = forward ? 0 : 1; pass <= (forward ? 0u : 2u); pass++) {
-            uint64_t ns = op->kernels[pass] == NULL ? 0 : run_pass(m, op, pass);
+            uint64_t ns[2] = {0, 0};
 
+            if (op->kernels[pass] != NULL) {
+                run_pass(m, op, pass, ns);
+            }
             if (round != PST_NONE) {
-                times_of(m, offset + i, pass)[round] = ns;
+                times_of(m, offset + i, pass)[round] = ns[0];
+                if (pass == 2) {
+                    times_of(m, offset + i, 3)[round] = ns[1];
+                }
             }
         }
     }
-    m->done += group->n_ops;
+}
+
+static void tell(const struct measuring *m, uint64_t done)
+{
     if (m->config->progress != NULL) {
-        m->config->progress(m->config->context, m->done, m->all);
+        m->config->progress(m->config->context, done < m->all ? done : m->all, m->all);
     }
 }
 
@@ -192,16 +229,18 @@ static pst_status run_rounds(struct measuring *m, const struct measure_group *gr
                              uint32_t offset, struct pst_error *err)
 {
     const struct pst_measure_config *config = m->config;
-    uint64_t start = pst_now_ns(),
-             goal = m->done + (uint64_t)group->n_ops * (config->warmups + config->rounds);
+    uint64_t start = pst_now_ns(), before = m->done;
     uint64_t limit = config->group_ns == 0 ? UINT64_MAX : config->group_ns;
     uint32_t warmups = 0, rounds = 0;
 
-    while (rounds < config->rounds) {
-        bool late = pst_now_ns() - start > limit;
+    m->done += (uint64_t)group->n_ops * (config->warmups + config->rounds);
+    while (rounds < m->most_rounds) {
+        uint64_t spent = pst_now_ns() - start;
+        bool late = spent > limit;
         bool warm = warmups >= config->warmups || (late && warmups > 0);
 
-        if (late && warm && rounds >= FEWEST_ROUNDS) {
+        if (warm && ((late && rounds >= FEWEST_ROUNDS) ||
+                     (spent > config->least_ns && rounds >= config->rounds))) {
             break;
         }
         if (is_cancelled(m)) {
@@ -213,11 +252,13 @@ static pst_status run_rounds(struct measuring *m, const struct measure_group *gr
         } else {
             warmups++;
         }
+        before += group->n_ops;
+        tell(m, before < m->done ? before : m->done);
     }
     for (uint32_t i = 0; i < group->n_ops; i++) {
         m->n_rounds[offset + i] = rounds;
     }
-    m->done = goal;
+    tell(m, m->done);
     return PST_OK;
 }
 
@@ -285,7 +326,7 @@ static pst_status measure_next(struct measuring *m, uint32_t *offset, struct pst
     return st;
 }
 
-/* --- medians ----------------------------------------------------------------------------------*/
+/* --- means ------------------------------------------------------------------------------------*/
 
 static int by_size(const void *a, const void *b)
 {
@@ -304,24 +345,51 @@ static double quantile(const uint64_t *values, uint32_t n, double part)
     return low + (high - low) * (position - (double)below);
 }
 
+/* The mean of sorted values without those at either end. A median would not do: on a machine that
+   is fast one moment and slow the next it is the time of one of the two, and what a step takes is a
+   sum of many. */
+static double middle_mean(const uint64_t *values, uint32_t n)
+{
+    uint32_t cut = (uint32_t)(TRIMMED * (double)n);
+    double sum = 0;
+
+    for (uint32_t i = cut; i < n - cut; i++) {
+        sum += (double)values[i];
+    }
+    return sum / (double)(n - 2 * cut);
+}
+
+/* Sorts the times of a class; returns how many they are. */
+static uint32_t gather(const struct measuring *m, uint32_t first, uint32_t series)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < m->n_selected; i++) {
+        if (m->first[m->selected[i]] == first) {
+            memcpy(m->sorted + n, times_of(m, i, series), m->n_rounds[i] * sizeof *m->sorted);
+            n += m->n_rounds[i];
+        }
+    }
+    qsort(m->sorted, n, sizeof *m->sorted, by_size);
+    return n;
+}
+
+/* The first gradient of a step is the sum, the others are added to it. */
 static void summarize(const struct measuring *m, uint32_t first, struct pst_measured *ret_measured)
 {
-    for (uint32_t pass = 0; pass < 3; pass++) {
-        uint32_t n = 0;
-        double median;
+    double added = m->config->microbatches > 1 ? 1 - 1 / (double)m->config->microbatches : 0;
 
-        for (uint32_t i = 0; i < m->n_selected; i++) {
-            if (m->first[m->selected[i]] == first) {
-                memcpy(m->sorted + n, times_of(m, i, pass), m->n_rounds[i] * sizeof *m->sorted);
-                n += m->n_rounds[i];
-            }
-        }
-        qsort(m->sorted, n, sizeof *m->sorted, by_size);
-        median = quantile(m->sorted, n, 0.5);
-        ret_measured->ns[pass] = median;
+    for (uint32_t pass = 0; pass < 3; pass++) {
+        uint32_t n = gather(m, first, pass);
+        double mean = middle_mean(m->sorted, n);
+
+        ret_measured->ns[pass] = mean;
         ret_measured->spread[pass] =
-            median > 0 ? (quantile(m->sorted, n, 0.75) - quantile(m->sorted, n, 0.25)) / median : 0;
+            mean > 0 ? (quantile(m->sorted, n, 0.75) - quantile(m->sorted, n, 0.25)) / mean : 0;
         ret_measured->rounds = n;
+    }
+    if (added > 0) {
+        ret_measured->ns[2] += added * middle_mean(m->sorted, gather(m, first, 3));
     }
 }
 

@@ -2,9 +2,9 @@
  *
  * Measures what operators take on a device: F, B and W of each, one behind the other as in a step,
  * so that caches hold what they would hold then. Operators that are alike (same kind, attributes
- * and shapes) share one time, the median over rounds of up to PST_MEASURE_TWINS of them: what is
- * equal costs the same, whatever the noise. W includes adding the gradient to its accumulator,
- * which each micro-batch pays.
+ * and shapes) share one time, over rounds of up to PST_MEASURE_TWINS of them: what is equal costs
+ * the same, whatever the noise. W includes adding the gradient to its accumulator, which each
+ * micro-batch of a step pays but the first.
  */
 #ifndef PST_EXEC_MEASURE_H
 #define PST_EXEC_MEASURE_H
@@ -18,7 +18,10 @@ struct pst_measure_config {
     const struct pst_device_ops *device;
     struct pst_device_config device_config;
     uint32_t samples;         /* of a micro-batch; >= 1 */
+    uint32_t microbatches;    /* of a step; 0 counts as 1 */
     uint32_t warmups, rounds; /* not measured; measured, at least 1 */
+    uint64_t least_ns;     /* a group that takes less gets more rounds, up to 50 times as many; 0:
+                              none */
     uint64_t group_ns;     /* a group of operators that takes longer than this gets fewer rounds, at
                               least 3 and one warm-up; 0: no limit */
     uint64_t memory_bytes; /* of operands at a time: operators are measured in consecutive groups
@@ -29,9 +32,9 @@ struct pst_measure_config {
 };
 
 struct pst_measured {
-    double ns[3];     /* F, B, W: medians; 0 where the pass does nothing */
-    double spread[3]; /* quartile distance over median */
-    uint32_t rounds;  /* timed runs behind the median */
+    double ns[3];     /* F, B, W: means of the middle four fifths; 0 where the pass does nothing */
+    double spread[3]; /* quartile distance over that */
+    uint32_t rounds;  /* timed runs behind it */
 };
 
 /*

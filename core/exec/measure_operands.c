@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operands of a group of operators: one buffer for each tensor, its gradient, each parameter, its
- * gradient and its sum, and one workspace for all.
+ * Operands of a group of operators: their values, and the calls that are bound to them.
  */
 #include "exec/measure_impl.h"
 
@@ -10,149 +9,8 @@
 
 #include "base/philox.h"
 
-#define ALIGNMENT   64u
 #define CHUNK_BYTES 65536u
 #define SEED        1u
-
-/* Offsets of everything, PST_NO_OFFSET where it is not in the group. */
-struct layout {
-    uint64_t *value, *grad;             /* [n_tensors] */
-    uint64_t *param, *param_grad, *sum; /* [n_params] */
-    uint64_t *first_z, *first_state;    /* [n_ops of the group] */
-    uint64_t workspace, bytes;
-};
-
-#define NO_OFFSET UINT64_MAX
-
-static uint64_t take(uint64_t *end, uint64_t bytes)
-{
-    uint64_t at = *end;
-
-    *end += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return at;
-}
-
-static uint64_t round_up(uint64_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-static uint64_t tensor_bytes(const struct pst_measure_config *config, uint32_t tensor)
-{
-    const struct pst_tensor *t = &config->graph->tensors[tensor];
-
-    return t->bytes * (t->batched ? config->samples : 1);
-}
-
-static uint64_t z_bytes(const struct pst_measure_config *config, const struct pst_op_grad *grad,
-                        uint32_t i)
-{
-    return grad->z_elems[i] * pst_dtype_bytes(grad->z_dtype[i]) *
-           (grad->z_batched[i] ? config->samples : 1);
-}
-
-static bool layout_init(const struct pst_graph *graph, uint32_t n, struct pst_arena *arena,
-                        struct layout *layout)
-{
-    size_t counts[] = {graph->n_tensors,
-                       graph->n_tensors,
-                       graph->n_params,
-                       graph->n_params,
-                       graph->n_params,
-                       n,
-                       n};
-    uint64_t **arrays[] = {&layout->value,      &layout->grad, &layout->param,
-                           &layout->param_grad, &layout->sum,  &layout->first_z,
-                           &layout->first_state};
-
-    memset(layout, 0, sizeof *layout);
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        *arrays[i] = pst_arena_array(arena, counts[i] + 1, sizeof(uint64_t));
-        if (*arrays[i] == NULL) {
-            return false;
-        }
-        memset(*arrays[i], 0xFF, (counts[i] + 1) * sizeof(uint64_t));
-    }
-    return true;
-}
-
-static void place_tensor(const struct pst_measure_config *config, struct layout *layout,
-                         uint32_t tensor, bool with_grad)
-{
-    if (layout->value[tensor] == NO_OFFSET) {
-        layout->value[tensor] = take(&layout->bytes, tensor_bytes(config, tensor));
-    }
-    if (with_grad && layout->grad[tensor] == NO_OFFSET) {
-        layout->grad[tensor] = take(&layout->bytes, tensor_bytes(config, tensor));
-    }
-}
-
-static void place_op(const struct pst_measure_config *config, struct pst_device *device,
-                     struct layout *layout, uint32_t index, uint32_t o, uint64_t *workspace)
-{
-    const struct pst_graph *graph = config->graph;
-    const struct pst_op *op = &graph->ops[o];
-    struct pst_op_grad grad;
-
-    pst_op_grad_info(graph, o, &grad);
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        place_tensor(config, layout, op->in[i], (grad.b_dx >> i & 1) != 0);
-    }
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        place_tensor(config, layout, op->out[i], i == 0);
-    }
-    for (uint32_t i = 0; i < op->n_param; i++) {
-        uint32_t p = op->param[i];
-
-        if (p != PST_NONE && layout->param[p] == NO_OFFSET) {
-            const struct pst_parameter *param = &graph->params[p];
-
-            layout->param[p] = take(&layout->bytes, param->elems * pst_dtype_bytes(param->dtype));
-            layout->param_grad[p] = take(&layout->bytes, param->elems * sizeof(float));
-            layout->sum[p] = take(&layout->bytes, param->elems * sizeof(float));
-        }
-    }
-    layout->first_z[index] = layout->bytes;
-    for (uint32_t i = 0; i < grad.n_z; i++) {
-        take(&layout->bytes, z_bytes(config, &grad, i));
-    }
-    layout->first_state[index] = layout->bytes;
-    for (uint32_t i = 0; i < op->n_state; i++) {
-        take(&layout->bytes, op->state_elems[i] * sizeof(float));
-    }
-    for (uint32_t pass = 0; pass < 3 && device != NULL; pass++) {
-        uint64_t bytes = config->device->workspace(device, graph, o, pass, config->samples);
-
-        *workspace = bytes > *workspace ? bytes : *workspace;
-    }
-}
-
-static bool lay_out(const struct pst_measure_config *config, struct pst_device *device,
-                    const uint32_t *ops, uint32_t n, struct pst_arena *arena, struct layout *layout)
-{
-    uint64_t workspace = 0;
-
-    if (!layout_init(config->graph, n, arena, layout)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        place_op(config, device, layout, i, ops[i], &workspace);
-    }
-    layout->workspace = take(&layout->bytes, workspace);
-    return true;
-}
-
-bool measure_group_bytes(const struct pst_measure_config *config, struct pst_device *device,
-                         const uint32_t *ops, uint32_t n, uint64_t *ret_bytes)
-{
-    struct pst_arena arena = {0};
-    struct layout layout;
-    bool done = lay_out(config, device, ops, n, &arena, &layout);
-
-    *ret_bytes = done ? layout.bytes : 0;
-    pst_arena_finish(&arena);
-    return done;
-}
 
 /* --- values -----------------------------------------------------------------------------------*/
 
@@ -216,7 +74,8 @@ static uint64_t index_limit(const struct pst_graph *graph, uint32_t tensor)
 }
 
 static pst_status fill_all(const struct pst_measure_config *config, struct pst_device *device,
-                           const struct layout *layout, unsigned char *base, struct pst_error *err)
+                           const struct measure_layout *layout, unsigned char *base,
+                           struct pst_error *err)
 {
     const struct pst_graph *graph = config->graph;
     void *chunk = malloc(CHUNK_BYTES);
@@ -228,19 +87,19 @@ static pst_status fill_all(const struct pst_measure_config *config, struct pst_d
     for (uint32_t t = 0; t < graph->n_tensors; t++) {
         const struct pst_tensor *tensor = &graph->tensors[t];
 
-        if (layout->value[t] == NO_OFFSET) {
+        if (layout->value[t] == MEASURE_NONE) {
             continue;
         }
         make_chunk(chunk, tensor->dtype, tensor->dtype == PST_I32 ? index_limit(graph, t) : 0);
-        fill(config, device, base + layout->value[t], tensor_bytes(config, t), chunk);
-        if (layout->grad[t] != NO_OFFSET) {
-            fill(config, device, base + layout->grad[t], tensor_bytes(config, t), chunk);
+        fill(config, device, base + layout->value[t], measure_tensor_bytes(config, t), chunk);
+        if (layout->grad[t] != MEASURE_NONE) {
+            fill(config, device, base + layout->grad[t], measure_tensor_bytes(config, t), chunk);
         }
     }
     for (uint32_t p = 0; p < graph->n_params; p++) {
         const struct pst_parameter *param = &graph->params[p];
 
-        if (layout->param[p] != NO_OFFSET) {
+        if (layout->param[p] != MEASURE_NONE) {
             make_chunk(chunk, param->dtype, 0);
             fill(config, device, base + layout->param[p],
                  param->elems * pst_dtype_bytes(param->dtype), chunk);
@@ -254,11 +113,11 @@ static pst_status fill_all(const struct pst_measure_config *config, struct pst_d
 
 static void *at(unsigned char *base, uint64_t offset, bool wanted)
 {
-    return wanted && offset != NO_OFFSET ? base + offset : NULL;
+    return wanted && offset != MEASURE_NONE ? base + offset : NULL;
 }
 
 /* Operands of one pass, those alone that it reads or writes. */
-static void bind_pass(const struct pst_measure_config *config, const struct layout *layout,
+static void bind_pass(const struct pst_measure_config *config, const struct measure_layout *layout,
                       unsigned char *base, uint32_t index, uint32_t pass, struct measure_op *m,
                       void **room)
 {
@@ -270,6 +129,7 @@ static void bind_pass(const struct pst_measure_config *config, const struct layo
     const uint64_t uses_y = pass == 0 ? all : pass == 1 ? g->b_reads_y : g->w_reads_y;
     struct pst_call *call = &m->calls[pass];
     uint64_t z = layout->first_z[index], state = layout->first_state[index];
+    uint64_t gradient = layout->first_dp[index];
     void **x = room, **p = x + op->n_in, **y = p + op->n_param, **dx = y + op->n_out;
     void **add = dx + op->n_in, **zs = add + op->n_in, **dp = zs + PST_MAX_SCRATCH;
     void **states = dp + op->n_param;
@@ -283,18 +143,20 @@ static void bind_pass(const struct pst_measure_config *config, const struct layo
         bool is = op->param[i] != PST_NONE;
 
         p[i] = is ? at(base, layout->param[op->param[i]], (reads_p >> i & 1) != 0) : NULL;
-        dp[i] = is ? at(base, layout->param_grad[op->param[i]], pass == 2) : NULL;
+        dp[i] = is && pass == 2 ? base + gradient : NULL;
+        gradient +=
+            is ? measure_round_up(config->graph->params[op->param[i]].elems * sizeof(float)) : 0;
     }
     for (uint32_t i = 0; i < op->n_out; i++) {
         y[i] = at(base, layout->value[op->out[i]], (uses_y >> i & 1) != 0);
     }
     for (uint32_t i = 0; i < g->n_z; i++) {
         zs[i] = at(base, z, pass != 0);
-        z += round_up(z_bytes(config, g, i));
+        z += measure_round_up(measure_z_bytes(config, g, i));
     }
     for (uint32_t i = 0; i < op->n_state; i++) {
         states[i] = base + state;
-        state += round_up(op->state_elems[i] * sizeof(float));
+        state += measure_round_up(op->state_elems[i] * sizeof(float));
     }
     *call = (struct pst_call){
         .x = x,
@@ -316,7 +178,7 @@ static void bind_pass(const struct pst_measure_config *config, const struct layo
 }
 
 static pst_status bind_op(const struct pst_measure_config *config, struct pst_device *device,
-                          const struct layout *layout, unsigned char *base, uint32_t index,
+                          const struct measure_layout *layout, unsigned char *base, uint32_t index,
                           struct measure_group *group, struct pst_error *err)
 {
     struct measure_op *m = &group->ops[index];
@@ -354,12 +216,13 @@ pst_status measure_group_init(const struct pst_measure_config *config, struct ps
                               const uint32_t *ops, uint32_t n, unsigned char *base,
                               struct measure_group *ret_group, struct pst_error *err)
 {
-    struct layout layout;
+    struct measure_layout layout;
     pst_status st = PST_OK;
 
     memset(ret_group, 0, sizeof *ret_group);
     ret_group->ops = pst_arena_array(&ret_group->memory, n, sizeof *ret_group->ops);
-    if (ret_group->ops == NULL || !lay_out(config, device, ops, n, &ret_group->memory, &layout)) {
+    if (ret_group->ops == NULL ||
+        !measure_lay_out(config, device, ops, n, &ret_group->memory, &layout)) {
         return pst_fail_nomem(err);
     }
     ret_group->n_ops = n;

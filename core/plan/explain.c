@@ -22,7 +22,6 @@ static const char *const kind_names[PST_V_KINDS] = {
     [PST_V_SCRATCH] = "gradients of one micro-batch",
     [PST_V_WORKSPACE] = "kernel workspace",
     [PST_V_FETCHED] = "fetched from the host",
-    [PST_V_HOST] = "in host memory",
 };
 
 /* The first tick at which the live sum is largest. */
@@ -36,8 +35,10 @@ static uint32_t peak_tick(const struct pst_program *program)
         return 0;
     }
     for (uint32_t i = 0; i < program->n_values; i++) {
-        rise[program->values[i].first] += program->values[i].bytes;
-        rise[program->values[i].last + 1] -= program->values[i].bytes;
+        if (program->values[i].kind != PST_V_HOST) {
+            rise[program->values[i].first] += program->values[i].bytes;
+            rise[program->values[i].last + 1] -= program->values[i].bytes;
+        }
     }
     for (uint32_t t = 0; t < program->n_ticks; t++) {
         live += rise[t];
@@ -60,7 +61,7 @@ void pst_program_breakdown(const struct pst_program *program, uint64_t *ret_byte
     for (uint32_t i = 0; i < program->n_values; i++) {
         const struct pst_value *value = &program->values[i];
 
-        if (value->first <= at && at <= value->last) {
+        if (value->kind != PST_V_HOST && value->first <= at && at <= value->last) {
             ret_bytes[value->kind] += value->bytes;
         }
     }
@@ -87,5 +88,9 @@ void pst_program_explain(const struct pst_program *program, const struct pst_gra
     if (program->arena_bytes > program->peak_bytes) {
         pst_error_detail(err, "  %-30s %12s\n", "gaps between buffers",
                          pst_format_bytes(text, program->arena_bytes - program->peak_bytes));
+    }
+    if (program->host_bytes > 0) {
+        pst_error_detail(err, "offloaded: %s of host memory\n",
+                         pst_format_bytes(text, program->host_bytes));
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Offsets: static values first, one behind the other; the others largest first, each into the
- * smallest gap that fits between those already placed whose lives overlap its own (best fit).
+ * smallest gap that fits between those already placed whose lives overlap its own (best fit). What
+ * is in host memory is placed so in an arena of its own.
  */
 #include <stdlib.h>
 
@@ -90,8 +91,10 @@ static pst_status find_peak(struct pst_program *program, struct pst_error *err)
     }
     /* Differences wrap around and cancel out. */
     for (uint32_t i = 0; i < program->n_values; i++) {
-        rise[program->values[i].first] += program->values[i].bytes;
-        rise[program->values[i].last + 1] -= program->values[i].bytes;
+        if (program->values[i].kind != PST_V_HOST) {
+            rise[program->values[i].first] += program->values[i].bytes;
+            rise[program->values[i].last + 1] -= program->values[i].bytes;
+        }
     }
     program->peak_bytes = 0;
     for (uint32_t t = 0; t < program->n_ticks; t++) {
@@ -116,7 +119,7 @@ static uint32_t place_static(struct pst_program *program, struct item *items)
             if (value->offset + value->bytes > program->arena_bytes) {
                 program->arena_bytes = value->offset + value->bytes;
             }
-        } else {
+        } else if (value->kind != PST_V_HOST) {
             items[n++] = (struct item){align_up(value->bytes), 0, value->first, value->last, i};
         }
     }
@@ -124,28 +127,52 @@ static uint32_t place_static(struct pst_program *program, struct item *items)
     return n;
 }
 
-pst_status pst_layout_program(struct pst_program *program, struct pst_error *err)
+static uint32_t collect_host(const struct pst_program *program, struct item *items)
 {
-    struct item *items = malloc(((size_t)program->n_values + 1) * sizeof *items);
-    uint32_t n;
+    uint32_t n = 0;
 
-    if (items == NULL) {
-        return pst_fail_nomem(err);
+    for (uint32_t i = 0; i < program->n_values; i++) {
+        const struct pst_value *value = &program->values[i];
+
+        if (value->kind == PST_V_HOST) {
+            items[n++] = (struct item){align_up(value->bytes), 0, value->first, value->last, i};
+        }
     }
-    program->arena_bytes = 0;
-    n = place_static(program, items);
-    if (!place(items, n, program->n_ticks, program->static_bytes)) {
-        free(items);
-        return pst_fail_nomem(err);
+    return n;
+}
+
+/* Places n items from `origin` on; *io_end: the end of the highest. False: out of memory. */
+static bool settle(struct pst_program *program, struct item *items, uint32_t n, uint64_t origin,
+                   uint64_t *io_end)
+{
+    if (!place(items, n, program->n_ticks, origin)) {
+        return false;
     }
     for (uint32_t i = 0; i < n; i++) {
         struct pst_value *value = &program->values[items[i].value];
 
         value->offset = items[i].begin;
-        if (value->offset + value->bytes > program->arena_bytes) {
-            program->arena_bytes = value->offset + value->bytes;
+        if (value->offset + value->bytes > *io_end) {
+            *io_end = value->offset + value->bytes;
         }
     }
+    return true;
+}
+
+pst_status pst_layout_program(struct pst_program *program, struct pst_error *err)
+{
+    struct item *items = malloc(((size_t)program->n_values + 1) * sizeof *items);
+    bool ok = items != NULL;
+
+    program->arena_bytes = program->host_bytes = 0;
+    if (ok) {
+        uint32_t n = place_static(program, items);
+
+        ok = settle(program, items, n, program->static_bytes, &program->arena_bytes);
+    }
+    if (ok) {
+        ok = settle(program, items, collect_host(program, items), 0, &program->host_bytes);
+    }
     free(items);
-    return find_peak(program, err);
+    return ok ? find_peak(program, err) : pst_fail_nomem(err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to lowering (lower.c: timing and transfers; lower_list.c: instruction lists).
+ * Private to lowering (lower.c: timing and transfers; lower_list.c: instruction lists;
+ * lower_copies.c: copies between device and host).
  */
 #ifndef PST_PLAN_LOWER_H
 #define PST_PLAN_LOWER_H
@@ -91,6 +92,35 @@ pst_status pst_lowering_emit(struct pst_lowering *low, struct pst_error *err);
 struct pst_wait_pair {
     uint32_t instr, wait;
 };
+
+/* OFFLOAD or FETCH of a rank. */
+struct pst_copy {
+    uint8_t op;
+    bool waits_behind;  /* for its part of that pass */
+    uint32_t behind;    /* pass of the rank's order */
+    uint32_t waited_by; /* pass of the rank's order, or PST_NONE */
+    uint32_t order;     /* among those of its kind behind that pass */
+    uint32_t stage, microbatch, node;
+    uint32_t at; /* in the list, once that is written */
+};
+
+struct pst_copies {
+    uint32_t n;
+    struct pst_copy *rows;    /* each FETCH right behind its OFFLOAD */
+    struct pst_copy **places; /* in list order */
+};
+
+/* The copies of a rank; none in forward-only plans. Rows come from low->arena. */
+pst_status pst_lowering_copies(struct pst_lowering *low, uint32_t rank,
+                               struct pst_copies *ret_copies, struct pst_error *err);
+
+/* Refuses a plan that offloads where lists are written in parts. */
+pst_status pst_lowering_no_copies(const struct pst_plan *plan, struct pst_error *err);
+
+/* Adds what copies wait for and who waits for them, three pairs a copy at most; n pairs are there.
+   Returns how many there are then. */
+uint32_t pst_lowering_copy_waits(const struct pst_copies *copies, const uint32_t *pass_at,
+                                 struct pst_wait_pair *pairs, uint32_t n);
 
 /* Sorts the pairs, drops doubles, and gives each instruction its waits, from `arena`. */
 pst_status pst_lowering_join(struct pst_arena *arena, struct pst_instr *instrs,

@@ -145,11 +145,27 @@ static void write_sums(const struct pst_lowering *low, uint32_t stage, struct li
     }
 }
 
-/* Passes with the transfers between them. Of a stage with replicas REDUCE follows what is sent
-   behind its last gradient: the others may wait for that. */
-static void write_body(struct pst_lowering *low, uint32_t rank, struct list *list)
+static void write_pass(const struct pst_pass *pass, uint32_t p, const struct pst_copies *copies,
+                       uint32_t *next_copy, struct list *list)
 {
-    uint32_t next = 0, put_off = PST_NONE;
+    append(list, pass->op, pass->stage)->microbatch = pass->microbatch;
+    list->pass_at[p] = list->n - 1;
+    for (; *next_copy < copies->n && copies->places[*next_copy]->behind == p; ++*next_copy) {
+        struct pst_copy *copy = copies->places[*next_copy];
+        struct pst_instr *instr = append(list, copy->op, copy->stage);
+
+        instr->microbatch = copy->microbatch;
+        instr->node = copy->node;
+        copy->at = list->n - 1;
+    }
+}
+
+/* Passes with the copies behind them and the transfers between. Of a stage with replicas REDUCE
+   follows what is sent behind its last gradient: the others may wait for that. */
+static void write_body(struct pst_lowering *low, uint32_t rank, const struct pst_copies *copies,
+                       struct list *list)
+{
+    uint32_t next = 0, next_copy = 0, put_off = PST_NONE;
 
     for (uint32_t p = 0; p <= low->n_passes[rank]; p++) {
         for (; next < low->n_transfers; next++) {
@@ -171,8 +187,7 @@ static void write_body(struct pst_lowering *low, uint32_t rank, struct list *lis
         if (p < low->n_passes[rank]) {
             const struct pst_pass *pass = &low->orders[rank][p];
 
-            append(list, pass->op, pass->stage)->microbatch = pass->microbatch;
-            list->pass_at[p] = list->n - 1;
+            write_pass(pass, p, copies, &next_copy, list);
             if (low->training && pass->op >= PST_PASS_W && p == low->last_gradient[pass->stage]) {
                 if (low->plan->stages[pass->stage].n_ranks > 1) {
                     put_off = pass->stage;
@@ -367,11 +382,12 @@ pst_status pst_lowering_join(struct pst_arena *arena, struct pst_instr *instrs,
     return PST_OK;
 }
 
-static pst_status write_waits(struct pst_lowering *low, uint32_t rank, struct list *list,
+static pst_status write_waits(struct pst_lowering *low, uint32_t rank,
+                              const struct pst_copies *copies, struct list *list,
                               struct pst_error *err)
 {
     uint32_t norm = PST_NONE, n = 0;
-    size_t room = 2 * (size_t)low->n_transfers +
+    size_t room = 2 * (size_t)low->n_transfers + 3 * (size_t)copies->n +
                   (size_t)list->n * (low->plan->n_stages + low->plan->n_ties + 3);
     struct pst_wait_pair *pairs = malloc((room + 1) * sizeof *pairs);
     pst_status st;
@@ -386,6 +402,7 @@ static pst_status write_waits(struct pst_lowering *low, uint32_t rank, struct li
     }
     transfer_waits(low, rank, list, norm, pairs, &n);
     tail_waits(low, list, norm, pairs, &n);
+    n = pst_lowering_copy_waits(copies, list->pass_at, pairs, n);
     st = pst_lowering_join(&low->plan->arena, list->instrs, pairs, n, err);
     free(pairs);
     return st;
@@ -395,9 +412,14 @@ static pst_status write_rank(struct pst_lowering *low, uint32_t rank, struct pst
 {
     struct pst_plan *plan = low->plan;
     struct list list = {0};
-    pst_status st;
+    struct pst_copies copies;
+    pst_status st = pst_lowering_copies(low, rank, &copies, err);
 
-    list.room = low->n_passes[rank] + low->n_transfers + 2 * plan->n_stages + plan->n_ties + 1;
+    if (st != PST_OK) {
+        return st;
+    }
+    list.room =
+        low->n_passes[rank] + low->n_transfers + copies.n + 2 * plan->n_stages + plan->n_ties + 1;
     list.instrs = malloc((size_t)list.room * sizeof *list.instrs);
     list.pass_at = pst_arena_array(&low->arena, low->n_passes[rank], sizeof *list.pass_at);
     list.transfer_at = pst_arena_array(&low->arena, low->n_transfers, sizeof *list.transfer_at);
@@ -405,11 +427,11 @@ static pst_status write_rank(struct pst_lowering *low, uint32_t rank, struct pst
         free(list.instrs);
         return pst_fail_nomem(err);
     }
-    write_body(low, rank, &list);
+    write_body(low, rank, &copies, &list);
     if (low->training) {
         write_tail(low, rank, &list);
     }
-    st = write_waits(low, rank, &list, err);
+    st = write_waits(low, rank, &copies, &list, err);
     if (st == PST_OK) {
         struct pst_instr *body = pst_arena_array(&plan->arena, list.n, sizeof *body);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/pass_calls.h"
 
-/* Position of an operator in the stage; PST_NONE: it is elsewhere. */
-static uint32_t node_of(const struct pst_plan_stage *stage, uint32_t op)
+uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op)
 {
     uint32_t low = 0, high = stage->n_nodes;
 
@@ -42,7 +41,7 @@ static uint32_t last_reader(const struct pst_plan_stage *stage, const struct pst
     uint32_t last = node;
 
     for (uint32_t i = 0; i < tensor->n_consumers; i++) {
-        uint32_t reader = node_of(stage, tensor->consumers[i]);
+        uint32_t reader = pst_plan_node(stage, tensor->consumers[i]);
 
         if (reader != PST_NONE) {
             uint32_t at = read_at(runs, n_runs, replayed, reader);
@@ -94,8 +93,9 @@ static void read_tensors(const struct shape *shape, struct pst_pass_calls *pass,
 {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t producer = shape->graph->tensors[tensors[i]].producer;
-        uint32_t maker =
-            producer != PST_NONE && (mask >> i & 1) ? node_of(shape->stage, producer) : PST_NONE;
+        uint32_t maker = producer != PST_NONE && (mask >> i & 1)
+                             ? pst_plan_node(shape->stage, producer)
+                             : PST_NONE;
 
         if (maker != PST_NONE && pass->first_read[maker] == PST_NONE) {
             pass->first_read[maker] = pass->n_calls;

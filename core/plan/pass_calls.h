@@ -8,6 +8,9 @@
 
 #include "plan/plan.h"
 
+/* Position of an operator in the stage; PST_NONE: it is elsewhere. */
+uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op);
+
 /* A maximal block of consecutive recomputed nodes of a stage, replayed before node `trigger`. */
 struct pst_run {
     uint32_t first, last, trigger;

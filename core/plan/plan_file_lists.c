@@ -143,8 +143,8 @@ static void read_part(struct pst_plan_reader *reader, json_t *object, const char
 
 static void read_device(struct pst_plan_reader *reader, json_t *object, uint32_t rank)
 {
-    static const char *const keys[] = {"rank",       "fill",        "body", "drain",
-                                       "peak_bytes", "arena_bytes", NULL};
+    static const char *const keys[] = {"rank",       "fill",        "body",       "drain",
+                                       "peak_bytes", "arena_bytes", "host_bytes", NULL};
     struct pst_plan_device *device = &reader->plan->devices[rank];
     pst_plan_known_keys(reader, object, keys);
     uint32_t stated = pst_plan_u32(reader, object, "rank");
@@ -154,6 +154,9 @@ static void read_device(struct pst_plan_reader *reader, json_t *object, uint32_t
     }
     device->peak_bytes = pst_plan_u64(reader, object, "peak_bytes");
     device->arena_bytes = pst_plan_u64(reader, object, "arena_bytes");
+    if (json_object_get(object, "host_bytes") != NULL) {
+        device->host_bytes = pst_plan_u64(reader, object, "host_bytes");
+    }
     read_part(reader, object, "fill", &device->fill, &device->n_fill);
     read_part(reader, object, "body", &device->body, &device->n_instrs);
     read_part(reader, object, "drain", &device->drain, &device->n_drain);

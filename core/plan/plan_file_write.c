@@ -171,6 +171,9 @@ static void put_device(struct pst_json *json, const struct pst_plan *plan,
     }
     put_u64(json, "peak_bytes", device->peak_bytes);
     put_u64(json, "arena_bytes", device->arena_bytes);
+    if (device->host_bytes > 0) {
+        put_u64(json, "host_bytes", device->host_bytes);
+    }
     pst_json_end(json, '}');
 }
 

@@ -211,6 +211,7 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
     list->first_tick = tick;
     list->first_call = b->program->n_calls;
     list->first_part = b->program->n_parts;
+    list->first_copy = b->program->n_copies;
     b->instr = instr;
     memset(b->n_created, 0, sizeof b->n_created);
     end_transfers(b, instr);
@@ -231,6 +232,10 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
     case PST_I_RECV:
         pst_build_transfer(b, instr);
         break;
+    case PST_I_OFFLOAD:
+    case PST_I_FETCH:
+        pst_build_copy(b, instr);
+        break;
     default:
         break;
     }
@@ -242,6 +247,7 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
     }
     list->n_calls = b->program->n_calls - list->first_call;
     list->n_parts = b->program->n_parts - list->first_part;
+    list->n_copies = b->program->n_copies - list->first_copy;
     if (b->tick == tick) {
         b->tick++;
     }
@@ -357,6 +363,9 @@ static pst_status build_program(const struct pst_plan *plan, const struct pst_gr
         st = plan->asynchronous ? pst_build_phases(&b, err) : build_list(&b, keep_output, err);
     }
     if (st == PST_OK) {
+        st = pst_build_copies(&b, err);
+    }
+    if (st == PST_OK) {
         extend_lives(&b);
     }
     pst_arena_finish(&b.arena);
@@ -430,6 +439,7 @@ void pst_program_destroy(struct pst_program *program)
         free(program->operands);
         free(program->values);
         free(program->parts);
+        free(program->copies);
         pst_arena_finish(&program->arena);
         free(program);
     }

@@ -2,7 +2,8 @@
  *
  * Private to the construction of programs: the builder's state and the steps that live in
  * program_forward.c, program_backward.c, program_weights.c (kernel calls of a pass),
- * program_static.c (what lives for the whole run) and layout.c (offsets).
+ * program_static.c (what lives for the whole run), program_copies.c (to the host and back) and
+ * layout.c (offsets).
  */
 #ifndef PST_PLAN_PROGRAM_BUILD_H
 #define PST_PLAN_PROGRAM_BUILD_H
@@ -19,6 +20,7 @@ struct pst_micro {
     uint32_t *dy;      /* [node] gradient of its result, kept for W */
     uint32_t *z;       /* [node * PST_MAX_SCRATCH + i] */
     uint32_t *scratch; /* [parameter use of the stage] gradient that waits for its turn */
+    uint32_t *out_copy, *in_copy; /* [node] first row of its OFFLOAD, FETCH */
 };
 
 struct pst_stage_build {
@@ -36,6 +38,8 @@ struct pst_stage_build {
     uint32_t n_uses;
     uint32_t next_sum; /* micro-batch whose gradients are added next */
     bool *summable;    /* [micro-batch] its W has run */
+    bool *saved;       /* [tensor] read backward; NULL: nothing of the stage is offloaded */
+    struct pst_pass_calls *calls; /* [pass] of a stage that offloads, else NULL */
 };
 
 struct pst_classes;
@@ -73,7 +77,7 @@ struct pst_builder {
     uint32_t *grad_value; /* [parity of the batch][operator][slot of PST_MAX_PARAMS] accumulators */
     uint32_t *param_row;  /* [parameter] row in program->params, or PST_NONE */
     /* growing arrays that become the program's */
-    size_t room_values, room_calls, room_operands, room_parts;
+    size_t room_values, room_calls, room_operands, room_parts, room_copies;
 };
 
 #define PST_MAX_PARAMS 4
@@ -164,6 +168,13 @@ void pst_build_transfer(struct pst_builder *b, const struct pst_instr *instr);
 pst_status pst_build_edges(struct pst_builder *b, struct pst_error *err);
 /* Uses of a tensor inside a stage. */
 uint32_t pst_build_uses_in(const struct pst_builder *b, uint32_t tensor, uint32_t stage);
+
+/* program_copies.c: rows of OFFLOAD or FETCH; backward passes of a micro-batch read what has been
+   fetched of it, and of what is not back yet nothing where `forget`; waits and lives once all lists
+   are built, which sets the ticks anew. */
+void pst_build_copy(struct pst_builder *b, const struct pst_instr *instr);
+void pst_build_fetched(struct pst_builder *b, uint32_t stage, uint32_t microbatch, bool forget);
+pst_status pst_build_copies(struct pst_builder *b, struct pst_error *err);
 
 /* layout.c: offsets of all values, peak and arena bytes. */
 pst_status pst_layout_program(struct pst_program *program, struct pst_error *err);

@@ -34,7 +34,7 @@ static pst_status make_micros(struct pst_builder *b, uint32_t s, struct pst_erro
     const struct pst_plan_stage *stage = &b->plan->stages[s];
     struct pst_stage_build *build = &b->stages[s];
     size_t n = (size_t)2 * b->graph->n_tensors + b->n_separate +
-               (size_t)stage->n_nodes * (1 + PST_MAX_SCRATCH) + build->n_uses;
+               (size_t)stage->n_nodes * (3 + PST_MAX_SCRATCH) + build->n_uses;
     uint32_t *at;
 
     build->n_batch = b->batch / stage->microbatch_size;
@@ -54,7 +54,32 @@ static pst_status make_micros(struct pst_builder *b, uint32_t s, struct pst_erro
         micro->contrib = micro->dact + b->graph->n_tensors;
         micro->dy = micro->contrib + b->n_separate;
         micro->z = micro->dy + stage->n_nodes;
-        micro->scratch = micro->z + (size_t)stage->n_nodes * PST_MAX_SCRATCH;
+        micro->out_copy = micro->z + (size_t)stage->n_nodes * PST_MAX_SCRATCH;
+        micro->in_copy = micro->out_copy + stage->n_nodes;
+        micro->scratch = micro->in_copy + stage->n_nodes;
+    }
+    return PST_OK;
+}
+
+/* What the copies of a stage need to know, if it has any. */
+static pst_status prepare_copies(struct pst_builder *b, uint32_t s, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &b->plan->stages[s];
+    struct pst_stage_build *build = &b->stages[s];
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        n += stage->actions[i] == PST_ACTION_OFFLOAD;
+    }
+    if (n == 0) {
+        return PST_OK;
+    }
+    build->saved = pst_arena_array(&b->arena, b->graph->n_tensors, sizeof *build->saved);
+    build->calls = pst_arena_array(&b->arena, PST_I_BW + 1, sizeof *build->calls);
+    if (build->saved == NULL || build->calls == NULL ||
+        !pst_plan_saved(stage, b->graph, build->saved) ||
+        !pst_pass_calls_init(stage, b->graph, &b->arena, build->calls)) {
+        return pst_fail_nomem(err);
     }
     return PST_OK;
 }
@@ -76,13 +101,16 @@ pst_status pst_build_stage(struct pst_builder *b, uint32_t s, struct pst_error *
         pst_op_grad_info(b->graph, stage->nodes[i], &build->grad[i]);
         build->use_base[i] = build->n_uses;
         build->n_uses += b->graph->ops[stage->nodes[i]].n_param;
-        if (stage->actions[i] > PST_ACTION_RECOMPUTE) {
+        if (stage->actions[i] > PST_ACTION_OFFLOAD) {
             return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                            "operator %s is to be moved off the device; this version keeps or "
-                            "recomputes",
+                            "operator %s is to be moved to another device; this version keeps, "
+                            "recomputes or offloads",
                             b->graph->ops[stage->nodes[i]].name);
         }
     }
     build->n_runs = pst_plan_runs(stage, b->graph, build->replayed, build->runs);
+    if (prepare_copies(b, s, err) != PST_OK) {
+        return PST_ERR_NOMEM;
+    }
     return make_micros(b, s, err);
 }

@@ -106,6 +106,7 @@ void pst_build_sum_in_turn(struct pst_builder *b, uint32_t s, uint32_t j)
 
 pst_status pst_build_weights(struct pst_builder *b, uint32_t s, uint32_t j, struct pst_error *err)
 {
+    pst_build_fetched(b, s, j, false);
     for (uint32_t node = b->plan->stages[s].n_nodes; node-- > 0 && !b->failed;) {
         pst_build_weights_node(b, s, j, node);
     }

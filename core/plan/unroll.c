@@ -207,6 +207,7 @@ static pst_status write_rank(struct pst_plan *unrolled, const struct pst_plan *p
     unrolled->devices[rank].n_instrs = w.n;
     unrolled->devices[rank].peak_bytes = device->peak_bytes;
     unrolled->devices[rank].arena_bytes = device->arena_bytes;
+    unrolled->devices[rank].host_bytes = device->host_bytes;
     pst_arena_finish(&scratch);
     return ok ? PST_OK : pst_fail_nomem(err);
 }

@@ -53,6 +53,13 @@ static pst_status set_action(struct pst_action_out *out, uint32_t position, uint
     if (action == PST_ACTION_RECOMPUTE && (d->nodes[position].flags & PST_NODE_NO_RECOMPUTE) != 0) {
         return refuse(d, position, "it must not be replayed");
     }
+    if (action == PST_ACTION_OFFLOAD && (d->nodes[position].flags & PST_NODE_NO_OFFLOAD) != 0) {
+        return refuse(d, position, "it must not leave the device");
+    }
+    if (action == PST_ACTION_OFFLOAD && pst_caps_executor("offload") &&
+        d->view->link_bytes_per_s == 0) {
+        return refuse(d, position, "there is no link to the host");
+    }
     if (words[action] != NULL) {
         st = pst_caps_require(d->instance->plugin, words[action], words[action],
                               &d->planner->pending);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "plan/program.h"
+#include "plugin/caps.h"
 
 static uint64_t aligned(uint64_t bytes)
 {
@@ -268,6 +269,7 @@ static void fill_node(struct pst_planner *planner, const struct pst_size_table *
     *ret_node = (struct pst_stage_node){
         .node = v,
         .layer = node->layer,
+        .op = node->op,
         .flags = node->flags,
         .action = PST_ACTION_KEEP,
         .forward_ns = cost->forward_ns,
@@ -319,9 +321,14 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
         .in_flight = 1,
         .weight_versions = versions,
         .staging_copies = 2,
-        .link_directions = 1,
+        .link_directions = (uint32_t)planner->cluster->link_directions,
         .capacity_bytes = UINT64_MAX,
+        .host_capacity_bytes = UINT64_MAX,
     };
+    /* Where nothing can be offloaded there is no link. */
+    if (pst_caps_executor("offload") && planner->topology.version_rule != PST_VERSION_DELAYED) {
+        ret_view->link_bytes_per_s = planner->cluster->host_bandwidth;
+    }
     for (i = 0; i < n_nodes; i++) {
         const struct pst_op *op = &planner->graph->ops[nodes[i]];
 

@@ -143,7 +143,7 @@ void pst_profile_report_print(const struct pst_session *session, const struct ps
     if (profile->worst_spread > 0.2) {
         fprintf(
             out,
-            "measurements of %s spread by %.0f %% (quartiles over median): is the machine busy?\n",
+            "measurements of %s spread by %.0f %% (quartiles over mean): is the machine busy?\n",
             session->graph->ops[profile->worst_op].name, 100 * profile->worst_spread);
     }
     if (file != NULL) {

@@ -151,7 +151,8 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
         stage->param_bytes = stage_param_bytes(graph, &plan->stages[s], s + 1, seen);
         stage->gradient_bytes = pst_plan_gradient_bytes(plan, graph, s);
         stage->update_bytes = stage->param_bytes - updated_elsewhere(plan, graph, s);
-        if (!stage_times(durations, arena, &plan->stages[s], placed[s], stage)) {
+        if (!stage_times(durations, arena, &plan->stages[s], placed[s], stage) ||
+            !pst_sim_offload_init(durations, arena, s, placed[s], &stage->offload)) {
             return false;
         }
     }
@@ -167,6 +168,13 @@ static uint64_t times(uint64_t bytes, uint64_t n)
     return __builtin_mul_overflow(bytes, n, &product) ? UINT64_MAX : product;
 }
 
+static uint64_t copy_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr)
+{
+    const struct pst_sim_offload *offload = durations->stages[instr->stage].offload;
+    uint32_t node = offload != NULL ? pst_sim_node(durations, instr) : PST_NONE;
+    return node != PST_NONE ? offload->bytes[node] : 0;
+}
+
 uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr)
 {
     const struct pst_plan *plan = durations->plan;
@@ -176,8 +184,7 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
         return times(durations->edges[2 * instr->stage + instr->payload].bytes, instr->n_samples);
     case PST_I_OFFLOAD:
     case PST_I_FETCH:
-        return times(pst_op_saved_bytes(durations->graph, instr->node),
-                     pst_plan_samples(&plan->stages[instr->stage]));
+        return copy_bytes(durations, instr);
     case PST_I_REDUCE:
         return durations->stages[instr->stage].gradient_bytes;
     case PST_I_TIE:

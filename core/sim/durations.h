@@ -7,13 +7,21 @@
 #define PST_SIM_DURATIONS_H
 
 #include "cost/cost.h"
-#include "plan/plan.h"
+#include "plan/pass_calls.h"
+
+/* What happens inside the passes of a stage that offloads. */
+struct pst_sim_offload {
+    struct pst_pass_calls passes[PST_I_BW + 1];
+    uint64_t *call_ns[PST_I_BW + 1]; /* of each call */
+    uint64_t *bytes;                 /* [node] moved by one copy; 0: it is not offloaded */
+};
 
 struct pst_sim_stage {
     uint64_t compute_ns[PST_I_COUNT]; /* passes and STEP of one micro-batch on one rank */
     uint64_t param_bytes;             /* f32 bytes of the parameters that it uses, each once */
     uint64_t gradient_bytes;          /* the same, each as often as an operator uses it */
     uint64_t update_bytes;            /* of them what its STEP updates */
+    struct pst_sim_offload *offload;  /* NULL: the plan offloads none of its nodes */
 };
 
 /* Transfers of one payload of an edge; the last question is remembered. */
@@ -61,6 +69,13 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
 /* far: the two ranks are in different nodes. */
 uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct pst_instr *send,
                              uint32_t from, bool far);
+/* offload.c: fills in ret_offload where the stage has any. placed: passes R replay, so that B does
+   not. False: out of memory. */
+bool pst_sim_offload_init(const struct pst_sim_durations *durations, struct pst_arena *arena,
+                          uint32_t stage, bool placed, struct pst_sim_offload **ret_offload);
+/* Which node of its stage an OFFLOAD or FETCH is for; PST_NONE: none. */
+uint32_t pst_sim_node(const struct pst_sim_durations *durations, const struct pst_instr *copy);
+
 /* Of OFFLOAD or FETCH. */
 uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct pst_instr *instr);
 /* Of REDUCE, TIE or NORM among n ranks. */

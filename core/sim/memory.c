@@ -2,8 +2,9 @@
  *
  * The memory of a rank over simulated time: its program says in which tick each buffer begins and
  * ends to live, the simulation when the instruction of that tick ran. The calls of a pass share its
- * time as their kernels cost; what is posted takes its place at the time of posting. What the
- * batches of an asynchronous plan take turns in lives all the time.
+ * time as their kernels cost, and stand still for copies where it does; what is posted takes its
+ * place at the time of posting. What the batches of an asynchronous plan take turns in lives all
+ * the time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -135,25 +136,54 @@ static void at_time(struct curve *curve, uint64_t ns, const uint64_t *rise)
     }
 }
 
-/* Ticks of one instruction; returns the one behind them. */
-static uint32_t walk_instr(struct pst_sim_memory *memory, const struct pst_program *program,
-                           const struct pst_program_instr *list, uint64_t start, uint64_t end,
-                           uint32_t tick, struct curve *curve)
+/* One run of a section. */
+struct passage {
+    const struct pst_program *program;
+    const struct pst_program_section *section;
+    const struct pst_sim_rank *run;
+    uint32_t first; /* of the run's list: the section's first instruction */
+};
+
+/* The end of the copies that the call waits for; 0: none. */
+static uint64_t copies_end(const struct passage *passage, const struct pst_program_call *call)
 {
-    uint64_t total = 0, before = 0;
+    uint64_t latest = 0;
+    for (uint32_t w = call->first_copy_wait; w < call->first_copy_wait + call->n_copy_waits; w++) {
+        uint32_t row = passage->program->copy_waits[w];
+        uint32_t at = passage->program->copies[row].instr - passage->section->first_instr;
+        uint64_t end = passage->run->end[passage->first + at];
+        latest = end > latest ? end : latest;
+    }
+    return latest;
+}
+
+/* Ticks of one instruction; returns the one behind them. */
+static uint32_t walk_instr(struct pst_sim_memory *memory, const struct passage *passage,
+                           uint32_t instr, uint32_t tick, struct curve *curve)
+{
+    const struct pst_program_instr *list =
+        &passage->program->lists[passage->section->first_instr + instr];
+    const struct pst_program_call *calls = &passage->program->calls[list->first_call];
+    uint32_t at = passage->first + instr;
+    uint64_t start = passage->run->posted[at], end = passage->run->end[at];
+    uint64_t total = 0, before = 0, stalled = 0;
+    uint64_t stall = passage->run->stall != NULL ? passage->run->stall[at] : 0;
     for (uint32_t c = 0; c < list->n_calls; c++) {
-        total += call_ns(memory, &program->calls[list->first_call + c]);
+        total += call_ns(memory, &calls[c]);
     }
     if (list->n_calls == 0) {
         at_time(curve, start, curve->rise[tick++]);
     }
     for (uint32_t c = 0; c < list->n_calls; c++) {
-        unsigned __int128 share = (unsigned __int128)(end - start) * before;
-        uint64_t at = start + (total > 0 ? (uint64_t)(share / total) : 0);
-        for (uint32_t n = pst_call_ticks(&program->calls[list->first_call + c]); n > 0; n--) {
-            at_time(curve, at, curve->rise[tick++]);
+        unsigned __int128 share = (unsigned __int128)(end - start - stall) * before;
+        uint64_t now = start + stalled + (total > 0 ? (uint64_t)(share / total) : 0);
+        uint64_t until = copies_end(passage, &calls[c]);
+        for (uint32_t n = pst_call_ticks(&calls[c]); n > 1; n--) {
+            at_time(curve, now, curve->rise[tick++]);
         }
-        before += call_ns(memory, &program->calls[list->first_call + c]);
+        stalled += until > now ? until - now : 0;
+        at_time(curve, until > now ? until : now, curve->rise[tick++]);
+        before += call_ns(memory, &calls[c]);
     }
     return tick;
 }
@@ -214,9 +244,9 @@ static void walk(struct pst_sim_memory *memory, const struct pst_sim_record *rec
             batch = from.batch;
             tick = program->sections[s].first_tick;
         }
-        tick = walk_instr(memory, program,
-                          &program->lists[program->sections[s].first_instr + from.instr],
-                          run->posted[i], run->end[i], tick, curve);
+        tick = walk_instr(memory,
+                          &(struct passage){program, &program->sections[s], run, i - from.instr},
+                          from.instr, tick, curve);
     }
     at_time(curve, run->latest, curve->leave[at == PST_NONE ? 0 : at]);
 }

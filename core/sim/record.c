@@ -34,6 +34,7 @@ static struct pst_span make_span(const struct pst_sim_record *record, const stru
         .start_ns = run->start[at],
         .end_ns = run->end[at],
         .bytes = pst_sim_bytes(&sim->durations, &run->list[at]),
+        .stall_ns = run->stall != NULL ? run->stall[at] : 0,
         .rank = rank,
         .instr = at,
     };

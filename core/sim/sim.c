@@ -32,9 +32,10 @@ static void wake(struct pst_sim *sim, uint32_t rank)
     }
 }
 
-/* All that the instruction waits for has a known end; *earliest is raised to the last of them. */
-static bool waits_known(const struct pst_sim_rank *state, const struct pst_instr *instr,
-                        uint64_t *earliest)
+/* All that the instruction waits for has a known end; *earliest is raised to the last of them. What
+   a pass waits for inside is left to it. */
+static bool waits_known(const struct pst_sim *sim, const struct pst_sim_rank *state,
+                        const struct pst_instr *instr, uint64_t *earliest)
 {
     uint64_t latest = *earliest;
     for (uint32_t w = 0; w < instr->n_waits; w++) {
@@ -42,7 +43,9 @@ static bool waits_known(const struct pst_sim_rank *state, const struct pst_instr
         if (end == PST_SIM_OPEN) {
             return false;
         }
-        latest = max_ns(latest, end);
+        if (pst_sim_waits_at(sim, state, instr, w) == PST_NONE) {
+            latest = max_ns(latest, end);
+        }
     }
     *earliest = latest;
     return true;
@@ -53,14 +56,6 @@ static uint32_t queue_head(const struct pst_sim_rank *state, uint32_t queue)
 {
     return state->head[queue] < state->n_posted[queue] ? state->queued[queue][state->head[queue]]
                                                        : PST_NONE;
-}
-
-static void finish(struct pst_sim_rank *state, uint32_t at, uint64_t start, uint64_t end)
-{
-    state->start[at] = start;
-    state->end[at] = end;
-    state->latest = max_ns(state->latest, end);
-    state->n_done++;
 }
 
 /* --- transfers ------------------------------------------------------------------------------- */
@@ -81,8 +76,8 @@ static void move(struct pst_sim *sim, uint32_t from, uint32_t to, uint64_t ready
                                                      pst_sim_is_far(sim, from, to)));
     pst_sim_take_link(sim, from, to, end);
     sender->last_start[QUEUE_SEND] = receiver->last_start[QUEUE_RECV] = start;
-    finish(sender, send, start, end);
-    finish(receiver, recv, start, end);
+    pst_sim_finish(sender, send, start, end);
+    pst_sim_finish(receiver, recv, start, end);
     sender->head[QUEUE_SEND]++;
     receiver->head[QUEUE_RECV]++;
     wake(sim, from);
@@ -124,17 +119,6 @@ static void serve_request(struct pst_sim *sim)
     move(sim, request.from, request.to, request.time_ns);
 }
 
-/* Copies to and from host memory are served as they are posted. */
-static void copy(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
-{
-    const struct pst_instr *instr = &state->list[at];
-    bool shared = sim->durations.cost->cluster->link_directions == 2;
-    uint64_t *link = &state->host_free[shared || instr->op == PST_I_OFFLOAD ? 0 : 1];
-    uint64_t start = max_ns(state->now, *link);
-    *link = add_ns(start, pst_sim_copy_ns(&sim->durations, instr));
-    finish(state, at, start, *link);
-}
-
 /* --- reductions ------------------------------------------------------------------------------ */
 
 static uint32_t collective_of(const struct pst_plan *plan, const struct pst_instr *instr)
@@ -153,7 +137,7 @@ static void complete_on(struct pst_sim *sim, uint32_t rank, uint32_t id, uint64_
     }
     state->arrived_at = PST_NONE;
     state->last_start[QUEUE_REDUCE] = end;
-    finish(state, queue_head(state, QUEUE_REDUCE), start, end);
+    pst_sim_finish(state, queue_head(state, QUEUE_REDUCE), start, end);
     state->head[QUEUE_REDUCE]++;
     wake(sim, rank);
 }
@@ -214,6 +198,7 @@ static void post(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
 {
     const struct pst_instr *instr = &state->list[at];
     state->posted[at] = state->now;
+    state->behind = PST_NONE;
     switch (instr->op) {
     case PST_I_SEND:
         state->n_posted[QUEUE_SEND]++;
@@ -226,16 +211,26 @@ static void post(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
     case PST_I_NORM:
         state->n_posted[QUEUE_REDUCE]++;
         break;
-    case PST_I_OFFLOAD:
-    case PST_I_FETCH:
-        copy(sim, state, at);
-        break;
     default: {
         uint64_t start = state->now;
-        state->now = add_ns(start, pst_sim_compute_ns(&sim->durations, instr));
-        finish(state, at, start, state->now);
+        state->now = pst_sim_run_pass(sim, state, at);
+        pst_sim_finish(state, at, start, state->now);
     }
     }
+}
+
+/* Begins with the next instruction; false where its time has not come. */
+static bool take(struct pst_sim *sim, struct pst_sim_rank *state)
+{
+    const struct pst_instr *instr = &state->list[state->pc];
+    if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
+        return pst_sim_copy(sim, state, state->pc);
+    }
+    if (!waits_known(sim, state, instr, &state->now)) {
+        return false;
+    }
+    post(sim, state, state->pc);
+    return true;
 }
 
 /* Begins a run of the list at the rank's `now`. */
@@ -249,6 +244,7 @@ static void begin(struct pst_sim *sim, uint32_t rank, uint32_t number)
     }
     memset(state->end, 0xff, state->n * sizeof *state->end);
     state->latest = state->now;
+    state->behind = PST_NONE;
     sim->begins[(size_t)number * sim->plan->n_devices + rank] = state->now;
 }
 
@@ -279,10 +275,10 @@ static bool walk(struct pst_sim *sim, uint32_t rank)
     bool moved = false;
     do {
         while (state->pc < state->n) {
-            if (!waits_known(state, &state->list[state->pc], &state->now)) {
+            if (!take(sim, state)) {
                 return moved;
             }
-            post(sim, state, state->pc++);
+            state->pc++;
             moved = true;
         }
     } while (leave(sim, rank));

@@ -25,7 +25,7 @@ static bool init_rank(struct pst_sim *sim, uint32_t rank)
     uint32_t n = sim->plan->devices[rank].n_instrs, count[QUEUE_COUNT + 1] = {0};
     state->list = sim->plan->devices[rank].body;
     state->n = n;
-    state->arrived_at = PST_NONE;
+    state->arrived_at = state->behind = PST_NONE;
     for (uint32_t i = 0; i < n; i++) {
         count[queue_of(state->list[i].op)]++;
     }
@@ -154,7 +154,7 @@ pst_status pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan,
         return pst_fail_nomem(err);
     }
     for (uint32_t d = 0; d < n; d++) {
-        if (!init_rank(sim, d) || !init_links(sim, d, link_seen)) {
+        if (!init_rank(sim, d) || !pst_sim_copies_init(sim, d) || !init_links(sim, d, link_seen)) {
             return pst_fail_nomem(err);
         }
     }

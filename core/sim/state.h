@@ -19,12 +19,17 @@ struct pst_sim_rank {
     /* One run of the list, all times from time 0 of the simulation: */
     uint32_t number;                /* 0 for the first */
     uint64_t *posted, *start, *end; /* per instruction */
+    uint64_t *stall;                /* per instruction: of a pass, what it stood still inside for
+                                       copies; NULL: the rank has none */
     uint32_t pc, n_done;
     uint32_t n_posted[QUEUE_COUNT], head[QUEUE_COUNT]; /* counted in `queued` */
     uint64_t latest;                                   /* last end so far */
     /* Of all runs: */
     uint64_t last_start[QUEUE_COUNT]; /* of transfers; of reductions: the last end */
     uint64_t host_free[2];            /* link to host memory: out, in */
+    uint32_t behind;    /* the pass behind which nothing but copies was posted; PST_NONE: none */
+    uint64_t *call_end; /* of each of its calls, where its stage offloads */
+    uint64_t *until;    /* per call, while a pass is timed; else 0 */
     uint64_t now;
     uint32_t arrived_at; /* collective that this rank has come to, PST_NONE: none */
     bool queued_up, ended;
@@ -77,6 +82,26 @@ pst_status pst_sim_init(struct pst_sim *sim, const struct pst_plan *plan,
 
 /* sim.c: runs to the end. */
 pst_status pst_sim_finish_all(struct pst_sim *sim);
+
+/* An instruction has a start and an end. */
+static inline void pst_sim_finish(struct pst_sim_rank *state, uint32_t at, uint64_t start,
+                                  uint64_t end)
+{
+    state->start[at] = start;
+    state->end[at] = end;
+    state->latest = end > state->latest ? end : state->latest;
+    state->n_done++;
+}
+
+/* copies.c: arrays of a rank that copies. False: out of memory. */
+bool pst_sim_copies_init(struct pst_sim *sim, uint32_t rank);
+/* Before which call of a pass its wait number w is heeded; PST_NONE: before the pass. */
+uint32_t pst_sim_waits_at(const struct pst_sim *sim, const struct pst_sim_rank *state,
+                          const struct pst_instr *instr, uint32_t wait);
+/* The end of a pass that begins now; its stall, and the ends of its calls for copies behind it. */
+uint64_t pst_sim_run_pass(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at);
+/* Times a copy; false where something that it waits for is not known yet. */
+bool pst_sim_copy(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at);
 
 /* links.c: shared links. */
 static inline bool pst_sim_is_far(const struct pst_sim *sim, uint32_t from, uint32_t to)

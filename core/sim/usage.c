@@ -41,11 +41,22 @@ static uint64_t covered_ns(const struct pst_timeline *timeline, uint32_t rank, u
     }
 }
 
+static uint64_t stalled_ns(const struct pst_timeline *timeline, uint32_t rank)
+{
+    const struct pst_timeline_rank *row = &timeline->ranks[rank];
+    uint64_t sum = 0;
+    for (uint32_t i = row->first; i < row->first + row->n_spans; i++) {
+        sum += timeline->spans[i].stall_ns;
+    }
+    return sum;
+}
+
 struct pst_usage pst_timeline_usage(const struct pst_timeline *timeline, uint32_t rank)
 {
     struct pst_usage usage = {0};
     if (timeline->ranks[rank].n_spans > 0) {
-        usage.busy_ns = covered_ns(timeline, rank, COMPUTE);
+        usage.stall_ns = stalled_ns(timeline, rank);
+        usage.busy_ns = covered_ns(timeline, rank, COMPUTE) - usage.stall_ns;
         usage.exposed_ns = covered_ns(timeline, rank, COMPUTE | COMMUNICATION) - usage.busy_ns;
     }
     usage.idle_ns = timeline->end_ns - timeline->begin_ns - usage.busy_ns;

@@ -8,10 +8,11 @@
 #include "sim/timeline.h"
 
 struct pst_usage {
-    uint64_t busy_ns;    /* passes and updates */
+    uint64_t busy_ns;    /* passes and updates, less their stalls */
     uint64_t idle_ns;    /* the rest of the timeline, from its first span to its last */
     uint64_t exposed_ns; /* the part of idle_ns in which a transfer, copy or reduction of the rank
-                            was under way */
+                            was under way, or a pass stood still for a copy */
+    uint64_t stall_ns;   /* in which a pass stood still for a copy */
 };
 
 /* Of a timeline that is built. Linear in the spans of the rank. */

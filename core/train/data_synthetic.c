@@ -33,12 +33,15 @@ static uint32_t stream_of(uint32_t stream, uint32_t input)
 }
 
 /* Streams of a sample: the held-out ones lie apart from those of training. */
+static uint64_t key_of(const struct pst_data *data, uint32_t stream, uint32_t split)
+{
+    return data->seed ^ (uint64_t)stream << 32 ^ (uint64_t)split << 63;
+}
+
 static struct pst_philox draw(const struct pst_data *data, uint32_t stream, uint32_t split,
                               uint64_t index, uint64_t counter)
 {
-    uint64_t key = data->seed ^ (uint64_t)stream << 32 ^ (uint64_t)split << 63;
-
-    return pst_philox(key, index, counter);
+    return pst_philox(key_of(data, stream, split), index, counter);
 }
 
 static uint32_t word_at(const struct pst_data *data, uint32_t stream, uint32_t split,
@@ -96,19 +99,74 @@ static void read_tokens(const struct pst_data *data, uint32_t split, uint64_t in
     }
 }
 
-/* Where an element's pattern value comes from: images are patterned in blocks of 4 x 4 pixels, so
-   that convolution and pooling keep something of it. */
-static uint64_t pattern_cell(const struct pst_tensor *x, uint64_t element)
+/* The elements behind `element` that are of its class, and itself. */
+static uint64_t class_run(const struct classes *classes, const struct pst_tensor *x,
+                          uint64_t element)
 {
-    uint64_t channel, column, row;
+    uint64_t per_class = x->elems / classes->n;
+    uint64_t i = per_class == 0 ? classes->n : element / per_class + 1;
+
+    return (i < classes->n ? i * per_class : x->elems) - element;
+}
+
+/* Words of a class's pattern, remembered by their blocks of four: elements that lie together share
+   them. */
+#define N_KNOWN 256u
+
+struct pattern {
+    uint64_t key, class;
+    uint64_t block[N_KNOWN]; /* + 1; 0: none */
+    struct pst_philox words[N_KNOWN];
+};
+
+static void pattern_begin(struct pattern *pattern, uint64_t class)
+{
+    pattern->class = class;
+    memset(pattern->block, 0, sizeof pattern->block);
+}
+
+static uint32_t pattern_word(struct pattern *pattern, uint64_t cell)
+{
+    uint64_t block = cell / 4;
+    uint32_t at = (uint32_t)(block % N_KNOWN);
+
+    if (pattern->block[at] != block + 1) {
+        pattern->block[at] = block + 1;
+        pattern->words[at] = pst_philox(pattern->key, pattern->class, block);
+    }
+    return pattern->words[at].v[cell % 4];
+}
+
+/* Where an element is. Its pattern value comes from a cell: images are patterned in blocks of 4 x 4
+   pixels, so that convolution and pooling keep something of it. */
+struct place {
+    const struct pst_tensor *x;
+    uint64_t element, channel, column, row; /* the last three of images */
+};
+
+static uint64_t pattern_cell(const struct place *place)
+{
+    const struct pst_tensor *x = place->x;
 
     if (x->rank != 3) {
-        return element;
+        return place->element;
     }
-    channel = element % x->dims[2];
-    column = element / x->dims[2] % x->dims[1] / 4;
-    row = element / x->dims[2] / x->dims[1] / 4;
-    return (row * ((x->dims[1] + 3) / 4) + column) * x->dims[2] + channel;
+    return (place->row / 4 * ((x->dims[1] + 3) / 4) + place->column / 4) * x->dims[2] +
+           place->channel;
+}
+
+static void next_place(struct place *place)
+{
+    const struct pst_tensor *x = place->x;
+
+    place->element++;
+    if (x->rank == 3 && ++place->channel == x->dims[2]) {
+        place->channel = 0;
+        if (++place->column == x->dims[1]) {
+            place->column = 0;
+            place->row++;
+        }
+    }
 }
 
 /* Element `e` of x in its dtype; bf16 by rounding to nearest even. */
@@ -132,14 +190,25 @@ static void read_features(const struct pst_data *data, uint32_t split, uint64_t 
                           uint32_t input, const struct classes *classes, void *ret_x)
 {
     const struct pst_tensor *x = &data->shape.inputs[input];
+    const uint64_t key = key_of(data, stream_of(STREAM_NOISE, input), split);
+    struct pattern pattern = {.key =
+                                  key_of(data, stream_of(STREAM_PATTERN, input), PST_SPLIT_TRAIN)};
+    struct place place = {.x = x};
+    struct pst_philox noise = {0};
 
-    for (uint64_t e = 0; e < x->elems; e++) {
-        uint32_t pattern = word_at(data, stream_of(STREAM_PATTERN, input), PST_SPLIT_TRAIN,
-                                   class_of(classes, x, e), pattern_cell(x, e));
-        uint32_t noise = word_at(data, stream_of(STREAM_NOISE, input), split, index, e);
+    while (place.element < x->elems) {
+        uint64_t end = place.element + class_run(classes, x, place.element);
 
-        store(ret_x, x->dtype, e,
-              (2.0f * pst_uniform(pattern) - 1.0f) + (2.0f * pst_uniform(noise) - 1.0f));
+        pattern_begin(&pattern, class_of(classes, x, place.element));
+        for (; place.element < end; next_place(&place)) {
+            float value = 2.0f * pst_uniform(pattern_word(&pattern, pattern_cell(&place))) - 1.0f;
+
+            if (place.element % 4 == 0) {
+                noise = pst_philox(key, index, place.element / 4);
+            }
+            store(ret_x, x->dtype, place.element,
+                  value + (2.0f * pst_uniform(noise.v[place.element % 4]) - 1.0f));
+        }
     }
 }
 

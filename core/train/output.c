@@ -13,7 +13,7 @@ void pst_train_output_init(struct pst_train_output *output, const struct pst_tra
                            const struct pst_job *job)
 {
     output->options = options;
-    output->broken = false;
+    output->broken = options->out == NULL;
     output->write_errno = 0;
     pst_progress_init(&output->progress, options->progress, (uint64_t)job->train.steps,
                       (uint64_t)job->output.log_every);

@@ -70,8 +70,10 @@ static pst_status measure_size(const struct pst_session *session,
         .device = session->device_ops,
         .device_config = session->device_config,
         .samples = request->sizes[i],
+        .microbatches = (uint32_t)session->job->train.batch / request->sizes[i],
         .warmups = request->warmups,
         .rounds = request->rounds,
+        .least_ns = request->least_ns,
         .group_ns = request->group_ns,
         .memory_bytes = pst_host_available_bytes() / 2,
         .progress = request->progress == NULL ? NULL : tick,
@@ -184,11 +186,11 @@ static const char *about_device(const struct pst_session *session,
 
     session->device_ops->describe(about, sizeof about);
     return pst_arena_printf(arena,
-                            "measured on %s (%s), %u thread%s per device, %s; median of up to %u "
-                            "runs; W includes adding up gradients",
+                            "measured on %s (%s), %u thread%s per device, %s; mean of the middle "
+                            "four fifths of %u runs or more; W includes adding up gradients",
                             run->device, about, session->device_config.threads,
                             session->device_config.threads == 1 ? "" : "s",
-                            run->dtype == 1 ? "bf16" : "f32", request->rounds * PST_MEASURE_TWINS);
+                            run->dtype == 1 ? "bf16" : "f32", request->rounds);
 }
 
 static const char *about_description(const struct pst_session *session, struct pst_arena *arena)

@@ -390,6 +390,9 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
         predicted[rank] = pst_session_peak(run->session, rank);
     }
     pst_train_output_done(&run->output, &end);
+    if (run->output.options->done != NULL) {
+        run->output.options->done(run->output.options->done_context, &end);
+    }
     free(measured);
     free(predicted);
     return PST_OK;

@@ -13,14 +13,19 @@
 #include "train/data.h"
 #include "train/session.h"
 
+struct pst_run_report; /* train/output.h */
+
 struct pst_train_options {
     bool json;      /* JSON lines on `out`, nothing else there (docs/commands.md) */
-    FILE *out;      /* results */
+    FILE *out;      /* results; NULL: nowhere */
     FILE *progress; /* a sign of life; NULL: none */
     /* What happened in the last steps, as many as output.trace_steps says, from a run that made at
        least one. NULL: nothing is recorded. */
     pst_status (*trace)(void *context, const struct pst_timeline *timeline, struct pst_error *err);
     void *trace_context;
+    /* The whole run, at its end; NULL: nobody asks. */
+    void (*done)(void *context, const struct pst_run_report *report);
+    void *done_context;
 };
 
 /*

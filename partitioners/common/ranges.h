@@ -58,7 +58,8 @@ double part_chain_score(const struct part_problem *problem, uint32_t size, doubl
 typedef pst_status part_size_fn(void *impl, const struct part_ranges *ranges, uint32_t n_stages,
                                 uint32_t size, double best, double *ret_score, uint32_t *ret_cuts);
 /* Partitions with one rank per stage: as many stages as are wanted, else as there are devices (or
-   nodes, where these are fewer); every size is tried in the order given. */
+   nodes, where these are fewer); every size is tried in the order given. PST_ERR_UNSUPPORTED where
+   1 is no degree. */
 pst_status part_chain_run(const struct pst_host *host, const struct pst_partition_in *in,
                           part_size_fn *try, void *impl, struct pst_partition_out *out);
 

@@ -80,6 +80,12 @@ pst_status part_infeasible(const struct part_problem *p, uint32_t b)
                          "%.0f bytes",
                          part_node_name(p, worst), ceil(worst_bytes), b, p->capacity_bytes);
     }
+    if (isinf(p->capacity_bytes)) {
+        return pst_failf(p->host, PST_ERR_INFEASIBLE,
+                         "no stages were found whose numbers of replicas go with micro-batches of "
+                         "%u samples and %u devices; allow other sizes or degrees",
+                         b, p->n_devices);
+    }
     return pst_failf(p->host, PST_ERR_INFEASIBLE,
                      "no partition found that fits: parameters and one micro-batch of size %u need "
                      "%.0f bytes in all, stages ahead of others hold several; %u devices have %.0f "

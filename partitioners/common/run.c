@@ -91,7 +91,11 @@ pst_status part_chain_run(const struct pst_host *host, const struct pst_partitio
     if (n_stages == 0) {
         n_stages = in->n_devices < problem.n ? in->n_devices : problem.n;
     }
-    if (n_stages > problem.n) {
+    if (problem.degrees[0] != 1) {
+        st = pst_failf(host, PST_ERR_UNSUPPORTED,
+                       "every stage gets one device, and 1 is not among the numbers of replicas "
+                       "allowed; add it, or use a partitioner that makes replicas");
+    } else if (n_stages > problem.n) {
         st = pst_failf(host, PST_ERR_INFEASIBLE,
                        "%u stages are wanted but the graph has only %u nodes; use fewer devices, "
                        "fewer stages on each, or a deeper model",

@@ -75,6 +75,9 @@ uint32_t part_sequence_size(const struct part_problem *p, uint32_t b, const uint
             return 0;
         }
     }
+    if (size == b) {
+        return b; /* one of the sizes to choose from, whether or not it divides the batch */
+    }
     if (p->batch % size != 0) {
         return 0;
     }

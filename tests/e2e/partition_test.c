@@ -266,6 +266,69 @@ static void infeasible(void **state)
     outcome_finish(&o);
 }
 
+/* Whoever plans, and whatever it says of stages, a node that fits no device is named. */
+static void infeasible_node(void **state)
+{
+    static const char *const names[] = {"uniform",   "greedy",   "chain-dp", "graphpipe",
+                                        "pipedream", "piper",    "dapple",   "pipedream-2bw",
+                                        "vpipe",     "dawnpiper"};
+    const char *problem =
+        file(HEAD "\"devices\":2,\"mini_batch\":8,\"micro_batches\":[2],\"memory_bytes\":99,"
+                  "\"graph\":{\"batch\":1,\"nodes\":[{\"name\":\"small\",\"forward_us\":1},"
+                  "{\"name\":\"wide\",\"forward_us\":1,\"param_bytes\":20,\"saved_bytes\":10},"
+                  "{\"name\":\"last\",\"forward_us\":1}],\"edges\":[{\"from\":\"small\",\"to\":"
+                  "\"wide\",\"bytes\":1},{\"from\":\"wide\",\"to\":\"last\",\"bytes\":1}]}}");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) { /* 4 * 20 + 2 * 10 bytes */
+        struct outcome o = penstock("partition", names[i], "--problem", problem);
+
+        expect_code(&o, 1);
+        expect_text(o.err, "\"wide\" alone needs 100 bytes");
+        outcome_finish(&o);
+    }
+}
+
+/* Planners that give every stage one device say so where that is not allowed. */
+static void no_single_devices(void **state)
+{
+    const char *problem = chain("\"devices\":4,\"mini_batch\":8,\"degrees\":[2]");
+
+    (void)state;
+    EXPECT_ERROR(2, "plan.mismatch", "one device", "partition", "vpipe", "--problem", problem);
+    EXPECT_ERROR(2, "plan.mismatch", "one device", "partition", "dawnpiper", "--problem", problem);
+}
+
+/* Two nodes of 12 us, the second of 40 parameter bytes, four devices, micro-batches of 4 of a batch
+   of 10: two replicas each, 12 / 2 + 2 * 1/2 * 40 / 10 = 10 us a sample. Sizes that do not divide
+   the batch are sizes all the same. */
+static void uneven_batch(void **state)
+{
+    static const char *const names[] = {"chain-dp", "graphpipe", "pipedream"};
+    const char *problem =
+        file(HEAD "\"devices\":4,\"mini_batch\":10,\"micro_batches\":[4],\"degrees\":[1,2,4],"
+                  "\"allreduce_bandwidth\":1e6,\"graph\":{\"batch\":1,\"nodes\":[{\"name\":\"a\","
+                  "\"forward_us\":12},{\"name\":\"b\",\"forward_us\":12,\"param_bytes\":40}],"
+                  "\"edges\":[{\"from\":\"a\",\"to\":\"b\",\"bytes\":1}]}}");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        int own = strcmp(names[i], "pipedream") == 0;
+        struct outcome o = penstock("partition", names[i], "--json", "--problem", problem,
+                                    "--options", own ? "objective=reference" : "");
+        json_t *root;
+
+        expect_code(&o, 0);
+        root = object_of(&o);
+        expect_number(root, "bottleneck_us_per_sample", 10);
+        json_decref(root);
+        outcome_finish(&o);
+    }
+    problem = chain("\"devices\":4,\"mini_batch\":10,\"micro_batches\":[3],\"degrees\":[2]");
+    EXPECT_ERROR(1, "plan.infeasible", "no allowed degree", "partition", "pipedream", "--problem",
+                 problem);
+}
+
 static void bad_problems(void **state)
 {
     (void)state;
@@ -316,11 +379,13 @@ static void bad_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_fields),   cmocka_unit_test(for_people),
-        cmocka_unit_test(shipped),      cmocka_unit_test(example),
-        cmocka_unit_test(questions),    cmocka_unit_test(own_objective),
-        cmocka_unit_test(misbehaviour), cmocka_unit_test(infeasible),
-        cmocka_unit_test(bad_problems), cmocka_unit_test(bad_requests),
+        cmocka_unit_test(all_fields),      cmocka_unit_test(for_people),
+        cmocka_unit_test(shipped),         cmocka_unit_test(example),
+        cmocka_unit_test(questions),       cmocka_unit_test(own_objective),
+        cmocka_unit_test(misbehaviour),    cmocka_unit_test(infeasible),
+        cmocka_unit_test(infeasible_node), cmocka_unit_test(no_single_devices),
+        cmocka_unit_test(uneven_batch),    cmocka_unit_test(bad_problems),
+        cmocka_unit_test(bad_requests),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

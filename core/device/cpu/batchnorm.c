@@ -94,36 +94,39 @@ static double total(const struct batch *batch, const float *sums, uint64_t c)
 
 /* --- forward: vectors are mean, rstd, factor -------------------------------------------------- */
 
+/* Rows from r on that are read in one go: up to `end` and no more than stay in the cache, for they
+   are read strip by strip; 1 where a tile has room for no more. */
+static uint64_t stretch(const struct pst_tile *tile, uint64_t r, uint64_t end)
+{
+    if (tile->buffer != NULL) {
+        return 1;
+    }
+    return end - r < ROWS ? end - r : ROWS;
+}
+
+/* Sums of x, or of squared distances from the mean where that is known, of blocks. */
 static void sum_blocks(void *context, uint64_t begin, uint64_t end, uint32_t thread)
 {
     const struct batch *batch = context;
+    const struct pst_simd *simd = batch->request->device->simd;
     const struct pst_tile tile = tile_of(batch, thread, 0);
     const uint64_t n = batch->n;
 
     memset(batch->first + begin * n, 0, (end - begin) * n * sizeof(float));
     for (uint64_t block = begin; block < end; block++) {
-        for (uint64_t r = block * ROWS; r < block_end(batch, block); r++) {
-            const float *x = pst_tile_read(&tile, batch->call->x[0], r * n, n);
+        float *sums = batch->first + block * n;
+        uint64_t rows, last = block_end(batch, block);
 
-            batch->request->device->simd->add(batch->first + block * n, batch->first + block * n, x,
-                                              n);
-        }
-    }
-}
+        for (uint64_t r = block * ROWS; r < last; r += rows) {
+            const float *x;
 
-static void square_blocks(void *context, uint64_t begin, uint64_t end, uint32_t thread)
-{
-    const struct batch *batch = context;
-    const struct pst_tile tile = tile_of(batch, thread, 0);
-    const uint64_t n = batch->n;
-
-    memset(batch->first + begin * n, 0, (end - begin) * n * sizeof(float));
-    for (uint64_t block = begin; block < end; block++) {
-        for (uint64_t r = block * ROWS; r < block_end(batch, block); r++) {
-            const float *x = pst_tile_read(&tile, batch->call->x[0], r * n, n);
-
-            batch->request->device->simd->column_squares(batch->first + block * n, x, batch->mean,
-                                                         n);
+            rows = stretch(&tile, r, last);
+            x = pst_tile_read(&tile, batch->call->x[0], r * n, rows * n);
+            if (batch->mean == NULL) {
+                simd->column_sums(sums, x, rows, n, n);
+            } else {
+                simd->column_squares(sums, x, batch->mean, rows, n);
+            }
         }
     }
 }
@@ -156,7 +159,7 @@ static void find_statistics(struct batch *batch)
             batch->vector[0][c] = (float)(total(batch, batch->first, c) / rows);
         }
         batch->mean = batch->vector[0];
-        pst_cpu_parallel(batch->request->device, batch->n_blocks, square_blocks, batch);
+        pst_cpu_parallel(batch->request->device, batch->n_blocks, sum_blocks, batch);
     } else {
         memcpy(batch->vector[0], batch->call->state[0], batch->n * sizeof(float));
         batch->mean = batch->vector[0];
@@ -180,13 +183,15 @@ static void normalize_rows(void *context, uint64_t begin, uint64_t end, uint32_t
     const bool relu = batch->request->op->act == PST_ACT_RELU;
     const uint64_t n = batch->n;
 
-    for (uint64_t r = begin; r < end; r++) {
-        const float *x = pst_tile_read(&x_tile, batch->call->x[0], r * n, n);
+    for (uint64_t r = begin, rows; r < end; r += rows) {
+        const float *x;
         float *y = pst_tile_write(&y_tile, batch->call->y[0], r * n);
 
+        rows = stretch(&x_tile, r, end);
+        x = pst_tile_read(&x_tile, batch->call->x[0], r * n, rows * n);
         batch->request->device->simd->channel_norm(y, x, batch->mean, batch->vector[2],
-                                                   batch->call->p[1], relu, n);
-        pst_tile_done(&y_tile, batch->call->y[0], r * n, n);
+                                                   batch->call->p[1], relu, rows, n);
+        pst_tile_done(&y_tile, batch->call->y[0], r * n, rows * n);
     }
 }
 
@@ -204,10 +209,11 @@ static void forward(const struct pst_kernel *kernel, const struct pst_call *call
 
 /* --- backward: vectors are factor, mean of g, mean of g normed -------------------------------- */
 
-static const float *relu_row(const struct batch *batch, const struct pst_tile *tile, uint64_t r)
+static const float *relu_rows(const struct batch *batch, const struct pst_tile *tile, uint64_t r,
+                              uint64_t rows)
 {
     return batch->request->op->act == PST_ACT_RELU
-               ? pst_tile_read(tile, batch->call->y[0], r * batch->n, batch->n)
+               ? pst_tile_read(tile, batch->call->y[0], r * batch->n, rows * batch->n)
                : NULL;
 }
 
@@ -221,13 +227,17 @@ static void gradient_blocks(void *context, uint64_t begin, uint64_t end, uint32_
     memset(batch->first + begin * n, 0, (end - begin) * n * sizeof(float));
     memset(batch->second + begin * n, 0, (end - begin) * n * sizeof(float));
     for (uint64_t block = begin; block < end; block++) {
-        for (uint64_t r = block * ROWS; r < block_end(batch, block); r++) {
-            const float *x = pst_tile_read(&x_tile, batch->call->x[0], r * n, n);
-            const float *dy = pst_tile_read(&dy_tile, batch->call->dy, r * n, n);
+        uint64_t rows, last = block_end(batch, block);
 
+        for (uint64_t r = block * ROWS; r < last; r += rows) {
+            const float *x, *dy;
+
+            rows = stretch(&x_tile, r, last);
+            x = pst_tile_read(&x_tile, batch->call->x[0], r * n, rows * n);
+            dy = pst_tile_read(&dy_tile, batch->call->dy, r * n, rows * n);
             batch->request->device->simd->channel_sums(
                 batch->first + block * n, batch->second + block * n, dy,
-                relu_row(batch, &y_tile, r), x, batch->mean, batch->rstd, n);
+                relu_rows(batch, &y_tile, r, rows), x, batch->mean, batch->rstd, rows, n);
         }
     }
 }
@@ -241,14 +251,16 @@ static void gradient_rows(void *context, uint64_t begin, uint64_t end, uint32_t 
                                                batch->vector[1], batch->vector[2]};
     const uint64_t n = batch->n;
 
-    for (uint64_t r = begin; r < end; r++) {
-        const float *x = pst_tile_read(&x_tile, batch->call->x[0], r * n, n);
-        const float *dy = pst_tile_read(&dy_tile, batch->call->dy, r * n, n);
+    for (uint64_t r = begin, rows; r < end; r += rows) {
+        const float *x, *dy;
         float *dx = pst_tile_write(&dx_tile, batch->call->dx[0], r * n);
 
-        batch->request->device->simd->channel_back(dx, dy, relu_row(batch, &y_tile, r), x,
-                                                   &channels, n);
-        pst_tile_done(&dx_tile, batch->call->dx[0], r * n, n);
+        rows = stretch(&x_tile, r, end);
+        x = pst_tile_read(&x_tile, batch->call->x[0], r * n, rows * n);
+        dy = pst_tile_read(&dy_tile, batch->call->dy, r * n, rows * n);
+        batch->request->device->simd->channel_back(dx, dy, relu_rows(batch, &y_tile, r, rows), x,
+                                                   &channels, rows, n);
+        pst_tile_done(&dx_tile, batch->call->dx[0], r * n, rows * n);
     }
 }
 

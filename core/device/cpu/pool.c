@@ -156,16 +156,30 @@ const struct pst_cpu_family pst_cpu_maxpool2d = {
 
 /* --- means ------------------------------------------------------------------------------------ */
 
-/* Taps of a window that fall on the image. */
-static uint64_t counted(const struct pool *pool, uint64_t pixel)
-{
-    const uint32_t taps = pool->request->op->kernel[0] * pool->request->op->kernel[1];
-    uint64_t at, n = 0;
+/* The part of a window that falls on the image: rows and columns from begin to end. */
+struct window {
+    uint64_t y_begin, y_end, x_begin, x_end;
+};
 
-    for (uint32_t tap = 0; tap < taps; tap++) {
-        n += tap_at(pool, pixel / pool->out_width, pixel % pool->out_width, tap, &at);
-    }
-    return n;
+static void clip(uint64_t at, uint64_t kernel, uint64_t pad, uint64_t size, uint64_t *ret_begin,
+                 uint64_t *ret_end)
+{
+    *ret_begin = at > pad ? at - pad : 0;
+    *ret_end = at + kernel > pad ? at + kernel - pad : 0;
+    *ret_end = *ret_end < size ? *ret_end : size;
+    *ret_begin = *ret_begin < *ret_end ? *ret_begin : *ret_end;
+}
+
+static struct window window_at(const struct pool *pool, uint64_t pixel)
+{
+    const struct pst_op *op = pool->request->op;
+    struct window window;
+
+    clip(pixel / pool->out_width * op->stride[0], op->kernel[0], op->pad[0], pool->height,
+         &window.y_begin, &window.y_end);
+    clip(pixel % pool->out_width * op->stride[1], op->kernel[1], op->pad[1], pool->width,
+         &window.x_begin, &window.x_end);
+    return window;
 }
 
 /* Backward: a row of the gradient's share, per thread. */
@@ -176,43 +190,56 @@ static uint64_t mean_workspace(const struct pst_cpu_request *request)
                : 0;
 }
 
+/* Adds up the window: pixels of x into y, or y to each pixel of dx. */
+static void add_window(const struct pool *pool, const struct window *window, float *y,
+                       const float *x, float *dx)
+{
+    const struct pst_simd *simd = pool->request->device->simd;
+    const uint64_t n = pool->channels, width = window->x_end - window->x_begin;
+
+    for (uint64_t row = window->y_begin; row < window->y_end; row++) {
+        const uint64_t at = (row * pool->width + window->x_begin) * n;
+
+        if (x != NULL) {
+            simd->column_sums(y, x + at, width, n, n);
+            continue;
+        }
+        for (uint64_t i = 0; i < width; i++) {
+            simd->add(dx + at + i * n, dx + at + i * n, y, n);
+        }
+    }
+}
+
 static void mean_samples(void *context, uint64_t begin, uint64_t end, uint32_t thread)
 {
     const struct pool *pool = context;
     const struct pst_simd *simd = pool->request->device->simd;
     const uint64_t n = pool->channels, in = pool->height * pool->width * n;
     const uint64_t pixels = pool->out_height * pool->out_width;
-    const uint32_t taps = pool->request->op->kernel[0] * pool->request->op->kernel[1];
     const bool back = pool->request->pass == PST_KERNEL_B;
     float *share = back ? (float *)pool->call->workspace + thread * n : NULL;
-    uint64_t at;
 
     for (uint64_t i = begin * pixels; i < end * pixels; i++) {
-        const uint64_t pixel = i % pixels, sample = i / pixels, count = counted(pool, pixel);
-        const float *x = back ? NULL : (const float *)pool->call->x[0] + sample * in;
-        float *y = back ? share : (float *)pool->call->y[0] + i * n;
-        float *dx = back ? (float *)pool->call->dx[0] + sample * in : NULL;
+        const uint64_t pixel = i % pixels, sample = i / pixels;
+        const struct window window = window_at(pool, pixel);
+        const uint64_t count = (window.y_end - window.y_begin) * (window.x_end - window.x_begin);
 
-        if (back && pixel == 0) {
-            memset(dx, 0, in * sizeof *dx);
-        }
         if (back) {
+            float *dx = (float *)pool->call->dx[0] + sample * in;
+
+            if (pixel == 0) {
+                memset(dx, 0, in * sizeof *dx);
+            }
             simd->scale(share, (const float *)pool->call->dy + i * n, 1.0f / (float)count, n);
+            add_window(pool, &window, share, NULL, dx);
         } else {
+            float *y = (float *)pool->call->y[0] + i * n;
+
             memset(y, 0, n * sizeof *y);
-        }
-        for (uint32_t tap = 0; tap < taps; tap++) {
-            if (!tap_at(pool, pixel / pool->out_width, pixel % pool->out_width, tap, &at)) {
-                continue;
+            add_window(pool, &window, y, (const float *)pool->call->x[0] + sample * in, NULL);
+            if (count > 0) {
+                simd->scale(y, y, 1.0f / (float)count, n);
             }
-            if (back) {
-                simd->add(dx + at, dx + at, share, n);
-            } else {
-                simd->add(y, y, x + at, n);
-            }
-        }
-        if (!back && count > 0) {
-            simd->scale(y, y, 1.0f / (float)count, n);
         }
     }
 }

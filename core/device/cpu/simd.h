@@ -73,18 +73,21 @@ struct pst_simd {
     void (*rms_back)(float *dx, const float *add, float *dgain, const float *dy, const float *x,
                      const float *gain, float rstd, uint64_t n);
 
-    /* --- batch norm, one row of channels; relu: told by y, which may be NULL --- */
+    /* --- batch norm, dense rows of n channels, sums in ascending order of rows; relu: told by y,
+       which may be NULL --- */
     /* sums += (x - mean)^2 */
-    void (*column_squares)(float *sums, const float *x, const float *mean, uint64_t n);
+    void (*column_squares)(float *sums, const float *x, const float *mean, uint64_t rows,
+                           uint64_t n);
     /* y = (x - mean) factor + bias, then relu */
     void (*channel_norm)(float *y, const float *x, const float *mean, const float *factor,
-                         const float *bias, bool relu, uint64_t n);
+                         const float *bias, bool relu, uint64_t rows, uint64_t n);
     /* dbias += dh, dgain += dh normed, where dh is dy behind the relu */
     void (*channel_sums)(float *dgain, float *dbias, const float *dy, const float *y,
-                         const float *x, const float *mean, const float *rstd, uint64_t n);
+                         const float *x, const float *mean, const float *rstd, uint64_t rows,
+                         uint64_t n);
     /* dx = factor (dh - mean_g - normed mean_gn) */
     void (*channel_back)(float *dx, const float *dy, const float *y, const float *x,
-                         const struct pst_simd_channels *channels, uint64_t n);
+                         const struct pst_simd_channels *channels, uint64_t rows, uint64_t n);
 
     /* --- max pooling, one row of channels; tap: which element of the window x is --- */
     /* x where it is greater, or NaN, replaces y, and tap the index */

@@ -52,26 +52,36 @@ static void rows_bias_gelu(float *h, const float *bias, float *y, uint64_t rows,
     }
 }
 
-/* Strips of 4 vectors stay in registers over all rows; the order of sums does not depend on it. */
+/* Strips of k vectors stay in registers over all rows; the order of sums does not depend on it. */
+INLINE void column_strip(float *sums, const float *x, uint64_t rows, uint64_t ld, uint32_t k)
+{
+    vf s[4];
+
+    for (uint32_t i = 0; i < k; i++) {
+        s[i] = vload(sums + i * PST_W);
+    }
+    for (uint64_t r = 0; r < rows; r++) {
+        for (uint32_t i = 0; i < k; i++) {
+            s[i] += vload(x + r * ld + i * PST_W);
+        }
+    }
+    for (uint32_t i = 0; i < k; i++) {
+        vstore(sums + i * PST_W, s[i]);
+    }
+}
+
 static void rows_column_sums(float *sums, const float *x, uint64_t rows, uint64_t ld, uint64_t n)
 {
     uint64_t i = 0;
 
     for (; i + 4 * PST_W <= n; i += 4 * PST_W) {
-        vf s[4];
-        uint32_t k;
-
-        for (k = 0; k < 4; k++) {
-            s[k] = vload(sums + i + k * PST_W);
-        }
-        for (uint64_t r = 0; r < rows; r++) {
-            for (k = 0; k < 4; k++) {
-                s[k] += vload(x + r * ld + i + k * PST_W);
-            }
-        }
-        for (k = 0; k < 4; k++) {
-            vstore(sums + i + k * PST_W, s[k]);
-        }
+        column_strip(sums + i, x + i, rows, ld, 4);
+    }
+    for (; i + 2 * PST_W <= n; i += 2 * PST_W) {
+        column_strip(sums + i, x + i, rows, ld, 2);
+    }
+    for (; i + PST_W <= n; i += PST_W) {
+        column_strip(sums + i, x + i, rows, ld, 1);
     }
     for (; i < n; i++) {
         float s = sums[i];

@@ -87,6 +87,11 @@ char *pst_check_describe(const struct pst_instr *instr, char *text)
                  instr->payload == PST_PAYLOAD_ACT ? "act" : "grad", instr->first_sample,
                  instr->n_samples, instr->op == PST_I_SEND ? "to" : "from", instr->peer);
         break;
+    case PST_I_OFFLOAD:
+    case PST_I_FETCH:
+        snprintf(text, room, "%s %u %u node %u", name, instr->stage, instr->microbatch,
+                 instr->node);
+        break;
     case PST_I_NORM:
         snprintf(text, room, "%s", name);
         break;
@@ -111,6 +116,7 @@ static bool check_lists(struct pst_check *check, bool legal)
             pst_check_waits(check);
         }
         if (check->status == PST_OK && check->passes != NULL) {
+            legal &= pst_check_copies(check);
             legal &= pst_check_transfers(check);
             legal &= pst_check_reductions(check);
         }

@@ -62,10 +62,11 @@ static void check_stage(struct pst_check *check, uint32_t s)
                       stage->n_nodes, check->graph->n_ops);
     }
     for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        if (stage->actions[n] > PST_ACTION_RECOMPUTE) {
+        bool parts = check->plan->asynchronous;
+        if (stage->actions[n] > (parts ? PST_ACTION_RECOMPUTE : PST_ACTION_OFFLOAD)) {
             pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
-                          "stage %u, operator %u: memory action %u; this version knows keep (0) "
-                          "and recompute (1)",
+                          "stage %u, operator %u: memory action %u; this version knows keep (0), "
+                          "recompute (1) and, in synchronous plans, offload (2)",
                           s, n, stage->actions[n]);
             break;
         }
@@ -117,16 +118,17 @@ static void check_edges_and_ties(struct pst_check *check)
 }
 
 /* What an instruction of this kind may index, and which of its fields must be 0. */
-static const char *instr_fault(const struct pst_plan *plan, uint32_t rank,
+static const char *instr_fault(const struct pst_plan *plan, uint32_t n_ops, uint32_t rank,
                                const struct pst_instr *instr)
 {
     uint64_t reach = plan->asynchronous ? 2 : 1; /* batches that a list works on */
     bool transfer = instr->op == PST_I_SEND || instr->op == PST_I_RECV;
-    bool pass = pst_check_is_pass(instr->op);
-    if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
-        return "copies to host or peers are not available in this version";
+    bool pass = pst_check_is_pass(instr->op), copy = pst_check_is_copy(instr->op);
+    if (copy && plan->asynchronous) {
+        return "copies to the host are not available in asynchronous plans";
     }
-    if (!transfer && !pass && instr->op != PST_I_STEP && !pst_check_is_reduction(instr->op)) {
+    if (!transfer && !pass && !copy && instr->op != PST_I_STEP &&
+        !pst_check_is_reduction(instr->op)) {
         return "unknown operation";
     }
     uint32_t limit = transfer                  ? plan->n_edges
@@ -136,12 +138,12 @@ static const char *instr_fault(const struct pst_plan *plan, uint32_t rank,
     if (instr->stage >= limit) {
         return "stage, edge or tie out of range";
     }
-    if (pass ? instr->microbatch >= reach * plan->stages[instr->stage].n_microbatches
-             : instr->microbatch != 0) {
+    if (pass || copy ? instr->microbatch >= reach * plan->stages[instr->stage].n_microbatches
+                     : instr->microbatch != 0) {
         return "micro-batch out of range";
     }
-    if (instr->node != 0) {
-        return "a node where none belongs";
+    if (copy ? instr->node >= n_ops : instr->node != 0) {
+        return copy ? "operator out of range" : "a node where none belongs";
     }
     if (!transfer) {
         return instr->payload != 0 || instr->first_sample != 0 || instr->n_samples != 0 ||
@@ -162,6 +164,32 @@ static const char *instr_fault(const struct pst_plan *plan, uint32_t rank,
     return NULL;
 }
 
+/* Copies run beside the list, from a pass to passes. */
+static const char *copy_fault(const struct pst_check *check, const struct pst_instr *list,
+                              uint32_t at)
+{
+    const struct pst_instr *instr = &list[at];
+    bool copy = pst_check_is_copy(instr->op);
+    if (copy && check->limits->forward_only) {
+        return "a copy in a plan for evaluation";
+    }
+    if (copy &&
+        (at == 0 || !(pst_check_is_pass(list[at - 1].op) || pst_check_is_copy(list[at - 1].op)))) {
+        return "a copy must stand directly behind a pass or another copy";
+    }
+    for (uint32_t w = 0; w < instr->n_waits; w++) {
+        uint32_t op = list[instr->waits[w]].op;
+        bool back = instr->op == PST_I_FETCH && op == PST_I_OFFLOAD;
+        if (copy && !back && !pst_check_is_pass(op)) {
+            return "a copy waits for passes alone, FETCH also for OFFLOAD";
+        }
+        if (pst_check_is_copy(op) && !back && !pst_check_is_pass(instr->op)) {
+            return "only passes wait for copies";
+        }
+    }
+    return NULL;
+}
+
 static void check_list(struct pst_check *check, uint32_t rank, enum pst_part part)
 {
     uint32_t n;
@@ -169,10 +197,11 @@ static void check_list(struct pst_check *check, uint32_t rank, enum pst_part par
     char text[64];
     for (uint32_t i = 0; i < n; i++) {
         const struct pst_instr *instr = &list[i];
-        const char *fault = instr_fault(check->plan, rank, instr);
+        const char *fault = instr_fault(check->plan, check->graph->n_ops, rank, instr);
         if (fault == NULL && !ascending(instr->waits, instr->n_waits, i)) {
             fault = "waits must be ascending and name earlier instructions";
         }
+        fault = fault == NULL ? copy_fault(check, list, i) : fault;
         if (fault != NULL) {
             pst_check_add(check, "FORM1", rank, i, "%s%s: %s",
                           part == PST_FILL    ? "fill: "

@@ -77,6 +77,11 @@ static inline bool pst_check_blocks(uint32_t op)
     return pst_check_is_pass(op) || op == PST_I_STEP;
 }
 
+static inline bool pst_check_is_copy(uint32_t op)
+{
+    return op == PST_I_OFFLOAD || op == PST_I_FETCH;
+}
+
 static inline bool pst_check_is_reduction(uint32_t op)
 {
     return op == PST_I_REDUCE || op == PST_I_TIE || op == PST_I_NORM;
@@ -103,6 +108,7 @@ bool pst_check_form(struct pst_check *check);       /* FORM1 FORM2 WVER3 */
 bool pst_check_partition(struct pst_check *check);  /* PART1 PART2 PART3 PART4 PART5 PART6 */
 bool pst_check_passes(struct pst_check *check);     /* PASS1 PASS2 WVER1 WVER2; fills passes */
 void pst_check_waits(struct pst_check *check);      /* fills known */
+bool pst_check_copies(struct pst_check *check);     /* PASS6 */
 bool pst_check_drains(struct pst_check *check);     /* PASS5 */
 bool pst_check_transfers(struct pst_check *check);  /* PASS3 COMM1 COMM2 */
 bool pst_check_reductions(struct pst_check *check); /* PASS4 PART4 COMM3 */

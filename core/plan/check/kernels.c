@@ -20,7 +20,8 @@ static void expect(struct pst_walk *walk, const struct pst_program_call *call, u
 }
 
 #define KIND(k)        (1u << (k))
-#define DATA_KINDS     (KIND(PST_V_INPUT) | KIND(PST_V_ACT) | KIND(PST_V_RECV))
+#define RESULT_KINDS   (KIND(PST_V_ACT) | KIND(PST_V_FETCHED))
+#define DATA_KINDS     (KIND(PST_V_INPUT) | RESULT_KINDS | KIND(PST_V_RECV))
 #define WEIGHT_KINDS   (KIND(PST_V_WEIGHT) | KIND(PST_V_WORKING))
 #define SUMMAND_KINDS  (KIND(PST_V_GRAD) | KIND(PST_V_SCRATCH))
 #define GRADIENT_KINDS (KIND(PST_V_DACT) | KIND(PST_V_RECV))
@@ -139,7 +140,7 @@ static void read_operands(struct pst_walk *walk, const struct pst_program_call *
     }
     for (uint32_t i = 0; i < op->n_out && !access->y_written; i++) {
         if (has_bit(access->y, i) && present(walk, operands[at.y + i], "a result")) {
-            expect(walk, call, operands[at.y + i], KIND(PST_V_ACT), op->out[i], "a result");
+            expect(walk, call, operands[at.y + i], RESULT_KINDS, op->out[i], "a result");
             pst_walk_read(walk, operands[at.y + i], bytes_of(walk, op->out[i], call->samples),
                           "a result");
         }

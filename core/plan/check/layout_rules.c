@@ -56,7 +56,13 @@ static int compare_u64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool make_cover(struct pst_check *check, const struct pst_program *program,
+/* Buffers of the device, or those in host memory. */
+static bool belongs(const struct pst_value *value, bool host)
+{
+    return (value->kind == PST_V_HOST) == host;
+}
+
+static bool make_cover(struct pst_check *check, const struct pst_program *program, bool host,
                        struct cover *cover)
 {
     uint64_t room = 2 * (uint64_t)program->n_values + 2;
@@ -66,8 +72,10 @@ static bool make_cover(struct pst_check *check, const struct pst_program *progra
     }
     uint32_t n = 0;
     for (uint32_t v = 0; v < program->n_values; v++) {
-        cover->bounds[n++] = program->values[v].offset;
-        cover->bounds[n++] = program->values[v].offset + program->values[v].bytes;
+        if (belongs(&program->values[v], host)) {
+            cover->bounds[n++] = program->values[v].offset;
+            cover->bounds[n++] = program->values[v].offset + program->values[v].bytes;
+        }
     }
     qsort(cover->bounds, n, sizeof(uint64_t), compare_u64);
     uint32_t kept = 0;
@@ -154,8 +162,8 @@ static bool is_taken(const struct cover *cover, uint32_t begin, uint32_t end)
 }
 
 /* Values by first and by last tick: a counting sort of indices. */
-static uint32_t *by_tick(struct pst_check *check, const struct pst_program *program, bool first,
-                         uint32_t **ret_start)
+static uint32_t *by_tick(struct pst_check *check, const struct pst_program *program, bool host,
+                         bool first, uint32_t **ret_start)
 {
     uint32_t *start = pst_check_array(check, (uint64_t)program->n_ticks + 2, sizeof *start);
     uint32_t *order = pst_check_array(check, (uint64_t)program->n_values + 1, sizeof *order);
@@ -163,13 +171,17 @@ static uint32_t *by_tick(struct pst_check *check, const struct pst_program *prog
         return NULL;
     }
     for (uint32_t v = 0; v < program->n_values; v++) {
-        start[(first ? program->values[v].first : program->values[v].last) + 2]++;
+        const struct pst_value *value = &program->values[v];
+        start[(first ? value->first : value->last) + 2] += belongs(value, host);
     }
     for (uint32_t t = 0; t < program->n_ticks; t++) {
         start[t + 2] += start[t + 1];
     }
     for (uint32_t v = 0; v < program->n_values; v++) {
-        order[start[(first ? program->values[v].first : program->values[v].last) + 1]++] = v;
+        const struct pst_value *value = &program->values[v];
+        if (belongs(value, host)) {
+            order[start[(first ? value->first : value->last) + 1]++] = v;
+        }
     }
     *ret_start = start;
     return order;
@@ -182,8 +194,8 @@ static void report_overlap(struct pst_check *check, const struct pst_program *pr
     uint32_t other = 0;
     while (other < program->n_values) {
         const struct pst_value *value = &program->values[other];
-        if (other != v && value->first <= tick && value->last >= tick &&
-            value->offset < self->offset + self->bytes &&
+        if (other != v && belongs(value, self->kind == PST_V_HOST) && value->first <= tick &&
+            value->last >= tick && value->offset < self->offset + self->bytes &&
             self->offset < value->offset + value->bytes) {
             break;
         }
@@ -195,14 +207,14 @@ static void report_overlap(struct pst_check *check, const struct pst_program *pr
 }
 
 /* Largest live sum; overlaps are reported on the way. */
-static uint64_t sweep(struct pst_check *check, const struct pst_program *program)
+static uint64_t sweep(struct pst_check *check, const struct pst_program *program, bool host)
 {
     struct cover cover = {0};
     uint32_t *start, *until;
-    uint32_t *starting = by_tick(check, program, true, &start);
-    uint32_t *ending = by_tick(check, program, false, &until);
+    uint32_t *starting = by_tick(check, program, host, true, &start);
+    uint32_t *ending = by_tick(check, program, host, false, &until);
     uint64_t live = 0, peak = 0;
-    if (starting == NULL || ending == NULL || !make_cover(check, program, &cover)) {
+    if (starting == NULL || ending == NULL || !make_cover(check, program, host, &cover)) {
         return 0;
     }
     for (uint32_t t = 0; t < program->n_ticks; t++) {
@@ -262,11 +274,13 @@ static void check_values(struct pst_check *check, const struct pst_program *prog
 static void check_stated(struct pst_check *check, const struct pst_program *program, uint64_t peak)
 {
     const struct pst_plan_device *device = &check->plan->devices[program->rank];
-    uint64_t end = 0;
+    uint64_t ends[2] = {0, 0};
     for (uint32_t v = 0; v < program->n_values; v++) {
         uint64_t value_end = program->values[v].offset + program->values[v].bytes;
-        end = value_end > end ? value_end : end;
+        uint64_t *end_of = &ends[program->values[v].kind == PST_V_HOST];
+        *end_of = value_end > *end_of ? value_end : *end_of;
     }
+    uint64_t end = ends[0];
     /* A plan whose peaks nobody has filled in states 0. */
     if (program->peak_bytes != peak || program->arena_bytes != end ||
         (device->peak_bytes != 0 && device->peak_bytes != peak) ||
@@ -279,6 +293,13 @@ static void check_stated(struct pst_check *check, const struct pst_program *prog
             (unsigned long long)device->peak_bytes, (unsigned long long)device->arena_bytes,
             (unsigned long long)peak, (unsigned long long)end);
     }
+    if (program->host_bytes != ends[1] ||
+        (device->host_bytes != 0 && device->host_bytes != ends[1])) {
+        pst_check_add(check, "MEM3", program->rank, PST_NONE,
+                      "%llu bytes of host memory are stated (plan: %llu), found %llu",
+                      (unsigned long long)program->host_bytes,
+                      (unsigned long long)device->host_bytes, (unsigned long long)ends[1]);
+    }
     uint64_t capacity = check->plan->capacity_bytes;
     if (peak > capacity || end > capacity) {
         pst_check_add(check, "MEM1", program->rank, PST_NONE,
@@ -290,13 +311,16 @@ static void check_stated(struct pst_check *check, const struct pst_program *prog
 
 void pst_check_overlaps(struct pst_check *check, const struct pst_program *program)
 {
-    sweep(check, program);
+    sweep(check, program, false);
 }
 
 void pst_check_layout(struct pst_check *check, const struct pst_program *program)
 {
     check_values(check, program);
-    uint64_t peak = sweep(check, program);
+    uint64_t peak = sweep(check, program, false);
+    if (program->n_copies > 0 && check->status == PST_OK) {
+        sweep(check, program, true);
+    }
     if (check->status == PST_OK) {
         check_stated(check, program, peak);
     }

@@ -220,7 +220,8 @@ static bool walk(struct pst_live *live, uint32_t rank)
         if (self->n_waited < instr->n_waits) {
             break;
         }
-        if (pst_check_blocks(instr->op)) {
+        /* Copies need nothing but what comes before them in the list. */
+        if (pst_check_blocks(instr->op) || pst_check_is_copy(instr->op)) {
             finish(live, rank, self->pc);
         } else if (pst_check_is_reduction(instr->op)) {
             self->reductions_until = self->pc + 1;

@@ -5,6 +5,7 @@
  * the program is too, beginning with each of its phases.
  */
 #include "plan/check/unrolled.h"
+#include "plan/check/walk.h"
 
 #include <stdlib.h>
 
@@ -47,7 +48,11 @@ static const char *list_fault(const struct pst_check *check, const struct pst_pr
         }
         calls += list->n_calls;
         parts += list->n_parts;
-        ticks += list->n_calls > 0 ? list->n_calls : 1;
+        if (calls > program->n_calls || list->first_tick != ticks ||
+            list->n_ticks != pst_check_ticks(program, i)) {
+            return "ticks of the instructions do not follow each other";
+        }
+        ticks += list->n_ticks;
     }
     if (calls != program->n_calls || parts != program->n_parts ||
         program->n_ticks != (ticks > 0 ? ticks : 1)) {
@@ -123,7 +128,7 @@ static const char *section_fault(const struct pst_check *check, const struct pst
             return "the program was made for another list";
         }
         for (uint32_t k = 0; k < n; k++, at++) {
-            tick += program->lists[at].n_calls > 0 ? program->lists[at].n_calls : 1;
+            tick += program->lists[at].n_ticks;
         }
     }
     return at == program->n_instrs ? NULL : "the program was made for another list";
@@ -135,6 +140,7 @@ static bool check_shape(struct pst_check *check, const struct pst_program *progr
                                               : section_fault(check, program);
     fault = fault == NULL ? list_fault(check, program) : fault;
     fault = fault == NULL ? value_fault(check, program) : fault;
+    fault = fault == NULL ? pst_check_copy_fault(program) : fault;
     if (fault != NULL) {
         pst_check_add(check, "MEM2", rank, PST_NONE, "%s", fault);
     }

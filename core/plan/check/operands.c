@@ -29,9 +29,14 @@ void pst_walk_read(struct pst_walk *walk, uint32_t v, uint64_t bytes, const char
 {
     const struct pst_value *value = &walk->program->values[v];
     const struct pst_walk_value *state = &walk->states[v];
-    if (!pst_walk_is_alive(walk, v)) {
+    if (value->kind == PST_V_HOST) {
+        pst_walk_fault(walk, "MEM2", "%s (buffer %u) is in host memory", what, v);
+    } else if (!pst_walk_is_alive(walk, v)) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is read outside its life, ticks %u to %u",
                        what, v, value->first, value->last);
+    } else if (value->kind == PST_V_FETCHED && state->written && walk->tick <= state->back) {
+        pst_walk_fault(walk, "MEM2", "%s (buffer %u) is read before it is back from the host", what,
+                       v);
     } else if (value->kind == PST_V_RECV &&
                (state->received != value->bytes || state->ready > walk->instr)) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is read before all of it has been received",
@@ -48,11 +53,14 @@ void pst_walk_write(struct pst_walk *walk, uint32_t v, uint64_t bytes, const cha
 {
     const struct pst_value *value = &walk->program->values[v];
     struct pst_walk_value *state = &walk->states[v];
-    if (!pst_walk_is_alive(walk, v)) {
+    if (value->kind == PST_V_HOST || value->kind == PST_V_FETCHED) {
+        pst_walk_fault(walk, "MEM2", "%s (buffer %u) is for copies from and to the host", what, v);
+    } else if (!pst_walk_is_alive(walk, v)) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is written outside its life, ticks %u to %u",
                        what, v, value->first, value->last);
     } else if (walk->tick < state->sent_until) {
-        pst_walk_fault(walk, "MEM2", "%s (buffer %u) is written while it is sent", what, v);
+        pst_walk_fault(walk, "MEM2", "%s (buffer %u) is written while it is sent or copied", what,
+                       v);
     } else if (value->kind == PST_V_RECV && state->ready > walk->instr) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is written while it is received", what, v);
     } else if (value->bytes < bytes) {
@@ -195,10 +203,15 @@ static void visit_instr(struct pst_walk *walk)
     } else if (list->n_parts > 0) {
         pst_walk_fault(walk, "MEM2", "only transfers move buffers");
     }
+    if (pst_check_is_copy(instr->op)) {
+        pst_walk_copy(walk, instr);
+    }
     for (uint32_t c = 0; c < list->n_calls; c++) {
+        const struct pst_program_call *call = &walk->program->calls[list->first_call + c];
         walk->call = list->first_call + c;
-        walk->tick = walk->first_tick[walk->instr] + c;
-        pst_walk_call(walk, &walk->program->calls[walk->call]);
+        walk->tick += pst_call_ticks(call) - 1;
+        pst_walk_call(walk, call);
+        walk->tick++;
     }
 }
 
@@ -242,8 +255,10 @@ void pst_check_operands(struct pst_check *check, const struct pst_program *progr
         return;
     }
     for (uint32_t i = 0; i < program->n_instrs; i++) {
-        uint32_t n_calls = program->lists[i].n_calls;
-        walk.first_tick[i + 1] = walk.first_tick[i] + (n_calls > 0 ? n_calls : 1);
+        walk.first_tick[i + 1] = walk.first_tick[i] + pst_check_ticks(program, i);
+    }
+    if (!pst_walk_copies(&walk)) {
+        return;
     }
     for (uint32_t v = 0; v < program->n_values; v++) {
         uint32_t kind = program->values[v].kind;

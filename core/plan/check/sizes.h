@@ -17,6 +17,17 @@ static inline uint64_t pst_check_tensor_bytes(const struct pst_tensor *tensor, u
     return bytes;
 }
 
+/* Ticks of an instruction: one for each call, and one more where it waits for copies. */
+static inline uint32_t pst_check_ticks(const struct pst_program *program, uint32_t instr)
+{
+    const struct pst_program_instr *list = &program->lists[instr];
+    uint32_t ticks = list->n_calls > 0 ? 0 : 1;
+    for (uint32_t c = 0; c < list->n_calls; c++) {
+        ticks += pst_call_ticks(&program->calls[list->first_call + c]);
+    }
+    return ticks;
+}
+
 /* The least that a value must hold by its kind. */
 uint64_t pst_check_value_bytes(const struct pst_check *check, const struct pst_value *value);
 

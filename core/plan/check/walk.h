@@ -12,9 +12,15 @@ struct pst_walk_value {
     uint64_t received;   /* bytes that posted receives fill */
     uint32_t ready;      /* instruction from which on they have arrived; PST_NONE: never */
     uint32_t sent_until; /* tick before which the transport reads it */
-    uint32_t output_of;  /* last call that wrote it, plus 1 */
+    uint32_t output_of;  /* last call that wrote it, plus 1; in host memory: the copy */
     uint32_t summed;     /* of an accumulator: micro-batches of a batch added */
+    uint32_t back;       /* tick in which the list knows that it is back from the host */
     uint64_t gradient;   /* contributions that it holds, times pst_walk_sample() */
+};
+
+/* When a copy may begin, and in which tick the list stays until it has ended; n_ticks: in none. */
+struct pst_walk_copy {
+    uint32_t begins, known;
 };
 
 struct pst_walk {
@@ -22,6 +28,7 @@ struct pst_walk {
     const struct pst_program *program;
     struct pst_walk_value *states;
     uint32_t *first_tick; /* [instr] */
+    struct pst_walk_copy *copies;
     uint32_t instr, tick, call;
     uint32_t phase; /* of the first batch */
 };
@@ -64,6 +71,13 @@ void pst_walk_read(struct pst_walk *walk, uint32_t v, uint64_t bytes, const char
 void pst_walk_gradient(struct pst_walk *walk, uint32_t v, uint64_t expected, uint32_t first_sample,
                        const char *what);
 void pst_walk_write(struct pst_walk *walk, uint32_t v, uint64_t bytes, const char *what);
+
+/* Fills walk->copies; false without memory. */
+bool pst_walk_copies(struct pst_walk *walk);
+/* All rules for the copies of the walk's instruction. */
+void pst_walk_copy(struct pst_walk *walk, const struct pst_instr *instr);
+/* What is wrong with the tables of copies themselves, or NULL. */
+const char *pst_check_copy_fault(const struct pst_program *program);
 
 /* All rules for one call of the walk's instruction. */
 void pst_walk_call(struct pst_walk *walk, const struct pst_program_call *call);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SPINS 2000
+#define SPIN_NS 200000u /* longer than it takes to fall asleep and be woken */
 
 static pst_status threads_probe(char *ret_why, size_t why_size)
 {
@@ -149,7 +149,7 @@ static pst_status threads_open(const struct pst_transport_config *config,
     transport->max_requests = config->max_requests > 0 ? config->max_requests : 1;
     transport->max_reductions = config->max_reductions;
     transport->stall_ns = config->stall_ns;
-    transport->spins = config->n_ranks <= count_cores() ? SPINS : 0;
+    transport->spin_ns = config->n_ranks <= count_cores() ? SPIN_NS : 0;
     transport->timed = config->times != NULL;
     if (transport->timed) {
         transport->times = *config->times;

@@ -91,7 +91,8 @@ struct wire {
 struct reduce;
 
 struct pst_transport {
-    uint32_t n_ranks, max_requests, max_reductions, spins;
+    uint32_t n_ranks, max_requests, max_reductions;
+    uint64_t spin_ns; /* a rank looks so long before it sleeps; 0: others want its core */
     uint64_t stall_ns;
     struct rank *ranks;
     struct pair *pairs;  /* [from * n_ranks + to] */

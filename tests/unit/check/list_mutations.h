@@ -236,7 +236,7 @@ static inline const char *mu_reserved_field(struct mutant *m)
         instr->stage = UINT32_MAX - 1;
         break;
     }
-    return "FORM1";
+    return "FORM1 PASS6";
 }
 
 /* Before everything else of its list. */

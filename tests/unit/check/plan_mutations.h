@@ -189,7 +189,7 @@ static inline const char *mu_wrong_action(struct mutant *m)
 {
     struct pst_plan_stage *stage = mu_stage(m);
     m->actions = mu_copy(stage->actions, stage->n_nodes, 0);
-    m->actions[rig_draw(m->rig, stage->n_nodes)] = PST_ACTION_RECOMPUTE + 1;
+    m->actions[rig_draw(m->rig, stage->n_nodes)] = PST_ACTION_PEER;
     stage->actions = m->actions;
     return "FORM1";
 }

@@ -34,6 +34,7 @@ struct rig_shape {
     uint32_t slots;
     bool no_barrier; /* the step needs no norm */
     bool replicas;   /* one to three ranks a logical device */
+    bool offload;    /* nodes at random, and one run recomputed */
 };
 
 static inline uint32_t rig_draw(struct rig *rig, uint32_t n)
@@ -183,6 +184,7 @@ static inline void rig_program(struct rig *rig, uint32_t d)
     }
     rig->plan->devices[d].peak_bytes = rig->programs[d]->peak_bytes;
     rig->plan->devices[d].arena_bytes = rig->programs[d]->arena_bytes;
+    rig->plan->devices[d].host_bytes = rig->programs[d]->host_bytes;
 }
 
 static inline void rig_programs(struct rig *rig)
@@ -221,6 +223,19 @@ static inline struct rig_groups rig_draw_groups(struct rig *rig, const struct ri
     return groups;
 }
 
+/* Half of the nodes go to the host; some in a row are recomputed. */
+static inline void rig_draw_actions(struct rig *rig, struct pst_plan_stage *stage)
+{
+    uint8_t *actions = (uint8_t *)stage->actions;
+    uint32_t first = rig_draw(rig, stage->n_nodes), n = rig_draw(rig, stage->n_nodes - first + 1);
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        actions[i] = rig_draw(rig, 2) == 0 ? PST_ACTION_OFFLOAD : PST_ACTION_KEEP;
+    }
+    if (rig_draw(rig, 2) == 0) {
+        memset(actions + first, PST_ACTION_RECOMPUTE, n);
+    }
+}
+
 static inline void rig_cut(struct rig *rig, const struct rig_shape *shape)
 {
     struct pst_error err = {0};
@@ -247,6 +262,9 @@ static inline void rig_cut(struct rig *rig, const struct rig_shape *shape)
                          PST_OK);
         if (shape->recompute && s % 3 == 0) {
             memset((uint8_t *)rig->plan->stages[s].actions, PST_ACTION_RECOMPUTE, take);
+        }
+        if (shape->offload) {
+            rig_draw_actions(rig, &rig->plan->stages[s]);
         }
         at += take;
     }

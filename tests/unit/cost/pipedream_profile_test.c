@@ -20,29 +20,44 @@
     ", parameter_size=" #p "\n"
 
 /* A made-up classifier whose size and view stand beside the chain; edges and nodes mixed. */
-static const char classifier
-    [] = "node3 -- Linear(in_features=4, out_features=2, bias=True) -- " TIMES(1.5, 4.25, 64.0, 40.0) "node1 -- Input -- " TIMES(
-        2.0, 0.000, 128,
-        0.000) "\tnode1 -- node2\r\n"
-               "\tnode2 -- node5\n"
-               "node5 -- Size(0) -- " TIMES(
-                   0.000, 0.000, 4.000,
-                   0.000) "node2 -- ReLU(inplace) -- " TIMES(1, 2, 256,
-                                                             0) "\n"
-                                                                "\tnode2 -- node4\n"
-                                                                "\tnode5 -- node4\n"
-                                                                "\tnode4 -- node3\n"
-                                                                "node4 -- View(-1, 4) -- " TIMES(
-                                                                    0.000, 0.000, 256.000,
-                                                                    0.000) "node6 -- Softmax() "
-                                                                           "-- " TIMES(0.5, 0.5,
-                                                                                       [32.0; 16.0;
-                                                                                           16],
-                                                                                       0.000) "\tno"
-                                                                                              "de3 "
-                                                                                              "-- "
-                                                                                              "node"
-                                                                                              "6";
+static const char classifier[] =
+    "node3 -- Linear(in_features=4, out_features=2, bias=True) -- " TIMES(
+        1.5, 4.25, 64.0,
+        40.0) "node1 -- Input -- " TIMES(2.0, 0.000, 128,
+                                         0.000) "\tnode1 -- node2\r\n"
+                                                "\tnode2 -- node5\n"
+                                                "node5 -- Size(0) -- " TIMES(
+                                                    0.000, 0.000,
+                                                    4.000, 0.000) "node2 -- ReLU(inplace) "
+                                                                  "-- " TIMES(1, 2, 256,
+                                                                              0) "\n"
+                                                                                 "\tnode2 -- "
+                                                                                 "node4\n"
+                                                                                 "\tnode5 -- "
+                                                                                 "node4\n"
+                                                                                 "\tnode4 -- "
+                                                                                 "node3\n"
+                                                                                 "node4 -- "
+                                                                                 "View(-1, 4) "
+                                                                                 "-- " TIMES(
+                                                                                     0.000, 0.000,
+                                                                                     256.000,
+                                                                                     0.000) "node6 "
+                                                                                            "-- "
+                                                                                            "Softma"
+                                                                                            "x() "
+                                                                                            "--"
+                                                                                            " " TIMES(
+                                                                                                0.5,
+                                                                                                0.5,
+                                                                                                [32.0;
+                                                                                                    16.0;
+                                                                                                    16],
+                                                                                                0.000) "\tno"
+                                                                                                       "de3 "
+                                                                                                       "-- "
+                                                                                                       "node"
+                                                                                                       "6";
 
 static struct pst_costed *read_text(const char *text, const struct pst_pipedream_options *options,
                                     struct pst_pipedream_summary *summary)
@@ -137,14 +152,18 @@ static void parts_of_an_output_stay_parts(void **state)
 {
     (void)state;
     static const char text[] =
-        "lstm -- LSTM(8, 8) -- " TIMES(1, 1, [10; 90], 8) "first -- __getitem__(0) -- " TIMES(0, 0, 10, 0) "second -- __getitem__(1) -- " TIMES(
-            0, 0, 90,
-            0) "a -- Linear() -- " TIMES(1, 1, 1,
-                                         1) "b -- Linear() -- " TIMES(1, 1, 1,
-                                                                      1) "\tlstm -- first\n\tlstm "
-                                                                         "-- second\n\tfirst -- "
-                                                                         "a\n\tsecond -- "
-                                                                         "a\n\tsecond -- b\n";
+        "lstm -- LSTM(8, 8) -- " TIMES(1, 1, [10; 90], 8) "first -- __getitem__(0) -- " TIMES(
+            0, 0, 10,
+            0) "second -- __getitem__(1) -- " TIMES(0, 0, 90,
+                                                    0) "a -- Linear() -- " TIMES(1, 1, 1,
+                                                                                 1) "b -- Linear() "
+                                                                                    "-- " TIMES(1,
+                                                                                                1,
+                                                                                                1,
+                                                                                                1) "\tlstm -- first\n\tlstm "
+                                                                                                   "-- second\n\tfirst -- "
+                                                                                                   "a\n\tsecond -- "
+                                                                                                   "a\n\tsecond -- b\n";
     const struct pst_pipedream_options options = {.batch = 1};
     struct pst_pipedream_summary summary;
     struct pst_costed *graph = read_text(text, &options, &summary);
@@ -185,9 +204,14 @@ static const struct {
     {A "b -- ReLU() -- forward_time=1\n", "input.syntax", "\"forward_time\" is no measure", 2},
     {A "b -- ReLU() -- forward_compute_time=1\n", "input.syntax", "backward_compute_time is missing",
      2},
+    {A "b -- ReLU() -- forward_compute_time\n", "input.syntax", "forward_compute_time has no value",
+     2},
+    {A "b -- ReLU() -- forward_compute_time=1, \n", "input.syntax", "backward_compute_time is missing",
+     2},
     {A "b -- ReLU() -- forward_compute_time=1, forward_compute_time=1\n", "input.syntax", "twice",
      2},
-    {"a -- ReLU() -- " TIMES(nan, 1, 1, 0), "input.syntax", "forward_compute_time must be", 1},
+    {"a -- ReLU() -- " TIMES(nan, 1, 1, 0), "input.syntax",
+     "node \"a\": forward_compute_time must be", 1},
     {"a -- ReLU() -- " TIMES(1, -1, 1, 0), "input.syntax", "backward_compute_time must be", 1},
     {"a -- ReLU() -- " TIMES(1, 1, [1; 2, 0), "input.syntax", "activation_size must be", 1},
     {"a -- ReLU() -- " TIMES(1, 1, 1e300, 0), "input.syntax", "activation_size must be", 1},

@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "config/config.h"
+#include "exec/measure_impl.h"
 #include "model/builder.h"
 
 static const struct pst_device_ops *device;
@@ -212,6 +214,171 @@ static void test_it_can_be_stopped(void **state)
     pst_graph_destroy(graph);
 }
 
+/* Three rounds are asked for; where they take too little there are up to fifty times as many. */
+static void test_short_rounds_are_repeated(void **state)
+{
+    struct pst_graph *graph = build("mlp", "layers", 2);
+    struct pst_measure_config config = config_of(graph, 1);
+    uint64_t seen[2] = {0, 0};
+    struct pst_measured *measured;
+
+    (void)state;
+    config.least_ns = UINT64_MAX;
+    config.progress = count_groups;
+    config.context = seen;
+    measured = measure(&config);
+    assert_true(measured[0].rounds >= 50 * config.rounds);
+    assert_int_equal(measured[0].rounds % (50 * config.rounds), 0);
+    assert_true(seen[0] == seen[1] && seen[1] > 0);
+    free(measured);
+    pst_graph_destroy(graph);
+}
+
+#define ADDING_NS 3000000u
+
+static void add_slowly(struct pst_device *opened, float *dst, const float *src, uint64_t elems)
+{
+    uint64_t start = pst_now_ns();
+
+    (void)opened;
+    (void)dst;
+    (void)src;
+    (void)elems;
+    while (pst_now_ns() - start < ADDING_NS) {
+    }
+}
+
+/* Of four micro-batches three add their gradient to what is there. */
+static void test_all_but_the_first_gradient_are_added(void **state)
+{
+    struct pst_graph *graph = build("mlp", "layers", 2);
+    struct pst_measure_config config = config_of(graph, 1);
+    struct pst_device_ops slow = *device;
+    struct pst_measured *measured;
+
+    (void)state;
+    slow.accumulate = add_slowly;
+    config.device = &slow;
+    config.microbatches = 4;
+    measured = measure(&config);
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < graph->ops[o].n_param; i++) {
+            n += graph->ops[o].param[i] != PST_NONE;
+        }
+        assert_true(measured[o].ns[2] >= 0.75 * n * ADDING_NS);
+    }
+    free(measured);
+    pst_graph_destroy(graph);
+}
+
+#define CELL 64u
+
+/* Who wrote last to each cell of the arena: a gradient (its root), or what an operator has for
+   itself. */
+struct owners {
+    const struct measure_layout *layout;
+    uint32_t *cells, *roots;
+};
+
+static void own(struct owners *owners, uint64_t at, uint64_t bytes, uint32_t owner)
+{
+    assert_true(at + bytes <= owners->layout->bytes);
+    for (uint64_t c = at / CELL; c < (at + bytes + CELL - 1) / CELL; c++) {
+        owners->cells[c] = owner;
+    }
+}
+
+static void assert_owned(const struct owners *owners, uint64_t at, uint64_t bytes, uint32_t owner)
+{
+    for (uint64_t c = at / CELL; c < (at + bytes + CELL - 1) / CELL; c++) {
+        assert_int_equal(owners->cells[c], owner);
+    }
+}
+
+static void walk_back(const struct pst_measure_config *config, struct owners *owners, uint32_t o,
+                      bool *written)
+{
+    const struct pst_graph *graph = config->graph;
+    const struct pst_op *op = &graph->ops[o];
+    uint32_t out = op->out[0], mine = graph->n_tensors + o;
+    const uint64_t *grads = owners->layout->grad;
+    uint64_t dp = owners->layout->first_dp[o], z = owners->layout->first_z[o];
+    struct pst_op_grad grad;
+
+    pst_op_grad_info(graph, o, &grad);
+    for (uint32_t i = 0; i < grad.n_z; i++) {
+        own(owners, z, measure_z_bytes(config, &grad, i), mine);
+        z += measure_round_up(measure_z_bytes(config, &grad, i));
+    }
+    for (uint32_t i = 0; i < op->n_param; i++) {
+        uint64_t bytes =
+            op->param[i] == PST_NONE ? 0 : graph->params[op->param[i]].elems * sizeof(float);
+
+        own(owners, dp, bytes, mine);
+        dp += measure_round_up(bytes);
+    }
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        uint32_t in = op->in[i];
+
+        if ((grad.b_dx >> i & 1) != 0) {
+            assert_true(grads[in] != grads[out]);
+            own(owners, grads[in], measure_tensor_bytes(config, in), owners->roots[in]);
+            written[in] = true;
+        } else if ((grad.b_alias >> i & 1) != 0 && !written[in] && grads[in] == grads[out]) {
+            owners->roots[in] = owners->roots[out];
+            written[in] = written[out];
+        }
+    }
+    /* nothing of that has been put where the gradient of the result is, which W reads */
+    if (written[out]) {
+        assert_owned(owners, grads[out], measure_tensor_bytes(config, out), owners->roots[out]);
+    }
+}
+
+static void test_gradients_that_pass_by_lie_apart(void **state)
+{
+    static const char *const models[] = {"mlp", "gpt", "resnet", "mmt", "bert", "t5"};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
+        struct pst_graph *graph = build(models[k], "layers", 2);
+        struct pst_measure_config config = config_of(graph, 1);
+        struct pst_arena arena = {0};
+        struct measure_layout layout;
+        uint32_t *ops = calloc(graph->n_ops, sizeof *ops);
+        bool *written = calloc(graph->n_tensors, sizeof *written);
+        struct owners owners = {&layout, NULL, calloc(graph->n_tensors, sizeof(uint32_t))};
+        uint64_t all = 0;
+
+        for (uint32_t o = 0; o < graph->n_ops; o++) {
+            ops[o] = o;
+        }
+        assert_true(measure_lay_out(&config, NULL, ops, graph->n_ops, &arena, &layout));
+        owners.cells = malloc((layout.bytes / CELL + 1) * sizeof *owners.cells);
+        memset(owners.cells, 0xFF, (layout.bytes / CELL + 1) * sizeof *owners.cells);
+        for (uint32_t t = 0; t < graph->n_tensors; t++) {
+            owners.roots[t] = t;
+            all += measure_tensor_bytes(&config, t);
+        }
+        for (uint32_t o = graph->n_ops; o-- > 0;) {
+            walk_back(&config, &owners, o, written);
+        }
+        for (uint32_t p = 0; p < graph->n_params; p++) {
+            all += 3 * graph->params[p].elems * sizeof(float);
+        }
+        /* they take turns: all of them and all scratch take less than the values again */
+        assert_true(layout.bytes < 2 * all);
+        free(owners.cells);
+        free(owners.roots);
+        free(written);
+        free(ops);
+        pst_arena_finish(&arena);
+        pst_graph_destroy(graph);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +387,9 @@ int main(void)
         cmocka_unit_test(test_small_memory_makes_groups),
         cmocka_unit_test(test_too_little_memory_names_the_operator),
         cmocka_unit_test(test_it_can_be_stopped),
+        cmocka_unit_test(test_short_rounds_are_repeated),
+        cmocka_unit_test(test_all_but_the_first_gradient_are_added),
+        cmocka_unit_test(test_gradients_that_pass_by_lie_apart),
     };
 
     return cmocka_run_group_tests(tests, load, NULL);

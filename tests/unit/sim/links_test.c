@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Links that several ranks want at once: those of nodes, and those to host memory. By hand: a
- * transfer of 2 samples moves 2000 bytes; between nodes it takes 3 + 2 us.
+ * Links that several ranks want at once: those of nodes. By hand: a transfer of 2 samples moves
+ * 2000 bytes; between nodes it takes 3 + 2 us.
  */
 #include "hand.h"
 
@@ -181,55 +181,12 @@ static void sums_over_replicas(void **state)
     rig_close(&rig);
 }
 
-/* Operator 1 (linear, 250 wide) leaves its result: 1000 bytes a sample, 2000 a copy, 4 us. */
-static void host_copies(void **state)
-{
-    struct rig rig;
-    struct times t;
-    const uint32_t two = 2;
-    (void)state;
-    open_two_stages(&rig, RANKS);
-    for (uint32_t d = 0; d < RANKS; d++) {
-        set_list(&rig, d, NULL, 0);
-    }
-    assert_int_equal(pst_op_saved_bytes(rig.graph, 1), 1000);
-    rig.cluster.host_bandwidth = 500000000;
-    const struct pst_instr out = {.op = PST_I_OFFLOAD, .stage = 1, .node = 1};
-    const struct pst_instr in = {.op = PST_I_FETCH, .stage = 1, .node = 1};
-    /* the list goes on at once: the passes run beside the copies */
-    const struct pst_instr list[] = {out, in, pass(PST_I_F, 0, 0),
-                                     after(pass(PST_I_F, 0, 1), &two, 1)};
-    set_list(&rig, 0, list, 4);
-    rig.cluster.link_directions = 1;
-    run(&rig, &t);
-    EXPECT(0, 0, 0, 4000);
-    EXPECT(0, 1, 0, 4000);
-    EXPECT(0, 2, 0, 1000);
-    EXPECT(0, 3, 1000, 2000);
-    rig.cluster.link_directions = 2;
-    run(&rig, &t);
-    EXPECT(0, 0, 0, 4000);
-    EXPECT(0, 1, 4000, 8000);
-
-    /* two of one direction are in line either way; a pass that reads what comes back waits */
-    const uint32_t last = 1;
-    const struct pst_instr line[] = {in, in, after(pass(PST_I_F, 0, 0), &last, 1), out};
-    set_list(&rig, 0, line, 4);
-    rig.cluster.link_directions = 1;
-    run(&rig, &t);
-    EXPECT(0, 0, 0, 4000);
-    EXPECT(0, 1, 4000, 8000);
-    EXPECT(0, 2, 8000, 9000);
-    EXPECT(0, 3, 9000, 13000);
-    rig_close(&rig);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_way_out),        cmocka_unit_test(the_way_in),
         cmocka_unit_test(heads_stay),         cmocka_unit_test(norm_between_nodes),
-        cmocka_unit_test(sums_over_replicas), cmocka_unit_test(host_copies),
+        cmocka_unit_test(sums_over_replicas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

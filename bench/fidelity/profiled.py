@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Steps predicted from a measured profile against steps that were run, on the cpu device.
+
+  bench/fidelity/profiled.py [--build build/release] [--devices 1,2] [--rounds 3] [--seconds 1.5]
+                             [--only WORD] [--first PREFIX] [--passes]
+
+Each case is measured in rounds of profile, plan, simulated step, run, one right behind the other,
+for a shared machine is faster one minute than the next. Measured is the median over the steps
+behind five of warm-up, the error that of the median round. A case none of whose runs was even
+(from the 10th percentile of its steps to the 90th no more than 5 % of the median) is marked *.
+--first puts a command before every penstock, such as "nice -n -10" or, on a busy machine,
+"chrt -f 10"; --passes compares instructions, too, by their medians. Exit code 1 where the mean
+error is above 8 % or the 90th percentile above 15 %."""
+import argparse
+import collections
+import json
+import pathlib
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WARM_UP = 5
+GOAL_MEAN, GOAL_MOST = 0.08, 0.15
+
+# Config, what differs from it, and the numbers of devices (None: those of --devices).
+ONE_F_ONE_B = {"scheduler": {"use": "1f1b"}}
+FULL = {"memopt": [{"use": "full"}]}
+CASES = [
+    ("quickstart", {"train": {"sample": 0}}, None),
+    ("quickstart", {"train": {"sample": 0}, "scheduler": {"use": "gpipe"}}, [2]),
+    ("quickstart", {"train": {"sample": 0}, "scheduler": {"use": "zb-h1"}}, [2]),
+    ("quickstart", {"train": {"sample": 0}} | FULL, [2]),
+    ("quickstart", {"train": {"sample": 0, "degrees": [2]}}, [2]),
+    ("resnet", {}, None),
+    ("resnet", {"scheduler": {"use": "gpipe"}, "memopt": [{"use": "none"}]}, [2]),
+    ("resnet", {"scheduler": {"use": "zb-h2"}, "memopt": [{"use": "none"}]}, [2]),
+    ("mlp", {}, None),
+    ("mlp", {"model": {"hidden": 512}} | ONE_F_ONE_B, None),
+    ("mmt", {}, None),
+    ("mmt", {"scheduler": {"use": "zbv"}, "partitioner": {"use": "chain-dp"}}, [2]),
+    ("models/bert-small", {"model": {"dim": 128, "context": 64}}, None),
+    ("models/bert-small", {"model": {"dim": 128, "context": 64}} | FULL, [2]),
+    ("models/t5-small", {"model": {"dim": 128, "head_dim": 64, "ff": 256, "context": 48,
+                                   "targets": 48}}, None),
+    ("models/dlrm-small", {"model": {"width": 256, "entries": 2048, "vector": 32},
+                           "train": {"batch": 128, "microbatch": 32}}, None),
+    ("models/candle-uno-small", {"model": {"width": 256}, "train": {"batch": 64, "microbatch": 16}},
+     None),
+]
+
+
+def toml(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(value)
+
+
+def read(name):
+    path = ROOT / "configs" / f"{name}.toml"
+    tables = tomllib.loads(path.read_text())
+    return tables
+
+
+def config(name, changes, devices, folder):
+    """The tables of a case; times and machine are those that were measured into `folder`."""
+    tables = read(name)
+    for table, keys in changes.items():
+        if isinstance(keys, list):
+            tables[table] = keys
+        elif "use" in keys and table != "model":
+            tables[table] = keys  # another plugin: its parameters alone
+        else:
+            tables[table] = tables.get(table, {}) | keys
+    tables["train"] |= {"eval_every": 0, "eval_batches": 0}
+    tables["cluster"] = {"devices": devices}
+    return tables
+
+
+def write(path, tables, include=None):
+    lines = [f"include = {toml(str(include))}"] if include else []
+    for table, keys in tables.items():
+        for section in keys if isinstance(keys, list) else [keys]:
+            lines += [f"[[{table}]]" if isinstance(keys, list) else f"[{table}]"]
+            lines += [f"{key} = {toml(value)}" for key, value in section.items()]
+    path.write_text("\n".join(lines) + "\n")
+
+
+class Runner:
+    def __init__(self, options):
+        self.options = options
+        self.command = shlex.split(options.first) + [
+            str(pathlib.Path(options.build) / "penstock")]
+
+    def __call__(self, *args):
+        command = self.command + [str(arg) for arg in args]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n"
+                               f"{done.stdout[-1500:]}\n{done.stderr[-1500:]}")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def durations(path):
+    """Of a trace: a list for each rank, kind and stage."""
+    found = collections.defaultdict(list)
+    for event in json.loads(path.read_text())["traceEvents"]:
+        if event.get("ph") == "X" and event["pid"] < 100000 and event.get("cat") != "wait":
+            stage = event.get("args", {}).get("stage")
+            kind = event["name"].split(" ")[0] if stage is None or event["cat"] == "comm" \
+                else event["cat"]
+            found[event["pid"], kind, -1 if stage is None else stage].append(event["dur"])
+    return found
+
+
+def one_round(penstock, folder, tables):
+    """Predicted and measured step in us, and whether the run was even."""
+    profile, cluster, plan = folder / "profile.json", folder / "cluster.toml", folder / "plan.json"
+    bare, full = folder / "bare.toml", folder / "full.toml"
+    write(bare, tables)
+    penstock("profile", bare, "-o", profile, "-c", cluster, "--json")
+    write(full, tables | {"profile": {"file": str(profile)}}, cluster)
+    penstock("plan", full, "-o", plan, "--json")
+    predicted = penstock("simulate", plan, "--json", "--trace", folder / "simulated.json")[0]["step_us"]
+    steps = min(max(int(penstock.options.seconds * 1e6 / predicted), 20), 1000) + WARM_UP
+    sets = ["--set", f"train.steps={steps}"]
+    if penstock.options.passes:
+        sets += ["--set", f"output.trace={folder / 'run.json'}", "--set", "output.trace_steps=50"]
+    *lines, _ = penstock("train", full, "--plan", plan, "--json", "-q", *sets)
+    times = [line["seconds"] * 1e6 for line in lines if "seconds" in line][WARM_UP:]
+    deciles = statistics.quantiles(times, n=10)
+    measured = statistics.median(times)
+    return predicted, measured, deciles[-1] - deciles[0] <= 0.05 * measured
+
+
+def one(penstock, folder, name, changes, devices):
+    tables = config(name, changes, devices, folder)
+    rounds = [one_round(penstock, folder, tables) for _ in range(penstock.options.rounds)]
+    rounds.sort(key=lambda row: row[0] / row[1])
+    predicted, measured, _ = rounds[len(rounds) // 2]
+    return {"predicted": predicted, "measured": measured, "error": predicted / measured - 1,
+            "least": rounds[0][0] / rounds[0][1] - 1, "most": rounds[-1][0] / rounds[-1][1] - 1,
+            "even": any(even for *_, even in rounds)}
+
+
+def label(name, changes):
+    words = [name.removeprefix("models/")]
+    for table, keys in changes.items():
+        if table == "memopt":
+            words.append("recompute" if keys[0]["use"] == "full" else "keep all")
+        elif table == "train" and "degrees" in keys:
+            words.append(f"{keys['degrees'][0]} replicas")
+        elif "use" in keys:
+            words.append(keys["use"])
+        elif table == "model":
+            words += [f"{key} {value}" for key, value in keys.items()]
+    return ", ".join(words)
+
+
+def show_passes(folder):
+    simulated, run = durations(folder / "simulated.json"), durations(folder / "run.json")
+    for key in sorted(set(simulated) | set(run)):
+        ran, said = sorted(run.get(key, [0])), simulated.get(key, [0])
+        print(f"    rank {key[0]} {key[1]} {'' if key[2] < 0 else key[2]}: "
+              f"predicted {statistics.median(said):.1f} us, ran {statistics.median(ran):.1f} us "
+              f"(from {ran[0]:.1f}), {len(ran)} times")
+
+
+def summary(rows):
+    errors = sorted(abs(row["error"]) for row in rows)
+    mean, most = statistics.mean(errors), errors[min(int(0.9 * len(errors)), len(errors) - 1)]
+    print(f"\n{len(rows)} cases, {sum(row['even'] for row in rows)} of them with an even run: "
+          f"mean error {100 * mean:.1f} %, 90th percentile {100 * most:.1f} %, "
+          f"worst {100 * errors[-1]:.1f} %, "
+          f"mean with its sign {100 * statistics.mean(row['error'] for row in rows):+.1f} %")
+    return mean <= GOAL_MEAN and most <= GOAL_MOST
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=str(ROOT / "build" / "release"))
+    parser.add_argument("--devices", default="1,2")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1.5, help="of each run, about")
+    parser.add_argument("--only", default="", help="cases with this word in their name")
+    parser.add_argument("--first", default="")
+    parser.add_argument("--passes", action="store_true")
+    options = parser.parse_args()
+    penstock = Runner(options)
+    rows = []
+    print("| case | devices | predicted | measured | error | of all rounds |\n"
+          "| --- | --- | --- | --- | --- | --- |")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, changes, only_devices in CASES:
+            for devices in only_devices or map(int, options.devices.split(",")):
+                if options.only not in label(name, changes):
+                    continue
+                row = one(penstock, pathlib.Path(folder), name, changes, devices)
+                rows.append(row)
+                print(f"| {label(name, changes)} | {devices} | {row['predicted'] / 1e3:.3f} ms "
+                      f"| {row['measured'] / 1e3:.3f} ms | {100 * row['error']:+.1f} %"
+                      f"{'' if row['even'] else ' *'} "
+                      f"| {100 * row['least']:+.1f} to {100 * row['most']:+.1f} % |", flush=True)
+                if options.passes:
+                    show_passes(pathlib.Path(folder))
+    if not rows:
+        sys.exit("no such case")
+    sys.exit(0 if summary(rows) else 1)
+
+
+if __name__ == "__main__":
+    main()

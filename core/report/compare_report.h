@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Combinations side by side: a table for people, records for tools, CSV.
+ */
+#ifndef PST_REPORT_COMPARE_REPORT_H
+#define PST_REPORT_COMPARE_REPORT_H
+
+#include <stdio.h>
+
+#include "base/json.h"
+#include "train/combine.h"
+#include "train/trial.h"
+
+/* One combination and what came of it. Labels are the set's, which outlives it. */
+struct pst_compare_record {
+    const char *config; /* path of its config */
+    const char *labels[PST_AXES];
+    struct pst_trial trial;
+};
+
+struct pst_compare_result {
+    uint32_t n; /* asked for; those behind a stop are open */
+    struct pst_compare_record *records;
+    uint32_t n_configs;
+    bool run; /* rather than simulated alone */
+};
+
+/* Those that are done, the fastest first; equal ones in the order asked for. ret_order: n. Returns
+   how many. */
+uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *ret_order);
+
+/* Out of memory: PST_ERR_NOMEM. */
+pst_status pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out,
+                                    struct pst_error *err);
+/* free() it; NULL: out of memory. */
+char *pst_compare_report_json(const struct pst_compare_result *result);
+/* One line a combination, in the order asked for, behind a line of titles. free() it. */
+char *pst_compare_report_csv(const struct pst_compare_result *result);
+
+/* Shared with the report of `tune`. */
+char *pst_compare_rate(char text[32], double samples_per_second);
+const char *pst_trial_state_word(enum pst_trial_state state);
+extern const char *const pst_axis_keys[PST_AXES];
+void pst_compare_json_labels(struct pst_json *json, const struct pst_compare_record *record);
+void pst_compare_json_trial(struct pst_json *json, const struct pst_trial *trial);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/trial.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/emulate.h"
+#include "train/output.h"
+#include "train/session.h"
+#include "train/train.h"
+
+double pst_trial_samples_per_second(const struct pst_trial *trial)
+{
+    uint64_t ns = trial->ran ? trial->measured_ns : trial->sim.period_ns;
+
+    return trial->state != PST_TRIAL_DONE || ns == 0 ? 0 : 1e9 * trial->batch / (double)ns;
+}
+
+uint64_t pst_trial_most_bytes(const struct pst_trial *trial)
+{
+    uint64_t most = 0;
+
+    for (uint32_t d = 0; trial->arena_bytes != NULL && d < trial->n_devices; d++) {
+        most = trial->arena_bytes[d] > most ? trial->arena_bytes[d] : most;
+    }
+    return most;
+}
+
+void pst_trial_finish(struct pst_trial *trial)
+{
+    free(trial->arena_bytes);
+    free(trial->plan);
+    memset(trial, 0, sizeof *trial);
+}
+
+static enum pst_trial_state state_of(const struct pst_error *why)
+{
+    if (strcmp(why->kind, "plan.infeasible") == 0) {
+        return PST_TRIAL_NO_FIT;
+    }
+    if (strcmp(why->kind, "plan.mismatch") == 0 || strncmp(why->kind, "config.", 7) == 0) {
+        return PST_TRIAL_MISMATCH;
+    }
+    return PST_TRIAL_FAILED;
+}
+
+/* What ends everything rather than this one trial. */
+static bool is_no_outcome(pst_status st, const struct pst_error *why)
+{
+    return st == PST_ERR_CANCELLED || strcmp(why->kind, "plugin.not-found") == 0 ||
+           (st == PST_ERR_NOMEM && strcmp(why->kind, "machine.memory") == 0);
+}
+
+static void note_run(void *context, const struct pst_run_report *report)
+{
+    struct pst_trial *trial = context;
+
+    trial->ran = true;
+    trial->measured_ns = report->step_ns;
+    trial->final_loss = report->final_loss;
+    trial->peaks_equal = true;
+    for (uint32_t d = 0; d < report->n_devices; d++) {
+        trial->peaks_equal &= report->peak_bytes[d] == report->predicted_peak_bytes[d];
+    }
+}
+
+static pst_status run(struct pst_session *session, struct pst_trial *trial, struct pst_error *err)
+{
+    struct pst_train_options options = {.json = true, .done = note_run, .done_context = trial};
+    struct pst_data *data = NULL;
+    pst_status st = PST_OK;
+
+    if (!pst_session_is_hollow(session)) {
+        st = pst_data_create(session->job, session->graph, &data, err);
+    }
+    if (st == PST_OK) {
+        st = pst_train_run(session, data, &options, err);
+    }
+    pst_data_destroy(data);
+    return st;
+}
+
+static pst_status take_plan(const struct pst_session *session, bool keep, struct pst_trial *trial,
+                            struct pst_error *err)
+{
+    const struct pst_plan *plan = session->planned.plan;
+
+    trial->n_stages = plan->n_stages;
+    trial->n_devices = plan->n_devices;
+    trial->capacity_bytes = plan->capacity_bytes;
+    trial->search_seconds = session->planned.search_seconds;
+    trial->predicted_ns = session->predicted_ns;
+    trial->arena_bytes = calloc(plan->n_devices, sizeof *trial->arena_bytes);
+    trial->plan = keep ? pst_plan_to_json(plan, session->graph) : NULL;
+    if (trial->arena_bytes == NULL || (keep && trial->plan == NULL)) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        trial->arena_bytes[d] = plan->devices[d].arena_bytes;
+    }
+    return pst_sim_steps(plan, session->graph, &session->cost, 1, &trial->sim, err);
+}
+
+static pst_status try_job(struct pst_job *job, const struct pst_trial_options *options,
+                          struct pst_trial *trial, struct pst_error *err)
+{
+    struct pst_session *session = NULL;
+    pst_status st;
+
+    trial->batch = (uint32_t)job->train.batch;
+    trial->microbatch = (uint32_t)job->train.microbatch;
+    if (options->run_steps > 0) {
+        job->train.steps = options->run_steps;
+        job->train.sample = 0;
+        job->output.trace = "";
+        st = pst_session_create(job, &session, err);
+    } else {
+        st = pst_session_create_for_planning(job, &session, err);
+    }
+    if (st == PST_OK) {
+        st = pst_session_plan(session, job->run.plan, options->cancelled, err);
+    }
+    if (st == PST_OK) {
+        st = take_plan(session, options->keep_plan, trial, err);
+    }
+    if (st == PST_OK && options->run_steps > 0) {
+        st = run(session, trial, err);
+    }
+    pst_session_destroy(session);
+    return st;
+}
+
+pst_status pst_trial_run(const char *config_json, const struct pst_trial_options *options,
+                         struct pst_trial *ret_trial, struct pst_error *err)
+{
+    struct pst_trial trial = {.state = PST_TRIAL_DONE};
+    struct pst_config *config = NULL;
+    struct pst_job job = {0};
+    pst_status st = pst_config_from_json(config_json, &config, &trial.why);
+    bool has_job = false;
+
+    if (st == PST_OK) {
+        st = pst_job_read(config, &job, &trial.why);
+        has_job = st == PST_OK;
+    }
+    if (st == PST_OK) {
+        st = try_job(&job, options, &trial, &trial.why);
+    }
+    if (has_job) {
+        pst_job_finish(&job);
+    }
+    pst_config_destroy(config);
+    if (st == PST_ERR_CANCELLED && strcmp(trial.why.kind, "run.non-finite") == 0) {
+        st = PST_ERR_DEVICE; /* an outcome of its run, not a wish of the user */
+    }
+    if (is_no_outcome(st, &trial.why)) {
+        if (err != NULL) {
+            *err = trial.why;
+        }
+        pst_trial_finish(&trial);
+        return st;
+    }
+    if (st != PST_OK) {
+        trial.state = state_of(&trial.why);
+    }
+    *ret_trial = trial;
+    return PST_OK;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/tune.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One search. */
+struct search {
+    const struct pst_combinations *set;
+    uint32_t combination;
+    const struct pst_tune_options *options;
+    struct pst_tuned *tuned;
+    struct pst_error *err;
+};
+
+void pst_tuned_finish(struct pst_tuned *tuned)
+{
+    pst_trial_finish(&tuned->best);
+    pst_trial_finish(&tuned->common);
+    memset(tuned, 0, sizeof *tuned);
+}
+
+static pst_status try_size(const struct search *search, uint32_t microbatch,
+                           struct pst_trial *ret_trial)
+{
+    const struct pst_tune_options *options = search->options;
+    struct pst_trial_options trial = {.keep_plan = options->keep_plan,
+                                      .cancelled = options->cancelled};
+    char *config = pst_combination_config(search->set, search->combination, microbatch,
+                                          microbatch * options->n_microbatches);
+    pst_status st;
+
+    if (config == NULL) {
+        return pst_fail_nomem(search->err);
+    }
+    if (options->progress != NULL) {
+        options->progress(options->context, microbatch);
+    }
+    search->tuned->n_trials++;
+    st = pst_trial_run(config, &trial, ret_trial, search->err);
+    free(config);
+    return st;
+}
+
+/* Tries a size; where it does, it is the best so far, else it bounds the search. */
+static pst_status step(const struct search *search, uint32_t microbatch, bool *ret_fits)
+{
+    struct pst_tuned *tuned = search->tuned;
+    struct pst_trial trial;
+    pst_status st = try_size(search, microbatch, &trial);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    *ret_fits = trial.state == PST_TRIAL_DONE;
+    if (*ret_fits || tuned->n_trials == 1) {
+        pst_trial_finish(&tuned->best);
+        tuned->best = trial;
+        tuned->microbatch = *ret_fits ? microbatch : 0;
+    } else {
+        tuned->beyond = trial.why;
+        pst_trial_finish(&trial);
+    }
+    return PST_OK;
+}
+
+/* What fits is at least `low`; what does not, where some size is known, `high`. */
+static pst_status search_all(const struct search *search)
+{
+    uint32_t limit = search->options->limit, low = 0, high = 0;
+    pst_status st = PST_OK;
+    bool fits = true;
+
+    for (uint32_t size = 1;
+         st == PST_OK && fits && low<limit; size = size> limit / 2 ? limit : 2 * size) {
+        st = step(search, size, &fits);
+        low = fits ? size : low;
+        high = fits ? 0 : size;
+    }
+    while (st == PST_OK && low > 0 && high > low + 1) {
+        uint32_t middle = low + (high - low) / 2;
+
+        st = step(search, middle, &fits);
+        low = fits ? middle : low;
+        high = fits ? high : middle;
+    }
+    search->tuned->bounded = low > 0 && high == low + 1;
+    return st;
+}
+
+pst_status pst_tune_max_batch(const struct pst_combinations *set, uint32_t i,
+                              const struct pst_tune_options *options, struct pst_tuned *ret_tuned,
+                              struct pst_error *err)
+{
+    struct pst_tuned tuned = {.microbatch = 0};
+    struct search search = {set, i, options, &tuned, err};
+    pst_status st = search_all(&search);
+
+    if (st != PST_OK) {
+        pst_tuned_finish(&tuned);
+        return st;
+    }
+    *ret_tuned = tuned;
+    return PST_OK;
+}
+
+pst_status pst_tune_at(const struct pst_combinations *set, uint32_t i, uint32_t microbatch,
+                       const struct pst_tune_options *options, struct pst_tuned *tuned,
+                       struct pst_error *err)
+{
+    struct search search = {set, i, options, tuned, err};
+
+    return try_size(&search, microbatch, &tuned->common);
+}
