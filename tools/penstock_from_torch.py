@@ -22,6 +22,7 @@ import argparse
 import copy
 import importlib
 import importlib.util
+import inspect
 import json
 import operator
 import os
@@ -238,6 +239,17 @@ def run(model, inputs, samples, clock):
     return traced, name_nodes(traced), profiler.rows, by
 
 
+def check_arguments(model, inputs):
+    """Before a tracer says it in its own words."""
+    try:
+        inspect.signature(model.forward).bind(*inputs)
+    except TypeError as why:
+        raise ProfileError(f"{type(model).__name__}.forward cannot be called with {len(inputs)} "
+                           f"inputs: {why}") from None
+    except ValueError:
+        pass  # no signature to be had
+
+
 def profile(model, inputs, batch_sizes=None, warmup=3, repeats=10, name=None, progress=None):
     """A penstock-graph as a dict. All tensors of `inputs` have the samples in front; their number is
     the graph's batch. The model is copied, put into training mode, and stays on its device."""
@@ -246,6 +258,7 @@ def profile(model, inputs, batch_sizes=None, warmup=3, repeats=10, name=None, pr
     sizes = sorted(set(batch_sizes or [batch]))
     if batch < 1 or sizes[0] < 1:
         raise ProfileError("there must be at least one sample")
+    check_arguments(model, inputs)
     traced, names, rows, by = run(model, inputs, batch, None)
     times = {}
     for size in sizes:
@@ -380,7 +393,8 @@ def main(arguments=None):
                         lambda n: print(f"measuring {n} samples", file=sys.stderr))
         write(as_text(graph), options.output)
     except (ProfileError, RuntimeError, OSError) as why:
-        print(f"penstock_from_torch: {why}", file=sys.stderr)
+        lines = str(why).strip().splitlines()  # PyTorch's can be many
+        print(f"penstock_from_torch: {lines[0] if lines else type(why).__name__}", file=sys.stderr)
         return 2
     return 0
 

@@ -11,6 +11,7 @@ struct placing {
     const struct stage_graph *graph;
     const struct part_plan *plan;
     uint32_t n_ranks, node_size; /* node_size 0: one node */
+    bool in_order;               /* the scheduler says where the s-th stage is */
     uint32_t *walk;              /* stages depth first */
     uint32_t *first_rank;        /* by stage */
     uint32_t *used;              /* per node, from its left end */
@@ -115,9 +116,14 @@ static bool place_in_nodes(struct placing *p, bool wide_first)
 
 static pst_status place(struct placing *p)
 {
-    pst_status st = walk(p);
+    pst_status st;
+    uint32_t at;
 
-    if (st != PST_OK) {
+    for (at = 0; p->in_order && at < p->graph->n; at++) {
+        p->first_rank[p->graph->order[at]] = at; /* as emit counts them */
+    }
+    st = p->in_order ? PST_OK : walk(p);
+    if (st != PST_OK || p->in_order) {
         return st;
     }
     if (p->node_size == 0 || p->node_size >= p->n_ranks ||
@@ -166,6 +172,7 @@ static pst_status placing_init(struct placing *p, const struct part_problem *pro
 {
     p->n_ranks = problem->n_devices;
     p->node_size = problem->figures.node_size;
+    p->in_order = problem->in != NULL && problem->in->n_stages != 0;
     p->walk = calloc((size_t)p->plan->n_stages + 1, sizeof *p->walk);
     p->first_rank = calloc((size_t)p->plan->n_stages + 1, sizeof *p->first_rank);
     p->used = calloc((size_t)problem->n_devices + 1, sizeof *p->used);

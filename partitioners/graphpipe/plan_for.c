@@ -24,19 +24,23 @@ static void remark_table(const struct part_problem *p, const struct gp_answer *a
     for (i = 0; i < a->table.n && used + 128 < sizeof text; i++) {
         const struct gp_try *t = &a->table.tries[i];
         const char *gap = i == 0 ? "" : "; ";
+        char size[24] = "per stage";
         int n;
 
+        if (t->b != 0) {
+            snprintf(size, sizeof size, "%u", t->b);
+        }
         if (t->skipped || (!t->result.found && t->b != a->b)) {
-            n = snprintf(text + used, sizeof text - used, "%s%u: %s", gap, t->b,
+            n = snprintf(text + used, sizeof text - used, "%s%s: %s", gap, size,
                          t->skipped ? "no better" : "does not fit");
         } else {
             const struct part_value *v = t->b == a->b ? &a->value : &t->result.value;
 
             n = v->step_ns == PART_STEP_UNKNOWN
-                    ? snprintf(text + used, sizeof text - used, "%s%u: T %.6g us, %.6g B", gap,
-                               t->b, v->bottleneck_ns / 1000, v->peak_bytes)
+                    ? snprintf(text + used, sizeof text - used, "%s%s: T %.6g us, %.6g B", gap,
+                               size, v->bottleneck_ns / 1000, v->peak_bytes)
                     : snprintf(text + used, sizeof text - used,
-                               "%s%u: T %.6g us, step %.6g us, %.6g B", gap, t->b,
+                               "%s%s: T %.6g us, step %.6g us, %.6g B", gap, size,
                                v->bottleneck_ns / 1000, v->step_ns / 1000, v->peak_bytes);
         }
         used += n > 0 ? (size_t)n : 0;

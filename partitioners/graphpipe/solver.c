@@ -76,15 +76,16 @@ static struct choice least(const struct gp_table *table)
 }
 
 /* Which of the sizes with plans: the least T, but where the difference is smaller than what
-   warming up takes, the shortest step. */
-static pst_status choose(const struct part_problem *p, const struct gp_table *table,
-                         struct choice *ret_choice)
+   warming up takes, the shortest step. Where stages have sizes of their own it is T alone. */
+static pst_status choose(const struct part_problem *p, const struct gp_options *options,
+                         const struct gp_table *table, struct choice *ret_choice)
 {
     struct choice best = least(table), fast = best;
     uint32_t i;
     pst_status st = best.result == NULL ? PST_OK : gp_result_step(p, best.result);
 
-    if (st == PST_OK && best.result != NULL && best.result->value.step_ns < INFINITY) {
+    if (st == PST_OK && best.result != NULL && best.result->value.step_ns < INFINITY &&
+        !options->per_stage) {
         for (i = 0; st == PST_OK && i < table->n; i++) {
             st = prefer_short(best.result, &table->tries[i], &table->tries[i].result, p, &fast);
             if (st == PST_OK && p->figures.reference == 0) { /* it is steps that count */
@@ -249,7 +250,7 @@ pst_status gp_solve(const struct part_problem *problem, const struct gp_options 
         st = gp_beyond(problem, options, rule_of(options), &watch, ret_answer);
     }
     if (st == PST_OK) {
-        st = choose(problem, &ret_answer->table, &chosen);
+        st = choose(problem, options, &ret_answer->table, &chosen);
     }
     if (st == PST_OK) {
         take(ret_answer, chosen);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One search per micro-batch size. A larger size must do better than all smaller ones, so most
- * searches end with their first probe.
+ * searches end with their first probe. A size for each stage (b = 0) must do better than all.
  */
 #include <math.h>
 #include <pthread.h>
@@ -134,7 +134,7 @@ pst_status gp_sweep(const struct part_problem *problem, const struct gp_tree *tr
                       .watch = watch,
                       .table = ret_table,
                       .status = PST_OK};
-    uint32_t n = options->per_stage ? 1 : problem->n_sizes, i, n_threads = 0;
+    uint32_t n = problem->n_sizes + (options->per_stage ? 1 : 0), i, n_threads = 0;
     pthread_t *threads = calloc(n, sizeof *threads);
 
     *ret_table = (struct gp_table){.n = n, .tries = calloc(n, sizeof *ret_table->tries)};
@@ -146,7 +146,7 @@ pst_status gp_sweep(const struct part_problem *problem, const struct gp_tree *tr
     pthread_mutex_init(&s.lock, NULL);
     if (s.status == PST_OK) {
         for (i = 0; i < n; i++) {
-            ret_table->tries[i].b = options->per_stage ? 0 : problem->sizes[i];
+            ret_table->tries[i].b = i < problem->n_sizes ? problem->sizes[i] : 0;
         }
         while (n_threads + 1 < count_threads(options, tree, n) &&
                pthread_create(&threads[n_threads], NULL, work, &s) == 0) {

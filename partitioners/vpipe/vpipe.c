@@ -68,7 +68,8 @@ static pst_status remark(struct vpipe *pipe, const uint32_t *cuts, const struct 
 {
     const struct part_problem *problem = pipe->problem;
     char blocks[2048] = "", ratios[2048] = "", swapped[2048] = "";
-    double *bytes = calloc((size_t)pipe->n_stages + 1, sizeof *bytes), sum = 0;
+    double *bytes = calloc((size_t)pipe->n_stages + 1, sizeof *bytes), sum = 0, worst = 0;
+    bool own = pipe->config->versions != VERSIONS_ONE; /* does it hold what the host cannot know? */
     uint32_t s;
 
     if (bytes == NULL) {
@@ -86,13 +87,19 @@ static pst_status remark(struct vpipe *pipe, const uint32_t *cuts, const struct 
         append(ratios, sizeof ratios, "%.4g", cost.recompute);
         append(swapped, sizeof swapped, "%.0f", cost.swapped);
         bytes[s] = cost.bytes;
+        worst = fmax(worst, cost.bytes);
+        own = own || cost.recompute > 0 || cost.swapped > 0;
         sum += cost.swapped;
     }
     part_remark_number(problem, "bottleneck_us_per_sample", worth->longest / pipe->size / 1000);
     part_remark_text(problem, "blocks", blocks);
     part_remark_number(problem, "moves", pipe->n_moves);
     if (problem->figures.reference != 0) { /* in a job the memory optimizer decides that */
-        part_remark_stage_bytes(problem, bytes, pipe->n_stages);
+        if (own) {
+            part_remark_stage_bytes(problem, bytes, pipe->n_stages);
+        } else {
+            part_remark_number(problem, "worst_stage_bytes", worst);
+        }
         part_remark_text(problem, "recompute_ratios", ratios);
         part_remark_text(problem, "swapped_bytes_per_stage", swapped);
         part_remark_number(problem, "swapped_bytes", sum);

@@ -51,6 +51,8 @@ static const char driver[] =
     "  'loop': ['module:Loop', *SHAPES, '-o', 'loop.json'],\n"
     "  'nothing': ['module:nothing', *SHAPES],\n"
     "  'missing': ['module:missing', *SHAPES],\n"
+    "  'few': ['module:Net', '--input', '4x3x4x4'],\n"
+    "  'wide': ['module:Net', '--input', '4x3x9x9', '--input', '4x5:int64:100'],\n"
     "  'shape': ['module:Net', '--input', '4xtwo'],\n"
     "  'sizes': ['module:Net', *SHAPES, '--batch-sizes', '0']}\n"
     "for name, words in runs.items():\n"
@@ -162,6 +164,9 @@ static void test_requests_refused(void **state)
     (void)state;
     expect_log("nothing", "code 2", "gives int, not a torch.nn.Module");
     expect_log("missing", "code 2", "has no attribute 'missing'");
+    expect_log("few", "code 2",
+               "cannot be called with 1 inputs: missing a required argument: 'tokens'");
+    expect_log("wide", "code 2", "node head");
     expect_log("shape", "code 2", "must be like");
     expect_log("sizes", "code 2", "at least one sample");
 }

@@ -95,6 +95,54 @@ static void shared_devices(void **state)
     json_decref(root);
 }
 
+/* Two branches whose operators alternate, one operator a stage: where branches would be kept
+   together a scheduler with two stages to a device still has its own order of devices. */
+static void shared_devices_of_branches(void **state)
+{
+    static const char *const names[] = {"piper", "pipedream", "dapple", "chain-dp", "uniform"};
+    static const char *const nodes[] = {"a", "b1", "c1", "b2", "c2", "d"};
+    static const char *const edges[][2] = {{"a", "b1"},  {"a", "c1"}, {"b1", "b2"},
+                                           {"c1", "c2"}, {"b2", "d"}, {"c2", "d"}};
+    char text[4096];
+    size_t used = (size_t)snprintf(text, sizeof text,
+                                   HEAD "\"cost\":\"planned\",\"mini_batch\":16,\"devices\":3,"
+                                        "\"micro_batches\":[2],\"scheduler\":\"looped-bfs\","
+                                        "\"graph\":{\"nodes\":[");
+
+    (void)state;
+    for (uint32_t i = 0; i < 6; i++) {
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used,
+                             "%s{\"name\":\"%s\",\"forward_us\":3}", i > 0 ? "," : "", nodes[i]);
+    }
+    used += (size_t)snprintf(text + used, sizeof text - used, "],\"edges\":[");
+    for (uint32_t i = 0; i < 6; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "%s{\"from\":\"%s\",\"to\":\"%s\",\"bytes\":8}", i > 0 ? "," : "",
+                                 edges[i][0], edges[i][1]);
+    }
+    snprintf(text + used, sizeof text - used, "]}}");
+    support_write("branches.json", text);
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        struct outcome o =
+            penstock("partition", names[k], "--json", "--problem", support_path("branches.json"));
+        json_t *root, *stages;
+
+        expect_code(&o, 0);
+        root = object_of(&o);
+        stages = json_object_get(root, "stages");
+        assert_int_equal(json_array_size(stages), 6);
+        for (uint32_t s = 0; s < 6; s++) {
+            char device[8];
+
+            snprintf(device, sizeof device, "[%u]", s % 3);
+            expect_list(json_array_get(stages, s), "devices", device);
+        }
+        json_decref(root);
+        outcome_finish(&o);
+    }
+}
+
 /* "full" keeps the inputs of stages alone and replays the forward passes; what it saves makes room
    that keeping everything has not. */
 static void recomputing(void **state)
@@ -174,9 +222,13 @@ static void in_a_config(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(default_scheduler), cmocka_unit_test(shared_devices),
-        cmocka_unit_test(recomputing),       cmocka_unit_test(planned_apart),
-        cmocka_unit_test(planned_refusals),  cmocka_unit_test(in_a_config),
+        cmocka_unit_test(default_scheduler),
+        cmocka_unit_test(shared_devices),
+        cmocka_unit_test(shared_devices_of_branches),
+        cmocka_unit_test(recomputing),
+        cmocka_unit_test(planned_apart),
+        cmocka_unit_test(planned_refusals),
+        cmocka_unit_test(in_a_config),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

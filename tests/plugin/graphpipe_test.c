@@ -202,6 +202,26 @@ static void test_sizes(void **state)
     rig_graph_finish(&g);
 }
 
+/* No rule reduces this graph, and what rewriting leaves has no even cut; orders find it: 8 + 7 and
+   4 + 2 + 8 + 1. Choosing a size for each stage must not lose that. */
+static void test_per_stage_no_worse(void **state)
+{
+    struct rig_graph g;
+    struct rig_case c;
+
+    (void)state;
+    graph(&g, 6, other, 7, TAU(8, 7, 4, 2, 8, 1));
+    c = rig_case_of(&g);
+    c.devices = 2;
+    c.batch = 8;
+    c.sizes = sizes;
+    for (c.n_sizes = 1; c.n_sizes <= 3; c.n_sizes++) {
+        CLOSE(bottleneck(&c, "{\"refine\": \"false\"}"), 15);
+        CLOSE(bottleneck(&c, "{\"refine\": \"false\", \"per_stage\": true}"), 15);
+    }
+    rig_graph_finish(&g);
+}
+
 static void test_refusals(void **state)
 {
     struct rig_graph g;
@@ -280,8 +300,11 @@ static void test_planned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples), cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_degrees),
+        cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_per_stage_no_worse),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_degrees),
         cmocka_unit_test(test_planned),
     };
 
