@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Planners side by side on the models of GraphPipe's evaluation (Jeon et al., ASPLOS 2025): seconds
- * of search over all sizes of micro-batches, and the bottleneck by the reference cost model. 16 GiB
- * a device, 100 Gb/s, transfers not hidden, weights and gradients.
+ * of search over all sizes of micro-batches, the fastest of five runs and those of graphpipe's
+ * time, and the bottleneck by the reference cost model. 16 GiB a device, 100 Gb/s, transfers not
+ * hidden, weights and gradients. Every planner on one thread. pipedream: its recurrence over one
+ * order with the model's own costs, and with those of the released program.
  *
  *   bench-planners [SECONDS]      a planner that takes longer is stopped (default 60)
  *   bench-planners -p FILE...     the same planners on problem files
@@ -19,17 +21,19 @@
 #include "plugin/solo_partition.h"
 
 static const struct {
-    const char *id, *options;
+    const char *name, *id, *options;
 } planners[] = {
-    {"graphpipe", NULL},
-    {"pipedream", "{\"objective\":\"reference\"}"},
-    {"piper", NULL},
-    {"dapple", NULL},
+    {"graphpipe", "graphpipe", "{\"threads\":1}"},
+    {"refine", "graphpipe", "{\"threads\":1,\"refine\":\"true\"}"},
+    {"pipedream, reference", "pipedream", "{\"objective\":\"reference\"}"},
+    {"pipedream, released", "pipedream", NULL},
+    {"piper", "piper", NULL},
+    {"dapple", "dapple", NULL},
 };
 
-enum { N_PLANNERS = sizeof planners / sizeof planners[0] };
+enum { N_PLANNERS = sizeof planners / sizeof planners[0], RUNS = 5 };
 
-static double limit_s = 60, stop_at;
+static double limit_s = 60, stop_at, graphpipe_s;
 
 static double now_s(void)
 {
@@ -44,12 +48,21 @@ static bool too_late(void)
     return now_s() > stop_at;
 }
 
+static void report(const struct pst_partition_result *result, int planner, double least_s)
+{
+    graphpipe_s = planner == 0 ? least_s : graphpipe_s;
+    printf("  %-20s %9.4f s %7.1f  T %12.4f us  step %12.1f us  %2u stages\n",
+           planners[planner].name, least_s, least_s / graphpipe_s, result->bottleneck_ns / 1000,
+           result->step_ns / 1000, result->n_stages);
+}
+
 /* One planner on a problem file; its own options come on top. */
 static void ask(const char *path, int planner)
 {
     struct pst_problem *problem = NULL;
     struct pst_partition_result result;
     struct pst_error err = {0};
+    double least_s = INFINITY;
     struct pst_partition_job job = {.id = planners[planner].id};
     pst_status st = pst_problem_read(path, &problem, &err);
 
@@ -62,15 +75,21 @@ static void ask(const char *path, int planner)
         problem->options = json_loads(planners[planner].options, 0, NULL);
     }
     job.problem = problem;
-    stop_at = now_s() + limit_s;
-    st = pst_partition_solo_run(&job, too_late, &result, &err);
-    if (st == PST_OK) {
-        printf("  %-10s %10.4f s  T %12.4f us  step %12.1f us  %2u stages\n", planners[planner].id,
-               result.search_seconds, result.bottleneck_ns / 1000, result.step_ns / 1000,
-               result.n_stages);
+    for (int run = 0; run < RUNS; run++) {
+        stop_at = now_s() + limit_s;
+        st = pst_partition_solo_run(&job, too_late, &result, &err);
+        if (st != PST_OK) {
+            break;
+        }
+        least_s = fmin(least_s, result.search_seconds);
+        if (run + 1 == RUNS || result.search_seconds > 2) { /* such a time says enough */
+            report(&result, planner, least_s);
+            run = RUNS;
+        }
         pst_partition_result_finish(&result);
-    } else {
-        printf("  %-10s %s\n", planners[planner].id,
+    }
+    if (st != PST_OK) {
+        printf("  %-20s %.100s\n", planners[planner].name,
                st == PST_ERR_CANCELLED ? "stopped" : err.message);
     }
     pst_problem_destroy(problem);

@@ -50,6 +50,7 @@ static bool probe(const struct pst_search *search, uint64_t memory, struct pst_p
 
     cluster.memory = memory;
     changed.cluster = &cluster;
+    changed.clock = NULL; /* does it fit: how fast it is does not matter */
     return pst_planner_try(&changed, ret_planned, &unused_need, &unused) == PST_OK;
 }
 

@@ -190,8 +190,30 @@ static pst_status add_orders(const struct beyond *b, struct gp_try *t, uint32_t 
     return st;
 }
 
+/* Small families of sets: the least T there is. */
+static pst_status add_sets(const struct beyond *b, const struct part_costs *costs, struct gp_try *t,
+                           bool *ret_optimal)
+{
+    double below_ns = t->result.found ? t->result.value.bottleneck_ns : INFINITY;
+    struct part_plan plan = {0};
+    bool found;
+    pst_status st = gp_sets(b->p, costs, b->steps, below_ns, &plan, &found, ret_optimal);
+
+    if (st == PST_OK && found) {
+        st = consider(b->p, &plan, &t->result);
+    }
+    if (st == PST_OK && *ret_optimal) {
+        t->result.lower_ns =
+            fmax(t->result.lower_ns,
+                 t->result.found ? t->result.value.bottleneck_ns * (1 - 1e-12) : INFINITY);
+        *ret_optimal = b->p->figures.reference != 0; /* of a job T is not all that counts */
+    }
+    return st;
+}
+
 static pst_status beyond(const struct beyond *b, struct gp_try *t)
 {
+    bool optimal = false;
     struct part_refine_limits limits = {.steps = b->steps};
     struct part_costs costs = {0};
     pst_status st = part_costs_init(b->p, t->b, &costs);
@@ -205,7 +227,10 @@ static pst_status beyond(const struct beyond *b, struct gp_try *t)
     if (st == PST_OK) {
         st = add_orders(b, t, 4);
     }
-    if (st == PST_OK && costs.n_degrees > 0) {
+    if (st == PST_OK && costs.n_degrees > 0 && b->p->n > 10) { /* all of fewer are looked at */
+        st = add_sets(b, &costs, t, &optimal);
+    }
+    if (st == PST_OK && costs.n_degrees > 0 && !optimal) {
         st = search(b->p, &costs, &limits, &t->result);
     }
     if (st == PST_OK) {
