@@ -62,6 +62,18 @@ bool pst_caps_executor(const char *word)
     return pst_caps_has(executor, word);
 }
 
+/* Stages in any graph: the executor runs them, but the scheduler has to order them. */
+static bool is_for_scheduler(const char *word)
+{
+    return strcmp(word, "dag") == 0;
+}
+
+static bool meets(const struct pst_plugin *plugin, const char *need)
+{
+    return (!is_for_scheduler(need) || strcmp(plugin->kind, "scheduler") == 0) &&
+           pst_caps_has(plugin->provides, need);
+}
+
 static pst_status match_one(const struct pst_plugin *const *plugins, uint32_t n_plugins,
                             uint32_t who, struct pst_error *err)
 {
@@ -70,17 +82,19 @@ static pst_status match_one(const struct pst_plugin *const *plugins, uint32_t n_
     uint32_t i;
 
     for (need = plugin->needs; *need != NULL; need++) {
-        bool met = pst_caps_executor(*need);
+        bool met = !is_for_scheduler(*need) && pst_caps_executor(*need);
 
         for (i = 0; !met && i < n_plugins; i++) {
-            met = i != who && pst_caps_has(plugins[i]->provides, *need);
+            met = i != who && meets(plugins[i], *need);
         }
         if (!met) {
-            return pst_fail(
-                err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                "%s \"%s\" needs %s, which neither the other strategies of this job nor "
-                "the executor provide",
-                plugin->kind, plugin->id, *need);
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                            is_for_scheduler(*need)
+                                ? "%s \"%s\" needs %s, which the scheduler of this job does not "
+                                  "provide"
+                                : "%s \"%s\" needs %s, which neither the other strategies of this "
+                                  "job nor the executor provide",
+                            plugin->kind, plugin->id, *need);
         }
     }
     return PST_OK;

@@ -66,11 +66,12 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     const struct pst_stage_node *nodes;
     struct pst_times times;
     uint64_t work = 0;
+    bool *replayed = pst_arena_array(&q->arena, stage->n_nodes, sizeof *replayed);
     uint32_t i;
 
     nodes = pst_view_build(planner, stage->nodes, stage->n_nodes, samples, stage->weight_versions,
                            &view);
-    if (nodes == NULL) {
+    if (nodes == NULL || replayed == NULL || !pst_plan_replayed(stage, planner->graph, replayed)) {
         return pst_fail_nomem(err);
     }
     pst_cost_ops(planner->cost, stage->nodes, stage->n_nodes, samples, &times);
@@ -91,7 +92,7 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
                             ? node->forward_work_bytes
                             : node->backward_work_bytes;
 
-        if (stage->actions[i] == PST_ACTION_RECOMPUTE) {
+        if (replayed[i]) {
             row->replay_ns += node->forward_ns;
             most += node->saved_bytes;
         } else if (stage->actions[i] == PST_ACTION_KEEP) {

@@ -121,3 +121,34 @@ bool pst_remarks_copy(const struct pst_remarks *remarks, struct pst_arena *arena
     *ret_items = items;
     return true;
 }
+
+void pst_remarks_write(struct pst_writer *w, const struct pst_partition_remark *items, uint32_t n)
+{
+    pst_write_number(w, n);
+    for (uint32_t i = 0; i < n; i++) {
+        pst_write_text(w, items[i].key);
+        pst_write_number(w, items[i].type);
+        pst_write(w, &items[i].number, sizeof items[i].number);
+        pst_write_text(w, items[i].text);
+    }
+}
+
+uint32_t pst_remarks_read(struct pst_reader *r, struct pst_partition_remark **ret_items)
+{
+    uint32_t n = pst_read_count(r, 2 * sizeof(uint64_t));
+    struct pst_partition_remark *items;
+
+    r->failed |= n > PST_REMARKS_MAX;
+    items = r->failed ? NULL : pst_arena_array(r->arena, n, sizeof *items);
+    r->failed |= items == NULL;
+    for (uint32_t i = 0; !r->failed && i < n; i++) {
+        items[i].key = pst_read_text(r);
+        items[i].type = (uint32_t)pst_read_number(r);
+        pst_read(r, &items[i].number, sizeof items[i].number);
+        items[i].text = pst_read_text(r);
+        r->failed |= !pst_remark_key_is_sound(items[i].key) || items[i].type > PST_REMARK_FLAG ||
+                     (items[i].type == PST_REMARK_TEXT) != (items[i].text != NULL);
+    }
+    *ret_items = items;
+    return r->failed ? 0 : n;
+}

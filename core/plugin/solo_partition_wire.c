@@ -138,13 +138,7 @@ pst_status pst_partition_answer_pack(const struct pst_partition_answer *answer, 
         pst_write(&w, &stage->compute_ns, sizeof stage->compute_ns);
         pst_write(&w, &stage->memory_bytes, sizeof stage->memory_bytes);
     }
-    pst_write_number(&w, answer->n_remarks);
-    for (uint32_t i = 0; i < answer->n_remarks; i++) {
-        pst_write_text(&w, answer->remarks[i].key);
-        pst_write_number(&w, answer->remarks[i].type);
-        pst_write(&w, &answer->remarks[i].number, sizeof answer->remarks[i].number);
-        pst_write_text(&w, answer->remarks[i].text);
-    }
+    pst_remarks_write(&w, answer->remarks, answer->n_remarks);
     return pst_write_end(&w, ret_bytes, ret_length, err);
 }
 
@@ -184,26 +178,6 @@ static void take_stages(struct pst_reader *r, struct pst_partition_answer *answe
     answer->n_stages = n;
 }
 
-static void take_remarks(struct pst_reader *r, struct pst_partition_answer *answer)
-{
-    uint32_t n = pst_read_count(r, 2 * sizeof(uint64_t));
-
-    r->failed |= n > PST_REMARKS_MAX;
-    answer->remarks = r->failed ? NULL : pst_arena_array(r->arena, n, sizeof *answer->remarks);
-    r->failed |= answer->remarks == NULL;
-    for (uint32_t i = 0; !r->failed && i < n; i++) {
-        struct pst_partition_remark *remark = &answer->remarks[i];
-
-        remark->key = pst_read_text(r);
-        remark->type = (uint32_t)pst_read_number(r);
-        pst_read(r, &remark->number, sizeof remark->number);
-        remark->text = pst_read_text(r);
-        r->failed |= !pst_remark_key_is_sound(remark->key) || remark->type > PST_REMARK_FLAG ||
-                     (remark->type == PST_REMARK_TEXT) != (remark->text != NULL);
-    }
-    answer->n_remarks = n;
-}
-
 pst_status pst_partition_answer_unpack(const char *bytes, size_t length,
                                        struct pst_partition_answer *ret_answer,
                                        struct pst_error *err)
@@ -227,7 +201,7 @@ pst_status pst_partition_answer_unpack(const char *bytes, size_t length,
         take_stages(&r, &answer);
     }
     if (!r.failed) {
-        take_remarks(&r, &answer);
+        answer.n_remarks = pst_remarks_read(&r, &answer.remarks);
     }
     if (r.failed) {
         pst_partition_answer_finish(&answer);

@@ -126,10 +126,38 @@ static pst_status sign(struct pst_session *session, struct pst_error *err)
     return planned->plan->config_json != NULL ? PST_OK : pst_fail_nomem(err);
 }
 
-/* From text to a plan that is proven and has its programs. */
-static pst_status adopt(struct pst_session *session, const char *text, size_t length,
+/* The answer: the plan's text, a NUL, what the partitioner remarked. */
+static pst_status write_answer(const struct pst_planned *planned, const struct pst_graph *graph,
+                               char **ret_bytes, size_t *ret_length, struct pst_error *err)
+{
+    struct pst_writer w = {.bytes = NULL};
+    char *text = pst_plan_to_json(planned->plan, graph);
+
+    if (text == NULL) {
+        return pst_fail_nomem(err);
+    }
+    pst_write(&w, text, strlen(text) + 1);
+    free(text);
+    pst_remarks_write(&w, planned->remarks, planned->n_remarks);
+    return pst_write_end(&w, ret_bytes, ret_length, err);
+}
+
+static pst_status take_remarks(struct pst_planned *planned, const char *bytes, size_t length,
+                               struct pst_error *err)
+{
+    struct pst_reader r = {.at = bytes, .left = length, .arena = &planned->plan->arena};
+
+    planned->n_remarks = pst_remarks_read(&r, &planned->remarks);
+    return r.failed || r.left > 0
+               ? pst_fail(err, PST_ERR_BUG, "plugin.contract", "its remarks are damaged")
+               : PST_OK;
+}
+
+/* From the answer to a plan that is proven and has its programs. */
+static pst_status adopt(struct pst_session *session, const char *answer, size_t length,
                         struct pst_error *err)
 {
+    size_t n = strnlen(answer, length); /* of the text */
     struct pst_check_report *report = calloc(1, sizeof *report);
     struct pst_error unused;
     pst_status st;
@@ -138,12 +166,15 @@ static pst_status adopt(struct pst_session *session, const char *text, size_t le
         return pst_fail_nomem(err);
     }
     err = err == NULL ? &unused : err;
-    st = pst_plan_parse("", text, length, session->graph, &session->planned.plan, err);
+    st = pst_plan_parse("", answer, n, session->graph, &session->planned.plan, err);
     if (st == PST_OK && !belongs(session, session->planned.plan)) {
         st = pst_fail(err, PST_ERR_BUG, "plugin.contract", "it is for another job");
     }
     if (st == PST_OK) {
         st = pst_session_judge(session, report, err);
+    }
+    if (st == PST_OK) {
+        st = take_remarks(&session->planned, answer + n + 1, n < length ? length - n - 1 : 0, err);
     }
     free(report);
     if (st != PST_OK && st != PST_ERR_NOMEM) {
@@ -164,19 +195,19 @@ static pst_status search_apart(struct pst_session *session, bool (*cancelled)(vo
         .cancelled = cancelled,
     };
     uint64_t begin_ns = pst_now_ns();
-    char *job = NULL, *plan = NULL;
+    char *job = NULL, *answer = NULL;
     size_t length = 0;
     pst_status st = write_job(session->job, &job, &task.job_length, err);
 
     if (st == PST_OK) {
         task.job = job;
-        st = pst_worker_run(&task, &plan, &length, err);
+        st = pst_worker_run(&task, &answer, &length, err);
     }
     if (st == PST_OK) {
-        st = adopt(session, plan, length, err);
+        st = adopt(session, answer, length, err);
     }
     session->planned.search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
-    free(plan);
+    free(answer);
     free(job);
     return st;
 }
@@ -200,8 +231,8 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
 
 /* --- the process itself ------------------------------------------------------------------------*/
 
-static pst_status plan_here(const struct pst_session *session, char **ret_text,
-                            struct pst_error *err)
+static pst_status plan_here(const struct pst_session *session, char **ret_answer,
+                            size_t *ret_length, struct pst_error *err)
 {
     struct pst_planned planned = {.plan = NULL};
     pst_status st =
@@ -210,14 +241,14 @@ static pst_status plan_here(const struct pst_session *session, char **ret_text,
 
     if (st == PST_OK) {
         planned.plan->isolated = true;
-        *ret_text = pst_plan_to_json(planned.plan, session->graph);
-        st = *ret_text == NULL ? pst_fail_nomem(err) : PST_OK;
+        st = write_answer(&planned, session->graph, ret_answer, ret_length, err);
         pst_planned_finish(&planned);
     }
     return st;
 }
 
-static pst_status run_job(const char *text, size_t length, char **ret_plan, struct pst_error *err)
+static pst_status run_job(const char *text, size_t length, char **ret_answer, size_t *ret_length,
+                          struct pst_error *err)
 {
     size_t n = strlen(text) + 1;
     struct pst_session *session = NULL;
@@ -238,7 +269,7 @@ static pst_status run_job(const char *text, size_t length, char **ret_plan, stru
         st = pst_session_create_for_planning(&job, &session, err);
         if (st == PST_OK) {
             pst_worker_started();
-            st = plan_here(session, ret_plan, err);
+            st = plan_here(session, ret_answer, ret_length, err);
         }
         pst_session_destroy(session);
         pst_job_finish(&job);
@@ -250,8 +281,8 @@ static pst_status run_job(const char *text, size_t length, char **ret_plan, stru
 bool pst_isolate_child(int argc, char **argv)
 {
     struct pst_error err = {0};
-    char *job, *plan = NULL;
-    size_t length;
+    char *job, *answer = NULL;
+    size_t length, answer_length = 0;
 
     if (!pst_worker_begin(argc, argv, &job, &length)) {
         return false;
@@ -262,7 +293,7 @@ bool pst_isolate_child(int argc, char **argv)
     if (pst_partition_solo_is(job, length)) {
         pst_partition_solo_serve(job, length);
     }
-    run_job(job, length, &plan, &err);
+    run_job(job, length, &answer, &answer_length, &err);
     free(job);
-    pst_worker_answer(plan, plan == NULL ? 0 : strlen(plan), &err);
+    pst_worker_answer(answer, answer_length, &err);
 }

@@ -77,7 +77,7 @@ static pst_status schedule_stage(const struct one_f_one_b *self, const struct ps
 }
 
 /*
- * The chain rule over the topological index of the stages. In a chain F(s, j) already waits for all
+ * The chain rule over the topological index of the stages, whatever their graph. In a chain F(s, j) already waits for all
  * F(q, j) with q < s, and a backward for those with q > s, so edges that skip stages add nothing
  * that could close a cycle.
  */
@@ -97,7 +97,7 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
 PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = order_topology,
               .in_flight = in_flight, .schedule = schedule)
 
-static const char *const provides[] = {"chain", "split-backward", NULL};
+static const char *const provides[] = {"chain", "dag", "split-backward", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {

@@ -308,6 +308,37 @@ static void test_the_same_plans(void **state)
     }
 }
 
+/* The part of `penstock plan --json` that begins with remarks. */
+static char *remarks_text(const char *isolate)
+{
+    struct outcome o = penstock("plan", support_write("job.toml", job), "--json", "--set", isolate,
+                                "--set", "partitioner.use=dapple");
+    const char *begin, *end;
+    char *text;
+
+    expect_code(&o, 0);
+    begin = strstr(o.out, "\"remarks\"");
+    assert_non_null(begin);
+    end = strchr(begin, '}');
+    assert_non_null(end);
+    text = strndup(begin, (size_t)(end - begin));
+    outcome_finish(&o);
+    return text;
+}
+
+/* What the partitioner says beside its plan comes over, too. */
+static void test_the_same_remarks(void **state)
+{
+    char *here = remarks_text("plugins.isolate=never");
+    char *apart = remarks_text("plugins.isolate=always");
+
+    (void)state;
+    expect_text(here, "latency_us");
+    assert_string_equal(here, apart);
+    free(here);
+    free(apart);
+}
+
 static void test_the_same_messages(void **state)
 {
     static const char *const faults[][2] = {
@@ -473,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_promises_about_the_process),
         cmocka_unit_test(test_what_a_plugin_starts_ends),
         cmocka_unit_test(test_the_same_plans),
+        cmocka_unit_test(test_the_same_remarks),
         cmocka_unit_test(test_the_same_messages),
         cmocka_unit_test(test_the_same_positions),
         cmocka_unit_test(test_auto),

@@ -63,19 +63,25 @@ static void test_executor(void **state)
 static void test_matching(void **state)
 {
     static const char *const nothing[] = {NULL};
-    static const char *const graph[] = {"dag", "peer", NULL};
+    static const char *const graph[] = {"dag", "peer", NULL}, *const dag[] = {"dag", NULL};
     static const char *const replicas[] = {"nested", NULL};
     struct pst_plugin partitioner = {
         .kind = "partitioner", .id = "p", .provides = replicas, .needs = graph};
     struct pst_plugin scheduler = {
         .kind = "scheduler", .id = "s", .provides = nothing, .needs = nothing};
+    struct pst_plugin memopt = {.kind = "memopt", .id = "m", .provides = nothing, .needs = nothing};
     const struct pst_plugin *plugins[] = {&partitioner, &scheduler};
+    const struct pst_plugin *three[] = {&partitioner, &scheduler, &memopt};
     struct pst_error err;
 
     (void)state;
     assert_int_equal(pst_caps_match(plugins, 2, &err), PST_ERR_UNSUPPORTED);
     assert_string_equal(err.kind, "plan.mismatch");
     assert_int_equal(pst_error_exit_code(&err), 2);
+    assert_string_equal(err.message, "partitioner \"p\" needs dag, which the scheduler of this job "
+                                     "does not provide");
+    scheduler.provides = dag;
+    assert_int_equal(pst_caps_match(plugins, 2, &err), PST_ERR_UNSUPPORTED);
     assert_string_equal(err.message, "partitioner \"p\" needs peer, which neither the "
                                      "other strategies of this job nor the executor provide");
     scheduler.provides = graph;
@@ -84,6 +90,12 @@ static void test_matching(void **state)
     assert_int_equal(pst_caps_match(plugins, 2, &err), PST_OK);
     partitioner.provides = nothing;
     assert_int_equal(pst_caps_match(plugins, 2, &err), PST_ERR_UNSUPPORTED);
+    /* What a memory optimizer takes orders nothing. */
+    scheduler.provides = scheduler.needs = nothing;
+    partitioner.needs = dag;
+    memopt.provides = dag;
+    assert_int_equal(pst_caps_match(three, 3, &err), PST_ERR_UNSUPPORTED);
+    assert_string_equal(err.kind, "plan.mismatch");
     /* Nobody helps himself. */
     scheduler.provides = replicas;
     scheduler.needs = replicas;
