@@ -9,9 +9,9 @@ Each case is measured in rounds of profile, plan, simulated step, run, one right
 for a shared machine is faster one minute than the next. Measured is the median over the steps
 behind five of warm-up, the error that of the median round. A case none of whose runs was even
 (from the 10th percentile of its steps to the 90th no more than 5 % of the median) is marked *.
---realtime, for a busy machine and root, lets penstock run before all else, and the thread that reads
-data before its devices. --passes compares instructions, too, by their medians. Exit code 1 where the
-mean error is above 8 % or the 90th percentile above 15 %."""
+--realtime, for a busy machine and root, lets penstock run before all else, and the thread that
+reads data before its devices. --passes compares instructions, too, by their medians. Exit code 1
+where the mean error is above 8 % or the 90th percentile above 15 %."""
 import argparse
 import collections
 import json
@@ -92,8 +92,8 @@ class Runner:
 
     def __call__(self, *args):
         command = [self.program] + [str(arg) for arg in args]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   preexec_fn=self.rise)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, preexec_fn=self.rise)
         timer = threading.Timer(0.08, lambda: self.rise(process.pid, 20))  # its first thread alone
         timer.start()
         out, err = process.communicate()
