@@ -57,6 +57,7 @@ bool pst_stage_problem_make(const struct pst_case *question, bool earlier_action
              size = (uint32_t)sizeof(struct pst_stage_node) + question->extra;
     char *nodes = pst_region_alloc(region, (size_t)n * size);
     uint32_t *producers = pst_region_alloc(region, 2 * (size_t)n * sizeof *producers);
+    static const char *const kinds[] = {"linear", "attention", "add", NULL};
     uint64_t most = question->huge ? (uint64_t)1 << 50 : 1 << 20, saved = 0;
     uint64_t random = question->seed;
     uint32_t n_producers = 0, i;
@@ -67,7 +68,7 @@ bool pst_stage_problem_make(const struct pst_case *question, bool earlier_action
     for (i = 0; i < n; i++) {
         struct pst_stage_node *node = (void *)(nodes + (size_t)i * size);
 
-        *node = (struct pst_stage_node){.node = 10 + i, .layer = i / 4};
+        *node = (struct pst_stage_node){.node = 10 + i, .layer = i / 4, .op = kinds[i % 4]};
         node->flags = random_flags(&random);
         if (earlier_actions && pst_random(&random) % 5 == 0 &&
             (node->flags & PST_NODE_NO_OFFLOAD) == 0) {

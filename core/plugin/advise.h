@@ -13,8 +13,9 @@ struct pst_search {
     struct pst_graph *graph;
     const struct pst_cluster *cluster;
     const struct pst_cost_model *cost;
-    bool (*cancelled)(void); /* may be NULL */
-    uint64_t deadline_ns;    /* UINT64_MAX: none */
+    bool (*cancelled)(void);  /* may be NULL */
+    pst_planner_clock *clock; /* may be NULL */
+    uint64_t deadline_ns;     /* UINT64_MAX: none */
 };
 
 /* One search, without advice. Errors as of pst_planner_run. *ret_need, written in any case: what

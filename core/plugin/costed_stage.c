@@ -5,6 +5,65 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --- layers and kinds --------------------------------------------------------------------------*/
+
+/* Length of the beginning of a name that its layer shares: up to its first number. */
+static size_t layer_length(const char *name)
+{
+    size_t begin = strcspn(name, "0123456789");
+
+    return begin + strspn(name + begin, "0123456789");
+}
+
+static bool same_layer(const char *a, const char *b)
+{
+    size_t n = layer_length(a);
+
+    return a[strcspn(a, "0123456789")] != '\0' && layer_length(b) == n && strncmp(a, b, n) == 0;
+}
+
+/* The last part of a name, without a number at its end. */
+static void add_kind(const char *name, char *ret_word)
+{
+    const char *dot = strrchr(name, '.'), *from = dot != NULL && dot[1] != '\0' ? dot + 1 : name;
+    size_t n = strlen(from);
+
+    while (n > 1 && strchr("0123456789_", from[n - 1]) != NULL) {
+        n--;
+    }
+    memcpy(ret_word, from, n);
+    ret_word[n] = '\0';
+}
+
+static pst_status name_nodes(struct pst_costed_stage *stage, struct pst_error *err)
+{
+    const struct pst_costed *graph = stage->problem->graph;
+    size_t used = 0, length = 1;
+
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        length += strlen(graph->nodes[i].name) + 1;
+    }
+    stage->words = malloc(length);
+    if (stage->words == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const struct pst_costed_node *node = &graph->nodes[i];
+
+        stage->layers[i] =
+            i == 0 ? 0 : stage->layers[i - 1] + !same_layer(graph->nodes[i - 1].name, node->name);
+        stage->kinds[i] = node->op;
+        if (node->op == NULL || strcmp(node->op, "op") == 0) {
+            stage->kinds[i] = stage->words + used;
+            add_kind(node->name, stage->words + used);
+            used += strlen(stage->words + used) + 1;
+        }
+    }
+    return PST_OK;
+}
+
+/* --- room --------------------------------------------------------------------------------------*/
+
 pst_status pst_costed_stage_init(struct pst_costed_stage *stage, const struct pst_problem *problem,
                                  struct pst_error *err)
 {
@@ -17,9 +76,12 @@ pst_status pst_costed_stage_init(struct pst_costed_stage *stage, const struct ps
     stage->position = calloc(n, sizeof *stage->position);
     stage->stamps = calloc(n, sizeof *stage->stamps);
     stage->read = calloc(n, sizeof *stage->read);
+    stage->layers = calloc(n, sizeof *stage->layers);
+    stage->kinds = calloc(n, sizeof *stage->kinds);
     return stage->nodes != NULL && stage->producers != NULL && stage->position != NULL &&
-                   stage->stamps != NULL && stage->read != NULL
-               ? PST_OK
+                   stage->stamps != NULL && stage->read != NULL && stage->layers != NULL &&
+                   stage->kinds != NULL
+               ? name_nodes(stage, err)
                : pst_fail_nomem(err);
 }
 
@@ -30,6 +92,9 @@ void pst_costed_stage_finish(struct pst_costed_stage *stage)
     free(stage->position);
     free(stage->stamps);
     free(stage->read);
+    free(stage->layers);
+    free(stage->kinds);
+    free(stage->words);
     memset(stage, 0, sizeof *stage);
 }
 
@@ -88,6 +153,8 @@ struct pst_stage_node *pst_costed_stage_build(struct pst_costed_stage *stage, co
         pst_costed_node_ns(graph, nodes[i], samples, ns);
         *to = (struct pst_stage_node){
             .node = nodes[i],
+            .layer = stage->layers[nodes[i]],
+            .op = stage->kinds[nodes[i]],
             .action = PST_ACTION_KEEP,
             .forward_ns = up(ns[0]),
             .backward_ns = up(ns[1] + ns[2]),

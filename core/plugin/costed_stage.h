@@ -15,6 +15,9 @@ struct pst_costed_stage {
     struct pst_stage_node *nodes; /* [n_nodes] */
     uint32_t *producers;          /* [n_edges] */
     uint32_t *position;           /* [n_nodes] in the stage */
+    uint32_t *layers;             /* [n_nodes] by the beginnings of names */
+    char *words;                  /* behind `kinds` */
+    const char **kinds;           /* [n_nodes] op; where the file names none, from the name */
     uint32_t *stamps;             /* [n_nodes] the view that has the node, or reads it */
     double *read;                 /* [n_nodes] bytes of a sample that the view reads of it */
     uint32_t stamp;
@@ -30,6 +33,9 @@ void pst_costed_stage_finish(struct pst_costed_stage *stage);
  * micro-batch in flight, no limit: the caller sets stage, n_stages, in_flight, capacity_bytes.
  * Where it has a node without predecessors, its input has the problem's input_bytes as well (for
  * micro_batches[0] samples; in proportion).
+ * Consecutive nodes whose names are the same up to their first number ("h.3.attn", "h.3.mlp") are a
+ * layer. A node's kind is its op; where the file states none, the last part of its name without
+ * the number at its end: "scores" of "h.3.scores_1".
  * Bytes and nanoseconds are rounded up. Valid until the next one is built; its nodes, which are
  * returned, may be given actions.
  */

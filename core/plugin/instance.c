@@ -66,6 +66,7 @@ static const void *host_extension(const struct pst_host *host, const char *id)
                       {PST_REMARK, NULL, &pst_remark_functions},
                       {PST_ASK, "partitioner", context->ask},
                       {PST_PROFILE, "partitioner", context->profile},
+                      {PST_TRIAL, "partitioner", context->trial},
                       {PST_EVAL, "memopt", context->eval},
                       {PST_CLAIM, "scheduler", &claim_functions}};
     size_t i;

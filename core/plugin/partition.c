@@ -131,9 +131,11 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
         pst_arena_finish(&arena);
         return pst_fail_nomem(err);
     }
+    planner->asked = &in;
     pst_breadcrumb_enter(planner->partitioner->crumb, PST_CRUMB_PARTITION);
     st = planner->partitioner_if->partition(planner->partitioner->self, &in, &answer->out);
     pst_breadcrumb_leave();
+    planner->asked = NULL;
     answer->rules.sizes = answer->rules.degrees = NULL; /* of this call */
     if (st == PST_OK && answer->refused) {
         st = planner->pending.status; /* it went on as though nothing had happened */
@@ -154,6 +156,38 @@ pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *p
     };
     pst_status st = answer.ranks == NULL ? pst_fail_nomem(err) : ask(planner, &answer, err);
 
+    if (st == PST_OK) {
+        st = check_whole(&answer, err);
+    }
+    if (st == PST_OK) {
+        st = pst_plan_connect(plan, planner->graph, err);
+    }
+    pst_stage_rules_finish(&answer.rules);
+    free(answer.ranks);
+    return st;
+}
+
+pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_stage_decl *stages,
+                               uint32_t n_stages, struct pst_plan *plan, struct pst_error *err)
+{
+    struct answer answer = {
+        .out = {.size = sizeof answer.out, .impl = &answer},
+        .planner = planner,
+        .plan = plan,
+        .ranks = calloc(planner->degree, sizeof *answer.ranks),
+    };
+    const char *at = (const char *)stages;
+    pst_status st = PST_OK;
+
+    if (answer.ranks == NULL || !pst_stage_rules_init(&answer.rules, planner->asked)) {
+        st = pst_fail_nomem(err);
+    }
+    for (uint32_t s = 0; st == PST_OK && s < n_stages; s++, at += stages->size) {
+        st = add_stage(&answer.out, (const struct pst_stage_decl *)(const void *)at);
+        if (st != PST_OK) {
+            *err = planner->pending;
+        }
+    }
     if (st == PST_OK) {
         st = check_whole(&answer, err);
     }

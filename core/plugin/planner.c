@@ -34,6 +34,7 @@ static pst_status init(struct pst_planner *planner, const struct pst_search *sea
     planner->cluster = cluster;
     planner->cost = search->cost;
     planner->cancelled = search->cancelled;
+    planner->clock = search->clock;
     planner->deadline_ns = search->deadline_ns;
     planner->n_ranks = (uint32_t)cluster->devices;
     planner->batch = (uint32_t)job->train.batch;
@@ -80,20 +81,17 @@ static pst_status build_programs(struct pst_planner *planner, struct pst_planned
 {
     struct pst_plan *plan = planned->plan;
     uint32_t r;
-    pst_status st = PST_OK;
+    pst_status st;
 
     planned->programs = calloc(plan->n_devices + 1, sizeof(struct pst_program *));
     if (planned->programs == NULL) {
         return pst_fail_nomem(err);
     }
+    st = pst_programs_create(plan, planner->graph, planner->cost, planned->programs, err);
     for (r = 0; st == PST_OK && r < plan->n_devices; r++) {
-        st = pst_program_create(plan, planner->graph, planner->cost, r, PST_NONE,
-                                &planned->programs[r], err);
-        if (st == PST_OK) {
-            plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
-            plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
-            plan->devices[r].host_bytes = planned->programs[r]->host_bytes;
-        }
+        plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
+        plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
+        plan->devices[r].host_bytes = planned->programs[r]->host_bytes;
     }
     return st;
 }
@@ -163,46 +161,65 @@ static pst_status lower(const struct pst_planner *planner, struct pst_plan *plan
                           true, err);
 }
 
+pst_status pst_planner_empty(const struct pst_planner *planner, struct pst_plan **ret_plan,
+                             struct pst_error *err)
+{
+    bool asynchronous = planner->topology.version_rule == PST_VERSION_DELAYED;
+    struct pst_plan *plan = NULL;
+    pst_status st = pst_plan_create(planner->graph, planner->batch, planner->n_ranks, &plan, err);
+
+    if (st == PST_OK) {
+        plan->optimizer_slots = planner->optimizer_slots;
+        plan->capacity_bytes =
+            planner->cluster->memory == 0 ? UINT64_MAX : planner->cluster->memory;
+        plan->version_rule = planner->topology.version_rule;
+        plan->asynchronous = asynchronous;
+        plan->drain_every = asynchronous ? (uint32_t)planner->job->train.drain_every : 0;
+        plan->barrier = pst_planner_barrier(planner->job);
+        plan->spread_sends = !asynchronous && !planner->tight;
+        *ret_plan = plan;
+    }
+    return st;
+}
+
+pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *plan,
+                                struct pst_error *err)
+{
+    struct pst_orders orders = {.arena = {NULL, 0, 0}};
+    pst_status st = pst_planner_chosen(planner, plan, err);
+
+    if (st == PST_OK) {
+        st = pst_planner_hold(planner, plan, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_actions(planner, plan, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_order(planner, plan, &orders, err);
+    }
+    if (st == PST_OK) {
+        st = blame_scheduler(planner, lower(planner, plan, &orders, err), err);
+    }
+    pst_orders_finish(&orders);
+    return st;
+}
+
 static pst_status make_plan(struct pst_planner *planner, struct pst_planned *planned,
                             struct pst_error *err)
 {
-    bool asynchronous = planner->topology.version_rule == PST_VERSION_DELAYED;
-    struct pst_plan **plan = &planned->plan;
-    struct pst_orders orders = {.arena = {NULL, 0, 0}};
-    pst_status st = pst_plan_create(planner->graph, planner->batch, planner->n_ranks, plan, err);
+    pst_status st = pst_planner_empty(planner, &planned->plan, err);
 
     pst_questions_finish(planner); /* answers hold for one attempt */
     if (st == PST_OK) {
-        (*plan)->optimizer_slots = planner->optimizer_slots;
-        (*plan)->capacity_bytes =
-            planner->cluster->memory == 0 ? UINT64_MAX : planner->cluster->memory;
-        (*plan)->version_rule = planner->topology.version_rule;
-        (*plan)->asynchronous = asynchronous;
-        (*plan)->drain_every = asynchronous ? (uint32_t)planner->job->train.drain_every : 0;
-        (*plan)->barrier = pst_planner_barrier(planner->job);
-        (*plan)->spread_sends = !asynchronous && !planner->tight;
-        st = pst_planner_partition(planner, *plan, err);
+        st = pst_planner_partition(planner, planned->plan, err);
     }
     if (st == PST_OK) {
-        st = pst_planner_chosen(planner, *plan, err);
+        st = pst_planner_complete(planner, planned->plan, err);
     }
-    if (st == PST_OK) {
-        st = pst_planner_hold(planner, *plan, err);
-    }
-    if (st == PST_OK) {
-        st = pst_planner_actions(planner, *plan, err);
-    }
-    if (st == PST_OK) {
-        st = pst_planner_order(planner, *plan, &orders, err);
-    }
-    if (st == PST_OK) {
-        st = blame_scheduler(planner, lower(planner, *plan, &orders, err), err);
-    }
-    pst_orders_finish(&orders);
     if (st == PST_OK) {
         st = build_programs(planner, planned, err);
     }
-    return st == PST_OK ? sign(planner, *plan, err) : st;
+    return st == PST_OK ? sign(planner, planned->plan, err) : st;
 }
 
 static pst_status check(const struct pst_planner *planner, const struct pst_planned *planned,
@@ -402,6 +419,15 @@ pst_status pst_planner_run(const struct pst_job *job, struct pst_graph *graph,
                            bool (*cancelled)(void), struct pst_planned *ret_planned,
                            struct pst_error *err)
 {
+    return pst_planner_run_timed(job, graph, cluster, cost, NULL, cancelled, ret_planned, err);
+}
+
+pst_status pst_planner_run_timed(const struct pst_job *job, struct pst_graph *graph,
+                                 const struct pst_cluster *cluster,
+                                 const struct pst_cost_model *cost, pst_planner_clock *clock,
+                                 bool (*cancelled)(void), struct pst_planned *ret_planned,
+                                 struct pst_error *err)
+{
     struct pst_planned planned = {.plan = NULL};
     struct pst_error unused;
     uint64_t begin_ns = pst_now_ns(), time_limit = job->plugins.time_limit, found = 0;
@@ -411,6 +437,7 @@ pst_status pst_planner_run(const struct pst_job *job, struct pst_graph *graph,
         .cluster = cluster,
         .cost = cost,
         .cancelled = cancelled,
+        .clock = clock,
         .deadline_ns = time_limit == 0 || time_limit > UINT64_MAX - begin_ns
                            ? UINT64_MAX
                            : begin_ns + time_limit,

@@ -22,6 +22,11 @@ struct pst_planned {
     struct pst_partition_remark *remarks;
 };
 
+/* Nanoseconds of a step of a lowered plan in the long run; quick: about. */
+typedef pst_status pst_planner_clock(const struct pst_plan *plan, const struct pst_graph *graph,
+                                     const struct pst_cost_model *cost, bool quick,
+                                     uint64_t *ret_ns, struct pst_error *err);
+
 /*
  * config.* 2; plugin.* 2 or 3; plan.mismatch 2; plan.infeasible 1 (details: a table of what takes
  * the space, and what would make it fit); plan.illegal 3 naming the plugin whose answer it is.
@@ -31,6 +36,13 @@ pst_status pst_planner_run(const struct pst_job *job, struct pst_graph *graph,
                            const struct pst_cluster *cluster, const struct pst_cost_model *cost,
                            bool (*cancelled)(void), struct pst_planned *ret_planned,
                            struct pst_error *err);
+/* The same for a caller who can simulate: partitioners get pst.trial/1, and plans are the better
+   for it. clock: NULL as above. */
+pst_status pst_planner_run_timed(const struct pst_job *job, struct pst_graph *graph,
+                                 const struct pst_cluster *cluster,
+                                 const struct pst_cost_model *cost, pst_planner_clock *clock,
+                                 bool (*cancelled)(void), struct pst_planned *ret_planned,
+                                 struct pst_error *err);
 void pst_planned_finish(struct pst_planned *planned);
 
 #endif

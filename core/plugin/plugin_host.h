@@ -76,6 +76,7 @@ struct pst_host_context {
     const struct pst_eval *eval;
     const struct pst_rng *rng;
     const struct pst_profile *profile;
+    const struct pst_trial *trial;
     void *impl; /* for the functions of these tables: host->impl leads to it */
     bool (*cancelled)(void *impl);
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What plugins may ask the host: pst.cost/1, pst.ask/1, pst.eval/1, pst.rng/1; pst.profile/1 is in
- * profile.c. Prices and in-flight counts are remembered (memo.h).
+ * profile.c, pst.trial/1 in trial.c. Prices and in-flight counts are remembered (memo.h).
  */
 #include "plugin/state.h"
 
@@ -301,6 +301,7 @@ void pst_questions_context(struct pst_planner *planner, struct pst_host_context 
         .eval = &eval,
         .rng = &rng,
         .profile = &pst_planner_profile,
+        .trial = planner->clock == NULL ? NULL : &pst_planner_trial,
         .impl = planner,
         .cancelled = is_cancelled,
     };

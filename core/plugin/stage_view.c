@@ -269,6 +269,7 @@ static void fill_node(struct pst_planner *planner, const struct pst_size_table *
     *ret_node = (struct pst_stage_node){
         .node = v,
         .layer = node->layer,
+        .op = node->op,
         .flags = node->flags,
         .action = PST_ACTION_KEEP,
         .forward_ns = cost->forward_ns,

@@ -7,6 +7,7 @@
 #define PST_PLUGIN_STATE_H
 
 #include <penstock/ext/profile.h>
+#include <penstock/ext/trial.h>
 
 #include "plugin/eval.h"
 #include "plugin/memo.h"
@@ -50,6 +51,7 @@ struct pst_planner {
     const struct pst_cluster *cluster;
     const struct pst_cost_model *cost;
     bool (*cancelled)(void);
+    pst_planner_clock *clock;
     bool tight;           /* memory did not suffice with what only saves time */
     uint64_t deadline_ns; /* UINT64_MAX: none */
     struct pst_arena arena;
@@ -83,8 +85,9 @@ struct pst_planner {
     struct pst_view_scratch scratch;
     struct pst_evaluator evaluator;
     struct pst_memo memo;
-    struct pst_figures figures; /* of pst.profile/1 */
-    struct pst_error pending;   /* what a callback failed with, inside a plugin's call */
+    struct pst_figures figures;           /* of pst.profile/1 */
+    const struct pst_partition_in *asked; /* while the partitioner is asked */
+    struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
 };
 
 /* strategies.c: finds and instantiates what the job names; caller runs pst_planner_finish anyway.
@@ -112,6 +115,9 @@ pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance 
 /* partition.c: fills the plan's stages and derives its edges. */
 pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
                                  struct pst_error *err);
+/* The same with stages that the partitioner, in the middle of its search, asks about. */
+pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_stage_decl *stages,
+                               uint32_t n_stages, struct pst_plan *plan, struct pst_error *err);
 
 /* stage_view.c. A view stays valid until the next one is built. */
 pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err);
@@ -158,6 +164,16 @@ struct pst_orders {
 pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
                              struct pst_orders *ret_orders, struct pst_error *err);
 void pst_orders_finish(struct pst_orders *orders);
+
+/* planner.c: a plan without stages; in-flight counts, actions, passes and lists of one with stages.
+ */
+pst_status pst_planner_empty(const struct pst_planner *planner, struct pst_plan **ret_plan,
+                             struct pst_error *err);
+pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *plan,
+                                struct pst_error *err);
+
+/* trial.c: the table of pst.trial/1. */
+extern const struct pst_trial pst_planner_trial;
 
 /* fit.c */
 uint64_t pst_planned_need(const struct pst_planned *planned);

@@ -47,6 +47,7 @@ static void add_row(struct pst_table *table, const struct pst_session *session,
     pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes));
     pst_table_cell(table, "%s", pst_format_bytes(text, r->activation_bytes));
     pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes + r->activation_bytes));
+    pst_table_cell(table, "%s", r->limited_by);
 }
 
 static void print_stages(const struct pst_session *session, const struct pst_stage_report *stages,
@@ -55,9 +56,11 @@ static void print_stages(const struct pst_session *session, const struct pst_sta
     static const struct {
         const char *title;
         bool right;
-    } columns[] = {{"stage", true},  {"device", true},  {"ops", true},         {"operators", false},
-                   {"params", true}, {"forward", true}, {"backward", true},    {"held", true},
-                   {"saved", false}, {"static", true},  {"activations", true}, {"total", true}};
+    } columns[] = {{"stage", true},      {"device", true},      {"ops", true},
+                   {"operators", false}, {"params", true},      {"forward", true},
+                   {"backward", true},   {"held", true},        {"saved", false},
+                   {"static", true},     {"activations", true}, {"total", true},
+                   {"limited by", false}};
     struct pst_table table;
 
     pst_table_init(&table);
@@ -75,6 +78,7 @@ static void print_devices(const struct pst_session *session, FILE *out)
 {
     const struct pst_plan *plan = session->planned.plan;
     char text[32], limit[32] = "no limit";
+    bool host = false;
 
     if (session->cluster.memory != 0) {
         pst_format_bytes(limit, session->cluster.memory);
@@ -85,6 +89,14 @@ static void print_devices(const struct pst_session *session, FILE *out)
                 pst_format_bytes(text, plan->devices[i].arena_bytes));
     }
     fprintf(out, " (%s)\n", limit);
+    for (uint32_t i = 0; i < plan->n_devices; i++) {
+        host |= plan->devices[i].host_bytes > 0;
+    }
+    for (uint32_t i = 0; host && i < plan->n_devices; i++) {
+        fprintf(out, "%s%s%s", i == 0 ? "host memory     " : ", ",
+                pst_format_bytes(text, plan->devices[i].host_bytes),
+                i + 1 < plan->n_devices ? "" : "\n");
+    }
 }
 
 /* What sets an asynchronous plan apart. */
@@ -195,6 +207,7 @@ static void add_stage(struct pst_json *json, const struct pst_session *session,
     pst_json_uint(json, "static_bytes", r->static_bytes);
     pst_json_uint(json, "activation_bytes", r->activation_bytes);
     pst_json_uint(json, "total_bytes", r->static_bytes + r->activation_bytes);
+    pst_json_string(json, "limited_by", r->limited_by);
     pst_json_end(json, '}');
 }
 
@@ -206,6 +219,7 @@ static void add_devices(struct pst_json *json, const struct pst_plan *plan)
         pst_json_uint(json, "rank", i);
         pst_json_uint(json, "peak_bytes", plan->devices[i].peak_bytes);
         pst_json_uint(json, "arena_bytes", plan->devices[i].arena_bytes);
+        pst_json_uint(json, "host_bytes", plan->devices[i].host_bytes);
         pst_json_end(json, '}');
     }
     pst_json_end(json, ']');

@@ -36,8 +36,14 @@ pst_status pst_sim_steps(const struct pst_plan *plan, const struct pst_graph *gr
                          const struct pst_cost_model *cost, uint32_t n_steps,
                          struct pst_sim_result *ret_result, struct pst_error *err);
 
+/* About the period alone, from a few steps: exact where these repeat already, else near it and many
+   times as fast. For comparing plans. */
+pst_status pst_sim_quick(const struct pst_plan *plan, const struct pst_graph *graph,
+                         const struct pst_cost_model *cost, uint64_t *ret_period_ns,
+                         struct pst_error *err);
+
 /*
- * The same with all that happens. programs: those of the ranks, for the curves of memory; NULL:
+ * pst_sim_steps with all that happens. programs: those of the ranks, for the curves of memory; NULL:
  * without curves. Kinds of memory: params are weights, working copies and
  * running statistics, grads the accumulators, buffers what is received and gradients that wait for
  * their turn, activations all else but workspace. The largest point of a rank is its peak_bytes;

@@ -11,6 +11,7 @@
 #include "sim/sim.h"
 #include "sim/state.h"
 
+#define QUICK_STEPS  4   /* that must do for a comparison */
 #define SETTLE_FIRST 8   /* steps that are tried first to find what repeats */
 #define SETTLE_MOST  128 /* beyond these the slope of the second half counts */
 #define STRETCH_MOST                                                                               \
@@ -264,6 +265,28 @@ pst_status pst_sim_steps(const struct pst_plan *plan, const struct pst_graph *gr
 {
     struct steps steps = {0};
     return run(&steps, plan, graph, cost, n_steps, true, ret_result, err);
+}
+
+pst_status pst_sim_quick(const struct pst_plan *plan, const struct pst_graph *graph,
+                         const struct pst_cost_model *cost, uint64_t *ret_period_ns,
+                         struct pst_error *err)
+{
+    struct steps steps = {0};
+    pst_status status;
+    if (plan->asynchronous || plan->n_devices == 0) {
+        struct pst_sim_result result;
+        status = pst_sim_steps(plan, graph, cost, 1, &result, err);
+        if (status == PST_OK) {
+            *ret_period_ns = result.period_ns;
+        }
+        return status;
+    }
+    status = steps_run(&steps, plan, graph, cost, QUICK_STEPS, 0, err);
+    if (status == PST_OK && !find_period(&steps, ret_period_ns)) {
+        *ret_period_ns = slope(&steps, QUICK_STEPS / 2 - 1, QUICK_STEPS - 1);
+    }
+    steps_finish(&steps);
+    return status;
 }
 
 pst_status pst_sim_timeline(const struct pst_plan *plan, const struct pst_graph *graph,

@@ -193,8 +193,9 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
     pst_log(PST_LOG_INFO, "plan", "strategies run in %s",
             apart ? "a process of their own" : "this process");
     return apart ? search_apart(session, cancelled, err)
-                 : pst_planner_run(session->job, session->graph, &session->cluster, &session->cost,
-                                   cancelled, &session->planned, err);
+                 : pst_planner_run_timed(session->job, session->graph, &session->cluster,
+                                         &session->cost, pst_predict_step, cancelled,
+                                         &session->planned, err);
 }
 
 /* --- the process itself ------------------------------------------------------------------------*/
@@ -203,8 +204,9 @@ static pst_status plan_here(const struct pst_session *session, char **ret_text,
                             struct pst_error *err)
 {
     struct pst_planned planned = {.plan = NULL};
-    pst_status st = pst_planner_run(session->job, session->graph, &session->cluster, &session->cost,
-                                    pst_worker_stopped, &planned, err);
+    pst_status st =
+        pst_planner_run_timed(session->job, session->graph, &session->cluster, &session->cost,
+                              pst_predict_step, pst_worker_stopped, &planned, err);
 
     if (st == PST_OK) {
         planned.plan->isolated = true;

@@ -11,11 +11,17 @@
 #include "base/util.h"
 #include "sim/sim.h"
 
-static pst_status simulate(const struct pst_session *session, const struct pst_cost_model *cost,
-                           uint64_t *ret_ns, struct pst_error *err)
+pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
+                            const struct pst_cost_model *cost, bool quick, uint64_t *ret_ns,
+                            struct pst_error *err)
 {
     struct pst_sim_result result;
-    pst_status st = pst_sim_steps(session->planned.plan, session->graph, cost, 1, &result, err);
+    pst_status st;
+
+    if (quick) {
+        return pst_sim_quick(plan, graph, cost, ret_ns, err);
+    }
+    st = pst_sim_steps(plan, graph, cost, 1, &result, err);
 
     if (st == PST_OK) {
         *ret_ns = result.period_ns;
@@ -29,7 +35,7 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     struct pst_cluster slower = session->cluster;
     struct pst_cost_model cost = session->cost;
     double ratio;
-    pst_status st = simulate(session, &cost, &plan->step_ns, err);
+    pst_status st = pst_predict_step(plan, session->graph, &cost, false, &plan->step_ns, err);
 
     session->predicted_ns = plan->step_ns;
     session->threads = 0;
@@ -49,5 +55,5 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     slower.launch_overhead = (uint64_t)((double)slower.launch_overhead * ratio);
     cost.cluster = &slower;
     cost.profile_scale = ratio;
-    return simulate(session, &cost, &session->predicted_ns, err);
+    return pst_predict_step(plan, session->graph, &cost, false, &session->predicted_ns, err);
 }

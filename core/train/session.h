@@ -55,6 +55,10 @@ pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
 /* Values of f32 state that the job's optimizer keeps per parameter. */
 uint32_t pst_session_optimizer_slots(const struct pst_job *job);
 
+/* Simulated time of a step of a plan in the long run: a pst_planner_clock. */
+pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
+                            const struct pst_cost_model *cost, bool quick, uint64_t *ret_ns,
+                            struct pst_error *err);
 /* Simulated time of a step of session->planned, for the described devices, into the plan; and as it
    is here, where devices may have to share the cores of this machine, into the session. */
 pst_status pst_session_predict(struct pst_session *session, struct pst_error *err);

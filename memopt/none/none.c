@@ -2,59 +2,20 @@
  *
  * Keeps everything that no earlier memory optimizer has decided about.
  */
-#include <penstock/penstock.h>
-
-struct none {
-    const struct pst_host *host;
-    const struct pst_eval *eval;
-};
+#include "optimizer.h"
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
-    struct none *self = host->alloc(host, sizeof *self, _Alignof(struct none));
+    pst_status st = mem_create(host, config, sizeof(struct mem_opt), mem_consider, ret_self);
 
-    (void)config;
-    if (self == NULL) {
-        return PST_ERR_NOMEM;
+    if (st == PST_OK) {
+        ((struct mem_opt *)*ret_self)->fixed_rule = true;
     }
-    self->host = host;
-    self->eval = host->get_extension(host, PST_EVAL);
-    if (self->eval == NULL) {
-        return pst_failf(host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_EVAL);
-    }
-    *ret_self = self;
-    return PST_OK;
+    return st;
 }
 
 PST_DESTROY_NOTHING
-
-static pst_status price(void *self_, const struct pst_stage_view *view,
-                        struct pst_stage_price *ret_price)
-{
-    const struct none *self = self_;
-    struct pst_stage_value value = {.size = sizeof value};
-    pst_status st;
-
-    st = self->eval->evaluate(self->host, view, NULL, &value);
-    if (st != PST_OK) {
-        return st;
-    }
-    ret_price->fits = value.legal && value.peak_bytes <= view->capacity_bytes;
-    ret_price->period_ns = value.period_ns;
-    ret_price->peak_bytes = value.peak_bytes;
-    return PST_OK;
-}
-
-/* Whether it fits is the host's to say: there is nothing to decide here. */
-static pst_status plan(void *self, const struct pst_stage_view *view, struct pst_action_out *out)
-{
-    (void)self;
-    (void)view;
-    (void)out;
-    return PST_OK;
-}
-
-PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = price, .plan = plan)
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
 
 static const char *const provides[] = {"chain", "dag", NULL};
 static const char *const needs[] = {NULL};

@@ -23,6 +23,11 @@ struct part_plan {
 pst_status part_plan_init(struct part_plan *plan, const struct part_problem *problem,
                           const uint32_t *stage_of, uint32_t n_stages, uint32_t b);
 void part_plan_finish(struct part_plan *plan);
+/* A deep copy. PST_ERR_NOMEM. */
+pst_status part_plan_copy(const struct part_plan *plan, struct part_plan *ret_copy);
+
+/* A step that nobody looked at. */
+#define PART_STEP_UNKNOWN (-1.0)
 
 /* What a plan is worth, from the plan alone. */
 struct part_value {
@@ -40,9 +45,14 @@ struct part_value {
 };
 
 /* In flight by the closed form over the stage graph, capped at B; in planning runs by pst.ask/1 in
-   the end (price of every stage), where `ask` is set. PST_ERR_NOMEM; what the host fails with. */
+   the end (price of every stage; the step with what the scheduler
+   holds in flight), where `ask` is set. PST_ERR_NOMEM; what the host fails with. */
 pst_status part_plan_value(const struct part_plan *plan, const struct part_problem *problem,
                            bool ask, struct part_value *ret_value);
+
+/* All but step_ns, which takes most of the time: enough for part_value_better. */
+pst_status part_plan_rank(const struct part_plan *plan, const struct part_problem *problem,
+                          struct part_value *ret_value);
 
 /* Is a better than b? What is legal and fits; smaller bottleneck, smaller peak, smaller depth,
    fewer devices; equal: false. Bottlenecks and peaks within 1e-12 relative are equal. */
@@ -71,6 +81,9 @@ pst_status part_infeasible(const struct part_problem *problem, uint32_t b);
 /* Remarks; nothing where the host has no such extension (or in tests, no host). */
 void part_remark_number(const struct part_problem *problem, const char *key, double value);
 void part_remark_text(const struct part_problem *problem, const char *key, const char *value);
+/* "stage_bytes" and "worst_stage_bytes": what each stage of the answer holds by the partitioner's
+   own count, in the order of the answer. */
+void part_remark_stage_bytes(const struct part_problem *problem, const double *bytes, uint32_t n);
 void part_remark_flag(const struct part_problem *problem, const char *key, bool value);
 
 #endif

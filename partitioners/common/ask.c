@@ -115,7 +115,7 @@ static pst_status ask_all(struct asking *a, struct part_value *value)
     return st;
 }
 
-pst_status stage_graph_ask(const struct stage_graph *g, const struct part_plan *plan,
+pst_status stage_graph_ask(struct stage_graph *g, const struct part_plan *plan,
                            const struct part_problem *p, struct part_value *value)
 {
     struct asking a = {
@@ -127,12 +127,18 @@ pst_status stage_graph_ask(const struct stage_graph *g, const struct part_plan *
         .held = calloc(g->n, sizeof *a.held),
         .successors = calloc(g->n, sizeof *a.successors),
     };
+    uint32_t s;
     pst_status st = PST_ERR_NOMEM;
 
     if (a.ask == NULL) {
         st = pst_failf(p->host, PST_ERR_UNSUPPORTED, "the host lacks %s", PST_ASK);
     } else if (a.place_of != NULL && a.held != NULL && a.successors != NULL) {
         st = ask_all(&a, value);
+    }
+    for (s = 0; st == PST_OK && s < g->n; s++) {
+        uint64_t samples = (uint64_t)a.held[s].microbatches * plan->stages[s].b;
+
+        g->in_flight[s] = samples < p->batch ? samples : p->batch;
     }
     free(a.place_of);
     free(a.held);

@@ -27,7 +27,7 @@ struct dag {
 static pst_status offer(struct dag *d, struct part_plan *plan)
 {
     struct part_value value;
-    pst_status st = part_plan_value(plan, d->problem, false, &value);
+    pst_status st = part_plan_rank(plan, d->problem, &value);
 
     if (st == PST_OK && value.legal && value.fits &&
         (!d->found || part_value_better(&value, &d->value))) {
@@ -73,7 +73,7 @@ static pst_status cut_by_depths(struct dag *d)
 
         st = part_chain_solve(d->problem, d->costs, d->order, &limits, &found, &ticks, &plan);
         if (st == PST_OK && found) {
-            st = part_plan_value(&plan, d->problem, false, &value);
+            st = part_plan_rank(&plan, d->problem, &value);
         }
         if (st == PST_OK && found) {
             st = stage_graph_init(&g, &plan, d->problem);

@@ -89,7 +89,7 @@ static pst_status offer(struct refining *r, struct part_plan *plan, bool *ret_be
 {
     struct part_value value;
     int64_t ticks;
-    pst_status st = part_plan_value(plan, r->problem, false, &value);
+    pst_status st = part_plan_rank(plan, r->problem, &value);
 
     *ret_better = false;
     if (st == PST_OK) {
@@ -329,7 +329,7 @@ static pst_status refine(struct refining *r)
     pst_status st = sort_plan(r);
 
     if (st == PST_OK) {
-        st = part_plan_value(r->plan, r->problem, false, &r->value);
+        st = part_plan_rank(r->plan, r->problem, &r->value);
     }
     if (st == PST_OK) {
         st = plan_ticks(r->problem, r->costs, r->plan, &r->ticks);

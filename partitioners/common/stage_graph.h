@@ -59,8 +59,9 @@ pst_status stage_graph_delays(const struct stage_graph *graph, const struct part
                               const struct part_problem *problem, double slowest_ns,
                               double **ret_delay, double *ret_least_ns);
 
-/* fits, worst, worst_bytes, peak_bytes and bottleneck_ns by pst.ask/1. */
-pst_status stage_graph_ask(const struct stage_graph *graph, const struct part_plan *plan,
+/* fits, worst, worst_bytes, peak_bytes and bottleneck_ns by pst.ask/1; in_flight becomes what the
+   scheduler says. */
+pst_status stage_graph_ask(struct stage_graph *graph, const struct part_plan *plan,
                            const struct part_problem *problem, struct part_value *value);
 
 #endif

@@ -52,6 +52,29 @@ nomem:
     return PST_ERR_NOMEM;
 }
 
+pst_status part_plan_copy(const struct part_plan *plan, struct part_plan *ret_copy)
+{
+    struct part_plan made = {.stages = calloc((size_t)plan->n_stages + 1, sizeof *made.stages)};
+    uint32_t s;
+
+    if (made.stages == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (s = 0; s < plan->n_stages; s++, made.n_stages++) {
+        const struct part_stage *from = &plan->stages[s];
+
+        made.stages[s] = *from;
+        made.stages[s].nodes = malloc(((size_t)from->n_nodes + 1) * sizeof *from->nodes);
+        if (made.stages[s].nodes == NULL) {
+            part_plan_finish(&made);
+            return PST_ERR_NOMEM;
+        }
+        memcpy(made.stages[s].nodes, from->nodes, from->n_nodes * sizeof *from->nodes);
+    }
+    *ret_copy = made;
+    return PST_OK;
+}
+
 void part_plan_finish(struct part_plan *plan)
 {
     uint32_t s;

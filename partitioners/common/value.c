@@ -56,18 +56,20 @@ static void judge(const struct stage_graph *g, const struct part_plan *plan,
     value->legal = value->devices <= p->n_devices;
 }
 
-pst_status part_plan_value(const struct part_plan *plan, const struct part_problem *p, bool ask,
-                           struct part_value *ret_value)
+static pst_status value_of(const struct part_plan *plan, const struct part_problem *p, bool ask,
+                           bool with_step, struct part_value *ret_value)
 {
-    struct part_value value = {.step_ns = INFINITY};
+    struct part_value value = {.step_ns = with_step ? INFINITY : PART_STEP_UNKNOWN};
     struct stage_graph g;
     pst_status st = stage_graph_init(&g, plan, p);
 
     if (st == PST_OK && g.legal) {
         judge(&g, plan, p, &value);
-        st = stage_graph_step(&g, plan, p, &value.step_ns);
-        if (st == PST_OK && ask && p->host != NULL && p->figures.reference == 0) {
+        if (ask && p->host != NULL && p->figures.reference == 0) {
             st = stage_graph_ask(&g, plan, p, &value);
+        }
+        if (st == PST_OK && with_step) {
+            st = stage_graph_step(&g, plan, p, &value.step_ns);
         }
     }
     stage_graph_finish(&g);
@@ -75,6 +77,18 @@ pst_status part_plan_value(const struct part_plan *plan, const struct part_probl
         *ret_value = value;
     }
     return st;
+}
+
+pst_status part_plan_value(const struct part_plan *plan, const struct part_problem *p, bool ask,
+                           struct part_value *ret_value)
+{
+    return value_of(plan, p, ask, true, ret_value);
+}
+
+pst_status part_plan_rank(const struct part_plan *plan, const struct part_problem *p,
+                          struct part_value *ret_value)
+{
+    return value_of(plan, p, false, false, ret_value);
 }
 
 /* -1: a is smaller, 0: equal but for rounding. */

@@ -20,40 +20,33 @@ static bool is_worth_it(const struct gp_try *t, double best_ns)
     return t->result.found || t->result.probes == 0 || t->result.lower_ns < best_ns * (1 - 1e-12);
 }
 
-static pst_status copy(const struct part_plan *plan, struct part_plan *ret_plan)
-{
-    struct part_plan made = {.stages = calloc((size_t)plan->n_stages + 1, sizeof *made.stages)};
-    uint32_t s;
-
-    if (made.stages == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    for (s = 0; s < plan->n_stages; s++, made.n_stages++) {
-        const struct part_stage *from = &plan->stages[s];
-
-        made.stages[s] = *from;
-        made.stages[s].nodes = malloc(((size_t)from->n_nodes + 1) * sizeof *from->nodes);
-        if (made.stages[s].nodes == NULL) {
-            part_plan_finish(&made);
-            return PST_ERR_NOMEM;
-        }
-        memcpy(made.stages[s].nodes, from->nodes, from->n_nodes * sizeof *from->nodes);
-    }
-    *ret_plan = made;
-    return PST_OK;
-}
+struct beyond {
+    const struct part_problem *p;
+    const struct gp_options *options;
+    struct gp_watch *watch;
+    struct gp_candidates *candidates;
+    struct gp_tails tails;
+    uint64_t steps; /* of each size */
+};
 
 /* The search goes on for the least T; a plan with a shorter path may still make the shorter step.
  */
-static pst_status keep(struct gp_try *t, const struct gp_result *r)
+static pst_status keep(const struct beyond *b, struct gp_try *t, struct gp_result *r)
 {
     struct part_plan plan;
     pst_status st;
 
-    if (!r->found || (t->fast.found && r->value.step_ns >= t->fast.value.step_ns)) {
+    if (!r->found) {
         return PST_OK;
     }
-    st = copy(&r->plan, &plan);
+    st = gp_candidates_add(b->candidates, b->p, &r->plan);
+    if (st == PST_OK) {
+        st = gp_result_step(b->p, r);
+    }
+    if (st != PST_OK || (t->fast.found && r->value.step_ns >= t->fast.value.step_ns)) {
+        return st;
+    }
+    st = part_plan_copy(&r->plan, &plan);
     if (st == PST_OK) {
         part_plan_finish(&t->fast.plan);
         t->fast = (struct gp_result){.found = true, .plan = plan, .value = r->value};
@@ -66,7 +59,7 @@ static pst_status consider(const struct part_problem *p, struct part_plan *plan,
                            struct gp_result *result)
 {
     struct part_value value;
-    pst_status st = part_plan_value(plan, p, false, &value);
+    pst_status st = part_plan_rank(plan, p, &value);
 
     if (st == PST_OK && value.legal && value.fits &&
         (!result->found || part_value_better(&value, &result->value))) {
@@ -113,19 +106,11 @@ static pst_status search(const struct part_problem *p, const struct part_costs *
         st = part_refine(p, costs, limits, &result->plan, &stats);
         if (st == PST_OK) {
             learn(costs, &stats, result);
-            st = part_plan_value(&result->plan, p, false, &result->value);
+            st = part_plan_rank(&result->plan, p, &result->value);
         }
     }
     return st;
 }
-
-struct beyond {
-    const struct part_problem *p;
-    const struct gp_options *options;
-    struct gp_watch *watch;
-    struct gp_tails tails;
-    uint64_t steps; /* of each size */
-};
 
 /* The same graph of stages with the work spread better: no rule of blocks cuts inside a residual
    connection, single operators may cross there. */
@@ -135,17 +120,17 @@ static pst_status even_out(const struct beyond *b, const struct part_costs *cost
     const struct part_refine_limits limits = {.steps = b->steps / 4 + 1, .moves_only = true};
     struct part_refine_stats stats = {0};
     struct gp_result r = {.found = true};
-    pst_status st = copy(plan, &r.plan);
+    pst_status st = part_plan_copy(plan, &r.plan);
 
     if (st == PST_OK) {
         st = part_refine(b->p, costs, &limits, &r.plan, &stats);
     }
     if (st == PST_OK) {
-        st = part_plan_value(&r.plan, b->p, false, &r.value);
+        st = part_plan_rank(&r.plan, b->p, &r.value);
     }
     t->result.states += stats.moves;
     if (st == PST_OK && r.value.legal && r.value.fits) {
-        st = keep(t, &r);
+        st = keep(b, t, &r);
     }
     gp_result_finish(&r);
     return st;
@@ -157,14 +142,17 @@ static pst_status add_tails(const struct beyond *b, const struct part_costs *cos
 {
     struct gp_result r;
     uint32_t i;
-    pst_status st = keep(t, &t->result);
+    pst_status st = keep(b, t, &t->result);
 
     if (st == PST_OK && t->result.found) {
         st = even_out(b, costs, t, &t->result.plan);
     }
 
     for (i = 0; st == PST_OK && i < b->tails.n; i++) {
-        double below = t->fast.found ? t->fast.value.step_ns / b->p->batch : INFINITY;
+        /* of a job the step is an estimate, which bounds nothing */
+        double below = t->fast.found && b->p->figures.reference != 0
+                           ? t->fast.value.step_ns / b->p->batch
+                           : INFINITY;
 
         st = gp_tails_plan(b->p, &b->tails.of[i], b->options, t->b, below, b->watch, &r);
         if (st != PST_OK) {
@@ -173,7 +161,7 @@ static pst_status add_tails(const struct beyond *b, const struct part_costs *cos
         t->result.probes += r.probes;
         t->result.states += r.states;
         if (r.found && r.value.legal && r.value.fits) {
-            st = keep(t, &r);
+            st = keep(b, t, &r);
             if (st == PST_OK) {
                 st = even_out(b, costs, t, &r.plan);
             }
@@ -193,7 +181,7 @@ static pst_status add_orders(const struct beyond *b, struct gp_try *t, uint32_t 
     pst_status st = gp_orders(b->p, t->b, n_orders, b->watch, &chain);
 
     if (st == PST_OK && chain.found) {
-        st = keep(t, &chain);
+        st = keep(b, t, &chain);
         if (st == PST_OK) {
             st = consider(b->p, &chain.plan, &t->result);
         }
@@ -219,6 +207,12 @@ static pst_status beyond(const struct beyond *b, struct gp_try *t)
     }
     if (st == PST_OK && costs.n_degrees > 0) {
         st = search(b->p, &costs, &limits, &t->result);
+    }
+    if (st == PST_OK) {
+        st = keep(b, t, &t->result);
+    }
+    if (st == PST_OK && costs.n_degrees > 0) {
+        st = gp_candidates_singles(b->candidates, b->p, &costs);
     }
     part_costs_finish(&costs);
     return st;
@@ -264,6 +258,7 @@ pst_status gp_beyond(const struct part_problem *p, const struct gp_options *opti
     struct beyond b = {.p = p,
                        .options = options,
                        .watch = watch,
+                       .candidates = &answer->candidates,
                        .steps = steps / (answer->table.n > 0 ? answer->table.n : 1) + 1};
     pst_status st = gp_tails_init(&b.tails, p, rule);
 

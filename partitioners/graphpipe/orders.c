@@ -29,7 +29,7 @@ static pst_status cut(const struct part_problem *problem, const struct part_cost
     if (st != PST_OK || !found) {
         return st;
     }
-    st = part_plan_value(&plan, problem, false, &value);
+    st = part_plan_rank(&plan, problem, &value);
     if (st == PST_OK && value.legal && value.fits &&
         (!result->found || part_value_better(&value, &result->value))) {
         part_plan_finish(&result->plan);
@@ -67,7 +67,7 @@ pst_status gp_search_chain(const struct part_problem *problem, uint32_t b, doubl
                               &ret_result->plan);
     }
     if (st == PST_OK && ret_result->found) {
-        st = part_plan_value(&ret_result->plan, problem, false, &ret_result->value);
+        st = part_plan_rank(&ret_result->plan, problem, &ret_result->value);
         ret_result->bound_ns =
             stats.exact ? (double)ticks * costs.ns_per_tick : ret_result->lower_ns;
     }

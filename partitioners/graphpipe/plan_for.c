@@ -10,6 +10,7 @@
 
 #include "plan_for.h"
 #include "sequence.h"
+#include "trial.h"
 
 enum { ATTEMPTS = 8 };
 
@@ -31,8 +32,12 @@ static void remark_table(const struct part_problem *p, const struct gp_answer *a
         } else {
             const struct part_value *v = t->b == a->b ? &a->value : &t->result.value;
 
-            n = snprintf(text + used, sizeof text - used, "%s%u: T %.6g us, step %.6g us, %.6g B",
-                         gap, t->b, v->bottleneck_ns / 1000, v->step_ns / 1000, v->peak_bytes);
+            n = v->step_ns == PART_STEP_UNKNOWN
+                    ? snprintf(text + used, sizeof text - used, "%s%u: T %.6g us, %.6g B", gap,
+                               t->b, v->bottleneck_ns / 1000, v->peak_bytes)
+                    : snprintf(text + used, sizeof text - used,
+                               "%s%u: T %.6g us, step %.6g us, %.6g B", gap, t->b,
+                               v->bottleneck_ns / 1000, v->step_ns / 1000, v->peak_bytes);
         }
         used += n > 0 ? (size_t)n : 0;
     }
@@ -57,6 +62,9 @@ static void remark(const struct part_problem *p, const struct gp_answer *a)
     part_remark_flag(p, "series_parallel", a->series_parallel);
     part_remark_flag(p, "budget_spent", a->has_expired);
     part_remark_text(p, "source", a->source);
+    if (a->tried > 0) {
+        part_remark_number(p, "simulated", a->tried);
+    }
     remark_table(p, a);
 }
 
@@ -154,7 +162,14 @@ static pst_status solve_once(struct part_problem *p, const struct gp_options *op
     pst_status st = gp_solve(p, options, answer);
 
     *ret_holds = true;
-    if (st == PST_OK && answer->found && p->figures.reference == 0) {
+    if (st != PST_OK || !answer->found || p->figures.reference != 0) {
+        return st;
+    }
+    *ret_holds = false;
+    if (options->refine) {
+        st = gp_trial_best(p, options->force_chain, answer, ret_holds);
+    }
+    if (st == PST_OK && !*ret_holds) {
         st = verify(p, answer, ret_holds);
     }
     return st;

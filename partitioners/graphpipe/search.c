@@ -50,6 +50,13 @@ void gp_result_finish(struct gp_result *result)
     memset(result, 0, sizeof *result);
 }
 
+pst_status gp_result_step(const struct part_problem *p, struct gp_result *r)
+{
+    return !r->found || r->value.step_ns != PART_STEP_UNKNOWN
+               ? PST_OK
+               : part_plan_value(&r->plan, p, false, &r->value);
+}
+
 struct hunt {
     struct gp_probe probe;
     struct gp_levels levels;
@@ -57,6 +64,7 @@ struct hunt {
     int64_t low, high; /* no plan of at most low; the best has high, or must be below it */
     int64_t found;     /* T of the last plan */
     uint64_t probes;
+    bool relaxed; /* one level stands for all depths, as though each were the least */
     struct gp_result *result;
 };
 
@@ -95,9 +103,9 @@ static pst_status hunt_init(struct hunt *h, const struct part_problem *problem,
         st = gp_levels_init_general(&h->levels, problem->sizes, problem->n_sizes, options->ks,
                                     options->n_ks, problem->batch);
     } else {
-        st = gp_levels_init_depths(&h->levels, b, problem->batch,
-                                   is_ample(problem, b) ? 1 : count_depths(problem, b));
-        if (st == PST_OK && h->levels.n == 1) { /* stands for all depths */
+        h->relaxed = !is_ample(problem, b) && count_depths(problem, b) > 1;
+        st = gp_levels_init_depths(&h->levels, b, problem->batch, 1);
+        if (st == PST_OK && !h->relaxed) { /* stands for all depths */
             h->levels.in_flight[0] = (uint64_t)b * count_depths(problem, b);
         }
     }
@@ -130,7 +138,7 @@ static pst_status keep(struct hunt *h)
     bool judged = !h->costs.tree->reduced, better;
 
     if (st == PST_OK && judged) {
-        st = part_plan_value(&plan, h->costs.problem, false, &value);
+        st = part_plan_rank(&plan, h->costs.problem, &value);
     }
     if (st != PST_OK) {
         part_plan_finish(&plan);
@@ -213,6 +221,20 @@ static pst_status descend(struct hunt *h, const struct gp_options *options)
     return st;
 }
 
+static pst_status set_depths(struct hunt *h, uint32_t n)
+{
+    struct gp_group group = h->levels.groups[0];
+    pst_status st;
+
+    gp_levels_finish(&h->levels);
+    st = gp_levels_init_depths(&h->levels, group.b, h->costs.problem->batch, n);
+    if (st == PST_OK) {
+        h->levels.groups[0].first_lane = group.first_lane;
+        h->levels.groups[0].n_lanes = group.n_lanes;
+    }
+    return st;
+}
+
 /*
  * The plan of the least T, whichever way the search went: by one more probe. Where memory did not
  * tell depths apart it does so now, since of plans with the same T a flat one holds less.
@@ -220,39 +242,66 @@ static pst_status descend(struct hunt *h, const struct gp_options *options)
 static pst_status finish(struct hunt *h)
 {
     const struct part_problem *p = h->costs.problem;
-    struct gp_group group = h->levels.groups[0];
-    uint32_t depths = count_depths(p, group.b);
+    uint32_t depths = count_depths(p, h->levels.groups[0].b);
     bool found;
     pst_status st = PST_OK;
 
     if (h->levels.simple && h->levels.n < depths && (uint64_t)p->n * depths <= MOST_CELLS) {
-        gp_levels_finish(&h->levels);
-        st = gp_levels_init_depths(&h->levels, group.b, p->batch, depths);
-        if (st != PST_OK) {
-            return st;
-        }
-        h->levels.groups[0].first_lane = group.first_lane;
-        h->levels.groups[0].n_lanes = group.n_lanes;
+        st = set_depths(h, depths);
     }
-    st = gp_probe_run(&h->probe, h->high, &found);
+    if (st == PST_OK) {
+        st = gp_probe_run(&h->probe, h->high, &found);
+    }
     return st == PST_OK && found ? keep(h) : st;
+}
+
+static pst_status search(struct hunt *h, const struct gp_options *options, bool *ret_found)
+{
+    pst_status st = climb(h, ret_found);
+
+    return st == PST_OK && *ret_found ? descend(h, options) : st;
+}
+
+/*
+ * First as though every stage were a last one, which holds least: without depths a probe takes a
+ * fraction of the time, and no plan is below the least T then. Mostly there is one of that T whose
+ * true depths fit as well.
+ */
+static pst_status search_relaxed(struct hunt *h, const struct gp_options *options, bool *ret_found)
+{
+    int64_t high = h->high, least;
+    bool possible;
+    pst_status st = search(h, options, &possible);
+
+    *ret_found = false;
+    part_plan_finish(&h->result->plan);
+    h->result->found = false;
+    if (st != PST_OK || !possible) {
+        return st;
+    }
+    least = h->high;
+    h->high = high;
+    st = set_depths(h, count_depths(h->costs.problem, h->levels.groups[0].b));
+    if (st == PST_OK) {
+        st = try(h, least, ret_found);
+    }
+    if (st == PST_OK && !*ret_found) {
+        return search(h, options, ret_found);
+    }
+    return st == PST_OK ? descend(h, options) : st;
 }
 
 static pst_status run(struct hunt *h, const struct gp_options *options)
 {
     bool found;
-    pst_status st = climb(h, &found);
+    pst_status st = h->relaxed ? search_relaxed(h, options, &found) : search(h, options, &found);
 
-    if (st == PST_OK && found) {
-        st = descend(h, options);
-    }
     h->result->proven = st == PST_OK && h->low + 1 >= h->high;
     if (st == PST_OK && found) {
         st = finish(h);
     }
     if ((st == PST_OK || st == PST_ERR_CANCELLED) && h->result->found) {
-        pst_status judged =
-            part_plan_value(&h->result->plan, h->costs.problem, false, &h->result->value);
+        pst_status judged = part_plan_rank(&h->result->plan, h->costs.problem, &h->result->value);
 
         st = judged != PST_OK ? judged : st;
     }

@@ -46,6 +46,10 @@ struct gp_result {
 };
 
 void gp_result_finish(struct gp_result *result);
+/* value.step_ns, where it is not known yet. Finds itself done where nothing was found.
+ * PST_ERR_NOMEM.
+ */
+pst_status gp_result_step(const struct part_problem *problem, struct gp_result *result);
 
 /*
  * The least T with one size b for all stages (0: those of the problem, a size and a k for each

@@ -44,22 +44,24 @@ struct choice {
     struct gp_result *result; /* NULL: none */
 };
 
-static void prefer_short(const struct gp_result *best, struct gp_try *t, struct gp_result *r,
-                         const struct part_problem *p, struct choice *fast)
+static pst_status prefer_short(const struct gp_result *best, struct gp_try *t, struct gp_result *r,
+                               const struct part_problem *p, struct choice *fast)
 {
     double share = 1 - best->value.bottleneck_ns * p->batch / best->value.step_ns;
+    pst_status st = PST_OK;
 
-    if (r->found && r->value.bottleneck_ns <= best->value.bottleneck_ns * (1 + share) &&
-        r->value.step_ns < fast->result->value.step_ns * (1 - 1e-12)) {
-        *fast = (struct choice){t->b, r};
+    if (r->found && r->value.bottleneck_ns <= best->value.bottleneck_ns * (1 + share)) {
+        st = gp_result_step(p, r);
+        if (r->value.step_ns < fast->result->value.step_ns * (1 - 1e-12)) {
+            *fast = (struct choice){t->b, r};
+        }
     }
+    return st;
 }
 
-/* Which of the sizes with plans: the least T, but where the difference is smaller than what
-   warming up takes, the shortest step. */
-static struct choice choose(const struct part_problem *p, const struct gp_table *table)
+static struct choice least(const struct gp_table *table)
 {
-    struct choice best = {0}, fast;
+    struct choice best = {0};
     uint32_t i;
 
     for (i = 0; i < table->n; i++) {
@@ -70,24 +72,35 @@ static struct choice choose(const struct part_problem *p, const struct gp_table 
             best = (struct choice){t->b, &t->result};
         }
     }
-    if (best.result == NULL || !(best.result->value.step_ns < INFINITY)) {
-        return best;
-    }
-    fast = best;
-    for (i = 0; i < table->n; i++) {
-        prefer_short(best.result, &table->tries[i], &table->tries[i].result, p, &fast);
-        if (p->figures.reference == 0) { /* it is steps that count */
-            prefer_short(best.result, &table->tries[i], &table->tries[i].fast, p, &fast);
+    return best;
+}
+
+/* Which of the sizes with plans: the least T, but where the difference is smaller than what
+   warming up takes, the shortest step. */
+static pst_status choose(const struct part_problem *p, const struct gp_table *table,
+                         struct choice *ret_choice)
+{
+    struct choice best = least(table), fast = best;
+    uint32_t i;
+    pst_status st = best.result == NULL ? PST_OK : gp_result_step(p, best.result);
+
+    if (st == PST_OK && best.result != NULL && best.result->value.step_ns < INFINITY) {
+        for (i = 0; st == PST_OK && i < table->n; i++) {
+            st = prefer_short(best.result, &table->tries[i], &table->tries[i].result, p, &fast);
+            if (st == PST_OK && p->figures.reference == 0) { /* it is steps that count */
+                st = prefer_short(best.result, &table->tries[i], &table->tries[i].fast, p, &fast);
+            }
         }
     }
-    return fast;
+    *ret_choice = fast;
+    return st;
 }
 
 /* Orders as well, where blocks are not the whole truth or have nothing to offer. */
 static pst_status add_orders(const struct part_problem *p, const struct gp_tree *tree,
                              struct gp_watch *watch, struct gp_answer *answer)
 {
-    const struct gp_result *family = choose(p, &answer->table).result;
+    const struct gp_result *family = least(&answer->table).result;
     uint32_t i;
     pst_status st = PST_OK;
 
@@ -224,6 +237,7 @@ static pst_status solve_graph(const struct part_problem *p, const struct gp_opti
 pst_status gp_solve(const struct part_problem *problem, const struct gp_options *options,
                     struct gp_answer *ret_answer)
 {
+    struct choice chosen;
     struct gp_watch watch;
     pst_status st;
 
@@ -235,7 +249,10 @@ pst_status gp_solve(const struct part_problem *problem, const struct gp_options 
         st = gp_beyond(problem, options, rule_of(options), &watch, ret_answer);
     }
     if (st == PST_OK) {
-        take(ret_answer, choose(problem, &ret_answer->table));
+        st = choose(problem, &ret_answer->table, &chosen);
+    }
+    if (st == PST_OK) {
+        take(ret_answer, chosen);
     }
     ret_answer->has_expired = watch.has_expired;
     ret_answer->family_optimum =
@@ -247,5 +264,6 @@ void gp_answer_finish(struct gp_answer *answer)
 {
     part_plan_finish(&answer->plan);
     gp_table_finish(&answer->table);
+    gp_candidates_finish(&answer->candidates);
     memset(answer, 0, sizeof *answer);
 }

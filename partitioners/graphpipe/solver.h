@@ -5,6 +5,7 @@
 #ifndef GRAPHPIPE_SOLVER_H
 #define GRAPHPIPE_SOLVER_H
 
+#include "candidates.h"
 #include "search.h"
 
 /* One size (0: a size and a k for each stage). */
@@ -33,7 +34,9 @@ struct gp_answer {
     bool series_parallel, exact_blocks; /* exact: nothing was rewritten */
     uint64_t probes, states;
     struct gp_table table;
-    const char *source; /* "family", "orders", "chain", "refined" */
+    struct gp_candidates candidates; /* with refine, in jobs: what may make the shortest step */
+    uint32_t tried;                  /* plans simulated by the host */
+    const char *source;              /* "family", "orders", "chain", "refined" */
 };
 
 /* Searches every size; only those that beat smaller ones have plans. *threads* at once; the result

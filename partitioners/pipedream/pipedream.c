@@ -27,6 +27,9 @@ static const struct pst_param params[] = {
               "Order of linear states: as in the model, or depth first, branch after branch."),
     PST_PARAM(struct pd_config, use_fewer_machines, PST_PARAM_BOOL, "false", NULL,
               "Consider leaving devices idle even where all can be used."),
+    PST_PARAM(struct pd_config, prune, PST_PARAM_BOOL, "true", NULL,
+              "Leave out states that no answer as good as one order's can pass, which changes no "
+              "answer (antichain, downsets; not with reference). false: as published."),
     PST_PARAM(struct pd_config, max_states, PST_PARAM_INT, "40000", "1..4000000",
               "More states are refused (antichain, downsets)."),
     PST_PARAM(struct pd_config, inside_bandwidth, PST_PARAM_RATE, "0", NULL,

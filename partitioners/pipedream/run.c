@@ -286,7 +286,7 @@ static pst_status solve_levels(const struct pd_run *run, const struct part_limit
         st = fill_unit(run, limits->b, room, room + n, room + 2 * (size_t)n);
     }
     set_levels(run, &q);
-    if (st == PST_OK && run->all_sets) {
+    if (st == PST_OK && run->all_sets && run->config->prune) {
         st = bound_by_order(run, &q, limits->b, &q.bound);
     }
     if (st == PST_OK) {

@@ -228,7 +228,7 @@ AT(pst_scheduler, device_of, 16);
 AT(pst_scheduler, in_flight, 24);
 AT(pst_scheduler, schedule, 32);
 
-SIZE(pst_stage_node, 64);
+SIZE(pst_stage_node, 72);
 AT(pst_stage_node, node, 0);
 AT(pst_stage_node, layer, 4);
 AT(pst_stage_node, flags, 8);
@@ -240,6 +240,7 @@ AT(pst_stage_node, forward_work_bytes, 40);
 AT(pst_stage_node, backward_work_bytes, 48);
 AT(pst_stage_node, first_producer, 56);
 AT(pst_stage_node, n_producers, 60);
+AT(pst_stage_node, op, 64);
 
 SIZE(pst_stage_view, 104);
 AT(pst_stage_view, size, 0);
@@ -322,6 +323,17 @@ AT(pst_profile, node_ns, 8);
 AT(pst_profile, figures, 16);
 AT(pst_profile, n_configs, 24);
 AT(pst_profile, config, 32);
+
+SIZE(pst_trial, 16);
+AT(pst_trial, size, 0);
+AT(pst_trial, step, 8);
+
+SIZE(pst_trial_value, 32);
+AT(pst_trial_value, size, 0);
+AT(pst_trial_value, quick, 4);
+AT(pst_trial_value, fits, 8);
+AT(pst_trial_value, step_ns, 16);
+AT(pst_trial_value, peak_bytes, 24);
 
 SIZE(pst_remark, 32);
 AT(pst_remark, size, 0);

@@ -204,6 +204,8 @@ static void test_piper_example(void **state)
         root = ask("piper", end(), NULL);
         expect(root, "bottleneck_us_per_sample", cases[i].own);
         assert_true(number(root, "worst_stage_bytes") <= 6.0 + (double)i + (i == 4 ? 2 : 1));
+        expect(root, "peak_bytes", number(root, "worst_stage_bytes"));
+        assert_true(number(root, "peak_bytes") > 0);
         json_decref(root);
     }
 }
@@ -348,6 +350,25 @@ static void test_odd_problems(void **state)
     }
 }
 
+/* Leaving out states is for speed alone. */
+static void test_prune(void **state)
+{
+    static const uint32_t lengths[] = {3, 2, 4};
+    const char *file = branches("\"devices\":4,\"mini_batch\":4,\"degrees\":[1,2]", 3, lengths, 3);
+    json_t *pruned, *whole;
+
+    (void)state;
+    pruned = ask("pipedream", file, "states=downsets");
+    whole = ask("pipedream", file, "states=downsets,prune=false");
+    assert_true(number(pruned, "bottleneck_us_per_sample") ==
+                number(whole, "bottleneck_us_per_sample"));
+    assert_true(json_equal(json_object_get(pruned, "stages"), json_object_get(whole, "stages")));
+    /* 12 operators of 1 us on 4 devices: 3 us each where they can be told apart so */
+    expect(whole, "reference_us_per_sample", 3);
+    json_decref(pruned);
+    json_decref(whole);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_piper_recompute),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_dapple),
+        cmocka_unit_test(test_prune),
         cmocka_unit_test(test_odd_problems),
     };
 

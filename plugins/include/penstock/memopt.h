@@ -21,10 +21,11 @@ enum {
 struct pst_stage_node {
     uint32_t node, layer, flags; /* index in the graph; flags: PST_NODE_* */
     uint32_t action;             /* decided by an earlier memory optimizer; fixed unless KEEP */
-    uint64_t forward_ns, backward_ns;                  /* of one micro-batch */
-    uint64_t saved_bytes;                              /* of one micro-batch */
+    uint64_t forward_ns, backward_ns; /* of one micro-batch */
+    uint64_t saved_bytes;             /* of one micro-batch */
     uint64_t forward_work_bytes, backward_work_bytes;
     uint32_t first_producer, n_producers; /* rows of view->producers */
+    const char *op; /* kind of operator: "linear"; since 1.3, ask pst_stage_node_op */
 };
 
 /* A convex set of nodes as one stage. Owned by the host, valid during the call. */
@@ -36,8 +37,8 @@ struct pst_stage_view {
     const uint32_t *producers; /* positions in `nodes` of in-stage producers of a node's inputs */
     uint32_t in_flight;        /* micro-batches held at the peak */
     uint32_t weight_versions;
-    uint32_t staging_copies;   /* micro-batches of offloaded tensors with room on the device */
-    uint32_t link_directions;  /* 1: full duplex; 2: both directions share the host link */
+    uint32_t staging_copies;  /* micro-batches of offloaded tensors with room on the device */
+    uint32_t link_directions; /* 1: full duplex; 2: both directions share the host link */
     uint64_t capacity_bytes, static_bytes, input_bytes;
     uint64_t host_capacity_bytes;
     uint64_t link_bytes_per_s; /* per direction; 0: no host link */
@@ -50,6 +51,15 @@ static inline const struct pst_stage_node *pst_stage_node_at(const struct pst_st
     return (const struct pst_stage_node *)((const char *)v->nodes + (size_t)i * v->node_size);
 }
 
+/* Kind of operator, NULL where it is not known. */
+static inline const char *pst_stage_node_op(const struct pst_stage_view *v, uint32_t i)
+{
+    return v->node_size >= offsetof(struct pst_stage_node, op) + sizeof(const char *)
+               ? pst_stage_node_at(v, i)->op
+               : NULL;
+}
+
+/* Where nothing fits, peak_bytes is the least that the optimizer can do. */
 struct pst_stage_price {
     uint32_t size;
     uint32_t fits;

@@ -23,5 +23,6 @@
 #include "ext/profile.h"
 #include "ext/remark.h"
 #include "ext/rng.h"
+#include "ext/trial.h"
 
 #endif

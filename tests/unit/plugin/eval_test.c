@@ -12,15 +12,12 @@
 
 #include <cmocka.h>
 
-#include "eval_rig.h"
+#include "memopt_rig.h"
 
 static void expect(const struct stage *s, const char *plan, uint64_t peak, uint64_t extra)
 {
-    uint8_t actions[MAX_NODES] = {0};
-    struct pst_stage_value value;
+    struct pst_stage_value value = value_of_letters(s, plan);
 
-    letters(plan, actions);
-    value = value_of(s, actions);
     if (!value.legal || value.peak_bytes != peak || value.extra_ns != extra) {
         fail_msg("%s: legal %u, peak %llu extra %llu; expected %llu and %llu", plan, value.legal,
                  (unsigned long long)value.peak_bytes, (unsigned long long)value.extra_ns,
@@ -28,62 +25,15 @@ static void expect(const struct stage *s, const char *plan, uint64_t peak, uint6
     }
 }
 
-/* Room in time for one trip out and one back between a node's forward and its backward. */
-static bool may_offload(const struct stage *s, uint32_t v)
+/* Least extra time of all legal plans within cap; UINT64_MAX: none. */
+static uint64_t optimum(const struct stage *s, uint64_t cap)
 {
-    int64_t room = 0, total = 0;
+    struct stage limited = *s;
 
-    if (s->view.link_bytes_per_s == 0) {
-        return false;
-    }
-    for (uint32_t u = 0; u < s->view.n_nodes; u++) {
-        int64_t t = (int64_t)(s->nodes[u].forward_ns + s->nodes[u].backward_ns);
-
-        total += t;
-        room += u > v ? t : 0;
-    }
-    room += (s->view.in_flight - 1) * total;
-    return (double)room >=
-           2.0 * (double)s->nodes[v].saved_bytes * 1e9 / (double)s->view.link_bytes_per_s;
-}
-
-/* Least extra time of all legal plans within cap; UINT64_MAX: none. ret_plan may be NULL. */
-static uint64_t optimum(const struct stage *s, uint64_t cap, char *ret_plan, uint32_t *ret_count)
-{
-    static const char alphabet[] = "KRS";
-    uint64_t best = UINT64_MAX;
-    uint32_t n_plans = 1;
-
-    for (uint32_t v = 0; v < s->view.n_nodes; v++) {
-        n_plans *= 3;
-    }
-    for (uint32_t code = 0; code < n_plans; code++) {
-        char plan[MAX_NODES + 1] = {0};
-        uint8_t actions[MAX_NODES] = {0};
-        struct pst_stage_value value;
-        uint32_t rest = code;
-        bool eligible = true;
-
-        for (uint32_t v = 0; v < s->view.n_nodes; v++, rest /= 3) {
-            plan[v] = alphabet[rest % 3];
-            eligible = eligible && (plan[v] != 'S' || may_offload(s, v));
-        }
-        if (!eligible) {
-            continue;
-        }
-        letters(plan, actions);
-        value = value_of(s, actions);
-        if (value.legal && value.peak_bytes <= cap && value.extra_ns <= best) {
-            if (ret_count != NULL) {
-                *ret_count = value.extra_ns < best ? 1 : *ret_count + 1;
-            }
-            best = value.extra_ns;
-            if (ret_plan != NULL) {
-                strcpy(ret_plan, plan);
-            }
-        }
-    }
-    return best;
+    limited.view.nodes = limited.nodes;
+    limited.view.producers = limited.producers;
+    limited.view.capacity_bytes = cap;
+    return enumerate(&limited, "KRS").extra;
 }
 
 static void test_one_micro_batch(void **state)
@@ -100,10 +50,10 @@ static void test_one_micro_batch(void **state)
     expect(&s, "KKKR", 9, 1); /* restored while all the rest is still there */
     expect(&s, "KRKK", 7, 1);
     expect(&s, "RKKK", 7, 1);
-    assert_int_equal(optimum(&s, 9, NULL, NULL), 0);
-    assert_int_equal(optimum(&s, 8, NULL, NULL), 1);
-    assert_int_equal(optimum(&s, 7, NULL, NULL), 1);
-    assert_true(optimum(&s, 6, NULL, NULL) == UINT64_MAX);
+    assert_int_equal(optimum(&s, 9), 0);
+    assert_int_equal(optimum(&s, 8), 1);
+    assert_int_equal(optimum(&s, 7), 1);
+    assert_true(optimum(&s, 6) == UINT64_MAX);
 }
 
 static void test_three_in_flight(void **state)
@@ -122,9 +72,9 @@ static void test_three_in_flight(void **state)
     }
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         expect(&s, rows[i].plan, rows[i].cap, rows[i].extra);
-        assert_int_equal(optimum(&s, rows[i].cap, NULL, NULL), rows[i].extra);
+        assert_int_equal(optimum(&s, rows[i].cap), rows[i].extra);
     }
-    assert_true(optimum(&s, 10, NULL, NULL) == UINT64_MAX);
+    assert_true(optimum(&s, 10) == UINT64_MAX);
 }
 
 /* nodes (tf, tb, a): (1,2,8) (6,12,4) (1,2,6) (4,8,2); static 10, input 2. */
@@ -149,7 +99,7 @@ static void test_uneven_nodes(void **state)
     expect(&s, "RKKK", 38, 1);
     expect(&s, "RKRK", 32, 2);
     for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++) {
-        assert_int_equal(optimum(&s, caps[i][0], NULL, NULL), caps[i][1]);
+        assert_int_equal(optimum(&s, caps[i][0]), caps[i][1]);
     }
     uint8_t actions[4];
     letters("KKRK", actions);
@@ -159,8 +109,7 @@ static void test_uneven_nodes(void **state)
 static void test_offloading(void **state)
 {
     struct stage s;
-    char plan[MAX_NODES + 1];
-    uint32_t count = 0;
+    struct optimum best;
 
     (void)state;
     uneven(&s, 4);
@@ -168,18 +117,20 @@ static void test_offloading(void **state)
     expect(&s, "KKKK", 98, 0);
     expect(&s, "SSSS", 58, 0);
     expect(&s, "RKRK", 48, 2);
-    assert_int_equal(optimum(&s, 58, NULL, NULL), 0);
-    assert_int_equal(optimum(&s, 54, NULL, NULL), 1);
+    assert_int_equal(optimum(&s, 58), 0);
+    assert_int_equal(optimum(&s, 54), 1);
     uint8_t actions[4];
     letters("RKSK", actions);
     assert_true(value_of(&s, actions).peak_bytes <= 54);
 
     s.view.link_bytes_per_s = 250000000;
     expect(&s, "RKSS", 50, 1);
-    assert_int_equal(optimum(&s, 50, plan, &count), 1);
-    assert_string_equal(plan, "RKSS");
-    assert_int_equal(count, 1);
-    assert_int_equal(optimum(&s, 46, NULL, NULL), 2);
+    s.view.capacity_bytes = 50;
+    best = enumerate(&s, "KRS");
+    assert_int_equal(best.extra, 1);
+    assert_string_equal(best.plan, "RKSS");
+    assert_int_equal(best.n_best, 1);
+    assert_int_equal(optimum(&s, 46), 2);
 
     stage_init(&s, 4, 4, 1);
     s.view.link_bytes_per_s = 1000000000;
@@ -208,7 +159,7 @@ static void test_skip_connection(void **state)
     expect(&s, "RKKK", 23, 2);
     expect(&s, "KRKK", 20, 1);
     expect(&s, "KRKR", 17, 3);
-    assert_int_equal(optimum(&s, 17, NULL, NULL), 3);
+    assert_int_equal(optimum(&s, 17), 3);
     letters("RKKR", actions);
     value = value_of(&s, actions);
     assert_int_equal(value.legal, 0);

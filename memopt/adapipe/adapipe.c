@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a stage saves is a knapsack: units of most replay time in what memory is left over for the
+ * micro-batches in flight, less a buffer for what a replay brings back. Sun et al., "AdaPipe:
+ * Optimizing Pipeline Parallelism with Adaptive Recomputation and Partitioning", ASPLOS 2024. Here
+ * every answer is put to the evaluator, the buffer grows until it fits, and what turned out to fit
+ * beside is saved after all.
+ */
+#include <string.h>
+
+#include "knapsack.h"
+#include "optimizer.h"
+
+enum { UNIT_NODE, UNIT_LAYER };
+enum { TRIES = 12 }; /* of buffers */
+
+struct config {
+    uint32_t unit;
+    int64_t quanta;
+};
+
+struct adapipe {
+    struct mem_opt opt; /* first */
+    struct unit *units; /* [room] */
+    uint32_t room, n_units;
+    uint64_t always; /* bytes that stay whatever is chosen */
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, unit, PST_PARAM_ENUM, "node", "node|layer",
+              "What is saved or replayed as a whole."),
+    PST_PARAM(struct config, quanta, PST_PARAM_INT, "4096", "1..65536",
+              "Steps into which the knapsack divides the memory that is left."),
+};
+
+static pst_status reserve(struct adapipe *self, uint32_t n)
+{
+    if (n <= self->room) {
+        return PST_OK;
+    }
+    self->units = self->opt.host->alloc(self->opt.host, 2 * (size_t)n * sizeof *self->units, 8);
+    self->room = self->units != NULL ? 2 * n : 0;
+    return self->room != 0 ? PST_OK : PST_ERR_NOMEM;
+}
+
+static void make_units(struct adapipe *self, const struct pst_stage_view *view)
+{
+    const struct config *config = self->opt.config;
+    struct unit *unit = NULL;
+    uint32_t v;
+
+    self->n_units = 0;
+    self->always = 0;
+    for (v = 0; v < view->n_nodes; v++) {
+        const struct pst_stage_node *node = pst_stage_node_at(view, v);
+
+        if (unit == NULL || config->unit == UNIT_NODE ||
+            node->layer != pst_stage_node_at(view, v - 1)->layer) {
+            unit = &self->units[self->n_units++];
+            *unit = (struct unit){.first = v};
+        }
+        unit->end = v + 1;
+        if (mem_may_recompute(node)) {
+            unit->bytes += node->saved_bytes;
+            unit->ns += node->forward_ns;
+        } else if (node->action != PST_ACTION_RECOMPUTE) {
+            self->always += node->saved_bytes;
+        }
+    }
+}
+
+/* The units' choice as a legal plan in trial. */
+static void write_trial(struct adapipe *self, const struct pst_stage_view *view)
+{
+    uint32_t i, v;
+
+    mem_reset(&self->opt, view);
+    for (i = 0; i < self->n_units; i++) {
+        for (v = self->units[i].first; v < self->units[i].end; v++) {
+            if (!self->units[i].saved && mem_may_recompute(pst_stage_node_at(view, v))) {
+                self->opt.trial[v] = PST_ACTION_RECOMPUTE;
+            }
+        }
+    }
+    mem_make_legal(view, self->opt.trial, self->opt.run);
+}
+
+/* Bytes per micro-batch for what may be saved; 0 where the buffer takes everything. */
+static uint64_t budget_of(const struct adapipe *self, const struct pst_stage_view *view,
+                          uint64_t buffer)
+{
+    uint64_t k = view->in_flight > 0 ? view->in_flight : 1, left = view->capacity_bytes;
+
+    left = left > view->static_bytes ? left - view->static_bytes : 0;
+    left = left > buffer ? (left - buffer) / k : 0;
+    left = left > view->input_bytes ? left - view->input_bytes : 0;
+    return left > self->always ? left - self->always : 0;
+}
+
+/* Saves dropped nodes, dearest first, as long as it fits. */
+static pst_status save_what_fits(struct adapipe *self, const struct pst_stage_view *view)
+{
+    struct mem_opt *opt = &self->opt;
+    uint32_t i, j, n = 0;
+    pst_status st = PST_OK;
+
+    memcpy(opt->trial, opt->actions, view->n_nodes);
+    for (i = 0; i < self->n_units; i++) { /* by falling time; stable */
+        if (opt->trial[self->units[i].first] == PST_ACTION_RECOMPUTE) {
+            for (j = n++; j > 0 && self->units[opt->order[j - 1]].ns < self->units[i].ns; j--) {
+                opt->order[j] = opt->order[j - 1];
+            }
+            opt->order[j] = i;
+        }
+    }
+    for (i = 0; st == PST_OK && i < n; i++) {
+        const struct unit *unit = &self->units[opt->order[i]];
+        struct pst_stage_value value;
+
+        for (j = unit->first; j < unit->end; j++) {
+            opt->trial[j] = (uint8_t)pst_stage_node_at(view, j)->action;
+        }
+        st = mem_try(opt, view, &value);
+        if (st == PST_OK && !mem_fits(view, &value)) {
+            memcpy(opt->trial, opt->actions, view->n_nodes);
+        }
+    }
+    return st;
+}
+
+/* Knapsacks with growing buffers, until one fits. */
+static pst_status fill_knapsacks(struct adapipe *self, const struct pst_stage_view *view)
+{
+    const struct config *config = self->opt.config;
+    uint64_t buffer = 0, budget = UINT64_MAX;
+    uint32_t i;
+
+    for (i = 0; i < TRIES && budget > 0; i++) {
+        struct pst_stage_value value;
+        pst_status st;
+
+        budget = i + 1 < TRIES ? budget_of(self, view, buffer) : 0;
+        if (!knapsack(self->units, self->n_units, budget, (uint32_t)config->quanta)) {
+            return PST_ERR_NOMEM;
+        }
+        write_trial(self, view);
+        st = mem_try(&self->opt, view, &value);
+        if (st != PST_OK || mem_fits(view, &value)) {
+            return st;
+        }
+        buffer += value.peak_bytes - (value.legal ? view->capacity_bytes : 0);
+    }
+    return PST_OK;
+}
+
+static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
+{
+    struct adapipe *self = (struct adapipe *)opt;
+    struct pst_stage_value value;
+    pst_status st = reserve(self, view->n_nodes);
+
+    if (st == PST_OK) {
+        st = mem_try(opt, view, &value);
+    }
+    if (st != PST_OK || view->n_nodes == 0 || mem_fits(view, &value)) {
+        return st;
+    }
+    make_units(self, view);
+    st = fill_knapsacks(self, view);
+    if (st == PST_OK && opt->has_plan && mem_fits(view, &opt->value)) {
+        st = save_what_fits(self, view);
+    }
+    return st;
+}
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    return mem_create(host, config, sizeof(struct adapipe), decide, ret_self);
+}
+
+PST_DESTROY_NOTHING
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
+
+static const char *const provides[] = {"chain", "dag", "recompute", NULL};
+static const char *const needs[] = {"recompute", NULL};
+
+static const struct pst_plugin plugin = {
+    PST_PLUGIN_HEAD("memopt", "adapipe", "1.0"),
+    .summary = "Saves what is dearest to replay, by a knapsack per stage.",
+    .reference = "Sun et al., AdaPipe: Optimizing Pipeline Parallelism with Adaptive Recomputation "
+                 "and Partitioning, ASPLOS 2024",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "knapsack.h"
+
+#include <stdlib.h>
+
+static uint64_t divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static uint64_t unit_bytes(const struct unit *units, uint32_t n, uint64_t budget, uint32_t quanta)
+{
+    uint64_t common = 0, least = budget / quanta + 1;
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        common = divisor(common, units[i].bytes);
+    }
+    return common > 0 && budget / common <= quanta ? common : least;
+}
+
+/* most[w]: most time in w quanta; taken: rows of one byte per quantum, for the way back. */
+static void fill(const struct unit *units, uint32_t n, uint64_t quantum, uint64_t room,
+                 uint64_t *most, uint8_t *taken)
+{
+    uint64_t w;
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        uint64_t size = units[i].bytes / quantum + (units[i].bytes % quantum != 0);
+        uint8_t *row = taken + (size_t)i * (room + 1);
+
+        for (w = room + 1; w-- > size;) {
+            uint64_t with = most[w - size] + units[i].ns;
+
+            if (with > most[w]) {
+                most[w] = with;
+                row[w] = 1;
+            }
+        }
+    }
+}
+
+bool knapsack(struct unit *units, uint32_t n, uint64_t budget, uint32_t quanta)
+{
+    uint64_t quantum = unit_bytes(units, n, budget, quanta), room = budget / quantum, w = room;
+    uint64_t *most = calloc(room + 1, sizeof *most);
+    uint8_t *taken = calloc((size_t)n + 1, (size_t)room + 1);
+    uint32_t i;
+
+    if (most == NULL || taken == NULL) {
+        free(most);
+        free(taken);
+        return false;
+    }
+    fill(units, n, quantum, room, most, taken);
+    for (i = n; i-- > 0;) {
+        units[i].saved = units[i].bytes == 0 || taken[(size_t)i * (room + 1) + w] != 0;
+        if (units[i].saved) {
+            w -= units[i].bytes / quantum + (units[i].bytes % quantum != 0);
+        }
+    }
+    free(most);
+    free(taken);
+    return true;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "search.h"
+
+#include <string.h>
+
+static pst_status reserve(struct mem_search *s, const struct mem_costs *c)
+{
+    const struct pst_host *host = c->host;
+    size_t room = c->n < 32 ? 64 : 2 * (size_t)c->n;
+    bool enough;
+
+    if (c->n <= s->room && s->room > 0) {
+        return PST_OK;
+    }
+    s->rank = host->alloc(host, room * sizeof *s->rank, 4);
+    s->skipped = host->alloc(host, room * sizeof *s->skipped, 1);
+    enough = s->rank != NULL && s->skipped != NULL;
+    for (uint32_t i = 0; i < MEM_STARTS; i++) {
+        s->starts[i].actions = host->alloc(host, room, 1);
+        enough = enough && s->starts[i].actions != NULL;
+    }
+    s->room = enough ? (uint32_t)room : 0;
+    return enough ? PST_OK : PST_ERR_NOMEM;
+}
+
+bool mem_search_stopped(struct mem_search *search)
+{
+    const struct pst_host *host = search->costs->host;
+
+    return host->cancelled != NULL && host->cancelled(host);
+}
+
+void mem_search_note(struct mem_search *search)
+{
+    struct mem_tally *tally = &search->tally;
+    struct mem_score score;
+    struct mem_start worst;
+    uint32_t n = search->costs->n, at, last;
+
+    search->n_evaluated++;
+    if (!mem_tally_legal(tally)) {
+        search->met_illegal = true;
+        return;
+    }
+    score = mem_tally_score(tally);
+    for (at = search->n_starts; at > 0; at--) {
+        const struct mem_start *other = &search->starts[at - 1];
+
+        if (!mem_score_less(&score, &other->score)) {
+            if (!mem_score_less(&other->score, &score)) {
+                return; /* equal: the earlier one, whichever actions */
+            }
+            break;
+        }
+    }
+    if (at >= search->effort.starts) {
+        return;
+    }
+    last = search->n_starts < search->effort.starts ? search->n_starts++ : search->n_starts - 1;
+    worst = search->starts[last];
+    memmove(&search->starts[at + 1], &search->starts[at], (last - at) * sizeof worst);
+    memcpy(worst.actions, tally->actions, n);
+    search->starts[at] = (struct mem_start){score, worst.actions};
+}
+
+void mem_search_load(struct mem_search *search, const uint8_t *actions)
+{
+    for (uint32_t v = 0; v < search->costs->n; v++) {
+        mem_tally_set(&search->tally, v, actions[v]);
+    }
+}
+
+/* One dropped source outside the run of v is kept, or v itself; false: nothing to mend there. */
+static bool mend(struct mem_search *s, uint32_t v, uint32_t first)
+{
+    const struct mem_costs *c = s->costs;
+    uint32_t i;
+
+    for (i = c->first_source[v]; i < c->first_source[v + 1]; i++) {
+        uint32_t u = c->sources[i];
+
+        if (u < first && s->tally.actions[u] == PST_ACTION_RECOMPUTE) {
+            if ((c->may[u] & MEM_MAY_KEEP) != 0) {
+                mem_tally_set(&s->tally, u, PST_ACTION_KEEP);
+                return true;
+            }
+            if ((c->may[v] & MEM_MAY_KEEP) != 0) {
+                mem_tally_set(&s->tally, v, PST_ACTION_KEEP);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void mem_search_legalize(struct mem_search *search)
+{
+    const struct mem_tally *tally = &search->tally;
+    bool changed = true;
+    uint32_t v;
+
+    while (changed && tally->violations > 0) {
+        uint32_t first = 0;
+
+        changed = false;
+        for (v = 0; v < search->costs->n && tally->violations > 0; v++) {
+            if (tally->actions[v] != PST_ACTION_RECOMPUTE) {
+                first = v + 1;
+            } else if (mend(search, v, first)) {
+                changed = true;
+                first = tally->actions[v] == PST_ACTION_RECOMPUTE ? first : v + 1;
+            }
+        }
+    }
+}
+
+pst_status mem_search_begin(struct mem_search *search, const struct mem_costs *costs,
+                            const struct mem_effort *effort)
+{
+    pst_status st = reserve(search, costs);
+    uint32_t v;
+
+    if (st != PST_OK) {
+        return st;
+    }
+    search->costs = costs;
+    search->effort = *effort;
+    search->n_starts = 0;
+    search->n_evaluated = 0;
+    search->met_illegal = false;
+    search->bound = mem_costs_bound(costs);
+    for (v = 0; v < costs->n; v++) {
+        search->rank[v] = PST_NONE;
+    }
+    for (v = 0; v < costs->n_order; v++) {
+        search->rank[costs->order[v]] = v;
+    }
+    st = mem_tally_load(&search->tally, costs);
+    if (st == PST_OK) {
+        mem_search_note(search);
+    }
+    return st;
+}
+
+/* Branch and bound from the best plan, for as many steps as are granted. */
+static pst_status finish(struct mem_search *s)
+{
+    struct mem_start *start = &s->starts[0];
+    bool fits = s->n_starts > 0 && start->score.over == 0;
+    struct mem_oracle oracle = {
+        .costs = s->costs,
+        .tally = &s->tally,
+        .best = start->actions,
+        .score = {.period_ns = UINT64_MAX, .peak = UINT64_MAX},
+        .max_steps = s->effort.steps,
+    };
+    pst_status st;
+
+    s->proven = fits ? start->score.period_ns <= s->bound : s->bound == UINT64_MAX;
+    if (s->proven || s->effort.steps == 0 || s->n_starts == 0) {
+        return PST_OK;
+    }
+    oracle.score = fits ? start->score : oracle.score;
+    mem_search_load(s, s->costs->first);
+    st = mem_oracle_branch(&oracle);
+    if (oracle.score.period_ns != UINT64_MAX) {
+        start->score = oracle.score;
+    }
+    s->proven = !oracle.stopped;
+    return st == PST_OK && oracle.stopped && mem_search_stopped(s) ? PST_ERR_CANCELLED : st;
+}
+
+pst_status mem_search_run(struct mem_search *search, const struct mem_costs *costs,
+                          const struct mem_effort *effort)
+{
+    pst_status st = mem_search_begin(search, costs, effort);
+
+    if (st == PST_OK && (search->n_starts == 0 || search->starts[0].score.over > 0)) {
+        st = mem_search_candidates(search);
+    }
+    if (st == PST_OK) {
+        st = mem_search_improve(search);
+    }
+    return st == PST_OK ? finish(search) : st;
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tally.h"
+
+#include <string.h>
+
+#define NOWHERE (INT64_MIN / 4)
+
+static pst_status reserve(struct mem_tally *t, const struct mem_costs *c)
+{
+    const struct pst_host *host = c->host;
+    size_t room = c->n < 32 ? 64 : 2 * (size_t)c->n, leaves = 1;
+
+    if (c->n <= t->room && t->room > 0) {
+        return PST_OK;
+    }
+    while (leaves < room) {
+        leaves *= 2;
+    }
+    t->actions = host->alloc(host, room, 1);
+    t->stays = host->alloc(host, (room / 64 + 1) * sizeof *t->stays, 8);
+    t->forward = host->alloc(host, 2 * leaves * sizeof *t->forward, 8);
+    t->backward = host->alloc(host, 2 * leaves * sizeof *t->backward, 8);
+    t->run_end = host->alloc(host, room * sizeof *t->run_end, 4);
+    t->next = host->alloc(host, room * sizeof *t->next, 4);
+    t->head = host->alloc(host, room * sizeof *t->head, 4);
+    t->room = t->actions != NULL && t->stays != NULL && t->forward != NULL && t->backward != NULL &&
+                      t->run_end != NULL && t->next != NULL && t->head != NULL
+                  ? (uint32_t)room
+                  : 0;
+    return t->room != 0 ? PST_OK : PST_ERR_NOMEM;
+}
+
+/* --- trees -------------------------------------------------------------------------------------*/
+
+static void join(struct mem_branch *tree, uint32_t i)
+{
+    const struct mem_branch *a = &tree[2 * i], *b = &tree[2 * i + 1];
+    int64_t right = a->sum + b->most;
+
+    tree[i].sum = a->sum + b->sum;
+    tree[i].most = a->most > right ? a->most : right;
+}
+
+static void climb(struct mem_branch *tree, uint32_t i)
+{
+    for (i /= 2; i > 0; i /= 2) {
+        join(tree, i);
+    }
+}
+
+/* Adds to the residency of node v and all behind it. */
+static void shift(const struct mem_tally *t, struct mem_branch *tree, uint32_t v, int64_t bytes)
+{
+    uint32_t leaf = t->leaves + v;
+
+    if (v < t->costs->n) {
+        tree[leaf].sum += bytes;
+        tree[leaf].most += bytes;
+        climb(tree, leaf);
+    }
+}
+
+/* --- runs --------------------------------------------------------------------------------------*/
+
+static bool stays(const struct mem_tally *t, uint32_t v)
+{
+    return (t->stays[v / 64] >> (v % 64) & 1) != 0;
+}
+
+/* Begin of the dropped nodes that end before v. */
+static uint32_t run_before(const struct mem_tally *t, uint32_t v)
+{
+    uint32_t word = v / 64;
+    uint64_t bits = t->stays[word] & (((uint64_t)1 << (v % 64)) - 1);
+
+    while (bits == 0) {
+        if (word == 0) {
+            return 0;
+        }
+        bits = t->stays[--word];
+    }
+    return 64 * word + 64 - (uint32_t)__builtin_clzll(bits);
+}
+
+/* Position behind the dropped nodes that begin at v; there is a bit behind the last node. */
+static uint32_t run_behind(const struct mem_tally *t, uint32_t v)
+{
+    uint32_t word = v / 64;
+    uint64_t bits = t->stays[word] & ~(((uint64_t)1 << (v % 64)) - 1);
+
+    while (bits == 0) {
+        bits = t->stays[++word];
+    }
+    return 64 * word + (uint32_t)__builtin_ctzll(bits);
+}
+
+static uint32_t target_of(const struct mem_tally *t, uint32_t first, uint32_t end)
+{
+    uint32_t last = mem_costs_top_last(t->costs, first, end);
+
+    return last > end - 1 ? last : end - 1;
+}
+
+static int64_t run_bytes(const struct mem_tally *t, uint32_t first, uint32_t end)
+{
+    return t->costs->sum[end] - t->costs->sum[first];
+}
+
+/*
+ * What is needed at a node beyond its residency: workspace of its backward, or of the replays
+ * before it. Runs with one target come back in falling order of their begins, so while one is
+ * replayed those that begin before it, and it itself, are not there.
+ */
+static void set_work(struct mem_tally *t, uint32_t target)
+{
+    const struct mem_costs *c = t->costs;
+    uint32_t leaf = t->leaves + target, p;
+    int64_t work = c->backward_work[target], absent = 0;
+
+    for (p = t->head[target]; p != PST_NONE; p = t->next[p]) {
+        int64_t top = mem_costs_top_work(c, p, t->run_end[p]) - c->sum[p];
+
+        absent += run_bytes(t, p, t->run_end[p]);
+        work = top - absent > work ? top - absent : work;
+    }
+    t->backward[leaf].most = t->backward[leaf].sum + work;
+    climb(t->backward, leaf);
+}
+
+/* A run is there until the backward of its target only. */
+static void attach(struct mem_tally *t, uint32_t first, uint32_t end)
+{
+    uint32_t target = target_of(t, first, end), *link = &t->head[target];
+
+    while (*link != PST_NONE && *link < first) {
+        link = &t->next[*link];
+    }
+    t->run_end[first] = end;
+    t->next[first] = *link;
+    *link = first;
+    shift(t, t->backward, target + 1, -run_bytes(t, first, end));
+    set_work(t, target);
+}
+
+static void detach(struct mem_tally *t, uint32_t first, uint32_t end)
+{
+    uint32_t target = target_of(t, first, end), *link = &t->head[target];
+
+    while (*link != first) {
+        link = &t->next[*link];
+    }
+    *link = t->next[first];
+    shift(t, t->backward, target + 1, run_bytes(t, first, end));
+    set_work(t, target);
+}
+
+/* --- legality ----------------------------------------------------------------------------------*/
+
+/* Reads of v, and of what replays v, from dropped nodes of other runs, v in first..end-1. */
+static uint64_t own_violations(const struct mem_tally *t, uint32_t v, uint32_t first, uint32_t end)
+{
+    const struct mem_costs *c = t->costs;
+    uint64_t count = 0;
+    uint32_t i;
+
+    for (i = c->first_source[v]; i < c->first_source[v + 1]; i++) {
+        count += c->sources[i] < first && !stays(t, c->sources[i]);
+    }
+    for (i = c->first_reader[v]; i < c->first_reader[v + 1]; i++) {
+        count += c->readers[i] >= end && !stays(t, c->readers[i]);
+    }
+    return count;
+}
+
+/* Edges over v inside the run: violations as soon as v stays. */
+static uint64_t edges_over(const struct mem_tally *t, uint32_t v, uint32_t first, uint32_t end)
+{
+    const struct mem_costs *c = t->costs;
+    uint64_t count = 0;
+    uint32_t u, i;
+
+    for (u = v + 1; c->crossed[v] && first < v && u < end; u++) {
+        for (i = c->first_source[u]; i < c->first_source[u + 1]; i++) {
+            count += c->sources[i] >= first && c->sources[i] < v;
+        }
+    }
+    return count;
+}
+
+/* --- changes -----------------------------------------------------------------------------------*/
+
+static void drop(struct mem_tally *t, uint32_t v)
+{
+    uint32_t first = run_before(t, v), end = run_behind(t, v + 1);
+
+    if (first < v) {
+        detach(t, first, v);
+    }
+    if (end > v + 1) {
+        detach(t, v + 1, end);
+    }
+    t->stays[v / 64] &= ~((uint64_t)1 << (v % 64));
+    attach(t, first, end);
+    shift(t, t->forward, t->costs->last[v] + 1, -t->costs->bytes[v]);
+    t->violations += own_violations(t, v, first, end);
+    t->violations -= edges_over(t, v, first, end);
+}
+
+static void bring_back(struct mem_tally *t, uint32_t v)
+{
+    uint32_t first = run_before(t, v), end = run_behind(t, v + 1);
+
+    t->violations -= own_violations(t, v, first, end);
+    t->violations += edges_over(t, v, first, end);
+    detach(t, first, end);
+    t->stays[v / 64] |= (uint64_t)1 << (v % 64);
+    if (first < v) {
+        attach(t, first, v);
+    }
+    if (end > v + 1) {
+        attach(t, v + 1, end);
+    }
+    shift(t, t->forward, t->costs->last[v] + 1, t->costs->bytes[v]);
+}
+
+static void count(struct mem_tally *t, uint32_t v, uint32_t action, bool more)
+{
+    uint64_t bytes = (uint64_t)t->costs->bytes[v], ns = t->costs->forward_ns[v];
+
+    switch (action) {
+    case PST_ACTION_RECOMPUTE:
+        t->replay_ns += more ? ns : -ns;
+        break;
+    case PST_ACTION_OFFLOAD:
+        t->moved += more ? bytes : -bytes;
+        t->link_ns = mem_costs_link_ns(t->costs, t->moved, true);
+        break;
+    default:
+        t->kept += more ? bytes : -bytes;
+        break;
+    }
+}
+
+void mem_tally_set(struct mem_tally *tally, uint32_t v, uint8_t action)
+{
+    uint8_t before = tally->actions[v];
+
+    if (before == action) {
+        return;
+    }
+    count(tally, v, before, false);
+    count(tally, v, action, true);
+    tally->actions[v] = action;
+    if (action == PST_ACTION_RECOMPUTE) {
+        drop(tally, v);
+    } else if (before == PST_ACTION_RECOMPUTE) {
+        bring_back(tally, v);
+    }
+}
+
+static void plant(struct mem_tally *t, struct mem_branch *tree, const int64_t *work)
+{
+    const struct mem_costs *c = t->costs;
+    uint32_t v, i;
+
+    for (v = 0; v < t->leaves; v++) {
+        tree[t->leaves + v] = v < c->n ? (struct mem_branch){c->bytes[v], c->bytes[v] + work[v]}
+                                       : (struct mem_branch){0, NOWHERE};
+    }
+    for (i = t->leaves; i-- > 1;) {
+        join(tree, i);
+    }
+}
+
+pst_status mem_tally_load(struct mem_tally *tally, const struct mem_costs *costs)
+{
+    pst_status st = reserve(tally, costs);
+    uint32_t v;
+
+    if (st != PST_OK) {
+        return st;
+    }
+    tally->costs = costs;
+    for (tally->leaves = 1; tally->leaves < costs->n; tally->leaves *= 2) {
+    }
+    tally->kept = tally->moved = tally->replay_ns = tally->link_ns = tally->violations = 0;
+    memset(tally->stays, 0xff, (costs->n / 64 + 1) * sizeof *tally->stays);
+    plant(tally, tally->forward, costs->forward_work);
+    plant(tally, tally->backward, costs->backward_work);
+    for (v = 0; v < costs->n; v++) {
+        tally->actions[v] = PST_ACTION_KEEP;
+        tally->head[v] = PST_NONE;
+        tally->kept += (uint64_t)costs->bytes[v];
+    }
+    for (v = 0; v < costs->n; v++) {
+        mem_tally_set(tally, v, costs->first[v]);
+    }
+    return PST_OK;
+}
+
+/* --- questions ---------------------------------------------------------------------------------*/
+
+bool mem_tally_legal(const struct mem_tally *tally)
+{
+    return tally->violations == 0 && !tally->costs->broken &&
+           tally->moved <= tally->costs->host_bytes / tally->costs->held;
+}
+
+uint64_t mem_tally_peak(const struct mem_tally *tally)
+{
+    const struct mem_costs *c = tally->costs;
+    int64_t most = 0;
+
+    if (c->n > 0) {
+        most = tally->forward[1].most > tally->backward[1].most ? tally->forward[1].most
+                                                                : tally->backward[1].most;
+    }
+    return c->fixed + (c->held - 1) * tally->kept + (c->staged - 1) * tally->moved +
+           (uint64_t)(most > 0 ? most : 0);
+}
+
+uint64_t mem_tally_period(const struct mem_tally *tally)
+{
+    uint64_t busy = tally->costs->total_ns + tally->replay_ns;
+
+    return busy > tally->link_ns ? busy : tally->link_ns;
+}
+
+struct mem_score mem_tally_score(const struct mem_tally *tally)
+{
+    uint64_t peak = mem_tally_peak(tally), capacity = tally->costs->capacity;
+
+    return (struct mem_score){peak > capacity ? peak - capacity : 0, mem_tally_period(tally), peak};
+}

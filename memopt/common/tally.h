@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For memory optimizers that search: what a plan of one stage costs, kept up to date while actions
+ * change one by one. Equal to the host's evaluator (pst.eval/1) on every plan; a change is a few
+ * walks up a tree, O(log n), but for edges that pass over the node. Illegal plans may be passed
+ * through: what breaks the rule of replays is counted.
+ */
+#ifndef MEMOPT_COMMON_TALLY_H
+#define MEMOPT_COMMON_TALLY_H
+
+#include "costs.h"
+
+/* Of a subtree of nodes: sum of the changes, and the largest sum up to a node plus its work. */
+struct mem_branch {
+    int64_t sum, most;
+};
+
+struct mem_tally {
+    const struct mem_costs *costs;
+    uint32_t room, leaves;
+    uint8_t *actions;                         /* [n] */
+    uint64_t kept, moved, replay_ns, link_ns; /* link_ns: planned */
+    uint64_t violations; /* reads of a replay whose source is dropped in another run */
+    uint64_t *stays;     /* bits: not dropped */
+    struct mem_branch *forward, *backward; /* [2 * leaves] heaps; leaf v at leaves + v */
+    uint32_t *run_end; /* [n] of the run that begins there: position behind it */
+    uint32_t *next;    /* [n] of the run that begins there: the next with the same target */
+    uint32_t *head;    /* [n] first run that is restored before the backward of the node */
+};
+
+/* Smaller is better; legal plans only. */
+struct mem_score {
+    uint64_t over;            /* bytes over the capacity */
+    uint64_t period_ns, peak; /* period: with the link as full as the rules want it */
+};
+
+/* Everything as earlier optimizers decided, KEEP elsewhere. costs must be sound (not absurd) and
+   outlive the tally. PST_ERR_NOMEM. tally: zero before the first call. */
+pst_status mem_tally_load(struct mem_tally *tally, const struct mem_costs *costs);
+
+/* Any action at any time; what is allowed there is the caller's care. */
+void mem_tally_set(struct mem_tally *tally, uint32_t v, uint8_t action);
+
+bool mem_tally_legal(const struct mem_tally *tally);
+uint64_t mem_tally_peak(const struct mem_tally *tally);
+uint64_t mem_tally_period(const struct mem_tally *tally);
+struct mem_score mem_tally_score(const struct mem_tally *tally);
+
+static inline bool mem_score_less(const struct mem_score *a, const struct mem_score *b)
+{
+    if (a->over != b->over) {
+        return a->over < b->over;
+    }
+    return a->period_ns != b->period_ns ? a->period_ns < b->period_ns : a->peak < b->peak;
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "optimizer.h"
+
+#include <stdio.h>
+
+const char *mem_bytes_text(char text[32], uint64_t bytes)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes / 1024.0;
+    uint32_t unit = 0;
+
+    if (bytes < 1024) {
+        snprintf(text, 32, "%llu bytes", (unsigned long long)bytes);
+        return text;
+    }
+    while (value >= 1024.0 && unit < 5) {
+        value /= 1024.0;
+        unit++;
+    }
+    snprintf(text, 32, "%.2f %s", value, units[unit]);
+    return text;
+}
+
+pst_status mem_refuse(const struct pst_host *host, const struct pst_stage_view *view,
+                      uint64_t peak_bytes)
+{
+    char missing[32], capacity[32], enough[32];
+
+    return pst_failf(host, PST_ERR_INFEASIBLE,
+                     "stage %u does not fit: %s short of what its device leaves it, %s; the "
+                     "smallest capacity that would do is %s (%llu bytes)",
+                     view->stage, mem_bytes_text(missing, peak_bytes - view->capacity_bytes),
+                     mem_bytes_text(capacity, view->capacity_bytes),
+                     mem_bytes_text(enough, peak_bytes), (unsigned long long)peak_bytes);
+}

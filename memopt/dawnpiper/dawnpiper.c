@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keep, replay or offload, tensor by tensor, after DawnPiper (Peng et al., 2025), whose stage
+ * planner follows Capuchin (Peng et al., ASPLOS 2020): the policy "capuchin". "two-ended" looks for
+ * the plan of least period by other means (common/search.h).
+ */
+#include <string.h>
+
+#include "dawnpiper.h"
+#include "optimizer.h"
+
+#define SMALL 16 /* nodes up to which a price is as thorough as a plan */
+
+enum { POLICY_TWO_ENDED = 0, POLICY_CAPUCHIN = 1 };
+enum { ALLOW_BOTH = 0, ALLOW_RECOMPUTE = 1, ALLOW_OFFLOAD = 2 };
+
+struct config {
+    uint32_t policy, allow;
+    int64_t staging;
+    double link_target, host_memory;
+    bool slot_filter;
+    uint64_t min_swap_bytes;
+};
+
+struct dawnpiper {
+    struct mem_opt opt; /* first */
+    struct mem_costs costs;
+    struct mem_search search;
+    bool thorough;
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, policy, PST_PARAM_ENUM, "two-ended", "two-ended|capuchin",
+              "How actions are chosen: cheap replays and dear ones offloaded, improved by local "
+              "search; or in Capuchin's order."),
+    PST_PARAM(struct config, allow, PST_PARAM_ENUM, "both", "both|recompute|offload",
+              "What may be done to a tensor besides keeping it."),
+    PST_PARAM(struct config, staging, PST_PARAM_INT, "2", "1..1000000",
+              "Micro-batches of offloaded tensors for which there is room on the device."),
+    PST_PARAM(struct config, link_target, PST_PARAM_FLOAT, "0.9", "0.01..1",
+              "Part of the host link's time that a plan may fill."),
+    PST_PARAM(struct config, slot_filter, PST_PARAM_BOOL, "true", NULL,
+              "Offload only what is out of its staging slot again within a period."),
+    PST_PARAM(struct config, min_swap_bytes, PST_PARAM_BYTES, "64 KiB", NULL,
+              "Offload nothing smaller."),
+    PST_PARAM(struct config, host_memory, PST_PARAM_FLOAT, "0.75", "0..1",
+              "Part of the host's memory that a stage may fill."),
+};
+
+static pst_status load(struct dawnpiper *self, const struct pst_stage_view *view)
+{
+    const struct config *config = self->opt.config;
+    const struct mem_rules rules = {
+        .recompute = config->allow != ALLOW_OFFLOAD,
+        .offload = config->allow != ALLOW_RECOMPUTE,
+        .slot_filter = config->slot_filter,
+        .link_target = config->link_target,
+        .staging = (uint32_t)config->staging,
+        .min_bytes = config->min_swap_bytes,
+        .host_part = config->host_memory,
+    };
+
+    return mem_costs_load(&self->costs, self->opt.host, view, &rules);
+}
+
+/* Of prices there are thousands, of plans as many as stages. */
+static struct mem_effort effort_of(const struct dawnpiper *self, bool thorough)
+{
+    uint32_t n = self->costs.n;
+
+    if (n <= SMALL) {
+        return (struct mem_effort){
+            .suffixes = n, .segments = n + 1, .starts = 4, .window = n, .steps = 20000};
+    }
+    if (!thorough) {
+        return (struct mem_effort){.suffixes = 8, .segments = 16, .starts = 2, .window = 4};
+    }
+    if (n <= 64) {
+        return (struct mem_effort){
+            .suffixes = n, .segments = n + 1, .starts = 4, .window = n, .steps = 50000};
+    }
+    return (struct mem_effort){
+        .suffixes = 32, .segments = 32, .starts = 4, .window = 16, .steps = 5000};
+}
+
+/* Finds a plan and proposes it. */
+static pst_status search(struct dawnpiper *self, const struct pst_stage_view *view, bool thorough)
+{
+    const struct config *config = self->opt.config;
+    struct mem_effort effort = effort_of(self, thorough);
+    pst_status st;
+
+    if (config->policy == POLICY_TWO_ENDED) {
+        st = mem_search_run(&self->search, &self->costs, &effort);
+    } else {
+        effort.starts = 1;
+        st = mem_search_begin(&self->search, &self->costs, &effort);
+        st = st == PST_OK ? capuchin_run(&self->search) : st;
+    }
+    if (st == PST_OK && self->search.n_starts > 0) {
+        memcpy(self->opt.trial, self->search.starts[0].actions, view->n_nodes);
+    }
+    return st == PST_OK ? mem_consider(&self->opt, view) : st;
+}
+
+/* A plan begins with the search for its price, so that it is never worse. */
+static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
+{
+    struct dawnpiper *self = (struct dawnpiper *)opt;
+    const struct config *config = opt->config;
+    struct pst_stage_value value;
+    pst_status st = mem_try(opt, view, &value);
+
+    self->search.bound = UINT64_MAX;
+    if (st == PST_OK && !mem_fits(view, &value)) {
+        st = load(self, view);
+    }
+    if (st != PST_OK || mem_fits(view, &value) || self->costs.absurd || view->n_nodes == 0) {
+        return st; /* nothing is shorter; and what cannot be added up is not searched */
+    }
+    st = search(self, view, false);
+    if (st == PST_OK && self->thorough && view->n_nodes > SMALL &&
+        config->policy == POLICY_TWO_ENDED && opt->has_plan &&
+        opt->value.period_ns > self->search.bound) {
+        st = search(self, view, true);
+    }
+    return st;
+}
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    return mem_create(host, config, sizeof(struct dawnpiper), decide, ret_self);
+}
+
+/* The plan may be another one, as good or better in period, that needs more of the capacity. */
+static pst_status price(void *self_, const struct pst_stage_view *view,
+                        struct pst_stage_price *ret_price)
+{
+    struct dawnpiper *self = self_;
+    struct pst_stage_price price = {.size = sizeof price};
+    pst_status st;
+
+    self->thorough = false;
+    st = mem_price(self, view, &price);
+    if (st != PST_OK) {
+        return st;
+    }
+    ret_price->fits = price.fits;
+    ret_price->period_ns = price.period_ns;
+    ret_price->peak_bytes = price.peak_bytes;
+    if (price.fits && view->n_nodes > SMALL && price.period_ns > self->search.bound) {
+        ret_price->peak_bytes = view->capacity_bytes;
+    }
+    return PST_OK;
+}
+
+static pst_status plan(void *self_, const struct pst_stage_view *view, struct pst_action_out *out)
+{
+    struct dawnpiper *self = self_;
+
+    self->thorough = true;
+    return mem_plan(self, view, out);
+}
+
+static pst_status bound(void *self_, const struct pst_stage_view *view, uint64_t *ret_period_ns)
+{
+    struct dawnpiper *self = self_;
+    pst_status st = load(self, view);
+
+    if (st == PST_OK) {
+        *ret_period_ns = mem_costs_bound(&self->costs);
+    }
+    return st;
+}
+
+PST_DESTROY_NOTHING
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .bound = bound, .price = price, .plan = plan)
+
+static const char *const provides[] = {"chain", "dag", "recompute", "offload", NULL};
+static const char *const needs[] = {"recompute", NULL};
+
+static const struct pst_plugin plugin = {
+    PST_PLUGIN_HEAD("memopt", "dawnpiper", "1.0"),
+    .summary = "Keeps, replays or offloads tensor by tensor, with the least period that fits.",
+    .reference = "Peng et al., DawnPiper: A Memory-scalable Pipeline Parallel Training Framework, "
+                 "arXiv 2505.05856, 2025",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
+};
+
+PST_PLUGIN(plugin)

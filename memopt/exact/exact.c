@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The plan of least period that fits a stage, proven: what other memory optimizers are measured
+ * against. Enumeration, branch and bound, or a dynamic programme for chains without a host link.
+ */
+#include <string.h>
+
+#include "optimizer.h"
+#include "methods.h"
+#include "search.h"
+
+#define FEW 8 /* undecided nodes up to which enumeration is as good as anything */
+
+enum { METHOD_AUTO, METHOD_ENUMERATE, METHOD_BRANCH, METHOD_CHAIN };
+enum { ALLOW_BOTH, ALLOW_RECOMPUTE, ALLOW_OFFLOAD };
+
+struct config {
+    uint32_t method, allow;
+    int64_t max_nodes, max_steps, quanta;
+};
+
+struct exact {
+    struct mem_opt opt; /* first */
+    struct mem_costs costs;
+    struct mem_search search; /* for a plan to begin with, and its tally */
+    uint8_t *best, *lowest;
+    uint32_t room;
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, method, PST_PARAM_ENUM, "auto", "auto|enumerate|branch|chain",
+              "How: all plans; branch and bound; a dynamic programme for chains whose nodes cannot "
+              "be offloaded; auto: what suits the stage."),
+    PST_PARAM(struct config, allow, PST_PARAM_ENUM, "both", "both|recompute|offload",
+              "What may be done to a tensor besides keeping it."),
+    PST_PARAM(struct config, max_nodes, PST_PARAM_INT, "40", "1..1000",
+              "Nodes of a stage up to which all plans or branches are looked at."),
+    PST_PARAM(struct config, max_steps, PST_PARAM_INT, "20000000", "1..",
+              "Steps of a search after which the stage is refused; several million take a second."),
+    PST_PARAM(struct config, quanta, PST_PARAM_INT, "256", "1..1000000",
+              "Units into which the dynamic programme divides the saved bytes of a stage."),
+};
+
+static bool reserve(struct exact *self, uint32_t n)
+{
+    if (n <= self->room) {
+        return true;
+    }
+    self->best = self->opt.host->alloc(self->opt.host, 2 * (size_t)n, 1);
+    self->lowest = self->opt.host->alloc(self->opt.host, 2 * (size_t)n, 1);
+    self->room = self->best != NULL && self->lowest != NULL ? 2 * n : 0;
+    return self->room != 0;
+}
+
+static pst_status load(struct exact *self, const struct pst_stage_view *view)
+{
+    const struct config *config = self->opt.config;
+    const struct mem_rules rules = {
+        .recompute = config->allow != ALLOW_OFFLOAD,
+        .offload = config->allow != ALLOW_RECOMPUTE,
+        .link_target = 1,
+        .staging = 1,
+        .host_part = 1,
+    };
+
+    return mem_costs_load(&self->costs, self->opt.host, view, &rules);
+}
+
+static uint32_t undecided(const struct mem_costs *c)
+{
+    uint32_t v, n = 0;
+
+    for (v = 0; v < c->n; v++) {
+        n += (c->may[v] & (c->may[v] - 1)) != 0;
+    }
+    return n;
+}
+
+static uint32_t method_for(const struct exact *self)
+{
+    const struct config *config = self->opt.config;
+    uint32_t n = undecided(&self->costs);
+
+    if (config->method != METHOD_AUTO) {
+        return config->method;
+    }
+    if (n <= FEW) {
+        return METHOD_ENUMERATE;
+    }
+    return n > config->max_nodes && oracle_is_chain(&self->costs) ? METHOD_CHAIN : METHOD_BRANCH;
+}
+
+/* What the method cannot take. */
+static pst_status refuse(struct exact *self, const struct pst_stage_view *view, uint32_t method)
+{
+    const struct config *config = self->opt.config;
+    uint32_t n = undecided(&self->costs);
+
+    if (method == METHOD_CHAIN && !oracle_is_chain(&self->costs)) {
+        return pst_failf(self->opt.host, PST_ERR_UNSUPPORTED,
+                         "stage %u is no chain, or may offload: method = \"chain\" cannot take it",
+                         view->stage);
+    }
+    if (method != METHOD_CHAIN && n > config->max_nodes) {
+        return pst_failf(self->opt.host, PST_ERR_UNSUPPORTED,
+                         "stage %u has %u nodes to decide about, more than max_nodes = %lld: exact "
+                         "is for small stages (memopt \"dawnpiper\" takes any)",
+                         view->stage, n, (long long)config->max_nodes);
+    }
+    return PST_OK;
+}
+
+static pst_status solve(struct exact *self, struct mem_oracle *oracle, uint32_t method)
+{
+    const struct config *config = self->opt.config;
+
+    switch (method) {
+    case METHOD_ENUMERATE:
+        oracle_enumerate(oracle);
+        return PST_OK;
+    case METHOD_BRANCH:
+        return mem_oracle_branch(oracle);
+    default:
+        return oracle_chain(oracle, (uint32_t)config->quanta);
+    }
+}
+
+/* A plan to begin with, for what ends branches by comparison; enumeration begins with nothing. */
+static pst_status begin(struct exact *self, struct mem_oracle *oracle, uint32_t method)
+{
+    const struct mem_effort effort = {.suffixes = 16, .segments = 16, .starts = 4, .window = 8};
+    const struct mem_start *start = &self->search.starts[0];
+    pst_status st = method == METHOD_ENUMERATE
+                        ? mem_search_begin(&self->search, &self->costs, &effort)
+                        : mem_search_run(&self->search, &self->costs, &effort);
+    uint32_t v;
+
+    if (st != PST_OK) {
+        return st;
+    }
+    if (self->search.n_starts > 0) {
+        mem_search_load(&self->search, start->actions);
+        mem_oracle_note(oracle);
+    }
+    for (v = 0; v < self->costs.n; v++) {
+        mem_tally_set(&self->search.tally, v, self->costs.first[v]);
+    }
+    return PST_OK;
+}
+
+static pst_status propose(struct exact *self, const struct pst_stage_view *view,
+                          const struct mem_oracle *oracle)
+{
+    if (oracle->score.period_ns != UINT64_MAX) {
+        memcpy(self->opt.trial, oracle->best, view->n_nodes);
+    } else if (oracle->lowest.peak != UINT64_MAX) {
+        memcpy(self->opt.trial, oracle->lowest_actions, view->n_nodes);
+    }
+    return mem_consider(&self->opt, view);
+}
+
+static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
+{
+    struct exact *self = (struct exact *)opt;
+    const struct config *config = opt->config;
+    struct mem_oracle oracle = {
+        .costs = &self->costs,
+        .tally = &self->search.tally,
+        .score = {.period_ns = UINT64_MAX, .peak = UINT64_MAX},
+        .lowest = {.peak = UINT64_MAX},
+        .max_steps = (uint64_t)config->max_steps,
+    };
+    struct pst_stage_value value;
+    uint32_t method;
+    pst_status st = mem_try(opt, view, &value);
+
+    if (st != PST_OK || mem_fits(view, &value)) {
+        return st; /* nothing is shorter */
+    }
+    st = reserve(self, view->n_nodes) ? load(self, view) : PST_ERR_NOMEM;
+    if (st != PST_OK || self->costs.absurd || view->n_nodes == 0) {
+        return st;
+    }
+    oracle.best = self->best;
+    oracle.lowest_actions = self->lowest;
+    method = method_for(self);
+    st = refuse(self, view, method);
+    if (st == PST_OK) {
+        st = begin(self, &oracle, method);
+    }
+    if (st == PST_OK) {
+        st = solve(self, &oracle, method);
+    }
+    if (st == PST_OK && oracle.stopped) {
+        return oracle.steps < oracle.max_steps
+                   ? PST_ERR_CANCELLED
+                   : pst_failf(opt->host, PST_ERR_UNSUPPORTED,
+                               "stage %u of %u nodes takes more than max_steps = %lld steps",
+                               view->stage, view->n_nodes, (long long)config->max_steps);
+    }
+    return st == PST_OK ? propose(self, view, &oracle) : st;
+}
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    return mem_create(host, config, sizeof(struct exact), decide, ret_self);
+}
+
+/* The fractional bound: nothing is solved for it. */
+static pst_status bound(void *self_, const struct pst_stage_view *view, uint64_t *ret_period_ns)
+{
+    struct exact *self = self_;
+    pst_status st = load(self, view);
+
+    if (st == PST_OK) {
+        *ret_period_ns = mem_costs_bound(&self->costs);
+    }
+    return st;
+}
+
+PST_DESTROY_NOTHING
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .bound = bound, .price = mem_price, .plan = mem_plan)
+
+static const char *const provides[] = {"chain", "dag", "recompute", "offload", NULL};
+static const char *const needs[] = {"recompute", NULL};
+
+static const struct pst_plugin plugin = {
+    PST_PLUGIN_HEAD("memopt", "exact", "1.0"),
+    .summary = "The plan of least period that fits, proven; for small stages.",
+    .reference = "none",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
+};
+
+PST_PLUGIN(plugin)

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to graphpipe: plans of a job that may turn out to be the best when their step is
+ * simulated. By a model of the step that knows no queues at links they cannot be told apart.
+ */
+#ifndef GRAPHPIPE_CANDIDATES_H
+#define GRAPHPIPE_CANDIDATES_H
+
+#include "answer.h"
+
+struct gp_candidate {
+    struct part_plan plan;
+    uint64_t digest;
+};
+
+/* All different. All zero: none. */
+struct gp_candidates {
+    uint32_t n, room;
+    struct gp_candidate *list;
+};
+
+/* Takes a copy, unless it is known. In problems that the reference model judges: nothing.
+   PST_ERR_NOMEM. */
+pst_status gp_candidates_add(struct gp_candidates *candidates, const struct part_problem *problem,
+                             const struct part_plan *plan);
+/* What sequential planners that give every stage one device come to: the model's order and the
+   depth-first one cut for the least T and filled up to all devices, and cut evenly by time. */
+pst_status gp_candidates_singles(struct gp_candidates *candidates,
+                                 const struct part_problem *problem,
+                                 const struct part_costs *costs);
+void gp_candidates_finish(struct gp_candidates *candidates);
+
+#endif

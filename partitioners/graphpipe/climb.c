@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a plan to better ones next to it, by simulated steps.
+ */
+#include "trial.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROUNDS = 40, /* improvements */
+    LOOKS = 24   /* neighbours that are simulated before giving up */
+};
+
+/* Stages as arrays; the last one may be empty. */
+struct cut {
+    uint32_t n, *stage_of, *degree; /* [nodes], [n + 1] */
+};
+
+struct neighbour {
+    struct part_plan plan;
+    double guess_ns;
+    uint32_t at;
+};
+
+struct climb {
+    struct gp_trials *t;
+    const struct part_problem *p;
+    const struct part_plan *plan;
+    uint32_t idle;
+    struct cut now, next;
+    struct neighbour *list;
+    uint32_t n, room;
+    pst_status status;
+};
+
+/* next as a plan, with what the model of the step says of it. */
+static void offer(struct climb *c)
+{
+    struct part_plan plan = {0};
+    struct part_value value;
+    uint32_t b = c->plan->stages[0].b, s;
+
+    if (c->status != PST_OK) {
+        return;
+    }
+    c->status = part_plan_init(&plan, c->p, c->next.stage_of, c->next.n + 1, b);
+    for (s = 0; c->status == PST_OK && s < plan.n_stages; s++) {
+        plan.stages[s].d = c->next.degree[c->next.stage_of[plan.stages[s].nodes[0]]];
+        plan.stages[s].k = c->plan->stages[0].k;
+    }
+    if (c->status == PST_OK && c->t->chain && !gp_is_chain(&plan)) {
+        part_plan_finish(&plan);
+        return;
+    }
+    if (c->status == PST_OK) {
+        c->status = part_plan_value(&plan, c->p, true, &value);
+    }
+    if (c->status == PST_OK && value.legal && value.fits && value.step_ns < INFINITY) {
+        if (c->n == c->room) {
+            uint32_t room = c->room == 0 ? 64 : 2 * c->room;
+            struct neighbour *list = realloc(c->list, room * sizeof *list);
+
+            c->status = list == NULL ? PST_ERR_NOMEM : PST_OK;
+            c->list = list == NULL ? c->list : list;
+            c->room = list == NULL ? c->room : room;
+        }
+        if (c->status == PST_OK) {
+            c->list[c->n] = (struct neighbour){plan, value.step_ns, c->n};
+            c->n++;
+            return;
+        }
+    }
+    part_plan_finish(&plan);
+}
+
+static void reset(struct climb *c)
+{
+    memcpy(c->next.stage_of, c->now.stage_of, c->p->n * sizeof *c->next.stage_of);
+    memcpy(c->next.degree, c->now.degree, (c->now.n + 1) * sizeof *c->next.degree);
+    c->next.n = c->now.n;
+}
+
+/* The first or last few nodes of s go to t. */
+static void move(struct climb *c, uint32_t s, uint32_t t, uint32_t count, bool last)
+{
+    const struct part_stage *stage = &c->plan->stages[s];
+    uint32_t i;
+
+    reset(c);
+    for (i = 0; i < count; i++) {
+        c->next.stage_of[stage->nodes[last ? stage->n_nodes - 1 - i : i]] = t;
+    }
+    offer(c);
+}
+
+static void move_runs(struct climb *c, uint32_t s, uint32_t t, bool last)
+{
+    uint32_t n = c->plan->stages[s].n_nodes, count;
+
+    for (count = 1; count < n; count *= 2) {
+        move(c, s, t, count, last);
+    }
+}
+
+/* Parts of s on devices that are idle. */
+static void split(struct climb *c, uint32_t s)
+{
+    uint32_t k, d;
+
+    for (k = 0; k < c->p->n_degrees; k++) {
+        d = c->p->degrees[k];
+        if (d <= c->idle && c->plan->stages[0].b % d == 0) {
+            c->now.degree[c->now.n] = d;
+            move_runs(c, s, c->now.n, false);
+            move_runs(c, s, c->now.n, true);
+        }
+    }
+    c->now.degree[c->now.n] = 1;
+}
+
+static bool is_degree(const struct climb *c, uint32_t d)
+{
+    uint32_t k;
+
+    for (k = 0; k < c->p->n_degrees && c->p->degrees[k] != d; k++) {
+    }
+    return k < c->p->n_degrees && c->plan->stages[0].b % d == 0;
+}
+
+/* s with another number of devices, and another stage with what that leaves. */
+static void redegree(struct climb *c, uint32_t s)
+{
+    uint32_t k, d, t, e;
+
+    for (k = 0; k < c->p->n_degrees; k++) {
+        d = c->p->degrees[k];
+        if (d == c->now.degree[s] || !is_degree(c, d)) {
+            continue;
+        }
+        if (d < c->now.degree[s] || d - c->now.degree[s] <= c->idle) {
+            reset(c);
+            c->next.degree[s] = d;
+            offer(c);
+        }
+        for (t = 0; d > c->now.degree[s] && t < c->now.n; t++) {
+            e = c->now.degree[t] + c->idle + c->now.degree[s] > d
+                    ? c->now.degree[t] + c->idle + c->now.degree[s] - d
+                    : 0;
+            while (e > 0 && !is_degree(c, e)) {
+                e--;
+            }
+            if (t != s && e > 0 && e < c->now.degree[t]) {
+                reset(c);
+                c->next.degree[s] = d;
+                c->next.degree[t] = e;
+                offer(c);
+            }
+        }
+    }
+}
+
+static void merge(struct climb *c, uint32_t s, uint32_t t)
+{
+    uint32_t v, k, most = c->now.degree[s] + c->now.degree[t] + c->idle;
+
+    for (k = 0; k < c->p->n_degrees; k++) {
+        uint32_t d = c->p->degrees[k];
+
+        if (d <= most && 2 * d > most && is_degree(c, d)) {
+            reset(c);
+            for (v = 0; v < c->p->n; v++) {
+                if (c->next.stage_of[v] == t) {
+                    c->next.stage_of[v] = s;
+                }
+            }
+            c->next.degree[s] = d;
+            offer(c);
+        }
+    }
+}
+
+static int by_guess(const void *a_, const void *b_)
+{
+    const struct neighbour *a = a_, *b = b_;
+
+    return a->guess_ns != b->guess_ns ? (a->guess_ns < b->guess_ns ? -1 : 1)
+                                      : (a->at < b->at ? -1 : a->at > b->at);
+}
+
+static void all_neighbours(struct climb *c)
+{
+    const struct part_problem *p = c->p;
+    uint32_t n = c->now.n, s, t, e;
+    bool *linked = calloc((size_t)n * n + 1, sizeof *linked);
+
+    if (linked == NULL) {
+        c->status = PST_ERR_NOMEM;
+        return;
+    }
+    for (e = 0; e < p->n_edges; e++) {
+        linked[(size_t)c->now.stage_of[p->from[e]] * n + c->now.stage_of[p->to[e]]] = true;
+    }
+    for (s = 0; s < n && c->status == PST_OK; s++) {
+        for (t = 0; t < n; t++) {
+            if (s != t && linked[(size_t)s * n + t]) {
+                move_runs(c, s, t, true);
+                move_runs(c, t, s, false);
+                merge(c, s, t);
+            }
+        }
+        split(c, s);
+        redegree(c, s);
+    }
+    free(linked);
+    qsort(c->list, c->n, sizeof *c->list, by_guess);
+}
+
+static void forget(struct climb *c)
+{
+    while (c->n > 0) {
+        part_plan_finish(&c->list[--c->n].plan);
+    }
+}
+
+static pst_status start(struct climb *c)
+{
+    const struct part_problem *p = c->p;
+    uint32_t s, i;
+
+    c->now.n = c->plan->n_stages;
+    c->idle = p->n_devices;
+    for (s = 0; s < c->now.n; s++) {
+        c->now.degree[s] = c->plan->stages[s].d;
+        c->idle -= c->plan->stages[s].d;
+        for (i = 0; i < c->plan->stages[s].n_nodes; i++) {
+            c->now.stage_of[c->plan->stages[s].nodes[i]] = s;
+        }
+    }
+    c->now.degree[s] = 1;
+    all_neighbours(c);
+    return c->status;
+}
+
+/* The first of the most promising neighbours that is faster. */
+static pst_status step(struct climb *c, struct part_plan *plan, double *step_ns, bool *ret_better)
+{
+    uint32_t i;
+    pst_status st = start(c);
+
+    *ret_better = false;
+    for (i = 0; st == PST_OK && i < c->n && i < LOOKS && !*ret_better; i++) {
+        double ns;
+
+        st = gp_trials_step(c->t, &c->list[i].plan, &ns);
+        if (st == PST_OK && ns < *step_ns * (1 - 1e-9)) {
+            part_plan_finish(plan);
+            *plan = c->list[i].plan;
+            c->list[i].plan = (struct part_plan){0};
+            *step_ns = ns;
+            *ret_better = true;
+        }
+    }
+    forget(c);
+    return st;
+}
+
+bool gp_is_chain(const struct part_plan *plan)
+{
+    uint32_t s;
+
+    for (s = 0; s < plan->n_stages; s++) {
+        const struct part_stage *stage = &plan->stages[s];
+
+        if (stage->nodes[stage->n_nodes - 1] - stage->nodes[0] + 1 != stage->n_nodes) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_uniform(const struct part_plan *plan)
+{
+    uint32_t s;
+
+    for (s = 1; s < plan->n_stages; s++) {
+        if (plan->stages[s].b != plan->stages[0].b || plan->stages[s].k != plan->stages[0].k) {
+            return false;
+        }
+    }
+    return true;
+}
+
+pst_status gp_climb(struct gp_trials *trials, struct part_plan *plan, double *step_ns)
+{
+    const struct part_problem *p = trials->problem;
+    struct climb c = {.t = trials, .p = p, .plan = plan};
+    uint32_t round;
+    bool better = is_uniform(plan);
+    pst_status st = PST_OK;
+
+    c.now.stage_of = calloc((size_t)p->n + 1, sizeof *c.now.stage_of);
+    c.next.stage_of = calloc((size_t)p->n + 1, sizeof *c.next.stage_of);
+    c.now.degree = calloc((size_t)p->n + 2, sizeof *c.now.degree);
+    c.next.degree = calloc((size_t)p->n + 2, sizeof *c.next.degree);
+    if (c.now.stage_of == NULL || c.next.stage_of == NULL || c.now.degree == NULL ||
+        c.next.degree == NULL) {
+        st = PST_ERR_NOMEM;
+    }
+    for (round = 0; st == PST_OK && better && round < ROUNDS; round++) {
+        st = step(&c, plan, step_ns, &better);
+    }
+    free(c.list);
+    free(c.now.stage_of);
+    free(c.next.stage_of);
+    free(c.now.degree);
+    free(c.next.degree);
+    return st;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to graphpipe: plans held against the host's simulation of the job's step.
+ */
+#ifndef GRAPHPIPE_TRIAL_H
+#define GRAPHPIPE_TRIAL_H
+
+#include "solver.h"
+
+struct gp_trials {
+    const struct part_problem *problem;
+    const struct pst_trial *trial; /* NULL: the host simulates nothing */
+    uint64_t left;                 /* passes that may still be simulated */
+    uint32_t n;                    /* plans that were */
+    bool exact;                    /* steps as they will be reported; else about */
+    bool chain;                    /* only plans that cut the model's order into runs */
+};
+
+void gp_trials_init(struct gp_trials *trials, const struct part_problem *problem);
+
+/* *ret_step_ns: INFINITY where the plan does not fit or the rest of the trials does not suffice for
+   it. PST_ERR_CANCELLED; what the host fails with. */
+pst_status gp_trials_step(struct gp_trials *trials, const struct part_plan *plan,
+                          double *ret_step_ns);
+
+/* Better plans around one that takes *step_ns: single operators and runs of them in a neighbouring
+   stage, stages in one or cut in two, devices given to another stage; whatever the simulation says
+   is faster, until nothing is. */
+pst_status gp_climb(struct gp_trials *trials, struct part_plan *plan, double *step_ns);
+
+/* The fastest of the answer's plan and its candidates, and what climbing from there gives, becomes
+   the answer's plan, its step the simulated one; *ret_found: false where the host simulates
+   nothing or no plan fits. chain: of cuts of the model's order alone. */
+pst_status gp_trial_best(struct part_problem *problem, bool chain, struct gp_answer *answer,
+                         bool *ret_found);
+
+/* Does every stage hold consecutive operators of the model's order? */
+bool gp_is_chain(const struct part_plan *plan);
+
+#endif

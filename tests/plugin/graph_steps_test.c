@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * graphpipe in jobs: where the links between nodes are shared, no sequential planner's plan has a
+ * shorter step, by the simulation that everybody is judged by; and twice the same job gives the
+ * same plan.
+ */
+#include "job_rig.h"
+#include "sim/sim.h"
+#include "train/session.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+/* Nodes of four with a slow link each; of the size of a V100. */
+#define CLUSTER                                                                                    \
+    "[cluster]\ndevices = %u\nmemory = \"14.5 GiB\"\nflops = 15.7e12\nefficiency = 0.8\n"          \
+    "memory_bandwidth = \"900 GB/s\"\nlaunch_overhead = \"6 us\"\nlink_bandwidth = \"50 GB/s\"\n"  \
+    "link_latency = \"5 us\"\nnode_size = 4\nnode_link_bandwidth = \"12.5 GB/s\"\n"                \
+    "node_link_latency = \"10 us\"\n"
+#define TRAIN                                                                                      \
+    "[data]\nkind = \"synthetic\"\n[train]\nbatch = %u\nmicrobatch = %u\noptimizer = \"sgd\"\n"    \
+    "clip = 0.0\ndegrees = %s\n[[memopt]]\nuse = \"none\"\n"
+#define DLRM                                                                                       \
+    "[model]\nuse = \"dlrm\"\ndense = 7\nsparse = 7\nfeatures = 4096\nlayers = 4\n"                \
+    "width = 4096\nentries = 100000\nvector = 64\nbag_size = 100\nbag = \"concat\"\n"              \
+    "top_layers = 4\n"
+#define CANDLE                                                                                     \
+    "[model]\nuse = \"candle-uno\"\nvariant = \"branches\"\nbranches = 4\nfeatures = 4096\n"       \
+    "layers = 4\ntop_layers = 2\nwidth = 4096\n"
+
+struct question {
+    const char *model;
+    uint32_t devices, batch, microbatch;
+    const char *degrees;
+};
+
+static uint64_t step_of(const struct question *q, const char *partitioner, const char *scheduler,
+                        char **ret_plan)
+{
+    struct pst_planned planned = {.plan = NULL};
+    struct job_rig rig;
+    char toml[4096];
+    uint64_t step_ns = 0;
+    int n = snprintf(toml, sizeof toml, "%s" CLUSTER TRAIN "%s%s", q->model, q->devices, q->batch,
+                     q->microbatch, q->degrees, partitioner, scheduler);
+
+    assert_true(n > 0 && (size_t)n < sizeof toml);
+    if (job_rig_init(&rig, toml) != PST_OK ||
+        pst_planner_run_timed(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
+                              &planned, &rig.err) != PST_OK ||
+        pst_predict_step(planned.plan, rig.graph, &rig.cost, false, &step_ns, &rig.err) != PST_OK) {
+        fail_msg("%s: %s", partitioner, rig.err.message);
+    }
+    if (ret_plan != NULL) {
+        *ret_plan = pst_plan_to_json(planned.plan, rig.graph);
+    }
+    pst_planned_finish(&planned);
+    job_rig_finish(&rig);
+    return step_ns;
+}
+
+static void compare(const struct question *q)
+{
+    static const char *const planners[] = {
+        "[partitioner]\nuse = \"graphpipe\"\nforce_chain = true\n",
+        "[partitioner]\nuse = \"chain-dp\"\n",
+        "[partitioner]\nuse = \"pipedream\"\n",
+        "[partitioner]\nuse = \"pipedream\"\nobjective = \"reference\"\n",
+        "[partitioner]\nuse = \"dapple\"\n",
+        "[partitioner]\nuse = \"uniform\"\n",
+        "[partitioner]\nuse = \"greedy\"\n",
+    };
+    static const char *const schedulers[] = {"[scheduler]\nuse = \"1f1b\"\n",
+                                             "[scheduler]\nuse = \"1f1b\"\neager = true\n"};
+    uint64_t graph = step_of(q, "[partitioner]\nuse = \"graphpipe\"\n",
+                             "[scheduler]\nuse = \"per-stage\"\n", NULL);
+    uint64_t eager = step_of(q, "[partitioner]\nuse = \"graphpipe\"\n",
+                             "[scheduler]\nuse = \"per-stage\"\neager = true\n", NULL);
+
+    graph = eager < graph ? eager : graph;
+    for (size_t i = 0; i < sizeof planners / sizeof planners[0]; i++) {
+        for (size_t s = 0; s < 2; s++) {
+            uint64_t chain = step_of(q, planners[i], schedulers[s], NULL);
+
+            if (graph > chain) {
+                fail_msg("%s%s: %llu ns, the graph %llu ns", planners[i], schedulers[s],
+                         (unsigned long long)chain, (unsigned long long)graph);
+            }
+        }
+    }
+}
+
+/* A wide layer behind the join, which no cut makes shorter: the rest decides. */
+static void test_dlrm(void **state)
+{
+    const struct question q = {DLRM, 8, 512, 32, "[1, 2, 4, 8]"};
+
+    (void)state;
+    compare(&q);
+}
+
+/* Everything goes through links that four devices share. */
+static void test_candle(void **state)
+{
+    const struct question q = {CANDLE, 16, 4096, 128, "[1, 2, 4, 8, 16]"};
+
+    (void)state;
+    compare(&q);
+}
+
+static void test_it_repeats(void **state)
+{
+    const struct question q = {CANDLE, 8, 512, 64, "[1, 2, 4, 8]"};
+    static const char graph[] = "[partitioner]\nuse = \"graphpipe\"\n",
+                      per_stage[] = "[scheduler]\nuse = \"per-stage\"\n";
+    char *one, *two;
+
+    (void)state;
+    step_of(&q, graph, per_stage, &one);
+    step_of(&q, graph, per_stage, &two);
+    assert_string_equal(one, two);
+    free(one);
+    free(two);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dlrm),
+        cmocka_unit_test(test_candle),
+        cmocka_unit_test(test_it_repeats),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
