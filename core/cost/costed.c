@@ -244,6 +244,7 @@ static void copy_all(struct pst_fields *fields, const struct pst_costed *draft,
     bool ok;
 
     graph->batch = draft->batch;
+    graph->update_bytes_per_s = draft->update_bytes_per_s;
     graph->name = pst_arena_strdup(arena, text_or(draft->name, "graph"));
     graph->notes = pst_arena_strdup(arena, draft->notes);
     graph->n_nodes = draft->n_nodes;

@@ -47,6 +47,7 @@ struct pst_costed {
     struct pst_arena arena;
     const char *name, *notes; /* notes: NULL or what the file says of itself */
     uint32_t batch;
+    double update_bytes_per_s; /* parameters whose update takes a second; 0: not known */
     uint32_t n_nodes, n_edges;
     struct pst_costed_node *nodes; /* in topological order; ties as in the file */
     struct pst_costed_edge *edges; /* by (from, to); parallel edges are one, bytes added */

@@ -261,8 +261,8 @@ static void add_names(struct pst_fields *fields, const struct pst_costed *draft,
 /* Inside another file "format" and "version" may be left out. */
 static void read_root(struct pst_fields *fields, const json_t *root, struct pst_costed *draft)
 {
-    static const char *const keys[] = {"format", "version", "name", "notes",
-                                       "batch",  "nodes",   "edges"};
+    static const char *const keys[] = {
+        "format", "version", "name", "notes", "batch", "update_bytes_per_s", "nodes", "edges"};
     bool named = fields->where[0] == '\0' || json_object_get(root, "format") != NULL;
     struct pst_costed_names names = {NULL, NULL, 0};
 
@@ -273,6 +273,8 @@ static void read_root(struct pst_fields *fields, const json_t *root, struct pst_
         draft->name = pst_fields_string(fields, root, "name", "graph");
         draft->notes = pst_fields_string(fields, root, "notes", NULL);
         draft->batch = pst_fields_count(fields, root, "batch", 1, PST_COSTED_SAMPLES, 1);
+        draft->update_bytes_per_s =
+            pst_fields_number(fields, root, "update_bytes_per_s", 0, PST_COSTED_BYTES, 0);
         read_nodes(fields, root, draft);
     }
     if (fields->status == PST_OK) {

@@ -147,6 +147,9 @@ uint64_t pst_costed_digest(const struct pst_costed *graph)
     XXH3_64bits_reset(&state);
     put_text(&state, graph->name);
     put(&state, graph->batch);
+    if (graph->update_bytes_per_s > 0) {
+        put_numbers(&state, &graph->update_bytes_per_s, 1);
+    }
     put(&state, graph->n_nodes);
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         put_node(&state, &graph->nodes[i]);

@@ -96,6 +96,7 @@ char *pst_costed_write(const struct pst_costed *graph, size_t *ret_length)
         pst_json_string(&json, "notes", graph->notes);
     }
     pst_json_uint(&json, "batch", graph->batch);
+    put_bytes(&json, "update_bytes_per_s", graph->update_bytes_per_s);
     pst_json_array(&json, "nodes");
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         pst_json_newline(&json);

@@ -24,9 +24,11 @@ struct measuring {
     uint32_t n_selected;
     uint64_t done, all; /* rounds times operators */
     uint32_t most_rounds;
-    uint64_t *times;    /* [n_selected][N_SERIES][most_rounds] */
-    uint32_t *n_rounds; /* [n_selected] that were timed */
-    uint64_t *sorted;   /* room for the runs of a class */
+    uint64_t *times;      /* [n_selected][N_SERIES][most_rounds] */
+    uint32_t *n_rounds;   /* [n_selected] that were timed */
+    uint64_t *sorted;     /* room for the runs of a class */
+    uint64_t *step_times; /* [most_rounds] of the group */
+    struct pst_measured_update update;
 };
 
 static uint64_t *times_of(const struct measuring *m, uint32_t selected, uint32_t series)
@@ -148,9 +150,11 @@ static pst_status measuring_init(struct measuring *m, struct pst_error *err)
     m->n_rounds = pst_arena_array(&m->arena, m->n_selected, sizeof *m->n_rounds);
     m->sorted =
         pst_arena_array(&m->arena, (size_t)PST_MEASURE_TWINS * m->most_rounds, sizeof *m->sorted);
+    m->step_times = pst_arena_array(&m->arena, m->most_rounds, sizeof *m->step_times);
     m->all = (uint64_t)m->n_selected * (m->config->warmups + m->config->rounds);
-    return m->times == NULL || m->n_rounds == NULL || m->sorted == NULL ? pst_fail_nomem(err)
-                                                                        : PST_OK;
+    return m->times == NULL || m->n_rounds == NULL || m->sorted == NULL || m->step_times == NULL
+               ? pst_fail_nomem(err)
+               : PST_OK;
 }
 
 /* --- rounds -----------------------------------------------------------------------------------*/
@@ -213,10 +217,62 @@ static void run_round(struct measuring *m, const struct measure_group *group, ui
     }
 }
 
+/* Square sums of all gradients come first, as for the norm; then the updates. */
+static uint64_t run_steps(const struct measuring *m, const struct measure_group *group)
+{
+    const struct pst_device_ops *device = m->config->device;
+    uint64_t start = pst_now_ns();
+
+    for (uint32_t i = 0; i < group->n_steps; i++) {
+        device->square_sum(m->device, group->steps[i].grad, group->steps[i].elems);
+    }
+    for (uint32_t i = 0; i < group->n_steps; i++) {
+        const struct measure_step *step = &group->steps[i];
+
+        device->update(m->device, m->config->update, step->weights, step->grad, step->slots[0],
+                       step->slots[1], step->working, step->dtype, step->elems);
+    }
+    finish(m);
+    return pst_now_ns() - start;
+}
+
 static void tell(const struct measuring *m, uint64_t done)
 {
     if (m->config->progress != NULL) {
         m->config->progress(m->config->context, done < m->all ? done : m->all, m->all);
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The mean of sorted values without those at either end. A median would not do: on a machine that
+   is fast one moment and slow the next it is the time of one of the two, and what a step takes is a
+   sum of many. */
+static double middle_mean(const uint64_t *values, uint32_t n)
+{
+    uint32_t cut = (uint32_t)(TRIMMED * (double)n);
+    double sum = 0;
+
+    for (uint32_t i = cut; i < n - cut; i++) {
+        sum += (double)values[i];
+    }
+    return sum / (double)(n - 2 * cut);
+}
+
+static void add_update(struct measuring *m, const struct measure_group *group, uint32_t n_steps)
+{
+    if (n_steps == 0) {
+        return;
+    }
+    qsort(m->step_times, n_steps, sizeof *m->step_times, by_size);
+    m->update.ns += middle_mean(m->step_times, n_steps);
+    for (uint32_t i = 0; i < group->n_steps; i++) {
+        m->update.bytes += group->steps[i].elems * sizeof(float);
     }
 }
 
@@ -231,7 +287,8 @@ static pst_status run_rounds(struct measuring *m, const struct measure_group *gr
     const struct pst_measure_config *config = m->config;
     uint64_t start = pst_now_ns(), before = m->done;
     uint64_t limit = config->group_ns == 0 ? UINT64_MAX : config->group_ns;
-    uint32_t warmups = 0, rounds = 0;
+    uint32_t warmups = 0, rounds = 0, n_steps = 0;
+    uint32_t every = config->microbatches > 0 ? config->microbatches : 1;
 
     m->done += (uint64_t)group->n_ops * (config->warmups + config->rounds);
     while (rounds < m->most_rounds) {
@@ -247,6 +304,9 @@ static pst_status run_rounds(struct measuring *m, const struct measure_group *gr
             return pst_fail(err, PST_ERR_CANCELLED, "run.stopped", "stopped while measuring");
         }
         run_round(m, group, offset, warm ? rounds : PST_NONE);
+        if (warm && rounds % every == 0 && group->n_steps > 0) {
+            m->step_times[n_steps++] = run_steps(m, group);
+        }
         if (warm) {
             rounds++;
         } else {
@@ -258,6 +318,7 @@ static pst_status run_rounds(struct measuring *m, const struct measure_group *gr
     for (uint32_t i = 0; i < group->n_ops; i++) {
         m->n_rounds[offset + i] = rounds;
     }
+    add_update(m, group, n_steps);
     tell(m, m->done);
     return PST_OK;
 }
@@ -328,13 +389,6 @@ static pst_status measure_next(struct measuring *m, uint32_t *offset, struct pst
 
 /* --- means ------------------------------------------------------------------------------------*/
 
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Of sorted values, at a part of their number. */
 static double quantile(const uint64_t *values, uint32_t n, double part)
 {
@@ -343,20 +397,6 @@ static double quantile(const uint64_t *values, uint32_t n, double part)
     double low = (double)values[below], high = (double)values[above];
 
     return low + (high - low) * (position - (double)below);
-}
-
-/* The mean of sorted values without those at either end. A median would not do: on a machine that
-   is fast one moment and slow the next it is the time of one of the two, and what a step takes is a
-   sum of many. */
-static double middle_mean(const uint64_t *values, uint32_t n)
-{
-    uint32_t cut = (uint32_t)(TRIMMED * (double)n);
-    double sum = 0;
-
-    for (uint32_t i = cut; i < n - cut; i++) {
-        sum += (double)values[i];
-    }
-    return sum / (double)(n - 2 * cut);
 }
 
 /* Sorts the times of a class; returns how many they are. */
@@ -394,7 +434,8 @@ static void summarize(const struct measuring *m, uint32_t first, struct pst_meas
 }
 
 pst_status pst_measure_ops(const struct pst_measure_config *config,
-                           struct pst_measured *ret_measured, struct pst_error *err)
+                           struct pst_measured *ret_measured,
+                           struct pst_measured_update *ret_update, struct pst_error *err)
 {
     struct measuring m = {.config = config};
     uint32_t offset = 0;
@@ -409,6 +450,9 @@ pst_status pst_measure_ops(const struct pst_measure_config *config,
         } else {
             ret_measured[o] = ret_measured[m.first[o]];
         }
+    }
+    if (st == PST_OK) {
+        *ret_update = m.update;
     }
     pst_arena_finish(&m.arena);
     return st;

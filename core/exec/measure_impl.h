@@ -17,10 +17,20 @@ struct measure_op {
     float **accumulate; /* [n_param] sums behind dp, or NULL */
 };
 
+/* The update of a parameter. */
+struct measure_step {
+    float *weights, *grad, *slots[2];
+    void *working; /* NULL: f32 */
+    uint32_t dtype;
+    uint64_t elems;
+};
+
 struct measure_group {
     struct pst_arena memory;
     uint32_t n_ops;
     struct measure_op *ops;
+    uint32_t n_steps; /* 0: updates are not measured */
+    struct measure_step *steps;
 };
 
 #define MEASURE_NONE UINT64_MAX
@@ -29,8 +39,10 @@ struct measure_group {
    where a step would have them: what one operator leaves and another reads is gone after that, and
    the next takes its place while caches still hold it. */
 struct measure_layout {
-    uint64_t *value, *grad;       /* [n_tensors] */
-    uint64_t *param, *sum;        /* [n_params] */
+    uint64_t *value, *grad; /* [n_tensors] */
+    uint64_t *param, *sum;  /* [n_params] */
+    uint64_t *state;        /* [n_params] f32 weights where the parameter is another type, then
+                               slots of the optimizer */
     uint64_t *first_z, *first_dp; /* [n_ops of the group], one behind the other from there */
     uint64_t *first_state;        /* the same */
     uint64_t workspace, bytes;
@@ -38,6 +50,8 @@ struct measure_layout {
 
 uint64_t measure_round_up(uint64_t bytes); /* to the alignment of operands */
 uint64_t measure_tensor_bytes(const struct pst_measure_config *config, uint32_t tensor);
+/* f32 arrays at `state` of a parameter. */
+uint32_t measure_state_arrays(const struct pst_measure_config *config, uint32_t param);
 uint64_t measure_z_bytes(const struct pst_measure_config *config, const struct pst_op_grad *grad,
                          uint32_t i);
 

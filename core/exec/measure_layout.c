@@ -54,15 +54,29 @@ uint64_t measure_z_bytes(const struct pst_measure_config *config, const struct p
            (grad->z_batched[i] ? config->samples : 1);
 }
 
+uint32_t measure_state_arrays(const struct pst_measure_config *config, uint32_t param)
+{
+    return config->update == NULL
+               ? 0
+               : config->optimizer_slots + (config->graph->params[param].dtype != PST_F32);
+}
+
 /* --- what stays ------------------------------------------------------------------------------- */
 
 static bool layout_init(const struct pst_graph *graph, uint32_t n, struct pst_arena *arena,
                         struct measure_layout *layout)
 {
-    size_t counts[] = {
-        graph->n_tensors, graph->n_tensors, graph->n_params, graph->n_params, n, n, n};
-    uint64_t **arrays[] = {&layout->value,   &layout->grad,     &layout->param,      &layout->sum,
-                           &layout->first_z, &layout->first_dp, &layout->first_state};
+    size_t counts[] = {graph->n_tensors,
+                       graph->n_tensors,
+                       graph->n_params,
+                       graph->n_params,
+                       graph->n_params,
+                       n,
+                       n,
+                       n};
+    uint64_t **arrays[] = {&layout->value,    &layout->grad,       &layout->param,
+                           &layout->sum,      &layout->state,      &layout->first_z,
+                           &layout->first_dp, &layout->first_state};
 
     memset(layout, 0, sizeof *layout);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -105,6 +119,10 @@ static void place_values(struct placing *p, uint32_t index)
 
             layout->param[param] = take(&layout->bytes, from->elems * pst_dtype_bytes(from->dtype));
             layout->sum[param] = take(&layout->bytes, from->elems * sizeof(float));
+            layout->state[param] = layout->bytes;
+            for (uint32_t k = 0; k < measure_state_arrays(p->config, param); k++) {
+                take(&layout->bytes, from->elems * sizeof(float));
+            }
         }
     }
     layout->first_state[index] = layout->bytes;

@@ -212,6 +212,41 @@ static pst_status bind_op(const struct pst_measure_config *config, struct pst_de
     return PST_OK;
 }
 
+/* What the update of each parameter of the group works on. */
+static bool bind_steps(const struct pst_measure_config *config, const struct measure_layout *layout,
+                       unsigned char *base, struct measure_group *group)
+{
+    const struct pst_graph *graph = config->graph;
+
+    if (config->update == NULL) {
+        return true;
+    }
+    group->steps = pst_arena_array(&group->memory, graph->n_params + 1u, sizeof *group->steps);
+    for (uint32_t p = 0; group->steps != NULL && p < graph->n_params; p++) {
+        const struct pst_parameter *param = &graph->params[p];
+        struct measure_step *step = &group->steps[group->n_steps];
+        uint64_t at = layout->state[p], size = measure_round_up(param->elems * sizeof(float));
+
+        if (layout->param[p] == MEASURE_NONE) {
+            continue;
+        }
+        *step = (struct measure_step){.weights = (float *)(void *)(base + layout->param[p]),
+                                      .grad = (float *)(void *)(base + layout->sum[p]),
+                                      .dtype = param->dtype,
+                                      .elems = param->elems};
+        if (param->dtype != PST_F32) {
+            step->working = step->weights;
+            step->weights = (float *)(void *)(base + at);
+            at += size;
+        }
+        for (uint32_t i = 0; i < config->optimizer_slots; i++, at += size) {
+            step->slots[i] = (float *)(void *)(base + at);
+        }
+        group->n_steps++;
+    }
+    return group->steps != NULL;
+}
+
 pst_status measure_group_init(const struct pst_measure_config *config, struct pst_device *device,
                               const uint32_t *ops, uint32_t n, unsigned char *base,
                               struct measure_group *ret_group, struct pst_error *err)
@@ -230,6 +265,9 @@ pst_status measure_group_init(const struct pst_measure_config *config, struct ps
         ret_group->ops[i].op = ops[i];
         pst_op_grad_info(config->graph, ops[i], &ret_group->ops[i].grad);
         st = bind_op(config, device, &layout, base, i, ret_group, err);
+    }
+    if (st == PST_OK && !bind_steps(config, &layout, base, ret_group)) {
+        return pst_fail_nomem(err);
     }
     return st == PST_OK ? fill_all(config, device, &layout, base, err) : st;
 }

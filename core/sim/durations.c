@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/durations.h"
 
+#include <math.h>
+
 #define add_ns pst_sim_add_ns
 
 /* A rank has one copy of a parameter, however many of its stages use it; the lowest updates it. */
@@ -43,10 +45,16 @@ static uint64_t stage_param_bytes(const struct pst_graph *graph, const struct ps
  * An update reads gradient and weight, writes the weight, and reads and writes each optimizer slot:
  * bound by memory. The gradient is counted with the weight's read, which the caches often save.
  */
-uint64_t pst_sim_update_ns(const struct pst_cluster *cluster, uint64_t param_bytes, uint32_t slots)
+uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_bytes, uint32_t slots)
 {
+    const struct pst_cluster *cluster = cost->cluster;
     if (param_bytes == 0) {
         return 0;
+    }
+    if (cost->profile != NULL && cost->profile->update_bytes_per_s > 0) {
+        double measured = (double)param_bytes / cost->profile->update_bytes_per_s * 1e9 *
+                          (cost->profile_scale > 0 ? cost->profile_scale : 1);
+        return measured < 4e18 ? (uint64_t)ceil(measured) : (uint64_t)4e18;
     }
     unsigned __int128 traffic = (unsigned __int128)param_bytes * (2 + 2 * (uint64_t)slots);
     unsigned __int128 ns = cluster->launch_overhead;
@@ -96,7 +104,7 @@ static bool stage_times(const struct pst_sim_durations *durations, struct pst_ar
     ns[PST_I_BW] = add_ns(add_ns(times.backward_input_ns, times.backward_weight_ns), inside);
     ns[PST_I_R] = replay;
     ns[PST_I_STEP] =
-        pst_sim_update_ns(cost->cluster, ret_stage->update_bytes, durations->plan->optimizer_slots);
+        pst_sim_update_ns(cost, ret_stage->update_bytes, durations->plan->optimizer_slots);
     return true;
 }
 

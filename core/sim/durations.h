@@ -61,7 +61,7 @@ static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durati
 }
 
 /* The update of so many bytes of f32 parameters with `slots` values of state each: one stage. */
-uint64_t pst_sim_update_ns(const struct pst_cluster *cluster, uint64_t param_bytes, uint32_t slots);
+uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_bytes, uint32_t slots);
 
 /* What a SEND, RECV, OFFLOAD, FETCH, REDUCE, TIE or NORM moves, else 0. */
 uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr);

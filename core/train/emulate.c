@@ -34,12 +34,13 @@ static uint64_t kernel_ns(void *context, uint32_t op, uint32_t pass, uint32_t sa
 static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
 {
     const struct pst_emulation *emulation = context;
-    const struct pst_cluster *cluster = emulation->cost->cluster;
-    uint64_t ns = pst_sim_update_ns(cluster, elems * sizeof(float), n_slots);
+    const struct pst_cost_model *cost = emulation->cost;
+    uint64_t ns = pst_sim_update_ns(cost, elems * sizeof(float), n_slots);
+    bool measured = cost->profile != NULL && cost->profile->update_bytes_per_s > 0;
+    uint64_t launch = measured ? 0 : cost->cluster->launch_overhead;
 
     /* A stage is updated in one go, so there is one launch. */
-    return scaled(emulation,
-                  first || ns < cluster->launch_overhead ? ns : ns - cluster->launch_overhead);
+    return scaled(emulation, first || ns < launch ? ns : ns - launch);
 }
 
 static uint64_t transfer_ns(void *context, uint64_t bytes, uint32_t from, uint32_t to)

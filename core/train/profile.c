@@ -6,6 +6,7 @@
 
 #include "base/util.h"
 #include "train/host_memory.h"
+#include "train/schedule.h"
 
 #define NOTEWORTHY 0.01 /* part of a step */
 
@@ -62,8 +63,10 @@ static void describe(const struct pst_session *session, uint32_t samples,
 
 static pst_status measure_size(const struct pst_session *session,
                                const struct pst_profile_request *request, uint32_t i,
-                               struct pst_measured *ret_measured, struct pst_error *err)
+                               struct pst_measured *ret_measured,
+                               struct pst_measured_update *ret_update, struct pst_error *err)
 {
+    const struct pst_update update = pst_update_at(&session->job->train, 0);
     struct ticking ticking = {request, i};
     const struct pst_measure_config config = {
         .graph = session->graph,
@@ -73,6 +76,8 @@ static pst_status measure_size(const struct pst_session *session,
         .microbatches = (uint32_t)session->job->train.batch / request->sizes[i],
         .warmups = request->warmups,
         .rounds = request->rounds,
+        .update = &update,
+        .optimizer_slots = pst_session_optimizer_slots(session->job),
         .least_ns = request->least_ns,
         .group_ns = request->group_ns,
         .memory_bytes = pst_host_available_bytes() / 2,
@@ -85,7 +90,7 @@ static pst_status measure_size(const struct pst_session *session,
         describe(session, request->sizes[i], ret_measured);
         return PST_OK;
     }
-    return pst_measure_ops(&config, ret_measured, err);
+    return pst_measure_ops(&config, ret_measured, ret_update, err);
 }
 
 static pst_status measure(const struct pst_session *session,
@@ -100,7 +105,7 @@ static pst_status measure(const struct pst_session *session,
             pst_arena_array(&profile->arena, session->graph->n_ops, sizeof **profile->measured);
         st = profile->measured[i] == NULL
                  ? pst_fail_nomem(err)
-                 : measure_size(session, request, i, profile->measured[i], err);
+                 : measure_size(session, request, i, profile->measured[i], &profile->update, err);
     }
     return st;
 }
@@ -222,6 +227,9 @@ static pst_status make_graph(const struct pst_session *session,
     }
     if (st == PST_OK) {
         st = add_nodes(session, profile, view, &draft, err);
+    }
+    if (profile->update.ns > 0) {
+        draft.update_bytes_per_s = (double)profile->update.bytes / profile->update.ns * 1e9;
     }
     if (st == PST_OK) {
         st = add_edges(view, &draft, err);

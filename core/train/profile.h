@@ -25,8 +25,9 @@ struct pst_profiled {
     struct pst_arena arena;
     uint32_t n_ops, n_sizes, sizes[PST_PROFILE_SIZES];
     struct pst_measured *measured[PST_PROFILE_SIZES]; /* [n_ops] */
-    struct pst_costed *graph; /* bytes exact for the largest size, from the model */
-    double worst_spread;      /* of what takes a hundredth of a step or more, at the largest size */
+    struct pst_measured_update update; /* at the largest size; zero on a device that is not here */
+    struct pst_costed *graph;          /* bytes exact for the largest size, from the model */
+    double worst_spread; /* of what takes a hundredth of a step or more, at the largest size */
     uint32_t worst_op;
 };
 

@@ -194,29 +194,12 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
     return PST_OK;
 }
 
-static struct pst_update update_of(const struct pst_job_train *train, uint64_t step)
-{
-    struct pst_update update = {
-        .optimizer = train->optimizer,
-        .lr = (float)pst_learning_rate(train, step),
-        .momentum = (float)train->momentum,
-        .beta1 = (float)train->beta1,
-        .beta2 = (float)train->beta2,
-        .eps = (float)train->eps,
-        .weight_decay = (float)train->weight_decay,
-        .step = step + 1,
-        .grad_scale = 1.0f,
-    };
-
-    return update;
-}
-
 static pst_status submit(struct run *run, struct pst_error *err)
 {
     uint64_t step = run->n_submitted;
     struct pst_batch batch =
         load(run, &run->samples[step % BUFFERS], PST_SPLIT_TRAIN, step * run->batch, run->batch);
-    struct pst_update update = update_of(&run->job->train, step);
+    struct pst_update update = pst_update_at(&run->job->train, step);
     uint32_t drain_every = run->session->planned.plan->drain_every;
     pst_status st = pst_exec_submit(run->exec, &batch, &update, err);
 

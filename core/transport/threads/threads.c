@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SPIN_NS 200000u /* longer than it takes to fall asleep and be woken */
+#define SPIN_NS 500000u /* well beyond what it takes to fall asleep and be woken */
 
 static pst_status threads_probe(char *ret_why, size_t why_size)
 {

@@ -65,6 +65,7 @@ struct rank {
     struct request *requests, *free; /* `free` belongs to the rank's thread */
     struct cell cell;
     uint64_t start_ns, end_ns; /* of what its last wait ended */
+    uint32_t brief;            /* so many waits from now on are short of patience */
     bool poked;                /* there is a new request for a shared link; under the mutex */
 };
 

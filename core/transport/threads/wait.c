@@ -2,7 +2,9 @@
  *
  * Sleeping, waking and leaving. A hand-over through a condition variable costs 5 us, in a virtual
  * machine whose core has gone to rest ten times that, through a spinning reader less than one; so a
- * rank that has a core of its own looks for a while first.
+ * rank that has a core of its own looks for a while first. Where others want that core, though, to
+ * look is to lose it when it is needed: a rank that was interrupted while it looked sleeps soon, in
+ * the next waits, too.
  */
 #include "transport/threads/threads.h"
 
@@ -12,7 +14,11 @@
 #include "base/relax.h"
 
 #define SECOND UINT64_C(1000000000)
-#define LOOKS  32u /* between two looks at the clock */
+#define LOOKS  32u /* between two looks at the clock, which take a microsecond or two */
+
+#define INTERRUPTED_NS 30000u /* between them: something else ran */
+#define BRIEF_NS       40000u
+#define BRIEF_WAITS    64u
 
 static bool reached(const atomic_uint *word, uint32_t target)
 {
@@ -72,21 +78,42 @@ enum outcome threads_await_due(struct pst_transport *transport, uint32_t rank,
     return outcome;
 }
 
-enum outcome threads_await(struct pst_transport *transport, uint32_t rank, const atomic_uint *word,
-                           uint32_t target)
+/* Looks for a while; false where that was in vain. */
+static bool look(const struct pst_transport *transport, struct rank *self, const atomic_uint *word,
+                 uint32_t target, uint64_t begin)
 {
-    uint64_t begin;
-    enum outcome outcome;
+    uint64_t patience = transport->spin_ns, last = begin, now;
 
-    begin = threads_now_ns();
+    if (self->brief > 0) {
+        self->brief--;
+        patience = patience < BRIEF_NS ? patience : BRIEF_NS;
+    }
     do {
         for (uint32_t i = 0; i < LOOKS; i++) {
             if (reached(word, target)) {
-                return OUTCOME_REACHED;
+                return true;
             }
             pst_relax();
         }
-    } while (threads_now_ns() - begin < transport->spin_ns);
+        now = threads_now_ns();
+        if (now - last > INTERRUPTED_NS) {
+            self->brief = BRIEF_WAITS;
+            break;
+        }
+        last = now;
+    } while (now - begin < patience);
+    return reached(word, target);
+}
+
+enum outcome threads_await(struct pst_transport *transport, uint32_t rank, const atomic_uint *word,
+                           uint32_t target)
+{
+    uint64_t begin = threads_now_ns();
+    enum outcome outcome;
+
+    if (look(transport, &transport->ranks[rank], word, target, begin)) {
+        return OUTCOME_REACHED;
+    }
     do {
         outcome = threads_await_due(transport, rank, word, target, begin, UINT64_MAX);
     } while (outcome == OUTCOME_DUE);

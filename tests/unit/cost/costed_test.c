@@ -146,6 +146,8 @@ static void digest_sees_everything_but_the_notes(void **state)
         HEAD "\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
         HEAD "\"name\":\"x\",\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
         HEAD "\"batch\":2,\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
+        HEAD "\"update_bytes_per_s\":1,\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
+        HEAD "\"update_bytes_per_s\":2,\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
         HEAD "\"nodes\":[{\"name\":\"a\"},{\"name\":\"c\"}]}",
         HEAD "\"nodes\":[{\"name\":\"a\",\"saved_bytes\":1},{\"name\":\"b\"}]}",
         HEAD "\"nodes\":[{\"name\":\"a\",\"output_bytes\":1},{\"name\":\"b\"}]}",
@@ -195,6 +197,7 @@ static void writing_round_trips(void **state)
     struct pst_costed draft = {.name = "a \"random\" one",
                                .notes = "line\nline",
                                .batch = 7,
+                               .update_bytes_per_s = 1.25e9,
                                .n_nodes = N,
                                .n_edges = M,
                                .nodes = nodes,
@@ -238,6 +241,7 @@ static void writing_round_trips(void **state)
     assert_true(again->digest == graph->digest);
     assert_string_equal(again->name, graph->name);
     assert_string_equal(again->notes, graph->notes);
+    assert_true(again->update_bytes_per_s == 1.25e9);
     for (uint32_t e = 0; e < again->n_edges; e++) {
         assert_true(again->edges[e].from < again->edges[e].to);
     }

@@ -76,10 +76,11 @@ static struct pst_measure_config config_of(const struct pst_graph *graph, uint32
 static struct pst_measured *measure(const struct pst_measure_config *config)
 {
     struct pst_measured *measured = calloc(config->graph->n_ops, sizeof *measured);
+    struct pst_measured_update update;
     struct pst_error err = {0};
 
     assert_non_null(measured);
-    if (pst_measure_ops(config, measured, &err) != PST_OK) {
+    if (pst_measure_ops(config, measured, &update, &err) != PST_OK) {
         fail_msg("%s", err.message);
     }
     return measured;
@@ -184,11 +185,12 @@ static void test_too_little_memory_names_the_operator(void **state)
     struct pst_graph *graph = build("mlp", "layers", 2);
     struct pst_measure_config config = config_of(graph, 4);
     struct pst_measured *measured = calloc(graph->n_ops, sizeof *measured);
+    struct pst_measured_update update;
     struct pst_error err = {0};
 
     (void)state;
     config.memory_bytes = 1;
-    assert_int_equal(pst_measure_ops(&config, measured, &err), PST_ERR_NOMEM);
+    assert_int_equal(pst_measure_ops(&config, measured, &update, &err), PST_ERR_NOMEM);
     assert_string_equal(err.kind, "machine.memory");
     assert_non_null(strstr(err.message, graph->ops[0].name));
     free(measured);
@@ -205,11 +207,12 @@ static void test_it_can_be_stopped(void **state)
     struct pst_graph *graph = build("mlp", "layers", 2);
     struct pst_measure_config config = config_of(graph, 4);
     struct pst_measured *measured = calloc(graph->n_ops, sizeof *measured);
+    struct pst_measured_update update;
     struct pst_error err = {0};
 
     (void)state;
     config.cancelled = stop;
-    assert_int_equal(pst_measure_ops(&config, measured, &err), PST_ERR_CANCELLED);
+    assert_int_equal(pst_measure_ops(&config, measured, &update, &err), PST_ERR_CANCELLED);
     free(measured);
     pst_graph_destroy(graph);
 }
@@ -269,6 +272,59 @@ static void test_all_but_the_first_gradient_are_added(void **state)
         }
         assert_true(measured[o].ns[2] >= 0.75 * n * ADDING_NS);
     }
+    free(measured);
+    pst_graph_destroy(graph);
+}
+
+static uint64_t updated_elems;
+
+static void count_update(struct pst_device *opened, const struct pst_update *update, float *weights,
+                         const float *grad, float *s0, float *s1, void *working, uint32_t dtype,
+                         uint64_t elems)
+{
+    uint64_t start = pst_now_ns();
+
+    assert_non_null(s0);
+    assert_non_null(s1);
+    assert_int_equal(dtype, PST_F32);
+    device->update(opened, update, weights, grad, s0, s1, working, dtype, elems);
+    updated_elems += elems;
+    while (pst_now_ns() - start < ADDING_NS) {
+    }
+}
+
+/* Seven rounds of three micro-batches are three steps. */
+static void test_updates_are_measured_once_a_step(void **state)
+{
+    const struct pst_update update = {.optimizer = PST_ADAMW,
+                                      .beta1 = 0.9f,
+                                      .beta2 = 0.999f,
+                                      .eps = 1e-8f,
+                                      .step = 1,
+                                      .grad_scale = 1};
+    struct pst_graph *graph = build("mlp", "layers", 2);
+    struct pst_measure_config config = config_of(graph, 1);
+    struct pst_device_ops slow = *device;
+    struct pst_measured *measured = calloc(graph->n_ops, sizeof *measured);
+    struct pst_measured_update result;
+    struct pst_error err = {0};
+    uint64_t elems = 0;
+
+    (void)state;
+    for (uint32_t p = 0; p < graph->n_params; p++) {
+        elems += graph->params[p].elems;
+    }
+    slow.update = count_update;
+    config.device = &slow;
+    config.update = &update;
+    config.optimizer_slots = 2;
+    config.microbatches = 3;
+    config.rounds = 7;
+    updated_elems = 0;
+    assert_int_equal(pst_measure_ops(&config, measured, &result, &err), PST_OK);
+    assert_int_equal(updated_elems, 3 * elems);
+    assert_int_equal(result.bytes, elems * sizeof(float));
+    assert_true(result.ns >= (double)graph->n_params * ADDING_NS);
     free(measured);
     pst_graph_destroy(graph);
 }
@@ -389,6 +445,7 @@ int main(void)
         cmocka_unit_test(test_it_can_be_stopped),
         cmocka_unit_test(test_short_rounds_are_repeated),
         cmocka_unit_test(test_all_but_the_first_gradient_are_added),
+        cmocka_unit_test(test_updates_are_measured_once_a_step),
         cmocka_unit_test(test_gradients_that_pass_by_lie_apart),
     };
 

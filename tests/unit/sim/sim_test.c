@@ -2,6 +2,8 @@
  *
  * Times of hand-made lists, worked out by hand below; then general bounds on random legal plans.
  */
+#include "sim/durations.h"
+
 #include "hand.h"
 
 struct timeline {
@@ -159,6 +161,23 @@ static void replays_and_updates(void **state)
     rig_close(&rig);
 }
 
+/* 1000 bytes at 4 bytes/ns; without a measurement 6 passes over them at 1 byte/ns and a launch. */
+static void updates_take_what_was_measured(void **state)
+{
+    struct pst_cluster cluster = {.memory_bandwidth = 1000000000, .launch_overhead = 1000};
+    struct pst_costed profile = {.update_bytes_per_s = 4e9};
+    struct pst_cost_model cost = {.cluster = &cluster};
+    (void)state;
+    assert_int_equal(pst_sim_update_ns(&cost, 1000, 2), 7000);
+    cost.profile = &profile;
+    assert_int_equal(pst_sim_update_ns(&cost, 1000, 2), 250);
+    assert_int_equal(pst_sim_update_ns(&cost, 0, 2), 0);
+    cost.profile_scale = 3;
+    assert_int_equal(pst_sim_update_ns(&cost, 1000, 2), 750);
+    profile.update_bytes_per_s = 0;
+    assert_int_equal(pst_sim_update_ns(&cost, 1000, 2), 7000);
+}
+
 /* The table of the head is that of the tokens, 11 x 8 values: on one rank it is there once, and the
    lower stage updates it; on two ranks both do. One byte takes 1 ns, six passes over it. */
 static void tied_parameters_are_updated_once(void **state)
@@ -285,6 +304,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_stages),
         cmocka_unit_test(replays_and_updates),
+        cmocka_unit_test(updates_take_what_was_measured),
         cmocka_unit_test(tied_parameters_are_updated_once),
         cmocka_unit_test(norm_is_a_meeting),
         cmocka_unit_test(random_plans),
