@@ -22,7 +22,7 @@ enum { BATCH = 32, MICROBATCH = 4, MICROS = BATCH / MICROBATCH, STEPS = 3, MOST_
 enum way { KEPT, BESIDE, ALONE, WAYS };
 
 static const char config_text[] =
-    "[model]\nuse = 'gpt'\nlayers = 4\ndim = 256\nheads = 4\ncontext = 128\nvocab = 256\n"
+    "[model]\nuse = 'gpt'\nlayers = 2\ndim = 128\nheads = 4\ncontext = 64\nvocab = 256\n"
     "[train]\nbatch = 32\nmicrobatch = 4\n";
 
 struct bench {
