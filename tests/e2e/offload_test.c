@@ -117,6 +117,25 @@ static void test_models(void **state)
     }
 }
 
+/* A device with one stage: the report's sum is the peak, host memory left out. */
+static void check_sums(const char *text)
+{
+    json_t *root = json_loads(text, 0, NULL), *stage;
+    size_t i;
+
+    assert_non_null(root);
+    json_array_foreach(json_object_get(root, "stages"), i, stage)
+    {
+        json_t *device = json_array_get(json_object_get(root, "devices"), i);
+
+        assert_int_equal(json_integer_value(json_object_get(stage, "total_bytes")),
+                         json_integer_value(json_object_get(device, "peak_bytes")));
+        assert_true(json_integer_value(json_object_get(device, "host_bytes")) > 0);
+    }
+    assert_true(i > 1);
+    json_decref(root);
+}
+
 /* A plan that is too large says what it takes, on the device and on the host; one that fits prints
    the latter. */
 static void test_what_it_takes(void **state)
@@ -138,6 +157,11 @@ static void test_what_it_takes(void **state)
                  "scheduler.use=1f1b");
     expect_code(&o, 0);
     assert_non_null(strstr(o.out, "host memory"));
+    outcome_finish(&o);
+    o = penstock("plan", config, "--set", LETTERS, "--set", letters[0], "--set",
+                 "scheduler.use=gpipe", "--json");
+    expect_code(&o, 0);
+    check_sums(o.out);
     outcome_finish(&o);
 }
 
