@@ -43,6 +43,8 @@ struct pst_exec_copy_config {
     bool shared_link;     /* one queue for both directions */
     bool check;           /* sums are made of what goes and compared with what comes back; clocks:
                              nothing is moved */
+    bool serial;          /* to compare with: each pass is followed by its copies, and nothing runs
+                             beside them */
     /* Tests: called behind each copy to the host by a thread that copies, with where it lies there.
        NULL: nothing. */
     void (*hook)(void *context, uint32_t rank, void *host, uint64_t bytes);

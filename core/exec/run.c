@@ -120,17 +120,26 @@ static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list
     return PST_OK;
 }
 
+static void post_behind(struct exec_rank *rank, const struct exec_list *list, uint32_t pass,
+                        struct exec_visit *visit)
+{
+    for (uint32_t i = 1; i <= list->instrs[pass].n_behind; i++) {
+        exec_copies_post(rank, list, pass + i, visit);
+    }
+}
+
 /* A pass of a rank that copies: what stands behind it is posted when it begins. */
 static pst_status run_beside_copies(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                                     const struct exec_task *task, uint32_t flags,
                                     struct exec_visit *visit, struct pst_error *err)
 {
     const struct exec_instr *instr = &list->instrs[index];
+    bool serial = rank->exec->config.copies.serial;
     pst_status status = PST_OK;
     uint64_t stall_ns = 0;
 
-    for (uint32_t i = 1; i <= instr->n_behind; i++) {
-        exec_copies_post(rank, list, index + i, visit);
+    if (!serial) {
+        post_behind(rank, list, index, visit);
     }
     for (uint32_t c = instr->first_call; c < instr->first_call + instr->n_calls && status == PST_OK;
          c++) {
@@ -142,6 +151,10 @@ static pst_status run_beside_copies(struct exec_rank *rank, struct exec_list *li
     }
     rank->copies.stall_ns += stall_ns;
     exec_record_stall(visit, index, stall_ns);
+    if (serial && status == PST_OK) {
+        post_behind(rank, list, index, visit);
+        status = exec_copies_drain(rank, err);
+    }
     return status;
 }
 

@@ -53,6 +53,15 @@ static pst_status number_chunks(struct pst_figure_page *page, struct pst_error *
     return PST_OK;
 }
 
+/* Copies come operator by operator; what follows without a gap is one piece to the eye. */
+static bool goes_on(const struct pst_timeline *timeline, uint32_t i)
+{
+    const struct pst_span *span = &timeline->spans[i], *last = &timeline->spans[i > 0 ? i - 1 : 0];
+
+    return i > 0 && (span->lane == PST_LANE_D2H || span->lane == PST_LANE_H2D) &&
+           last->rank == span->rank && last->lane == span->lane && last->end_ns == span->start_ns;
+}
+
 /* Rows whose spans would be hairlines are noise: left out, and out of the legend. */
 static void see_what_occurs(struct pst_figure_page *page)
 {
@@ -64,7 +73,7 @@ static void see_what_occurs(struct pst_figure_page *page)
         const struct pst_span *span = &timeline->spans[i];
 
         total[span->lane] += pst_figure_x(page, span->end_ns) - pst_figure_x(page, span->start_ns);
-        n[span->lane]++;
+        n[span->lane] += !goes_on(timeline, i);
     }
     for (uint32_t lane = 0; lane < PST_LANES; lane++) {
         page->lane_shown[lane] = lane != PST_LANE_COMPUTE && lane != PST_LANE_OPTIMIZER &&

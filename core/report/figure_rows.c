@@ -16,7 +16,7 @@ uint64_t pst_figure_busy_ns(const struct pst_timeline *timeline, uint32_t rank)
         const struct pst_span *span = &timeline->spans[i];
 
         if (span->lane == PST_LANE_COMPUTE || span->lane == PST_LANE_OPTIMIZER) {
-            busy += span->end_ns - span->start_ns;
+            busy += span->end_ns - span->start_ns - span->stall_ns;
         }
     }
     return busy;

@@ -82,6 +82,9 @@ static void put_args(const struct pst_trace *trace, const struct pst_span *span)
     if (span->lane != PST_LANE_COMPUTE && span->lane != PST_LANE_OPTIMIZER) {
         pst_json_uint(json, "bytes", span->bytes);
     }
+    if (span->stall_ns > 0) {
+        put_thousandths(json, "stall_us", thousandths(trace, span->stall_ns));
+    }
     if (span->peer != PST_NONE && (span->op == PST_I_SEND || span->op == PST_I_RECV)) {
         pst_json_uint(json, "peer", span->peer);
         put_thousandths(json, "exposed_us", thousandths(trace, pst_trace_exposed(trace, span)));

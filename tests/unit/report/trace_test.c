@@ -283,6 +283,7 @@ static void overlapping_transfers(void **state)
     struct pst_timeline *timeline = NULL;
     json_t *root, *events, *event;
     struct slice *slices;
+    uint32_t n_stalled = 0;
     size_t n, i;
 
     (void)state;
@@ -295,6 +296,7 @@ static void overlapping_transfers(void **state)
             add(timeline, PST_I_RECV, 1, t + 10 * k, t + 10 * k + 15, 2 * k, step);
         }
         add(timeline, PST_I_F, 0, t, t + 10, 0, step);
+        timeline->spans[timeline->n_spans - 1].stall_ns = 4;
         add(timeline, PST_I_STEP, 0, t + 10, t + 100, 0, step);
         add(timeline, PST_I_NORM, 0, t + 100, t + 110, 0, step);
         add(timeline, PST_I_OFFLOAD, 1, t + 20, t + 25, 0, step);
@@ -316,6 +318,14 @@ static void overlapping_transfers(void **state)
     assert_string_equal(text_of(find(events, "X", "OFFLOAD 0 mb0", 1), "cat"), "copy");
     assert_int_equal(integer(find(events, "X", "FETCH 0 mb0", 1), "tid"), 4);
     assert_int_equal(ns_of(find(events, "i", "step 1", 0), "ts"), 1000);
+    json_array_foreach(events, i, event)
+    {
+        const json_t *args = json_object_get(event, "args");
+
+        n_stalled += args != NULL && json_object_get(args, "stall_us") != NULL &&
+                     ns_of(args, "stall_us") == 4;
+    }
+    assert_int_equal(n_stalled, 2);
     for (i = 0; i < n; i++) {
         bool named = false;
         size_t k;
