@@ -17,8 +17,10 @@ struct pst_stage_report {
     uint64_t parameters;                /* values */
     uint64_t forward_ns, backward_ns;   /* of one micro-batch on one rank, replays not counted */
     uint32_t n_recomputed, n_offloaded; /* operators whose saved tensors are not kept */
-    uint64_t static_bytes;              /* weights, gradients, optimizer state, statistics */
-    uint64_t activation_bytes;          /* everything else alive at the peak of the device */
+    uint64_t kept_bytes, recomputed_bytes, offloaded_bytes; /* saved by one micro-batch */
+    uint64_t recompute_ns;                                  /* of replays, per micro-batch */
+    uint64_t static_bytes;     /* weights, gradients, optimizer state, statistics */
+    uint64_t activation_bytes; /* everything else alive at the peak of the device */
 };
 
 /* The figures of every stage (n_stages of them) on its first rank; free() them. */
