@@ -305,6 +305,34 @@ static void for_people(void **state)
     outcome_finish(&o);
 }
 
+/* The shipped example, as docs/memory.md tells it. */
+static void documented(void **state)
+{
+    static const struct {
+        const char *name, *plan;
+        double extra;
+    } rows[] = {{"none", NULL, 0},
+                {"full", "RRRR", 12},
+                {"sqrt", "RKRR", 6},
+                {"offload", NULL, 0},
+                {"vpipe", "RKSS", 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct outcome o = penstock("memopt", rows[i].name, "--json", "--problem",
+                                    PENSTOCK_SOURCE_DIR "/configs/problems/four-layers.json");
+        json_t *root = object_of(&o);
+
+        expect_code(&o, rows[i].plan == NULL ? 1 : 0);
+        if (rows[i].plan != NULL) {
+            assert_string_equal(plan_of(root), rows[i].plan);
+            expect_number(root, "extra_us", rows[i].extra);
+        }
+        json_decref(root);
+        outcome_finish(&o);
+    }
+}
+
 /* What is stated per batch of the graph, asked for another size. */
 static void sizes(void **state)
 {
@@ -416,7 +444,8 @@ int main(void)
         cmocka_unit_test(skip_connection), cmocka_unit_test(three_layers),
         cmocka_unit_test(square_root),     cmocka_unit_test(free_time),
         cmocka_unit_test(for_people),      cmocka_unit_test(sizes),
-        cmocka_unit_test(wrong_requests),  cmocka_unit_test(foreign), cmocka_unit_test(liars),
+        cmocka_unit_test(documented),      cmocka_unit_test(wrong_requests),
+        cmocka_unit_test(foreign),         cmocka_unit_test(liars),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);
