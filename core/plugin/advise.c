@@ -217,8 +217,8 @@ static void say_least(const struct pst_plan *plan, const uint64_t *least, struct
 {
     char text[32];
 
-    pst_error_detail(err, "the least that its stages can do with, by memopt %s:",
-                     plan->memopt[0] == '\0' ? "none" : plan->memopt);
+    pst_error_detail(err, "the least that its stages can do with%s%s:",
+                     plan->memopt[0] == '\0' ? "" : ", by memopt ", plan->memopt);
     for (uint32_t s = 0; s < plan->n_stages && s < MAX_SHOWN; s++) {
         if (least[s] == 0 || least[s] == UINT64_MAX) {
             pst_error_detail(err, "%s not known", s == 0 ? "" : ",");
