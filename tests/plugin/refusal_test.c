@@ -100,7 +100,7 @@ static void test_each_fault_has_its_own_refusal(void **state)
         {"scheduler-short.so", "plugin.descriptor", "bytes, ABI 1.3 has"},
         {"scheduler-major.so", "plugin.abi",
          "built for ABI 2.3, this penstock speaks 1.3: ask its author for a build"},
-        {"scheduler-minor.so", "plugin.abi", "needs penstock ABI 1.7"},
+        {"scheduler-minor.so", "plugin.abi", "needs penstock ABI 1.8"},
         {"scheduler-kind.so", "plugin.descriptor", "says that it is a \"memopt\""},
         {"scheduler-other-name.so", "plugin.descriptor", "rename the file to scheduler-name.so"},
         {"scheduler-row.so", "plugin.descriptor", "default outside its range"},
