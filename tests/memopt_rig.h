@@ -244,7 +244,8 @@ struct ledger_value {
 static inline struct ledger_value ledger_value_of(const struct stage *s, const char *plan)
 {
     struct ledger_value value = {.legal = ledger_legal(s, plan)};
-    uint64_t kept = 0, offloaded = 0, replay = 0, link = 0, k = s->view.in_flight;
+    uint64_t kept = 0, offloaded = 0, replay = 0, link = 0;
+    uint64_t k = s->view.in_flight > 0 ? s->view.in_flight : 1; /* the active one is there */
     uint64_t staged = k < s->view.staging_copies ? k : s->view.staging_copies;
 
     if (!value.legal) {

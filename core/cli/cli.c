@@ -56,6 +56,11 @@ const struct pst_command pst_commands[] = {
      "by\nthe reference cost model: time per sample, memory, a simulated step. A NAME is an id, a "
      "FILE a\nplugin with a slash in its path.",
      pst_cmd_partition},
+    {"memopt", "NAME|FILE", "Shows what a memory optimizer does, on its own",
+     "Takes the costed graph of a problem file as one stage with so much memory, and says what "
+     "becomes\nof the bytes that each operator leaves for the backward pass: kept, recomputed or "
+     "offloaded, and\nwhat that costs. A NAME is an id, a FILE a plugin with a slash in its path.",
+     pst_cmd_memopt},
     {"export", "FORMAT CONFIG|PLAN", "Writes a plan for other programs, or draws it",
      "FORMAT is pytorch-csv (a schedule for torch.distributed.pipelining), chrome-trace (opens in\n"
      "Perfetto; a name that ends in .gz is compressed), svg, png or pdf (a figure of a simulated\n"

@@ -20,6 +20,7 @@ int pst_cmd_tune(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_profile(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_schedule(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_check(const struct pst_command *command, int argc, char **argv);
+int pst_cmd_memopt(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_partition(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_export(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_import(const struct pst_command *command, int argc, char **argv);

@@ -141,6 +141,8 @@ static void read_sizes(struct pst_fields *fields, const json_t *root, struct pst
                             MAX_MICRO_BATCHES);
         }
     }
+    problem->stage_samples =
+        problem->n_micro_batches > 0 ? problem->micro_batches[0] : problem->graph->batch;
     if (fields->status == PST_OK && problem->micro_batches == NULL) {
         default_sizes(fields, problem);
     }

@@ -27,6 +27,7 @@ struct pst_problem {
     const char *scheduler, *memopt;                       /* for planned; NULL: none named */
     json_t *scheduler_options, *memopt_options, *options; /* objects or NULL; owned */
     /* of `penstock memopt` alone */
+    uint32_t stage_samples; /* of a micro-batch: micro_batches[0]; default the graph's batch */
     uint32_t in_flight;
     double static_bytes;                /* default: weight_multiplier x all parameters */
     double input_bytes, swap_bandwidth; /* 0; 0: no swap */

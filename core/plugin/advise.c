@@ -20,6 +20,7 @@
 #define PROBES         6     /* halvings of the interval in which the least memory lies */
 #define MAX_WORK       20000 /* operators x micro-batches up to which they are worth their time */
 #define MAX_CANDIDATES 4
+#define MAX_SHOWN      16 /* stages */
 
 static uint64_t round_up(uint64_t bytes)
 {
@@ -212,6 +213,23 @@ static uint64_t best_memopt(const struct pst_search *search, uint64_t enough, ch
     return best;
 }
 
+/* What the stages of the plan could do with; those of one device add up. */
+static void say_least(const struct pst_plan *plan, const uint64_t *least, struct pst_error *err)
+{
+    char text[32];
+
+    pst_error_detail(err, "the least that its stages can do with%s%s:",
+                     plan->memopt[0] == '\0' ? "" : ", by memopt ", plan->memopt);
+    for (uint32_t s = 0; s < plan->n_stages && s < MAX_SHOWN; s++) {
+        if (least[s] == 0 || least[s] == UINT64_MAX) {
+            pst_error_detail(err, "%s not known", s == 0 ? "" : ",");
+        } else {
+            pst_error_detail(err, "%s %s", s == 0 ? "" : ",", pst_format_bytes(text, least[s]));
+        }
+    }
+    pst_error_detail(err, "%s\n", plan->n_stages > MAX_SHOWN ? ", ..." : "");
+}
+
 static void say(const struct pst_search *search, uint64_t enough, struct pst_error *err)
 {
     uint64_t limit = search->cluster->memory, worth = UINT64_MAX, with;
@@ -231,13 +249,31 @@ static void say(const struct pst_search *search, uint64_t enough, struct pst_err
                    second);
 }
 
+/* With a plan at hand that takes more than there is. */
+static void explain(const struct pst_search *search, uint64_t found, uint64_t need,
+                    const struct pst_planned *planned, const uint64_t *least, struct pst_error *err)
+{
+    uint64_t limit = search->cluster->memory;
+
+    if (err->details[0] == '\0') {
+        pst_error_detail(err, "with all the memory it wants, the plan would be:\n");
+        pst_planned_table(planned, search->graph, err);
+    }
+    say_least(planned->plan, least, err);
+    say(search, least_memory(search, limit, found, need), err);
+}
+
 pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
                               struct pst_planned *ret_planned, struct pst_error *err)
 {
     struct pst_planned planned = {.plan = NULL};
+    struct pst_search asked = *search;
     uint64_t limit = search->cluster->memory, need;
+    uint64_t *least = calloc((size_t)search->graph->n_ops + 1, sizeof *least);
 
-    if (limit == 0 || !probe(search, 0, &planned)) {
+    asked.least_bytes = least;
+    if (least == NULL || limit == 0 || !probe(&asked, 0, &planned)) {
+        free(least);
         return PST_ERR_INFEASIBLE; /* memory is not what is missing */
     }
     need = pst_planned_need(&planned);
@@ -245,13 +281,10 @@ pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
         /* The estimates were too careful. */
         planned.plan->capacity_bytes = limit;
         *ret_planned = planned;
-        return PST_OK;
+    } else {
+        explain(search, found, need, &planned, least, err);
+        pst_planned_finish(&planned);
     }
-    if (err->details[0] == '\0') {
-        pst_error_detail(err, "with all the memory it wants, the plan would be:\n");
-        pst_planned_table(&planned, search->graph, err);
-    }
-    pst_planned_finish(&planned);
-    say(search, least_memory(search, limit, found, need), err);
-    return PST_ERR_INFEASIBLE;
+    free(least);
+    return need <= limit ? PST_OK : PST_ERR_INFEASIBLE;
 }

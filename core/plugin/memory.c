@@ -174,6 +174,30 @@ pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage
     return price_view(planner, &view, ret_price, err);
 }
 
+pst_status pst_planner_least(struct pst_planner *planner, const struct pst_plan *plan,
+                             uint64_t *ret_bytes, struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    for (uint32_t s = 0; st == PST_OK && s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+        const struct pst_stage_question question = {.size = sizeof question,
+                                                    .nodes = stage->nodes,
+                                                    .n_nodes = stage->n_nodes,
+                                                    .stage = s,
+                                                    .n_stages = plan->n_stages,
+                                                    .microbatch_size = stage->microbatch_size,
+                                                    .n_ranks = stage->n_ranks,
+                                                    .in_flight = stage->in_flight,
+                                                    .weight_versions = stage->weight_versions};
+        struct pst_stage_price price = {.size = sizeof price};
+
+        st = pst_planner_price(planner, &question, &price, err); /* nothing fits into nothing */
+        ret_bytes[s] = price.peak_bytes;
+    }
+    return st;
+}
+
 /* The finished actions of a stage must be legal, and no worse than what was promised. */
 static pst_status verify(struct pst_planner *planner, const struct pst_stage_view *view,
                          const struct pst_stage_price *promised, struct pst_error *err)

@@ -229,6 +229,9 @@ pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *
     if (st == PST_OK) {
         st = keep_remarks(&planner, &planned, err);
     }
+    if (st == PST_OK && search->least_bytes != NULL) {
+        st = pst_planner_least(&planner, planned.plan, search->least_bytes, err);
+    }
     st = explain_stop(&planner, st, err);
     finish(&planner);
     if (st != PST_OK) {

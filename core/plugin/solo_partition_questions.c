@@ -239,12 +239,11 @@ static pst_status evaluate(const struct pst_host *host, const struct pst_stage_v
 {
     struct pst_partition_host *h = host_of(host);
 
-    if (!PST_HAS(ret_value, extra_ns) || h->planned == NULL) {
+    if (!PST_HAS(ret_value, extra_ns)) {
         return wrong(host, "eval.evaluate: ret_value->size is not set");
     }
-    return pst_evaluate(&h->planned->evaluator, view, actions, ret_value)
-               ? PST_OK
-               : pst_fail_nomem(&h->pending);
+    return pst_evaluate(&h->evaluator, view, actions, ret_value) ? PST_OK
+                                                                 : pst_fail_nomem(&h->pending);
 }
 
 /* --- all of them -------------------------------------------------------------------------------*/
@@ -304,5 +303,6 @@ pst_status pst_partition_host_init(struct pst_partition_host *host,
 
 void pst_partition_host_finish(struct pst_partition_host *host)
 {
+    pst_evaluator_finish(&host->evaluator);
     pst_rcm_finish(&host->rcm);
 }

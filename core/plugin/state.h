@@ -127,6 +127,10 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
                                       struct pst_stage_view *ret_view);
 
 /* memory.c: price by the list of memory optimizers; actions of all stages of a plan. */
+/* Of each stage of a finished plan: the bytes that the memory optimizers could do with, if they had
+   none to spare. ret_bytes has room for the plan's stages. */
+pst_status pst_planner_least(struct pst_planner *planner, const struct pst_plan *plan,
+                             uint64_t *ret_bytes, struct pst_error *err);
 pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage_question *question,
                              struct pst_stage_price *ret_price, struct pst_error *err);
 pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *plan,

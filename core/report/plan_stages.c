@@ -76,6 +76,87 @@ static uint64_t count_parameters(const struct pst_session *session, uint32_t sta
     return count;
 }
 
+/* Does a backward pass of operator `reader` read the tensor? */
+static bool backward_reads(const struct pst_graph *graph, uint32_t reader, uint32_t tensor)
+{
+    const struct pst_op *op = &graph->ops[reader];
+    struct pst_op_grad grad;
+    bool reads = false;
+
+    pst_op_grad_info(graph, reader, &grad);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        reads |= op->in[i] == tensor && ((grad.b_reads_x | grad.w_reads_x) >> i & 1) != 0;
+    }
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        reads |= op->out[i] == tensor && ((grad.b_reads_y | grad.w_reads_y) >> i & 1) != 0;
+    }
+    return reads;
+}
+
+static bool has_node(const struct pst_plan_stage *stage, uint32_t op)
+{
+    uint32_t low = 0, high = stage->n_nodes;
+
+    while (low < high) { /* nodes ascend */
+        uint32_t middle = low + (high - low) / 2;
+
+        if (stage->nodes[middle] < op) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < stage->n_nodes && stage->nodes[low] == op;
+}
+
+/* What an operator leaves for backward passes of its own stage; another stage has its own copy. */
+static uint64_t saved_bytes(const struct pst_graph *graph, const struct pst_plan_stage *stage,
+                            uint32_t op)
+{
+    uint32_t samples = stage->microbatch_size / stage->n_ranks;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < graph->ops[op].n_out; i++) {
+        const struct pst_tensor *tensor = &graph->tensors[graph->ops[op].out[i]];
+        bool read = backward_reads(graph, op, graph->ops[op].out[i]);
+
+        for (uint32_t k = 0; k < tensor->n_consumers && !read; k++) {
+            read = has_node(stage, tensor->consumers[k]) &&
+                   backward_reads(graph, tensor->consumers[k], graph->ops[op].out[i]);
+        }
+        bytes += read ? tensor->bytes * (tensor->batched ? samples : 1) : 0;
+    }
+    return bytes;
+}
+
+/* By action: how many operators, bytes, what it costs. */
+static void add_actions(const struct pst_session *session, const struct pst_plan_stage *stage,
+                        struct pst_stage_report *report)
+{
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        uint64_t bytes = saved_bytes(session->graph, stage, stage->nodes[i]);
+        struct pst_times times;
+
+        switch (stage->actions[i]) {
+        case PST_ACTION_RECOMPUTE:
+            pst_cost_op(&session->cost, stage->nodes[i], stage->microbatch_size / stage->n_ranks,
+                        &times);
+            report->n_recomputed++;
+            report->recomputed_bytes += bytes;
+            report->recompute_ns += times.forward_ns;
+            break;
+        case PST_ACTION_OFFLOAD:
+        case PST_ACTION_PEER:
+            report->n_offloaded++;
+            report->offloaded_bytes += bytes;
+            break;
+        default:
+            report->kept_bytes += bytes;
+            break;
+        }
+    }
+}
+
 static void describe(const struct pst_session *session, uint32_t id,
                      struct pst_stage_report *ret_stage)
 {
@@ -91,11 +172,7 @@ static void describe(const struct pst_session *session, uint32_t id,
     ret_stage->forward_ns = times.forward_ns;
     ret_stage->backward_ns = times.backward_input_ns + times.backward_weight_ns;
     ret_stage->parameters = count_parameters(session, id);
-    for (uint32_t i = 0; i < stage->n_nodes; i++) {
-        ret_stage->n_recomputed += stage->actions[i] == PST_ACTION_RECOMPUTE;
-        ret_stage->n_offloaded +=
-            stage->actions[i] == PST_ACTION_OFFLOAD || stage->actions[i] == PST_ACTION_PEER;
-    }
+    add_actions(session, stage, ret_stage);
 }
 
 /* Of a step, on the stage's first rank; replays not counted. */

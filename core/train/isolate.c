@@ -12,6 +12,7 @@
 #include "plugin/plugin_host.h"
 #include "plugin/search.h"
 #include "plugin/solo_job.h"
+#include "plugin/solo_memopt.h"
 #include "plugin/solo_partition.h"
 
 uint64_t pst_isolate_default_memory(void)
@@ -292,6 +293,9 @@ bool pst_isolate_child(int argc, char **argv)
     }
     if (pst_partition_solo_is(job, length)) {
         pst_partition_solo_serve(job, length);
+    }
+    if (pst_memopt_solo_is(job, length)) {
+        pst_memopt_solo_serve(job, length);
     }
     run_job(job, length, &answer, &answer_length, &err);
     free(job);

@@ -100,8 +100,14 @@ bool mem_slot_fits(const struct mem_opt *opt, const struct pst_stage_view *view,
 
 uint64_t mem_link_budget(const struct pst_stage_view *view, uint64_t period_ns, double target)
 {
-    double bytes = target * (double)view->link_bytes_per_s * ((double)period_ns / NS_PER_S) /
-                   (view->link_directions > 1 ? view->link_directions : 1);
+    uint64_t directions = view->link_directions > 1 ? view->link_directions : 1;
+    __extension__ unsigned __int128 whole = period_ns;
+    double part;
 
-    return bytes >= 1.8e19 ? UINT64_MAX : (uint64_t)bytes;
+    whole = whole * view->link_bytes_per_s / (1000000000u * directions);
+    if (target >= 1.0) {
+        return whole > UINT64_MAX ? UINT64_MAX : (uint64_t)whole;
+    }
+    part = target * (double)whole;
+    return part >= 1.8e19 ? UINT64_MAX : (uint64_t)part;
 }

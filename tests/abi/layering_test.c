@@ -122,8 +122,10 @@ static int visit(const char *path, const struct stat *info, int kind, struct FTW
 static int collect(const char *path, const struct stat *info, int kind, struct FTW *ftw)
 {
     (void)info;
-    if (kind == FTW_D && ftw->level == 1 && n_strategies < 64) {
-        const char *id = strrchr(path, '/') + 1;
+    const char *id = strrchr(path, '/') + 1;
+
+    /* "offload" is an action and a capability first, and a memory optimizer's name as well. */
+    if (kind == FTW_D && ftw->level == 1 && n_strategies < 64 && strcmp(id, "offload") != 0) {
         char *word = malloc(strlen(id) + 3);
 
         assert_non_null(word);

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/memory_events.h"
+
+#include <string.h>
+
+struct ledger {
+    const struct pst_stage_view *view;
+    const uint8_t *actions;
+    uint32_t *last; /* [n] largest reader of a node */
+    uint32_t *next,
+        *head; /* nodes by last reader; then begins of runs by where they are restored */
+    uint64_t base, live;
+    struct pst_memory_event *events;
+    uint32_t n;
+};
+
+static const struct pst_stage_node *node_at(const struct ledger *l, uint32_t v)
+{
+    return pst_stage_node_at(l->view, v);
+}
+
+static bool is_dropped(const struct ledger *l, uint32_t v)
+{
+    return l->actions[v] == PST_ACTION_RECOMPUTE;
+}
+
+static void note(struct ledger *l, uint32_t pass, uint32_t v, uint64_t work, uint64_t ns)
+{
+    l->events[l->n++] = (struct pst_memory_event){
+        .pass = pass, .node = v, .bytes = l->base + l->live + work, .ns = ns};
+}
+
+static void clear(struct ledger *l)
+{
+    for (uint32_t v = 0; v < l->view->n_nodes; v++) {
+        l->head[v] = l->next[v] = PST_NONE;
+    }
+}
+
+static void put(struct ledger *l, uint32_t list, uint32_t v)
+{
+    l->next[v] = l->head[list];
+    l->head[list] = v;
+}
+
+static void find_readers(struct ledger *l)
+{
+    for (uint32_t v = 0; v < l->view->n_nodes; v++) {
+        const struct pst_stage_node *node = node_at(l, v);
+
+        l->last[v] = v;
+        for (uint32_t j = 0; j < node->n_producers; j++) {
+            l->last[l->view->producers[node->first_producer + j]] = v; /* ascending */
+        }
+    }
+}
+
+static void run_forward(struct ledger *l)
+{
+    clear(l);
+    for (uint32_t v = 0; v < l->view->n_nodes; v++) {
+        if (is_dropped(l, v)) {
+            put(l, l->last[v], v);
+        }
+    }
+    for (uint32_t v = 0; v < l->view->n_nodes; v++) {
+        const struct pst_stage_node *node = node_at(l, v);
+
+        l->live += node->saved_bytes;
+        note(l, PST_MEMORY_FORWARD, v, node->forward_work_bytes, node->forward_ns);
+        for (uint32_t u = l->head[v]; u != PST_NONE; u = l->next[u]) {
+            l->live -= node_at(l, u)->saved_bytes;
+        }
+    }
+}
+
+/* Ascending begins, so that of those restored together the later one heads the list. */
+static void find_runs(struct ledger *l)
+{
+    uint32_t n = l->view->n_nodes, p = 0;
+
+    clear(l);
+    while (p < n) {
+        uint32_t end = p, t = p;
+
+        for (; end < n && is_dropped(l, end); end++) {
+            t = l->last[end] > t ? l->last[end] : t;
+        }
+        if (end > p) {
+            put(l, t > end - 1 ? t : end - 1, p);
+        }
+        p = end > p ? end : p + 1;
+    }
+}
+
+static void run_backward(struct ledger *l)
+{
+    find_runs(l);
+    for (uint32_t v = l->view->n_nodes; v-- > 0;) {
+        const struct pst_stage_node *node = node_at(l, v);
+
+        for (uint32_t p = l->head[v]; p != PST_NONE; p = l->next[p]) {
+            for (uint32_t u = p; u < l->view->n_nodes && is_dropped(l, u); u++) {
+                l->live += node_at(l, u)->saved_bytes;
+                note(l, PST_MEMORY_REPLAY, u, node_at(l, u)->forward_work_bytes,
+                     node_at(l, u)->forward_ns);
+            }
+        }
+        note(l, PST_MEMORY_BACKWARD, v, node->backward_work_bytes, node->backward_ns);
+        l->live -= node->saved_bytes;
+    }
+}
+
+static void sum_up(const struct ledger *l, struct pst_memory_sums *sums)
+{
+    const struct pst_stage_view *view = l->view;
+    uint64_t k = view->in_flight > 0 ? view->in_flight : 1, kept = 0;
+    uint64_t staged = view->staging_copies < k ? view->staging_copies : k;
+
+    *sums = (struct pst_memory_sums){.static_bytes = view->static_bytes};
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
+        const struct pst_stage_node *node = node_at(l, v);
+
+        sums->total_ns += node->forward_ns + node->backward_ns;
+        sums->replay_ns += is_dropped(l, v) ? node->forward_ns : 0;
+        sums->dropped_bytes += is_dropped(l, v) ? node->saved_bytes : 0;
+        sums->offloaded_bytes += l->actions[v] == PST_ACTION_OFFLOAD ? node->saved_bytes : 0;
+        kept += l->actions[v] == PST_ACTION_KEEP ? node->saved_bytes : 0;
+    }
+    sums->parked_bytes = (k - 1) * (view->input_bytes + kept) +
+                         (staged > 0 ? staged - 1 : 0) * sums->offloaded_bytes;
+    if (view->link_bytes_per_s > 0) {
+        sums->link_ns = (uint64_t)((double)sums->offloaded_bytes * 1e9 * view->link_directions /
+                                   (double)view->link_bytes_per_s);
+    }
+}
+
+pst_status pst_memory_events(const struct pst_stage_view *view, const uint8_t *actions,
+                             struct pst_arena *arena, struct pst_memory_event **ret_events,
+                             uint32_t *ret_n_events, struct pst_memory_sums *ret_sums,
+                             struct pst_error *err)
+{
+    uint32_t n = view->n_nodes;
+    struct ledger l = {
+        .view = view,
+        .actions = actions,
+        .last = pst_arena_array(arena, (size_t)n + 1, sizeof *l.last),
+        .next = pst_arena_array(arena, (size_t)n + 1, sizeof *l.next),
+        .head = pst_arena_array(arena, (size_t)n + 1, sizeof *l.head),
+        .events = pst_arena_array(arena, 3 * (size_t)n + 1, sizeof *l.events),
+    };
+
+    if (l.last == NULL || l.next == NULL || l.head == NULL || l.events == NULL) {
+        return pst_fail_nomem(err);
+    }
+    sum_up(&l, ret_sums);
+    l.base = ret_sums->static_bytes + ret_sums->parked_bytes + view->input_bytes;
+    find_readers(&l);
+    run_forward(&l);
+    l.live = 0;
+    for (uint32_t v = 0; v < n; v++) {
+        l.live += is_dropped(&l, v) ? 0 : node_at(&l, v)->saved_bytes;
+    }
+    run_backward(&l);
+    for (uint32_t i = 0; i < l.n; i++) {
+        uint64_t active = l.events[i].bytes - l.base + view->input_bytes;
+
+        ret_sums->active_bytes = active > ret_sums->active_bytes ? active : ret_sums->active_bytes;
+    }
+    *ret_events = l.events;
+    *ret_n_events = l.n;
+    return PST_OK;
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/solo_memopt.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "plugin/child.h"
+#include "plugin/solo_partition_state.h"
+#include "plugin/state.h"
+#include "plugin/wire.h"
+
+#define MAGIC "pst-memo"
+
+/* What the plugin said; in the process apart, what comes back. */
+struct answer {
+    char id[64], version[32];
+    double search_seconds;
+    struct pst_stage_price price;
+    uint32_t n;
+    uint8_t *actions; /* [n] malloc'd; NULL where nothing fits */
+};
+
+static void finish_answer(struct answer *answer)
+{
+    free(answer->actions);
+    memset(answer, 0, sizeof *answer);
+}
+
+/* --- the question ------------------------------------------------------------------------------*/
+
+static uint64_t up(double number)
+{
+    return number >= 9e18 ? (uint64_t)9e18 : (uint64_t)ceil(number);
+}
+
+/* The whole graph as one stage. */
+static pst_status state(const struct pst_problem *problem, struct pst_costed_stage *stage,
+                        struct pst_stage_view *ret_view, struct pst_error *err)
+{
+    uint32_t n = problem->graph->n_nodes;
+    uint32_t *nodes = calloc((size_t)n + 1, sizeof *nodes);
+    pst_status st = nodes == NULL ? pst_fail_nomem(err) : PST_OK;
+
+    if (st == PST_OK) {
+        st = pst_costed_stage_init(stage, problem, err);
+    }
+    if (st == PST_OK) {
+        for (uint32_t v = 0; v < n; v++) {
+            nodes[v] = v;
+        }
+        pst_costed_stage_build(stage, nodes, n, problem->stage_samples, 1, ret_view);
+        ret_view->in_flight = problem->in_flight;
+        ret_view->static_bytes = up(problem->static_bytes);
+        ret_view->input_bytes = up(problem->input_bytes);
+        ret_view->capacity_bytes =
+            problem->memory_bytes < 1.8e19 ? (uint64_t)floor(problem->memory_bytes) : UINT64_MAX;
+    }
+    free(nodes);
+    return st;
+}
+
+/* --- the answer --------------------------------------------------------------------------------*/
+
+struct collection {
+    struct pst_action_out out;
+    struct answer *answer;
+    const char *fault; /* the first */
+};
+
+static pst_status set_action(struct pst_action_out *out, uint32_t position, uint32_t action)
+{
+    struct collection *c = out->impl;
+
+    if (c->fault == NULL && position >= c->answer->n) {
+        c->fault = "it decided about a node that does not exist";
+    } else if (c->fault == NULL && action > PST_ACTION_OFFLOAD) {
+        c->fault = "it set an action that one stage cannot have";
+    }
+    if (c->fault != NULL) {
+        return PST_ERR_BUG;
+    }
+    c->answer->actions[position] = (uint8_t)action;
+    return PST_OK;
+}
+
+static pst_status ask_plan(struct pst_instance *memopt, const struct pst_stage_view *view,
+                           struct answer *answer, struct pst_error *err)
+{
+    const struct pst_memopt *f = memopt->plugin->get_interface(PST_MEMOPT);
+    struct collection c = {.answer = answer};
+    pst_status st;
+
+    c.out = (struct pst_action_out){.size = sizeof c.out, .impl = &c, .set = set_action};
+    answer->actions = calloc((size_t)view->n_nodes + 1, 1);
+    if (answer->actions == NULL) {
+        return pst_fail_nomem(err);
+    }
+    pst_breadcrumb_enter(memopt->crumb, PST_CRUMB_PLAN);
+    st = f->plan(memopt->self, view, &c.out);
+    pst_breadcrumb_leave();
+    if (c.fault != NULL) {
+        return pst_planner_illegal(err, memopt, "%s", c.fault);
+    }
+    if (st == PST_ERR_INFEASIBLE) {
+        return pst_planner_illegal(err, memopt, "price() said that the stage fits, plan() not");
+    }
+    return st == PST_OK ? st : pst_instance_fail(memopt, st, "plan", err);
+}
+
+static pst_status ask_instance(struct pst_instance *memopt, const struct pst_stage_view *view,
+                               struct answer *answer, struct pst_error *err)
+{
+    const struct pst_memopt *f = memopt->plugin->get_interface(PST_MEMOPT);
+    uint64_t begin_ns = pst_now_ns();
+    pst_status st;
+
+    snprintf(answer->id, sizeof answer->id, "%s", memopt->plugin->id);
+    snprintf(answer->version, sizeof answer->version, "%s", memopt->plugin->version);
+    answer->n = view->n_nodes;
+    answer->price.size = sizeof answer->price;
+    pst_breadcrumb_enter(memopt->crumb, PST_CRUMB_PRICE);
+    st = f->price(memopt->self, view, &answer->price);
+    pst_breadcrumb_leave();
+    st = st == PST_OK ? st : pst_instance_fail(memopt, st, "price", err);
+    if (st == PST_OK && answer->price.fits) {
+        st = ask_plan(memopt, view, answer, err);
+    }
+    answer->search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
+    return st;
+}
+
+static pst_status ask(const struct pst_memopt_job *job, bool (*cancelled)(void),
+                      struct answer *ret_answer, struct pst_error *err)
+{
+    struct pst_costed_stage stage = {.problem = NULL};
+    struct pst_instance *memopt = NULL;
+    const struct pst_plugin *plugin = NULL;
+    struct answer answer = {.n = 0};
+    struct pst_partition_host host;
+    struct pst_host_context context;
+    struct pst_stage_view view;
+    pst_status st = pst_partition_host_init(&host, job->problem, cancelled, &context, err);
+
+    if (st == PST_OK) {
+        st = job->path != NULL ? pst_plugin_open(job->path, "memopt", job->id, &plugin, err)
+                               : pst_plugin_find("memopt", job->id, NULL, &plugin, err);
+    }
+    if (st == PST_OK) {
+        st = pst_partition_create(plugin, job->problem->options, "options", &context, &memopt, err);
+    }
+    if (st == PST_OK) {
+        st = state(job->problem, &stage, &view, err);
+    }
+    if (st == PST_OK) {
+        st = ask_instance(memopt, &view, &answer, err);
+    }
+    pst_instance_destroy(memopt);
+    pst_costed_stage_finish(&stage);
+    pst_partition_host_finish(&host);
+    if (st != PST_OK) {
+        finish_answer(&answer);
+        return st;
+    }
+    *ret_answer = answer;
+    return PST_OK;
+}
+
+/* --- what it is worth --------------------------------------------------------------------------*/
+
+static pst_status broken(const struct answer *answer, const char *kind, const char *what,
+                         struct pst_error *err)
+{
+    pst_fail(err, PST_ERR_BUG, kind, "memopt \"%s\" %s", answer->id, what);
+    if (err != NULL) {
+        err->exit_code = 3;
+    }
+    return PST_ERR_BUG;
+}
+
+static pst_status refuse(const struct answer *answer, const struct pst_stage_view *view,
+                         struct pst_error *err)
+{
+    uint64_t least = answer->price.peak_bytes, floor_bytes = view->static_bytes;
+    char needs[32], misses[32], has[32], alone[32];
+
+    floor_bytes += (uint64_t)view->in_flight * view->input_bytes;
+    pst_format_bytes(has, view->capacity_bytes);
+    if (least <= view->capacity_bytes || least == UINT64_MAX) {
+        return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                        "memopt \"%s\" finds no plan that fits memory_bytes, %s", answer->id, has);
+    }
+    pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+             "memopt \"%s\" finds no plan that fits memory_bytes, %s: it misses %s; the smallest "
+             "capacity that it can do with is %s (%llu bytes)",
+             answer->id, has, pst_format_bytes(misses, least - view->capacity_bytes),
+             pst_format_bytes(needs, least), (unsigned long long)least);
+    if (floor_bytes > view->capacity_bytes) {
+        pst_error_hint(err, "static bytes and the inputs of %u micro-batches take %s by themselves",
+                       view->in_flight, pst_format_bytes(alone, floor_bytes));
+    }
+    return PST_ERR_INFEASIBLE;
+}
+
+static pst_status check(const struct answer *answer, const struct pst_memopt_result *result,
+                        struct pst_error *err)
+{
+    const struct pst_stage_value *value = &result->value;
+    const struct pst_costed *graph = result->stage.problem->graph;
+    char text[256];
+
+    if (!value->legal) {
+        snprintf(text, sizeof text, "made an illegal plan: node \"%.100s\": %s",
+                 value->node < result->view.n_nodes ? graph->nodes[value->node].name : "?",
+                 value->rule);
+        return broken(answer, "plan.illegal", text, err);
+    }
+    if (value->peak_bytes > answer->price.peak_bytes ||
+        value->period_ns > answer->price.period_ns ||
+        value->peak_bytes > result->view.capacity_bytes) {
+        snprintf(text, sizeof text,
+                 "broke its contract: price() promised %llu ns and %llu bytes, its plan takes %llu "
+                 "ns and %llu bytes",
+                 (unsigned long long)answer->price.period_ns,
+                 (unsigned long long)answer->price.peak_bytes, (unsigned long long)value->period_ns,
+                 (unsigned long long)value->peak_bytes);
+        return broken(answer, "plugin.contract", text, err);
+    }
+    return PST_OK;
+}
+
+static pst_status judge(const struct pst_memopt_job *job, const struct answer *answer,
+                        struct pst_memopt_result *ret_result, struct pst_error *err)
+{
+    struct pst_memopt_result result = {.value = {.size = sizeof result.value}};
+    struct pst_evaluator evaluator = {0};
+    uint32_t n = job->problem->graph->n_nodes;
+    pst_status st = state(job->problem, &result.stage, &result.view, err);
+
+    memcpy(result.id, answer->id, sizeof result.id);
+    memcpy(result.version, answer->version, sizeof result.version);
+    result.search_seconds = answer->search_seconds;
+    if (st == PST_OK && !answer->price.fits) {
+        st = refuse(answer, &result.view, err);
+    }
+    if (st == PST_OK && answer->n != n) {
+        st = broken(answer, "plugin.contract", "answered about another stage", err);
+    }
+    if (st == PST_OK) {
+        result.actions = pst_arena_array(&result.arena, (size_t)n + 1, 1);
+        st = result.actions == NULL ? pst_fail_nomem(err) : PST_OK;
+    }
+    if (st == PST_OK) {
+        memcpy(result.actions, answer->actions, n);
+        st = pst_evaluate(&evaluator, &result.view, result.actions, &result.value)
+                 ? check(answer, &result, err)
+                 : pst_fail_nomem(err);
+    }
+    if (st == PST_OK) {
+        st = pst_memory_events(&result.view, result.actions, &result.arena, &result.events,
+                               &result.n_events, &result.sums, err);
+    }
+    pst_evaluator_finish(&evaluator);
+    if (st != PST_OK) {
+        pst_memopt_result_finish(&result);
+        return st;
+    }
+    *ret_result = result;
+    return PST_OK;
+}
+
+void pst_memopt_result_finish(struct pst_memopt_result *result)
+{
+    pst_costed_stage_finish(&result->stage);
+    pst_arena_finish(&result->arena);
+    memset(result, 0, sizeof *result);
+}
+
+pst_status pst_memopt_solo_run(const struct pst_memopt_job *job, bool (*cancelled)(void),
+                               struct pst_memopt_result *ret_result, struct pst_error *err)
+{
+    struct answer answer = {.n = 0};
+    pst_status st = ask(job, cancelled, &answer, err);
+
+    if (st == PST_OK) {
+        st = judge(job, &answer, ret_result, err);
+    }
+    finish_answer(&answer);
+    return st;
+}
+
+/* --- in a process apart ------------------------------------------------------------------------*/
+
+/* The question is a partitioner's, behind another first word. */
+static pst_status pack_job(const struct pst_memopt_job *job, char **ret_bytes, size_t *ret_length,
+                           struct pst_error *err)
+{
+    const struct pst_partition_job question = {job->id, job->path, job->problem};
+    struct pst_writer w = {.bytes = NULL};
+    char *bytes = NULL;
+    size_t length = 0;
+    pst_status st = pst_partition_job_pack(&question, &bytes, &length, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    pst_write(&w, MAGIC, sizeof MAGIC);
+    pst_write(&w, bytes, length);
+    free(bytes);
+    return pst_write_end(&w, ret_bytes, ret_length, err);
+}
+
+static pst_status pack_answer(const struct answer *answer, char **ret_bytes, size_t *ret_length,
+                              struct pst_error *err)
+{
+    struct pst_writer w = {.bytes = NULL};
+
+    pst_write(&w, MAGIC, sizeof MAGIC);
+    pst_write(&w, answer->id, sizeof answer->id);
+    pst_write(&w, answer->version, sizeof answer->version);
+    pst_write(&w, &answer->search_seconds, sizeof answer->search_seconds);
+    pst_write(&w, &answer->price, sizeof answer->price);
+    pst_write_number(&w, answer->actions == NULL ? 0 : answer->n);
+    pst_write(&w, answer->actions, answer->actions == NULL ? 0 : answer->n);
+    return pst_write_end(&w, ret_bytes, ret_length, err);
+}
+
+static pst_status unpack_answer(const char *bytes, size_t length, struct answer *ret_answer,
+                                struct pst_error *err)
+{
+    struct pst_reader r = {.at = bytes, .left = length};
+    struct answer answer = {.n = 0};
+    char magic[sizeof MAGIC];
+
+    pst_read(&r, magic, sizeof magic);
+    r.failed |= memcmp(magic, MAGIC, sizeof magic) != 0;
+    pst_read(&r, answer.id, sizeof answer.id);
+    pst_read(&r, answer.version, sizeof answer.version);
+    answer.id[sizeof answer.id - 1] = answer.version[sizeof answer.version - 1] = '\0';
+    pst_read(&r, &answer.search_seconds, sizeof answer.search_seconds);
+    pst_read(&r, &answer.price, sizeof answer.price);
+    answer.n = pst_read_count(&r, 1);
+    answer.actions = r.failed ? NULL : calloc((size_t)answer.n + 1, 1);
+    if (!r.failed && answer.actions == NULL) {
+        return pst_fail_nomem(err);
+    }
+    if (!r.failed) {
+        pst_read(&r, answer.actions, answer.n);
+    }
+    if (r.failed) {
+        finish_answer(&answer);
+        snprintf(answer.id, sizeof answer.id, "?");
+        return broken(&answer, "plugin.contract", "sent back what is no answer", err);
+    }
+    *ret_answer = answer;
+    return PST_OK;
+}
+
+pst_status pst_memopt_solo_run_apart(const struct pst_memopt_job *job,
+                                     const struct pst_solo_limits *limits,
+                                     struct pst_memopt_result *ret_result, struct pst_error *err)
+{
+    struct answer answer = {.n = 0};
+    struct pst_worker_task task = {.time_limit_ns = limits->time_ns,
+                                   .memory_limit_bytes = limits->memory_bytes,
+                                   .cancelled = limits->cancelled,
+                                   .time_limit_name = "--time-limit"};
+    char *question = NULL, *reply = NULL;
+    size_t length = 0;
+    pst_status st = pack_job(job, &question, &task.job_length, err);
+
+    if (st == PST_OK) {
+        task.job = question;
+        st = pst_worker_run(&task, &reply, &length, err);
+    }
+    if (st == PST_OK) {
+        st = unpack_answer(reply, length, &answer, err);
+    }
+    if (st == PST_OK) {
+        st = judge(job, &answer, ret_result, err);
+    }
+    finish_answer(&answer);
+    free(reply);
+    free(question);
+    return st;
+}
+
+bool pst_memopt_solo_is(const char *text, size_t length)
+{
+    return length >= sizeof MAGIC && memcmp(text, MAGIC, sizeof MAGIC) == 0;
+}
+
+void pst_memopt_solo_serve(const char *text, size_t length)
+{
+    struct answer answer = {.n = 0};
+    struct pst_arena arena = {0};
+    struct pst_error err = {0};
+    struct pst_partition_job question;
+    struct pst_problem problem;
+    char *bytes = NULL;
+    size_t n = 0;
+    pst_status st = pst_partition_job_unpack(text + sizeof MAGIC, length - sizeof MAGIC, &arena,
+                                             &problem, &question, &err);
+
+    if (st == PST_OK) {
+        const struct pst_memopt_job job = {question.id, question.path, &problem};
+
+        pst_worker_started();
+        st = ask(&job, pst_worker_stopped, &answer, &err);
+    }
+    if (st == PST_OK) {
+        st = pack_answer(&answer, &bytes, &n, &err);
+    }
+    pst_worker_answer(st == PST_OK ? bytes : NULL, n, &err);
+}

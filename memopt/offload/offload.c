@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Offloading alone: tensors that have time for a trip to the host and back go there, as many bytes
+ * as the host link moves beside the computation, until the stage fits. Nothing is recomputed.
+ * After the selective offload of Wan, Qi, Huang, Lin, Li, "PipeOffload", ICML 2025.
+ */
+#include "optimizer.h"
+
+#define STEPS 4096 /* of the link's budget, to which bytes are rounded up */
+
+struct config {
+    double min_windows, link_target;
+    bool slot_filter;
+    uint64_t min_swap_bytes;
+    uint32_t when;
+};
+
+enum { WHEN_NEEDED = 0, WHEN_ALWAYS = 1 };
+
+struct offload {
+    struct mem_opt opt;
+    const struct config *config;
+    uint32_t last[STEPS + 1]; /* the earliest node with which a sum is reached; PST_NONE: none */
+    uint64_t unit;            /* bytes of a step */
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, min_windows, PST_PARAM_FLOAT, "1", "0..1000",
+              "Free time that a tensor's trip must leave over, in trips out and back."),
+    PST_PARAM(struct config, link_target, PST_PARAM_FLOAT, "0.9", "0..1",
+              "Part of the host link's time that may be filled."),
+    PST_PARAM(struct config, slot_filter, PST_PARAM_BOOL, "true", NULL,
+              "Leave out tensors whose place on the device is not free again within a period."),
+    PST_PARAM(struct config, min_swap_bytes, PST_PARAM_BYTES, "65536", NULL,
+              "Tensors of fewer bytes stay."),
+    PST_PARAM(struct config, when, PST_PARAM_ENUM, "needed", "needed|always",
+              "Offload until the stage fits, or all that costs no time."),
+};
+
+/* --- which -------------------------------------------------------------------------------------*/
+
+/* Positions that may go, earliest first, into opt->order; their number. */
+static uint32_t find_eligible(struct offload *self, const struct pst_stage_view *view)
+{
+    const struct config *config = self->config;
+    const struct mem_link_rules rules = {.windows = config->min_windows,
+                                         .target = config->link_target,
+                                         .slot_filter = config->slot_filter,
+                                         .min_bytes = config->min_swap_bytes};
+    uint32_t n = 0;
+
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
+        if (pst_stage_node_at(view, v)->saved_bytes > 0 &&
+            mem_may_offload(&self->opt, view, &rules, v) &&
+            (!rules.slot_filter || mem_slot_fits(&self->opt, view, self->opt.trial, &rules, v))) {
+            self->opt.order[n++] = v;
+        }
+    }
+    return n;
+}
+
+/* What is left of the link after what earlier optimizers offload. */
+static uint64_t find_budget(const struct offload *self, const struct pst_stage_view *view)
+{
+    uint64_t bytes = mem_link_budget(view, self->opt.total_ns, self->config->link_target);
+
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
+        const struct pst_stage_node *node = pst_stage_node_at(view, v);
+
+        if (node->action == PST_ACTION_OFFLOAD) {
+            bytes -= node->saved_bytes < bytes ? node->saved_bytes : bytes;
+        }
+    }
+    if (view->host_capacity_bytes > 0 && view->host_capacity_bytes != UINT64_MAX) {
+        uint64_t host = view->host_capacity_bytes / (view->in_flight > 0 ? view->in_flight : 1);
+
+        bytes = host < bytes ? host : bytes;
+    }
+    return bytes;
+}
+
+/* --- how many bytes ----------------------------------------------------------------------------*/
+
+static uint32_t steps_of(const struct offload *self, uint64_t bytes)
+{
+    uint64_t steps = bytes / self->unit + (bytes % self->unit != 0);
+
+    return steps > STEPS ? STEPS + 1 : (uint32_t)steps;
+}
+
+/* All sums of bytes up to the budget, each by the earliest nodes that make it. */
+static void find_sums(struct offload *self, const struct pst_stage_view *view, uint32_t n,
+                      uint64_t budget)
+{
+    uint32_t most = 0;
+
+    self->unit = budget / STEPS + (budget % STEPS != 0);
+    self->unit = self->unit > 0 ? self->unit : 1;
+    most = (uint32_t)(budget / self->unit);
+    for (uint32_t s = 0; s <= STEPS; s++) {
+        self->last[s] = PST_NONE;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t v = self->opt.order[i];
+        uint32_t steps = steps_of(self, pst_stage_node_at(view, v)->saved_bytes);
+
+        for (uint32_t s = most; steps <= most && s >= steps && s > 0; s--) {
+            bool there = s == steps || self->last[s - steps] != PST_NONE;
+
+            if (self->last[s] == PST_NONE && there) {
+                self->last[s] = v;
+            }
+        }
+    }
+}
+
+/* Sends away the nodes of the sum. */
+static pst_status send(struct offload *self, const struct pst_stage_view *view, uint32_t sum,
+                       struct pst_stage_value *ret_value)
+{
+    mem_reset(&self->opt, view);
+    while (sum > 0) {
+        uint32_t v = self->last[sum];
+
+        self->opt.trial[v] = PST_ACTION_OFFLOAD;
+        sum -= steps_of(self, pst_stage_node_at(view, v)->saved_bytes);
+    }
+    return mem_try(&self->opt, view, ret_value);
+}
+
+/*
+ * The least sum that is enough, by halving: peaks fall as sums grow. Where the largest is not
+ * enough it stays the answer, as the plan of least peak.
+ */
+static pst_status send_enough(struct offload *self, const struct pst_stage_view *view)
+{
+    uint32_t sums[STEPS], n = 0, low = 0, high;
+    struct pst_stage_value value;
+    pst_status st;
+
+    for (uint32_t s = 1; s <= STEPS; s++) {
+        if (self->last[s] != PST_NONE) {
+            sums[n++] = s;
+        }
+    }
+    if (n == 0) {
+        return PST_OK;
+    }
+    high = n - 1;
+    st = send(self, view, sums[high], &value);
+    if (st != PST_OK || self->config->when == WHEN_ALWAYS || !mem_fits(view, &value)) {
+        return st;
+    }
+    while (st == PST_OK && low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        st = send(self, view, sums[middle], &value);
+        if (mem_fits(view, &value)) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    self->opt.has_plan = false; /* larger sums have smaller peaks, but the least is wanted */
+    return st == PST_OK ? send(self, view, sums[high], &value) : st;
+}
+
+static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
+{
+    struct offload *self = (struct offload *)opt;
+    pst_status st = mem_consider(opt, view); /* everything else kept */
+    uint32_t n;
+
+    if (st != PST_OK ||
+        (self->config->when == WHEN_NEEDED && opt->has_plan && mem_fits(view, &opt->value))) {
+        return st;
+    }
+    n = find_eligible(self, view);
+    find_sums(self, view, n, find_budget(self, view));
+    return send_enough(self, view);
+}
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    pst_status st = mem_create(host, config, sizeof(struct offload), decide, ret_self);
+
+    if (st == PST_OK) {
+        ((struct offload *)*ret_self)->config = config;
+    }
+    return st;
+}
+
+PST_DESTROY_NOTHING
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
+
+static const char *const provides[] = {"chain", "dag", "offload", NULL};
+static const char *const needs[] = {"offload", NULL};
+
+static const struct pst_plugin plugin = {
+    PST_PLUGIN_HEAD("memopt", "offload", "1.0"),
+    .summary = "Moves saved tensors to host memory and back, as many as the link hides.",
+    .reference = "Wan, Qi, Huang, Lin, Li, PipeOffload: Improving Scalability of Pipeline "
+                 "Parallelism with Memory Optimization, ICML 2025",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
+};
+
+PST_PLUGIN(plugin)

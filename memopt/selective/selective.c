@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recomputes chosen kinds of operators wherever they occur: those that leave much behind for the
+ * time that they take, in a transformer the core of attention.
+ * Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2022.
+ */
+#include <string.h>
+
+#include "optimizer.h"
+
+struct config {
+    const char *classes;
+    bool choose;
+};
+
+struct selective {
+    struct mem_opt opt;
+    const struct config *config;
+    /* Kinds of the stage. Rows as long as opt.room, made anew when that grows. */
+    uint32_t room, n_kinds;
+    const char **names;
+    uint64_t *bytes, *ns;
+    uint32_t *kind; /* of a node */
+};
+
+static const struct pst_param params[] = {
+    PST_PARAM(struct config, classes, PST_PARAM_STRING,
+              "attention,scores,softmax,attn_dropout,context", NULL,
+              "Kinds of operators to recompute, with commas between; \"*\" means all of them."),
+    {"auto", "false", NULL,
+     "Take as few of these kinds as fit, most bytes for a second of replay first.", PST_PARAM_BOOL,
+     (uint32_t)offsetof(struct config, choose)},
+};
+
+/* Is `kind` a word of the list, or the list a star? */
+static bool is_listed(const char *list, const char *kind)
+{
+    size_t n = strlen(kind);
+
+    for (const char *at = list; *at != '\0'; at += *at == ',') {
+        size_t length;
+
+        at += strspn(at, " ");
+        length = strcspn(at, ",");
+        while (length > 0 && at[length - 1] == ' ') {
+            length--;
+        }
+        if ((length == 1 && *at == '*') || (length == n && strncmp(at, kind, n) == 0)) {
+            return true;
+        }
+        at += strcspn(at, ",");
+    }
+    return false;
+}
+
+static bool reserve(struct selective *self)
+{
+    const struct pst_host *host = self->opt.host;
+    uint32_t room = self->opt.room;
+
+    if (self->room >= room) {
+        return true;
+    }
+    self->names = host->alloc(host, room * sizeof *self->names, _Alignof(const char *));
+    self->bytes = host->alloc(host, room * sizeof *self->bytes, _Alignof(uint64_t));
+    self->ns = host->alloc(host, room * sizeof *self->ns, _Alignof(uint64_t));
+    self->kind = host->alloc(host, room * sizeof *self->kind, _Alignof(uint32_t));
+    self->room =
+        self->names != NULL && self->bytes != NULL && self->ns != NULL && self->kind != NULL ? room
+                                                                                             : 0;
+    return self->room > 0;
+}
+
+static uint32_t kind_of(struct selective *self, const char *name)
+{
+    uint32_t k = 0;
+
+    while (k < self->n_kinds && strcmp(self->names[k], name) != 0) {
+        k++;
+    }
+    if (k == self->n_kinds) {
+        self->names[k] = name;
+        self->bytes[k] = self->ns[k] = 0;
+        self->n_kinds++;
+    }
+    return k;
+}
+
+/* The kinds that are listed and may be dropped, with what they leave behind and take. */
+static void find_kinds(struct selective *self, const struct pst_stage_view *view)
+{
+    self->n_kinds = 0;
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
+        const struct pst_stage_node *node = pst_stage_node_at(view, v);
+        const char *name = pst_stage_node_op(view, v);
+
+        self->kind[v] = PST_NONE;
+        if (mem_may_recompute(node) && is_listed(self->config->classes, name == NULL ? "" : name)) {
+            uint32_t k = kind_of(self, name == NULL ? "" : name);
+
+            self->kind[v] = k;
+            self->bytes[k] += node->saved_bytes;
+            self->ns[k] += node->forward_ns;
+        }
+    }
+}
+
+/* Most bytes for a second of replay first; ties as they occur in the stage. */
+static void rank_kinds(struct selective *self, uint32_t *order)
+{
+    for (uint32_t i = 0; i < self->n_kinds; i++) {
+        uint32_t k = i;
+
+        while (k > 0 && (double)self->bytes[i] * (double)self->ns[order[k - 1]] >
+                            (double)self->bytes[order[k - 1]] * (double)self->ns[i]) {
+            order[k] = order[k - 1];
+            k--;
+        }
+        order[k] = i;
+    }
+}
+
+static pst_status drop(struct selective *self, const struct pst_stage_view *view,
+                       const uint32_t *order, uint32_t n)
+{
+    struct mem_opt *opt = &self->opt;
+
+    mem_reset(opt, view);
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
+        for (uint32_t i = 0; i < n && self->kind[v] != PST_NONE; i++) {
+            opt->trial[v] = order[i] == self->kind[v] ? PST_ACTION_RECOMPUTE : opt->trial[v];
+        }
+    }
+    mem_make_legal(view, opt->trial, opt->run);
+    return mem_consider(opt, view);
+}
+
+static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
+{
+    struct selective *self = (struct selective *)opt;
+    pst_status st = PST_OK;
+
+    if (view->n_nodes > 0 && !reserve(self)) {
+        return PST_ERR_NOMEM;
+    }
+    find_kinds(self, view);
+    rank_kinds(self, opt->order);
+    for (uint32_t n = self->config->choose ? 0 : self->n_kinds; st == PST_OK && n <= self->n_kinds;
+         n++) {
+        st = drop(self, view, opt->order, n);
+        if (opt->has_plan && mem_fits(view, &opt->value)) {
+            break;
+        }
+    }
+    return st;
+}
+
+static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
+{
+    pst_status st = mem_create(host, config, sizeof(struct selective), decide, ret_self);
+
+    if (st == PST_OK) {
+        struct selective *self = *ret_self;
+
+        self->config = config;
+        self->opt.fixed_rule = !self->config->choose;
+    }
+    return st;
+}
+
+PST_DESTROY_NOTHING
+PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
+
+static const char *const provides[] = {"chain", "dag", "recompute", NULL};
+static const char *const needs[] = {"recompute", NULL};
+
+static const struct pst_plugin plugin = {
+    PST_PLUGIN_HEAD("memopt", "selective", "1.0"),
+    .summary = "Recomputes chosen kinds of operators, by default the core of attention.",
+    .reference = "Korthikanti et al., Reducing Activation Recomputation in Large Transformer "
+                 "Models, 2022",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    PST_PLUGIN_PARAMS(params, struct config),
+    PST_PLUGIN_FUNCTIONS,
+};
+
+PST_PLUGIN(plugin)
