@@ -73,7 +73,8 @@ static struct mem_effort effort_of(const struct dawnpiper *self, bool thorough)
             .suffixes = n, .segments = n + 1, .starts = 4, .window = n, .steps = 20000};
     }
     if (!thorough) {
-        return (struct mem_effort){.suffixes = 8, .segments = 16, .starts = 2, .window = 4};
+        return (struct mem_effort){
+            .suffixes = 8, .segments = 16, .starts = 1, .window = 0, .steps = 400};
     }
     if (n <= 64) {
         return (struct mem_effort){
