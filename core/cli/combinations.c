@@ -46,6 +46,7 @@ void pst_cli_sets_close(struct pst_cli_sets *sets)
 void pst_cli_record(const struct pst_cli_set *set, uint32_t i, struct pst_compare_record *record)
 {
     record->config = set->combinations.path;
+    record->method = pst_combination_method(&set->combinations, i);
     for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
         record->labels[a] = pst_combination_label(&set->combinations, i, a);
     }

@@ -115,6 +115,48 @@ pst_status pst_partition_create(const struct pst_plugin *plugin, const json_t *o
     return st;
 }
 
+static bool has_parameter(const struct pst_plugin *plugin, const char *key)
+{
+    const char *row = (const char *)plugin->params;
+
+    for (uint32_t i = 0; i < plugin->n_params; i++, row += plugin->param_size) {
+        if (strcmp(((const struct pst_param *)(const void *)row)->key, key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A parameter that has the name of a key of the problem is as the problem says, unless `options`
+   says otherwise. A new reference; NULL: no memory. */
+static json_t *add_defaults(const struct pst_plugin *plugin, const struct pst_problem *problem)
+{
+    static const char key[] = "swap_bandwidth";
+    json_t *options = problem->options == NULL ? json_object() : json_copy(problem->options);
+
+    if (options != NULL && problem->swap_bandwidth > 0 && has_parameter(plugin, key) &&
+        json_object_get(options, key) == NULL &&
+        json_object_set_new(options, key, json_integer((json_int_t)problem->swap_bandwidth)) != 0) {
+        json_decref(options);
+        return NULL;
+    }
+    return options;
+}
+
+static pst_status create_partitioner(const struct pst_plugin *plugin,
+                                     const struct pst_problem *problem,
+                                     const struct pst_host_context *context,
+                                     struct pst_instance **ret_instance, struct pst_error *err)
+{
+    json_t *options = add_defaults(plugin, problem);
+    pst_status st = options == NULL ? pst_fail_nomem(err)
+                                    : pst_partition_create(plugin, options, "options", context,
+                                                           ret_instance, err);
+
+    json_decref(options);
+    return st;
+}
+
 /* --- the answer --------------------------------------------------------------------------------*/
 
 static uint32_t *copy(struct pst_arena *arena, const uint32_t *from, uint32_t n)
@@ -289,8 +331,7 @@ pst_status pst_partition_ask(const struct pst_partition_job *job, bool (*cancell
         st = pst_partition_planned_init(&planned, job->problem, plugin, &context, err);
     }
     if (st == PST_OK) {
-        st = pst_partition_create(plugin, job->problem->options, "options", &context, &partitioner,
-                                  err);
+        st = create_partitioner(plugin, job->problem, &context, &partitioner, err);
     }
     if (st == PST_OK) {
         st = run(&host, partitioner, &answer, err);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/util.h"
 #include "plugin/solo_partition_state.h"
 #include "plugin/stage_rules.h"
@@ -191,6 +192,30 @@ static double total_of(const struct pst_problem *problem, const struct pst_parti
     }
 }
 
+/* Where a partitioner counts otherwise it says what each stage holds: its word takes the place. */
+static void take_own_bytes(struct pst_partition_result *result)
+{
+    const struct pst_partition_remark *own =
+        pst_remarks_find(result->remarks, result->n_remarks, "stage_bytes", PST_REMARK_TEXT);
+    const char *text = own == NULL ? "" : own->text;
+    double bytes;
+    uint32_t n = 0;
+
+    for (bool more = own != NULL; more; n++) {
+        if (!pst_number_parse(text, &text, &bytes) || bytes < 0) {
+            return;
+        }
+        more = *text++ == ',';
+    }
+    if (own == NULL || n != result->n_stages || text[-1] != '\0') {
+        return;
+    }
+    text = own->text;
+    for (uint32_t s = 0; s < n && pst_number_parse(text, &text, &bytes); s++, text++) {
+        result->stages[s].memory_bytes = bytes;
+    }
+}
+
 static pst_status price(struct judge *j, struct pst_error *err)
 {
     struct pst_partition_result *result = j->result;
@@ -220,6 +245,9 @@ static pst_status price(struct judge *j, struct pst_error *err)
             stage->memory_bytes = j->answer->stages[s].memory_bytes;
         }
         stage->total_per_sample_ns = total_of(j->problem, stage);
+    }
+    if (!j->answer->planned) {
+        take_own_bytes(result);
     }
     return PST_OK;
 }

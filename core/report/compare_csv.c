@@ -55,7 +55,7 @@ char *pst_compare_report_csv(const struct pst_compare_result *result)
     if (out == NULL) {
         return NULL;
     }
-    fputs("config", out);
+    fputs("config,method", out);
     for (uint32_t a = 0; a < PST_AXES; a++) {
         fprintf(out, ",%s", pst_axis_keys[a]);
     }
@@ -66,6 +66,8 @@ char *pst_compare_report_csv(const struct pst_compare_result *result)
         const struct pst_compare_record *record = &result->records[i];
 
         put_text(out, record->config);
+        fputc(',', out);
+        put_text(out, record->method == NULL ? "" : record->method);
         for (uint32_t a = 0; a < PST_AXES; a++) {
             fputc(',', out);
             put_text(out, record->labels[a]);

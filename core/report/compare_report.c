@@ -72,26 +72,33 @@ uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *re
 
 /* --- for people --------------------------------------------------------------------------------*/
 
-static void add_labels(struct pst_table *table, const struct pst_compare_result *result,
-                       const struct pst_compare_record *record)
+void pst_compare_names(struct pst_table *table, const struct pst_compare_record *record,
+                       uint32_t n_configs, uint32_t n_axes)
 {
-    if (result->n_configs > 1) {
+    if (n_configs > 1) {
         pst_table_cell(table, "%s", record->config);
     }
-    for (uint32_t a = 0; a < PST_AXES; a++) {
+    if (record->method != NULL) {
+        pst_table_cell(table, "%s", record->method);
+    }
+    for (uint32_t a = 0; a < n_axes; a++) {
         pst_table_cell(table, "%s", record->labels[a]);
     }
 }
 
-static void add_label_columns(struct pst_table *table, const struct pst_compare_result *result)
+void pst_compare_name_columns(struct pst_table *table, const struct pst_compare_record *first,
+                              uint32_t n_configs, uint32_t n_axes)
 {
     static const char *const titles[PST_AXES] = {"partitioner", "scheduler", "memory", "devices",
                                                  "micro-batch"};
 
-    if (result->n_configs > 1) {
+    if (n_configs > 1) {
         pst_table_column(table, "config", false);
     }
-    for (uint32_t a = 0; a < PST_AXES; a++) {
+    if (first->method != NULL) {
+        pst_table_column(table, "method", false);
+    }
+    for (uint32_t a = 0; a < n_axes; a++) {
         pst_table_column(table, titles[a], a >= PST_AXIS_DEVICES);
     }
 }
@@ -120,7 +127,7 @@ static void add_done(struct pst_table *table, const struct pst_compare_result *r
     double speed = pst_trial_samples_per_second(trial);
     char text[32];
 
-    add_labels(table, result, record);
+    pst_compare_names(table, record, result->n_configs, PST_AXES);
     pst_table_cell(table, "%s", pst_compare_rate(text, speed));
     pst_table_cell(table, "%.3f", best > 0 ? speed / best : 0);
     if (result->run) {
@@ -142,7 +149,7 @@ static void print_done(const struct pst_compare_result *result, const uint32_t *
     struct pst_table table;
 
     pst_table_init(&table);
-    add_label_columns(&table, result);
+    pst_compare_name_columns(&table, &result->records[0], result->n_configs, PST_AXES);
     pst_table_column(&table, "samples/s", true);
     pst_table_column(&table, "of best", true);
     pst_table_column(&table, "step", true);
@@ -167,11 +174,11 @@ static void print_others(const struct pst_compare_result *result, enum pst_trial
     uint32_t n = 0;
 
     pst_table_init(&table);
-    add_label_columns(&table, result);
+    pst_compare_name_columns(&table, &result->records[0], result->n_configs, PST_AXES);
     pst_table_column(&table, "why", false);
     for (uint32_t i = 0; i < result->n; i++) {
         if (result->records[i].trial.state == state) {
-            add_labels(&table, result, &result->records[i]);
+            pst_compare_names(&table, &result->records[i], result->n_configs, PST_AXES);
             pst_table_cell(&table, "%s", result->records[i].trial.why.message);
             n++;
         }
@@ -214,6 +221,9 @@ pst_status pst_compare_report_print(const struct pst_compare_result *result, boo
 void pst_compare_json_labels(struct pst_json *json, const struct pst_compare_record *record)
 {
     pst_json_string(json, "config", record->config);
+    if (record->method != NULL) {
+        pst_json_string(json, "method", record->method);
+    }
     for (uint32_t a = 0; a < PST_AXES; a++) {
         if (a < PST_AXIS_DEVICES) {
             pst_json_string(json, pst_axis_keys[a], record->labels[a]);

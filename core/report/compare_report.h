@@ -14,6 +14,7 @@
 /* One combination and what came of it. Labels are the set's, which outlives it. */
 struct pst_compare_record {
     const char *config; /* path of its config */
+    const char *method; /* name of its triple of strategies, or NULL */
     const char *labels[PST_AXES];
     struct pst_trial trial;
 };
@@ -37,7 +38,13 @@ char *pst_compare_report_json(const struct pst_compare_result *result);
 /* One line a combination, in the order asked for, behind a line of titles. free() it. */
 char *pst_compare_report_csv(const struct pst_compare_result *result);
 
-/* Shared with the report of `tune`. */
+/* Shared with the report of `tune`. Columns and cells: config and method where there are such, then
+   the first n_axes axes. */
+struct pst_table;
+void pst_compare_name_columns(struct pst_table *table, const struct pst_compare_record *first,
+                              uint32_t n_configs, uint32_t n_axes);
+void pst_compare_names(struct pst_table *table, const struct pst_compare_record *record,
+                       uint32_t n_configs, uint32_t n_axes);
 char *pst_compare_rate(char text[32], double samples_per_second);
 const char *pst_trial_state_word(enum pst_trial_state state);
 extern const char *const pst_axis_keys[PST_AXES];

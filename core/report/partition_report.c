@@ -53,7 +53,7 @@ static bool is_own_key(const char *key)
     static const char *const keys[] = {
         "partitioner",    "feasible",     "stages", OWN_BOTTLENECK, "step_us",
         "search_seconds", "devices_idle", "depth",  "peak_bytes",   "reference_us_per_sample",
-        "error"};
+        "stage_bytes",    "error"};
 
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (strcmp(keys[i], key) == 0) {

@@ -47,6 +47,7 @@ static void add_row(struct pst_table *table, const struct pst_session *session,
     pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes));
     pst_table_cell(table, "%s", pst_format_bytes(text, r->activation_bytes));
     pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes + r->activation_bytes));
+    pst_table_cell(table, "%s", r->limited_by);
 }
 
 static void print_stages(const struct pst_session *session, const struct pst_stage_report *stages,
@@ -55,9 +56,11 @@ static void print_stages(const struct pst_session *session, const struct pst_sta
     static const struct {
         const char *title;
         bool right;
-    } columns[] = {{"stage", true},  {"device", true},  {"ops", true},         {"operators", false},
-                   {"params", true}, {"forward", true}, {"backward", true},    {"held", true},
-                   {"saved", false}, {"static", true},  {"activations", true}, {"total", true}};
+    } columns[] = {{"stage", true},      {"device", true},      {"ops", true},
+                   {"operators", false}, {"params", true},      {"forward", true},
+                   {"backward", true},   {"held", true},        {"saved", false},
+                   {"static", true},     {"activations", true}, {"total", true},
+                   {"limited by", false}};
     struct pst_table table;
 
     pst_table_init(&table);
@@ -195,6 +198,7 @@ static void add_stage(struct pst_json *json, const struct pst_session *session,
     pst_json_uint(json, "static_bytes", r->static_bytes);
     pst_json_uint(json, "activation_bytes", r->activation_bytes);
     pst_json_uint(json, "total_bytes", r->static_bytes + r->activation_bytes);
+    pst_json_string(json, "limited_by", r->limited_by);
     pst_json_end(json, '}');
 }
 

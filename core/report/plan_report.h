@@ -19,6 +19,8 @@ struct pst_stage_report {
     uint32_t n_recomputed, n_offloaded; /* operators whose saved tensors are not kept */
     uint64_t static_bytes;              /* weights, gradients, optimizer state, statistics */
     uint64_t activation_bytes;          /* everything else alive at the peak of the device */
+    const char *limited_by; /* of what its device has least left: "memory"; else the largest part of
+                               its time: "compute", "transfers", "all-reduce" */
 };
 
 /* The figures of every stage (n_stages of them) on its first rank; free() them. */

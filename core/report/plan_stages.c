@@ -98,6 +98,85 @@ static void describe(const struct pst_session *session, uint32_t id,
     }
 }
 
+/* Of a step, on the stage's first rank; replays not counted. */
+static double compute_ns(const struct pst_plan *plan, const struct pst_stage_report *stages,
+                         uint32_t id)
+{
+    return (double)(stages[id].forward_ns + stages[id].backward_ns) *
+           plan->stages[id].n_microbatches;
+}
+
+/* The longer of what comes in and what goes out, activations one way, gradients the other. */
+static double transfers_ns(const struct pst_session *session, uint32_t id)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    const struct pst_plan_stage *stage = &plan->stages[id];
+    double in = 0, out = 0;
+
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
+        const struct pst_plan_edge *edge = &plan->edges[e];
+        uint32_t other = edge->from == id ? edge->to : edge->from;
+
+        if (edge->from == id || edge->to == id) {
+            double *sum = edge->from == id ? &out : &in;
+
+            *sum += (double)pst_cost_transfer_ns(&session->cost,
+                                                 edge->bytes_per_sample * pst_plan_samples(stage),
+                                                 stage->ranks[0], plan->stages[other].ranks[0]);
+        }
+    }
+    return (in > out ? in : out) * stage->n_microbatches;
+}
+
+/* shares: of each device's compute in that of the busiest one. */
+static void set_limit(const struct pst_session *session, const double *shares,
+                      struct pst_stage_report *stages, uint32_t id)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    const struct pst_plan_stage *stage = &plan->stages[id];
+    struct pst_stage_report *r = &stages[id];
+    double compute = compute_ns(plan, stages, id), transfers = transfers_ns(session, id), memory;
+    double reduce = (double)pst_cost_allreduce_ns(&session->cost, r->parameters * sizeof(float),
+                                                  stage->n_ranks);
+
+    memory =
+        plan->capacity_bytes == UINT64_MAX || plan->capacity_bytes == 0
+            ? 0
+            : (double)plan->devices[stage->ranks[0]].arena_bytes / (double)plan->capacity_bytes;
+    if (memory > shares[stage->ranks[0]]) {
+        r->limited_by = "memory";
+    } else if (transfers > compute && transfers >= reduce) {
+        r->limited_by = "transfers";
+    } else {
+        r->limited_by = reduce > compute ? "all-reduce" : "compute";
+    }
+}
+
+static pst_status add_limits(const struct pst_session *session, struct pst_stage_report *stages,
+                             struct pst_error *err)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    double *shares = calloc((size_t)plan->n_devices + 1, sizeof *shares), most = 0;
+
+    if (shares == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        double *share = &shares[plan->stages[i].ranks[0]];
+
+        *share += compute_ns(plan, stages, i);
+        most = *share > most ? *share : most;
+    }
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        shares[d] /= most > 0 ? most : 1;
+    }
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        set_limit(session, shares, stages, i);
+    }
+    free(shares);
+    return PST_OK;
+}
+
 pst_status pst_plan_report_stages(const struct pst_session *session,
                                   struct pst_stage_report **ret_stages, struct pst_error *err)
 {
@@ -112,6 +191,9 @@ pst_status pst_plan_report_stages(const struct pst_session *session,
         describe(session, i, &stages[i]);
     }
     st = add_memory(session, stages, err);
+    if (st == PST_OK) {
+        st = add_limits(session, stages, err);
+    }
     if (st != PST_OK) {
         free(stages);
         return st;

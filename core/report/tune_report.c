@@ -51,28 +51,6 @@ uint32_t pst_tune_order(const struct pst_tune_result *result, uint32_t *ret_orde
 
 /* --- for people --------------------------------------------------------------------------------*/
 
-static void add_names(struct pst_table *table, const struct pst_tune_result *result,
-                      const struct pst_tune_record *record)
-{
-    if (result->n_configs > 1) {
-        pst_table_cell(table, "%s", record->names.config);
-    }
-    for (uint32_t a = 0; a < PST_AXIS_MICROBATCH; a++) {
-        pst_table_cell(table, "%s", record->names.labels[a]);
-    }
-}
-
-static void add_name_columns(struct pst_table *table, const struct pst_tune_result *result)
-{
-    if (result->n_configs > 1) {
-        pst_table_column(table, "config", false);
-    }
-    pst_table_column(table, "partitioner", false);
-    pst_table_column(table, "scheduler", false);
-    pst_table_column(table, "memory", false);
-    pst_table_column(table, "devices", true);
-}
-
 static void print_done(const struct pst_tune_result *result, const uint32_t *order, uint32_t n,
                        bool color, FILE *out)
 {
@@ -81,7 +59,8 @@ static void print_done(const struct pst_tune_result *result, const uint32_t *ord
 
     snprintf(title, sizeof title, "samples/s at %u", result->common);
     pst_table_init(&table);
-    add_name_columns(&table, result);
+    pst_compare_name_columns(&table, &result->records[0].names, result->n_configs,
+                             PST_AXIS_MICROBATCH);
     pst_table_column(&table, "micro-batch", true);
     pst_table_column(&table, "batch", true);
     pst_table_column(&table, "samples/s", true);
@@ -93,7 +72,7 @@ static void print_done(const struct pst_tune_result *result, const uint32_t *ord
         const struct pst_tune_record *record = &result->records[order[i]];
         const struct pst_tuned *tuned = &record->tuned;
 
-        add_names(&table, result, record);
+        pst_compare_names(&table, &record->names, result->n_configs, PST_AXIS_MICROBATCH);
         pst_table_cell(&table, "%s%u", tuned->bounded ? "" : ">= ", tuned->microbatch);
         pst_table_cell(&table, "%u", tuned->best.batch);
         pst_table_cell(&table, "%s",
@@ -114,13 +93,14 @@ static void print_none(const struct pst_tune_result *result, bool color, FILE *o
     uint32_t n = 0;
 
     pst_table_init(&table);
-    add_name_columns(&table, result);
+    pst_compare_name_columns(&table, &result->records[0].names, result->n_configs,
+                             PST_AXIS_MICROBATCH);
     pst_table_column(&table, "why", false);
     for (uint32_t i = 0; i < result->n; i++) {
         const struct pst_tune_record *record = &result->records[i];
 
         if (record->tried && record->tuned.microbatch == 0) {
-            add_names(&table, result, record);
+            pst_compare_names(&table, &record->names, result->n_configs, PST_AXIS_MICROBATCH);
             pst_table_cell(&table, "%s", record->tuned.best.why.message);
             n++;
         }

@@ -225,7 +225,7 @@ static pst_status read_axis(struct pst_combinations *set, const struct pst_job *
 static pst_status check_keys(const struct pst_job *job, const json_t *compare,
                              struct pst_error *err)
 {
-    const char *names[PST_AXES], *key;
+    const char *names[PST_AXES + 1] = {[PST_AXES] = "methods"}, *key;
     json_t *value;
 
     for (uint32_t a = 0; a < PST_AXES; a++) {
@@ -233,7 +233,7 @@ static pst_status check_keys(const struct pst_job *job, const json_t *compare,
     }
     json_object_foreach((json_t *)compare, key, value)
     {
-        const char *nearest = pst_nearest(key, names, PST_AXES);
+        const char *nearest = pst_nearest(key, names, PST_AXES + 1);
         bool known = nearest != NULL && strcmp(nearest, key) == 0;
 
         if (!known) {
@@ -249,22 +249,127 @@ static pst_status check_keys(const struct pst_job *job, const json_t *compare,
     return PST_OK;
 }
 
+/* --- methods -----------------------------------------------------------------------------------*/
+
+static pst_status fail_method(const struct pst_job *job, struct pst_error *err)
+{
+    return fail(
+        job, err, "config.value", "methods",
+        "\"%s\" in [compare] must be an array of tables with name, partitioner, scheduler, "
+        "memopt (each a name or a table with `use`), and without a list of one of these beside "
+        "it",
+        "methods");
+}
+
+/* One value of a method; what it does not say is the base's. */
+static pst_status read_part(struct pst_combinations *set, const struct pst_job *job,
+                            enum pst_axis_kind axis, const json_t *method,
+                            struct pst_axis_value *ret_value, struct pst_error *err)
+{
+    const json_t *own = json_object_get(set->base, axes[axis].table);
+    const json_t *written = json_object_get(method, axes[axis].table);
+
+    if (written == NULL) {
+        written = own;
+    }
+    ret_value->value = written == NULL ? NULL : read_value(axis, written, own);
+    if (ret_value->value == NULL) {
+        return fail_method(job, err);
+    }
+    set->axes[axis].n++;
+    ret_value->label = label_of(&set->arena, ret_value->value);
+    return ret_value->label == NULL ? pst_fail_nomem(err) : PST_OK;
+}
+
+static pst_status read_method(struct pst_combinations *set, const struct pst_job *job,
+                              const json_t *method, uint32_t i, struct pst_error *err)
+{
+    const char *name = json_string_value(json_object_get(method, "name")), *key;
+    pst_status st = PST_OK;
+    json_t *value;
+
+    if (name == NULL) {
+        return fail_method(job, err);
+    }
+    json_object_foreach((json_t *)method, key, value)
+    {
+        bool known = strcmp(key, "name") == 0;
+
+        for (uint32_t a = 0; a <= PST_AXIS_MEMOPT; a++) {
+            known |= strcmp(key, axes[a].table) == 0;
+        }
+        if (!known) {
+            return fail(job, err, "config.key", "methods",
+                        "unknown key \"%s\" in a method of [compare]", key);
+        }
+    }
+    set->methods[i] = pst_arena_strdup(&set->arena, name);
+    for (enum pst_axis_kind a = 0; a <= PST_AXIS_MEMOPT && st == PST_OK; a++) {
+        st = read_part(set, job, a, method, &set->axes[a].values[i], err);
+    }
+    return st == PST_OK && set->methods[i] == NULL ? pst_fail_nomem(err) : st;
+}
+
+static pst_status read_methods(struct pst_combinations *set, const struct pst_job *job,
+                               const json_t *compare, struct pst_error *err)
+{
+    const json_t *list = json_object_get(compare, "methods");
+    size_t n = json_array_size(list);
+    pst_status st = PST_OK;
+
+    for (enum pst_axis_kind a = 0; a <= PST_AXIS_MEMOPT; a++) {
+        if (json_object_get(compare, axes[a].key) != NULL) {
+            return fail_method(job, err);
+        }
+    }
+    if (!json_is_array(list) || n == 0 || n > PST_COMBINATIONS_MOST) {
+        return fail_method(job, err);
+    }
+    set->methods = pst_arena_array(&set->arena, (uint32_t)n, sizeof *set->methods);
+    if (set->methods == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (enum pst_axis_kind a = 0; a <= PST_AXIS_MEMOPT; a++) {
+        set->axes[a].values =
+            pst_arena_array(&set->arena, (uint32_t)n, sizeof *set->axes[a].values);
+        if (set->axes[a].values == NULL) {
+            return pst_fail_nomem(err);
+        }
+    }
+    for (size_t i = 0; i < n && st == PST_OK; i++) {
+        st = read_method(set, job, json_array_get(list, i), (uint32_t)i, err);
+    }
+    return st;
+}
+
+/* How many times an axis multiplies the combinations: strategies of methods go round together. */
+static uint32_t factor(const struct pst_combinations *set, enum pst_axis_kind axis)
+{
+    bool follows = set->methods != NULL && (axis == PST_AXIS_SCHEDULER || axis == PST_AXIS_MEMOPT);
+
+    return follows ? 1 : set->axes[axis].n;
+}
+
 static pst_status read_axes(struct pst_combinations *set, const struct pst_job *job,
                             struct pst_error *err)
 {
     const json_t *compare = json_object_get(set->base, "compare");
+    bool methods = json_object_get(compare, "methods") != NULL;
     uint64_t n = 1;
     pst_status st = check_keys(job, compare, err);
 
+    if (st == PST_OK && methods) {
+        st = read_methods(set, job, compare, err);
+    }
     for (enum pst_axis_kind a = 0; a < PST_AXES && st == PST_OK; a++) {
         const json_t *list = json_object_get(compare, axes[a].key);
 
         if (list != NULL) {
             st = read_axis(set, job, a, list, err);
-        } else if (!own_value(set, job, a)) {
+        } else if ((!methods || a > PST_AXIS_MEMOPT) && !own_value(set, job, a)) {
             st = pst_fail_nomem(err);
         }
-        n *= set->axes[a].n;
+        n *= factor(set, a);
         if (st == PST_OK && n > PST_COMBINATIONS_MOST) {
             st = fail(job, err, "config.limit", axes[a].key,
                       "[compare] asks for more than 100000 combinations, counted up to \"%s\"",
@@ -347,10 +452,19 @@ void pst_combinations_finish(struct pst_combinations *set)
 
 uint32_t pst_combination_at(const struct pst_combinations *set, uint32_t i, enum pst_axis_kind axis)
 {
+    if (factor(set, axis) == 1) {
+        axis = axis <= PST_AXIS_MEMOPT && set->methods != NULL ? PST_AXIS_PARTITIONER : axis;
+    }
     for (uint32_t a = PST_AXES - 1; a > axis; a--) {
-        i /= set->axes[a].n;
+        i /= factor(set, a);
     }
     return i % set->axes[axis].n;
+}
+
+const char *pst_combination_method(const struct pst_combinations *set, uint32_t i)
+{
+    return set->methods == NULL ? NULL
+                                : set->methods[pst_combination_at(set, i, PST_AXIS_PARTITIONER)];
 }
 
 const char *pst_combination_label(const struct pst_combinations *set, uint32_t i,

@@ -36,6 +36,8 @@ struct pst_combinations {
     const char *path; /* of the config, for messages */
     json_t *base;     /* the effective config */
     struct pst_axis axes[PST_AXES];
+    const char **methods; /* names of triples of strategies, whose axes then go round together;
+                             NULL: each with each */
     uint32_t n;
 };
 
@@ -58,6 +60,8 @@ void pst_combinations_finish(struct pst_combinations *set);
 /* Which value of an axis combination i has; the last axis goes round fastest. */
 uint32_t pst_combination_at(const struct pst_combinations *set, uint32_t i,
                             enum pst_axis_kind axis);
+/* The name of its triple of strategies, or NULL. */
+const char *pst_combination_method(const struct pst_combinations *set, uint32_t i);
 const char *pst_combination_label(const struct pst_combinations *set, uint32_t i,
                                   enum pst_axis_kind axis);
 

@@ -81,6 +81,9 @@ pst_status part_infeasible(const struct part_problem *problem, uint32_t b);
 /* Remarks; nothing where the host has no such extension (or in tests, no host). */
 void part_remark_number(const struct part_problem *problem, const char *key, double value);
 void part_remark_text(const struct part_problem *problem, const char *key, const char *value);
+/* "stage_bytes" and "worst_stage_bytes": what each stage of the answer holds by the partitioner's
+   own count, in the order of the answer. */
+void part_remark_stage_bytes(const struct part_problem *problem, const double *bytes, uint32_t n);
 void part_remark_flag(const struct part_problem *problem, const char *key, bool value);
 
 #endif

@@ -183,14 +183,12 @@ static pst_status cost_of(struct twobw *search, const struct candidate *c, void 
     return PST_OK;
 }
 
-/* Largest all-reduce and largest memory of the cut that was found. */
-static void sum_up(struct twobw *search, struct candidate *c, const uint32_t *cuts, double ns)
+void twobw_stage_bytes(struct twobw *search, const struct candidate *c, const uint32_t *cuts,
+                       double *ret_bytes)
 {
     const struct part_ranges *ranges = &search->ranges;
-    double ring = 0;
     uint32_t s;
 
-    c->bytes = 0;
     for (s = 0; s < c->d; s++) {
         double weight = ranges->weight[cuts[s + 1]] - ranges->weight[cuts[s]];
         double saved = (ranges->saved[cuts[s + 1]] - ranges->saved[cuts[s]]) * c->b;
@@ -200,12 +198,34 @@ static void sum_up(struct twobw *search, struct candidate *c, const uint32_t *cu
         while (search->span.first > cuts[s]) {
             part_span_grow(&search->span);
         }
-        c->bytes =
-            fmax(c->bytes, twobw_copies(search, c) * weight + (c->recompute ? 1 : held) * saved +
-                               held * search->span.in_bytes * c->b);
+        ret_bytes[s] =
+            twobw_copies(search, c) * weight + (c->recompute ? 1 : held) * saved +
+            held * (search->equal && ranges->n > 1 ? ranges->message[0] : search->span.in_bytes) *
+                c->b;
+    }
+}
+
+/* Largest all-reduce and largest memory of the cut that was found. */
+static pst_status sum_up(struct twobw *search, struct candidate *c, const uint32_t *cuts, double ns)
+{
+    const struct part_ranges *ranges = &search->ranges;
+    double *bytes = calloc((size_t)c->d + 1, sizeof *bytes), ring = 0;
+    uint32_t s;
+
+    if (bytes == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    twobw_stage_bytes(search, c, cuts, bytes);
+    c->bytes = 0;
+    for (s = 0; s < c->d; s++) {
+        double weight = ranges->weight[cuts[s + 1]] - ranges->weight[cuts[s]];
+
+        c->bytes = fmax(c->bytes, bytes[s]);
         ring = fmax(ring, twobw_ring_ns(search, c->w, c->d, s, weight));
     }
+    free(bytes);
     c->t_ns = c->pipeline ? twobw_period(c, ns, ring) : ns;
+    return PST_OK;
 }
 
 pst_status twobw_cut(struct twobw *search, struct candidate *c, uint32_t *ret_cuts, bool *ret_found)
@@ -222,7 +242,7 @@ pst_status twobw_cut(struct twobw *search, struct candidate *c, uint32_t *ret_cu
     *ret_found = st == PST_OK && !isinf(ns);
     if (*ret_found) {
         twobw_cuts(search, c->d, cuts);
-        sum_up(search, c, cuts, ns);
+        st = sum_up(search, c, cuts, ns);
     }
     for (s = 0; *ret_found && ret_cuts != NULL && s <= c->d; s++) {
         ret_cuts[s] = cuts[s];

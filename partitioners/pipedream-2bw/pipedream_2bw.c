@@ -67,12 +67,28 @@ static void remark(const struct twobw *search, const struct candidate *c)
     part_remark_text(problem, "schedule", schedules[c->schedule]);
     part_remark_number(problem, "bottleneck_us_per_sample", c->t_ns / ((double)c->w * c->b) / 1000);
     part_remark_number(problem, "throughput_per_s", c->throughput * 1e9);
-    part_remark_number(problem, "worst_stage_bytes", c->bytes);
+    if (problem->figures.reference == 0) {
+        part_remark_number(problem, "worst_stage_bytes", c->bytes);
+    }
     part_remark_number(problem, "width", c->w);
     part_remark_number(problem, "depth", c->d);
     part_remark_number(problem, "samples_per_device", c->b);
     part_remark_number(problem, "accumulation", (double)c->m / c->d);
     part_remark_number(problem, "configurations", search->n_seen);
+}
+
+static pst_status remark_bytes(struct twobw *search, const struct candidate *c,
+                               const uint32_t *cuts)
+{
+    double *bytes = calloc((size_t)c->d + 1, sizeof *bytes);
+
+    if (bytes == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    twobw_stage_bytes(search, c, cuts, bytes);
+    part_remark_stage_bytes(search->problem, bytes, c->d);
+    free(bytes);
+    return PST_OK;
 }
 
 static pst_status refuse(const struct twobw *search)
@@ -131,9 +147,10 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
 
         if (problem.figures.reference != 0) {
             part_remark_flag(&problem, "own_width", true);
+            st = remark_bytes(&search, &best, cuts);
         }
         remark(&search, &best);
-        st = part_chain_answer(&problem, &shape, cuts, out);
+        st = st == PST_OK ? part_chain_answer(&problem, &shape, cuts, out) : st;
     }
     free(cuts);
     twobw_finish(&search);

@@ -80,6 +80,10 @@ uint32_t twobw_held(const struct candidate *c, uint32_t stage);
 /* From the slowest stage (with transfers) and the longest all-reduce to t, for pipelines. */
 double twobw_period(const struct candidate *c, double slowest_ns, double ring_ns);
 
+/* What a device of each stage of a cut holds: ret_bytes[d]. The first stage of equal blocks counts
+   an input as all others do, as in the paper. */
+void twobw_stage_bytes(struct twobw *search, const struct candidate *c, const uint32_t *cuts,
+                       double *ret_bytes);
 /* Equal blocks: fills t and bytes. */
 void twobw_closed(const struct twobw *search, struct candidate *c);
 /* Unequal blocks: the best cut. ret_cuts[d + 1] may be NULL. *ret_found: a cut fits. */

@@ -38,10 +38,11 @@ struct ways {
 
 /* Beside the plan. */
 struct said {
-    double most_bytes;
     bool exact;
     uint32_t n_recomputed;
     char tensors[160]; /* "1,2,1"; empty: 1 everywhere */
+    uint32_t n_stages;
+    double bytes[]; /* of each */
 };
 
 static const struct pst_param params[] = {
@@ -195,7 +196,10 @@ static void say(const struct piper_answer *answer, const struct ways *ways, uint
     uint32_t s, v;
     bool any = false;
 
-    said->most_bytes = answer->most_bytes;
+    said->n_stages = answer->n_stages;
+    for (s = 0; s < answer->n_stages; s++) {
+        said->bytes[s] = answer->stages[s].bytes;
+    }
     said->exact = answer->exact;
     for (v = 0; v < n; v++) {
         double least = INFINITY;
@@ -228,7 +232,7 @@ static pst_status take(const struct run *run, const struct piper_answer *answer,
 
     ret->stage_of = calloc((size_t)p->n + 1, sizeof *ret->stage_of);
     ret->degrees = calloc((size_t)answer->n_stages + 1, sizeof *ret->degrees);
-    ret->extra = calloc(1, sizeof(struct said));
+    ret->extra = calloc(1, sizeof(struct said) + answer->n_stages * sizeof(double));
     if (nodes == NULL || ret->stage_of == NULL || ret->degrees == NULL || ret->extra == NULL) {
         free(nodes);
         return PST_ERR_NOMEM;
@@ -312,7 +316,7 @@ static pst_status answer(void *self, const struct part_best *best, struct pst_pa
     part_remark_number(p, "bottleneck_us_per_sample", best->bottleneck_ns / 1000);
     part_remark_flag(p, "knapsack_exact", said->exact);
     if (run->own_ways) {
-        part_remark_number(p, "worst_stage_bytes", said->most_bytes);
+        part_remark_stage_bytes(p, said->bytes, said->n_stages);
         part_remark_number(p, "slower_ways", said->n_recomputed);
     }
     if (said->tensors[0] != '\0') {

@@ -186,7 +186,7 @@ static pst_status first_stage(struct search *s, uint32_t i, uint32_t k, uint32_t
                 return st;
             }
             if (time <= value) {
-                *ret_stage = (struct piper_stage){i, j, pair->tensor, d, held};
+                *ret_stage = (struct piper_stage){i, j, pair->tensor, d, held, 0};
                 return PST_OK;
             }
         }
@@ -195,11 +195,10 @@ static pst_status first_stage(struct search *s, uint32_t i, uint32_t k, uint32_t
 }
 
 /* Ways of a stage's nodes, and its bytes. */
-static pst_status settle(struct search *s, const struct piper_stage *stage,
-                         struct piper_answer *answer)
+static pst_status settle(struct search *s, struct piper_stage *stage, struct piper_answer *answer)
 {
     uint32_t p;
-    double time, bytes = 0;
+    double time;
     pst_status st = PST_OK;
 
     for (p = 0; p < s->costs.n_pairs; p++) {
@@ -208,8 +207,7 @@ static pst_status settle(struct search *s, const struct piper_stage *stage,
         if (pair->tensor == stage->tensor && pair->degree == stage->degree) {
             piper_look_from(&s->costs, stage->from);
             st = piper_stage_time(&s->costs, pair, stage->from, stage->to, stage->held, &time,
-                                  answer->way, &bytes);
-            answer->most_bytes = fmax(answer->most_bytes, bytes);
+                                  answer->way, &stage->bytes);
         }
     }
     return st;
@@ -242,8 +240,8 @@ static pst_status unroll(struct search *s, struct piper_answer *answer)
             return PST_ERR_NOMEM;
         }
         answer->stages = grown;
-        grown[answer->n_stages++] = stage;
         st = settle(s, &stage, answer);
+        grown[answer->n_stages++] = stage;
         i = stage.to;
         k -= stage.tensor * stage.degree;
         t -= stage.degree;

@@ -41,6 +41,7 @@ struct piper_question {
 struct piper_stage {
     uint32_t from, to;             /* nodes of set `to` that are not in set `from` */
     uint32_t tensor, degree, held; /* held: units in flight on a replica */
+    double bytes;                  /* on a device */
 };
 
 struct piper_answer {
@@ -48,7 +49,6 @@ struct piper_answer {
     uint32_t n_stages;
     uint32_t *way;     /* [dag->n] index into ways */
     double bottleneck; /* per unit; INFINITY: none, and no stage */
-    double most_bytes; /* of a stage */
     bool exact;        /* no knapsack had to be greedy */
 };
 

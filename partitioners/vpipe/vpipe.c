@@ -68,31 +68,36 @@ static pst_status remark(struct vpipe *pipe, const uint32_t *cuts, const struct 
 {
     const struct part_problem *problem = pipe->problem;
     char blocks[2048] = "", ratios[2048] = "", swapped[2048] = "";
-    double most = 0, sum = 0;
+    double *bytes = calloc((size_t)pipe->n_stages + 1, sizeof *bytes), sum = 0;
     uint32_t s;
 
+    if (bytes == NULL) {
+        return PST_ERR_NOMEM;
+    }
     for (s = 0; s < pipe->n_stages; s++) {
         struct stage_cost cost;
         pst_status st = vpipe_cost(pipe, s, cuts[s], cuts[s + 1], &cost);
 
         if (st != PST_OK) {
+            free(bytes);
             return st;
         }
         append(blocks, sizeof blocks, "%.0f", cuts[s + 1] - cuts[s]);
         append(ratios, sizeof ratios, "%.4g", cost.recompute);
         append(swapped, sizeof swapped, "%.0f", cost.swapped);
-        most = fmax(most, cost.bytes);
+        bytes[s] = cost.bytes;
         sum += cost.swapped;
     }
     part_remark_number(problem, "bottleneck_us_per_sample", worth->longest / pipe->size / 1000);
     part_remark_text(problem, "blocks", blocks);
     part_remark_number(problem, "moves", pipe->n_moves);
     if (problem->figures.reference != 0) { /* in a job the memory optimizer decides that */
-        part_remark_number(problem, "worst_stage_bytes", most);
+        part_remark_stage_bytes(problem, bytes, pipe->n_stages);
         part_remark_text(problem, "recompute_ratios", ratios);
         part_remark_text(problem, "swapped_bytes_per_stage", swapped);
         part_remark_number(problem, "swapped_bytes", sum);
     }
+    free(bytes);
     return PST_OK;
 }
 

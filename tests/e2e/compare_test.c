@@ -161,7 +161,7 @@ static void test_files(void **state)
         for (const char *at = line; *at != '\0'; at++) {
             commas += *at == ',';
         }
-        assert_int_equal(commas, 17);
+        assert_int_equal(commas, 18);
         n++;
     }
     fclose(file);

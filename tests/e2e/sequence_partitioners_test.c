@@ -204,6 +204,8 @@ static void test_piper_example(void **state)
         root = ask("piper", end(), NULL);
         expect(root, "bottleneck_us_per_sample", cases[i].own);
         assert_true(number(root, "worst_stage_bytes") <= 6.0 + (double)i + (i == 4 ? 2 : 1));
+        expect(root, "peak_bytes", number(root, "worst_stage_bytes"));
+        assert_true(number(root, "peak_bytes") > 0);
         json_decref(root);
     }
 }

@@ -45,6 +45,8 @@ static void expect(struct solo *s, const char *options, const struct expected *e
     solo_close(solo_number(&result, "throughput_per_s"), e->samples_per_s);
     solo_close(solo_number(&result, "bottleneck_us_per_sample"), 1e6 / e->samples_per_s);
     solo_close(solo_number(&result, "worst_stage_bytes"), e->gb * GB);
+    solo_close(result.stages[0].memory_bytes, e->gb * GB);
+    solo_close(result.peak_bytes, e->gb * GB);
     pst_partition_result_finish(&result);
 }
 

@@ -69,18 +69,24 @@ static void test_example(void **state)
 {
     static const struct {
         const char *options, *ratios, *swapped;
-        double link, us;
+        double link, us, of_problem;
     } table[] = {
         /* 4 of 7 and 4 of 8 blocks recomputed: 10.5 + 2, 12 + 2, 12, 13.5 */
-        {NULL, "0.5714,0.5,0,0", "0,0,0,0", 0, 14},
+        {NULL, "0.5714,0.5,0,0", "0,0,0,0", 0, 14, 0},
         /* two of each swapped for nothing: 10.5 + 1, 12 + 1, 12, 13.5 */
         {"{\"swap_bandwidth\":100000000000000}", "0.2857,0.25,0,0", "1000000000,1000000000,0,0", .1,
-         13.5},
+         13.5, 0},
+        /* the same where the problem says it; and the options win */
+        {NULL, "0.2857,0.25,0,0", "1000000000,1000000000,0,0", .1, 13.5, 1e14},
+        {"{\"swap_bandwidth\":0}", "0.5714,0.5,0,0", "0,0,0,0", 0, 14, 1e14},
     };
+    /* Static, kept times in flight, one of what is not: 3.5 + 4 * 1.5 + 2, 4 + 3 * 2 + 2; the
+       others keep everything: 4 + 2 * 4, 4.5 + 4.5. */
+    static const double gb[] = {11.5, 12, 12, 9};
     static struct solo s;
 
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct pst_partition_result result;
         struct pst_error err;
         uint32_t n;
@@ -88,6 +94,7 @@ static void test_example(void **state)
         solo_close(optimum_us(table[i].link, &n), table[i].us);
         assert_int_equal(n, 4495);
         blocks_of_32(&s);
+        s.problem.swap_bandwidth = table[i].of_problem;
         if (solo_ask(&s, "vpipe", table[i].options, &result, &err) != PST_OK) {
             fail_msg("%s", err.message);
         }
@@ -97,6 +104,9 @@ static void test_example(void **state)
         assert_string_equal(solo_text(&result, "swapped_bytes_per_stage"), table[i].swapped);
         solo_close(solo_number(&result, "worst_stage_bytes"), 12 * GB);
         assert_true(solo_number(&result, "moves") == 1);
+        for (uint32_t k = 0; k < 4; k++) {
+            solo_close(result.stages[k].memory_bytes, gb[k] * GB);
+        }
         pst_partition_result_finish(&result);
     }
 }

@@ -158,6 +158,43 @@ static void test_parameters(void **state)
     finish(&rig);
 }
 
+/* Strategies of a method go round together, with every number of devices. */
+static void test_methods(void **state)
+{
+    static const struct {
+        const char *method, *partitioner, *scheduler, *memopt, *devices;
+    } should[] = {
+        {"old", "\"uniform\"", "\"gpipe\"", "\"full\"", "2"},
+        {"old", "\"uniform\"", "\"gpipe\"", "\"full\"", "3"},
+        {"new", "\"greedy\"", "\"interleaved\"", "\"none\"", "2"},
+        {"new", "\"greedy\"", "\"interleaved\"", "\"none\"", "3"},
+    };
+    struct pst_error err;
+    struct rig rig;
+
+    (void)state;
+    assert_int_equal(read(&rig,
+                          "[compare]\ndevices = [2, 3]\n"
+                          "methods = [{ name = 'old', partitioner = 'uniform', "
+                          "scheduler = 'gpipe' }, { name = 'new', memopt = ['none'] }]\n",
+                          &err),
+                     PST_OK);
+    assert_int_equal(rig.set.n, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        json_t *config = config_of(&rig, i, 0, 0);
+
+        assert_string_equal(pst_combination_method(&rig.set, i), should[i].method);
+        expect_at(config, "partitioner.use", should[i].partitioner);
+        expect_at(config, "scheduler.use", should[i].scheduler);
+        expect_at(config, "memopt.0.use", should[i].memopt);
+        expect_at(config, "cluster.devices", should[i].devices);
+        json_decref(config);
+    }
+    assert_string_equal(pst_combination_label(&rig.set, 2, PST_AXIS_SCHEDULER),
+                        "interleaved chunks=3");
+    finish(&rig);
+}
+
 static void test_sizes(void **state)
 {
     struct pst_error err;
@@ -190,6 +227,9 @@ static void test_faults(void **state)
         {"memopts = ['none', [['none']]]", "config.value", "\"memopts\""},
         {"devices = [0]", "config.value", "\"devices\""},
         {"microbatches = [1.5]", "config.value", "\"microbatches\""},
+        {"methods = [{ partitioner = 'uniform' }]", "config.value", "\"methods\""},
+        {"methods = [{ name = 'a', devices = 2 }]", "config.key", "\"devices\""},
+        {"methods = [{ name = 'a' }]\nmemopts = ['none']", "config.value", "\"methods\""},
     };
 
     (void)state;
@@ -235,7 +275,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_lists), cmocka_unit_test(test_product),
         cmocka_unit_test(test_parameters),    cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_faults),        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_methods),       cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_too_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

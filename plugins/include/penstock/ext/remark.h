@@ -18,7 +18,8 @@
  * "bottleneck_us_per_sample". The host reports its own figure as "reference_us_per_sample" then.
  * Likewise one whose stages hold what the host's model does not know of (recomputation, several
  * versions of the weights) says the bytes of the fullest device as "worst_stage_bytes", which are
- * held against the capacity then; and one that chooses the number of replicas itself says the flag
+ * held against the capacity then, and may say those of a device of each stage as the text
+ * "stage_bytes", numbers with commas in the order of its stages; and one that chooses the number of replicas itself says the flag
  * "own_width" before its first stage: candidate sizes are those of one device then, and a problem
  * whose degrees are 1 alone sets it no limit.
  * Copies. At most 64 keys. [plan]
