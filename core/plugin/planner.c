@@ -13,8 +13,9 @@
 #include "plugin/advise.h"
 #include "plugin/state.h"
 
-#define MAX_ATTEMPTS       4
-#define ON_NON_FINITE_SKIP 1 /* train.on_non_finite */
+#define MAX_ATTEMPTS       8
+#define MARGIN             100 /* part of the memory that a stage which fails again must spare */
+#define ON_NON_FINITE_SKIP 1   /* train.on_non_finite */
 
 static uint32_t slots_of(uint32_t optimizer)
 {
@@ -256,8 +257,10 @@ static uint64_t arena_of(const struct pst_plan *plan, uint32_t stage)
 }
 
 /* What the next attempt must know: how many micro-batches stages held in fact, and what each device
-   took beyond the estimates, shared by its stages. */
-static void learn(struct pst_planner *planner, const struct pst_planned *planned)
+   took beyond the estimates, shared by its stages: plans that differ in cuts and actions are not
+   wrong by the same bytes, so what has failed twice gets some room beside. */
+static void learn(struct pst_planner *planner, const struct pst_planned *planned, uint32_t attempt,
+                  uint64_t limit)
 {
     const struct pst_plan *plan = planned->plan;
     uint32_t s, t;
@@ -272,7 +275,12 @@ static void learn(struct pst_planner *planner, const struct pst_planned *planned
                 n++;
             }
         }
-        planner->bias[s] += excess / n; /* estimates held the bias so far */
+        if (excess > 0 || attempt == 0) {   /* later attempts become more careful, never less */
+            planner->bias[s] += excess / n; /* estimates held the bias so far */
+        }
+        if (attempt > 0 && arena_of(plan, s) > limit) {
+            planner->bias[s] += (int64_t)(limit / MARGIN);
+        }
         if (plan->stages[s].in_flight > planner->counted[s]) {
             planner->counted[s] = plan->stages[s].in_flight;
         }
@@ -327,7 +335,7 @@ static pst_status find_plan(struct pst_planner *planner, struct pst_planned *ret
             continue;
         }
         if (need > limit) {
-            learn(planner, &planned);
+            learn(planner, &planned, attempt, limit);
         }
         if (ret_best->plan == NULL || need < pst_planned_need(ret_best)) {
             pst_planned_finish(ret_best);

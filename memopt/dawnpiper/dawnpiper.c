@@ -74,7 +74,7 @@ static struct mem_effort effort_of(const struct dawnpiper *self, bool thorough)
     }
     if (!thorough) {
         return (struct mem_effort){
-            .suffixes = 8, .segments = 16, .starts = 1, .window = 0, .steps = 400};
+            .suffixes = 8, .segments = 8, .starts = 1, .window = 0, .rounds = 10, .steps = 400};
     }
     if (n <= 64) {
         return (struct mem_effort){
