@@ -41,9 +41,12 @@ struct pst_job_run {
     const char *device;    /* "cpu" */
     const char *transport; /* "threads" */
     int64_t threads_per_device;
-    const char *kernels;   /* auto | onednn | reference */
-    uint32_t dtype;        /* enum: f32 | bf16 */
-    uint64_t stall_limit;  /* ns */
+    const char *kernels;     /* auto | onednn | reference */
+    uint32_t dtype;          /* enum: f32 | bf16 */
+    uint64_t stall_limit;    /* ns */
+    uint64_t host_bandwidth; /* of copies to and from host memory; 0: as [cluster] says */
+    uint64_t host_memory;    /* bytes that all devices may offload; 0: what there is */
+    bool copy_check;
     double emulated_scale; /* of the clock of emulated devices; 0: as large as needed */
     const char *plan;      /* run this plan file instead of searching; "" = none */
 };

@@ -64,6 +64,13 @@ static const struct pst_param run_rows[] = {
     ROW(run, dtype, ENUM, "f32", "f32|bf16", "Type of activations and gradients."),
     ROW(run, stall_limit, TIME, "10 min", "100 ms..",
         "The run is ended when no device has moved for this long."),
+    ROW(run, host_bandwidth, RATE, "0", NULL,
+        "What is offloaded goes to host memory, and comes back, at most so fast; 0: as [cluster] "
+        "says."),
+    ROW(run, host_memory, BYTES, "0", NULL,
+        "Host memory for what all devices offload; 0: what the machine has left."),
+    ROW(run, copy_check, BOOL, "false", NULL,
+        "Whether what comes back from host memory is compared with what went there."),
     ROW(run, emulated_scale, FLOAT, "0", "0..1e6",
         "Emulated devices: how many times slower than described they run; 0: as much as this "
         "machine needs."),

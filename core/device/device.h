@@ -107,7 +107,8 @@ struct pst_device_ops {
     pst_status (*compile)(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                           uint32_t pass, uint32_t samples, struct pst_kernel **ret_kernel,
                           struct pst_error *err);
-    /* Host to device, device to host. */
+    /* Host to device, device to host. Other threads may call them too while the device runs, on
+       bytes that nothing else touches then; not on a hollow device. */
     void (*upload)(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
     void (*download)(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
     void (*zero)(struct pst_device *device, void *dst, uint64_t bytes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * From a program to what the step loop walks: pointers instead of value indices, tags instead of
- * edges, and of all waits only those for transfers, for everything else of this thread has ended.
+ * edges, and of all waits only those for transfers and sums: everything else of this thread has
+ * ended, and for copies calls wait.
  */
 #include "exec/internal.h"
 
@@ -26,12 +27,16 @@ static pst_status check_ranges(const struct exec_rank *rank, const struct pst_pr
     for (uint32_t i = 0; i < program->n_values; i++) {
         const struct pst_value *value = &program->values[i];
 
-        ok = ok && value->bytes <= rank->arena_bytes &&
-             value->offset <= rank->arena_bytes - value->bytes &&
+        uint64_t room = value->kind == PST_V_HOST ? program->host_bytes : rank->arena_bytes;
+
+        ok = ok && value->bytes <= room && value->offset <= room - value->bytes &&
              value->offset % PST_VALUE_ALIGN == 0;
     }
     for (uint32_t i = 0; i < program->n_operands; i++) {
-        ok = ok && (program->operands[i] == PST_NONE || program->operands[i] < program->n_values);
+        uint32_t value = program->operands[i];
+
+        ok = ok && (value == PST_NONE ||
+                    (value < program->n_values && program->values[value].kind != PST_V_HOST));
     }
     for (uint32_t i = 0; i < program->n_parts; i++) {
         const struct pst_transfer_part *part = &program->parts[i];
@@ -86,6 +91,13 @@ static pst_status bind_parts(struct exec_rank *rank, struct exec_list *list, uin
     return PST_OK;
 }
 
+/* What has no calls waits for copies itself. */
+static bool waits_for_copy(const struct pst_program *program, uint32_t index, uint32_t waited)
+{
+    return program->lists[index].n_calls == 0 && program->lists[index].n_copies == 0 &&
+           program->lists[waited].n_copies > 0;
+}
+
 /* Ends later than it is posted. */
 static bool is_posted(const struct pst_plan *plan, const struct pst_instr *instr)
 {
@@ -112,7 +124,8 @@ static pst_status bind_waits(struct exec_rank *rank, const struct exec_list *lis
                             "rank %u: instruction %u waits for %u, which comes later", rank->index,
                             index - first, instr->waits[i]);
         }
-        if (is_posted(list->plan, &program->instrs[first + instr->waits[i]])) {
+        if (is_posted(list->plan, &program->instrs[first + instr->waits[i]]) ||
+            waits_for_copy(program, index, first + instr->waits[i])) {
             waits[bound->n_waits++] = first + instr->waits[i];
         }
     }
@@ -203,11 +216,6 @@ static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list,
     if (status == PST_OK && instr->op == PST_I_REDUCE && is_posted(list->plan, instr)) {
         status = exec_bind_reduce(rank, list->plan, instr->stage,
                                   parity_of(program, section, instr->stage), &bound->reduce, err);
-    }
-    if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
-        status = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                          "rank %u: instruction %u is %s, which this executor cannot run",
-                          rank->index, index, pst_instr_name(instr->op));
     }
     return status;
 }

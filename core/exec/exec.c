@@ -206,6 +206,7 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
     }
     exec->config = *config;
     exec->n_ranks = config->plan->n_devices;
+    exec->stall_ns = transport.stall_ns;
     exec->epoch = 1;
     exec->has_norm = list_has_norm(config->programs[0]);
     exec->ranks = calloc(exec->n_ranks, sizeof *exec->ranks);

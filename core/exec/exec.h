@@ -33,6 +33,26 @@ struct pst_exec_links {
     uint64_t (*collective_ns)(void *context, uint64_t bytes, const uint32_t *ranks,
                               uint32_t n_ranks);
     uint32_t (*node)(void *context, uint32_t rank); /* below the number of ranks */
+    /* Between a device and its host; NULL where no plan copies. */
+    uint64_t (*host_ns)(void *context, uint64_t bytes);
+};
+
+/* Copies to and from host memory. */
+struct pst_exec_copy_config {
+    uint64_t bytes_per_s; /* of the host link, each direction; 0: no limit. Clocks: not read */
+    bool shared_link;     /* one queue for both directions */
+    bool check;           /* sums are made of what goes and compared with what comes back; clocks:
+                             nothing is moved */
+    /* Tests: called behind each copy to the host by a thread that copies, with where it lies there.
+       NULL: nothing. */
+    void (*hook)(void *context, uint32_t rank, void *host, uint64_t bytes);
+    void *context;
+};
+
+/* What a rank has copied so far; [0] to host memory, [1] from there. */
+struct pst_exec_copies {
+    uint64_t bytes[2], ns[2]; /* ns: the link was busy */
+    uint64_t stall_ns;        /* passes stood still for copies */
 };
 
 /* Everything pointed to stays the caller's and lives longer than the executor. */
@@ -51,6 +71,7 @@ struct pst_exec_config {
     bool skip_non_finite;
     const struct pst_exec_links *links; /* for a device that keeps a clock; others: not read */
     struct pst_recorder *recorder;      /* exec/record.h; NULL: nothing is recorded */
+    struct pst_exec_copy_config copies;
 };
 
 /*
@@ -98,6 +119,7 @@ pst_status pst_exec_submit(struct pst_exec *exec, const struct pst_batch *batch,
  *     the steps behind it were passed over, and the executor goes on. In lists without, the stage
  *     that met it is named and the run has ended: other stages may have been updated.
  * run.stalled  a rank waited longer than stall_ns
+ * run.copy (exit code 1)  copies are checked, and what was copied has changed
  * PST_ERR_BUG  nothing is in flight, or an asynchronous plan has not been given the next step and
  *     was not drained
  */
@@ -127,6 +149,10 @@ pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, d
 /* Highest byte of each rank's arena that was ever written, plus one: what the run really reached.
  */
 void pst_exec_measured_peaks(struct pst_exec *exec, uint64_t *ret_bytes);
+
+/* What a rank has copied to and from host memory. */
+void pst_exec_copied(const struct pst_exec *exec, uint32_t rank,
+                     struct pst_exec_copies *ret_copies);
 
 /* Copies a parameter (f32, by its canonical index) or its summed gradient of the last step out,
    before clipping. PST_ERR_BUG: no such parameter in the plan, or no step was made yet. */

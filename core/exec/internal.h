@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "exec/exec.h"
+#include "exec/copies.h"
 
 enum exec_command {
     EXEC_SETUP = 0,
@@ -119,6 +119,7 @@ struct exec_visit {
     uint64_t t;
     uint32_t section, first_instr, n_instrs;
     uint64_t *start, *end;
+    uint64_t *stall; /* of passes: in which they stood still for copies */
 };
 
 struct exec_instr {
@@ -137,6 +138,8 @@ struct exec_instr {
     const struct exec_tie *tie;
     const struct exec_reduce *reduce; /* NULL: the stage has one replica */
     pst_request request;              /* REDUCE */
+    uint32_t n_behind;                /* passes: copies that are posted with it */
+    bool ahead;                       /* copies: it was posted with the pass before */
     struct exec_visit *visit; /* of what is posted: that it was posted in; NULL: not recorded */
 };
 
@@ -147,7 +150,8 @@ struct exec_list {
     struct exec_instr *instrs; /* all sections, as in the program */
     struct exec_call *calls;
     struct exec_part *parts;
-    uint32_t *open; /* [bucket] first instruction, PST_NONE: nothing is open */
+    struct exec_copy *copies; /* NULL: it has none */
+    uint32_t *open;           /* [bucket] first instruction, PST_NONE: nothing is open */
     bool has_loss;
     uint64_t *workspace_end; /* [section] in the arena: of the highest workspace a kernel gets */
     const void **output;     /* [section] evaluation: the kept tensor, where it is here */
@@ -188,6 +192,7 @@ struct exec_rank {
     uint64_t handed_bytes;        /* end of the highest workspace that a kernel got so far */
     struct exec_kernel **kernels; /* per operator */
     struct exec_list train, eval;
+    struct exec_copies copies;
     uint32_t n_params;
     struct exec_param *params;
     float *losses;     /* per sample of two batches, even and odd */
@@ -217,6 +222,7 @@ struct pst_exec {
     uint32_t n_ranks;
     struct exec_rank *ranks;
     struct pst_transport *transport;
+    uint64_t stall_ns;
     struct exec_handoff handoff;
     atomic_uint failed; /* 1 + the rank that failed first, 0: none */
     bool has_norm;      /* the training lists do */
@@ -320,6 +326,10 @@ struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_l
                                      uint32_t section, const struct exec_task *task);
 /* The last wait or collective of the rank, as the transport tells; further pieces widen it. */
 void exec_record_moved(struct exec_rank *rank, struct exec_visit *visit, uint32_t instr);
+/* A row of a copy; further rows widen it. Called by one thread for each instruction. */
+void exec_record_copied(struct exec_visit *visit, uint32_t instr, uint64_t start, uint64_t end);
+/* A pass stood still. */
+void exec_record_stall(struct exec_visit *visit, uint32_t instr, uint64_t ns);
 
 /* update.c: begin and end of a step; NORM; STEP of a stage. */
 void exec_begin_step(struct exec_rank *rank, const struct exec_task *task);

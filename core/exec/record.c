@@ -39,7 +39,9 @@ static bool init_rank(struct pst_recorder *recorder, uint32_t index)
     for (uint32_t v = 0; rank->visits != NULL && v < recorder->n_visits; v++) {
         rank->visits[v].start = pst_arena_array(&recorder->arena, n + 1, sizeof(uint64_t));
         rank->visits[v].end = pst_arena_array(&recorder->arena, n + 1, sizeof(uint64_t));
-        if (rank->visits[v].start == NULL || rank->visits[v].end == NULL) {
+        rank->visits[v].stall = pst_arena_array(&recorder->arena, n + 1, sizeof(uint64_t));
+        if (rank->visits[v].start == NULL || rank->visits[v].end == NULL ||
+            rank->visits[v].stall == NULL) {
             return false;
         }
     }
@@ -101,26 +103,49 @@ struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_l
     visit->first_instr = range->first_instr;
     visit->n_instrs = range->n_instrs;
     for (uint32_t i = 0; i < range->n_instrs; i++) {
-        visit->start[i] = visit->end[i] = 0;
+        visit->start[i] = visit->end[i] = visit->stall[i] = 0;
     }
     return visit;
+}
+
+/* The place may have been taken by a later visit, where few are kept. */
+static bool is_in(const struct exec_visit *visit, uint32_t instr)
+{
+    return visit != NULL && instr >= visit->first_instr &&
+           instr - visit->first_instr < visit->n_instrs;
+}
+
+static void widen(struct exec_visit *visit, uint32_t instr, uint64_t start, uint64_t end)
+{
+    instr -= visit->first_instr;
+    if (visit->end[instr] == 0 || start < visit->start[instr]) {
+        visit->start[instr] = start;
+    }
+    visit->end[instr] = end > visit->end[instr] ? end : visit->end[instr];
 }
 
 void exec_record_moved(struct exec_rank *rank, struct exec_visit *visit, uint32_t instr)
 {
     uint64_t start = 0, end = 0;
 
-    /* The place may have been taken by a later visit, where few are kept. */
-    if (visit == NULL || instr < visit->first_instr ||
-        instr - visit->first_instr >= visit->n_instrs) {
-        return;
+    if (is_in(visit, instr)) {
+        rank->exec->config.transport->span(rank->exec->transport, rank->index, &start, &end);
+        widen(visit, instr, start, end);
     }
-    instr -= visit->first_instr;
-    rank->exec->config.transport->span(rank->exec->transport, rank->index, &start, &end);
-    if (visit->end[instr] == 0 || start < visit->start[instr]) {
-        visit->start[instr] = start;
+}
+
+void exec_record_copied(struct exec_visit *visit, uint32_t instr, uint64_t start, uint64_t end)
+{
+    if (is_in(visit, instr)) {
+        widen(visit, instr, start, end);
     }
-    visit->end[instr] = end > visit->end[instr] ? end : visit->end[instr];
+}
+
+void exec_record_stall(struct exec_visit *visit, uint32_t instr, uint64_t ns)
+{
+    if (visit != NULL) {
+        visit->stall[instr - visit->first_instr] = ns;
+    }
 }
 
 /* --- the timeline ----------------------------------------------------------------------------- */
@@ -180,6 +205,9 @@ static uint64_t moved_bytes(const struct pst_recorder *recorder, const struct ps
     for (uint32_t i = 0; i < list->n_parts; i++) {
         bytes += program->parts[list->first_part + i].bytes;
     }
+    for (uint32_t i = 0; i < list->n_copies; i++) {
+        bytes += program->copies[list->first_copy + i].bytes;
+    }
     return bytes;
 }
 
@@ -196,6 +224,7 @@ static pst_status add_visit(const struct sweep *sweep, uint32_t rank,
         }
         span.start_ns = (uint64_t)((double)(visit->start[i] - sweep->begin_ns) / sweep->scale);
         span.end_ns = (uint64_t)((double)(visit->end[i] - sweep->begin_ns) / sweep->scale);
+        span.stall_ns = (uint64_t)((double)visit->stall[i] / sweep->scale);
         span.bytes = moved_bytes(sweep->recorder, program, visit->first_instr + i);
         pst_span_describe(sweep->recorder->plan, &program->instrs[visit->first_instr + i],
                           (uint32_t)visit->t, &span);

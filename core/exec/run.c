@@ -86,12 +86,15 @@ static pst_status finish_reduce(struct exec_rank *rank, const struct exec_instr 
     return status;
 }
 
-/* Waits for a transfer or a sum, once. */
+/* Waits for a transfer, a sum or a copy, once. */
 static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                                   struct pst_error *err)
 {
     struct exec_instr *instr = &list->instrs[index];
 
+    if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
+        return exec_copies_join(rank, list, index, err);
+    }
     if (!instr->pending) {
         return PST_OK;
     }
@@ -117,10 +120,54 @@ static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list
     return PST_OK;
 }
 
-static pst_status run_instr(struct exec_rank *rank, struct exec_list *list,
-                            struct exec_instr *instr, const struct exec_task *task, uint32_t flags,
+/* A pass of a rank that copies: what stands behind it is posted when it begins. */
+static pst_status run_beside_copies(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+                                    const struct exec_task *task, uint32_t flags,
+                                    struct exec_visit *visit, struct pst_error *err)
+{
+    const struct exec_instr *instr = &list->instrs[index];
+    pst_status status = PST_OK;
+    uint64_t stall_ns = 0;
+
+    for (uint32_t i = 1; i <= instr->n_behind; i++) {
+        exec_copies_post(rank, list, index + i, visit);
+    }
+    for (uint32_t c = instr->first_call; c < instr->first_call + instr->n_calls && status == PST_OK;
+         c++) {
+        status = exec_copies_before(rank, list, c, &stall_ns, err);
+        if (status == PST_OK) {
+            run_call(rank, &list->calls[c], task, flags);
+            exec_copies_behind(rank, list, c);
+        }
+    }
+    rank->copies.stall_ns += stall_ns;
+    exec_record_stall(visit, index, stall_ns);
+    return status;
+}
+
+static pst_status run_pass(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+                           const struct exec_task *task, uint32_t flags, struct exec_visit *visit,
+                           struct pst_error *err)
+{
+    const struct exec_instr *instr = &list->instrs[index];
+    pst_status status = PST_OK;
+
+    if (list->copies != NULL) {
+        status = run_beside_copies(rank, list, index, task, flags, visit, err);
+    } else {
+        for (uint32_t i = 0; i < instr->n_calls; i++) {
+            run_call(rank, &list->calls[instr->first_call + i], task, flags);
+        }
+    }
+    exec_clock_finish(rank);
+    return status;
+}
+
+static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint32_t index,
+                            const struct exec_task *task, uint32_t flags, struct exec_visit *visit,
                             struct pst_error *err)
 {
+    struct exec_instr *instr = &list->instrs[index];
     const struct exec_tie *tie = instr->tie;
     pst_status status;
 
@@ -142,12 +189,14 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list,
         exec_update(rank, instr->stage, task);
         exec_clock_finish(rank);
         return PST_OK;
-    default: /* passes */
-        for (uint32_t i = 0; i < instr->n_calls; i++) {
-            run_call(rank, &list->calls[instr->first_call + i], task, flags);
+    case PST_I_OFFLOAD:
+    case PST_I_FETCH:
+        if (!instr->ahead) {
+            exec_copies_post(rank, list, index, visit);
         }
-        exec_clock_finish(rank);
         return PST_OK;
+    default:
+        return run_pass(rank, list, index, task, flags, visit, err);
     }
 }
 
@@ -158,7 +207,7 @@ static pst_status run_recorded(struct exec_rank *rank, struct exec_list *list, u
 {
     struct exec_instr *instr = &list->instrs[index];
     uint64_t start = visit != NULL ? exec_clock_now(rank) : 0;
-    pst_status status = run_instr(rank, list, instr, task, flags, err);
+    pst_status status = run_instr(rank, list, index, task, flags, visit, err);
 
     instr->visit = visit;
     if (visit == NULL || status != PST_OK) {
@@ -166,7 +215,7 @@ static pst_status run_recorded(struct exec_rank *rank, struct exec_list *list, u
     }
     if (instr->op == PST_I_TIE || instr->op == PST_I_NORM) {
         exec_record_moved(rank, visit, index);
-    } else if (!instr->pending) {
+    } else if (!instr->pending && instr->op != PST_I_OFFLOAD && instr->op != PST_I_FETCH) {
         visit->start[index - visit->first_instr] = start;
         visit->end[index - visit->first_instr] = exec_clock_now(rank);
     }
@@ -222,6 +271,9 @@ static pst_status end_section(struct exec_rank *rank, struct exec_list *list,
     for (uint32_t b = 0; b <= 2 * list->plan->n_stages && status == PST_OK && !leaves; b++) {
         status = finish_open(rank, list, b, err);
     }
+    if (status == PST_OK && list->copies != NULL) {
+        status = exec_copies_drain(rank, err);
+    }
     return status;
 }
 
@@ -233,6 +285,9 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
     struct exec_visit *visit = exec_record_enter(rank, list, section, task);
     pst_status status = PST_OK;
 
+    if (list->copies != NULL) {
+        exec_copies_enter(rank, list, section);
+    }
     for (uint32_t i = range->first_instr; i < end && status == PST_OK; i++) {
         struct exec_instr *instr = &list->instrs[i];
 

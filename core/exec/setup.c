@@ -179,6 +179,9 @@ pst_status exec_setup(struct exec_rank *rank, struct pst_error *err)
     if (status == PST_OK) {
         status = exec_bind(rank, &rank->train, config->plan, config->programs[rank->index], err);
     }
+    if (status == PST_OK) {
+        status = exec_copies_init(rank, &rank->train, err);
+    }
     if (status == PST_OK && config->eval_plan != NULL) {
         status = exec_bind(rank, &rank->eval, config->eval_plan, config->eval_programs[rank->index],
                            err);
@@ -195,6 +198,7 @@ pst_status exec_setup(struct exec_rank *rank, struct pst_error *err)
 
 void exec_teardown(struct exec_rank *rank)
 {
+    exec_copies_finish(rank);
     exec_kernels_destroy(rank);
     if (rank->device != NULL) {
         rank->exec->config.device->close(rank->device);

@@ -34,61 +34,39 @@ static int by_size(const void *a, const void *b)
     return x->value < y->value ? -1 : x->value > y->value;
 }
 
-static int by_value(const void *a, const void *b)
+/*
+ * Times are the ticks at which lives begin: two lives meet if and only if they do so at one of
+ * these. ret_times[tick], of n_ticks: position of the last time that is not after it. The number of
+ * times.
+ */
+static uint32_t number_times(const struct item *items, uint32_t n, uint32_t n_ticks,
+                             uint32_t *ret_times)
 {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/* Distinct first ticks, ascending: two lives meet if and only if they do so at one of these. */
-static uint32_t collect_times(const struct item *items, uint32_t n, uint32_t *ret_times)
-{
-    uint32_t kept = 0;
+    uint32_t count = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        ret_times[i] = items[i].first;
+        ret_times[items[i].first] = 1;
     }
-    qsort(ret_times, n, sizeof *ret_times, by_value);
-    for (uint32_t i = 0; i < n; i++) {
-        if (kept == 0 || ret_times[kept - 1] != ret_times[i]) {
-            ret_times[kept++] = ret_times[i];
-        }
+    for (uint32_t t = 0; t < n_ticks; t++) {
+        count += ret_times[t];
+        ret_times[t] = count > 0 ? count - 1 : 0;
     }
-    return kept;
-}
-
-/* Position of the last time that is not after `tick`; the first one is not. */
-static uint32_t time_of(const uint32_t *times, uint32_t n, uint32_t tick)
-{
-    uint32_t low = 0, high = n;
-
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (times[middle] <= tick) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return count;
 }
 
 /* Gives all items their begins, largest first. False: out of memory. */
-static bool place(struct item *items, uint32_t n, uint64_t origin)
+static bool place(struct item *items, uint32_t n, uint32_t n_ticks, uint64_t origin)
 {
-    uint32_t *times = malloc(((size_t)n + 1) * sizeof *times);
+    uint32_t *times = calloc((size_t)n_ticks + 1, sizeof *times);
     struct pst_occupancy occupancy = {0};
-    uint32_t n_times = times != NULL ? collect_times(items, n, times) : 0;
+    uint32_t n_times = times != NULL ? number_times(items, n, n_ticks, times) : 0;
     bool ok = times != NULL && pst_occupancy_init(&occupancy, n_times);
 
     if (ok) {
         qsort(items, n, sizeof *items, by_size);
     }
     for (uint32_t i = 0; i < n && ok; i++) {
-        uint32_t first = time_of(times, n_times, items[i].first);
-        uint32_t last = time_of(times, n_times, items[i].last);
+        uint32_t first = times[items[i].first], last = times[items[i].last];
 
         items[i].begin = origin;
         if (items[i].size > 0) {
@@ -167,7 +145,7 @@ static uint32_t collect_host(const struct pst_program *program, struct item *ite
 static bool settle(struct pst_program *program, struct item *items, uint32_t n, uint64_t origin,
                    uint64_t *io_end)
 {
-    if (!place(items, n, origin)) {
+    if (!place(items, n, program->n_ticks, origin)) {
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {

@@ -13,35 +13,42 @@ bool pst_occupancy_init(struct pst_occupancy *occupancy, uint32_t n_times)
     while (occupancy->n_leaves < n_times && occupancy->n_leaves < 1u << 30) {
         occupancy->n_leaves *= 2;
     }
-    occupancy->whole = calloc(2 * (size_t)occupancy->n_leaves, sizeof *occupancy->whole);
-    occupancy->any = calloc(2 * (size_t)occupancy->n_leaves, sizeof *occupancy->any);
-    return occupancy->n_leaves >= n_times && occupancy->whole != NULL && occupancy->any != NULL;
+    occupancy->nodes = calloc(2 * (size_t)occupancy->n_leaves, sizeof *occupancy->nodes);
+    return occupancy->n_leaves >= n_times && occupancy->nodes != NULL;
+}
+
+static void spans_finish(struct pst_spans *spans)
+{
+    if (spans->room > 0) {
+        free(spans->at);
+    }
 }
 
 void pst_occupancy_finish(struct pst_occupancy *occupancy)
 {
-    for (size_t node = 0; node < 2 * (size_t)occupancy->n_leaves; node++) {
-        if (occupancy->whole != NULL) {
-            free(occupancy->whole[node].at);
-        }
-        if (occupancy->any != NULL) {
-            free(occupancy->any[node].at);
-        }
+    for (size_t i = 0; occupancy->nodes != NULL && i < 2 * (size_t)occupancy->n_leaves; i++) {
+        spans_finish(&occupancy->nodes[i].whole);
+        spans_finish(&occupancy->nodes[i].any);
     }
-    free(occupancy->whole);
-    free(occupancy->any);
+    free(occupancy->nodes);
     memset(occupancy, 0, sizeof *occupancy);
+}
+
+static const struct pst_span *spans_of(const struct pst_spans *spans)
+{
+    return spans->room > 0 ? spans->at : &spans->one;
 }
 
 /* First span that ends at `address` or behind it. */
 static uint32_t first_from(const struct pst_spans *spans, uint64_t address)
 {
+    const struct pst_span *at = spans_of(spans);
     uint32_t low = 0, high = spans->n;
 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
 
-        if (spans->at[middle].end < address) {
+        if (at[middle].end < address) {
             low = middle + 1;
         } else {
             high = middle;
@@ -50,91 +57,110 @@ static uint32_t first_from(const struct pst_spans *spans, uint64_t address)
     return low;
 }
 
-/* Most sets hold one or two spans. */
-static bool make_room(struct pst_spans *spans)
+/* For one more; *ret_at: where they are. */
+static bool make_room(struct pst_spans *spans, struct pst_span **ret_at)
 {
-    uint32_t room = spans->room == 0 ? 2 : 2 * spans->room;
+    uint32_t room = spans->room == 0 ? 4 : 2 * spans->room;
     struct pst_span *at;
 
-    if (spans->n < spans->room) {
+    if (spans->n == 0 && spans->room == 0) {
+        *ret_at = &spans->one;
         return true;
     }
-    at = room > spans->room ? realloc(spans->at, room * sizeof *at) : NULL;
-    if (at == NULL) {
-        return false;
+    if (spans->n >= spans->room) {
+        at = room > spans->room ? realloc(spans->room == 0 ? NULL : spans->at, room * sizeof *at)
+                                : NULL;
+        if (at == NULL) {
+            return false;
+        }
+        if (spans->room == 0) {
+            at[0] = spans->one;
+        }
+        spans->at = at;
+        spans->room = room;
     }
-    spans->at = at;
-    spans->room = room;
+    *ret_at = spans->at;
     return true;
 }
 
-static bool unite(struct pst_spans *spans, struct pst_span span)
+/* *ret_new: some of it was free before. */
+static bool unite(struct pst_spans *spans, struct pst_span span, bool *ret_new)
 {
+    struct pst_span *at = spans->room > 0 ? spans->at : &spans->one;
     uint32_t from = first_from(spans, span.begin), until = from;
 
-    while (until < spans->n && spans->at[until].begin <= span.end) {
-        span.begin = spans->at[until].begin < span.begin ? spans->at[until].begin : span.begin;
-        span.end = spans->at[until].end > span.end ? spans->at[until].end : span.end;
+    *ret_new = from == spans->n || at[from].begin > span.begin || at[from].end < span.end;
+    if (!*ret_new) {
+        return true;
+    }
+    while (until < spans->n && at[until].begin <= span.end) {
+        span.begin = at[until].begin < span.begin ? at[until].begin : span.begin;
+        span.end = at[until].end > span.end ? at[until].end : span.end;
         until++;
     }
     if (until == from) {
-        if (!make_room(spans)) {
+        if (!make_room(spans, &at)) {
             return false;
         }
-        memmove(&spans->at[from + 1], &spans->at[from], (spans->n - from) * sizeof *spans->at);
+        memmove(&at[from + 1], &at[from], (spans->n - from) * sizeof *at);
         spans->n++;
-    } else {
-        memmove(&spans->at[from + 1], &spans->at[until], (spans->n - until) * sizeof *spans->at);
+    } else if (until > from + 1) {
+        memmove(&at[from + 1], &at[until], (spans->n - until) * sizeof *at);
         spans->n -= until - from - 1;
     }
-    spans->at[from] = span;
+    at[from] = span;
     return true;
 }
 
+/* Whatever `any` of a node has, that of its parent has, too: upwards until nothing is new. */
 static bool mark(struct pst_occupancy *occupancy, uint32_t node, struct pst_span span)
 {
-    return unite(&occupancy->whole[node], span) && unite(&occupancy->any[node], span);
+    bool is_new, ok = unite(&occupancy->nodes[node].whole, span, &is_new);
+
+    for (is_new = true; node >= 1 && ok && is_new; node /= 2) {
+        ok = unite(&occupancy->nodes[node].any, span, &is_new);
+    }
+    return ok;
 }
 
-/* The nodes that make up [left, right) of the leaves, from below; then all above its two ends. */
+/* The nodes that make up [left, right) of the leaves, from below. */
 bool pst_occupancy_add(struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
                        uint64_t begin, uint64_t end)
 {
     const struct pst_span span = {begin, end};
     uint32_t left = first + occupancy->n_leaves, right = last + occupancy->n_leaves + 1;
-    uint32_t above_left = left, above_right = right - 1;
     bool ok = true;
 
-    for (; left < right; left /= 2, right /= 2) {
+    for (; left < right && ok; left /= 2, right /= 2) {
         if (left & 1) {
-            ok = ok && mark(occupancy, left++, span);
+            ok = mark(occupancy, left++, span);
         }
-        if (right & 1) {
-            ok = ok && mark(occupancy, --right, span);
-        }
-    }
-    for (; above_left >= 1; above_left /= 2, above_right /= 2) {
-        ok = ok && unite(&occupancy->any[above_left], span);
-        if (above_right != above_left) {
-            ok = ok && unite(&occupancy->any[above_right], span);
+        if (ok && (right & 1) != 0) {
+            ok = mark(occupancy, --right, span);
         }
     }
     return ok;
 }
 
+/* What is left of a list: from `at` up to `end`. */
+struct rest {
+    const struct pst_span *at, *end;
+};
+
 struct query {
-    const struct pst_spans *lists[MOST_LISTS];
-    uint32_t next[MOST_LISTS];
+    struct rest lists[MOST_LISTS];
     uint32_t n;
 };
 
 static void ask(struct query *query, const struct pst_spans *spans, uint64_t origin)
 {
-    uint32_t next = first_from(spans, origin);
+    if (spans->n > 0) {
+        const struct pst_span *at = spans_of(spans);
+        uint32_t next = first_from(spans, origin);
 
-    if (next < spans->n) {
-        query->lists[query->n] = spans;
-        query->next[query->n++] = next;
+        if (next < spans->n) {
+            query->lists[query->n++] = (struct rest){at + next, at + spans->n};
+        }
     }
 }
 
@@ -148,16 +174,16 @@ static void collect(const struct pst_occupancy *occupancy, uint32_t first, uint3
     query->n = 0;
     for (; left < right; left /= 2, right /= 2) {
         if (left & 1) {
-            ask(query, &occupancy->any[left++], origin);
+            ask(query, &occupancy->nodes[left++].any, origin);
         }
         if (right & 1) {
-            ask(query, &occupancy->any[--right], origin);
+            ask(query, &occupancy->nodes[--right].any, origin);
         }
     }
     for (; above_left >= 1; above_left /= 2, above_right /= 2) {
-        ask(query, &occupancy->whole[above_left], origin);
+        ask(query, &occupancy->nodes[above_left].whole, origin);
         if (above_right != above_left) {
-            ask(query, &occupancy->whole[above_right], origin);
+            ask(query, &occupancy->nodes[above_right].whole, origin);
         }
     }
 }
@@ -172,22 +198,17 @@ static uint64_t skip_taken(struct query *query, uint64_t end, uint64_t *ret_next
         moved = false;
         *ret_next = UINT64_MAX;
         for (uint32_t i = 0; i < query->n; i++) {
-            const struct pst_spans *list = query->lists[i];
-            uint32_t at = query->next[i];
+            struct rest *list = &query->lists[i];
 
-            while (at < list->n && list->at[at].begin <= end) {
-                if (list->at[at].end > end) {
-                    end = list->at[at].end;
-                    moved = true;
-                }
-                at++;
+            while (list->at < list->end && list->at->begin <= end) {
+                moved = moved || list->at->end > end;
+                end = list->at->end > end ? list->at->end : end;
+                list->at++;
             }
-            query->next[i] = at;
-            if (at < list->n) {
-                *ret_next = list->at[at].begin < *ret_next ? list->at[at].begin : *ret_next;
+            if (list->at < list->end) {
+                *ret_next = list->at->begin < *ret_next ? list->at->begin : *ret_next;
             } else {
-                query->lists[i] = query->lists[--query->n];
-                query->next[i] = query->next[query->n];
+                *list = query->lists[--query->n];
                 i--;
             }
         }

@@ -14,16 +14,22 @@ struct pst_span {
     uint64_t begin, end;
 };
 
-/* Ascending, neither overlapping nor touching. */
+/* Ascending, neither overlapping nor touching. Most sets have one span, which takes no memory. */
 struct pst_spans {
-    struct pst_span *at;
-    uint32_t n, room;
+    uint32_t n, room; /* room 0: `one`, if any, else at[room] */
+    union {
+        struct pst_span one, *at;
+    };
+};
+
+struct pst_occupancy_node {
+    struct pst_spans whole; /* taken at all times of the node, not of its parent */
+    struct pst_spans any;   /* taken at some of its times, by what `whole` holds here and below */
 };
 
 struct pst_occupancy {
-    uint32_t n_leaves;       /* a power of two */
-    struct pst_spans *whole; /* [node] taken at all times of the node, not of its parent */
-    struct pst_spans *any;   /* [node] taken at some of its times, by what `whole` holds below */
+    uint32_t n_leaves; /* a power of two */
+    struct pst_occupancy_node *nodes;
 };
 
 /* Times 0 ... n - 1. False: out of memory; finish it all the same. */

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/program.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/parallel.h"
 #include "base/util.h"
 #include "plan/program_build.h"
+
+#define WORTH_THREADS 100000 /* values to lay out: a tenth of a second */
 
 uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch,
                          uint32_t what, uint32_t slot, uint64_t bytes)
@@ -334,10 +338,11 @@ static void extend_lives(struct pst_builder *b)
     }
 }
 
-pst_status pst_program_create(const struct pst_plan *plan, const struct pst_graph *graph,
-                              const struct pst_cost_model *cost, uint32_t rank,
-                              uint32_t keep_output, struct pst_program **ret_program,
-                              struct pst_error *err)
+/* All but the offsets. */
+static pst_status build_program(const struct pst_plan *plan, const struct pst_graph *graph,
+                                const struct pst_cost_model *cost, uint32_t rank,
+                                uint32_t keep_output, struct pst_program **ret_program,
+                                struct pst_error *err)
 {
     struct pst_program *program = calloc(1, sizeof *program);
     struct pst_builder b = {.plan = plan,
@@ -362,7 +367,6 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
     }
     if (st == PST_OK) {
         extend_lives(&b);
-        st = pst_layout_program(program, err);
     }
     pst_arena_finish(&b.arena);
     if (st != PST_OK) {
@@ -371,6 +375,61 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
     }
     *ret_program = program;
     return PST_OK;
+}
+
+pst_status pst_program_create(const struct pst_plan *plan, const struct pst_graph *graph,
+                              const struct pst_cost_model *cost, uint32_t rank,
+                              uint32_t keep_output, struct pst_program **ret_program,
+                              struct pst_error *err)
+{
+    struct pst_program *program;
+    pst_status st = build_program(plan, graph, cost, rank, keep_output, &program, err);
+
+    if (st == PST_OK) {
+        st = pst_layout_program(program, err);
+        if (st != PST_OK) {
+            pst_program_destroy(program);
+            return st;
+        }
+        *ret_program = program;
+    }
+    return st;
+}
+
+struct layouts {
+    struct pst_program **programs;
+    atomic_bool failed;
+};
+
+static void lay_out(void *layouts_, uint32_t i)
+{
+    struct layouts *layouts = layouts_;
+
+    if (pst_layout_program(layouts->programs[i], NULL) != PST_OK) {
+        atomic_store(&layouts->failed, true);
+    }
+}
+
+pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_graph *graph,
+                               const struct pst_cost_model *cost, struct pst_program **ret_programs,
+                               struct pst_error *err)
+{
+    struct layouts layouts = {.programs = ret_programs};
+    uint64_t n_values = 0;
+    pst_status st = PST_OK;
+
+    for (uint32_t r = 0; st == PST_OK && r < plan->n_devices; r++) {
+        st = build_program(plan, graph, cost, r, PST_NONE, &ret_programs[r], err);
+        n_values += st == PST_OK ? ret_programs[r]->n_values : 0;
+    }
+    for (uint32_t r = 0; st == PST_OK && n_values < WORTH_THREADS && r < plan->n_devices; r++) {
+        st = pst_layout_program(ret_programs[r], err);
+    }
+    if (st == PST_OK && n_values >= WORTH_THREADS) {
+        pst_parallel(plan->n_devices, lay_out, &layouts);
+        st = layouts.failed ? pst_fail_nomem(err) : PST_OK;
+    }
+    return st;
 }
 
 void pst_program_destroy(struct pst_program *program)

@@ -200,6 +200,11 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
                               const struct pst_cost_model *cost, uint32_t rank,
                               uint32_t keep_output, struct pst_program **ret_program,
                               struct pst_error *err);
+/* Those of all ranks. ret_programs[plan->n_devices], NULL before, is to be destroyed one by one,
+   also on failure. What takes long is done on all processors. */
+pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_graph *graph,
+                               const struct pst_cost_model *cost, struct pst_program **ret_programs,
+                               struct pst_error *err);
 void pst_program_destroy(struct pst_program *program);
 
 /* What takes the space at the peak, by kind of value and stage: lines for a person. */

@@ -82,20 +82,17 @@ static pst_status build_programs(struct pst_planner *planner, struct pst_planned
 {
     struct pst_plan *plan = planned->plan;
     uint32_t r;
-    pst_status st = PST_OK;
+    pst_status st;
 
     planned->programs = calloc(plan->n_devices + 1, sizeof(struct pst_program *));
     if (planned->programs == NULL) {
         return pst_fail_nomem(err);
     }
+    st = pst_programs_create(plan, planner->graph, planner->cost, planned->programs, err);
     for (r = 0; st == PST_OK && r < plan->n_devices; r++) {
-        st = pst_program_create(plan, planner->graph, planner->cost, r, PST_NONE,
-                                &planned->programs[r], err);
-        if (st == PST_OK) {
-            plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
-            plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
-            plan->devices[r].host_bytes = planned->programs[r]->host_bytes;
-        }
+        plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
+        plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
+        plan->devices[r].host_bytes = planned->programs[r]->host_bytes;
     }
     return st;
 }

@@ -21,8 +21,20 @@ static double percent(uint64_t part, uint64_t whole)
     return whole == 0 ? 0 : 100.0 * (double)part / (double)whole;
 }
 
+enum { STALL = 5 }; /* a column where something is copied to host memory */
+
+static bool has_copies(const struct pst_timeline *timeline)
+{
+    for (uint32_t i = 0; i < timeline->n_spans; i++) {
+        if (timeline->spans[i].op == PST_I_OFFLOAD) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void add_row(struct pst_table *table, const struct pst_plan *plan,
-                    const struct pst_timeline *timeline, uint32_t rank)
+                    const struct pst_timeline *timeline, uint32_t rank, bool copies)
 {
     const struct pst_timeline_rank *row = &timeline->ranks[rank];
     struct pst_usage usage = pst_timeline_usage(timeline, rank);
@@ -34,6 +46,9 @@ static void add_row(struct pst_table *table, const struct pst_plan *plan,
     pst_table_cell(table, "%.1f %%", percent(usage.busy_ns, all));
     pst_table_cell(table, "%s", pst_format_ns(text, usage.idle_ns));
     pst_table_cell(table, "%s", pst_format_ns(text, usage.exposed_ns));
+    if (copies) {
+        pst_table_cell(table, "%s", pst_format_ns(text, usage.stall_ns));
+    }
     pst_table_cell(table, "%s",
                    row->points == NULL ? "-" : pst_format_bytes(text, row->peak_bytes));
     pst_table_cell(table, "%s",
@@ -47,16 +62,19 @@ static void add_row(struct pst_table *table, const struct pst_plan *plan,
 static void print_ranks(const struct pst_plan *plan, const struct pst_timeline *timeline,
                         bool color, FILE *out)
 {
-    static const char *const titles[] = {"device",  "busy", "",          "idle",
-                                         "exposed", "peak", "allocated", "capacity"};
+    static const char *const titles[] = {"device", "busy", "",          "idle",    "exposed",
+                                         "stall",  "peak", "allocated", "capacity"};
+    bool copies = has_copies(timeline);
     struct pst_table table;
 
     pst_table_init(&table);
     for (uint32_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
-        pst_table_column(&table, titles[i], i > 0);
+        if (copies || i != STALL) {
+            pst_table_column(&table, titles[i], i > 0);
+        }
     }
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
-        add_row(&table, plan, timeline, r);
+        add_row(&table, plan, timeline, r, copies);
     }
     pst_table_print(&table, out, "", color);
     pst_table_finish(&table);
@@ -115,6 +133,9 @@ static void add_span(struct pst_json *json, const struct pst_span *span)
     if (span->bytes > 0) {
         pst_json_uint(json, "bytes", span->bytes);
     }
+    if (span->stall_ns > 0) {
+        add_us(json, "stall_us", span->stall_ns);
+    }
     pst_json_end(json, '}');
 }
 
@@ -141,6 +162,9 @@ static void add_rank(struct pst_json *json, const struct pst_plan *plan,
     add_us(json, "busy_us", usage.busy_ns);
     add_us(json, "idle_us", usage.idle_ns);
     add_us(json, "exposed_comm_us", usage.exposed_ns);
+    if (usage.stall_ns > 0) {
+        add_us(json, "copy_stall_us", usage.stall_ns);
+    }
     if (row->points != NULL) {
         pst_json_uint(json, "peak_bytes", row->peak_bytes);
         pst_json_uint(json, "arena_bytes", plan->devices[rank].arena_bytes);

@@ -59,6 +59,13 @@ static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ran
                                    pst_cost_spans_nodes(emulation->cost, ranks, n_ranks)));
 }
 
+static uint64_t host_ns(void *context, uint64_t bytes)
+{
+    const struct pst_emulation *emulation = context;
+
+    return scaled(emulation, pst_cost_host_ns(emulation->cost, bytes));
+}
+
 static uint32_t node(void *context, uint32_t rank)
 {
     const struct pst_emulation *emulation = context;
@@ -88,6 +95,6 @@ void pst_emulation_init(struct pst_emulation *emulation, const struct pst_sessio
         .cost = &session->cost,
         .scale = scale > 0 ? scale : floor_scale(session),
         .device = {emulation, kernel_ns, update_ns},
-        .links = {emulation, transfer_ns, collective_ns, node},
+        .links = {emulation, transfer_ns, collective_ns, node, host_ns},
     };
 }

@@ -29,9 +29,19 @@ uint64_t pst_host_available_bytes(void)
 
 pst_status pst_session_check_host(const struct pst_session *session, struct pst_error *err)
 {
-    uint64_t available = pst_host_available_bytes(), needed = 0;
+    uint64_t available = pst_host_available_bytes(), needed = 0, offloaded = 0;
+    uint64_t limit = session->job->run.host_memory;
     char need[32], have[32];
 
+    for (uint32_t rank = 0; rank < session->planned.plan->n_devices; rank++) {
+        offloaded += session->planned.plan->devices[rank].host_bytes;
+    }
+    if (limit > 0 && offloaded > limit) {
+        return pst_fail(err, PST_ERR_NOMEM, "machine.memory",
+                        "the plan offloads %s to host memory, run.host_memory is %s",
+                        pst_format_bytes(need, offloaded), pst_format_bytes(have, limit));
+    }
+    needed = offloaded;
     if (strcmp(session->device_ops->id, "cpu") != 0) {
         return PST_OK;
     }

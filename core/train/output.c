@@ -94,6 +94,15 @@ static void add_bytes(struct pst_json *json, const char *key, const uint64_t *by
     pst_json_end(json, ']');
 }
 
+static void add_seconds(struct pst_json *json, const char *key, const uint64_t *ns, uint32_t n)
+{
+    pst_json_array(json, key);
+    for (uint32_t i = 0; i < n; i++) {
+        pst_json_number(json, NULL, (double)ns[i] / 1e9);
+    }
+    pst_json_end(json, ']');
+}
+
 static void done_json(struct pst_train_output *output, const struct pst_run_report *report)
 {
     struct pst_json json;
@@ -108,6 +117,10 @@ static void done_json(struct pst_train_output *output, const struct pst_run_repo
     add_bytes(&json, "predicted_peak_bytes", report->predicted_peak_bytes, report->n_devices);
     pst_json_number(&json, "step_seconds", (double)report->step_ns / 1e9);
     pst_json_number(&json, "predicted_step_seconds", (double)report->predicted_step_ns / 1e9);
+    if (report->copy_bytes != NULL) {
+        add_bytes(&json, "offloaded_bytes", report->copy_bytes, report->n_devices);
+        add_seconds(&json, "copy_stall_seconds", report->copy_stall_ns, report->n_devices);
+    }
     pst_json_string(&json, "sample", report->sample);
     if (report->scale > 0) {
         pst_json_bool(&json, "emulated", true);
@@ -128,6 +141,21 @@ static void print_memory(FILE *out, const struct pst_run_report *report)
         fprintf(out, "%s device %u reached %s of %s predicted\n", i == 0 ? "peak    " : "        ",
                 i, pst_format_bytes(reached, report->peak_bytes[i]),
                 pst_format_bytes(predicted, report->predicted_peak_bytes[i]));
+    }
+}
+
+static void print_copies(FILE *out, const struct pst_run_report *report)
+{
+    const char *title = "offload ";
+    char bytes[32], stall[32];
+
+    for (uint32_t i = 0; i < report->n_devices; i++) {
+        if (report->copy_bytes[i] > 0) {
+            fprintf(out, "%s device %u: %s a step to host memory and back, waited for %s\n", title,
+                    i, pst_format_bytes(bytes, report->copy_bytes[i]),
+                    pst_format_ns(stall, report->copy_stall_ns[i]));
+            title = "        ";
+        }
     }
 }
 
@@ -171,6 +199,9 @@ static void done_text(struct pst_train_output *output, const struct pst_run_repo
         pst_format_ns(predicted, report->predicted_step_ns),
         pst_format_count(rate, (double)report->tokens_per_step * 1e9 / (double)report->step_ns));
     print_memory(out, report);
+    if (report->copy_bytes != NULL) {
+        print_copies(out, report);
+    }
     if (report->sample != NULL) {
         print_sample(out, report->sample);
     }

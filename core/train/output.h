@@ -31,8 +31,10 @@ struct pst_run_report {
     double eval_loss; /* NaN: nothing was held out, or the run was stopped */
     uint32_t n_devices;
     const uint64_t *peak_bytes, *predicted_peak_bytes;
-    uint64_t step_ns, predicted_step_ns; /* median; simulated */
-    const char *sample;                  /* generated text, or NULL */
+    const uint64_t *copy_bytes, *copy_stall_ns; /* per device, of one step: offloaded, and waited
+                                                   for copies; NULL: nothing is offloaded */
+    uint64_t step_ns, predicted_step_ns;        /* median; simulated */
+    const char *sample;                         /* generated text, or NULL */
     double scale; /* of emulated devices: wall time of a second; 0: they are real */
     int signal;   /* that ended the run, or 0 */
 };

@@ -100,6 +100,11 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .clip = run->job->train.clip,
         .skip_non_finite = run->job->train.on_non_finite == ON_NON_FINITE_SKIP,
         .recorder = run->recorder,
+        .copies = {.bytes_per_s = run->job->run.host_bandwidth > 0
+                                      ? run->job->run.host_bandwidth
+                                      : session->cluster.host_bandwidth,
+                   .shared_link = session->cluster.link_directions == 2,
+                   .check = run->job->run.copy_check},
     };
 
     if (pst_session_is_hollow(session)) {
@@ -359,10 +364,30 @@ static uint64_t usual_step(struct run *run)
     return median(run->step_ns, n);
 }
 
+/* Per step: what each device offloaded, and how long its passes stood still for copies. False:
+   nothing is offloaded. */
+static bool count_copies(const struct run *run, uint64_t *bytes, uint64_t *stall_ns)
+{
+    const struct pst_plan *plan = run->session->planned.plan;
+    double scale = pst_session_is_hollow(run->session) ? run->emulation.scale : 1;
+    bool any = false;
+
+    for (uint32_t rank = 0; rank < plan->n_devices && run->n_steps > 0; rank++) {
+        struct pst_exec_copies copied;
+
+        pst_exec_copied(run->exec, rank, &copied);
+        bytes[rank] = copied.bytes[0] / run->n_steps;
+        stall_ns[rank] = (uint64_t)((double)(copied.stall_ns / run->n_steps) / scale);
+        any = any || bytes[rank] > 0;
+    }
+    return any;
+}
+
 static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *err)
 {
     uint32_t n = run->session->planned.plan->n_devices;
-    uint64_t *measured = calloc(n, sizeof *measured), *predicted = calloc(n, sizeof *predicted);
+    uint64_t *measured = calloc(4 * (size_t)n, sizeof *measured);
+    uint64_t *predicted = measured + n, *copied = predicted + n, *stalled = copied + n;
     struct pst_run_report end = {
         .steps = run->n_steps,
         .tokens_per_step = run->batch * run->shape.rows,
@@ -379,10 +404,12 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
         .signal = pst_stop_signal(),
     };
 
-    if (measured == NULL || predicted == NULL) {
-        free(measured);
-        free(predicted);
+    if (measured == NULL) {
         return pst_fail_nomem(err);
+    }
+    if (count_copies(run, copied, stalled)) {
+        end.copy_bytes = copied;
+        end.copy_stall_ns = stalled;
     }
     end.step_ns = usual_step(run);
     pst_exec_measured_peaks(run->exec, measured);
@@ -394,7 +421,6 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
         run->output.options->done(run->output.options->done_context, &end);
     }
     free(measured);
-    free(predicted);
     return PST_OK;
 }
 

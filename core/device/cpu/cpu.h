@@ -9,13 +9,13 @@
 #ifndef PST_DEVICE_CPU_CPU_H
 #define PST_DEVICE_CPU_CPU_H
 
+#include "base/guarded.h"
 #include "device/device.h"
 #include "simd.h"
 
 struct pst_cpu_arena {
     struct pst_cpu_arena *next;
-    void *mapping;
-    size_t mapped_bytes;
+    struct pst_guarded block;
 };
 
 struct pst_device {

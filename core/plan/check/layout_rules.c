@@ -108,33 +108,31 @@ static uint32_t bound_index(const struct cover *cover, uint64_t bound)
     return low;
 }
 
-static void refresh(struct cover *cover, uint32_t node)
+/* One live value more or less over all of a node; above it as far as that makes a difference. */
+static void count(struct cover *cover, uint32_t node, int by)
 {
-    cover->any[node] = cover->whole[node] > 0 ||
-                       (node < cover->size && (cover->any[2 * node] || cover->any[2 * node + 1]));
+    cover->whole[node] += (uint32_t)by;
+    for (; node >= 1; node /= 2) {
+        bool any = cover->whole[node] > 0 ||
+                   (node < cover->size && (cover->any[2 * node] || cover->any[2 * node + 1]));
+        if (any == cover->any[node]) {
+            return;
+        }
+        cover->any[node] = any;
+    }
 }
 
-/*
- * Adds a live value over stretches [begin, end), or takes it away (by = -1). Above the marked nodes
- * are only ancestors of the first and the last leaf.
- */
+/* Adds a live value over stretches [begin, end), or takes it away (by = -1). */
 static void mark(struct cover *cover, uint32_t begin, uint32_t end, int by)
 {
     uint32_t left = begin + cover->size, right = end + cover->size;
-    uint32_t first = left, last = right - 1;
     for (; left < right; left /= 2, right /= 2) {
         if (left & 1) {
-            cover->whole[left] += (uint32_t)by;
-            refresh(cover, left++);
+            count(cover, left++, by);
         }
         if (right & 1) {
-            cover->whole[--right] += (uint32_t)by;
-            refresh(cover, right);
+            count(cover, --right, by);
         }
-    }
-    for (first /= 2, last /= 2; first >= 1; first /= 2, last /= 2) {
-        refresh(cover, first);
-        refresh(cover, last);
     }
 }
 

@@ -160,7 +160,7 @@ static void test_emulated(void **state)
     struct pst_batch batch = {.inputs = {x, t}};
     struct pst_update update = {.optimizer = PST_SGD, .step = 1};
     struct pst_device_times times = {NULL, some_ns, update_ns};
-    struct pst_exec_links links = {NULL, link_ns, ring_ns, no_node};
+    struct pst_exec_links links = {NULL, link_ns, ring_ns, no_node, NULL};
     struct pst_exec_config config = {.graph = &toy.graph,
                                      .plan = &toy.plan,
                                      .programs = toy.programs,
@@ -192,6 +192,34 @@ static void test_emulated(void **state)
     assert_int_equal(after - before, 0);
     pst_exec_destroy(exec);
     pst_recorder_destroy(config.recorder);
+}
+
+/* Copies beside passes, with threads of their own. */
+static void test_offload(void **state)
+{
+    static const struct layout layout = {3, {0, 1, 2}, ORDER_1F1B, false, {0}};
+    const struct pst_exec_copy_config copies = {.check = true, .bytes_per_s = 1000000000};
+    struct pst_update update = {.optimizer = PST_SGD, .lr = 0.01f, .step = 1};
+    struct real real;
+    unsigned before, after;
+
+    (void)state;
+    if (!COUNTING) {
+        skip();
+    }
+    offloading = (struct offloading){.seed = 2, .copies = &copies};
+    real_create(&real, "gpt", "layers=2 dim=16 heads=2 context=8 vocab=7", PST_F32, &layout,
+                8 * SIZE, 2, 1);
+    offloading = (struct offloading){.seed = 0};
+    real_data(&real, 7);
+    real_step(&real, &update);
+    before = n_allocations;
+    for (update.step = 2; update.step <= 4; update.step++) {
+        real_step(&real, &update);
+    }
+    after = n_allocations;
+    assert_int_equal(after - before, 0);
+    real_destroy(&real);
 }
 
 static void test_model(void **state)
@@ -227,9 +255,9 @@ static void test_model(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_allocation),
-                                       cmocka_unit_test(test_emulated),
-                                       cmocka_unit_test(test_model)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_emulated),
+        cmocka_unit_test(test_model), cmocka_unit_test(test_offload)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,6 +30,14 @@ struct layout {
     uint32_t replicas[MOST_STAGES]; /* all 0: one each */
 };
 
+/* What is offloaded, in the tests that set it before they make a plan. */
+struct offloading {
+    uint64_t seed; /* of the actions; 0: as the layout says */
+    const struct pst_exec_copy_config *copies;
+    uint64_t stall_ns; /* 0: a minute */
+};
+static struct offloading offloading;
+
 struct real {
     struct pst_graph *graph;
     struct pst_cluster cluster;
@@ -266,6 +274,14 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
             memset((uint8_t *)(uintptr_t)real->plan->stages[s].actions, PST_ACTION_RECOMPUTE,
                    end - begin);
         }
+        for (uint32_t i = 0; offloading.seed != 0 && i < end - begin; i++) {
+            uint32_t letter = pst_philox(offloading.seed, begin + i, 0).v[0] % 4;
+
+            ((uint8_t *)(uintptr_t)real->plan->stages[s].actions)[i] =
+                letter == 0   ? PST_ACTION_RECOMPUTE
+                : letter == 1 ? PST_ACTION_KEEP
+                              : PST_ACTION_OFFLOAD;
+        }
     }
     real->plan->optimizer_slots = slots;
     real->plan->barrier = barrier;
@@ -332,7 +348,8 @@ static inline void real_create_with(struct real *real, const char *model, const 
                                          .bf16_flops = 1e9,
                                          .memory_bandwidth = 1000000000,
                                          .link_bandwidth = 1000000000,
-                                         .link_latency = 1000};
+                                         .link_latency = 1000,
+                                         .host_bandwidth = 1000000000};
     real->graph = make_model(model, settings, dtype);
     real->device_ops = load_device("cpu");
     real->batch = batch;
@@ -342,19 +359,23 @@ static inline void real_create_with(struct real *real, const char *model, const 
                                          .workspace = real_workspace,
                                          .workspace_context = real};
     real_plan(real, layout, slots, layout->order != ORDER_2BW || clip > 0 || skip);
-    config = (struct pst_exec_config){.graph = real->graph,
-                                      .plan = real->plan,
-                                      .programs = (const struct pst_program *const *)real->programs,
-                                      .eval_plan = real->eval_plan,
-                                      .eval_programs =
-                                          (const struct pst_program *const *)real->eval_programs,
-                                      .device = real->device_ops,
-                                      .device_config = device_config,
-                                      .transport = load_threads(),
-                                      .stall_ns = 60000000000u,
-                                      .seed = 3,
-                                      .clip = clip,
-                                      .skip_non_finite = skip};
+    config = (struct pst_exec_config){
+        .graph = real->graph,
+        .plan = real->plan,
+        .programs = (const struct pst_program *const *)real->programs,
+        .eval_plan = real->eval_plan,
+        .eval_programs = (const struct pst_program *const *)real->eval_programs,
+        .device = real->device_ops,
+        .device_config = device_config,
+        .transport = load_threads(),
+        .stall_ns = offloading.stall_ns > 0 ? offloading.stall_ns : 60000000000u,
+        .seed = 3,
+        .clip = clip,
+        .skip_non_finite = skip};
+    if (offloading.copies != NULL) {
+        config.copies = *offloading.copies;
+        real->cluster.link_directions = config.copies.shared_link ? 2 : 1;
+    }
     MUST(pst_exec_create(&config, &real->exec, &err));
 }
 

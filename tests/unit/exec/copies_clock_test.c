@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rehearsals with copies: executor and simulator are two programs with the same rules, so every
+ * instruction begins and ends at the same time on the clock of the devices as in the simulation,
+ * but for the rounding of rows.
+ */
+#include "exec/record.h"
+#include "sim/sim.h"
+#include "sim/usage.h"
+
+#include "unit/exec/real.h"
+
+enum { BATCH = 16, ROUNDING_NS = 64 };
+
+static uint64_t kernel_ns(void *context, uint32_t op, uint32_t pass, uint32_t samples)
+{
+    struct pst_times times;
+
+    pst_cost_op(context, op, samples, &times);
+    return pass == PST_KERNEL_F   ? times.forward_ns
+           : pass == PST_KERNEL_B ? times.backward_input_ns
+                                  : times.backward_weight_ns;
+}
+
+static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
+{
+    (void)context;
+    (void)elems;
+    (void)n_slots;
+    (void)first;
+    return 0;
+}
+
+static uint64_t transfer_ns(void *context, uint64_t bytes, uint32_t from, uint32_t to)
+{
+    return pst_cost_transfer_ns(context, bytes, from, to);
+}
+
+static uint64_t collective_ns(void *context, uint64_t bytes, const uint32_t *ranks, uint32_t n)
+{
+    (void)ranks;
+    return pst_cost_ring_ns(context, bytes, n, false);
+}
+
+static uint32_t node(void *context, uint32_t rank)
+{
+    (void)context;
+    (void)rank;
+    return 0;
+}
+
+static uint64_t host_ns(void *context, uint64_t bytes)
+{
+    return pst_cost_host_ns(context, bytes);
+}
+
+static struct pst_timeline *rehearse(struct real *real)
+{
+    struct pst_device_times times = {&real->cost, kernel_ns, update_ns};
+    struct pst_exec_links links = {&real->cost, transfer_ns, collective_ns, node, host_ns};
+    struct pst_exec_config config = {.graph = real->graph,
+                                     .plan = real->plan,
+                                     .programs = (const struct pst_program *const *)real->programs,
+                                     .device = load_device("emulated"),
+                                     .device_config = {.threads = 1, .times = &times},
+                                     .transport = load_threads(),
+                                     .stall_ns = 60000000000u,
+                                     .links = &links,
+                                     .copies = {.shared_link = real->cluster.link_directions == 2}};
+    struct pst_batch batch = {.first_sample = 0};
+    struct pst_update update = {.optimizer = PST_SGD, .step = 1};
+    struct pst_step_result result;
+    struct pst_timeline *timeline;
+    struct pst_error err = {0};
+    uint64_t peaks[MOST_RANKS];
+
+    MUST(pst_recorder_create(real->graph, real->plan, config.programs, 1, &config.recorder, &err));
+    MUST(pst_exec_create(&config, &real->exec, &err));
+    memcpy(batch.inputs, real->inputs, sizeof real->inputs);
+    MUST(pst_exec_step(real->exec, &batch, &update, &result, &err));
+    MUST(pst_recorder_timeline(config.recorder, 1, &timeline, &err));
+    pst_exec_measured_peaks(real->exec, peaks);
+    for (uint32_t r = 0; r < real->n_ranks; r++) {
+        assert_int_equal(peaks[r], real->programs[r]->arena_bytes);
+    }
+    pst_recorder_destroy(config.recorder);
+    return timeline;
+}
+
+static uint64_t apart(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+static const struct pst_span *find(const struct pst_timeline *timeline, const struct pst_span *like)
+{
+    const struct pst_timeline_rank *row = &timeline->ranks[like->rank];
+
+    for (uint32_t i = row->first; i < row->first + row->n_spans; i++) {
+        if (timeline->spans[i].instr == like->instr) {
+            return &timeline->spans[i];
+        }
+    }
+    fail_msg("rank %u, instruction %u was not recorded", like->rank, like->instr);
+    return NULL;
+}
+
+static bool is_timed(uint32_t op)
+{
+    return op <= PST_I_R || op == PST_I_OFFLOAD || op == PST_I_FETCH || op == PST_I_SEND ||
+           op == PST_I_RECV;
+}
+
+/* Returns what passes stood still for. */
+static uint64_t compare(struct real *real)
+{
+    struct pst_timeline *simulated, *run = rehearse(real);
+    struct pst_sim_result result;
+    struct pst_error err = {0};
+    uint64_t stall = 0, copies = 0;
+
+    MUST(pst_sim_timeline(real->plan, real->graph, &real->cost, 1,
+                          (const struct pst_program *const *)real->programs, &simulated, &result,
+                          &err));
+    for (uint32_t i = 0; i < simulated->n_spans; i++) {
+        const struct pst_span *expected = &simulated->spans[i], *got;
+
+        if (!is_timed(expected->op)) {
+            continue;
+        }
+        got = find(run, expected);
+        if (apart(got->start_ns, expected->start_ns) > ROUNDING_NS ||
+            apart(got->end_ns, expected->end_ns) > ROUNDING_NS) {
+            fail_msg("rank %u, instruction %u, %s: %" PRIu64 " to %" PRIu64 ", not %" PRIu64
+                     " to %" PRIu64,
+                     got->rank, got->instr, pst_instr_name(got->op), got->start_ns, got->end_ns,
+                     expected->start_ns, expected->end_ns);
+        }
+        assert_int_equal(got->bytes, expected->bytes);
+        assert_true(apart(got->stall_ns, expected->stall_ns) <= ROUNDING_NS);
+        copies += expected->op == PST_I_OFFLOAD || expected->op == PST_I_FETCH;
+        stall += expected->stall_ns;
+    }
+    for (uint32_t r = 0; r < real->n_ranks; r++) {
+        assert_int_equal(simulated->ranks[r].peak_bytes, real->programs[r]->peak_bytes);
+    }
+    assert_true(copies > 0);
+    pst_timeline_destroy(simulated);
+    pst_timeline_destroy(run);
+    return stall;
+}
+
+static uint64_t rehearsal(const struct layout *layout, uint64_t seed, uint64_t bandwidth,
+                          int64_t directions)
+{
+    struct real real;
+    uint64_t stall;
+
+    memset(&real, 0, sizeof real);
+    real.cluster = (struct pst_cluster){.devices = MOST_RANKS,
+                                        .flops = 1e9,
+                                        .bf16_flops = 1e9,
+                                        .memory_bandwidth = 1000000000,
+                                        .launch_overhead = 700,
+                                        .link_bandwidth = 1000000000,
+                                        .link_latency = 1000,
+                                        .host_bandwidth = bandwidth,
+                                        .link_directions = directions};
+    real.graph =
+        make_model("gpt", "layers=2 dim=16 heads=2 context=8 vocab=11 dropout=0.1", PST_F32);
+    real.batch = BATCH;
+    real.cost = (struct pst_cost_model){.graph = real.graph, .cluster = &real.cluster};
+    real.device_ops = load_device("cpu");
+    assert_int_equal(
+        real.device_ops->open(&(struct pst_device_config){.threads = 1}, &real.device, NULL),
+        PST_OK);
+    offloading = (struct offloading){.seed = seed};
+    real_plan(&real, layout, 0, true);
+    real_data(&real, 5);
+    stall = compare(&real);
+    real_destroy(&real);
+    return stall;
+}
+
+static void as_simulated(void **state)
+{
+    static const struct layout layouts[] = {
+        {.n_stages = 1, .ranks = {0}, .order = ORDER_GPIPE},
+        {.n_stages = 2, .ranks = {0, 1}, .order = ORDER_1F1B},
+        {.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_SPLIT},
+        {.n_stages = 4, .ranks = {0, 1, 0, 1}, .order = ORDER_REVERSE},
+        {.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_1F1B},
+    };
+    uint64_t fast = 0, slow = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        for (int64_t directions = 1; directions <= 2; directions++) {
+            print_message("layout %u, %s\n", i, directions == 2 ? "one link" : "two links");
+            fast += rehearsal(&layouts[i], i + 1, 4000000000u, directions);
+            slow += rehearsal(&layouts[i], i + 1, 100000000u, directions);
+        }
+    }
+    print_message("passes stood still for %" PRIu64 " ns, on slow links for %" PRIu64 " ns\n", fast,
+                  slow);
+    assert_true(slow > fast && slow > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(as_simulated)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
