@@ -9,14 +9,16 @@
 
 #include "plugin/state.h"
 
-#define MAX_ATTEMPTS 4 /* at cuts */
-#define MAX_ROUNDS   6 /* on the same cuts */
+#define MAX_ATTEMPTS 4   /* at cuts */
+#define MAX_ROUNDS   6   /* on the same cuts */
+#define MARGIN       100 /* part of the memory that a stage which fails again must spare */
 
 struct attempts {
     struct pst_planner *planner;
     struct pst_planned *best; /* fits, or needs least */
     uint64_t limit, need;     /* need: of the last plan */
-    struct pst_plan *cuts;    /* stages alone; of the last answer of the partitioner */
+    uint32_t n_learned;
+    struct pst_plan *cuts; /* stages alone; of the last answer of the partitioner */
 };
 
 static pst_status build_programs(struct pst_planner *planner, struct pst_planned *planned,
@@ -119,23 +121,30 @@ static uint64_t arena_of(const struct pst_plan *plan, uint32_t stage)
 }
 
 /* What the next attempt must know: how many micro-batches stages held in fact, and what each device
-   took beyond the estimates, shared by its stages. */
-static void learn(struct pst_planner *planner, const struct pst_planned *planned)
+   took beyond the estimates, shared by its stages. Plans that differ in cuts and actions are not
+   wrong by the same bytes, so what has failed twice gets some room beside. */
+static void learn(struct attempts *a, const struct pst_planned *planned)
 {
+    struct pst_planner *planner = a->planner;
     const struct pst_plan *plan = planned->plan;
-    uint32_t s, t;
+    bool again = a->n_learned++ > 0;
 
-    for (s = 0; s < plan->n_stages; s++) {
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
         uint32_t rank = plan->stages[s].ranks[0], n = 0;
         int64_t excess = (int64_t)arena_of(plan, s);
 
-        for (t = 0; t < plan->n_stages; t++) {
+        for (uint32_t t = 0; t < plan->n_stages; t++) {
             if (plan->stages[t].ranks[0] == rank) {
                 excess -= (int64_t)planner->estimated[t];
                 n++;
             }
         }
-        planner->bias[s] += excess / n; /* estimates held the bias so far */
+        if (excess > 0 || !again) {         /* later attempts become more careful, never less */
+            planner->bias[s] += excess / n; /* estimates held the bias so far */
+        }
+        if (again && arena_of(plan, s) > a->limit) {
+            planner->bias[s] += (int64_t)(a->limit / MARGIN);
+        }
         if (plan->stages[s].in_flight > planner->counted[s]) {
             planner->counted[s] = plan->stages[s].in_flight;
         }
@@ -178,7 +187,7 @@ static pst_status attempt(struct attempts *a, bool same_cuts, struct pst_error *
     if (a->need > a->limit && planned.plan->spread_sends) {
         a->planner->tight = true; /* the same once more, which teaches nothing */
     } else if (a->need > a->limit) {
-        learn(a->planner, &planned);
+        learn(a, &planned);
     }
     keep_better(a, &planned);
     return PST_OK;

@@ -140,7 +140,9 @@ static pst_status improve_start(struct mem_search *s, struct mem_start *start)
 
     mem_search_load(s, start->actions);
     for (i = 0; i < ROUNDS; i++) {
-        bool done = start->score.over == 0 && start->score.period_ns <= s->bound;
+        bool over = start->score.over > 0;
+        bool done = over ? s->effort.rounds > 0 && i >= s->effort.rounds
+                         : start->score.period_ns <= s->bound;
         struct round r = {.s = s, .least = start->score};
 
         if (done) {

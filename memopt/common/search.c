@@ -152,12 +152,12 @@ static pst_status finish(struct mem_search *s)
         .tally = &s->tally,
         .best = start->actions,
         .score = {.period_ns = UINT64_MAX, .peak = UINT64_MAX},
-        .max_steps = s->effort.steps,
+        .max_steps = fits ? s->effort.steps : s->effort.blind,
     };
     pst_status st;
 
     s->proven = fits ? start->score.period_ns <= s->bound : s->bound == UINT64_MAX;
-    if (s->proven || s->effort.steps == 0 || s->n_starts == 0) {
+    if (s->proven || oracle.max_steps == 0 || s->n_starts == 0) {
         return PST_OK;
     }
     oracle.score = fits ? start->score : oracle.score;

@@ -69,18 +69,32 @@ static struct mem_effort effort_of(const struct dawnpiper *self, bool thorough)
     uint32_t n = self->costs.n;
 
     if (n <= SMALL) {
-        return (struct mem_effort){
-            .suffixes = n, .segments = n + 1, .starts = 4, .window = n, .steps = 20000};
+        return (struct mem_effort){.suffixes = n,
+                                   .segments = n + 1,
+                                   .starts = 4,
+                                   .window = n,
+                                   .steps = 20000,
+                                   .blind = 20000};
     }
     if (!thorough) {
-        return (struct mem_effort){.suffixes = 8, .segments = 16, .starts = 2, .window = 4};
+        return (struct mem_effort){.suffixes = 8,
+                                   .segments = 8,
+                                   .starts = 1,
+                                   .window = 0,
+                                   .rounds = 10,
+                                   .steps = 400,
+                                   .blind = 40};
     }
     if (n <= 64) {
-        return (struct mem_effort){
-            .suffixes = n, .segments = n + 1, .starts = 4, .window = n, .steps = 50000};
+        return (struct mem_effort){.suffixes = n,
+                                   .segments = n + 1,
+                                   .starts = 4,
+                                   .window = n,
+                                   .steps = 50000,
+                                   .blind = 50000};
     }
     return (struct mem_effort){
-        .suffixes = 32, .segments = 32, .starts = 4, .window = 16, .steps = 5000};
+        .suffixes = 32, .segments = 32, .starts = 4, .window = 16, .steps = 5000, .blind = 5000};
 }
 
 /* Finds a plan and proposes it. */
