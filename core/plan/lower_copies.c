@@ -3,7 +3,9 @@
  * OFFLOAD and FETCH of one rank. What a micro-batch leaves is copied out behind its F, and back
  * behind the pass before the backward pass that first reads it, so that both are hidden behind
  * passes and there is room on the device for two micro-batches' worth: one on its way out, one on
- * its way in or read. Where no pass stands between, the bytes stay.
+ * its way in or read. Where no pass stands between, the bytes stay. Where the link is too slow for
+ * that copies back begin some passes earlier, but never before the stage is through with the
+ * micro-batch before.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,9 @@ static int by_place(const void *a, const void *b)
     }
     if (x->op != y->op) {
         return x->op < y->op ? -1 : 1;
+    }
+    if (x->waited_by != y->waited_by) {
+        return x->waited_by < y->waited_by ? -1 : 1;
     }
     if (x->order != y->order) {
         return x->order < y->order ? -1 : 1;
@@ -113,6 +118,97 @@ static void add_copies(const struct pst_lowering *low, uint32_t rank, uint32_t a
     }
 }
 
+/* --- how early ---------------------------------------------------------------------------------
+ */
+
+static uint64_t copy_ns(const struct pst_lowering *low, const struct moved *moved,
+                        const struct pst_copy *copy)
+{
+    const struct pst_plan_stage *stage = &low->plan->stages[copy->stage];
+    uint32_t v = 0;
+
+    while (stage->nodes[v] != copy->node) {
+        v++;
+    }
+    return pst_cost_host_ns(low->cost, moved[copy->stage].bytes[v]) *
+           (uint64_t)low->cost->cluster->link_directions;
+}
+
+/* What the copies back of one pass are too late by, at worst, if they begin with it. */
+static uint64_t late_by(const struct pst_lowering *low, uint32_t rank, const struct moved *moved,
+                        struct pst_copy *const *group, uint32_t n)
+{
+    const struct pst_pass *reader = &low->orders[rank][group[0]->waited_by];
+    const struct pst_pass_calls *calls = &moved[reader->stage].call[reader->op];
+    uint64_t pass_ns = pst_lowering_pass_ns(low, reader), end_ns = 0, worst = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t need_ns = pass_ns / calls->n_calls * group[i]->order;
+
+        end_ns += copy_ns(low, moved, group[i]);
+        worst = end_ns > need_ns && end_ns - need_ns > worst ? end_ns - need_ns : worst;
+    }
+    return worst;
+}
+
+/* Passes earlier until there is time enough; not past what the stage does backward before, nor into
+   the F of the micro-batch. */
+static void begin_earlier(const struct pst_lowering *low, uint32_t rank, const struct moved *moved,
+                          struct pst_copy *const *group, uint32_t n)
+{
+    const struct pst_pass *order = low->orders[rank];
+    uint32_t stage = group[0]->stage, behind = group[0]->behind, forward = group[0][-1].behind;
+    uint64_t late_ns = late_by(low, rank, moved, group, n);
+    uint64_t ahead_ns = pst_lowering_pass_ns(low, &order[behind]);
+
+    while (ahead_ns < late_ns && behind > forward + 1 &&
+           !(order[behind].stage == stage && order[behind].op != PST_PASS_F) &&
+           !(order[behind - 1].stage == stage && order[behind - 1].op != PST_PASS_F)) {
+        ahead_ns += pst_lowering_pass_ns(low, &order[--behind]);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        group[i]->behind = behind;
+    }
+}
+
+static void place_copies(const struct pst_lowering *low, uint32_t rank, const struct moved *moved,
+                         struct pst_copies *copies)
+{
+    for (uint32_t i = 0; i < copies->n; i++) {
+        copies->places[i] = &copies->rows[i];
+    }
+    if (copies->n == 0) {
+        return;
+    }
+    qsort(copies->places, copies->n, sizeof(struct pst_copy *), by_place);
+    if (!low->plan->spread_sends) {
+        return; /* memory is short */
+    }
+    for (uint32_t i = 0, end; i < copies->n; i = end) {
+        for (end = i + 1; end < copies->n && copies->places[end]->op == copies->places[i]->op &&
+                          copies->places[end]->waited_by == copies->places[i]->waited_by;
+             end++) {
+        }
+        if (copies->places[i]->op == PST_I_FETCH) {
+            begin_earlier(low, rank, moved, &copies->places[i], end - i);
+        }
+    }
+    qsort(copies->places, copies->n, sizeof(struct pst_copy *), by_place);
+}
+
+/* Who waits for the way out of a micro-batch that no F follows, where memory is short: the next
+   pass of the stage. */
+static uint32_t next_of_stage(const struct pst_lowering *low, uint32_t rank, uint32_t at)
+{
+    const struct pst_pass *order = low->orders[rank];
+    uint32_t next = at + 1;
+
+    while (next < low->n_passes[rank] && order[next].stage != order[at].stage) {
+        next++;
+    }
+    return next < low->n_passes[rank] ? next : PST_NONE;
+}
+
 static pst_status make_copies(struct pst_lowering *low, uint32_t rank, const struct moved *moved,
                               struct pst_copies *copies, struct pst_error *err)
 {
@@ -136,16 +232,16 @@ static pst_status make_copies(struct pst_lowering *low, uint32_t rank, const str
         const struct pst_pass *pass = &low->orders[rank][p];
 
         if (pass->op == PST_PASS_F && moved[pass->stage].bytes != NULL) {
-            add_copies(low, rank, p, next[pass->stage], &moved[pass->stage], copies);
+            uint32_t waiter = next[pass->stage];
+
+            if (waiter == PST_NONE && !low->plan->spread_sends) {
+                waiter = next_of_stage(low, rank, p);
+            }
+            add_copies(low, rank, p, waiter, &moved[pass->stage], copies);
             next[pass->stage] = p;
         }
     }
-    for (uint32_t i = 0; i < copies->n; i++) {
-        copies->places[i] = &copies->rows[i];
-    }
-    if (copies->n > 0) {
-        qsort(copies->places, copies->n, sizeof(struct pst_copy *), by_place);
-    }
+    place_copies(low, rank, moved, copies);
     return PST_OK;
 }
 

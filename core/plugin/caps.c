@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Not yet: offload, peer, nested, places-recompute. */
+/* Not yet: peer, nested, places-recompute. */
 static const char *const executor[] = {"chain",
                                        "dag",
                                        "recompute",
+                                       "offload",
                                        "split-backward",
                                        "chunks",
                                        "placement",

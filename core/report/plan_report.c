@@ -78,6 +78,7 @@ static void print_devices(const struct pst_session *session, FILE *out)
 {
     const struct pst_plan *plan = session->planned.plan;
     char text[32], limit[32] = "no limit";
+    bool host = false;
 
     if (session->cluster.memory != 0) {
         pst_format_bytes(limit, session->cluster.memory);
@@ -88,6 +89,14 @@ static void print_devices(const struct pst_session *session, FILE *out)
                 pst_format_bytes(text, plan->devices[i].arena_bytes));
     }
     fprintf(out, " (%s)\n", limit);
+    for (uint32_t i = 0; i < plan->n_devices; i++) {
+        host |= plan->devices[i].host_bytes > 0;
+    }
+    for (uint32_t i = 0; host && i < plan->n_devices; i++) {
+        fprintf(out, "%s%s%s", i == 0 ? "host memory     " : ", ",
+                pst_format_bytes(text, plan->devices[i].host_bytes),
+                i + 1 < plan->n_devices ? "" : "\n");
+    }
 }
 
 /* What sets an asynchronous plan apart. */
@@ -210,6 +219,7 @@ static void add_devices(struct pst_json *json, const struct pst_plan *plan)
         pst_json_uint(json, "rank", i);
         pst_json_uint(json, "peak_bytes", plan->devices[i].peak_bytes);
         pst_json_uint(json, "arena_bytes", plan->devices[i].arena_bytes);
+        pst_json_uint(json, "host_bytes", plan->devices[i].host_bytes);
         pst_json_end(json, '}');
     }
     pst_json_end(json, ']');

@@ -15,7 +15,7 @@ static pst_status peak_tick(const struct pst_program *program, uint32_t *ret_tic
     for (uint32_t i = 0; i < program->n_values; i++) {
         const struct pst_value *value = &program->values[i];
 
-        if (!value->is_static) {
+        if (!value->is_static && value->kind != PST_V_HOST) {
             change[value->first] += (int64_t)value->bytes;
             change[value->last + 1] -= (int64_t)value->bytes;
         }
@@ -48,7 +48,7 @@ static pst_status add_memory(const struct pst_session *session, struct pst_stage
             const struct pst_value *value = &program->values[i];
             struct pst_stage_report *stage = &stages[value->stage];
 
-            if (plan->stages[value->stage].ranks[0] != rank) {
+            if (plan->stages[value->stage].ranks[0] != rank || value->kind == PST_V_HOST) {
                 continue;
             }
             if (value->is_static) {

@@ -225,8 +225,8 @@ static const char *const words[] = {"chain", "chunks", NULL};
 
 #else
 #define KIND      "memopt"
-#define LIES      "none|far|action|offload|promise|nested|broken"
-enum { NONE, FAR, ACTION, OFFLOAD, PROMISE, NESTED, BROKEN };
+#define LIES      "none|far|action|peer|promise|nested|broken"
+enum { NONE, FAR, ACTION, PEER, PROMISE, NESTED, BROKEN };
 
 static pst_status price(void *self_, const struct pst_stage_view *view,
                         struct pst_stage_price *ret_price)
@@ -251,15 +251,15 @@ static pst_status plan(void *self_, const struct pst_stage_view *view, struct ps
         return out->set(out, view->n_nodes, PST_ACTION_RECOMPUTE);
     case ACTION:
         return out->set(out, 0, 77);
-    case OFFLOAD:
-        return out->set(out, 0, PST_ACTION_OFFLOAD);
+    case PEER:
+        return out->set(out, 0, PST_ACTION_PEER);
     default:
         return PST_OK;
     }
 }
 
 static const struct pst_memopt functions = {.size = sizeof functions, .price = price, .plan = plan};
-static const char *const words[] = {"chain", "recompute", "offload", NULL};
+static const char *const words[] = {"chain", "recompute", "peer", NULL};
 #define INTERFACE PST_MEMOPT
 #endif
 

@@ -57,7 +57,9 @@ static inline void rig_open(struct rig *rig, const char *model, const char *sett
                                     .memory_bandwidth = 1000000000,
                                     .launch_overhead = 1000,
                                     .link_bandwidth = 1000000000,
-                                    .link_latency = 1000},
+                                    .link_latency = 1000,
+                                    .host_bandwidth = 100000000,
+                                    .link_directions = 1},
                         .seed = seed};
     rig->graph = make_model(model, settings, PST_F32);
     rig->cost = (struct pst_cost_model){
@@ -270,6 +272,7 @@ static inline void rig_cut(struct rig *rig, const struct rig_shape *shape)
     }
     rig->plan->optimizer_slots = shape->slots;
     rig->plan->barrier = !shape->no_barrier;
+    rig->plan->spread_sends = shape->offload && rig_draw(rig, 2) == 0;
     assert_int_equal(pst_plan_connect(rig->plan, rig->graph, &err), PST_OK);
     free(nodes);
 }

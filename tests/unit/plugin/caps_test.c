@@ -37,11 +37,19 @@ static void test_words(void **state)
 
 static void test_executor(void **state)
 {
-    static const char *const can[] = {"chain",    "dag",      "recompute",         "split-backward",
-                                      "chunks=2", "chunks=9", "weight-versions=2", "placement=wave",
-                                      "async",    "replicas"};
-    static const char *const cannot[] = {"places-recompute",  "offload", "peer",
-                                         "weight-versions=3", "nested",  "magic=1"};
+    static const char *const can[] = {"chain",
+                                      "dag",
+                                      "recompute",
+                                      "split-backward",
+                                      "chunks=2",
+                                      "chunks=9",
+                                      "weight-versions=2",
+                                      "placement=wave",
+                                      "async",
+                                      "replicas",
+                                      "offload"};
+    static const char *const cannot[] = {"places-recompute", "peer", "weight-versions=3", "nested",
+                                         "magic=1"};
 
     (void)state;
     for (size_t i = 0; i < sizeof can / sizeof can[0]; i++) {
@@ -56,7 +64,7 @@ static void test_matching(void **state)
 {
     static const char *const nothing[] = {NULL};
     static const char *const graph[] = {"dag", "peer", NULL}, *const dag[] = {"dag", NULL};
-    static const char *const replicas[] = {"offload", NULL};
+    static const char *const replicas[] = {"nested", NULL};
     struct pst_plugin partitioner = {
         .kind = "partitioner", .id = "p", .provides = replicas, .needs = graph};
     struct pst_plugin scheduler = {
@@ -96,14 +104,14 @@ static void test_matching(void **state)
 
 static void test_answers(void **state)
 {
-    static const char *const words[] = {"split-backward", "offload", NULL};
+    static const char *const words[] = {"split-backward", "peer", NULL};
     const struct pst_plugin plugin = {
         .kind = "scheduler", .id = "s", .provides = words, .needs = words};
     struct pst_error err;
 
     (void)state;
     assert_int_equal(pst_caps_require(&plugin, "split-backward", "B and W", &err), PST_OK);
-    assert_int_equal(pst_caps_require(&plugin, "offload", "offloaded nodes", &err),
+    assert_int_equal(pst_caps_require(&plugin, "peer", "nodes elsewhere", &err),
                      PST_ERR_UNSUPPORTED);
     assert_string_equal(err.kind, "plan.mismatch");
     assert_int_equal(pst_error_exit_code(&err), 2);
