@@ -18,7 +18,8 @@ struct search {
     uint32_t
         *parent;    /* [(n_stages + 1) * (n + 1)] where stage i - 1 begins, PST_NONE: not reached */
     uint64_t *best; /* the same shape: least sum of peaks from there on */
-    uint32_t *least; /* [n_stages + 1] least position from which the rest can be done in time */
+    uint32_t *reached; /* [n + 1] positions, ascending, that a stage can begin at */
+    uint32_t *least;   /* [n_stages + 1] least position from which the rest can be done in time */
 };
 
 static uint32_t *parent_at(const struct search *search, uint32_t i, uint32_t position)
@@ -71,39 +72,64 @@ static uint64_t lower_bound(const struct search *search)
     return low;
 }
 
+/* Fills `reached` with the positions that stage i can begin at; how many. */
+static uint32_t list_reached(const struct search *search, uint32_t i)
+{
+    uint32_t position, n = 0, last = search->chain->n - (search->chain->n_stages - i);
+
+    for (position = search->least[i]; position <= last; position++) {
+        if (*parent_at(search, i, position) != PST_NONE) {
+            search->reached[n++] = position;
+        }
+    }
+    return n;
+}
+
+/* The shortest range that ends there, of those that begin where stage i can, and will do. */
+static pst_status reach(const struct search *search, uint32_t i, uint32_t n_before, uint32_t end,
+                        uint64_t limit, bool *ret_any)
+{
+    struct chain *chain = search->chain;
+    uint32_t x;
+
+    for (x = n_before; x-- > 0 && compute_ns(chain, search->reached[x], end) <= limit;) {
+        struct range_price price;
+        pst_status st = chain_price(chain, i, search->reached[x], end, &price);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        if (price.fits && price.cost_ns <= limit) {
+            *parent_at(search, i + 1, end) = search->reached[x];
+            *ret_any = true;
+            break;
+        }
+        if (price.hopeless) {
+            break;
+        }
+    }
+    return PST_OK;
+}
+
 /* Where can stage i end, if stages before it reached what `parent` says? */
 static pst_status extend(const struct search *search, uint32_t i, uint64_t limit, bool *ret_any)
 {
     struct chain *chain = search->chain;
-    uint32_t last = chain->n - (chain->n_stages - 1 - i);
+    uint32_t last = chain->n - (chain->n_stages - 1 - i), n = list_reached(search, i), before = 0;
     uint32_t end = search->least[i + 1] > i + 1 ? search->least[i + 1] : i + 1;
+    pst_status st = PST_OK;
 
     *ret_any = false;
-    for (; end <= last; end++) {
-        uint32_t first;
-
-        for (first = end; first-- > 0 && compute_ns(chain, first, end) <= limit;) {
-            struct range_price price;
-            pst_status st;
-
-            if (*parent_at(search, i, first) == PST_NONE) {
-                continue;
-            }
-            st = chain_price(chain, i, first, end, &price);
-            if (st != PST_OK) {
-                return st;
-            }
-            if (price.fits && price.cost_ns <= limit) {
-                *parent_at(search, i + 1, end) = first;
-                *ret_any = true;
-                break;
-            }
-            if (price.hopeless) {
-                break;
-            }
+    for (; st == PST_OK && end <= last; end++) {
+        while (before < n && search->reached[before] < end) {
+            before++;
         }
+        if (before == n && n > 0 && compute_ns(chain, search->reached[n - 1], end) > limit) {
+            break;
+        }
+        st = reach(search, i, before, end, limit, ret_any);
     }
-    return PST_OK;
+    return st;
 }
 
 /* Fills `parent`; ret_stages: how many stages could be placed, n_stages if T will do. */
@@ -313,7 +339,9 @@ pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer)
     search.parent = malloc(n_cells * sizeof *search.parent);
     search.best = malloc(n_cells * sizeof *search.best);
     search.least = malloc((chain->n_stages + 1) * sizeof *search.least);
-    if (search.parent == NULL || search.best == NULL || search.least == NULL) {
+    search.reached = malloc(((size_t)chain->n + 1) * sizeof *search.reached);
+    if (search.reached == NULL || search.parent == NULL || search.best == NULL ||
+        search.least == NULL) {
         goto out;
     }
     st = least_limit(&search, &ret_answer->bottleneck_ns, &stages);
@@ -332,6 +360,7 @@ pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer)
     }
 out:
     free(search.parent);
+    free(search.reached);
     free(search.best);
     free(search.least);
     return st;
