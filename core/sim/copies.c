@@ -52,24 +52,31 @@ static const struct pst_pass_calls *calls_of(const struct pst_sim *sim,
     return pass && offload != NULL ? &offload->passes[instr->op] : NULL;
 }
 
+/* The call of its pass that a copy's own rule names; PST_NONE: none does. */
+static uint32_t call_of_node(const struct pst_sim *sim, const struct pst_pass_calls *calls,
+                             const struct pst_instr *pass, const struct pst_instr *copy)
+{
+    uint32_t node = copy->stage == pass->stage ? pst_sim_node(&sim->durations, copy) : PST_NONE;
+    if (node == PST_NONE) {
+        return PST_NONE;
+    }
+    if (pass->op == PST_I_F) {
+        return copy->op == PST_I_OFFLOAD ? calls->behind[node] - 1 : PST_NONE;
+    }
+    return copy->op == PST_I_FETCH && copy->microbatch == pass->microbatch ? calls->first_read[node]
+                                                                           : PST_NONE;
+}
+
 uint32_t pst_sim_waits_at(const struct pst_sim *sim, const struct pst_sim_rank *state,
                           const struct pst_instr *instr, uint32_t wait)
 {
     const struct pst_instr *copy = &state->list[instr->waits[wait]];
     const struct pst_pass_calls *calls = calls_of(sim, instr);
-    if (calls == NULL || !is_copy(copy) || copy->stage != instr->stage) {
+    if (calls == NULL || !is_copy(copy) || calls->n_calls == 0) {
         return PST_NONE;
     }
-    uint32_t node = pst_sim_node(&sim->durations, copy);
-    if (node == PST_NONE) {
-        return PST_NONE;
-    }
-    if (instr->op == PST_I_F) {
-        return copy->op == PST_I_OFFLOAD ? calls->behind[node] - 1 : PST_NONE;
-    }
-    return copy->op == PST_I_FETCH && copy->microbatch == instr->microbatch
-               ? calls->first_read[node]
-               : PST_NONE;
+    uint32_t call = call_of_node(sim, calls, instr, copy);
+    return call != PST_NONE ? call : 0; /* any other wait: before the first */
 }
 
 /* Before which call the pass waits until when: state->until. False: nothing to wait for inside. */
