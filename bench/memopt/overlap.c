@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What it costs to offload, beside passes and not beside them: one device, a transformer, several
- * micro-batches forward and then backward. The same plan three times: everything kept; everything
- * that backward passes read offloaded, copies beside passes; the same with each copy made alone.
+ * What it costs to offload, beside passes and not beside them: one device, a transformer, four
+ * micro-batches ahead, then backward and forward in turn. The same plan three times: everything
+ * kept; everything that backward passes read offloaded, copies beside passes; the same with each
+ * copy made alone.
  *
  *   bench-overlap [load [rounds]]
  *
@@ -18,12 +19,13 @@
 #include "exec/exec.h"
 #include "train/session.h"
 
-enum { BATCH = 32, MICROBATCH = 4, MICROS = BATCH / MICROBATCH, STEPS = 3, MOST_ROUNDS = 99 };
+enum { BATCH = 64, MICROBATCH = 4, MICROS = BATCH / MICROBATCH, AHEAD = 4 };
+enum { STEPS = 2, MOST_ROUNDS = 99 };
 enum way { KEPT, BESIDE, ALONE, WAYS };
 
 static const char config_text[] =
     "[model]\nuse = 'gpt'\nlayers = 2\ndim = 128\nheads = 4\ncontext = 64\nvocab = 256\n"
-    "[train]\nbatch = 32\nmicrobatch = 4\n";
+    "[train]\nbatch = 64\nmicrobatch = 4\n";
 
 struct bench {
     struct pst_config *config;
@@ -74,9 +76,13 @@ static void make_plan(struct bench *bench, bool offload)
     for (uint32_t v = 0; v < n; v++) {
         nodes[v] = v;
     }
-    for (uint32_t j = 0; j < MICROS; j++) {
-        order[j] = (struct pst_pass){PST_PASS_F, 0, j};
-        order[MICROS + j] = (struct pst_pass){PST_PASS_BW, 0, j};
+    for (uint32_t j = 0, at = 0; j < MICROS + AHEAD; j++) {
+        if (j >= AHEAD) {
+            order[at++] = (struct pst_pass){PST_PASS_BW, 0, j - AHEAD};
+        }
+        if (j < MICROS) {
+            order[at++] = (struct pst_pass){PST_PASS_F, 0, j};
+        }
     }
     check(pst_plan_create(graph, BATCH, 1, &bench->plan, &err), &err);
     check(pst_plan_add_stage(bench->plan, nodes, n, &rank, 1, MICROBATCH, 1, &err), &err);
