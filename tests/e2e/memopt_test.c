@@ -419,7 +419,7 @@ static void liars(void **state)
     } cases[] = {
         {"lie=far", "node that does not exist"},
         {"lie=action", "an action that one stage cannot have"},
-        {"lie=offload", "there is no link to the host"},
+        {"lie=peer", "an action that one stage cannot have"},
         {"lie=promise", "price() promised"},
         {"lie=broken", "price"},
     };
