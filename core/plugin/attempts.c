@@ -175,6 +175,7 @@ static pst_status attempt(struct attempts *a, bool same_cuts, struct pst_error *
 {
     struct pst_planned planned = {.plan = NULL};
     pst_status st = make_plan(a->planner, same_cuts ? a->cuts : NULL, &planned, err);
+    bool unchanged;
 
     if (st == PST_OK && !same_cuts) {
         st = keep_cuts(a, planned.plan, err);
@@ -183,10 +184,11 @@ static pst_status attempt(struct attempts *a, bool same_cuts, struct pst_error *
         pst_planned_finish(&planned);
         return st;
     }
+    unchanged = same_cuts && a->need == pst_planned_need(&planned);
     a->need = pst_planned_need(&planned);
     if (a->need > a->limit && planned.plan->spread_sends) {
         a->planner->tight = true; /* the same once more, which teaches nothing */
-    } else if (a->need > a->limit) {
+    } else if (a->need > a->limit && !unchanged) {
         learn(a, &planned);
     }
     keep_better(a, &planned);
