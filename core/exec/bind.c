@@ -91,19 +91,11 @@ static pst_status bind_parts(struct exec_rank *rank, struct exec_list *list, uin
     return PST_OK;
 }
 
-/* Whether the list stays at an instruction for a copy: passes do so inside, before the calls that
-   need what the copy moves or overwrite it, but only for copies of their own stage. */
-static bool stays_for_copy(const struct pst_program *program, uint32_t index, uint32_t waited)
+/* What has no calls waits for copies itself. */
+static bool waits_for_copy(const struct pst_program *program, uint32_t index, uint32_t waited)
 {
-    const struct pst_instr *instr = &program->instrs[index], *copy = &program->instrs[waited];
-
-    if (program->lists[index].n_copies > 0 || program->lists[waited].n_copies == 0) {
-        return false;
-    }
-    return instr->op > PST_I_BW || instr->stage != copy->stage ||
-           (instr->op == PST_I_F
-                ? copy->op == PST_I_FETCH
-                : copy->op == PST_I_OFFLOAD || copy->microbatch != instr->microbatch);
+    return program->lists[index].n_calls == 0 && program->lists[index].n_copies == 0 &&
+           program->lists[waited].n_copies > 0;
 }
 
 /* Ends later than it is posted. */
@@ -133,7 +125,7 @@ static pst_status bind_waits(struct exec_rank *rank, const struct exec_list *lis
                             index - first, instr->waits[i]);
         }
         if (is_posted(list->plan, &program->instrs[first + instr->waits[i]]) ||
-            stays_for_copy(program, index, first + instr->waits[i])) {
+            waits_for_copy(program, index, first + instr->waits[i])) {
             waits[bound->n_waits++] = first + instr->waits[i];
         }
     }
