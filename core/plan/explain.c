@@ -22,6 +22,7 @@ static const char *const kind_names[PST_V_KINDS] = {
     [PST_V_SCRATCH] = "gradients of one micro-batch",
     [PST_V_WORKSPACE] = "kernel workspace",
     [PST_V_FETCHED] = "fetched from the host",
+    [PST_V_HOST] = "in host memory",
 };
 
 /* The first tick at which the live sum is largest. */
