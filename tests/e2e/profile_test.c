@@ -70,8 +70,22 @@ static double sum_at(const json_t *nodes, size_t index)
     return sum;
 }
 
-/* One device, no links: a step is its four micro-batches, each as long as its operators, to the
-   rounding of each to whole nanoseconds, and the updates, which no profile knows. */
+/* Of the parameters, at the rate that was measured. */
+static double update_us(const json_t *written)
+{
+    double bytes = 0;
+    json_t *node;
+    size_t i;
+
+    json_array_foreach(json_object_get(written, "nodes"), i, node)
+    {
+        bytes += json_number_value(json_object_get(node, "param_bytes"));
+    }
+    return bytes / number(written, "update_bytes_per_s") * 1e6;
+}
+
+/* One device, no links: a step is its four micro-batches, each as long as its operators, and the
+   updates, to the rounding of each to whole nanoseconds. */
 static void test_a_plan_takes_the_times_that_were_measured(void **state)
 {
     const char *toml = support_write("job.toml", config), *file = support_path("profile.json");
@@ -86,14 +100,15 @@ static void test_a_plan_takes_the_times_that_were_measured(void **state)
     assert_int_equal(json_array_size(json_object_get(answer, "sizes")), 2);
     assert_string_equal(json_string_value(json_object_get(written, "format")), "penstock-graph");
     assert_int_equal((int)number(written, "batch"), 2);
-    expected = 4 * sum_at(json_object_get(written, "nodes"), 1);
+    expected = 4 * sum_at(json_object_get(written, "nodes"), 1) + update_us(written);
     assert_true(expected > 0);
     snprintf(set, sizeof set, "profile.file=%s", file);
     sim = run_json(penstock("simulate", toml, "--json", "--set", set, "--set",
                             "train.optimizer=sgd", "--set", "train.clip=0"));
     step = number(sim, "step_us");
-    assert_true(step >= expected - 1);
-    assert_true(step < 1.5 * expected + 500);
+    if (fabs(step - expected) > 1) {
+        fail_msg("a step of %.3f us, of the profile %.3f us", step, expected);
+    }
     json_decref(answer);
     json_decref(written);
     json_decref(sim);
