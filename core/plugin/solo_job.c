@@ -250,21 +250,30 @@ void pst_solo_result_finish(struct pst_solo_result *result)
     memset(result, 0, sizeof *result);
 }
 
+pst_status pst_solo_ask_apart(const struct pst_solo_limits *limits, const char *question,
+                              size_t question_length, char **ret_reply, size_t *ret_length,
+                              struct pst_error *err)
+{
+    struct pst_worker_task task = {.job = question,
+                                   .job_length = question_length,
+                                   .time_limit_ns = limits->time_ns,
+                                   .memory_limit_bytes = limits->memory_bytes,
+                                   .cancelled = limits->cancelled,
+                                   .time_limit_name = "--time-limit"};
+
+    return pst_worker_run(&task, ret_reply, ret_length, err);
+}
+
 pst_status pst_solo_job_run_apart(const struct pst_solo_job *job,
                                   const struct pst_solo_limits *limits,
                                   struct pst_solo_result *ret_result, struct pst_error *err)
 {
-    struct pst_worker_task task = {.time_limit_ns = limits->time_ns,
-                                   .memory_limit_bytes = limits->memory_bytes,
-                                   .cancelled = limits->cancelled,
-                                   .time_limit_name = "--time-limit"};
     char *question = NULL, *reply = NULL;
-    size_t length = 0;
-    pst_status st = pst_solo_job_pack(job, &question, &task.job_length, err);
+    size_t question_length = 0, length = 0;
+    pst_status st = pst_solo_job_pack(job, &question, &question_length, err);
 
     if (st == PST_OK) {
-        task.job = question;
-        st = pst_worker_run(&task, &reply, &length, err);
+        st = pst_solo_ask_apart(limits, question, question_length, &reply, &length, err);
     }
     if (st == PST_OK) {
         st = pst_solo_result_unpack(reply, length, ret_result, err);

@@ -44,7 +44,12 @@ struct pst_solo_limits {
     bool (*cancelled)(void);
 };
 
-/* The same in a process of its own, by the rules of pst_worker_run. */
+/* Asks a process of its own, by the rules of pst_worker_run; free() *ret_reply. */
+pst_status pst_solo_ask_apart(const struct pst_solo_limits *limits, const char *question,
+                              size_t question_length, char **ret_reply, size_t *ret_length,
+                              struct pst_error *err);
+
+/* pst_solo_job_run there. */
 pst_status pst_solo_job_run_apart(const struct pst_solo_job *job,
                                   const struct pst_solo_limits *limits,
                                   struct pst_solo_result *ret_result, struct pst_error *err);

@@ -362,17 +362,12 @@ pst_status pst_memopt_solo_run_apart(const struct pst_memopt_job *job,
                                      struct pst_memopt_result *ret_result, struct pst_error *err)
 {
     struct answer answer = {.n = 0};
-    struct pst_worker_task task = {.time_limit_ns = limits->time_ns,
-                                   .memory_limit_bytes = limits->memory_bytes,
-                                   .cancelled = limits->cancelled,
-                                   .time_limit_name = "--time-limit"};
     char *question = NULL, *reply = NULL;
-    size_t length = 0;
-    pst_status st = pack_job(job, &question, &task.job_length, err);
+    size_t question_length = 0, length = 0;
+    pst_status st = pack_job(job, &question, &question_length, err);
 
     if (st == PST_OK) {
-        task.job = question;
-        st = pst_worker_run(&task, &reply, &length, err);
+        st = pst_solo_ask_apart(limits, question, question_length, &reply, &length, err);
     }
     if (st == PST_OK) {
         st = unpack_answer(reply, length, &answer, err);

@@ -271,6 +271,15 @@ void pst_compare_json_trial(struct pst_json *json, const struct pst_trial *trial
     }
 }
 
+void pst_compare_json_order(struct pst_json *json, const uint32_t *order, uint32_t n)
+{
+    pst_json_array(json, "order");
+    for (uint32_t i = 0; i < n; i++) {
+        pst_json_uint(json, NULL, order[i]);
+    }
+    pst_json_end(json, ']');
+}
+
 char *pst_compare_report_json(const struct pst_compare_result *result)
 {
     uint32_t *order = calloc((size_t)result->n + 1, sizeof *order);
@@ -285,11 +294,7 @@ char *pst_compare_report_json(const struct pst_compare_result *result)
     pst_json_object(&json, NULL);
     pst_json_uint(&json, "combinations", result->n);
     pst_json_bool(&json, "run", result->run);
-    pst_json_array(&json, "order");
-    for (uint32_t i = 0; i < n; i++) {
-        pst_json_uint(&json, NULL, order[i]);
-    }
-    pst_json_end(&json, ']');
+    pst_compare_json_order(&json, order, n);
     pst_json_array(&json, "records");
     for (uint32_t i = 0; i < result->n; i++) {
         pst_json_object(&json, NULL);

@@ -48,6 +48,7 @@ void pst_compare_names(struct pst_table *table, const struct pst_compare_record 
 char *pst_compare_rate(char text[32], double samples_per_second);
 const char *pst_trial_state_word(enum pst_trial_state state);
 extern const char *const pst_axis_keys[PST_AXES];
+void pst_compare_json_order(struct pst_json *json, const uint32_t *order, uint32_t n);
 void pst_compare_json_labels(struct pst_json *json, const struct pst_compare_record *record);
 void pst_compare_json_trial(struct pst_json *json, const struct pst_trial *trial);
 

@@ -192,11 +192,7 @@ char *pst_tune_report_json(const struct pst_tune_result *result)
     pst_json_string(&json, "objective", "max-batch");
     pst_json_uint(&json, "combinations", result->n);
     pst_json_uint(&json, "common_microbatch", result->common);
-    pst_json_array(&json, "order");
-    for (uint32_t i = 0; i < n; i++) {
-        pst_json_uint(&json, NULL, order[i]);
-    }
-    pst_json_end(&json, ']');
+    pst_compare_json_order(&json, order, n);
     pst_json_array(&json, "records");
     for (uint32_t i = 0; i < result->n; i++) {
         add_record(&json, &result->records[i]);
