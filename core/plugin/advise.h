@@ -16,6 +16,7 @@ struct pst_search {
     bool (*cancelled)(void);  /* may be NULL */
     pst_planner_clock *clock; /* may be NULL */
     uint64_t deadline_ns;     /* UINT64_MAX: none */
+    bool brief;               /* fewer attempts: what they do not find is not said to be enough */
     uint64_t *least_bytes;    /* [operators of the graph] room for a figure per stage of the plan
                                  found: what its memory optimizers could do with; NULL: not wanted */
 };

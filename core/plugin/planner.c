@@ -33,6 +33,7 @@ static pst_status init(struct pst_planner *planner, const struct pst_search *sea
     planner->cancelled = search->cancelled;
     planner->clock = search->clock;
     planner->deadline_ns = search->deadline_ns;
+    planner->brief = search->brief;
     planner->n_ranks = (uint32_t)cluster->devices;
     planner->batch = (uint32_t)job->train.batch;
     planner->microbatch = (uint32_t)job->train.microbatch;
