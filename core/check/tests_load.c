@@ -107,7 +107,7 @@ static const char *const words[] = {"chain",          "dag",
                                     "recompute",      "offload",
                                     "peer",           "nested",
                                     "import",         "within-memory",
-                                    "exact"};
+                                    "exhaustive"};
 
 static void check_words(const char *list, const char *const *given)
 {

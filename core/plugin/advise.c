@@ -158,7 +158,8 @@ static uint64_t need_with(const struct pst_search *search, const char *id, const
     struct pst_config *config;
 
     if (pst_plugin_open(path, "memopt", id, &plugin, NULL) != PST_OK ||
-        !pst_caps_has(plugin->provides, "recompute") || pst_caps_has(plugin->provides, "exact")) {
+        !pst_caps_has(plugin->provides, "recompute") ||
+        pst_caps_has(plugin->provides, "exhaustive")) {
         return UINT64_MAX;
     }
     config = table_of(id, path);
