@@ -8,20 +8,8 @@
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* FETCH waits for all of its OFFLOAD, as lists say. */
-static uint32_t last_row(const struct pst_program *program, uint32_t row)
-{
-    const struct pst_program_instr *list;
-
-    if (row == PST_NONE) {
-        return PST_NONE;
-    }
-    list = &program->lists[program->copies[row].instr];
-    return list->first_copy + list->n_copies - 1;
-}
-
 static pst_status bind_row(struct exec_rank *rank, struct exec_list *list, uint32_t section,
-                           uint32_t row, uint32_t *numbers, struct pst_error *err)
+                           uint32_t row, uint64_t *rows, struct pst_error *err)
 {
     const struct pst_program *program = list->program;
     const struct pst_program_copy *from = &program->copies[row];
@@ -48,12 +36,9 @@ static pst_status bind_row(struct exec_rank *rank, struct exec_list *list, uint3
         .bytes = from->bytes,
         .out = from->out,
         .queue = from->out || copies->n_queues == 1 ? EXEC_TO_HOST : EXEC_FROM_HOST,
-        .instr = from->instr,
-        .section = section,
         .calls = from->start_call == PST_NONE ? 0 : from->start_call - first_call + 1,
-        .after = last_row(program, from->after),
+        .rows = &rows[(size_t)EXEC_DIRECTIONS * from->host],
     };
-    to->number = ++numbers[to->queue];
     return PST_OK;
 }
 
@@ -79,18 +64,19 @@ static void find_ahead(struct exec_list *list, const struct pst_program_section 
 static pst_status bind_rows(struct exec_rank *rank, struct exec_list *list, struct pst_error *err)
 {
     const struct pst_program *program = list->program;
-    pst_status status = PST_OK;
+    uint64_t *rows =
+        pst_arena_array(&rank->memory, program->n_values, EXEC_DIRECTIONS * sizeof *rows);
+    pst_status status = rows != NULL ? PST_OK : pst_fail_nomem(err);
 
-    for (uint32_t s = 0; s < program->n_sections; s++) {
+    for (uint32_t s = 0; s < program->n_sections && status == PST_OK; s++) {
         const struct pst_program_section *range = &program->sections[s];
-        uint32_t numbers[EXEC_DIRECTIONS] = {0};
 
         for (uint32_t i = range->first_instr; i < range->first_instr + range->n_instrs; i++) {
             const struct pst_program_instr *instr = &program->lists[i];
 
             for (uint32_t c = instr->first_copy;
                  c < instr->first_copy + instr->n_copies && status == PST_OK; c++) {
-                status = bind_row(rank, list, s, c, numbers, err);
+                status = bind_row(rank, list, s, c, rows, err);
             }
         }
         find_ahead(list, range);

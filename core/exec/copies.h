@@ -31,20 +31,19 @@ struct exec_copy {
     uint64_t bytes;
     bool out;
     uint8_t queue;
-    uint32_t instr;
-    uint32_t section;
-    uint32_t number; /* in its queue, from 1 for the first of its section */
-    uint32_t calls;  /* of its section, that must have ended; 0: none */
-    uint32_t after;  /* row; PST_NONE: none */
+    uint32_t calls; /* of its section, that must have ended; 0: none */
+    uint64_t *rows; /* [direction] of its queue, with the last one that moved the same host buffer
+                       this way; of the rank's thread */
 };
 
 /* An OFFLOAD or FETCH that was posted. */
 struct exec_posting {
     const struct exec_list *list;
-    uint32_t instr, section;
-    uint64_t calls, rows[EXEC_DIRECTIONS]; /* that had ended, and been posted, before its section */
-    uint64_t posted_ns;                    /* on the device's clock */
-    struct exec_visit *visit;              /* NULL: not recorded */
+    uint32_t instr;
+    uint64_t calls;           /* that had ended before its section */
+    uint64_t rows;            /* FETCH: of the queue to the host, with its OFFLOAD; else 0 */
+    uint64_t posted_ns;       /* on the device's clock */
+    struct exec_visit *visit; /* NULL: not recorded */
 };
 
 struct exec_copy_queue {
@@ -80,7 +79,7 @@ struct exec_copies {
     uint64_t *sums;         /* of what is in the host arena, by place; NULL: not looked at */
     /* of the rank's thread */
     uint32_t section;
-    uint64_t base_calls, base_rows[EXEC_DIRECTIONS], posted_rows[EXEC_DIRECTIONS];
+    uint64_t base_calls, posted_rows[EXEC_DIRECTIONS];
     uint64_t stall_ns;
     uint64_t *call_ns; /* clocks: ends of the calls of the section */
 };
@@ -103,6 +102,8 @@ void exec_copies_behind(struct exec_rank *rank, const struct exec_list *list, ui
 pst_status exec_copies_join(struct exec_rank *rank, const struct exec_list *list, uint32_t instr,
                             struct pst_error *err);
 pst_status exec_copies_drain(struct exec_rank *rank, struct pst_error *err);
+/* A section ends and leaves what is posted to those that follow. */
+void exec_copies_leave(struct exec_rank *rank);
 
 /* copies_wait.c: returns once so many rows of the queue have ended. */
 pst_status exec_copies_await(struct exec_rank *rank, uint32_t queue, uint64_t rows,
@@ -113,11 +114,7 @@ void exec_copies_wake(struct exec_copies *copies);
    last of these. */
 uint64_t exec_copies_time(struct exec_rank *rank, uint32_t queue, uint64_t rows);
 
-/* copies_post.c, for both kinds: the queue of which so many rows must have ended before this row
-   begins; 0 rows: none. */
-uint32_t exec_copies_after(const struct exec_posting *posting, const struct exec_copy *copy,
-                           uint64_t *ret_rows);
-/* A row has ended: for statistics and records. */
+/* copies_post.c, for both kinds: a row has ended: for statistics and records. */
 void exec_copies_note(struct exec_copy_queue *queue, const struct exec_posting *posting,
                       const struct exec_copy *copy, uint64_t start_ns, uint64_t end_ns);
 

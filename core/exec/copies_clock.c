@@ -25,12 +25,11 @@ static void time_row(struct exec_rank *rank, struct exec_copy_queue *queue)
     const struct exec_copy *copy = &posting->list->copies[rows->first_copy + queue->row];
     const struct pst_exec_links *links = rank->exec->config.links;
     uint64_t start = later(posting->posted_ns, queue->free_ns), number;
-    uint32_t other = exec_copies_after(posting, copy, &number);
 
     if (copy->calls > 0) {
         start = later(start, copies->call_ns[copy->calls - 1]);
     }
-    start = later(start, exec_copies_time(rank, other, number));
+    start = later(start, exec_copies_time(rank, EXEC_TO_HOST, posting->rows));
     queue->free_ns = start + links->host_ns(links->context, copy->bytes);
     exec_copies_note(queue, posting, copy, start, queue->free_ns);
     number = atomic_load_explicit(&queue->done, memory_order_relaxed) + 1;

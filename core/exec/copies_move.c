@@ -47,8 +47,8 @@ static bool wait_for_turn(struct exec_copy_queue *queue, const struct exec_posti
                           const struct exec_copy *copy, bool *slept)
 {
     struct exec_copies *copies = &queue->rank->copies;
-    uint64_t calls = copy->calls > 0 ? posting->calls + copy->calls : 0, rows;
-    atomic_uint_fast64_t *other = &copies->queues[exec_copies_after(posting, copy, &rows)].done;
+    uint64_t calls = copy->calls > 0 ? posting->calls + copy->calls : 0, rows = posting->rows;
+    atomic_uint_fast64_t *other = &copies->queues[EXEC_TO_HOST].done;
 
     if (atomic_load(&copies->calls) >= calls && atomic_load(other) >= rows) {
         return !ends(copies);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the rank's thread has to do with copies: it posts them, says which calls have ended, and
- * waits for rows. Rows of sections that were left are not told apart: who needs one of them waits
- * for all that its queue had been given before.
+ * waits for rows. A row is known by the host buffer that it moved last and the way it went, so what
+ * an earlier section posted is found like what this one has.
  */
 #include "exec/internal.h"
 
@@ -13,9 +13,6 @@ void exec_copies_enter(struct exec_rank *rank, const struct exec_list *list, uin
     (void)list;
     copies->section = section;
     copies->base_calls = atomic_load_explicit(&copies->calls, memory_order_relaxed);
-    for (uint32_t q = 0; q < copies->n_queues; q++) {
-        copies->base_rows[q] = copies->posted_rows[q];
-    }
 }
 
 static void put(struct exec_copies *copies, struct exec_copy_queue *queue,
@@ -29,43 +26,50 @@ static void put(struct exec_copies *copies, struct exec_copy_queue *queue,
     }
 }
 
+/* Numbers the rows of an instruction in their queue. A FETCH notes the last one of its OFFLOAD. */
+static void number_rows(struct exec_copies *copies, const struct exec_list *list,
+                        const struct pst_program_instr *rows, struct exec_posting *posting)
+{
+    for (uint32_t c = rows->first_copy; c < rows->first_copy + rows->n_copies; c++) {
+        const struct exec_copy *copy = &list->copies[c];
+        uint64_t out = copy->rows[EXEC_TO_HOST];
+
+        posting->rows = !copy->out && out > posting->rows ? out : posting->rows;
+        copy->rows[copy->out ? EXEC_TO_HOST : EXEC_FROM_HOST] = ++copies->posted_rows[copy->queue];
+    }
+}
+
 void exec_copies_post(struct exec_rank *rank, const struct exec_list *list, uint32_t instr,
                       struct exec_visit *visit)
 {
     struct exec_copies *copies = &rank->copies;
     const struct pst_program_instr *rows = &list->program->lists[instr];
-    struct exec_posting posting = {.list = list,
-                                   .instr = instr,
-                                   .section = copies->section,
-                                   .calls = copies->base_calls,
-                                   .visit = visit};
-    uint32_t queue;
+    struct exec_posting posting = {
+        .list = list, .instr = instr, .calls = copies->base_calls, .visit = visit};
+    struct exec_copy_queue *queue;
 
     if (rows->n_copies == 0) {
         return;
     }
-    queue = list->copies[rows->first_copy].queue;
-    for (uint32_t q = 0; q < copies->n_queues; q++) {
-        posting.rows[q] = copies->base_rows[q];
-    }
-    copies->posted_rows[queue] += rows->n_copies;
+    queue = &copies->queues[list->copies[rows->first_copy].queue];
+    number_rows(copies, list, rows, &posting);
     if (copies->timed) {
         posting.posted_ns = exec_clock_now(rank);
-        put(copies, &copies->queues[queue], &posting);
+        put(copies, queue, &posting);
         for (uint32_t c = rows->first_copy; c < rows->first_copy + rows->n_copies; c++) {
             exec_clock_touch(rank, list->copies[c].device, list->copies[c].bytes);
         }
         return;
     }
     pthread_mutex_lock(&copies->mutex);
-    put(copies, &copies->queues[queue], &posting);
+    put(copies, queue, &posting);
     pthread_mutex_unlock(&copies->mutex);
 }
 
 /* Rows of its queue that have ended once this one has. */
-static uint64_t rows_with(const struct exec_copies *copies, const struct exec_copy *copy)
+static uint64_t rows_with(const struct exec_copy *copy)
 {
-    return copies->base_rows[copy->queue] + (copy->section == copies->section ? copy->number : 0);
+    return copy->rows[copy->out ? EXEC_TO_HOST : EXEC_FROM_HOST];
 }
 
 pst_status exec_copies_before(struct exec_rank *rank, const struct exec_list *list, uint32_t call,
@@ -78,8 +82,7 @@ pst_status exec_copies_before(struct exec_rank *rank, const struct exec_list *li
         const struct exec_copy *copy =
             &list->copies[list->program->copy_waits[from->first_copy_wait + w]];
 
-        status =
-            exec_copies_await(rank, copy->queue, rows_with(&rank->copies, copy), stall_ns, err);
+        status = exec_copies_await(rank, copy->queue, rows_with(copy), stall_ns, err);
     }
     return status;
 }
@@ -115,8 +118,7 @@ pst_status exec_copies_join(struct exec_rank *rank, const struct exec_list *list
         return PST_OK;
     }
     last = &list->copies[rows->first_copy + rows->n_copies - 1];
-    return exec_copies_await(rank, last->queue, rows_with(&rank->copies, last),
-                             &rank->copies.stall_ns, err);
+    return exec_copies_await(rank, last->queue, rows_with(last), &rank->copies.stall_ns, err);
 }
 
 pst_status exec_copies_drain(struct exec_rank *rank, struct pst_error *err)
@@ -130,23 +132,17 @@ pst_status exec_copies_drain(struct exec_rank *rank, struct pst_error *err)
     return status;
 }
 
-/* --- for whoever copies ----------------------------------------------------------------------- */
-
-uint32_t exec_copies_after(const struct exec_posting *posting, const struct exec_copy *copy,
-                           uint64_t *ret_rows)
+/* Times are worked out from the ends of the calls of the section, which the next one forgets. */
+void exec_copies_leave(struct exec_rank *rank)
 {
-    const struct exec_copy *after;
+    struct exec_copies *copies = &rank->copies;
 
-    if (copy->after == PST_NONE) {
-        /* what comes back may have left in a section before */
-        *ret_rows = copy->out ? 0 : posting->rows[EXEC_TO_HOST];
-        return EXEC_TO_HOST;
+    for (uint32_t q = 0; copies->timed && q < copies->n_queues; q++) {
+        exec_copies_time(rank, q, copies->posted_rows[q]);
     }
-    after = &posting->list->copies[copy->after];
-    *ret_rows =
-        posting->rows[after->queue] + (after->section == posting->section ? after->number : 0);
-    return after->queue;
 }
+
+/* --- for whoever copies ----------------------------------------------------------------------- */
 
 void exec_copies_note(struct exec_copy_queue *queue, const struct exec_posting *posting,
                       const struct exec_copy *copy, uint64_t start_ns, uint64_t end_ns)

@@ -277,14 +277,16 @@ static pst_status end_section(struct exec_rank *rank, struct exec_list *list,
         if (instr->pending && leaves) {
             instr->next_open = list->open[instr->bucket];
             list->open[instr->bucket] = range->first_instr + i;
-        } else {
+        } else if (!leaves) {
             status = finish_transfer(rank, list, range->first_instr + i, err);
         }
     }
     for (uint32_t b = 0; b <= 2 * list->plan->n_stages && status == PST_OK && !leaves; b++) {
         status = finish_open(rank, list, b, err);
     }
-    if (status == PST_OK && list->copies != NULL) {
+    if (status == PST_OK && list->copies != NULL && leaves) {
+        exec_copies_leave(rank);
+    } else if (status == PST_OK && list->copies != NULL) {
         status = exec_copies_drain(rank, err);
     }
     return status;

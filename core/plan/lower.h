@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to lowering (lower.c: timing and transfers; lower_list.c: instruction lists;
- * lower_copies.c: copies between device and host).
+ * lower_copies.c: copies between device and host; lower_part_copies.c: those of parts).
  */
 #ifndef PST_PLAN_LOWER_H
 #define PST_PLAN_LOWER_H
@@ -97,8 +97,9 @@ struct pst_wait_pair {
 struct pst_copy {
     uint8_t op;
     bool waits_behind;  /* for its part of that pass */
-    uint32_t behind;    /* pass of the rank's order */
-    uint32_t waited_by; /* pass of the rank's order, or PST_NONE */
+    uint32_t behind;    /* pass of the list's order; PST_NONE: at the head of a part */
+    uint32_t waited_by; /* pass of the list's order, or PST_NONE */
+    uint32_t out;       /* FETCH: the row of its OFFLOAD; PST_NONE: in an earlier part */
     uint32_t order;     /* among those of its kind behind that pass */
     uint32_t stage, microbatch, node;
     uint32_t at; /* in the list, once that is written */
@@ -106,16 +107,30 @@ struct pst_copy {
 
 struct pst_copies {
     uint32_t n;
-    struct pst_copy *rows;    /* each FETCH right behind its OFFLOAD */
+    struct pst_copy *rows;
     struct pst_copy **places; /* in list order */
+};
+
+/* The passes of one list of a rank: of a step, or of a part. */
+struct pst_copy_order {
+    const struct pst_pass *passes;
+    uint32_t n;
+    const uint32_t *base; /* per stage: first row of its micro-batches in `at` */
+    uint32_t *const *at;  /* [pass][row]: position in the list, or PST_NONE */
+    bool part;
+    /* Of a part, numbered like its own: the pass that always runs right before the first of the
+       list, and the one that always runs right behind its last; NULL: there is none such. */
+    const struct pst_pass *before, *behind;
 };
 
 /* The copies of a rank; none in forward-only plans. Rows come from low->arena. */
 pst_status pst_lowering_copies(struct pst_lowering *low, uint32_t rank,
                                struct pst_copies *ret_copies, struct pst_error *err);
 
-/* Refuses a plan that offloads where lists are written in parts. */
-pst_status pst_lowering_no_copies(const struct pst_plan *plan, struct pst_error *err);
+/* Those of any list; tables and rows come from `arena`. */
+pst_status pst_lowering_copies_of(const struct pst_lowering *low, uint32_t rank,
+                                  const struct pst_copy_order *order, struct pst_arena *arena,
+                                  struct pst_copies *ret_copies, struct pst_error *err);
 
 /* Adds what copies wait for and who waits for them, three pairs a copy at most; n pairs are there.
    Returns how many there are then. */
@@ -142,6 +157,11 @@ struct pst_parts {
    io_passes[rank] and transfers meet at both ends. */
 pst_status pst_lowering_reach(const struct pst_plan *unrolled, uint32_t *io_passes,
                               struct pst_error *err);
+
+/* lower_part_copies.c: the copies of one part of a rank; tables and rows come from `arena`. */
+pst_status pst_parts_copies(const struct pst_parts *parts, uint32_t rank, enum pst_part part,
+                            struct pst_arena *arena, struct pst_copies *ret_copies,
+                            struct pst_error *err);
 
 /* Writes fill, body and drain of every rank. */
 pst_status pst_parts_emit(const struct pst_parts *parts, struct pst_error *err);

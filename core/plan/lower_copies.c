@@ -25,7 +25,7 @@ static int by_place(const void *a, const void *b)
     const struct pst_copy *y = *(const struct pst_copy *const *)b;
 
     if (x->behind != y->behind) {
-        return x->behind < y->behind ? -1 : 1;
+        return x->behind + 1 < y->behind + 1 ? -1 : 1; /* none comes first */
     }
     if (x->op != y->op) {
         return x->op < y->op ? -1 : 1;
@@ -39,8 +39,8 @@ static int by_place(const void *a, const void *b)
     return x->node > y->node ? -1 : x->node < y->node; /* read by one call: as B goes */
 }
 
-static pst_status find_moved(struct pst_lowering *low, uint32_t s, struct moved *moved,
-                             struct pst_error *err)
+static pst_status find_moved(const struct pst_lowering *low, uint32_t s, struct pst_arena *arena,
+                             struct moved *moved, struct pst_error *err)
 {
     const struct pst_plan_stage *stage = &low->plan->stages[s];
     uint32_t n = 0;
@@ -51,27 +51,55 @@ static pst_status find_moved(struct pst_lowering *low, uint32_t s, struct moved 
     if (n == 0) {
         return PST_OK;
     }
-    moved->bytes = pst_arena_array(&low->arena, stage->n_nodes, sizeof *moved->bytes);
-    moved->call = pst_arena_array(&low->arena, PST_I_BW + 1, sizeof *moved->call);
+    moved->bytes = pst_arena_array(arena, stage->n_nodes, sizeof *moved->bytes);
+    moved->call = pst_arena_array(arena, PST_I_BW + 1, sizeof *moved->call);
     if (moved->bytes == NULL || moved->call == NULL ||
         !pst_plan_offload_bytes(stage, low->graph, moved->bytes) ||
-        !pst_pass_calls_init(stage, low->graph, &low->arena, moved->call)) {
+        !pst_pass_calls_init(stage, low->graph, arena, moved->call)) {
         return pst_fail_nomem(err);
     }
     return PST_OK;
 }
 
-/* The pass that first reads what a node left, as a position in the order. */
-static uint32_t reading_pass(const struct pst_lowering *low, const struct pst_pass *forward,
+/* Whether this backward pass is the one of its micro-batch that first reads what a node left. */
+static bool reads_first(const struct pst_pass *pass, const struct moved *moved, uint32_t v)
+{
+    bool early = moved->call[PST_I_B].first_read[v] != PST_NONE;
+
+    return pass->op == PST_PASS_BW || pass->op == (early ? PST_PASS_B : PST_PASS_W);
+}
+
+/* That pass of a micro-batch as a position in the list; PST_NONE: it is in another part. */
+static uint32_t reading_pass(const struct pst_copy_order *order, const struct pst_pass *forward,
                              const struct moved *moved, uint32_t v)
 {
-    uint32_t row = low->base[forward->stage] + forward->microbatch;
-    uint32_t fused = low->at[PST_PASS_BW][row];
+    uint32_t row = order->base[forward->stage] + forward->microbatch;
+    uint32_t fused = order->at[PST_PASS_BW][row];
+    bool early = moved->call[PST_I_B].first_read[v] != PST_NONE;
 
-    if (fused != PST_NONE) {
-        return fused;
+    return fused != PST_NONE ? fused : order->at[early ? PST_PASS_B : PST_PASS_W][row];
+}
+
+static bool same_batch(const struct pst_pass *a, const struct pst_pass *b)
+{
+    return a->stage == b->stage && a->microbatch == b->microbatch;
+}
+
+/* Whether F and the pass that reads are neighbours, of which one is at `at`. */
+static bool stays(const struct pst_copy_order *order, uint32_t at, uint32_t reader,
+                  const struct moved *moved, uint32_t v)
+{
+    const struct pst_pass *pass = &order->passes[at];
+
+    if (pass->op != PST_PASS_F) {
+        return at == 0 && order->before != NULL && order->before->op == PST_PASS_F &&
+               same_batch(order->before, pass);
     }
-    return low->at[moved->call[PST_I_B].first_read[v] != PST_NONE ? PST_PASS_B : PST_PASS_W][row];
+    if (at + 1 < order->n) {
+        return reader == at + 1;
+    }
+    return order->behind != NULL && order->behind->op != PST_PASS_F &&
+           same_batch(order->behind, pass) && reads_first(order->behind, moved, v);
 }
 
 /* Whether the pass behind which a FETCH stands reads the same bytes of its own micro-batch for the
@@ -85,36 +113,67 @@ static bool takes_turns(const struct pst_pass *behind, uint32_t stage, const str
            (behind->op == PST_PASS_BW || behind->op == (weights ? PST_PASS_W : PST_PASS_B));
 }
 
+/* The way back, before the pass at `reader`; `out`: the row of the way out, or PST_NONE. */
+static void add_fetch(const struct pst_copy_order *order, const struct pst_plan_stage *stage,
+                      uint32_t reader, uint32_t out, const struct moved *moved, uint32_t v,
+                      struct pst_copies *copies)
+{
+    const struct pst_pass *pass = &order->passes[reader];
+
+    copies->rows[copies->n++] =
+        (struct pst_copy){.op = PST_I_FETCH,
+                          .behind = reader - 1, /* of the first: none */
+                          .waits_behind = reader > 0 && takes_turns(&order->passes[reader - 1],
+                                                                    pass->stage, moved, v),
+                          .waited_by = reader,
+                          .out = out,
+                          .order = moved->call[pass->op].first_read[v],
+                          .stage = pass->stage,
+                          .microbatch = pass->microbatch,
+                          .node = stage->nodes[v]};
+}
+
 /* The copies of the micro-batch whose F stands at `at`; `next`: the next F of the stage, or none.
  */
-static void add_copies(const struct pst_lowering *low, uint32_t rank, uint32_t at, uint32_t next,
-                       const struct moved *moved, struct pst_copies *copies)
+static void add_copies(const struct pst_lowering *low, const struct pst_copy_order *order,
+                       uint32_t at, uint32_t next, const struct moved *moved,
+                       struct pst_copies *copies)
 {
-    const struct pst_pass *order = low->orders[rank], *pass = &order[at];
+    const struct pst_pass *pass = &order->passes[at];
     const struct pst_plan_stage *stage = &low->plan->stages[pass->stage];
 
     for (uint32_t v = 0; v < stage->n_nodes; v++) {
-        struct pst_copy *copy = &copies->rows[copies->n];
-        uint32_t reader = moved->bytes[v] > 0 ? reading_pass(low, pass, moved, v) : at + 1;
+        uint32_t reader = moved->bytes[v] > 0 ? reading_pass(order, pass, moved, v) : PST_NONE;
 
-        if (reader == at + 1) {
+        if (moved->bytes[v] == 0 || stays(order, at, reader, moved, v)) {
             continue;
         }
-        copy[0] = (struct pst_copy){.op = PST_I_OFFLOAD,
-                                    .behind = at,
-                                    .waits_behind = true,
-                                    .waited_by = next,
-                                    .order = v,
-                                    .stage = pass->stage,
-                                    .microbatch = pass->microbatch,
-                                    .node = stage->nodes[v]};
-        copy[1] = copy[0];
-        copy[1].op = PST_I_FETCH;
-        copy[1].behind = reader - 1;
-        copy[1].waits_behind = takes_turns(&order[reader - 1], pass->stage, moved, v);
-        copy[1].waited_by = reader;
-        copy[1].order = moved->call[order[reader].op].first_read[v];
-        copies->n += 2;
+        copies->rows[copies->n++] = (struct pst_copy){.op = PST_I_OFFLOAD,
+                                                      .behind = at,
+                                                      .waits_behind = true,
+                                                      .waited_by = next,
+                                                      .out = PST_NONE,
+                                                      .order = v,
+                                                      .stage = pass->stage,
+                                                      .microbatch = pass->microbatch,
+                                                      .node = stage->nodes[v]};
+        if (reader != PST_NONE) {
+            add_fetch(order, stage, reader, copies->n - 1, moved, v, copies);
+        }
+    }
+}
+
+/* Of a backward pass whose F is in an earlier part: the way back of what it reads first. */
+static void add_fetches(const struct pst_lowering *low, const struct pst_copy_order *order,
+                        uint32_t at, const struct moved *moved, struct pst_copies *copies)
+{
+    const struct pst_pass *pass = &order->passes[at];
+    const struct pst_plan_stage *stage = &low->plan->stages[pass->stage];
+
+    for (uint32_t v = 0; v < stage->n_nodes; v++) {
+        if (moved->bytes[v] > 0 && reads_first(pass, moved, v) && !stays(order, at, at, moved, v)) {
+            add_fetch(order, stage, at, PST_NONE, moved, v, copies);
+        }
     }
 }
 
@@ -135,10 +194,10 @@ static uint64_t copy_ns(const struct pst_lowering *low, const struct moved *move
 }
 
 /* What the copies back of one pass are too late by, at worst, if they begin with it. */
-static uint64_t late_by(const struct pst_lowering *low, uint32_t rank, const struct moved *moved,
-                        struct pst_copy *const *group, uint32_t n)
+static uint64_t late_by(const struct pst_lowering *low, const struct pst_copy_order *order,
+                        const struct moved *moved, struct pst_copy *const *group, uint32_t n)
 {
-    const struct pst_pass *reader = &low->orders[rank][group[0]->waited_by];
+    const struct pst_pass *reader = &order->passes[group[0]->waited_by];
     const struct pst_pass_calls *calls = &moved[reader->stage].call[reader->op];
     uint64_t pass_ns = pst_lowering_pass_ns(low, reader), end_ns = 0, worst = 0;
 
@@ -153,26 +212,28 @@ static uint64_t late_by(const struct pst_lowering *low, uint32_t rank, const str
 
 /* Passes earlier until there is time enough; not past what the stage does backward before, nor into
    the F of the micro-batch. */
-static void begin_earlier(const struct pst_lowering *low, uint32_t rank, const struct moved *moved,
+static void begin_earlier(const struct pst_lowering *low, const struct pst_copy_order *order,
+                          const struct moved *moved, const struct pst_copies *copies,
                           struct pst_copy *const *group, uint32_t n)
 {
-    const struct pst_pass *order = low->orders[rank];
-    uint32_t stage = group[0]->stage, behind = group[0]->behind, forward = group[0][-1].behind;
-    uint64_t late_ns = late_by(low, rank, moved, group, n);
-    uint64_t ahead_ns = pst_lowering_pass_ns(low, &order[behind]);
+    const struct pst_pass *passes = order->passes;
+    uint32_t stage = group[0]->stage, behind = group[0]->behind, out = group[0]->out;
+    uint32_t first = out != PST_NONE ? copies->rows[out].behind + 1 : 0;
+    uint64_t late_ns = late_by(low, order, moved, group, n);
+    uint64_t ahead_ns = pst_lowering_pass_ns(low, &passes[behind]);
 
-    while (ahead_ns < late_ns && behind > forward + 1 &&
-           !(order[behind].stage == stage && order[behind].op != PST_PASS_F) &&
-           !(order[behind - 1].stage == stage && order[behind - 1].op != PST_PASS_F)) {
-        ahead_ns += pst_lowering_pass_ns(low, &order[--behind]);
+    while (ahead_ns < late_ns && behind > first &&
+           !(passes[behind].stage == stage && passes[behind].op != PST_PASS_F) &&
+           !(passes[behind - 1].stage == stage && passes[behind - 1].op != PST_PASS_F)) {
+        ahead_ns += pst_lowering_pass_ns(low, &passes[--behind]);
     }
     for (uint32_t i = 0; i < n; i++) {
         group[i]->behind = behind;
     }
 }
 
-static void place_copies(const struct pst_lowering *low, uint32_t rank, const struct moved *moved,
-                         struct pst_copies *copies)
+static void place_copies(const struct pst_lowering *low, const struct pst_copy_order *order,
+                         const struct moved *moved, struct pst_copies *copies)
 {
     for (uint32_t i = 0; i < copies->n; i++) {
         copies->places[i] = &copies->rows[i];
@@ -189,8 +250,8 @@ static void place_copies(const struct pst_lowering *low, uint32_t rank, const st
                           copies->places[end]->waited_by == copies->places[i]->waited_by;
              end++) {
         }
-        if (copies->places[i]->op == PST_I_FETCH) {
-            begin_earlier(low, rank, moved, &copies->places[i], end - i);
+        if (copies->places[i]->op == PST_I_FETCH && copies->places[i]->behind != PST_NONE) {
+            begin_earlier(low, order, moved, copies, &copies->places[i], end - i);
         }
     }
     qsort(copies->places, copies->n, sizeof(struct pst_copy *), by_place);
@@ -198,69 +259,84 @@ static void place_copies(const struct pst_lowering *low, uint32_t rank, const st
 
 /* Who waits for the way out of a micro-batch that no F follows, where memory is short: the next
    pass of the stage. */
-static uint32_t next_of_stage(const struct pst_lowering *low, uint32_t rank, uint32_t at)
+static uint32_t next_of_stage(const struct pst_copy_order *order, uint32_t at)
 {
-    const struct pst_pass *order = low->orders[rank];
     uint32_t next = at + 1;
 
-    while (next < low->n_passes[rank] && order[next].stage != order[at].stage) {
+    while (next < order->n && order->passes[next].stage != order->passes[at].stage) {
         next++;
     }
-    return next < low->n_passes[rank] ? next : PST_NONE;
+    return next < order->n ? next : PST_NONE;
 }
 
-static pst_status make_copies(struct pst_lowering *low, uint32_t rank, const struct moved *moved,
-                              struct pst_copies *copies, struct pst_error *err)
+static size_t most_copies(const struct pst_lowering *low, const struct pst_copy_order *order,
+                          const struct moved *moved)
 {
-    uint32_t *next = pst_arena_array(&low->arena, low->plan->n_stages, sizeof *next);
     size_t room = 0;
 
-    for (uint32_t p = 0; p < low->n_passes[rank]; p++) {
-        const struct pst_pass *pass = &low->orders[rank][p];
+    for (uint32_t p = 0; p < order->n; p++) {
+        const struct pst_pass *pass = &order->passes[p];
 
-        room += pass->op == PST_PASS_F && moved[pass->stage].bytes != NULL
-                    ? 2 * (size_t)low->plan->stages[pass->stage].n_nodes
-                    : 0;
-    }
-    copies->rows = pst_arena_array(&low->arena, room, sizeof *copies->rows);
-    copies->places = pst_arena_array(&low->arena, room, sizeof(struct pst_copy *));
-    if (next == NULL || copies->rows == NULL || copies->places == NULL) {
-        return pst_fail_nomem(err);
-    }
-    memset(next, 0xFF, low->plan->n_stages * sizeof *next);
-    for (uint32_t p = low->n_passes[rank]; p-- > 0;) {
-        const struct pst_pass *pass = &low->orders[rank][p];
-
-        if (pass->op == PST_PASS_F && moved[pass->stage].bytes != NULL) {
-            uint32_t waiter = next[pass->stage];
-
-            if (waiter == PST_NONE && !low->plan->spread_sends) {
-                waiter = next_of_stage(low, rank, p);
-            }
-            add_copies(low, rank, p, waiter, &moved[pass->stage], copies);
-            next[pass->stage] = p;
+        if (moved[pass->stage].bytes != NULL && (pass->op == PST_PASS_F || order->part)) {
+            room += 2 * (size_t)low->plan->stages[pass->stage].n_nodes;
         }
     }
-    place_copies(low, rank, moved, copies);
-    return PST_OK;
+    return room;
 }
 
-pst_status pst_lowering_copies(struct pst_lowering *low, uint32_t rank,
-                               struct pst_copies *ret_copies, struct pst_error *err)
+/* All rows, backwards. What no F of a part waits for, the first of a later part does. */
+static void add_all(const struct pst_lowering *low, const struct pst_copy_order *order,
+                    const struct moved *moved, uint32_t *next, struct pst_copies *copies)
 {
-    struct moved *moved = pst_arena_array(&low->arena, low->plan->n_stages, sizeof *moved);
+    for (uint32_t p = order->n; p-- > 0;) {
+        const struct pst_pass *pass = &order->passes[p];
+        uint32_t row = order->base[pass->stage] + pass->microbatch;
+
+        if (moved[pass->stage].bytes == NULL) {
+            continue;
+        }
+        if (pass->op == PST_PASS_F) {
+            uint32_t waiter = next[pass->stage];
+
+            if (waiter == PST_NONE && !low->plan->spread_sends && !order->part) {
+                waiter = next_of_stage(order, p);
+            }
+            add_copies(low, order, p, waiter, &moved[pass->stage], copies);
+            next[pass->stage] = p;
+        } else if (order->part && order->at[PST_PASS_F][row] == PST_NONE) {
+            add_fetches(low, order, p, &moved[pass->stage], copies);
+        }
+    }
+}
+
+pst_status pst_lowering_copies_of(const struct pst_lowering *low, uint32_t rank,
+                                  const struct pst_copy_order *order, struct pst_arena *arena,
+                                  struct pst_copies *ret_copies, struct pst_error *err)
+{
+    uint32_t n_stages = low->plan->n_stages;
+    struct moved *moved = pst_arena_array(arena, n_stages, sizeof *moved);
+    uint32_t *next = pst_arena_array(arena, n_stages, sizeof *next);
     struct pst_copies copies = {0};
     bool any = false;
-    pst_status st = moved != NULL ? PST_OK : pst_fail_nomem(err);
+    pst_status st = moved != NULL && next != NULL ? PST_OK : pst_fail_nomem(err);
 
-    for (uint32_t s = 0; s < low->plan->n_stages && st == PST_OK && low->training; s++) {
+    for (uint32_t s = 0; s < n_stages && st == PST_OK && low->training; s++) {
         if (pst_lowering_holds(low, rank, s)) {
-            st = find_moved(low, s, &moved[s], err);
+            st = find_moved(low, s, arena, &moved[s], err);
             any |= moved[s].bytes != NULL;
         }
     }
     if (st == PST_OK && any) {
-        st = make_copies(low, rank, moved, &copies, err);
+        size_t room = most_copies(low, order, moved);
+
+        memset(next, 0xFF, n_stages * sizeof *next);
+        copies.rows = pst_arena_array(arena, room, sizeof *copies.rows);
+        copies.places = pst_arena_array(arena, room, sizeof(struct pst_copy *));
+        if (copies.rows == NULL || copies.places == NULL) {
+            return pst_fail_nomem(err);
+        }
+        add_all(low, order, moved, next, &copies);
+        place_copies(low, order, moved, &copies);
     }
     if (st == PST_OK) {
         *ret_copies = copies;
@@ -268,19 +344,13 @@ pst_status pst_lowering_copies(struct pst_lowering *low, uint32_t rank,
     return st;
 }
 
-pst_status pst_lowering_no_copies(const struct pst_plan *plan, struct pst_error *err)
+pst_status pst_lowering_copies(struct pst_lowering *low, uint32_t rank,
+                               struct pst_copies *ret_copies, struct pst_error *err)
 {
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
-            if (plan->stages[s].actions[i] == PST_ACTION_OFFLOAD) {
-                return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                                "stage %u is to offload to host memory in an asynchronous "
-                                "schedule; this version keeps or recomputes there",
-                                s);
-            }
-        }
-    }
-    return PST_OK;
+    const struct pst_copy_order order = {
+        .passes = low->orders[rank], .n = low->n_passes[rank], .base = low->base, .at = low->at};
+
+    return pst_lowering_copies_of(low, rank, &order, &low->arena, ret_copies, err);
 }
 
 uint32_t pst_lowering_copy_waits(const struct pst_copies *copies, const uint32_t *pass_at,
@@ -292,8 +362,8 @@ uint32_t pst_lowering_copy_waits(const struct pst_copies *copies, const uint32_t
         if (copy->waits_behind) {
             pairs[n++] = (struct pst_wait_pair){copy->at, pass_at[copy->behind]};
         }
-        if (copy->op == PST_I_FETCH) {
-            pairs[n++] = (struct pst_wait_pair){copy->at, copy[-1].at};
+        if (copy->out != PST_NONE) {
+            pairs[n++] = (struct pst_wait_pair){copy->at, copies->rows[copy->out].at};
         }
         if (copy->waited_by != PST_NONE) {
             pairs[n++] = (struct pst_wait_pair){pass_at[copy->waited_by], copy->at};

@@ -2,7 +2,8 @@
  *
  * The lists of an asynchronous plan. Nothing here looks at times, so every repetition of body is
  * the same list: sends follow their pass, receives are posted one pass ahead in the order in which
- * their rows are read, the optimizer step ends a batch.
+ * their rows are read, copies of what is offloaded stand behind passes of their own part, the
+ * optimizer step ends a batch.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,9 @@ struct writer {
     bool no_memory;
     uint32_t *recv_first, *recv_n; /* [pass of the part] its receives, where posted in this part */
     uint32_t *send_first, *send_n; /* [pass of the part] its sends */
+    uint32_t *pass_at;             /* [pass of the part] */
+    struct pst_copies copies;      /* of the part */
+    uint32_t n_copied;             /* of those, written */
     uint32_t longest;              /* stages that an edge spans at most */
     uint32_t *reduced;             /* [stage] its REDUCE in this part, or PST_NONE */
     uint8_t *closes[PST_PARTS];    /* [pass] it adds the last gradient of its stage and batch */
@@ -230,6 +234,38 @@ static void wait_for_sends(struct writer *w, const struct pst_pass *passes, uint
     }
 }
 
+/* The copies behind a pass; PST_NONE: at the head of the part. */
+static void write_copies(struct writer *w, uint32_t behind)
+{
+    const struct pst_copies *copies = &w->copies;
+
+    for (; w->n_copied < copies->n && copies->places[w->n_copied]->behind == behind;
+         w->n_copied++) {
+        struct pst_copy *copy = copies->places[w->n_copied];
+        struct pst_instr *instr = append(w, copy->op, copy->stage);
+
+        if (instr == NULL) {
+            return;
+        }
+        instr->microbatch = copy->microbatch;
+        instr->node = copy->node;
+        copy->at = w->n - 1;
+    }
+}
+
+/* What copies wait for, and who waits for them. */
+static void wait_for_copies(struct writer *w)
+{
+    size_t room = w->n_pairs + 3 * (size_t)w->copies.n;
+
+    while (w->pair_room < room && !w->no_memory) {
+        w->no_memory = !pst_grow(&w->pairs, &w->pair_room, w->pair_room, sizeof *w->pairs);
+    }
+    if (!w->no_memory) {
+        w->n_pairs = pst_lowering_copy_waits(&w->copies, w->pass_at, w->pairs, w->n_pairs);
+    }
+}
+
 static void write_pass(struct writer *w, const struct pst_pass *passes, uint32_t i)
 {
     uint32_t at = w->n;
@@ -239,12 +275,14 @@ static void write_pass(struct writer *w, const struct pst_pass *passes, uint32_t
         return;
     }
     instr->microbatch = passes[i].microbatch;
+    w->pass_at[i] = at;
     for (uint32_t k = 0; k < w->recv_n[i]; k++) {
         wait_for(w, at, w->recv_first[i] + k);
     }
     if (passes[i].op != PST_PASS_W) {
         wait_for_sends(w, passes, i, at);
     }
+    write_copies(w, i);
     w->send_first[i] = w->n;
     append_transfers(w, &passes[i], true, 0);
     w->send_n[i] = w->n - w->send_first[i];
@@ -260,6 +298,8 @@ static void write_list(struct writer *w, uint32_t part)
     uint32_t n = w->parts->n_passes[part][w->rank];
     bool next_first = w->ahead && part != PST_DRAIN;
 
+    w->n_copied = 0;
+    write_copies(w, PST_NONE);
     for (uint32_t i = 0; i <= n && !w->no_memory; i++) {
         if (i == 0 && n > 0 && (part == PST_FILL || !w->ahead)) {
             post_receives(w, passes, 0);
@@ -279,16 +319,22 @@ static void write_list(struct writer *w, uint32_t part)
     if (plan->deferred_step && part != PST_FILL && !w->parts->bare) {
         append_steps(w);
     }
+    wait_for_copies(w);
 }
 
-static pst_status write_part(struct writer *w, uint32_t part, struct pst_error *err)
+static pst_status write_part(struct writer *w, uint32_t part, struct pst_arena *arena,
+                             struct pst_error *err)
 {
     struct pst_plan *plan = w->parts->plan;
     struct pst_plan_device *device = &plan->devices[w->rank];
     uint32_t n = w->parts->n_passes[part][w->rank];
     struct pst_instr *list = NULL;
-    pst_status st = PST_OK;
+    pst_status st =
+        pst_parts_copies(w->parts, w->rank, (enum pst_part)part, arena, &w->copies, err);
 
+    if (st != PST_OK) {
+        return st;
+    }
     w->n = w->n_pairs = 0;
     memset(w->recv_n, 0, n * sizeof *w->recv_n);
     memset(w->reduced, 0xFF, plan->n_stages * sizeof *w->reduced);
@@ -362,9 +408,10 @@ static pst_status prepare(struct writer *w, struct pst_arena *arena, struct pst_
     w->recv_n = pst_arena_array(arena, most, sizeof *w->recv_n);
     w->send_first = pst_arena_array(arena, most, sizeof *w->send_first);
     w->send_n = pst_arena_array(arena, most, sizeof *w->send_n);
+    w->pass_at = pst_arena_array(arena, most, sizeof *w->pass_at);
     w->reduced = pst_arena_array(arena, n_stages, sizeof *w->reduced);
     if (w->no_memory || counts == NULL || w->recv_first == NULL || w->recv_n == NULL ||
-        w->send_first == NULL || w->send_n == NULL || w->reduced == NULL) {
+        w->send_first == NULL || w->send_n == NULL || w->pass_at == NULL || w->reduced == NULL) {
         return pst_fail_nomem(err);
     }
     if (n[PST_BODY][w->rank] > 0 && n[PST_DRAIN][w->rank] > 0) {
@@ -400,7 +447,7 @@ pst_status pst_parts_emit(const struct pst_parts *parts, struct pst_error *err)
         w.ahead = false;
         st = prepare(&w, &arena, err);
         for (uint32_t part = 0; st == PST_OK && part < PST_PARTS; part++) {
-            st = write_part(&w, part, err);
+            st = write_part(&w, part, &arena, err);
         }
         pst_arena_finish(&arena);
     }

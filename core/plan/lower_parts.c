@@ -373,10 +373,7 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
 
     memcpy(c.passes, passes, sizeof c.passes);
     memcpy(c.n_passes, n_passes, sizeof c.n_passes);
-    st = pst_lowering_no_copies(plan, err);
-    if (st == PST_OK) {
-        st = check_passes(&c, err);
-    }
+    st = check_passes(&c, err);
     if (st == PST_OK) {
         st = make_view(&c, err);
     }

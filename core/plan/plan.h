@@ -39,6 +39,8 @@ enum pst_payload { PST_PAYLOAD_ACT = 0, PST_PAYLOAD_GRAD = 1 };
 struct pst_instr {
     uint8_t op;          /* enum pst_instr_op */
     uint8_t payload;     /* SEND, RECV */
+    bool apart;          /* in lists made from parts: FETCH at the head of one, which is posted when
+                            its turn comes and not with the pass before it; false in plans */
     uint32_t stage;      /* passes, copies, REDUCE, STEP; SEND, RECV: the edge; TIE: the tie */
     uint32_t microbatch; /* passes and copies: of that stage */
     uint32_t node;       /* copies: operator */
@@ -132,8 +134,9 @@ struct pst_plan {
        they go up to twice the batch. Waits name instructions of the same part; what a part leaves
        open is waited for in the parts that follow, by rule: a SEND or RECV by the next F (rows of
        activations) or B, BW (gradients) of the stage that has the buffer, a REDUCE, TIE or NORM by
-       the next TIE, NORM or STEP. pst_plan_unroll writes these waits out. drain_every is n, 0: the
-       whole run is one stretch. */
+       the next TIE, NORM or STEP, an OFFLOAD that no pass of its part waits for by the next F of
+       its stage; a FETCH waits for its OFFLOAD of an earlier part. pst_plan_unroll writes these
+       waits out. drain_every is n, 0: the whole run is one stretch. */
     bool asynchronous;
     uint32_t drain_every;
     bool spread_sends;  /* for lowering: several buffers for what a stage sends where one would
@@ -217,6 +220,17 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
  */
 pst_status pst_plan_unroll(const struct pst_plan *plan, uint32_t n_batches, uint32_t drain_every,
                            struct pst_plan **ret_unrolled, struct pst_error *err);
+
+/* How many FETCH stand at the head of a part, before its first other instruction. */
+static inline uint32_t pst_plan_apart(const struct pst_instr *list, uint32_t n)
+{
+    uint32_t i = 0;
+
+    while (i < n && list[i].op == PST_I_FETCH) {
+        i++;
+    }
+    return i;
+}
 
 /* Where instruction i of an unrolled list comes from: its part, the batch which that closes (of
    fill: the first of the stretch), and its place in the part. */

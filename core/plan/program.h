@@ -129,6 +129,13 @@ struct pst_program_copy {
     uint32_t after;      /* an earlier row; PST_NONE: none */
 };
 
+/*
+ * Rows that calls wait for, and `after`, may be of another section: of fill, whose rows stand for
+ * those of any part that comes before. What is meant is the row that moved the same host value the
+ * same way last. A FETCH at the head of a part stands behind no pass and is posted when the list
+ * comes to it.
+ */
+
 /* One contiguous piece of a transfer. Both ends list the same pieces in the same order. */
 struct pst_transfer_part {
     uint32_t value;

@@ -20,7 +20,7 @@ struct pst_micro {
     uint32_t *dy;      /* [node] gradient of its result, kept for W */
     uint32_t *z;       /* [node * PST_MAX_SCRATCH + i] */
     uint32_t *scratch; /* [parameter use of the stage] gradient that waits for its turn */
-    uint32_t *out_copy, *in_copy; /* [node] first row of its OFFLOAD, FETCH */
+    uint32_t *out_copy, *in_copy; /* [node] no value: the first row of its OFFLOAD, FETCH */
 };
 
 struct pst_stage_build {
@@ -28,7 +28,8 @@ struct pst_stage_build {
     uint32_t replica;  /* that this rank is, where local */
     uint32_t n_batch;  /* micro-batches of one batch; at least 1 */
     uint32_t n_micros; /* that the list may name: those of pst_builder.n_batches batches */
-    uint32_t n_all;    /* values of one micro-batch */
+    uint32_t n_all;    /* entries of one micro-batch */
+    uint32_t n_values; /* of these, values; rows of copies behind them */
     struct pst_micro *micros;
     struct pst_op_grad *grad; /* [node] */
     bool *replayed;           /* [node] recomputed, and something reads it */

@@ -18,6 +18,7 @@ static uint32_t bucket_of(const struct pst_class *class)
     hash = hash * 31 + class->op;
     hash = hash * 31 + class->payload;
     hash = hash * 31 + class->kind;
+    hash = hash * 31 + class->node;
     return (hash * 31 + class->index) % PST_CLASS_BUCKETS;
 }
 
@@ -29,7 +30,8 @@ static uint32_t find(const struct pst_classes *classes, const struct pst_class *
         const struct pst_class *class = &classes->rows[at];
 
         if (class->op == name->op && class->payload == name->payload && class->kind == name->kind &&
-            class->target == name->target && class->index == name->index) {
+            class->target == name->target && class->node == name->node &&
+            class->index == name->index) {
             break;
         }
         at = class->next;
@@ -50,6 +52,7 @@ static struct pst_class name_of(const struct pst_builder *b, uint8_t kind)
                               .payload = b->instr->payload,
                               .kind = kind,
                               .target = b->instr->stage,
+                              .node = b->instr->node,
                               .index = b->n_created[kind] - 1};
 }
 
@@ -160,7 +163,7 @@ static void find_borders(const struct pst_builder *r, const struct pst_plan_devi
             ret_borders[++part] = tick;
             end += part < BATCHES ? device->n_instrs : device->n_drain;
         }
-        tick += r->program->lists[i].n_calls > 0 ? r->program->lists[i].n_calls : 1;
+        tick += r->program->lists[i].n_ticks;
     }
     while (part <= BATCHES) {
         ret_borders[++part] = tick;
@@ -195,7 +198,6 @@ static pst_status build_unrolled(struct pst_builder *r, struct pst_error *err)
 {
     const struct pst_plan_device *device = &r->plan->devices[r->rank];
     struct pst_program *program = r->program;
-    struct pst_program_section section = {.part = PST_BODY, .n_instrs = device->n_instrs};
     pst_status st = pst_build_begin(r, err);
 
     if (st != PST_OK) {
@@ -204,7 +206,15 @@ static pst_status build_unrolled(struct pst_builder *r, struct pst_error *err)
     program->instrs = device->body;
     program->n_instrs = device->n_instrs;
     program->lists = pst_arena_array(&program->arena, program->n_instrs, sizeof *program->lists);
-    return program->lists == NULL ? pst_fail_nomem(err) : pst_build_section(r, &section, err);
+    program->sections = pst_arena_array(&program->arena, 1, sizeof *program->sections);
+    if (program->lists == NULL || program->sections == NULL) {
+        return pst_fail_nomem(err);
+    }
+    program->n_sections = 1;
+    program->sections[0] =
+        (struct pst_program_section){.part = PST_BODY, .n_instrs = device->n_instrs};
+    st = pst_build_section(r, &program->sections[0], err);
+    return st == PST_OK ? pst_build_copies(r, err) : st;
 }
 
 pst_status pst_classes_record(const struct pst_builder *b, struct pst_classes *classes,

@@ -11,9 +11,10 @@
 enum { PST_CLASS_BUCKETS = 1024 };
 
 struct pst_class {
-    /* What names it: a pass of a stage, or a transfer of an edge, and which of its buffers. */
+    /* What names it: a pass of a stage, a transfer of an edge, or a copy of an operator, and which
+       of its buffers. */
     uint8_t op, payload, kind;
-    uint32_t target, index;
+    uint32_t target, node, index;
     uint32_t next; /* row of the same bucket, PST_NONE at the end */
     /* Of each of its buffers. */
     uint32_t stage, what, slot;

@@ -181,23 +181,29 @@ static uint32_t staying_call(const struct finisher *f, uint32_t at, const struct
     return kernel_call(f->program, at, n);
 }
 
+static bool add_stays_of(struct finisher *f, uint32_t at, uint32_t copy)
+{
+    const struct pst_program_instr *list = &f->program->lists[copy];
+
+    for (uint32_t c = 0; c < list->n_copies; c++) {
+        if (!pst_grow(&f->stays, &f->room, f->n_stays, sizeof *f->stays)) {
+            return false;
+        }
+        f->stays[f->n_stays++] =
+            (struct stay){staying_call(f, at, &f->program->instrs[copy]), list->first_copy + c};
+    }
+    return true;
+}
+
 static bool add_stays(struct finisher *f, uint32_t at, uint32_t first)
 {
     const struct pst_instr *pass = &f->program->instrs[at];
+    bool ok = true;
 
-    for (uint32_t w = 0; w < pass->n_waits && f->program->lists[at].n_calls > 0; w++) {
-        uint32_t waited = first + pass->waits[w];
-        const struct pst_program_instr *list = &f->program->lists[waited];
-
-        for (uint32_t c = 0; c < list->n_copies; c++) {
-            if (!pst_grow(&f->stays, &f->room, f->n_stays, sizeof *f->stays)) {
-                return false;
-            }
-            f->stays[f->n_stays++] = (struct stay){staying_call(f, at, &f->program->instrs[waited]),
-                                                   list->first_copy + c};
-        }
+    for (uint32_t w = 0; w < pass->n_waits && f->program->lists[at].n_calls > 0 && ok; w++) {
+        ok = add_stays_of(f, at, first + pass->waits[w]);
     }
-    return true;
+    return ok;
 }
 
 static int by_call(const void *a, const void *b)
@@ -208,6 +214,61 @@ static int by_call(const void *a, const void *b)
         return x->call < y->call ? -1 : 1;
     }
     return x->copy < y->copy ? -1 : x->copy > y->copy;
+}
+
+/* What no pass of fill waits for stands for what any part leaves: the first F of each stage in the
+   parts that follow stays for it. */
+static void mark_open(const struct finisher *f, const struct pst_program_section *fill, bool *open)
+{
+    for (uint32_t i = 0; i < fill->n_instrs; i++) {
+        open[i] = f->program->instrs[fill->first_instr + i].op == PST_I_OFFLOAD;
+    }
+    for (uint32_t i = 0; i < fill->n_instrs; i++) {
+        const struct pst_instr *instr = &f->program->instrs[fill->first_instr + i];
+
+        for (uint32_t w = 0; instr->op < PST_I_SEND && w < instr->n_waits; w++) {
+            open[instr->waits[w]] = false;
+        }
+    }
+}
+
+static bool add_open_stays(struct finisher *f, const struct pst_program_section *fill,
+                           const bool *open, uint32_t at)
+{
+    bool ok = true;
+
+    for (uint32_t i = 0; i < fill->n_instrs && ok && f->program->lists[at].n_calls > 0; i++) {
+        uint32_t copy = fill->first_instr + i;
+
+        if (open[i] && f->program->instrs[copy].stage == f->program->instrs[at].stage) {
+            ok = add_stays_of(f, at, copy);
+        }
+    }
+    return ok;
+}
+
+/* Stays of body or drain for what an earlier part left. */
+static bool find_open_stays(struct finisher *f, const struct pst_program_section *section)
+{
+    const struct pst_program_section *fill = section - section->part;
+    bool *open = calloc((size_t)fill->n_instrs + 1, sizeof *open);
+    bool *met = calloc((size_t)f->b->plan->n_stages + 1, sizeof *met);
+    bool ok = open != NULL && met != NULL;
+
+    if (ok) {
+        mark_open(f, fill, open);
+    }
+    for (uint32_t i = 0; i < section->n_instrs && ok; i++) {
+        const struct pst_instr *instr = &f->program->instrs[section->first_instr + i];
+
+        if (instr->op == PST_I_F && !met[instr->stage]) {
+            met[instr->stage] = true;
+            ok = add_open_stays(f, fill, open, section->first_instr + i);
+        }
+    }
+    free(open);
+    free(met);
+    return ok;
 }
 
 static bool find_stays(struct finisher *f)
@@ -223,6 +284,9 @@ static bool find_stays(struct finisher *f)
             if (program->instrs[at].op < PST_I_SEND && !add_stays(f, at, section->first_instr)) {
                 return false;
             }
+        }
+        if (f->b->plan->asynchronous && section->part != PST_FILL && !find_open_stays(f, section)) {
+            return false;
         }
     }
     if (f->n_stays > 0) {
@@ -277,6 +341,9 @@ static void find_starts(struct finisher *f)
             const struct pst_program_instr *list = &program->lists[at];
 
             pass = is_copy(&program->instrs[at]) ? pass : at;
+            if (program->instrs[at].apart) {
+                continue; /* stands behind none */
+            }
             for (uint32_t c = list->first_copy; c < list->first_copy + list->n_copies; c++) {
                 program->copies[c].start_call = start_call(f, at, pass, section->first_instr);
             }
@@ -326,12 +393,25 @@ static bool move_ticks(struct finisher *f)
     return moved != NULL;
 }
 
+/* The first tick behind the section of an instruction; what a part leaves open is in buffers that
+   are there all the time. */
+static uint32_t end_of_section(const struct finisher *f, uint32_t at)
+{
+    const struct pst_program *program = f->program;
+    uint32_t s = 0;
+
+    while (s + 1 < program->n_sections && program->sections[s + 1].first_instr <= at) {
+        s++;
+    }
+    return s + 1 < program->n_sections ? program->sections[s + 1].first_tick : f->b->tick;
+}
+
 static void find_known(struct finisher *f)
 {
     const struct pst_program *program = f->program;
 
     for (uint32_t i = 0; i < program->n_copies; i++) {
-        f->known[i] = f->b->tick - 1;
+        f->known[i] = end_of_section(f, program->copies[i].instr) - 1;
     }
     for (size_t i = f->n_stays; i-- > 0;) {
         uint32_t copy = f->stays[i].copy, tick = f->call_tick[f->stays[i].call] - 1;
@@ -349,7 +429,7 @@ static uint32_t begins(const struct finisher *f, const struct pst_program_copy *
     const struct pst_program *program = f->program;
     uint32_t pass = copy->instr, first = 0;
 
-    while (pass > 0 && is_copy(&program->instrs[pass])) {
+    while (pass > 0 && is_copy(&program->instrs[pass]) && !program->instrs[pass].apart) {
         pass--;
     }
     for (; copy != NULL; copy = copy->after == PST_NONE ? NULL : &program->copies[copy->after]) {

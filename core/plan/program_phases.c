@@ -84,7 +84,9 @@ static void save_state(struct pst_builder *b, struct state *state)
 
         if (build->local) {
             memcpy(state->all[s], build->micros[0].all, all_size(build) * sizeof **state->all);
-            drop_local(b, state->all[s], all_size(build));
+            for (uint32_t j = 0; j < build->n_micros; j++) {
+                drop_local(b, state->all[s] + (size_t)j * build->n_all, build->n_values);
+            }
             memcpy(state->summable[s], build->summable, build->n_micros * sizeof(bool));
             state->next_sum[s] = build->next_sum;
         }
@@ -153,6 +155,9 @@ static pst_status make_sections(struct pst_builder *b, uint32_t n_phases, struct
         section->first_instr = program->n_instrs;
         if (section->n_instrs > 0) {
             memcpy(instrs + program->n_instrs, list, section->n_instrs * sizeof *instrs);
+        }
+        for (uint32_t k = pst_plan_apart(list, section->n_instrs); k-- > 0;) {
+            instrs[program->n_instrs + k].apart = true;
         }
         program->n_instrs += section->n_instrs;
     }

@@ -40,6 +40,7 @@ static pst_status make_micros(struct pst_builder *b, uint32_t s, struct pst_erro
     build->n_batch = b->batch / stage->microbatch_size;
     build->n_micros = build->n_batch * b->n_batches;
     build->n_all = (uint32_t)n;
+    build->n_values = (uint32_t)(n - 2 * (size_t)stage->n_nodes);
     build->micros = pst_arena_array(&b->arena, build->n_micros, sizeof *build->micros);
     build->summable = pst_arena_array(&b->arena, build->n_micros, sizeof *build->summable);
     at = pst_arena_array(&b->arena, n * build->n_micros, sizeof *at);
@@ -54,9 +55,9 @@ static pst_status make_micros(struct pst_builder *b, uint32_t s, struct pst_erro
         micro->contrib = micro->dact + b->graph->n_tensors;
         micro->dy = micro->contrib + b->n_separate;
         micro->z = micro->dy + stage->n_nodes;
-        micro->out_copy = micro->z + (size_t)stage->n_nodes * PST_MAX_SCRATCH;
+        micro->scratch = micro->z + (size_t)stage->n_nodes * PST_MAX_SCRATCH;
+        micro->out_copy = micro->scratch + build->n_uses;
         micro->in_copy = micro->out_copy + stage->n_nodes;
-        micro->scratch = micro->in_copy + stage->n_nodes;
     }
     return PST_OK;
 }

@@ -22,9 +22,13 @@ struct writer {
     uint32_t n;
     uint32_t begin;         /* of the part that is written */
     bool empty_first;       /* what is written next waits for all that is open */
-    bool *waited;           /* [room] somebody waits for it */
+    bool *waited;           /* [room] somebody but FETCH waits for it */
     uint32_t *next;         /* [room] in its bucket */
     struct bucket *buckets; /* 2 a stage: forward, backward; then one for reductions */
+    uint32_t *parked;       /* [first_parked + micro-batch of two batches] the last OFFLOAD that is
+                               not back, or PST_NONE; NULL: nothing is moved */
+    uint32_t *first_parked; /* [stage] */
+    uint32_t *next_parked;  /* [room] */
 };
 
 static uint64_t total_length(const struct pst_plan_device *device, uint32_t n_batches,
@@ -68,6 +72,9 @@ static struct bucket *bucket_of_open(const struct writer *w, const struct pst_in
     if (instr->op == PST_I_REDUCE || instr->op == PST_I_TIE || instr->op == PST_I_NORM) {
         return &w->buckets[2 * (size_t)w->plan->n_stages];
     }
+    if (instr->op == PST_I_OFFLOAD) {
+        return &w->buckets[2 * (size_t)instr->stage];
+    }
     if (instr->op != PST_I_SEND && instr->op != PST_I_RECV) {
         return NULL;
     }
@@ -92,14 +99,48 @@ static uint32_t empty(const struct writer *w, struct bucket *bucket, uint32_t *r
     return n;
 }
 
+/* Where what a micro-batch left in host memory is noted. */
+static uint32_t *parked_by(const struct writer *w, const struct pst_instr *instr)
+{
+    uint32_t n = 2 * w->plan->stages[instr->stage].n_microbatches;
+
+    return &w->parked[w->first_parked[instr->stage] + instr->microbatch % n];
+}
+
+/* Takes the OFFLOAD of a FETCH; PST_NONE: there is none. */
+static uint32_t take_parked(const struct writer *w, const struct pst_instr *instr)
+{
+    uint32_t *at = parked_by(w, instr), found;
+
+    while (*at != PST_NONE && w->instrs[*at].node != instr->node) {
+        at = &w->next_parked[*at];
+    }
+    found = *at;
+    if (found != PST_NONE) {
+        *at = w->next_parked[found];
+    }
+    return found;
+}
+
+static void park(const struct writer *w, uint32_t i)
+{
+    uint32_t *at = parked_by(w, &w->instrs[i]);
+
+    w->next_parked[i] = *at;
+    *at = i;
+}
+
 /* Waits of an instruction: what is open for it, then those that it has, moved. */
 static bool write_waits(struct writer *w, const struct pst_instr *from, struct pst_instr *instr)
 {
     struct bucket *bucket = w->empty_first ? w->buckets : bucket_of_reader(w, from);
     uint32_t n_buckets = w->empty_first ? 2 * w->plan->n_stages + 1 : bucket != NULL ? 1 : 0;
+    uint32_t out = from->op == PST_I_FETCH ? take_parked(w, instr) : PST_NONE;
     uint32_t n = from->n_waits, kept = 0;
     uint32_t *waits;
 
+    out = out != PST_NONE && out < w->begin ? out : PST_NONE; /* its own wait names it else */
+    n += out != PST_NONE;
     w->empty_first = false;
     for (uint32_t i = 0; i < n_buckets; i++) {
         n += empty(w, &bucket[i], NULL);
@@ -116,9 +157,12 @@ static bool write_waits(struct writer *w, const struct pst_instr *from, struct p
     for (uint32_t i = 0; i < n_buckets; i++) {
         kept += empty(w, &bucket[i], waits + kept);
     }
+    if (out != PST_NONE) {
+        waits[kept++] = out;
+    }
     for (uint32_t i = 0; i < from->n_waits; i++) {
         waits[kept++] = w->begin + from->waits[i];
-        w->waited[w->begin + from->waits[i]] = true;
+        w->waited[w->begin + from->waits[i]] |= from->op != PST_I_FETCH;
     }
     instr->waits = waits;
     return true;
@@ -146,11 +190,14 @@ static void collect_open(struct writer *w)
 /* A part that closes batch `batch`. */
 static bool write_part(struct writer *w, const struct pst_instr *list, uint32_t n, uint32_t batch)
 {
+    uint32_t n_apart = pst_plan_apart(list, n);
+
     w->begin = w->n;
     for (uint32_t i = 0; i < n; i++, w->n++) {
         struct pst_instr *instr = &w->instrs[w->n];
 
         *instr = list[i];
+        instr->apart = i < n_apart;
         if (instr->op == PST_I_SEND || instr->op == PST_I_RECV) {
             instr->first_sample += batch * w->plan->batch;
         } else if (instr->op < PST_I_SEND || instr->op == PST_I_OFFLOAD ||
@@ -159,6 +206,9 @@ static bool write_part(struct writer *w, const struct pst_instr *list, uint32_t 
         }
         if (!write_waits(w, &list[i], instr)) {
             return false;
+        }
+        if (instr->op == PST_I_OFFLOAD) {
+            park(w, w->n);
         }
     }
     collect_open(w);
@@ -184,6 +234,38 @@ static bool write_parts(struct writer *w, const struct pst_plan_device *device, 
     return ok;
 }
 
+/* Room for what is in host memory, where the lists move anything. */
+static bool make_parked(struct writer *w, const struct pst_plan_device *device, size_t room,
+                        struct pst_arena *scratch)
+{
+    uint64_t n = 0;
+    bool any = false;
+
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        uint32_t n_instrs;
+        const struct pst_instr *list = pst_plan_list(device, (enum pst_part)part, &n_instrs);
+
+        for (uint32_t i = 0; i < n_instrs && !any; i++) {
+            any = list[i].op == PST_I_OFFLOAD || list[i].op == PST_I_FETCH;
+        }
+    }
+    if (!any) {
+        return true;
+    }
+    w->first_parked = pst_arena_array(scratch, w->plan->n_stages, sizeof *w->first_parked);
+    w->next_parked = pst_arena_array(scratch, room, sizeof *w->next_parked);
+    for (uint32_t s = 0; w->first_parked != NULL && s < w->plan->n_stages; s++) {
+        w->first_parked[s] = (uint32_t)n;
+        n += 2 * (uint64_t)w->plan->stages[s].n_microbatches;
+    }
+    w->parked = n <= UINT32_MAX ? pst_arena_array(scratch, n, sizeof *w->parked) : NULL;
+    if (w->first_parked == NULL || w->next_parked == NULL || w->parked == NULL) {
+        return false;
+    }
+    memset(w->parked, 0xFF, n * sizeof *w->parked);
+    return true;
+}
+
 static pst_status write_rank(struct pst_plan *unrolled, const struct pst_plan *plan, uint32_t rank,
                              uint32_t n_batches, uint32_t drain_every, struct pst_error *err)
 {
@@ -202,7 +284,7 @@ static pst_status write_rank(struct pst_plan *unrolled, const struct pst_plan *p
         memset(w.buckets, 0xFF, n_buckets * sizeof *w.buckets);
     }
     ok = w.instrs != NULL && w.waited != NULL && w.next != NULL && w.buckets != NULL &&
-         write_parts(&w, device, n_batches, drain_every);
+         make_parked(&w, device, room, &scratch) && write_parts(&w, device, n_batches, drain_every);
     unrolled->devices[rank].body = w.instrs;
     unrolled->devices[rank].n_instrs = w.n;
     unrolled->devices[rank].peak_bytes = device->peak_bytes;

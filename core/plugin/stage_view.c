@@ -326,7 +326,7 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
         .host_capacity_bytes = UINT64_MAX,
     };
     /* Where nothing can be offloaded there is no link. */
-    if (pst_caps_executor("offload") && planner->topology.version_rule != PST_VERSION_DELAYED) {
+    if (pst_caps_executor("offload")) {
         ret_view->link_bytes_per_s = planner->cluster->host_bandwidth;
     }
     for (i = 0; i < n_nodes; i++) {

@@ -137,6 +137,9 @@ bool pst_sim_copy(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
 {
     const struct pst_instr *instr = &state->list[at];
     bool shared = sim->durations.cost->cluster->link_directions == 2;
+    if (instr->apart) {
+        state->behind = PST_NONE;
+    }
     uint64_t *link = &state->host_free[shared || instr->op == PST_I_OFFLOAD ? 0 : 1];
     uint64_t posted = state->behind != PST_NONE ? state->start[state->behind] : state->now;
     uint64_t start = max_ns(posted, *link);

@@ -144,14 +144,34 @@ struct passage {
     uint32_t first; /* of the run's list: the section's first instruction */
 };
 
-/* The end of the copies that the call waits for; 0: none. */
-static uint64_t copies_end(const struct passage *passage, const struct pst_program_call *call)
+/* The end of a copy of an earlier part, which the pass waits for in the list that is written out.
+ */
+static uint64_t open_end(const struct passage *passage, const struct pst_instr *copy,
+                         const struct pst_instr *pass)
 {
     uint64_t latest = 0;
+    for (uint32_t w = 0; w < pass->n_waits; w++) {
+        const struct pst_instr *waited = &passage->run->list[pass->waits[w]];
+        if (waited->op == copy->op && waited->stage == copy->stage && waited->node == copy->node &&
+            passage->run->end[pass->waits[w]] > latest) {
+            latest = passage->run->end[pass->waits[w]];
+        }
+    }
+    return latest;
+}
+
+/* The end of the copies that a call of the pass at `at` waits for; 0: none. */
+static uint64_t copies_end(const struct passage *passage, const struct pst_program_call *call,
+                           uint32_t at)
+{
+    const struct pst_program_section *section = passage->section;
+    uint64_t latest = 0;
     for (uint32_t w = call->first_copy_wait; w < call->first_copy_wait + call->n_copy_waits; w++) {
-        uint32_t row = passage->program->copy_waits[w];
-        uint32_t at = passage->program->copies[row].instr - passage->section->first_instr;
-        uint64_t end = passage->run->end[passage->first + at];
+        uint32_t instr = passage->program->copies[passage->program->copy_waits[w]].instr;
+        bool open = instr - section->first_instr >= section->n_instrs;
+        uint64_t end =
+            open ? open_end(passage, &passage->program->instrs[instr], &passage->run->list[at])
+                 : passage->run->end[passage->first + instr - section->first_instr];
         latest = end > latest ? end : latest;
     }
     return latest;
@@ -177,7 +197,7 @@ static uint32_t walk_instr(struct pst_sim_memory *memory, const struct passage *
     for (uint32_t c = 0; c < list->n_calls; c++) {
         unsigned __int128 share = (unsigned __int128)(end - start - stall) * before;
         uint64_t now = start + stalled + (total > 0 ? (uint64_t)(share / total) : 0);
-        uint64_t until = copies_end(passage, &calls[c]);
+        uint64_t until = copies_end(passage, &calls[c], at);
         for (uint32_t n = pst_call_ticks(&calls[c]); n > 1; n--) {
             at_time(curve, now, curve->rise[tick++]);
         }

@@ -156,6 +156,17 @@ static void add_scheduler(const char *id, uint32_t most_devices)
     }
 }
 
+/* What lies in host memory from one batch to the next, over a link that passes wait for. */
+static void add_offload(void)
+{
+    struct fidelity_case *c = new_case("2bw", "", 4);
+
+    strcat(c->label, ", offload");
+    add_set(c, "train.batch=8");
+    add_set(c, "memopt={use=\"offload\",when=\"always\"}");
+    add_set(c, "cluster.host_bandwidth=2e9");
+}
+
 /* Sums over replicas: behind the last pass, next to the passes of other chunks, in the steady state
    of an asynchronous schedule; between stages of different widths. */
 static void add_replicas(void)

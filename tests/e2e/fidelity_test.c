@@ -67,6 +67,7 @@ static void find_cases(void)
         }
     }
     assert_true(n >= 20);
+    add_offload();
     if (TIMED) {
         add_replicas();
     }

@@ -8,10 +8,10 @@
 
 #include <string.h>
 
-/* The pass behind which an instruction's copies stand. */
+/* The pass behind which an instruction's copies stand; at the head of a part: itself. */
 static uint32_t pass_before(const struct pst_program *program, uint32_t at)
 {
-    while (at > 0 && pst_check_is_copy(program->instrs[at].op)) {
+    while (at > 0 && pst_check_is_copy(program->instrs[at].op) && !program->instrs[at].apart) {
         at--;
     }
     return at;

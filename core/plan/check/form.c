@@ -62,11 +62,10 @@ static void check_stage(struct pst_check *check, uint32_t s)
                       stage->n_nodes, check->graph->n_ops);
     }
     for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        bool parts = check->plan->asynchronous;
-        if (stage->actions[n] > (parts ? PST_ACTION_RECOMPUTE : PST_ACTION_OFFLOAD)) {
+        if (stage->actions[n] > PST_ACTION_OFFLOAD) {
             pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
                           "stage %u, operator %u: memory action %u; this version knows keep (0), "
-                          "recompute (1) and, in synchronous plans, offload (2)",
+                          "recompute (1) and offload (2)",
                           s, n, stage->actions[n]);
             break;
         }
@@ -124,9 +123,6 @@ static const char *instr_fault(const struct pst_plan *plan, uint32_t n_ops, uint
     uint64_t reach = plan->asynchronous ? 2 : 1; /* batches that a list works on */
     bool transfer = instr->op == PST_I_SEND || instr->op == PST_I_RECV;
     bool pass = pst_check_is_pass(instr->op), copy = pst_check_is_copy(instr->op);
-    if (copy && plan->asynchronous) {
-        return "copies to the host are not available in asynchronous plans";
-    }
     if (!transfer && !pass && !copy && instr->op != PST_I_STEP &&
         !pst_check_is_reduction(instr->op)) {
         return "unknown operation";
@@ -144,6 +140,9 @@ static const char *instr_fault(const struct pst_plan *plan, uint32_t n_ops, uint
     }
     if (copy ? instr->node >= n_ops : instr->node != 0) {
         return copy ? "operator out of range" : "a node where none belongs";
+    }
+    if (instr->apart) {
+        return "a mark of lists that are made from parts";
     }
     if (!transfer) {
         return instr->payload != 0 || instr->first_sample != 0 || instr->n_samples != 0 ||
@@ -166,15 +165,16 @@ static const char *instr_fault(const struct pst_plan *plan, uint32_t n_ops, uint
 
 /* Copies run beside the list, from a pass to passes. */
 static const char *copy_fault(const struct pst_check *check, const struct pst_instr *list,
-                              uint32_t at)
+                              uint32_t at, uint32_t n_apart)
 {
     const struct pst_instr *instr = &list[at];
     bool copy = pst_check_is_copy(instr->op);
     if (copy && check->limits->forward_only) {
         return "a copy in a plan for evaluation";
     }
-    if (copy &&
-        (at == 0 || !(pst_check_is_pass(list[at - 1].op) || pst_check_is_copy(list[at - 1].op)))) {
+    if (copy && at >= n_apart &&
+        (at == n_apart ||
+         !(pst_check_is_pass(list[at - 1].op) || pst_check_is_copy(list[at - 1].op)))) {
         return "a copy must stand directly behind a pass or another copy";
     }
     for (uint32_t w = 0; w < instr->n_waits; w++) {
@@ -194,6 +194,7 @@ static void check_list(struct pst_check *check, uint32_t rank, enum pst_part par
 {
     uint32_t n;
     const struct pst_instr *list = pst_plan_list(&check->plan->devices[rank], part, &n);
+    uint32_t n_apart = check->plan->asynchronous && part != PST_FILL ? pst_plan_apart(list, n) : 0;
     char text[64];
     for (uint32_t i = 0; i < n; i++) {
         const struct pst_instr *instr = &list[i];
@@ -201,7 +202,7 @@ static void check_list(struct pst_check *check, uint32_t rank, enum pst_part par
         if (fault == NULL && !ascending(instr->waits, instr->n_waits, i)) {
             fault = "waits must be ascending and name earlier instructions";
         }
-        fault = fault == NULL ? copy_fault(check, list, i) : fault;
+        fault = fault == NULL ? copy_fault(check, list, i, n_apart) : fault;
         if (fault != NULL) {
             pst_check_add(check, "FORM1", rank, i, "%s%s: %s",
                           part == PST_FILL    ? "fill: "

@@ -312,6 +312,9 @@ static void check_stated(struct pst_check *check, const struct pst_program *prog
 void pst_check_overlaps(struct pst_check *check, const struct pst_program *program)
 {
     sweep(check, program, false);
+    if (program->n_copies > 0 && check->status == PST_OK) {
+        sweep(check, program, true);
+    }
 }
 
 void pst_check_layout(struct pst_check *check, const struct pst_program *program)

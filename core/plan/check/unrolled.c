@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "plan/check/walk.h"
 
 struct unroller {
     struct pst_check *check;
@@ -27,7 +28,10 @@ struct unroller {
     uint32_t batch, run; /* that the section closes; counts sections, from 1 */
     uint32_t begin;      /* tick of to at which the section begins */
     uint32_t tick;
-    uint32_t *run_of; /* [value of from] section in which its last copy was made */
+    uint32_t *run_of;    /* [value of from] section in which its last copy was made */
+    uint32_t *row_of[2]; /* [out][value of from] the last row of to that moved it */
+    uint32_t pass_call;  /* of to: the first call of the pass that copies stand behind */
+    const struct pst_program_instr *pass; /* of from */
     const char *fault;
 };
 
@@ -117,6 +121,52 @@ static uint32_t n_operands_of(const struct pst_check *check, const struct pst_pr
     return call->kind == PST_C_KERNEL ? pst_operands_of(&check->graph->ops[call->op]).count : 3;
 }
 
+/* What was copied last with this host buffer, as the executor takes it. */
+static uint32_t moved_last(struct unroller *u, uint32_t row)
+{
+    const struct pst_program_copy *copy = &u->from->copies[row];
+    uint32_t last = u->row_of[copy->out][copy->host];
+    if (last == PST_NONE) {
+        u->fault = "a copy that no part before has made";
+    }
+    return last;
+}
+
+static void copy_waits(struct unroller *u, const struct pst_program_call *from,
+                       struct pst_program_call *call)
+{
+    struct pst_program *to = u->to;
+    call->first_copy_wait = to->n_copy_waits;
+    for (uint32_t w = 0; w < from->n_copy_waits; w++) {
+        to->copy_waits[to->n_copy_waits++] =
+            moved_last(u, u->from->copy_waits[from->first_copy_wait + w]);
+    }
+}
+
+/* A row of OFFLOAD or FETCH, for the samples of its micro-batch. */
+static void copy_row(struct unroller *u, uint32_t i, const struct pst_program_copy *from)
+{
+    struct pst_program *to = u->to;
+    const struct pst_instr *instr = &to->instrs[i];
+    const struct pst_plan_stage *stage = &u->check->source->stages[instr->stage];
+    uint32_t sample = instr->microbatch * stage->microbatch_size;
+    struct pst_program_copy *row = &to->copies[to->n_copies];
+    *row = *from;
+    row->instr = i;
+    row->value = use(u, from->value, sample);
+    row->host = use(u, from->host, sample);
+    if (from->start_call != PST_NONE) {
+        row->start_call = u->pass_call + (from->start_call - u->pass->first_call);
+    }
+    if (from->after != PST_NONE) {
+        row->after = moved_last(u, from->after);
+    }
+    if (from->host < u->from->n_values) {
+        u->row_of[from->out][from->host] = to->n_copies;
+    }
+    to->n_copies++;
+}
+
 static void copy_call(struct unroller *u, const struct pst_program_call *from)
 {
     struct pst_program *to = u->to;
@@ -125,6 +175,7 @@ static void copy_call(struct unroller *u, const struct pst_program_call *from)
     *call = *from;
     call->first_operand = to->n_operands;
     call->first_sample += u->batch * u->check->source->batch;
+    copy_waits(u, from, call);
     for (uint32_t i = 0; i < n; i++) {
         to->operands[to->n_operands++] =
             use(u, u->from->operands[from->first_operand + i], call->first_sample);
@@ -139,13 +190,23 @@ static void copy_instr(struct unroller *u, uint32_t i, const struct pst_program_
                                        .first_call = to->n_calls,
                                        .n_calls = from->n_calls,
                                        .first_part = to->n_parts,
-                                       .n_parts = from->n_parts};
+                                       .n_parts = from->n_parts,
+                                       .first_copy = to->n_copies,
+                                       .n_copies = from->n_copies};
+    if (!pst_check_is_copy(to->instrs[i].op)) {
+        u->pass_call = to->n_calls;
+        u->pass = from;
+    }
     for (uint32_t p = 0; p < from->n_parts; p++) {
         const struct pst_transfer_part *part = &u->from->parts[from->first_part + p];
         to->parts[to->n_parts++] = (struct pst_transfer_part){
             use(u, part->value, to->instrs[i].first_sample), part->begin, part->bytes};
     }
+    for (uint32_t c = 0; c < from->n_copies; c++) {
+        copy_row(u, i, &u->from->copies[from->first_copy + c]);
+    }
     for (uint32_t c = 0; c < from->n_calls; c++) {
+        u->tick += pst_call_ticks(&u->from->calls[from->first_call + c]) - 1;
         copy_call(u, &u->from->calls[from->first_call + c]);
         u->tick++;
     }
@@ -179,8 +240,40 @@ static void hold_all(struct unroller *u)
         if (u->check->known[base + i] == PST_NONE) {
             hold(u, i, to->n_ticks - 1);
         }
-        tick += to->lists[i].n_calls > 0 ? to->lists[i].n_calls : 1;
+        tick += to->lists[i].n_ticks;
     }
+}
+
+static void widen(struct pst_value *value, uint32_t first, uint32_t last)
+{
+    if (value->period > 0) {
+        value->first = first < value->first ? first : value->first;
+        value->last = last > value->last ? last : value->last;
+    }
+}
+
+/* Alive while a copy may run. */
+static bool hold_copies(struct unroller *u)
+{
+    struct pst_program *to = u->to;
+    struct pst_walk walk = {.check = u->check, .program = to};
+    walk.first_tick = pst_check_array(u->check, (uint64_t)to->n_instrs + 1, sizeof(uint32_t));
+    if (walk.first_tick == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < to->n_instrs; i++) {
+        walk.first_tick[i] = to->lists[i].first_tick;
+    }
+    if (!pst_walk_copies(&walk)) {
+        return false;
+    }
+    for (uint32_t c = 0; c < to->n_copies; c++) {
+        uint32_t begins = walk.copies[c].begins, known = walk.copies[c].known;
+        known = known < to->n_ticks ? known : to->n_ticks - 1;
+        widen(&to->values[to->copies[c].value], begins, known);
+        widen(&to->values[to->copies[c].host], begins, known);
+    }
+    return true;
 }
 
 /* The row of from->lists that instruction i of the unrolled list is. */
@@ -205,13 +298,15 @@ static bool make_tables(struct unroller *u)
     struct pst_check *check = u->check;
     const struct pst_program *from = u->from;
     struct pst_program *to = u->to;
-    uint64_t n_calls = 0, n_parts = 0, n_operands = 0;
+    uint64_t n_calls = 0, n_parts = 0, n_operands = 0, n_copies = 0, n_waits = 0;
     for (uint32_t i = 0; i < to->n_instrs; i++) {
         const struct pst_program_instr *list = enter(u, i);
         n_calls += list->n_calls;
         n_parts += list->n_parts;
+        n_copies += list->n_copies;
         for (uint32_t c = list->first_call; c < list->first_call + list->n_calls; c++) {
             n_operands += n_operands_of(check, &from->calls[c]);
+            n_waits += from->calls[c].n_copy_waits;
         }
     }
     u->run = 0;
@@ -221,6 +316,14 @@ static bool make_tables(struct unroller *u)
     to->calls = pst_check_array(check, n_calls + 1, sizeof *to->calls);
     to->parts = pst_check_array(check, n_parts + 1, sizeof *to->parts);
     to->operands = pst_check_array(check, n_operands + 1, sizeof *to->operands);
+    to->copies = pst_check_array(check, n_copies + 1, sizeof *to->copies);
+    to->copy_waits = pst_check_array(check, n_waits + 1, sizeof *to->copy_waits);
+    for (uint32_t i = 0; i < 2 && n_copies > 0; i++) {
+        u->row_of[i] = pst_check_array(check, from->n_values, sizeof *u->row_of[i]);
+        if (u->row_of[i] != NULL) {
+            memset(u->row_of[i], 0xFF, from->n_values * sizeof *u->row_of[i]);
+        }
+    }
     if (check->status != PST_OK) {
         return false;
     }
@@ -261,6 +364,7 @@ bool pst_check_unroll_program(struct pst_check *check, const struct pst_program 
     }
     if (ok) {
         hold_all(&u);
+        ok = to.n_copies == 0 || hold_copies(&u);
     }
     free(u.before);
     if (!ok) {

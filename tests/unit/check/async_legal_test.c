@@ -65,7 +65,7 @@ static void expect_same_file(struct rig *rig)
 }
 
 /* How many were refused. */
-static uint32_t every_shape(const char *model, const char *settings)
+static uint32_t every_shape(const char *model, const char *settings, bool offload)
 {
     struct rig rig;
     uint32_t n_refused = 0;
@@ -73,8 +73,12 @@ static uint32_t every_shape(const char *model, const char *settings)
     for (uint32_t p = 1; p <= 8; p++) {
         for (uint32_t m = 1; m <= 12; m++) {
             for (uint32_t barrier = 0; barrier < 2; barrier++) {
-                struct async_shape shape = {
-                    .p = p, .m = m, .size = 1 + m % 2, .barrier = barrier != 0, .recompute = m > 4};
+                struct async_shape shape = {.p = p,
+                                            .m = m,
+                                            .size = 1 + m % 2,
+                                            .barrier = barrier != 0,
+                                            .recompute = m > 4,
+                                            .offload = offload};
                 if (!async_plan(&rig, &shape)) {
                     rig_drop_plan(&rig);
                     n_refused++;
@@ -109,6 +113,7 @@ static void replicas(void **state)
                                     .size = 6,
                                     .barrier = i / 30 % 2 != 0,
                                     .recompute = i % 2 == 0,
+                                    .offload = i % 3 == 0,
                                     .replicas = true};
         rig_open(&rig, models[i / 60][0], models[i / 60][1], i);
         if (async_plan(&rig, &shape)) {
@@ -126,19 +131,26 @@ static void replicas(void **state)
 static void chain(void **state)
 {
     (void)state;
-    assert_int_equal(every_shape(models[0][0], models[0][1]), 0);
+    assert_int_equal(every_shape(models[0][0], models[0][1], false), 0);
 }
 
 static void tied(void **state)
 {
     (void)state;
-    assert_true(every_shape(models[1][0], models[1][1]) < 10);
+    assert_true(every_shape(models[1][0], models[1][1], false) < 10);
+}
+
+static void offloaded(void **state)
+{
+    (void)state;
+    assert_int_equal(every_shape(models[0][0], models[0][1], true), 0);
+    assert_true(every_shape(models[1][0], models[1][1], true) < 10);
 }
 
 static void branches(void **state)
 {
     (void)state;
-    assert_true(every_shape(models[2][0], models[2][1]) < 40);
+    assert_true(every_shape(models[2][0], models[2][1], false) < 40);
 }
 
 /* Synchronous plans without a norm: STEP follows the sums of its own stage. */
@@ -175,8 +187,8 @@ static void no_barrier(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(chain), cmocka_unit_test(replicas),
-                                       cmocka_unit_test(tied), cmocka_unit_test(branches),
-                                       cmocka_unit_test(no_barrier)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(chain),    cmocka_unit_test(replicas),
+                                       cmocka_unit_test(tied),     cmocka_unit_test(offloaded),
+                                       cmocka_unit_test(branches), cmocka_unit_test(no_barrier)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

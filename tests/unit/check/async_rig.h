@@ -11,7 +11,7 @@
 struct async_shape {
     uint32_t p, m;
     uint32_t size; /* of a micro-batch */
-    bool barrier, recompute, replicas;
+    bool barrier, recompute, replicas, offload;
 };
 
 struct async_orders {
@@ -86,6 +86,7 @@ static inline bool async_plan(struct rig *rig, const struct async_shape *shape)
                             .batch = shape->m * shape->size,
                             .microbatch = shape->size,
                             .recompute = shape->recompute,
+                            .offload = shape->offload,
                             .no_barrier = !shape->barrier,
                             .replicas = shape->replicas};
     struct async_orders orders;

@@ -5,6 +5,7 @@
  * but for the rounding of rows.
  */
 #include "exec/record.h"
+#include "sim/durations.h"
 #include "sim/sim.h"
 #include "sim/usage.h"
 
@@ -24,11 +25,11 @@ static uint64_t kernel_ns(void *context, uint32_t op, uint32_t pass, uint32_t sa
 
 static uint64_t update_ns(void *context, uint64_t elems, uint32_t n_slots, bool first)
 {
-    (void)context;
-    (void)elems;
-    (void)n_slots;
-    (void)first;
-    return 0;
+    const struct pst_cost_model *cost = context;
+    uint64_t ns = pst_sim_update_ns(cost, elems * sizeof(float), n_slots);
+    uint64_t launch = cost->cluster->launch_overhead;
+
+    return first || ns < launch ? ns : ns - launch;
 }
 
 static uint64_t transfer_ns(void *context, uint64_t bytes, uint32_t from, uint32_t to)
@@ -54,7 +55,23 @@ static uint64_t host_ns(void *context, uint64_t bytes)
     return pst_cost_host_ns(context, bytes);
 }
 
-static struct pst_timeline *rehearse(struct real *real)
+/* As many batches as may be in flight, so that no device waits for work; then a drain. */
+static void run_steps(struct real *real, const struct pst_batch *batch, uint32_t n_steps)
+{
+    struct pst_update update = {.optimizer = PST_SGD, .step = 1};
+    struct pst_step_result result;
+    struct pst_error err = {0};
+
+    for (uint32_t t = 0; t < n_steps; t++) {
+        MUST(pst_exec_submit(real->exec, batch, &update, &err));
+    }
+    pst_exec_drain(real->exec);
+    for (uint32_t t = 0; t < n_steps; t++) {
+        MUST(pst_exec_collect(real->exec, &result, &err));
+    }
+}
+
+static struct pst_timeline *rehearse(struct real *real, uint32_t n_steps)
 {
     struct pst_device_times times = {&real->cost, kernel_ns, update_ns};
     struct pst_exec_links links = {&real->cost, transfer_ns, collective_ns, node, host_ns};
@@ -68,16 +85,15 @@ static struct pst_timeline *rehearse(struct real *real)
                                      .links = &links,
                                      .copies = {.shared_link = real->cluster.link_directions == 2}};
     struct pst_batch batch = {.first_sample = 0};
-    struct pst_update update = {.optimizer = PST_SGD, .step = 1};
-    struct pst_step_result result;
     struct pst_timeline *timeline;
     struct pst_error err = {0};
     uint64_t peaks[MOST_RANKS];
 
-    MUST(pst_recorder_create(real->graph, real->plan, config.programs, 1, &config.recorder, &err));
+    MUST(pst_recorder_create(real->graph, real->plan, config.programs, n_steps, &config.recorder,
+                             &err));
     MUST(pst_exec_create(&config, &real->exec, &err));
     memcpy(batch.inputs, real->inputs, sizeof real->inputs);
-    MUST(pst_exec_step(real->exec, &batch, &update, &result, &err));
+    run_steps(real, &batch, n_steps);
     MUST(pst_recorder_timeline(config.recorder, 1, &timeline, &err));
     pst_exec_measured_peaks(real->exec, peaks);
     for (uint32_t r = 0; r < real->n_ranks; r++) {
@@ -92,12 +108,26 @@ static uint64_t apart(uint64_t a, uint64_t b)
     return a > b ? a - b : b - a;
 }
 
-static const struct pst_span *find(const struct pst_timeline *timeline, const struct pst_span *like)
+static bool alike(const struct pst_span *a, const struct pst_span *b)
+{
+    return a->op == b->op && a->stage == b->stage && a->microbatch == b->microbatch &&
+           a->step == b->step && a->peer == b->peer && a->payload == b->payload &&
+           a->first_sample == b->first_sample && a->bytes == b->bytes;
+}
+
+/* The same instruction in the same step; of the same copies of several operators the same in order
+   of time. */
+static const struct pst_span *find(const struct pst_timeline *timeline,
+                                   const struct pst_timeline *expected, const struct pst_span *like)
 {
     const struct pst_timeline_rank *row = &timeline->ranks[like->rank];
+    uint32_t before = 0;
 
+    for (uint32_t i = expected->ranks[like->rank].first; &expected->spans[i] < like; i++) {
+        before += alike(&expected->spans[i], like);
+    }
     for (uint32_t i = row->first; i < row->first + row->n_spans; i++) {
-        if (timeline->spans[i].instr == like->instr) {
+        if (alike(&timeline->spans[i], like) && before-- == 0) {
             return &timeline->spans[i];
         }
     }
@@ -111,35 +141,56 @@ static bool is_timed(uint32_t op)
            op == PST_I_RECV;
 }
 
-/* Returns what passes stood still for. */
-static uint64_t compare(struct real *real)
+/* Every instruction; what differs is said, and where it must not, the test has failed. */
+static bool same_times(const struct pst_timeline *simulated, const struct pst_timeline *run,
+                       bool must)
 {
-    struct pst_timeline *simulated, *run = rehearse(real);
-    struct pst_sim_result result;
-    struct pst_error err = {0};
-    uint64_t stall = 0, copies = 0;
-
-    MUST(pst_sim_timeline(real->plan, real->graph, &real->cost, 1,
-                          (const struct pst_program *const *)real->programs, &simulated, &result,
-                          &err));
     for (uint32_t i = 0; i < simulated->n_spans; i++) {
         const struct pst_span *expected = &simulated->spans[i], *got;
 
         if (!is_timed(expected->op)) {
             continue;
         }
-        got = find(run, expected);
-        if (apart(got->start_ns, expected->start_ns) > ROUNDING_NS ||
-            apart(got->end_ns, expected->end_ns) > ROUNDING_NS) {
-            fail_msg("rank %u, instruction %u, %s: %" PRIu64 " to %" PRIu64 ", not %" PRIu64
-                     " to %" PRIu64,
-                     got->rank, got->instr, pst_instr_name(got->op), got->start_ns, got->end_ns,
-                     expected->start_ns, expected->end_ns);
-        }
+        got = find(run, simulated, expected);
         assert_int_equal(got->bytes, expected->bytes);
-        assert_true(apart(got->stall_ns, expected->stall_ns) <= ROUNDING_NS);
-        copies += expected->op == PST_I_OFFLOAD || expected->op == PST_I_FETCH;
-        stall += expected->stall_ns;
+        if (apart(got->start_ns, expected->start_ns) <= ROUNDING_NS &&
+            apart(got->end_ns, expected->end_ns) <= ROUNDING_NS &&
+            apart(got->stall_ns, expected->stall_ns) <= ROUNDING_NS) {
+            continue;
+        }
+        print_message("rank %u, instruction %u, %s: %" PRIu64 " to %" PRIu64 ", not %" PRIu64
+                      " to %" PRIu64 "\n",
+                      got->rank, got->instr, pst_instr_name(got->op), got->start_ns, got->end_ns,
+                      expected->start_ns, expected->end_ns);
+        assert_false(must);
+        return false;
+    }
+    return true;
+}
+
+/* Returns what passes stood still for. A device that is through before the next batch is handed out
+   begins that late; then it is tried again. */
+static uint64_t compare(struct real *real)
+{
+    uint32_t n_steps = real->plan->asynchronous ? PST_EXEC_IN_FLIGHT : 1, tries = 0;
+    struct pst_timeline *simulated, *run = NULL;
+    struct pst_sim_result result;
+    struct pst_error err = {0};
+    uint64_t stall = 0, copies = 0;
+
+    MUST(pst_sim_timeline(real->plan, real->graph, &real->cost, n_steps,
+                          (const struct pst_program *const *)real->programs, &simulated, &result,
+                          &err));
+    do {
+        pst_timeline_destroy(run);
+        pst_exec_destroy(real->exec);
+        run = rehearse(real, n_steps);
+    } while (!same_times(simulated, run, n_steps == 1 || ++tries == 5));
+    for (uint32_t i = 0; i < simulated->n_spans; i++) {
+        uint8_t op = simulated->spans[i].op;
+
+        copies += op == PST_I_OFFLOAD || op == PST_I_FETCH;
+        stall += is_timed(op) ? simulated->spans[i].stall_ns : 0;
     }
     for (uint32_t r = 0; r < real->n_ranks; r++) {
         assert_int_equal(simulated->ranks[r].peak_bytes, real->programs[r]->peak_bytes);
@@ -153,18 +204,19 @@ static uint64_t compare(struct real *real)
 static uint64_t rehearsal(const struct layout *layout, uint64_t seed, uint64_t bandwidth,
                           int64_t directions)
 {
+    uint32_t slow = layout->order == ORDER_2BW ? 50 : 1; /* batches are handed out meanwhile */
     struct real real;
     uint64_t stall;
 
     memset(&real, 0, sizeof real);
     real.cluster = (struct pst_cluster){.devices = MOST_RANKS,
-                                        .flops = 1e9,
-                                        .bf16_flops = 1e9,
-                                        .memory_bandwidth = 1000000000,
-                                        .launch_overhead = 700,
-                                        .link_bandwidth = 1000000000,
-                                        .link_latency = 1000,
-                                        .host_bandwidth = bandwidth,
+                                        .flops = 1e9 / slow,
+                                        .bf16_flops = 1e9 / slow,
+                                        .memory_bandwidth = 1000000000 / slow,
+                                        .launch_overhead = 700 * slow,
+                                        .link_bandwidth = 1000000000 / slow,
+                                        .link_latency = 1000 * slow,
+                                        .host_bandwidth = bandwidth / slow,
                                         .link_directions = directions};
     real.graph =
         make_model("gpt", "layers=2 dim=16 heads=2 context=8 vocab=11 dropout=0.1", PST_F32);
@@ -190,6 +242,8 @@ static void as_simulated(void **state)
         {.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_SPLIT},
         {.n_stages = 4, .ranks = {0, 1, 0, 1}, .order = ORDER_REVERSE},
         {.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_1F1B},
+        {.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_2BW},
+        {.n_stages = 4, .ranks = {0, 1, 2, 3}, .order = ORDER_2BW},
     };
     uint64_t fast = 0, slow = 0;
 

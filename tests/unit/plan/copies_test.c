@@ -254,27 +254,6 @@ static void test_legal(void **state)
     }
 }
 
-/* Lists in parts have no copies: what a stage holds there lives from one part to the next. */
-static void test_parts(void **state)
-{
-    static const char *const refused = "in an asynchronous schedule";
-    const struct pst_pass *const *const passes[PST_PARTS] = {NULL};
-    const uint32_t *const n_passes[PST_PARTS] = {NULL};
-    struct rig_shape shape = {.devices = 2, .chunks = 1, .batch = 4, .microbatch = 2};
-    struct pst_error err = {0};
-    struct rig rig;
-    (void)state;
-    rig_open(&rig, models[0][0], models[0][1], 3);
-    rig_cut(&rig, &shape);
-    ((uint8_t *)rig.plan->stages[1].actions)[0] = PST_ACTION_OFFLOAD;
-    assert_int_equal(pst_plan_lower_parts(rig.plan, rig.graph, &rig.cost, passes, n_passes, &err),
-                     PST_ERR_UNSUPPORTED);
-    assert_string_equal(err.kind, "plan.mismatch");
-    assert_non_null(strstr(err.message, "stage 1"));
-    assert_non_null(strstr(err.message, refused));
-    rig_close(&rig);
-}
-
 /* What is written is read: the same bytes again, and a plan that is as legal. */
 static void test_file(void **state)
 {
@@ -454,8 +433,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_order), cmocka_unit_test(test_legal),
-        cmocka_unit_test(test_parts),     cmocka_unit_test(test_file),
-        cmocka_unit_test(test_peaks),     cmocka_unit_test(test_all_of_it),
+        cmocka_unit_test(test_file),      cmocka_unit_test(test_peaks),
+        cmocka_unit_test(test_all_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
