@@ -386,7 +386,7 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
     pst_status st = build_program(plan, graph, cost, rank, keep_output, &program, err);
 
     if (st == PST_OK) {
-        st = pst_layout_program(program, err);
+        st = pst_layout_program(program, plan->capacity_bytes, err);
         if (st != PST_OK) {
             pst_program_destroy(program);
             return st;
@@ -398,6 +398,7 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
 
 struct layouts {
     struct pst_program **programs;
+    uint64_t limit;
     atomic_bool failed;
 };
 
@@ -405,7 +406,7 @@ static void lay_out(void *layouts_, uint32_t i)
 {
     struct layouts *layouts = layouts_;
 
-    if (pst_layout_program(layouts->programs[i], NULL) != PST_OK) {
+    if (pst_layout_program(layouts->programs[i], layouts->limit, NULL) != PST_OK) {
         atomic_store(&layouts->failed, true);
     }
 }
@@ -414,7 +415,7 @@ pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_gra
                                const struct pst_cost_model *cost, struct pst_program **ret_programs,
                                struct pst_error *err)
 {
-    struct layouts layouts = {.programs = ret_programs};
+    struct layouts layouts = {.programs = ret_programs, .limit = plan->capacity_bytes};
     uint64_t n_values = 0;
     pst_status st = PST_OK;
 
@@ -423,7 +424,7 @@ pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_gra
         n_values += st == PST_OK ? ret_programs[r]->n_values : 0;
     }
     for (uint32_t r = 0; st == PST_OK && n_values < WORTH_THREADS && r < plan->n_devices; r++) {
-        st = pst_layout_program(ret_programs[r], err);
+        st = pst_layout_program(ret_programs[r], plan->capacity_bytes, err);
     }
     if (st == PST_OK && n_values >= WORTH_THREADS) {
         pst_parallel(plan->n_devices, lay_out, &layouts);

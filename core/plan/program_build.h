@@ -177,7 +177,8 @@ void pst_build_copy(struct pst_builder *b, const struct pst_instr *instr);
 void pst_build_fetched(struct pst_builder *b, uint32_t stage, uint32_t microbatch, bool forget);
 pst_status pst_build_copies(struct pst_builder *b, struct pst_error *err);
 
-/* layout.c: offsets of all values, peak and arena bytes. */
-pst_status pst_layout_program(struct pst_program *program, struct pst_error *err);
+/* layout.c: offsets of all values, peak and arena bytes. limit: of the device, UINT64_MAX: none;
+   more effort is made where gaps between buffers are what makes an arena exceed it. */
+pst_status pst_layout_program(struct pst_program *program, uint64_t limit, struct pst_error *err);
 
 #endif

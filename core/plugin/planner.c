@@ -275,6 +275,9 @@ pst_status pst_planner_run_timed(const struct pst_job *job, struct pst_graph *gr
 
     err = err == NULL ? &unused : err;
     st = pst_planner_try(&search, &planned, &found, err);
+    if (st == PST_OK) {
+        pst_planner_lighten(&search, &planned);
+    }
     if (st == PST_ERR_INFEASIBLE && !job->brief) {
         st = pst_planner_advise(&search, found, &planned, err);
     }

@@ -98,7 +98,8 @@ static pst_status refuse(struct exact *self, const struct pst_stage_view *view, 
 
     if (method == METHOD_CHAIN && !oracle_is_chain(&self->costs)) {
         return pst_failf(self->opt.host, PST_ERR_UNSUPPORTED,
-                         "stage %u is no chain, or may offload: method = \"chain\" cannot take it",
+                         "stage %u is no chain, may offload, or has nodes whose results replays "
+                         "would hold: method = \"chain\" cannot take it",
                          view->stage);
     }
     if (method != METHOD_CHAIN && n > config->max_nodes) {
