@@ -32,87 +32,6 @@ static const struct {
     {"pipedream-2bw", "{\"schedule\": \"flush\"}"},
 };
 
-static const uint32_t sizes[] = {1, 2, 4, 8}, twos[] = {1, 2, 4}, any[] = {1, 2, 3, 5},
-                      wide[] = {2, 3};
-
-static void draw_graph(struct rig_graph *g, uint64_t *rng)
-{
-    uint32_t n = (uint32_t)rig_draw(rng, 2, rig_draw(rng, 0, 9) == 0 ? 30 : 12), lens[3];
-
-    switch (rig_draw(rng, 0, 4)) {
-    case 0:
-        rig_chain(g, n);
-        break;
-    case 1:
-        for (uint32_t i = 0; i < 3; i++) {
-            lens[i] = (uint32_t)rig_draw(rng, 1, 4);
-        }
-        rig_branches(g, (uint32_t)rig_draw(rng, 2, 3), lens, (uint32_t)rig_draw(rng, 0, 1), 1,
-                     rig_draw(rng, 0, 1) == 1);
-        break;
-    case 2:
-        rig_nested(g, n, 3, 3, 50, rng);
-        break;
-    case 3:
-        rig_layered(g, n, 3, 2, 2, rng);
-        break;
-    default:
-        rig_random(g, n, 25, rng);
-    }
-    rig_costs(g, (int)rig_draw(rng, RIG_FLAT, RIG_ZERO), rng);
-    for (uint32_t v = 0; v < g->n; v++) {
-        g->alpha[v] = rig_draw(rng, 0, 2) == 0 ? (double)rig_draw(rng, 0, 20) : 0;
-    }
-}
-
-static double total(const double *list, uint32_t n)
-{
-    double sum = 0;
-
-    for (uint32_t i = 0; i < n; i++) {
-        sum += list[i];
-    }
-    return sum;
-}
-
-static void draw_case(struct rig_case *c, const struct rig_graph *g, uint64_t *rng)
-{
-    double tau = total(g->tau, g->n) / g->n + 1;
-
-    *c = rig_case_of(g);
-    c->devices = (uint32_t)rig_draw(rng, 2, 6);
-    c->batch = (uint32_t)rig_draw(rng, 1, 6) * 8;
-    c->sizes = sizes + rig_draw(rng, 0, 2);
-    c->n_sizes = (uint32_t)rig_draw(rng, 1, 2);
-    switch (rig_draw(rng, 0, 3)) {
-    case 0:
-        break;
-    case 1:
-        c->degrees = any;
-        c->n_degrees = (uint32_t)rig_draw(rng, 2, 4);
-        break;
-    case 2:
-        c->degrees = wide;
-        c->n_degrees = 2;
-        break;
-    default:
-        c->degrees = twos;
-        c->n_degrees = (uint32_t)rig_draw(rng, 2, 3);
-    }
-    c->comm = (uint32_t)rig_draw(rng, PST_COMM_NONE, PST_COMM_MAX);
-    if (rig_draw(rng, 0, 1) == 1) { /* a message takes about as long as an operator */
-        c->p2p = (total(g->bytes, g->n_edges) / (g->n_edges + 1) + 1) / tau *
-                 (double)rig_draw(rng, 1, 4);
-        c->allreduce =
-            (total(g->weight, g->n) / g->n + 1) / tau / c->batch * (double)rig_draw(rng, 1, 4);
-    }
-    if (rig_draw(rng, 0, 1) == 1) {
-        double all = c->multiplier * total(g->weight, g->n) + total(g->saved, g->n) * c->batch;
-
-        c->memory = all * (double)rig_draw(rng, 20, 120) / 100;
-    }
-}
-
 /* Does the plan fit by the reference model, whatever its maker counts? */
 static bool fits(const struct rig_case *c, const struct pst_partition_result *r)
 {
@@ -199,8 +118,8 @@ static void test_never_behind(void **state)
         pst_status st;
 
         snprintf(where, sizeof where, "seed %llu, round %u", (unsigned long long)seed, round);
-        draw_graph(&g, &rng);
-        draw_case(&c, &g, &rng);
+        ask_draw_graph(&g, rig_draw(&rng, 0, 9) == 0 ? 30 : 12, &rng);
+        ask_draw_case(&c, &g, &rng);
         st = ask_rig(&c, "graphpipe", "{\"refine\": true}", NULL, &graph, &err);
         if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
             fail_msg("%s: %s", where, err.message);
