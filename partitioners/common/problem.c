@@ -254,9 +254,9 @@ static pst_status read_times(struct part_problem *p, const struct pst_profile *p
             }
             p->forward_ns[(size_t)i * p->n + v] = ns[0];
             p->backward_ns[(size_t)i * p->n + v] = ns[1] + ns[2];
-        }
-        if (part_cancelled(p)) {
-            return PST_ERR_CANCELLED;
+            if (((v + 1) % 1024 == 0 || v + 1 == p->n) && part_cancelled(p)) {
+                return PST_ERR_CANCELLED;
+            }
         }
     }
     return PST_OK;

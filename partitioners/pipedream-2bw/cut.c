@@ -46,6 +46,9 @@ static pst_status relax(struct twobw *search, const struct candidate *c, bool ad
         struct twobw_cost of = {0};
         pst_status st;
 
+        if ((++search->polls & 0xFFF) == 0 && part_cancelled(search->problem)) {
+            return PST_ERR_CANCELLED;
+        }
         part_span_grow(&search->span);
         so_far = before[search->span.first];
         if (!add && search->sum_ns[end] - search->sum_ns[search->span.first] >= least) {

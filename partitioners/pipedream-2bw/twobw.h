@@ -49,6 +49,7 @@ struct twobw {
     /* the answer */
     struct candidate *tried; /* those that fit */
     uint32_t n_tried, n_seen, tried_room;
+    uint64_t polls;
     double fastest;            /* throughput of the best of them */
     double bound_ns;           /* what dynamic programming needs to stay below to matter */
     struct candidate smallest; /* that needs least where none fits; d = 0: none */
