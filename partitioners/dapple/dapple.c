@@ -142,13 +142,13 @@ static void sum_places(const struct run *run, const double *values, double scale
 }
 
 /* Bytes of one sample that cross a place: edges from before it to behind it. */
-static void sum_cuts(const struct run *run, uint32_t b, double *ret)
+static pst_status sum_cuts(const struct run *run, uint32_t b, double *ret)
 {
     const struct part_problem *p = run->problem;
     uint32_t *place = calloc((size_t)p->n + 1, sizeof *place), i, x, e;
 
     if (place == NULL) {
-        return; /* transfers are free then */
+        return PST_ERR_NOMEM;
     }
     for (i = 0; i < run->n; i++) {
         for (x = run->position[i]; x < run->position[i + 1]; x++) {
@@ -161,6 +161,7 @@ static void sum_cuts(const struct run *run, uint32_t b, double *ret)
         }
     }
     free(place);
+    return PST_OK;
 }
 
 static pst_status fill(const struct run *run, uint32_t b, struct arrays *a,
@@ -170,6 +171,7 @@ static pst_status fill(const struct run *run, uint32_t b, struct arrays *a,
     size_t width = (size_t)run->n + 1;
     double *weight, *saved, *workspace, *cut;
     uint32_t k, i, x;
+    pst_status st;
 
     memset(a, 0, sizeof *a);
     a->room = calloc((4 + 2 * (size_t)p->n_degrees) * width, sizeof *a->room);
@@ -185,7 +187,7 @@ static pst_status fill(const struct run *run, uint32_t b, struct arrays *a,
     cut = workspace + width;
     sum_places(run, p->weight_bytes, 1, weight);
     sum_places(run, p->saved_bytes, 1, saved);
-    sum_cuts(run, b, cut);
+    st = sum_cuts(run, b, cut);
     for (i = 0; i < run->n; i++) {
         for (x = run->position[i]; x < run->position[i + 1]; x++) {
             workspace[i] = fmax(workspace[i], p->workspace_bytes[run->order[x]]);
@@ -210,7 +212,7 @@ static pst_status fill(const struct run *run, uint32_t b, struct arrays *a,
     q->saved = saved;
     q->workspace = workspace;
     q->cut = cut;
-    return PST_OK;
+    return st;
 }
 
 static pst_status take(const struct run *run, const struct dapple_answer *answer,
