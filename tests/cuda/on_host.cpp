@@ -7,6 +7,24 @@
 
 #define STACK_BYTES 65536
 
+/* Those of a thread, kept between launches. */
+struct stacks {
+    char *memory = NULL;
+
+    char *get()
+    {
+        if (memory == NULL) {
+            memory = (char *)malloc((size_t)PST_THREADS * STACK_BYTES);
+        }
+        return memory;
+    }
+    ~stacks()
+    {
+        free(memory);
+    }
+};
+static thread_local stacks kept;
+
 thread_local on_host_index threadIdx, blockIdx, blockDim, gridDim;
 
 struct coroutine {
@@ -86,7 +104,7 @@ void on_host_launch(unsigned blocks, bool meeting, void (*body)(void *), void *c
     b.body = body;
     b.context = context;
     b.meeting = meeting;
-    b.stacks = meeting ? (char *)malloc((size_t)PST_THREADS * STACK_BYTES) : NULL;
+    b.stacks = meeting ? kept.get() : NULL;
     current = &b;
     blockDim.x = PST_THREADS;
     gridDim.x = blocks;
@@ -100,5 +118,4 @@ void on_host_launch(unsigned blocks, bool meeting, void (*body)(void *), void *c
         }
     }
     current = NULL;
-    free(b.stacks);
 }
