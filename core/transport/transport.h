@@ -62,7 +62,7 @@ struct pst_transport_config {
     uint32_t max_requests;   /* per rank, in flight at once: transfers */
     uint32_t max_reductions; /* the same of all_reduce */
     uint64_t stall_ns;       /* longest wait before PST_ERR_CANCELLED with kind run.stalled */
-    const struct pst_transport_times *times; /* copied; NULL: as fast as this machine moves it */
+    const struct pst_transport_times *times;   /* copied; NULL: as fast as this machine moves it */
     const struct pst_transport_memory *memory; /* copied; NULL: buffers are the host's */
 };
 

@@ -62,7 +62,8 @@ static const struct pst_device_ops *cpu_ops;
 static pthread_mutex_t arenas_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct arena arenas[MOST_ARENAS];
 
-/* --- addresses --------------------------------------------------------------------------------- */
+/* --- addresses ---------------------------------------------------------------------------------
+ */
 
 /* Where that is which an address stands for. */
 static void *near_of(const void *far)
@@ -125,7 +126,8 @@ static void forget_arenas(const struct pst_device *device)
     pthread_mutex_unlock(&arenas_mutex);
 }
 
-/* --- the queue --------------------------------------------------------------------------------- */
+/* --- the queue ---------------------------------------------------------------------------------
+ */
 
 static void be_late(struct pst_device *device)
 {
@@ -216,7 +218,8 @@ static pst_status sync_device(struct pst_device *device, struct pst_error *err)
                     device->failed);
 }
 
-/* --- kernels ----------------------------------------------------------------------------------- */
+/* --- kernels -----------------------------------------------------------------------------------
+ */
 
 struct kernel {
     struct pst_kernel base; /* first */
@@ -265,8 +268,7 @@ static void run_later(const struct pst_kernel *base, const struct pst_call *call
     to->dx = translate(work, 3, call->dx, op->n_in);
     to->add = translate(work, 4, call->add, op->n_in);
     to->z = translate(work, 5, call->z, PST_MAX_SCRATCH);
-    to->dp =
-        (float *const *)translate(work, 6, (void *const *)(uintptr_t)call->dp, op->n_param);
+    to->dp = (float *const *)translate(work, 6, (void *const *)(uintptr_t)call->dp, op->n_param);
     to->state =
         (float *const *)translate(work, 7, (void *const *)(uintptr_t)call->state, op->n_state);
     to->dy = near_of(call->dy);
@@ -296,8 +298,8 @@ static void compile_now(struct pst_device *device, struct work *work)
 {
     struct making *m = work->dst;
 
-    m->status = cpu_ops->compile(device->cpu, m->graph, m->op, m->pass, m->samples, m->ret_kernel,
-                                 m->err);
+    m->status =
+        cpu_ops->compile(device->cpu, m->graph, m->op, m->pass, m->samples, m->ret_kernel, m->err);
 }
 
 static pst_status compile(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
@@ -332,7 +334,8 @@ static uint64_t workspace(struct pst_device *device, const struct pst_graph *gra
     return cpu_ops->workspace(device->cpu, graph, op, pass, samples);
 }
 
-/* --- copies ------------------------------------------------------------------------------------ */
+/* --- copies ------------------------------------------------------------------------------------
+ */
 
 static void copy_now(struct pst_device *device, struct work *work)
 {
@@ -480,7 +483,8 @@ static void refresh(struct pst_device *device, void *working, const float *weigh
     ask(device, work);
 }
 
-/* --- the device -------------------------------------------------------------------------------- */
+/* --- the device --------------------------------------------------------------------------------
+ */
 
 static pst_status probe(char *ret_why, size_t why_size)
 {

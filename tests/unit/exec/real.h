@@ -370,10 +370,8 @@ static inline void real_create_with(struct real *real, const char *model, const 
                                     uint32_t dtype, const struct layout *layout, uint32_t batch,
                                     uint32_t slots, double clip, bool skip)
 {
-    struct pst_device_config device_config = {.threads = 1,
-                                              .kernels = dtype == PST_BF16 && !real_on_cuda()
-                                                         ? "reference"
-                                                         : "auto"};
+    struct pst_device_config device_config = {
+        .threads = 1, .kernels = dtype == PST_BF16 && !real_on_cuda() ? "reference" : "auto"};
     struct pst_exec_config config;
     struct pst_error err = {0};
 
