@@ -60,6 +60,7 @@ static void run(const struct pst_kernel *base, const struct pst_call *call)
 {
     const struct pst_cuda_kernel *kernel = (const struct pst_cuda_kernel *)(const void *)base;
 
+    kernel->request.device->last = kernel->request.op->name;
     kernel->family->run[kernel->request.pass](kernel, call);
     pst_cuda_note_launch(kernel->request.device, kernel->request.op->name);
 }

@@ -30,6 +30,7 @@ struct pst_device {
     double *squares;    /* scratch of square_sum, on the device */
     double *square;     /* its result, in pinned memory */
     uint64_t n_squares; /* doubles */
+    const char *last;   /* operator that was asked for last; NULL: none */
     atomic_flag failing;
     atomic_bool failed; /* the two below are written once, before it */
     char doing[96];     /* what was asked for last when the error showed */

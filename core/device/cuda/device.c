@@ -242,7 +242,12 @@ static void refresh(struct pst_device *device, void *working, const float *weigh
 
 static pst_status sync_device(struct pst_device *device, struct pst_error *err)
 {
-    pst_cuda_note(device, "what was asked for before this", cudaStreamSynchronize(device->compute));
+    char doing[80];
+
+    /* Kernels that were accepted fail later: this one, or one since the sync before. */
+    snprintf(doing, sizeof doing, "%.60s or before it",
+             device->last == NULL ? "the start" : device->last);
+    pst_cuda_note(device, doing, cudaStreamSynchronize(device->compute));
     return pst_cuda_failure(device, err);
 }
 

@@ -35,13 +35,18 @@ void pst_cuda_note_launch(struct pst_device *device, const char *doing)
     pst_cuda_note(device, doing, cudaGetLastError());
 }
 
+/* The work failed (exit code 1), not the request. */
 pst_status pst_cuda_failure(struct pst_device *device, struct pst_error *err)
 {
     if (!atomic_load(&device->failed)) {
         return PST_OK;
     }
-    return pst_fail(err, PST_ERR_UNSUPPORTED, "run.device", "GPU %d failed at %s: %s",
-                    device->ordinal, device->doing, device->why);
+    pst_fail(err, PST_ERR_UNSUPPORTED, "run.device", "GPU %d failed at %s: %s", device->ordinal,
+             device->doing, device->why);
+    if (err != NULL) {
+        err->exit_code = 1;
+    }
+    return PST_ERR_UNSUPPORTED;
 }
 
 pst_status pst_cuda_fail(struct pst_error *err, const char *doing, cudaError_t error)
