@@ -71,6 +71,11 @@ static pst_status check_config(const struct pst_exec_config *config, struct pst_
         return pst_fail(err, PST_ERR_BUG, "internal", "device %s: no links are described",
                         config->device->id);
     }
+    if ((config->device->flags & PST_DEVICE_APART) != 0 && !config->transport->takes_memory) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                        "transport %s cannot reach the memory of device %s", config->transport->id,
+                        config->device->id);
+    }
     if (!has_norm && (config->clip > 0 || config->skip_non_finite)) {
         return pst_fail(err, PST_ERR_BUG, "plan.illegal",
                         "the lists have no NORM, which clipping and skipping steps need");
@@ -191,6 +196,7 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
                                              .max_reductions = most_reductions(config),
                                              .stall_ns = config->stall_ns};
     struct pst_transport_times times;
+    struct pst_transport_memory memory;
     pst_status status = check_config(config, err);
     struct pst_exec *exec;
 
@@ -220,6 +226,10 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
     if (config->device->now != NULL) {
         times = exec_clock_times(exec);
         transport.times = &times;
+    }
+    if ((config->device->flags & PST_DEVICE_APART) != 0) {
+        memory = exec_apart_memory(exec);
+        transport.memory = &memory;
     }
     status = config->transport->open(&transport, &exec->transport, err);
     if (status == PST_OK) {

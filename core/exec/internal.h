@@ -321,6 +321,11 @@ uint64_t exec_clock_now(const struct exec_rank *rank);
 void exec_clock_finish(struct exec_rank *rank);
 void exec_clock_touch(struct exec_rank *rank, const void *data, uint64_t bytes);
 
+/* apart.c: for a device with memory of its own. What the transport asks of it. */
+struct pst_transport_memory exec_apart_memory(struct pst_exec *exec);
+/* What the rank asked its device for so far has ended; what went wrong there. On its thread. */
+pst_status exec_join(struct exec_rank *rank, struct pst_error *err);
+
 /* record.c: NULL where nothing is recorded; NULL visits are accepted. */
 struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_list *list,
                                      uint32_t section, const struct exec_task *task);

@@ -146,6 +146,7 @@ static pst_status run_beside_copies(struct exec_rank *rank, struct exec_list *li
         status = exec_copies_before(rank, list, c, &stall_ns, err);
         if (status == PST_OK) {
             run_call(rank, &list->calls[c], task, flags);
+            status = exec_join(rank, err); /* copies count calls that have ended */
             exec_copies_behind(rank, list, c);
         }
     }
@@ -173,7 +174,7 @@ static pst_status run_pass(struct exec_rank *rank, struct exec_list *list, uint3
         }
     }
     exec_clock_finish(rank);
-    return status;
+    return status == PST_OK ? exec_join(rank, err) : status;
 }
 
 static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint32_t index,
@@ -201,7 +202,7 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
     case PST_I_STEP:
         exec_update(rank, instr->stage, task);
         exec_clock_finish(rank);
-        return PST_OK;
+        return exec_join(rank, err);
     case PST_I_OFFLOAD:
     case PST_I_FETCH:
         if (!instr->ahead) {

@@ -45,12 +45,25 @@ struct pst_transport_times {
     bool hollow; /* buffers of transfers and reductions are neither read nor written */
 };
 
+/*
+ * Buffers that are not the host's: how a rank's device moves and adds up what transfers and sums
+ * name. On the rank's thread; both end before they return, and reach the buffers of all ranks.
+ * They tell no errors: the device keeps those.
+ */
+struct pst_transport_memory {
+    void *context;
+    void (*copy)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
+    /* dst += src, f32 */
+    void (*add)(void *context, uint32_t rank, float *dst, const float *src, uint64_t elems);
+};
+
 struct pst_transport_config {
     uint32_t n_ranks;
     uint32_t max_requests;   /* per rank, in flight at once: transfers */
     uint32_t max_reductions; /* the same of all_reduce */
     uint64_t stall_ns;       /* longest wait before PST_ERR_CANCELLED with kind run.stalled */
-    const struct pst_transport_times *times; /* copied; NULL: as fast as this machine moves it */
+    const struct pst_transport_times *times;   /* copied; NULL: as fast as this machine moves it */
+    const struct pst_transport_memory *memory; /* copied; NULL: buffers are the host's */
 };
 
 typedef uint32_t pst_request;
@@ -64,6 +77,7 @@ struct pst_reduce_part {
 struct pst_transport_ops {
     uint32_t size;
     const char *id;
+    bool takes_memory; /* open heeds config->memory */
     pst_status (*probe)(char *ret_why, size_t why_size);
     pst_status (*open)(const struct pst_transport_config *config,
                        struct pst_transport **ret_transport, struct pst_error *err);
