@@ -89,7 +89,7 @@ static void promote_library(void)
 
 static bool init(struct world *world)
 {
-    int provided = MPI_THREAD_SINGLE, rank = 0, size = 1;
+    int provided = MPI_THREAD_SINGLE, rank = 0, size = 1, found = 0, *most = NULL;
     int code;
 
     promote_library();
@@ -106,6 +106,11 @@ static bool init(struct world *world)
     MPI_Comm_set_errhandler(world->comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(world->comm, &rank);
     MPI_Comm_size(world->comm, &size);
+    MPI_Comm_get_attr(world->comm, MPI_TAG_UB, (void *)&most, &found);
+    world->n_numbers = MPI_NUMBERS;
+    if (found == 0 || *most - TAG_DATA < (int)MPI_NUMBERS) {
+        world->n_numbers = (uint32_t)((found != 0 ? *most : 32767) - TAG_DATA);
+    }
     world->rank = (uint32_t)rank;
     world->n_ranks = (uint32_t)size;
     return true;

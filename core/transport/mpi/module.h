@@ -22,11 +22,11 @@
 
 #include "transport/transport.h"
 
-#define MPI_NO_RANK  UINT32_MAX
-#define MPI_PIECE    ((uint64_t)1 << 30) /* bytes of a message at most: MPI counts in int */
-#define MPI_SEQUENCE 16384u              /* numbers of messages; MPI promises tags up to 32767 */
-#define MPI_INLINE   8192u               /* bytes of a sum that travel with its head */
-#define MPI_WHY      768u
+#define MPI_NO_RANK UINT32_MAX
+#define MPI_PIECE   ((uint64_t)1 << 30) /* bytes of a message at most: MPI counts in int */
+#define MPI_NUMBERS (1u << 24)          /* numbers of messages at most */
+#define MPI_INLINE  8192u               /* bytes of a sum that travel with its head */
+#define MPI_WHY     768u
 
 /* MPI tags. */
 enum {
@@ -168,6 +168,7 @@ struct world {
     char (*hosts)[64];
     int64_t clock_ns;
     bool spins;
+    uint32_t n_numbers; /* of messages, until they begin anew */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t wake;                 /* the communicator */

@@ -83,7 +83,7 @@ static pst_status check(const struct pst_transport_config *config, struct pst_er
                         "threads of one process");
     }
     if (config->n_ranks != world->n_ranks || config->stall_ns == 0 ||
-        config->max_requests >= MPI_SEQUENCE || world->transport != NULL) {
+        config->max_requests >= world->n_numbers || world->transport != NULL) {
         return pst_fail(err, PST_ERR_BUG, "transport.config",
                         "transport mpi: %u ranks in %u processes, %u requests, a stall limit of "
                         "%llu ns",

@@ -61,7 +61,7 @@ static void start_send(struct world *world, struct request *request)
     struct peer *peer = &world->peers[request->peer];
     int code;
 
-    request->number = peer->n_sent++ % MPI_SEQUENCE;
+    request->number = peer->n_sent++ % world->n_numbers;
     request->start_ns = request->posted_ns;
     request->header =
         (struct header){.tag = request->tag, .bytes = request->bytes, .number = request->number};
