@@ -11,7 +11,7 @@
 #include "train/emulate.h"
 #include "train/session.h"
 
-#define SETTLE_NS UINT64_C(3000000000)
+#define SETTLE_NS UINT64_C(2000000000)
 #define AROUND    32 /* characters shown before and behind a difference */
 
 bool pst_team_is_near(const struct pst_team *team, uint32_t rank)

@@ -124,32 +124,9 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
     return pst_exec_create(&config, &run->exec, err);
 }
 
-static struct pst_batch load(const struct run *run, const struct samples *to, uint32_t split,
-                             uint64_t first, uint32_t n);
-
-/* Processes read their data themselves: the first batch must be the same for all. */
-static pst_status compare_data(struct run *run, struct pst_error *err)
-{
-    uint64_t digest = UINT64_C(0xCBF29CE484222325);
-
-    if (run->session->team.ops == NULL || run->data == NULL) {
-        return PST_OK;
-    }
-    load(run, &run->samples[0], PST_SPLIT_TRAIN, 0, run->batch);
-    for (uint32_t k = 0; k < run->shape.n_inputs; k++) {
-        const unsigned char *bytes = run->samples[0].inputs[k];
-        uint64_t n = run->batch * run->shape.inputs[k].bytes;
-
-        for (uint64_t i = 0; i < n; i++) {
-            digest = (digest ^ bytes[i]) * UINT64_C(0x100000001B3);
-        }
-    }
-    digest = (digest ^ pst_data_samples(run->data, PST_SPLIT_TRAIN)) * UINT64_C(0x100000001B3);
-    return pst_team_compare(&run->session->team, digest, "training data", err);
-}
-
 static pst_status prepare(struct run *run, struct pst_error *err)
 {
+    const struct pst_team *team = &run->session->team;
     const struct pst_plan *plan = run->session->planned.plan;
     pst_status st = PST_OK;
 
@@ -179,8 +156,11 @@ static pst_status prepare(struct run *run, struct pst_error *err)
         pst_emulation_init(&run->emulation, run->session, run->job->run.emulated_scale);
         run->output.progress.slowness = run->emulation.scale;
     }
-    if (st == PST_OK) {
-        st = compare_data(run, err);
+    if (st == PST_OK && team->ops != NULL && run->data != NULL) { /* each reads it for itself */
+        uint64_t digest =
+            pst_data_digest(run->data, &run->shape, run->batch, run->samples[0].inputs);
+
+        st = pst_team_compare(team, digest, "training data", err);
     }
     return st == PST_OK ? start_exec(run, err) : st;
 }
