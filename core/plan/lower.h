@@ -146,9 +146,9 @@ uint32_t pst_lowering_copy_waits(const struct pst_copies *copies, const uint32_t
  * before the pass that precedes the backward pass. PST_ERR_UNSUPPORTED plan.mismatch where no
  * passes stand between.
  */
+pst_status pst_lowering_guests_possible(const struct pst_lowering *low, struct pst_error *err);
 /* Asynchronous plans have none: plan.mismatch. */
 pst_status pst_lowering_no_guests(const struct pst_plan *plan, struct pst_error *err);
-pst_status pst_lowering_guests_possible(const struct pst_lowering *low, struct pst_error *err);
 /* Rows behind those that are there, counted in low->n_transfers; count_only: no rows. */
 void pst_lowering_add_guests(struct pst_lowering *low, bool count_only);
 /* Once rows are sorted: finds those of each guest. False: out of memory. */
