@@ -299,12 +299,14 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
     struct exec_visit *visit = exec_record_enter(rank, list, section, task);
     pst_status status = PST_OK;
 
+    atomic_store_explicit(&rank->evaluates, list == &rank->eval, memory_order_relaxed);
     if (list->copies != NULL) {
         exec_copies_enter(rank, list, section);
     }
     for (uint32_t i = range->first_instr; i < end && status == PST_OK; i++) {
         struct exec_instr *instr = &list->instrs[i];
 
+        atomic_store_explicit(&rank->at, i + 1, memory_order_relaxed);
         for (uint32_t w = 0; w < instr->n_waits && status == PST_OK; w++) {
             status = finish_transfer(rank, list, instr->waits[w], err);
         }
@@ -327,6 +329,9 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
     }
     if (status == PST_OK && list->workspace_end[section] > rank->handed_bytes) {
         rank->handed_bytes = list->workspace_end[section];
+    }
+    if (status == PST_OK) {
+        atomic_store_explicit(&rank->at, 0, memory_order_relaxed);
     }
     return status;
 }

@@ -62,6 +62,10 @@ struct pst_transport_config {
     uint32_t max_requests;   /* per rank, in flight at once: transfers */
     uint32_t max_reductions; /* the same of all_reduce */
     uint64_t stall_ns;       /* longest wait before PST_ERR_CANCELLED with kind run.stalled */
+    /* What a rank of this process is at, in words for a message ("F of stage 2, micro-batch 5"); ""
+       where that is nothing. Asked by any thread at any time; NULL: nobody knows. */
+    void (*doing)(void *context, uint32_t rank, char *ret_text, size_t size);
+    void *doing_context;
     const struct pst_transport_times *times;   /* copied; NULL: as fast as this machine moves it */
     const struct pst_transport_memory *memory; /* copied; NULL: buffers are the host's */
 };
@@ -72,6 +76,34 @@ typedef uint32_t pst_request;
 struct pst_reduce_part {
     float *data;
     uint64_t elems;
+};
+
+/*
+ * Of a transport whose ranks are processes that a launcher has started. One thread of a process
+ * makes these calls, and what is collective is called by all processes in the same order. A wait
+ * ends early when the run is aborted anywhere, when a process has not been heard of for the stall
+ * limit, and on nothing else: others may be at work for as long as they like.
+ */
+struct pst_transport_processes {
+    /* Once, before everything else: finds the other processes. Errors: config.value (exit 2) where
+       no launcher has started this one, run.device where the library fails. */
+    pst_status (*join)(uint64_t stall_ns, uint32_t *ret_rank, uint32_t *ret_n_ranks,
+                       struct pst_error *err);
+    const char *(*host)(uint32_t rank);
+    /* What this process must add to its CLOCK_MONOTONIC to get that of rank 0. */
+    int64_t (*clock_ns)(void);
+    /* Collective: all[r * bytes] := what process r brought. */
+    pst_status (*exchange)(const void *mine, void *all, uint64_t bytes, struct pst_error *err);
+    /* Collective: what rank 0 has to all. */
+    pst_status (*broadcast)(void *data, uint64_t bytes, struct pst_error *err);
+    /* Ends the waits of all processes, here and above; the first text is kept. */
+    void (*abort)(const char *why);
+    /* The last exchange of a run, aborted or not; limit_ns bounds it where it was aborted. Of
+       processes that do not come present[r] is false. Returns whether all came. */
+    bool (*settle)(const void *mine, void *all, uint64_t bytes, uint64_t limit_ns, bool *present);
+    /* Nothing may be called behind it. Not `orderly`, or where the others do not come: ends all
+       processes with this exit code, and may not return. */
+    void (*leave)(int exit_code, bool orderly);
 };
 
 struct pst_transport_ops {
@@ -122,6 +154,9 @@ struct pst_transport_ops {
        end had come), and when it was over; CLOCK_MONOTONIC, with times: on its link's clock. */
     void (*span)(const struct pst_transport *transport, uint32_t rank, uint64_t *ret_start_ns,
                  uint64_t *ret_end_ns);
+    /* NULL: all ranks are threads of one process, and open may be called at any time. Otherwise
+       this process has the one rank that join told, and the calls above are for that. */
+    const struct pst_transport_processes *processes;
 };
 
 typedef const struct pst_transport_ops *pst_transport_module_fn(void);
