@@ -10,47 +10,17 @@
  * PENSTOCK_APART_FAILS names an operator: its kernels fail, as on a device that breaks.
  */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
-#include "device/device.h"
+#include "apart.h"
 
 #define LATE_NS 30000u /* at most, before each piece of work */
 
-enum { MOST_OPERANDS = 80, MOST_ARENAS = 64 };
-
-struct work {
-    struct work *next;
-    void (*run)(struct pst_device *device, struct work *work);
-    const struct pst_kernel *kernel;
-    const struct pst_op *op;
-    struct pst_call call;
-    void *operands[8][MOST_OPERANDS];
-    void *dst;
-    const void *a, *b;
-    float *s0, *s1, *weights;
-    uint64_t bytes;
-    uint32_t dtype;
-    struct pst_update update;
-    double *ret_sum;
-};
-
-struct pst_device {
-    struct pst_device *cpu;
-    pthread_t thread, owner; /* owner: that entered */
-    bool owned;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    struct work *head, *tail;
-    uint64_t n_asked, n_done;
-    bool quit;
-    uint64_t seed;
-    char failed[128]; /* the operator that failed first */
-};
+enum { MOST_ARENAS = 64 };
 
 struct arena {
     const struct pst_device *device;
@@ -58,15 +28,14 @@ struct arena {
     uint64_t bytes;
 };
 
-static const struct pst_device_ops *cpu_ops;
+const struct pst_device_ops *apart_cpu;
 static pthread_mutex_t arenas_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct arena arenas[MOST_ARENAS];
 
 /* --- addresses ---------------------------------------------------------------------------------
  */
 
-/* Where that is which an address stands for. */
-static void *near_of(const void *far)
+void *apart_near(const void *far)
 {
     char *near = NULL;
 
@@ -92,7 +61,7 @@ static pst_status arena(struct pst_device *device, uint64_t bytes, void **ret_ba
                         struct pst_error *err)
 {
     void *near = NULL;
-    pst_status status = cpu_ops->arena(device->cpu, bytes, &near, err);
+    pst_status status = apart_cpu->arena(device->cpu, bytes, &near, err);
     char *far;
 
     if (status != PST_OK) {
@@ -144,7 +113,7 @@ static void *work_off(void *argument)
 {
     struct pst_device *device = argument;
 
-    cpu_ops->enter(device->cpu);
+    apart_cpu->enter(device->cpu);
     pthread_mutex_lock(&device->mutex);
     for (;;) {
         struct work *work = device->head;
@@ -170,7 +139,7 @@ static void *work_off(void *argument)
     return NULL;
 }
 
-static struct work *new_work(void (*run)(struct pst_device *device, struct work *work))
+struct work *apart_work(void (*run)(struct pst_device *device, struct work *work))
 {
     struct work *work = calloc(1, sizeof *work);
 
@@ -181,7 +150,7 @@ static struct work *new_work(void (*run)(struct pst_device *device, struct work 
     return work;
 }
 
-static void ask(struct pst_device *device, struct work *work)
+void apart_ask(struct pst_device *device, struct work *work)
 {
     if (!device->owned || !pthread_equal(device->owner, pthread_self())) {
         fprintf(stderr, "device apart: asked by a thread that did not enter it\n");
@@ -199,7 +168,7 @@ static void ask(struct pst_device *device, struct work *work)
     pthread_mutex_unlock(&device->mutex);
 }
 
-static void await(struct pst_device *device)
+void apart_await(struct pst_device *device)
 {
     pthread_mutex_lock(&device->mutex);
     while (device->n_done < device->n_asked) {
@@ -210,7 +179,7 @@ static void await(struct pst_device *device)
 
 static pst_status sync_device(struct pst_device *device, struct pst_error *err)
 {
-    await(device);
+    apart_await(device);
     if (device->failed[0] == '\0') {
         return PST_OK;
     }
@@ -247,7 +216,7 @@ static void *const *translate(struct work *work, uint32_t which, void *const *fr
         abort();
     }
     for (uint32_t i = 0; i < n; i++) {
-        work->operands[which][i] = near_of(from[i]);
+        work->operands[which][i] = apart_near(from[i]);
     }
     return work->operands[which];
 }
@@ -256,7 +225,7 @@ static void run_later(const struct pst_kernel *base, const struct pst_call *call
 {
     const struct kernel *kernel = (const struct kernel *)(const void *)base;
     const struct pst_op *op = kernel->op;
-    struct work *work = new_work(run_now);
+    struct work *work = apart_work(run_now);
     struct pst_call *to = &work->call;
 
     work->kernel = kernel->cpu;
@@ -271,16 +240,16 @@ static void run_later(const struct pst_kernel *base, const struct pst_call *call
     to->dp = (float *const *)translate(work, 6, (void *const *)(uintptr_t)call->dp, op->n_param);
     to->state =
         (float *const *)translate(work, 7, (void *const *)(uintptr_t)call->state, op->n_state);
-    to->dy = near_of(call->dy);
-    to->workspace = near_of(call->workspace);
-    ask(kernel->device, work);
+    to->dy = apart_near(call->dy);
+    to->workspace = apart_near(call->workspace);
+    apart_ask(kernel->device, work);
 }
 
 static void destroy(struct pst_kernel *base)
 {
     struct kernel *kernel = (struct kernel *)(void *)base;
 
-    await(kernel->device);
+    apart_await(kernel->device);
     kernel->cpu->destroy(kernel->cpu);
     free(kernel);
 }
@@ -298,8 +267,8 @@ static void compile_now(struct pst_device *device, struct work *work)
 {
     struct making *m = work->dst;
 
-    m->status =
-        cpu_ops->compile(device->cpu, m->graph, m->op, m->pass, m->samples, m->ret_kernel, m->err);
+    m->status = apart_cpu->compile(device->cpu, m->graph, m->op, m->pass, m->samples, m->ret_kernel,
+                                   m->err);
 }
 
 static pst_status compile(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
@@ -307,7 +276,7 @@ static pst_status compile(struct pst_device *device, const struct pst_graph *gra
                           struct pst_error *err)
 {
     struct kernel *kernel = calloc(1, sizeof *kernel);
-    struct work *work = new_work(compile_now);
+    struct work *work = apart_work(compile_now);
     struct making m;
 
     if (kernel == NULL) {
@@ -315,8 +284,8 @@ static pst_status compile(struct pst_device *device, const struct pst_graph *gra
     }
     m = (struct making){graph, op, pass, samples, &kernel->cpu, err, PST_OK};
     work->dst = &m;
-    ask(device, work);
-    await(device);
+    apart_ask(device, work);
+    apart_await(device);
     if (m.status != PST_OK) {
         free(kernel);
         return m.status;
@@ -331,7 +300,7 @@ static pst_status compile(struct pst_device *device, const struct pst_graph *gra
 static uint64_t workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
                           uint32_t pass, uint32_t samples)
 {
-    return cpu_ops->workspace(device->cpu, graph, op, pass, samples);
+    return apart_cpu->workspace(device->cpu, graph, op, pass, samples);
 }
 
 /* --- copies ------------------------------------------------------------------------------------
@@ -352,135 +321,27 @@ static void move(struct pst_device *device, void *dst, const void *src, uint64_t
         memcpy(dst, src, bytes);
         return;
     }
-    work = new_work(copy_now);
+    work = apart_work(copy_now);
     work->dst = dst;
     work->a = src;
     work->bytes = bytes;
-    ask(device, work);
-    await(device);
+    apart_ask(device, work);
+    apart_await(device);
 }
 
 static void upload(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
 {
-    move(device, near_of(dst), src, bytes);
+    move(device, apart_near(dst), src, bytes);
 }
 
 static void download(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
 {
-    move(device, dst, near_of(src), bytes);
+    move(device, dst, apart_near(src), bytes);
 }
 
 static void copy(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
 {
-    move(device, near_of(dst), near_of(src), bytes);
-}
-
-/* --- around the step ---------------------------------------------------------------------------
- */
-
-static void zero_now(struct pst_device *device, struct work *work)
-{
-    cpu_ops->zero(device->cpu, work->dst, work->bytes);
-}
-
-static void zero(struct pst_device *device, void *dst, uint64_t bytes)
-{
-    struct work *work = new_work(zero_now);
-
-    work->dst = near_of(dst);
-    work->bytes = bytes;
-    ask(device, work);
-}
-
-static void accumulate_now(struct pst_device *device, struct work *work)
-{
-    cpu_ops->accumulate(device->cpu, work->dst, work->a, work->bytes);
-}
-
-static void accumulate(struct pst_device *device, float *dst, const float *src, uint64_t elems)
-{
-    struct work *work = new_work(accumulate_now);
-
-    work->dst = near_of(dst);
-    work->a = near_of(src);
-    work->bytes = elems;
-    ask(device, work);
-}
-
-static void sum_now(struct pst_device *device, struct work *work)
-{
-    cpu_ops->sum(device->cpu, work->dst, work->a, work->b, work->bytes, work->dtype);
-}
-
-static void sum(struct pst_device *device, void *dst, const void *a, const void *b, uint64_t elems,
-                uint32_t dtype)
-{
-    struct work *work = new_work(sum_now);
-
-    work->dst = near_of(dst);
-    work->a = near_of(a);
-    work->b = near_of(b);
-    work->bytes = elems;
-    work->dtype = dtype;
-    ask(device, work);
-}
-
-static void square_now(struct pst_device *device, struct work *work)
-{
-    *work->ret_sum = cpu_ops->square_sum(device->cpu, work->a, work->bytes);
-}
-
-static double square_sum(struct pst_device *device, const float *values, uint64_t elems)
-{
-    struct work *work = new_work(square_now);
-    double result = 0;
-
-    work->a = near_of(values);
-    work->bytes = elems;
-    work->ret_sum = &result;
-    ask(device, work);
-    await(device);
-    return result;
-}
-
-static void update_now(struct pst_device *device, struct work *work)
-{
-    cpu_ops->update(device->cpu, &work->update, work->weights, work->a, work->s0, work->s1,
-                    work->dst, work->dtype, work->bytes);
-}
-
-static void update(struct pst_device *device, const struct pst_update *how, float *weights,
-                   const float *grad, float *s0, float *s1, void *working, uint32_t working_dtype,
-                   uint64_t elems)
-{
-    struct work *work = new_work(update_now);
-
-    work->update = *how;
-    work->weights = near_of(weights);
-    work->a = near_of(grad);
-    work->s0 = near_of(s0);
-    work->s1 = near_of(s1);
-    work->dst = near_of(working);
-    work->dtype = working_dtype;
-    work->bytes = elems;
-    ask(device, work);
-}
-
-static void refresh_now(struct pst_device *device, struct work *work)
-{
-    cpu_ops->refresh(device->cpu, work->dst, work->a, work->dtype, work->bytes);
-}
-
-static void refresh(struct pst_device *device, void *working, const float *weights,
-                    uint32_t working_dtype, uint64_t elems)
-{
-    struct work *work = new_work(refresh_now);
-
-    work->dst = near_of(working);
-    work->a = near_of(weights);
-    work->dtype = working_dtype;
-    work->bytes = elems;
-    ask(device, work);
+    move(device, apart_near(dst), apart_near(src), bytes);
 }
 
 /* --- the device --------------------------------------------------------------------------------
@@ -488,7 +349,7 @@ static void refresh(struct pst_device *device, void *working, const float *weigh
 
 static pst_status probe(char *ret_why, size_t why_size)
 {
-    return cpu_ops->probe(ret_why, why_size);
+    return apart_cpu->probe(ret_why, why_size);
 }
 
 static void describe(char *ret_text, size_t text_size)
@@ -505,7 +366,7 @@ static pst_status open_device(const struct pst_device_config *config,
     if (device == NULL) {
         return pst_fail_nomem(err);
     }
-    status = cpu_ops->open(config, &device->cpu, err);
+    status = apart_cpu->open(config, &device->cpu, err);
     if (status != PST_OK) {
         free(device);
         return status;
@@ -531,7 +392,7 @@ static void close_device(struct pst_device *device)
     pthread_mutex_unlock(&device->mutex);
     pthread_join(device->thread, NULL);
     forget_arenas(device);
-    cpu_ops->close(device->cpu);
+    apart_cpu->close(device->cpu);
     pthread_mutex_destroy(&device->mutex);
     pthread_cond_destroy(&device->changed);
     free(device);
@@ -545,7 +406,7 @@ static void enter(struct pst_device *device)
 
 static pst_status supports(struct pst_device *device, uint32_t dtype, struct pst_error *err)
 {
-    return cpu_ops->supports(device->cpu, dtype, err);
+    return apart_cpu->supports(device->cpu, dtype, err);
 }
 
 static const struct pst_device_ops ops = {
@@ -562,12 +423,12 @@ static const struct pst_device_ops ops = {
     .compile = compile,
     .upload = upload,
     .download = download,
-    .zero = zero,
-    .accumulate = accumulate,
-    .sum = sum,
-    .square_sum = square_sum,
-    .update = update,
-    .refresh = refresh,
+    .zero = apart_zero,
+    .accumulate = apart_accumulate,
+    .sum = apart_sum,
+    .square_sum = apart_square_sum,
+    .update = apart_update,
+    .refresh = apart_refresh,
     .flags = PST_DEVICE_APART,
     .sync = sync_device,
     .copy = copy,
@@ -577,7 +438,7 @@ PST_EXPORT pst_device_module_fn pst_device_module;
 
 const struct pst_device_ops *pst_device_module(void)
 {
-    if (cpu_ops == NULL) {
+    if (apart_cpu == NULL) {
         void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
         pst_device_module_fn *entry = NULL;
 
@@ -588,7 +449,7 @@ const struct pst_device_ops *pst_device_module(void)
             fprintf(stderr, "device apart: %s\n", dlerror());
             abort();
         }
-        cpu_ops = entry();
+        apart_cpu = entry();
     }
     return &ops;
 }

@@ -268,24 +268,44 @@ static const char *batch(const struct layout *layout, const void *data, int32_t 
     return (const char *)data + i * layout->step * (layout->type == CUDA_R_16BF ? 2 : 4);
 }
 
+/* The rows of op(a), or the columns of op(b), one behind the other. */
+static float *unfold(const struct layout *layout, const char *from, bool by_rows, uint64_t n,
+                     uint64_t k)
+{
+    float *values = malloc(n * k * sizeof *values);
+
+    if (values == NULL) {
+        abort();
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        for (uint64_t j = 0; j < k; j++) {
+            values[i * k + j] = by_rows ? get(layout, from, i, j) : get(layout, from, j, i);
+        }
+    }
+    return values;
+}
+
 static void multiply(const struct desc *desc, const struct layout *a, const char *from_a,
                      const struct layout *b, const char *from_b, const struct layout *d, char *to,
                      float alpha, float beta)
 {
     const uint64_t k = cols_of(a, desc->a);
+    float *rows = unfold(a, from_a, desc->a != CUBLAS_OP_T, d->rows, k);
+    float *cols = unfold(b, from_b, desc->b == CUBLAS_OP_T, d->cols, k);
 
     for (uint64_t col = 0; col < d->cols; col++) {
         for (uint64_t row = 0; row < d->rows; row++) {
             float sum = 0;
 
             for (uint64_t i = 0; i < k; i++) {
-                sum += (desc->a == CUBLAS_OP_T ? get(a, from_a, i, row) : get(a, from_a, row, i)) *
-                       (desc->b == CUBLAS_OP_T ? get(b, from_b, col, i) : get(b, from_b, i, col));
+                sum += rows[row * k + i] * cols[col * k + i];
             }
             sum = alpha * sum + (beta == 0 ? 0 : beta * get(d, to, row, col));
             put(d, to, row, col, finished(desc, d, sum, row, col));
         }
     }
+    free(rows);
+    free(cols);
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
