@@ -35,8 +35,8 @@ static const struct pst_param params[] = {
               "More states are refused (antichain, downsets)."),
     PST_PARAM(
         struct pd_config, places, PST_PARAM_INT, "2000", "1..1000000",
-        "Most places, about, where a stage may end (linear); in longer models they are spread "
-        "evenly by time, where little crosses."),
+        "Most places, about, where a stage may end (linear; a quarter of them with two levels); in "
+        "longer models they are spread evenly by time, where little crosses."),
     PST_PARAM(struct pd_config, inside_bandwidth, PST_PARAM_RATE, "0", NULL,
               "Bytes per second inside a node; 0: as the cluster or the problem says."),
     PST_PARAM(struct pd_config, between_bandwidth, PST_PARAM_RATE, "0", NULL,
