@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chain_plugin.h"
 #include "chain.h"
 #include "search.h"
 #include "sequence.h"
@@ -323,22 +324,9 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return part_sequence_partition(self->host, in, &searcher, out);
 }
 
-PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
-
-static const char *const provides[] = {"chain", NULL};
-static const char *const needs[] = {"chain", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("partitioner", "dapple", "1.0"),
+PART_CHAIN_PLUGIN(
+    struct config, "dapple", "1.0",
     .summary = "DAPPLE's planner: stages, replicas and their machines for the shortest step.",
     .reference =
         "Fan et al., DAPPLE: A Pipelined Data Parallel Approach for Training Large Models, "
-        "PPoPP 2021",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+        "PPoPP 2021")

@@ -10,6 +10,14 @@
 #include "places.h"
 #include "pipedream.h"
 
+/* Two levels cost the cube of the states. */
+static uint32_t most_places(const struct pd_run *run)
+{
+    uint32_t places = (uint32_t)run->config->places;
+
+    return run->config->levels == PD_NODE ? (places + 3) / 4 : places;
+}
+
 /* Work of the dag's nodes in parts of all of it; nodes alike where none takes time. */
 static pst_status weigh(const struct pd_run *run, int64_t *ret_work)
 {
@@ -46,7 +54,7 @@ static pst_status list_places(struct pd_run *run, const uint32_t *order)
         bytes[e] = run->problem->edge_bytes[run->graph.edge[e]];
     }
     if (st == PST_OK) {
-        st = part_runs(dag, bytes, work, order, (uint32_t)run->config->places, first, &n_runs);
+        st = part_runs(dag, bytes, work, order, most_places(run), first, &n_runs);
     }
     if (st == PST_OK) {
         st = part_downsets_runs(order, n_runs, first, &run->sets);
@@ -73,8 +81,8 @@ static pst_status list_linear(struct pd_run *run)
         }
     }
     if (st == PST_OK) {
-        st = n > run->config->places ? list_places(run, order)
-                                     : part_downsets_linear(n, order, &run->sets);
+        st = n > most_places(run) ? list_places(run, order)
+                                  : part_downsets_linear(n, order, &run->sets);
     }
     free(order);
     return st;
