@@ -103,7 +103,7 @@ def main():
     parser.add_argument("models", nargs="*", default=MODELS, metavar="MODEL")
     parser.add_argument("--penstock", default=os.path.join(ROOT, "build/release/penstock"))
     parser.add_argument("--memory", help="of a device, instead of what the configs say")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     all_rows = {}
 
     os.makedirs(args.folder, exist_ok=True)
