@@ -104,7 +104,7 @@ static inline char *support_drain(int fd)
     return text;
 }
 
-#define SUPPORT_LAUNCHER 24
+#define SUPPORT_LAUNCHER 40
 /* What is started in the place of the program, with the program and its arguments behind: up to a
    NULL; none: the program itself. */
 static const char *support_launcher[SUPPORT_LAUNCHER + 1];

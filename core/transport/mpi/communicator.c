@@ -124,14 +124,16 @@ static bool allocate(struct world *world)
     world->beats = calloc(n, sizeof *world->beats);
     world->heard_ns = calloc(n, sizeof *world->heard_ns);
     world->peers = calloc(n, sizeof *world->peers);
+    world->beats_out = calloc(n, sizeof *world->beats_out);
     world->beat_sends = calloc(n, sizeof(MPI_Request));
     world->abort_sends = calloc(n, sizeof(MPI_Request));
     world->job.requests = calloc(2 * n, sizeof(MPI_Request));
     world->job.present = calloc(n, sizeof(bool));
     world->staging.heads = calloc(n, MPI_HEAD);
     if (world->hosts == NULL || world->beats == NULL || world->heard_ns == NULL ||
-        world->peers == NULL || world->beat_sends == NULL || world->abort_sends == NULL ||
-        world->job.requests == NULL || world->job.present == NULL || world->staging.heads == NULL) {
+        world->peers == NULL || world->beat_sends == NULL || world->beats_out == NULL ||
+        world->abort_sends == NULL || world->job.requests == NULL || world->job.present == NULL ||
+        world->staging.heads == NULL) {
         snprintf(world->why, sizeof world->why, "out of memory");
         return false;
     }

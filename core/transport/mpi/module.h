@@ -201,7 +201,7 @@ struct world {
     bool sum_begun;
     struct staging staging;
     struct arrival *free_arrivals;
-    struct beat beat_in, beat_out;
+    struct beat beat_in, *beats_out; /* one for each rank: a send may take its time */
     struct abort_message abort_in;
     MPI_Request beat_request, abort_request;
     MPI_Request *beat_sends, *abort_sends;

@@ -105,12 +105,27 @@ static bool make_room(char **bytes, size_t *room, size_t wanted)
     return *bytes != NULL || wanted == 0;
 }
 
+/* Has a process been silent for too long? Then the run ends, and this tells of it. */
+static pst_status look_for_silence(struct world *world, struct pst_error *ret_why)
+{
+    uint32_t silent = atomic_load(&world->aborted) ? MPI_NO_RANK : mpi_silent(world);
+    pst_status status = PST_OK;
+
+    if (silent != MPI_NO_RANK) {
+        status =
+            mpi_fail_stalled(world, silent, "for it to take part in what all do together", ret_why);
+        mpi_abort(world, world->rank, ret_why->message);
+    }
+    return status;
+}
+
 /* What this process brings is in job->mine; when it returns what came is in job->all. */
 static pst_status run(struct world *world, int tag, bool to_all, int bytes, uint64_t limit_ns,
                       struct pst_error *err)
 {
     struct team_job *job = &world->job;
-    uint32_t silent;
+    struct pst_error why = {0};
+    pst_status silence = PST_OK;
 
     pthread_mutex_lock(&world->mutex);
     job->tag = tag;
@@ -124,17 +139,17 @@ static pst_status run(struct world *world, int tag, bool to_all, int bytes, uint
     while (atomic_load(&job->state) == STATE_POSTED) {
         sleep_until(world, mpi_now_ns() + world->beat_ns);
         pthread_mutex_unlock(&world->mutex);
-        silent = atomic_load(&world->aborted) ? MPI_NO_RANK : mpi_silent(world);
-        if (silent != MPI_NO_RANK) {
-            struct pst_error why = {0};
-
-            mpi_fail_stalled(world, silent, "for it to take part in what all do", &why);
-            mpi_abort(world, world->rank, why.message);
-        }
+        silence = silence == PST_OK ? look_for_silence(world, &why) : silence;
         pthread_mutex_lock(&world->mutex);
     }
     pthread_mutex_unlock(&world->mutex);
-    return atomic_load(&job->state) == STATE_DONE ? PST_OK : mpi_fail_aborted(world, err);
+    if (atomic_load(&job->state) == STATE_DONE) {
+        return PST_OK;
+    }
+    if (silence != PST_OK && err != NULL) {
+        *err = why;
+    }
+    return silence != PST_OK ? silence : mpi_fail_aborted(world, err);
 }
 
 /* Room for `bytes` of each process. */
@@ -245,6 +260,7 @@ static void destroy(struct world *world)
     free(world->beats);
     free(world->heard_ns);
     free(world->peers);
+    free(world->beats_out);
     free(world->beat_sends);
     free(world->abort_sends);
     free(world->job.requests);

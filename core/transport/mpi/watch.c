@@ -58,21 +58,20 @@ static struct beat own_beat(struct world *world, uint64_t now)
 
 static void send_beats(struct world *world, uint64_t now)
 {
-    for (uint32_t i = 0; i < world->n_ranks; i++) {
-        if (world->beat_sends[i] != MPI_REQUEST_NULL && !mpi_ended(world, &world->beat_sends[i])) {
-            return; /* the buffer is in use: somebody does not take any */
-        }
-    }
+    struct beat beat;
+
     pthread_mutex_lock(&world->mutex);
-    world->beat_out = own_beat(world, now);
+    beat = own_beat(world, now);
     pthread_mutex_unlock(&world->mutex);
     for (uint32_t i = 0; i < world->n_ranks; i++) {
-        if (i != world->rank) {
-            mpi_ok(world,
-                   MPI_Isend(&world->beat_out, (int)sizeof world->beat_out, MPI_BYTE, (int)i,
-                             TAG_BEAT, world->comm, &world->beat_sends[i]),
-                   "MPI_Isend");
+        if (i == world->rank || !mpi_ended(world, &world->beat_sends[i])) {
+            continue; /* or it has not taken the last one */
         }
+        world->beats_out[i] = beat;
+        mpi_ok(world,
+               MPI_Isend(&world->beats_out[i], (int)sizeof beat, MPI_BYTE, (int)i, TAG_BEAT,
+                         world->comm, &world->beat_sends[i]),
+               "MPI_Isend");
     }
 }
 
