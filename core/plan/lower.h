@@ -42,8 +42,9 @@ struct pst_lowering {
     bool *edge_grad;               /* whether a gradient flows back on the edge */
     struct pst_transfer *transfers;
     uint32_t n_transfers;
-    uint32_t n_guests;  /* pairs EVICT, LOAD among them */
-    uint32_t *evict_at; /* [guest] the row of its EVICT */
+    uint32_t n_guests;     /* pairs EVICT, LOAD among them */
+    uint32_t *evict_at;    /* [guest] the row of its EVICT */
+    uint64_t *guest_bytes; /* [stage] of each of its guests */
 };
 
 /* Whether the rank holds the stage. */
@@ -144,9 +145,9 @@ uint32_t pst_lowering_copy_waits(const struct pst_copies *copies, const uint32_t
 /*
  * lower_peers.c. What EVICT and LOAD add to the transfers: the first behind its F, the second
  * before the pass that precedes the backward pass. PST_ERR_UNSUPPORTED plan.mismatch where no
- * passes stand between.
+ * passes stand between. Fills guest_bytes.
  */
-pst_status pst_lowering_guests_possible(const struct pst_lowering *low, struct pst_error *err);
+pst_status pst_lowering_guests_possible(struct pst_lowering *low, struct pst_error *err);
 /* Asynchronous plans have none: plan.mismatch. */
 pst_status pst_lowering_no_guests(const struct pst_plan *plan, struct pst_error *err);
 /* Rows behind those that are there, counted in low->n_transfers; count_only: no rows. */

@@ -59,13 +59,24 @@ static pst_status possible(const struct pst_lowering *low, uint32_t s,
     return PST_OK;
 }
 
-pst_status pst_lowering_guests_possible(const struct pst_lowering *low, struct pst_error *err)
+pst_status pst_lowering_guests_possible(struct pst_lowering *low, struct pst_error *err)
 {
     pst_status st = PST_OK;
 
+    low->guest_bytes = pst_arena_array(&low->arena, low->plan->n_stages, sizeof *low->guest_bytes);
+    if (low->guest_bytes == NULL) {
+        return pst_fail_nomem(err);
+    }
     for (uint32_t s = 0; s < low->plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &low->plan->stages[s];
+        uint32_t *tensors, n;
 
+        if (stage->n_guests > 0) {
+            if (!pst_plan_guest_tensors(stage, low->graph, &low->arena, &tensors, &n)) {
+                return pst_fail_nomem(err);
+            }
+            low->guest_bytes[s] = pst_plan_guest_bytes(stage, low->graph, tensors, n);
+        }
         for (uint32_t i = 0; st == PST_OK && low->training && i < stage->n_guests; i++) {
             st = possible(low, s, &stage->guests[i], err);
         }
@@ -88,9 +99,21 @@ pst_status pst_lowering_no_guests(const struct pst_plan *plan, struct pst_error 
     return PST_OK;
 }
 
-/* Of one replica of a stage. */
+static uint64_t leaves_ns(const struct pst_lowering *low, uint32_t own, uint32_t forward,
+                          uint32_t other, uint64_t bytes)
+{
+    uint64_t leave_ns = low->end_ns[own][forward];
+    uint32_t running = pst_lowering_running_at(low, other, leave_ns);
+
+    return pst_plan_guest_leaves(leave_ns, low->end_ns[own][forward + 1],
+                                 running < low->n_passes[other] ? low->end_ns[other][running]
+                                                                : leave_ns,
+                                 pst_cost_transfer_ns(low->cost, bytes, own, other));
+}
+
+/* Of one replica of a stage, each of whose guests has so many bytes. */
 static void add_pair(struct pst_lowering *low, uint32_t s, const struct pst_plan_guest *guest,
-                     uint32_t replica)
+                     uint32_t replica, uint64_t bytes)
 {
     const struct pst_plan_stage *stage = &low->plan->stages[s];
     uint32_t own = stage->ranks[replica];
@@ -99,7 +122,7 @@ static void add_pair(struct pst_lowering *low, uint32_t s, const struct pst_plan
     uint32_t backward = backward_at(low, s, guest->microbatch);
     struct pst_transfer *rows = &low->transfers[low->n_transfers];
 
-    rows[0] = (struct pst_transfer){.time_ns = low->end_ns[own][forward],
+    rows[0] = (struct pst_transfer){.time_ns = leaves_ns(low, own, forward, other, bytes),
                                     .from_rank = own,
                                     .from_pass = forward,
                                     .to_rank = other,
@@ -128,7 +151,7 @@ void pst_lowering_add_guests(struct pst_lowering *low, bool count_only)
         for (uint32_t i = 0; i < stage->n_guests; i++) {
             for (uint32_t r = 0; r < stage->n_ranks; r++) {
                 if (!count_only) {
-                    add_pair(low, s, &stage->guests[i], r);
+                    add_pair(low, s, &stage->guests[i], r, low->guest_bytes[s]);
                 }
                 low->n_transfers += 2;
                 low->n_guests++;

@@ -214,6 +214,14 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
                           const struct pst_cost_model *cost, const struct pst_pass *const *orders,
                           const uint32_t *n_passes, bool training, struct pst_error *err);
 
+/* When each pass of such an order begins and ends, by the times that lowering goes by: as early as
+   the order allows, transfers on idle links. ret_start_ns[rank][position]. Errors as above. */
+pst_status pst_plan_pass_times(struct pst_plan *plan, const struct pst_graph *graph,
+                               const struct pst_cost_model *cost,
+                               const struct pst_pass *const *orders, const uint32_t *n_passes,
+                               uint64_t *const *ret_start_ns, uint64_t *const *ret_end_ns,
+                               struct pst_error *err);
+
 /*
  * The same for an asynchronous plan: passes[part][rank][position], PST_FILL to PST_DRAIN. Every
  * repetition of body runs one list, so nothing is placed by time: a SEND stands right behind its
@@ -336,6 +344,18 @@ uint32_t pst_plan_guest_rank(const struct pst_plan *plan, const struct pst_plan_
    memory. */
 bool pst_plan_guest_tensors(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                             struct pst_arena *arena, uint32_t **ret_tensors, uint32_t *ret_n);
+/* When it leaves, for lowering: its F ends at leave_ns, the pass beside which it runs at until_ns.
+   If the pass that the other device runs at leave_ns ends, at other_ns, so early that there is time
+   enough behind it, then; else at once. */
+static inline uint64_t pst_plan_guest_leaves(uint64_t leave_ns, uint64_t until_ns,
+                                             uint64_t other_ns, uint64_t transfer_ns)
+{
+    bool later = other_ns > leave_ns && other_ns < until_ns &&
+                 transfer_ns <= (until_ns - other_ns) / 2; /* times are estimates */
+
+    return later ? other_ns : leave_ns;
+}
+
 /* The bytes of one of them on each rank of the stage. */
 uint64_t pst_plan_guest_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                               const uint32_t *tensors, uint32_t n);

@@ -97,7 +97,7 @@ static void test_each_fault_has_its_own_refusal(void **state)
         {"scheduler-no-entry.so", "plugin.descriptor", "exports no pst_plugin_entry"},
         {"scheduler-null-entry.so", "plugin.descriptor", "returned NULL"},
         {"scheduler-tiny.so", "plugin.descriptor", "4 bytes, too few for an ABI version"},
-        {"scheduler-short.so", "plugin.descriptor", "bytes, ABI 1.3 has"},
+        {"scheduler-short.so", "plugin.descriptor", "bytes, ABI 1.4 has"},
         {"scheduler-major.so", "plugin.abi",
          "built for ABI 2.3, this penstock speaks 1.3: ask its author for a build"},
         {"scheduler-minor.so", "plugin.abi", "needs penstock ABI 1.8"},
