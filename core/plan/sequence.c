@@ -241,9 +241,8 @@ bool pst_sequence_check(const struct pst_plan_stage *stage, const struct pst_gra
     for (uint32_t i = 0; ok && i < stage->n_nodes && *ret_node == PST_NONE; i++) {
         uint32_t action = stage->actions[i];
 
-        *ret_what = action > PST_ACTION_RECOMPUTE && named[i] ? "is offloaded and replayed"
-                    : action != PST_ACTION_RECOMPUTE          ? NULL
-                    : !named[i]                               ? "is dropped and in no replay"
+        *ret_what = action != PST_ACTION_RECOMPUTE ? NULL
+                    : !named[i]                    ? "is dropped and in no replay"
                     : is_read(&w, i) ? "is dropped, and its result is read before a replay makes it"
                                      : NULL;
         *ret_node = *ret_what != NULL ? i : PST_NONE;

@@ -36,8 +36,8 @@ const char *pst_sequence_fault(const struct pst_replay *replays, uint32_t n_repl
                                uint32_t n_nodes, uint32_t *ret_replay);
 
 /*
- * What does not go together in a stage with a list that has no fault: an offloaded operator that a
- * replay names, a recomputed one that none names, one whose result is read before it is replayed.
+ * What does not go together in a stage with a list that has no fault: a recomputed operator that no
+ * replay names, or whose result is read before it is replayed. Offloaded ones do not run again.
  * *ret_node: its position; PST_NONE: nothing. *ret_what: in words. False: out of memory.
  */
 bool pst_sequence_check(const struct pst_plan_stage *stage, const struct pst_graph *graph,
