@@ -113,11 +113,117 @@ static void test_models(void **state)
     }
 }
 
+/* --- rotor -------------------------------------------------------------------------------------*/
+
+static const char deep[] =
+    "[model]\nuse = \"gpt\"\nlayers = 10\ndim = 32\nheads = 2\ncontext = 32\n"
+    "dropout = 0.1\n"
+    "[data]\nkind = \"text\"\ntrain = \"/usr/share/common-licenses/GPL-2\"\n"
+    "[train]\nsteps = 2\nbatch = 16\nmicrobatch = 4\neval_batches = 0\n"
+    "eval_every = 0\nsample = 0\n"
+    "[cluster]\ndevices = 2\nhost_bandwidth = \"4 GB/s\"\n"
+    "[partitioner]\nuse = \"uniform\"\n[scheduler]\nuse = \"1f1b\"\n";
+
+static const char alone[] = "[[memopt]]\nuse = \"none\"\n";
+
+static char *write_deep(const char *memopts)
+{
+    char text[1024];
+
+    snprintf(text, sizeof text, "%s%s", deep, memopts);
+    return strdup(support_write("deep.toml", text));
+}
+
+/* What penstock says would do where next to nothing is there: "cluster.memory=1676 KiB". */
+static void find_least(const char *path, const char *scheduler, char *ret_set, size_t size)
+{
+    struct outcome o = penstock("plan", path, "--set", scheduler, "--set", "memopt.use=rotor",
+                                "--set", "cluster.memory=50KiB");
+    const char *at = strstr(o.err, "cluster.memory = \"");
+
+    assert_int_equal(o.code, 1);
+    assert_non_null(at);
+    at += strlen("cluster.memory = \"");
+    snprintf(ret_set, size, "cluster.memory=%.*s", (int)strcspn(at, "\""), at);
+    outcome_finish(&o);
+}
+
+/* With the least memory that rotor can do with operators run twice and more; nothing else shows. */
+static void test_rotor_in_little_memory(void **state)
+{
+    static const char *const kinds[] = {"1f1b", "gpipe", "zb-h1", "2bw"};
+    char *path = write_deep(alone);
+    uint32_t n_nested = 0;
+
+    (void)state;
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        char scheduler[64], memory[64];
+        const char *plain[] = {scheduler, NULL};
+        const char *sets[] = {scheduler, "memopt.use=rotor", memory, NULL};
+        struct outcome o;
+        struct trace trace, without;
+
+        snprintf(scheduler, sizeof scheduler, "scheduler.use=%s", kinds[k]);
+        find_least(path, scheduler, memory, sizeof memory);
+        o = penstock("plan", path, "-o", support_path("plan.json"), "--set", sets[0], "--set",
+                     sets[1], "--set", sets[2]);
+        expect_code(&o, 0);
+        outcome_finish(&o);
+        print_message("%s: %s, %u replays of one operator\n", kinds[k], memory,
+                      most_replayed(support_path("plan.json")));
+        n_nested += most_replayed(support_path("plan.json")) > 1;
+        bits_train(path, plain, &without);
+        bits_train(path, sets, &trace);
+        bits_expect_same(kinds[k], &trace, &without);
+        o = penstock("check", support_path("plan.json")); /* and from the file */
+        expect_code(&o, 0);
+        outcome_finish(&o);
+    }
+    assert_true(n_nested >= 3); /* not where W comes late and holds it all */
+    free(path);
+}
+
+/* rotor is the last of several; what another one offloads stays away and is read by replays. */
+static void test_in_a_list(void **state)
+{
+    static const char first[] = "[[memopt]]\nuse = \"rotor\"\n[[memopt]]\nuse = \"none\"\n";
+    static const char last[] = "[[memopt]]\nuse = \"letters\"\nletters = \"KKSKK\"\n"
+                               "[[memopt]]\nuse = \"rotor\"\n";
+    const char *sets[] = {"scheduler.use=gpipe", "cluster.memory=2500 KiB", NULL};
+    struct trace trace, without;
+    uint32_t n_copies = 0;
+    struct outcome o;
+    char *path;
+
+    (void)state;
+    assert_int_equal(setenv("PENSTOCK_PLUGIN_PATH", GALLERY "/told", 1), 0);
+    path = write_deep(first);
+    o = penstock("plan", path);
+    expect_code(&o, 2);
+    expect_text(o.err, "must be the last [[memopt]], behind \"none\"");
+    outcome_finish(&o);
+    free(path);
+    path = write_deep(alone);
+    bits_train(path, (const char *const[]){sets[0], NULL}, &without);
+    free(path);
+    path = write_deep(last);
+    o = penstock("plan", path, "-o", support_path("plan.json"), "--set", sets[0], "--set", sets[1]);
+    expect_code(&o, 0);
+    outcome_finish(&o);
+    assert_true(host_bytes(support_path("plan.json"), &n_copies) > 0 && n_copies > 0);
+    assert_true(most_replayed(support_path("plan.json")) > 0);
+    bits_train(path, sets, &trace);
+    bits_expect_same("letters and rotor", &trace, &without);
+    free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_scheduler),
         cmocka_unit_test(test_models),
+        cmocka_unit_test(test_rotor_in_little_memory),
+        cmocka_unit_test(test_in_a_list),
     };
 
     return cmocka_run_group_tests(tests, schedulers_begin, schedulers_end);
