@@ -4,6 +4,8 @@
  */
 #include "chain.h"
 
+#include <stddef.h>
+
 struct sweep {
     const struct rotor_chain *chain;
     struct rotor_tables tables;
@@ -56,6 +58,25 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* The same for all st; loops without branches. */
+static void checkpoint(const struct sweep *w, uint32_t s, uint32_t j, uint32_t top)
+{
+    const struct rotor_tables *t = &w->tables;
+    const uint64_t *rest = row_of(w, j) + t->x[j - 1], *left = rotor_row(t, s, j - 1) + w->m0;
+    uint64_t *row = row_of(w, s), ns = t->forward[j] - t->forward[s];
+    uint32_t least = t->passes[s][j] > t->x[j - 1] ? t->passes[s][j] : t->x[j - 1];
+
+    if (w->kappa < t->x[j - 1] || w->m0 < least) {
+        return;
+    }
+    top = smaller(top, smaller(w->kappa - t->x[j - 1], w->m0 - least));
+    for (uint32_t st = 0; st <= top; st++) {
+        uint64_t sum = ns + rest[st] + left[-(ptrdiff_t)st];
+
+        row[st] = sum < row[st] ? sum : row[st];
+    }
+}
+
 /* D of all s and st <= kappa. */
 static void fill(struct sweep *w)
 {
@@ -73,9 +94,7 @@ static void fill(struct sweep *w)
                                 : ROTOR_NEVER;
         }
         for (uint32_t j = s + 1; j < t->n; j++) {
-            for (uint32_t st = 0; st <= top; st++) {
-                row[st] = smaller(row[st], checkpoint_ns(w, s, j, st, w->m0 - st));
-            }
+            checkpoint(w, s, j, top);
         }
         for (uint32_t st = 0; st <= top; st++) {
             row[st] = smaller(row[st], ROTOR_NEVER);
@@ -83,19 +102,47 @@ static void fill(struct sweep *w)
     }
 }
 
-/* m0 of a kappa; false: the parked bytes do not fit, or a smaller kappa is as good. */
-static bool set_kappa(struct sweep *w, uint32_t kappa)
+/* D(0, 0) where up to `most` are left, and the active micro-batch has what `parked` leaves it: with
+   both the same the time of a plan, with most above parked no more than that of any in between. */
+static uint64_t time_of(struct sweep *w, uint32_t parked, uint32_t most)
 {
-    uint64_t parked = (w->chain->in_flight - 1) * kappa;
+    uint64_t bytes = (w->chain->in_flight - 1) * parked;
 
-    if (parked > w->budget) {
-        return false;
+    if (bytes > w->budget) {
+        return ROTOR_NEVER;
     }
-    w->kappa = kappa;
-    w->m0 = w->budget - (uint32_t)parked;
-    w->m0 = w->m0 < w->tables.slots ? w->m0 : w->tables.slots;
-    /* what the active micro-batch has no room for is not parked either */
-    return w->chain->in_flight == 1 || kappa <= w->m0;
+    w->kappa = most;
+    w->m0 = (uint32_t)smaller(w->budget - bytes, w->tables.slots);
+    fill(w);
+    return row_of(w, 0)[0];
+}
+
+struct search {
+    uint64_t ns; /* of the best kappa so far */
+    uint32_t kappa;
+};
+
+/* Looks at all kappas from first to last, halves by which no plan gets better left out. */
+static pst_status search(struct sweep *w, const struct pst_host *host, uint32_t first,
+                         uint32_t last, struct search *best)
+{
+    uint32_t middle = first + (last - first) / 2;
+    pst_status st = PST_OK;
+    uint64_t ns;
+
+    if (host->cancelled != NULL && host->cancelled(host)) {
+        return PST_ERR_CANCELLED;
+    }
+    ns = time_of(w, first, last);
+    if (ns >= best->ns) {
+        return PST_OK;
+    }
+    if (first == last) {
+        *best = (struct search){ns, first};
+        return PST_OK;
+    }
+    st = search(w, host, middle + 1, last, best);
+    return st == PST_OK ? search(w, host, first, middle, best) : st;
 }
 
 /* The steps behind D(0, 0), as replays. */
@@ -184,7 +231,7 @@ pst_status rotor_chain_solve(const struct rotor_chain *chain, uint32_t slots,
                              struct rotor_room *room, struct rotor_plan *ret_plan, uint64_t *ret_ns)
 {
     struct sweep w = {.chain = chain, .tables.n = chain->n};
-    uint32_t best_kappa = 0, least;
+    struct search best = {.ns = ROTOR_NEVER};
     pst_status st;
 
     *ret_ns = ROTOR_NEVER;
@@ -195,24 +242,18 @@ pst_status rotor_chain_solve(const struct rotor_chain *chain, uint32_t slots,
         return PST_ERR_NOMEM;
     }
     st = rotor_tables_fill(&w.tables, chain, room->host);
-    /* one in flight: nothing is parked, so only the largest counts */
-    least = chain->in_flight == 1 ? w.tables.slots : 0;
-    for (uint32_t kappa = w.tables.slots + 1; st == PST_OK && kappa-- > least;) {
-        if (room->host->cancelled != NULL && room->host->cancelled(room->host)) {
-            return PST_ERR_CANCELLED;
-        }
-        if (!set_kappa(&w, kappa)) {
-            continue;
-        }
-        fill(&w);
-        if (row_of(&w, 0)[0] < *ret_ns) {
-            *ret_ns = row_of(&w, 0)[0];
-            best_kappa = kappa;
-        }
+    if (st == PST_OK && chain->in_flight == 1) { /* nothing is parked: only the largest counts */
+        best = (struct search){time_of(&w, 0, w.tables.slots), w.tables.slots};
+    } else if (st == PST_OK) {
+        /* the active micro-batch has to have room for what it leaves, too */
+        uint64_t most = w.budget / chain->in_flight;
+
+        st = search(&w, room->host, 0, (uint32_t)smaller(most, w.tables.slots), &best);
     }
-    if (st == PST_OK && *ret_ns < ROTOR_NEVER && set_kappa(&w, best_kappa)) {
-        fill(&w);
+    if (st == PST_OK && best.ns < ROTOR_NEVER) {
+        time_of(&w, best.kappa, best.kappa);
         trace(&w, ret_plan);
+        *ret_ns = best.ns;
     }
     return st;
 }
