@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Not yet: nested, places-recompute. */
+/* Not yet: places-recompute. */
 static const char *const executor[] = {"chain",
                                        "dag",
                                        "recompute",
+                                       "nested",
                                        "offload",
                                        "peer",
                                        "split-backward",

@@ -127,6 +127,7 @@ static void sum_up(const struct ledger *l, struct pst_memory_sums *sums)
         sums->offloaded_bytes += l->actions[v] == PST_ACTION_OFFLOAD ? node->saved_bytes : 0;
         kept += l->actions[v] == PST_ACTION_KEEP ? node->saved_bytes : 0;
     }
+    sums->kept_bytes = kept;
     sums->parked_bytes = (k - 1) * (view->input_bytes + kept) +
                          (staged > 0 ? staged - 1 : 0) * sums->offloaded_bytes;
     if (view->link_bytes_per_s > 0) {
