@@ -297,6 +297,7 @@ pst_status exec_post_reduce(struct exec_rank *rank, struct exec_instr *instr,
 pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err);
 /* No edge has this number: operators may be named in its place. */
 #define EXEC_NO_EDGE ((1u << 24) - 1)
+#define EXEC_GUEST   ((uint64_t)EXEC_NO_EDGE - 1) /* in place of an edge: of a guest */
 static inline uint64_t exec_state_tag(uint32_t op, uint32_t i)
 {
     return (uint64_t)EXEC_NO_EDGE << 40 | (uint64_t)i << 39 | op;

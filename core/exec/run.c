@@ -109,10 +109,10 @@ static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list
         if (status != PST_OK) {
             const struct pst_instr *from = &list->program->instrs[index];
 
-            pst_error_detail(err, "instruction %u of rank %u: %s edge %u %s, samples %u + %u\n",
-                             index, rank->index, pst_instr_name(from->op), from->stage,
-                             from->payload == PST_PAYLOAD_ACT ? "act" : "grad", from->first_sample,
-                             from->n_samples);
+            pst_error_detail(err, "instruction %u of rank %u: %s %s %u %s, samples %u + %u\n",
+                             index, rank->index, pst_instr_name(from->op),
+                             pst_instr_moves_guest(from) ? "stage" : "edge", from->stage,
+                             pst_payload_name(from->payload), from->first_sample, from->n_samples);
             return status;
         }
         exec_record_moved(rank, instr->visit, index);

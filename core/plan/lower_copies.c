@@ -272,6 +272,12 @@ pst_status pst_lowering_no_copies(const struct pst_plan *plan, struct pst_error 
 {
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
+            if (plan->stages[s].actions[i] == PST_ACTION_PEER) {
+                return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                                "stage %u is to leave bytes to other devices in an asynchronous "
+                                "schedule; this version keeps or recomputes there",
+                                s);
+            }
             if (plan->stages[s].actions[i] == PST_ACTION_OFFLOAD) {
                 return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                                 "stage %u is to offload to host memory in an asynchronous "

@@ -134,6 +134,9 @@ static pst_status set_up(struct pst_builder *b, struct pst_error *err)
             st = pst_build_stage(b, s, err);
         }
     }
+    if (st == PST_OK) {
+        st = pst_build_guest_tables(b, err);
+    }
     return st == PST_OK ? pst_build_edges(b, err) : st;
 }
 

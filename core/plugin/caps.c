@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Not yet: peer, places-recompute. */
+/* Not yet: places-recompute. */
 static const char *const executor[] = {"chain",
                                        "dag",
                                        "recompute",
                                        "nested",
                                        "offload",
+                                       "peer",
                                        "split-backward",
                                        "chunks",
                                        "placement",

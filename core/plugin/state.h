@@ -115,6 +115,10 @@ pst_status pst_planner_blame(struct pst_planner *planner, struct pst_instance *i
 pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance *instance,
                                const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* planner.c: an illegal plan whose stages and actions were checked as they came. Returns st. */
+pst_status pst_planner_blame_scheduler(const struct pst_planner *planner, pst_status st,
+                                       struct pst_error *err);
+
 /* partition.c: fills the plan's stages and derives its edges. */
 pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
                                  struct pst_error *err);
@@ -171,6 +175,11 @@ struct pst_orders {
 pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
                              struct pst_orders *ret_orders, struct pst_error *err);
 void pst_orders_finish(struct pst_orders *orders);
+
+/* global.c: asks the memory optimizers that decide about all devices at once; their guests and
+   actions into the plan, whose lists it uses for itself. */
+pst_status pst_planner_global(struct pst_planner *planner, struct pst_plan *plan,
+                              const struct pst_orders *orders, struct pst_error *err);
 
 /* attempts.c: plans until one fits; *ret_best, zeroed before: that one, or the one that needs
    least. PST_ERR_INFEASIBLE: there is none at all. */

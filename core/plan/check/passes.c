@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PASS1, PASS2: every micro-batch passes every stage once and in order. PASS7: replays make what
+ * PASS1, PASS2: every micro-batch passes every stage once and in order. PASS8: replays make what
  * passes read. WVER1, WVER2: which weights a micro-batch reads there.
  */
 #include "plan/check/internal.h"
@@ -161,7 +161,7 @@ static void check_sequence(struct pst_check *check, uint32_t s)
     if (stage->n_replays > 0 && !pst_sequence_check(stage, check->graph, &node, &what)) {
         check->status = PST_ERR_NOMEM;
     } else if (node != PST_NONE) {
-        pst_check_add(check, "PASS7", PST_NONE, PST_NONE, "stage %u: operator %s %s", s,
+        pst_check_add(check, "PASS8", PST_NONE, PST_NONE, "stage %u: operator %s %s", s,
                       check->graph->ops[stage->nodes[node]].name, what);
     }
 }

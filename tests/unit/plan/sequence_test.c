@@ -195,6 +195,7 @@ static void random_lists(void **state)
                  seed);
         shape = rig_draw_shape(&rig);
         shape.offload = seed % 3 == 0;
+        shape.guests = seed % 3 == 1;
         rig_cut(&rig, &shape);
         for (uint32_t s = 0; s < rig.plan->n_stages; s++) {
             assert_true(rig.plan->stages[s].n_nodes <= MOST_NODES);
@@ -354,10 +355,10 @@ static void rules(void **state)
     memset(actions, PST_ACTION_KEEP, rig.plan->stages[0].n_nodes);
     actions[0] = PST_ACTION_RECOMPUTE; /* and late does not name it */
     set_list(&rig, late, 1);
-    expect_violation(&rig, "PASS7", "in no replay");
+    expect_violation(&rig, "PASS8", "in no replay");
     actions[0] = PST_ACTION_KEEP;
     actions[1] = PST_ACTION_RECOMPUTE; /* the backward of 2 reads it, which comes first */
-    expect_violation(&rig, "PASS7", "read before a replay makes it");
+    expect_violation(&rig, "PASS8", "read before a replay makes it");
     rig_close(&rig);
 }
 
