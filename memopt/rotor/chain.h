@@ -81,8 +81,8 @@ bool rotor_chain_load(struct rotor_chain *chain, const struct pst_stage_view *vi
 
 /*
  * The plan of least time with sizes rounded up to one of `slots` parts of the memory that the
- * active micro-batch may use. ret_ns: forwards, backwards and replays; ROTOR_NEVER: none fits.
- * PST_ERR_NOMEM, PST_ERR_CANCELLED.
+ * active micro-batch may use, or exact where fewer do. ret_ns: forwards, backwards and replays;
+ * ROTOR_NEVER: none fits. PST_ERR_NOMEM, PST_ERR_CANCELLED.
  */
 pst_status rotor_chain_solve(const struct rotor_chain *chain, uint32_t slots,
                              struct rotor_room *room, struct rotor_plan *ret_plan,

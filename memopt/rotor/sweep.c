@@ -190,11 +190,40 @@ static uint64_t ample(const struct rotor_chain *chain)
     return most > saved ? most : saved;
 }
 
-/* Slots: parts of the memory that one micro-batch has at most, and needs at most. */
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b > 0) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* What all sizes are multiples of: no slots need be finer. */
+static uint64_t grain(const struct rotor_chain *chain)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t l = 0; l < chain->n; l++) {
+        const struct rotor_layer *layer = &chain->layers[l];
+        const uint64_t sizes[] = {layer->x,         layer->gradient,  layer->saved,
+                                  layer->save_peak, layer->pass_peak, layer->back_peak};
+
+        for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            bytes = common_divisor(bytes, sizes[i]);
+        }
+    }
+    return bytes > 0 ? bytes : 1;
+}
+
+/* Slots: parts of the memory that one micro-batch has at most, and needs at most; exact where the
+   sizes are multiples of enough bytes. */
 static bool set_slots(struct sweep *w, uint32_t slots)
 {
     const struct rotor_chain *chain = w->chain;
-    uint64_t inputs = chain->in_flight * chain->input_bytes, most = ample(chain), bytes;
+    uint64_t inputs = chain->in_flight * chain->input_bytes, least = grain(chain), most, bytes;
     __extension__ typedef unsigned __int128 wide;
     wide budget;
 
@@ -202,12 +231,12 @@ static bool set_slots(struct sweep *w, uint32_t slots)
         return false;
     }
     bytes = chain->capacity - chain->fixed_bytes - inputs;
-    most = most < bytes ? most : bytes;
-    w->tables.slots = most < slots ? (uint32_t)most : slots; /* no finer than bytes */
+    most = smaller(ample(chain), bytes);
+    w->tables.slots = slots;
     w->tables.unit_of = most;
-    if (most == 0) {
-        w->tables.slots = w->tables.unit_of = 1;
-        bytes = 0;
+    if (most / least <= slots) {
+        w->tables.slots = most / least > 0 ? (uint32_t)(most / least) : 1;
+        w->tables.unit_of = w->tables.slots * least;
     }
     budget = (wide)bytes * w->tables.slots / w->tables.unit_of;
     w->budget = budget < UINT32_MAX / 2 ? (uint32_t)budget : UINT32_MAX / 2;

@@ -195,6 +195,7 @@ static void random_lists(void **state)
                  seed);
         shape = rig_draw_shape(&rig);
         shape.offload = seed % 3 == 0;
+        shape.guests = seed % 3 == 1;
         rig_cut(&rig, &shape);
         for (uint32_t s = 0; s < rig.plan->n_stages; s++) {
             assert_true(rig.plan->stages[s].n_nodes <= MOST_NODES);
