@@ -24,6 +24,24 @@ static inline bool mpi_rig_is_here(void)
     return true;
 }
 
+/* What processes are given besides, behind the words of support_launcher. Stacks are walked whole,
+   for the libraries of MPI have no frame pointers. */
+static inline void mpi_rig_environment(void)
+{
+    static const char *const words[] = {"-x", "LD_PRELOAD=" PENSTOCK_MPI_KEEP, "-x",
+                                        "ASAN_OPTIONS=verify_asan_link_order=0:"
+                                        "fast_unwind_on_malloc=0",
+                                        NULL};
+    uint32_t n = 0;
+
+    while (support_launcher[n] != NULL) {
+        n++;
+    }
+    if (PENSTOCK_MPI_KEEP[0] != '\0') {
+        memcpy(support_launcher + n, words, sizeof words);
+    }
+}
+
 /* From now on support_run starts n processes; 0: the program by itself. */
 static inline void mpi_rig_launch(uint32_t n)
 {
@@ -36,6 +54,7 @@ static inline void mpi_rig_launch(uint32_t n)
     memset(support_launcher, 0, sizeof support_launcher);
     if (n > 0) {
         memcpy(support_launcher, words, sizeof words);
+        mpi_rig_environment();
     }
 }
 

@@ -68,6 +68,7 @@ static void launch(void)
     snprintf(there, sizeof there, "%sa:2,%sb:2", name, name);
     memset(support_launcher, 0, sizeof support_launcher);
     memcpy(support_launcher, words, sizeof words);
+    mpi_rig_environment();
 }
 
 static void test_bits(void **state)

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define CLOSE_NS UINT64_C(5000000000)
+
 static pst_status mpi_probe(char *ret_why, size_t why_size)
 {
     if (why_size > 0) {
@@ -15,20 +17,27 @@ static pst_status mpi_probe(char *ret_why, size_t why_size)
     return PST_OK;
 }
 
-/* Gives up what is under way, and waits until the communicator has. */
-static void give_up(struct world *world)
+/* Gives up what is under way; false where the communicator does not come to it. */
+static bool give_up(struct world *world)
 {
+    uint64_t end_ns = mpi_now_ns() + CLOSE_NS;
+    struct timespec until = {.tv_sec = (time_t)(end_ns / 1000000000u),
+                             .tv_nsec = (long)(end_ns % 1000000000u)};
+    bool closed;
+
     pthread_mutex_lock(&world->mutex);
     world->inbox = world->inbox_last = NULL;
     world->sum_inbox = world->sum_inbox_last = NULL;
     world->closing = true;
     world->closed = false;
     mpi_ring(world);
-    while (!world->closed) {
-        pthread_cond_wait(&world->team_wake, &world->mutex);
+    while (!world->closed && mpi_now_ns() < end_ns) {
+        pthread_cond_timedwait(&world->team_wake, &world->mutex, &until);
     }
+    closed = world->closed;
     world->transport = NULL;
     pthread_mutex_unlock(&world->mutex);
+    return closed;
 }
 
 static void mpi_close(struct pst_transport *transport)
@@ -36,8 +45,8 @@ static void mpi_close(struct pst_transport *transport)
     if (transport == NULL) {
         return;
     }
-    if (mpi_world != NULL && mpi_world->transport == transport) {
-        give_up(mpi_world);
+    if (mpi_world != NULL && mpi_world->transport == transport && !give_up(mpi_world)) {
+        return; /* it hangs in MPI, and may still look at this: the process is about to end */
     }
     free(transport->requests);
     free(transport->sums);

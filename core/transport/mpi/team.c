@@ -13,6 +13,7 @@
 #define SECOND  UINT64_C(1000000000)
 #define JOIN_NS (60 * SECOND) /* at least: starting many processes takes its time */
 #define SLICE   ((uint64_t)64 << 20)
+#define LOST_NS (3 * SECOND)
 
 /* --- the communicator's side -------------------------------------------------------------------
  */
@@ -119,6 +120,14 @@ static pst_status look_for_silence(struct world *world, struct pst_error *ret_wh
     return status;
 }
 
+/* The communicator should have given up long ago: it hangs in MPI. */
+static bool is_lost(struct world *world)
+{
+    const struct team_job *job = &world->job;
+
+    return job->final && atomic_load(&world->aborted) && mpi_now_ns() > job->deadline_ns + LOST_NS;
+}
+
 /* What this process brings is in job->mine; when it returns what came is in job->all. */
 static pst_status run(struct world *world, int tag, bool to_all, int bytes, uint64_t limit_ns,
                       struct pst_error *err)
@@ -136,7 +145,7 @@ static pst_status run(struct world *world, int tag, bool to_all, int bytes, uint
     job->begun = false;
     atomic_store(&job->state, STATE_POSTED);
     mpi_ring(world);
-    while (atomic_load(&job->state) == STATE_POSTED) {
+    while (atomic_load(&job->state) == STATE_POSTED && !is_lost(world)) {
         sleep_until(world, mpi_now_ns() + world->beat_ns);
         pthread_mutex_unlock(&world->mutex);
         silence = silence == PST_OK ? look_for_silence(world, &why) : silence;
@@ -216,11 +225,10 @@ static bool mpi_settle(const void *mine, void *all, uint64_t bytes, uint64_t lim
     struct world *world = mpi_world;
     bool complete = prepare(world, bytes, NULL) == PST_OK;
 
+    memset(world->job.present, 0, world->n_ranks * sizeof(bool));
     if (complete) {
         memcpy(world->job.mine, mine, bytes);
         complete = run(world, TAG_SETTLE, true, (int)bytes, limit_ns, NULL) == PST_OK;
-    } else {
-        memset(world->job.present, 0, world->n_ranks * sizeof(bool));
     }
     for (uint32_t r = 0; r < world->n_ranks; r++) {
         present[r] = r == world->rank || world->job.present[r];

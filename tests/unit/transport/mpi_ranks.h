@@ -68,7 +68,7 @@ struct rank_case {
 
 static inline int rank_main(const char *name, const struct rank_case *cases)
 {
-    uint64_t stall_ns = strcmp(name, "stall") == 0 ? SECOND : 60 * SECOND;
+    uint64_t stall_ns = strcmp(name, "stall") == 0 ? 4 * SECOND : 60 * SECOND;
     uint8_t own, all[MAX_RANKS];
     bool present[MAX_RANKS], complete;
     struct pst_error err = {0};

@@ -199,7 +199,7 @@ static void stall(void)
     pst_request request;
     char byte;
 
-    reopen(me == 0 ? SECOND : 20 * SECOND, 0);
+    reopen(me == 0 ? 2 * SECOND : 20 * SECOND, 0);
     if (me == 0) {
         EXPECT(ops->recv(transport, 0, 1, 6, &byte, 1, &request) == PST_OK);
         EXPECT(ops->wait(transport, 0, request, &err) == PST_ERR_CANCELLED);
