@@ -8,6 +8,7 @@
  *
  *   bench-planners [SECONDS]      a planner that takes longer is stopped (default 60)
  *   bench-planners -p FILE...     the same planners on problem files
+ *   bench-planners -l             20 000 operators in layers, pipedream-2bw and chain-dp as well
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,9 +30,11 @@ static const struct {
     {"pipedream, released", "pipedream", NULL},
     {"piper", "piper", NULL},
     {"dapple", "dapple", NULL},
+    {"pipedream-2bw", "pipedream-2bw", NULL},
+    {"chain-dp", "chain-dp", NULL},
 };
 
-enum { N_PLANNERS = sizeof planners / sizeof planners[0], RUNS = 5 };
+enum { N_PLANNERS = 6, N_LONG = sizeof planners / sizeof planners[0], RUNS = 5 };
 
 static double limit_s = 60, stop_at, graphpipe_s;
 
@@ -96,7 +99,7 @@ static void ask(const char *path, int planner)
 }
 
 static void compare(const struct rig_graph *g, const char *name, uint32_t devices,
-                    uint32_t samples_a_device)
+                    uint32_t samples_a_device, int n_planners)
 {
     static const uint32_t degrees[] = {1, 2, 4, 8, 16, 32};
     uint32_t sizes[16], n = 0;
@@ -131,7 +134,7 @@ static void compare(const struct rig_graph *g, const char *name, uint32_t device
     fclose(file);
     free(text);
     printf("%s, %u operators, %u devices, mini-batch %u\n", name, g->n, devices, c.batch);
-    for (int i = 0; i < N_PLANNERS; i++) {
+    for (int i = 0; i < n_planners; i++) {
         ask(path, i);
     }
     unlink(path);
@@ -151,21 +154,30 @@ int main(int argc, char **argv)
         }
         return 0;
     }
+    if (argc > 1 && strcmp(argv[1], "-l") == 0) {
+        uint64_t state = 1;
+
+        rig_layered(&g, 20000, 8, 3, 3, &state);
+        rig_costs(&g, RIG_UNIFORM, &state);
+        compare(&g, "layers of 8", 16, 1, N_LONG);
+        rig_graph_finish(&g);
+        return 0;
+    }
     if (argc > 1) {
         limit_s = atof(argv[1]);
     }
     for (uint32_t devices = 4; devices <= 32; devices *= 2) {
         rig_mmt(&g, 2, 8);
-        compare(&g, "MMT, 2 branches", devices, 16);
+        compare(&g, "MMT, 2 branches", devices, 16, N_PLANNERS);
         rig_graph_finish(&g);
         rig_mmt(&g, 4, 8);
-        compare(&g, "MMT, 4 branches", devices, 16);
+        compare(&g, "MMT, 4 branches", devices, 16, N_PLANNERS);
         rig_graph_finish(&g);
         rig_dlrm(&g, 7, 7, 4);
-        compare(&g, "DLRM, 7 + 7 branches", devices, 64);
+        compare(&g, "DLRM, 7 + 7 branches", devices, 64, N_PLANNERS);
         rig_graph_finish(&g);
         rig_candle(&g, 7, 2);
-        compare(&g, "CANDLE-Uno, 7 branches", devices, 256);
+        compare(&g, "CANDLE-Uno, 7 branches", devices, 256, N_PLANNERS);
         rig_graph_finish(&g);
     }
     return 0;
