@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/philox.h"
-#include "plugin/eval.h"
+#include "plugin/eval_replays.h"
 #include "plugin_rig.h"
 
 #define MAX_NODES 64
@@ -105,7 +105,7 @@ static inline void random_stage(struct stage *s, uint32_t most, uint64_t seed, u
 static inline void random_results(struct stage *s, uint64_t seed, uint64_t *counter)
 {
     for (uint32_t v = 0; v < s->view.n_nodes; v++) {
-        s->nodes[v].result_bytes = draw(seed, counter, 3) == 0 ? draw(seed, counter, 12) : 0;
+        s->nodes[v].output_bytes = draw(seed, counter, 3) == 0 ? draw(seed, counter, 12) : 0;
     }
 }
 
@@ -166,8 +166,9 @@ static inline uint64_t for_replays(const struct stage *s, const char *plan, uint
     uint64_t bytes = 0;
 
     for (uint32_t v = u + 1; v < s->view.n_nodes; v++) {
-        bytes = plan[u] != 'R' && plan[v] == 'R' && reads_node(s, v, u) ? s->nodes[u].result_bytes
-                                                                        : bytes;
+        bytes = plan[u] != 'R' && plan[v] == 'R' && reads_node(s, v, u)
+                    ? pst_stage_node_result(&s->view, u)
+                    : bytes;
     }
     return bytes;
 }
@@ -381,10 +382,19 @@ static inline pst_status rig_evaluate(const struct pst_host *host,
     return ok ? PST_OK : PST_ERR_NOMEM;
 }
 
+static inline pst_status rig_evaluate_replays(const struct pst_host *host,
+                                              const struct pst_stage_view *view,
+                                              const struct pst_replay *replays, uint32_t n_replays,
+                                              struct pst_stage_value *ret_value)
+{
+    (void)host;
+    return pst_evaluate_replays(view, replays, n_replays, ret_value, NULL) ? PST_OK : PST_ERR_NOMEM;
+}
+
 /* options: lines of the table; destroy it. */
 static inline struct pst_instance *open_memopt(const char *id, const char *options)
 {
-    static const struct pst_eval eval = {sizeof eval, rig_evaluate};
+    static const struct pst_eval eval = {sizeof eval, rig_evaluate, rig_evaluate_replays};
     const struct pst_host_context context = {.eval = &eval};
     struct pst_instance *instance = NULL;
     struct pst_error err = {0};
@@ -401,11 +411,13 @@ struct memopt_answer {
     char message[1024]; /* what it failed with */
     char plan[MAX_NODES + 1];
     struct pst_stage_value value; /* of the plan */
+    struct pst_replay replays[MAX_NODES];
+    uint32_t n_replays; /* where there are any, the plan is not looked at */
 };
 
 struct rig_collection {
     const struct stage *stage;
-    char *plan;
+    struct memopt_answer *answer;
 };
 
 static inline pst_status rig_set(struct pst_action_out *out, uint32_t position, uint32_t action)
@@ -414,7 +426,18 @@ static inline pst_status rig_set(struct pst_action_out *out, uint32_t position, 
 
     assert_in_range(position, 0, c->stage->view.n_nodes - 1);
     assert_in_range(action, PST_ACTION_KEEP, PST_ACTION_OFFLOAD);
-    c->plan[position] = "KRS"[action];
+    c->answer->plan[position] = "KRS"[action];
+    return PST_OK;
+}
+
+static inline pst_status rig_sequence(struct pst_action_out *out, const struct pst_replay *replays,
+                                      uint32_t n_replays)
+{
+    struct rig_collection *c = out->impl;
+
+    assert_in_range(n_replays, 1, c->stage->view.n_nodes);
+    memcpy(c->answer->replays, replays, n_replays * sizeof *replays);
+    c->answer->n_replays = n_replays;
     return PST_OK;
 }
 
@@ -424,8 +447,8 @@ static inline struct memopt_answer ask(struct pst_instance *instance, struct sta
 {
     const struct pst_memopt *f = instance->plugin->get_interface(PST_MEMOPT);
     struct memopt_answer answer = {.price = {.size = sizeof answer.price}};
-    struct rig_collection c = {s, answer.plan};
-    struct pst_action_out out = {sizeof out, &c, rig_set};
+    struct rig_collection c = {s, &answer};
+    struct pst_action_out out = {sizeof out, &c, rig_set, rig_sequence};
     struct ledger_value booked;
 
     for (uint32_t v = 0; v < s->view.n_nodes; v++) {
@@ -439,6 +462,16 @@ static inline struct memopt_answer ask(struct pst_instance *instance, struct sta
         snprintf(answer.message, sizeof answer.message, "%s", instance->failure.message);
         return answer;
     }
+    assert_int_equal(answer.price.fits, answer.price.peak_bytes <= s->view.capacity_bytes);
+    if (answer.n_replays > 0) {
+        answer.value.size = sizeof answer.value;
+        assert_true(
+            pst_evaluate_replays(&s->view, answer.replays, answer.n_replays, &answer.value, NULL));
+        assert_true(answer.value.legal);
+        assert_true(answer.value.period_ns <= answer.price.period_ns);
+        assert_true(answer.value.peak_bytes <= answer.price.peak_bytes);
+        return answer;
+    }
     answer.value = value_of_letters(s, answer.plan);
     booked = ledger_value_of(s, answer.plan);
     if (!answer.value.legal || !booked.legal) {
@@ -448,7 +481,6 @@ static inline struct memopt_answer ask(struct pst_instance *instance, struct sta
     assert_int_equal(answer.value.extra_ns, booked.extra);
     assert_true(answer.value.period_ns <= answer.price.period_ns);
     assert_true(answer.value.peak_bytes <= answer.price.peak_bytes);
-    assert_int_equal(answer.price.fits, answer.price.peak_bytes <= s->view.capacity_bytes);
     return answer;
 }
 

@@ -105,7 +105,7 @@ static struct answer ask(struct pst_instance *instance, const struct stage *s)
     uint8_t actions[MOST] = {0};
     struct pst_stage_price price = {.size = sizeof price};
     struct pst_stage_value value = {.size = sizeof value};
-    struct pst_action_out out = {sizeof out, actions, take};
+    struct pst_action_out out = {sizeof out, actions, take, NULL};
     struct answer answer = {0};
     double start = now_s();
 
@@ -158,7 +158,7 @@ static void compare(struct sums *s, struct pst_instance *instance, const struct 
 
 static struct pst_instance *open_one(const char *id, const char *options)
 {
-    static const struct pst_eval eval = {sizeof eval, evaluate};
+    static const struct pst_eval eval = {sizeof eval, evaluate, NULL};
     const struct pst_host_context context = {.eval = &eval};
     struct pst_instance *instance = NULL;
     struct pst_error err = {0};

@@ -7,12 +7,14 @@
 
 #include "check/answer.h"
 #include "check/verdict.h"
+#include "plugin/eval_replays.h"
 
 struct actions {
     struct pst_answer *answer;
     const struct pst_subject *subject;
     const struct pst_stage_view *view;
     uint8_t *at; /* [n_nodes] */
+    struct pst_replay_list replays;
 };
 
 static const char *const names[] = {"keep", "recompute", "offload", "peer"};
@@ -55,13 +57,43 @@ static pst_status take_action(struct pst_action_out *out, uint32_t position, uin
     return PST_OK;
 }
 
+static pst_status take_replays(struct pst_action_out *out, const struct pst_replay *replays,
+                               uint32_t n_replays)
+{
+    struct actions *actions = out->impl;
+    struct pst_answer *answer = actions->answer;
+    const char *fault =
+        pst_replay_list_take(&actions->replays, replays, n_replays, actions->view->n_nodes);
+
+    if (fault != NULL) {
+        pst_answer_break(answer, "sequence() was given replays that break a rule: %s", fault);
+    } else if (!pst_subject_provides(actions->subject, "nested")) {
+        pst_answer_break(answer, "sequence(), but the plugin does not provide nested");
+    }
+    for (uint32_t i = 0; fault == NULL && i < n_replays; i++) {
+        pst_answer_record(answer, (uint64_t)replays[i].before << 32 | replays[i].first);
+        pst_answer_record(answer, replays[i].last);
+    }
+    return answer->broken[0] != '\0' ? PST_ERR_BUG : PST_OK;
+}
+
+/* By the replays if there are any; the offloaded nodes of the answer are then those of the view. */
+static bool evaluate_plan(struct pst_rig *rig, const struct actions *actions,
+                          struct pst_stage_value *ret_value)
+{
+    return actions->replays.n > 0
+               ? pst_evaluate_replays(actions->view, actions->replays.at, actions->replays.n,
+                                      ret_value, NULL)
+               : pst_evaluate(&rig->evaluator, actions->view, actions->at, ret_value);
+}
+
 static void judge_plan(struct pst_rig *rig, const struct actions *actions,
                        const struct pst_stage_price *price)
 {
     struct pst_stage_value value = {.size = sizeof value};
     struct pst_answer *answer = actions->answer;
 
-    if (!pst_evaluate(&rig->evaluator, actions->view, actions->at, &value)) {
+    if (!evaluate_plan(rig, actions, &value)) {
         pst_verdict_skip("the checker ran out of memory");
     }
     if (!value.legal) {
@@ -126,7 +158,8 @@ void pst_ask_memopt(struct pst_rig *rig, const struct pst_case *question, struct
 {
     const struct pst_memopt *memopt = pst_subject_interface(rig->subject);
     struct actions actions = {.answer = answer, .subject = rig->subject};
-    struct pst_action_out out = {.size = sizeof out, .impl = &actions, .set = take_action};
+    struct pst_action_out out = {
+        .size = sizeof out, .impl = &actions, .set = take_action, .sequence = take_replays};
     struct pst_stage_price price;
     struct pst_stage_view *view;
     uint64_t bound;
@@ -162,4 +195,5 @@ void pst_ask_memopt(struct pst_rig *rig, const struct pst_case *question, struct
         pst_answer_break(answer, "price() says that the stage fits, but plan() refuses it: %s",
                          rig->said);
     }
+    pst_replay_list_finish(&actions.replays);
 }

@@ -59,7 +59,7 @@ bool pst_stage_problem_make(const struct pst_case *question, bool earlier_action
     uint32_t *producers = pst_region_alloc(region, 2 * (size_t)n * sizeof *producers);
     static const char *const kinds[] = {"linear", "attention", "add", NULL};
     uint64_t most = question->huge ? (uint64_t)1 << 50 : 1 << 20, saved = 0;
-    uint64_t random = question->seed;
+    uint64_t random = question->seed, outputs = ~question->seed;
     uint32_t n_producers = 0, i;
 
     if (view == NULL || nodes == NULL || producers == NULL) {
@@ -79,6 +79,9 @@ bool pst_stage_problem_make(const struct pst_case *question, bool earlier_action
         node->saved_bytes = pst_random_between(&random, 0, most);
         node->forward_work_bytes = pst_random_between(&random, 0, 4096);
         node->backward_work_bytes = pst_random_between(&random, 0, 4096);
+        node->output_saved = pst_random(&outputs) % 4 != 0;
+        node->output_bytes =
+            pst_random_between(&outputs, 0, node->output_saved ? node->saved_bytes : most);
         node->first_producer = n_producers;
         node->n_producers = make_producers(question, i, &random, producers + n_producers);
         n_producers += node->n_producers;

@@ -9,6 +9,7 @@
 #include "check/rig.h"
 #include "check/verdict.h"
 #include "plugin/remark.h"
+#include "plugin/eval_replays.h"
 
 static struct pst_rig *rig_of(const struct pst_host *host)
 {
@@ -143,6 +144,14 @@ static pst_status eval_evaluate(const struct pst_host *host, const struct pst_st
                                                                             : PST_ERR_NOMEM;
 }
 
+static pst_status eval_replays(const struct pst_host *host, const struct pst_stage_view *view,
+                               const struct pst_replay *replays, uint32_t n_replays,
+                               struct pst_stage_value *ret_value)
+{
+    (void)host;
+    return pst_evaluate_replays(view, replays, n_replays, ret_value, NULL) ? PST_OK : PST_ERR_NOMEM;
+}
+
 static uint64_t rng_bits(const struct pst_host *host, uint64_t stream, uint64_t counter)
 {
     uint64_t state = rig_of(host)->subject->seed ^ (stream * 0xD1342543DE82EF95u) ^ counter;
@@ -227,7 +236,7 @@ const void *pst_rig_extension(const struct pst_rig *rig, const char *id)
     static const struct pst_cost cost = {sizeof cost, cost_compute, cost_transfer, cost_allreduce};
     static const struct pst_ask ask = {sizeof ask, ask_topology, ask_in_flight, ask_bound,
                                        ask_price};
-    static const struct pst_eval eval = {sizeof eval, eval_evaluate};
+    static const struct pst_eval eval = {sizeof eval, eval_evaluate, eval_replays};
     static const struct pst_rng rng = {sizeof rng, rng_bits};
     static const struct pst_profile profile = {sizeof profile, profile_node_ns, profile_figures,
                                                profile_n_configs, profile_config};

@@ -47,16 +47,16 @@ static pst_status index_edges(struct pst_lowering *low, struct pst_error *err)
 static bool time_replay(const struct pst_lowering *low, const struct pst_plan_stage *stage,
                         uint64_t *ret_ns)
 {
-    bool *replayed = calloc((size_t)stage->n_nodes + 1, sizeof *replayed);
+    uint32_t *replayed = calloc((size_t)stage->n_nodes + 1, sizeof *replayed);
     bool ok = replayed != NULL && pst_plan_replayed(stage, low->graph, replayed);
 
     *ret_ns = 0;
     for (uint32_t i = 0; ok && i < stage->n_nodes; i++) {
         struct pst_times times;
 
-        if (replayed[i]) {
+        if (replayed[i] > 0) {
             pst_cost_op(low->cost, stage->nodes[i], pst_plan_samples(stage), &times);
-            *ret_ns += times.forward_ns;
+            *ret_ns += times.forward_ns * replayed[i];
         }
     }
     free(replayed);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/pass_calls.h"
 
+#include "plan/sequence.h"
+
 uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op)
 {
     uint32_t low = 0, high = stage->n_nodes;
@@ -21,7 +23,7 @@ uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op)
 
 /* When a node is read backward: at its own place, or where the run that replays it is triggered.
    The runs behind it are known. */
-static uint32_t read_at(const struct pst_run *runs, uint32_t n_runs, const bool *replayed,
+static uint32_t read_at(const struct pst_run *runs, uint32_t n_runs, const uint32_t *replayed,
                         uint32_t node)
 {
     for (uint32_t r = 0; replayed[node] && r < n_runs; r++) {
@@ -34,7 +36,7 @@ static uint32_t read_at(const struct pst_run *runs, uint32_t n_runs, const bool 
 
 /* The place in the stage, in forward order, whose backward first needs the node's result. */
 static uint32_t last_reader(const struct pst_plan_stage *stage, const struct pst_graph *graph,
-                            const bool *replayed, const struct pst_run *runs, uint32_t n_runs,
+                            const uint32_t *replayed, const struct pst_run *runs, uint32_t n_runs,
                             uint32_t node)
 {
     const struct pst_tensor *tensor = &graph->tensors[graph->ops[stage->nodes[node]].out[0]];
@@ -53,7 +55,7 @@ static uint32_t last_reader(const struct pst_plan_stage *stage, const struct pst
 }
 
 uint32_t pst_plan_runs(const struct pst_plan_stage *stage, const struct pst_graph *graph,
-                       const bool *replayed, struct pst_run *ret_runs)
+                       const uint32_t *replayed, struct pst_run *ret_runs)
 {
     uint32_t n_runs = 0;
 
@@ -83,9 +85,7 @@ struct shape {
     const struct pst_plan_stage *stage;
     const struct pst_graph *graph;
     struct pst_op_grad *grad; /* [node] */
-    bool *replayed;           /* [node] */
-    struct pst_run *runs;
-    uint32_t n_runs;
+    struct pst_replays replays;
 };
 
 static void read_tensors(const struct shape *shape, struct pst_pass_calls *pass,
@@ -120,17 +120,14 @@ static void add_call(const struct shape *shape, struct pst_pass_calls *pass, uin
     pass->calls[pass->n_calls++] = (struct pst_pass_call){node, kernel, replay};
 }
 
-/* What is replayed right before the backward of this node, as program_backward.c orders it. */
-static void add_replays(const struct shape *shape, struct pst_pass_calls *pass, uint32_t node)
+/* What is replayed right before the backward of this node; *next: the replays that are left. */
+static void add_replays(const struct shape *shape, struct pst_pass_calls *pass, uint32_t node,
+                        uint32_t *next)
 {
-    for (uint32_t r = shape->n_runs; r-- > 0;) {
-        const struct pst_run *run = &shape->runs[r];
+    const struct pst_replays *replays = &shape->replays;
 
-        for (uint32_t u = run->first; run->trigger == node && u <= run->last; u++) {
-            if (shape->replayed[u]) {
-                add_call(shape, pass, u, 0, true);
-            }
-        }
+    for (; *next < replays->n && replays->calls[*next].before == node; (*next)++) {
+        add_call(shape, pass, replays->calls[*next].node, 0, true);
     }
 }
 
@@ -139,9 +136,10 @@ static bool add_pass(const struct shape *shape, struct pst_arena *arena, uint32_
 {
     uint32_t n = shape->stage->n_nodes;
     bool backward = op == PST_I_B || op == PST_I_BW, weights = op == PST_I_W || op == PST_I_BW;
+    uint32_t next_replay = 0;
 
     pass->n_calls = 0;
-    pass->calls = pst_arena_array(arena, 3 * (size_t)n + 1, sizeof *pass->calls);
+    pass->calls = pst_arena_array(arena, 2 * (size_t)n + shape->replays.n + 1, sizeof *pass->calls);
     pass->first_read = pst_arena_array(arena, (size_t)n + 1, sizeof *pass->first_read);
     pass->behind = pst_arena_array(arena, (size_t)n + 1, sizeof *pass->behind);
     if (pass->calls == NULL || pass->first_read == NULL || pass->behind == NULL) {
@@ -157,7 +155,7 @@ static bool add_pass(const struct shape *shape, struct pst_arena *arena, uint32_
             add_call(shape, pass, node, 0, false);
         }
         if (backward) {
-            add_replays(shape, pass, node);
+            add_replays(shape, pass, node, &next_replay);
         }
         if (backward && shape->grad[node].has_b) {
             add_call(shape, pass, node, 1, false);
@@ -178,17 +176,13 @@ bool pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_gr
     bool ok;
 
     shape.grad = pst_arena_array(arena, (size_t)stage->n_nodes + 1, sizeof *shape.grad);
-    shape.replayed = pst_arena_array(arena, (size_t)stage->n_nodes + 1, sizeof *shape.replayed);
-    shape.runs = pst_arena_array(arena, (size_t)stage->n_nodes + 1, sizeof *shape.runs);
-    ok = shape.grad != NULL && shape.replayed != NULL && shape.runs != NULL &&
-         pst_plan_replayed(stage, graph, shape.replayed);
+    ok = shape.grad != NULL && pst_plan_replays(stage, graph, arena, &shape.replays);
     if (!ok) {
         return false;
     }
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
         pst_op_grad_info(graph, stage->nodes[i], &shape.grad[i]);
     }
-    shape.n_runs = pst_plan_runs(stage, graph, shape.replayed, shape.runs);
     for (uint32_t i = 0; i < sizeof ops / sizeof *ops && ok; i++) {
         ok = add_pass(&shape, arena, ops[i], &ret_passes[ops[i]]);
     }

@@ -19,7 +19,7 @@ struct pst_run {
 /* The runs of a stage, descending by first. replayed: from pst_plan_replayed. ret_runs: room for
    n_nodes. Returns how many. */
 uint32_t pst_plan_runs(const struct pst_plan_stage *stage, const struct pst_graph *graph,
-                       const bool *replayed, struct pst_run *ret_runs);
+                       const uint32_t *replayed, struct pst_run *ret_runs);
 
 struct pst_pass_call {
     uint32_t node; /* position in the stage */

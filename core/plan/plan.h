@@ -53,6 +53,10 @@ struct pst_plan_stage {
     uint32_t n_nodes;
     const uint32_t *nodes;  /* ascending operators */
     const uint8_t *actions; /* PST_ACTION_*, one per node */
+    /* Replays of a backward pass in their order, which may lie within each other; none: runs of
+       recomputed nodes are replayed, each once. Rules: pst_plan_sequence_fault. */
+    uint32_t n_replays;
+    const struct pst_replay *replays;
     /* Replicas in their order: replica r has the r-th part of every micro-batch. Stages that share
        a rank have the same ones in the same order: a logical device, each rank of which runs the
        same passes. */
@@ -267,11 +271,12 @@ uint64_t pst_plan_norm_values(const struct pst_plan *plan, const struct pst_grap
 uint64_t pst_plan_gradient_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
                                  uint32_t stage);
 
-/* Which operators of a stage run again in its backward passes: of those with PST_ACTION_RECOMPUTE
-   the ones whose results a backward pass of the stage reads, or one behind them that runs again.
-   ret_replayed: n_nodes. False: out of memory. */
+/* How often each operator of a stage runs again in its backward passes: of those with
+   PST_ACTION_RECOMPUTE the ones whose results a backward pass of the stage reads, or one behind
+   them that runs again; with replays of its own (sequence.h) as often as those say and something
+   reads what comes of it. ret_times: n_nodes. False: out of memory. */
 bool pst_plan_replayed(const struct pst_plan_stage *stage, const struct pst_graph *graph,
-                       bool *ret_replayed);
+                       uint32_t *ret_times);
 
 /* Which tensors the backward passes of a stage read, replays included. ret_saved: n_tensors. False:
    out of memory. */

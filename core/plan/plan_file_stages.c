@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/pass_calls.h"
 #include "plan/plan_file.h"
+#include "plan/sequence.h"
 
 struct positions {
     const uint32_t *nodes;
@@ -34,6 +36,65 @@ static void read_actions(struct pst_plan_reader *reader, json_t *object, const c
             break;
         }
         actions[at++] = action;
+    }
+    pst_plan_leave(reader, mark);
+}
+
+/* Position in the stage of the operator that element i names. */
+static uint32_t read_position(struct pst_plan_reader *reader, json_t *names, size_t i,
+                              const struct pst_plan_stage *stage)
+{
+    const char *name = json_string_value(json_array_get(names, i));
+    uint32_t op = name != NULL ? pst_plan_find_op(reader, name) : PST_NONE;
+    return op != PST_NONE ? pst_plan_node(stage, op) : PST_NONE;
+}
+
+static void read_replay(struct pst_plan_reader *reader, json_t *names,
+                        const struct pst_plan_stage *stage, struct pst_replay *ret_replay)
+{
+    struct pst_replay r = {read_position(reader, names, 0, stage),
+                           read_position(reader, names, 1, stage),
+                           read_position(reader, names, 2, stage)};
+    if (json_array_size(names) != 3 || r.before == PST_NONE || r.first == PST_NONE ||
+        r.last == PST_NONE) {
+        pst_plan_fail(reader, NULL,
+                      "expected three operators of the stage: whose backward comes next, the first "
+                      "and the last that run again");
+    }
+    *ret_replay = r;
+}
+
+/* The replays of a stage, which ascends; there may be none. */
+static void read_sequence(struct pst_plan_reader *reader, json_t *object,
+                          struct pst_plan_stage *stage)
+{
+    if (reader->status != PST_OK || json_object_get(object, "sequence") == NULL) {
+        return;
+    }
+    json_t *items = pst_plan_array(reader, object, "sequence");
+    size_t n = json_array_size(items), mark = pst_plan_enter(reader, "sequence");
+    struct pst_replay *replays = NULL;
+    if (reader->status == PST_OK && n > stage->n_nodes) {
+        pst_plan_fail(reader, NULL, "%zu replays, more than the stage has operators", n);
+    } else if (reader->status == PST_OK) {
+        replays = pst_arena_array(&reader->plan->arena, n, sizeof *replays);
+        reader->status = replays == NULL ? pst_fail_nomem(reader->err) : PST_OK;
+    }
+    for (size_t i = 0; i < n && reader->status == PST_OK; i++) {
+        size_t inner = pst_plan_enter_index(reader, i);
+        read_replay(reader, json_array_get(items, i), stage, &replays[i]);
+        pst_plan_leave(reader, inner);
+    }
+    if (reader->status == PST_OK) {
+        uint32_t at = 0;
+        const char *fault = pst_sequence_fault(replays, (uint32_t)n, stage->n_nodes, &at);
+        size_t inner = pst_plan_enter_index(reader, at);
+        if (fault != NULL) {
+            pst_plan_fail(reader, NULL, "%s", fault);
+        }
+        pst_plan_leave(reader, inner);
+        stage->n_replays = (uint32_t)n;
+        stage->replays = replays;
     }
     pst_plan_leave(reader, mark);
 }
@@ -100,6 +161,7 @@ static void add_stage(struct pst_plan_reader *reader, json_t *object, const uint
     read_actions(reader, object, "recompute", positions, PST_ACTION_RECOMPUTE, actions);
     read_actions(reader, object, "offload", positions, PST_ACTION_OFFLOAD, actions);
     read_actions(reader, object, "peer", positions, PST_ACTION_PEER, actions);
+    read_sequence(reader, object, stage);
 }
 
 static void check_id(struct pst_plan_reader *reader, json_t *object, const char *key,
@@ -116,7 +178,8 @@ static void read_stage(struct pst_plan_reader *reader, json_t *object, size_t in
 {
     static const char *const keys[] = {"id",      "nodes",     "devices",         "microbatch_size",
                                        "k",       "in_flight", "weight_versions", "recompute",
-                                       "offload", "peer",      "peak_bytes",      NULL};
+                                       "offload", "peer",      "sequence",        "peak_bytes",
+                                       NULL};
     uint32_t n_nodes = 0;
     pst_plan_known_keys(reader, object, keys);
     check_id(reader, object, "id", index);

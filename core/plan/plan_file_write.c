@@ -64,6 +64,25 @@ static void put_actions(struct pst_json *json, const char *key, const struct pst
     pst_json_end(json, ']');
 }
 
+/* Replays of the stage, by the names of the operators; where there are any. */
+static void put_sequence(struct pst_json *json, const struct pst_plan_stage *stage,
+                         const struct pst_graph *graph)
+{
+    if (stage->n_replays == 0) {
+        return;
+    }
+    pst_json_array(json, "sequence");
+    for (uint32_t i = 0; i < stage->n_replays; i++) {
+        const struct pst_replay *r = &stage->replays[i];
+        pst_json_array(json, NULL);
+        pst_json_string(json, NULL, graph->ops[stage->nodes[r->before]].name);
+        pst_json_string(json, NULL, graph->ops[stage->nodes[r->first]].name);
+        pst_json_string(json, NULL, graph->ops[stage->nodes[r->last]].name);
+        pst_json_end(json, ']');
+    }
+    pst_json_end(json, ']');
+}
+
 static void put_stage(struct pst_json *json, const struct pst_plan *plan,
                       const struct pst_graph *graph, uint32_t s)
 {
@@ -84,6 +103,7 @@ static void put_stage(struct pst_json *json, const struct pst_plan *plan,
     put_actions(json, "recompute", stage, graph, PST_ACTION_RECOMPUTE);
     put_actions(json, "offload", stage, graph, PST_ACTION_OFFLOAD);
     put_actions(json, "peer", stage, graph, PST_ACTION_PEER);
+    put_sequence(json, stage, graph);
     /* of the device that the stage shares with its neighbours there */
     put_u64(json, "peak_bytes",
             stage->n_ranks > 0 && stage->ranks[0] < plan->n_devices

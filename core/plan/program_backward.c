@@ -229,19 +229,13 @@ static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint3
     }
 }
 
-/* Nodes that were recomputed run again, together, right before the first backward that needs one,
-   or the first later run that does: of those that run now the earliest comes first. */
-static void replay_runs(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node)
+/* What runs again right before the backward of a node; *next: the replays that are left. */
+static void replay(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node, uint32_t *next)
 {
-    struct pst_stage_build *build = &b->stages[s];
+    const struct pst_replays *replays = &b->stages[s].replays;
 
-    for (uint32_t r = build->n_runs; r-- > 0;) {
-        for (uint32_t u = build->runs[r].first;
-             build->runs[r].trigger == node && u <= build->runs[r].last && !b->failed; u++) {
-            if (build->replayed[u]) {
-                pst_build_forward_node(b, s, j, u, true);
-            }
-        }
+    for (; *next < replays->n && replays->calls[*next].before == node && !b->failed; (*next)++) {
+        pst_build_forward_node(b, s, j, replays->calls[*next].node, true);
     }
 }
 
@@ -263,6 +257,7 @@ pst_status pst_build_backward(struct pst_builder *b, uint32_t s, uint32_t j, boo
                               struct pst_error *err)
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];
+    uint32_t next_replay = 0;
 
     gather_foreign(b, s, j);
     forget_recomputed(b, s, j);
@@ -273,7 +268,7 @@ pst_status pst_build_backward(struct pst_builder *b, uint32_t s, uint32_t j, boo
         bool is_loss = op->out[0] == b->graph->loss;
         uint32_t dy = is_loss ? PST_NONE : result_gradient(b, s, j, op->out[0]);
 
-        replay_runs(b, s, j, node);
+        replay(b, s, j, node, &next_replay);
         if (dy == PST_NONE && !is_loss && (grad->has_b || grad->has_w || grad->b_alias != 0)) {
             return pst_fail(err, PST_ERR_BUG, "internal",
                             "operator %s gets no gradient: it does not lead to the loss", op->name);

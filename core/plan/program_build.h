@@ -10,6 +10,7 @@
 
 #include "plan/pass_calls.h"
 #include "plan/program.h"
+#include "plan/sequence.h"
 
 /* What one micro-batch of a stage has at the moment; value indices or PST_NONE. */
 struct pst_micro {
@@ -31,9 +32,7 @@ struct pst_stage_build {
     uint32_t n_all;    /* values of one micro-batch */
     struct pst_micro *micros;
     struct pst_op_grad *grad; /* [node] */
-    bool *replayed;           /* [node] recomputed, and something reads it */
-    struct pst_run *runs;     /* descending by first */
-    uint32_t n_runs;
+    struct pst_replays replays;
     uint32_t *use_base; /* [node] first parameter use */
     uint32_t n_uses;
     uint32_t next_sum; /* micro-batch whose gradients are added next */

@@ -90,11 +90,9 @@ pst_status pst_build_stage(struct pst_builder *b, uint32_t s, struct pst_error *
     struct pst_stage_build *build = &b->stages[s];
 
     build->grad = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->grad);
-    build->replayed = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->replayed);
     build->use_base = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->use_base);
-    build->runs = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->runs);
-    if (build->grad == NULL || build->replayed == NULL || build->use_base == NULL ||
-        build->runs == NULL || !pst_plan_replayed(stage, b->graph, build->replayed)) {
+    if (build->grad == NULL || build->use_base == NULL ||
+        !pst_plan_replays(stage, b->graph, &b->arena, &build->replays)) {
         return pst_fail_nomem(err);
     }
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
@@ -108,7 +106,6 @@ pst_status pst_build_stage(struct pst_builder *b, uint32_t s, struct pst_error *
                             b->graph->ops[stage->nodes[i]].name);
         }
     }
-    build->n_runs = pst_plan_runs(stage, b->graph, build->replayed, build->runs);
     if (prepare_copies(b, s, err) != PST_OK) {
         return PST_ERR_NOMEM;
     }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/plan.h"
+#include "plan/sequence.h"
 
 /* Marks the tensors that some B or W of the stage reads. */
 static void mark_backward_reads(const struct pst_plan_stage *stage, const struct pst_graph *graph,
@@ -33,9 +33,9 @@ static void mark_backward_reads(const struct pst_plan_stage *stage, const struct
     }
 }
 
-/* Marks what B, W and replays of the stage read; ret_replayed: n_nodes. */
+/* Marks what B, W and replays of the stage read; ret_times: n_nodes. */
 static void mark(const struct pst_plan_stage *stage, const struct pst_graph *graph, bool *reads,
-                 bool *ret_replayed)
+                 uint32_t *ret_times)
 {
     mark_backward_reads(stage, graph, reads);
     for (uint32_t i = stage->n_nodes; i-- > 0;) {
@@ -45,36 +45,46 @@ static void mark(const struct pst_plan_stage *stage, const struct pst_graph *gra
         for (uint32_t k = 0; stage->actions[i] == PST_ACTION_RECOMPUTE && k < op->n_out; k++) {
             needed |= reads[op->out[k]];
         }
-        ret_replayed[i] = needed;
+        ret_times[i] = needed;
         for (uint32_t k = 0; needed && k < op->n_in; k++) {
             reads[op->in[k]] = true;
         }
     }
 }
 
+/* Both ways at once; reads all false before. */
+static bool find(const struct pst_plan_stage *stage, const struct pst_graph *graph, bool *reads,
+                 uint32_t *ret_times)
+{
+    if (stage->n_replays > 0) {
+        return pst_sequence_reads(stage, graph, reads, ret_times);
+    }
+    mark(stage, graph, reads, ret_times);
+    return true;
+}
+
 bool pst_plan_replayed(const struct pst_plan_stage *stage, const struct pst_graph *graph,
-                       bool *ret_replayed)
+                       uint32_t *ret_times)
 {
     bool *reads = calloc(graph->n_tensors + 1, sizeof *reads);
+    bool ok = reads != NULL && find(stage, graph, reads, ret_times);
 
-    if (reads != NULL) {
-        mark(stage, graph, reads, ret_replayed);
-    }
     free(reads);
-    return reads != NULL;
+    return ok;
 }
 
 bool pst_plan_saved(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                     bool *ret_saved)
 {
-    bool *replayed = calloc((size_t)stage->n_nodes + 1, sizeof *replayed);
+    uint32_t *times = calloc((size_t)stage->n_nodes + 1, sizeof *times);
+    bool ok = times != NULL;
 
-    if (replayed != NULL) {
+    if (ok) {
         memset(ret_saved, 0, graph->n_tensors * sizeof *ret_saved);
-        mark(stage, graph, ret_saved, replayed);
+        ok = find(stage, graph, ret_saved, times);
     }
-    free(replayed);
-    return replayed != NULL;
+    free(times);
+    return ok;
 }
 
 bool pst_plan_offload_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph,

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Not yet: peer, nested, places-recompute. */
+/* Not yet: peer, places-recompute. */
 static const char *const executor[] = {"chain",
                                        "dag",
                                        "recompute",
+                                       "nested",
                                        "offload",
                                        "split-backward",
                                        "chunks",

@@ -134,6 +134,19 @@ static double read_edge(struct pst_costed_stage *stage, uint32_t e)
     return stage->read[from] - old;
 }
 
+/* What other nodes read of its result, for each sample: as much as the longest edge; all that it
+   saves where nothing is said. */
+static double output_bytes(const struct pst_costed *graph, uint32_t v)
+{
+    const struct pst_node *node = pst_graph_node(&graph->view, v);
+    double bytes = graph->nodes[v].output_bytes / graph->batch;
+
+    for (uint32_t k = 0; k < node->n_out; k++) {
+        bytes = fmax(bytes, graph->edge_bytes[graph->view.out_edges[node->first_out + k]]);
+    }
+    return bytes > 0 ? bytes : graph->saved_bytes[v];
+}
+
 struct pst_stage_node *pst_costed_stage_build(struct pst_costed_stage *stage, const uint32_t *nodes,
                                               uint32_t n_nodes, uint32_t samples, uint32_t versions,
                                               struct pst_stage_view *ret_view)
@@ -162,7 +175,9 @@ struct pst_stage_node *pst_costed_stage_build(struct pst_costed_stage *stage, co
             .forward_work_bytes = up(costed->workspace_bytes),
             .backward_work_bytes = up(costed->backward_workspace_bytes),
             .first_producer = n_producers,
+            .output_bytes = up(output_bytes(graph, nodes[i]) * samples),
         };
+        to->output_saved = to->output_bytes <= to->saved_bytes;
         weights += costed->param_bytes;
         if (node->n_in == 0) { /* reads what goes into the model */
             own_input = problem->input_bytes / problem->micro_batches[0];

@@ -309,8 +309,7 @@ static struct sums sum_up(const struct work *w)
     return s;
 }
 
-/* Time of the host link per micro-batch, rounded up. */
-static uint64_t link_ns(const struct pst_stage_view *view, uint64_t bytes)
+uint64_t pst_eval_link_ns(const struct pst_stage_view *view, uint64_t bytes)
 {
     __extension__ unsigned __int128 ns;
 
@@ -329,7 +328,7 @@ static void fill_value(const struct work *w, struct pst_stage_value *value)
     uint64_t k = view->in_flight > 0 ? view->in_flight : 1;
     uint64_t staged = view->staging_copies < k ? view->staging_copies : k;
     uint64_t busy = add(s.period_ns, s.replay_ns);
-    uint64_t link = link_ns(view, s.offloaded);
+    uint64_t link = pst_eval_link_ns(view, s.offloaded);
     uint64_t peak = view->static_bytes;
 
     peak = add(peak, multiply(k - 1, add(view->input_bytes, s.kept)));

@@ -7,7 +7,9 @@
 
 #include <string.h>
 
+#include "plan/sequence.h"
 #include "plugin/caps.h"
+#include "plugin/eval_replays.h"
 
 /* What one optimizer decides, checked as it comes. */
 struct decision {
@@ -16,8 +18,8 @@ struct decision {
     struct pst_instance *instance;
     const struct pst_stage_view *view;
     struct pst_stage_node *nodes;
-    uint8_t *actions; /* [n_nodes] new ones */
-    bool refused;
+    uint8_t *actions;   /* [n_nodes] new ones */
+    bool refused, last; /* last: no other optimizer comes behind */
 };
 
 static pst_status refuse(struct decision *d, uint32_t position, const char *why)
@@ -69,17 +71,48 @@ static pst_status set_action(struct pst_action_out *out, uint32_t position, uint
     return st;
 }
 
+static pst_status refuse_replays(struct decision *d, const char *why)
+{
+    d->refused = true;
+    return pst_planner_illegal(&d->planner->pending, d->instance, "stage %u, its replays: %s",
+                               d->view->stage, why);
+}
+
+static pst_status set_replays(struct pst_action_out *out, const struct pst_replay *replays,
+                              uint32_t n_replays)
+{
+    struct decision *d = out->impl;
+    const char *fault;
+    pst_status st;
+
+    if (d->refused) {
+        return d->planner->pending.status;
+    }
+    if (!d->last) {
+        return refuse_replays(d, "only the last memory optimizer may list them");
+    }
+    fault = pst_replay_list_take(&d->planner->replays, replays, n_replays, d->view->n_nodes);
+    if (fault != NULL) {
+        return refuse_replays(d, fault);
+    }
+    st = pst_caps_require(d->instance->plugin, "nested", "replays within replays",
+                          &d->planner->pending);
+    d->refused = st != PST_OK;
+    return st;
+}
+
 /* Runs plan() of optimizer i; its decisions become those of the view. */
 static pst_status decide(struct pst_planner *planner, uint32_t i, const struct pst_stage_view *view,
                          struct pst_stage_node *nodes, struct pst_error *err)
 {
     struct decision d = {
-        .out = {.size = sizeof d.out, .impl = &d, .set = set_action},
+        .out = {.size = sizeof d.out, .impl = &d, .set = set_action, .sequence = set_replays},
         .planner = planner,
         .instance = planner->memopt[i],
         .view = view,
         .nodes = nodes,
         .actions = planner->scratch.actions,
+        .last = i + 1 == planner->n_memopt,
     };
     uint32_t v;
     pst_status st;
@@ -205,13 +238,14 @@ static pst_status verify(struct pst_planner *planner, const struct pst_stage_vie
     struct pst_instance *last = planner->memopt[planner->n_memopt - 1];
     struct pst_stage_value value = {.size = sizeof value};
 
-    if (!pst_evaluate(&planner->evaluator, view, NULL, &value)) {
+    if (!pst_evaluate_list(&planner->evaluator, view, &planner->replays, &value)) {
         return pst_fail_nomem(err);
     }
     if (!value.legal) {
         return pst_planner_illegal(
-            err, last, "stage %u, node \"%s\": %s", view->stage,
-            value.node < view->n_nodes
+            err, last, "stage %u, %s \"%s\": %s", view->stage,
+            planner->replays.n > 0 ? "replay" : "node",
+            value.node < view->n_nodes && planner->replays.n == 0
                 ? planner->graph->ops[pst_stage_node_at(view, value.node)->node].name
                 : "?",
             value.rule);
@@ -232,21 +266,43 @@ static pst_status verify(struct pst_planner *planner, const struct pst_stage_vie
     return PST_OK;
 }
 
+/* Listed replays into the plan, and the actions that follow from them. */
+static bool settle_replays(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
+                           uint8_t *actions)
+{
+    struct pst_plan_stage *stage = &plan->stages[s];
+    const struct pst_replay_list *list = &planner->replays;
+    struct pst_replay *replays = pst_arena_array(&plan->arena, list->n, sizeof *replays);
+
+    if (replays == NULL) {
+        return false;
+    }
+    if (list->n > 0) {
+        memcpy(replays, list->at, list->n * sizeof *replays);
+    }
+    stage->n_replays = list->n;
+    stage->replays = replays;
+    return list->n == 0 || pst_sequence_actions(stage, planner->graph, actions);
+}
+
 /* The actions into the plan; what the evaluator makes of them into `estimated` and off `left`. */
 static pst_status settle(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
                          const struct pst_stage_view *view, uint64_t *left, struct pst_error *err)
 {
     struct pst_stage_value value = {.size = sizeof value};
     uint8_t *actions = pst_arena_array(&plan->arena, view->n_nodes, 1);
-    uint32_t i;
 
-    if (actions == NULL || !pst_evaluate(&planner->evaluator, view, NULL, &value)) {
+    if (actions == NULL ||
+        !pst_evaluate_list(&planner->evaluator, view, &planner->replays, &value)) {
         return pst_fail_nomem(err);
     }
-    for (i = 0; i < view->n_nodes; i++) {
+    for (uint32_t i = 0; i < view->n_nodes; i++) {
         actions[i] = (uint8_t)pst_stage_node_at(view, i)->action;
     }
     plan->stages[s].actions = actions;
+    if (!settle_replays(planner, plan, s, actions)) {
+        return pst_fail_nomem(err);
+    }
     planner->estimated[s] = value.peak_bytes;
     if (*left != UINT64_MAX) {
         *left = value.peak_bytes < *left ? *left - value.peak_bytes : 0;
@@ -270,6 +326,7 @@ static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan,
     if (nodes == NULL) {
         return pst_fail_nomem(err);
     }
+    pst_replay_list_finish(&planner->replays);
     view.stage = s;
     view.n_stages = plan->n_stages;
     view.in_flight = stage->in_flight;

@@ -23,8 +23,8 @@ struct pst_memory_sums {
     uint64_t static_bytes;
     uint64_t parked_bytes; /* micro-batches in flight beside the active one, staging copies */
     uint64_t active_bytes; /* largest of the events: input, saved tensors, workspace */
-    uint64_t offloaded_bytes, dropped_bytes; /* of one micro-batch */
-    uint64_t total_ns, replay_ns, link_ns;   /* a period: computation, replays; of the host link */
+    uint64_t kept_bytes, offloaded_bytes, dropped_bytes; /* of one micro-batch */
+    uint64_t total_ns, replay_ns, link_ns; /* a period: computation, replays; of the host link */
 };
 
 /* In order of time; actions are legal, one per node. Sizes far below 2^64. *ret_events in

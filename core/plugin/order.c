@@ -66,7 +66,7 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     const struct pst_stage_node *nodes;
     struct pst_times times;
     uint64_t work = 0;
-    bool *replayed = pst_arena_array(&q->arena, stage->n_nodes, sizeof *replayed);
+    uint32_t *replayed = pst_arena_array(&q->arena, stage->n_nodes, sizeof *replayed);
     uint32_t i;
 
     nodes = pst_view_build(planner, stage->nodes, stage->n_nodes, samples, stage->weight_versions,
@@ -92,11 +92,11 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
                             ? node->forward_work_bytes
                             : node->backward_work_bytes;
 
-        if (replayed[i]) {
-            row->replay_ns += node->forward_ns;
-            most += node->saved_bytes;
-        } else if (stage->actions[i] == PST_ACTION_KEEP) {
+        row->replay_ns += node->forward_ns * replayed[i];
+        if (stage->actions[i] == PST_ACTION_KEEP) {
             row->saved_bytes += node->saved_bytes;
+        } else if (replayed[i] > 0) {
+            most += node->saved_bytes;
         }
         work = most > work ? most : work;
     }

@@ -3,6 +3,7 @@
  * What plugins may ask the host: pst.cost/1, pst.ask/1, pst.eval/1, pst.rng/1; pst.profile/1 is in
  * profile.c, pst.trial/1 in trial.c. Prices and in-flight counts are remembered (memo.h).
  */
+#include "plugin/eval_replays.h"
 #include "plugin/state.h"
 
 #include <stdlib.h>
@@ -261,6 +262,18 @@ static pst_status evaluate(const struct pst_host *host, const struct pst_stage_v
                : pst_fail_nomem(&planner->pending);
 }
 
+static pst_status evaluate_replays(const struct pst_host *host, const struct pst_stage_view *view,
+                                   const struct pst_replay *replays, uint32_t n_replays,
+                                   struct pst_stage_value *ret_value)
+{
+    if (!PST_HAS(ret_value, extra_ns)) {
+        return wrong(host, "eval.evaluate_replays: ret_value->size is not set");
+    }
+    return pst_evaluate_replays(view, replays, n_replays, ret_value, NULL)
+               ? PST_OK
+               : pst_fail_nomem(&planner_of(host)->pending);
+}
+
 static uint64_t random_bits(const struct pst_host *host, uint64_t stream, uint64_t counter)
 {
     uint64_t seed = (uint64_t)planner_of(host)->job->train.seed;
@@ -292,7 +305,8 @@ void pst_questions_context(struct pst_planner *planner, struct pst_host_context 
         .bound = ask_bound,
         .price = ask_price,
     };
-    static const struct pst_eval eval = {.size = sizeof eval, .evaluate = evaluate};
+    static const struct pst_eval eval = {
+        .size = sizeof eval, .evaluate = evaluate, .evaluate_replays = evaluate_replays};
     static const struct pst_rng rng = {.size = sizeof rng, .bits = random_bits};
 
     *ret_context = (struct pst_host_context){

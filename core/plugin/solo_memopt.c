@@ -20,11 +20,13 @@ struct answer {
     struct pst_stage_price price;
     uint32_t n;
     uint8_t *actions; /* [n] malloc'd; NULL where nothing fits */
+    struct pst_replay_list replays;
 };
 
 static void finish_answer(struct answer *answer)
 {
     free(answer->actions);
+    pst_replay_list_finish(&answer->replays);
     memset(answer, 0, sizeof *answer);
 }
 
@@ -85,6 +87,17 @@ static pst_status set_action(struct pst_action_out *out, uint32_t position, uint
     return PST_OK;
 }
 
+static pst_status set_replays(struct pst_action_out *out, const struct pst_replay *replays,
+                              uint32_t n_replays)
+{
+    struct collection *c = out->impl;
+
+    if (c->fault == NULL) {
+        c->fault = pst_replay_list_take(&c->answer->replays, replays, n_replays, c->answer->n);
+    }
+    return c->fault == NULL ? PST_OK : PST_ERR_BUG;
+}
+
 static pst_status ask_plan(struct pst_instance *memopt, const struct pst_stage_view *view,
                            struct answer *answer, struct pst_error *err)
 {
@@ -92,7 +105,8 @@ static pst_status ask_plan(struct pst_instance *memopt, const struct pst_stage_v
     struct collection c = {.answer = answer};
     pst_status st;
 
-    c.out = (struct pst_action_out){.size = sizeof c.out, .impl = &c, .set = set_action};
+    c.out = (struct pst_action_out){
+        .size = sizeof c.out, .impl = &c, .set = set_action, .sequence = set_replays};
     answer->actions = calloc((size_t)view->n_nodes + 1, 1);
     if (answer->actions == NULL) {
         return pst_fail_nomem(err);
@@ -230,11 +244,53 @@ static pst_status check(const struct answer *answer, const struct pst_memopt_res
     return PST_OK;
 }
 
-static pst_status judge(const struct pst_memopt_job *job, const struct answer *answer,
+/* The answer's plan, by the evaluator: its replays if it listed any, else its actions. */
+static pst_status evaluate(const struct answer *answer, struct pst_memopt_result *result,
+                           struct pst_error *err)
+{
+    struct pst_evaluator evaluator = {0};
+    const struct pst_replay_list *list = &answer->replays;
+    bool ok;
+
+    for (uint32_t v = 0; list->n > 0 && v < answer->n; v++) {
+        result->stage.nodes[v].action = answer->actions[v];
+    }
+    ok = list->n > 0 ? pst_evaluate_replays(&result->view, list->at, list->n, &result->value, NULL)
+                     : pst_evaluate(&evaluator, &result->view, answer->actions, &result->value);
+    pst_evaluator_finish(&evaluator);
+    return ok ? check(answer, result, err) : pst_fail_nomem(err);
+}
+
+/* Moment by moment; replays as actions of the nodes that they name. */
+static pst_status find_events(struct answer *answer, struct pst_memopt_result *result,
+                              struct pst_error *err)
+{
+    struct pst_replay_list *list = &answer->replays;
+
+    memcpy(result->actions, answer->actions, answer->n);
+    if (list->n == 0) {
+        return pst_memory_events(&result->view, result->actions, &result->arena, &result->events,
+                                 &result->n_events, &result->sums, err);
+    }
+    for (uint32_t i = 0; i < list->n; i++) {
+        for (uint32_t v = list->at[i].first; v <= list->at[i].last; v++) {
+            const struct pst_stage_node *node = pst_stage_node_at(&result->view, v);
+            bool stays = (node->flags & PST_NODE_NO_RECOMPUTE) != 0;
+
+            result->actions[v] = node->action == PST_ACTION_KEEP && !stays ? PST_ACTION_RECOMPUTE
+                                                                           : result->actions[v];
+        }
+    }
+    result->replays = *list;
+    *list = (struct pst_replay_list){.n = 0};
+    return pst_replays_events(&result->view, result->replays.at, result->replays.n, &result->arena,
+                              &result->events, &result->n_events, &result->sums, err);
+}
+
+static pst_status judge(const struct pst_memopt_job *job, struct answer *answer,
                         struct pst_memopt_result *ret_result, struct pst_error *err)
 {
     struct pst_memopt_result result = {.value = {.size = sizeof result.value}};
-    struct pst_evaluator evaluator = {0};
     uint32_t n = job->problem->graph->n_nodes;
     pst_status st = state(job->problem, &result.stage, &result.view, err);
 
@@ -252,16 +308,11 @@ static pst_status judge(const struct pst_memopt_job *job, const struct answer *a
         st = result.actions == NULL ? pst_fail_nomem(err) : PST_OK;
     }
     if (st == PST_OK) {
-        memcpy(result.actions, answer->actions, n);
-        st = pst_evaluate(&evaluator, &result.view, result.actions, &result.value)
-                 ? check(answer, &result, err)
-                 : pst_fail_nomem(err);
+        st = evaluate(answer, &result, err);
     }
     if (st == PST_OK) {
-        st = pst_memory_events(&result.view, result.actions, &result.arena, &result.events,
-                               &result.n_events, &result.sums, err);
+        st = find_events(answer, &result, err);
     }
-    pst_evaluator_finish(&evaluator);
     if (st != PST_OK) {
         pst_memopt_result_finish(&result);
         return st;
@@ -273,6 +324,7 @@ static pst_status judge(const struct pst_memopt_job *job, const struct answer *a
 void pst_memopt_result_finish(struct pst_memopt_result *result)
 {
     pst_costed_stage_finish(&result->stage);
+    pst_replay_list_finish(&result->replays);
     pst_arena_finish(&result->arena);
     memset(result, 0, sizeof *result);
 }
@@ -323,7 +375,24 @@ static pst_status pack_answer(const struct answer *answer, char **ret_bytes, siz
     pst_write(&w, &answer->price, sizeof answer->price);
     pst_write_number(&w, answer->actions == NULL ? 0 : answer->n);
     pst_write(&w, answer->actions, answer->actions == NULL ? 0 : answer->n);
+    pst_write_number(&w, answer->replays.n);
+    pst_write(&w, answer->replays.at, answer->replays.n * sizeof *answer->replays.at);
     return pst_write_end(&w, ret_bytes, ret_length, err);
+}
+
+/* Nobody's word is taken for the rules of a list. */
+static void read_replays(struct pst_reader *r, struct answer *answer)
+{
+    struct pst_replay_list sent = {.n = pst_read_count(r, sizeof *sent.at)};
+
+    sent.at = r->failed ? NULL : calloc((size_t)sent.n + 1, sizeof *sent.at);
+    r->failed |= sent.at == NULL;
+    if (!r->failed) {
+        pst_read(r, sent.at, sent.n * sizeof *sent.at);
+    }
+    r->failed =
+        r->failed || pst_replay_list_take(&answer->replays, sent.at, sent.n, answer->n) != NULL;
+    free(sent.at);
 }
 
 static pst_status unpack_answer(const char *bytes, size_t length, struct answer *ret_answer,
@@ -348,6 +417,7 @@ static pst_status unpack_answer(const char *bytes, size_t length, struct answer 
     if (!r.failed) {
         pst_read(&r, answer.actions, answer.n);
     }
+    read_replays(&r, &answer);
     if (r.failed) {
         finish_answer(&answer);
         snprintf(answer.id, sizeof answer.id, "?");

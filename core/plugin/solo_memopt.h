@@ -7,7 +7,7 @@
 #define PST_PLUGIN_SOLO_MEMOPT_H
 
 #include "plugin/costed_stage.h"
-#include "plugin/eval.h"
+#include "plugin/eval_replays.h"
 #include "plugin/memory_events.h"
 #include "plugin/solo_job.h"
 
@@ -23,7 +23,8 @@ struct pst_memopt_result {
     struct pst_stage_view view;
     char id[64], version[32];
     double search_seconds;
-    uint8_t *actions; /* [view.n_nodes] PST_ACTION_* */
+    uint8_t *actions; /* [view.n_nodes] PST_ACTION_*; of a node that a replay names: RECOMPUTE */
+    struct pst_replay_list replays; /* where the optimizer listed any */
     struct pst_stage_value value;
     struct pst_memory_sums sums;
     uint32_t n_events;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "plugin/eval_replays.h"
 #include "plugin/caps.h"
 #include "plugin/solo_partition_state.h"
 #include "plugin/state.h"
@@ -240,6 +241,7 @@ struct decision {
     struct pst_action_out out;
     struct pst_stage_node *nodes;
     uint32_t n_nodes;
+    struct pst_replay_list *replays;
     const char *fault; /* the first */
 };
 
@@ -259,14 +261,27 @@ static pst_status set_action(struct pst_action_out *out, uint32_t position, uint
     return PST_OK;
 }
 
-/* Sets the actions of the nodes that were built last. */
-static pst_status run_plan(struct pst_partition_planned *planned, const struct pst_stage_view *view,
-                           struct pst_error *err)
+static pst_status set_replays(struct pst_action_out *out, const struct pst_replay *replays,
+                              uint32_t n_replays)
 {
-    struct decision d = {.nodes = planned->stage.nodes, .n_nodes = view->n_nodes};
+    struct decision *d = out->impl;
+
+    if (d->fault == NULL) {
+        d->fault = pst_replay_list_take(d->replays, replays, n_replays, d->n_nodes);
+    }
+    return d->fault == NULL ? PST_OK : PST_ERR_BUG;
+}
+
+/* Sets the actions of the nodes that were built last, and takes replays. */
+static pst_status run_plan(struct pst_partition_planned *planned, const struct pst_stage_view *view,
+                           struct pst_replay_list *replays, struct pst_error *err)
+{
+    struct decision d = {
+        .nodes = planned->stage.nodes, .n_nodes = view->n_nodes, .replays = replays};
     pst_status st;
 
-    d.out = (struct pst_action_out){.size = sizeof d.out, .impl = &d, .set = set_action};
+    d.out = (struct pst_action_out){
+        .size = sizeof d.out, .impl = &d, .set = set_action, .sequence = set_replays};
     pst_breadcrumb_enter(planned->memopt->crumb, PST_CRUMB_PLAN);
     st = planned->memopt_if->plan(planned->memopt->self, view, &d.out);
     pst_breadcrumb_leave();
@@ -276,9 +291,14 @@ static pst_status run_plan(struct pst_partition_planned *planned, const struct p
     return st == PST_OK ? st : pst_instance_fail(planned->memopt, st, "plan", err);
 }
 
-static uint64_t kept_bytes(const struct pst_stage_view *view)
+static uint64_t kept_bytes(const struct pst_stage_view *view, const struct pst_replay_list *replays)
 {
-    uint64_t bytes = view->input_bytes;
+    struct pst_stage_value value = {.size = sizeof value};
+    uint64_t bytes = view->input_bytes, kept;
+
+    if (replays->n > 0 && pst_evaluate_replays(view, replays->at, replays->n, &value, &kept)) {
+        return bytes + kept;
+    }
 
     for (uint32_t i = 0; i < view->n_nodes; i++) {
         const struct pst_stage_node *node = pst_stage_node_at(view, i);
@@ -309,6 +329,7 @@ pst_status pst_partition_planned_decide(struct pst_partition_planned *planned,
                                         struct pst_stage_value *ret_value, uint64_t *ret_kept_bytes,
                                         struct pst_error *err)
 {
+    struct pst_replay_list replays = {.n = 0};
     struct pst_stage_price promised;
     struct pst_stage_value value;
     struct pst_stage_view view;
@@ -320,10 +341,12 @@ pst_status pst_partition_planned_decide(struct pst_partition_planned *planned,
         st = too_large(planned, question, promised.peak_bytes, err);
     }
     if (st == PST_OK && planned->memopt != NULL) {
-        st = run_plan(planned, &view, err);
+        st = run_plan(planned, &view, &replays, err);
     }
     if (st == PST_OK) {
-        st = evaluate(planned, &view, &value, err);
+        value = (struct pst_stage_value){.size = sizeof value};
+        st = pst_evaluate_list(&planned->evaluator, &view, &replays, &value) ? PST_OK
+                                                                             : pst_fail_nomem(err);
     }
     if (st == PST_OK && !value.legal) {
         st = pst_planner_illegal(err, planned->memopt, "stage %u: %s", view.stage, value.rule);
@@ -335,7 +358,8 @@ pst_status pst_partition_planned_decide(struct pst_partition_planned *planned,
     }
     if (st == PST_OK) {
         *ret_value = value;
-        *ret_kept_bytes = kept_bytes(&view);
+        *ret_kept_bytes = kept_bytes(&view, &replays);
     }
+    pst_replay_list_finish(&replays);
     return st;
 }

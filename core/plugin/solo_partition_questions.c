@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/philox.h"
+#include "plugin/eval_replays.h"
 #include "plugin/solo_partition_state.h"
 
 static struct pst_partition_host *host_of(const struct pst_host *host)
@@ -246,6 +247,18 @@ static pst_status evaluate(const struct pst_host *host, const struct pst_stage_v
                                                                  : pst_fail_nomem(&h->pending);
 }
 
+static pst_status evaluate_replays(const struct pst_host *host, const struct pst_stage_view *view,
+                                   const struct pst_replay *replays, uint32_t n_replays,
+                                   struct pst_stage_value *ret_value)
+{
+    if (!PST_HAS(ret_value, extra_ns)) {
+        return wrong(host, "eval.evaluate_replays: ret_value->size is not set");
+    }
+    return pst_evaluate_replays(view, replays, n_replays, ret_value, NULL)
+               ? PST_OK
+               : pst_fail_nomem(&host_of(host)->pending);
+}
+
 /* --- all of them -------------------------------------------------------------------------------*/
 
 /* A problem file states no seed. */
@@ -273,7 +286,7 @@ pst_status pst_partition_host_init(struct pst_partition_host *host,
                                        ask_price};
     static const struct pst_profile profile = {sizeof profile, node_ns, figures, n_configs,
                                                get_config};
-    static const struct pst_eval eval = {sizeof eval, evaluate};
+    static const struct pst_eval eval = {sizeof eval, evaluate, evaluate_replays};
     static const struct pst_rng rng = {sizeof rng, random_bits};
 
     *host = (struct pst_partition_host){

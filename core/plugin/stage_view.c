@@ -72,8 +72,10 @@ static void cost_op(const struct pst_planner *planner, uint32_t v, uint32_t samp
         uint64_t bytes = tensor_bytes(&graph->tensors[op->out[i]], samples);
 
         ret_cost->outputs_bytes += bytes;
+        ret_cost->output_bytes = i == 0 ? bytes : ret_cost->output_bytes;
         if ((grad.b_reads_y | grad.w_reads_y) >> i & 1) {
             ret_cost->own_saved_bytes += bytes;
+            ret_cost->reads_output |= i == 0;
         } else if (i == 0) {
             ret_cost->result_bytes = bytes;
         }
@@ -255,8 +257,8 @@ static void keep_result(struct pst_stage_node *producer, const struct pst_op_cos
     if (producer->saved_bytes == cost->own_saved_bytes) {
         producer->saved_bytes += cost->result_bytes;
         producer->forward_work_bytes -= cost->result_bytes;
-        producer->result_bytes = 0;
     }
+    producer->output_saved = 1;
 }
 
 static void fill_node(struct pst_planner *planner, const struct pst_size_table *table, uint32_t v,
@@ -280,7 +282,8 @@ static void fill_node(struct pst_planner *planner, const struct pst_size_table *
             cost->forward_workspace_bytes + cost->outputs_bytes - cost->own_saved_bytes,
         .backward_work_bytes = cost->backward_work_bytes,
         .first_producer = *n_producers,
-        .result_bytes = cost->result_bytes,
+        .output_bytes = cost->output_bytes,
+        .output_saved = cost->reads_output,
     };
     for (i = 0; i < node->n_in; i++) {
         uint32_t e = planner->view->in_edges[node->first_in + i];

@@ -9,7 +9,7 @@
 #include <penstock/ext/profile.h>
 #include <penstock/ext/trial.h>
 
-#include "plugin/eval.h"
+#include "plugin/eval_replays.h"
 #include "plugin/memo.h"
 #include "plugin/planner.h"
 #include "plugin/plugin_host.h"
@@ -22,6 +22,8 @@ struct pst_op_cost {
     uint64_t own_saved_bytes; /* results that its own backward reads */
     uint64_t result_bytes;    /* its first result, where its own backward does not read that */
     uint64_t outputs_bytes;   /* all results */
+    uint64_t output_bytes;    /* the first result, which other operators read */
+    bool reads_output;        /* its own backward reads that */
     uint64_t forward_workspace_bytes;
     uint64_t backward_work_bytes; /* workspace, and gradients that live during the call */
 };
@@ -84,6 +86,7 @@ struct pst_planner {
     struct pst_size_table *sizes;
     struct pst_view_scratch scratch;
     struct pst_evaluator evaluator;
+    struct pst_replay_list replays; /* that the last memory optimizer listed for a stage */
     struct pst_memo memo;
     struct pst_figures figures;           /* of pst.profile/1 */
     const struct pst_partition_in *asked; /* while the partitioner is asked */

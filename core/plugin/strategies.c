@@ -88,6 +88,21 @@ static pst_status instantiate(struct pst_planner *planner, const struct pst_plug
     return pst_instance_create(plugin, table, &context, ret_instance, err);
 }
 
+/* Replays within replays settle a stage: nobody decides about it afterwards. */
+static pst_status check_last(const struct pst_plugin *const *memopts, uint32_t n,
+                             struct pst_error *err)
+{
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        if (pst_caps_has(memopts[i]->provides, "nested")) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "memopt \"%s\" lists replays, which settles a stage: it must be the "
+                            "last [[memopt]], behind \"%s\"",
+                            memopts[i]->id, memopts[i + 1]->id);
+        }
+    }
+    return PST_OK;
+}
+
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_job *job = planner->job;
@@ -103,6 +118,9 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
     }
     if (st == PST_OK) {
         st = pst_caps_match(plugins, 2 + n, err);
+    }
+    if (st == PST_OK) {
+        st = check_last(&plugins[2], n, err);
     }
     if (st == PST_OK) {
         st = instantiate(planner, plugins[0], job->partitioner, &planner->partitioner, err);

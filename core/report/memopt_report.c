@@ -156,6 +156,22 @@ static void print_nodes(const struct pst_memopt_result *result, bool color, FILE
     pst_table_finish(&table);
 }
 
+/* The replays in their order, where they are listed. */
+static void print_replays(const struct pst_memopt_result *result, FILE *out)
+{
+    const struct pst_costed_node *nodes = result->stage.problem->graph->nodes;
+
+    for (uint32_t i = 0; i < result->replays.n; i++) {
+        const struct pst_replay *r = &result->replays.at[i];
+
+        fprintf(out, i == 0 ? "\nreplays   " : "          ");
+        fprintf(out, "%.60s to %.60s before the backward of %.60s\n",
+                nodes[pst_stage_node_at(&result->view, r->first)->node].name,
+                nodes[pst_stage_node_at(&result->view, r->last)->node].name,
+                nodes[pst_stage_node_at(&result->view, r->before)->node].name);
+    }
+}
+
 static void print_sums(const struct pst_memopt_result *result, FILE *out)
 {
     const struct pst_memory_sums *sums = &result->sums;
@@ -188,11 +204,35 @@ static void print_sums(const struct pst_memopt_result *result, FILE *out)
 void pst_memopt_report_print(const struct pst_memopt_result *result, bool color, FILE *out)
 {
     print_nodes(result, color, out);
+    print_replays(result, out);
     print_sums(result, out);
     pst_memory_chart_print(result->events, result->n_events, result->view.capacity_bytes, out);
 }
 
 /* --- for tools ---------------------------------------------------------------------------------*/
+
+/* Where replays are listed: as objects, by names. */
+static void put_replays(struct pst_json *json, const struct pst_memopt_result *result)
+{
+    const struct pst_costed_node *nodes = result->stage.problem->graph->nodes;
+
+    if (result->replays.n == 0) {
+        return;
+    }
+    pst_json_array(json, "sequence");
+    for (uint32_t i = 0; i < result->replays.n; i++) {
+        const struct pst_replay *r = &result->replays.at[i];
+
+        pst_json_object(json, NULL);
+        pst_json_string(json, "before",
+                        nodes[pst_stage_node_at(&result->view, r->before)->node].name);
+        pst_json_string(json, "first",
+                        nodes[pst_stage_node_at(&result->view, r->first)->node].name);
+        pst_json_string(json, "last", nodes[pst_stage_node_at(&result->view, r->last)->node].name);
+        pst_json_end(json, '}');
+    }
+    pst_json_end(json, ']');
+}
 
 char *pst_memopt_report_json(const struct pst_memopt_result *result)
 {
@@ -214,6 +254,7 @@ char *pst_memopt_report_json(const struct pst_memopt_result *result)
         pst_json_end(&json, '}');
     }
     pst_json_end(&json, ']');
+    put_replays(&json, result);
     pst_json_number(&json, "period_us", (double)result->value.period_ns / 1000.0);
     pst_json_number(&json, "recompute_us", (double)sums->replay_ns / 1000.0);
     pst_json_number(&json, "link_us", (double)sums->link_ns / 1000.0);

@@ -129,21 +129,27 @@ static uint64_t saved_bytes(const struct pst_graph *graph, const struct pst_plan
     return bytes;
 }
 
-/* By action: how many operators, bytes, what it costs. */
-static void add_actions(const struct pst_session *session, const struct pst_plan_stage *stage,
+/* By action: how many operators, bytes, what it costs. False: out of memory. */
+static bool add_actions(const struct pst_session *session, const struct pst_plan_stage *stage,
                         struct pst_stage_report *report)
 {
+    uint32_t *times_again = calloc((size_t)stage->n_nodes + 1, sizeof *times_again);
+
+    if (times_again == NULL || !pst_plan_replayed(stage, session->graph, times_again)) {
+        free(times_again);
+        return false;
+    }
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
         uint64_t bytes = saved_bytes(session->graph, stage, stage->nodes[i]);
         struct pst_times times;
 
+        pst_cost_op(&session->cost, stage->nodes[i], stage->microbatch_size / stage->n_ranks,
+                    &times);
+        report->recompute_ns += times.forward_ns * times_again[i];
         switch (stage->actions[i]) {
         case PST_ACTION_RECOMPUTE:
-            pst_cost_op(&session->cost, stage->nodes[i], stage->microbatch_size / stage->n_ranks,
-                        &times);
             report->n_recomputed++;
             report->recomputed_bytes += bytes;
-            report->recompute_ns += times.forward_ns;
             break;
         case PST_ACTION_OFFLOAD:
         case PST_ACTION_PEER:
@@ -155,9 +161,12 @@ static void add_actions(const struct pst_session *session, const struct pst_plan
             break;
         }
     }
+    free(times_again);
+    return true;
 }
 
-static void describe(const struct pst_session *session, uint32_t id,
+/* False: out of memory. */
+static bool describe(const struct pst_session *session, uint32_t id,
                      struct pst_stage_report *ret_stage)
 {
     const struct pst_plan_stage *stage = &session->planned.plan->stages[id];
@@ -172,7 +181,7 @@ static void describe(const struct pst_session *session, uint32_t id,
     ret_stage->forward_ns = times.forward_ns;
     ret_stage->backward_ns = times.backward_input_ns + times.backward_weight_ns;
     ret_stage->parameters = count_parameters(session, id);
-    add_actions(session, stage, ret_stage);
+    return add_actions(session, stage, ret_stage);
 }
 
 /* Of a step, on the stage's first rank; replays not counted. */
@@ -259,15 +268,17 @@ pst_status pst_plan_report_stages(const struct pst_session *session,
 {
     uint32_t n = session->planned.plan->n_stages;
     struct pst_stage_report *stages = calloc(n, sizeof *stages);
-    pst_status st;
+    pst_status st = PST_OK;
 
     if (stages == NULL) {
         return pst_fail_nomem(err);
     }
-    for (uint32_t i = 0; i < n; i++) {
-        describe(session, i, &stages[i]);
+    for (uint32_t i = 0; st == PST_OK && i < n; i++) {
+        st = describe(session, i, &stages[i]) ? PST_OK : pst_fail_nomem(err);
     }
-    st = add_memory(session, stages, err);
+    if (st == PST_OK) {
+        st = add_memory(session, stages, err);
+    }
     if (st == PST_OK) {
         st = add_limits(session, stages, err);
     }

@@ -68,15 +68,18 @@ uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_byt
 static bool replay_ns(const struct pst_sim_durations *durations, struct pst_arena *arena,
                       const struct pst_plan_stage *stage, uint32_t samples, uint64_t *ret_ns)
 {
-    bool *replayed = pst_arena_array(arena, (size_t)stage->n_nodes + 1, sizeof *replayed);
+    uint32_t *replayed = pst_arena_array(arena, (size_t)stage->n_nodes + 1, sizeof *replayed);
     if (replayed == NULL || !pst_plan_replayed(stage, durations->graph, replayed)) {
         return false;
     }
     *ret_ns = 0;
     for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        if (replayed[n]) {
+        if (replayed[n] > 0) {
             struct pst_times one;
             pst_cost_op(durations->cost, stage->nodes[n], samples, &one);
+            if (__builtin_mul_overflow(one.forward_ns, replayed[n], &one.forward_ns)) {
+                one.forward_ns = UINT64_MAX / 2;
+            }
             *ret_ns = add_ns(*ret_ns, one.forward_ns);
         }
     }

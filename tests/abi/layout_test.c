@@ -228,7 +228,7 @@ AT(pst_scheduler, device_of, 16);
 AT(pst_scheduler, in_flight, 24);
 AT(pst_scheduler, schedule, 32);
 
-SIZE(pst_stage_node, 80);
+SIZE(pst_stage_node, 88);
 AT(pst_stage_node, node, 0);
 AT(pst_stage_node, layer, 4);
 AT(pst_stage_node, flags, 8);
@@ -241,7 +241,8 @@ AT(pst_stage_node, backward_work_bytes, 48);
 AT(pst_stage_node, first_producer, 56);
 AT(pst_stage_node, n_producers, 60);
 AT(pst_stage_node, op, 64);
-AT(pst_stage_node, result_bytes, 72);
+AT(pst_stage_node, output_bytes, 72);
+AT(pst_stage_node, output_saved, 80);
 
 SIZE(pst_stage_view, 104);
 AT(pst_stage_view, size, 0);
@@ -268,10 +269,16 @@ AT(pst_stage_price, fits, 4);
 AT(pst_stage_price, period_ns, 8);
 AT(pst_stage_price, peak_bytes, 16);
 
-SIZE(pst_action_out, 24);
+SIZE(pst_replay, 12);
+AT(pst_replay, before, 0);
+AT(pst_replay, first, 4);
+AT(pst_replay, last, 8);
+
+SIZE(pst_action_out, 32);
 AT(pst_action_out, size, 0);
 AT(pst_action_out, impl, 8);
 AT(pst_action_out, set, 16);
+AT(pst_action_out, sequence, 24);
 
 SIZE(pst_memopt, 32);
 AT(pst_memopt, size, 0);
@@ -362,9 +369,10 @@ AT(pst_stage_value, peak_bytes, 24);
 AT(pst_stage_value, period_ns, 32);
 AT(pst_stage_value, extra_ns, 40);
 
-SIZE(pst_eval, 16);
+SIZE(pst_eval, 24);
 AT(pst_eval, size, 0);
 AT(pst_eval, evaluate, 8);
+AT(pst_eval, evaluate_replays, 16);
 
 SIZE(pst_rng, 16);
 AT(pst_rng, size, 0);

@@ -95,6 +95,29 @@ static inline void settings(const char *id, char (*texts)[192], const char **ret
     ret_sets[n] = NULL;
 }
 
+/* Bytes of host memory over all devices of the plan file, and how many copies there are. */
+static inline json_int_t host_bytes(const char *path, uint32_t *ret_copies)
+{
+    json_t *root = json_load_file(path, 0, NULL), *device, *instr;
+    json_int_t bytes = 0;
+    size_t d, i;
+
+    assert_non_null(root);
+    *ret_copies = 0;
+    json_array_foreach(json_object_get(root, "devices"), d, device)
+    {
+        bytes += json_integer_value(json_object_get(device, "host_bytes"));
+        json_array_foreach(json_object_get(device, "body"), i, instr)
+        {
+            const char *op = json_string_value(json_array_get(instr, 0));
+
+            *ret_copies += strcmp(op, "OFFLOAD") == 0 || strcmp(op, "FETCH") == 0;
+        }
+    }
+    json_decref(root);
+    return bytes;
+}
+
 /* Writes the plan; is it asynchronous? */
 static inline bool write_plan(const char *const *sets, const char *path)
 {

@@ -376,7 +376,7 @@ static void test_vpipe_layers(void **state)
 
 static void test_vpipe_ratio_is_checked(void **state)
 {
-    static const struct pst_eval eval = {sizeof eval, rig_evaluate};
+    static const struct pst_eval eval = {sizeof eval, rig_evaluate, rig_evaluate_replays};
     const struct pst_host_context context = {.eval = &eval};
     static const char *const wrong[] = {"1,,0", "2", "-0.1", "a", "", "0.5;1"};
 

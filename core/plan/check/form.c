@@ -3,6 +3,7 @@
  * FORM1, FORM2: counts and indices in range, nothing unknown, for the graph that it names.
  */
 #include "plan/check/internal.h"
+#include "plan/sequence.h"
 
 #define MAX_DEVICES      65536u
 #define MAX_STAGES       65536u
@@ -70,6 +71,13 @@ static void check_stage(struct pst_check *check, uint32_t s)
                           s, n, stage->actions[n]);
             break;
         }
+    }
+    uint32_t replay = 0;
+    const char *fault =
+        pst_sequence_fault(stage->replays, stage->n_replays, stage->n_nodes, &replay);
+    if (fault != NULL) {
+        pst_check_add(check, "FORM1", PST_NONE, PST_NONE, "stage %u, replay %u: %s", s, replay,
+                      fault);
     }
     for (uint32_t r = 0; r < stage->n_ranks; r++) {
         if (stage->ranks[r] >= check->plan->n_devices) {

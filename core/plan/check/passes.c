@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PASS1, PASS2: every micro-batch passes every stage once and in order. WVER1, WVER2: which weights
- * it reads there.
+ * PASS1, PASS2: every micro-batch passes every stage once and in order. PASS7: replays make what
+ * passes read. WVER1, WVER2: which weights a micro-batch reads there.
  */
 #include "plan/check/internal.h"
+#include "plan/sequence.h"
 
 #include <string.h>
 
@@ -151,6 +152,20 @@ static bool has_recompute(const struct pst_plan_stage *stage)
     return false;
 }
 
+/* A list of replays and the actions go together; R is for stages without a list. */
+static void check_sequence(struct pst_check *check, uint32_t s)
+{
+    const struct pst_plan_stage *stage = &check->plan->stages[s];
+    const char *what = NULL;
+    uint32_t node = PST_NONE;
+    if (stage->n_replays > 0 && !pst_sequence_check(stage, check->graph, &node, &what)) {
+        check->status = PST_ERR_NOMEM;
+    } else if (node != PST_NONE) {
+        pst_check_add(check, "PASS7", PST_NONE, PST_NONE, "stage %u: operator %s %s", s,
+                      check->graph->ops[stage->nodes[node]].name, what);
+    }
+}
+
 static void check_backward(struct pst_check *check, uint32_t rank, uint32_t s, uint32_t mb,
                            const struct pst_pass_row *row)
 {
@@ -215,7 +230,8 @@ bool pst_check_passes(struct pst_check *check)
         pst_check_leave(check, d);
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        bool recomputes = has_recompute(&plan->stages[s]);
+        bool recomputes = has_recompute(&plan->stages[s]) && plan->stages[s].n_replays == 0;
+        check_sequence(check, s);
         for (uint32_t mb = 0; mb < plan->stages[s].n_microbatches; mb++) {
             for (uint32_t r = 0; r < plan->stages[s].n_ranks; r++) {
                 check_row(check, s, mb, r, recomputes);

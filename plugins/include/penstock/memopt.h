@@ -25,11 +25,10 @@ struct pst_stage_node {
     uint64_t saved_bytes;             /* of one micro-batch */
     uint64_t forward_work_bytes, backward_work_bytes;
     uint32_t first_producer, n_producers; /* rows of view->producers */
-    const char *op; /* kind of operator: "linear"; since 1.3, ask pst_stage_node_op */
-    /* Of its result what no backward pass reads, which is not in saved_bytes: held beside them
-       while the node is not dropped and one that reads it is, for the replay. Since 1.4, ask
-       pst_stage_node_result. */
-    uint64_t result_bytes;
+    const char *op;        /* kind of operator: "linear"; since 1.3, ask pst_stage_node_op */
+    uint64_t output_bytes; /* of the result that other nodes read, of one micro-batch: what a replay
+                              behind it needs; since 1.4, ask pst_stage_node_output */
+    uint32_t output_saved; /* it is part of saved_bytes */
 };
 
 /* A convex set of nodes as one stage. Owned by the host, valid during the call. */
@@ -63,10 +62,24 @@ static inline const char *pst_stage_node_op(const struct pst_stage_view *v, uint
                : NULL;
 }
 
+/* Are output_bytes and output_saved known? Where not, take the result for all that is saved. */
+static inline bool pst_stage_node_has_output(const struct pst_stage_view *v)
+{
+    return v->node_size >= offsetof(struct pst_stage_node, output_saved) + sizeof(uint32_t);
+}
+
+static inline uint64_t pst_stage_node_output(const struct pst_stage_view *v, uint32_t i)
+{
+    return pst_stage_node_has_output(v) ? pst_stage_node_at(v, i)->output_bytes
+                                        : pst_stage_node_at(v, i)->saved_bytes;
+}
+
+/* What a node that is not dropped holds beside saved_bytes while one that reads it is, for the
+   replay: its result, where no backward pass reads it. */
 static inline uint64_t pst_stage_node_result(const struct pst_stage_view *v, uint32_t i)
 {
-    return v->node_size >= offsetof(struct pst_stage_node, result_bytes) + sizeof(uint64_t)
-               ? pst_stage_node_at(v, i)->result_bytes
+    return pst_stage_node_has_output(v) && pst_stage_node_at(v, i)->output_saved == 0
+               ? pst_stage_node_at(v, i)->output_bytes
                : 0;
 }
 
@@ -77,11 +90,33 @@ struct pst_stage_price {
     uint64_t period_ns, peak_bytes; /* of one micro-batch in steady state; of the device */
 };
 
+/*
+ * Just before the backward of node `before` nodes first to last run again, in their order:
+ * positions in view->nodes. Since 1.4.
+ *
+ * A stage whose replays are listed has them in this order: `before` never ascends, and first <=
+ * last <= before. Nodes in the range that must not be replayed, or that another action was decided
+ * about, do not run. Whatever a node leaves is there from the run that makes it to its last reader
+ * before the next such run, and no longer. So a node that no replay names is kept, one whose bytes
+ * are read before its first replay holds these until then, and of any other nothing is parked.
+ */
+struct pst_replay {
+    uint32_t before, first, last;
+};
+
 struct pst_action_out {
     uint32_t size;
     void *impl;
     /* `position` in view->nodes. PST_ERR_BUG when the action is not allowed there. [plan] */
     pst_status (*set)(struct pst_action_out *out, uint32_t position, uint32_t action);
+    /*
+     * Since 1.4, ask PST_CAN: the replays of the stage in their order, at most one per node, once,
+     * for the capability "nested". What becomes of each node follows from them, so RECOMPUTE is not
+     * set besides; and no earlier memory optimizer may have set it. Only the last one may call
+     * this. Copied. PST_ERR_BUG when the rules above are broken. [plan]
+     */
+    pst_status (*sequence)(struct pst_action_out *out, const struct pst_replay *replays,
+                           uint32_t n_replays);
 };
 
 struct pst_memopt {

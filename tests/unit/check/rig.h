@@ -277,13 +277,12 @@ static inline void rig_cut(struct rig *rig, const struct rig_shape *shape)
     free(nodes);
 }
 
-/* A lowered plan with programs and peaks. */
-static inline void rig_plan(struct rig *rig, const struct rig_shape *shape)
+/* Lists, programs and peaks of a plan that was cut. */
+static inline void rig_lower(struct rig *rig, const struct rig_shape *shape)
 {
     struct pst_error err = {0};
     struct pst_pass *orders[RIG_MAX] = {NULL};
     uint32_t n_passes[RIG_MAX] = {0};
-    rig_cut(rig, shape);
     const struct pst_pass *lists[RIG_MAX];
     for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
         lists[d] = orders[d] =
@@ -304,6 +303,13 @@ static inline void rig_plan(struct rig *rig, const struct rig_shape *shape)
         free(orders[d]);
     }
     rig_programs(rig);
+}
+
+/* A lowered plan with programs and peaks. */
+static inline void rig_plan(struct rig *rig, const struct rig_shape *shape)
+{
+    rig_cut(rig, shape);
+    rig_lower(rig, shape);
 }
 
 static inline pst_status rig_check(struct rig *rig, bool with_programs,

@@ -19,7 +19,7 @@ static void expect(const struct pst_graph *graph, const uint32_t *nodes, uint32_
                    const uint8_t *actions, const bool *expected)
 {
     const struct pst_plan_stage stage = {.nodes = nodes, .n_nodes = n, .actions = actions};
-    bool replayed[4];
+    uint32_t replayed[4];
 
     memset(replayed, 7, sizeof replayed);
     assert_true(pst_plan_replayed(&stage, graph, replayed));
