@@ -105,7 +105,7 @@ static inline void random_stage(struct stage *s, uint32_t most, uint64_t seed, u
 static inline void random_results(struct stage *s, uint64_t seed, uint64_t *counter)
 {
     for (uint32_t v = 0; v < s->view.n_nodes; v++) {
-        s->nodes[v].result_bytes = draw(seed, counter, 3) == 0 ? draw(seed, counter, 12) : 0;
+        s->nodes[v].output_bytes = draw(seed, counter, 3) == 0 ? draw(seed, counter, 12) : 0;
     }
 }
 
@@ -166,8 +166,9 @@ static inline uint64_t for_replays(const struct stage *s, const char *plan, uint
     uint64_t bytes = 0;
 
     for (uint32_t v = u + 1; v < s->view.n_nodes; v++) {
-        bytes = plan[u] != 'R' && plan[v] == 'R' && reads_node(s, v, u) ? s->nodes[u].result_bytes
-                                                                        : bytes;
+        bytes = plan[u] != 'R' && plan[v] == 'R' && reads_node(s, v, u)
+                    ? pst_stage_node_result(&s->view, u)
+                    : bytes;
     }
     return bytes;
 }

@@ -146,12 +146,42 @@ static struct pst_config *table_of(const char *id, const char *path)
     return config;
 }
 
-/* What the strategies need with this memory optimizer instead of theirs; UINT64_MAX: more than
-   `enough`, or it is none to recommend. */
-static uint64_t need_with(const struct pst_search *search, const char *id, const char *path,
-                          uint64_t enough)
+/* What a change of the job leads to. Less memory is better; of as much the shorter step. */
+struct outcome {
+    uint64_t need, step_ns; /* UINT64_MAX: more than wanted; not known */
+};
+
+static bool is_better(const struct outcome *a, const struct outcome *b)
 {
-    uint64_t limit = search->cluster->memory, need = UINT64_MAX;
+    return a->need != b->need ? a->need < b->need : a->step_ns < b->step_ns;
+}
+
+/* Does it fit as things are? Then how long a step takes, if the caller of the planner can tell. */
+static bool fits_now(const struct pst_search *search, struct outcome *ret_outcome)
+{
+    uint64_t limit = search->cluster->memory;
+    struct pst_planned planned = {.plan = NULL};
+    struct pst_error unused;
+
+    if (!probe(search, limit, &planned)) {
+        return false;
+    }
+    *ret_outcome = (struct outcome){limit, UINT64_MAX};
+    if (search->clock != NULL) {
+        search->clock(planned.plan, search->graph, search->cost, false, &ret_outcome->step_ns,
+                      &unused);
+    }
+    pst_planned_finish(&planned);
+    return true;
+}
+
+/* What the strategies need with this memory optimizer instead of theirs; need UINT64_MAX: more than
+   `enough`, or it is none to recommend. */
+static struct outcome need_with(const struct pst_search *search, const char *id, const char *path,
+                                uint64_t enough)
+{
+    struct outcome outcome = {UINT64_MAX, UINT64_MAX};
+    uint64_t limit = search->cluster->memory, need;
     const struct pst_plugin *plugin = NULL;
     struct pst_job job = *search->job;
     struct pst_search changed = *search;
@@ -160,34 +190,32 @@ static uint64_t need_with(const struct pst_search *search, const char *id, const
     if (pst_plugin_open(path, "memopt", id, &plugin, NULL) != PST_OK ||
         !pst_caps_has(plugin->provides, "recompute") ||
         pst_caps_has(plugin->provides, "exhaustive")) {
-        return UINT64_MAX;
+        return outcome;
     }
     config = table_of(id, path);
     if (config == NULL) {
-        return UINT64_MAX;
+        return outcome;
     }
     job.memopt[0] = config->root;
     job.n_memopt = 1;
     changed.job = &job;
-    if (works(&changed, limit)) {
-        need = limit;
-    } else {
+    if (!fits_now(&changed, &outcome)) {
         need = unlimited_need(&changed);
         need = need < enough ? least_memory(&changed, limit, 0, need) : UINT64_MAX;
-        need = need == 0 || need >= enough ? UINT64_MAX : need;
+        outcome.need = need == 0 || need >= enough ? UINT64_MAX : need;
     }
     pst_config_destroy(config);
-    return need;
+    return outcome;
 }
 
-/* The program's own memory optimizer with which the least memory is enough; UINT64_MAX: none helps.
- */
+/* The program's own memory optimizer with which the least memory is enough, of several the one of
+   the shortest step; UINT64_MAX: none helps. */
 static uint64_t best_memopt(const struct pst_search *search, uint64_t enough, char ret_id[64])
 {
     struct pst_arena arena = {0};
     const char *home = pst_search_home(&arena), *kind, *id;
     char *pattern = home == NULL ? NULL : pst_arena_printf(&arena, "%s/memopt-*.so", home);
-    uint64_t best = UINT64_MAX;
+    struct outcome best = {UINT64_MAX, UINT64_MAX};
     uint32_t tried = 0;
     glob_t found;
 
@@ -197,22 +225,22 @@ static uint64_t best_memopt(const struct pst_search *search, uint64_t enough, ch
     }
     for (size_t i = 0; i < found.gl_pathc && tried < MAX_CANDIDATES; i++) {
         const char *path = found.gl_pathv[i];
-        uint64_t need;
+        struct outcome outcome;
 
         if (!pst_search_split(&arena, strrchr(path, '/') + 1, &kind, &id) ||
             is_used(search->job, id)) {
             continue;
         }
-        need = need_with(search, id, path, enough);
-        tried += need != UINT64_MAX;
-        if (need < best) {
-            best = need;
+        outcome = need_with(search, id, path, enough);
+        tried += outcome.need != UINT64_MAX;
+        if (is_better(&outcome, &best)) {
+            best = outcome;
             snprintf(ret_id, 64, "%s", id);
         }
     }
     globfree(&found);
     pst_arena_finish(&arena);
-    return best;
+    return best.need;
 }
 
 /* What the stages of the plan could do with; those of one device add up. */

@@ -12,6 +12,7 @@ struct ledger {
     uint64_t base, live;
     struct pst_memory_event *events;
     uint32_t n;
+    uint64_t *held; /* [n] saved bytes, and the result where a replay of another node needs it */
 };
 
 static const struct pst_stage_node *node_at(const struct ledger *l, uint32_t v)
@@ -49,8 +50,14 @@ static void find_readers(struct ledger *l)
         const struct pst_stage_node *node = node_at(l, v);
 
         l->last[v] = v;
+        l->held[v] = node->saved_bytes;
         for (uint32_t j = 0; j < node->n_producers; j++) {
-            l->last[l->view->producers[node->first_producer + j]] = v; /* ascending */
+            uint32_t u = l->view->producers[node->first_producer + j];
+
+            l->last[u] = v; /* ascending */
+            if (is_dropped(l, v) && !is_dropped(l, u)) {
+                l->held[u] = node_at(l, u)->saved_bytes + pst_stage_node_result(l->view, u);
+            }
         }
     }
 }
@@ -66,8 +73,10 @@ static void run_forward(struct ledger *l)
     for (uint32_t v = 0; v < l->view->n_nodes; v++) {
         const struct pst_stage_node *node = node_at(l, v);
 
-        l->live += node->saved_bytes;
-        note(l, PST_MEMORY_FORWARD, v, node->forward_work_bytes, node->forward_ns);
+        uint64_t also = l->held[v] - node->saved_bytes, work = node->forward_work_bytes;
+
+        l->live += l->held[v];
+        note(l, PST_MEMORY_FORWARD, v, work > also ? work - also : 0, node->forward_ns);
         for (uint32_t u = l->head[v]; u != PST_NONE; u = l->next[u]) {
             l->live -= node_at(l, u)->saved_bytes;
         }
@@ -107,7 +116,7 @@ static void run_backward(struct ledger *l)
             }
         }
         note(l, PST_MEMORY_BACKWARD, v, node->backward_work_bytes, node->backward_ns);
-        l->live -= node->saved_bytes;
+        l->live -= l->held[v];
     }
 }
 
@@ -124,8 +133,8 @@ static void sum_up(const struct ledger *l, struct pst_memory_sums *sums)
         sums->total_ns += node->forward_ns + node->backward_ns;
         sums->replay_ns += is_dropped(l, v) ? node->forward_ns : 0;
         sums->dropped_bytes += is_dropped(l, v) ? node->saved_bytes : 0;
-        sums->offloaded_bytes += l->actions[v] == PST_ACTION_OFFLOAD ? node->saved_bytes : 0;
-        kept += l->actions[v] == PST_ACTION_KEEP ? node->saved_bytes : 0;
+        sums->offloaded_bytes += l->actions[v] == PST_ACTION_OFFLOAD ? l->held[v] : 0;
+        kept += l->actions[v] == PST_ACTION_KEEP ? l->held[v] : 0;
     }
     sums->kept_bytes = kept;
     sums->parked_bytes = (k - 1) * (view->input_bytes + kept) +
@@ -146,21 +155,22 @@ pst_status pst_memory_events(const struct pst_stage_view *view, const uint8_t *a
         .view = view,
         .actions = actions,
         .last = pst_arena_array(arena, (size_t)n + 1, sizeof *l.last),
+        .held = pst_arena_array(arena, (size_t)n + 1, sizeof *l.held),
         .next = pst_arena_array(arena, (size_t)n + 1, sizeof *l.next),
         .head = pst_arena_array(arena, (size_t)n + 1, sizeof *l.head),
         .events = pst_arena_array(arena, 3 * (size_t)n + 1, sizeof *l.events),
     };
 
-    if (l.last == NULL || l.next == NULL || l.head == NULL || l.events == NULL) {
+    if (l.last == NULL || l.held == NULL || l.next == NULL || l.head == NULL || l.events == NULL) {
         return pst_fail_nomem(err);
     }
+    find_readers(&l);
     sum_up(&l, ret_sums);
     l.base = ret_sums->static_bytes + ret_sums->parked_bytes + view->input_bytes;
-    find_readers(&l);
     run_forward(&l);
     l.live = 0;
     for (uint32_t v = 0; v < n; v++) {
-        l.live += is_dropped(&l, v) ? 0 : node_at(&l, v)->saved_bytes;
+        l.live += is_dropped(&l, v) ? 0 : l.held[v];
     }
     run_backward(&l);
     for (uint32_t i = 0; i < l.n; i++) {

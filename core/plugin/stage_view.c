@@ -257,7 +257,6 @@ static void keep_result(struct pst_stage_node *producer, const struct pst_op_cos
     if (producer->saved_bytes == cost->own_saved_bytes) {
         producer->saved_bytes += cost->result_bytes;
         producer->forward_work_bytes -= cost->result_bytes;
-        producer->result_bytes = 0;
     }
     producer->output_saved = 1;
 }
@@ -283,7 +282,6 @@ static void fill_node(struct pst_planner *planner, const struct pst_size_table *
             cost->forward_workspace_bytes + cost->outputs_bytes - cost->own_saved_bytes,
         .backward_work_bytes = cost->backward_work_bytes,
         .first_producer = *n_producers,
-        .result_bytes = cost->result_bytes,
         .output_bytes = cost->output_bytes,
         .output_saved = cost->reads_output,
     };

@@ -228,7 +228,7 @@ AT(pst_scheduler, device_of, 16);
 AT(pst_scheduler, in_flight, 24);
 AT(pst_scheduler, schedule, 32);
 
-SIZE(pst_stage_node, 96);
+SIZE(pst_stage_node, 88);
 AT(pst_stage_node, node, 0);
 AT(pst_stage_node, layer, 4);
 AT(pst_stage_node, flags, 8);
@@ -241,9 +241,8 @@ AT(pst_stage_node, backward_work_bytes, 48);
 AT(pst_stage_node, first_producer, 56);
 AT(pst_stage_node, n_producers, 60);
 AT(pst_stage_node, op, 64);
-AT(pst_stage_node, result_bytes, 72);
-AT(pst_stage_node, output_bytes, 80);
-AT(pst_stage_node, output_saved, 88);
+AT(pst_stage_node, output_bytes, 72);
+AT(pst_stage_node, output_saved, 80);
 
 SIZE(pst_stage_view, 104);
 AT(pst_stage_view, size, 0);

@@ -72,7 +72,7 @@ static void test_exact(void **state)
         s.view.capacity_bytes -= round % 5 == 0 ? s.view.capacity_bytes / 6 : 0;
         if (round % 4 > 1) {
             for (uint32_t v = 0; v < s.view.n_nodes; v++) {
-                s.nodes[v].result_bytes = between(0, 2) == 0 ? between(1, 12) : 0;
+                s.nodes[v].output_bytes = between(0, 2) == 0 ? between(1, 12) : 0;
             }
         }
         best = enumerate(&s, link ? "KRS" : "KR");

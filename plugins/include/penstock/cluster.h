@@ -8,9 +8,10 @@
 #include "abi.h"
 
 struct pst_cluster_device {
-    uint64_t memory_bytes; /* capacity for everything that penstock lays out; UINT64_MAX: no limit */
-    uint32_t node;         /* machine that it sits in */
-    double speed;          /* compute speed relative to the profiled device, 1.0 = the same */
+    uint64_t
+        memory_bytes; /* capacity for everything that penstock lays out; UINT64_MAX: no limit */
+    uint32_t node;    /* machine that it sits in */
+    double speed;     /* compute speed relative to the profiled device, 1.0 = the same */
 };
 
 struct pst_cluster_view {
@@ -19,8 +20,8 @@ struct pst_cluster_view {
     const void *devices;
 };
 
-static inline const struct pst_cluster_device *
-pst_cluster_device_at(const struct pst_cluster_view *c, uint32_t i)
+static inline const struct pst_cluster_device *pst_cluster_device_at(
+    const struct pst_cluster_view *c, uint32_t i)
 {
     return (const struct pst_cluster_device *)((const char *)c->devices +
                                                (size_t)i * c->device_size);

@@ -25,11 +25,7 @@ struct pst_stage_node {
     uint64_t saved_bytes;             /* of one micro-batch */
     uint64_t forward_work_bytes, backward_work_bytes;
     uint32_t first_producer, n_producers; /* rows of view->producers */
-    const char *op; /* kind of operator: "linear"; since 1.3, ask pst_stage_node_op */
-    /* Of its result what no backward pass reads, which is not in saved_bytes: held beside them
-       while the node is not dropped and one that reads it is, for the replay. Since 1.4, ask
-       pst_stage_node_result. */
-    uint64_t result_bytes;
+    const char *op;        /* kind of operator: "linear"; since 1.3, ask pst_stage_node_op */
     uint64_t output_bytes; /* of the result that other nodes read, of one micro-batch: what a replay
                               behind it needs; since 1.4, ask pst_stage_node_output */
     uint32_t output_saved; /* it is part of saved_bytes */
@@ -66,13 +62,6 @@ static inline const char *pst_stage_node_op(const struct pst_stage_view *v, uint
                : NULL;
 }
 
-static inline uint64_t pst_stage_node_result(const struct pst_stage_view *v, uint32_t i)
-{
-    return v->node_size >= offsetof(struct pst_stage_node, result_bytes) + sizeof(uint64_t)
-               ? pst_stage_node_at(v, i)->result_bytes
-               : 0;
-}
-
 /* Are output_bytes and output_saved known? Where not, take the result for all that is saved. */
 static inline bool pst_stage_node_has_output(const struct pst_stage_view *v)
 {
@@ -83,6 +72,15 @@ static inline uint64_t pst_stage_node_output(const struct pst_stage_view *v, uin
 {
     return pst_stage_node_has_output(v) ? pst_stage_node_at(v, i)->output_bytes
                                         : pst_stage_node_at(v, i)->saved_bytes;
+}
+
+/* What a node that is not dropped holds beside saved_bytes while one that reads it is, for the
+   replay: its result, where no backward pass reads it. */
+static inline uint64_t pst_stage_node_result(const struct pst_stage_view *v, uint32_t i)
+{
+    return pst_stage_node_has_output(v) && pst_stage_node_at(v, i)->output_saved == 0
+               ? pst_stage_node_at(v, i)->output_bytes
+               : 0;
 }
 
 /* Where nothing fits, peak_bytes is the least that the optimizer can do. */

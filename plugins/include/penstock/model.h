@@ -24,12 +24,12 @@ struct pst_node {
     uint32_t layer;   /* layer (block) that it belongs to; nodes of a layer are consecutive */
     uint32_t flags;   /* PST_NODE_* */
     uint64_t param_bytes;
-    uint64_t saved_bytes;       /* kept for backward passes, per sample */
-    uint64_t output_bytes;      /* its one output, per sample */
+    uint64_t saved_bytes;         /* kept for backward passes, per sample */
+    uint64_t output_bytes;        /* its one output, per sample */
     uint64_t forward_work_bytes;  /* workspace of F at graph->batch samples */
     uint64_t backward_work_bytes; /* workspace of B and W at graph->batch samples */
-    uint32_t first_in, n_in;   /* rows of graph->in_edges: edges that end here */
-    uint32_t first_out, n_out; /* rows of graph->out_edges: edges that start here */
+    uint32_t first_in, n_in;      /* rows of graph->in_edges: edges that end here */
+    uint32_t first_out, n_out;    /* rows of graph->out_edges: edges that start here */
 };
 
 /* Every out-edge of a node carries the node's one output. */

@@ -77,6 +77,9 @@ static void test_events_have_the_peak(void **state)
         uint32_t n = 0;
 
         random_stage(&s, MOST, seed, &counter);
+        if (round % 2 == 1) {
+            random_results(&s, seed, &counter);
+        }
         for (uint32_t v = 0; v < s.view.n_nodes; v++) {
             plan[v] = "KRRS"[draw(seed, &counter, 4)];
         }

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Advice to who can tell how long a step takes: of the memory optimizers that would do, the one of
+ * the shortest step.
+ */
+#include "job_rig.h"
+#include "sim/sim.h"
+#include "train/session.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+/* A step with that memory optimizer, 0 where it does not fit; the error's hint into `hint`. */
+static uint64_t step_with(const char *memopt, uint64_t memory, bool brief, uint64_t *ret_need,
+                          char hint[1024])
+{
+    struct pst_planned planned = {.plan = NULL};
+    struct job_rig rig;
+    char toml[1024];
+    uint64_t step_ns = 0;
+    pst_status st;
+
+    snprintf(toml, sizeof toml,
+             "[model]\nuse = \"gpt\"\nlayers = 4\ndim = 64\nheads = 4\nvocab = 256\n"
+             "context = 64\n[data]\nkind = \"synthetic\"\n[train]\nbatch = 32\nmicrobatch = 4\n"
+             "[cluster]\ndevices = 2\nmemory = %llu\n[partitioner]\nuse = \"uniform\"\n"
+             "[scheduler]\nuse = \"1f1b\"\n[[memopt]]\nuse = \"%s\"\n",
+             (unsigned long long)memory, memopt);
+    assert_int_equal(job_rig_init(&rig, toml), PST_OK);
+    rig.job.brief = brief;
+    st = pst_planner_run_timed(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
+                               &planned, &rig.err);
+    if (st == PST_OK) {
+        *ret_need = 0;
+        for (uint32_t d = 0; d < planned.plan->n_devices; d++) {
+            uint64_t bytes = planned.plan->devices[d].arena_bytes;
+
+            *ret_need = bytes > *ret_need ? bytes : *ret_need;
+        }
+        assert_int_equal(
+            pst_predict_step(planned.plan, rig.graph, &rig.cost, false, &step_ns, &rig.err),
+            PST_OK);
+        pst_planned_finish(&planned);
+    } else {
+        assert_int_equal(st, PST_ERR_INFEASIBLE);
+        snprintf(hint, 1024, "%s", rig.err.hint);
+    }
+    job_rig_finish(&rig);
+    return step_ns;
+}
+
+static void test_fastest(void **state)
+{
+    static const char *const others[] = {"adapipe", "dawnpiper", "full"};
+    char hint[1024] = "", id[64] = "", unused[1024];
+    uint64_t need = 0, named, memory;
+    uint32_t slower = 0;
+    const char *at;
+
+    (void)state;
+    assert_true(step_with("none", 0, true, &need, unused) > 0);
+    memory = need / 10 * 8;
+    assert_int_equal(step_with("none", memory, false, &need, hint), 0);
+    at = strstr(hint, "memopt.use = \"");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "memopt.use = \"%63[^\"]\" would do with what", id), 1);
+    named = step_with(id, memory, true, &need, unused);
+    assert_true(named > 0);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        uint64_t step_ns = step_with(others[i], memory, true, &need, unused);
+
+        print_message("%s: %llu ns, %s: %llu ns\n", id, (unsigned long long)named, others[i],
+                      (unsigned long long)step_ns);
+        assert_true(step_ns == 0 || named <= step_ns);
+        slower += step_ns > named;
+    }
+    assert_true(slower > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fastest),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
