@@ -47,7 +47,7 @@ static const struct failure loads[] = {
     {"scheduler-no-entry.so", NULL, "load",
      "exports no pst_plugin_entry; write PST_PLUGIN(description) once in it", SAME},
     {"scheduler-major.so", NULL, "load",
-     "built for ABI 2.3, this penstock speaks 1.3: ask its author for a build", SAME},
+     "built for ABI 2.4, this penstock speaks 1.4: ask its author for a build", SAME},
     {"scheduler-no-schedule.so", NULL, "load", "its interface pst.scheduler/1 lacks schedule()",
      SAME},
     {"rude/scheduler-exports.so", NULL, "exports",
@@ -247,7 +247,7 @@ static void test_skipping(void **state)
     (void)state;
     expect_code(&o, 3);
     expect_text(o.out,
-                "FAIL  load           needs penstock ABI 1.8, this penstock speaks 1.3: update "
+                "FAIL  load           needs penstock ABI 1.9, this penstock speaks 1.4: update "
                 "penstock\nSKIP  exports        the test \"load\" failed\n");
     expect_text(o.out, "14 tests, 1 failed, 13 skipped");
     outcome_finish(&o);
@@ -278,9 +278,9 @@ static void test_refusals(void **state)
         {"scheduler-no-entry.so", 3,
          "exports no pst_plugin_entry; write PST_PLUGIN(description) once in it"},
         {"scheduler-major.so", 3,
-         "built for ABI 2.3, this penstock speaks 1.3: ask its author for a build"},
+         "built for ABI 2.4, this penstock speaks 1.4: ask its author for a build"},
         {"scheduler-minor.so", 3,
-         "needs penstock ABI 1.8, this penstock speaks 1.3: update penstock"},
+         "needs penstock ABI 1.9, this penstock speaks 1.4: update penstock"},
         {"scheduler-kind.so", 3,
          "says that it is a \"memopt\", but its file is named as a scheduler; rename the file"},
         {"scheduler-other-name.so", 3,
