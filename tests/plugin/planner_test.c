@@ -396,7 +396,7 @@ static void test_lying_memopts(void **state)
     static const struct lie lies[] = {
         {"far", "plan.illegal", 3, "there is no such node"},
         {"action", "plan.illegal", 3, "there is no such action"},
-        {"peer", "plan.mismatch", 2, "which needs peer: this penstock cannot execute that yet"},
+        {"peer", "plan.illegal", 3, "not an action that one stage can decide about"},
         {"promise", "plugin.contract", 3, "price() promised"},
         {"broken", "plugin.contract", 3, "price() returned the unknown status 4711"},
     };

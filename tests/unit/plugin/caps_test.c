@@ -48,7 +48,7 @@ static void test_executor(void **state)
                                       "async",
                                       "replicas",
                                       "offload"};
-    static const char *const cannot[] = {"places-recompute", "peer", "weight-versions=3", "nested",
+    static const char *const cannot[] = {"places-recompute", "weight-versions=3", "nested",
                                          "magic=1"};
 
     (void)state;
@@ -63,7 +63,8 @@ static void test_executor(void **state)
 static void test_matching(void **state)
 {
     static const char *const nothing[] = {NULL};
-    static const char *const graph[] = {"dag", "peer", NULL}, *const dag[] = {"dag", NULL};
+    static const char *const graph[] = {"dag", "places-recompute", NULL}, *const dag[] = {"dag",
+                                                                                          NULL};
     static const char *const replicas[] = {"nested", NULL};
     struct pst_plugin partitioner = {
         .kind = "partitioner", .id = "p", .provides = replicas, .needs = graph};
@@ -82,7 +83,7 @@ static void test_matching(void **state)
                                      "does not provide");
     scheduler.provides = dag;
     assert_int_equal(pst_caps_match(plugins, 2, &err), PST_ERR_UNSUPPORTED);
-    assert_string_equal(err.message, "partitioner \"p\" needs peer, which neither the "
+    assert_string_equal(err.message, "partitioner \"p\" needs places-recompute, which neither the "
                                      "other strategies of this job nor the executor provide");
     scheduler.provides = graph;
     assert_int_equal(pst_caps_match(plugins, 2, &err), PST_OK);
@@ -104,14 +105,14 @@ static void test_matching(void **state)
 
 static void test_answers(void **state)
 {
-    static const char *const words[] = {"split-backward", "peer", NULL};
+    static const char *const words[] = {"split-backward", "places-recompute", NULL};
     const struct pst_plugin plugin = {
         .kind = "scheduler", .id = "s", .provides = words, .needs = words};
     struct pst_error err;
 
     (void)state;
     assert_int_equal(pst_caps_require(&plugin, "split-backward", "B and W", &err), PST_OK);
-    assert_int_equal(pst_caps_require(&plugin, "peer", "nodes elsewhere", &err),
+    assert_int_equal(pst_caps_require(&plugin, "places-recompute", "nodes elsewhere", &err),
                      PST_ERR_UNSUPPORTED);
     assert_string_equal(err.kind, "plan.mismatch");
     assert_int_equal(pst_error_exit_code(&err), 2);
