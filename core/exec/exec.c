@@ -183,6 +183,15 @@ pst_status exec_run_all(struct pst_exec *exec, const struct exec_task *task, str
     return exec_failure(exec, err);
 }
 
+static void count_updates(struct pst_exec *exec)
+{
+    const struct pst_plan *plan = exec->config.plan;
+    bool stashed = plan->version_rule == PST_VERSION_STASHED && plan->n_stages > 0;
+
+    exec->n_updates = stashed ? plan->stages[0].n_microbatches : 1;
+    exec->n_in_update = stashed ? plan->stages[0].microbatch_size : plan->batch;
+}
+
 pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec **ret_exec,
                            struct pst_error *err)
 {
@@ -211,6 +220,7 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
     exec->has_norm = list_has_norm(config->programs[0]);
     exec->ranks = calloc(exec->n_ranks, sizeof *exec->ranks);
     exec->n_sums = count_sums(config);
+    count_updates(exec);
     exec->table = calloc(exec->n_sums, sizeof *exec->table);
     if (exec->ranks == NULL || exec->table == NULL ||
         !exec_handoff_init(&exec->handoff, exec->n_ranks)) {

@@ -19,8 +19,9 @@
 
 #define PST_ABI_MAJOR 1
 #define PST_ABI_MINOR                                                                              \
-    3 /* 1.1: pst_schedule_in.barrier, pst.fixed-shape/1, pst.claim/1;                             \
-         1.2: pst.profile/1, pst.remark/1; 1.3: pst_stage_node.op */
+    4 /* 1.1: pst_schedule_in.barrier, pst.fixed-shape/1, pst.claim/1;                             \
+         1.2: pst.profile/1, pst.remark/1; 1.3: pst_stage_node.op;                                 \
+         1.4: PST_VERSION_STASHED */
 
 #if defined(__GNUC__)
 #define PST_EXPORT __attribute__((visibility("default")))

@@ -21,16 +21,20 @@ enum {
 
 /* Which weights a pass reads. */
 enum {
-    PST_VERSION_SYNC = 1,   /* all passes of a step read one version */
-    PST_VERSION_DELAYED = 2 /* 2BW: batch t reads version max(t - 1, 0) */
+    PST_VERSION_SYNC = 1,    /* all passes of a step read one version */
+    PST_VERSION_DELAYED = 2, /* 2BW: batch t reads version max(t - 1, 0) */
+    /* PipeDream: a stage is updated after every micro-batch, and micro-batch j, counted from the
+       start of the run, reads what max(j - (weight_versions - 1), 0) updates have made, forward and
+       backward; weight_versions is that of the stage */
+    PST_VERSION_STASHED = 3
 };
 
 struct pst_topology {
     uint32_t size;
-    uint32_t n_stages;             /* 0: one per device, as many as the partitioner makes */
-    uint32_t version_rule;         /* PST_VERSION_* */
-    uint32_t min_microbatches;     /* at least 1 */
-    uint32_t microbatch_multiple;  /* their number must be a multiple of this; at least 1 */
+    uint32_t n_stages;            /* 0: one per device, as many as the partitioner makes */
+    uint32_t version_rule;        /* PST_VERSION_* */
+    uint32_t min_microbatches;    /* at least 1 */
+    uint32_t microbatch_multiple; /* their number must be a multiple of this; at least 1 */
 };
 
 struct pst_successor {
@@ -62,12 +66,12 @@ struct pst_schedule_stage {
     uint32_t device; /* logical device */
     uint32_t microbatch_size, n_microbatches, k;
     uint64_t forward_ns, backward_input_ns, backward_weight_ns; /* of one micro-batch */
-    uint64_t replay_ns;            /* part of B unless R is placed */
-    uint64_t saved_bytes;          /* A: kept from F to W of one micro-batch, input included */
-    uint64_t saved_weight_bytes;   /* AW: the part of A that W alone needs */
-    uint64_t input_bytes;          /* Ain: the stage's input */
-    uint32_t first_pred, n_pred;   /* rows of in->links, as the end they come to */
-    uint32_t first_succ, n_succ;   /* rows of in->out_links, indices into in->links */
+    uint64_t replay_ns;                                         /* part of B unless R is placed */
+    uint64_t saved_bytes;        /* A: kept from F to W of one micro-batch, input included */
+    uint64_t saved_weight_bytes; /* AW: the part of A that W alone needs */
+    uint64_t input_bytes;        /* Ain: the stage's input */
+    uint32_t first_pred, n_pred; /* rows of in->links, as the end they come to */
+    uint32_t first_succ, n_succ; /* rows of in->out_links, indices into in->links */
 };
 
 struct pst_schedule_link {
@@ -78,24 +82,24 @@ struct pst_schedule_link {
 struct pst_schedule_in {
     uint32_t size;
     uint32_t n_devices, n_stages, stage_size, n_links, link_size;
-    const void *stages;                   /* struct pst_schedule_stage; topological order */
-    const void *links;                    /* struct pst_schedule_link; sorted by `to`, then `from` */
-    const uint32_t *out_links;            /* link indices sorted by `from`, then `to` */
-    const uint64_t *activation_bytes;     /* per logical device: room for saved bytes; UINT64_MAX */
+    const void *stages;               /* struct pst_schedule_stage; topological order */
+    const void *links;                /* struct pst_schedule_link; sorted by `to`, then `from` */
+    const uint32_t *out_links;        /* link indices sorted by `from`, then `to` */
+    const uint64_t *activation_bytes; /* per logical device: room for saved bytes; UINT64_MAX */
     /* 1: no device begins the next step before all have ended this one, so the step costs its
        makespan. 0: each goes on as soon as its own part is done, and the step costs its span. */
     uint32_t barrier;
 };
 
-static inline const struct pst_schedule_stage *
-pst_schedule_stage_at(const struct pst_schedule_in *in, uint32_t i)
+static inline const struct pst_schedule_stage *pst_schedule_stage_at(
+    const struct pst_schedule_in *in, uint32_t i)
 {
     return (const struct pst_schedule_stage *)((const char *)in->stages +
                                                (size_t)i * in->stage_size);
 }
 
-static inline const struct pst_schedule_link *
-pst_schedule_link_at(const struct pst_schedule_in *in, uint32_t i)
+static inline const struct pst_schedule_link *pst_schedule_link_at(const struct pst_schedule_in *in,
+                                                                   uint32_t i)
 {
     return (const struct pst_schedule_link *)((const char *)in->links + (size_t)i * in->link_size);
 }
@@ -132,8 +136,8 @@ struct pst_scheduler {
      * Orders the passes of every device for one training step: out->emit once per pass, in the
      * order in which its device shall run them. `in` lives until this returns.
      *
-     * PST_ERR_INFEASIBLE  too few micro-batches or too little memory; the message says what would do
-     * [plan]
+     * PST_ERR_INFEASIBLE  too few micro-batches or too little memory; the message says what would
+     * do [plan]
      */
     pst_status (*schedule)(void *self, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out);
