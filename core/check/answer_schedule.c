@@ -9,6 +9,7 @@
 #include "base/util.h"
 #include "check/answer.h"
 #include "check/verdict.h"
+#include "plan/plan.h"
 
 enum { STAGES_MAX = 4096, BATCHES = 3 };
 
@@ -167,15 +168,14 @@ static bool ask_topology(struct pst_rig *rig, const struct pst_scheduler *schedu
                          "topology() asks for at least %u micro-batches, a multiple of %u; "
                          "both are at least 1",
                          topology->min_microbatches, topology->microbatch_multiple);
-    } else if (topology->version_rule != PST_VERSION_SYNC &&
-               topology->version_rule != PST_VERSION_DELAYED) {
+    } else if (!pst_rule_is_known(topology->version_rule)) {
         pst_answer_break(answer, "topology() gives the unknown version rule %u",
                          topology->version_rule);
     } else if (topology->n_stages > STAGES_MAX) {
         pst_answer_break(answer, "topology() asks for %u stages on %u devices", topology->n_stages,
                          n_devices);
     }
-    answer->asynchronous = topology->version_rule == PST_VERSION_DELAYED;
+    answer->asynchronous = pst_rule_is_asynchronous(topology->version_rule);
     return answer->broken[0] == '\0';
 }
 

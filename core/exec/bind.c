@@ -212,6 +212,22 @@ static uint32_t parity_of(const struct pst_program *program,
     return (section->phase + ahead) % 2;
 }
 
+/* The update of a STEP, by the pass that made the last gradient of it. */
+static uint32_t update_of(const struct pst_plan *plan, const struct pst_program *program,
+                          const struct pst_program_section *section, uint32_t index)
+{
+    uint32_t stage = program->instrs[index].stage;
+
+    while (plan->version_rule == PST_VERSION_STASHED && index-- > section->first_instr) {
+        const struct pst_instr *instr = &program->instrs[index];
+
+        if (instr->stage == stage && (instr->op == PST_I_W || instr->op == PST_I_BW)) {
+            return instr->microbatch;
+        }
+    }
+    return 0;
+}
+
 static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list,
                              const struct pst_program_section *section, uint32_t index,
                              struct pst_error *err)
@@ -232,6 +248,9 @@ static pst_status bind_instr(struct exec_rank *rank, struct exec_list *list,
                                  .bucket = bucket_of(list->plan, instr),
                                  .ends = bucket_ended_by(list->plan, instr)};
     status = bind_waits(rank, list, section->first_instr, index, bound, err);
+    if (instr->op == PST_I_STEP) {
+        bound->update = update_of(list->plan, program, section, index);
+    }
     if (status == PST_OK && is_transfer(instr)) {
         status = bind_parts(rank, list, index, err);
     }

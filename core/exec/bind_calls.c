@@ -52,7 +52,7 @@ static pst_status bind_kernel(struct exec_rank *rank, struct exec_list *list, ui
     call->state = (float *const *)(o + at.state);
     call->workspace = o[at.workspace];
     call->seed = rank->exec->config.seed;
-    call->scale = 1.0f / (float)list->plan->batch;
+    call->scale = 1.0f / (float)rank->exec->n_in_update;
     call->flags = from->replay ? PST_CALL_REPLAY : 0;
     return PST_OK;
 }

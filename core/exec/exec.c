@@ -193,11 +193,21 @@ pst_status exec_run_all(struct pst_exec *exec, const struct exec_task *task, str
     return exec_failure(exec, err);
 }
 
+static void count_updates(struct pst_exec *exec)
+{
+    const struct pst_plan *plan = exec->config.plan;
+    bool stashed = plan->version_rule == PST_VERSION_STASHED && plan->n_stages > 0;
+
+    exec->n_updates = stashed ? plan->stages[0].n_microbatches : 1;
+    exec->n_in_update = stashed ? plan->stages[0].microbatch_size : plan->batch;
+}
+
 /* The executor's own memory. */
 static pst_status allocate(struct pst_exec *exec, struct pst_error *err)
 {
     exec->ranks = calloc(exec->n_ranks, sizeof *exec->ranks);
     exec->n_sums = count_sums(&exec->config);
+    count_updates(exec);
     exec->table = calloc(exec->n_sums, sizeof *exec->table);
     if (exec_is_shared(exec)) {
         exec->shared =

@@ -5,8 +5,10 @@
  * destroyed alike, by the same calls in the same order, and come to the same results and errors.
  * The step loop allocates nothing. Losses are the same bits for every synchronous plan, and for
  * every plan of the delayed version rule those of the sequential reference: the gradient of batch t
- * is taken at W(max(t - 1, 0)) and makes W(t + 1) of W(t). Evaluation and parameters are of the
- * newest version.
+ * is taken at W(max(t - 1, 0)) and makes W(t + 1) of W(t). By the stashed rule each stage does so
+ * for every micro-batch j of the run, with the mean over its samples: the gradient is taken at
+ * W(max(j - (V - 1), 0)), V being the stage's number of versions. Evaluation and parameters are of
+ * the newest version.
  *
  * Replicas of a stage hold the same weights, bit for bit, after every step. Batch norm takes its
  * statistics over the samples that a rank has of a micro-batch; the running ones of the model are

@@ -44,8 +44,9 @@ void exec_copy_parameter(struct exec_rank *rank, const struct exec_task *task)
 
     for (uint32_t i = 0; i < rank->n_params; i++) {
         const struct exec_param *param = &rank->params[i];
+        uint64_t version = task->t * rank->exec->n_updates;
         const float *newest =
-            param->dtype == PST_F32 ? param->versions[task->t % 2] : param->weights;
+            param->dtype == PST_F32 ? param->versions[version % param->n_versions] : param->weights;
 
         if (param->parameter == task->parameter &&
             (task->of_rank == PST_NONE ? param->owner : task->of_rank == rank->index)) {

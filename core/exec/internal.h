@@ -141,6 +141,7 @@ struct exec_instr {
     uint32_t n_behind;                /* passes: copies that are posted with it */
     bool ahead;                       /* copies: it was posted with the pass before */
     struct exec_visit *visit; /* of what is posted: that it was posted in; NULL: not recorded */
+    uint32_t update;          /* STEP: counted from the first of the batch that the part closes */
 };
 
 /* One program bound to this rank's arena. */
@@ -162,10 +163,10 @@ struct exec_param {
     uint32_t parameter, stage, dtype;
     bool owner, decay;
     uint64_t elems;
-    bool delayed;      /* passes read two versions */
-    float *weights;    /* master; f32 and delayed: that of versions[0] */
-    void *versions[2]; /* that passes read, in turn (plan/program.h); f32: masters */
-    float *grads[2];   /* summed over all users, of even and odd batches */
+    float *weights; /* master; f32 and several versions: that of versions[0] */
+    uint32_t n_versions;
+    void **versions; /* that passes read, in turn (plan/program.h); f32: masters */
+    float *grads[2]; /* summed over all users, of even and odd batches */
     float *slots[2];
 };
 
@@ -227,10 +228,11 @@ struct pst_exec {
     int signal;     /* that told any of them to stop */
     uint64_t stall_ns;
     struct exec_handoff handoff;
-    atomic_uint failed; /* 1 + the rank that failed first, 0: none */
-    bool has_norm;      /* the training lists do */
-    uint32_t n_sums;    /* in a table: parameters, losses */
-    double *table;      /* n_sums: sums over all ranks */
+    atomic_uint failed;              /* 1 + the rank that failed first, 0: none */
+    bool has_norm;                   /* the training lists do */
+    uint32_t n_sums;                 /* in a table: parameters, losses */
+    uint32_t n_updates, n_in_update; /* of a stage in a step; samples of one */
+    double *table;                   /* n_sums: sums over all ranks */
     struct exec_flight flights[PST_EXEC_IN_FLIGHT];
     uint64_t n_submitted, n_collected; /* steps */
     bool open;          /* asynchronous: the part that closes the last one is not handed out yet */
@@ -363,7 +365,8 @@ void exec_record_stall(struct exec_visit *visit, uint32_t instr, uint64_t ns);
 void exec_begin_step(struct exec_rank *rank, const struct exec_task *task);
 void exec_end_step(struct exec_rank *rank, const struct exec_task *task);
 pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struct pst_error *err);
-void exec_update(struct exec_rank *rank, uint32_t stage, const struct exec_task *task);
+void exec_update(struct exec_rank *rank, const struct exec_instr *instr,
+                 const struct exec_task *task);
 /* What a table of a step says: the sum of the losses, in sample order. */
 double exec_loss_of(const struct pst_exec *exec, const double *table);
 /* The norm of a table of square sums. */

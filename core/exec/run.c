@@ -200,7 +200,7 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
     case PST_I_NORM:
         return exec_norm(rank, task, err);
     case PST_I_STEP:
-        exec_update(rank, instr->stage, task);
+        exec_update(rank, instr, task);
         exec_clock_finish(rank);
         return exec_join(rank, err);
     case PST_I_OFFLOAD:

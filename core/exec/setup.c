@@ -44,12 +44,26 @@ static pst_status open_device(struct exec_rank *rank, struct pst_error *err)
     return status;
 }
 
-static void bind_params(struct exec_rank *rank)
+static pst_status bind_versions(struct exec_rank *rank, const struct pst_program_param *from,
+                                struct exec_param *to, struct pst_error *err)
 {
+    to->n_versions = from->n_versions;
+    to->versions = pst_arena_array(&rank->memory, from->n_versions, sizeof *to->versions);
+    for (uint32_t v = 0; to->versions != NULL && v < from->n_versions; v++) {
+        to->versions[v] =
+            exec_value(rank, rank->exec->config.programs[rank->index], from->versions[v]);
+    }
+    return to->versions != NULL ? PST_OK : pst_fail_nomem(err);
+}
+
+static pst_status bind_params(struct exec_rank *rank, struct pst_error *err)
+{
+    pst_status status = PST_OK;
+
     const struct pst_graph *graph = rank->exec->config.graph;
     const struct pst_program *program = rank->exec->config.programs[rank->index];
 
-    for (uint32_t i = 0; i < program->n_params; i++) {
+    for (uint32_t i = 0; i < program->n_params && status == PST_OK; i++) {
         const struct pst_program_param *from = &program->params[i];
         const struct pst_parameter *parameter = &graph->params[from->parameter];
         uint32_t even = from->tie != PST_NONE ? from->tie : from->grads[0];
@@ -65,14 +79,13 @@ static void bind_params(struct exec_rank *rank)
             .decay = parameter->decay,
             .elems = parameter->elems,
             .weights = exec_value(rank, program, from->weight),
-            .delayed = from->versions[0] != from->versions[1],
-            .versions = {exec_value(rank, program, from->versions[0]),
-                         exec_value(rank, program, from->versions[1])},
             .grads = {exec_value(rank, program, even), exec_value(rank, program, odd)},
             .slots = {exec_value(rank, program, from->optimizer[0]),
                       exec_value(rank, program, from->optimizer[1])},
         };
+        status = bind_versions(rank, from, &rank->params[i], err);
     }
+    return status;
 }
 
 static pst_status init_params(struct exec_rank *rank, struct pst_error *err)
@@ -102,7 +115,7 @@ static pst_status init_params(struct exec_rank *rank, struct pst_error *err)
                 device->zero(rank->device, param->slots[s], param->elems * sizeof(float));
             }
         }
-        for (uint32_t v = 0; v < 2; v++) {
+        for (uint32_t v = 0; v < param->n_versions; v++) {
             if (param->versions[v] != param->weights) {
                 device->refresh(rank->device, param->versions[v], param->weights, param->dtype,
                                 param->elems);
@@ -190,7 +203,9 @@ pst_status exec_setup(struct exec_rank *rank, struct pst_error *err)
         }
     }
     if (status == PST_OK) {
-        bind_params(rank);
+        status = bind_params(rank, err);
+    }
+    if (status == PST_OK) {
         status = init_params(rank, err);
     }
     return status == PST_OK ? init_state(rank, err) : status;

@@ -91,37 +91,41 @@ pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struc
     return PST_OK;
 }
 
-/* Without NORM a stage looks at its own gradient alone: its share of the norm, and the verdict. */
+/* Without NORM a stage looks at its own gradient alone: its share of the norm, over all updates of
+   the step, and the verdict. */
 static bool take_share(struct exec_rank *rank, const struct exec_param *param, uint64_t t)
 {
     double share = square_sum(rank, param, t);
 
     if (param->owner) {
-        rank->result->table[param->parameter] = share;
+        rank->result->table[param->parameter] += share;
     }
     return isfinite(share);
 }
 
-/* The passes of the batch after next read version t + 1: where the update of batch t goes. For f32
-   it is made in place, on a copy of version t. */
+/* Update `number` of the run goes where the version was that its gradient was made with, for nobody
+   reads that any more. For f32 it is made in place, on a copy of the newest version. */
 static void update_param(struct exec_rank *rank, const struct exec_param *param,
-                         const struct exec_task *task, bool finite)
+                         const struct exec_task *task, uint64_t number, bool finite)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
-    bool f32 = param->dtype == PST_F32, copied = param->delayed && (f32 || !finite);
-    void *next = param->versions[(task->t + 1) % 2];
+    bool f32 = param->dtype == PST_F32, copied = param->n_versions > 1 && (f32 || !finite);
+    void *next = param->versions[(number + 1) % param->n_versions];
     float *master = f32 ? next : param->weights;
     struct pst_update own = task->update;
 
     if (copied) {
-        device->refresh(rank->device, next, f32 ? param->versions[task->t % 2] : param->weights,
+        device->refresh(rank->device, next,
+                        f32 ? param->versions[number % param->n_versions] : param->weights,
                         param->dtype, param->elems);
     }
     if (!finite) {
         return;
     }
     own.grad_scale = rank->grad_scale;
-    own.step -= rank->n_skipped; /* the optimizer counts the updates that were made */
+    /* the optimizer counts the updates that were made */
+    own.step = own.step * rank->exec->n_updates - (rank->exec->n_updates - 1) +
+               (number - task->t * rank->exec->n_updates) - rank->n_skipped;
     if (!param->decay || own.optimizer == PST_ADAM) {
         own.weight_decay = 0; /* adam has none; the decoupled form is adamw */
     }
@@ -129,18 +133,20 @@ static void update_param(struct exec_rank *rank, const struct exec_param *param,
                    param->slots[1], f32 ? NULL : next, param->dtype, param->elems);
 }
 
-void exec_update(struct exec_rank *rank, uint32_t stage, const struct exec_task *task)
+void exec_update(struct exec_rank *rank, const struct exec_instr *instr,
+                 const struct exec_task *task)
 {
+    uint64_t number = task->t * rank->exec->n_updates + instr->update;
     bool finite = rank->result->finite;
 
     for (uint32_t i = 0; !rank->exec->has_norm && i < rank->n_params; i++) {
-        if (rank->params[i].stage == stage) {
+        if (rank->params[i].stage == instr->stage) {
             finite = take_share(rank, &rank->params[i], task->t) && finite;
         }
     }
     for (uint32_t i = 0; i < rank->n_params; i++) {
-        if (rank->params[i].stage == stage) {
-            update_param(rank, &rank->params[i], task, finite);
+        if (rank->params[i].stage == instr->stage) {
+            update_param(rank, &rank->params[i], task, number, finite);
         }
     }
 }

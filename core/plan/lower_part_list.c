@@ -28,7 +28,7 @@ struct writer {
     uint32_t n_copied;             /* of those, written */
     uint32_t longest;              /* stages that an edge spans at most */
     uint32_t *reduced;             /* [stage] its REDUCE in this part, or PST_NONE */
-    uint8_t *closes[PST_PARTS];    /* [pass] it adds the last gradient of its stage and batch */
+    uint8_t *closes[PST_PARTS];    /* [pass] it adds the last gradient of an update of its stage */
 };
 
 static struct pst_instr *append(struct writer *w, uint8_t op, uint32_t stage)
@@ -112,11 +112,11 @@ static void post_receives(struct writer *w, const struct pst_pass *passes, uint3
     w->recv_n[i] = w->n - w->recv_first[i];
 }
 
-/* --- end of a batch ---------------------------------------------------------------------------
+/* --- updates ---------------------------------------------------------------------------------
  */
 
-/* Behind the last gradient of a stage. Ties of one stage need nobody else. */
-static void close_batch(struct writer *w, uint32_t stage)
+/* Behind the last gradient of an update. Ties of one stage need nobody else. */
+static void close_update(struct writer *w, uint32_t stage)
 {
     const struct pst_plan *plan = w->parts->plan;
     uint32_t pass = w->n - 1, reduce;
@@ -313,7 +313,7 @@ static void write_list(struct writer *w, uint32_t part)
             write_pass(w, passes, i);
         }
         if (i < n && w->closes[part][i] && !w->no_memory) {
-            close_batch(w, passes[i].stage);
+            close_update(w, passes[i].stage);
         }
     }
     if (plan->deferred_step && part != PST_FILL && !w->parts->bare) {
@@ -366,8 +366,8 @@ static pst_status write_part(struct writer *w, uint32_t part, struct pst_arena *
 }
 
 /*
- * Marks the passes that end a batch. The stream is fill, three bodies, drain, so no more than four
- * batches; body must end batches at the same place each time.
+ * Marks the passes that end an update, as a rule a batch. The stream is fill, three bodies, drain,
+ * so no more than four batches; body must end batches at the same place each time.
  */
 static bool find_closing(struct writer *w, uint32_t *counts)
 {
@@ -381,7 +381,10 @@ static bool find_closing(struct writer *w, uint32_t *counts)
             const struct pst_pass *pass = &w->parts->passes[part][w->rank][i];
             uint32_t m = plan->stages[pass->stage].n_microbatches;
             uint32_t batch = batches + pass->microbatch / m;
-            bool closes = pass->op >= PST_PASS_W && ++counts[8 * pass->stage + batch] == m;
+            bool gradient = pass->op >= PST_PASS_W;
+            bool closes =
+                gradient &&
+                ++counts[8 * pass->stage + batch] % pst_rule_unit(plan->version_rule, m) == 0;
 
             if (part == PST_BODY && k > 1 && closes != w->closes[part][i]) {
                 return false;

@@ -30,6 +30,13 @@ static struct pst_pass shifted(const struct pst_plan *plan, struct pst_pass pass
     return pass;
 }
 
+/* Where every micro-batch makes an update, those of a batch are made by the part that closes it. */
+static bool updates_early(const struct pst_plan *plan, uint32_t part, const struct pst_pass *pass)
+{
+    return plan->version_rule == PST_VERSION_STASHED && pass->op >= PST_PASS_W &&
+           (part == PST_FILL || pass->microbatch >= plan->stages[pass->stage].n_microbatches);
+}
+
 static pst_status check_passes(const struct cutter *c, struct pst_error *err)
 {
     const struct pst_plan *plan = c->plan;
@@ -40,10 +47,13 @@ static pst_status check_passes(const struct cutter *c, struct pst_error *err)
                 const struct pst_pass *pass = &c->passes[part][r][i];
 
                 if (pass->stage >= plan->n_stages ||
-                    pass->microbatch / 2 >= plan->stages[pass->stage].n_microbatches) {
+                    pass->microbatch / 2 >= plan->stages[pass->stage].n_microbatches ||
+                    updates_early(plan, part, pass)) {
                     return pst_fail(err, PST_ERR_BUG, "plan.illegal",
                                     "PASS1: device %u, part %u, pass %u: stage %u, micro-batch %u; "
-                                    "a part reaches into the next batch and no further",
+                                    "a part reaches into the next batch and no further, and makes "
+                                    "updates of the batch that it closes alone",
+
                                     r, part, i, pass->stage, pass->microbatch);
                 }
             }
@@ -108,6 +118,41 @@ static pst_status make_view(struct cutter *c, struct pst_error *err)
 
 /* --- where the step goes ----------------------------------------------------------------------
  */
+
+/* An update after every micro-batch leaves no time to meet anybody. */
+static pst_status check_stashed(const struct pst_plan *plan, const struct pst_graph *graph,
+                                struct pst_error *err)
+{
+    if (plan->version_rule != PST_VERSION_STASHED) {
+        return PST_OK;
+    }
+    if (plan->barrier) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                        "each stage updates its weights after every micro-batch, so there is no "
+                        "norm of the whole gradient; set train.clip = 0 and train.on_non_finite = "
+                        "\"stop\", or take another scheduler");
+    }
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        if (plan->ties[t].n_stages > 1) {
+            return pst_fail(
+                err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                "each stage updates its weights after every micro-batch, but %s belongs "
+                "to stages %u and %u, which are never at the same one; leave weights "
+                "untied (model.tied = false), or take another scheduler",
+                graph->params[plan->ties[t].parameter].name, plan->ties[t].stages[0],
+                plan->ties[t].stages[1]);
+        }
+    }
+    for (uint32_t s = 1; s < plan->n_stages; s++) {
+        if (plan->stages[s].n_microbatches != plan->stages[0].n_microbatches) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                            "stages that update their weights after every micro-batch have "
+                            "micro-batches of one size, not of %u and %u samples",
+                            plan->stages[0].microbatch_size, plan->stages[s].microbatch_size);
+        }
+    }
+    return PST_OK;
+}
 
 /* Whether STEP has to wait for something of other stages. */
 static bool needs_others(const struct pst_plan *plan)
@@ -375,6 +420,9 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
     memcpy(c.n_passes, n_passes, sizeof c.n_passes);
     st = pst_lowering_no_guests(plan, err);
     if (st == PST_OK) {
+        st = check_stashed(plan, graph, err);
+    }
+    if (st == PST_OK) {
         st = check_passes(&c, err);
     }
     if (st == PST_OK) {
@@ -385,7 +433,8 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
     }
     if (st == PST_OK) {
         plan->asynchronous = true;
-        plan->version_rule = PST_VERSION_DELAYED;
+        plan->version_rule =
+            plan->version_rule == PST_VERSION_SYNC ? PST_VERSION_DELAYED : plan->version_rule;
         plan->deferred_step = needs_others(plan);
         cuts = pst_arena_array(&c.low.arena, plan->n_devices, sizeof *cuts);
         st = cuts == NULL ? pst_fail_nomem(err) : find_cuts(&c, cuts, err);

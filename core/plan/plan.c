@@ -344,6 +344,9 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
 
         st = pst_plan_add_stage(twin, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks,
                                 stage->microbatch_size, stage->k, err);
+        if (st == PST_OK) {
+            twin->stages[s].weight_versions = stage->weight_versions;
+        }
         if (st == PST_OK && batch % stage->microbatch_size != 0) {
             st = pst_fail(err, PST_ERR_CONFIG, "config.value",
                           "evaluation batch %u is not divisible by micro-batch size %u", batch,

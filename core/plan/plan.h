@@ -82,7 +82,8 @@ struct pst_plan_stage {
     const uint32_t *ranks;
     uint32_t microbatch_size, k, n_microbatches; /* n_microbatches = batch / microbatch_size;
                                                     samples over all replicas */
-    uint32_t in_flight, weight_versions;
+    uint32_t in_flight, weight_versions; /* of the weights that its passes read: 1 in synchronous
+                                            plans */
     uint32_t n_guests;                   /* of its micro-batches, on other devices */
     const struct pst_plan_guest *guests; /* ascending by micro-batch */
 };
@@ -102,6 +103,23 @@ static inline uint32_t pst_plan_replica(const struct pst_plan_stage *stage, uint
         replica++;
     }
     return replica < stage->n_ranks ? replica : PST_NONE;
+}
+
+/* Micro-batches of a stage from one update of its weights to the next. */
+static inline uint32_t pst_rule_unit(uint32_t version_rule, uint32_t n_in_batch)
+{
+    return version_rule == PST_VERSION_STASHED ? 1 : n_in_batch;
+}
+
+static inline bool pst_rule_is_known(uint32_t version_rule)
+{
+    return version_rule >= PST_VERSION_SYNC && version_rule <= PST_VERSION_STASHED;
+}
+
+/* Batches overlap. */
+static inline bool pst_rule_is_asynchronous(uint32_t version_rule)
+{
+    return version_rule != PST_VERSION_SYNC;
 }
 
 /* The first sample of a replica's part of a micro-batch. */
@@ -279,6 +297,16 @@ static inline const struct pst_instr *pst_plan_list(const struct pst_plan_device
              : part == PST_BODY ? device->n_instrs
                                 : device->n_drain;
     return part == PST_FILL ? device->fill : part == PST_BODY ? device->body : device->drain;
+}
+
+/* Slots for the weights of a stage. Update u, counted from 0 over the run, makes version u + 1,
+   which goes to slot (u + 1) modulo their number; what makes the gradient of update u reads version
+   max(u - (slots - 1), 0), which is in the same slot until then. */
+static inline uint32_t pst_plan_slots(const struct pst_plan *plan, uint32_t stage)
+{
+    return plan->version_rule == PST_VERSION_DELAYED   ? 2
+           : plan->version_rule == PST_VERSION_STASHED ? plan->stages[stage].weight_versions
+                                                       : 1;
 }
 
 /* Forward-only twin of a plan on the same stages: F of every micro-batch, for evaluation. The

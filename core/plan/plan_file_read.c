@@ -128,16 +128,18 @@ static void read_mode(struct pst_plan_reader *reader, json_t *root)
     }
     pst_plan_known_keys(reader, versions, keys);
     plan->asynchronous = strcmp(mode, "async") == 0;
-    if (strcmp(mode, plan->asynchronous ? "async" : "sync") != 0 ||
-        strcmp(rule, plan->asynchronous ? "delayed" : "sync") != 0) {
+    plan->version_rule = plan->asynchronous ? PST_VERSION_DELAYED : PST_VERSION_SYNC;
+    if (plan->asynchronous && strcmp(rule, "stashed") == 0) {
+        plan->version_rule = PST_VERSION_STASHED;
+    } else if (strcmp(mode, plan->asynchronous ? "async" : "sync") != 0 ||
+               strcmp(rule, plan->asynchronous ? "delayed" : "sync") != 0) {
         pst_plan_fail(reader, "input.unsupported",
                       "mode \"%.16s\" with versions \"%.16s\"; this program knows \"sync\" with "
-                      "\"sync\" and \"async\" with \"delayed\"",
+                      "\"sync\", \"async\" with \"delayed\" or \"stashed\"",
                       mode, rule);
     } else if (!plan->asynchronous && (plan->drain_every != 0 || plan->deferred_step)) {
         pst_plan_fail(reader, NULL, "drain_every and deferred_step belong to asynchronous plans");
     }
-    plan->version_rule = plan->asynchronous ? PST_VERSION_DELAYED : PST_VERSION_SYNC;
 }
 
 static bool parse_digest(const char *text, uint64_t *ret_digest)

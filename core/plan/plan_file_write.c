@@ -208,6 +208,11 @@ static void put_device(struct pst_json *json, const struct pst_plan *plan,
 
 static void put_head(struct pst_json *json, const struct pst_plan *plan)
 {
+    static const char *const rules[] = {
+        [PST_VERSION_SYNC] = "sync",
+        [PST_VERSION_DELAYED] = "delayed",
+        [PST_VERSION_STASHED] = "stashed",
+    };
     uint32_t versions = 0;
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         versions =
@@ -224,7 +229,7 @@ static void put_head(struct pst_json *json, const struct pst_plan *plan)
     pst_json_bool(json, "barrier", plan->barrier);
     pst_json_bool(json, "deferred_step", plan->deferred_step);
     pst_json_object(json, "versions");
-    pst_json_string(json, "rule", plan->version_rule == PST_VERSION_SYNC ? "sync" : "delayed");
+    pst_json_string(json, "rule", rules[plan->version_rule]);
     pst_json_uint(json, "count", versions);
     pst_json_end(json, '}');
     pst_json_newline(json);

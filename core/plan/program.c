@@ -289,12 +289,25 @@ static void keep(struct pst_builder *b, struct pst_program_section *section, uin
     }
 }
 
-/* One list; an evaluation of a plan with two versions of the weights runs it on either. */
+/* After so many versions each is in the slot where the first was, in all stages of the rank. */
+static uint32_t turn_of_slots(const struct pst_builder *b)
+{
+    uint32_t n = 1;
+
+    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
+        uint32_t slots = pst_plan_slots(b->plan, s);
+
+        n = b->stages[s].local ? n / (uint32_t)pst_gcd(n, slots) * slots : n;
+    }
+    return n;
+}
+
+/* One list; an evaluation of a plan with several versions of the weights runs it on any. */
 static pst_status build_list(struct pst_builder *b, uint32_t keep_output, struct pst_error *err)
 {
     const struct pst_plan_device *device = &b->plan->devices[b->rank];
     struct pst_program *program = b->program;
-    uint32_t n = b->plan->version_rule == PST_VERSION_DELAYED ? 2 : 1;
+    uint32_t n = turn_of_slots(b);
     struct pst_instr *instrs =
         pst_arena_array(&program->arena, (size_t)n * device->n_instrs, sizeof *instrs);
     pst_status st = PST_OK;

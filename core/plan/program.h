@@ -147,17 +147,18 @@ struct pst_transfer_part {
 /*
  * A parameter as this rank holds it.
  *
- * Where passes read two versions (PST_VERSION_DELAYED), W(v) is in versions[v % 2] and batch t
- * reads versions[(t + 1) % 2]. For f32 these are two masters, of which the newest is updated after
- * a copy; else two working copies beside one master, that of the newest version. Both start as
- * W(0).
+ * Where passes read several versions, W(v) is in versions[v % n_versions], and so does update u
+ * (pst_plan_slots) read and write versions[(u + 1) % n_versions]. For f32 these are masters, of
+ * which the newest is updated after a copy; else working copies beside one master, that of the
+ * newest version. All start as W(0).
  */
 struct pst_program_param {
     uint32_t parameter, stage; /* stage whose STEP updates it */
     uint32_t weight, working;  /* values; working == weight for f32 */
-    uint32_t versions[2];      /* both `working` where there is one version */
-    uint32_t tie;              /* value of the summed gradient, PST_NONE where not tied */
-    uint32_t optimizer[2];     /* values or PST_NONE */
+    uint32_t n_versions;
+    const uint32_t *versions; /* values; the first is `working` */
+    uint32_t tie;             /* value of the summed gradient, PST_NONE where not tied */
+    uint32_t optimizer[2];    /* values or PST_NONE */
     uint32_t n_grads;
     const uint32_t *grads;      /* accumulators, one per using operator on this rank; with deferred
                                    STEP those of even batches, then n_grads of odd ones */
@@ -173,7 +174,8 @@ struct pst_program_param {
  */
 struct pst_program_section {
     uint8_t part;   /* enum pst_part */
-    uint32_t phase; /* of the batch that the part closes; evaluation: version of the weights % 2 */
+    uint32_t phase; /* of the batch that the part closes; evaluation: version of the weights modulo
+                       the number of phases */
     uint32_t first_instr, n_instrs; /* rows of instrs and lists; waits count from the first */
     uint32_t first_tick;
     uint32_t kept_output; /* value of keep_output, or PST_NONE */

@@ -28,6 +28,7 @@ struct pst_stage_build {
     bool local;        /* on this rank */
     uint32_t replica;  /* that this rank is, where local */
     uint32_t n_batch;  /* micro-batches of one batch; at least 1 */
+    uint32_t n_unit;   /* from one update of the weights to the next */
     uint32_t n_micros; /* that the list may name: those of pst_builder.n_batches batches */
     uint32_t n_all;    /* entries of one micro-batch */
     uint32_t n_values; /* of these, values; rows of copies behind them */
@@ -64,7 +65,7 @@ struct pst_builder {
     uint32_t batch;                  /* samples of one */
     uint32_t phase;                  /* of the section */
     uint32_t first_instr;            /* of the section */
-    bool newest;                     /* passes read versions[phase]: evaluation */
+    bool newest;                     /* passes read version `phase`: evaluation */
     struct pst_classes *classes;     /* asynchronous plans: values that live across parts */
     const struct pst_instr *instr;   /* that is being built */
     uint32_t n_created[PST_V_KINDS]; /* values that it has made so far */

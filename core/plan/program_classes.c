@@ -305,12 +305,13 @@ static uint64_t set_periods(const struct pst_builder *b, struct pst_classes *cla
     return bytes;
 }
 
-uint32_t pst_classes_choose(const struct pst_builder *b, struct pst_classes *classes, uint32_t most)
+uint32_t pst_classes_choose(const struct pst_builder *b, struct pst_classes *classes, uint32_t step,
+                            uint32_t most)
 {
     uint64_t fewest = UINT64_MAX;
-    uint32_t best = 2;
+    uint32_t best = step;
 
-    for (uint32_t n = 2; n <= most; n += 2) {
+    for (uint32_t n = step; n <= most; n += step) {
         uint64_t bytes = set_periods(b, classes, n);
 
         if (bytes < fewest) {

@@ -48,16 +48,29 @@ struct pst_program_call *pst_build_kernel(struct pst_builder *b, uint32_t s, uin
     return call;
 }
 
+/* The version that a call reads, as a number modulo those that there are: of its update, the one
+   that this will overwrite. */
+static uint32_t version_of(const struct pst_builder *b, const struct pst_program_call *call,
+                           uint32_t stage)
+{
+    const struct pst_stage_build *build = &b->stages[stage];
+    uint32_t j = call->first_sample / b->plan->stages[stage].microbatch_size;
+
+    return b->newest ? b->phase
+                     : b->phase * (build->n_batch / build->n_unit) + j / build->n_unit + 1;
+}
+
 void pst_build_set_params(struct pst_builder *b, const struct pst_program_call *call,
                           const struct pst_op *op, uint64_t mask)
 {
     struct pst_operands at = pst_operands_of(op);
-    uint32_t version = b->newest ? b->phase : b->phase + call->first_sample / b->batch + 1;
 
     for (uint32_t i = 0; i < op->n_param; i++) {
         if (op->param[i] != PST_NONE && (mask >> i & 1)) {
+            const struct pst_program_param *row = &b->program->params[b->param_row[op->param[i]]];
+
             pst_build_set(b, call, at.p + i,
-                          b->program->params[b->param_row[op->param[i]]].versions[version % 2]);
+                          row->versions[version_of(b, call, row->stage) % row->n_versions]);
         }
     }
 }

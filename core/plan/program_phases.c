@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "plan/program_classes.h"
 #include "plan/program_build.h"
 
@@ -210,14 +211,33 @@ static pst_status make_shared(struct pst_builder *b, struct pst_error *err)
     return b->failed ? pst_fail_nomem(err) : PST_OK;
 }
 
+/* After so many batches, an even number, every version of the weights is in the slot where the
+   first was. */
+static uint32_t turn_of_batches(const struct pst_builder *b)
+{
+    uint32_t turn = 2;
+
+    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
+        const struct pst_stage_build *build = &b->stages[s];
+        uint32_t slots = pst_plan_slots(b->plan, s);
+
+        if (build->local) {
+            slots /= (uint32_t)pst_gcd(slots, build->n_batch / build->n_unit);
+            turn = turn / (uint32_t)pst_gcd(turn, slots) * slots;
+        }
+    }
+    return turn;
+}
+
 pst_status pst_build_phases(struct pst_builder *b, struct pst_error *err)
 {
     struct pst_classes classes = {0};
     uint32_t n_phases = 0;
+    uint32_t turn = turn_of_batches(b);
     pst_status st = pst_classes_record(b, &classes, err);
 
     if (st == PST_OK) {
-        n_phases = pst_classes_choose(b, &classes, MOST_PHASES);
+        n_phases = pst_classes_choose(b, &classes, turn, turn > MOST_PHASES ? turn : MOST_PHASES);
         b->classes = &classes;
         st = make_shared(b, err);
     }

@@ -38,6 +38,7 @@ static pst_status make_micros(struct pst_builder *b, uint32_t s, struct pst_erro
     uint32_t *at;
 
     build->n_batch = b->batch / stage->microbatch_size;
+    build->n_unit = pst_rule_unit(b->plan->version_rule, build->n_batch);
     build->n_micros = build->n_batch * b->n_batches;
     build->n_all = (uint32_t)n;
     build->n_values = (uint32_t)(n - 2 * (size_t)stage->n_nodes);

@@ -70,20 +70,25 @@ static bool add_accumulators(struct pst_builder *b, uint32_t index, uint32_t sta
 }
 
 /* Weights, and copies of them in working precision: as many as passes read versions. */
-static void add_weights(struct pst_builder *b, uint32_t index, uint32_t stage,
+static bool add_weights(struct pst_builder *b, uint32_t index, uint32_t stage,
                         struct pst_program_param *row)
 {
     const struct pst_parameter *parameter = &b->graph->params[index];
-    bool delayed = b->plan->version_rule == PST_VERSION_DELAYED, f32 = parameter->dtype == PST_F32;
+    bool f32 = parameter->dtype == PST_F32;
+    uint32_t n = pst_plan_slots(b->plan, stage);
+    uint32_t *versions = pst_arena_array(&b->program->arena, n, sizeof *versions);
     uint64_t working_bytes = parameter->elems * pst_dtype_bytes(parameter->dtype);
 
     row->weight = add_static(b, PST_V_WEIGHT, stage, index, 0, parameter->elems * 4);
     row->working = f32 ? row->weight : add_static(b, PST_V_WORKING, stage, index, 0, working_bytes);
-    row->versions[0] = row->versions[1] = row->working;
-    if (delayed) {
-        row->versions[1] =
-            add_static(b, f32 ? PST_V_WEIGHT : PST_V_WORKING, stage, index, 1, working_bytes);
+    row->n_versions = n;
+    row->versions = versions;
+    for (uint32_t v = 0; versions != NULL && v < n; v++) {
+        versions[v] = v == 0 ? row->working
+                             : add_static(b, f32 ? PST_V_WEIGHT : PST_V_WORKING, stage, index, v,
+                                          working_bytes);
     }
+    return versions != NULL;
 }
 
 static bool add_parameter(struct pst_builder *b, uint32_t index)
@@ -101,8 +106,7 @@ static bool add_parameter(struct pst_builder *b, uint32_t index)
     row->stage = stage;
     row->owner = b->stages[b->stage_of[parameter->users[0]]].local &&
                  b->stages[b->stage_of[parameter->users[0]]].replica == 0;
-    add_weights(b, index, stage, row);
-    if (!add_accumulators(b, index, stage, row)) {
+    if (!add_weights(b, index, stage, row) || !add_accumulators(b, index, stage, row)) {
         return false;
     }
     row->tie = parameter->n_users > 1

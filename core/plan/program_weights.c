@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernel calls of a backward pass for weights. A kernel overwrites its gradient; that of micro-
- * batch 0 goes straight into the accumulators, every later one into a scratch buffer that is added
- * when all before it have been: the order of the sum is that of the micro-batches, whatever the
- * schedule.
+ * The kernel calls of a backward pass for weights. A kernel overwrites its gradient; that of the
+ * first micro-batch of an update goes straight into the accumulators, every later one into a
+ * scratch buffer that is added when all before it have been: the order of the sum is that of the
+ * micro-batches, whatever the schedule.
  */
 #include "plan/program_build.h"
 
@@ -23,7 +23,7 @@ void pst_build_weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint3
     const struct pst_op_grad *grad = &b->stages[s].grad[node];
     struct pst_operands at = pst_operands_of(op);
     struct pst_micro *micro = &b->stages[s].micros[j];
-    bool first = j % b->stages[s].n_batch == 0;
+    bool first = j % b->stages[s].n_unit == 0;
     struct pst_program_call *call;
 
     if (!grad->has_w || (call = pst_build_kernel(b, s, j, node, 2)) == NULL) {

@@ -94,7 +94,7 @@ pst_status pst_scheduler_held(const struct pst_scheduler_use *use, const struct 
                                    place->stage, place->n_stages, held.microbatches,
                                    held.weight_versions);
     }
-    if (use->topology->version_rule != PST_VERSION_DELAYED &&
+    if (!pst_rule_is_asynchronous(use->topology->version_rule) &&
         held.microbatches > place->n_microbatches) {
         held.microbatches = place->n_microbatches;
     }

@@ -112,7 +112,7 @@ static pst_status lower(const struct pst_planner *planner, struct pst_plan *plan
 pst_status pst_planner_empty(const struct pst_planner *planner, struct pst_plan **ret_plan,
                              struct pst_error *err)
 {
-    bool asynchronous = planner->topology.version_rule == PST_VERSION_DELAYED;
+    bool asynchronous = pst_rule_is_asynchronous(planner->topology.version_rule);
     struct pst_plan *plan = NULL;
     pst_status st = pst_plan_create(planner->graph, planner->batch, planner->n_ranks, &plan, err);
 

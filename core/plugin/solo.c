@@ -39,7 +39,7 @@ pst_status pst_solo_topology(struct pst_instance *scheduler, uint32_t n_devices,
         return pst_planner_illegal(err, scheduler, "topology() wants %u stages; the most is %u",
                                    topology.n_stages, MAX_STAGES);
     }
-    if (topology.version_rule != PST_VERSION_SYNC && topology.version_rule != PST_VERSION_DELAYED) {
+    if (!pst_rule_is_known(topology.version_rule)) {
         return pst_planner_illegal(err, scheduler, "topology() names the version rule %u",
                                    topology.version_rule);
     }

@@ -289,14 +289,21 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
     if (st != PST_OK) {
         return st;
     }
-    if (topology->version_rule != PST_VERSION_SYNC &&
-        topology->version_rule != PST_VERSION_DELAYED) {
+    if (!pst_rule_is_known(topology->version_rule)) {
         return pst_planner_illegal(err, planner->scheduler,
                                    "topology() gives the unknown version rule %u",
                                    topology->version_rule);
     }
-    if (topology->version_rule == PST_VERSION_DELAYED) {
+    if (pst_rule_is_asynchronous(topology->version_rule)) {
         st = pst_caps_require(planner->scheduler->plugin, "async", "steps that overlap", err);
+        if (st == PST_OK && topology->version_rule == PST_VERSION_STASHED &&
+            pst_planner_barrier(planner->job)) {
+            st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                          "scheduler \"%s\" has each stage update its weights after every "
+                          "micro-batch, so there is no norm of the whole gradient to clip by or to "
+                          "look at; set train.clip = 0 and train.on_non_finite = \"stop\"",
+                          planner->scheduler->plugin->id);
+        }
         if (st != PST_OK) {
             return st;
         }

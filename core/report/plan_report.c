@@ -117,13 +117,33 @@ static void print_devices(const struct pst_session *session, FILE *out)
     }
 }
 
+static uint32_t most_versions(const struct pst_plan *plan)
+{
+    uint32_t most = 1;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        uint32_t n = plan->stages[s].weight_versions;
+
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 /* What sets an asynchronous plan apart. */
 static void print_versions(const struct pst_plan *plan, FILE *out)
 {
     if (!plan->asynchronous) {
         return;
     }
-    fprintf(out, "asynchronous: two versions of the weights, gradients one step old, drained ");
+    if (plan->version_rule == PST_VERSION_STASHED) {
+        fprintf(
+            out,
+            "asynchronous: up to %u versions of the weights, an update after every micro-batch, "
+            "drained ",
+            most_versions(plan));
+    } else {
+        fprintf(out, "asynchronous: two versions of the weights, gradients one step old, drained ");
+    }
     if (plan->drain_every > 1) {
         fprintf(out, "every %u steps\n", plan->drain_every);
     } else {
@@ -269,7 +289,7 @@ char *pst_plan_report_json(const struct pst_session *session, const char *file)
     pst_json_string(&json, "memopt", plan->memopt);
     pst_json_uint(&json, "batch", plan->batch);
     pst_json_bool(&json, "asynchronous", plan->asynchronous);
-    pst_json_uint(&json, "weight_versions", plan->asynchronous ? 2 : 1);
+    pst_json_uint(&json, "weight_versions", most_versions(plan));
     pst_json_uint(&json, "drain_every", plan->drain_every);
     pst_json_array(&json, "stages");
     for (uint32_t i = 0; i < plan->n_stages; i++) {

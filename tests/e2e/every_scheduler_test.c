@@ -22,8 +22,8 @@ static void test_same_bits(void **state)
     check_reference();
     for (uint32_t i = 0; i < n_ids; i++) {
         struct trace trace;
-        char texts[2][192];
-        const char *sets[3];
+        char texts[MAX_SETTINGS][192];
+        const char *sets[MAX_SETTINGS + 1];
         bool differs;
 
         settings(ids[i], texts, sets);

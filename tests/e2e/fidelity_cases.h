@@ -25,8 +25,9 @@ static const char common[] = "[model]\nuse = \"gpt\"\nlayers = 12\ndim = 512\nhe
 /* How to ask schedulers that need to be asked in their own way; all others: their id is enough. */
 enum kind {
     PLAIN,
-    SMALL,   /* it searches: four micro-batches */
-    BRANCHES /* a graph of stages with micro-batches of different sizes */
+    SMALL,    /* it searches: four micro-batches */
+    BRANCHES, /* a graph of stages with micro-batches of different sizes */
+    ALONE     /* each stage updates on its own: no clipping, no tied weights */
 };
 
 static const struct {
@@ -41,6 +42,7 @@ static const struct {
     {"v-adaptive", "effort=0", PLAIN},
     {"optimal", "max_nodes=300000", SMALL},
     {"csv", "", PLAIN},
+    {"pipedream", "", ALONE},
 };
 
 struct fidelity_case {
@@ -133,6 +135,10 @@ static void add_case(const char *id, const char *options, enum kind kind, uint32
         set_branches(c);
     } else {
         add_set(c, "train.batch=%u", kind == SMALL ? 4 : 2 * p);
+    }
+    if (kind == ALONE) {
+        add_set(c, "train.clip=0");
+        add_set(c, "model.tied=false");
     }
     if (strcmp(id, "csv") == 0) {
         read_csv(c);

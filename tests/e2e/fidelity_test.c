@@ -61,7 +61,7 @@ static void find_cases(void)
         if (strcmp(kind, "scheduler") == 0) {
             n++;
             if (TIMED || strcmp(id, "zb-h1") == 0 || strcmp(id, "2bw") == 0 ||
-                strcmp(id, "v-half") == 0) {
+                strcmp(id, "pipedream") == 0 || strcmp(id, "v-half") == 0) {
                 add_scheduler(id, TIMED ? 8 : 4);
             }
         }

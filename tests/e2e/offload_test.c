@@ -39,7 +39,7 @@ static void test_every_scheduler(void **state)
     check_reference();
     for (uint32_t i = 0; i < n_ids; i++) {
         struct trace trace;
-        char texts[2][192];
+        char texts[MAX_SETTINGS][192];
         const char *sets[8];
         uint32_t n_copies;
         json_int_t bytes;

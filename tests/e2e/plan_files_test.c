@@ -56,7 +56,6 @@ static void check_file(const char *id, const char *plan, bool asynchronous)
 static void test_plan_files(void **state)
 {
     char plan[128], set_plan[192];
-    const char *const with_plan[] = {set_plan, NULL};
 
     (void)state;
     check_reference();
@@ -64,14 +63,15 @@ static void test_plan_files(void **state)
     snprintf(set_plan, sizeof set_plan, "run.plan=%s", plan);
     for (uint32_t i = 0; i < n_ids; i++) {
         struct trace trace;
-        char texts[2][192];
-        const char *sets[3];
+        char texts[MAX_SETTINGS][192];
+        const char *sets[MAX_SETTINGS + 1];
         bool asynchronous;
 
         settings(ids[i], texts, sets);
         asynchronous = write_plan(sets, plan);
         check_file(ids[i], plan, asynchronous);
-        bits_train(config, with_plan, &trace);
+        sets[0] = set_plan; /* in place of the scheduler */
+        bits_train(config, sets, &trace);
         check_bits(ids[i], &trace, asynchronous);
     }
 }

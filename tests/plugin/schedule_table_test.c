@@ -61,6 +61,7 @@ static const struct row rows[] = {
     {37, "dualpipev", "", 2, 4, 1, 1, 1, 0, 0, 25, 25, {5, 5}, 1},
     /* 38 is DualPipe with atomic pairs, which wants two replicas of the model */
     {39, "2bw", "", 4, 4, 1, 1, 1, 0, 0, 45, 45, {4, 3, 2, 1}, 3},
+    {39, "pipedream", "", 4, 4, 1, 1, 1, 0, 0, 45, 45, {4, 3, 2, 1}, 3},
     {40, "per-stage", "", 3, 16, 1, 1, 1, 0, 0, 66, ANY, {10, 8, 4}, 1},
 };
 
@@ -268,6 +269,7 @@ static void test_all_are_there(void **state)
                                            "looped-bfs",
                                            "optimal",
                                            "per-stage",
+                                           "pipedream",
                                            "v-adaptive",
                                            "v-half",
                                            "v-min",

@@ -31,6 +31,10 @@
     "[model]\nuse = \"gpt\"\nlayers = 3\ndim = 8\nheads = 2\ncontext = 4\nvocab = 7\n"             \
     "[partitioner]\nuse = \"manual\"\nstages = \"wte, drop, h.0.*; h.1.*; *\"\n"
 
+#define SHIPPED_UNTIED                                                                             \
+    "[model]\nuse = \"gpt\"\nlayers = 2\ndim = 8\nheads = 2\ncontext = 4\nvocab = 7\n"             \
+    "tied = false\n[partitioner]\nuse = \"uniform\"\n"
+
 struct shipped_case {
     const char *id; /* of a scheduler; NULL: of all that are not named in `special` */
     const char *model;
@@ -70,13 +74,17 @@ static const struct shipped_case shipped_cases[] = {
     {"2bw", SHIPPED_GPT, 3, 2, 8, "clip = 0.0\ndrain_every = 3", "", "none"},
     {"2bw", SHIPPED_GPT, 4, 1, 4, "clip = 1.0\ndrain_every = 2", "", "full"},
     {"2bw", SHIPPED_MLP, 4, 1, 2, "clip = 1.0", "relaxed_m = true", "none"},
+    {"pipedream", SHIPPED_MLP, 4, 1, 4, "clip = 0.0", "", "none"},
+    {"pipedream", SHIPPED_UNTIED, 3, 2, 10, "clip = 0.0\ndrain_every = 2", "", "full"},
+    {"pipedream", SHIPPED_MLP, 6, 2, 8, "clip = 0.0\ndegrees = [2]", "", "none"},
 };
 #define N_SHIPPED_CASES (sizeof shipped_cases / sizeof shipped_cases[0])
 
-/* Search too long for the common cases, or need a file. */
+/* Search too long for the common cases, or need a file, or weights that are not tied. */
 static inline bool shipped_is_special(const char *id)
 {
-    return strcmp(id, "optimal") == 0 || strcmp(id, "v-adaptive") == 0 || strcmp(id, "csv") == 0;
+    return strcmp(id, "optimal") == 0 || strcmp(id, "v-adaptive") == 0 || strcmp(id, "csv") == 0 ||
+           strcmp(id, "pipedream") == 0;
 }
 
 static inline int shipped_compare(const void *a, const void *b)

@@ -268,17 +268,60 @@ static void check_list(struct pst_check *check, uint32_t rank, enum pst_part par
     }
 }
 
+/* Delayed: two versions. Stashed: no more than micro-batches can be under way, and one, with sizes
+   that are equal, as no two stages meet. */
+static void check_slots(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+        uint32_t n = stage->weight_versions;
+        if (plan->version_rule == PST_VERSION_DELAYED && n != 2) {
+            pst_check_add(check, "WVER2", PST_NONE, PST_NONE,
+                          "stage %u keeps %u versions of its weights; the delayed rule reads 2", s,
+                          n);
+        }
+        if (plan->version_rule != PST_VERSION_STASHED) {
+            continue;
+        }
+        if (n == 0 || n > stage->n_microbatches + 1) {
+            pst_check_add(check, "WVER2", PST_NONE, PST_NONE,
+                          "stage %u keeps %u versions of its weights; one to %u are possible", s, n,
+                          stage->n_microbatches + 1);
+        }
+        if (stage->n_microbatches != plan->stages[0].n_microbatches) {
+            pst_check_add(check, "PART5", PST_NONE, PST_NONE,
+                          "stage %u has %u micro-batches, stage 0 has %u; where every micro-batch "
+                          "updates the weights all have as many",
+                          s, stage->n_microbatches, plan->stages[0].n_microbatches);
+        }
+    }
+    for (uint32_t t = 0; plan->version_rule == PST_VERSION_STASHED && t < plan->n_ties; t++) {
+        if (plan->ties[t].n_stages > 1) {
+            pst_check_add(check, "WVER2", PST_NONE, PST_NONE,
+                          "tie %u is over %u stages, whose weights differ where every micro-batch "
+                          "updates them",
+                          t, plan->ties[t].n_stages);
+        }
+    }
+    if (plan->version_rule == PST_VERSION_STASHED && (plan->barrier || plan->deferred_step)) {
+        pst_check_add(check, "WVER2", PST_NONE, PST_NONE,
+                      "updates after every micro-batch with a barrier or deferred steps");
+    }
+}
+
 /* How the plan treats versions of the weights, and what goes with that. */
 static void check_mode(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
     bool parts = false;
-    if (plan->version_rule != PST_VERSION_SYNC && plan->version_rule != PST_VERSION_DELAYED) {
+    if (!pst_rule_is_known(plan->version_rule)) {
         pst_check_add(check, "WVER3", PST_NONE, PST_NONE,
-                      "version rule %u; known are that of whole steps (1) and the delayed one (2)",
+                      "version rule %u; known are that of whole steps (1), the delayed one (2) and "
+                      "the stashed one (3)",
                       plan->version_rule);
     }
-    if (plan->asynchronous != (plan->version_rule != PST_VERSION_SYNC)) {
+    if (plan->asynchronous != pst_rule_is_asynchronous(plan->version_rule)) {
         pst_check_add(check, plan->asynchronous ? "WVER2" : "WVER1", PST_NONE, PST_NONE,
                       "%s plan with version rule %u",
                       plan->asynchronous ? "asynchronous" : "synchronous", plan->version_rule);
@@ -294,13 +337,7 @@ static void check_mode(struct pst_check *check)
         pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
                       "a synchronous plan with fill, drain, drain_every or deferred steps");
     }
-    for (uint32_t s = 0; plan->asynchronous && s < plan->n_stages; s++) {
-        if (plan->stages[s].weight_versions != 2) {
-            pst_check_add(check, "WVER2", PST_NONE, PST_NONE,
-                          "stage %u keeps %u versions of its weights; the delayed rule reads 2", s,
-                          plan->stages[s].weight_versions);
-        }
-    }
+    check_slots(check);
 }
 
 bool pst_check_form(struct pst_check *check)

@@ -111,6 +111,19 @@ static inline uint32_t pst_check_per_batch(const struct pst_check *check, uint32
     return check->plan->stages[stage].n_microbatches / check->n_batches;
 }
 
+/* Micro-batches of a stage from one update of its weights to the next, and updates in a batch,
+   which are as many for all stages. */
+static inline uint32_t pst_check_unit(const struct pst_check *check, uint32_t stage)
+{
+    return pst_rule_unit(check->plan->version_rule, pst_check_per_batch(check, stage));
+}
+
+static inline uint32_t pst_check_updates(const struct pst_check *check)
+{
+    return check->plan->n_stages == 0 ? 1
+                                      : pst_check_per_batch(check, 0) / pst_check_unit(check, 0);
+}
+
 /* The rules, in the order in which they run; each returns whether it found nothing. */
 bool pst_check_form(struct pst_check *check);      /* FORM1 FORM2 WVER3 */
 bool pst_check_partition(struct pst_check *check); /* PART1 PART2 PART3 PART4 PART5 PART6 */

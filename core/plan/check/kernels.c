@@ -81,16 +81,24 @@ static bool has_bit(uint64_t set, uint32_t i)
     return i < 64 ? (set >> i & 1) != 0 : set == UINT64_MAX;
 }
 
-/* Passes of batch t read version t - 1, which is in its place of two; an evaluation reads the
-   newest. */
+static uint32_t slot_of(const struct pst_walk *walk, const struct pst_program_call *call,
+                        const struct pst_program_param *row)
+{
+    const struct pst_check *check = walk->check;
+    uint32_t stage = check->stage_of[call->op], n = row->n_versions > 0 ? row->n_versions : 1;
+    uint32_t size = check->plan->stages[stage].microbatch_size;
+    uint32_t update = call->first_sample / size / pst_check_unit(check, stage);
+    return (walk->phase * pst_check_updates(check) + update + 1) % n;
+}
+
+/* What makes the gradient of update u reads the slot that u will write (pst_plan_slots); an
+   evaluation reads the newest. */
 static void check_version(struct pst_walk *walk, const struct pst_program_call *call, uint32_t v,
                           uint32_t parameter)
 {
     const struct pst_check *check = walk->check;
     const struct pst_program_param *params = walk->program->params;
     uint32_t low = 0, high = walk->program->n_params;
-    uint32_t batch = call->first_sample / (check->plan->batch / check->n_batches);
-    uint32_t place = (walk->phase + batch + 1) % 2;
     if (check->limits->forward_only) {
         return;
     }
@@ -103,7 +111,7 @@ static void check_version(struct pst_walk *walk, const struct pst_program_call *
         }
     }
     if (low == walk->program->n_params || params[low].parameter != parameter ||
-        v != params[low].versions[place]) {
+        v != params[low].versions[slot_of(walk, call, &params[low])]) {
         pst_walk_fault(walk, "MEM2",
                        "buffer %u does not hold the version of the weights that the "
                        "pass reads",
@@ -163,14 +171,14 @@ static void read_operands(struct pst_walk *walk, const struct pst_program_call *
     }
 }
 
-/* NUM1: an accumulator takes the micro-batches of a batch in turn; the first is written, the others
-   added. Where there are two of them, batches take turns. */
+/* NUM1: an accumulator takes the micro-batches of a batch, or update, in turn; the first is
+   written, the others added. Where there are two of them, batches take turns. */
 static void sum_in_turn(struct pst_walk *walk, uint32_t stage, uint32_t accumulator,
                         uint32_t microbatch)
 {
     const struct pst_check *check = walk->check;
     struct pst_walk_value *state = &walk->states[accumulator];
-    uint32_t n = pst_check_per_batch(check, stage), batch = microbatch / n;
+    uint32_t n = pst_check_unit(check, stage), batch = microbatch / n;
     uint32_t expected = state->summed % n;
     if (microbatch % n != expected) {
         pst_walk_fault(walk, "NUM1",

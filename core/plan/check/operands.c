@@ -266,7 +266,7 @@ static void check_sums(struct pst_walk *walk)
         }
         struct pst_op_grad grad;
         uint32_t op = graph->params[value->what].users[value->slot];
-        uint32_t n = pst_check_per_batch(walk->check, walk->check->stage_of[op]);
+        uint32_t n = pst_check_unit(walk->check, walk->check->stage_of[op]);
         bool spare = walk->check->n_batches == 1 && walk->check->plan->deferred_step &&
                      (walk->phase + value->microbatch) % 2 != 0;
         pst_op_grad_info(graph, op, &grad);

@@ -45,16 +45,19 @@ static void check_weights(const struct holder *h, const struct pst_program_param
 {
     bool f32 = h->check->graph->params[h->parameter].dtype == PST_F32;
     uint8_t kind = f32 ? PST_V_WEIGHT : PST_V_WORKING;
-    bool delayed = h->check->plan->version_rule == PST_VERSION_DELAYED;
+    const struct pst_plan *plan = h->check->plan;
+    uint32_t n = row->stage < plan->n_stages ? pst_plan_slots(plan, row->stage) : 0;
     if (!is(h, row->weight, PST_V_WEIGHT, h->parameter, 0) ||
         !is(h, row->working, kind, h->parameter, 0)) {
         fault(h, "its weights are not where they should be");
     }
-    if (row->versions[0] != row->working ||
-        (delayed ? !is(h, row->versions[1], kind, h->parameter, 1)
-                 : row->versions[1] != row->working)) {
-        fault(h, delayed ? "the delayed rule needs two versions in buffers of their own"
-                         : "passes of a step read one version of the weights");
+    bool right = row->n_versions == n && n > 0 && row->versions[0] == row->working;
+    for (uint32_t v = 1; right && v < n; v++) {
+        right = is(h, row->versions[v], kind, h->parameter, v);
+    }
+    if (!right) {
+        fault(h, n > 1 ? "its rule needs several versions in buffers of their own"
+                       : "passes of a step read one version of the weights");
     }
 }
 

@@ -285,7 +285,8 @@ static bool check_samples(struct pst_check *check)
                           "stage %u: micro-batches of %u samples cannot be dealt to %u replicas", s,
                           stage->microbatch_size, stage->n_ranks);
         }
-        if (!check->plan->asynchronous && stage->weight_versions != 1) {
+        if (!check->plan->asynchronous && !check->limits->forward_only &&
+            stage->weight_versions != 1) {
             pst_check_add(check, "WVER1", PST_NONE, PST_NONE,
                           "stage %u keeps %u weight versions; a synchronous plan has one", s,
                           stage->weight_versions);

@@ -73,9 +73,16 @@ struct reading {
     uint32_t *last_step; /* [stage] where the last one is */
 };
 
+static const char *unit_name(const struct pst_check *check)
+{
+    return check->plan->version_rule == PST_VERSION_STASHED ? "update" : "batch";
+}
+
 /*
- * Synchronous: no pass of a stage after its STEP. Delayed: batch t reads version max(t - 1, 0),
- * which has been made and is one of the two newest, as older ones are overwritten.
+ * Synchronous: no pass of a stage after its STEP. Else what makes the gradient of update u reads
+ * version max(u - (V - 1), 0), of V that are kept; it has been made and is one of the V newest, as
+ * older ones are overwritten. Delayed: an update is a batch, and V is 2. Stashed: it is a
+ * micro-batch.
  */
 static void check_version(struct pst_check *check, uint32_t rank, uint32_t at,
                           const struct reading *reading)
@@ -91,18 +98,38 @@ static void check_version(struct pst_check *check, uint32_t rank, uint32_t at,
         }
         return;
     }
-    uint32_t batch = instr->microbatch / pst_check_per_batch(check, instr->stage);
-    uint32_t version = batch > 0 ? batch - 1 : 0;
+    uint32_t update = instr->microbatch / pst_check_unit(check, instr->stage);
+    uint32_t older = pst_plan_slots(check->plan, instr->stage) - 1;
+    uint32_t version = update > older ? update - older : 0;
     if (made < version) {
         pst_check_add(check, "WVER2", rank, at,
-                      "%s of batch %u reads version %u of the weights, but only %u STEP of the "
+                      "%s of %s %u reads version %u of the weights, but only %u STEP of the "
                       "stage come before",
-                      pst_check_describe(instr, text), batch, version, made);
-    } else if (made > version + 1) {
+                      pst_check_describe(instr, text), unit_name(check), update, version, made);
+    } else if (made > version + older) {
         pst_check_add(check, "WVER2", rank, at,
-                      "%s of batch %u reads version %u of the weights, which STEP at %u has "
+                      "%s of %s %u reads version %u of the weights, which STEP at %u has "
                       "overwritten",
-                      pst_check_describe(instr, text), batch, version, last);
+                      pst_check_describe(instr, text), unit_name(check), update, version, last);
+    }
+}
+
+/* The executor counts the updates of a batch in the part that closes it. */
+static void check_update(struct pst_check *check, uint32_t rank, uint32_t at)
+{
+    const struct pst_instr *instr = &check->plan->devices[rank].body[at];
+    char text[64];
+    if (check->plan->version_rule != PST_VERSION_STASHED ||
+        (instr->op != PST_I_W && instr->op != PST_I_BW)) {
+        return;
+    }
+    struct pst_origin origin = pst_plan_origin(check->source, rank, at, check->n_batches, 0);
+    uint32_t batch = instr->microbatch / pst_check_per_batch(check, instr->stage);
+    if (origin.part == PST_FILL || batch != origin.batch) {
+        pst_check_add(check, "PASS1", rank, at,
+                      "%s: where every micro-batch makes an update, it is made by the part that "
+                      "closes its batch",
+                      pst_check_describe(instr, text));
     }
 }
 
@@ -136,6 +163,9 @@ static void read_list(struct pst_check *check, uint32_t rank, struct reading *re
                           pst_check_describe(instr, text));
         }
         check_version(check, rank, i, reading);
+        if (check->source != NULL) {
+            check_update(check, rank, i);
+        }
     }
     for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
         reading->n_steps[check->rank_stages[i]] = 0; /* its other replicas count anew */

@@ -2,19 +2,20 @@
  *
  * PASS4, PART4 (one reduction), COMM3: gradients are reduced once a batch, after the last pass that
  * adds to them, the norm sees all of them where there is one, and the update follows. The k-th
- * REDUCE, TIE, NORM and STEP of a list belong to its k-th batch. Reductions of a rank run in list
- * order, so order in the list is enough among them.
+ * REDUCE, TIE, NORM and STEP of a list belong to its k-th update: a batch, as a rule. Reductions of
+ * a rank run in list order, so order in the list is enough among them.
  */
 #include "plan/check/internal.h"
 
 #include <string.h>
 
-/* What one list does about the end of each batch; rows [stage or tie][batch]. */
+/* What one list does about the end of each update; rows [stage or tie][update]. */
 struct ending {
+    uint32_t n;                       /* updates */
     uint32_t *reduce, *step;          /* [stage] instruction, PST_NONE */
     uint32_t *first_w, *last_w;       /* [stage] first and last pass that adds to its gradients */
     uint32_t *tie;                    /* [tie] */
-    uint32_t *norm;                   /* [batch] */
+    uint32_t *norm;                   /* [update] */
     uint32_t *n_reduce, *n_step;      /* [stage] how many there are */
     uint32_t *n_tie, n_norm;          /* [tie] */
     uint32_t *member;                 /* [tie] rank + 1 where the entered rank is a member */
@@ -32,12 +33,12 @@ static void find_params(const struct pst_check *check, bool *has_params)
     }
 }
 
-/* Notes the next one of a row of n_batches; there must be no more. */
-static void note(struct pst_check *check, const char *rule, uint32_t rank, uint32_t at,
+/* Notes the next one of a row of n; there must be no more. */
+static void note(struct pst_check *check, const char *rule, uint32_t rank, uint32_t at, uint32_t n,
                  uint32_t *row, uint32_t *count)
 {
     char text[64];
-    if (*count == check->n_batches) {
+    if (*count == n) {
         pst_check_describe(&check->plan->devices[rank].body[at], text);
         if (check->n_batches == 1) {
             pst_check_add(check, rule, rank, at, "%s is there twice, first at %u", text, row[0]);
@@ -53,9 +54,9 @@ static void note(struct pst_check *check, const char *rule, uint32_t rank, uint3
 static void note_gradient(const struct pst_check *check, const struct pst_instr *instr, uint32_t at,
                           struct ending *ending)
 {
-    uint32_t batch = instr->microbatch / pst_check_per_batch(check, instr->stage);
-    uint64_t row = (uint64_t)instr->stage * check->n_batches + batch;
-    if (batch < check->n_batches) {
+    uint32_t update = instr->microbatch / pst_check_unit(check, instr->stage);
+    uint64_t row = (uint64_t)instr->stage * ending->n + update;
+    if (update < ending->n) {
         ending->first_w[row] = ending->first_w[row] == PST_NONE ? at : ending->first_w[row];
         ending->last_w[row] = at;
     }
@@ -64,7 +65,7 @@ static void note_gradient(const struct pst_check *check, const struct pst_instr 
 static void read_list(struct pst_check *check, uint32_t rank, struct ending *ending)
 {
     const struct pst_plan_device *device = &check->plan->devices[rank];
-    uint64_t n = check->n_batches;
+    uint32_t n = ending->n;
     char text[64];
     ending->n_norm = 0;
     for (uint32_t i = 0; i < device->n_instrs; i++) {
@@ -75,21 +76,22 @@ static void read_list(struct pst_check *check, uint32_t rank, struct ending *end
             pst_check_add(check, "PASS4", rank, i, "%s: the stage does not sit on this device",
                           pst_check_describe(instr, text));
         } else if (instr->op == PST_I_REDUCE) {
-            note(check, "PASS4", rank, i, &ending->reduce[s * n], &ending->n_reduce[s]);
+            note(check, "PASS4", rank, i, n, &ending->reduce[(uint64_t)s * n],
+                 &ending->n_reduce[s]);
         } else if (instr->op == PST_I_STEP) {
-            note(check, "PASS4", rank, i, &ending->step[s * n], &ending->n_step[s]);
+            note(check, "PASS4", rank, i, n, &ending->step[(uint64_t)s * n], &ending->n_step[s]);
         } else if (instr->op == PST_I_TIE) {
-            note(check, "PART4", rank, i, &ending->tie[s * n], &ending->n_tie[s]);
+            note(check, "PART4", rank, i, n, &ending->tie[(uint64_t)s * n], &ending->n_tie[s]);
         } else if (instr->op == PST_I_NORM && !check->plan->barrier) {
             pst_check_add(check, "COMM3", rank, i,
                           "NORM, though the optimizer step needs no norm of the whole model");
         } else if (instr->op == PST_I_NORM) {
-            note(check, "COMM3", rank, i, ending->norm, &ending->n_norm);
+            note(check, "COMM3", rank, i, n, ending->norm, &ending->n_norm);
         } else if (instr->op == PST_I_W || instr->op == PST_I_BW) {
             note_gradient(check, instr, i, ending);
         }
     }
-    if (check->plan->barrier && ending->n_norm < check->n_batches) {
+    if (check->plan->barrier && ending->n_norm < n) {
         pst_check_add(check, "COMM3", rank, PST_NONE,
                       "%s; every device takes part in it once a step",
                       ending->n_norm == 0 ? "no NORM" : "NORM is missing in some batch");
@@ -116,7 +118,7 @@ static bool is_known(const struct pst_check *check, uint32_t rank, uint32_t what
 static void check_step(struct pst_check *check, uint32_t rank, uint32_t stage, uint32_t batch,
                        const struct ending *ending)
 {
-    uint64_t row = (uint64_t)stage * check->n_batches + batch;
+    uint64_t row = (uint64_t)stage * ending->n + batch;
     uint32_t step = ending->step[row], reduce = ending->reduce[row], norm = ending->norm[batch];
     if (norm != PST_NONE && !is_known(check, rank, norm, step)) {
         pst_check_add(check, "PASS4", rank, step, "STEP %u does not wait for NORM at %u", stage,
@@ -130,7 +132,7 @@ static void check_step(struct pst_check *check, uint32_t rank, uint32_t stage, u
                       reduce);
     }
     for (uint32_t k = ending->tie_first[stage]; k < ending->tie_first[stage + 1]; k++) {
-        uint32_t tie = ending->tie[(uint64_t)ending->stage_ties[k] * check->n_batches + batch];
+        uint32_t tie = ending->tie[(uint64_t)ending->stage_ties[k] * ending->n + batch];
         if (tie != PST_NONE && !is_known(check, rank, tie, step)) {
             pst_check_add(check, "PASS4", rank, step, "STEP %u does not wait for TIE %u at %u",
                           stage, ending->stage_ties[k], tie);
@@ -143,8 +145,8 @@ static void check_accumulator(struct pst_check *check, uint32_t rank, uint32_t s
                               uint32_t batch, const struct ending *ending)
 {
     uint32_t apart = check->plan->deferred_step ? 2 : 1;
-    uint64_t row = (uint64_t)stage * check->n_batches + batch;
-    if (batch + apart < check->n_batches && ending->step[row] != PST_NONE &&
+    uint64_t row = (uint64_t)stage * ending->n + batch;
+    if (batch + apart < ending->n && ending->step[row] != PST_NONE &&
         ending->first_w[row + apart] < ending->step[row]) {
         pst_check_add(check, "PASS4", rank, ending->step[row],
                       "STEP %u of batch %u after the pass at %u that adds to the same gradients "
@@ -156,7 +158,7 @@ static void check_accumulator(struct pst_check *check, uint32_t rank, uint32_t s
 static void check_batch(struct pst_check *check, uint32_t rank, uint32_t stage, uint32_t batch,
                         const struct ending *ending)
 {
-    uint64_t row = (uint64_t)stage * check->n_batches + batch;
+    uint64_t row = (uint64_t)stage * ending->n + batch;
     uint32_t reduce = ending->reduce[row], step = ending->step[row], last_w = ending->last_w[row];
     bool params = ending->has_params[stage];
     if (params && reduce == PST_NONE) {
@@ -180,10 +182,10 @@ static void check_batch(struct pst_check *check, uint32_t rank, uint32_t stage, 
 static void check_ties(struct pst_check *check, uint32_t rank, uint32_t stage, uint32_t batch,
                        const struct ending *ending)
 {
-    uint32_t reduce = ending->reduce[(uint64_t)stage * check->n_batches + batch];
+    uint32_t reduce = ending->reduce[(uint64_t)stage * ending->n + batch];
     for (uint32_t k = ending->tie_first[stage]; k < ending->tie_first[stage + 1]; k++) {
         uint32_t tie = ending->stage_ties[k];
-        uint32_t at = ending->tie[(uint64_t)tie * check->n_batches + batch];
+        uint32_t at = ending->tie[(uint64_t)tie * ending->n + batch];
         ending->member[tie] = rank + 1;
         if (at == PST_NONE) {
             pst_check_add(check, "PART4", rank, PST_NONE, "no TIE %u, though stage %u is a member",
@@ -211,7 +213,7 @@ static void check_strangers(struct pst_check *check, uint32_t rank, const struct
 
 static void reset(const struct pst_check *check, uint32_t rank, struct ending *ending)
 {
-    uint64_t n = check->n_batches;
+    uint64_t n = ending->n;
     for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
         uint32_t stage = check->rank_stages[i];
         uint32_t *const rows[] = {ending->reduce, ending->step, ending->first_w, ending->last_w};
@@ -264,8 +266,10 @@ static bool index_ties(struct pst_check *check, struct ending *ending)
 static bool make_tables(struct pst_check *check, struct ending *ending)
 {
     const struct pst_plan *plan = check->plan;
-    uint64_t stages = plan->n_stages, ties = (uint64_t)plan->n_ties + 1, n = check->n_batches;
+    uint64_t stages = plan->n_stages, ties = (uint64_t)plan->n_ties + 1;
+    uint64_t n = (uint64_t)check->n_batches * pst_check_updates(check);
     *ending = (struct ending){
+        .n = (uint32_t)n,
         .reduce = pst_check_array(check, stages * n, sizeof(uint32_t)),
         .step = pst_check_array(check, stages * n, sizeof(uint32_t)),
         .first_w = pst_check_array(check, stages * n, sizeof(uint32_t)),
@@ -315,7 +319,7 @@ bool pst_check_reductions(struct pst_check *check)
         reset(check, d, &ending);
         read_list(check, d, &ending);
         for (uint32_t i = check->rank_first[d]; i < check->rank_first[d + 1]; i++) {
-            for (uint32_t k = 0; k < check->n_batches; k++) {
+            for (uint32_t k = 0; k < ending.n; k++) {
                 check_batch(check, d, check->rank_stages[i], k, &ending);
                 check_ties(check, d, check->rank_stages[i], k, &ending);
             }

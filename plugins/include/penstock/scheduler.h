@@ -21,8 +21,12 @@ enum {
 
 /* Which weights a pass reads. */
 enum {
-    PST_VERSION_SYNC = 1,   /* all passes of a step read one version */
-    PST_VERSION_DELAYED = 2 /* 2BW: batch t reads version max(t - 1, 0) */
+    PST_VERSION_SYNC = 1,    /* all passes of a step read one version */
+    PST_VERSION_DELAYED = 2, /* 2BW: batch t reads version max(t - 1, 0) */
+    /* PipeDream: a stage is updated after every micro-batch, and micro-batch j, counted from the
+       start of the run, reads what max(j - (weight_versions - 1), 0) updates have made, forward and
+       backward; weight_versions is that of the stage */
+    PST_VERSION_STASHED = 3
 };
 
 struct pst_topology {

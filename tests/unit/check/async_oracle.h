@@ -14,7 +14,7 @@
 
 /* A stage on one of its ranks. */
 struct ao_stage {
-    uint32_t slot[2];                /* version that each weight slot holds */
+    uint32_t slot[64];               /* version that each weight slot holds */
     uint32_t acc_batch[2], acc_n[2]; /* batch and samples of each accumulator */
     uint32_t reduces, steps, reduces_seen;
 };
@@ -151,17 +151,33 @@ static inline bool ao_waits(struct ao *o, uint32_t r, const struct pst_instr *li
     return true;
 }
 
+/* Updates of a batch; versions of a stage that are there at a time. */
+static inline uint32_t ao_updates(const struct ao *o)
+{
+    return o->plan->version_rule == PST_VERSION_STASHED ? o->plan->stages[0].n_microbatches : 1;
+}
+
+static inline uint32_t ao_slots(const struct ao *o, uint32_t stage)
+{
+    uint32_t n =
+        o->plan->version_rule == PST_VERSION_STASHED ? o->plan->stages[stage].weight_versions : 2;
+    assert_true(n > 0 && n <= 64);
+    return n;
+}
+
 static inline void ao_pass(struct ao *o, uint32_t r, const struct pst_instr *instr)
 {
     struct ao_stage *stage = ao_at(o, instr->stage, r);
     const struct pst_plan_stage *s = &o->plan->stages[instr->stage];
-    uint32_t batch = instr->microbatch / s->n_microbatches, version = batch > 0 ? batch - 1 : 0;
+    uint32_t batch = instr->microbatch / (s->n_microbatches / ao_updates(o)); /* or update */
+    uint32_t slots = ao_slots(o, instr->stage), late = slots - 1;
+    uint32_t version = batch > late ? batch - late : 0;
     uint32_t acc = o->plan->deferred_step ? batch % 2 : 0;
-    if (batch >= o->n_batches) {
+    if (batch >= o->n_batches * ao_updates(o)) {
         o->wrong = true;
         return;
     }
-    o->wrong |= stage->slot[version % 2] != version;
+    o->wrong |= stage->slot[version % slots] != version;
     or_pass(&o->flow, r, instr);
     if (instr->op == PST_I_W || instr->op == PST_I_BW) {
         o->wrong |= stage->acc_batch[acc] != AO_EMPTY && stage->acc_batch[acc] != batch;
@@ -175,7 +191,8 @@ static inline bool ao_summed(const struct ao *o, uint32_t stage, uint32_t r, uin
 {
     uint32_t acc = o->plan->deferred_step ? k % 2 : 0;
     return ao_at(o, stage, r)->acc_batch[acc] == k &&
-           ao_at(o, stage, r)->acc_n[acc] * o->plan->stages[stage].n_ranks == o->plan->batch;
+           ao_at(o, stage, r)->acc_n[acc] * o->plan->stages[stage].n_ranks * ao_updates(o) ==
+               o->plan->batch;
 }
 
 static inline void ao_step(struct ao *o, uint32_t r, uint32_t s)
@@ -189,7 +206,7 @@ static inline void ao_step(struct ao *o, uint32_t r, uint32_t s)
             o->wrong |= o->plan->ties[t].stages[i] == s && o->ranks[r].ties_seen[t] <= k;
         }
     }
-    stage->slot[(k + 1) % 2] = k + 1;
+    stage->slot[(k + 1) % ao_slots(o, s)] = k + 1;
     stage->acc_batch[acc] = AO_EMPTY;
     stage->acc_n[acc] = 0;
 }
@@ -302,12 +319,13 @@ static inline bool ao_complete(const struct ao *o)
                or_all(o->flow.w, 0, samples);
     for (uint32_t r = 0; r < plan->n_devices; r++) {
         for (uint32_t s = 0; s < plan->n_stages; s++) {
-            uint32_t n = or_holds(&o->flow, s, r) ? o->n_batches : 0;
+            uint32_t n = or_holds(&o->flow, s, r) ? o->n_batches * ao_updates(o) : 0;
             all &= ao_at(o, s, r)->steps == n && ao_at(o, s, r)->reduces == n;
         }
         all &= o->ranks[r].part == 3 && o->ranks[r].norms == (plan->barrier ? o->n_batches : 0);
         for (uint32_t t = 0; t < plan->n_ties; t++) {
-            all &= o->ranks[r].ties[t] == (ao_is_member(o, r, t) ? o->n_batches : 0);
+            all &=
+                o->ranks[r].ties[t] == (ao_is_member(o, r, t) ? o->n_batches * ao_updates(o) : 0);
         }
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
@@ -345,7 +363,8 @@ static inline bool async_oracle_run(const struct pst_plan *plan, const struct ps
     o.flow.b = at + stages;
     o.flow.w = at + 2 * stages;
     for (uint32_t s = 0; s < plan->n_stages * plan->n_devices; s++) {
-        o.stages[s] = (struct ao_stage){.slot = {0, AO_EMPTY}, .acc_batch = {AO_EMPTY, AO_EMPTY}};
+        o.stages[s] = (struct ao_stage){.acc_batch = {AO_EMPTY, AO_EMPTY}};
+        memset(&o.stages[s].slot[1], 0xFF, sizeof o.stages[s].slot - sizeof(uint32_t));
     }
     for (uint32_t r = 0; r < plan->n_devices; r++) {
         o.ranks[r].ties = &ties[2 * (size_t)r * plan->n_ties];
@@ -369,6 +388,9 @@ static inline bool async_oracle_run(const struct pst_plan *plan, const struct ps
 /* Runs of 1 to 4 batches. The lists must have the form FORM1 asks for. */
 static inline bool async_oracle(const struct pst_plan *plan, const struct pst_graph *graph)
 {
+    if (plan->version_rule == PST_VERSION_STASHED && (plan->barrier || plan->deferred_step)) {
+        return false; /* no update of it waits for another device */
+    }
     for (uint32_t n = 1; n <= 4; n++) {
         if (!async_oracle_run(plan, graph, n)) {
             return false;

@@ -179,9 +179,10 @@ static inline const char *me_wrong_place(struct scene *scene)
     if (row == NULL) {
         return NULL;
     }
-    uint32_t *const places[] = {&row->weight,      &row->working, &row->versions[0],
-                                &row->versions[1], &row->tie,     &row->optimizer[0],
-                                &row->optimizer[1]};
+    uint32_t *versions = (uint32_t *)row->versions;
+    uint32_t *const places[] = {
+        &row->weight, &row->working,      &versions[0],      &versions[row->n_versions - 1],
+        &row->tie,    &row->optimizer[0], &row->optimizer[1]};
     uint32_t *place = places[rig_draw(scene->rig, 7)], kept = *place;
     *place = rig_draw(scene->rig, scene->program->n_values);
     return *place == kept ? NULL : "MEM2";

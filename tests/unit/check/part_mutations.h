@@ -61,7 +61,7 @@ static inline const char *mu_other_accumulators(struct mutant *m)
 {
     m->rig->plan->deferred_step ^= true;
     m->open = true;
-    return "PASS4";
+    return "PASS4 WVER2";
 }
 
 static inline const char *mu_wrong_drains(struct mutant *m)
@@ -73,7 +73,7 @@ static inline const char *mu_wrong_drains(struct mutant *m)
 
 static inline const char *mu_wrong_rule(struct mutant *m)
 {
-    m->rig->plan->version_rule = rig_draw(m->rig, 2) == 0 ? PST_VERSION_SYNC : 3;
+    m->rig->plan->version_rule = rig_draw(m->rig, 2) == 0 ? PST_VERSION_SYNC : 4;
     return "WVER2 WVER3";
 }
 

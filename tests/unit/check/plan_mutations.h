@@ -197,12 +197,17 @@ static inline const char *mu_wrong_action(struct mutant *m)
 static inline const char *mu_other_barrier(struct mutant *m)
 {
     m->rig->plan->barrier ^= true;
-    return "COMM3 PASS4";
+    return "COMM3 PASS4 WVER2";
 }
 
 static inline const char *mu_wrong_versions(struct mutant *m)
 {
     bool more = rig_draw(m->rig, 2) == 0;
+    if (m->made.version_rule == PST_VERSION_STASHED) {
+        struct pst_plan_stage *stage = mu_stage(m);
+        stage->weight_versions = more ? stage->n_microbatches + 2 : 0;
+        return "WVER2";
+    }
     if (m->made.asynchronous) {
         mu_stage(m)->weight_versions = more ? 3 : 1;
         return "WVER2";

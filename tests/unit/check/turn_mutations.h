@@ -46,9 +46,9 @@ static inline uint32_t me_other_version(struct scene *scene, uint32_t v)
 {
     for (uint32_t p = 0; p < scene->program->n_params; p++) {
         const struct pst_program_param *row = &scene->program->params[p];
-        for (uint32_t i = 0; i < 2; i++) {
-            if (row->versions[i] == v && row->versions[1 - i] != v) {
-                return row->versions[1 - i];
+        for (uint32_t i = 0; row->n_versions > 1 && i < row->n_versions; i++) {
+            if (row->versions[i] == v) {
+                return row->versions[(i + 1) % row->n_versions];
             }
         }
     }
@@ -105,8 +105,12 @@ static inline const char *me_one_version(struct scene *scene)
     }
     struct pst_program_param *row =
         &scene->program->params[rig_draw(scene->rig, scene->program->n_params)];
-    me_redirect(scene, row->versions[1], row->versions[0]);
-    row->versions[1] = row->versions[0];
+    uint32_t *versions = (uint32_t *)row->versions;
+    if (row->n_versions < 2) {
+        return NULL;
+    }
+    me_redirect(scene, versions[1], versions[0]);
+    versions[1] = versions[0];
     return "MEM2";
 }
 
@@ -117,9 +121,12 @@ static inline const char *me_swap_versions(struct scene *scene)
     }
     struct pst_program_param *row =
         &scene->program->params[rig_draw(scene->rig, scene->program->n_params)];
-    uint32_t kept = row->versions[0];
-    row->versions[0] = row->versions[1];
-    row->versions[1] = kept;
+    uint32_t *versions = (uint32_t *)row->versions, kept = versions[0];
+    if (row->n_versions < 2) {
+        return NULL;
+    }
+    versions[0] = versions[1];
+    versions[1] = kept;
     return "MEM2";
 }
 

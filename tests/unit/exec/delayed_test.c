@@ -4,9 +4,7 @@
  * gradients in sequence: for every depth, number of micro-batches and pattern of drains the same
  * losses, norms and weights, bit for bit, and the arena used to its last byte.
  */
-#include "unit/exec/reference.h"
-
-enum { STEPS = 7, CLASSES = 7 };
+#include "unit/exec/batches.h"
 
 struct scene {
     const char *model, *settings;
@@ -18,128 +16,10 @@ struct scene {
     uint32_t bad_step; /* has an input that is not finite, and is passed over; 0: none */
 };
 
-/* Data of every step. */
-struct batches {
-    void *inputs[STEPS][PST_MAX_INPUTS];
-};
-
 static const char mlp[] = "inputs=12 hidden=16 layers=4 classes=7";
 static const char gpt[] = "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2";
 static const char resnet[] = "image=8 width=4 stages=2 blocks=1 classes=7";
 static const char mmt[] = "layers=1 dim=16 heads=2 context=8 vocab=7";
-
-static struct pst_update update_of(uint32_t optimizer, uint32_t step)
-{
-    return (struct pst_update){.optimizer = optimizer,
-                               .lr = optimizer <= PST_MOMENTUM ? 0.05f : 0.01f,
-                               .momentum = 0.9f,
-                               .beta1 = 0.9f,
-                               .beta2 = 0.99f,
-                               .eps = 1e-8f,
-                               .weight_decay = 0.1f,
-                               .step = step + 1};
-}
-
-static uint32_t slots_of(uint32_t optimizer)
-{
-    return optimizer == PST_SGD ? 0 : optimizer == PST_MOMENTUM ? 1 : 2;
-}
-
-/* No two steps alike: whole numbers go up, others change their sign here and there. */
-static void *vary(const void *from, uint64_t n, uint32_t dtype, uint32_t step)
-{
-    size_t bytes = n * pst_dtype_bytes(dtype);
-    void *to = malloc(bytes);
-
-    memcpy(to, from, bytes);
-    for (uint64_t k = 0; k < n; k++) {
-        if (dtype == PST_I32) {
-            ((int32_t *)to)[k] = (int32_t)(((uint64_t)((int32_t *)to)[k] + k * step) % CLASSES);
-        } else if ((k + step) % (2 + step) == 0) {
-            ((unsigned char *)to)[(k + 1) * pst_dtype_bytes(dtype) - 1] ^= 0x80;
-        }
-    }
-    return to;
-}
-
-static void make_batches(const struct real *real, uint32_t bad_step, struct batches *ret_batches)
-{
-    memset(ret_batches, 0, sizeof *ret_batches);
-    for (uint32_t i = 0; i < real->graph->n_tensors; i++) {
-        const struct pst_tensor *tensor = &real->graph->tensors[i];
-
-        for (uint32_t t = 0; t < STEPS && tensor->role == PST_ROLE_INPUT; t++) {
-            ret_batches->inputs[t][i] =
-                vary(real->inputs[i], tensor->elems * real->batch, tensor->dtype, t);
-        }
-    }
-    if (bad_step > 0) {
-        *(float *)ret_batches->inputs[bad_step][0] = INFINITY;
-    }
-}
-
-static void free_batches(struct batches *batches)
-{
-    for (uint32_t t = 0; t < STEPS; t++) {
-        for (uint32_t f = 0; f < PST_MAX_INPUTS; f++) {
-            free(batches->inputs[t][f]);
-        }
-    }
-}
-
-static void submit(struct real *real, const struct batches *batches, uint32_t optimizer,
-                   uint32_t step)
-{
-    struct pst_batch batch = {.inputs = {batches->inputs[step][0], batches->inputs[step][1]},
-                              .first_sample = (uint64_t)step * real->batch};
-    struct pst_update update = update_of(optimizer, step);
-    struct pst_error err = {0};
-
-    MUST(pst_exec_submit(real->exec, &batch, &update, &err));
-}
-
-/* Keeps three steps in flight. */
-static void run(struct real *real, const struct scene *scene, const struct batches *batches,
-                struct pst_step_result *results)
-{
-    struct pst_error err = {0};
-    uint32_t n = 0;
-
-    for (uint32_t done = 0; done < STEPS; done++) {
-        while (n < STEPS && pst_exec_in_flight(real->exec) < 3) {
-            submit(real, batches, scene->optimizer, n++);
-            if (n == STEPS || (scene->drain_every > 0 && n % scene->drain_every == 0)) {
-                pst_exec_drain(real->exec);
-            }
-        }
-        MUST(pst_exec_collect(real->exec, &results[done], &err));
-    }
-}
-
-static void check_weights(struct real *real, const struct reference *ref)
-{
-    for (uint32_t i = 0; i < ref->program->n_params; i++) {
-        uint32_t parameter = ref->program->params[i].parameter;
-        uint64_t n = real->graph->params[parameter].elems;
-        float *values = malloc(n * sizeof *values);
-
-        assert_int_equal(pst_exec_get_parameter(real->exec, parameter, values), PST_OK);
-        assert_memory_equal(values, ref->now[i], n * sizeof *values);
-        free(values);
-    }
-}
-
-static void check_peaks(struct real *real)
-{
-    uint64_t peaks[MOST_STAGES];
-
-    pst_exec_measured_peaks(real->exec, peaks);
-    for (uint32_t r = 0; r < real->n_ranks; r++) {
-        uint64_t train = real->programs[r]->arena_bytes, eval = real->eval_programs[r]->arena_bytes;
-
-        assert_int_equal(peaks[r], train > eval ? train : eval);
-    }
-}
 
 /* Evaluation is of the newest weights: the loss of another step in sequence that reads them. */
 static void check_eval(struct real *real, struct reference *ref, const struct scene *scene)
@@ -186,7 +66,7 @@ static void check_steps(struct real *real, struct reference *ref, const struct s
     bool clips = false;
 
     make_batches(real, scene->bad_step, &batches);
-    run(real, scene, &batches, results);
+    run_batches(real, scene->optimizer, scene->drain_every, &batches, results);
     for (uint32_t t = 0; t < STEPS; t++) {
         struct reference_step step = sequential(ref, scene, &batches, t);
 

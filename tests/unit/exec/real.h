@@ -17,7 +17,7 @@
 #include "unit/model/model_support.h"
 #include "unit/transport/support.h"
 
-enum order { ORDER_GPIPE, ORDER_1F1B, ORDER_SPLIT, ORDER_REVERSE, ORDER_2BW };
+enum order { ORDER_GPIPE, ORDER_1F1B, ORDER_SPLIT, ORDER_REVERSE, ORDER_2BW, ORDER_STASHED };
 enum { MOST_STAGES = 6, MOST_RANKS = 12, SIZE = 2 };
 
 /*
@@ -200,8 +200,8 @@ static inline uint32_t steady_order(const struct layout *layout, uint32_t s, uin
         }                                                                                          \
     } while (0)
 
-/* PipeDream-2BW: w forwards ahead, then a forward and a backward in turn; of the drain only what is
-   left of its batch. */
+/* PipeDream, PipeDream-2BW: w forwards ahead, then a forward and a backward in turn; of the drain
+   only what is left of its batch. */
 static inline uint32_t delayed_order(uint32_t n_stages, uint32_t s, uint32_t m, enum pst_part part,
                                      struct pst_pass *order)
 {
@@ -238,6 +238,10 @@ static inline void lower_delayed(struct real *real, const struct layout *layout)
         }
         rows[part] = (const struct pst_pass *const *)orders[part];
         counts[part] = n_passes[part];
+    }
+    for (uint32_t s = 0; s < layout->n_stages && layout->order == ORDER_STASHED; s++) {
+        real->plan->version_rule = PST_VERSION_STASHED;
+        real->plan->stages[s].weight_versions = layout->n_stages - s;
     }
     MUST(pst_plan_lower_parts(real->plan, real->graph, &real->cost, rows, counts, &err));
     for (uint32_t part = 0; part < PST_PARTS; part++) {
@@ -319,7 +323,7 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
     real->plan->optimizer_slots = slots;
     real->plan->barrier = barrier;
     MUST(pst_plan_connect(real->plan, real->graph, &err));
-    if (layout->order == ORDER_2BW) {
+    if (layout->order >= ORDER_2BW) {
         lower_delayed(real, layout);
     } else {
         lower_step(real, layout);
@@ -391,7 +395,7 @@ static inline void real_create_with(struct real *real, const char *model, const 
                                          .cluster = &real->cluster,
                                          .workspace = real_workspace,
                                          .workspace_context = real};
-    real_plan(real, layout, slots, layout->order != ORDER_2BW || clip > 0 || skip);
+    real_plan(real, layout, slots, layout->order < ORDER_2BW || clip > 0 || skip);
     config = (struct pst_exec_config){
         .graph = real->graph,
         .plan = real->plan,

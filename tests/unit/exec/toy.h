@@ -22,7 +22,7 @@ struct toy_list {
     struct pst_transfer_part parts[MOST];
     struct pst_program_param params[2];
     uint32_t waits[MOST];
-    uint32_t grads[2], users[2];
+    uint32_t grads[2], users[2], versions[1];
     uint32_t state_values[6];
     struct pst_program_section section;
     uint32_t weight, grad, scratch, tie;
@@ -186,11 +186,13 @@ static void toy_static(struct toy *toy, struct toy_list *list, uint32_t rank)
     list->tie = toy->tied ? toy_value(list, PST_V_TIE, 4) : PST_NONE;
     list->grads[0] = list->grad;
     list->users[0] = toy->tied ? rank : 0;
+    list->versions[0] = list->weight;
     list->params[0] = (struct pst_program_param){.parameter = toy->tied ? 0 : rank,
                                                  .stage = rank,
                                                  .weight = list->weight,
                                                  .working = list->weight,
-                                                 .versions = {list->weight, list->weight},
+                                                 .n_versions = 1,
+                                                 .versions = list->versions,
                                                  .tie = list->tie,
                                                  .optimizer = {PST_NONE, PST_NONE},
                                                  .n_grads = 1,

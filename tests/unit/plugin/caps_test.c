@@ -37,19 +37,12 @@ static void test_words(void **state)
 
 static void test_executor(void **state)
 {
-    static const char *const can[] = {"chain",
-                                      "dag",
-                                      "recompute",
-                                      "split-backward",
-                                      "chunks=2",
-                                      "chunks=9",
-                                      "weight-versions=2",
-                                      "placement=wave",
-                                      "async",
-                                      "replicas",
-                                      "offload"};
-    static const char *const cannot[] = {"places-recompute", "weight-versions=3", "nested",
-                                         "magic=1"};
+    static const char *const can[] = {
+        "chain",          "dag",      "recompute",         "split-backward",
+        "chunks=2",       "chunks=9", "weight-versions=2", "weight-versions=9",
+        "placement=wave", "async",    "replicas",          "offload",
+        "peer",           "nested"};
+    static const char *const cannot[] = {"places-recompute", "magic=1"};
 
     (void)state;
     for (size_t i = 0; i < sizeof can / sizeof can[0]; i++) {
@@ -65,7 +58,7 @@ static void test_matching(void **state)
     static const char *const nothing[] = {NULL};
     static const char *const graph[] = {"dag", "places-recompute", NULL}, *const dag[] = {"dag",
                                                                                           NULL};
-    static const char *const replicas[] = {"nested", NULL};
+    static const char *const replicas[] = {"magic=1", NULL};
     struct pst_plugin partitioner = {
         .kind = "partitioner", .id = "p", .provides = replicas, .needs = graph};
     struct pst_plugin scheduler = {

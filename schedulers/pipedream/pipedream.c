@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PipeDream: one forward, one backward without a flush, and an update of a stage after each of its
+ * backwards. A micro-batch is passed backward with the weights that it was passed forward with, so
+ * a stage stashes a version of them for each micro-batch that it has under way. The stages do not
+ * agree on a version: that of stage s of L is L - 1 - s updates old (no vertical sync). Harlap et
+ * al., "PipeDream: Fast and Efficient Pipeline Parallel DNN Training", 2018; Narayanan et al.,
+ * "PipeDream: Generalized Pipeline Parallelism for DNN Training", SOSP 2019.
+ */
+#include "endless.h"
+
+PST_INSTANCE(pipedream, void)
+
+static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology)
+{
+    (void)self;
+    ret_topology->n_stages = 0;
+    ret_topology->version_rule = PST_VERSION_STASHED;
+    ret_topology->min_microbatches = n_devices;
+    ret_topology->microbatch_multiple = 1;
+    return PST_OK;
+}
+
+/* A version for each micro-batch between its forward and its backward. */
+static pst_status in_flight(void *self, const struct pst_place *place, struct pst_held *ret_held)
+{
+    (void)self;
+    ret_held->microbatches =
+        endless_warm_up(place->stage, place->n_stages, place->n_microbatches) + 1;
+    ret_held->weight_versions = ret_held->microbatches;
+    return PST_OK;
+}
+
+static pst_status schedule(void *self_, const struct pst_schedule_in *in,
+                           struct pst_schedule_out *out)
+{
+    const struct pipedream *self = self_;
+
+    return endless_schedule(self->host, "pipedream", "", in, out);
+}
+
+PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .in_flight = in_flight,
+              .schedule = schedule)
+
+static const char *const provides[] = {"chain", "async", "weight-versions", NULL};
+static const char *const needs[] = {NULL};
+
+static const struct pst_plugin plugin = {
+    PST_PLUGIN_HEAD("scheduler", "pipedream", "1.0"),
+    .summary = "1F1B that never flushes: an update after every micro-batch, weights stashed.",
+    .reference = "Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN Training, "
+                 "SOSP 2019",
+    .license = "Apache-2.0",
+    .provides = provides,
+    .needs = needs,
+    PST_PLUGIN_NO_PARAMS,
+    PST_PLUGIN_FUNCTIONS,
+};
+
+PST_PLUGIN(plugin)
