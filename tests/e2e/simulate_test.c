@@ -70,7 +70,7 @@ static double most_bytes(const json_t *points)
         const char *key;
         double sum = 0;
 
-        assert_int_equal(json_object_size(bytes), 6);
+        assert_int_equal(json_object_size(bytes), 7);
         json_object_foreach(bytes, key, value)
         {
             sum += json_number_value(value);
