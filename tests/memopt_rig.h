@@ -101,6 +101,14 @@ static inline void random_stage(struct stage *s, uint32_t most, uint64_t seed, u
     }
 }
 
+/* Every third node has a result that no backward pass reads. */
+static inline void random_results(struct stage *s, uint64_t seed, uint64_t *counter)
+{
+    for (uint32_t v = 0; v < s->view.n_nodes; v++) {
+        s->nodes[v].result_bytes = draw(seed, counter, 3) == 0 ? draw(seed, counter, 12) : 0;
+    }
+}
+
 /* --- plans -------------------------------------------------------------------------------------*/
 
 static inline void letters(const char *text, uint8_t *actions)
@@ -152,12 +160,24 @@ static inline uint32_t last_reader(const struct stage *s, uint32_t u)
     return last;
 }
 
-static inline uint64_t resident(const struct stage *s, const bool *here)
+/* What a node holds for the replays of others beside its saved bytes. */
+static inline uint64_t for_replays(const struct stage *s, const char *plan, uint32_t u)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t v = u + 1; v < s->view.n_nodes; v++) {
+        bytes = plan[u] != 'R' && plan[v] == 'R' && reads_node(s, v, u) ? s->nodes[u].result_bytes
+                                                                        : bytes;
+    }
+    return bytes;
+}
+
+static inline uint64_t resident(const struct stage *s, const char *plan, const bool *here)
 {
     uint64_t sum = 0;
 
     for (uint32_t v = 0; v < s->view.n_nodes; v++) {
-        sum += here[v] ? s->nodes[v].saved_bytes : 0;
+        sum += here[v] ? s->nodes[v].saved_bytes + for_replays(s, plan, v) : 0;
     }
     return sum;
 }
@@ -184,7 +204,7 @@ static inline uint64_t ledger_replay(const struct stage *s, const char *plan, ui
             uint64_t now;
 
             here[u] = true;
-            now = resident(s, here) + s->nodes[u].forward_work_bytes;
+            now = resident(s, plan, here) + s->nodes[u].forward_work_bytes;
             most = now > most ? now : most;
         }
     }
@@ -199,8 +219,10 @@ static inline uint64_t ledger(const struct stage *s, const char *plan)
     uint64_t most = 0, now;
 
     for (uint32_t v = 0; v < n; v++) {
+        uint64_t work = s->nodes[v].forward_work_bytes, own = for_replays(s, plan, v);
+
         here[v] = true;
-        now = resident(s, here) + s->nodes[v].forward_work_bytes;
+        now = resident(s, plan, here) + (work > own ? work - own : 0); /* the result is in both */
         most = now > most ? now : most;
         for (uint32_t u = 0; u <= v; u++) {
             if (plan[u] == 'R' && last_reader(s, u) <= v) {
@@ -211,7 +233,7 @@ static inline uint64_t ledger(const struct stage *s, const char *plan)
     for (uint32_t v = n; v-- > 0;) {
         now = ledger_replay(s, plan, v, here);
         most = now > most ? now : most;
-        now = resident(s, here) + s->nodes[v].backward_work_bytes;
+        now = resident(s, plan, here) + s->nodes[v].backward_work_bytes;
         most = now > most ? now : most;
         here[v] = false;
     }
@@ -252,8 +274,10 @@ static inline struct ledger_value ledger_value_of(const struct stage *s, const c
         return value;
     }
     for (uint32_t v = 0; v < s->view.n_nodes; v++) {
-        kept += plan[v] == 'K' ? s->nodes[v].saved_bytes : 0;
-        offloaded += plan[v] == 'S' ? s->nodes[v].saved_bytes : 0;
+        uint64_t held = s->nodes[v].saved_bytes + for_replays(s, plan, v);
+
+        kept += plan[v] == 'K' ? held : 0;
+        offloaded += plan[v] == 'S' ? held : 0;
         replay += plan[v] == 'R' ? s->nodes[v].forward_ns : 0;
         value.total += s->nodes[v].forward_ns + s->nodes[v].backward_ns;
     }

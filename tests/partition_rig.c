@@ -197,6 +197,34 @@ void rig_problem(const struct rig_case *c, struct part_problem *p)
     }
 }
 
+struct rig_case rig_draw_case(struct rig_graph *g, uint32_t most_devices, int round,
+                              uint64_t *state)
+{
+    static const uint32_t degrees[] = {1, 2, 4};
+    struct rig_case c;
+    double total = 0;
+
+    rig_costs(g, RIG_UNIFORM + (int)rig_draw(state, 0, 2), state);
+    c = rig_case_of(g);
+    c.devices = (uint32_t)rig_draw(state, 1, most_devices);
+    c.b = 4;
+    c.batch = 4 * (uint32_t)rig_draw(state, 1, 8);
+    c.comm = (uint32_t)(round / 2 % 3);
+    c.p2p = 1 + (double)rig_draw(state, 0, 3);
+    c.allreduce = rig_draw(state, 0, 2) == 0 ? 0 : 0.5;
+    c.degrees = degrees;
+    c.n_degrees = (uint32_t)(round / 6 % 3) + 1;
+    for (uint32_t v = 0; v < g->n; v++) {
+        g->alpha[v] = round / 18 % 2 == 0 ? 0 : 3;
+        g->workspace[v] = round / 36 % 2 == 0 ? 0 : (double)rig_draw(state, 0, 40);
+        total += 4 * g->weight[v] + 8 * g->saved[v];
+    }
+    if (round / 72 % 2 == 0) {
+        c.memory = total * (double)rig_draw(state, 20, 120) / 100;
+    }
+    return c;
+}
+
 static json_t *list_of(const uint32_t *list, uint32_t n, uint32_t one)
 {
     json_t *made = json_array();

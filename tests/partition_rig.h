@@ -89,6 +89,10 @@ struct rig_case {
 
 /* One device, batch 1, no limits; everything can be changed. */
 struct rig_case rig_case_of(const struct rig_graph *graph);
+/* Draws costs for the graph, links, degrees up to 4 and memory, tight in every other 72 rounds: of
+   216 rounds each kind meets each other. */
+struct rig_case rig_draw_case(struct rig_graph *graph, uint32_t most_devices, int round,
+                              uint64_t *state);
 /* Without a host. Finish it. */
 void rig_problem(const struct rig_case *c, struct part_problem *ret_problem);
 /* A penstock-problem file; options: a JSON object or NULL. free() it. */

@@ -104,24 +104,33 @@ static inline char *support_drain(int fd)
     return text;
 }
 
+#define SUPPORT_LAUNCHER 40
+/* What is started in the place of the program, with the program and its arguments behind: up to a
+   NULL; none: the program itself. */
+static const char *support_launcher[SUPPORT_LAUNCHER + 1];
+
 /* Starts the program; args end with NULL. Its streams go to the two files. */
 static inline pid_t support_spawn(const char *const *args, int out, int err)
 {
-    char *argv[SUPPORT_ARGUMENTS + 2] = {(char *)PENSTOCK_BINARY};
+    char *argv[SUPPORT_LAUNCHER + SUPPORT_ARGUMENTS + 2] = {NULL};
     posix_spawn_file_actions_t actions;
     pid_t pid = -1;
-    int n = 1;
+    int n = 0;
 
-    while (args[n - 1] != NULL) {
-        assert_true(n <= SUPPORT_ARGUMENTS);
-        argv[n] = (char *)args[n - 1];
+    while (support_launcher[n] != NULL) {
+        argv[n] = (char *)support_launcher[n];
         n++;
+    }
+    argv[n++] = (char *)PENSTOCK_BINARY;
+    for (int i = 0; args[i] != NULL; i++) {
+        assert_true(i < SUPPORT_ARGUMENTS);
+        argv[n++] = (char *)args[i];
     }
     assert_int_equal(posix_spawn_file_actions_init(&actions), 0);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, out, 1);
     posix_spawn_file_actions_adddup2(&actions, err, 2);
-    assert_int_equal(posix_spawn(&pid, PENSTOCK_BINARY, &actions, NULL, argv, environ), 0);
+    assert_int_equal(posix_spawn(&pid, argv[0], &actions, NULL, argv, environ), 0);
     posix_spawn_file_actions_destroy(&actions);
     return pid;
 }

@@ -106,7 +106,8 @@ static const char *const words[] = {"chain",          "dag",
                                     "async",          "places-recompute",
                                     "recompute",      "offload",
                                     "peer",           "nested",
-                                    "import"};
+                                    "import",         "within-memory",
+                                    "exhaustive"};
 
 static void check_words(const char *list, const char *const *given)
 {

@@ -12,6 +12,7 @@
 #include "cli/print_error.h"
 #include "cli/problem_request.h"
 #include "plugin/solo_memopt.h"
+#include "report/memopt_figure.h"
 #include "report/memopt_report.h"
 #include "train/isolate.h"
 #include "train/stop.h"
@@ -33,9 +34,31 @@ static pst_status ask(const struct pst_cli_problem_request *request,
     return pst_cli_problem_blame(request, st, err);
 }
 
+static pst_status draw(const struct pst_cli_outputs *outputs,
+                       const struct pst_memopt_result *result, struct pst_error *err)
+{
+    struct pst_timeline *timeline = NULL;
+    bool wanted = false;
+    pst_status st;
+
+    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF; f++) {
+        wanted |= outputs->figures[f] != NULL;
+    }
+    if (!wanted) {
+        return PST_OK;
+    }
+    st = pst_memopt_timeline(result, &timeline, err);
+    if (st == PST_OK) {
+        st = pst_cli_write_outputs(outputs, timeline, err);
+    }
+    pst_timeline_destroy(timeline);
+    return st;
+}
+
 int pst_cmd_memopt(const struct pst_command *command, int argc, char **argv)
 {
     struct pst_cli_problem_request request = {.problem_file = NULL};
+    struct pst_cli_outputs outputs = {.trace = NULL};
     const struct pst_option options[] = {
         {"problem", 'p', "FILE", "costed graph and what its stage has", NULL,
          &request.problem_file},
@@ -43,6 +66,10 @@ int pst_cmd_memopt(const struct pst_command *command, int argc, char **argv)
          &request.options},
         {"time-limit", 0, "TIME", "for an optimizer that is not penstock's own; 10 min", NULL,
          &request.time_limit},
+        {"svg", 0, "FILE", "draw the memory of the stage there", NULL,
+         &outputs.figures[PST_FIGURE_SVG]},
+        {"png", 0, "FILE", "the same as pixels", NULL, &outputs.figures[PST_FIGURE_PNG]},
+        {"pdf", 0, "FILE", "the same as a page", NULL, &outputs.figures[PST_FIGURE_PDF]},
     };
     bool json = pst_options_want_json(argc, argv);
     struct pst_memopt_result result = {.n_events = 0};
@@ -62,6 +89,9 @@ int pst_cmd_memopt(const struct pst_command *command, int argc, char **argv)
     }
     if (st == PST_OK) {
         st = ask(&request, &result, &err);
+    }
+    if (st == PST_OK) {
+        st = draw(&outputs, &result, &err);
     }
     if (st == PST_OK && cli.json) {
         st = pst_cli_print_json(pst_memopt_report_json(&result), &err);

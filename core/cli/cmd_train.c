@@ -37,23 +37,25 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
                       const char *plan_file, const struct pst_cli *cli, bool *ret_started,
                       struct pst_error *err)
 {
+    bool first = pst_team_is_first(&session->team);
     struct pst_train_options options = {
         .json = cli->json,
-        .out = stdout,
-        .progress = cli->verbosity < 0 ? NULL : stderr,
+        .out = first ? stdout : NULL,
+        .progress = cli->verbosity < 0 || !first ? NULL : stderr,
         .trace = session->job->output.trace[0] != '\0' ? write_trace : NULL,
         .trace_context = session,
     };
-    pst_status st =
-        options.trace == NULL ? PST_OK : pst_file_write_check(session->job->output.trace, err);
+    pst_status st = options.trace == NULL || !first
+                        ? PST_OK
+                        : pst_file_write_check(session->job->output.trace, err);
 
     if (st == PST_OK) {
-        st = pst_session_plan(session, plan_file, pst_stop_requested, err);
+        st = pst_team_plan(&session->team, session, plan_file, pst_stop_requested, err);
     }
     if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
         return pst_stop_fail(err);
     }
-    if (st == PST_OK && !cli->json && cli->verbosity >= 0) {
+    if (st == PST_OK && first && !cli->json && cli->verbosity >= 0) {
         st = pst_plan_report_print(session, NULL, cli->color, stdout, err);
         fputc('\n', stdout);
         st = st == PST_OK ? pst_cli_flush(err) : st;
@@ -62,19 +64,53 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
     return st == PST_OK ? pst_train_run(session, data, &options, err) : st;
 }
 
+/* All but joining the other processes and leaving them. */
+static pst_status work(const struct pst_job *job, const struct pst_team *team,
+                       const char *plan_file, const struct pst_cli *cli, bool *ret_started,
+                       struct pst_error *err)
+{
+    struct pst_session *session = NULL;
+    struct pst_data *data = NULL;
+    pst_status st = pst_session_create(job, &session, err);
+
+    if (st == PST_OK) {
+        session->team = *team;
+        st = pst_team_check_device(team, session, err);
+    }
+    if (st == PST_OK && !pst_session_is_hollow(session)) {
+        st = pst_data_create(job, session->graph, &data, err);
+    }
+    if (st == PST_OK) {
+        st = run(session, data, plan_file == NULL ? job->run.plan : plan_file, cli, ret_started,
+                 err);
+    }
+    pst_data_destroy(data);
+    pst_session_destroy(session);
+    return st;
+}
+
+static int end(pst_status st, bool started, const struct pst_cli *cli, struct pst_error *err)
+{
+    if (started && strcmp(err->kind, "run.stopped") == 0) {
+        /* An ordinary end: the results are out. */
+        fprintf(stderr, "penstock: %s\n", err->message);
+        return err->exit_code;
+    }
+    return pst_cli_end(st, cli->json, err);
+}
+
 int pst_cmd_train(const struct pst_command *command, int argc, char **argv)
 {
     const char *plan_file = NULL;
     const struct pst_option options[] = {
         {"plan", 'p', "FILE", "run this plan instead of searching one", NULL, &plan_file},
     };
-    bool json = pst_options_want_json(argc, argv);
-    struct pst_session *session = NULL;
-    struct pst_data *data = NULL;
+    bool json = pst_options_want_json(argc, argv), started = false, prints;
+    struct pst_team team = {.n = 1};
     struct pst_cli_job job = {0};
     struct pst_error err = {0};
     struct pst_cli cli;
-    bool started = false;
+    int code;
     pst_status st = pst_options_parse(command, options, 1, argc, argv, &cli, &err);
 
     if (st != PST_OK || cli.help) {
@@ -86,22 +122,14 @@ int pst_cmd_train(const struct pst_command *command, int argc, char **argv)
         st = pst_cli_job_open(cli.arguments[0], &cli, &job, &err);
     }
     if (st == PST_OK) {
-        st = pst_session_create(&job.job, &session, &err);
-    }
-    if (st == PST_OK && !pst_session_is_hollow(session)) {
-        st = pst_data_create(&job.job, session->graph, &data, &err);
+        st = pst_team_join(&job.job, plan_file, &team, &err);
     }
     if (st == PST_OK) {
-        st = run(session, data, plan_file == NULL ? job.job.run.plan : plan_file, &cli, &started,
-                 &err);
+        st = work(&job.job, &team, plan_file, &cli, &started, &err);
     }
-    pst_data_destroy(data);
-    pst_session_destroy(session);
+    st = pst_team_settle(&team, st, &err, &prints);
     pst_cli_job_close(&job);
-    if (started && strcmp(err.kind, "run.stopped") == 0) {
-        /* An ordinary end: the results are out. */
-        fprintf(stderr, "penstock: %s\n", err.message);
-        return err.exit_code;
-    }
-    return pst_cli_end(st, cli.json, &err);
+    code = prints ? end(st, started, &cli, &err) : st == PST_OK ? 0 : pst_error_exit_code(&err);
+    pst_team_leave(&team, code);
+    return code;
 }

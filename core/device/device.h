@@ -78,7 +78,10 @@ struct pst_device_config {
 };
 
 enum {
-    PST_DEVICE_HOLLOW = 1u << 0 /* stands in for another: takes its time and makes no values */
+    PST_DEVICE_HOLLOW = 1u << 0, /* stands in for another: takes its time and makes no values */
+    /* Its arena is none of the host's memory; kernels and the work around the step may return
+       before they have ended, in the order of the calls. It has sync() and copy(). */
+    PST_DEVICE_APART = 1u << 1
 };
 
 struct pst_device;
@@ -128,6 +131,15 @@ struct pst_device_ops {
     void (*refresh)(struct pst_device *device, void *working, const float *weights,
                     uint32_t working_dtype, uint64_t elems);
     uint32_t flags; /* PST_DEVICE_* */
+    /*
+     * These two are there where PST_DEVICE_APART is set. sync returns when all that the thread of
+     * the device asked for has ended; errors of a device stick, so it says what went wrong first,
+     * then or earlier. copy moves bytes between arenas of any devices of the module, and ends
+     * before it returns. On the thread of the device, as everything but upload and download, which
+     * end before they return, too.
+     */
+    pst_status (*sync)(struct pst_device *device, struct pst_error *err);
+    void (*copy)(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
     /*
      * What follows may be NULL; a device has all of it or nothing. Such a device keeps a clock:
      * when what it was asked for so far ends, on CLOCK_MONOTONIC. The clock says when things end if

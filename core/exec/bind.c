@@ -58,14 +58,38 @@ static pst_status check_ranges(const struct exec_rank *rank, const struct pst_pr
 static pst_status make_tag(const struct pst_instr *instr, uint32_t part, uint32_t batch,
                            uint64_t *ret_tag, struct pst_error *err)
 {
-    if (instr->stage >= EXEC_NO_EDGE || part >= 1u << 7 || batch >= 1u << 31) {
+    if (instr->stage >= EXEC_GUEST || part >= 1u << 7 || batch >= 1u << 31) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                         "edge %u, tensor %u, sample %u: more than a transfer can name "
-                        "(16777215, 128, 2147483648)",
+                        "(16777214, 128, 2147483648)",
                         instr->stage, part, instr->first_sample);
     }
     *ret_tag = (uint64_t)instr->stage << 40 | (uint64_t)(instr->payload & 1) << 39 |
                (uint64_t)part << 32 | (uint64_t)(instr->first_sample % batch) << 1;
+    return PST_OK;
+}
+
+/* Of guests: bit 63..40 none of the edges, 39 payload, 38..24 part, 23..1 number of the guest among
+   those of the plan, 0 parity. */
+static pst_status make_guest_tag(const struct pst_plan *plan, const struct pst_instr *instr,
+                                 uint32_t part, uint64_t *ret_tag, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &plan->stages[instr->stage];
+    const struct pst_plan_guest *guest =
+        pst_plan_guest_of(stage, instr->first_sample / stage->microbatch_size);
+    uint64_t number = guest != NULL ? (uint64_t)(guest - stage->guests) : 0;
+
+    for (uint32_t s = 0; s < instr->stage; s++) {
+        number += plan->stages[s].n_guests;
+    }
+    if (guest == NULL || part >= 1u << 15 || number >= 1u << 23) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                        "stage %u, sample %u, tensor %u: more than a transfer between devices can "
+                        "name (8388608 micro-batches elsewhere, 32768 tensors each)",
+                        instr->stage, instr->first_sample, part);
+    }
+    *ret_tag = EXEC_GUEST << 40 | (uint64_t)(instr->payload == PST_PAYLOAD_LOAD) << 39 |
+               (uint64_t)part << 24 | number << 1;
     return PST_OK;
 }
 
@@ -78,8 +102,10 @@ static pst_status bind_parts(struct exec_rank *rank, struct exec_list *list, uin
     for (uint32_t i = 0; i < from->n_parts; i++) {
         const struct pst_transfer_part *part = &program->parts[from->first_part + i];
         struct exec_part *bound = &list->parts[from->first_part + i];
-        pst_status status =
-            make_tag(&program->instrs[index], i, list->plan->batch, &bound->tag, err);
+        const struct pst_instr *instr = &program->instrs[index];
+        pst_status status = pst_instr_moves_guest(instr)
+                                ? make_guest_tag(list->plan, instr, i, &bound->tag, err)
+                                : make_tag(instr, i, list->plan->batch, &bound->tag, err);
 
         if (status != PST_OK) {
             return status;

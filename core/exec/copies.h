@@ -120,5 +120,7 @@ void exec_copies_note(struct exec_copy_queue *queue, const struct exec_posting *
 
 /* copies_move.c: body of a thread; argument is its struct exec_copy_queue. */
 void *exec_copies_main(void *argument);
+/* What a rank of this process has copied. */
+void exec_copied(const struct exec_rank *rank, struct pst_exec_copies *ret_copies);
 
 #endif

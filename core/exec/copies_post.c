@@ -154,9 +154,9 @@ void exec_copies_note(struct exec_copy_queue *queue, const struct exec_posting *
     exec_record_copied(posting->visit, posting->instr, start_ns, end_ns);
 }
 
-void pst_exec_copied(const struct pst_exec *exec, uint32_t rank, struct pst_exec_copies *ret_copies)
+void exec_copied(const struct exec_rank *rank, struct pst_exec_copies *ret_copies)
 {
-    const struct exec_copies *copies = &exec->ranks[rank].copies;
+    const struct exec_copies *copies = &rank->copies;
     struct pst_exec_copies sum = {.stall_ns = copies->stall_ns};
 
     for (uint32_t q = 0; q < copies->n_queues; q++) {

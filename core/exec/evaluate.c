@@ -35,35 +35,42 @@ pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, stru
                             graph->tensors[kept->what].name);
         }
         list->output[s] = rank->base + kept->offset;
-        list->output_elems = kept->bytes / pst_dtype_bytes(list->output_dtype);
     }
     return PST_OK;
 }
 
-/* Of a micro-batch on several replicas this one has the rows from `first` on. */
-static uint64_t first_element(const struct exec_rank *rank, const struct exec_list *list,
-                              uint32_t section)
+/* Of a micro-batch on several replicas each has its own rows. */
+void exec_output_range(const struct pst_exec *exec, uint32_t rank, uint32_t section,
+                       uint64_t *ret_first, uint64_t *ret_elems)
 {
-    const struct pst_program *program = list->program;
-    uint32_t stage = program->values[program->sections[section].kept_output].stage;
-    uint32_t replica = pst_plan_replica(&list->plan->stages[stage], rank->index);
+    const struct pst_exec_config *config = &exec->config;
+    const struct pst_program *program = config->eval_programs[rank];
+    uint32_t kept = program->sections[section].kept_output, replica;
 
-    return replica == PST_NONE ? 0 : replica * list->output_elems;
+    *ret_first = *ret_elems = 0;
+    if (kept < program->n_values) {
+        const struct pst_value *value = &program->values[kept];
+
+        replica = pst_plan_replica(&config->eval_plan->stages[value->stage], rank);
+        *ret_elems = value->bytes / pst_dtype_bytes(config->graph->tensors[value->what].dtype);
+        *ret_first = replica == PST_NONE ? 0 : replica * *ret_elems;
+    }
 }
 
 void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint32_t section,
                       float *values, uint64_t n_values)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
-    uint64_t first = first_element(rank, list, section);
     uint16_t halves[CHUNK];
+    uint64_t first, elems;
 
+    exec_output_range(rank->exec, rank->index, section, &first, &elems);
     if (first >= n_values) {
         return;
     }
     values += first;
     n_values -= first;
-    n_values = n_values < list->output_elems ? n_values : list->output_elems;
+    n_values = n_values < elems ? n_values : elems;
 
     if (list->output_dtype == PST_F32) {
         device->download(rank->device, values, list->output[section], n_values * sizeof *values);

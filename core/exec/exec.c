@@ -71,9 +71,20 @@ static pst_status check_config(const struct pst_exec_config *config, struct pst_
         return pst_fail(err, PST_ERR_BUG, "internal", "device %s: no links are described",
                         config->device->id);
     }
+    if ((config->device->flags & PST_DEVICE_APART) != 0 && !config->transport->takes_memory) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                        "transport %s cannot reach the memory of device %s", config->transport->id,
+                        config->device->id);
+    }
     if (!has_norm && (config->clip > 0 || config->skip_non_finite)) {
         return pst_fail(err, PST_ERR_BUG, "plan.illegal",
                         "the lists have no NORM, which clipping and skipping steps need");
+    }
+    if (config->n_local > 0 && config->n_local < config->plan->n_devices &&
+        (config->transport->processes == NULL || config->n_local > 1 ||
+         config->first_local >= config->plan->n_devices)) {
+        return pst_fail(err, PST_ERR_BUG, "internal", "transport %s: ranks %u + %u are here",
+                        config->transport->id, config->first_local, config->n_local);
     }
     if (config->eval_plan != NULL && config->eval_plan->n_devices != config->plan->n_devices) {
         return pst_fail(err, PST_ERR_BUG, "plan.illegal", "evaluation on %u ranks, training on %u",
@@ -134,19 +145,18 @@ static pst_status start_threads(struct pst_exec *exec, struct pst_error *err)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    for (i = 0; i < exec->n_ranks; i++) {
-        exec->ranks[i].exec = exec;
-        exec->ranks[i].index = i;
+    for (i = exec->first_local; i < exec->first_local + exec->n_local; i++) {
         if (pthread_create(&exec->ranks[i].thread, NULL, exec_rank_main, &exec->ranks[i]) != 0) {
             break;
         }
         exec->ranks[i].started = true;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return i == exec->n_ranks
+    i -= exec->first_local;
+    return i == exec->n_local
                ? PST_OK
                : pst_fail(err, PST_ERR_NOMEM, "machine.threads",
-                          "cannot start thread %u of %u: out of threads", i + 1, exec->n_ranks);
+                          "cannot start thread %u of %u: out of threads", i + 1, exec->n_local);
 }
 
 pst_status exec_failure(struct pst_exec *exec, struct pst_error *err)
@@ -179,7 +189,7 @@ pst_status exec_run_all(struct pst_exec *exec, const struct exec_task *task, str
         return pst_fail(err, PST_ERR_BUG, "internal", "%u steps are in flight",
                         pst_exec_in_flight(exec));
     }
-    exec_handoff_wait(&exec->handoff, exec_handoff_post(&exec->handoff, task, exec->n_ranks));
+    exec_handoff_wait(&exec->handoff, exec_handoff_post(&exec->handoff, task, exec->n_local));
     return exec_failure(exec, err);
 }
 
@@ -192,22 +202,60 @@ static void count_updates(struct pst_exec *exec)
     exec->n_in_update = stashed ? plan->stages[0].microbatch_size : plan->batch;
 }
 
+/* The executor's own memory. */
+static pst_status allocate(struct pst_exec *exec, struct pst_error *err)
+{
+    exec->ranks = calloc(exec->n_ranks, sizeof *exec->ranks);
+    exec->n_sums = count_sums(&exec->config);
+    count_updates(exec);
+    exec->table = calloc(exec->n_sums, sizeof *exec->table);
+    if (exec_is_shared(exec)) {
+        exec->shared =
+            calloc(((size_t)exec->n_ranks + 1) * (exec->n_sums + 1), sizeof *exec->shared);
+    }
+    if (exec->ranks == NULL || exec->table == NULL ||
+        (exec->shared == NULL && exec_is_shared(exec)) ||
+        !exec_handoff_init(&exec->handoff, exec->n_local)) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < exec->n_ranks; i++) {
+        exec->ranks[i].exec = exec;
+        exec->ranks[i].index = i;
+    }
+    return PST_OK;
+}
+
+static pst_status open_transport(struct pst_exec *exec, struct pst_error *err)
+{
+    const struct pst_exec_config *config = &exec->config;
+    struct pst_transport_config transport = {.n_ranks = exec->n_ranks,
+                                             .max_requests = most_parts(config),
+                                             .max_reductions = most_reductions(config),
+                                             .stall_ns = exec->stall_ns,
+                                             .doing = exec_doing,
+                                             .doing_context = exec};
+    struct pst_transport_times times;
+    struct pst_transport_memory memory;
+
+    if (config->device->now != NULL) {
+        times = exec_clock_times(exec);
+        transport.times = &times;
+    }
+    if ((config->device->flags & PST_DEVICE_APART) != 0) {
+        memory = exec_apart_memory(exec);
+        transport.memory = &memory;
+    }
+    return config->transport->open(&transport, &exec->transport, err);
+}
+
 pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec **ret_exec,
                            struct pst_error *err)
 {
-    struct pst_transport_config transport = {.n_ranks = config->plan->n_devices,
-                                             .max_requests = most_parts(config),
-                                             .max_reductions = most_reductions(config),
-                                             .stall_ns = config->stall_ns};
-    struct pst_transport_times times;
     pst_status status = check_config(config, err);
     struct pst_exec *exec;
 
     if (status != PST_OK) {
         return status;
-    }
-    if (transport.stall_ns == 0) {
-        transport.stall_ns = DEFAULT_STALL_NS;
     }
     exec = calloc(1, sizeof *exec);
     if (exec == NULL) {
@@ -215,30 +263,21 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
     }
     exec->config = *config;
     exec->n_ranks = config->plan->n_devices;
-    exec->stall_ns = transport.stall_ns;
+    exec->first_local = config->n_local > 0 ? config->first_local : 0;
+    exec->n_local = config->n_local > 0 ? config->n_local : exec->n_ranks;
+    exec->stall_ns = config->stall_ns > 0 ? config->stall_ns : DEFAULT_STALL_NS;
     exec->epoch = 1;
     exec->has_norm = list_has_norm(config->programs[0]);
-    exec->ranks = calloc(exec->n_ranks, sizeof *exec->ranks);
-    exec->n_sums = count_sums(config);
-    count_updates(exec);
-    exec->table = calloc(exec->n_sums, sizeof *exec->table);
-    if (exec->ranks == NULL || exec->table == NULL ||
-        !exec_handoff_init(&exec->handoff, exec->n_ranks)) {
-        status = pst_fail_nomem(err);
-        goto out;
+    status = allocate(exec, err);
+    if (status == PST_OK) {
+        status = open_transport(exec, err);
     }
-    if (config->device->now != NULL) {
-        times = exec_clock_times(exec);
-        transport.times = &times;
-    }
-    status = config->transport->open(&transport, &exec->transport, err);
     if (status == PST_OK) {
         status = start_threads(exec, err);
     }
     if (status == PST_OK) {
         status = exec_run_all(exec, &(struct exec_task){.command = EXEC_SETUP}, err);
     }
-out:
     if (status != PST_OK) {
         pst_exec_destroy(exec);
         return status;
@@ -264,14 +303,17 @@ void pst_exec_destroy(struct pst_exec *exec)
         }
         exec_handoff_post(&exec->handoff, &(struct exec_task){.command = EXEC_QUIT}, n_started);
     }
-    for (uint32_t i = 0; i < n_started; i++) {
-        pthread_join(exec->ranks[i].thread, NULL);
+    for (uint32_t i = 0; exec->ranks != NULL && i < exec->n_ranks; i++) {
+        if (exec->ranks[i].started) {
+            pthread_join(exec->ranks[i].thread, NULL);
+        }
     }
     if (exec->transport != NULL) {
         exec->config.transport->close(exec->transport);
     }
     exec_handoff_finish(&exec->handoff);
     free(exec->table);
+    free(exec->shared);
     free(exec->ranks);
     free(exec);
 }

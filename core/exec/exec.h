@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a plan: one thread per local rank, each walking its instruction list over its own arena. The
- * step loop allocates nothing. Losses are the same bits for every synchronous plan, and for every
- * plan of the delayed version rule those of the sequential reference: the gradient of batch t is
- * taken at W(max(t - 1, 0)) and makes W(t + 1) of W(t). By the stashed rule each stage does so for
- * every micro-batch j of the run, with the mean over its samples: the gradient is taken at
+ * Runs a plan: one thread per local rank, each walking its instruction list over its own arena.
+ * Where ranks are processes each of these has an executor for its own; they are created, used and
+ * destroyed alike, by the same calls in the same order, and come to the same results and errors.
+ * The step loop allocates nothing. Losses are the same bits for every synchronous plan, and for
+ * every plan of the delayed version rule those of the sequential reference: the gradient of batch t
+ * is taken at W(max(t - 1, 0)) and makes W(t + 1) of W(t). By the stashed rule each stage does so
+ * for every micro-batch j of the run, with the mean over its samples: the gradient is taken at
  * W(max(j - (V - 1), 0)), V being the stage's number of versions. Evaluation and parameters are of
  * the newest version.
  *
@@ -69,6 +71,9 @@ struct pst_exec_config {
     const struct pst_device_ops *device;
     struct pst_device_config device_config;
     const struct pst_transport_ops *transport;
+    uint32_t first_local, n_local; /* ranks of this process; n_local 0: all. Programs and plans are
+                                      those of all ranks */
+    int (*stop)(void); /* the signal that tells this process to stop, or 0; NULL: none does */
     uint64_t stall_ns;
     uint64_t seed; /* of initial weights and dropout */
     double clip;   /* global norm; 0: none */
@@ -136,6 +141,10 @@ pst_status pst_exec_collect(struct pst_exec *exec, struct pst_step_result *ret_r
  * depends on it. Does nothing in synchronous plans and where nothing was submitted since.
  */
 void pst_exec_drain(struct pst_exec *exec);
+
+/* The signal that told this process to stop, or 0. Where ranks are processes: one that had told any
+   of them when the last step or evaluation ended, the same for all. */
+int pst_exec_told(const struct pst_exec *exec);
 
 /* Steps that were submitted and not yet collected. */
 uint32_t pst_exec_in_flight(const struct pst_exec *exec);

@@ -156,7 +156,6 @@ struct exec_list {
     bool has_loss;
     uint64_t *workspace_end; /* [section] in the arena: of the highest workspace a kernel gets */
     const void **output;     /* [section] evaluation: the kept tensor, where it is here */
-    uint64_t output_elems;
     uint32_t output_dtype;
 };
 
@@ -186,6 +185,8 @@ struct exec_rank {
     uint32_t index;
     pthread_t thread;
     bool started;
+    atomic_uint at;          /* instruction in work, counted from 1; 0: none */
+    atomic_bool evaluates;   /* it is one of the evaluation's list */
     struct pst_arena memory; /* of everything below */
     struct pst_device *device;
     char *base; /* the device arena */
@@ -220,9 +221,11 @@ struct exec_flight {
 
 struct pst_exec {
     struct pst_exec_config config;
-    uint32_t n_ranks;
-    struct exec_rank *ranks;
+    uint32_t n_ranks, first_local, n_local;
+    struct exec_rank *ranks; /* of others than the local ones only the index is known */
     struct pst_transport *transport;
+    double *shared; /* of a step: tables of all processes (processes.c); NULL: one has all ranks */
+    int signal;     /* that told any of them to stop */
     uint64_t stall_ns;
     struct exec_handoff handoff;
     atomic_uint failed;              /* 1 + the rank that failed first, 0: none */
@@ -258,6 +261,25 @@ void exec_handoff_done(struct exec_handoff *handoff, uint32_t seen);
 pst_status exec_failure(struct pst_exec *exec, struct pst_error *err);
 /* Runs a task on all ranks while nothing else is under way. */
 pst_status exec_run_all(struct pst_exec *exec, const struct exec_task *task, struct pst_error *err);
+
+/* processes.c: are there ranks in other processes? */
+static inline bool exec_is_shared(const struct pst_exec *exec)
+{
+    return exec->n_local < exec->n_ranks;
+}
+/* all[r * bytes] := what rank r brings; collective. One process is one rank. */
+pst_status exec_exchange(const struct pst_exec *exec, const void *mine, void *all, uint64_t bytes,
+                         struct pst_error *err);
+/* Tables of a step, and whether to stop. On failure the run has ended. */
+pst_status exec_share_step(struct pst_exec *exec, uint32_t slot, uint64_t *ret_ended_ns,
+                           struct pst_error *err);
+/* The table of a step of any rank. */
+const double *exec_table_of(const struct pst_exec *exec, uint32_t rank, uint32_t slot);
+/* Of an evaluation that has ended: the loss over all processes and, unless NULL, the output. */
+pst_status exec_share_eval(struct pst_exec *exec, uint64_t t, double *ret_loss, float *output,
+                           uint64_t n_values, struct pst_error *err);
+/* What a rank is at, for a message (transport/transport.h). */
+void exec_doing(void *context, uint32_t rank, char *ret_text, size_t size);
 
 /* rank.c: body of a rank thread; argument is its struct exec_rank. */
 void *exec_rank_main(void *argument);
@@ -299,6 +321,7 @@ pst_status exec_post_reduce(struct exec_rank *rank, struct exec_instr *instr,
 pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err);
 /* No edge has this number: operators may be named in its place. */
 #define EXEC_NO_EDGE ((1u << 24) - 1)
+#define EXEC_GUEST   ((uint64_t)EXEC_NO_EDGE - 1) /* in place of an edge: of a guest */
 static inline uint64_t exec_state_tag(uint32_t op, uint32_t i)
 {
     return (uint64_t)EXEC_NO_EDGE << 40 | (uint64_t)i << 39 | op;
@@ -323,6 +346,11 @@ uint64_t exec_clock_now(const struct exec_rank *rank);
 void exec_clock_finish(struct exec_rank *rank);
 void exec_clock_touch(struct exec_rank *rank, const void *data, uint64_t bytes);
 
+/* apart.c: for a device with memory of its own. What the transport asks of it. */
+struct pst_transport_memory exec_apart_memory(struct pst_exec *exec);
+/* What the rank asked its device for so far has ended; what went wrong there. On its thread. */
+pst_status exec_join(struct exec_rank *rank, struct pst_error *err);
+
 /* record.c: NULL where nothing is recorded; NULL visits are accepted. */
 struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_list *list,
                                      uint32_t section, const struct exec_task *task);
@@ -344,7 +372,10 @@ double exec_loss_of(const struct pst_exec *exec, const double *table);
 /* The norm of a table of square sums. */
 double exec_norm_of(const double *table, uint32_t n_params);
 
-/* evaluate.c: finds the kept tensor; copies it out as f32. */
+/* evaluate.c: which elements of the kept tensor a rank has; none: where it is elsewhere. */
+void exec_output_range(const struct pst_exec *exec, uint32_t rank, uint32_t section,
+                       uint64_t *ret_first, uint64_t *ret_elems);
+/* Finds the kept tensor; copies it out as f32. */
 pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, struct pst_error *err);
 void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint32_t section,
                       float *values, uint64_t n_values);

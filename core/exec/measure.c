@@ -164,6 +164,9 @@ static void finish(const struct measuring *m)
     if (m->config->device->finish != NULL) {
         m->config->device->finish(m->device);
     }
+    if ((m->config->device->flags & PST_DEVICE_APART) != 0) {
+        m->config->device->sync(m->device, NULL); /* a failure stays: it is asked for at the end */
+    }
 }
 
 /* A pass; and behind W what adds its gradients to the sums. */
@@ -380,6 +383,9 @@ static pst_status measure_next(struct measuring *m, uint32_t *offset, struct pst
     }
     if (st == PST_OK) {
         st = run_rounds(m, &group, *offset, err);
+    }
+    if (st == PST_OK && (m->config->device->flags & PST_DEVICE_APART) != 0) {
+        st = m->config->device->sync(m->device, err);
     }
     measure_group_finish(&group);
     m->config->device->close(m->device);

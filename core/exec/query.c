@@ -4,18 +4,25 @@
  */
 #include "exec/internal.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, double *ret_loss,
                          float *ret_output, uint64_t output_elems, struct pst_error *err)
 {
     const struct pst_plan *plan = exec->config.eval_plan;
     uint64_t kept = 0;
+    double loss;
     pst_status status;
 
     if (plan == NULL) {
         return pst_fail(err, PST_ERR_BUG, "internal", "there is no plan for evaluation");
     }
     for (uint32_t i = 0; i < exec->n_ranks; i++) {
-        kept += exec->ranks[i].eval.output_elems; /* replicas have a part each */
+        uint64_t first, elems;
+
+        exec_output_range(exec, i, 0, &first, &elems); /* of the same size in all sections */
+        kept += elems;                                 /* replicas have a part each */
     }
     if (ret_output != NULL && output_elems > kept) {
         return pst_fail(err, PST_ERR_BUG, "internal",
@@ -29,11 +36,15 @@ pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, d
                                               .values = ret_output,
                                               .n_values = output_elems},
                           err);
-    if (status != PST_OK) {
-        return status;
+    if (status == PST_OK && exec_is_shared(exec)) {
+        status = exec_share_eval(exec, exec->n_collected, &loss, ret_output, output_elems, err);
+    } else if (status == PST_OK) {
+        loss = exec_eval_loss(exec, exec->n_collected);
     }
-    *ret_loss = exec_eval_loss(exec, exec->n_collected) / plan->batch;
-    return PST_OK;
+    if (status == PST_OK) {
+        *ret_loss = loss / plan->batch;
+    }
+    return status;
 }
 
 void pst_exec_measured_peaks(struct pst_exec *exec, uint64_t *ret_bytes)
@@ -42,35 +53,78 @@ void pst_exec_measured_peaks(struct pst_exec *exec, uint64_t *ret_bytes)
 
     PST_ASSERT(pst_exec_in_flight(exec) == 0);
     exec_handoff_wait(handoff, exec_handoff_post(handoff, &(struct exec_task){.command = EXEC_PEAK},
-                                                 exec->n_ranks));
+                                                 exec->n_local));
     for (uint32_t i = 0; i < exec->n_ranks; i++) {
         ret_bytes[i] = exec->ranks[i].peak;
     }
+    if (exec_is_shared(exec)) {
+        uint64_t own = exec->ranks[exec->first_local].peak;
+
+        exec_exchange(exec, &own, ret_bytes, sizeof own, NULL);
+    }
+}
+
+void pst_exec_copied(const struct pst_exec *exec, uint32_t rank, struct pst_exec_copies *ret_copies)
+{
+    struct pst_exec_copies own, *all;
+
+    if (!exec_is_shared(exec)) {
+        exec_copied(&exec->ranks[rank], ret_copies);
+        return;
+    }
+    *ret_copies = (struct pst_exec_copies){.stall_ns = 0};
+    exec_copied(&exec->ranks[exec->first_local], &own);
+    all = calloc(exec->n_ranks, sizeof *all);
+    if (all != NULL && exec_exchange(exec, &own, all, sizeof own, NULL) == PST_OK) {
+        *ret_copies = all[rank];
+    }
+    free(all);
+}
+
+/* Rank `from` has the values: all get them. */
+static pst_status hand_on(struct pst_exec *exec, uint32_t from, float *values, uint64_t elems)
+{
+    uint64_t bytes = elems * sizeof *values;
+    char *all = malloc(bytes * exec->n_ranks + 1);
+    pst_status status = all == NULL ? PST_ERR_NOMEM : exec_exchange(exec, values, all, bytes, NULL);
+
+    if (status == PST_OK) {
+        memcpy(values, all + from * bytes, bytes);
+    }
+    free(all);
+    return status;
 }
 
 static pst_status get(struct pst_exec *exec, uint32_t command, uint32_t parameter, uint32_t of_rank,
                       float *ret_values)
 {
-    bool owned = false;
+    uint32_t from = PST_NONE;
+    pst_status status;
 
     for (uint32_t r = 0; r < exec->n_ranks; r++) {
         const struct pst_program *program = exec->config.programs[r];
 
         for (uint32_t i = 0; i < program->n_params; i++) {
-            owned = owned || (program->params[i].parameter == parameter &&
-                              (of_rank == PST_NONE ? program->params[i].owner : r == of_rank));
+            bool has = program->params[i].parameter == parameter &&
+                       (of_rank == PST_NONE ? program->params[i].owner : r == of_rank);
+
+            from = has && from == PST_NONE ? r : from;
         }
     }
-    if (!owned) {
+    if (from == PST_NONE) {
         return PST_ERR_BUG;
     }
-    return exec_run_all(exec,
-                        &(struct exec_task){.command = command,
-                                            .t = exec->n_collected,
-                                            .parameter = parameter,
-                                            .of_rank = of_rank,
-                                            .values = ret_values},
-                        NULL);
+    status = exec_run_all(exec,
+                          &(struct exec_task){.command = command,
+                                              .t = exec->n_collected,
+                                              .parameter = parameter,
+                                              .of_rank = of_rank,
+                                              .values = ret_values},
+                          NULL);
+    if (status == PST_OK && exec_is_shared(exec)) {
+        status = hand_on(exec, from, ret_values, exec->config.graph->params[parameter].elems);
+    }
+    return status;
 }
 
 pst_status pst_exec_get_parameter(struct pst_exec *exec, uint32_t parameter, float *ret_values)

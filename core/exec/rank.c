@@ -85,7 +85,7 @@ static pst_status run_task(struct exec_rank *rank, const struct exec_task *task)
         exec_copy_parameter(rank, task);
         break;
     }
-    return status;
+    return status == PST_OK ? exec_join(rank, &rank->error) : status;
 }
 
 /* Once a rank has failed only what looks at memory is still of use. */

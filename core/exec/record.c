@@ -4,23 +4,9 @@
 #include <stdlib.h>
 
 #include "exec/internal.h"
+#include "exec/record_impl.h"
 
-/* The last visits of a rank, in a ring. */
-struct record_rank {
-    struct exec_visit *visits;
-    uint64_t n_entered;
-};
-
-struct pst_recorder {
-    struct pst_arena arena;
-    const struct pst_graph *graph;
-    const struct pst_plan *plan;
-    const struct pst_program *const *programs;
-    uint32_t n_visits, n_steps;
-    struct record_rank *ranks;
-};
-
-static uint32_t longest_section(const struct pst_program *program)
+uint32_t record_longest_section(const struct pst_program *program)
 {
     uint32_t most = 0;
 
@@ -33,7 +19,7 @@ static uint32_t longest_section(const struct pst_program *program)
 static bool init_rank(struct pst_recorder *recorder, uint32_t index)
 {
     struct record_rank *rank = &recorder->ranks[index];
-    size_t n = longest_section(recorder->programs[index]);
+    size_t n = record_longest_section(recorder->programs[index]);
 
     rank->visits = pst_arena_array(&recorder->arena, recorder->n_visits, sizeof *rank->visits);
     for (uint32_t v = 0; rank->visits != NULL && v < recorder->n_visits; v++) {

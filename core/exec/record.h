@@ -15,12 +15,19 @@
 #include "sim/timeline.h"
 
 struct pst_recorder;
+struct pst_exec;
 
 /* Room for the last n_steps steps (at least 1). Graph, plan and programs outlive the recorder. */
 pst_status pst_recorder_create(const struct pst_graph *graph, const struct pst_plan *plan,
                                const struct pst_program *const *programs, uint32_t n_steps,
                                struct pst_recorder **ret_recorder, struct pst_error *err);
 void pst_recorder_destroy(struct pst_recorder *recorder);
+
+/* Where ranks are processes: collects what the others have recorded; all call it while nothing is
+   in flight. Their clocks are as far apart as those of their hosts (CLOCK_REALTIME). Of a SEND only
+   the post is known, not when the other end came. */
+pst_status pst_recorder_gather(struct pst_recorder *recorder, const struct pst_exec *exec,
+                               struct pst_error *err);
 
 /*
  * What was recorded, from the first start on, of kind "run"; times are divided by `scale`. Call it

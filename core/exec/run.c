@@ -109,10 +109,10 @@ static pst_status finish_transfer(struct exec_rank *rank, struct exec_list *list
         if (status != PST_OK) {
             const struct pst_instr *from = &list->program->instrs[index];
 
-            pst_error_detail(err, "instruction %u of rank %u: %s edge %u %s, samples %u + %u\n",
-                             index, rank->index, pst_instr_name(from->op), from->stage,
-                             from->payload == PST_PAYLOAD_ACT ? "act" : "grad", from->first_sample,
-                             from->n_samples);
+            pst_error_detail(err, "instruction %u of rank %u: %s %s %u %s, samples %u + %u\n",
+                             index, rank->index, pst_instr_name(from->op),
+                             pst_instr_moves_guest(from) ? "stage" : "edge", from->stage,
+                             pst_payload_name(from->payload), from->first_sample, from->n_samples);
             return status;
         }
         exec_record_moved(rank, instr->visit, index);
@@ -146,6 +146,7 @@ static pst_status run_beside_copies(struct exec_rank *rank, struct exec_list *li
         status = exec_copies_before(rank, list, c, &stall_ns, err);
         if (status == PST_OK) {
             run_call(rank, &list->calls[c], task, flags);
+            status = exec_join(rank, err); /* copies count calls that have ended */
             exec_copies_behind(rank, list, c);
         }
     }
@@ -173,7 +174,7 @@ static pst_status run_pass(struct exec_rank *rank, struct exec_list *list, uint3
         }
     }
     exec_clock_finish(rank);
-    return status;
+    return status == PST_OK ? exec_join(rank, err) : status;
 }
 
 static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint32_t index,
@@ -201,7 +202,7 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
     case PST_I_STEP:
         exec_update(rank, instr, task);
         exec_clock_finish(rank);
-        return PST_OK;
+        return exec_join(rank, err);
     case PST_I_OFFLOAD:
     case PST_I_FETCH:
         if (!instr->ahead) {
@@ -300,12 +301,14 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
     struct exec_visit *visit = exec_record_enter(rank, list, section, task);
     pst_status status = PST_OK;
 
+    atomic_store_explicit(&rank->evaluates, list == &rank->eval, memory_order_relaxed);
     if (list->copies != NULL) {
         exec_copies_enter(rank, list, section);
     }
     for (uint32_t i = range->first_instr; i < end && status == PST_OK; i++) {
         struct exec_instr *instr = &list->instrs[i];
 
+        atomic_store_explicit(&rank->at, i + 1, memory_order_relaxed);
         for (uint32_t w = 0; w < instr->n_waits && status == PST_OK; w++) {
             status = finish_transfer(rank, list, instr->waits[w], err);
         }
@@ -328,6 +331,9 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
     }
     if (status == PST_OK && list->workspace_end[section] > rank->handed_bytes) {
         rank->handed_bytes = list->workspace_end[section];
+    }
+    if (status == PST_OK) {
+        atomic_store_explicit(&rank->at, 0, memory_order_relaxed);
     }
     return status;
 }

@@ -25,7 +25,7 @@ static void post_part(struct pst_exec *exec, enum pst_part part, uint64_t t)
                              .slot = t % PST_EXEC_IN_FLIGHT,
                              .epoch = exec->epoch};
 
-    flight->generation = exec_handoff_post(&exec->handoff, &task, exec->n_ranks);
+    flight->generation = exec_handoff_post(&exec->handoff, &task, exec->n_local);
     flight->closed = part != PST_FILL;
 }
 
@@ -87,10 +87,11 @@ static void merge(struct pst_exec *exec, uint32_t slot, double *ret_norm)
     uint32_t n_params = exec->config.graph->n_params;
 
     for (uint32_t i = 0; i < exec->n_sums; i++) {
-        double sum = exec->ranks[0].results[slot].table[i];
+        uint32_t first = exec->has_norm ? exec->first_local : 0;
+        double sum = exec_table_of(exec, first, slot)[i];
 
         for (uint32_t r = 1; r < exec->n_ranks && !exec->has_norm; r++) {
-            sum += exec->ranks[r].results[slot].table[i];
+            sum += exec_table_of(exec, r, slot)[i];
         }
         exec->table[i] = sum;
     }
@@ -101,8 +102,8 @@ static bool is_done(const struct pst_exec *exec, uint32_t slot)
 {
     bool done = true;
 
-    for (uint32_t r = 0; r < exec->n_ranks; r++) {
-        done = done && exec->ranks[r].results[slot].done;
+    for (uint32_t r = 0; r < exec->n_local; r++) {
+        done = done && exec->ranks[exec->first_local + r].results[slot].done;
     }
     return done;
 }
@@ -114,10 +115,10 @@ static uint32_t find_stage(const struct pst_exec *exec)
     uint32_t stage = 0;
 
     for (uint32_t r = 0; r < exec->n_ranks; r++) {
-        const struct exec_rank *rank = &exec->ranks[r];
+        const struct pst_program *program = exec->config.programs[r];
 
-        for (uint32_t i = 0; i < rank->n_params; i++) {
-            const struct exec_param *param = &rank->params[i];
+        for (uint32_t i = 0; i < program->n_params; i++) {
+            const struct pst_program_param *param = &program->params[i];
 
             if (param->owner && !__builtin_isfinite(exec->table[param->parameter]) &&
                 param->stage > stage) {
@@ -211,6 +212,13 @@ pst_status pst_exec_collect(struct pst_exec *exec, struct pst_step_result *ret_r
     if (!is_done(exec, slot)) {
         drop_flights(exec);
         return exec_failure(exec, err);
+    }
+    if (exec_is_shared(exec)) {
+        status = exec_share_step(exec, slot, &ended_ns, err);
+        if (status != PST_OK) {
+            drop_flights(exec);
+            return status;
+        }
     }
     return take_result(exec, slot, ended_ns, ret_result, err);
 }

@@ -23,6 +23,8 @@ static const char *const kind_names[PST_V_KINDS] = {
     [PST_V_WORKSPACE] = "kernel workspace",
     [PST_V_FETCHED] = "fetched from the host",
     [PST_V_HOST] = "in host memory",
+    [PST_V_RETURNED] = "back from other devices",
+    [PST_V_GUEST] = "kept for other devices",
 };
 
 /* The first tick at which the live sum is largest. */

@@ -2,18 +2,24 @@
  *
  * Offsets: static values first, one behind the other; the others largest first, each into the
  * smallest gap that fits between those already placed whose lives overlap its own (best fit). What
- * is in host memory is placed so in an arena of its own.
+ * is in host memory is placed so in an arena of its own. Where gaps are what makes an arena larger
+ * than the device, other orders are tried, a fixed number of them: first what is alive at the peak,
+ * largest size x life first, and then again and again with what came to lie too high moved ahead.
  */
 #include <stdlib.h>
 
 #include "plan/occupancy.h"
 #include "plan/program_build.h"
 
+#define MOST_ORDERS 10
+
 /* A value to place, and where it came to lie. */
 struct item {
     uint64_t size; /* aligned */
     uint64_t begin;
     uint32_t first, last, value;
+    uint32_t urgency; /* what is placed first */
+    uint64_t weight;  /* of equal urgency the largest first */
 };
 
 static uint64_t align_up(uint64_t bytes)
@@ -21,10 +27,16 @@ static uint64_t align_up(uint64_t bytes)
     return (bytes + PST_VALUE_ALIGN - 1) & ~(uint64_t)(PST_VALUE_ALIGN - 1);
 }
 
-static int by_size(const void *a, const void *b)
+static int by_weight(const void *a, const void *b)
 {
     const struct item *x = a, *y = b;
 
+    if (x->urgency != y->urgency) {
+        return x->urgency > y->urgency ? -1 : 1;
+    }
+    if (x->weight != y->weight) {
+        return x->weight > y->weight ? -1 : 1;
+    }
     if (x->size != y->size) {
         return x->size > y->size ? -1 : 1;
     }
@@ -54,7 +66,7 @@ static uint32_t number_times(const struct item *items, uint32_t n, uint32_t n_ti
     return count;
 }
 
-/* Gives all items their begins, largest first. False: out of memory. */
+/* Gives all items their begins, most urgent first. False: out of memory. */
 static bool place(struct item *items, uint32_t n, uint32_t n_ticks, uint64_t origin)
 {
     uint32_t *times = calloc((size_t)n_ticks + 1, sizeof *times);
@@ -63,7 +75,7 @@ static bool place(struct item *items, uint32_t n, uint32_t n_ticks, uint64_t ori
     bool ok = times != NULL && pst_occupancy_init(&occupancy, n_times);
 
     if (ok) {
-        qsort(items, n, sizeof *items, by_size);
+        qsort(items, n, sizeof *items, by_weight);
     }
     for (uint32_t i = 0; i < n && ok; i++) {
         uint32_t first = times[items[i].first], last = times[items[i].last];
@@ -80,8 +92,8 @@ static bool place(struct item *items, uint32_t n, uint32_t n_ticks, uint64_t ori
     return ok;
 }
 
-/* Largest sum of bytes alive at one tick. */
-static pst_status find_peak(struct pst_program *program, struct pst_error *err)
+/* Largest sum of bytes alive at one tick, the first of several. */
+static pst_status find_peak(struct pst_program *program, uint32_t *ret_tick, struct pst_error *err)
 {
     uint64_t *rise = calloc((size_t)program->n_ticks + 1, sizeof *rise);
     uint64_t live = 0;
@@ -99,10 +111,21 @@ static pst_status find_peak(struct pst_program *program, struct pst_error *err)
     program->peak_bytes = 0;
     for (uint32_t t = 0; t < program->n_ticks; t++) {
         live += rise[t];
-        program->peak_bytes = live > program->peak_bytes ? live : program->peak_bytes;
+        if (live > program->peak_bytes) {
+            program->peak_bytes = live;
+            *ret_tick = t;
+        }
     }
     free(rise);
     return PST_OK;
+}
+
+static struct item make_item(const struct pst_value *value, uint32_t i)
+{
+    uint64_t size = align_up(value->bytes);
+
+    return (struct item){
+        .size = size, .first = value->first, .last = value->last, .value = i, .weight = size};
 }
 
 static uint32_t place_static(struct pst_program *program, struct item *items)
@@ -120,7 +143,7 @@ static uint32_t place_static(struct pst_program *program, struct item *items)
                 program->arena_bytes = value->offset + value->bytes;
             }
         } else if (value->kind != PST_V_HOST) {
-            items[n++] = (struct item){align_up(value->bytes), 0, value->first, value->last, i};
+            items[n++] = make_item(value, i);
         }
     }
     program->static_bytes = offset;
@@ -135,44 +158,102 @@ static uint32_t collect_host(const struct pst_program *program, struct item *ite
         const struct pst_value *value = &program->values[i];
 
         if (value->kind == PST_V_HOST) {
-            items[n++] = (struct item){align_up(value->bytes), 0, value->first, value->last, i};
+            items[n++] = make_item(value, i);
         }
     }
     return n;
 }
 
-/* Places n items from `origin` on; *io_end: the end of the highest. False: out of memory. */
-static bool settle(struct pst_program *program, struct item *items, uint32_t n, uint64_t origin,
-                   uint64_t *io_end)
+/* Places n items from `origin` on; *ret_end: the end of the highest. False: out of memory. */
+static bool settle(const struct pst_program *program, struct item *items, uint32_t n,
+                   uint64_t origin, uint64_t *ret_end)
 {
     if (!place(items, n, program->n_ticks, origin)) {
         return false;
     }
+    *ret_end = 0;
     for (uint32_t i = 0; i < n; i++) {
-        struct pst_value *value = &program->values[items[i].value];
+        uint64_t end = items[i].begin + program->values[items[i].value].bytes;
 
-        value->offset = items[i].begin;
-        if (value->offset + value->bytes > *io_end) {
-            *io_end = value->offset + value->bytes;
-        }
+        *ret_end = end > *ret_end ? end : *ret_end;
     }
     return true;
 }
 
-pst_status pst_layout_program(struct pst_program *program, struct pst_error *err)
+static void keep(struct pst_program *program, const struct item *items, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        program->values[items[i].value].offset = items[i].begin;
+    }
+}
+
+/* The next order: the first two by what is known beforehand, the others by what lay beyond the
+   limit in the last one. */
+static void reorder(struct item *items, uint32_t n, uint32_t round, uint32_t peak_tick,
+                    uint64_t limit)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct item *item = &items[i];
+        bool at_peak = item->first <= peak_tick && peak_tick <= item->last;
+        uint64_t life = item->last - item->first + 1u;
+
+        if (round == 0) {
+            item->urgency = at_peak;
+        } else if (round == 1) {
+            item->urgency = 0;
+            item->weight = item->size > UINT64_MAX / life ? UINT64_MAX : item->size * life;
+        } else {
+            item->urgency += item->begin + item->size > limit;
+            item->weight = item->size;
+        }
+    }
+}
+
+/* Until the arena ends within the limit, or as low as it can; the best of several orders. */
+static bool settle_arena(struct pst_program *program, struct item *items, uint32_t n,
+                         uint32_t peak_tick, uint64_t limit)
+{
+    uint64_t origin = program->static_bytes, end, best;
+
+    if (!settle(program, items, n, origin, &best)) {
+        return false;
+    }
+    keep(program, items, n);
+    for (uint32_t round = 0; round < MOST_ORDERS && best > limit && program->peak_bytes <= limit;
+         round++) {
+        reorder(items, n, round, peak_tick, limit);
+        if (!settle(program, items, n, origin, &end)) {
+            return false;
+        }
+        if (end < best) {
+            best = end;
+            keep(program, items, n);
+        }
+    }
+    program->arena_bytes = best > program->arena_bytes ? best : program->arena_bytes;
+    return true;
+}
+
+pst_status pst_layout_program(struct pst_program *program, uint64_t limit, struct pst_error *err)
 {
     struct item *items = malloc(((size_t)program->n_values + 1) * sizeof *items);
-    bool ok = items != NULL;
+    uint32_t peak_tick = 0;
+    pst_status st = items == NULL ? pst_fail_nomem(err) : find_peak(program, &peak_tick, err);
 
     program->arena_bytes = program->host_bytes = 0;
-    if (ok) {
+    if (st == PST_OK) {
         uint32_t n = place_static(program, items);
 
-        ok = settle(program, items, n, program->static_bytes, &program->arena_bytes);
+        st = settle_arena(program, items, n, peak_tick, limit) ? PST_OK : pst_fail_nomem(err);
     }
-    if (ok) {
-        ok = settle(program, items, collect_host(program, items), 0, &program->host_bytes);
+    if (st == PST_OK) {
+        uint32_t n = collect_host(program, items);
+
+        st = settle(program, items, n, 0, &program->host_bytes) ? PST_OK : pst_fail_nomem(err);
+        if (st == PST_OK) {
+            keep(program, items, n);
+        }
     }
     free(items);
-    return ok ? find_peak(program, err) : pst_fail_nomem(err);
+    return st;
 }

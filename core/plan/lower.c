@@ -365,6 +365,7 @@ static void walk_transfers(struct pst_lowering *low, bool count_only)
             add_transfers(low, edge->to, edge->from, e, first, true, count_only);
         }
     }
+    pst_lowering_add_guests(low, count_only);
 }
 
 static int compare_transfers(const void *a, const void *b)
@@ -374,11 +375,18 @@ static int compare_transfers(const void *a, const void *b)
     if (x->time_ns != y->time_ns) {
         return x->time_ns < y->time_ns ? -1 : 1;
     }
+    if ((x->payload == PST_PAYLOAD_LOAD) != (y->payload == PST_PAYLOAD_LOAD)) {
+        return x->payload == PST_PAYLOAD_LOAD ? 1
+                                              : -1; /* behind its EVICT if passes take no time */
+    }
     if (x->from_rank != y->from_rank) {
         return x->from_rank < y->from_rank ? -1 : 1;
     }
     if (x->from_pass != y->from_pass) {
         return x->from_pass < y->from_pass ? -1 : 1;
+    }
+    if (x->payload != y->payload) {
+        return x->payload < y->payload ? -1 : 1;
     }
     if (x->edge != y->edge) {
         return x->edge < y->edge ? -1 : 1;
@@ -438,6 +446,9 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
     pst_status st = pst_lowering_prepare(&low, err);
 
     if (st == PST_OK) {
+        st = pst_lowering_guests_possible(&low, err);
+    }
+    if (st == PST_OK) {
         walk_transfers(&low, true);
         low.transfers = pst_arena_array(&low.arena, low.n_transfers, sizeof *low.transfers);
         if (low.transfers == NULL) {
@@ -447,7 +458,8 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
             if (low.n_transfers > 0) {
                 qsort(low.transfers, low.n_transfers, sizeof *low.transfers, compare_transfers);
             }
-            st = pst_lowering_emit(&low, err);
+            st = pst_lowering_index_guests(&low) ? pst_lowering_emit(&low, err)
+                                                 : pst_fail_nomem(err);
         }
     }
     pst_arena_finish(&low.arena);

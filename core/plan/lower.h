@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to lowering (lower.c: timing and transfers; lower_list.c: instruction lists;
- * lower_copies.c: copies between device and host; lower_part_copies.c: those of parts).
+ * lower_copies.c: copies between device and host; lower_part_copies.c: those of parts;
+ * lower_peers.c: guests of other devices).
  */
 #ifndef PST_PLAN_LOWER_H
 #define PST_PLAN_LOWER_H
@@ -10,10 +11,11 @@
 
 /* One transfer between two ranks, in the one global order. */
 struct pst_transfer {
-    uint64_t time_ns;              /* end of the producing pass */
-    uint32_t from_rank, from_pass; /* producer: position in its rank's order */
-    uint32_t to_rank, to_pass;     /* first consumer */
-    uint32_t edge, first_sample, n_samples;
+    uint64_t time_ns;                       /* end of the producing pass */
+    uint32_t from_rank, from_pass;          /* producer: position in its rank's order */
+    uint32_t to_rank, to_pass;              /* first consumer */
+    uint32_t edge, first_sample, n_samples; /* of guests: the stage */
+    uint32_t guest;                         /* of guests: number of the pair EVICT, LOAD */
     uint8_t payload;
     uint32_t send_gap, recv_gap; /* before which pass of its rank's order it is posted */
 };
@@ -40,6 +42,9 @@ struct pst_lowering {
     bool *edge_grad;               /* whether a gradient flows back on the edge */
     struct pst_transfer *transfers;
     uint32_t n_transfers;
+    uint32_t n_guests;     /* pairs EVICT, LOAD among them */
+    uint32_t *evict_at;    /* [guest] the row of its EVICT */
+    uint64_t *guest_bytes; /* [stage] of each of its guests */
 };
 
 /* Whether the rank holds the stage. */
@@ -136,6 +141,26 @@ pst_status pst_lowering_copies_of(const struct pst_lowering *low, uint32_t rank,
    Returns how many there are then. */
 uint32_t pst_lowering_copy_waits(const struct pst_copies *copies, const uint32_t *pass_at,
                                  struct pst_wait_pair *pairs, uint32_t n);
+
+/*
+ * lower_peers.c. What EVICT and LOAD add to the transfers: the first behind its F, the second
+ * before the pass that precedes the backward pass. PST_ERR_UNSUPPORTED plan.mismatch where no
+ * passes stand between. Fills guest_bytes.
+ */
+pst_status pst_lowering_guests_possible(struct pst_lowering *low, struct pst_error *err);
+/* Asynchronous plans have none: plan.mismatch. */
+pst_status pst_lowering_no_guests(const struct pst_plan *plan, struct pst_error *err);
+/* Rows behind those that are there, counted in low->n_transfers; count_only: no rows. */
+void pst_lowering_add_guests(struct pst_lowering *low, bool count_only);
+/* Once rows are sorted: finds those of each guest. False: out of memory. */
+bool pst_lowering_index_guests(struct pst_lowering *low);
+/* First pass of the rank that ends after `time`. */
+uint32_t pst_lowering_running_at(const struct pst_lowering *low, uint32_t rank, uint64_t time);
+/* Who waits for what, four pairs a row at most, of row i if it is a guest's and has an end on the
+   rank. pass_at, transfer_at: places in the list; norm: that of NORM, or PST_NONE. */
+void pst_lowering_guest_waits(const struct pst_lowering *low, uint32_t rank, uint32_t i,
+                              const uint32_t *pass_at, const uint32_t *transfer_at, uint32_t norm,
+                              struct pst_wait_pair *pairs, uint32_t *n);
 
 /* Sorts the pairs, drops doubles, and gives each instruction its waits, from `arena`. */
 pst_status pst_lowering_join(struct pst_arena *arena, struct pst_instr *instrs,

@@ -18,23 +18,6 @@ struct list {
     uint32_t *transfer_at; /* final position of each transfer's end here (send or recv), by index */
 };
 
-/* First pass of the rank that ends after `time`. */
-static uint32_t running_at(const struct pst_lowering *low, uint32_t rank, uint64_t time)
-{
-    uint32_t lo = 0, hi = low->n_passes[rank];
-
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-
-        if (low->end_ns[rank][mid] > time) {
-            hi = mid;
-        } else {
-            lo = mid + 1;
-        }
-    }
-    return lo;
-}
-
 static uint32_t max_u32(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
@@ -55,9 +38,13 @@ static pst_status place_transfers(struct pst_lowering *low, struct pst_error *er
     for (uint32_t i = 0; i < low->n_transfers; i++) {
         struct pst_transfer *t = &low->transfers[i];
 
-        t->send_gap = max_u32(t->from_pass + 1, last[t->from_rank]);
+        t->send_gap = t->payload == PST_PAYLOAD_LOAD /* has been there for long */
+                          ? pst_lowering_running_at(low, t->from_rank, t->time_ns)
+                          : t->from_pass + 1;
+        t->send_gap = max_u32(t->send_gap, last[t->from_rank]);
         last[t->from_rank] = t->send_gap;
-        t->recv_gap = max_u32(running_at(low, t->to_rank, t->time_ns), last[t->to_rank]);
+        t->recv_gap =
+            max_u32(pst_lowering_running_at(low, t->to_rank, t->time_ns), last[t->to_rank]);
         last[t->to_rank] = t->recv_gap;
         if (t->recv_gap > t->to_pass) {
             return pst_fail(err, PST_ERR_BUG, "plan.illegal",
@@ -277,7 +264,10 @@ static void transfer_waits(const struct pst_lowering *low, uint32_t rank, const 
         const struct pst_transfer *t = &low->transfers[i];
         uint32_t at = list->transfer_at[i];
 
-        if (t->from_rank == rank) {
+        if (t->payload >= PST_PAYLOAD_EVICT) {
+            pst_lowering_guest_waits(low, rank, i, list->pass_at, list->transfer_at, norm, pairs,
+                                     n);
+        } else if (t->from_rank == rank) {
             uint32_t join = send_join(low, rank, t);
 
             add_pair(pairs, n, at, list->pass_at[t->from_pass]);
@@ -387,7 +377,7 @@ static pst_status write_waits(struct pst_lowering *low, uint32_t rank,
                               struct pst_error *err)
 {
     uint32_t norm = PST_NONE, n = 0;
-    size_t room = 2 * (size_t)low->n_transfers + 3 * (size_t)copies->n +
+    size_t room = 4 * (size_t)low->n_transfers + 3 * (size_t)copies->n +
                   (size_t)list->n * (low->plan->n_stages + low->plan->n_ties + 3);
     struct pst_wait_pair *pairs = malloc((room + 1) * sizeof *pairs);
     pst_status st;

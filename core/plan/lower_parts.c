@@ -418,7 +418,10 @@ pst_status pst_plan_lower_parts(struct pst_plan *plan, const struct pst_graph *g
 
     memcpy(c.passes, passes, sizeof c.passes);
     memcpy(c.n_passes, n_passes, sizeof c.n_passes);
-    st = check_stashed(plan, graph, err);
+    st = pst_lowering_no_guests(plan, err);
+    if (st == PST_OK) {
+        st = check_stashed(plan, graph, err);
+    }
     if (st == PST_OK) {
         st = check_passes(&c, err);
     }

@@ -19,6 +19,13 @@ const char *pst_instr_name(uint32_t op)
     return op < PST_I_COUNT && instr_names[op] != NULL ? instr_names[op] : "?";
 }
 
+const char *pst_payload_name(uint32_t payload)
+{
+    static const char *const names[PST_PAYLOAD_COUNT] = {"act", "grad", "evict", "load"};
+
+    return payload < PST_PAYLOAD_COUNT ? names[payload] : "?";
+}
+
 pst_status pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_devices,
                            struct pst_plan **ret_plan, struct pst_error *err)
 {

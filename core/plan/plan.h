@@ -33,7 +33,15 @@ enum pst_instr_op {
     PST_I_COUNT
 };
 
-enum pst_payload { PST_PAYLOAD_ACT = 0, PST_PAYLOAD_GRAD = 1 };
+/* What a SEND and its RECV move: rows of an edge, or what a micro-batch leaves for its backward
+   passes, to a device that keeps it as a guest, and back. */
+enum pst_payload {
+    PST_PAYLOAD_ACT = 0,
+    PST_PAYLOAD_GRAD = 1,
+    PST_PAYLOAD_EVICT = 2,
+    PST_PAYLOAD_LOAD = 3,
+    PST_PAYLOAD_COUNT
+};
 
 /* One instruction; what does not apply is 0. File form: docs/plan.md. */
 struct pst_instr {
@@ -41,7 +49,8 @@ struct pst_instr {
     uint8_t payload;     /* SEND, RECV */
     bool apart;          /* in lists made from parts: FETCH at the head of one, which is posted when
                             its turn comes and not with the pass before it; false in plans */
-    uint32_t stage;      /* passes, copies, REDUCE, STEP; SEND, RECV: the edge; TIE: the tie */
+    uint32_t stage;      /* passes, copies, REDUCE, STEP; SEND, RECV: the edge, of guests the stage
+                            whose they are; TIE: the tie */
     uint32_t microbatch; /* passes and copies: of that stage */
     uint32_t node;       /* copies: operator */
     uint32_t first_sample, n_samples; /* SEND, RECV: samples of the step */
@@ -49,6 +58,13 @@ struct pst_instr {
     uint32_t n_waits;
     const uint32_t *waits; /* instructions of the same list that must be complete before this one
                               starts, besides earlier ones of its queue; ascending */
+};
+
+/* A micro-batch of which another device keeps, between F and the backward passes, what operators
+   with PST_ACTION_PEER leave for these. */
+struct pst_plan_guest {
+    uint32_t microbatch;
+    uint32_t rank; /* that keeps what replica 0 has; pst_plan_guest_rank */
 };
 
 struct pst_plan_stage {
@@ -64,6 +80,8 @@ struct pst_plan_stage {
                                                     samples over all replicas */
     uint32_t in_flight, weight_versions; /* of the weights that its passes read: 1 in synchronous
                                             plans */
+    uint32_t n_guests;                   /* of its micro-batches, on other devices */
+    const struct pst_plan_guest *guests; /* ascending by micro-batch */
 };
 
 /* Samples of a micro-batch on each rank of the stage. */
@@ -214,6 +232,14 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
                           const struct pst_cost_model *cost, const struct pst_pass *const *orders,
                           const uint32_t *n_passes, bool training, struct pst_error *err);
 
+/* When each pass of such an order begins and ends, by the times that lowering goes by: as early as
+   the order allows, transfers on idle links. ret_start_ns[rank][position]. Errors as above. */
+pst_status pst_plan_pass_times(struct pst_plan *plan, const struct pst_graph *graph,
+                               const struct pst_cost_model *cost,
+                               const struct pst_pass *const *orders, const uint32_t *n_passes,
+                               uint64_t *const *ret_start_ns, uint64_t *const *ret_end_ns,
+                               struct pst_error *err);
+
 /*
  * The same for an asynchronous plan: passes[part][rank][position], PST_FILL to PST_DRAIN. Every
  * repetition of body runs one list, so nothing is placed by time: a SEND stands right behind its
@@ -299,7 +325,15 @@ pst_status pst_plan_parse(const char *name, const char *text, size_t length,
                           const struct pst_graph *graph, struct pst_plan **ret_plan,
                           struct pst_error *err);
 
-const char *pst_instr_name(uint32_t op); /* "F", "SEND", ... */
+const char *pst_instr_name(uint32_t op);        /* "F", "SEND", ... */
+const char *pst_payload_name(uint32_t payload); /* "act", "grad", "evict", "load" */
+
+/* SEND or RECV of a guest: `stage` is a stage and not an edge. */
+static inline bool pst_instr_moves_guest(const struct pst_instr *instr)
+{
+    return (instr->op == PST_I_SEND || instr->op == PST_I_RECV) &&
+           instr->payload >= PST_PAYLOAD_EVICT;
+}
 
 /* Numbers that NORM adds up: square sums of all parameters, and the loss or, where replicas have
    the losses, that of each sample. */
@@ -325,5 +359,33 @@ bool pst_plan_saved(const struct pst_plan_stage *stage, const struct pst_graph *
    of memory. */
 bool pst_plan_offload_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                             uint64_t *ret_bytes);
+
+/* guests.c: the guest that a micro-batch of the stage is; NULL: none. */
+const struct pst_plan_guest *pst_plan_guest_of(const struct pst_plan_stage *stage,
+                                               uint32_t microbatch);
+/* The rank that keeps what a replica of the stage has: the guest's own, or of its stage's replicas
+   the same one. PST_NONE: that stage has not as many. */
+uint32_t pst_plan_guest_rank(const struct pst_plan *plan, const struct pst_plan_stage *stage,
+                             const struct pst_plan_guest *guest, uint32_t replica);
+/* What a guest of the stage consists of: the results of its operators with PST_ACTION_PEER that a
+   backward pass reads, in the order of its nodes. ret_tensors comes from the arena. False: out of
+   memory. */
+bool pst_plan_guest_tensors(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                            struct pst_arena *arena, uint32_t **ret_tensors, uint32_t *ret_n);
+/* When it leaves, for lowering: its F ends at leave_ns, the pass beside which it runs at until_ns.
+   If the pass that the other device runs at leave_ns ends, at other_ns, so early that there is time
+   enough behind it, then; else at once. */
+static inline uint64_t pst_plan_guest_leaves(uint64_t leave_ns, uint64_t until_ns,
+                                             uint64_t other_ns, uint64_t transfer_ns)
+{
+    bool later = other_ns > leave_ns && other_ns < until_ns &&
+                 transfer_ns <= (until_ns - other_ns) / 2; /* times are estimates */
+
+    return later ? other_ns : leave_ns;
+}
+
+/* The bytes of one of them on each rank of the stage. */
+uint64_t pst_plan_guest_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                              const uint32_t *tensors, uint32_t n);
 
 #endif

@@ -19,11 +19,16 @@ static uint32_t find_op(const char *name)
 static void read_transfer(struct pst_plan_reader *reader, json_t *row, struct pst_instr *instr)
 {
     const char *payload = json_string_value(json_array_get(row, 2));
-    if (payload == NULL || (strcmp(payload, "act") != 0 && strcmp(payload, "grad") != 0)) {
-        pst_plan_fail(reader, NULL, "the payload is \"act\" or \"grad\"");
+    uint8_t found = 0;
+    while (payload != NULL && found < PST_PAYLOAD_COUNT &&
+           strcmp(payload, pst_payload_name(found)) != 0) {
+        found++;
+    }
+    if (payload == NULL || found == PST_PAYLOAD_COUNT) {
+        pst_plan_fail(reader, NULL, "the payload is \"act\", \"grad\", \"evict\" or \"load\"");
         return;
     }
-    instr->payload = strcmp(payload, "act") == 0 ? PST_PAYLOAD_ACT : PST_PAYLOAD_GRAD;
+    instr->payload = found;
     instr->first_sample = pst_plan_u32_at(reader, row, 3);
     instr->n_samples = pst_plan_u32_at(reader, row, 4);
     instr->peer = pst_plan_u32_at(reader, row, 5);

@@ -66,6 +66,40 @@ static uint32_t *read_nodes(struct pst_plan_reader *reader, json_t *object, uint
     return nodes;
 }
 
+/* Pairs of a micro-batch and the device that keeps it. */
+static void read_guests(struct pst_plan_reader *reader, json_t *object,
+                        struct pst_plan_stage *stage)
+{
+    if (reader->status != PST_OK || json_object_get(object, "guests") == NULL) {
+        return;
+    }
+    json_t *rows = pst_plan_array(reader, object, "guests");
+    size_t n = json_array_size(rows), mark = pst_plan_enter(reader, "guests");
+    struct pst_plan_guest *guests = NULL;
+    if (reader->status == PST_OK && (n == 0 || n > stage->n_microbatches)) {
+        pst_plan_fail(reader, NULL, "%zu guests of %u micro-batches; leave the list out for none",
+                      n, stage->n_microbatches);
+    }
+    if (reader->status == PST_OK) {
+        guests = pst_arena_array(&reader->plan->arena, n, sizeof *guests);
+        reader->status = guests == NULL ? pst_fail_nomem(reader->err) : PST_OK;
+    }
+    for (size_t i = 0; i < n && reader->status == PST_OK; i++) {
+        json_t *row = json_array_get(rows, i);
+        if (json_array_size(row) != 2) {
+            pst_plan_fail(reader, NULL, "element %zu: expected [micro-batch, device]", i);
+            break;
+        }
+        guests[i].microbatch = pst_plan_u32_at(reader, row, 0);
+        guests[i].rank = pst_plan_u32_at(reader, row, 1);
+    }
+    pst_plan_leave(reader, mark);
+    if (reader->status == PST_OK) {
+        stage->guests = guests;
+        stage->n_guests = (uint32_t)n;
+    }
+}
+
 static void add_stage(struct pst_plan_reader *reader, json_t *object, const uint32_t *nodes,
                       uint32_t n_nodes, const uint32_t *ranks, uint32_t n_ranks)
 {
@@ -100,6 +134,7 @@ static void add_stage(struct pst_plan_reader *reader, json_t *object, const uint
     read_actions(reader, object, "recompute", positions, PST_ACTION_RECOMPUTE, actions);
     read_actions(reader, object, "offload", positions, PST_ACTION_OFFLOAD, actions);
     read_actions(reader, object, "peer", positions, PST_ACTION_PEER, actions);
+    read_guests(reader, object, stage);
 }
 
 static void check_id(struct pst_plan_reader *reader, json_t *object, const char *key,
@@ -116,7 +151,8 @@ static void read_stage(struct pst_plan_reader *reader, json_t *object, size_t in
 {
     static const char *const keys[] = {"id",      "nodes",     "devices",         "microbatch_size",
                                        "k",       "in_flight", "weight_versions", "recompute",
-                                       "offload", "peer",      "peak_bytes",      NULL};
+                                       "offload", "peer",      "guests",          "peak_bytes",
+                                       NULL};
     uint32_t n_nodes = 0;
     pst_plan_known_keys(reader, object, keys);
     check_id(reader, object, "id", index);

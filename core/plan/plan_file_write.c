@@ -84,6 +84,15 @@ static void put_stage(struct pst_json *json, const struct pst_plan *plan,
     put_actions(json, "recompute", stage, graph, PST_ACTION_RECOMPUTE);
     put_actions(json, "offload", stage, graph, PST_ACTION_OFFLOAD);
     put_actions(json, "peer", stage, graph, PST_ACTION_PEER);
+    if (stage->n_guests > 0) {
+        pst_json_array(json, "guests");
+        for (uint32_t i = 0; i < stage->n_guests; i++) {
+            put_u32_array(
+                json, NULL,
+                &(const uint32_t[]){stage->guests[i].microbatch, stage->guests[i].rank}[0], 2);
+        }
+        pst_json_end(json, ']');
+    }
     /* of the device that the stage shares with its neighbours there */
     put_u64(json, "peak_bytes",
             stage->n_ranks > 0 && stage->ranks[0] < plan->n_devices
@@ -134,7 +143,7 @@ static void put_instr(struct pst_json *json, const struct pst_instr *instr,
         pst_json_uint(json, NULL, instr->stage);
     }
     if (instr->op == PST_I_SEND || instr->op == PST_I_RECV) {
-        pst_json_string(json, NULL, instr->payload == PST_PAYLOAD_ACT ? "act" : "grad");
+        pst_json_string(json, NULL, pst_payload_name(instr->payload));
         pst_json_uint(json, NULL, instr->first_sample);
         pst_json_uint(json, NULL, instr->n_samples);
         pst_json_uint(json, NULL, instr->peer);

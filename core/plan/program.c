@@ -134,6 +134,9 @@ static pst_status set_up(struct pst_builder *b, struct pst_error *err)
             st = pst_build_stage(b, s, err);
         }
     }
+    if (st == PST_OK) {
+        st = pst_build_guest_tables(b, err);
+    }
     return st == PST_OK ? pst_build_edges(b, err) : st;
 }
 
@@ -399,7 +402,7 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
     pst_status st = build_program(plan, graph, cost, rank, keep_output, &program, err);
 
     if (st == PST_OK) {
-        st = pst_layout_program(program, err);
+        st = pst_layout_program(program, plan->capacity_bytes, err);
         if (st != PST_OK) {
             pst_program_destroy(program);
             return st;
@@ -411,6 +414,7 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
 
 struct layouts {
     struct pst_program **programs;
+    uint64_t limit;
     atomic_bool failed;
 };
 
@@ -418,7 +422,7 @@ static void lay_out(void *layouts_, uint32_t i)
 {
     struct layouts *layouts = layouts_;
 
-    if (pst_layout_program(layouts->programs[i], NULL) != PST_OK) {
+    if (pst_layout_program(layouts->programs[i], layouts->limit, NULL) != PST_OK) {
         atomic_store(&layouts->failed, true);
     }
 }
@@ -427,7 +431,7 @@ pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_gra
                                const struct pst_cost_model *cost, struct pst_program **ret_programs,
                                struct pst_error *err)
 {
-    struct layouts layouts = {.programs = ret_programs};
+    struct layouts layouts = {.programs = ret_programs, .limit = plan->capacity_bytes};
     uint64_t n_values = 0;
     pst_status st = PST_OK;
 
@@ -436,7 +440,7 @@ pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_gra
         n_values += st == PST_OK ? ret_programs[r]->n_values : 0;
     }
     for (uint32_t r = 0; st == PST_OK && n_values < WORTH_THREADS && r < plan->n_devices; r++) {
-        st = pst_layout_program(ret_programs[r], err);
+        st = pst_layout_program(ret_programs[r], plan->capacity_bytes, err);
     }
     if (st == PST_OK && n_values >= WORTH_THREADS) {
         pst_parallel(plan->n_devices, lay_out, &layouts);

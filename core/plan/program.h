@@ -29,8 +29,10 @@ enum pst_value_kind {
     PST_V_Z = 10,        /* what B leaves for W */
     PST_V_SCRATCH = 11,  /* gradient of one micro-batch before it is added */
     PST_V_WORKSPACE = 12,
-    PST_V_FETCHED = 13, /* activation or aux of a micro-batch, back from the host */
-    PST_V_HOST = 14,    /* the same in host memory: its offset is in the rank's host arena */
+    PST_V_FETCHED = 13,  /* activation or aux of a micro-batch, back from the host */
+    PST_V_HOST = 14,     /* the same in host memory: its offset is in the rank's host arena */
+    PST_V_RETURNED = 15, /* activation or aux of a micro-batch, back from another device */
+    PST_V_GUEST = 16,    /* the same of a stage elsewhere, kept for it */
     PST_V_KINDS
 };
 

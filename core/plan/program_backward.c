@@ -267,6 +267,7 @@ pst_status pst_build_backward(struct pst_builder *b, uint32_t s, uint32_t j, boo
     gather_foreign(b, s, j);
     forget_recomputed(b, s, j);
     pst_build_fetched(b, s, j, true);
+    pst_build_returned(b, s, j);
     for (uint32_t node = stage->n_nodes; node-- > 0 && !b->failed;) {
         const struct pst_op *op = pst_build_op(b, s, node);
         const struct pst_op_grad *grad = &b->stages[s].grad[node];

@@ -2,8 +2,8 @@
  *
  * Private to the construction of programs: the builder's state and the steps that live in
  * program_forward.c, program_backward.c, program_weights.c (kernel calls of a pass),
- * program_static.c (what lives for the whole run), program_copies.c (to the host and back) and
- * layout.c (offsets).
+ * program_static.c (what lives for the whole run), program_copies.c (to the host and back),
+ * program_peers.c (to another device and back) and layout.c (offsets).
  */
 #ifndef PST_PLAN_PROGRAM_BUILD_H
 #define PST_PLAN_PROGRAM_BUILD_H
@@ -44,6 +44,14 @@ struct pst_stage_build {
     struct pst_pass_calls *calls; /* [pass] of a stage that offloads, else NULL */
 };
 
+/* Guests of a stage, at home or on the device that keeps them. */
+struct pst_build_guests {
+    uint32_t n_tensors;
+    uint32_t *tensors; /* of each of them */
+    uint32_t *values;  /* [microbatch] the first of its values on this rank, n_tensors in a row, or
+                          PST_NONE; NULL: the stage has no guests */
+};
+
 struct pst_classes;
 
 struct pst_builder {
@@ -74,8 +82,9 @@ struct pst_builder {
      */
     uint32_t *separate;
     uint32_t n_separate;
-    uint32_t **received;  /* [edge] gradient values, [microbatch of from][item] */
-    uint32_t *edge_items; /* [edge] gradient items */
+    struct pst_build_guests *guests; /* [stage] */
+    uint32_t **received;             /* [edge] gradient values, [microbatch of from][item] */
+    uint32_t *edge_items;            /* [edge] gradient items */
     uint32_t *grad_value; /* [parity of the batch][operator][slot of PST_MAX_PARAMS] accumulators */
     uint32_t *param_row;  /* [parameter] row in program->params, or PST_NONE */
     /* growing arrays that become the program's */
@@ -165,7 +174,15 @@ void pst_build_sum_in_turn(struct pst_builder *b, uint32_t stage, uint32_t micro
 pst_status pst_build_weights(struct pst_builder *b, uint32_t stage, uint32_t microbatch,
                              struct pst_error *err);
 
+/* program_peers.c: tables; the pieces of EVICT and LOAD; backward passes of a micro-batch read what
+   has come back of it. */
+pst_status pst_build_guest_tables(struct pst_builder *b, struct pst_error *err);
+void pst_build_guest(struct pst_builder *b, const struct pst_instr *instr);
+void pst_build_returned(struct pst_builder *b, uint32_t stage, uint32_t microbatch);
+
 /* program_transfer.c */
+/* A piece of the transfer that is being built; the value is used now. */
+void pst_build_part(struct pst_builder *b, uint32_t value, uint64_t begin, uint64_t bytes);
 void pst_build_transfer(struct pst_builder *b, const struct pst_instr *instr);
 pst_status pst_build_edges(struct pst_builder *b, struct pst_error *err);
 /* Uses of a tensor inside a stage. */
@@ -178,7 +195,8 @@ void pst_build_copy(struct pst_builder *b, const struct pst_instr *instr);
 void pst_build_fetched(struct pst_builder *b, uint32_t stage, uint32_t microbatch, bool forget);
 pst_status pst_build_copies(struct pst_builder *b, struct pst_error *err);
 
-/* layout.c: offsets of all values, peak and arena bytes. */
-pst_status pst_layout_program(struct pst_program *program, struct pst_error *err);
+/* layout.c: offsets of all values, peak and arena bytes. limit: of the device, UINT64_MAX: none;
+   more effort is made where gaps between buffers are what makes an arena exceed it. */
+pst_status pst_layout_program(struct pst_program *program, uint64_t limit, struct pst_error *err);
 
 #endif

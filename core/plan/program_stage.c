@@ -103,12 +103,6 @@ pst_status pst_build_stage(struct pst_builder *b, uint32_t s, struct pst_error *
         pst_op_grad_info(b->graph, stage->nodes[i], &build->grad[i]);
         build->use_base[i] = build->n_uses;
         build->n_uses += b->graph->ops[stage->nodes[i]].n_param;
-        if (stage->actions[i] > PST_ACTION_OFFLOAD) {
-            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                            "operator %s is to be moved to another device; this version keeps, "
-                            "recomputes or offloads",
-                            b->graph->ops[stage->nodes[i]].name);
-        }
     }
     build->n_runs = pst_plan_runs(stage, b->graph, build->replayed, build->runs);
     if (prepare_copies(b, s, err) != PST_OK) {

@@ -51,7 +51,7 @@ pst_status pst_build_edges(struct pst_builder *b, struct pst_error *err)
     return PST_OK;
 }
 
-static void add_part(struct pst_builder *b, uint32_t value, uint64_t begin, uint64_t bytes)
+void pst_build_part(struct pst_builder *b, uint32_t value, uint64_t begin, uint64_t bytes)
 {
     struct pst_program *program = b->program;
 
@@ -77,7 +77,7 @@ static void add_piece(struct pst_builder *b, const struct pst_instr *instr, uint
         *slot = pst_build_value(b, PST_V_RECV, stage, microbatch, tensor, item,
                                 row * pst_build_samples(b, stage));
     }
-    add_part(b, *slot, (instr->first_sample - first) * row, instr->n_samples * row);
+    pst_build_part(b, *slot, (instr->first_sample - first) * row, instr->n_samples * row);
 }
 
 static void transfer_gradient(struct pst_builder *b, const struct pst_instr *instr)
@@ -114,8 +114,13 @@ static void transfer_gradient(struct pst_builder *b, const struct pst_instr *ins
 
 void pst_build_transfer(struct pst_builder *b, const struct pst_instr *instr)
 {
-    const struct pst_plan_edge *edge = &b->plan->edges[instr->stage];
+    const struct pst_plan_edge *edge;
 
+    if (pst_instr_moves_guest(instr)) {
+        pst_build_guest(b, instr);
+        return;
+    }
+    edge = &b->plan->edges[instr->stage];
     if (instr->payload == PST_PAYLOAD_GRAD) {
         transfer_gradient(b, instr);
         return;

@@ -52,6 +52,7 @@ static bool probe(const struct pst_search *search, uint64_t memory, struct pst_p
     cluster.memory = memory;
     changed.cluster = &cluster;
     changed.clock = NULL; /* does it fit: how fast it is does not matter */
+    changed.brief = true;
     return pst_planner_try(&changed, ret_planned, &unused_need, &unused) == PST_OK;
 }
 
@@ -146,7 +147,7 @@ static struct pst_config *table_of(const char *id, const char *path)
 }
 
 /* What the strategies need with this memory optimizer instead of theirs; UINT64_MAX: more than
-   `enough`, or it is none that recomputes. */
+   `enough`, or it is none to recommend. */
 static uint64_t need_with(const struct pst_search *search, const char *id, const char *path,
                           uint64_t enough)
 {
@@ -157,7 +158,8 @@ static uint64_t need_with(const struct pst_search *search, const char *id, const
     struct pst_config *config;
 
     if (pst_plugin_open(path, "memopt", id, &plugin, NULL) != PST_OK ||
-        !pst_caps_has(plugin->provides, "recompute")) {
+        !pst_caps_has(plugin->provides, "recompute") ||
+        pst_caps_has(plugin->provides, "exhaustive")) {
         return UINT64_MAX;
     }
     config = table_of(id, path);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What to tell a user whose job does not fit.
+ * One search for a plan, and what follows it: a second opinion on a plan that keeps host links busy,
+ * and what to tell a user whose job does not fit.
  */
 #ifndef PST_PLUGIN_ADVISE_H
 #define PST_PLUGIN_ADVISE_H
@@ -16,6 +17,7 @@ struct pst_search {
     bool (*cancelled)(void);  /* may be NULL */
     pst_planner_clock *clock; /* may be NULL */
     uint64_t deadline_ns;     /* UINT64_MAX: none */
+    bool brief;               /* fewer attempts: what they do not find is not said to be enough */
     uint64_t *least_bytes;    /* [operators of the graph] room for a figure per stage of the plan
                                  found: what its memory optimizers could do with; NULL: not wanted */
 };
@@ -24,6 +26,10 @@ struct pst_search {
    the best plan takes on its largest device, also if that is too much; 0: there was no plan. */
 pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *ret_planned,
                            uint64_t *ret_need, struct pst_error *err);
+
+/* Of a plan whose copies to host memory take most of its stages' time: plans again, as though the
+   links were slower, and keeps the plan of the shorter step. Failure leaves the plan as it is. */
+void pst_planner_lighten(const struct pst_search *search, struct pst_planned *planned);
 
 /*
  * After a search that ended in *err, a PST_ERR_INFEASIBLE, with `found` as its *ret_need: if memory

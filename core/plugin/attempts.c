@@ -11,6 +11,7 @@
 
 #define MAX_ATTEMPTS 4   /* at cuts */
 #define MAX_ROUNDS   6   /* on the same cuts */
+#define BRIEF_ROUNDS 2   /* for advice */
 #define MARGIN       100 /* part of the memory that a stage which fails again must spare */
 
 struct attempts {
@@ -18,6 +19,7 @@ struct attempts {
     struct pst_planned *best; /* fits, or needs least */
     uint64_t limit, need;     /* need: of the last plan */
     uint32_t n_learned;
+    bool relaxed;          /* planned for an eighth more than there is */
     struct pst_plan *cuts; /* stages alone; of the last answer of the partitioner */
 };
 
@@ -199,7 +201,9 @@ static pst_status attempt(struct attempts *a, bool same_cuts, struct pst_error *
    that need not shrink each time. */
 static pst_status settle(struct attempts *a, struct pst_error *err)
 {
-    for (uint32_t round = 0; round < MAX_ROUNDS && a->need > a->limit; round++) {
+    uint32_t n_rounds = a->planner->brief ? BRIEF_ROUNDS : MAX_ROUNDS;
+
+    for (uint32_t round = 0; round < n_rounds && a->need > a->limit; round++) {
         struct pst_error why = {.status = PST_OK};
         uint64_t before = a->need;
         pst_status st = attempt(a, true, &why);
@@ -220,17 +224,29 @@ static pst_status settle(struct attempts *a, struct pst_error *err)
 }
 
 /*
- * Nothing fits by the model that strategies are charged by, which may be a little dearer than the
- * layout turns out. One attempt with an eighth more shows that, or at least what takes the space.
+ * Nothing fits by the model that strategies are charged by. Where stages share a device, the
+ * partitioner gave each an equal part of it: one attempt in which a stage may take the whole, and
+ * the division among them is left to the prices of what it answers. Besides, the model may be a
+ * little dearer than the layout turns out: one attempt with an eighth more shows that, or at least
+ * what takes the space.
  */
-static bool relax(struct pst_planner *planner, pst_status st, uint32_t attempt)
+static bool relax(struct attempts *a, pst_status st)
 {
+    struct pst_planner *planner = a->planner;
     uint64_t more = planner->capacity_bytes / 8;
 
-    if (st != PST_ERR_INFEASIBLE || attempt > 0 || planner->capacity_bytes > UINT64_MAX - more) {
+    if (st != PST_ERR_INFEASIBLE || a->best->plan != NULL) {
+        return false;
+    }
+    if (!planner->undivided && planner->n_memopt > 0 && pst_planner_shares_devices(planner)) {
+        planner->undivided = true;
+        return true;
+    }
+    if (a->relaxed || planner->capacity_bytes > UINT64_MAX - more) {
         return false;
     }
     planner->capacity_bytes += more;
+    a->relaxed = true;
     return true;
 }
 
@@ -247,7 +263,7 @@ static pst_status find(struct attempts *a, struct pst_error *err)
             if (n == 0 || st != PST_ERR_INFEASIBLE) {
                 *err = why;
             }
-            if (relax(a->planner, st, n)) {
+            if (relax(a, st)) {
                 continue;
             }
             break;

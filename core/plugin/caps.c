@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Not yet: peer, nested, places-recompute. */
+/* Not yet: nested, places-recompute. */
 static const char *const executor[] = {"chain",
                                        "dag",
                                        "recompute",
                                        "offload",
+                                       "peer",
                                        "split-backward",
                                        "chunks",
                                        "placement",

@@ -35,6 +35,7 @@ void pst_evaluator_finish(struct pst_evaluator *evaluator)
     free(evaluator->expire);
     free(evaluator->later);
     free(evaluator->same);
+    free(evaluator->also);
     memset(evaluator, 0, sizeof *evaluator);
 }
 
@@ -52,8 +53,9 @@ static bool reserve(struct pst_evaluator *e, uint32_t n)
     e->expire = malloc((room + 1) * sizeof *e->expire);
     e->later = malloc((room + 1) * sizeof *e->later);
     e->same = malloc(room * sizeof *e->same);
+    e->also = malloc(room * sizeof *e->also);
     if (e->last == NULL || e->kept == NULL || e->dropped == NULL || e->expire == NULL ||
-        e->later == NULL || e->same == NULL) {
+        e->later == NULL || e->same == NULL || e->also == NULL) {
         pst_evaluator_finish(e);
         return false;
     }
@@ -94,7 +96,7 @@ static const char *node_fault(const struct work *w, uint32_t i)
     return action > PST_ACTION_OFFLOAD ? "not an action that one stage can decide about" : NULL;
 }
 
-/* Fills last, and finds the first node that is illegal; true if all is well. */
+/* Fills last and also, and finds the first node that is illegal; true if all is well. */
 static bool check(struct work *w, struct pst_stage_value *value)
 {
     uint32_t i, j, run = 0;
@@ -105,6 +107,7 @@ static bool check(struct work *w, struct pst_stage_value *value)
         bool dropped = is_dropped(w, i);
 
         w->e->last[i] = i;
+        w->e->also[i] = 0;
         if (!dropped || i == 0 || !is_dropped(w, i - 1)) {
             run = i;
         }
@@ -112,7 +115,9 @@ static bool check(struct work *w, struct pst_stage_value *value)
             uint32_t u = w->view->producers[node->first_producer + j];
 
             w->e->last[u] = i; /* ascending: the last one stays */
-            if (dropped && u < run && is_dropped(w, u)) {
+            if (dropped && !is_dropped(w, u)) {
+                w->e->also[u] = pst_stage_node_result(w->view, u);
+            } else if (dropped && u < run) {
                 fault = "its replay would read a node of another run that is not there";
             }
         }
@@ -127,6 +132,11 @@ static bool check(struct work *w, struct pst_stage_value *value)
 }
 
 /* --- residency of the active micro-batch -------------------------------------------------------*/
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
 
 static void visit(struct work *w, uint64_t bytes)
 {
@@ -145,7 +155,7 @@ static void prepare(struct work *w)
     memset(e->later, 0, (w->n + 1) * sizeof *e->later);
     memset(e->same, 0, w->n * sizeof *e->same);
     for (i = 0; i < w->n; i++) {
-        uint64_t a = pst_stage_node_at(w->view, i)->saved_bytes;
+        uint64_t a = add(pst_stage_node_at(w->view, i)->saved_bytes, e->also[i]);
         bool dropped = is_dropped(w, i);
 
         e->kept[i + 1] = add(e->kept[i], dropped ? 0 : a);
@@ -163,11 +173,12 @@ static void visit_forward(struct work *w)
 
     for (v = 0; v < w->n; v++) {
         const struct pst_stage_node *node = pst_stage_node_at(w->view, v);
-        uint64_t before;
+        uint64_t before, own; /* own: with what is held of the result, which is work until then */
 
         gone = add(gone, w->e->expire[v]);
         before = add(w->e->kept[v], w->e->dropped[v] - gone);
-        visit(w, add(before, add(node->saved_bytes, node->forward_work_bytes)));
+        own = larger(node->forward_work_bytes, w->e->also[v]);
+        visit(w, add(before, add(node->saved_bytes, own)));
     }
 }
 
@@ -288,10 +299,10 @@ static struct sums sum_up(const struct work *w)
             s.replay_ns = add(s.replay_ns, node->forward_ns);
             break;
         case PST_ACTION_OFFLOAD:
-            s.offloaded = add(s.offloaded, node->saved_bytes);
+            s.offloaded = add(s.offloaded, add(node->saved_bytes, w->e->also[i]));
             break;
         default:
-            s.kept = add(s.kept, node->saved_bytes);
+            s.kept = add(s.kept, add(node->saved_bytes, w->e->also[i]));
             break;
         }
     }

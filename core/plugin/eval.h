@@ -17,6 +17,9 @@
  * wb. While run r is replayed: a of K and O up to t(r), of the members so far, of members up to
  * t(r) of runs that were restored before it (larger t, or equal t and later begin), and wf.
  *
+ * A node that is not dropped while one that reads it is also holds its result for the replay, where
+ * no backward pass reads it and it is not in a for that: a is larger by that much.
+ *
  * Legal: every in-stage producer of an input of a run's member is in the run or not R; flags and
  * earlier decisions are respected; offloading needs a host link and host memory.
  */
@@ -36,6 +39,7 @@ struct pst_evaluator {
     uint64_t *expire;  /* [room + 1] bytes of R that no node from this position on reads */
     uint64_t *later;   /* [room + 1] whole earlier runs that are restored at a position */
     uint64_t *same;    /* [room] bytes of runs with this t, so far */
+    uint64_t *also;    /* [room] results held for replays of others */
 };
 
 void pst_evaluator_finish(struct pst_evaluator *evaluator);

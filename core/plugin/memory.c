@@ -174,22 +174,28 @@ pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage
     return price_view(planner, &view, ret_price, err);
 }
 
+struct pst_stage_question pst_planner_question(const struct pst_plan *plan, uint32_t s)
+{
+    const struct pst_plan_stage *stage = &plan->stages[s];
+
+    return (struct pst_stage_question){.size = sizeof(struct pst_stage_question),
+                                       .nodes = stage->nodes,
+                                       .n_nodes = stage->n_nodes,
+                                       .stage = s,
+                                       .n_stages = plan->n_stages,
+                                       .microbatch_size = stage->microbatch_size,
+                                       .n_ranks = stage->n_ranks,
+                                       .in_flight = stage->in_flight,
+                                       .weight_versions = stage->weight_versions};
+}
+
 pst_status pst_planner_least(struct pst_planner *planner, const struct pst_plan *plan,
                              uint64_t *ret_bytes, struct pst_error *err)
 {
     pst_status st = PST_OK;
 
     for (uint32_t s = 0; st == PST_OK && s < plan->n_stages; s++) {
-        const struct pst_plan_stage *stage = &plan->stages[s];
-        const struct pst_stage_question question = {.size = sizeof question,
-                                                    .nodes = stage->nodes,
-                                                    .n_nodes = stage->n_nodes,
-                                                    .stage = s,
-                                                    .n_stages = plan->n_stages,
-                                                    .microbatch_size = stage->microbatch_size,
-                                                    .n_ranks = stage->n_ranks,
-                                                    .in_flight = stage->in_flight,
-                                                    .weight_versions = stage->weight_versions};
+        const struct pst_stage_question question = pst_planner_question(plan, s);
         struct pst_stage_price price = {.size = sizeof price};
 
         st = pst_planner_price(planner, &question, &price, err); /* nothing fits into nothing */
@@ -254,7 +260,7 @@ static pst_status settle(struct pst_planner *planner, struct pst_plan *plan, uin
     return PST_OK;
 }
 
-/* `left`: bytes that the stages before it leave on its device. */
+/* `left`: bytes on its device that are kept for no stage behind it. */
 static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
                              uint64_t *left, struct pst_error *err)
 {
@@ -294,17 +300,27 @@ pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *pla
 {
     struct pst_arena arena = {0};
     uint64_t *left = pst_arena_array(&arena, planner->n_ranks, sizeof *left);
-    uint32_t s, d;
+    uint64_t *share = pst_arena_array(&arena, plan->n_stages, sizeof *share);
     pst_status st = PST_OK;
 
-    if (left == NULL) {
+    if (left == NULL || share == NULL) {
+        pst_arena_finish(&arena);
         return pst_fail_nomem(err);
     }
-    for (d = 0; d < planner->n_ranks; d++) {
-        left[d] = planner->capacity_bytes;
+    for (uint32_t r = 0; r < planner->n_ranks; r++) {
+        left[r] = planner->capacity_bytes;
     }
-    for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
-        st = plan_stage(planner, plan, s, &left[plan->stages[s].ranks[0]], err);
+    st = pst_planner_divide(planner, plan, share, err);
+    for (uint32_t s = 0; s < plan->n_stages; s++) { /* what is not kept for others is the first's */
+        uint64_t *of = &left[plan->stages[s].ranks[0]];
+
+        *of -= share[s] < *of ? share[s] : *of;
+    }
+    for (uint32_t s = 0; st == PST_OK && s < plan->n_stages; s++) {
+        uint64_t *of = &left[plan->stages[s].ranks[0]];
+
+        *of += *of != UINT64_MAX ? share[s] : 0;
+        st = plan_stage(planner, plan, s, of, err);
     }
     pst_arena_finish(&arena);
     return st;

@@ -12,7 +12,7 @@
 
 const struct pst_module_known pst_modules_known[] = {
     {"device", "cuda", "NVIDIA GPUs"},
-    {"transport", "mpi", "devices on several machines"},
+    {"transport", "mpi", "devices on several machines; it takes libopenmpi-dev and openmpi-bin"},
     {"transport", "nccl", "links between NVIDIA GPUs"},
     {NULL, NULL, NULL},
 };

@@ -20,7 +20,7 @@ struct question {
     struct pst_schedule_stage *stages;
     struct pst_schedule_link *links;
     uint32_t *out_links;
-    uint64_t *activation_bytes;
+    uint64_t *activation_bytes, *work_bytes; /* of each device: room; most that one pass takes */
 };
 
 /* Bytes that W alone needs of what F and B leave: inputs and results that it reads, the gradient of
@@ -105,8 +105,11 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     if (row->saved_weight_bytes > row->saved_bytes) {
         row->saved_weight_bytes = row->saved_bytes;
     }
+    if (work > q->work_bytes[device]) {
+        q->work_bytes[device] = work;
+    }
     if (*room != UINT64_MAX) {
-        *room = *room > view.static_bytes + work ? *room - view.static_bytes - work : 0;
+        *room = *room > view.static_bytes ? *room - view.static_bytes : 0;
     }
     return PST_OK;
 }
@@ -179,7 +182,7 @@ static pst_status find_devices(struct question *q, struct pst_planner *planner,
 }
 
 static pst_status question_init(struct question *q, struct pst_planner *planner,
-                                const struct pst_plan *plan, struct pst_error *err)
+                                const struct pst_plan *plan, bool limited, struct pst_error *err)
 {
     uint32_t s, d, n_devices;
     pst_status st = find_devices(q, planner, plan, err);
@@ -193,15 +196,23 @@ static pst_status question_init(struct question *q, struct pst_planner *planner,
     q->links = pst_arena_array(&q->arena, plan->n_edges, sizeof *q->links);
     q->out_links = pst_arena_array(&q->arena, plan->n_edges, sizeof *q->out_links);
     q->activation_bytes = pst_arena_array(&q->arena, n_devices, sizeof *q->activation_bytes);
+    q->work_bytes = pst_arena_array(&q->arena, n_devices, sizeof *q->work_bytes);
     if (q->stages == NULL || q->links == NULL || q->out_links == NULL ||
-        q->activation_bytes == NULL) {
+        q->activation_bytes == NULL || q->work_bytes == NULL) {
         return pst_fail_nomem(err);
     }
     for (d = 0; d < n_devices; d++) {
-        q->activation_bytes[d] = planner->capacity_bytes;
+        q->activation_bytes[d] = limited ? planner->capacity_bytes : UINT64_MAX;
     }
     for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
         st = fill_stage(planner, plan, s, q, err);
+    }
+    for (d = 0; d < n_devices; d++) { /* one pass at a time works */
+        uint64_t *room = &q->activation_bytes[d];
+
+        if (*room != UINT64_MAX) {
+            *room = *room > q->work_bytes[d] ? *room - q->work_bytes[d] : 0;
+        }
     }
     if (st == PST_OK) {
         fill_links(planner, plan, q);
@@ -312,13 +323,13 @@ static pst_status check_claim(const struct pst_instance *scheduler,
     return st == PST_ERR_NOMEM ? pst_fail_nomem(err) : PST_OK;
 }
 
-pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
-                             struct pst_orders *ret_orders, struct pst_error *err)
+static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool limited,
+                      struct pst_orders *ret_orders, struct pst_error *err)
 {
     struct question q = {.stages = NULL};
     struct pst_emission emission = {.in = NULL};
     struct pst_orders orders = {.arena = {NULL, 0, 0}};
-    pst_status st = question_init(&q, planner, plan, err);
+    pst_status st = question_init(&q, planner, plan, limited, err);
 
     if (st == PST_OK && pst_emission_init(&emission, &q.in) != PST_OK) {
         st = pst_fail_nomem(err);
@@ -367,6 +378,36 @@ out:
     pst_orders_finish(&orders);
     pst_emission_finish(&emission);
     pst_arena_finish(&q.arena);
+    return st;
+}
+
+static bool may_save(const struct pst_planner *planner)
+{
+    for (uint32_t i = 0; i < planner->n_memopt; i++) {
+        const char *const *provides = planner->memopt[i]->plugin->provides;
+
+        if (pst_caps_has(provides, "recompute") || pst_caps_has(provides, "offload")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A scheduler without room for its order says no and not by how much. Where actions can make room
+   it is asked for the order as if there were enough, and the layout tells what is missing. */
+pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
+                             struct pst_orders *ret_orders, struct pst_error *err)
+{
+    struct pst_error why = {.status = PST_OK};
+    pst_status st = ask(planner, plan, true, ret_orders, &why);
+
+    if (st == PST_ERR_INFEASIBLE && planner->capacity_bytes != UINT64_MAX && may_save(planner) &&
+        !pst_caps_has(planner->scheduler->plugin->provides, "within-memory")) {
+        return ask(planner, plan, false, ret_orders, err);
+    }
+    if (st != PST_OK && err != NULL) {
+        *err = why;
+    }
     return st;
 }
 

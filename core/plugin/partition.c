@@ -70,14 +70,11 @@ static pst_status check_whole(struct answer *a, struct pst_error *err)
     return PST_OK;
 }
 
-/* Capacity of a device for one of the stages that share it. */
-static uint64_t capacity_of_stage(const struct pst_planner *planner)
+/* Most stages that share a device. */
+static uint32_t most_sharers(const struct pst_planner *planner)
 {
     uint32_t s, t, most = 1;
 
-    if (planner->capacity_bytes == UINT64_MAX) {
-        return UINT64_MAX;
-    }
     for (s = 0; s < planner->n_places; s++) {
         uint32_t n = 0;
 
@@ -86,7 +83,21 @@ static uint64_t capacity_of_stage(const struct pst_planner *planner)
         }
         most = n > most ? n : most;
     }
-    return planner->capacity_bytes / most;
+    return most;
+}
+
+bool pst_planner_shares_devices(const struct pst_planner *planner)
+{
+    return most_sharers(planner) > 1;
+}
+
+/* Capacity of a device for one of the stages that share it. */
+static uint64_t capacity_of_stage(const struct pst_planner *planner)
+{
+    if (planner->capacity_bytes == UINT64_MAX || planner->undivided) {
+        return planner->capacity_bytes;
+    }
+    return planner->capacity_bytes / most_sharers(planner);
 }
 
 static pst_status ask(struct pst_planner *planner, struct answer *answer, struct pst_error *err)

@@ -33,6 +33,7 @@ static pst_status init(struct pst_planner *planner, const struct pst_search *sea
     planner->cancelled = search->cancelled;
     planner->clock = search->clock;
     planner->deadline_ns = search->deadline_ns;
+    planner->brief = search->brief;
     planner->n_ranks = (uint32_t)cluster->devices;
     planner->batch = (uint32_t)job->train.batch;
     planner->microbatch = (uint32_t)job->train.microbatch;
@@ -74,8 +75,8 @@ void pst_planned_finish(struct pst_planned *planned)
 }
 
 /* An illegal plan is blamed on the scheduler: stages and actions were checked as they came. */
-static pst_status blame_scheduler(const struct pst_planner *planner, pst_status st,
-                                  struct pst_error *err)
+pst_status pst_planner_blame_scheduler(const struct pst_planner *planner, pst_status st,
+                                       struct pst_error *err)
 {
     if (st != PST_OK && err != NULL && strcmp(err->kind, "plan.illegal") == 0) {
         pst_error_prefix(err, "scheduler \"%s\" made an illegal plan",
@@ -144,7 +145,10 @@ pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *pl
         st = pst_planner_order(planner, plan, &orders, err);
     }
     if (st == PST_OK) {
-        st = blame_scheduler(planner, lower(planner, plan, &orders, err), err);
+        st = pst_planner_global(planner, plan, &orders, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_blame_scheduler(planner, lower(planner, plan, &orders, err), err);
     }
     pst_orders_finish(&orders);
     return st;
@@ -163,7 +167,7 @@ static pst_status check(const struct pst_planner *planner, const struct pst_plan
     st = pst_plan_check(planned->plan, planner->graph, &limits,
                         (const struct pst_program *const *)planned->programs, report, err);
     free(report);
-    return blame_scheduler(planner, st, err);
+    return pst_planner_blame_scheduler(planner, st, err);
 }
 
 /* A search that the time limit ended is the plugin's fault, not the user's wish. */
@@ -274,6 +278,9 @@ pst_status pst_planner_run_timed(const struct pst_job *job, struct pst_graph *gr
 
     err = err == NULL ? &unused : err;
     st = pst_planner_try(&search, &planned, &found, err);
+    if (st == PST_OK) {
+        pst_planner_lighten(&search, &planned);
+    }
     if (st == PST_ERR_INFEASIBLE && !job->brief) {
         st = pst_planner_advise(&search, found, &planned, err);
     }

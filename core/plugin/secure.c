@@ -27,9 +27,9 @@ static pst_status check_owner(const char *path, const char *what, const struct s
 }
 
 /*
- * Every folder from `folder` (which is overwritten) up to the root. A sticky one that all may write to,
- * such as /tmp, is no place for the plugin itself but may stand higher up: there nobody else can
- * exchange the folder that holds it.
+ * Every folder from `folder` (which is overwritten) up to the root. A sticky one that all may write
+ * to, such as /tmp, is no place for the plugin itself but may stand higher up: there nobody else
+ * can exchange the folder that holds it.
  */
 static pst_status check_folders(char *folder, struct pst_error *err)
 {

@@ -14,7 +14,7 @@ struct pst_stage_rules {
     const uint32_t *sizes, *degrees;
     uint32_t n_sizes, n_degrees, n_ranks;
     uint32_t multiples_of; /* 0, or the batch: multiples of the sizes that divide it will do, too */
-    bool own_width; /* what ext/remark.h says of this word */
+    bool own_width;        /* what ext/remark.h says of this word */
     /* What came so far. */
     uint32_t n_stages;
     uint32_t *owner;  /* [n_nodes] stage, or PST_NONE */

@@ -255,6 +255,7 @@ static void keep_result(struct pst_stage_node *producer, const struct pst_op_cos
     if (producer->saved_bytes == cost->own_saved_bytes) {
         producer->saved_bytes += cost->result_bytes;
         producer->forward_work_bytes -= cost->result_bytes;
+        producer->result_bytes = 0;
     }
 }
 
@@ -279,6 +280,7 @@ static void fill_node(struct pst_planner *planner, const struct pst_size_table *
             cost->forward_workspace_bytes + cost->outputs_bytes - cost->own_saved_bytes,
         .backward_work_bytes = cost->backward_work_bytes,
         .first_producer = *n_producers,
+        .result_bytes = cost->result_bytes,
     };
     for (i = 0; i < node->n_in; i++) {
         uint32_t e = planner->view->in_edges[node->first_in + i];

@@ -53,6 +53,7 @@ struct pst_planner {
     bool (*cancelled)(void);
     pst_planner_clock *clock;
     bool tight;           /* memory did not suffice with what only saves time */
+    bool brief;           /* fewer rounds */
     uint64_t deadline_ns; /* UINT64_MAX: none */
     struct pst_arena arena;
 
@@ -77,6 +78,7 @@ struct pst_planner {
     uint32_t n_places;       /* what the partitioner may fill: stages wanted, or devices */
     uint32_t *device_of;     /* [n_places] logical device */
     uint64_t capacity_bytes; /* that this attempt plans for; UINT64_MAX: no limit */
+    bool undivided;          /* a stage may ask for all of a device that it shares */
     uint64_t *estimated; /* [n_ops] by stage: peak of the last plan as the evaluator charges it */
     int64_t *bias; /* [n_ops] by stage: what its layout took beyond that; charged from then on */
     uint32_t *counted; /* [n_ops] in-flight counts of earlier attempts by stage, at least so many */
@@ -112,10 +114,17 @@ pst_status pst_planner_blame(struct pst_planner *planner, struct pst_instance *i
 pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance *instance,
                                const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* planner.c: an illegal plan whose stages and actions were checked as they came. Returns st. */
+pst_status pst_planner_blame_scheduler(const struct pst_planner *planner, pst_status st,
+                                       struct pst_error *err);
+
 /* partition.c: fills the plan's stages and derives its edges. */
 pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
                                  struct pst_error *err);
-/* The same with stages that the partitioner, in the middle of its search, asks about. */
+/* Do stages share devices, as far as the scheduler places them? */
+bool pst_planner_shares_devices(const struct pst_planner *planner);
+/* The same as pst_planner_partition with stages that the partitioner, in the middle of its search,
+ * asks about. */
 pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_stage_decl *stages,
                                uint32_t n_stages, struct pst_plan *plan, struct pst_error *err);
 
@@ -133,6 +142,12 @@ pst_status pst_planner_least(struct pst_planner *planner, const struct pst_plan 
                              uint64_t *ret_bytes, struct pst_error *err);
 pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage_question *question,
                              struct pst_stage_price *ret_price, struct pst_error *err);
+/* What a finished stage costs, with no memory to spare; points into the plan. */
+struct pst_stage_question pst_planner_question(const struct pst_plan *plan, uint32_t s);
+/* divide.c: of each stage of a plan the bytes that are kept for it on a device that it shares; 0:
+   none are. ret_share has room for the plan's stages. */
+pst_status pst_planner_divide(struct pst_planner *planner, const struct pst_plan *plan,
+                              uint64_t *ret_share, struct pst_error *err);
 pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *plan,
                                struct pst_error *err);
 
@@ -168,6 +183,11 @@ struct pst_orders {
 pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
                              struct pst_orders *ret_orders, struct pst_error *err);
 void pst_orders_finish(struct pst_orders *orders);
+
+/* global.c: asks the memory optimizers that decide about all devices at once; their guests and
+   actions into the plan, whose lists it uses for itself. */
+pst_status pst_planner_global(struct pst_planner *planner, struct pst_plan *plan,
+                              const struct pst_orders *orders, struct pst_error *err);
 
 /* attempts.c: plans until one fits; *ret_best, zeroed before: that one, or the one that needs
    least. PST_ERR_INFEASIBLE: there is none at all. */

@@ -21,12 +21,14 @@ static const struct {
     [FIGURE_GRAD] = {0xE9A98A, "gradients sent"},
     [FIGURE_OUT] = {0x8C7BC4, "copy to host"},
     [FIGURE_IN] = {0xC0B4E0, "copy from host"},
+    [FIGURE_EVICT] = {0x6C5B9E, "to a peer"},
+    [FIGURE_LOAD] = {0xA08FCC, "back from a peer"},
     [FIGURE_REDUCE] = {0x9AA35B, "reduction"},
     [FIGURE_HOST] = {0xA9A9A9, "host"},
 };
 
-static const unsigned memory[PST_MEM_KINDS] = {0x44546A, 0x7D90A8, 0xB7C3D1,
-                                               0x2A9D8F, 0xE9B44C, 0xD98E73};
+static const unsigned memory[PST_MEM_KINDS] = {0x44546A, 0x7D90A8, 0xB7C3D1, 0x2A9D8F,
+                                               0xE9B44C, 0xD98E73, 0x8C7BC4};
 
 static struct pst_color unpack(unsigned rgb)
 {
@@ -103,7 +105,10 @@ enum pst_figure_kind pst_figure_kind_of(const struct pst_span *span)
         return FIGURE_STEP;
     case PST_I_SEND:
     case PST_I_RECV:
-        return span->payload == PST_PAYLOAD_GRAD ? FIGURE_GRAD : FIGURE_ACT;
+        return span->payload == PST_PAYLOAD_GRAD    ? FIGURE_GRAD
+               : span->payload == PST_PAYLOAD_EVICT ? FIGURE_EVICT
+               : span->payload == PST_PAYLOAD_LOAD  ? FIGURE_LOAD
+                                                    : FIGURE_ACT;
     case PST_I_OFFLOAD:
         return FIGURE_OUT;
     case PST_I_FETCH:

@@ -26,6 +26,8 @@ enum pst_figure_kind {
     FIGURE_GRAD,
     FIGURE_OUT,
     FIGURE_IN,
+    FIGURE_EVICT,
+    FIGURE_LOAD,
     FIGURE_REDUCE,
     FIGURE_HOST,
     FIGURE_KINDS

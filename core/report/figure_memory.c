@@ -218,7 +218,8 @@ static void draw_heading(const struct pst_figure_page *page, const struct pst_fi
                          bool strips)
 {
     static const char *const names[PST_MEM_KINDS] = {"parameters",  "gradients", "optimizer state",
-                                                     "activations", "buffers",   "workspace"};
+                                                     "activations", "buffers",   "workspace",
+                                                     "guests"};
     double font = page->options.font_pt, y = page->memory_top - 1.0 * font, x = page->left;
     char text[64], bytes[32];
 

@@ -12,7 +12,8 @@
 #include "train/progress.h"
 
 /* "keep 1.2 MiB, recompute 5: 3.0 MiB, +1.20 ms, offload 2: 4.0 MiB" */
-static const char *memory_actions(const struct pst_stage_report *stage, char *text, size_t size)
+static const char *memory_actions(const struct pst_stage_report *stage, uint32_t n_guests,
+                                  char *text, size_t size)
 {
     char bytes[32], time[32];
     size_t used =
@@ -25,8 +26,17 @@ static const char *memory_actions(const struct pst_stage_report *stage, char *te
                              pst_format_ns(time, stage->recompute_ns));
     }
     if (stage->n_offloaded > 0 && used < size) {
-        snprintf(text + used, size - used, ", offload %u: %s", stage->n_offloaded,
-                 pst_format_bytes(bytes, stage->offloaded_bytes));
+        used += (size_t)snprintf(text + used, size - used, ", offload %u: %s", stage->n_offloaded,
+                                 pst_format_bytes(bytes, stage->offloaded_bytes));
+    }
+    if (n_guests > 0 && used < size) {
+        used +=
+            (size_t)snprintf(text + used, size - used, ", peer %u: %s of %u micro-batches",
+                             stage->n_peers, pst_format_bytes(bytes, stage->peer_bytes), n_guests);
+    }
+    if (stage->guest_bytes > 0 && used < size) {
+        snprintf(text + used, size - used, ", guests %s",
+                 pst_format_bytes(bytes, stage->guest_bytes));
     }
     return text;
 }
@@ -51,7 +61,7 @@ static void add_row(struct pst_table *table, const struct pst_session *session,
     pst_table_cell(table, "%s", pst_format_ns(text, r->forward_ns));
     pst_table_cell(table, "%s", pst_format_ns(text, r->backward_ns));
     pst_table_cell(table, "%u x %u", stage->in_flight, stage->microbatch_size);
-    pst_table_cell(table, "%s", memory_actions(r, text, sizeof text));
+    pst_table_cell(table, "%s", memory_actions(r, stage->n_guests, text, sizeof text));
     pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes));
     pst_table_cell(table, "%s", pst_format_bytes(text, r->activation_bytes));
     pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes + r->activation_bytes));
@@ -235,6 +245,10 @@ static void add_stage(struct pst_json *json, const struct pst_session *session,
     pst_json_uint(json, "kept_bytes", r->kept_bytes);
     pst_json_uint(json, "recomputed_bytes", r->recomputed_bytes);
     pst_json_uint(json, "offloaded_bytes", r->offloaded_bytes);
+    pst_json_uint(json, "peers", r->n_peers);
+    pst_json_uint(json, "peer_bytes", r->peer_bytes);
+    pst_json_uint(json, "peer_microbatches", stage->n_guests);
+    pst_json_uint(json, "guest_bytes", r->guest_bytes);
     pst_json_number(json, "recompute_us", (double)r->recompute_ns / 1e3);
     pst_json_uint(json, "static_bytes", r->static_bytes);
     pst_json_uint(json, "activation_bytes", r->activation_bytes);

@@ -18,8 +18,11 @@ struct pst_stage_report {
     uint64_t forward_ns, backward_ns;   /* of one micro-batch on one rank, replays not counted */
     uint32_t n_recomputed, n_offloaded; /* operators whose saved tensors are not kept */
     uint64_t kept_bytes, recomputed_bytes, offloaded_bytes; /* saved by one micro-batch */
-    uint64_t recompute_ns;                                  /* of replays, per micro-batch */
-    uint64_t static_bytes;     /* weights, gradients, optimizer state, statistics */
+    uint32_t n_peers;      /* operators whose saved tensors of guests are on another device */
+    uint64_t peer_bytes;   /* of one micro-batch */
+    uint64_t guest_bytes;  /* kept for other devices at the peak, of the first stage of a device */
+    uint64_t recompute_ns; /* of replays, per micro-batch */
+    uint64_t static_bytes; /* weights, gradients, optimizer state, statistics */
     uint64_t activation_bytes; /* everything else alive at the peak of the device */
     const char *limited_by; /* of what its device has least left: "memory"; else the largest part of
                                its time: "compute", "transfers", "all-reduce" */

@@ -31,6 +31,19 @@ static pst_status peak_tick(const struct pst_program *program, uint32_t *ret_tic
     return PST_OK;
 }
 
+/* What a device keeps for others is shown with the first stage on it. */
+static void add_guests(const struct pst_plan *plan, uint32_t rank, uint64_t bytes,
+                       struct pst_stage_report *stages)
+{
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        if (plan->stages[s].ranks[0] == rank) {
+            stages[s].guest_bytes = bytes;
+            stages[s].activation_bytes += bytes;
+            return;
+        }
+    }
+}
+
 static pst_status add_memory(const struct pst_session *session, struct pst_stage_report *stages,
                              struct pst_error *err)
 {
@@ -38,6 +51,7 @@ static pst_status add_memory(const struct pst_session *session, struct pst_stage
 
     for (uint32_t rank = 0; rank < plan->n_devices; rank++) {
         const struct pst_program *program = session->planned.programs[rank];
+        uint64_t guest_bytes = 0;
         uint32_t tick = 0;
         pst_status st = peak_tick(program, &tick, err);
 
@@ -48,6 +62,9 @@ static pst_status add_memory(const struct pst_session *session, struct pst_stage
             const struct pst_value *value = &program->values[i];
             struct pst_stage_report *stage = &stages[value->stage];
 
+            if (value->kind == PST_V_GUEST && value->first <= tick && tick <= value->last) {
+                guest_bytes += value->bytes;
+            }
             if (plan->stages[value->stage].ranks[0] != rank || value->kind == PST_V_HOST) {
                 continue;
             }
@@ -57,6 +74,7 @@ static pst_status add_memory(const struct pst_session *session, struct pst_stage
                 stage->activation_bytes += value->bytes;
             }
         }
+        add_guests(plan, rank, guest_bytes, stages);
     }
     return PST_OK;
 }
@@ -146,9 +164,12 @@ static void add_actions(const struct pst_session *session, const struct pst_plan
             report->recompute_ns += times.forward_ns;
             break;
         case PST_ACTION_OFFLOAD:
-        case PST_ACTION_PEER:
             report->n_offloaded++;
             report->offloaded_bytes += bytes;
+            break;
+        case PST_ACTION_PEER:
+            report->n_peers++;
+            report->peer_bytes += bytes;
             break;
         default:
             report->kept_bytes += bytes;

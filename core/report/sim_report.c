@@ -97,8 +97,8 @@ void pst_sim_report_print(const struct pst_session *session, const struct pst_ti
 
 static const char *const lanes[PST_LANES] = {"compute", "send",   "recv",      "d2h",
                                              "h2d",     "reduce", "optimizer", "host"};
-static const char *const kinds[PST_MEM_KINDS] = {"params",      "grads",   "optimizer",
-                                                 "activations", "buffers", "workspace"};
+static const char *const kinds[PST_MEM_KINDS] = {"params",  "grads",     "optimizer", "activations",
+                                                 "buffers", "workspace", "guests"};
 
 static void add_us(struct pst_json *json, const char *key, uint64_t ns)
 {
@@ -126,7 +126,7 @@ static void add_span(struct pst_json *json, const struct pst_span *span)
     add_number(json, "instr", span->instr);
     if (span->peer != PST_NONE) {
         pst_json_uint(json, "peer", span->peer);
-        pst_json_string(json, "payload", span->payload == PST_PAYLOAD_ACT ? "act" : "grad");
+        pst_json_string(json, "payload", pst_payload_name(span->payload));
         pst_json_uint(json, "first_sample", span->first_sample);
         pst_json_uint(json, "samples", span->n_samples);
     }

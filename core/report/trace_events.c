@@ -98,7 +98,7 @@ static void put_flow(const struct pst_trace *trace, uint32_t i)
     bool sends = span->op == PST_I_SEND;
     uint32_t send = sends ? i : trace->peer[i];
     uint64_t at = thousandths(trace, span->start_ns), end = thousandths(trace, span->end_ns);
-    const char *tensor = span->payload == PST_PAYLOAD_GRAD ? "grad" : "act";
+    const char *tensor = pst_payload_name(span->payload);
     char id[96];
 
     snprintf(id, sizeof id, "%s%u:%u:%u:%s:%u", trace->prefix, span->step, span->stage,
@@ -207,8 +207,8 @@ static void put_waits(const struct pst_trace *trace, uint32_t rank)
 
 static void put_memory(const struct pst_trace *trace, uint32_t rank)
 {
-    static const char *const series[PST_MEM_KINDS] = {"params",      "grads",   "optimizer",
-                                                      "activations", "buffers", "workspace"};
+    static const char *const series[PST_MEM_KINDS] = {
+        "params", "grads", "optimizer", "activations", "buffers", "workspace", "guests"};
     const struct pst_timeline_rank *row = &trace->timeline->ranks[rank];
     double unit = trace->timeline->bytes_per_unit;
 

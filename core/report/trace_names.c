@@ -13,7 +13,10 @@ static void name_transfer(const struct pst_span *span, char *text, size_t room)
     const char *what = span->op == PST_I_SEND ? "SEND" : "RECV";
     char letter = span->payload == PST_PAYLOAD_GRAD ? 'B' : 'F';
 
-    if (span->n_samples > 0 && span->first_sample % span->n_samples == 0) {
+    if (span->payload >= PST_PAYLOAD_EVICT) {
+        snprintf(text, room, "%s %s %u samples %u+%u", what, pst_payload_name(span->payload),
+                 span->stage, span->first_sample, span->n_samples);
+    } else if (span->n_samples > 0 && span->first_sample % span->n_samples == 0) {
         snprintf(text, room, "%s_%c %u" ARROW "%u mb%u", what, letter, span->stage, span->to_stage,
                  span->first_sample / span->n_samples);
     } else { /* between stages of different sizes */

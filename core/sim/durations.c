@@ -137,6 +137,23 @@ static void edge_bytes(const struct pst_graph *graph, const struct pst_plan_edge
     }
 }
 
+/* What a guest of each stage is worth. */
+static bool guest_bytes(struct pst_sim_durations *durations, struct pst_arena *arena)
+{
+    const struct pst_plan *plan = durations->plan;
+    durations->guests = pst_arena_array(arena, plan->n_stages + 1u, sizeof *durations->guests);
+    bool ok = durations->guests != NULL;
+    for (uint32_t s = 0; ok && s < plan->n_stages; s++) {
+        uint32_t *tensors, n;
+        if (plan->stages[s].n_guests > 0) {
+            ok = pst_plan_guest_tensors(&plan->stages[s], durations->graph, arena, &tensors, &n);
+            durations->guests[s].bytes =
+                ok ? pst_plan_guest_bytes(&plan->stages[s], durations->graph, tensors, n) : 0;
+        }
+    }
+    return ok;
+}
+
 bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_arena *arena,
                             const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost)
@@ -167,7 +184,7 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         edge_bytes(graph, &plan->edges[e], &durations->edges[2 * e]);
     }
-    return true;
+    return guest_bytes(durations, arena);
 }
 
 static uint64_t times(uint64_t bytes, uint64_t n)
@@ -189,6 +206,9 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
     switch (instr->op) {
     case PST_I_SEND:
     case PST_I_RECV:
+        if (pst_instr_moves_guest(instr)) {
+            return durations->guests[instr->stage].bytes;
+        }
         return times(durations->edges[2 * instr->stage + instr->payload].bytes, instr->n_samples);
     case PST_I_OFFLOAD:
     case PST_I_FETCH:
@@ -207,7 +227,9 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
 uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct pst_instr *send,
                              uint32_t from, bool far)
 {
-    struct pst_sim_edge *edge = &durations->edges[2 * send->stage + send->payload];
+    struct pst_sim_edge *edge = pst_instr_moves_guest(send)
+                                    ? &durations->guests[send->stage]
+                                    : &durations->edges[2 * send->stage + send->payload];
     if (edge->n_samples != send->n_samples || edge->far != far) {
         edge->n_samples = send->n_samples;
         edge->far = far;

@@ -37,7 +37,8 @@ struct pst_sim_durations {
     const struct pst_graph *graph;
     const struct pst_cost_model *cost;
     struct pst_sim_stage *stages;
-    struct pst_sim_edge *edges; /* [edge * 2 + payload] */
+    struct pst_sim_edge *edges;  /* [edge * 2 + payload] */
+    struct pst_sim_edge *guests; /* [stage] bytes of one of them, whole */
     uint64_t norm_bytes;
 };
 

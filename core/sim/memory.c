@@ -77,6 +77,8 @@ static uint8_t kind_of(const struct pst_value *value)
         return PST_MEM_BUFFERS;
     case PST_V_WORKSPACE:
         return PST_MEM_WORKSPACE;
+    case PST_V_GUEST:
+        return PST_MEM_GUESTS;
     default:
         return PST_MEM_ACTIVATIONS;
     }

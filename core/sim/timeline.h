@@ -49,6 +49,7 @@ enum pst_memory_kind {
     PST_MEM_ACTIVATIONS = 3,
     PST_MEM_BUFFERS = 4,
     PST_MEM_WORKSPACE = 5,
+    PST_MEM_GUESTS = 6, /* kept for other devices */
     PST_MEM_KINDS
 };
 

@@ -10,10 +10,14 @@
 static void set_transfer(const struct pst_plan *plan, const struct pst_instr *instr,
                          struct pst_span *span)
 {
-    const struct pst_plan_edge *edge = &plan->edges[instr->stage];
     bool forward = instr->payload == PST_PAYLOAD_ACT;
-    span->stage = forward ? edge->from : edge->to;
-    span->to_stage = forward ? edge->to : edge->from;
+    if (pst_instr_moves_guest(instr)) {
+        span->stage = span->to_stage = instr->stage;
+    } else {
+        const struct pst_plan_edge *edge = &plan->edges[instr->stage];
+        span->stage = forward ? edge->from : edge->to;
+        span->to_stage = forward ? edge->to : edge->from;
+    }
     span->step += instr->first_sample / plan->batch;
     span->first_sample = instr->first_sample % plan->batch;
     span->n_samples = instr->n_samples;

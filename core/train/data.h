@@ -62,4 +62,8 @@ uint64_t pst_data_samples(const struct pst_data *data, uint32_t split);
 void pst_data_read(const struct pst_data *data, uint32_t split, uint64_t first, uint32_t n,
                    void *const *ret_inputs);
 
+/* Of how much there is, and of the first n training samples, which are read into `inputs`. */
+uint64_t pst_data_digest(const struct pst_data *data, const struct pst_sample_shape *shape,
+                         uint32_t n, void *const *inputs);
+
 #endif

@@ -115,7 +115,8 @@ pst_status pst_generate_text(const struct pst_generate *generate, char **ret_tex
         w.length = strlen(prompt);
         memcpy(w.bytes, prompt, w.length);
     }
-    for (uint64_t i = 0; st == PST_OK && i < generate->length && !pst_stop_requested(); i++) {
+    for (uint64_t i = 0; st == PST_OK && i < generate->length && pst_exec_told(generate->exec) == 0;
+         i++) {
         st = extend(&w, i, err);
     }
     if (st == PST_OK && (text = to_text(&w)) == NULL) {

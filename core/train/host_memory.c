@@ -34,7 +34,9 @@ pst_status pst_session_check_host(const struct pst_session *session, struct pst_
     char need[32], have[32];
 
     for (uint32_t rank = 0; rank < session->planned.plan->n_devices; rank++) {
-        offloaded += session->planned.plan->devices[rank].host_bytes;
+        offloaded += pst_team_is_near(&session->team, rank)
+                         ? session->planned.plan->devices[rank].host_bytes
+                         : 0;
     }
     if (limit > 0 && offloaded > limit) {
         return pst_fail(err, PST_ERR_NOMEM, "machine.memory",
@@ -46,7 +48,7 @@ pst_status pst_session_check_host(const struct pst_session *session, struct pst_
         return PST_OK;
     }
     for (uint32_t rank = 0; rank < session->planned.plan->n_devices; rank++) {
-        needed += pst_session_peak(session, rank);
+        needed += pst_team_is_near(&session->team, rank) ? pst_session_peak(session, rank) : 0;
     }
     if (needed <= available) {
         return PST_OK;

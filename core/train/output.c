@@ -210,6 +210,9 @@ static void done_text(struct pst_train_output *output, const struct pst_run_repo
 void pst_train_output_done(struct pst_train_output *output, const struct pst_run_report *report)
 {
     pst_progress_clear(&output->progress);
+    if (output->options->out == NULL) {
+        return;
+    }
     if (output->options->json) {
         done_json(output, report);
     } else {

@@ -141,27 +141,28 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
     return st;
 }
 
-static pst_status load_transport(struct pst_session *session, struct pst_error *err)
+pst_status pst_session_load_transport(const struct pst_job *job,
+                                      const struct pst_transport_ops **ret_ops,
+                                      struct pst_error *err)
 {
     pst_transport_module_fn *entry = NULL;
     void *function = NULL;
     char why[256] = "";
-    pst_status st = pst_module_load("transport", session->job->run.transport,
-                                    PST_TRANSPORT_MODULE_SYMBOL, &function, err);
+    pst_status st = pst_module_load("transport", job->run.transport, PST_TRANSPORT_MODULE_SYMBOL,
+                                    &function, err);
 
+    if (st == PST_OK) {
+        *(void **)&entry = function;
+        *ret_ops = entry();
+        if ((*ret_ops)->probe(why, sizeof why) != PST_OK) {
+            st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.transport = \"%s\": %s",
+                          job->run.transport, why);
+        }
+    }
     if (st != PST_OK) {
-        pst_config_place(session->job->config, "run", "transport", err);
-        return st;
+        pst_config_place(job->config, "run", "transport", err);
     }
-    *(void **)&entry = function;
-    session->transport_ops = entry();
-    if (session->transport_ops->probe(why, sizeof why) != PST_OK) {
-        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.transport = \"%s\": %s",
-                      session->job->run.transport, why);
-        pst_config_place(session->job->config, "run", "transport", err);
-        return st;
-    }
-    return PST_OK;
+    return st;
 }
 
 /* The times of [profile] file, where there is one. */
@@ -210,7 +211,7 @@ static pst_status create(const struct pst_job *job, bool with_transport,
         st = load_device(session, err);
     }
     if (st == PST_OK && with_transport) {
-        st = load_transport(session, err);
+        st = pst_session_load_transport(job, &session->transport_ops, err);
     }
     if (st != PST_OK) {
         pst_session_destroy(session);

@@ -9,6 +9,7 @@
 
 #include "device/device.h"
 #include "plugin/planner.h"
+#include "train/team.h"
 #include "transport/transport.h"
 
 struct pst_session {
@@ -22,6 +23,7 @@ struct pst_session {
     struct pst_device *device; /* answers questions about workspaces; runs nothing */
     struct pst_device_config device_config;
     const struct pst_transport_ops *transport_ops;
+    struct pst_team team;       /* of one, unless who made the session says otherwise */
     struct pst_planned planned; /* plan NULL until pst_session_plan */
     uint64_t predicted_ns;      /* of a step here; 0 until pst_session_plan */
     uint32_t threads, cores;    /* of all devices together; of this machine, where they run on it */
@@ -51,6 +53,14 @@ pst_status pst_session_build_graph(const struct pst_job *job, struct pst_graph *
  */
 pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
                             bool (*cancelled)(void), struct pst_error *err);
+
+/* The plan that rank 0 made or read: proven here, too, timed, and held against the memory. */
+pst_status pst_session_adopt(struct pst_session *session, const char *text, struct pst_error *err);
+
+/* Loads the module of the job's transport; machine.missing (exit 4). */
+pst_status pst_session_load_transport(const struct pst_job *job,
+                                      const struct pst_transport_ops **ret_ops,
+                                      struct pst_error *err);
 
 /* Values of f32 state that the job's optimizer keeps per parameter. */
 uint32_t pst_session_optimizer_slots(const struct pst_job *job);

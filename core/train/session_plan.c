@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/util.h"
 #include "train/isolate.h"
@@ -203,6 +204,23 @@ pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
         return st;
     }
     st = pst_session_predict(session, err);
+    return st == PST_OK ? fits(session, err) : st;
+}
+
+pst_status pst_session_adopt(struct pst_session *session, const char *text, struct pst_error *err)
+{
+    struct pst_check_report *report = calloc(1, sizeof *report);
+    pst_status st = report == NULL ? pst_fail_nomem(err)
+                                   : pst_plan_parse("the plan of rank 0", text, strlen(text),
+                                                    session->graph, &session->planned.plan, err);
+
+    if (st == PST_OK) {
+        st = pst_session_judge(session, report, err);
+    }
+    free(report);
+    if (st == PST_OK) {
+        st = pst_session_predict(session, err);
+    }
     return st == PST_OK ? fits(session, err) : st;
 }
 

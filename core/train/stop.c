@@ -31,6 +31,13 @@ void pst_stop_install(void)
     sigaction(SIGPIPE, &action, NULL);
 }
 
+void pst_stop_note(int number)
+{
+    int none = 0;
+
+    atomic_compare_exchange_strong(&first_signal, &none, number);
+}
+
 int pst_stop_signal(void)
 {
     return atomic_load(&first_signal);

@@ -13,6 +13,8 @@ void pst_stop_install(void);
 
 /* The signal that asked first, or 0. */
 int pst_stop_signal(void);
+/* Another process has got it. */
+void pst_stop_note(int number);
 
 /* For the planner. Any thread. */
 bool pst_stop_requested(void);

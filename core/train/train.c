@@ -63,6 +63,12 @@ static bool evaluates(const struct run *run)
            pst_data_samples(run->data, PST_SPLIT_VALID) > 0;
 }
 
+/* The same in all processes. */
+static bool is_told_to_stop(const struct run *run)
+{
+    return pst_exec_told(run->exec) != 0;
+}
+
 static bool generates(const struct run *run)
 {
     return run->data != NULL && run->job->train.sample > 0;
@@ -95,6 +101,9 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .device = session->device_ops,
         .device_config = session->device_config,
         .transport = session->transport_ops,
+        .first_local = session->team.rank,
+        .n_local = session->team.ops != NULL ? 1 : 0,
+        .stop = pst_stop_signal,
         .stall_ns = run->job->run.stall_limit,
         .seed = (uint64_t)run->job->train.seed,
         .clip = run->job->train.clip,
@@ -117,6 +126,7 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
 
 static pst_status prepare(struct run *run, struct pst_error *err)
 {
+    const struct pst_team *team = &run->session->team;
     const struct pst_plan *plan = run->session->planned.plan;
     pst_status st = PST_OK;
 
@@ -145,6 +155,12 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     if (st == PST_OK && pst_session_is_hollow(run->session)) {
         pst_emulation_init(&run->emulation, run->session, run->job->run.emulated_scale);
         run->output.progress.slowness = run->emulation.scale;
+    }
+    if (st == PST_OK && team->ops != NULL && run->data != NULL) { /* each reads it for itself */
+        uint64_t digest =
+            pst_data_digest(run->data, &run->shape, run->batch, run->samples[0].inputs);
+
+        st = pst_team_compare(team, digest, "training data", err);
     }
     return st == PST_OK ? start_exec(run, err) : st;
 }
@@ -184,7 +200,7 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
         double loss = 0;
         pst_status st = pst_exec_eval(run->exec, &batch, &loss, NULL, 0, err);
 
-        if (st != PST_OK || pst_stop_requested()) {
+        if (st != PST_OK || is_told_to_stop(run)) {
             return st;
         }
         sum += loss;
@@ -252,7 +268,7 @@ static pst_status run_to(struct run *run, uint64_t end, struct pst_error *err)
     pst_status st = PST_OK;
 
     while (st == PST_OK) {
-        bool more = run->n_submitted < end && !pst_stop_requested();
+        bool more = run->n_submitted < end && !is_told_to_stop(run);
 
         if (more && pst_exec_in_flight(run->exec) < BUFFERS) {
             st = submit(run, err);
@@ -277,11 +293,11 @@ static pst_status loop(struct run *run, struct pst_error *err)
     double loss;
     pst_status st = PST_OK;
 
-    while (st == PST_OK && run->n_steps < steps && !pst_stop_requested()) {
+    while (st == PST_OK && run->n_steps < steps && !is_told_to_stop(run)) {
         uint64_t end = every > 0 ? (run->n_steps / every + 1) * every : steps;
 
         st = run_to(run, end < steps ? end : steps, err);
-        if (st == PST_OK && end < steps && !pst_stop_requested()) {
+        if (st == PST_OK && end < steps && !is_told_to_stop(run)) {
             st = evaluate(run, &loss, err);
         }
     }
@@ -417,6 +433,10 @@ static pst_status trace(const struct run *run, struct pst_error *err)
     if (run->recorder == NULL || run->n_steps == 0) {
         return PST_OK;
     }
+    st = pst_recorder_gather(run->recorder, run->exec, err);
+    if (st != PST_OK || !pst_team_is_first(&run->session->team)) {
+        return st;
+    }
     st = pst_recorder_timeline(run->recorder, run->emulation.scale > 0 ? run->emulation.scale : 1,
                                &timeline, err);
     if (st == PST_OK) {
@@ -441,8 +461,11 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
             err->exit_code = 1; /* the machine failed the run, not the request */
         }
     }
-    if (st == PST_OK && !pst_stop_requested()) {
+    if (st == PST_OK && !is_told_to_stop(&run)) {
         st = conclude(&run, err);
+    }
+    if (run.exec != NULL && is_told_to_stop(&run)) {
+        pst_stop_note(pst_exec_told(run.exec));
     }
     pst_progress_clear(&run.output.progress);
     if (st == PST_OK) {

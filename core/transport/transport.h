@@ -45,12 +45,29 @@ struct pst_transport_times {
     bool hollow; /* buffers of transfers and reductions are neither read nor written */
 };
 
+/*
+ * Buffers that are not the host's: how a rank's device moves and adds up what transfers and sums
+ * name. On the rank's thread; both end before they return, and reach the buffers of all ranks.
+ * They tell no errors: the device keeps those.
+ */
+struct pst_transport_memory {
+    void *context;
+    void (*copy)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
+    /* dst += src, f32 */
+    void (*add)(void *context, uint32_t rank, float *dst, const float *src, uint64_t elems);
+};
+
 struct pst_transport_config {
     uint32_t n_ranks;
     uint32_t max_requests;   /* per rank, in flight at once: transfers */
     uint32_t max_reductions; /* the same of all_reduce */
     uint64_t stall_ns;       /* longest wait before PST_ERR_CANCELLED with kind run.stalled */
-    const struct pst_transport_times *times; /* copied; NULL: as fast as this machine moves it */
+    /* What a rank of this process is at, in words for a message ("F of stage 2, micro-batch 5"); ""
+       where that is nothing. Asked by any thread at any time; NULL: nobody knows. */
+    void (*doing)(void *context, uint32_t rank, char *ret_text, size_t size);
+    void *doing_context;
+    const struct pst_transport_times *times;   /* copied; NULL: as fast as this machine moves it */
+    const struct pst_transport_memory *memory; /* copied; NULL: buffers are the host's */
 };
 
 typedef uint32_t pst_request;
@@ -61,9 +78,38 @@ struct pst_reduce_part {
     uint64_t elems;
 };
 
+/*
+ * Of a transport whose ranks are processes that a launcher has started. One thread of a process
+ * makes these calls, and what is collective is called by all processes in the same order. A wait
+ * ends early when the run is aborted anywhere, when a process has not been heard of for the stall
+ * limit, and on nothing else: others may be at work for as long as they like.
+ */
+struct pst_transport_processes {
+    /* Once, before everything else: finds the other processes. Errors: config.value (exit 2) where
+       no launcher has started this one, run.device where the library fails. */
+    pst_status (*join)(uint64_t stall_ns, uint32_t *ret_rank, uint32_t *ret_n_ranks,
+                       struct pst_error *err);
+    const char *(*host)(uint32_t rank);
+    /* What this process must add to its CLOCK_MONOTONIC to get that of rank 0. */
+    int64_t (*clock_ns)(void);
+    /* Collective: all[r * bytes] := what process r brought. */
+    pst_status (*exchange)(const void *mine, void *all, uint64_t bytes, struct pst_error *err);
+    /* Collective: what rank 0 has to all. */
+    pst_status (*broadcast)(void *data, uint64_t bytes, struct pst_error *err);
+    /* Ends the waits of all processes, here and above; the first text is kept. */
+    void (*abort)(const char *why);
+    /* The last exchange of a run, aborted or not; limit_ns bounds it where it was aborted. Of
+       processes that do not come present[r] is false. Returns whether all came. */
+    bool (*settle)(const void *mine, void *all, uint64_t bytes, uint64_t limit_ns, bool *present);
+    /* Nothing may be called behind it. Not `orderly`, or where the others do not come: ends all
+       processes with this exit code, and may not return. */
+    void (*leave)(int exit_code, bool orderly);
+};
+
 struct pst_transport_ops {
     uint32_t size;
     const char *id;
+    bool takes_memory; /* open heeds config->memory */
     pst_status (*probe)(char *ret_why, size_t why_size);
     pst_status (*open)(const struct pst_transport_config *config,
                        struct pst_transport **ret_transport, struct pst_error *err);
@@ -108,6 +154,9 @@ struct pst_transport_ops {
        end had come), and when it was over; CLOCK_MONOTONIC, with times: on its link's clock. */
     void (*span)(const struct pst_transport *transport, uint32_t rank, uint64_t *ret_start_ns,
                  uint64_t *ret_end_ns);
+    /* NULL: all ranks are threads of one process, and open may be called at any time. Otherwise
+       this process has the one rank that join told, and the calls above are for that. */
+    const struct pst_transport_processes *processes;
 };
 
 typedef const struct pst_transport_ops *pst_transport_module_fn(void);

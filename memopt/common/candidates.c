@@ -25,6 +25,29 @@ static bool fits(const struct mem_search *s)
     return mem_tally_legal(&s->tally) && mem_tally_peak(&s->tally) <= s->costs->capacity;
 }
 
+/* Recursion is as deep as such nodes follow each other. */
+void mem_search_drop_sources(struct mem_search *s, uint32_t v)
+{
+    const struct mem_costs *c = s->costs;
+    uint32_t i;
+
+    for (i = c->first_source[v]; c->any_results && i < c->first_source[v + 1]; i++) {
+        uint32_t u = c->sources[i];
+
+        if (mem_tally_holds(&s->tally, u) && s->tally.actions[u] == PST_ACTION_KEEP &&
+            may(s, u, PST_ACTION_RECOMPUTE)) {
+            uint64_t before = s->tally.violations;
+
+            mem_tally_set(&s->tally, u, PST_ACTION_RECOMPUTE);
+            if (s->tally.violations > before) {
+                mem_tally_set(&s->tally, u, PST_ACTION_KEEP);
+            } else {
+                mem_search_drop_sources(s, u);
+            }
+        }
+    }
+}
+
 /* Drops from the cheap end until it fits. Legal plans only: what would break the rule of replays
    is left for later, when its surroundings may have been dropped. */
 static void drop_legally(struct mem_search *s)
@@ -52,6 +75,7 @@ static void drop_legally(struct mem_search *s)
             }
             s->skipped[i] = false;
             changed = true;
+            mem_search_drop_sources(s, v);
             mem_search_note(s);
             if (fits(s)) {
                 return;
@@ -71,6 +95,7 @@ static void drop_anyway(struct mem_search *s)
 
         if (s->tally.actions[v] == PST_ACTION_KEEP && may(s, v, PST_ACTION_RECOMPUTE)) {
             mem_tally_set(&s->tally, v, PST_ACTION_RECOMPUTE);
+            mem_search_drop_sources(s, v);
             mem_search_note(s);
         }
     }

@@ -56,6 +56,8 @@ static bool reserve_nodes(struct mem_costs *c, uint32_t n)
     c->bytes = row(c, c->room, sizeof *c->bytes);
     c->forward_work = row(c, c->room, sizeof *c->forward_work);
     c->backward_work = row(c, c->room, sizeof *c->backward_work);
+    c->results = row(c, c->room, sizeof *c->results);
+    c->replay_ns = row(c, c->room, sizeof *c->replay_ns);
     c->sum = row(c, c->room + 1, sizeof *c->sum);
     c->may = row(c, c->room, sizeof *c->may);
     c->first = row(c, c->room, sizeof *c->first);
@@ -65,7 +67,8 @@ static bool reserve_nodes(struct mem_costs *c, uint32_t n)
     c->first_source = row(c, c->room + 1, sizeof *c->first_source);
     c->first_reader = row(c, c->room + 1, sizeof *c->first_reader);
     if (c->forward_ns == NULL || c->backward_ns == NULL || c->bytes == NULL ||
-        c->forward_work == NULL || c->backward_work == NULL || c->sum == NULL || c->may == NULL ||
+        c->forward_work == NULL || c->backward_work == NULL || c->results == NULL ||
+        c->replay_ns == NULL || c->results == NULL || c->sum == NULL || c->may == NULL ||
         c->first == NULL || c->crossed == NULL || c->last == NULL || c->order == NULL ||
         c->first_source == NULL || c->first_reader == NULL || !reserve_levels(c)) {
         c->room = 0;
@@ -99,7 +102,7 @@ static bool is_absurd(const struct pst_stage_view *view)
     for (v = 0; v < view->n_nodes; v++) {
         const struct pst_stage_node *node = pst_stage_node_at(view, v);
 
-        bytes = add(bytes, node->saved_bytes);
+        bytes = add(bytes, add(node->saved_bytes, pst_stage_node_result(view, v)));
         most = node->forward_work_bytes > most ? node->forward_work_bytes : most;
         most = node->backward_work_bytes > most ? node->backward_work_bytes : most;
         ns = add(ns, add(multiply(2, node->forward_ns), node->backward_ns));
@@ -134,6 +137,7 @@ static void load_nodes(struct mem_costs *c, const struct pst_stage_view *view)
     uint32_t v;
 
     c->total_ns = 0;
+    c->any_results = false;
     c->sum[0] = 0;
     for (v = 0; v < c->n; v++) {
         const struct pst_stage_node *node = pst_stage_node_at(view, v);
@@ -143,6 +147,8 @@ static void load_nodes(struct mem_costs *c, const struct pst_stage_view *view)
         c->bytes[v] = (int64_t)node->saved_bytes;
         c->forward_work[v] = (int64_t)node->forward_work_bytes;
         c->backward_work[v] = (int64_t)node->backward_work_bytes;
+        c->results[v] = (int64_t)pst_stage_node_result(view, v);
+        c->any_results = c->any_results || c->results[v] > 0;
         c->first[v] = (uint8_t)node->action;
         c->sum[v + 1] = c->sum[v] + c->bytes[v];
         c->total_ns += node->forward_ns + node->backward_ns;
@@ -279,6 +285,22 @@ struct ratio {
     double cost;
 };
 
+static void load_replays(struct mem_costs *c)
+{
+    uint32_t v, i;
+
+    for (v = 0; v < c->n; v++) {
+        c->replay_ns[v] = (double)c->forward_ns[v];
+        for (i = c->first_source[v]; i < c->first_source[v + 1]; i++) {
+            uint32_t u = c->sources[i];
+
+            if (c->results[u] > 0 && (c->may[u] & MEM_MAY_RECOMPUTE) != 0) {
+                c->replay_ns[v] += c->replay_ns[u];
+            }
+        }
+    }
+}
+
 static int by_ratio(const void *a_, const void *b_)
 {
     const struct ratio *a = a_, *b = b_;
@@ -299,8 +321,8 @@ static pst_status sort_choices(struct mem_costs *c)
     }
     for (v = 0; v < c->n; v++) {
         if ((c->may[v] & ~MEM_MAY_KEEP) != 0 && (c->may[v] & MEM_MAY_KEEP) != 0) {
-            rows[n++] = (struct ratio){
-                v, c->bytes[v] > 0 ? (double)c->forward_ns[v] / (double)c->bytes[v] : 1e300};
+            rows[n++] =
+                (struct ratio){v, c->bytes[v] > 0 ? c->replay_ns[v] / (double)c->bytes[v] : 1e300};
         }
     }
     qsort(rows, n, sizeof *rows, by_ratio);
@@ -337,6 +359,7 @@ pst_status mem_costs_load(struct mem_costs *costs, const struct pst_host *host,
     load_edges(costs, view);
     load_tops(costs);
     load_choices(costs, view, rules);
+    load_replays(costs);
     return sort_choices(costs);
 }
 

@@ -38,7 +38,10 @@ struct mem_costs {
     uint64_t total_ns;                  /* all forwards and backwards */
     uint64_t *forward_ns, *backward_ns; /* [n] */
     int64_t *bytes, *forward_work, *backward_work;
-    int64_t *sum;         /* [n + 1] bytes of all nodes before */
+    int64_t *results; /* [n] what a node that is not dropped holds beside, where a reader is */
+    bool any_results;
+    double *replay_ns; /* [n] forward, with that of sources that would hold their results for it */
+    int64_t *sum;      /* [n + 1] bytes of all nodes before */
     uint8_t *may, *first; /* [n] MEM_MAY_*; what earlier optimizers decided, else KEEP */
     bool *crossed;        /* [n] some edge leads from before the node to behind it */
     uint32_t *last;       /* [n] last reader in the stage; itself where there is none */

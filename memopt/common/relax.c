@@ -108,19 +108,33 @@ static double replays_free(const struct mem_oracle *o, const bool *decided, cons
     return bytes;
 }
 
+/* What undecided nodes hold for replays of others may go with them. */
+static double loose_results(const struct mem_oracle *o, const bool *decided)
+{
+    const struct mem_costs *c = o->costs;
+    double bytes = 0;
+    uint32_t v;
+
+    for (v = 0; v < c->n && c->any_results; v++) {
+        bytes += !decided[v] && mem_tally_holds(o->tally, v) ? (double)c->results[v] : 0;
+    }
+    return bytes * c->held;
+}
+
 bool mem_oracle_may_fit(const struct mem_oracle *oracle, const bool *decided)
 {
     const struct mem_costs *c = oracle->costs;
     struct budget budget = budget_of(oracle, decided);
     double parked = (double)c->fixed + (c->held - 1.0) * (double)oracle->tally->kept +
                     (c->staged - 1.0) * (double)oracle->tally->moved;
+    double loose = loose_results(oracle, decided);
     struct instant instants[2];
     uint32_t i;
 
     find_instants(oracle, instants);
     for (i = 0; i < 2; i++) {
         double missing = parked + (double)instants[i].bytes - (double)c->capacity;
-        double freed = budget.moved * (c->held - c->staged);
+        double freed = loose + budget.moved * (c->held - c->staged);
 
         if (missing <= 0) {
             continue;

@@ -170,6 +170,53 @@ static pst_status finish(struct mem_search *s)
     return st == PST_OK && oracle.stopped && mem_search_stopped(s) ? PST_ERR_CANCELLED : st;
 }
 
+/* The largest node that is offloaded, of several the last; smaller than `than`, or before `before`
+   where it is as large. PST_NONE: there is none. */
+static uint32_t next_offloaded(const struct mem_search *s, int64_t than, uint32_t before)
+{
+    const struct mem_costs *c = s->costs;
+    uint32_t v, best = PST_NONE;
+
+    for (v = 0; v < c->n; v++) {
+        if (s->tally.actions[v] == PST_ACTION_OFFLOAD && (c->may[v] & MEM_MAY_KEEP) != 0 &&
+            (c->bytes[v] < than || (c->bytes[v] == than && v < before)) &&
+            (best == PST_NONE || c->bytes[v] >= c->bytes[best])) {
+            best = v;
+        }
+    }
+    return best;
+}
+
+/* Periods do not show how busy the link is, but copies that are not needed make passes wait where
+   a step begins and ends: whatever may stay does. */
+static void bring_home(struct mem_search *s)
+{
+    const struct mem_costs *c = s->costs;
+    struct mem_start *start = &s->starts[0];
+    uint32_t v, before = c->n;
+    int64_t than = INT64_MAX;
+
+    if (s->n_starts == 0 || start->score.over > 0) {
+        return;
+    }
+    mem_search_load(s, start->actions);
+    while ((v = next_offloaded(s, than, before)) != PST_NONE) {
+        struct mem_score score;
+
+        than = c->bytes[v];
+        before = v;
+        mem_tally_set(&s->tally, v, PST_ACTION_KEEP);
+        score = mem_tally_score(&s->tally);
+        if (!mem_tally_legal(&s->tally) || score.over > 0 ||
+            score.period_ns > start->score.period_ns) {
+            mem_tally_set(&s->tally, v, PST_ACTION_OFFLOAD);
+        } else {
+            start->score = score;
+        }
+    }
+    memcpy(start->actions, s->tally.actions, c->n);
+}
+
 pst_status mem_search_run(struct mem_search *search, const struct mem_costs *costs,
                           const struct mem_effort *effort)
 {
@@ -181,5 +228,11 @@ pst_status mem_search_run(struct mem_search *search, const struct mem_costs *cos
     if (st == PST_OK) {
         st = mem_search_improve(search);
     }
-    return st == PST_OK ? finish(search) : st;
+    if (st == PST_OK) {
+        st = finish(search);
+    }
+    if (st == PST_OK) {
+        bring_home(search);
+    }
+    return st;
 }

@@ -54,6 +54,10 @@ void mem_search_note(struct mem_search *search); /* the tally's plan, if it is l
 void mem_search_load(struct mem_search *search, const uint8_t *actions); /* into the tally */
 void mem_search_legalize(struct mem_search *search); /* keeps what other runs read */
 
+/* Drops beside v, which was dropped, what would hold its result for that alone, where it is legal.
+ */
+void mem_search_drop_sources(struct mem_search *search, uint32_t v);
+
 /* Candidates (candidates.c) and improvement (improve.c). */
 pst_status mem_search_candidates(struct mem_search *search);
 pst_status mem_search_improve(struct mem_search *search);

@@ -18,13 +18,15 @@ static pst_status reserve(struct mem_tally *t, const struct mem_costs *c)
     }
     t->actions = host->alloc(host, room, 1);
     t->stays = host->alloc(host, (room / 64 + 1) * sizeof *t->stays, 8);
+    t->wanted = host->alloc(host, room * sizeof *t->wanted, 4);
     t->forward = host->alloc(host, 2 * leaves * sizeof *t->forward, 8);
     t->backward = host->alloc(host, 2 * leaves * sizeof *t->backward, 8);
     t->run_end = host->alloc(host, room * sizeof *t->run_end, 4);
     t->next = host->alloc(host, room * sizeof *t->next, 4);
     t->head = host->alloc(host, room * sizeof *t->head, 4);
-    t->room = t->actions != NULL && t->stays != NULL && t->forward != NULL && t->backward != NULL &&
-                      t->run_end != NULL && t->next != NULL && t->head != NULL
+    t->room = t->actions != NULL && t->stays != NULL && t->wanted != NULL && t->forward != NULL &&
+                      t->backward != NULL && t->run_end != NULL && t->next != NULL &&
+                      t->head != NULL
                   ? (uint32_t)room
                   : 0;
     return t->room != 0 ? PST_OK : PST_ERR_NOMEM;
@@ -241,6 +243,47 @@ static void count(struct mem_tally *t, uint32_t v, uint32_t action, bool more)
     }
 }
 
+/* v begins to hold its result, or no longer does. In its own forward that is work anyway. */
+static void hold(struct mem_tally *t, uint32_t v, bool more)
+{
+    const struct mem_costs *c = t->costs;
+    struct mem_branch *leaf = &t->forward[t->leaves + v];
+    int64_t bytes = more ? c->results[v] : -c->results[v], work = c->forward_work[v];
+
+    if (t->actions[v] == PST_ACTION_OFFLOAD) {
+        t->moved += (uint64_t)bytes;
+        t->link_ns = mem_costs_link_ns(c, t->moved, true);
+    } else {
+        t->kept += (uint64_t)bytes;
+    }
+    leaf->most = leaf->sum + (more && c->results[v] > work ? c->results[v] : work);
+    leaf->most -= more ? 0 : c->results[v];
+    leaf->sum += bytes;
+    climb(t->forward, t->leaves + v);
+    shift(t, t->backward, v, bytes);
+}
+
+static void want(struct mem_tally *t, uint32_t u, bool more)
+{
+    bool held = mem_tally_holds(t, u);
+
+    t->wanted[u] += more ? 1 : -1u;
+    if (held != mem_tally_holds(t, u)) {
+        hold(t, u, more);
+    }
+}
+
+/* What v reads is held while v is dropped. */
+static void want_sources(struct mem_tally *t, uint32_t v, bool more)
+{
+    const struct mem_costs *c = t->costs;
+    uint32_t i;
+
+    for (i = c->first_source[v]; c->any_results && i < c->first_source[v + 1]; i++) {
+        want(t, c->sources[i], more);
+    }
+}
+
 void mem_tally_set(struct mem_tally *tally, uint32_t v, uint8_t action)
 {
     uint8_t before = tally->actions[v];
@@ -248,13 +291,21 @@ void mem_tally_set(struct mem_tally *tally, uint32_t v, uint8_t action)
     if (before == action) {
         return;
     }
+    if (mem_tally_holds(tally, v)) {
+        hold(tally, v, false);
+    }
     count(tally, v, before, false);
     count(tally, v, action, true);
     tally->actions[v] = action;
     if (action == PST_ACTION_RECOMPUTE) {
         drop(tally, v);
+        want_sources(tally, v, true);
     } else if (before == PST_ACTION_RECOMPUTE) {
+        want_sources(tally, v, false);
         bring_back(tally, v);
+    }
+    if (mem_tally_holds(tally, v)) {
+        hold(tally, v, true);
     }
 }
 
@@ -289,6 +340,7 @@ pst_status mem_tally_load(struct mem_tally *tally, const struct mem_costs *costs
     plant(tally, tally->backward, costs->backward_work);
     for (v = 0; v < costs->n; v++) {
         tally->actions[v] = PST_ACTION_KEEP;
+        tally->wanted[v] = 0;
         tally->head[v] = PST_NONE;
         tally->kept += (uint64_t)costs->bytes[v];
     }

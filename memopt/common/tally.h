@@ -22,6 +22,7 @@ struct mem_tally {
     uint64_t kept, moved, replay_ns, link_ns; /* link_ns: planned */
     uint64_t violations; /* reads of a replay whose source is dropped in another run */
     uint64_t *stays;     /* bits: not dropped */
+    uint32_t *wanted;    /* [n] dropped nodes that read it */
     struct mem_branch *forward, *backward; /* [2 * leaves] heaps; leaf v at leaves + v */
     uint32_t *run_end; /* [n] of the run that begins there: position behind it */
     uint32_t *next;    /* [n] of the run that begins there: the next with the same target */
@@ -40,6 +41,13 @@ pst_status mem_tally_load(struct mem_tally *tally, const struct mem_costs *costs
 
 /* Any action at any time; what is allowed there is the caller's care. */
 void mem_tally_set(struct mem_tally *tally, uint32_t v, uint8_t action);
+
+/* Does v hold its result for the replay of another node? */
+static inline bool mem_tally_holds(const struct mem_tally *tally, uint32_t v)
+{
+    return tally->wanted[v] > 0 && tally->actions[v] != PST_ACTION_RECOMPUTE &&
+           tally->costs->results[v] > 0;
+}
 
 bool mem_tally_legal(const struct mem_tally *tally);
 uint64_t mem_tally_peak(const struct mem_tally *tally);

@@ -96,7 +96,7 @@ static bool best_choice(struct mem_search *s, struct choice *ret)
     ret->key = -1;
     for (v = 0; v < c->n; v++) {
         double a = (double)c->bytes[v];
-        double drop = worth(a * c->held, c->forward_ns[v]);
+        double drop = worth(a * c->held, (uint64_t)c->replay_ns[v]);
         double swap = 0;
 
         if (may(s, v, PST_ACTION_OFFLOAD)) {
@@ -161,6 +161,9 @@ pst_status capuchin_run(struct mem_search *search)
     swap_for_free(search, rows);
     while (st == PST_OK && !fits(search) && best_choice(search, &choice)) {
         mem_tally_set(&search->tally, choice.v, choice.action);
+        if (choice.action == PST_ACTION_RECOMPUTE) {
+            mem_search_drop_sources(search, choice.v);
+        }
         mem_search_note(search);
         st = mem_search_stopped(search) ? PST_ERR_CANCELLED : PST_OK;
     }

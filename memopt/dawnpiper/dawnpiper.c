@@ -97,24 +97,53 @@ static struct mem_effort effort_of(const struct dawnpiper *self, bool thorough)
         .suffixes = 32, .segments = 32, .starts = 4, .window = 16, .steps = 5000, .blind = 5000};
 }
 
-/* Finds a plan and proposes it. */
+static pst_status propose(struct dawnpiper *self, const struct pst_stage_view *view)
+{
+    if (self->search.n_starts > 0) {
+        memcpy(self->opt.trial, self->search.starts[0].actions, view->n_nodes);
+    }
+    return mem_consider(&self->opt, view);
+}
+
+static pst_status in_capuchins_order(struct dawnpiper *self, const struct pst_stage_view *view)
+{
+    struct mem_effort effort = effort_of(self, false);
+    pst_status st;
+
+    effort.starts = 1;
+    st = mem_search_begin(&self->search, &self->costs, &effort);
+    if (st == PST_OK) {
+        st = capuchin_run(&self->search);
+    }
+    return st == PST_OK ? propose(self, view) : st;
+}
+
+/* Is there, within the capacity, no shorter plan than the best so far? */
+static bool is_shortest(const struct dawnpiper *self, const struct pst_stage_view *view)
+{
+    return self->opt.has_plan && mem_fits(view, &self->opt.value) &&
+           self->opt.value.period_ns <= self->search.bound;
+}
+
+/* Finds a plan and proposes it. Capuchin's is no worse than ours only by chance, but it costs
+   little to be sure. */
 static pst_status search(struct dawnpiper *self, const struct pst_stage_view *view, bool thorough)
 {
     const struct config *config = self->opt.config;
     struct mem_effort effort = effort_of(self, thorough);
     pst_status st;
 
-    if (config->policy == POLICY_TWO_ENDED) {
-        st = mem_search_run(&self->search, &self->costs, &effort);
-    } else {
-        effort.starts = 1;
-        st = mem_search_begin(&self->search, &self->costs, &effort);
-        st = st == PST_OK ? capuchin_run(&self->search) : st;
+    if (config->policy == POLICY_CAPUCHIN) {
+        return in_capuchins_order(self, view);
     }
-    if (st == PST_OK && self->search.n_starts > 0) {
-        memcpy(self->opt.trial, self->search.starts[0].actions, view->n_nodes);
+    st = mem_search_run(&self->search, &self->costs, &effort);
+    if (st == PST_OK) {
+        st = propose(self, view);
     }
-    return st == PST_OK ? mem_consider(&self->opt, view) : st;
+    if (st == PST_OK && !thorough && !is_shortest(self, view) && self->search.bound != UINT64_MAX) {
+        st = in_capuchins_order(self, view);
+    }
+    return st;
 }
 
 /* A plan begins with the search for its price, so that it is never worse. */

@@ -26,7 +26,7 @@ bool oracle_is_chain(const struct mem_costs *costs)
     uint32_t v;
 
     for (v = 0; v < costs->n; v++) {
-        if ((costs->may[v] & MEM_MAY_OFFLOAD) != 0) {
+        if ((costs->may[v] & MEM_MAY_OFFLOAD) != 0 || costs->results[v] > 0) {
             return false;
         }
     }

@@ -98,7 +98,8 @@ static pst_status refuse(struct exact *self, const struct pst_stage_view *view, 
 
     if (method == METHOD_CHAIN && !oracle_is_chain(&self->costs)) {
         return pst_failf(self->opt.host, PST_ERR_UNSUPPORTED,
-                         "stage %u is no chain, or may offload: method = \"chain\" cannot take it",
+                         "stage %u is no chain, may offload, or has nodes whose results replays "
+                         "would hold: method = \"chain\" cannot take it",
                          view->stage);
     }
     if (method != METHOD_CHAIN && n > config->max_nodes) {
@@ -221,7 +222,7 @@ static pst_status bound(void *self_, const struct pst_stage_view *view, uint64_t
 PST_DESTROY_NOTHING
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .bound = bound, .price = mem_price, .plan = mem_plan)
 
-static const char *const provides[] = {"chain", "dag", "recompute", "offload", NULL};
+static const char *const provides[] = {"chain", "dag", "recompute", "offload", "exhaustive", NULL};
 static const char *const needs[] = {"recompute", NULL};
 
 static const struct pst_plugin plugin = {

@@ -4,6 +4,7 @@
  * of the model's order, under the memory that the job's scheduler and memory optimizer say each
  * stage takes, one device per stage. By the reference cost model: of any order, with replicas.
  */
+#include "chain_plugin.h"
 #include "chain_dp.h"
 
 #include <stdlib.h>
@@ -281,21 +282,8 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return plan(self, in, size, out);
 }
 
-PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
-
-static const char *const provides[] = {"chain", NULL};
-static const char *const needs[] = {"chain", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("partitioner", "chain-dp", "2.0"),
-    .summary = "The exact min-max cut into contiguous stages, within memory.",
-    .reference = "after Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN "
-                 "Training, SOSP 2019",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+PART_CHAIN_PLUGIN(struct config, "chain-dp", "2.0",
+                  .summary = "The exact min-max cut into contiguous stages, within memory.",
+                  .reference =
+                      "after Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN "
+                      "Training, SOSP 2019")

@@ -5,66 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "places.h"
 #include "refine_parts.h"
-
-/* Bytes per sample over each position of the order: [n + 1]. */
-static double *crossing(const struct part_problem *p, const uint32_t *order)
-{
-    double *bytes = calloc((size_t)p->n + 2, sizeof *bytes);
-    uint32_t *position = calloc((size_t)p->n + 1, sizeof *position);
-    uint32_t i, e;
-
-    if (bytes == NULL || position == NULL) {
-        free(bytes);
-        free(position);
-        return NULL;
-    }
-    for (i = 0; i < p->n; i++) {
-        position[order[i]] = i;
-    }
-    for (e = 0; e < p->n_edges; e++) {
-        bytes[position[p->from[e]] + 1] += p->edge_bytes[e];
-        bytes[position[p->to[e]] + 1] -= p->edge_bytes[e];
-    }
-    for (i = 0; i < p->n; i++) {
-        bytes[i + 1] += bytes[i];
-    }
-    free(position);
-    return bytes;
-}
-
-/* A group ends between half of its share of the work and all of it, where least crosses. */
-static uint32_t group(const struct part_problem *p, const struct part_costs *c,
-                      const uint32_t *order, uint32_t n_groups, const double *bytes,
-                      uint32_t *group_of)
-{
-    int64_t total = 0, share, sum;
-    uint32_t at = 0, n = 0, i;
-
-    for (i = 0; i < p->n; i++) {
-        total += c->comp[0][i];
-    }
-    share = total / (n_groups / 2 + 1) + 1;
-    while (at < p->n) {
-        uint32_t end = 0;
-
-        for (i = at, sum = 0; i < p->n; i++) {
-            sum += c->comp[0][order[i]];
-            if (sum > share && i > at) {
-                break;
-            }
-            if (end == 0 || (2 * sum >= share && bytes[i + 1] <= bytes[end]) || 2 * sum < share) {
-                end = i + 1;
-            }
-        }
-        end = i == p->n && sum <= share ? p->n : end;
-        for (; at < end; at++) {
-            group_of[order[at]] = n;
-        }
-        n++;
-    }
-    return n;
-}
+#include "sequence.h"
 
 static uint32_t *copy(const uint32_t *list, uint32_t n)
 {
@@ -160,14 +103,20 @@ pst_status coarse_init(const struct part_problem *p, const struct part_costs *c,
                        const uint32_t *order, uint32_t n_groups, uint32_t *group_of,
                        struct part_problem *ret_coarse)
 {
-    double *bytes = crossing(p, order);
-    pst_status st;
+    const struct part_dag dag = part_sequence_dag(p);
+    uint32_t *first = calloc((size_t)p->n + 1, sizeof *first), r, i;
+    pst_status st = first == NULL ? PST_ERR_NOMEM
+                                  : part_runs(&dag, p->edge_bytes, c->comp[0], order, n_groups,
+                                              first, &n_groups);
 
-    if (bytes == NULL) {
-        return PST_ERR_NOMEM;
+    if (st == PST_OK) {
+        for (r = 0; r < n_groups; r++) {
+            for (i = first[r]; i < first[r + 1]; i++) {
+                group_of[order[i]] = r;
+            }
+        }
+        st = part_problem_merge(p, group_of, n_groups, ret_coarse);
     }
-    n_groups = group(p, c, order, n_groups, bytes, group_of);
-    st = part_problem_merge(p, group_of, n_groups, ret_coarse);
-    free(bytes);
+    free(first);
     return st;
 }

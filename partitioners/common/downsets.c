@@ -28,24 +28,42 @@ bool downsets_room(struct part_downsets *sets, size_t n_added)
            sets->added != NULL;
 }
 
-pst_status part_downsets_linear(uint32_t n, const uint32_t *order, struct part_downsets *ret_sets)
+pst_status part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint32_t *first,
+                              struct part_downsets *ret_sets)
 {
-    struct part_downsets sets = {.n = n, .n_sets = n + 1};
+    struct part_downsets sets = {.n = first[n_runs], .n_sets = n_runs + 1};
     uint32_t k;
 
-    if (!downsets_room(&sets, n)) {
+    if (!downsets_room(&sets, sets.n)) {
         part_downsets_finish(&sets);
         return PST_ERR_NOMEM;
     }
-    for (k = 1; k <= n; k++) {
+    for (k = 1; k <= n_runs; k++) {
         sets.parent[k] = k - 1;
-        sets.size[k] = k;
-        sets.added[k - 1] = order[k - 1];
-        sets.first_added[k] = k - 1;
+        sets.size[k] = first[k];
+        sets.first_added[k] = first[k - 1];
     }
-    sets.first_added[n + 1] = n;
+    sets.first_added[n_runs + 1] = sets.n;
+    for (k = 0; k < sets.n; k++) {
+        sets.added[k] = order[k];
+    }
     *ret_sets = sets;
     return PST_OK;
+}
+
+pst_status part_downsets_linear(uint32_t n, const uint32_t *order, struct part_downsets *ret_sets)
+{
+    uint32_t *first = calloc((size_t)n + 1, sizeof *first), k;
+    pst_status st = PST_ERR_NOMEM;
+
+    if (first != NULL) {
+        for (k = 0; k <= n; k++) {
+            first[k] = k;
+        }
+        st = part_downsets_runs(order, n, first, ret_sets);
+    }
+    free(first);
+    return st;
 }
 
 /* --- listing -----------------------------------------------------------------------------------*/
@@ -315,8 +333,8 @@ uint32_t part_downsets_between(const struct part_downsets *sets, uint32_t a, uin
     uint32_t count = 0, w;
 
     if (sets->bits == NULL) {
-        for (w = a + 1; w <= b; w++) {
-            ret_nodes[count++] = sets->added[w - 1];
+        for (w = sets->first_added[a + 1]; w < sets->first_added[b + 1]; w++) {
+            ret_nodes[count++] = sets->added[w];
         }
         return count;
     }

@@ -29,8 +29,8 @@ struct part_stop {
 /*
  * Set 0 is empty, the last one holds every node, smaller sets come first. Set k > 0 is set
  * parent[k] < k and the nodes added[first_added[k] .. first_added[k + 1]), one but for the family
- * that grows from a source. A linear family has no bits: its sets are the prefixes of an order, and
- * set k is the first k nodes.
+ * that grows from a source and for runs. A linear family has no bits: its sets are prefixes of an
+ * order, and `added` is that order.
  */
 struct part_downsets {
     uint32_t n, n_sets, n_words;
@@ -41,6 +41,10 @@ struct part_downsets {
 
 /* The n + 1 prefixes of a topological order. PST_ERR_NOMEM. */
 pst_status part_downsets_linear(uint32_t n, const uint32_t *order, struct part_downsets *ret_sets);
+/* Those that end where a run ends: run r is order[first[r]] .. order[first[r + 1] - 1], and set k
+   the first k runs. PST_ERR_NOMEM. */
+pst_status part_downsets_runs(const uint32_t *order, uint32_t n_runs, const uint32_t *first,
+                              struct part_downsets *ret_sets);
 
 /*
  * All downsets. *ret_count: how many there are; above max_sets nothing else is set and the status

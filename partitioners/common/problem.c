@@ -74,14 +74,21 @@ static pst_status list_samples(struct part_problem *p)
     return PST_OK;
 }
 
-pst_status part_problem_init(struct part_problem *p)
+/* Rows for all b / d, zero. */
+static pst_status make_times(struct part_problem *p)
 {
-    pst_status st;
+    pst_status st = list_samples(p);
 
-    st = list_samples(p);
     if (st != PST_OK) {
         return st;
     }
+    p->forward_ns = zeroed((size_t)p->n_samples * p->n, sizeof *p->forward_ns);
+    p->backward_ns = zeroed((size_t)p->n_samples * p->n, sizeof *p->backward_ns);
+    return p->forward_ns == NULL || p->backward_ns == NULL ? PST_ERR_NOMEM : PST_OK;
+}
+
+pst_status part_problem_init(struct part_problem *p)
+{
     p->from = zeroed(p->n_edges, sizeof *p->from);
     p->to = zeroed(p->n_edges, sizeof *p->to);
     p->first_out = zeroed((size_t)p->n + 1, sizeof *p->first_out);
@@ -91,15 +98,12 @@ pst_status part_problem_init(struct part_problem *p)
     p->saved_bytes = zeroed(p->n, sizeof *p->saved_bytes);
     p->workspace_bytes = zeroed(p->n, sizeof *p->workspace_bytes);
     p->edge_bytes = zeroed(p->n_edges, sizeof *p->edge_bytes);
-    p->forward_ns = zeroed((size_t)p->n_samples * p->n, sizeof *p->forward_ns);
-    p->backward_ns = zeroed((size_t)p->n_samples * p->n, sizeof *p->backward_ns);
     if (p->from == NULL || p->to == NULL || p->first_out == NULL || p->first_in == NULL ||
         p->in_edges == NULL || p->weight_bytes == NULL || p->saved_bytes == NULL ||
-        p->workspace_bytes == NULL || p->edge_bytes == NULL || p->forward_ns == NULL ||
-        p->backward_ns == NULL) {
+        p->workspace_bytes == NULL || p->edge_bytes == NULL) {
         return PST_ERR_NOMEM;
     }
-    return PST_OK;
+    return make_times(p);
 }
 
 struct edge {
@@ -250,9 +254,9 @@ static pst_status read_times(struct part_problem *p, const struct pst_profile *p
             }
             p->forward_ns[(size_t)i * p->n + v] = ns[0];
             p->backward_ns[(size_t)i * p->n + v] = ns[1] + ns[2];
-        }
-        if (part_cancelled(p)) {
-            return PST_ERR_CANCELLED;
+            if (((v + 1) % 1024 == 0 || v + 1 == p->n) && part_cancelled(p)) {
+                return PST_ERR_CANCELLED;
+            }
         }
     }
     return PST_OK;
@@ -297,6 +301,84 @@ pst_status part_problem_read(const struct pst_host *host, const struct pst_parti
     }
     *ret_problem = p;
     return PST_OK;
+}
+
+/* --- sizes that replicas ask for ---------------------------------------------------------------*/
+
+uint64_t part_common_multiple(uint32_t a, uint32_t b)
+{
+    uint32_t x = a, y = b;
+
+    while (y != 0) {
+        uint32_t rest = x % y;
+
+        x = y;
+        y = rest;
+    }
+    return (uint64_t)a / x * b;
+}
+
+/* Adds a size; room for another one is made beforehand. */
+static pst_status add_size(struct part_problem *p, uint64_t size, uint32_t *room)
+{
+    uint32_t i;
+
+    if (size > p->batch || p->batch % size != 0) {
+        return PST_OK;
+    }
+    for (i = 0; i < p->n_sizes; i++) {
+        if (p->sizes[i] == size) {
+            return PST_OK;
+        }
+    }
+    if (p->n_sizes == *room) {
+        uint32_t *larger = realloc(p->sizes, 2 * (size_t)*room * sizeof *larger);
+
+        if (larger == NULL) {
+            return PST_ERR_NOMEM;
+        }
+        p->sizes = larger;
+        *room *= 2;
+    }
+    p->sizes[p->n_sizes++] = (uint32_t)size;
+    return PST_OK;
+}
+
+static pst_status add_sizes(struct part_problem *p)
+{
+    uint32_t n_offered = p->n_sizes, room = p->n_sizes, i, k;
+    pst_status st = PST_OK;
+
+    for (i = 0; i < p->n_sizes; i++) {
+        for (k = 0; st == PST_OK && k < p->n_degrees; k++) {
+            st = add_size(p, part_common_multiple(p->sizes[i], p->degrees[k]), &room);
+            if (st == PST_OK && i < n_offered) {
+                st = add_size(p, (uint64_t)p->sizes[i] * p->degrees[k], &room);
+            }
+        }
+    }
+    p->n_sizes = sort_unique(p->sizes, p->n_sizes);
+    return st;
+}
+
+pst_status part_problem_enlarge(struct part_problem *p)
+{
+    const struct pst_profile *profile = p->host->get_extension(p->host, PST_PROFILE);
+    uint32_t before = p->n_sizes;
+    pst_status st = p->figures.reference == 0 ? PST_OK : add_sizes(p);
+
+    if (st == PST_OK && p->n_sizes > before) {
+        free(p->samples);
+        free(p->forward_ns);
+        free(p->backward_ns);
+        p->samples = NULL;
+        p->forward_ns = p->backward_ns = NULL;
+        st = make_times(p);
+        if (st == PST_OK) {
+            st = read_times(p, profile);
+        }
+    }
+    return st == PST_ERR_NOMEM ? pst_failf(p->host, st, "out of memory for the problem") : st;
 }
 
 /* --- small questions ---------------------------------------------------------------------------*/

@@ -40,6 +40,14 @@ pst_status part_problem_read(const struct pst_host *host, const struct pst_parti
 void part_problem_finish(struct part_problem *problem);
 
 /*
+ * For problems that are judged by the reference model, where a multiple of a size that divides the
+ * mini-batch is allowed; else does nothing. Adds to the sizes those that replicas make of them: of
+ * whole micro-batches that they take in turn the least common multiples with degrees, of a
+ * micro-batch on each the products. Times are read anew. Errors as of part_problem_read.
+ */
+pst_status part_problem_enlarge(struct part_problem *problem);
+
+/*
  * By hand: n_devices, batch, sizes, degrees, n, n_edges and figures (PST_COMM_*, bandwidths) of
  * *problem are set; the rest of its arrays is made here, zero, to be filled in: costs by the
  * caller, and the edges from `from` and `to`, then sorted by part_problem_index. PST_ERR_NOMEM.
@@ -53,6 +61,8 @@ pst_status part_problem_index(struct part_problem *problem);
 pst_status part_problem_merge(const struct part_problem *problem, const uint32_t *group_of,
                               uint32_t n_groups, struct part_problem *ret_merged);
 
+/* The least common multiple; neither is 0. */
+uint64_t part_common_multiple(uint32_t a, uint32_t b);
 /* Row of `samples` for that many samples, UINT32_MAX: there is none. */
 uint32_t part_samples_row(const struct part_problem *problem, uint32_t samples);
 /* Name of a node for messages: "?" without a host. */

@@ -52,17 +52,6 @@ pst_status part_sequence_times(const struct part_problem *p, uint32_t samples, d
     return PST_OK;
 }
 
-static uint32_t common_divisor(uint32_t a, uint32_t b)
-{
-    while (b != 0) {
-        uint32_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 uint32_t part_sequence_size(const struct part_problem *p, uint32_t b, const uint32_t *degrees,
                             uint32_t n_degrees)
 {
@@ -70,7 +59,7 @@ uint32_t part_sequence_size(const struct part_problem *p, uint32_t b, const uint
     uint32_t i;
 
     for (i = 0; i < n_degrees; i++) {
-        size = size / common_divisor((uint32_t)size, degrees[i]) * degrees[i];
+        size = part_common_multiple((uint32_t)size, degrees[i]);
         if (size > p->batch) {
             return 0;
         }

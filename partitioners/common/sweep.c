@@ -258,7 +258,7 @@ static pst_status run(struct probe *probe, int64_t ticks, bool *ret_found, struc
     reset(l, s);
     *ret_found = false;
     for (j = 1; j <= l->n; j++) {
-        if (j % 16384 == 0 && part_cancelled(l->problem)) {
+        if (j % 1024 == 0 && part_cancelled(l->problem)) {
             return PST_ERR_CANCELLED;
         }
         if (l->cross == NULL) {

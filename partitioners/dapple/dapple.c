@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chain_plugin.h"
 #include "chain.h"
 #include "search.h"
 #include "sequence.h"
@@ -142,13 +143,13 @@ static void sum_places(const struct run *run, const double *values, double scale
 }
 
 /* Bytes of one sample that cross a place: edges from before it to behind it. */
-static void sum_cuts(const struct run *run, uint32_t b, double *ret)
+static pst_status sum_cuts(const struct run *run, uint32_t b, double *ret)
 {
     const struct part_problem *p = run->problem;
     uint32_t *place = calloc((size_t)p->n + 1, sizeof *place), i, x, e;
 
     if (place == NULL) {
-        return; /* transfers are free then */
+        return PST_ERR_NOMEM;
     }
     for (i = 0; i < run->n; i++) {
         for (x = run->position[i]; x < run->position[i + 1]; x++) {
@@ -161,6 +162,7 @@ static void sum_cuts(const struct run *run, uint32_t b, double *ret)
         }
     }
     free(place);
+    return PST_OK;
 }
 
 static pst_status fill(const struct run *run, uint32_t b, struct arrays *a,
@@ -170,6 +172,7 @@ static pst_status fill(const struct run *run, uint32_t b, struct arrays *a,
     size_t width = (size_t)run->n + 1;
     double *weight, *saved, *workspace, *cut;
     uint32_t k, i, x;
+    pst_status st;
 
     memset(a, 0, sizeof *a);
     a->room = calloc((4 + 2 * (size_t)p->n_degrees) * width, sizeof *a->room);
@@ -185,7 +188,7 @@ static pst_status fill(const struct run *run, uint32_t b, struct arrays *a,
     cut = workspace + width;
     sum_places(run, p->weight_bytes, 1, weight);
     sum_places(run, p->saved_bytes, 1, saved);
-    sum_cuts(run, b, cut);
+    st = sum_cuts(run, b, cut);
     for (i = 0; i < run->n; i++) {
         for (x = run->position[i]; x < run->position[i + 1]; x++) {
             workspace[i] = fmax(workspace[i], p->workspace_bytes[run->order[x]]);
@@ -210,7 +213,7 @@ static pst_status fill(const struct run *run, uint32_t b, struct arrays *a,
     q->saved = saved;
     q->workspace = workspace;
     q->cut = cut;
-    return PST_OK;
+    return st;
 }
 
 static pst_status take(const struct run *run, const struct dapple_answer *answer,
@@ -321,22 +324,9 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return part_sequence_partition(self->host, in, &searcher, out);
 }
 
-PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
-
-static const char *const provides[] = {"chain", NULL};
-static const char *const needs[] = {"chain", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("partitioner", "dapple", "1.0"),
+PART_CHAIN_PLUGIN(
+    struct config, "dapple", "1.0",
     .summary = "DAPPLE's planner: stages, replicas and their machines for the shortest step.",
     .reference =
         "Fan et al., DAPPLE: A Pipelined Data Parallel Approach for Training Large Models, "
-        "PPoPP 2021",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+        "PPoPP 2021")

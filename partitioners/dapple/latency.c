@@ -15,8 +15,9 @@ static uint32_t find_pivot(const struct dapple_step *steps, uint32_t n, uint32_t
 
     for (s = n - 1; s-- > 0;) {
         double own = steps[s].forward + steps[s].backward;
+        double after = (m - 1) * (steps[pivot].forward + steps[pivot].backward) + between;
 
-        if ((m - 1) * own > (m - 1) * (steps[pivot].forward + steps[pivot].backward) + between) {
+        if ((m - 1) * own > after * (1 + DAPPLE_SAME)) {
             pivot = s;
             between = 0;
         } else {

@@ -8,6 +8,10 @@
 
 #include <stdint.h>
 
+/* Times this close are equal, relative: of several that are, rounding, which is another in another
+   unit of time, must not say which one it is. */
+#define DAPPLE_SAME 1e-9
+
 /* A stage, or the transfer between two: its passes of one micro-batch, and the all-reduce of its
    weights after the last one. */
 struct dapple_step {
@@ -16,7 +20,7 @@ struct dapple_step {
 
 /*
  * n >= 1 steps in order, m >= 1 micro-batches. The pivot Q is the step that keeps the others
- * waiting: from the end on, s < Q takes over where
+ * waiting: from the end on, s < Q takes over where, by more than rounding,
  *
  *   (m - 1) (F_s + B_s) > (m - 1) (F_Q + B_Q) + sum of F_a + B_a over s < a < Q
  *

@@ -168,12 +168,12 @@ static double complete(struct search *s, uint32_t p, struct prefix *ret_last, ui
         dapple_place(&q->machines, used, q->degrees[k - 1], policy, room, &machine);
         last = make(s, p, q->n, k - 1, machine);
         latency = whole_latency(s, &last, &all_fit);
-        if (latency < best) {
+        if (latency < best * (1 - DAPPLE_SAME)) {
             best = latency;
             *ret_last = last;
             ret_last->occupancy = policy;
         }
-        if (all_fit && latency < s->best_latency) {
+        if (all_fit && latency < s->best_latency * (1 - DAPPLE_SAME)) {
             s->best_latency = latency;
             s->best = p;
             s->best_alone = true;
@@ -251,7 +251,7 @@ static void insert(struct search *s, uint32_t state, uint32_t p)
 {
     uint32_t *at = &s->states[state].head, i;
 
-    while (*at != 0 && s->prefixes[*at].latency <= s->prefixes[p].latency) {
+    while (*at != 0 && s->prefixes[*at].latency <= s->prefixes[p].latency * (1 + DAPPLE_SAME)) {
         at = &s->prefixes[*at].next;
     }
     s->prefixes[p].next = *at;
@@ -300,7 +300,7 @@ static pst_status add(struct search *s, uint32_t p, uint32_t to, uint32_t k, uin
         return PST_OK;
     }
     made = make(s, p, to, k, machine);
-    if (least_latency(q, &made, room) >= s->best_latency ||
+    if (least_latency(q, &made, room) >= s->best_latency * (1 - DAPPLE_SAME) ||
         !fits(q, made.from, to, made.degree, 2)) {
         return PST_OK; /* never better; never fits with a stage behind it */
     }

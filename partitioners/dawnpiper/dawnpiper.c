@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "chain_plugin.h"
 #include "dawnpiper.h"
 
 #define EXACT_NODES 64 /* up to here the exact search costs nothing worth saving */
@@ -30,24 +31,55 @@ static const struct pst_param params[] = {
               "Activations and gradients of a cut share one direction's bandwidth."),
 };
 
+/* Where nothing fits, halving would ask for thousands of prices before it knew. */
+static pst_status look_for_any(struct pipe *pipe, bool *ret_any)
+{
+    struct found any = {.ns = NS_NEVER};
+    pst_status st;
+
+    any.cuts = calloc((size_t)pipe->n_stages + 1, sizeof *any.cuts);
+    st = any.cuts == NULL ? PST_ERR_NOMEM : pipe_reach(pipe, 1, &any);
+    if (st == PST_OK && any.ns == NS_NEVER) {
+        st = pipe_reach(pipe, REACH_WIDE, &any);
+    }
+    *ret_any = any.ns != NS_NEVER;
+    free(any.cuts);
+    return st;
+}
+
 /* Halving first: its answer bounds the others. It may miss what fits, if prices are not monotone
    and intervals wide; then the others look for anything. */
-static pst_status run_search(struct pipe *pipe, struct found *found, bool *ret_proven)
+static pst_status search_cuts(struct pipe *pipe, struct found *found, bool *ret_proven)
 {
     uint32_t search = pipe->config->search;
     pst_status st = pipe_binary(pipe, found);
+    bool small;
 
-    *ret_proven = false;
     if (st == PST_OK && (search == SEARCH_AUTO || search == SEARCH_THRESHOLD)) {
         st = pipe_threshold(pipe, found, ret_proven);
     }
-    if (st == PST_OK && (found->ns == NS_NEVER || search == SEARCH_EXACT ||
-                         (!*ret_proven && (search == SEARCH_THRESHOLD ||
-                                           (search == SEARCH_AUTO && pipe->n <= EXACT_NODES))))) {
+    if (st == PST_OK && found->ns == NS_NEVER) {
+        st = pipe_reach(pipe, REACH_WIDE, found);
+    }
+    small = pipe->n <= EXACT_NODES && (search == SEARCH_AUTO || found->ns == NS_NEVER);
+    if (st == PST_OK && !*ret_proven &&
+        (search == SEARCH_EXACT || search == SEARCH_THRESHOLD || small)) {
         st = pipe_exact(pipe, found);
         *ret_proven = st == PST_OK;
     }
     return st;
+}
+
+static pst_status run_search(struct pipe *pipe, struct found *found, bool *ret_proven)
+{
+    bool any = true;
+    pst_status st = PST_OK;
+
+    *ret_proven = false;
+    if (pipe->n > EXACT_NODES && pipe->config->search == SEARCH_AUTO) {
+        st = look_for_any(pipe, &any);
+    }
+    return st == PST_OK && any ? search_cuts(pipe, found, ret_proven) : st;
 }
 
 static pst_status score_of(struct pipe *pipe, const struct found *found, double *ret_score)
@@ -115,21 +147,8 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return part_chain_run(self->host, in, try_size, self, out);
 }
 
-PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
-
-static const char *const provides[] = {"chain", NULL};
-static const char *const needs[] = {"chain", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("partitioner", "dawnpiper", "1.0"),
-    .summary = "Memory-aware cuts by halving, priced by the job's memory optimizer.",
-    .reference = "after Peng et al., DawnPiper: A Memory-scalable Pipeline Parallel Training "
-                 "Framework, arXiv:2505.05856, 2025",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+PART_CHAIN_PLUGIN(struct config, "dawnpiper", "1.0",
+                  .summary = "Memory-aware cuts by halving, priced by the job's memory optimizer.",
+                  .reference =
+                      "after Peng et al., DawnPiper: A Memory-scalable Pipeline Parallel Training "
+                      "Framework, arXiv:2505.05856, 2025")

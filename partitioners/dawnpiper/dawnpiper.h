@@ -81,4 +81,10 @@ pst_status pipe_exact(struct pipe *pipe, struct found *found);
 /* *ret_proven: periods were monotone as far as asked, so the result is the optimum. */
 pst_status pipe_threshold(struct pipe *pipe, struct found *found, bool *ret_proven);
 
+/* Positions at which a stage may begin that are kept in view at most. */
+#define REACH_WIDE 8
+/* Looks for any plan that fits, `wide` positions at a time, 1..REACH_WIDE. Leaves *found alone
+   where it sees none. */
+pst_status pipe_reach(struct pipe *pipe, uint32_t wide, struct found *found);
+
 #endif

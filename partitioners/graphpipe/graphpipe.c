@@ -131,6 +131,11 @@ static pst_status limit_degrees(const struct graphpipe *self, struct part_proble
                                 "degrees and max_degree leave no number of replicas");
 }
 
+static bool is_size(const char *text)
+{
+    return strcmp(text, "all") != 0 && strcmp(text, "auto") != 0;
+}
+
 /* A job's own size stays unless it is asked for another: losses depend on it. */
 static pst_status limit_sizes(const struct graphpipe *self, struct part_problem *p)
 {
@@ -200,7 +205,13 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     if (st == PST_OK) {
         struct gp_options options = options_of(self->config, &problem, ks, n_ks);
 
-        st = gp_plan_for(&problem, &options, out);
+        /* A size that was asked for stays. */
+        if (options.refine && !is_size(self->config->microbatch)) {
+            st = part_problem_enlarge(&problem);
+        }
+        if (st == PST_OK) {
+            st = gp_plan_for(&problem, &options, out);
+        }
     }
     part_problem_finish(&problem);
     return st;

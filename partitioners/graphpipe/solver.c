@@ -76,16 +76,19 @@ static struct choice least(const struct gp_table *table)
 }
 
 /* Which of the sizes with plans: the least T, but where the difference is smaller than what
-   warming up takes, the shortest step. Where stages have sizes of their own it is T alone. */
+   warming up takes, the shortest step. Where stages have sizes of their own it is T alone, and
+   where a search by the reference model goes beyond the family: no sequence of stages is to have
+   a smaller one. */
 static pst_status choose(const struct part_problem *p, const struct gp_options *options,
                          const struct gp_table *table, struct choice *ret_choice)
 {
     struct choice best = least(table), fast = best;
+    bool least_only = options->per_stage || (options->refine && p->figures.reference != 0);
     uint32_t i;
     pst_status st = best.result == NULL ? PST_OK : gp_result_step(p, best.result);
 
     if (st == PST_OK && best.result != NULL && best.result->value.step_ns < INFINITY &&
-        !options->per_stage) {
+        !least_only) {
         for (i = 0; st == PST_OK && i < table->n; i++) {
             st = prefer_short(best.result, &table->tries[i], &table->tries[i].result, p, &fast);
             if (st == PST_OK && p->figures.reference == 0) { /* it is steps that count */

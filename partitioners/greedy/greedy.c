@@ -3,6 +3,7 @@
  * Fills one stage after the other up to a cap on its time, and searches the least cap with which
  * the devices suffice: the optimum of a chain without transfers, memory limit and replicas.
  */
+#include "chain_plugin.h"
 #include "part_row.h"
 
 struct config {
@@ -76,20 +77,6 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return st;
 }
 
-PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
-
-static const char *const provides[] = {"chain", NULL};
-static const char *const needs[] = {"chain", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("partitioner", "greedy", "1.0"),
-    .summary = "Fills stages up to the least time that the devices allow.",
-    .reference = "none",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+PART_CHAIN_PLUGIN(struct config, "greedy", "1.0",
+                  .summary = "Fills stages up to the least time that the devices allow.",
+                  .reference = "none")

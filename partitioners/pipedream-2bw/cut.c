@@ -46,7 +46,10 @@ static pst_status relax(struct twobw *search, const struct candidate *c, bool ad
         struct twobw_cost of = {0};
         pst_status st;
 
-        part_span_grow(&search->span);
+        if ((++search->polls & 0xFFF) == 0 && part_cancelled(search->problem)) {
+            return PST_ERR_CANCELLED;
+        }
+        twobw_grow(search);
         so_far = before[search->span.first];
         if (!add && search->sum_ns[end] - search->sum_ns[search->span.first] >= least) {
             break; /* compute alone takes as long */
@@ -196,7 +199,7 @@ void twobw_stage_bytes(struct twobw *search, const struct candidate *c, const ui
 
         part_span_begin(&search->span, cuts[s + 1]);
         while (search->span.first > cuts[s]) {
-            part_span_grow(&search->span);
+            twobw_grow(search);
         }
         ret_bytes[s] =
             twobw_copies(search, c) * weight + (c->recompute ? 1 : held) * saved +

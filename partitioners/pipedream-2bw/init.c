@@ -79,6 +79,7 @@ pst_status twobw_init(const struct part_problem *problem, const struct config *c
     }
     if (st == PST_OK) {
         search->equal = config->even && problem->figures.reference != 0 && is_equal(problem);
+        st = twobw_choose_places(search);
     }
     return st;
 }
@@ -91,4 +92,6 @@ void twobw_finish(struct twobw *search)
     free(search->best);
     free(search->parent);
     free(search->tried);
+    free(search->place);
+    free(search->crossing);
 }

@@ -35,6 +35,9 @@ static const struct pst_param params[] = {
         "in the paper; false: cut by every stage's own memory."),
     PST_PARAM(struct config, schedule, PST_PARAM_ENUM, "2bw", "2bw|flush|gpipe|best",
               "Whose time and memory count on a problem of its own; a job has its scheduler."),
+    PST_PARAM(struct config, places, PST_PARAM_INT, "2000", "1..10000",
+              "Most places, about, where a stage may end on a problem of its own; in longer models "
+              "of unequal blocks they are spread evenly by time, where little crosses."),
 };
 
 static pst_status find_cuts(struct twobw *search, struct candidate *c, uint32_t *ret_cuts)
@@ -89,6 +92,20 @@ static pst_status remark_bytes(struct twobw *search, const struct candidate *c,
     part_remark_stage_bytes(search->problem, bytes, c->d);
     free(bytes);
     return PST_OK;
+}
+
+/* Cuts between places become cuts between nodes. */
+static void name_nodes(const struct twobw *search, uint32_t d, uint32_t *cuts)
+{
+    uint32_t s;
+
+    if (search->crossing == NULL) {
+        return;
+    }
+    part_remark_number(search->problem, "places", search->n_places - 1);
+    for (s = 0; s <= d; s++) {
+        cuts[s] = search->place[cuts[s]];
+    }
 }
 
 static pst_status refuse(const struct twobw *search)
@@ -149,6 +166,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
             part_remark_flag(&problem, "own_width", true);
             st = remark_bytes(&search, &best, cuts);
         }
+        name_nodes(&search, best.d, cuts);
         remark(&search, &best);
         st = st == PST_OK ? part_chain_answer(&problem, &shape, cuts, out) : st;
     }

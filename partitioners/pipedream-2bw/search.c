@@ -18,6 +18,7 @@ pst_status twobw_times(struct twobw *search, uint32_t b)
     if (search->times_of != b) {
         search->times_of = 0;
         st = part_ranges_times(search->problem, b, search->sum_ns, NULL);
+        twobw_sample(search, search->sum_ns);
         search->times_of = st == PST_OK ? b : 0;
     }
     return st;

@@ -19,6 +19,7 @@ struct config {
     double allreduce_coefficient, c_extra;
     bool allow_idle, strict_width, even;
     uint32_t transfers, placement, schedule;
+    int64_t places;
 };
 
 /* One way to run. b: samples of a micro-batch on one device. */
@@ -42,6 +43,10 @@ struct twobw {
     double *sum_ns;     /* [n + 1] F + B + W before a position, for b samples */
     uint32_t times_of;  /* that b; 0: none yet */
     uint32_t version_rule, n_wanted, least, multiple; /* of the job's scheduler, when planning */
+    /* long models: stages end at place[n_places + 1] alone, ranges and sum_ns are those of runs
+       between them, crossing[end][first] what comes in and goes out; NULL: everywhere */
+    uint32_t n_places, *place;
+    double *crossing;
     /* dynamic programming over (stage, position) */
     double *best;     /* [2 * (n + 1)] */
     uint32_t *parent; /* [(d + 1) * (n + 1)] where stage s - 1 begins */
@@ -49,6 +54,7 @@ struct twobw {
     /* the answer */
     struct candidate *tried; /* those that fit */
     uint32_t n_tried, n_seen, tried_room;
+    uint64_t polls;
     double fastest;            /* throughput of the best of them */
     double bound_ns;           /* what dynamic programming needs to stay below to matter */
     struct candidate smallest; /* that needs least where none fits; d = 0: none */
@@ -61,6 +67,13 @@ void twobw_finish(struct twobw *search);
 
 /* What the job's scheduler wants of so many logical devices. */
 pst_status twobw_ask_topology(struct twobw *search, uint32_t n_devices);
+/* Where there are more nodes than config->places. After everything else. PST_ERR_NOMEM,
+   PST_ERR_CANCELLED. */
+pst_status twobw_choose_places(struct twobw *search);
+/* Sums before nodes become sums before places; nothing happens where all places are. */
+void twobw_sample(const struct twobw *search, double *sums);
+/* part_span_grow by what lies between two places. */
+void twobw_grow(struct twobw *search);
 /* sum_ns for b samples. */
 pst_status twobw_times(struct twobw *search, uint32_t b);
 

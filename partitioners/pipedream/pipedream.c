@@ -2,6 +2,7 @@
  *
  * The planner of PipeDream: stages over nested sets of operators, replicated where that pays.
  */
+#include "chain_plugin.h"
 #include "pipedream.h"
 
 #include <stdlib.h>
@@ -32,6 +33,10 @@ static const struct pst_param params[] = {
               "answer (antichain, downsets; not with reference). false: as published."),
     PST_PARAM(struct pd_config, max_states, PST_PARAM_INT, "40000", "1..4000000",
               "More states are refused (antichain, downsets)."),
+    PST_PARAM(
+        struct pd_config, places, PST_PARAM_INT, "2000", "1..1000000",
+        "Most places, about, where a stage may end (linear; a quarter of them with two levels); in "
+        "longer models they are spread evenly by time, where little crosses."),
     PST_PARAM(struct pd_config, inside_bandwidth, PST_PARAM_RATE, "0", NULL,
               "Bytes per second inside a node; 0: as the cluster or the problem says."),
     PST_PARAM(struct pd_config, between_bandwidth, PST_PARAM_RATE, "0", NULL,
@@ -105,6 +110,9 @@ static pst_status answer(void *self, const struct part_best *best, struct pst_pa
     const struct part_problem *p = run->problem;
 
     part_remark_number(p, "states", run->sets.n_sets - 1);
+    if (run->config->states == PD_LINEAR) {
+        part_remark_flag(p, "all_places", run->sets.n_sets - 1 == run->graph.dag.n);
+    }
     part_remark_text(p, "objective", objectives[run->config->objective]);
     if (run->config->objective != PD_REFERENCE) {
         part_remark_number(p, "bottleneck_us_per_sample", best->bottleneck_ns / 1000);
@@ -130,21 +138,8 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return part_sequence_partition(self->host, in, &searcher, out);
 }
 
-PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
-
-static const char *const provides[] = {"chain", NULL};
-static const char *const needs[] = {"chain", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("partitioner", "pipedream", "1.0"),
+PART_CHAIN_PLUGIN(
+    struct pd_config, "pipedream", "1.0",
     .summary = "PipeDream's planner: stages and their replicas by dynamic programming.",
     .reference = "Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN Training, "
-                 "SOSP 2019",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct pd_config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+                 "SOSP 2019")

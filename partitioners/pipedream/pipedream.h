@@ -16,7 +16,7 @@ enum { PD_FIRST = 0, PD_KEEP = 1 };
 struct pd_config {
     uint32_t states, objective, memory, levels, inputs, order;
     bool use_fewer_machines, prune;
-    int64_t max_states;
+    int64_t max_states, places;
     uint64_t inside_bandwidth, between_bandwidth;
 };
 

@@ -7,7 +7,63 @@
 #include <string.h>
 
 #include "chain.h"
+#include "places.h"
 #include "pipedream.h"
+
+/* Two levels cost the cube of the states. */
+static uint32_t most_places(const struct pd_run *run)
+{
+    uint32_t places = (uint32_t)run->config->places;
+
+    return run->config->levels == PD_NODE ? (places + 3) / 4 : places;
+}
+
+/* Work of the dag's nodes in parts of all of it; nodes alike where none takes time. */
+static pst_status weigh(const struct pd_run *run, int64_t *ret_work)
+{
+    const struct part_problem *p = run->problem;
+    const struct pd_graph *g = &run->graph;
+    double *ns = calloc((size_t)p->n + 1, sizeof *ns), total = 0;
+    uint32_t v;
+    pst_status st =
+        ns == NULL ? PST_ERR_NOMEM : part_sequence_times(p, p->sizes[p->n_sizes - 1], ns);
+
+    for (v = 0; st == PST_OK && v < g->dag.n; v++) {
+        total += ns[g->node[v]];
+    }
+    for (v = 0; st == PST_OK && v < g->dag.n; v++) {
+        ret_work[v] = total > 0 ? llround(ns[g->node[v]] / total * 0x1p50) : 1;
+    }
+    free(ns);
+    return st;
+}
+
+/* Prefixes of the order that end at a place worth looking at, if not all can be. */
+static pst_status list_places(struct pd_run *run, const uint32_t *order)
+{
+    const struct part_dag *dag = &run->graph.dag;
+    uint32_t *first = calloc((size_t)dag->n + 1, sizeof *first), n_runs, e;
+    int64_t *work = calloc((size_t)dag->n + 1, sizeof *work);
+    double *bytes = calloc((size_t)dag->n_edges + 1, sizeof *bytes);
+    pst_status st = PST_ERR_NOMEM;
+
+    if (first != NULL && work != NULL && bytes != NULL) {
+        st = weigh(run, work);
+    }
+    for (e = 0; st == PST_OK && e < dag->n_edges; e++) {
+        bytes[e] = run->problem->edge_bytes[run->graph.edge[e]];
+    }
+    if (st == PST_OK) {
+        st = part_runs(dag, bytes, work, order, most_places(run), first, &n_runs);
+    }
+    if (st == PST_OK) {
+        st = part_downsets_runs(order, n_runs, first, &run->sets);
+    }
+    free(first);
+    free(work);
+    free(bytes);
+    return st;
+}
 
 static pst_status list_linear(struct pd_run *run)
 {
@@ -25,7 +81,8 @@ static pst_status list_linear(struct pd_run *run)
         }
     }
     if (st == PST_OK) {
-        st = part_downsets_linear(n, order, &run->sets);
+        st = n > most_places(run) ? list_places(run, order)
+                                  : part_downsets_linear(n, order, &run->sets);
     }
     free(order);
     return st;

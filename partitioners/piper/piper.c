@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chain_plugin.h"
 #include "search.h"
 #include "sequence.h"
 
@@ -343,21 +344,8 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return part_sequence_partition(self->host, in, &searcher, out);
 }
 
-PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
-
-static const char *const provides[] = {"chain", NULL};
-static const char *const needs[] = {"chain", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("partitioner", "piper", "1.0"),
+PART_CHAIN_PLUGIN(
+    struct config, "piper", "1.0",
     .summary = "Piper: stages, replicas, tensor degrees and recomputation by dynamic programming.",
     .reference = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, "
-                 "NeurIPS 2021",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+                 "NeurIPS 2021")

@@ -3,6 +3,7 @@
  * Stages of equal size in one topological order: equal numbers of nodes, or about equal time. It
  * looks at no memory: the yardstick for every other partitioner.
  */
+#include "chain_plugin.h"
 #include "part_row.h"
 
 enum { BY_COUNT = 0, BY_COST = 1 };
@@ -69,20 +70,6 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return st;
 }
 
-PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
-
-static const char *const provides[] = {"chain", NULL};
-static const char *const needs[] = {"chain", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("partitioner", "uniform", "1.1"),
-    .summary = "Equal numbers of nodes per stage, or equal times.",
-    .reference = "none",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+PART_CHAIN_PLUGIN(struct config, "uniform", "1.1",
+                  .summary = "Equal numbers of nodes per stage, or equal times.",
+                  .reference = "none")

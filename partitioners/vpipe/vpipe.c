@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chain_plugin.h"
 #include "vpipe.h"
 
 PST_INSTANCE(self, struct config)
@@ -144,21 +145,8 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return part_chain_run(self->host, in, try_size, self, out);
 }
 
-PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
-
-static const char *const provides[] = {"chain", NULL};
-static const char *const needs[] = {"chain", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("partitioner", "vpipe", "1.0"),
+PART_CHAIN_PLUGIN(
+    struct config, "vpipe", "1.0",
     .summary = "Swap, recomputation and partition in turn, from compute-balanced cuts on.",
     .reference = "after Zhao et al., vPipe: A Virtualized Acceleration System for Achieving "
-                 "Efficient and Scalable Pipeline Parallel DNN Training, TPDS 33(3), 2022",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+                 "Efficient and Scalable Pipeline Parallel DNN Training, TPDS 33(3), 2022")

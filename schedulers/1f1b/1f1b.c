@@ -77,9 +77,9 @@ static pst_status schedule_stage(const struct one_f_one_b *self, const struct ps
 }
 
 /*
- * The chain rule over the topological index of the stages, whatever their graph. In a chain F(s, j) already waits for all
- * F(q, j) with q < s, and a backward for those with q > s, so edges that skip stages add nothing
- * that could close a cycle.
+ * The chain rule over the topological index of the stages, whatever their graph. In a chain F(s, j)
+ * already waits for all F(q, j) with q < s, and a backward for those with q > s, so edges of any
+ * graph add nothing that could close a cycle.
  */
 static pst_status schedule(void *self_, const struct pst_schedule_in *in,
                            struct pst_schedule_out *out)

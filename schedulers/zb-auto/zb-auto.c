@@ -25,7 +25,7 @@ static const struct fixed_rules rules = {
 
 FIXED_CREATE(rules)
 
-static const char *const provides[] = {"chain", "split-backward", NULL};
+static const char *const provides[] = {"chain", "split-backward", "within-memory", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {

@@ -228,7 +228,7 @@ AT(pst_scheduler, device_of, 16);
 AT(pst_scheduler, in_flight, 24);
 AT(pst_scheduler, schedule, 32);
 
-SIZE(pst_stage_node, 72);
+SIZE(pst_stage_node, 80);
 AT(pst_stage_node, node, 0);
 AT(pst_stage_node, layer, 4);
 AT(pst_stage_node, flags, 8);
@@ -241,6 +241,7 @@ AT(pst_stage_node, backward_work_bytes, 48);
 AT(pst_stage_node, first_producer, 56);
 AT(pst_stage_node, n_producers, 60);
 AT(pst_stage_node, op, 64);
+AT(pst_stage_node, result_bytes, 72);
 
 SIZE(pst_stage_view, 104);
 AT(pst_stage_view, size, 0);
@@ -382,6 +383,64 @@ VALUE(PST_PARAM_BYTES, 6);
 VALUE(PST_PARAM_TIME, 7);
 VALUE(PST_PARAM_RATE, 8);
 VALUE(PST_PARAM_PATH, 9);
+SIZE(pst_global_pass, 40);
+AT(pst_global_pass, op, 0);
+AT(pst_global_pass, stage, 4);
+AT(pst_global_pass, microbatch, 8);
+AT(pst_global_pass, start_ns, 16);
+AT(pst_global_pass, end_ns, 24);
+AT(pst_global_pass, live_bytes, 32);
+
+SIZE(pst_global_device, 24);
+AT(pst_global_device, capacity_bytes, 0);
+AT(pst_global_device, first_pass, 8);
+AT(pst_global_device, n_passes, 12);
+AT(pst_global_device, n_ranks, 16);
+
+SIZE(pst_global_stage, 32);
+AT(pst_global_stage, device, 0);
+AT(pst_global_stage, n_microbatches, 4);
+AT(pst_global_stage, view, 8);
+AT(pst_global_stage, keepers, 16);
+AT(pst_global_stage, move_bytes, 24);
+
+SIZE(pst_global_link, 16);
+AT(pst_global_link, bytes_per_s, 0);
+AT(pst_global_link, latency_ns, 8);
+
+SIZE(pst_global_in, 80);
+AT(pst_global_in, size, 0);
+AT(pst_global_in, n_devices, 4);
+AT(pst_global_in, n_stages, 8);
+AT(pst_global_in, n_passes, 12);
+AT(pst_global_in, device_size, 16);
+AT(pst_global_in, stage_size, 20);
+AT(pst_global_in, pass_size, 24);
+AT(pst_global_in, link_size, 28);
+AT(pst_global_in, devices, 32);
+AT(pst_global_in, stages, 40);
+AT(pst_global_in, passes, 48);
+AT(pst_global_in, links, 56);
+AT(pst_global_in, impl, 64);
+AT(pst_global_in, stay, 72);
+
+SIZE(pst_global_move, 32);
+AT(pst_global_move, size, 0);
+AT(pst_global_move, stage, 4);
+AT(pst_global_move, microbatch, 8);
+AT(pst_global_move, device, 12);
+AT(pst_global_move, n_positions, 16);
+AT(pst_global_move, positions, 24);
+
+SIZE(pst_global_out, 24);
+AT(pst_global_out, size, 0);
+AT(pst_global_out, impl, 8);
+AT(pst_global_out, move, 16);
+
+SIZE(pst_memopt_global, 16);
+AT(pst_memopt_global, size, 0);
+AT(pst_memopt_global, plan, 8);
+
 VALUE(PST_OK, 0);
 VALUE(PST_ERR_CONFIG, -1);
 VALUE(PST_ERR_INFEASIBLE, -2);
@@ -422,6 +481,7 @@ static void test_words(void **state)
     assert_string_equal(PST_PARTITIONER, "pst.partitioner/1");
     assert_string_equal(PST_SCHEDULER, "pst.scheduler/1");
     assert_string_equal(PST_MEMOPT, "pst.memopt/1");
+    assert_string_equal(PST_MEMOPT_GLOBAL, "pst.memopt-global/1");
     assert_string_equal(PST_ASK, "pst.ask/1");
     assert_string_equal(PST_COST, "pst.cost/1");
     assert_string_equal(PST_PROFILE, "pst.profile/1");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Figures of stages from the commands that make stages: `penstock partition` and `penstock plan`.
+ * Figures of stages from the commands that make stages, `penstock partition` and `penstock plan`,
+ * and of the memory of one, `penstock memopt`.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,11 +58,46 @@ static void test_plan(void **state)
     outcome_finish(&o);
 }
 
+/* Four events of forward and as many of backward, one of them replayed: the pictures are there, and
+   the memory of the text is that of the figure. */
+static void test_memopt(void **state)
+{
+    const char *problem = support_write(
+        "memory.json",
+        "{\"format\":\"penstock-problem\",\"version\":1,\"graph\":{\"batch\":1,\"nodes\":["
+        "{\"name\":\"a\",\"forward_us\":1,\"backward_input_us\":2,\"saved_bytes\":8},"
+        "{\"name\":\"b\",\"forward_us\":6,\"backward_input_us\":12,\"saved_bytes\":4}],"
+        "\"edges\":[{\"from\":\"a\",\"to\":\"b\"}]},\"in_flight\":2,\"static_bytes\":10,"
+        "\"memory_bytes\":26}");
+    const char *svg = support_path("m.svg"), *png = support_path("m.png");
+    struct outcome o = penstock("memopt", "dawnpiper", "--problem", problem, "--svg", svg, "--png",
+                                png, "--pdf", support_path("m.pdf"));
+    char *first, *again;
+
+    (void)state;
+    expect_code(&o, 0);
+    expect_file(svg, "<?xml");
+    expect_file(png, "\x89PNG");
+    expect_file(support_path("m.pdf"), "%PDF");
+    first = support_read(svg);
+    outcome_finish(&o);
+    o = penstock("memopt", "none", "--problem", problem, "--svg", svg);
+    expect_code(&o, 1); /* everything kept takes 34: nothing to draw, the file stays */
+    outcome_finish(&o);
+    again = support_read(svg);
+    assert_string_equal(first, again);
+    free(first);
+    free(again);
+    EXPECT_ERROR(2, "output.write", "/nonexistent", "memopt", "dawnpiper", "--problem", problem,
+                 "--svg", "/nonexistent/x.svg");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_partition),
         cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_memopt),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

@@ -3,9 +3,6 @@
  * graphpipe as a plugin, on problem files, judged by the host: worked examples, options, messages,
  * planning with the scheduler that runs branches side by side and with one that does not.
  */
-#include "plugin/solo_partition.h"
-#include "partition_rig.h"
-
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,9 +10,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
+
+#include "ask_rig.h"
 
 static const uint32_t sizes[] = {1, 2, 4, 8};
 
@@ -23,27 +21,15 @@ static const uint32_t sizes[] = {1, 2, 4, 8};
 static pst_status ask(const struct rig_case *c, const char *options, const char *scheduler,
                       struct pst_partition_result *result, struct pst_error *err)
 {
-    char path[] = "/tmp/penstock-graphpipe-XXXXXX", *text = rig_problem_json(c, options);
-    struct pst_partition_job job = {.id = "graphpipe"};
-    struct pst_problem *problem = NULL;
-    int fd = mkstemp(path);
+    struct pst_problem *problem = ask_problem(c, options);
+    const struct pst_partition_job job = {.id = "graphpipe", .problem = problem};
     pst_status st;
 
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    close(fd);
-    free(text);
     memset(err, 0, sizeof *err);
-    st = pst_problem_read(path, &problem, err);
-    unlink(path);
-    if (st != PST_OK) {
-        fail_msg("%s", err->message);
-    }
     if (scheduler != NULL) {
         problem->planned = true;
         problem->scheduler = scheduler;
     }
-    job.problem = problem;
     st = pst_partition_solo_run(&job, NULL, result, err);
     pst_problem_destroy(problem);
     return st;

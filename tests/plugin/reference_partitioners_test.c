@@ -2,20 +2,16 @@
  *
  * uniform, greedy and chain-dp on problem files, judged by the host under the reference cost model.
  */
-#include "plugin/solo_partition.h"
-#include "partition_rig.h"
-
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
+
+#include "ask_rig.h"
 
 static bool stop;
 
@@ -28,25 +24,7 @@ static bool is_stopped(void)
 static pst_status ask(const struct rig_case *c, const char *id, const char *options,
                       struct pst_partition_result *result, struct pst_error *err)
 {
-    char path[] = "/tmp/penstock-partition-XXXXXX", *text = rig_problem_json(c, options);
-    struct pst_partition_job job = {.id = id};
-    struct pst_problem *problem = NULL;
-    int fd = mkstemp(path);
-    pst_status st;
-
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    close(fd);
-    free(text);
-    st = pst_problem_read(path, &problem, err);
-    unlink(path);
-    if (st != PST_OK) {
-        fail_msg("%s", err->message);
-    }
-    job.problem = problem;
-    st = pst_partition_solo_run(&job, is_stopped, result, err);
-    pst_problem_destroy(problem);
-    return st;
+    return ask_rig(c, id, options, is_stopped, result, err);
 }
 
 static void expect_sizes(const struct rig_case *c, const char *id, const char *options,

@@ -355,11 +355,14 @@ static void test_latency(void **state)
     pst_instance_destroy(gpipe);
 }
 
-/* Any edges that go forward are legal for the chain rule. */
+/* Any edges that go forward are legal for the chain rule, and stages hold what they do in a chain.
+ */
 static void test_branches(void **state)
 {
     static const char *const ids[] = {"gpipe", "1f1b", "1f1b"};
     static const char *const options[] = {"", "", "eager = true"};
+    static bool (*const held[])(uint32_t, uint32_t, uint32_t, uint32_t) = {held_gpipe, held_1f1b,
+                                                                           held_eager};
     const uint64_t seed = 5;
     uint64_t counter = 0;
 
@@ -384,6 +387,7 @@ static void test_branches(void **state)
             }
             run(&p, instance);
             evaluate(&p, 2); /* runs to its end */
+            check_held(&p, instance, m, held[i]);
             pst_emission_finish(&p.emission);
         }
         pst_instance_destroy(instance);

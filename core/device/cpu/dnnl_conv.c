@@ -264,8 +264,8 @@ static pst_status init(struct pst_cpu_kernel *kernel, struct pst_error *err)
     }
     finish_descs(&descs);
     if (status != dnnl_success) {
-        return pst_fail(err, PST_ERR_DEVICE, "run.device",
-                        "oneDNN made no convolution (status %d)", (int)status);
+        return pst_fail(err, PST_ERR_DEVICE, "run.device", "oneDNN made no convolution (status %d)",
+                        (int)status);
     }
     return PST_OK;
 }

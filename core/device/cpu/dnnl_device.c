@@ -17,8 +17,7 @@ pst_status pst_dnnl_open(struct pst_device *device, struct pst_error *err)
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success ||
         dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) != dnnl_success) {
         dnnl_engine_destroy(engine);
-        return pst_fail(err, PST_ERR_DEVICE, "run.device",
-                        "oneDNN could not open its cpu engine");
+        return pst_fail(err, PST_ERR_DEVICE, "run.device", "oneDNN could not open its cpu engine");
     }
     device->engine = engine;
     device->stream = stream;

@@ -11,14 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What an element of an optimizer update needs beside its operands. */
-struct pst_simd_update {
-    float lr, grad_scale, weight_decay;
-    float momentum;                  /* heavy ball */
-    float beta1, beta2, eps;         /* Adam */
-    float step_size, inv_sqrt_bias2; /* lr / (1 - beta1^t), 1 / sqrt(1 - beta2^t) */
-    float shrink;                    /* AdamW: 1 - lr * weight_decay; else 1 */
-};
+#include "device/optimizer.h"
 
 /* Dropout of elements first ... first + n - 1 of one sample; first is a multiple of 4. */
 struct pst_simd_dropout {
@@ -109,11 +102,11 @@ struct pst_simd {
     float (*sum)(const float *values, uint64_t n);
 
     /* --- the step --- */
-    void (*sgd)(const struct pst_simd_update *update, float *w, const float *g, uint64_t n);
-    void (*momentum)(const struct pst_simd_update *update, float *w, const float *g, float *s,
+    void (*sgd)(const struct pst_update_factors *update, float *w, const float *g, uint64_t n);
+    void (*momentum)(const struct pst_update_factors *update, float *w, const float *g, float *s,
                      uint64_t n);
-    void (*adam)(const struct pst_simd_update *update, float *w, const float *g, float *m, float *v,
-                 uint64_t n);
+    void (*adam)(const struct pst_update_factors *update, float *w, const float *g, float *m,
+                 float *v, uint64_t n);
     double (*square_sum)(const float *values, uint64_t n); /* n <= 4096, pairwise */
 };
 

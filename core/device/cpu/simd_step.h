@@ -10,14 +10,14 @@ typedef float vquarter __attribute__((vector_size(PST_W * 2)));
 #endif
 typedef double vd __attribute__((vector_size(PST_W * 4))); /* PST_W / 2 of them */
 
-INLINE vf sgd_step(const struct pst_simd_update *update, vf w, vf g)
+INLINE vf sgd_step(const struct pst_update_factors *update, vf w, vf g)
 {
     const vf d = g * vset(update->grad_scale) + vset(update->weight_decay) * w;
 
     return w - vset(update->lr) * d;
 }
 
-static void step_sgd(const struct pst_simd_update *update, float *w, const float *g, uint64_t n)
+static void step_sgd(const struct pst_update_factors *update, float *w, const float *g, uint64_t n)
 {
     uint64_t i;
 
@@ -31,15 +31,15 @@ static void step_sgd(const struct pst_simd_update *update, float *w, const float
     }
 }
 
-INLINE vf velocity_step(const struct pst_simd_update *update, vf w, vf g, vf s)
+INLINE vf velocity_step(const struct pst_update_factors *update, vf w, vf g, vf s)
 {
     const vf d = g * vset(update->grad_scale) + vset(update->weight_decay) * w;
 
     return vset(update->momentum) * s + d;
 }
 
-static void step_momentum(const struct pst_simd_update *update, float *w, const float *g, float *s,
-                          uint64_t n)
+static void step_momentum(const struct pst_update_factors *update, float *w, const float *g,
+                          float *s, uint64_t n)
 {
     const vf lr = vset(update->lr);
     uint64_t i;
@@ -65,7 +65,7 @@ struct adam {
     vf w, m, v;
 };
 
-INLINE struct adam adam_step(const struct pst_simd_update *update, struct adam old, vf g)
+INLINE struct adam adam_step(const struct pst_update_factors *update, struct adam old, vf g)
 {
     const vf beta1 = vset(update->beta1), beta2 = vset(update->beta2);
     const vf grad = g * vset(update->grad_scale) + vset(update->weight_decay) * old.w;
@@ -79,7 +79,7 @@ INLINE struct adam adam_step(const struct pst_simd_update *update, struct adam o
     return new;
 }
 
-static void step_adam(const struct pst_simd_update *update, float *w, const float *g, float *m,
+static void step_adam(const struct pst_update_factors *update, float *w, const float *g, float *m,
                       float *v, uint64_t n)
 {
     uint64_t i;

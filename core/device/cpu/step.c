@@ -6,7 +6,6 @@
  */
 #include "cpu.h"
 
-#include <math.h>
 #include <string.h>
 
 #define BLOCK 4096u
@@ -14,7 +13,7 @@
 struct step {
     const struct pst_device *device;
     const struct pst_update *update;
-    struct pst_simd_update factors;
+    struct pst_update_factors factors;
     float *dst, *s0, *s1;
     const float *a, *b;
     uint16_t *dst16;
@@ -196,33 +195,6 @@ static void update_blocks(void *context, uint64_t begin, uint64_t end, uint32_t 
     }
 }
 
-/* Bias corrections and the like in double, once per call. */
-static struct pst_simd_update factors_of(const struct pst_update *update)
-{
-    struct pst_simd_update factors = {
-        .lr = update->lr,
-        .grad_scale = update->grad_scale,
-        .weight_decay = update->weight_decay,
-        .momentum = update->momentum,
-        .beta1 = update->beta1,
-        .beta2 = update->beta2,
-        .eps = update->eps,
-        .shrink = 1,
-    };
-
-    if (update->optimizer == PST_ADAM || update->optimizer == PST_ADAMW) {
-        const double t = (double)update->step, lr = (double)update->lr;
-
-        factors.step_size = (float)(lr / (1.0 - pow((double)update->beta1, t)));
-        factors.inv_sqrt_bias2 = (float)(1.0 / sqrt(1.0 - pow((double)update->beta2, t)));
-    }
-    if (update->optimizer == PST_ADAMW) { /* decay beside the gradient, not in it */
-        factors.shrink = (float)(1.0 - (double)update->lr * (double)update->weight_decay);
-        factors.weight_decay = 0;
-    }
-    return factors;
-}
-
 void pst_cpu_update(struct pst_device *device, const struct pst_update *update, float *weights,
                     const float *grad, float *s0, float *s1, void *working, uint32_t working_dtype,
                     uint64_t elems)
@@ -230,7 +202,7 @@ void pst_cpu_update(struct pst_device *device, const struct pst_update *update, 
     struct step step = {
         .device = device,
         .update = update,
-        .factors = factors_of(update),
+        .factors = pst_update_factors(update),
         .dst = weights,
         .a = grad,
         .s0 = s0,

@@ -84,8 +84,8 @@ char *pst_check_describe(const struct pst_instr *instr, char *text)
     case PST_I_SEND:
     case PST_I_RECV:
         snprintf(text, room, "%s %u %s %u+%u %s %u", name, instr->stage,
-                 instr->payload == PST_PAYLOAD_ACT ? "act" : "grad", instr->first_sample,
-                 instr->n_samples, instr->op == PST_I_SEND ? "to" : "from", instr->peer);
+                 pst_payload_name(instr->payload), instr->first_sample, instr->n_samples,
+                 instr->op == PST_I_SEND ? "to" : "from", instr->peer);
         break;
     case PST_I_OFFLOAD:
     case PST_I_FETCH:

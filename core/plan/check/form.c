@@ -2,6 +2,8 @@
  *
  * FORM1, FORM2: counts and indices in range, nothing unknown, for the graph that it names.
  */
+#include <string.h>
+
 #include "plan/check/internal.h"
 
 #define MAX_DEVICES      65536u
@@ -62,10 +64,12 @@ static void check_stage(struct pst_check *check, uint32_t s)
                       stage->n_nodes, check->graph->n_ops);
     }
     for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        if (stage->actions[n] > PST_ACTION_OFFLOAD) {
+        bool parts = check->plan->asynchronous;
+
+        if (stage->actions[n] > (parts ? PST_ACTION_OFFLOAD : PST_ACTION_PEER)) {
             pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
                           "stage %u, operator %u: memory action %u; this version knows keep (0), "
-                          "recompute (1) and offload (2)",
+                          "recompute (1), offload (2) and, in synchronous plans, peer (3)",
                           s, n, stage->actions[n]);
             break;
         }
@@ -82,6 +86,44 @@ static void check_stage(struct pst_check *check, uint32_t s)
         pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
                       "stage %u: %u micro-batches of %u samples; at most %u of at least 1", s,
                       stage->n_microbatches, stage->microbatch_size, MAX_MICROBATCHES);
+    }
+}
+
+/* Guests of a stage whose other fields are of good form. */
+static void check_guests(struct pst_check *check, uint32_t s)
+{
+    const struct pst_plan *plan = check->plan;
+    const struct pst_plan_stage *stage = &plan->stages[s];
+    if (stage->n_guests > 0 && (plan->asynchronous || check->limits->forward_only)) {
+        pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
+                      "stage %u: guests on other devices, which only synchronous training has", s);
+        return;
+    }
+    bool away = memchr(stage->actions, PST_ACTION_PEER, stage->n_nodes) != NULL;
+    if (away != (stage->n_guests > 0)) {
+        pst_check_add(check, "FORM1", PST_NONE, PST_NONE, "stage %u: %s; both or neither are legal",
+                      s,
+                      away ? "operators whose results go to other devices (3), but no guests"
+                           : "guests, but no operators whose results go to other devices (3)");
+        return;
+    }
+    for (uint32_t i = 0; i < stage->n_guests; i++) {
+        const struct pst_plan_guest *guest = &stage->guests[i];
+        if (guest->microbatch >= stage->n_microbatches ||
+            (i > 0 && guest->microbatch <= guest[-1].microbatch)) {
+            pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
+                          "stage %u: its guests must be ascending micro-batches below %u", s,
+                          stage->n_microbatches);
+            return;
+        }
+        if (guest->rank >= plan->n_devices || pst_plan_replica(stage, guest->rank) != PST_NONE ||
+            pst_plan_guest_rank(plan, stage, guest, 0) == PST_NONE) {
+            pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
+                          "stage %u: micro-batch %u is a guest of device %u; expected another "
+                          "device with as many replicas",
+                          s, guest->microbatch, guest->rank);
+            return;
+        }
     }
 }
 
@@ -127,7 +169,9 @@ static const char *instr_fault(const struct pst_plan *plan, uint32_t n_ops, uint
         !pst_check_is_reduction(instr->op)) {
         return "unknown operation";
     }
-    uint32_t limit = transfer                  ? plan->n_edges
+    bool guest = pst_instr_moves_guest(instr);
+    uint32_t limit = guest                     ? plan->n_stages
+                     : transfer                ? plan->n_edges
                      : instr->op == PST_I_TIE  ? plan->n_ties
                      : instr->op == PST_I_NORM ? 1
                                                : plan->n_stages;
@@ -150,8 +194,11 @@ static const char *instr_fault(const struct pst_plan *plan, uint32_t n_ops, uint
                    ? "fields of a transfer where none belong"
                    : NULL;
     }
-    if (instr->payload > PST_PAYLOAD_GRAD) {
+    if (instr->payload >= PST_PAYLOAD_COUNT) {
         return "unknown payload";
+    }
+    if (guest && plan->asynchronous) {
+        return "guests on other devices are not available in asynchronous plans";
     }
     if (instr->peer >= plan->n_devices || instr->peer == rank) {
         return "the peer must be another device";
@@ -297,6 +344,9 @@ bool pst_check_form(struct pst_check *check)
     check_edges_and_ties(check);
     if (check->report->n_violations > 0) {
         return false;
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        check_guests(check, s);
     }
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         for (uint32_t part = 0; part < PST_PARTS; part++) {

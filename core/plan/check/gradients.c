@@ -90,6 +90,12 @@ static bool next_gradient(const struct pst_check *check, const struct pst_plan_e
 bool pst_check_next_piece(const struct pst_check *check, const struct pst_instr *instr,
                           struct pst_check_pieces *pieces)
 {
+    if (pst_instr_moves_guest(instr)) {
+        bool more = pieces->i < check->n_guest_tensors[instr->stage];
+        pieces->gradient = 0;
+        pieces->tensor = more ? check->guest_tensors[instr->stage][pieces->i++] : PST_NONE;
+        return more;
+    }
     const struct pst_plan_edge *edge = &check->plan->edges[instr->stage];
     if (instr->payload == PST_PAYLOAD_GRAD) {
         return next_gradient(check, edge, pieces);

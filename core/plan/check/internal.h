@@ -19,6 +19,11 @@ struct pst_check_transfer {
     uint32_t send_seq, recv_seq; /* position on the channel, at either end */
 };
 
+/* A guest of one replica: to the other device and back. */
+struct pst_check_guest {
+    struct pst_check_transfer evict, load;
+};
+
 /* How the two ends of an edge cut the samples of a step: into slices of a and of b samples. */
 struct pst_check_cut {
     uint32_t a, b;
@@ -49,8 +54,11 @@ struct pst_check {
     uint32_t *known;     /* [flat] first instruction that waits for this one; PST_NONE: none */
     uint64_t *edge_base; /* [edge] first of its transfers, activations before gradients */
     struct pst_check_transfer *transfers;
-    bool *edge_grad;            /* [edge] gradients flow back on it */
-    struct pst_check_cut *cuts; /* [edge] */
+    uint64_t *guest_base;           /* [stage] first row of its guests; [n_stages] = total */
+    struct pst_check_guest *guests; /* guest by guest, in each by replica */
+    uint32_t **guest_tensors, *n_guest_tensors; /* [stage] what one consists of */
+    bool *edge_grad;                            /* [edge] gradients flow back on it */
+    struct pst_check_cut *cuts;                 /* [edge] */
 };
 
 /* Adds a violation; device and instr are PST_NONE where they do not apply. */
@@ -117,13 +125,22 @@ static inline uint32_t pst_check_updates(const struct pst_check *check)
 }
 
 /* The rules, in the order in which they run; each returns whether it found nothing. */
-bool pst_check_form(struct pst_check *check);       /* FORM1 FORM2 WVER3 */
-bool pst_check_partition(struct pst_check *check);  /* PART1 PART2 PART3 PART4 PART5 PART6 */
-bool pst_check_passes(struct pst_check *check);     /* PASS1 PASS2 WVER1 WVER2; fills passes */
-void pst_check_waits(struct pst_check *check);      /* fills known */
-bool pst_check_copies(struct pst_check *check);     /* PASS6 */
-bool pst_check_drains(struct pst_check *check);     /* PASS5 */
-bool pst_check_transfers(struct pst_check *check);  /* PASS3 COMM1 COMM2 */
+bool pst_check_form(struct pst_check *check);      /* FORM1 FORM2 WVER3 */
+bool pst_check_partition(struct pst_check *check); /* PART1 PART2 PART3 PART4 PART5 PART6 */
+bool pst_check_passes(struct pst_check *check);    /* PASS1 PASS2 WVER1 WVER2; fills passes */
+void pst_check_waits(struct pst_check *check);     /* fills known */
+bool pst_check_copies(struct pst_check *check);    /* PASS6 */
+bool pst_check_drains(struct pst_check *check);    /* PASS5 */
+bool pst_check_transfers(struct pst_check *check); /* PASS3 COMM1 COMM2; PASS7 */
+/* guests.c, for transfers.c: the table; where EVICT or LOAD goes in it, NULL with a violation; the
+   rules. */
+bool pst_check_guest_table(struct pst_check *check);
+struct pst_check_transfer *pst_check_guest_transfer(struct pst_check *check, uint32_t rank,
+                                                    uint32_t at, const struct pst_instr *instr);
+void pst_check_guests(struct pst_check *check); /* PASS7 COMM1 COMM2 */
+/* The transfer of a SEND or RECV that the rules have passed. */
+const struct pst_check_transfer *pst_check_transfer_of(const struct pst_check *check,
+                                                       const struct pst_instr *instr);
 bool pst_check_reductions(struct pst_check *check); /* PASS4 PART4 COMM3 */
 bool pst_check_live(struct pst_check *check);       /* LIVE1 LIVE2 LIVE4 */
 void pst_check_memory(struct pst_check *check, const struct pst_program *const *programs);

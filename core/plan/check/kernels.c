@@ -20,7 +20,7 @@ static void expect(struct pst_walk *walk, const struct pst_program_call *call, u
 }
 
 #define KIND(k)        (1u << (k))
-#define RESULT_KINDS   (KIND(PST_V_ACT) | KIND(PST_V_FETCHED))
+#define RESULT_KINDS   (KIND(PST_V_ACT) | KIND(PST_V_FETCHED) | KIND(PST_V_RETURNED))
 #define DATA_KINDS     (KIND(PST_V_INPUT) | RESULT_KINDS | KIND(PST_V_RECV))
 #define WEIGHT_KINDS   (KIND(PST_V_WEIGHT) | KIND(PST_V_WORKING))
 #define SUMMAND_KINDS  (KIND(PST_V_GRAD) | KIND(PST_V_SCRATCH))

@@ -25,6 +25,12 @@ bool pst_walk_is_alive(const struct pst_walk *walk, uint32_t v)
     return value->first <= walk->tick && walk->tick <= value->last;
 }
 
+/* Filled by receives. */
+static bool is_received(const struct pst_value *value)
+{
+    return value->kind == PST_V_RECV || value->kind == PST_V_RETURNED || value->kind == PST_V_GUEST;
+}
+
 void pst_walk_read(struct pst_walk *walk, uint32_t v, uint64_t bytes, const char *what)
 {
     const struct pst_value *value = &walk->program->values[v];
@@ -37,11 +43,11 @@ void pst_walk_read(struct pst_walk *walk, uint32_t v, uint64_t bytes, const char
     } else if (value->kind == PST_V_FETCHED && state->written && walk->tick <= state->back) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is read before it is back from the host", what,
                        v);
-    } else if (value->kind == PST_V_RECV &&
+    } else if (is_received(value) &&
                (state->received != value->bytes || state->ready > walk->instr)) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is read before all of it has been received",
                        what, v);
-    } else if (value->kind != PST_V_RECV && !state->written) {
+    } else if (!is_received(value) && !state->written) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is read before it is written", what, v);
     } else if (value->bytes < bytes) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) holds %llu bytes, %llu are read", what, v,
@@ -55,6 +61,8 @@ void pst_walk_write(struct pst_walk *walk, uint32_t v, uint64_t bytes, const cha
     struct pst_walk_value *state = &walk->states[v];
     if (value->kind == PST_V_HOST || value->kind == PST_V_FETCHED) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is for copies from and to the host", what, v);
+    } else if (value->kind == PST_V_RETURNED || value->kind == PST_V_GUEST) {
+        pst_walk_fault(walk, "MEM2", "%s (buffer %u) is for what other devices send", what, v);
     } else if (!pst_walk_is_alive(walk, v)) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is written outside its life, ticks %u to %u",
                        what, v, value->first, value->last);
@@ -92,9 +100,36 @@ static uint32_t ended_at(const struct pst_walk *walk, uint32_t known)
 /* Whose buffers an end of a transfer moves. */
 static uint32_t stage_at(const struct pst_walk *walk, const struct pst_instr *instr)
 {
+    if (pst_instr_moves_guest(instr)) {
+        return instr->stage;
+    }
     const struct pst_plan_edge *edge = &walk->check->plan->edges[instr->stage];
     bool act = instr->payload == PST_PAYLOAD_ACT, send = instr->op == PST_I_SEND;
     return act == send ? edge->from : edge->to;
+}
+
+/* The piece is one result of the guest, whole, where its device keeps it. */
+static bool check_guest_piece(struct pst_walk *walk, const struct pst_instr *instr,
+                              const struct pst_transfer_part *part, uint32_t tensor)
+{
+    const struct pst_value *value = &walk->program->values[part->value];
+    const struct pst_plan_stage *stage = &walk->check->plan->stages[instr->stage];
+    bool send = instr->op == PST_I_SEND, home = (instr->payload == PST_PAYLOAD_EVICT) == send;
+    uint32_t kind = !home ? PST_V_GUEST : send ? PST_V_ACT : PST_V_RETURNED;
+    uint64_t bytes =
+        pst_check_tensor_bytes(&walk->check->graph->tensors[tensor], pst_plan_samples(stage));
+    if (value->kind != kind || value->stage != instr->stage || value->what != tensor ||
+        value->microbatch != instr->first_sample / stage->microbatch_size) {
+        pst_walk_fault(walk, "MEM2", "buffer %u was not made for what is %s", part->value,
+                       send ? "sent" : "received");
+        return false;
+    }
+    if (part->begin != 0 || part->bytes != bytes) {
+        pst_walk_fault(walk, "MEM2", "bytes %llu+%llu of buffer %u are moved, expected 0+%llu",
+                       (unsigned long long)part->begin, (unsigned long long)part->bytes,
+                       part->value, (unsigned long long)bytes);
+    }
+    return true;
 }
 
 /* The piece is rows of the transfer, in the right buffer. Of a gradient that is sent the rules of
@@ -104,6 +139,9 @@ static bool check_piece(struct pst_walk *walk, const struct pst_instr *instr,
 {
     const struct pst_value *value = &walk->program->values[part->value];
     bool act = instr->payload == PST_PAYLOAD_ACT, send = instr->op == PST_I_SEND;
+    if (pst_instr_moves_guest(instr)) {
+        return check_guest_piece(walk, instr, part, tensor);
+    }
     uint32_t stage = stage_at(walk, instr);
     uint32_t size = walk->check->plan->stages[stage].microbatch_size;
     uint32_t kinds = 1u << (!send ? PST_V_RECV : act ? PST_V_ACT : PST_V_DACT);

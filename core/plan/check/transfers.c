@@ -104,6 +104,9 @@ static struct pst_check_transfer *expect(struct pst_check *check, uint32_t rank,
                       pst_check_describe(instr, text));
         return NULL;
     }
+    if (pst_instr_moves_guest(instr)) {
+        return pst_check_guest_transfer(check, rank, at, instr);
+    }
     const struct pst_check_cut *cut = &check->cuts[instr->stage];
     struct overlap overlap = overlap_at(check, instr->stage, instr->first_sample);
     bool act = instr->payload == PST_PAYLOAD_ACT, send = instr->op == PST_I_SEND;
@@ -269,7 +272,7 @@ bool pst_check_transfers(struct pst_check *check)
     uint32_t before = check->report->n_violations;
     uint32_t *sends = pst_check_array(check, plan->n_devices, sizeof *sends);
     uint32_t *recvs = pst_check_array(check, plan->n_devices, sizeof *recvs);
-    if (sends == NULL || recvs == NULL || !make_table(check)) {
+    if (sends == NULL || recvs == NULL || !make_table(check) || !pst_check_guest_table(check)) {
         return false;
     }
     for (uint32_t d = 0; d < plan->n_devices; d++) {
@@ -278,7 +281,25 @@ bool pst_check_transfers(struct pst_check *check)
     for (uint32_t e = 0; e < plan->n_edges; e++) {
         check_edge(check, e);
     }
+    pst_check_guests(check);
     return check->report->n_violations == before;
+}
+
+const struct pst_check_transfer *pst_check_transfer_of(const struct pst_check *check,
+                                                       const struct pst_instr *instr)
+{
+    if (!pst_instr_moves_guest(instr)) {
+        return &check->transfers[transfer_index(check, instr->stage, instr->payload,
+                                                instr->first_sample)];
+    }
+    const struct pst_plan_stage *stage = &check->plan->stages[instr->stage];
+    const struct pst_plan_guest *guest =
+        pst_plan_guest_of(stage, instr->first_sample / stage->microbatch_size);
+    uint32_t replica = instr->first_sample % stage->microbatch_size / pst_plan_samples(stage);
+    const struct pst_check_guest *row =
+        &check->guests[check->guest_base[instr->stage] +
+                       (uint64_t)(guest - stage->guests) * stage->n_ranks + replica];
+    return instr->payload == PST_PAYLOAD_EVICT ? &row->evict : &row->load;
 }
 
 /* COMM1 on buffers: both ends of every transfer list the same pieces. The table is filled. */
@@ -291,10 +312,7 @@ void pst_check_pieces(struct pst_check *check, const struct pst_program *const *
                 continue;
             }
             const struct pst_program *other = programs[instr->peer];
-            uint32_t recv = check
-                                ->transfers[transfer_index(check, instr->stage, instr->payload,
-                                                           instr->first_sample)]
-                                .recv;
+            uint32_t recv = pst_check_transfer_of(check, instr)->recv;
             const struct pst_program_instr *a = &programs[d]->lists[i], *b = &other->lists[recv];
             bool same = a->n_parts == b->n_parts;
             for (uint32_t p = 0; same && p < a->n_parts; p++) {

@@ -205,6 +205,31 @@ static void reduce_block(struct pst_transport *transport, const uint32_t *member
     }
 }
 
+/* The same of a share, in the memory of devices: made in this rank's buffer. */
+static void reduce_apart(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
+                         uint32_t n_members, const uint32_t (*order)[2], uint32_t n_order,
+                         uint64_t at, uint64_t n)
+{
+    const struct pst_transport_memory *memory = &transport->memory;
+    float *sum = transport->ranks[rank].cell.dst + at;
+
+    for (uint32_t k = 0; k < n_order && n > 0; k++) {
+        const float *src = transport->ranks[members[order[k][0]]].cell.src[order[k][1]] + at;
+
+        if (k == 0) {
+            memory->copy(memory->context, rank, sum, src, n * sizeof *sum);
+        } else {
+            memory->add(memory->context, rank, sum, src, n);
+        }
+    }
+    for (uint32_t m = 0; m < n_members && n > 0; m++) {
+        if (members[m] != rank) {
+            memory->copy(memory->context, rank, transport->ranks[members[m]].cell.dst + at, sum,
+                         n * sizeof *sum);
+        }
+    }
+}
+
 pst_status threads_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
                           uint32_t n_members, const float *const *src, uint32_t n_src,
                           const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
@@ -233,7 +258,10 @@ pst_status threads_reduce(struct pst_transport *transport, uint32_t rank, const 
     check = check_cells(transport, members, n_members, order, n_order, "reduction", err);
     if (check == PST_OK && !(transport->timed && transport->times.hollow)) {
         share_of(elems, position, n_members, &begin, &end);
-        for (uint64_t at = begin; at < end; at += BLOCK) {
+        if (transport->apart) {
+            reduce_apart(transport, rank, members, n_members, order, n_order, begin, end - begin);
+        }
+        for (uint64_t at = begin; !transport->apart && at < end; at += BLOCK) {
             reduce_block(transport, members, n_members, order, n_order, at,
                          end - at < BLOCK ? end - at : BLOCK);
         }

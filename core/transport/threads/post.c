@@ -5,8 +5,6 @@
  */
 #include "transport/threads/threads.h"
 
-#include <string.h>
-
 static struct pair *pair_of(struct pst_transport *transport, uint32_t rank, uint32_t peer,
                             bool is_send)
 {
@@ -49,8 +47,8 @@ struct request *threads_take(struct queue *queue, const struct request *which, u
 }
 
 /* Both ends are here: moves the bytes and tells the other rank. */
-static void transfer(struct pst_transport *transport, struct request *mine, struct request *other,
-                     uint32_t other_rank)
+static void transfer(struct pst_transport *transport, uint32_t rank, struct request *mine,
+                     struct request *other, uint32_t other_rank)
 {
     uint32_t state = REQUEST_DONE;
 
@@ -60,9 +58,9 @@ static void transfer(struct pst_transport *transport, struct request *mine, stru
         mine->peer_bytes = other->bytes;
         other->peer_bytes = mine->bytes;
     } else if (mine->bytes > 0 && mine->is_send) {
-        memcpy(other->data, mine->data, mine->bytes);
+        threads_copy(transport, rank, other->data, mine->data, mine->bytes);
     } else if (mine->bytes > 0) {
-        memcpy(mine->data, other->data, mine->bytes);
+        threads_copy(transport, rank, mine->data, other->data, mine->bytes);
     }
     mine->end_ns = other->end_ns = threads_now_ns();
     atomic_store_explicit(&mine->state, state, memory_order_relaxed);
@@ -105,7 +103,7 @@ static pst_status post(struct pst_transport *transport, uint32_t rank, uint32_t 
     }
     pthread_mutex_unlock(&pair->mutex);
     if (other != NULL) {
-        transfer(transport, request, other, peer);
+        transfer(transport, rank, request, other, peer);
     }
     return PST_OK;
 }

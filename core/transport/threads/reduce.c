@@ -298,7 +298,23 @@ static void sum_block(const struct meeting *meeting, uint32_t part, uint64_t at,
     }
 }
 
-static void sum_piece(const struct meeting *meeting, uint64_t piece)
+/* In the memory of devices: into the first member's buffer, then from there. */
+static void sum_apart(const struct pst_transport *transport, uint32_t rank,
+                      const struct meeting *meeting, uint32_t part, uint64_t at, uint64_t n)
+{
+    const struct pst_transport_memory *memory = &transport->memory;
+    float *sum = meeting->first->parts[part].data + at;
+
+    for (const struct post *post = meeting->first->after; post != NULL; post = post->after) {
+        memory->add(memory->context, rank, sum, post->parts[part].data + at, n);
+    }
+    for (const struct post *post = meeting->first->after; post != NULL; post = post->after) {
+        memory->copy(memory->context, rank, post->parts[part].data + at, sum, n * sizeof *sum);
+    }
+}
+
+static void sum_piece(const struct pst_transport *transport, uint32_t rank,
+                      const struct meeting *meeting, uint64_t piece)
 {
     const struct pst_reduce_part *part = meeting->first->parts;
     uint64_t begin, end;
@@ -309,18 +325,22 @@ static void sum_piece(const struct meeting *meeting, uint64_t piece)
     }
     begin = piece * PIECE;
     end = part[index].elems - begin < PIECE ? part[index].elems : begin + PIECE;
+    if (transport->apart) {
+        sum_apart(transport, rank, meeting, index, begin, end - begin);
+        return;
+    }
     for (uint64_t at = begin; at < end; at += BLOCK) {
         sum_block(meeting, index, at, end - at < BLOCK ? end - at : BLOCK);
     }
 }
 
 /* Takes pieces until none is left. Who ends the last one tells everybody. */
-static void help(struct pst_transport *transport, struct meeting *meeting)
+static void help(struct pst_transport *transport, uint32_t rank, struct meeting *meeting)
 {
     uint64_t n = meeting->n_pieces, piece;
 
     while ((piece = atomic_fetch_add_explicit(&meeting->taken, 1, memory_order_relaxed)) < n) {
-        sum_piece(meeting, piece);
+        sum_piece(transport, rank, meeting, piece);
         if (atomic_fetch_add_explicit(&meeting->done, 1, memory_order_acq_rel) + 1 < n) {
             continue;
         }
@@ -396,7 +416,7 @@ static pst_status finish(struct pst_transport *transport, uint32_t rank, const s
 static void await_end(struct pst_transport *transport, struct post *post)
 {
     if (atomic_load_explicit(&post->state, memory_order_acquire) == READY) {
-        help(transport, post->meeting);
+        help(transport, post->rank, post->meeting);
     }
     while (atomic_load_explicit(&post->state, memory_order_acquire) < DONE) {
         if (threads_await(transport, post->rank, &post->state, DONE) != OUTCOME_REACHED) {

@@ -132,6 +132,10 @@ static pst_status threads_open(const struct pst_transport_config *config,
 {
     struct pst_transport *transport;
 
+    if (config->times != NULL && config->memory != NULL) {
+        return pst_fail(err, PST_ERR_BUG, "transport.config",
+                        "transport threads: a device with a clock has no memory of its own");
+    }
     if (config->n_ranks == 0 || config->n_ranks > 4096 || config->stall_ns == 0) {
         return pst_fail(err, PST_ERR_BUG, "transport.config",
                         "transport threads: %u ranks with a stall limit of %llu ns",
@@ -154,6 +158,10 @@ static pst_status threads_open(const struct pst_transport_config *config,
     if (transport->timed) {
         transport->times = *config->times;
     }
+    transport->apart = config->memory != NULL;
+    if (transport->apart) {
+        transport->memory = *config->memory;
+    }
     if (!init_members(transport) || !threads_reduce_init(transport) ||
         (transport->timed && !threads_wire_init(transport))) {
         threads_close(transport);
@@ -173,6 +181,7 @@ static void threads_span(const struct pst_transport *transport, uint32_t rank,
 static const struct pst_transport_ops threads_ops = {
     .size = sizeof threads_ops,
     .id = "threads",
+    .takes_memory = true,
     .probe = threads_probe,
     .open = threads_open,
     .close = threads_close,

@@ -101,6 +101,8 @@ struct pst_transport {
     uint32_t *all;       /* 0 .. n_ranks - 1 */
     bool timed;
     struct pst_transport_times times; /* where timed */
+    bool apart;                       /* buffers are reached through `memory` */
+    struct pst_transport_memory memory;
     struct wire wire;
     struct reduce *reduce;
     uint32_t n_ready; /* ranks and pairs whose locks exist, for close */
@@ -137,6 +139,17 @@ static inline uint64_t threads_now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* On the thread of `rank`. */
+static inline void threads_copy(const struct pst_transport *transport, uint32_t rank, void *dst,
+                                const void *src, uint64_t bytes)
+{
+    if (transport->apart) {
+        transport->memory.copy(transport->memory.context, rank, dst, src, bytes);
+    } else {
+        __builtin_memcpy(dst, src, bytes);
+    }
 }
 
 /* links.c: takes the place of matching by tag where links have times. */

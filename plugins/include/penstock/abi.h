@@ -21,7 +21,7 @@
 #define PST_ABI_MINOR                                                                              \
     4 /* 1.1: pst_schedule_in.barrier, pst.fixed-shape/1, pst.claim/1;                             \
          1.2: pst.profile/1, pst.remark/1; 1.3: pst_stage_node.op;                                 \
-         1.4: PST_VERSION_STASHED */
+         1.4: pst_stage_node.result_bytes, pst.memopt-global/1, PST_VERSION_STASHED */
 
 #if defined(__GNUC__)
 #define PST_EXPORT __attribute__((visibility("default")))

@@ -26,6 +26,10 @@ struct pst_stage_node {
     uint64_t forward_work_bytes, backward_work_bytes;
     uint32_t first_producer, n_producers; /* rows of view->producers */
     const char *op; /* kind of operator: "linear"; since 1.3, ask pst_stage_node_op */
+    /* Of its result what no backward pass reads, which is not in saved_bytes: held beside them
+       while the node is not dropped and one that reads it is, for the replay. Since 1.4, ask
+       pst_stage_node_result. */
+    uint64_t result_bytes;
 };
 
 /* A convex set of nodes as one stage. Owned by the host, valid during the call. */
@@ -57,6 +61,13 @@ static inline const char *pst_stage_node_op(const struct pst_stage_view *v, uint
     return v->node_size >= offsetof(struct pst_stage_node, op) + sizeof(const char *)
                ? pst_stage_node_at(v, i)->op
                : NULL;
+}
+
+static inline uint64_t pst_stage_node_result(const struct pst_stage_view *v, uint32_t i)
+{
+    return v->node_size >= offsetof(struct pst_stage_node, result_bytes) + sizeof(uint64_t)
+               ? pst_stage_node_at(v, i)->result_bytes
+               : 0;
 }
 
 /* Where nothing fits, peak_bytes is the least that the optimizer can do. */

@@ -9,6 +9,7 @@
 #include "cluster.h"
 #include "host.h"
 #include "memopt.h"
+#include "memopt_global.h"
 #include "model.h"
 #include "params.h"
 #include "partitioner.h"

@@ -19,7 +19,8 @@
  * Capability words, as used in `provides` and `needs`:
  * chain, dag, replicas, per-stage-microbatch, chunks=N, placement=sequential|looped|vshape|wave,
  * split-backward, weight-versions=N, async, places-recompute, recompute, offload, peer, nested,
- * import=FORMAT (a scheduler whose string parameter `file` names a schedule in that format).
+ * within-memory, exhaustive, import=FORMAT (a scheduler whose string parameter `file` names a
+ * schedule in that format).
  */
 struct pst_plugin {
     uint32_t size;
@@ -44,8 +45,8 @@ typedef const struct pst_plugin *pst_plugin_entry_fn(void);
 /* Writes the one exported function; PENSTOCK_STATIC_NAME is set where plugins are linked in. */
 #ifdef PENSTOCK_STATIC_NAME
 #define PST_JOIN_(a, b) a##_LTX_##b
-#define PST_JOIN(a, b) PST_JOIN_(a, b)
-#define PST_ENTRY_NAME PST_JOIN(PENSTOCK_STATIC_NAME, pst_plugin_entry)
+#define PST_JOIN(a, b)  PST_JOIN_(a, b)
+#define PST_ENTRY_NAME  PST_JOIN(PENSTOCK_STATIC_NAME, pst_plugin_entry)
 #else
 #define PST_ENTRY_NAME pst_plugin_entry
 #endif
@@ -54,11 +55,11 @@ typedef const struct pst_plugin *pst_plugin_entry_fn(void);
 #else
 #define PST_EXTERN_C
 #endif
-#define PST_PLUGIN(description) \
-    PST_EXTERN_C PST_EXPORT const struct pst_plugin *PST_ENTRY_NAME(void); \
-    PST_EXTERN_C PST_EXPORT const struct pst_plugin *PST_ENTRY_NAME(void) \
-    { \
-        return &(description); \
+#define PST_PLUGIN(description)                                                                    \
+    PST_EXTERN_C PST_EXPORT const struct pst_plugin *PST_ENTRY_NAME(void);                         \
+    PST_EXTERN_C PST_EXPORT const struct pst_plugin *PST_ENTRY_NAME(void)                          \
+    {                                                                                              \
+        return &(description);                                                                     \
     }
 
 #endif

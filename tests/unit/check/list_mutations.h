@@ -230,7 +230,7 @@ static inline const char *mu_reserved_field(struct mutant *m)
         instr->op = (uint8_t)(rig_draw(m->rig, 2) == 0 ? PST_I_COUNT : PST_I_FETCH);
         break;
     case 2:
-        instr->payload = 2;
+        instr->payload = PST_PAYLOAD_COUNT;
         break;
     default:
         instr->stage = UINT32_MAX - 1;

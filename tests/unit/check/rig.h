@@ -35,6 +35,7 @@ struct rig_shape {
     bool no_barrier; /* the step needs no norm */
     bool replicas;   /* one to three ranks a logical device */
     bool offload;    /* nodes at random, and one run recomputed */
+    bool guests;     /* nodes and micro-batches at random, on devices at random */
 };
 
 static inline uint32_t rig_draw(struct rig *rig, uint32_t n)
@@ -277,6 +278,50 @@ static inline void rig_cut(struct rig *rig, const struct rig_shape *shape)
     free(nodes);
 }
 
+/* Where a pass stands in an order. */
+static inline uint32_t rig_find(const struct pst_pass *order, uint32_t n, uint32_t s, uint32_t j,
+                                bool forward)
+{
+    uint32_t at = 0;
+    while (at < n && (order[at].stage != s || order[at].microbatch != j ||
+                      order[at].op == PST_PASS_W || (order[at].op == PST_PASS_F) != forward)) {
+        at++;
+    }
+    return at;
+}
+
+/* Some of what a stage makes goes to another device for a while: half of the micro-batches for
+   which there is time, each to a device of its own choice. */
+static inline void rig_draw_guests(struct rig *rig, uint32_t s, const struct pst_pass *order,
+                                   uint32_t n_passes)
+{
+    struct pst_plan *plan = rig->plan;
+    struct pst_plan_stage *stage = &plan->stages[s];
+    struct pst_plan_guest *guests =
+        pst_arena_array(&plan->arena, stage->n_microbatches, sizeof *guests);
+    uint8_t *actions = (uint8_t *)stage->actions;
+    uint32_t *tensors, n_tensors, n = 0;
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        if (actions[i] == PST_ACTION_KEEP && rig_draw(rig, 3) > 0) {
+            actions[i] = PST_ACTION_PEER;
+        }
+    }
+    assert_true(pst_plan_guest_tensors(stage, rig->graph, &plan->arena, &tensors, &n_tensors));
+    for (uint32_t j = 0; n_tensors > 0 && j < stage->n_microbatches; j++) {
+        const struct pst_plan_stage *host = &plan->stages[rig_draw(rig, plan->n_stages)];
+        if (host->n_ranks == stage->n_ranks && host->ranks[0] != stage->ranks[0] &&
+            rig_find(order, n_passes, s, j, true) + 3 <= rig_find(order, n_passes, s, j, false) &&
+            rig_draw(rig, 2) == 0) {
+            guests[n++] = (struct pst_plan_guest){j, host->ranks[0]};
+        }
+    }
+    for (uint32_t i = 0; n == 0 && i < stage->n_nodes; i++) {
+        actions[i] = actions[i] == PST_ACTION_PEER ? PST_ACTION_KEEP : actions[i];
+    }
+    stage->guests = guests;
+    stage->n_guests = n;
+}
+
 /* A lowered plan with programs and peaks. */
 static inline void rig_plan(struct rig *rig, const struct rig_shape *shape)
 {
@@ -295,6 +340,9 @@ static inline void rig_plan(struct rig *rig, const struct rig_shape *shape)
         for (uint32_t r = 1; r < stage->n_ranks; r++) {
             lists[stage->ranks[r]] = orders[stage->ranks[0]];
             n_passes[stage->ranks[r]] = n_passes[stage->ranks[0]];
+        }
+        if (shape->guests) {
+            rig_draw_guests(rig, s, lists[stage->ranks[0]], n_passes[stage->ranks[0]]);
         }
     }
     if (pst_plan_lower(rig->plan, rig->graph, &rig->cost, lists, n_passes, true, &err) != PST_OK) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Plans that no strategy would make: convex cuts of any shape, stages dealt to ranks at random
- * (some get none), passes in any legal order, any set of recomputed operators. Each trains with the
+ * (some get none), passes in any legal order, any set of recomputed operators, any results kept on
+ * another rank between forward and backward. Each trains with the
  * bits of one stage that recomputes nothing, reaches its predicted peak to the byte, and is legal.
  *
  * The seed is printed; PENSTOCK_SEED and PENSTOCK_ROUNDS choose others.
@@ -33,6 +34,7 @@ static const struct subject subjects[] = {
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 
+static uint32_t n_guests; /* of all plans */
 static const struct pst_device_ops *device_ops;
 static const struct pst_transport_ops *transport_ops;
 
@@ -210,6 +212,14 @@ static void draw_plan(struct rig *rig, uint32_t batch, uint32_t size, bool simpl
         orders[d] = calloc(3 * (size_t)n_stages * batch + 1, sizeof **orders);
     }
     rig_random_orders(rig, rig_draw(rig, 2) == 0, orders, n_passes);
+    for (uint32_t s = 0; !simple && s < rig->plan->n_stages; s++) {
+        uint32_t rank = rig->plan->stages[s].ranks[0];
+
+        if (rig_draw(rig, 2) == 0) {
+            rig_draw_guests(rig, s, orders[rank], n_passes[rank]);
+            n_guests += rig->plan->stages[s].n_guests;
+        }
+    }
     if (pst_plan_lower(rig->plan, rig->graph, &rig->cost, (const struct pst_pass *const *)orders,
                        n_passes, true, &err) != PST_OK) {
         fail_msg("lowering: %s\n%s", err.message, err.details);
@@ -452,12 +462,16 @@ static void test_random_plans(void **state)
     for (uint32_t i = 0; i < SUBJECTS; i++) {
         check_subject(&subjects[i], seed + i, rounds);
     }
+    print_message("%u guests\n", n_guests);
+    assert_true(rounds < ROUNDS || n_guests > 10);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_plans)};
-    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
+    const char *other = getenv("PENSTOCK_TEST_DEVICE"); /* file of another module */
+    void *module = dlopen(other != NULL ? other : PENSTOCK_PLUGIN_DIR "/device-cpu.so",
+                          RTLD_NOW | RTLD_LOCAL);
     pst_device_module_fn *function = NULL;
 
     if (module != NULL) {

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/philox.h"
 #include "exec/exec.h"
@@ -52,6 +53,32 @@ struct real {
     uint32_t batch;
 };
 
+/* On the cpu device, whatever device is tested. */
+static bool real_on_cpu;
+
+/* The same tests on another device that computes: the file of its module; NULL: none. */
+static inline const char *real_other_device(void)
+{
+    return real_on_cpu ? NULL : getenv("PENSTOCK_TEST_DEVICE");
+}
+
+static inline bool real_on_cuda(void)
+{
+    return real_other_device() != NULL && strstr(real_other_device(), "device-cuda") != NULL;
+}
+
+/* Ends the program as one that is skipped where that device is not to be had here. */
+static inline void real_need_device(const struct pst_device_ops *ops)
+{
+    char why[256] = "";
+
+    if (ops->probe(why, sizeof why) != PST_OK) {
+        print_message("skipped: %s\n", why);
+        fflush(NULL);
+        _exit(77);
+    }
+}
+
 static inline const struct pst_device_ops *load_device(const char *id)
 {
     char path[512];
@@ -59,6 +86,9 @@ static inline const struct pst_device_ops *load_device(const char *id)
     pst_device_module_fn *function;
 
     snprintf(path, sizeof path, PENSTOCK_PLUGIN_DIR "/device-%s.so", id);
+    if (real_other_device() != NULL) {
+        snprintf(path, sizeof path, "%s", real_other_device());
+    }
     module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (module == NULL) {
         fail_msg("%s", dlerror());
@@ -66,6 +96,9 @@ static inline const struct pst_device_ops *load_device(const char *id)
     }
     *(void **)&function = dlsym(module, PST_DEVICE_MODULE_SYMBOL);
     assert_non_null(function);
+    if (real_other_device() != NULL) {
+        real_need_device(function());
+    }
     return function();
 }
 
@@ -341,8 +374,8 @@ static inline void real_create_with(struct real *real, const char *model, const 
                                     uint32_t dtype, const struct layout *layout, uint32_t batch,
                                     uint32_t slots, double clip, bool skip)
 {
-    struct pst_device_config device_config = {.threads = 1,
-                                              .kernels = dtype == PST_BF16 ? "reference" : "auto"};
+    struct pst_device_config device_config = {
+        .threads = 1, .kernels = dtype == PST_BF16 && !real_on_cuda() ? "reference" : "auto"};
     struct pst_exec_config config;
     struct pst_error err = {0};
 

@@ -50,7 +50,10 @@ static inline void reference_init(struct reference *ref, const char *model, cons
     void *base;
 
     memset(ref, 0, sizeof *ref);
+    /* It looks into memory, and the device that stands apart makes the cpu device's bits. */
+    real_on_cpu = real_other_device() != NULL && strstr(real_other_device(), "device-apart");
     real_create(&ref->real, model, settings, dtype, &one, batch, slots, 0);
+    real_on_cpu = false;
     ref->program = ref->real.programs[0];
     ref->device = ref->real.device;
     ref->clip = clip;

@@ -60,6 +60,9 @@ static void test_tally(void **state)
         struct stage s;
 
         random_stage(&s, round < 500 ? 12 : MAX_NODES, seed, &counter);
+        if (round % 4 > 1) {
+            random_results(&s, seed, &counter);
+        }
         if (round % 3 == 0) { /* earlier decisions, and little host memory */
             s.nodes[0].action = PST_ACTION_OFFLOAD;
             s.view.host_capacity_bytes = 1 + draw(seed, &counter, 300);
@@ -108,6 +111,9 @@ static void test_bound(void **state)
         uint64_t bound, total = 0;
 
         random_stage(&s, 6, seed, &counter);
+        if (round % 4 > 1) {
+            random_results(&s, seed, &counter);
+        }
         tighten(&s, seed);
         for (uint32_t v = 0; v < s.view.n_nodes; v++) {
             total += s.nodes[v].forward_ns + s.nodes[v].backward_ns;

@@ -15,8 +15,6 @@
 
 #include <cmocka.h>
 
-static const uint32_t degrees[] = {1, 2, 4};
-
 static void close_to(double a, double b)
 {
     if (isinf(a) || isinf(b) ? a != b : fabs(a - b) > 1e-9 * fmax(1, fmax(fabs(a), fabs(b)))) {
@@ -203,31 +201,12 @@ static void test_depths_count(void **state)
 static void random_case(struct rig_graph *g, struct rig_case *c, uint32_t n, int round,
                         uint64_t *state)
 {
-    double total = 0;
-
     if (round % 2 == 0) {
         rig_nested(g, n, 3, 2, 60, state);
     } else {
         rig_random(g, n, 20, state);
     }
-    rig_costs(g, RIG_UNIFORM + (int)rig_draw(state, 0, 2), state);
-    *c = rig_case_of(g);
-    c->devices = (uint32_t)rig_draw(state, 1, 5);
-    c->b = 4;
-    c->batch = 4 * (uint32_t)rig_draw(state, 1, 8);
-    c->comm = (uint32_t)(round / 2 % 3);
-    c->p2p = 1 + (double)rig_draw(state, 0, 3);
-    c->allreduce = rig_draw(state, 0, 2) == 0 ? 0 : 0.5;
-    c->degrees = degrees;
-    c->n_degrees = (uint32_t)(round / 6 % 3) + 1;
-    for (uint32_t v = 0; v < n; v++) {
-        g->alpha[v] = round / 18 % 2 == 0 ? 0 : 3;
-        g->workspace[v] = round / 36 % 2 == 0 ? 0 : (double)rig_draw(state, 0, 40);
-        total += 4 * g->weight[v] + 8 * g->saved[v];
-    }
-    if (round / 72 % 2 == 0) {
-        c->memory = total * (double)rig_draw(state, 20, 120) / 100;
-    }
+    *c = rig_draw_case(g, 5, round, state);
 }
 
 static void test_against_every_partition(void **state)

@@ -116,7 +116,7 @@ static void test_many_buffers(void **state)
         program.values[i].first = first;
         program.values[i].last = kept ? TICKS - 1 - first : first + i % 5;
     }
-    assert_int_equal(pst_layout_program(&program, &err), PST_OK);
+    assert_int_equal(pst_layout_program(&program, UINT64_MAX, &err), PST_OK);
     seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     free(program.values);
     assert_true(program.arena_bytes >= program.peak_bytes);

@@ -358,10 +358,11 @@ static void counters(void **state)
             long long pid = integer(event, "pid");
             long long sum = integer(args, "params") + integer(args, "grads") +
                             integer(args, "optimizer") + integer(args, "activations") +
-                            integer(args, "buffers") + integer(args, "workspace");
+                            integer(args, "buffers") + integer(args, "workspace") +
+                            integer(args, "guests");
 
             assert_string_equal(text_of(event, "name"), "memory");
-            assert_int_equal(json_object_size(args), 6);
+            assert_int_equal(json_object_size(args), 7);
             most[pid] = sum > most[pid] ? sum : most[pid];
         }
     }

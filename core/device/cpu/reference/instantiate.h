@@ -5,7 +5,7 @@
  * included; NAME(f) names the instance of f, MATH(sqrt) is the function of <math.h>. No include
  * guard: one includer, one family.
  */
-#include "bf16.h"
+#include "device/bf16.h"
 #include "kernel.h"
 
 #define REAL     float

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bfloat16: the upper half of an f32, rounded to nearest, ties to even.
+ * bfloat16: the upper half of an f32, rounded to nearest, ties to even. Shared by host and CUDA
+ * code.
  */
-#ifndef PST_DEVICE_CPU_BF16_H
-#define PST_DEVICE_CPU_BF16_H
+#ifndef PST_DEVICE_BF16_H
+#define PST_DEVICE_BF16_H
 
 #include <stdint.h>
 #include <string.h>
 
-static inline float pst_bf16_load(uint16_t value)
+#include "base/philox.h"
+
+PST_HD float pst_bf16_load(uint16_t value)
 {
     uint32_t bits = (uint32_t)value << 16;
     float result;
@@ -17,7 +20,7 @@ static inline float pst_bf16_load(uint16_t value)
     return result;
 }
 
-static inline uint16_t pst_bf16_round(float value)
+PST_HD uint16_t pst_bf16_round(float value)
 {
     uint32_t bits;
 

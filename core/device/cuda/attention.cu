@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What stands between the products of attention: softmax over the keys of each row, its backward
+ * part from the log-sum-exp of the forward pass (Dao et al., "FlashAttention", NeurIPS 2022,
+ * section 3), and the gradient of a bias by distance. A block has a row of a head.
+ */
+#include "device/cuda/launch.h"
+
+#include <math_constants.h>
+
+/* Keys that a row sees; the others have probability 0. */
+__device__ static uint64_t seen(const struct pst_cuda_attention *shape, uint64_t row)
+{
+    return shape->causal && row + 1 < shape->keys ? row + 1 : shape->keys;
+}
+
+template <class S>
+__device__ static float biased(const struct pst_cuda_attention *shape, float score, const S *bias,
+                               uint64_t head, uint64_t row, uint64_t key)
+{
+    if (shape->buckets == NULL) {
+        return score;
+    }
+    return score +
+           pst_load(
+               bias[(uint64_t)shape->buckets[key + shape->rows - 1 - row] * shape->heads + head]);
+}
+
+template <class S>
+__global__ void softmax_kernel(struct pst_cuda_attention shape, float *scores, S *probs,
+                               const S *bias, float *lse)
+{
+    PST_EACH_BLOCK(r, shape.heads * shape.rows)
+    {
+        const uint64_t head = r / shape.rows, row = r % shape.rows, n = seen(&shape, row);
+        float *at = scores + r * shape.keys, most = -CUDART_INF_F;
+        double sum = 0;
+
+        PST_EACH_THREAD(j, n)
+        {
+            const float score = biased(&shape, at[j], bias, head, row, j);
+
+            at[j] = score;
+            most = score > most || score != score ? score : most;
+        }
+        most = pst_block_max(most);
+        PST_EACH_THREAD(j, n)
+        {
+            sum += (double)expf(at[j] - most);
+        }
+        sum = pst_block_sum(sum);
+        PST_EACH_THREAD(j, shape.keys)
+        {
+            pst_store(&probs[r * shape.keys + j],
+                      j < n ? (float)((double)expf(at[j] - most) / sum) : 0.0f);
+        }
+        if (threadIdx.x == 0 && lse != NULL) {
+            lse[r] = most + (float)log(sum);
+        }
+    }
+}
+
+template <class S>
+__global__ void softmax_back_kernel(struct pst_cuda_attention shape, const float *scores,
+                                    float *dprobs, S *probs, S *dscores, const S *bias,
+                                    const float *lse)
+{
+    PST_EACH_BLOCK(r, shape.heads * shape.rows)
+    {
+        const uint64_t head = r / shape.rows, row = r % shape.rows, n = seen(&shape, row);
+        const uint64_t at = r * shape.keys;
+        double mean = 0; /* of the slopes under the probabilities */
+
+        PST_EACH_THREAD(j, n)
+        {
+            const float p = expf(biased(&shape, scores[at + j], bias, head, row, j) - lse[r]);
+
+            mean += (double)p * (double)dprobs[at + j];
+        }
+        mean = pst_block_sum(mean);
+        PST_EACH_THREAD(j, shape.keys)
+        {
+            float p = 0, slope = 0;
+
+            if (j < n) {
+                p = expf(biased(&shape, scores[at + j], bias, head, row, j) - lse[r]);
+                slope = p * (dprobs[at + j] - (float)mean);
+            }
+            dprobs[at + j] = slope;
+            pst_store(&probs[at + j], p);
+            pst_store(&dscores[at + j], slope);
+        }
+    }
+}
+
+/* Sums along the diagonals of a head: all pairs of one distance. */
+__global__ void diagonal_kernel(struct pst_cuda_attention shape, float *sums, const float *slopes)
+{
+    const uint64_t n = shape.rows + shape.keys - 1;
+
+    PST_EACH(i, shape.heads * n)
+    {
+        const uint64_t head = i / n, d = i % n; /* key - row + rows - 1 */
+        const uint64_t first = d + 1 < shape.rows ? shape.rows - 1 - d : 0;
+        float sum = 0;
+
+        for (uint64_t row = first; row < shape.rows && row + d - (shape.rows - 1) < shape.keys;
+             row++) {
+            sum += slopes[(head * shape.rows + row) * shape.keys + row + d - (shape.rows - 1)];
+        }
+        sums[i] = sum;
+    }
+}
+
+__global__ void bucket_kernel(struct pst_cuda_attention shape, float *dbias, const float *sums,
+                              bool add)
+{
+    const uint64_t n = shape.rows + shape.keys - 1;
+
+    PST_EACH(i, shape.heads * shape.n_buckets)
+    {
+        const uint64_t head = i % shape.heads;
+        float sum = add ? dbias[i] : 0;
+
+        for (uint64_t d = 0; d < n; d++) {
+            sum += (uint64_t)shape.buckets[d] == i / shape.heads ? sums[head * n + d] : 0;
+        }
+        dbias[i] = sum;
+    }
+}
+
+void pst_cuda_softmax(cudaStream_t stream, bool bf16, const struct pst_cuda_attention *shape,
+                      float *scores, void *probs, const void *bias, float *lse)
+{
+    PST_TYPED(bf16,
+              PST_LAUNCH_MEETING(softmax_kernel<S>, pst_blocks_each(shape->heads * shape->rows),
+                                 stream, *shape, scores, (S *)probs, (const S *)bias, lse));
+}
+
+void pst_cuda_softmax_back(cudaStream_t stream, bool bf16, const struct pst_cuda_attention *shape,
+                           const float *scores, float *dprobs, void *probs, void *dscores,
+                           const void *bias, const float *lse)
+{
+    PST_TYPED(bf16, PST_LAUNCH_MEETING(
+                        softmax_back_kernel<S>, pst_blocks_each(shape->heads * shape->rows), stream,
+                        *shape, scores, dprobs, (S *)probs, (S *)dscores, (const S *)bias, lse));
+}
+
+void pst_cuda_bucket_sums(cudaStream_t stream, const struct pst_cuda_attention *shape, float *dbias,
+                          const float *slopes, bool add, float *scratch)
+{
+    PST_LAUNCH(diagonal_kernel, pst_blocks(shape->heads * (shape->rows + shape->keys - 1)), stream,
+               *shape, scratch, slopes);
+    PST_LAUNCH(bucket_kernel, pst_blocks(shape->heads * shape->n_buckets), stream, *shape, dbias,
+               (const float *)scratch, add);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From an operator to its kernel.
+ */
+#include "cuda.h"
+
+#include <stdlib.h>
+
+static const struct pst_cuda_family *const families[PST_OP_KINDS] = {
+    [PST_OP_EMBEDDING] = &pst_cuda_embedding_family,
+    [PST_OP_LINEAR] = &pst_cuda_linear_family,
+    [PST_OP_LAYERNORM] = &pst_cuda_layernorm_family,
+    [PST_OP_ATTENTION] = &pst_cuda_attention_family,
+    [PST_OP_ADD] = &pst_cuda_add_family,
+    [PST_OP_DROPOUT] = &pst_cuda_dropout_family,
+    [PST_OP_ACT] = &pst_cuda_act_family,
+    [PST_OP_CROSS_ENTROPY] = &pst_cuda_cross_entropy_family,
+    [PST_OP_CONV2D] = &pst_cuda_conv2d_family,
+    [PST_OP_BATCHNORM] = &pst_cuda_batchnorm_family,
+    [PST_OP_MAXPOOL2D] = &pst_cuda_maxpool2d_family,
+    [PST_OP_AVGPOOL] = &pst_cuda_avgpool_family,
+    [PST_OP_CONCAT] = &pst_cuda_concat_family,
+    [PST_OP_MSE] = &pst_cuda_mse_family,
+    [PST_OP_RMSNORM] = &pst_cuda_rmsnorm_family,
+    [PST_OP_AVGPOOL2D] = &pst_cuda_avgpool2d_family,
+    [PST_OP_SHIFT2D] = &pst_cuda_shift2d_family,
+};
+
+static struct pst_cuda_request request_of(struct pst_device *device, const struct pst_graph *graph,
+                                          uint32_t op, uint32_t pass, uint32_t samples)
+{
+    struct pst_cuda_request request = {
+        .device = device,
+        .graph = graph,
+        .op = &graph->ops[op],
+        .op_index = op,
+        .pass = pass,
+        .samples = samples,
+    };
+
+    request.dtype = pst_op_is_loss(request.op->kind) ? pst_cuda_in(&request, 0)->dtype
+                                                     : pst_cuda_out(&request)->dtype;
+    return request;
+}
+
+static const struct pst_cuda_family *family_of(const struct pst_cuda_request *request)
+{
+    const struct pst_cuda_family *family =
+        request->op->kind < PST_OP_KINDS ? families[request->op->kind] : NULL;
+
+    if (family == NULL || request->pass > PST_KERNEL_W || family->run[request->pass] == NULL ||
+        (request->dtype != PST_F32 && request->dtype != PST_BF16) ||
+        !(request->op->p >= 0 && request->op->p < 1)) {
+        return NULL;
+    }
+    return family;
+}
+
+static void run(const struct pst_kernel *base, const struct pst_call *call)
+{
+    const struct pst_cuda_kernel *kernel = (const struct pst_cuda_kernel *)(const void *)base;
+
+    kernel->request.device->last = kernel->request.op->name;
+    kernel->family->run[kernel->request.pass](kernel, call);
+    pst_cuda_note_launch(kernel->request.device, kernel->request.op->name);
+}
+
+static void destroy(struct pst_kernel *base)
+{
+    struct pst_cuda_kernel *kernel = (struct pst_cuda_kernel *)(void *)base;
+
+    if (kernel->family->finish != NULL) {
+        kernel->family->finish(kernel);
+    }
+    free(kernel);
+}
+
+/* square_sum() has no workspace of a plan: room for the largest parameter of the graph. */
+static pst_status reserve_squares(struct pst_device *device, const struct pst_graph *graph,
+                                  struct pst_error *err)
+{
+    uint64_t most = 0;
+    cudaError_t error;
+
+    for (uint32_t i = 0; i < graph->n_params; i++) {
+        const uint64_t n = pst_cuda_square_doubles(graph->params[i].elems);
+
+        most = n > most ? n : most;
+    }
+    if (most <= device->n_squares) {
+        return PST_OK;
+    }
+    cudaFree(device->squares);
+    device->squares = NULL;
+    device->n_squares = 0;
+    error = cudaMalloc((void **)&device->squares, most * sizeof *device->squares);
+    if (error != cudaSuccess) {
+        return pst_cuda_fail(err, "scratch for norms", error);
+    }
+    device->n_squares = most;
+    return PST_OK;
+}
+
+pst_status pst_cuda_compile(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                            uint32_t pass, uint32_t samples, struct pst_kernel **ret_kernel,
+                            struct pst_error *err)
+{
+    const struct pst_cuda_request request = request_of(device, graph, op, pass, samples);
+    const struct pst_cuda_family *family = family_of(&request);
+    struct pst_cuda_kernel *kernel;
+    pst_status status = reserve_squares(device, graph, err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    if (family == NULL) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "device.kernel",
+                        "device cuda has no kernel for pass %c of operator %s",
+                        "FBW?"[pass > PST_KERNEL_W ? 3 : pass], request.op->name);
+    }
+    kernel = calloc(1, sizeof *kernel);
+    if (kernel == NULL) {
+        return pst_fail_nomem(err);
+    }
+    kernel->request = request;
+    kernel->family = family;
+    kernel->base.run = run;
+    kernel->base.destroy = destroy;
+    kernel->base.workspace_bytes = family->workspace == NULL ? 0 : family->workspace(&request);
+    status = family->init == NULL ? PST_OK : family->init(kernel, err);
+    if (status != PST_OK) {
+        destroy(&kernel->base);
+        return status;
+    }
+    *ret_kernel = &kernel->base;
+    return PST_OK;
+}
+
+uint64_t pst_cuda_workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                            uint32_t pass, uint32_t samples)
+{
+    const struct pst_cuda_request request = request_of(device, graph, op, pass, samples);
+    const struct pst_cuda_family *family = family_of(&request);
+
+    return family == NULL || family->workspace == NULL ? 0 : family->workspace(&request);
+}

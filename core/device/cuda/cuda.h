@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to the cuda device: the device object, its kernels, and the families that make them. A
+ * family serves one kind of operator. A kernel's run() puts work on the device's stream and
+ * returns.
+ *
+ * Errors stick: the first one of the runtime or of cuBLASLt is kept with the name of what was being
+ * done, and sync() tells it. After an error nothing that the device says has a meaning.
+ */
+#ifndef PST_DEVICE_CUDA_CUDA_H
+#define PST_DEVICE_CUDA_CUDA_H
+
+#include <cublasLt.h>
+#include <stdatomic.h>
+
+#include "device/cuda/kernels.h"
+#include "device/device.h"
+
+/* What a product may use beside its operands; NVIDIA advises this size for Hopper. */
+#ifndef PST_CUDA_PRODUCT_BYTES
+#define PST_CUDA_PRODUCT_BYTES (32u << 20)
+#endif
+
+struct pst_device {
+    int ordinal;
+    cudaStream_t compute, in, out; /* in, out: copies asked for by other threads */
+    cublasLtHandle_t blas;
+    void **arenas;
+    uint32_t n_arenas;
+    double *squares;    /* scratch of square_sum, on the device */
+    double *square;     /* its result, in pinned memory */
+    uint64_t n_squares; /* doubles */
+    const char *last;   /* operator that was asked for last; NULL: none */
+    atomic_flag failing;
+    atomic_bool failed; /* the two below are written once, before it */
+    char doing[96];     /* what was asked for last when the error showed */
+    char why[256];
+};
+
+/* What a kernel is made from. */
+struct pst_cuda_request {
+    struct pst_device *device;
+    const struct pst_graph *graph;
+    const struct pst_op *op;
+    uint32_t op_index, pass, samples;
+    uint32_t dtype; /* of the activations: of x[0] for a loss, else of y[0] */
+};
+
+struct pst_cuda_kernel {
+    struct pst_kernel base; /* first */
+    struct pst_cuda_request request;
+    const struct pst_cuda_family *family;
+    void *state; /* of the family: products, tables */
+};
+
+typedef void pst_cuda_run(const struct pst_cuda_kernel *kernel, const struct pst_call *call);
+
+struct pst_cuda_family {
+    /* Bytes of workspace; NULL: none. Pure. */
+    uint64_t (*workspace)(const struct pst_cuda_request *request);
+    /* Optional; finish() also runs after a failed init(), on what that has left. */
+    pst_status (*init)(struct pst_cuda_kernel *kernel, struct pst_error *err);
+    void (*finish)(struct pst_cuda_kernel *kernel);
+    pst_cuda_run *run[3]; /* NULL: nothing to do */
+};
+
+extern const struct pst_cuda_family pst_cuda_embedding_family, pst_cuda_linear_family,
+    pst_cuda_layernorm_family, pst_cuda_attention_family, pst_cuda_add_family,
+    pst_cuda_dropout_family, pst_cuda_act_family, pst_cuda_cross_entropy_family,
+    pst_cuda_conv2d_family, pst_cuda_batchnorm_family, pst_cuda_maxpool2d_family,
+    pst_cuda_avgpool_family, pst_cuda_concat_family, pst_cuda_mse_family, pst_cuda_rmsnorm_family,
+    pst_cuda_avgpool2d_family, pst_cuda_shift2d_family;
+
+/* --- questions about shapes --------------------------------------------------------------------
+ */
+
+/* Length of the last axis, and how many such rows the micro-batch has. */
+static inline uint64_t pst_cuda_columns(const struct pst_tensor *tensor)
+{
+    return tensor->rank == 0 ? 1 : tensor->dims[tensor->rank - 1];
+}
+
+static inline uint64_t pst_cuda_rows(const struct pst_cuda_request *request,
+                                     const struct pst_tensor *tensor)
+{
+    return request->samples * (tensor->elems / pst_cuda_columns(tensor));
+}
+
+static inline const struct pst_tensor *pst_cuda_in(const struct pst_cuda_request *request,
+                                                   uint32_t i)
+{
+    return &request->graph->tensors[request->op->in[i]];
+}
+
+static inline const struct pst_tensor *pst_cuda_out(const struct pst_cuda_request *request)
+{
+    return &request->graph->tensors[request->op->out[0]];
+}
+
+static inline bool pst_cuda_has_param(const struct pst_cuda_request *request, uint32_t i)
+{
+    return i < request->op->n_param && request->op->param[i] != PST_NONE;
+}
+
+/* Parameter i, or the place of its gradient; NULL where the operator has none. */
+static inline void *pst_cuda_param(const struct pst_cuda_request *request,
+                                   const struct pst_call *call, uint32_t i)
+{
+    return pst_cuda_has_param(request, i) ? call->p[i] : NULL;
+}
+
+static inline float *pst_cuda_dp(const struct pst_cuda_request *request,
+                                 const struct pst_call *call, uint32_t i)
+{
+    return pst_cuda_has_param(request, i) ? call->dp[i] : NULL;
+}
+
+/* Operand i of an array that may be missing as a whole. */
+static inline void *pst_cuda_operand(void *const *operands, uint32_t i)
+{
+    return operands == NULL ? NULL : operands[i];
+}
+
+/* The part of a buffer that is behind its first n elements of the activations' type. */
+static inline void *pst_cuda_at(const struct pst_cuda_request *request, const void *data,
+                                uint64_t n)
+{
+    return (char *)(uintptr_t)data + n * pst_dtype_bytes(request->dtype);
+}
+
+static inline bool pst_cuda_bf16(const struct pst_cuda_request *request)
+{
+    return request->dtype == PST_BF16;
+}
+
+/* Images of x[0] and y[0]. */
+struct pst_window pst_cuda_window(const struct pst_cuda_request *request);
+
+/* A piece of a workspace, aligned for every use; *used grows. base may be NULL, to measure. */
+static inline void *pst_cuda_carve(void *base, uint64_t *used, uint64_t bytes)
+{
+    void *piece = base == NULL ? NULL : (char *)base + *used;
+
+    *used += (bytes + 255) / 256 * 256;
+    return piece;
+}
+
+/* --- errors.c ----------------------------------------------------------------------------------
+ */
+
+/* Keeps the first failure. doing: an operator's name, or what else was asked for. */
+void pst_cuda_note(struct pst_device *device, const char *doing, cudaError_t error);
+void pst_cuda_note_blas(struct pst_device *device, const char *doing, cublasStatus_t status);
+/* Whether launches so far were accepted. */
+void pst_cuda_note_launch(struct pst_device *device, const char *doing);
+pst_status pst_cuda_failure(struct pst_device *device, struct pst_error *err);
+/* A failure that is told at once, when something is set up. */
+pst_status pst_cuda_fail(struct pst_error *err, const char *doing, cudaError_t error);
+
+/* --- compile.c ---------------------------------------------------------------------------------
+ */
+
+pst_status pst_cuda_compile(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                            uint32_t pass, uint32_t samples, struct pst_kernel **ret_kernel,
+                            struct pst_error *err);
+uint64_t pst_cuda_workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                            uint32_t pass, uint32_t samples);
+
+/* --- memory.c: arenas, copies ------------------------------------------------------------------
+ */
+
+pst_status pst_cuda_arena(struct pst_device *device, uint64_t bytes, void **ret_base,
+                          struct pst_error *err);
+void pst_cuda_arenas_free(struct pst_device *device);
+void pst_cuda_enter(struct pst_device *device);
+void pst_cuda_upload(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
+void pst_cuda_download(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
+void pst_cuda_copy(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
+void pst_cuda_zero(struct pst_device *device, void *dst, uint64_t bytes);
+
+#endif

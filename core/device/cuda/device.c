@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The module device-cuda: its table, and the life of a device. Rank r has GPU r modulo their
+ * number, with streams of its own: several ranks can share one.
+ */
+#include "cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Names and years change, capability does not: own kernels are built for Hopper and newer. */
+#define LEAST_MAJOR 9
+
+static pst_status probe(char *ret_why, size_t why_size)
+{
+    int n = 0, driver = 0, major = 0;
+    cudaError_t error = cudaGetDeviceCount(&n);
+
+    if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess &&
+        driver == 0) {
+        snprintf(ret_why, why_size, "no NVIDIA driver on this machine (%s)",
+                 cudaGetErrorName(error));
+        return PST_ERR_UNSUPPORTED;
+    }
+    if (error != cudaSuccess) {
+        snprintf(ret_why, why_size, "no GPU can be used: %s (%s)", cudaGetErrorString(error),
+                 cudaGetErrorName(error));
+        return PST_ERR_UNSUPPORTED;
+    }
+    for (int i = 0; i < n; i++) {
+        error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i);
+        if (error != cudaSuccess || major < LEAST_MAJOR) {
+            snprintf(ret_why, why_size, "GPU %d has compute capability %d.x, this needs %d.0", i,
+                     major, LEAST_MAJOR);
+            return PST_ERR_UNSUPPORTED;
+        }
+    }
+    if (n == 0) {
+        snprintf(ret_why, why_size, "the driver sees no GPU");
+        return PST_ERR_UNSUPPORTED;
+    }
+    return PST_OK;
+}
+
+static void describe(char *ret_text, size_t text_size)
+{
+    struct cudaDeviceProp prop;
+    int n = 0, runtime = 0, driver = 0;
+
+    cudaGetDeviceCount(&n);
+    cudaRuntimeGetVersion(&runtime);
+    cudaDriverGetVersion(&driver);
+    if (n == 0 || cudaGetDeviceProperties(&prop, 0) != cudaSuccess) {
+        snprintf(ret_text, text_size, "no GPU");
+        return;
+    }
+    snprintf(ret_text, text_size,
+             "%d GPU%s, %s, %.1f GiB, sm_%d%d; CUDA %d.%d, driver for %d.%d, cuBLASLt %zu", n,
+             n == 1 ? "" : "s", prop.name, (double)prop.totalGlobalMem / 0x1p30, prop.major,
+             prop.minor, runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10,
+             cublasLtGetVersion());
+}
+
+static void close_device(struct pst_device *device)
+{
+    if (device == NULL) {
+        return;
+    }
+    cudaSetDevice(device->ordinal);
+    if (device->compute != NULL) {
+        cudaStreamSynchronize(device->compute);
+    }
+    pst_cuda_arenas_free(device);
+    cudaFree(device->squares);
+    cudaFreeHost(device->square);
+    if (device->blas != NULL) {
+        cublasLtDestroy(device->blas);
+    }
+    if (device->out != NULL) {
+        cudaStreamDestroy(device->out);
+    }
+    if (device->in != NULL) {
+        cudaStreamDestroy(device->in);
+    }
+    if (device->compute != NULL) {
+        cudaStreamDestroy(device->compute);
+    }
+    free(device);
+}
+
+/* Sums over ranks on several GPUs read each other's memory. */
+static pst_status reach_others(const struct pst_device *device, int n, struct pst_error *err)
+{
+    for (int other = 0; other < n; other++) {
+        int can = 0;
+        cudaError_t error;
+
+        if (other == device->ordinal) {
+            continue;
+        }
+        error = cudaDeviceCanAccessPeer(&can, device->ordinal, other);
+        if (error == cudaSuccess && !can) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                            "GPU %d cannot read the memory of GPU %d; hide one of them with "
+                            "CUDA_VISIBLE_DEVICES",
+                            device->ordinal, other);
+        }
+        error = error == cudaSuccess ? cudaDeviceEnablePeerAccess(other, 0) : error;
+        if (error == cudaErrorPeerAccessAlreadyEnabled) {
+            cudaGetLastError();
+        } else if (error != cudaSuccess) {
+            return pst_cuda_fail(err, "reaching the other GPUs", error);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status open_parts(struct pst_device *device, struct pst_error *err)
+{
+    cudaError_t error = cudaSetDevice(device->ordinal);
+    cublasStatus_t status;
+
+    if (error == cudaSuccess) {
+        error = cudaStreamCreateWithFlags(&device->compute, cudaStreamNonBlocking);
+    }
+    if (error == cudaSuccess) {
+        error = cudaStreamCreateWithFlags(&device->in, cudaStreamNonBlocking);
+    }
+    if (error == cudaSuccess) {
+        error = cudaStreamCreateWithFlags(&device->out, cudaStreamNonBlocking);
+    }
+    if (error == cudaSuccess) {
+        error = cudaMallocHost((void **)&device->square, sizeof *device->square);
+    }
+    if (error != cudaSuccess) {
+        return pst_cuda_fail(err, "opening the GPU", error);
+    }
+    status = cublasLtCreate(&device->blas);
+    if (status != CUBLAS_STATUS_SUCCESS) {
+        device->blas = NULL;
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "device cuda, cuBLASLt: %s",
+                        cublasLtGetStatusString(status));
+    }
+    return PST_OK;
+}
+
+static pst_status open_device(const struct pst_device_config *config,
+                              struct pst_device **ret_device, struct pst_error *err)
+{
+    struct pst_device *device;
+    char why[256];
+    pst_status status;
+    int n = 0;
+
+    if (config->kernels != NULL && strcmp(config->kernels, "auto") != 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "device cuda: no kernels \"%s\"; there is auto", config->kernels);
+    }
+    if (probe(why, sizeof why) != PST_OK) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "device cuda: %s", why);
+    }
+    cudaGetDeviceCount(&n);
+    device = calloc(1, sizeof *device);
+    if (device == NULL) {
+        return pst_fail_nomem(err);
+    }
+    device->ordinal = (int)(config->index % (uint32_t)n);
+    atomic_flag_clear(&device->failing);
+    status = open_parts(device, err);
+    if (status == PST_OK) {
+        status = reach_others(device, n, err);
+    }
+    if (status != PST_OK) {
+        close_device(device);
+        return status;
+    }
+    *ret_device = device;
+    return PST_OK;
+}
+
+static pst_status supports(struct pst_device *device, uint32_t dtype, struct pst_error *err)
+{
+    (void)device;
+    if (dtype == PST_F32 || dtype == PST_BF16) {
+        return PST_OK;
+    }
+    return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                    "device cuda trains in f32 or bf16 only");
+}
+
+static void accumulate(struct pst_device *device, float *dst, const float *src, uint64_t elems)
+{
+    pst_cuda_accumulate(device->compute, dst, src, elems);
+    pst_cuda_note_launch(device, "a sum of gradients");
+}
+
+static void sum(struct pst_device *device, void *dst, const void *a, const void *b, uint64_t elems,
+                uint32_t dtype)
+{
+    pst_cuda_sum(device->compute, dtype == PST_BF16, dst, a, b, elems);
+    pst_cuda_note_launch(device, "a sum of two gradients");
+}
+
+static double square_sum(struct pst_device *device, const float *values, uint64_t elems)
+{
+    const char *doing = "the norm of a gradient";
+    cudaError_t error;
+
+    if (pst_cuda_square_doubles(elems) > device->n_squares) {
+        pst_cuda_note(device, doing, cudaErrorInvalidValue); /* of no graph it has seen */
+        return 0;
+    }
+    pst_cuda_square_sum(device->compute, values, elems, device->squares);
+    pst_cuda_note_launch(device, doing);
+    error = cudaMemcpyAsync(device->square, device->squares, sizeof *device->square,
+                            cudaMemcpyDeviceToHost, device->compute);
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(device->compute);
+    }
+    pst_cuda_note(device, doing, error);
+    return error == cudaSuccess ? *device->square : 0;
+}
+
+static void update(struct pst_device *device, const struct pst_update *how, float *weights,
+                   const float *grad, float *s0, float *s1, void *working, uint32_t working_dtype,
+                   uint64_t elems)
+{
+    const struct pst_update_factors factors = pst_update_factors(how);
+
+    pst_cuda_update(device->compute, &factors, weights, grad, s0, s1,
+                    working == weights ? NULL : working, working_dtype == PST_BF16, elems);
+    pst_cuda_note_launch(device, "the optimizer");
+}
+
+static void refresh(struct pst_device *device, void *working, const float *weights,
+                    uint32_t working_dtype, uint64_t elems)
+{
+    pst_cuda_refresh(device->compute, working, weights, working_dtype == PST_BF16, elems);
+    pst_cuda_note_launch(device, "rounding weights");
+}
+
+static pst_status sync_device(struct pst_device *device, struct pst_error *err)
+{
+    char doing[80];
+
+    /* Kernels that were accepted fail later: this one, or one since the sync before. */
+    snprintf(doing, sizeof doing, "%.60s or before it",
+             device->last == NULL ? "the start" : device->last);
+    pst_cuda_note(device, doing, cudaStreamSynchronize(device->compute));
+    return pst_cuda_failure(device, err);
+}
+
+static const struct pst_device_ops ops = {
+    .size = sizeof ops,
+    .id = "cuda",
+    .probe = probe,
+    .describe = describe,
+    .open = open_device,
+    .close = close_device,
+    .enter = pst_cuda_enter,
+    .arena = pst_cuda_arena,
+    .supports = supports,
+    .workspace = pst_cuda_workspace,
+    .compile = pst_cuda_compile,
+    .upload = pst_cuda_upload,
+    .download = pst_cuda_download,
+    .zero = pst_cuda_zero,
+    .accumulate = accumulate,
+    .sum = sum,
+    .square_sum = square_sum,
+    .update = update,
+    .refresh = refresh,
+    .flags = PST_DEVICE_APART,
+    .sync = sync_device,
+    .copy = pst_cuda_copy,
+};
+
+PST_EXPORT pst_device_module_fn pst_device_module;
+
+const struct pst_device_ops *pst_device_module(void)
+{
+    return &ops;
+}

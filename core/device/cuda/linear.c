@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Linear layers: one product a pass. Bias and activation are left to the library where it takes
+ * them with these types and shapes, else a kernel of our own stands behind the product.
+ */
+#include "product.h"
+
+#include <stdlib.h>
+
+struct linear {
+    struct pst_cuda_product plain, fused; /* fused: may not be ready */
+};
+
+struct linear_shape {
+    uint64_t rows, in, out;
+    bool bias, finished; /* finished: bias or activation stand behind the product */
+};
+
+static struct linear_shape shape_of(const struct pst_cuda_request *r)
+{
+    struct linear_shape s;
+
+    s.rows = pst_cuda_rows(r, pst_cuda_in(r, 0));
+    s.in = pst_cuda_columns(pst_cuda_in(r, 0));
+    s.out = pst_cuda_columns(pst_cuda_out(r));
+    s.bias = pst_cuda_has_param(r, 1);
+    s.finished = s.bias || r->op->act != PST_ACT_NONE;
+    return s;
+}
+
+/* F: sums before they are rounded. W: sums of columns, for the bias. */
+static uint64_t own_bytes(const struct pst_cuda_request *r, const struct linear_shape *s)
+{
+    if (r->pass == PST_KERNEL_F) {
+        return s->finished && pst_cuda_bf16(r) ? s->rows * s->out * sizeof(float) : 0;
+    }
+    return r->pass == PST_KERNEL_W && s->bias
+               ? pst_cuda_column_floats(s->rows, s->out) * sizeof(float)
+               : 0;
+}
+
+static uint64_t workspace(const struct pst_cuda_request *r)
+{
+    const struct linear_shape s = shape_of(r);
+    uint64_t used = 0;
+
+    pst_cuda_carve(NULL, &used, PST_CUDA_PRODUCT_BYTES);
+    pst_cuda_carve(NULL, &used, own_bytes(r, &s));
+    return used;
+}
+
+static struct pst_cuda_product_shape product_of(const struct pst_cuda_request *r,
+                                                const struct linear_shape *s)
+{
+    struct pst_cuda_product_shape p = {.bf16 = pst_cuda_bf16(r), .align = 256};
+    const bool stored = r->op->transposed; /* p0 is [out,in] */
+
+    switch (r->pass) {
+    case PST_KERNEL_F: /* y[rows,out] = x[rows,in] p0 */
+        p.m = s->rows;
+        p.n = p.ldd = s->out;
+        p.k = p.lda = s->in;
+        p.b_transposed = stored;
+        p.ldb = stored ? s->in : s->out;
+        p.d_bf16 = p.bf16 && !s->finished;
+        break;
+    case PST_KERNEL_B: /* dx[rows,in] = dh[rows,out] p0^T */
+        p.m = s->rows;
+        p.n = p.ldd = s->in;
+        p.k = p.lda = s->out;
+        p.b_transposed = !stored;
+        p.ldb = stored ? s->in : s->out;
+        p.d_bf16 = p.bf16;
+        break;
+    default: /* dp0[in,out] = x^T dh, or dp0[out,in] = dh^T x */
+        p.m = p.lda = stored ? s->out : s->in;
+        p.n = p.ldb = p.ldd = stored ? s->in : s->out;
+        p.k = s->rows;
+        p.a_transposed = true;
+        break;
+    }
+    return p;
+}
+
+/* The library keeps what stands before a gelu in rows of whole 16 bytes. */
+static uint32_t epilogue_of(const struct pst_cuda_request *r, const struct linear_shape *s)
+{
+    if (r->pass != PST_KERNEL_F || !s->bias) {
+        return PST_CUDA_PLAIN;
+    }
+    if (r->op->act == PST_ACT_GELU) {
+        return s->out % 8 == 0 ? PST_CUDA_BIAS_GELU_AUX : PST_CUDA_PLAIN;
+    }
+    return r->op->act == PST_ACT_RELU ? PST_CUDA_BIAS_RELU : PST_CUDA_BIAS;
+}
+
+static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
+{
+    const struct pst_cuda_request *r = &k->request;
+    const struct linear_shape s = shape_of(r);
+    struct pst_cuda_product_shape p = product_of(r, &s);
+    struct linear *linear = calloc(1, sizeof *linear);
+    pst_status status;
+
+    k->state = linear;
+    if (linear == NULL) {
+        return pst_fail_nomem(err);
+    }
+    status = pst_cuda_product_init(r->device, &p, &linear->plain, err);
+    p.epilogue = epilogue_of(r, &s);
+    p.d_bf16 = p.bf16;
+    if (status == PST_OK && p.epilogue != PST_CUDA_PLAIN) {
+        pst_cuda_product_init(r->device, &p, &linear->fused, NULL); /* or not */
+    }
+    return status;
+}
+
+static void finish(struct pst_cuda_kernel *k)
+{
+    struct linear *linear = k->state;
+
+    if (linear != NULL) {
+        pst_cuda_product_finish(&linear->plain);
+        pst_cuda_product_finish(&linear->fused);
+        free(linear);
+    }
+}
+
+static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call)
+{
+    const struct pst_cuda_request *r = &k->request;
+    const struct linear *linear = k->state;
+    const struct linear_shape s = shape_of(r);
+    void *h = r->op->act == PST_ACT_GELU ? call->y[1] : NULL, *acc = call->y[0];
+    uint64_t used = 0;
+    void *product = pst_cuda_carve(call->workspace, &used, PST_CUDA_PRODUCT_BYTES);
+
+    if (linear->fused.ready && (h != NULL || r->op->act != PST_ACT_GELU)) {
+        pst_cuda_product_run_fused(&linear->fused, r->op->name, call->y[0], call->x[0], call->p[0],
+                                   call->p[1], h, product);
+        return;
+    }
+    if (s.finished && pst_cuda_bf16(r)) {
+        acc = pst_cuda_carve(call->workspace, &used, own_bytes(r, &s));
+    }
+    pst_cuda_product_run(&linear->plain, r->op->name, acc, call->x[0], call->p[0], 1, 0, product);
+    if (s.finished) {
+        pst_cuda_bias_act(r->device->compute, pst_cuda_bf16(r), call->y[0], h, acc,
+                          pst_cuda_param(r, call, 1), r->op->act, s.rows, s.out);
+    }
+}
+
+static void backward(const struct pst_cuda_kernel *k, const struct pst_call *call)
+{
+    const struct pst_cuda_request *r = &k->request;
+    const struct linear *linear = k->state;
+    const struct linear_shape s = shape_of(r);
+    const void *dh = call->dy;
+    void *dx = pst_cuda_operand(call->dx, 0);
+
+    if (r->op->act != PST_ACT_NONE) {
+        pst_cuda_act_back(r->device->compute, pst_cuda_bf16(r), call->z[0], call->dy,
+                          call->y[r->op->act == PST_ACT_GELU ? 1 : 0], r->op->act, s.rows * s.out);
+        dh = call->z[0];
+    }
+    if (dx != NULL) {
+        pst_cuda_product_run(&linear->plain, r->op->name, dx, dh, call->p[0], 1, 0,
+                             call->workspace);
+    }
+}
+
+static void weights(const struct pst_cuda_kernel *k, const struct pst_call *call)
+{
+    const struct pst_cuda_request *r = &k->request;
+    const struct linear *linear = k->state;
+    const struct linear_shape s = shape_of(r);
+    const void *dh = r->op->act == PST_ACT_NONE ? call->dy : call->z[0], *x = call->x[0];
+    float *dweight = pst_cuda_dp(r, call, 0), *dbias = pst_cuda_dp(r, call, 1);
+    uint64_t used = 0;
+    void *product = pst_cuda_carve(call->workspace, &used, PST_CUDA_PRODUCT_BYTES);
+
+    if (dweight != NULL) {
+        pst_cuda_product_run(&linear->plain, r->op->name, dweight, r->op->transposed ? dh : x,
+                             r->op->transposed ? x : dh, 1, 0, product);
+    }
+    if (dbias != NULL) {
+        pst_cuda_column_sums(r->device->compute, pst_cuda_bf16(r), dbias, dh, s.rows, s.out,
+                             pst_cuda_carve(call->workspace, &used, own_bytes(r, &s)));
+    }
+}
+
+const struct pst_cuda_family pst_cuda_linear_family = {
+    .workspace = workspace,
+    .init = init,
+    .finish = finish,
+    .run = {forward, backward, weights},
+};

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Softmax with cross-entropy, and mean squared differences. A block has a row of logits, then a
+ * sample.
+ */
+#include "device/cuda/launch.h"
+
+#include <math_constants.h>
+
+/* lse NULL: not kept. Rows with target -1 count nothing; with one that is no class they are NaN. */
+template <class S>
+__global__ void cross_entropy_kernel(float *row_losses, float *lse, const S *logits,
+                                     const int32_t *targets, uint64_t rows, uint64_t classes)
+{
+    PST_EACH_BLOCK(row, rows)
+    {
+        const S *at = logits + row * classes;
+        float most = -CUDART_INF_F, log_sum;
+        double sum = 0;
+
+        PST_EACH_THREAD(c, classes)
+        {
+            const float value = pst_load(at[c]);
+
+            most = value > most || value != value ? value : most;
+        }
+        most = pst_block_max(most);
+        PST_EACH_THREAD(c, classes)
+        {
+            sum += (double)expf(pst_load(at[c]) - most);
+        }
+        log_sum = most + (float)log(pst_block_sum(sum));
+        if (threadIdx.x == 0) {
+            const int32_t target = targets[row];
+
+            if (lse != NULL) {
+                lse[row] = log_sum;
+            }
+            row_losses[row] = target < 0                   ? 0
+                              : (uint64_t)target < classes ? log_sum - pst_load(at[target])
+                                                           : CUDART_NAN_F;
+        }
+    }
+}
+
+/* How many rows of a sample are not ignored; for all threads of the block. */
+__device__ static double counted_rows(const int32_t *targets, uint64_t rows)
+{
+    double counted = 0;
+
+    PST_EACH_THREAD(r, rows)
+    {
+        counted += targets[r] >= 0;
+    }
+    return pst_block_sum(counted);
+}
+
+__global__ void sample_loss_kernel(float *losses, const float *row_losses, const int32_t *targets,
+                                   uint64_t samples, uint64_t rows)
+{
+    PST_EACH_BLOCK(sample, samples)
+    {
+        const double counted = counted_rows(targets + sample * rows, rows);
+        double sum = 0;
+
+        PST_EACH_THREAD(r, rows)
+        {
+            sum += (double)row_losses[sample * rows + r];
+        }
+        sum = pst_block_sum(sum);
+        if (threadIdx.x == 0) {
+            losses[sample] = counted == 0 ? 0 : (float)(sum / counted);
+        }
+    }
+}
+
+__global__ void sample_scale_kernel(float *scales, const int32_t *targets, float scale,
+                                    uint64_t samples, uint64_t rows)
+{
+    PST_EACH_BLOCK(sample, samples)
+    {
+        const double counted = counted_rows(targets + sample * rows, rows);
+
+        if (threadIdx.x == 0) {
+            scales[sample] = scale / (float)counted;
+        }
+    }
+}
+
+template <class S>
+__global__ void cross_entropy_back_kernel(S *dx, const S *logits, const int32_t *targets,
+                                          const float *lse, const float *scales, uint64_t samples,
+                                          uint64_t rows, uint64_t classes)
+{
+    PST_EACH(i, samples * rows * classes)
+    {
+        const uint64_t row = i / classes, c = i % classes;
+        const int32_t target = targets[row];
+        float g = 0;
+
+        if (target >= 0) {
+            g = expf(pst_load(logits[i]) - lse[row]);
+            g = (g - ((uint64_t)target == c ? 1.0f : 0.0f)) * scales[row / rows];
+        }
+        pst_store(&dx[i], g);
+    }
+}
+
+template <class S>
+__global__ void mse_kernel(float *losses, const S *x, const S *targets, uint64_t samples,
+                           uint64_t n)
+{
+    PST_EACH_BLOCK(sample, samples)
+    {
+        double sum = 0;
+
+        PST_EACH_THREAD(i, n)
+        {
+            const float d = pst_load(x[sample * n + i]) - pst_load(targets[sample * n + i]);
+
+            sum += (double)d * (double)d;
+        }
+        sum = pst_block_sum(sum);
+        if (threadIdx.x == 0) {
+            losses[sample] = (float)(sum / (double)n);
+        }
+    }
+}
+
+template <class S>
+__global__ void mse_back_kernel(S *dx, const S *x, const S *targets, float factor, uint64_t n)
+{
+    PST_EACH(i, n)
+    {
+        pst_store(&dx[i], factor * (pst_load(x[i]) - pst_load(targets[i])));
+    }
+}
+
+void pst_cuda_cross_entropy(cudaStream_t stream, bool bf16, float *losses, float *lse,
+                            const void *logits, const int32_t *targets, uint64_t samples,
+                            uint64_t rows, uint64_t classes, float *row_losses)
+{
+    PST_TYPED(bf16, PST_LAUNCH_MEETING(cross_entropy_kernel<S>, pst_blocks_each(samples * rows),
+                                       stream, row_losses, lse, (const S *)logits, targets,
+                                       samples * rows, classes));
+    PST_LAUNCH_MEETING(sample_loss_kernel, pst_blocks_each(samples), stream, losses,
+                       (const float *)row_losses, targets, samples, rows);
+}
+
+void pst_cuda_cross_entropy_back(cudaStream_t stream, bool bf16, void *dx, const void *logits,
+                                 const int32_t *targets, const float *lse, float scale,
+                                 uint64_t samples, uint64_t rows, uint64_t classes,
+                                 float *sample_scales)
+{
+    PST_LAUNCH_MEETING(sample_scale_kernel, pst_blocks_each(samples), stream, sample_scales,
+                       targets, scale, samples, rows);
+    PST_TYPED(bf16, PST_LAUNCH(cross_entropy_back_kernel<S>, pst_blocks(samples * rows * classes),
+                               stream, (S *)dx, (const S *)logits, targets, lse,
+                               (const float *)sample_scales, samples, rows, classes));
+}
+
+void pst_cuda_mse(cudaStream_t stream, bool bf16, float *losses, const void *x, const void *targets,
+                  uint64_t samples, uint64_t n)
+{
+    PST_TYPED(bf16, PST_LAUNCH_MEETING(mse_kernel<S>, pst_blocks_each(samples), stream, losses,
+                                       (const S *)x, (const S *)targets, samples, n));
+}
+
+void pst_cuda_mse_back(cudaStream_t stream, bool bf16, void *dx, const void *x, const void *targets,
+                       float factor, uint64_t n)
+{
+    PST_TYPED(bf16, PST_LAUNCH(mse_back_kernel<S>, pst_blocks(n), stream, (S *)dx, (const S *)x,
+                               (const S *)targets, factor, n));
+}

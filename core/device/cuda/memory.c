@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arenas and copies. The thread that entered a device copies in the order of its kernels; other
+ * threads, which move what nothing else touches, have a stream for each direction.
+ */
+#include "cuda.h"
+
+#include <stdlib.h>
+
+static _Thread_local const struct pst_device *entered;
+
+void pst_cuda_enter(struct pst_device *device)
+{
+    entered = device;
+    pst_cuda_note(device, "choosing the GPU", cudaSetDevice(device->ordinal));
+}
+
+pst_status pst_cuda_arena(struct pst_device *device, uint64_t bytes, void **ret_base,
+                          struct pst_error *err)
+{
+    void **grown = realloc(device->arenas, (device->n_arenas + 1) * sizeof *grown);
+    size_t left = 0, all = 0;
+    cudaError_t error;
+    void *base = NULL;
+
+    if (grown == NULL) {
+        return pst_fail_nomem(err);
+    }
+    device->arenas = grown;
+    error = cudaMalloc(&base, bytes);
+    if (error == cudaErrorMemoryAllocation && cudaMemGetInfo(&left, &all) == cudaSuccess) {
+        cudaGetLastError(); /* this one does not stick */
+        return pst_fail(err, PST_ERR_NOMEM, "machine.memory",
+                        "GPU %d has %llu of its %llu bytes left, the plan takes %llu",
+                        device->ordinal, (unsigned long long)left, (unsigned long long)all,
+                        (unsigned long long)bytes);
+    }
+    if (error != cudaSuccess) {
+        return pst_cuda_fail(err, "allocating the arena", error);
+    }
+    device->arenas[device->n_arenas++] = base;
+    error = cudaMemsetAsync(base, 0xFF, bytes, device->compute);
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(device->compute);
+    }
+    if (error != cudaSuccess) {
+        return pst_cuda_fail(err, "filling the arena", error);
+    }
+    *ret_base = base;
+    return PST_OK;
+}
+
+void pst_cuda_arenas_free(struct pst_device *device)
+{
+    for (uint32_t i = 0; i < device->n_arenas; i++) {
+        cudaFree(device->arenas[i]);
+    }
+    free(device->arenas);
+    device->arenas = NULL;
+    device->n_arenas = 0;
+}
+
+/* Ends before it returns. */
+static void move(struct pst_device *device, cudaStream_t other, void *dst, const void *src,
+                 uint64_t bytes, enum cudaMemcpyKind kind, const char *doing)
+{
+    cudaStream_t stream = entered == device ? device->compute : other;
+    cudaError_t error = cudaSuccess;
+
+    if (entered != device) {
+        error = cudaSetDevice(device->ordinal);
+    }
+    if (error == cudaSuccess) {
+        error = cudaMemcpyAsync(dst, src, bytes, kind, stream);
+    }
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(stream);
+    }
+    pst_cuda_note(device, doing, error);
+}
+
+void pst_cuda_upload(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
+{
+    move(device, device->in, dst, src, bytes, cudaMemcpyHostToDevice, "a copy to the GPU");
+}
+
+void pst_cuda_download(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
+{
+    move(device, device->out, dst, src, bytes, cudaMemcpyDeviceToHost, "a copy from the GPU");
+}
+
+/* Unified addressing tells which GPUs the two ends are on. */
+void pst_cuda_copy(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
+{
+    move(device, device->out, dst, src, bytes, cudaMemcpyDefault, "a copy between ranks");
+}
+
+void pst_cuda_zero(struct pst_device *device, void *dst, uint64_t bytes)
+{
+    pst_cuda_note(device, "clearing memory", cudaMemsetAsync(dst, 0, bytes, device->compute));
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "product.h"
+
+#include <string.h>
+
+uint32_t pst_cuda_alignment(uint64_t bytes)
+{
+    uint32_t align = 256;
+
+    while (bytes % align != 0) {
+        align /= 2;
+    }
+    return align;
+}
+
+static cublasStatus_t make_layout(cublasLtMatrixLayout_t *ret_layout, bool bf16, uint64_t rows,
+                                  uint64_t cols, uint64_t ld, uint32_t batches, uint64_t step)
+{
+    const cudaDataType_t type = bf16 ? CUDA_R_16BF : CUDA_R_32F;
+    const int32_t count = (int32_t)batches;
+    const int64_t offset = (int64_t)step;
+    cublasStatus_t status = cublasLtMatrixLayoutCreate(ret_layout, type, rows, cols, (int64_t)ld);
+
+    if (status == CUBLAS_STATUS_SUCCESS && batches > 1) {
+        status = cublasLtMatrixLayoutSetAttribute(*ret_layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                                  &count, sizeof count);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS && batches > 1) {
+        status = cublasLtMatrixLayoutSetAttribute(
+            *ret_layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &offset, sizeof offset);
+    }
+    return status;
+}
+
+/* Row-major d = a b is, read by columns, d' = b' a'. */
+static cublasStatus_t make_layouts(struct pst_cuda_product *p,
+                                   const struct pst_cuda_product_shape *s)
+{
+    cublasStatus_t status =
+        make_layout(&p->a, s->bf16, s->b_transposed ? s->k : s->n, s->b_transposed ? s->n : s->k,
+                    s->ldb, s->batches, s->b_step);
+
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = make_layout(&p->b, s->bf16, s->a_transposed ? s->m : s->k,
+                             s->a_transposed ? s->k : s->m, s->lda, s->batches, s->a_step);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = make_layout(&p->d, s->d_bf16, s->n, s->m, s->ldd, s->batches, s->d_step);
+    }
+    return status;
+}
+
+static cublasStatus_t set(struct pst_cuda_product *p, cublasLtMatmulDescAttributes_t which,
+                          const void *value, size_t size)
+{
+    return cublasLtMatmulDescSetAttribute(p->desc, which, value, size);
+}
+
+/* Pointers come with each call; until then one that is as aligned as those will be. */
+static cublasStatus_t set_epilogue(struct pst_cuda_product *p,
+                                   const struct pst_cuda_product_shape *s)
+{
+    static const cublasLtEpilogue_t names[] = {
+        [PST_CUDA_PLAIN] = CUBLASLT_EPILOGUE_DEFAULT,
+        [PST_CUDA_BIAS] = CUBLASLT_EPILOGUE_BIAS,
+        [PST_CUDA_BIAS_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS,
+        [PST_CUDA_BIAS_GELU_AUX] = CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+    };
+    const cudaDataType_t bias = CUDA_R_32F;
+    const int64_t ld = (int64_t)s->n;
+    const void *place = p->device->square;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+
+    if (s->epilogue == PST_CUDA_PLAIN) {
+        return status;
+    }
+    status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &names[s->epilogue], sizeof names[0]);
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias, sizeof bias);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &place, sizeof place);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS && s->epilogue == PST_CUDA_BIAS_GELU_AUX) {
+        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS && s->epilogue == PST_CUDA_BIAS_GELU_AUX) {
+        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &place, sizeof place);
+    }
+    return status;
+}
+
+static cublasStatus_t make_desc(struct pst_cuda_product *p, const struct pst_cuda_product_shape *s)
+{
+    const cublasOperation_t yes = CUBLAS_OP_T;
+    cublasStatus_t status = cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+
+    if (status == CUBLAS_STATUS_SUCCESS && s->b_transposed) {
+        status = set(p, CUBLASLT_MATMUL_DESC_TRANSA, &yes, sizeof yes);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS && s->a_transposed) {
+        status = set(p, CUBLASLT_MATMUL_DESC_TRANSB, &yes, sizeof yes);
+    }
+    return status == CUBLAS_STATUS_SUCCESS ? set_epilogue(p, s) : status;
+}
+
+/* Parts of a sum that is split are kept and added as f32, not in the type of the result. */
+static cublasStatus_t choose(struct pst_cuda_product *p, const struct pst_cuda_product_shape *s)
+{
+    const uint64_t bytes = PST_CUDA_PRODUCT_BYTES;
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const uint32_t align = s->align == 0 ? 256 : s->align;
+    static const cublasLtMatmulPreferenceAttributes_t places[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    cublasLtMatmulPreference_t pref = NULL;
+    cublasLtMatmulHeuristicResult_t found = {0};
+    cublasStatus_t status = cublasLtMatmulPreferenceCreate(&pref);
+    int n = 0;
+
+    if (status != CUBLAS_STATUS_SUCCESS) {
+        return status;
+    }
+    status = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                  &bytes, sizeof bytes);
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = cublasLtMatmulPreferenceSetAttribute(
+            pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
+    }
+    for (uint32_t i = 0; i < 4 && status == CUBLAS_STATUS_SUCCESS; i++) {
+        status = cublasLtMatmulPreferenceSetAttribute(pref, places[i], &align, sizeof align);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = cublasLtMatmulAlgoGetHeuristic(p->device->blas, p->desc, p->a, p->b, p->d, p->d,
+                                                pref, 1, &found, &n);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = n > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+    p->algo = found.algo;
+    cublasLtMatmulPreferenceDestroy(pref);
+    return status;
+}
+
+pst_status pst_cuda_product_init(struct pst_device *device,
+                                 const struct pst_cuda_product_shape *shape,
+                                 struct pst_cuda_product *ret_product, struct pst_error *err)
+{
+    struct pst_cuda_product_shape s = *shape;
+    struct pst_cuda_product p = {.device = device};
+    cublasStatus_t status;
+
+    s.batches = s.batches == 0 ? 1 : s.batches;
+    status = make_layouts(&p, &s);
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = make_desc(&p, &s);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = choose(&p, &s);
+    }
+    if (status != CUBLAS_STATUS_SUCCESS) {
+        pst_cuda_product_finish(&p);
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "device.kernel",
+                        "cuBLASLt has no product of %llu x %llu x %llu: %s",
+                        (unsigned long long)s.m, (unsigned long long)s.n, (unsigned long long)s.k,
+                        cublasLtGetStatusString(status));
+    }
+    p.ready = true;
+    *ret_product = p;
+    return PST_OK;
+}
+
+void pst_cuda_product_finish(struct pst_cuda_product *product)
+{
+    if (product->desc != NULL) {
+        cublasLtMatmulDescDestroy(product->desc);
+    }
+    if (product->a != NULL) {
+        cublasLtMatrixLayoutDestroy(product->a);
+    }
+    if (product->b != NULL) {
+        cublasLtMatrixLayoutDestroy(product->b);
+    }
+    if (product->d != NULL) {
+        cublasLtMatrixLayoutDestroy(product->d);
+    }
+    memset(product, 0, sizeof *product);
+}
+
+void pst_cuda_product_run(const struct pst_cuda_product *product, const char *doing, void *d,
+                          const void *a, const void *b, float alpha, float beta, void *workspace)
+{
+    struct pst_device *device = product->device;
+
+    pst_cuda_note_blas(device, doing,
+                       cublasLtMatmul(device->blas, product->desc, &alpha, b, product->a, a,
+                                      product->b, &beta, d, product->d, d, product->d,
+                                      &product->algo, workspace, PST_CUDA_PRODUCT_BYTES,
+                                      device->compute));
+}
+
+void pst_cuda_product_run_fused(const struct pst_cuda_product *product, const char *doing, void *d,
+                                const void *a, const void *b, const float *bias, void *aux,
+                                void *workspace)
+{
+    struct pst_cuda_product p = *product;
+    cublasStatus_t status = set(&p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+
+    if (status == CUBLAS_STATUS_SUCCESS && aux != NULL) {
+        status = set(&p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
+    }
+    pst_cuda_note_blas(p.device, doing, status);
+    pst_cuda_product_run(&p, doing, d, a, b, 1, 0, workspace);
+}

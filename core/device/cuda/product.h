@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matrix products through cuBLASLt. Everything here is row-major, as in the rest of the program.
+ * The algorithm is chosen once, when the kernel is made, by the library's heuristics from shapes,
+ * types and alignment alone; sums are f32 (no TF32).
+ */
+#ifndef PST_DEVICE_CUDA_PRODUCT_H
+#define PST_DEVICE_CUDA_PRODUCT_H
+
+#include "cuda.h"
+
+/* What the library does with a product before it stores it; the last leaves it in aux, too. */
+enum pst_cuda_epilogue {
+    PST_CUDA_PLAIN = 0,
+    PST_CUDA_BIAS = 1,
+    PST_CUDA_BIAS_RELU = 2,
+    PST_CUDA_BIAS_GELU_AUX = 3
+};
+
+/* d[m,n] = alpha a[m,k] b[k,n] + beta d */
+struct pst_cuda_product_shape {
+    uint64_t m, n, k;
+    bool a_transposed, b_transposed; /* stored as [k,m], [n,k] */
+    uint64_t lda, ldb, ldd;          /* elements from row to row, as stored */
+    uint32_t batches;                /* 0 is 1 */
+    uint64_t a_step, b_step, d_step; /* elements from batch to batch */
+    bool bf16, d_bf16;               /* a and b; d. Else f32 */
+    uint32_t align;                  /* bytes that all addresses are multiples of; at most 256 */
+    uint32_t epilogue;
+};
+
+struct pst_cuda_product {
+    struct pst_device *device;
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, d; /* of the library: column-major, so a and b change places */
+    cublasLtMatmulAlgo_t algo;
+    bool ready;
+};
+
+/* An all-zero product may be finished. PST_ERR_UNSUPPORTED: the library has no algorithm for it. */
+pst_status pst_cuda_product_init(struct pst_device *device,
+                                 const struct pst_cuda_product_shape *shape,
+                                 struct pst_cuda_product *ret_product, struct pst_error *err);
+void pst_cuda_product_finish(struct pst_cuda_product *product);
+
+/* workspace: PST_CUDA_PRODUCT_BYTES. doing: for messages. */
+void pst_cuda_product_run(const struct pst_cuda_product *product, const char *doing, void *d,
+                          const void *a, const void *b, float alpha, float beta, void *workspace);
+/* The same with an epilogue; aux [m,n], dense. */
+void pst_cuda_product_run_fused(const struct pst_cuda_product *product, const char *doing, void *d,
+                                const void *a, const void *b, const float *bias, void *aux,
+                                void *workspace);
+
+/* The largest power of two, up to 256, that divides so many bytes. */
+uint32_t pst_cuda_alignment(uint64_t bytes);
+
+#endif

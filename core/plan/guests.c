@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Guests: micro-batches of which another device keeps what they leave for their backward passes
+ * (Kim et al., BPipe, ICML 2023).
+ */
+#include <stdlib.h>
+
+#include "plan/plan.h"
+
+const struct pst_plan_guest *pst_plan_guest_of(const struct pst_plan_stage *stage,
+                                               uint32_t microbatch)
+{
+    uint32_t low = 0, high = stage->n_guests;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (stage->guests[middle].microbatch < microbatch) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < stage->n_guests && stage->guests[low].microbatch == microbatch
+               ? &stage->guests[low]
+               : NULL;
+}
+
+uint32_t pst_plan_guest_rank(const struct pst_plan *plan, const struct pst_plan_stage *stage,
+                             const struct pst_plan_guest *guest, uint32_t replica)
+{
+    if (stage->n_ranks == 1) {
+        return guest->rank;
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *host = &plan->stages[s];
+
+        if (host->ranks[0] == guest->rank && host->n_ranks == stage->n_ranks) {
+            return host->ranks[replica];
+        }
+    }
+    return PST_NONE;
+}
+
+bool pst_plan_guest_tensors(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                            struct pst_arena *arena, uint32_t **ret_tensors, uint32_t *ret_n)
+{
+    bool *saved = calloc((size_t)graph->n_tensors + 1, sizeof *saved);
+    bool ok = saved != NULL && pst_plan_saved(stage, graph, saved);
+    uint32_t *tensors = NULL, n = 0;
+
+    for (int pass = 0; ok && pass < 2; pass++) { /* how many, then which */
+        if (pass == 1) {
+            tensors = pst_arena_array(arena, (size_t)n + 1, sizeof *tensors);
+            ok = tensors != NULL;
+            n = 0;
+        }
+        for (uint32_t i = 0; ok && i < stage->n_nodes; i++) {
+            const struct pst_op *op = &graph->ops[stage->nodes[i]];
+
+            for (uint32_t k = 0; stage->actions[i] == PST_ACTION_PEER && k < op->n_out; k++) {
+                if (saved[op->out[k]] && pass == 1) {
+                    tensors[n] = op->out[k];
+                }
+                n += saved[op->out[k]];
+            }
+        }
+    }
+    free(saved);
+    if (ok) {
+        *ret_tensors = tensors;
+        *ret_n = n;
+    }
+    return ok;
+}
+
+uint64_t pst_plan_guest_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                              const uint32_t *tensors, uint32_t n)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct pst_tensor *tensor = &graph->tensors[tensors[i]];
+
+        bytes += tensor->bytes * (tensor->batched ? pst_plan_samples(stage) : 1);
+    }
+    return bytes;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/team.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/util.h"
+#include "config/report.h"
+#include "train/emulate.h"
+#include "train/session.h"
+
+#define SETTLE_NS UINT64_C(2000000000)
+#define AROUND    32 /* characters shown before and behind a difference */
+
+bool pst_team_is_near(const struct pst_team *team, uint32_t rank)
+{
+    return team->ops == NULL || strcmp(team->ops->host(rank), team->ops->host(team->rank)) == 0;
+}
+
+/* --- joining -----------------------------------------------------------------------------------
+ */
+
+static uint64_t digest_of(const char *text)
+{
+    uint64_t digest = UINT64_C(0xCBF29CE484222325);
+
+    for (; *text != '\0'; text++) {
+        digest = (digest ^ (unsigned char)*text) * UINT64_C(0x100000001B3);
+    }
+    return digest;
+}
+
+struct identity {
+    char version[32];
+    uint64_t config, length; /* of its text, without the NUL */
+};
+
+/* The member of the text around a place: from the comma or brace before it to the one behind. */
+static void excerpt(const char *text, size_t at, char *to, size_t size)
+{
+    size_t begin = at, end = at, length = strlen(text);
+
+    while (begin > 0 && strchr(",{", text[begin - 1]) == NULL && at - begin < AROUND) {
+        begin--;
+    }
+    while (end < length && strchr(",}", text[end]) == NULL && end - at < AROUND) {
+        end++;
+    }
+    snprintf(to, size, "%.*s", (int)(end - begin), text + begin);
+}
+
+/* Texts of all processes, of the same room each: says where that of `rank` is another. */
+static pst_status fail_config(const struct pst_team *team, uint32_t rank, const char *texts,
+                              size_t room, struct pst_error *err)
+{
+    const char *first = texts, *other = texts + rank * room;
+    char here[2 * AROUND + 8], there[2 * AROUND + 8];
+    size_t at = 0;
+
+    while (first[at] != '\0' && first[at] == other[at]) {
+        at++;
+    }
+    excerpt(first, at, here, sizeof here);
+    excerpt(other, at, there, sizeof there);
+    return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                    "rank %u (host %s) has another config than rank 0 (host %s): %s, not %s", rank,
+                    team->ops->host(rank), team->ops->host(0), there, here);
+}
+
+static pst_status compare_configs(const struct pst_team *team, const char *text,
+                                  const struct identity *all, struct pst_error *err)
+{
+    size_t room = 0;
+    char *mine, *texts;
+    pst_status st = PST_OK;
+    uint32_t other = 0;
+
+    for (uint32_t r = 0; r < team->n; r++) {
+        room = all[r].length + 1 > room ? all[r].length + 1 : room;
+        other = other == 0 && all[r].config != all[0].config ? r : other;
+    }
+    if (other == 0) {
+        return PST_OK;
+    }
+    mine = calloc(room, 1);
+    texts = calloc(room, team->n);
+    if (mine == NULL || texts == NULL) {
+        st = pst_fail_nomem(err);
+    } else {
+        memcpy(mine, text, strlen(text));
+        st = team->ops->exchange(mine, texts, room, err);
+    }
+    if (st == PST_OK) {
+        st = fail_config(team, other, texts, room, err);
+    }
+    free(mine);
+    free(texts);
+    return st;
+}
+
+/* Version and config. */
+static pst_status compare(const struct pst_team *team, const struct pst_job *job,
+                          struct pst_error *err)
+{
+    struct identity own = {.version = PENSTOCK_VERSION};
+    struct identity *all = calloc(team->n, sizeof *all);
+    char *text = pst_config_to_json(job->config);
+    pst_status st = all == NULL || text == NULL ? pst_fail_nomem(err) : PST_OK;
+
+    if (st == PST_OK) {
+        own.config = digest_of(text);
+        own.length = strlen(text);
+        st = team->ops->exchange(&own, all, sizeof own, err);
+    }
+    for (uint32_t r = 1; r < team->n && st == PST_OK; r++) {
+        if (strncmp(all[r].version, all[0].version, sizeof all[r].version) != 0) {
+            st = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "rank %u (host %s) is penstock %.32s, rank 0 (host %s) %.32s", r,
+                          team->ops->host(r), all[r].version, team->ops->host(0), all[0].version);
+        }
+    }
+    if (st == PST_OK) {
+        st = compare_configs(team, text, all, err);
+    }
+    free(text);
+    free(all);
+    return st;
+}
+
+static void hint_launch(const struct pst_job *job, uint64_t n, struct pst_error *err)
+{
+    pst_error_hint(err, "mpirun -n %llu penstock train %s --set run.transport=%s",
+                   (unsigned long long)n, job->config->path, job->run.transport);
+}
+
+static uint64_t devices_of(const struct pst_job *job)
+{
+    struct pst_config_node *node =
+        job->cluster == NULL ? NULL : pst_config_get(job->cluster, "devices");
+
+    return node != NULL && node->kind == PST_CONFIG_INT && node->value.integer > 0
+               ? (uint64_t)node->value.integer
+               : 1;
+}
+
+static pst_status check_count(const struct pst_team *team, const struct pst_job *job, uint64_t n,
+                              struct pst_error *err)
+{
+    if (team->ops == NULL || team->n == n) {
+        return PST_OK;
+    }
+    pst_fail(err, PST_ERR_CONFIG, "config.value",
+             "run.transport = \"%s\": %u process%s for %llu device%s, there must be one for each",
+             job->run.transport, team->n, team->n == 1 ? "" : "es", (unsigned long long)n,
+             n == 1 ? "" : "s");
+    pst_config_place(job->config, "run", "transport", err);
+    hint_launch(job, n, err);
+    return PST_ERR_CONFIG;
+}
+
+pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
+                         struct pst_team *ret_team, struct pst_error *err)
+{
+    const struct pst_transport_ops *transport = NULL;
+    struct pst_team *team = ret_team;
+    pst_status st = pst_session_load_transport(job, &transport, err);
+
+    *team = (struct pst_team){.n = 1};
+    if (st != PST_OK || transport->processes == NULL) {
+        return st;
+    }
+    st = transport->processes->join(job->run.stall_limit, &team->rank, &team->n, err);
+    if (st != PST_OK) {
+        if (st == PST_ERR_CONFIG) {
+            pst_config_place(job->config, "run", "transport", err);
+            hint_launch(job, devices_of(job), err);
+        }
+        return st;
+    }
+    team->ops = transport->processes;
+    st = compare(team, job, err);
+    if (st == PST_OK && plan_file == NULL && job->run.plan[0] == '\0') {
+        st = check_count(team, job, devices_of(job), err);
+    }
+    return st;
+}
+
+pst_status pst_team_check_device(const struct pst_team *team, const struct pst_session *session,
+                                 struct pst_error *err)
+{
+    const struct pst_job_run *run = &session->job->run;
+
+    if (team->ops == NULL || !pst_session_is_hollow(session)) {
+        return PST_OK;
+    }
+    pst_fail(err, PST_ERR_CONFIG, "config.value",
+             "run.device = \"%s\" rehearses a run in one process, whatever the number of devices: "
+             "leave run.transport = \"%s\" away",
+             run->device, run->transport);
+    pst_config_place(session->job->config, "run", "device", err);
+    return PST_ERR_CONFIG;
+}
+
+/* --- the plan ----------------------------------------------------------------------------------
+ */
+
+/* Rank 0's text to all; NULL comes in elsewhere, and what came out is to be freed. */
+static pst_status share_text(const struct pst_team *team, char **text, struct pst_error *err)
+{
+    uint64_t length = *text != NULL ? strlen(*text) : 0;
+    pst_status st = team->ops->broadcast(&length, sizeof length, err);
+
+    if (st == PST_OK && *text == NULL) {
+        *text = calloc(length + 1, 1);
+        st = *text == NULL ? pst_fail_nomem(err) : PST_OK;
+    }
+    return st == PST_OK ? team->ops->broadcast(*text, length, err) : st;
+}
+
+pst_status pst_team_plan(const struct pst_team *team, struct pst_session *session,
+                         const char *plan_file, bool (*cancelled)(void), struct pst_error *err)
+{
+    bool first = pst_team_is_first(team);
+    pst_status st = first ? pst_session_plan(session, plan_file, cancelled, err) : PST_OK;
+    char *text = NULL;
+
+    if (st != PST_OK || team->ops == NULL) {
+        return st;
+    }
+    if (first) {
+        st = check_count(team, session->job, session->planned.plan->n_devices, err);
+        text = st == PST_OK ? pst_plan_to_json(session->planned.plan, session->graph) : NULL;
+        if (st == PST_OK && text == NULL) {
+            st = pst_fail_nomem(err);
+        }
+    }
+    if (st == PST_OK) {
+        st = share_text(team, &text, err);
+    }
+    if (st == PST_OK && !first) {
+        st = pst_session_adopt(session, text, err);
+    }
+    free(text);
+    return st;
+}
+
+pst_status pst_team_compare(const struct pst_team *team, uint64_t digest, const char *what,
+                            struct pst_error *err)
+{
+    uint64_t *all;
+    pst_status st;
+
+    if (team->ops == NULL) {
+        return PST_OK;
+    }
+    all = calloc(team->n, sizeof *all);
+    st = all == NULL ? pst_fail_nomem(err) : team->ops->exchange(&digest, all, sizeof digest, err);
+    for (uint32_t r = 1; r < team->n && st == PST_OK; r++) {
+        if (all[r] != all[0]) {
+            st = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "rank %u (host %s) has other %s than rank 0 (host %s)", r,
+                          team->ops->host(r), what, team->ops->host(0));
+        }
+    }
+    free(all);
+    return st;
+}
+
+/* --- the end -----------------------------------------------------------------------------------
+ */
+
+struct verdict {
+    pst_status status;
+    struct pst_error error;
+};
+
+/* Only the echo of a failure elsewhere? */
+static bool is_echo(const struct verdict *verdict)
+{
+    return strcmp(verdict->error.kind, "run.aborted") == 0;
+}
+
+/* The lowest rank with a failure of its own, or else with any; team->n: nobody failed. */
+static uint32_t find_cause(const struct pst_team *team, const struct verdict *all,
+                           const bool *present)
+{
+    uint32_t cause = team->n;
+
+    for (uint32_t r = 0; r < team->n; r++) {
+        bool failed = present[r] && all[r].status != PST_OK;
+
+        if (failed && (cause == team->n || (is_echo(&all[cause]) && !is_echo(&all[r])))) {
+            cause = r;
+        }
+    }
+    return cause;
+}
+
+static pst_status adopt_cause(const struct pst_team *team, const struct verdict *all,
+                              const bool *present, pst_status status, struct pst_error *err)
+{
+    uint32_t cause = find_cause(team, all, present);
+    uint32_t missing = 0;
+
+    while (missing < team->n && present[missing]) {
+        missing++;
+    }
+    if (cause < team->n) {
+        status = all[cause].status;
+        *err = all[cause].error;
+        if (cause != team->rank && strncmp(err->kind, "run.", 4) != 0) {
+            pst_error_prefix(err, "rank %u (host %s)", cause, team->ops->host(cause));
+        }
+    } else if (missing < team->n) {
+        status = pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
+                          "rank %u (host %s) does not come to the end of the run", missing,
+                          team->ops->host(missing));
+    }
+    return status;
+}
+
+pst_status pst_team_settle(struct pst_team *team, pst_status status, struct pst_error *err,
+                           bool *ret_prints)
+{
+    struct verdict *mine, *all;
+    bool *present, complete;
+    uint32_t lowest = 0;
+
+    *ret_prints = true;
+    if (team->ops == NULL) {
+        return status;
+    }
+    if (status != PST_OK) {
+        team->ops->abort(err->message);
+    }
+    mine = calloc(1, sizeof *mine);
+    all = calloc(team->n, sizeof *all);
+    present = calloc(team->n, sizeof *present);
+    if (mine != NULL && all != NULL && present != NULL) {
+        mine->status = status;
+        mine->error = *err;
+        complete = team->ops->settle(mine, all, sizeof *mine, SETTLE_NS, present);
+        while (lowest < team->rank && !present[lowest]) {
+            lowest++;
+        }
+        *ret_prints = lowest == team->rank;
+        status = adopt_cause(team, all, present, status, err);
+        if (!complete && !*ret_prints) {
+            struct timespec moment = {1, 0};
+
+            nanosleep(&moment, NULL); /* who leaves first ends all, and somebody has to tell why */
+        }
+    }
+    free(mine);
+    free(all);
+    free(present);
+    return status;
+}
+
+void pst_team_leave(struct pst_team *team, int exit_code)
+{
+    if (team->ops != NULL) {
+        team->ops->leave(exit_code, true);
+        team->ops = NULL;
+    }
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The thread that talks to MPI. It looks at everything under way, as often as it pays: for a moment
+ * without a break where this host has cores to spare, then with longer and longer naps, for the
+ * kernels need the cores more. A new wish wakes it at once.
+ */
+#include "transport/mpi/module.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define SPIN_NS    50000u
+#define NAP_NS     20000u
+#define LONGEST_NS 1000000u
+
+struct world *mpi_world;
+
+void mpi_ring(struct world *world)
+{
+    world->rung = true;
+    pthread_cond_signal(&world->wake);
+}
+
+void mpi_publish(struct world *world, atomic_uint *word, uint32_t value)
+{
+    pthread_mutex_lock(&world->mutex);
+    atomic_store_explicit(word, value, memory_order_release);
+    pthread_cond_signal(&world->rank_wake);
+    pthread_mutex_unlock(&world->mutex);
+}
+
+bool mpi_ok(struct world *world, int code, const char *what)
+{
+    char text[MPI_MAX_ERROR_STRING] = "", why[MPI_WHY];
+    int length = 0;
+
+    if (code == MPI_SUCCESS) {
+        return true;
+    }
+    MPI_Error_string(code, text, &length);
+    snprintf(why, sizeof why, "%s: %s", what, text);
+    mpi_abort(world, world->rank, why);
+    return false;
+}
+
+bool mpi_ended(struct world *world, MPI_Request *request)
+{
+    int flag = 0;
+
+    if (*request == MPI_REQUEST_NULL) {
+        return true;
+    }
+    return !mpi_ok(world, MPI_Test(request, &flag, MPI_STATUS_IGNORE), "MPI_Test") || flag != 0;
+}
+
+void mpi_drop(struct world *world, MPI_Request *request, bool is_receive)
+{
+    int flag = 0;
+
+    (void)world;
+    if (*request == MPI_REQUEST_NULL) {
+        return;
+    }
+    if (is_receive) {
+        MPI_Cancel(request);
+    }
+    for (uint32_t i = 0; i < 100 && flag == 0; i++) {
+        MPI_Test(request, &flag, MPI_STATUS_IGNORE);
+    }
+    if (flag == 0) {
+        MPI_Request_free(request);
+    }
+}
+
+/* Parts of the library are loaded at run time and look for the rest among global symbols. */
+static void promote_library(void)
+{
+    Dl_info info;
+
+    if (dladdr((void *)(uintptr_t)&MPI_Finalize, &info) != 0 && info.dli_fname != NULL) {
+        dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+    }
+}
+
+static bool init(struct world *world)
+{
+    int provided = MPI_THREAD_SINGLE, rank = 0, size = 1, found = 0, *most = NULL;
+    int code;
+
+    promote_library();
+    code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    if (code == MPI_SUCCESS && provided < MPI_THREAD_FUNNELED) {
+        snprintf(world->why, sizeof world->why, "this MPI knows nothing of threads");
+        return false;
+    }
+    code = code == MPI_SUCCESS ? MPI_Comm_dup(MPI_COMM_WORLD, &world->comm) : code;
+    if (code != MPI_SUCCESS) {
+        snprintf(world->why, sizeof world->why, "MPI_Init_thread fails with %d", code);
+        return false;
+    }
+    MPI_Comm_set_errhandler(world->comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(world->comm, &rank);
+    MPI_Comm_size(world->comm, &size);
+    MPI_Comm_get_attr(world->comm, MPI_TAG_UB, (void *)&most, &found);
+    world->n_numbers = MPI_NUMBERS;
+    if (found == 0 || *most - TAG_DATA < (int)MPI_NUMBERS) {
+        world->n_numbers = (uint32_t)((found != 0 ? *most : 32767) - TAG_DATA);
+    }
+    world->rank = (uint32_t)rank;
+    world->n_ranks = (uint32_t)size;
+    return true;
+}
+
+static bool allocate(struct world *world)
+{
+    size_t n = world->n_ranks;
+
+    world->hosts = calloc(n, sizeof *world->hosts);
+    world->beats = calloc(n, sizeof *world->beats);
+    world->heard_ns = calloc(n, sizeof *world->heard_ns);
+    world->peers = calloc(n, sizeof *world->peers);
+    world->beats_out = calloc(n, sizeof *world->beats_out);
+    world->beat_sends = calloc(n, sizeof(MPI_Request));
+    world->abort_sends = calloc(n, sizeof(MPI_Request));
+    world->job.requests = calloc(2 * n, sizeof(MPI_Request));
+    world->job.present = calloc(n, sizeof(bool));
+    world->staging.heads = calloc(n, MPI_HEAD);
+    if (world->hosts == NULL || world->beats == NULL || world->heard_ns == NULL ||
+        world->peers == NULL || world->beat_sends == NULL || world->beats_out == NULL ||
+        world->abort_sends == NULL || world->job.requests == NULL || world->job.present == NULL ||
+        world->staging.heads == NULL) {
+        snprintf(world->why, sizeof world->why, "out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        world->peers[i].header_request = MPI_REQUEST_NULL;
+        world->beat_sends[i] = world->abort_sends[i] = MPI_REQUEST_NULL;
+        world->job.requests[i] = world->job.requests[n + i] = MPI_REQUEST_NULL;
+        world->beats[i].waits_for = MPI_NO_RANK;
+        world->heard_ns[i] = mpi_now_ns();
+    }
+    return true;
+}
+
+/* Sleeps until it is rung for, at most so long. */
+static void nap(struct world *world, uint64_t ns)
+{
+    uint64_t at = mpi_now_ns() + ns;
+    struct timespec until = {.tv_sec = (time_t)(at / 1000000000u),
+                             .tv_nsec = (long)(at % 1000000000u)};
+
+    pthread_mutex_lock(&world->mutex);
+    if (!world->rung) {
+        pthread_cond_timedwait(&world->wake, &world->mutex, &until);
+    }
+    pthread_mutex_unlock(&world->mutex);
+}
+
+static void rest(struct world *world, uint64_t idle_ns)
+{
+    uint64_t ns = idle_ns / 8;
+
+    if (world->spins && idle_ns < SPIN_NS) {
+        sched_yield();
+        return;
+    }
+    ns = ns < NAP_NS ? NAP_NS : ns;
+    nap(world, ns > LONGEST_NS ? LONGEST_NS : ns);
+}
+
+/* Takes what the others left; returns what it shall do. */
+static int take(struct world *world, bool *ret_moved)
+{
+    struct request *requests;
+    struct sum *sums;
+    bool close, moved;
+    int quit;
+
+    pthread_mutex_lock(&world->mutex);
+    requests = world->inbox;
+    sums = world->sum_inbox;
+    world->inbox = world->inbox_last = NULL;
+    world->sum_inbox = world->sum_inbox_last = NULL;
+    close = world->closing;
+    quit = world->quit;
+    moved = world->rung;
+    world->rung = false;
+    pthread_mutex_unlock(&world->mutex);
+    mpi_sums_take(world, sums);
+    *ret_moved = mpi_transfers_take(world, requests) || moved;
+    if (close) {
+        mpi_sums_drop(world);
+        mpi_transfers_drop(world);
+        pthread_mutex_lock(&world->mutex);
+        world->closing = false;
+        world->closed = true;
+        pthread_cond_signal(&world->team_wake);
+        pthread_mutex_unlock(&world->mutex);
+    }
+    return quit;
+}
+
+static void loop(struct world *world)
+{
+    uint64_t last = mpi_now_ns();
+
+    for (;;) {
+        bool moved;
+        int quit = take(world, &moved);
+
+        if (quit == 1) {
+            mpi_watch_end(world);
+            MPI_Comm_free(&world->comm);
+            MPI_Finalize();
+            return;
+        }
+        if (quit == 2) {
+            MPI_Abort(MPI_COMM_WORLD, world->exit_code);
+            return;
+        }
+        moved = mpi_transfers_progress(world) || moved;
+        moved = mpi_sums_progress(world) || moved;
+        moved = mpi_team_progress(world) || moved;
+        moved = mpi_watch_progress(world) || moved;
+        if (moved) {
+            last = mpi_now_ns();
+        } else {
+            rest(world, mpi_now_ns() - last);
+        }
+    }
+}
+
+void *mpi_communicator(void *argument)
+{
+    struct world *world = argument;
+    bool ok;
+
+    prctl(PR_SET_TIMERSLACK, 1000ul);
+    ok = init(world) && allocate(world) && mpi_watch_begin(world);
+    pthread_mutex_lock(&world->mutex);
+    world->ready = ok;
+    world->failed = !ok;
+    pthread_cond_signal(&world->team_wake);
+    pthread_mutex_unlock(&world->mutex);
+    if (ok) {
+        loop(world);
+    }
+    pthread_mutex_lock(&world->mutex);
+    world->left = true;
+    pthread_cond_signal(&world->team_wake);
+    pthread_mutex_unlock(&world->mutex);
+    return NULL;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * transport-mpi.so: opening, closing, the table.
+ */
+#include "transport/mpi/module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static pst_status mpi_probe(char *ret_why, size_t why_size)
+{
+    if (why_size > 0) {
+        ret_why[0] = '\0';
+    }
+    return PST_OK;
+}
+
+/* Gives up what is under way, and waits until the communicator has. */
+static void give_up(struct world *world)
+{
+    pthread_mutex_lock(&world->mutex);
+    world->inbox = world->inbox_last = NULL;
+    world->sum_inbox = world->sum_inbox_last = NULL;
+    world->closing = true;
+    world->closed = false;
+    mpi_ring(world);
+    while (!world->closed) {
+        pthread_cond_wait(&world->team_wake, &world->mutex);
+    }
+    world->transport = NULL;
+    pthread_mutex_unlock(&world->mutex);
+}
+
+static void mpi_close(struct pst_transport *transport)
+{
+    if (transport == NULL) {
+        return;
+    }
+    if (mpi_world != NULL && mpi_world->transport == transport) {
+        give_up(mpi_world);
+    }
+    free(transport->requests);
+    free(transport->sums);
+    free(transport->all);
+    free(transport);
+}
+
+static bool allocate(struct pst_transport *transport, uint32_t n_ranks)
+{
+    uint32_t n_sums = transport->max_reductions + 1;
+
+    transport->requests = calloc(transport->max_requests, sizeof *transport->requests);
+    transport->sums = calloc(n_sums, sizeof *transport->sums);
+    transport->all = calloc(n_ranks, sizeof *transport->all);
+    if (transport->requests == NULL || transport->sums == NULL || transport->all == NULL) {
+        return false;
+    }
+    for (uint32_t i = transport->max_requests; i-- > 0;) {
+        transport->requests[i].next = transport->free;
+        transport->free = &transport->requests[i];
+    }
+    for (uint32_t i = n_sums; i-- > 0;) {
+        transport->sums[i].next = transport->free_sums;
+        transport->free_sums = &transport->sums[i];
+    }
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        transport->all[i] = i;
+    }
+    return true;
+}
+
+static pst_status check(const struct pst_transport_config *config, struct pst_error *err)
+{
+    const struct world *world = mpi_world;
+
+    if (world == NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "run.transport = \"mpi\" is for \"penstock train\" under an MPI launcher");
+    }
+    if (config->times != NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "run.transport = \"mpi\" keeps no times of links; emulated devices are "
+                        "threads of one process");
+    }
+    if (config->n_ranks != world->n_ranks || config->stall_ns == 0 ||
+        config->max_requests >= world->n_numbers || world->transport != NULL) {
+        return pst_fail(err, PST_ERR_BUG, "transport.config",
+                        "transport mpi: %u ranks in %u processes, %u requests, a stall limit of "
+                        "%llu ns",
+                        config->n_ranks, world->n_ranks, config->max_requests,
+                        (unsigned long long)config->stall_ns);
+    }
+    return PST_OK;
+}
+
+/* Collective. */
+static pst_status mpi_open(const struct pst_transport_config *config,
+                           struct pst_transport **ret_transport, struct pst_error *err)
+{
+    struct world *world = mpi_world;
+    pst_status status = check(config, err);
+    struct pst_transport *transport;
+    struct request **active;
+    char none = 0, *all;
+
+    if (status != PST_OK) {
+        return status;
+    }
+    transport = calloc(1, sizeof *transport);
+    if (transport == NULL) {
+        return pst_fail_nomem(err);
+    }
+    transport->max_requests = config->max_requests > 0 ? config->max_requests : 1;
+    transport->max_reductions = config->max_reductions;
+    transport->stall_ns = config->stall_ns;
+    transport->doing = config->doing;
+    transport->doing_context = config->doing_context;
+    active = calloc(transport->max_requests, sizeof(struct request *));
+    all = calloc(world->n_ranks, 1);
+    if (active == NULL || all == NULL || !allocate(transport, world->n_ranks)) {
+        status = pst_fail_nomem(err);
+    } else { /* what the last transport left open on either side is gone */
+        status = mpi_processes.exchange(&none, all, 1, err);
+    }
+    free(all);
+    if (status != PST_OK) {
+        free(active);
+        mpi_close(transport);
+        return status;
+    }
+    pthread_mutex_lock(&world->mutex);
+    world->active = active;
+    world->transport = transport;
+    mpi_ring(world);
+    pthread_mutex_unlock(&world->mutex);
+    *ret_transport = transport;
+    return PST_OK;
+}
+
+static void mpi_abort_call(struct pst_transport *transport, uint32_t rank, const char *why)
+{
+    (void)transport;
+    mpi_abort(mpi_world, rank, why);
+}
+
+static void mpi_span(const struct pst_transport *transport, uint32_t rank, uint64_t *ret_start_ns,
+                     uint64_t *ret_end_ns)
+{
+    (void)rank;
+    *ret_start_ns = transport->start_ns;
+    *ret_end_ns = transport->end_ns;
+}
+
+static const struct pst_transport_ops mpi_ops = {
+    .size = sizeof mpi_ops,
+    .id = "mpi",
+    .probe = mpi_probe,
+    .open = mpi_open,
+    .close = mpi_close,
+    .send = mpi_send,
+    .recv = mpi_recv,
+    .wait = mpi_wait,
+    .sum = mpi_sum,
+    .reduce = mpi_reduce,
+    .all_reduce = mpi_all_reduce,
+    .barrier = mpi_barrier,
+    .abort = mpi_abort_call,
+    .span = mpi_span,
+    .processes = &mpi_processes,
+};
+
+PST_EXPORT const struct pst_transport_ops *pst_transport_module(void);
+
+const struct pst_transport_ops *pst_transport_module(void)
+{
+    return &mpi_ops;
+}

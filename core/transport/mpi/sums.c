@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums, as the communicator sees them: the one at the head of this rank's queue moves. First its
+ * members tell each other what they have; a small sum is told with it and is added up by each of
+ * them. A large one goes in rounds: each member gets all terms of its share of the elements, adds
+ * them up and sends the result to the others. An element is added up in the order of the terms,
+ * left to right, wherever that is done, so its bits are those of every other transport.
+ */
+#include "transport/mpi/module.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define STAGE_ELEMS ((uint64_t)1 << 20) /* of all members and terms, about */
+#define LEAST_SHARE 64u
+
+static bool is_inline(const struct sum *sum)
+{
+    uint32_t most = 0;
+
+    for (uint32_t m = 0; m < sum->n_members; m++) {
+        uint32_t n = mpi_terms_of(sum, m);
+
+        most = n > most ? n : most;
+    }
+    return sum->elems <= MPI_INLINE / sum->size && sum->elems * sum->size * most <= MPI_INLINE;
+}
+
+/* Room for a receive from each member and, behind these, a send to each. */
+static bool make_requests(struct world *world, const struct sum *sum)
+{
+    struct staging *staging = &world->staging;
+    uint32_t n = 2 * sum->n_members;
+    MPI_Request *more;
+
+    if (n > staging->n_room) {
+        more = realloc(staging->requests, n * sizeof *more);
+        if (more == NULL) {
+            staging->n_requests = 0;
+            mpi_abort(world, world->rank, "out of memory");
+            return false;
+        }
+        staging->requests = more;
+        staging->n_room = n;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        staging->requests[i] = MPI_REQUEST_NULL;
+    }
+    staging->n_requests = n;
+    return true;
+}
+
+static void receive(struct world *world, const struct sum *sum, uint32_t member, int tag, char *to,
+                    uint64_t bytes)
+{
+    if (bytes > 0) {
+        mpi_ok(world,
+               MPI_Irecv(to, (int)bytes, MPI_BYTE, (int)sum->members[member], tag, world->comm,
+                         &world->staging.requests[member]),
+               "MPI_Irecv");
+    }
+}
+
+static void send(struct world *world, const struct sum *sum, uint32_t member, int tag,
+                 const char *from, uint64_t bytes)
+{
+    if (bytes > 0) {
+        mpi_ok(world,
+               MPI_Isend(from, (int)bytes, MPI_BYTE, (int)sum->members[member], tag, world->comm,
+                         &world->staging.requests[sum->n_members + member]),
+               "MPI_Isend");
+    }
+}
+
+static struct sum_head *head_of(struct world *world, uint32_t member)
+{
+    return (struct sum_head *)(void *)(world->staging.heads + member * MPI_HEAD);
+}
+
+static void begin(struct world *world, struct sum *sum)
+{
+    char *own = (char *)head_of(world, sum->me);
+    size_t bytes = sizeof(struct sum_head);
+
+    sum->phase = SUM_HEADS;
+    sum->n_mine = mpi_terms_of(sum, sum->me);
+    memcpy(own, &sum->mine, sizeof sum->mine);
+    if (is_inline(sum)) {
+        for (uint32_t t = 0; t < sum->n_mine; t++) {
+            mpi_sum_read(sum, t, 0, sum->elems, own + bytes);
+            bytes += sum->elems * sum->size;
+        }
+    }
+    if (!make_requests(world, sum)) {
+        return;
+    }
+    for (uint32_t m = 0; m < sum->n_members; m++) {
+        if (m != sum->me) {
+            receive(world, sum, m, TAG_SUM_HEAD, (char *)head_of(world, m), MPI_HEAD);
+            send(world, sum, m, TAG_SUM_HEAD, own, bytes);
+        }
+    }
+}
+
+static bool all_ended(struct world *world, struct sum *sum)
+{
+    struct staging *staging = &world->staging;
+
+    for (uint32_t i = 0; i < staging->n_requests; i++) {
+        if (!mpi_ended(world, &staging->requests[i])) {
+            if (i < sum->n_members) {
+                atomic_store(&sum->missing, sum->members[i]);
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Adds up a term of each row in turn: `rows` are where the next one of each member is. */
+static void add_up(const struct sum *sum, const char **rows, uint64_t n, char *to)
+{
+    for (uint32_t t = 0; t < sum->n_terms; t++) {
+        const char **row = &rows[mpi_term_member(sum, t)];
+
+        if (t == 0) {
+            memcpy(to, *row, n * sum->size);
+        } else {
+            mpi_sum_add(sum, to, *row, n);
+        }
+        *row += n * sum->size;
+    }
+}
+
+static void end_sum(struct world *world, struct sum *sum, uint32_t state)
+{
+    world->queue = sum->next;
+    if (world->queue == NULL) {
+        world->queue_last = NULL;
+    }
+    world->sum_begun = false;
+    sum->end_ns = mpi_now_ns();
+    mpi_publish(world, &sum->state, state);
+}
+
+/* --- rounds ------------------------------------------------------------------------------------
+ */
+
+/* Layout of the staging of a round: received terms, member after member; own terms to send, member
+   after member; the result of this rank; the results of the others. */
+struct round {
+    char *terms, *own, *result, *others;
+    const char **rows; /* of each member among the terms */
+};
+
+static uint64_t share_elems(const struct sum *sum, uint32_t member)
+{
+    uint64_t begin = sum->at + (uint64_t)member * sum->share;
+
+    return begin >= sum->elems               ? 0
+           : sum->elems - begin < sum->share ? sum->elems - begin
+                                             : sum->share;
+}
+
+static bool lay_out(struct world *world, const struct sum *sum, struct round *ret_round)
+{
+    struct staging *staging = &world->staging;
+    uint64_t n_rows =
+        (uint64_t)sum->n_terms + (uint64_t)sum->n_mine * sum->n_members + 1 + sum->n_members;
+    size_t pointers = (sum->n_members * sizeof(char *) + 63) & ~(size_t)63;
+    size_t row = (size_t)sum->share * sum->size, bytes;
+
+    if (__builtin_mul_overflow(n_rows, row, &bytes) || bytes > SIZE_MAX - pointers ||
+        (uint64_t)sum->n_terms * row > MPI_PIECE) {
+        mpi_abort(world, world->rank, "a sum over too many replicas");
+        return false;
+    }
+    if (bytes + pointers > staging->room) {
+        free(staging->bytes);
+        staging->bytes = malloc(bytes + pointers);
+        staging->room = staging->bytes != NULL ? bytes + pointers : 0;
+    }
+    if (staging->bytes == NULL) {
+        mpi_abort(world, world->rank, "out of memory");
+        return false;
+    }
+    ret_round->rows = (const char **)(void *)staging->bytes;
+    ret_round->terms = staging->bytes + pointers;
+    ret_round->own = ret_round->terms + sum->n_terms * row;
+    ret_round->result = ret_round->own + (size_t)sum->n_mine * sum->n_members * row;
+    ret_round->others = ret_round->result + row;
+    return true;
+}
+
+/* Every member gets this rank's terms of its share, and this rank all terms of its own. */
+static void begin_round(struct world *world, struct sum *sum)
+{
+    uint64_t each = STAGE_ELEMS / (sum->n_terms + sum->n_members);
+    uint64_t left = sum->elems - sum->at;
+    uint64_t even = left / sum->n_members + (left % sum->n_members != 0);
+    uint64_t mine;
+    struct round round;
+    char *at;
+
+    sum->phase = SUM_TERMS;
+    each = each < LEAST_SHARE ? LEAST_SHARE : each;
+    sum->share = even < each ? even : each;
+    mine = share_elems(sum, sum->me);
+    if (!lay_out(world, sum, &round) || !make_requests(world, sum)) {
+        return;
+    }
+    at = round.terms;
+    for (uint32_t m = 0; m < sum->n_members; m++) {
+        uint64_t bytes = mpi_terms_of(sum, m) * mine * sum->size;
+
+        round.rows[m] = at;
+        if (m != sum->me) {
+            receive(world, sum, m, TAG_SUM, at, bytes);
+        }
+        at += bytes;
+    }
+    at = round.own;
+    for (uint32_t m = 0; m < sum->n_members; m++) {
+        uint64_t begin_at = sum->at + (uint64_t)m * sum->share, n = share_elems(sum, m);
+        char *to = m == sum->me ? (char *)(uintptr_t)round.rows[m] : at;
+
+        for (uint32_t t = 0; t < sum->n_mine; t++) {
+            mpi_sum_read(sum, t, begin_at, n, to + t * n * sum->size);
+        }
+        if (m != sum->me) {
+            send(world, sum, m, TAG_SUM, at, sum->n_mine * n * sum->size);
+            at += sum->n_mine * n * sum->size;
+        }
+    }
+}
+
+static void send_results(struct world *world, struct sum *sum)
+{
+    uint64_t mine = share_elems(sum, sum->me);
+    struct round round;
+
+    sum->phase = SUM_RESULTS;
+    if (!lay_out(world, sum, &round) || !make_requests(world, sum)) {
+        return;
+    }
+    if (mine > 0) {
+        add_up(sum, round.rows, mine, round.result);
+    }
+    for (uint32_t m = 0; m < sum->n_members; m++) {
+        if (m != sum->me) {
+            receive(world, sum, m, TAG_SUM, round.others + m * sum->share * sum->size,
+                    share_elems(sum, m) * sum->size);
+            send(world, sum, m, TAG_SUM, round.result, mine * sum->size);
+        }
+    }
+}
+
+static void end_round(struct world *world, struct sum *sum)
+{
+    struct round round;
+
+    if (!lay_out(world, sum, &round)) {
+        return;
+    }
+    for (uint32_t m = 0; m < sum->n_members; m++) {
+        mpi_sum_write(sum, sum->at + (uint64_t)m * sum->share, share_elems(sum, m),
+                      m == sum->me ? round.result : round.others + m * sum->share * sum->size);
+    }
+    sum->at += (uint64_t)sum->n_members * sum->share;
+    if (sum->at < sum->elems) {
+        begin_round(world, sum);
+    } else {
+        end_sum(world, sum, STATE_DONE);
+    }
+}
+
+/* --- the queue ---------------------------------------------------------------------------------
+ */
+
+/* All heads are here: do the members agree? */
+static void meet(struct world *world, struct sum *sum)
+{
+    _Alignas(16) char result[MPI_INLINE];
+
+    sum->start_ns = mpi_now_ns();
+    for (uint32_t m = 0; m < sum->n_members; m++) {
+        const struct sum_head *head = head_of(world, m);
+
+        if (head->elems != sum->mine.elems || head->shape != sum->mine.shape ||
+            head->n_terms != sum->mine.n_terms) {
+            sum->peer = sum->members[m];
+            sum->theirs = *head;
+            end_sum(world, sum, STATE_BAD);
+            return;
+        }
+    }
+    if (sum->elems > 0 && !is_inline(sum)) {
+        sum->at = 0;
+        begin_round(world, sum);
+        return;
+    }
+    for (uint32_t t = 0; t < sum->n_terms && sum->elems > 0; t++) {
+        uint32_t m = mpi_term_member(sum, t), nth = 0;
+        const char *row;
+
+        for (uint32_t i = 0; i < t; i++) {
+            nth += mpi_term_member(sum, i) == m;
+        }
+        row = (const char *)(head_of(world, m) + 1) + nth * sum->elems * sum->size;
+        if (t == 0) {
+            memcpy(result, row, sum->elems * sum->size);
+        } else {
+            mpi_sum_add(sum, result, row, sum->elems);
+        }
+    }
+    mpi_sum_write(sum, 0, sum->elems, result);
+    end_sum(world, sum, STATE_DONE);
+}
+
+void mpi_sums_take(struct world *world, struct sum *inbox)
+{
+    while (inbox != NULL) {
+        struct sum *sum = inbox;
+
+        inbox = sum->next;
+        sum->next = NULL;
+        *(world->queue_last != NULL ? &world->queue_last->next : &world->queue) = sum;
+        world->queue_last = sum;
+    }
+}
+
+bool mpi_sums_progress(struct world *world)
+{
+    struct sum *sum = world->queue;
+
+    if (sum == NULL || atomic_load(&world->aborted)) {
+        return false;
+    }
+    if (!world->sum_begun) {
+        world->sum_begun = true;
+        begin(world, sum);
+        return true;
+    }
+    if (!all_ended(world, sum)) {
+        return false;
+    }
+    if (sum->phase == SUM_HEADS) {
+        meet(world, sum);
+    } else if (sum->phase == SUM_TERMS) {
+        send_results(world, sum);
+    } else {
+        end_round(world, sum);
+    }
+    return true;
+}
+
+void mpi_sums_drop(struct world *world)
+{
+    struct staging *staging = &world->staging;
+
+    for (uint32_t i = 0; world->sum_begun && i < staging->n_requests; i++) {
+        mpi_drop(world, &staging->requests[i], i < staging->n_requests / 2);
+    }
+    world->queue = world->queue_last = NULL;
+    world->sum_begun = false;
+    free(staging->bytes);
+    free(staging->requests);
+    staging->bytes = NULL;
+    staging->requests = NULL;
+    staging->room = staging->n_room = staging->n_requests = 0;
+}

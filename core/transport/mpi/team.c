@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What processes do together outside of a step: finding each other, telling each other, leaving.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "transport/mpi/module.h"
+
+#define SECOND  UINT64_C(1000000000)
+#define JOIN_NS (60 * SECOND) /* at least: starting many processes takes its time */
+#define SLICE   ((uint64_t)64 << 20)
+
+/* --- the communicator's side -------------------------------------------------------------------
+ */
+
+static void begin(struct world *world)
+{
+    struct team_job *job = &world->job;
+    uint32_t n = world->n_ranks;
+
+    job->begun = true;
+    for (uint32_t r = 0; r < n; r++) {
+        bool receives = r != world->rank && (job->to_all || r == 0);
+        bool sends = r != world->rank && (job->to_all || world->rank == 0);
+
+        if (receives) {
+            mpi_ok(world,
+                   MPI_Irecv(job->all + (size_t)r * (size_t)job->bytes, job->bytes, MPI_BYTE,
+                             (int)r, job->tag, world->comm, &job->requests[r]),
+                   "MPI_Irecv");
+        }
+        if (sends) {
+            mpi_ok(world,
+                   MPI_Isend(job->mine, job->bytes, MPI_BYTE, (int)r, job->tag, world->comm,
+                             &job->requests[n + r]),
+                   "MPI_Isend");
+        }
+    }
+}
+
+static void end(struct world *world, uint32_t state)
+{
+    struct team_job *job = &world->job;
+    uint32_t n = world->n_ranks;
+
+    for (uint32_t r = 0; r < 2 * n; r++) {
+        if (r < n) {
+            job->present[r] = job->requests[r] == MPI_REQUEST_NULL;
+        }
+        mpi_drop(world, &job->requests[r], r < n);
+        job->requests[r] = MPI_REQUEST_NULL;
+    }
+    pthread_mutex_lock(&world->mutex);
+    atomic_store(&job->state, state);
+    pthread_cond_signal(&world->team_wake);
+    pthread_mutex_unlock(&world->mutex);
+}
+
+bool mpi_team_progress(struct world *world)
+{
+    struct team_job *job = &world->job;
+    bool over = true, aborted = atomic_load(&world->aborted);
+
+    if (atomic_load(&job->state) != STATE_POSTED) {
+        return false;
+    }
+    if (!job->begun) {
+        begin(world);
+        return true;
+    }
+    for (uint32_t r = 0; r < 2 * world->n_ranks; r++) {
+        over = mpi_ended(world, &job->requests[r]) && over;
+    }
+    if (over) {
+        end(world, STATE_DONE);
+    } else if (job->final ? aborted && mpi_now_ns() >= job->deadline_ns : aborted) {
+        end(world, STATE_BAD);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* --- the driving thread's side -----------------------------------------------------------------
+ */
+
+static void sleep_until(struct world *world, uint64_t ns)
+{
+    struct timespec until = {.tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND)};
+
+    pthread_cond_timedwait(&world->team_wake, &world->mutex, &until);
+}
+
+static bool make_room(char **bytes, size_t *room, size_t wanted)
+{
+    if (wanted > *room) {
+        free(*bytes);
+        *bytes = malloc(wanted);
+        *room = *bytes != NULL ? wanted : 0;
+    }
+    return *bytes != NULL || wanted == 0;
+}
+
+/* Has a process been silent for too long? Then the run ends, and this tells of it. */
+static pst_status look_for_silence(struct world *world, struct pst_error *ret_why)
+{
+    uint32_t silent = atomic_load(&world->aborted) ? MPI_NO_RANK : mpi_silent(world);
+    pst_status status = PST_OK;
+
+    if (silent != MPI_NO_RANK) {
+        status =
+            mpi_fail_stalled(world, silent, "for it to take part in what all do together", ret_why);
+        mpi_abort(world, world->rank, ret_why->message);
+    }
+    return status;
+}
+
+/* What this process brings is in job->mine; when it returns what came is in job->all. */
+static pst_status run(struct world *world, int tag, bool to_all, int bytes, uint64_t limit_ns,
+                      struct pst_error *err)
+{
+    struct team_job *job = &world->job;
+    struct pst_error why = {0};
+    pst_status silence = PST_OK;
+
+    pthread_mutex_lock(&world->mutex);
+    job->tag = tag;
+    job->to_all = to_all;
+    job->final = limit_ns > 0;
+    job->bytes = bytes;
+    job->deadline_ns = mpi_now_ns() + limit_ns;
+    job->begun = false;
+    atomic_store(&job->state, STATE_POSTED);
+    mpi_ring(world);
+    while (atomic_load(&job->state) == STATE_POSTED) {
+        sleep_until(world, mpi_now_ns() + world->beat_ns);
+        pthread_mutex_unlock(&world->mutex);
+        silence = silence == PST_OK ? look_for_silence(world, &why) : silence;
+        pthread_mutex_lock(&world->mutex);
+    }
+    pthread_mutex_unlock(&world->mutex);
+    if (atomic_load(&job->state) == STATE_DONE) {
+        return PST_OK;
+    }
+    if (silence != PST_OK && err != NULL) {
+        *err = why;
+    }
+    return silence != PST_OK ? silence : mpi_fail_aborted(world, err);
+}
+
+/* Room for `bytes` of each process. */
+static pst_status prepare(struct world *world, uint64_t bytes, struct pst_error *err)
+{
+    struct team_job *job = &world->job;
+
+    return make_room(&job->mine, &job->room_mine, bytes) &&
+                   make_room(&job->all, &job->room_all, bytes * world->n_ranks)
+               ? PST_OK
+               : pst_fail_nomem(err);
+}
+
+static pst_status mpi_exchange(const void *mine, void *all, uint64_t bytes, struct pst_error *err)
+{
+    struct world *world = mpi_world;
+    uint64_t slice = SLICE / world->n_ranks;
+    pst_status status = PST_OK;
+
+    for (uint64_t at = 0; at < bytes && status == PST_OK; at += slice) {
+        uint64_t n = bytes - at < slice ? bytes - at : slice;
+
+        status = prepare(world, n, err);
+        if (status == PST_OK) {
+            memcpy(world->job.mine, (const char *)mine + at, n);
+            status = run(world, TAG_EXCHANGE, true, (int)n, 0, err);
+        }
+        for (uint32_t r = 0; r < world->n_ranks && status == PST_OK; r++) {
+            memcpy((char *)all + r * bytes + at,
+                   r == world->rank ? world->job.mine : world->job.all + r * n, n);
+        }
+    }
+    return status;
+}
+
+static pst_status mpi_broadcast(void *data, uint64_t bytes, struct pst_error *err)
+{
+    struct world *world = mpi_world;
+    pst_status status = PST_OK;
+
+    for (uint64_t at = 0; at < bytes && status == PST_OK; at += SLICE) {
+        uint64_t n = bytes - at < SLICE ? bytes - at : SLICE;
+
+        status = prepare(world, n, err);
+        if (status == PST_OK) {
+            memcpy(world->job.mine, (const char *)data + at, n);
+            status = run(world, TAG_EXCHANGE, false, (int)n, 0, err);
+        }
+        if (status == PST_OK && world->rank != 0) {
+            memcpy((char *)data + at, world->job.all, n);
+        }
+    }
+    return status;
+}
+
+static void mpi_stop(const char *why)
+{
+    mpi_abort(mpi_world, mpi_world->rank, why);
+}
+
+static bool mpi_settle(const void *mine, void *all, uint64_t bytes, uint64_t limit_ns,
+                       bool *present)
+{
+    struct world *world = mpi_world;
+    bool complete = prepare(world, bytes, NULL) == PST_OK;
+
+    if (complete) {
+        memcpy(world->job.mine, mine, bytes);
+        complete = run(world, TAG_SETTLE, true, (int)bytes, limit_ns, NULL) == PST_OK;
+    } else {
+        memset(world->job.present, 0, world->n_ranks * sizeof(bool));
+    }
+    for (uint32_t r = 0; r < world->n_ranks; r++) {
+        present[r] = r == world->rank || world->job.present[r];
+        if (present[r]) {
+            memcpy((char *)all + r * bytes, r == world->rank ? mine : world->job.all + r * bytes,
+                   bytes);
+        }
+    }
+    return complete;
+}
+
+/* --- coming and going --------------------------------------------------------------------------
+ */
+
+/* What launchers leave in the environment, beginning with Open MPI, MPICH and those like it, Slurm.
+ */
+static const char *launched_size(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
+
+    for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (getenv(names[i]) != NULL) {
+            return getenv(names[i]);
+        }
+    }
+    return getenv("SLURM_STEP_ID") != NULL ? getenv("SLURM_NTASKS") : NULL;
+}
+
+static void destroy(struct world *world)
+{
+    mpi_world = NULL;
+    pthread_mutex_destroy(&world->mutex);
+    pthread_cond_destroy(&world->wake);
+    pthread_cond_destroy(&world->rank_wake);
+    pthread_cond_destroy(&world->team_wake);
+    free(world->hosts);
+    free(world->beats);
+    free(world->heard_ns);
+    free(world->peers);
+    free(world->beats_out);
+    free(world->beat_sends);
+    free(world->abort_sends);
+    free(world->job.requests);
+    free(world->job.present);
+    free(world->job.mine);
+    free(world->job.all);
+    free(world->staging.heads);
+    free(world);
+}
+
+static struct world *create(uint64_t stall_ns)
+{
+    struct world *world = calloc(1, sizeof *world);
+    pthread_condattr_t attr;
+
+    if (world == NULL) {
+        return NULL;
+    }
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&world->mutex, NULL);
+    pthread_cond_init(&world->wake, &attr);
+    pthread_cond_init(&world->rank_wake, &attr);
+    pthread_cond_init(&world->team_wake, &attr);
+    pthread_condattr_destroy(&attr);
+    world->stall_ns = stall_ns;
+    atomic_init(&world->waits_for, MPI_NO_RANK);
+    return world;
+}
+
+/* The communicator is in its loop, or has failed, or time is up. */
+static pst_status await_communicator(struct world *world, struct pst_error *err)
+{
+    uint64_t limit = world->stall_ns > JOIN_NS ? world->stall_ns : JOIN_NS;
+    uint64_t end_ns = mpi_now_ns() + limit;
+    bool ready, failed;
+
+    pthread_mutex_lock(&world->mutex);
+    while (!world->ready && !world->failed && mpi_now_ns() < end_ns) {
+        sleep_until(world, end_ns);
+    }
+    ready = world->ready;
+    failed = world->failed;
+    pthread_mutex_unlock(&world->mutex);
+    if (!ready) {
+        pst_fail(err, PST_ERR_DEVICE, "run.device", "run.transport = \"mpi\": %s",
+                 failed ? world->why : "the processes have not come together");
+        if (err != NULL) {
+            err->exit_code = 4;
+        }
+        return PST_ERR_DEVICE;
+    }
+    return PST_OK;
+}
+
+struct introduction {
+    char host[64];
+    int64_t clock_ns; /* from CLOCK_MONOTONIC to CLOCK_REALTIME */
+};
+
+/* Hosts and their clocks, which the network time protocol keeps together. */
+static pst_status introduce(struct world *world, struct pst_error *err)
+{
+    struct introduction own = {.host = ""};
+    struct introduction *all = calloc(world->n_ranks, sizeof *all);
+    struct timespec real;
+    pst_status status;
+
+    if (all == NULL) {
+        return pst_fail_nomem(err);
+    }
+    gethostname(own.host, sizeof own.host - 1);
+    clock_gettime(CLOCK_REALTIME, &real);
+    own.clock_ns = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec - (int64_t)mpi_now_ns();
+    status = mpi_exchange(&own, all, sizeof own, err);
+    for (uint32_t r = 0; r < world->n_ranks && status == PST_OK; r++) {
+        memcpy(world->hosts[r], all[r].host, sizeof world->hosts[r]);
+        world->n_near += strcmp(all[r].host, own.host) == 0;
+    }
+    if (status == PST_OK && strcmp(all[0].host, own.host) != 0) {
+        world->clock_ns = own.clock_ns - all[0].clock_ns;
+    }
+    free(all);
+    return status;
+}
+
+static uint32_t count_cores(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n > 0 ? (uint32_t)n : 1;
+}
+
+static pst_status mpi_join(uint64_t stall_ns, uint32_t *ret_rank, uint32_t *ret_n_ranks,
+                           struct pst_error *err)
+{
+    const char *size = launched_size();
+    struct world *world;
+    pst_status status;
+
+    if (mpi_world != NULL || stall_ns == 0) {
+        return pst_fail(err, PST_ERR_BUG, "internal", "transport mpi: joined twice");
+    }
+    if (size == NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "run.transport = \"mpi\": this process was not started by an MPI launcher");
+    }
+    world = create(stall_ns);
+    if (world == NULL) {
+        return pst_fail_nomem(err);
+    }
+    if (pthread_create(&world->thread, NULL, mpi_communicator, world) != 0) {
+        destroy(world);
+        return pst_fail(err, PST_ERR_NOMEM, "machine.threads", "cannot start a thread");
+    }
+    status = await_communicator(world, err);
+    if (status != PST_OK) {
+        return status; /* its thread may be anywhere: the process is about to end */
+    }
+    mpi_world = world;
+    if (world->n_ranks == 1 && strcmp(size, "1") != 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "run.transport = \"mpi\": the launcher has started %s processes, but each "
+                        "finds itself alone: launcher and library are of different MPIs",
+                        size);
+    }
+    status = introduce(world, err);
+    if (status == PST_OK) {
+        world->spins = 2 * world->n_near <= count_cores();
+        *ret_rank = world->rank;
+        *ret_n_ranks = world->n_ranks;
+    }
+    return status;
+}
+
+static const char *mpi_host(uint32_t rank)
+{
+    return mpi_world->hosts[rank];
+}
+
+static int64_t mpi_clock_ns(void)
+{
+    return mpi_world->clock_ns;
+}
+
+#define LEAVE_NS (5 * SECOND)
+
+static void mpi_leave(int exit_code, bool orderly)
+{
+    struct world *world = mpi_world;
+    uint64_t end_ns;
+    bool left;
+
+    if (world == NULL) {
+        return;
+    }
+    /* Nobody goes before all have come: a launcher ends the others when the first one fails. */
+    atomic_store(&world->aborted, true);
+    orderly = orderly && prepare(world, 1, NULL) == PST_OK &&
+              run(world, TAG_LEAVE, true, 1, LEAVE_NS / 2, NULL) == PST_OK;
+    pthread_mutex_lock(&world->mutex);
+    world->exit_code = exit_code;
+    world->quit = orderly ? 1 : 2;
+    mpi_ring(world);
+    end_ns = mpi_now_ns() + LEAVE_NS;
+    while (!world->left && mpi_now_ns() < end_ns) {
+        sleep_until(world, end_ns);
+    }
+    left = world->left;
+    pthread_mutex_unlock(&world->mutex);
+    if (!left || !orderly) {
+        _exit(exit_code != 0 ? exit_code : 1);
+    }
+    pthread_join(world->thread, NULL);
+    destroy(world);
+}
+
+const struct pst_transport_processes mpi_processes = {
+    .join = mpi_join,
+    .host = mpi_host,
+    .clock_ns = mpi_clock_ns,
+    .exchange = mpi_exchange,
+    .broadcast = mpi_broadcast,
+    .abort = mpi_stop,
+    .settle = mpi_settle,
+    .leave = mpi_leave,
+};

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Transfers, as the communicator sees them: headers find their receives, then the bytes move, in
+ * pieces where one message cannot hold them.
+ */
+#include "transport/mpi/module.h"
+
+#include <stdlib.h>
+
+int mpi_piece(uint64_t bytes, uint64_t moved)
+{
+    uint64_t left = bytes - moved;
+
+    return (int)(left < MPI_PIECE ? left : MPI_PIECE);
+}
+
+/* The next piece; false: there is none, the transfer is over. */
+static bool next_piece(struct world *world, struct request *request)
+{
+    int n = mpi_piece(request->bytes, request->moved);
+    char *at = (char *)request->data + request->moved;
+    int tag = TAG_DATA + (int)request->number, peer = (int)request->peer, code;
+
+    if (n == 0) {
+        return false;
+    }
+    code = request->is_send
+               ? MPI_Isend(at, n, MPI_BYTE, peer, tag, world->comm, &request->data_request)
+               : MPI_Irecv(at, n, MPI_BYTE, peer, tag, world->comm, &request->data_request);
+    request->moved += (uint64_t)n;
+    return mpi_ok(world, code, request->is_send ? "MPI_Isend" : "MPI_Irecv");
+}
+
+static void finish(struct world *world, struct request *request, uint32_t state)
+{
+    request->end_ns = mpi_now_ns();
+    if (!atomic_load(&world->aborted)) { /* MPI itself may have failed */
+        mpi_publish(world, &request->state, state);
+    }
+}
+
+/* A receive has its header. */
+static void start_receive(struct world *world, struct request *request, const struct header *header,
+                          uint64_t at_ns)
+{
+    request->has_header = true;
+    request->number = header->number;
+    request->start_ns = at_ns > request->posted_ns ? at_ns : request->posted_ns;
+    if (header->bytes != request->bytes) {
+        request->peer_bytes = header->bytes;
+        finish(world, request, STATE_BAD);
+    } else if (!next_piece(world, request)) {
+        finish(world, request, STATE_DONE);
+    } else {
+        world->active[world->n_active++] = request;
+    }
+}
+
+static void start_send(struct world *world, struct request *request)
+{
+    struct peer *peer = &world->peers[request->peer];
+    int code;
+
+    request->number = peer->n_sent++ % world->n_numbers;
+    request->start_ns = request->posted_ns;
+    request->header =
+        (struct header){.tag = request->tag, .bytes = request->bytes, .number = request->number};
+    code = MPI_Isend(&request->header, (int)sizeof request->header, MPI_BYTE, (int)request->peer,
+                     TAG_HEADER, world->comm, &request->header_request);
+    mpi_ok(world, code, "MPI_Isend");
+    next_piece(world, request);
+    world->active[world->n_active++] = request;
+}
+
+/* Looks for the header of a receive among those that came before it. */
+static void expect(struct world *world, struct request *request)
+{
+    struct peer *peer = &world->peers[request->peer];
+    struct arrival *last = NULL;
+
+    for (struct arrival *a = peer->arrived; a != NULL; last = a, a = a->next) {
+        if (a->header.tag != request->tag) {
+            continue;
+        }
+        *(last != NULL ? &last->next : &peer->arrived) = a->next;
+        if (peer->arrived_last == a) {
+            peer->arrived_last = last;
+        }
+        a->next = world->free_arrivals;
+        world->free_arrivals = a;
+        start_receive(world, request, &a->header, a->at_ns);
+        return;
+    }
+    request->next = NULL;
+    *(peer->expected_last != NULL ? &peer->expected_last->next : &peer->expected) = request;
+    peer->expected_last = request;
+}
+
+bool mpi_transfers_take(struct world *world, struct request *inbox)
+{
+    bool any = inbox != NULL;
+
+    while (inbox != NULL) {
+        struct request *request = inbox;
+
+        inbox = request->next;
+        if (request->is_send) {
+            start_send(world, request);
+        } else {
+            expect(world, request);
+        }
+    }
+    return any;
+}
+
+/* Keeps a header that nobody waits for yet. */
+static void keep(struct world *world, struct peer *peer)
+{
+    struct arrival *arrival = world->free_arrivals;
+
+    if (arrival != NULL) {
+        world->free_arrivals = arrival->next;
+    } else {
+        arrival = malloc(sizeof *arrival);
+    }
+    if (arrival == NULL) {
+        mpi_abort(world, world->rank, "out of memory");
+        return;
+    }
+    *arrival = (struct arrival){.header = peer->header, .at_ns = mpi_now_ns()};
+    *(peer->arrived_last != NULL ? &peer->arrived_last->next : &peer->arrived) = arrival;
+    peer->arrived_last = arrival;
+}
+
+static void match(struct world *world, struct peer *peer)
+{
+    struct request *last = NULL;
+
+    for (struct request *r = peer->expected; r != NULL; last = r, r = r->next) {
+        if (r->tag != peer->header.tag) {
+            continue;
+        }
+        *(last != NULL ? &last->next : &peer->expected) = r->next;
+        if (peer->expected_last == r) {
+            peer->expected_last = last;
+        }
+        start_receive(world, r, &peer->header, mpi_now_ns());
+        return;
+    }
+    keep(world, peer);
+}
+
+static bool take_headers(struct world *world, uint32_t rank)
+{
+    struct peer *peer = &world->peers[rank];
+    bool any = false;
+
+    for (;;) {
+        int code;
+
+        if (peer->header_request != MPI_REQUEST_NULL) {
+            if (!mpi_ended(world, &peer->header_request) || atomic_load(&world->aborted)) {
+                return any;
+            }
+            match(world, peer);
+            any = true;
+        }
+        code = MPI_Irecv(&peer->header, (int)sizeof peer->header, MPI_BYTE, (int)rank, TAG_HEADER,
+                         world->comm, &peer->header_request);
+        if (!mpi_ok(world, code, "MPI_Irecv")) {
+            return any;
+        }
+    }
+}
+
+bool mpi_transfers_progress(struct world *world)
+{
+    bool any = false;
+
+    if (world->active == NULL || atomic_load(&world->aborted)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < world->n_ranks; i++) {
+        any = (i != world->rank && take_headers(world, i)) || any;
+    }
+    for (uint32_t i = 0; i < world->n_active;) {
+        struct request *request = world->active[i];
+        bool over = mpi_ended(world, &request->data_request);
+
+        if (over && next_piece(world, request)) {
+            any = true;
+            over = false;
+        }
+        if (over && mpi_ended(world, &request->header_request)) {
+            world->active[i] = world->active[--world->n_active];
+            finish(world, request, STATE_DONE);
+            any = true;
+        } else {
+            i++;
+        }
+    }
+    return any;
+}
+
+void mpi_transfers_drop(struct world *world)
+{
+    uint64_t end = mpi_now_ns() + 200000000u;
+
+    /* What moves already is let through: its memory is read until it has. */
+    while (world->n_active > 0 && mpi_now_ns() < end) {
+        struct request *request = world->active[world->n_active - 1];
+
+        if (!mpi_ended(world, &request->data_request) ||
+            !mpi_ended(world, &request->header_request)) {
+            struct timespec moment = {0, 20000};
+
+            nanosleep(&moment, NULL);
+        } else {
+            world->n_active--;
+        }
+    }
+    for (; world->n_active > 0; world->n_active--) {
+        struct request *request = world->active[world->n_active - 1];
+
+        mpi_drop(world, &request->data_request, !request->is_send);
+        mpi_drop(world, &request->header_request, false);
+    }
+    for (uint32_t i = 0; i < world->n_ranks; i++) {
+        struct peer *peer = &world->peers[i];
+
+        mpi_drop(world, &peer->header_request, true);
+        peer->expected = peer->expected_last = NULL;
+        while (peer->arrived != NULL) {
+            struct arrival *arrival = peer->arrived;
+
+            peer->arrived = arrival->next;
+            free(arrival);
+        }
+        peer->arrived_last = NULL;
+    }
+    while (world->free_arrivals != NULL) {
+        struct arrival *arrival = world->free_arrivals;
+
+        world->free_arrivals = arrival->next;
+        free(arrival);
+    }
+    free(world->active);
+    world->active = NULL;
+}

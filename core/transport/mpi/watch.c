@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Signs of life. Each process tells the others once a second (more often where the stall limit is
+ * short) what its rank is at and whom it waits for. So a rank that has waited too long can name the
+ * one at the end of the chain: busy, or silent because it was stopped or its host cannot be
+ * reached. And the end of a run by one process, with its reason, reaches the others this way.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "transport/mpi/module.h"
+
+#define SECOND       UINT64_C(1000000000)
+#define MISSED_BEATS 3 /* a rank that was not heard of for more beats than that is silent */
+
+bool mpi_watch_begin(struct world *world)
+{
+    world->beat_request = world->abort_request = MPI_REQUEST_NULL;
+    world->beat_ns = world->stall_ns / 8 < SECOND ? world->stall_ns / 8 : SECOND;
+    return MPI_Irecv(&world->beat_in, (int)sizeof world->beat_in, MPI_BYTE, MPI_ANY_SOURCE,
+                     TAG_BEAT, world->comm, &world->beat_request) == MPI_SUCCESS &&
+           MPI_Irecv(&world->abort_in, (int)sizeof world->abort_in, MPI_BYTE, MPI_ANY_SOURCE,
+                     TAG_ABORT, world->comm, &world->abort_request) == MPI_SUCCESS;
+}
+
+void mpi_watch_end(struct world *world)
+{
+    mpi_drop(world, &world->beat_request, true);
+    mpi_drop(world, &world->abort_request, true);
+    for (uint32_t i = 0; i < world->n_ranks; i++) {
+        mpi_drop(world, &world->beat_sends[i], false);
+        mpi_drop(world, &world->abort_sends[i], false);
+        mpi_drop(world, &world->peers[i].header_request, true);
+    }
+}
+
+/* Whom this rank waits for; MPI_NO_RANK: nobody. Under the mutex. */
+static uint32_t waits_for(struct world *world)
+{
+    struct sum *sum = atomic_load(&world->waits_sum);
+
+    return sum != NULL ? atomic_load(&sum->missing) : atomic_load(&world->waits_for);
+}
+
+/* Under the mutex: what this rank says of itself. */
+static struct beat own_beat(struct world *world, uint64_t now)
+{
+    const struct pst_transport *transport = world->transport;
+    uint64_t since = atomic_load(&world->waits_since_ns);
+    struct beat beat = {.rank = world->rank, .waits_for = waits_for(world)};
+
+    beat.since_ns = since != 0 && now > since ? now - since : 0;
+    if (transport != NULL && transport->doing != NULL) {
+        transport->doing(transport->doing_context, world->rank, beat.doing, sizeof beat.doing);
+    }
+    return beat;
+}
+
+static void send_beats(struct world *world, uint64_t now)
+{
+    struct beat beat;
+
+    pthread_mutex_lock(&world->mutex);
+    beat = own_beat(world, now);
+    pthread_mutex_unlock(&world->mutex);
+    for (uint32_t i = 0; i < world->n_ranks; i++) {
+        if (i == world->rank || !mpi_ended(world, &world->beat_sends[i])) {
+            continue; /* or it has not taken the last one */
+        }
+        world->beats_out[i] = beat;
+        mpi_ok(world,
+               MPI_Isend(&world->beats_out[i], (int)sizeof beat, MPI_BYTE, (int)i, TAG_BEAT,
+                         world->comm, &world->beat_sends[i]),
+               "MPI_Isend");
+    }
+}
+
+static void take_beats(struct world *world, uint64_t now)
+{
+    while (mpi_ended(world, &world->beat_request)) {
+        pthread_mutex_lock(&world->mutex);
+        if (world->beat_in.rank < world->n_ranks) {
+            world->beats[world->beat_in.rank] = world->beat_in;
+            world->heard_ns[world->beat_in.rank] = now;
+        }
+        pthread_mutex_unlock(&world->mutex);
+        if (!mpi_ok(world,
+                    MPI_Irecv(&world->beat_in, (int)sizeof world->beat_in, MPI_BYTE, MPI_ANY_SOURCE,
+                              TAG_BEAT, world->comm, &world->beat_request),
+                    "MPI_Irecv")) {
+            return;
+        }
+    }
+}
+
+/* --- the end of a run --------------------------------------------------------------------------
+ */
+
+static void abort_here(struct world *world, uint32_t rank, const char *why, bool tell)
+{
+    pthread_mutex_lock(&world->mutex);
+    if (!atomic_load(&world->aborted)) {
+        world->abort.rank = rank;
+        snprintf(world->abort.why, sizeof world->abort.why, "%s",
+                 why == NULL ? "no reason given" : why);
+        world->abort_wanted = tell;
+        atomic_store(&world->aborted, true);
+        mpi_ring(world);
+        pthread_cond_signal(&world->rank_wake);
+        pthread_cond_signal(&world->team_wake);
+    }
+    pthread_mutex_unlock(&world->mutex);
+}
+
+void mpi_abort(struct world *world, uint32_t rank, const char *why)
+{
+    abort_here(world, rank, why, true);
+}
+
+static bool carry_aborts(struct world *world)
+{
+    bool send;
+
+    if (!atomic_load(&world->aborted) && mpi_ended(world, &world->abort_request)) {
+        world->abort_in.why[sizeof world->abort_in.why - 1] = '\0';
+        abort_here(world, world->abort_in.rank, world->abort_in.why, false);
+        return true;
+    }
+    pthread_mutex_lock(&world->mutex);
+    send = world->abort_wanted && !world->abort_sent;
+    world->abort_sent = world->abort_sent || send;
+    pthread_mutex_unlock(&world->mutex);
+    for (uint32_t i = 0; i < world->n_ranks && send; i++) {
+        if (i != world->rank) {
+            MPI_Isend(&world->abort, (int)sizeof world->abort, MPI_BYTE, (int)i, TAG_ABORT,
+                      world->comm, &world->abort_sends[i]);
+        }
+    }
+    return send;
+}
+
+bool mpi_watch_progress(struct world *world)
+{
+    uint64_t now = mpi_now_ns();
+
+    take_beats(world, now);
+    if (now - world->beaten_ns >= world->beat_ns) {
+        world->beaten_ns = now;
+        send_beats(world, now);
+    }
+    return carry_aborts(world);
+}
+
+pst_status mpi_fail_aborted(struct world *world, struct pst_error *err)
+{
+    return pst_fail(err, PST_ERR_CANCELLED, "run.aborted", "rank %u stopped the run: %s",
+                    world->abort.rank, world->abort.why);
+}
+
+/* --- who waits for whom ------------------------------------------------------------------------
+ */
+
+static uint64_t silence(const struct world *world, uint32_t rank, uint64_t now)
+{
+    return rank == world->rank || now < world->heard_ns[rank] ? 0 : now - world->heard_ns[rank];
+}
+
+static bool is_silent(const struct world *world, uint32_t rank, uint64_t now)
+{
+    return silence(world, rank, now) > MISSED_BEATS * world->beat_ns;
+}
+
+uint32_t mpi_silent(struct world *world)
+{
+    uint64_t now = mpi_now_ns();
+    uint32_t found = MPI_NO_RANK;
+
+    pthread_mutex_lock(&world->mutex);
+    for (uint32_t i = 0; i < world->n_ranks && found == MPI_NO_RANK; i++) {
+        found = silence(world, i, now) > world->stall_ns ? i : found;
+    }
+    pthread_mutex_unlock(&world->mutex);
+    return found;
+}
+
+/* The end of the chain that begins with a rank: it waits for nobody, or nothing is heard of it. */
+static uint32_t last_of(const struct world *world, uint32_t rank, uint64_t now)
+{
+    for (uint32_t i = 0; i < world->n_ranks; i++) {
+        uint32_t next = world->beats[rank].waits_for;
+
+        if (is_silent(world, rank, now) || next >= world->n_ranks) {
+            break;
+        }
+        rank = next;
+    }
+    return rank;
+}
+
+static void list_waiting(const struct world *world, uint32_t for_whom, uint64_t now, char *text,
+                         size_t size)
+{
+    uint32_t n = 0;
+
+    snprintf(text, size, "%s", "");
+    for (uint32_t r = 0; r < world->n_ranks; r++) {
+        size_t used = strlen(text);
+
+        if (r != for_whom && !is_silent(world, r, now) &&
+            world->beats[r].waits_for < world->n_ranks && last_of(world, r, now) == for_whom) {
+            snprintf(text + used, size - used, "%s %u", n++ == 0 ? "" : ",", r);
+        }
+    }
+}
+
+/* What is known of the one at the end of the chain. */
+static void describe(const struct world *world, uint32_t rank, uint64_t now, char *text,
+                     size_t size)
+{
+    const struct beat *beat = &world->beats[rank];
+    const char *doing = beat->doing[0] != '\0' ? beat->doing : "nothing that it tells of";
+
+    if (is_silent(world, rank, now)) {
+        snprintf(text, size,
+                 "device %u (rank %u, host %s) has not been heard of for %.3g s, it was in %s",
+                 rank, rank, world->hosts[rank], (double)silence(world, rank, now) / 1e9, doing);
+    } else {
+        snprintf(text, size, "device %u (rank %u, host %s) is in %s", rank, rank,
+                 world->hosts[rank], doing);
+    }
+}
+
+pst_status mpi_fail_stalled(struct world *world, uint32_t peer, const char *what,
+                            struct pst_error *err)
+{
+    uint64_t now = mpi_now_ns();
+    char culprit[320], waiting[192], own[128];
+    uint32_t last;
+    bool silent;
+
+    pthread_mutex_lock(&world->mutex);
+    world->beats[world->rank] = own_beat(world, now);
+    world->beats[world->rank].waits_for = peer;
+    last = last_of(world, world->rank, now);
+    silent = is_silent(world, last, now);
+    describe(world, last, now, culprit, sizeof culprit);
+    list_waiting(world, last, now, waiting, sizeof waiting);
+    snprintf(own, sizeof own, "%s", world->beats[world->rank].doing);
+    pthread_mutex_unlock(&world->mutex);
+    pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
+             "run stalled: %s; waiting for it: device%s%s. Device %u has waited %.3g s %s", culprit,
+             strchr(waiting, ',') != NULL ? "s" : "", waiting, world->rank,
+             (double)world->stall_ns / 1e9, what);
+    if (own[0] != '\0') {
+        pst_error_detail(err, "device %u is in %s\n", world->rank, own);
+    }
+    pst_error_hint(err, silent ? "its process was stopped, or its host cannot be reached"
+                               : "where it only needs longer, raise run.stall_limit");
+    return PST_ERR_CANCELLED;
+}

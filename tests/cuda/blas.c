@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cuBLASLt as far as the device module calls it, in plain C on host memory, column by column from
+ * what descriptors and layouts say. Of epilogues it has those that the module asks for, none where
+ * the environment has ON_HOST_PLAIN_PRODUCTS.
+ */
+#include <cublasLt.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/bf16.h"
+
+struct desc {
+    cublasOperation_t a, b;
+    cublasLtEpilogue_t epilogue;
+    const float *bias;
+    void *aux;
+    int64_t aux_ld;
+    cudaDataType_t bias_type;
+};
+
+struct layout {
+    cudaDataType_t type;
+    uint64_t rows, cols;
+    int64_t ld, step;
+    int32_t batches;
+};
+
+static bool plain_only(void)
+{
+    return getenv("ON_HOST_PLAIN_PRODUCTS") != NULL;
+}
+
+const char *cublasLtGetStatusName(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_SUCCESS ? "success" : "failure";
+}
+
+const char *cublasLtGetStatusString(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_NOT_SUPPORTED ? "not supported" : cublasLtGetStatusName(status);
+}
+
+size_t cublasLtGetVersion(void)
+{
+    return 0;
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *ret_handle)
+{
+    *ret_handle = malloc(1);
+    return *ret_handle == NULL ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
+{
+    free(handle);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *ret_desc, cublasComputeType_t compute,
+                                        cudaDataType_t scale)
+{
+    struct desc *desc = calloc(1, sizeof *desc);
+
+    if (desc == NULL || compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) {
+        free(desc);
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    desc->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    *ret_desc = (void *)desc;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc)
+{
+    free(desc);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t take(void *to, size_t room, const void *value, size_t size)
+{
+    if (room != size) {
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    memcpy(to, value, size);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
+                                              cublasLtMatmulDescAttributes_t which,
+                                              const void *value, size_t size)
+{
+    struct desc *desc = (void *)handle;
+
+    switch (which) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+        return take(&desc->a, sizeof desc->a, value, size);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+        return take(&desc->b, sizeof desc->b, value, size);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+        return take(&desc->epilogue, sizeof desc->epilogue, value, size);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+        return take(&desc->bias, sizeof desc->bias, value, size);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+        return take(&desc->bias_type, sizeof desc->bias_type, value, size);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+        return take(&desc->aux, sizeof desc->aux, value, size);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+        return take(&desc->aux_ld, sizeof desc->aux_ld, value, size);
+    default:
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *ret_layout, cudaDataType type,
+                                          uint64_t rows, uint64_t cols, int64_t ld)
+{
+    struct layout *layout = calloc(1, sizeof *layout);
+
+    if (layout == NULL || ld < (int64_t)rows || rows == 0 || cols == 0) {
+        free(layout);
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    *layout = (struct layout){.type = type, .rows = rows, .cols = cols, .ld = ld, .batches = 1};
+    *ret_layout = (void *)layout;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
+{
+    free(layout);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
+                                                cublasLtMatrixLayoutAttribute_t which,
+                                                const void *value, size_t size)
+{
+    struct layout *layout = (void *)handle;
+
+    switch (which) {
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+        return take(&layout->batches, sizeof layout->batches, value, size);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+        return take(&layout->step, sizeof layout->step, value, size);
+    default:
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *ret_pref)
+{
+    *ret_pref = calloc(1, 64);
+    return *ret_pref == NULL ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t pref)
+{
+    free(pref);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Keeps the alignment that is promised for all addresses. */
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t pref,
+                                                    cublasLtMatmulPreferenceAttributes_t which,
+                                                    const void *value, size_t size)
+{
+    if (which == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
+        return size == 8 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+    }
+    if (which == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES) {
+        memcpy((void *)pref, value, sizeof(uint32_t));
+    }
+    return size == 4 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+static uint64_t rows_of(const struct layout *layout, cublasOperation_t op)
+{
+    return op == CUBLAS_OP_T ? layout->cols : layout->rows;
+}
+
+static uint64_t cols_of(const struct layout *layout, cublasOperation_t op)
+{
+    return op == CUBLAS_OP_T ? layout->rows : layout->cols;
+}
+
+static bool fits(const struct desc *desc, const struct layout *a, const struct layout *b,
+                 const struct layout *d)
+{
+    const bool gelu = desc->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+
+    return a->type == b->type && cols_of(a, desc->a) == rows_of(b, desc->b) &&
+           rows_of(a, desc->a) == d->rows && cols_of(b, desc->b) == d->cols &&
+           a->batches == b->batches && b->batches == d->batches &&
+           (desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT || desc->bias != NULL) &&
+           (!gelu ||
+            (desc->aux != NULL && desc->aux_ld % 8 == 0 && desc->aux_ld >= (int64_t)d->rows));
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t pref, int wanted,
+                                              cublasLtMatmulHeuristicResult_t *results, int *ret_n)
+{
+    const struct desc *what = (const void *)desc;
+
+    (void)handle;
+    (void)c;
+    if (wanted < 1 || !fits(what, (const void *)a, (const void *)b, (const void *)d)) {
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    if (plain_only() && what->epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+    memset(results, 0, sizeof *results);
+    memcpy(results[0].algo.data, (void *)pref, sizeof(uint32_t));
+    results[0].state = CUBLAS_STATUS_SUCCESS;
+    *ret_n = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static float get(const struct layout *layout, const void *data, uint64_t row, uint64_t col)
+{
+    const uint64_t at = col * (uint64_t)layout->ld + row;
+
+    return layout->type == CUDA_R_16BF ? pst_bf16_load(((const uint16_t *)data)[at])
+                                       : ((const float *)data)[at];
+}
+
+static void put(const struct layout *layout, void *data, uint64_t row, uint64_t col, float value)
+{
+    const uint64_t at = col * (uint64_t)layout->ld + row;
+
+    if (layout->type == CUDA_R_16BF) {
+        ((uint16_t *)data)[at] = pst_bf16_round(value);
+    } else {
+        ((float *)data)[at] = value;
+    }
+}
+
+static float finished(const struct desc *desc, const struct layout *d, float value, uint64_t row,
+                      uint64_t col)
+{
+    struct layout aux = *d;
+
+    if (desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT) {
+        return value;
+    }
+    value += desc->bias[row];
+    if (desc->epilogue == CUBLASLT_EPILOGUE_RELU_BIAS) {
+        return value <= 0 ? 0 : value;
+    }
+    if (desc->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
+        aux.ld = desc->aux_ld;
+        put(&aux, desc->aux, row, col, value);
+        return 0.5f * value *
+               (1 + tanhf(0.79788456f * (value + 0.044715f * value * value * value)));
+    }
+    return value;
+}
+
+static const char *batch(const struct layout *layout, const void *data, int32_t i)
+{
+    return (const char *)data + i * layout->step * (layout->type == CUDA_R_16BF ? 2 : 4);
+}
+
+/* The rows of op(a), or the columns of op(b), one behind the other. */
+static float *unfold(const struct layout *layout, const char *from, bool by_rows, uint64_t n,
+                     uint64_t k)
+{
+    float *values = malloc(n * k * sizeof *values);
+
+    if (values == NULL) {
+        abort();
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        for (uint64_t j = 0; j < k; j++) {
+            values[i * k + j] = by_rows ? get(layout, from, i, j) : get(layout, from, j, i);
+        }
+    }
+    return values;
+}
+
+static void multiply(const struct desc *desc, const struct layout *a, const char *from_a,
+                     const struct layout *b, const char *from_b, const struct layout *d, char *to,
+                     float alpha, float beta)
+{
+    const uint64_t k = cols_of(a, desc->a);
+    float *rows = unfold(a, from_a, desc->a != CUBLAS_OP_T, d->rows, k);
+    float *cols = unfold(b, from_b, desc->b == CUBLAS_OP_T, d->cols, k);
+
+    for (uint64_t col = 0; col < d->cols; col++) {
+        for (uint64_t row = 0; row < d->rows; row++) {
+            float sum = 0;
+
+            for (uint64_t i = 0; i < k; i++) {
+                sum += rows[row * k + i] * cols[col * k + i];
+            }
+            sum = alpha * sum + (beta == 0 ? 0 : beta * get(d, to, row, col));
+            put(d, to, row, col, finished(desc, d, sum, row, col));
+        }
+    }
+    free(rows);
+    free(cols);
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
+                              cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
+                              cublasLtMatrixLayout_t c_layout, void *d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algo,
+                              void *workspace, size_t bytes, cudaStream_t stream)
+{
+    const struct layout *la = (const void *)a_layout, *lb = (const void *)b_layout;
+    const struct layout *ld = (const void *)d_layout;
+    const uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)d;
+    uint32_t align;
+
+    (void)handle;
+    (void)c_layout;
+    (void)stream;
+    memcpy(&align, algo->data, sizeof align);
+    if (c != d || all % align != 0 || (uintptr_t)workspace % 256 != 0) {
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    memset(workspace, 0xFF, bytes); /* whatever is in there does not live */
+    for (int32_t i = 0; i < ld->batches; i++) {
+        multiply((const void *)desc, la, batch(la, a, i), lb, batch(lb, b, i), ld,
+                 (char *)(uintptr_t)batch(ld, d, i), *(const float *)alpha, *(const float *)beta);
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every kernel of the cuda device against the plain C kernels, and the work around the step against
+ * the cpu device, bit by bit. Without arguments on a GPU, skipped where there is none; with
+ * "on-host" the same kernels compiled for the host.
+ */
+#include "unit/device/cpu_cases.h"
+#include "unit/device/cpu_compare.h"
+
+static const struct pst_device_ops *cpu_ops, *cuda_ops;
+static struct pst_device *plain, *cuda;
+
+static const struct pst_device_ops *load(const char *path)
+{
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    pst_device_module_fn *entry = NULL;
+
+    if (module == NULL) {
+        print_error("%s\n", dlerror());
+        return NULL;
+    }
+    *(void **)&entry = dlsym(module, PST_DEVICE_MODULE_SYMBOL);
+    return entry == NULL ? NULL : entry();
+}
+
+static int open_both(void **state)
+{
+    struct pst_device_config config = {.kernels = "reference", .threads = 1};
+    struct pst_error err = {0};
+
+    (void)state;
+    if (cpu_ops->open(&config, &plain, &err) != PST_OK) {
+        print_error("%s\n", err.message);
+        return -1;
+    }
+    config.kernels = "auto";
+    if (cuda_ops->open(&config, &cuda, &err) != PST_OK) {
+        print_error("%s\n", err.message);
+        return -1;
+    }
+    cpu_ops->enter(plain);
+    cuda_ops->enter(cuda);
+    return 0;
+}
+
+static int close_both(void **state)
+{
+    (void)state;
+    cpu_ops->close(plain);
+    cuda_ops->close(cuda);
+    return 0;
+}
+
+/* --- operators ---------------------------------------------------------------------------------
+ */
+
+static void on(const struct pst_device_ops *ops, struct pst_device *device, struct rig *rig,
+               uint32_t pass)
+{
+    rig_ops = ops;
+    ops->enter(device);
+    rig_pass(rig, device, pass);
+}
+
+static void check_pass(struct rig *expected, struct rig *found, uint32_t pass)
+{
+    const struct pst_op_grad *grad = &expected->grad;
+
+    on(cpu_ops, plain, expected, pass);
+    on(cuda_ops, cuda, found, pass);
+    if (pass == PST_KERNEL_F) {
+        rig_compare_each(expected, "y", expected->y, found->y, RIG_MAX, 7);
+        rig_compare_each(expected, "state", expected->state, found->state, 2, 3);
+    } else if (pass == PST_KERNEL_B) {
+        rig_compare_each(expected, "dx", expected->dx, found->dx, RIG_MAX, grad->b_dx);
+        rig_compare_each(expected, "z", expected->z, found->z, 2, 3);
+    } else {
+        rig_compare_each(expected, "dp", expected->dp, found->dp, 2, 3);
+    }
+}
+
+static void check(const struct rig_case *test, uint32_t dtype, uint32_t flags, bool with_add)
+{
+    struct rig expected, found;
+
+    rig_init(&expected, test, dtype, 20240229);
+    rig_init(&found, test, dtype, 20240229);
+    expected.flags = found.flags = flags;
+    expected.with_add = found.with_add = with_add;
+    expected.add_in_place = found.add_in_place = with_add && dtype == PST_BF16;
+    check_pass(&expected, &found, PST_KERNEL_F);
+    if (expected.grad.has_b) {
+        check_pass(&expected, &found, PST_KERNEL_B);
+    }
+    if (expected.grad.has_w) {
+        check_pass(&expected, &found, PST_KERNEL_W);
+    }
+    rig_finish(&expected);
+    rig_finish(&found);
+}
+
+static void f32(void **state)
+{
+    check(*state, PST_F32, PST_CALL_TRAINING, false);
+}
+
+static void bf16(void **state)
+{
+    check(*state, PST_BF16, PST_CALL_TRAINING, true);
+}
+
+static void evaluation(void **state)
+{
+    check(*state, PST_F32, 0, true);
+}
+
+/* Of operators that do something else then. */
+static bool has_modes(const struct rig_case *test)
+{
+    return test->op.p > 0 || test->op.kind == PST_OP_BATCHNORM;
+}
+
+/* The same call twice makes the same bits. */
+static void again(void **state)
+{
+    struct rig first, second;
+
+    for (uint32_t dtype = PST_F32; dtype <= PST_BF16; dtype++) {
+        rig_ops = cuda_ops;
+        rig_init(&first, *state, dtype, 4);
+        rig_init(&second, *state, dtype, 4);
+        rig_run(&first, cuda);
+        rig_run(&second, cuda);
+        assert_true(rig_same_bits(&first, &second));
+        rig_finish(&first);
+        rig_finish(&second);
+    }
+}
+
+/* --- around the step ---------------------------------------------------------------------------
+ */
+
+enum { MOST = 300000 };
+
+static float *random_floats(uint64_t n, uint64_t stream, float low)
+{
+    float *values = malloc(n * sizeof *values);
+
+    assert_non_null(values);
+    for (uint64_t i = 0; i < n; i++) {
+        values[i] = low + (1 - low) * pst_uniform(pst_philox(11, stream, i).v[0]);
+    }
+    return values;
+}
+
+static void *far_floats(const void *values, uint64_t bytes)
+{
+    static uint64_t used;
+    char *base = rig_far_arena(cuda);
+
+    used = used + bytes + 256 > RIG_FAR_BYTES ? 0 : used;
+    used = (used + bytes + 255) / 256 * 256;
+    cuda_ops->upload(cuda, base + used - (bytes + 255) / 256 * 256, values, bytes);
+    return base + used - (bytes + 255) / 256 * 256;
+}
+
+static void expect_same(void *far, const void *expected, uint64_t bytes, const char *what,
+                        uint64_t n)
+{
+    void *found = malloc(bytes);
+
+    assert_non_null(found);
+    cuda_ops->download(cuda, found, far, bytes);
+    if (memcmp(found, expected, bytes) != 0) {
+        fail_msg("%s of %llu elements differ", what, (unsigned long long)n);
+    }
+    free(found);
+}
+
+static const uint64_t sizes[] = {1, 3, 127, 128, 4095, 4096, 4097, 12289, 65536, 200001};
+
+/* norms need scratch, which compiling any kernel of a graph makes for its parameters. */
+static void reserve(void)
+{
+    static const struct rig_case big = {
+        "big", {.kind = PST_OP_EMBEDDING}, 1, 1, 1, {{1}}, {{MOST, 1}}, 1};
+    struct rig rig;
+
+    rig_ops = cuda_ops;
+    rig_init(&rig, &big, PST_F32, 1);
+    rig_pass(&rig, cuda, PST_KERNEL_F);
+    rig_finish(&rig);
+}
+
+static void sums(void **state)
+{
+    (void)state;
+    rig_ops = cuda_ops;
+    reserve();
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        const uint64_t n = sizes[s], bytes = n * sizeof(float);
+        float *a = random_floats(n, 1, -1), *b = random_floats(n, 2, -1);
+        void *far_a = far_floats(a, bytes), *far_b = far_floats(b, bytes);
+
+        assert_true(cpu_ops->square_sum(plain, a, n) == cuda_ops->square_sum(cuda, far_a, n));
+        cpu_ops->accumulate(plain, a, b, n);
+        cuda_ops->accumulate(cuda, far_a, far_b, n);
+        expect_same(far_a, a, bytes, "sums", n);
+        cpu_ops->sum(plain, b, a, b, n, PST_F32);
+        cuda_ops->sum(cuda, far_b, far_a, far_b, n, PST_F32);
+        expect_same(far_b, b, bytes, "sums of two", n);
+        cpu_ops->refresh(plain, b, a, PST_BF16, n);
+        cuda_ops->refresh(cuda, far_b, far_a, PST_BF16, n);
+        cpu_ops->sum(plain, b, b, b, n, PST_BF16);
+        cuda_ops->sum(cuda, far_b, far_b, far_b, n, PST_BF16);
+        expect_same(far_b, b, n * 2, "bf16 sums", n);
+        free(a);
+        free(b);
+    }
+}
+
+static void updates(void **state)
+{
+    (void)state;
+    rig_ops = cuda_ops;
+    for (uint32_t optimizer = PST_SGD; optimizer <= PST_ADAMW; optimizer++) {
+        const struct pst_update how = {.optimizer = optimizer,
+                                       .lr = 0.01f,
+                                       .momentum = 0.9f,
+                                       .beta1 = 0.9f,
+                                       .beta2 = 0.95f,
+                                       .eps = 1e-8f,
+                                       .weight_decay = 0.1f,
+                                       .step = 3,
+                                       .grad_scale = 0.7f};
+        const uint64_t n = 4099, bytes = n * sizeof(float);
+        float *host[5];
+        void *far[5];
+
+        for (uint32_t i = 0; i < 5; i++) { /* weights, gradient, state, rounded */
+            host[i] = random_floats(n, 5 + i, i == 3 ? 0.1f : -1);
+            far[i] = far_floats(host[i], bytes);
+        }
+        cpu_ops->update(plain, &how, host[0], host[1], optimizer > PST_SGD ? host[2] : NULL,
+                        optimizer > PST_MOMENTUM ? host[3] : NULL, host[4], PST_BF16, n);
+        cuda_ops->update(cuda, &how, far[0], far[1], optimizer > PST_SGD ? far[2] : NULL,
+                         optimizer > PST_MOMENTUM ? far[3] : NULL, far[4], PST_BF16, n);
+        for (uint32_t i = 0; i < 5; i++) {
+            expect_same(far[i], host[i], i == 4 ? n * 2 : bytes, "updated values", n);
+            free(host[i]);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    void (*const functions[])(void **) = {f32, bf16, evaluation, again};
+    const char *const suffixes[] = {"f32", "bf16", "evaluation", "twice"};
+    static struct CMUnitTest tests[4 * N_CPU_CASES + 2];
+    static char names[4 * N_CPU_CASES][64];
+    const bool on_host = argc >= 2 && strcmp(argv[1], "on-host") == 0;
+    char why[256] = "";
+    size_t n = 0;
+
+    if (argc == 3) {
+        cmocka_set_test_filter(argv[2]); /* "linear*" */
+    }
+    cpu_ops = load(PENSTOCK_PLUGIN_DIR "/device-cpu.so");
+    cuda_ops = load(on_host ? PENSTOCK_PLUGIN_DIR "/tests/device-cuda-on-host.so"
+                            : PENSTOCK_PLUGIN_DIR "/device-cuda.so");
+    if (cpu_ops == NULL || cuda_ops == NULL) {
+        return 1;
+    }
+    if (cuda_ops->probe(why, sizeof why) != PST_OK) {
+        print_message("skipped: %s\n", why);
+        return 77;
+    }
+    for (uint32_t i = 0; i < N_CPU_CASES; i++) {
+        for (uint32_t k = 0; k < 4; k++) {
+            if (functions[k] == evaluation && !has_modes(&cpu_cases[i])) {
+                continue;
+            }
+            snprintf(names[n], sizeof names[n], "%s, %s", cpu_cases[i].name, suffixes[k]);
+            tests[n] = (struct CMUnitTest){names[n], functions[k], NULL, NULL,
+                                           (void *)(uintptr_t)&cpu_cases[i]};
+            n++;
+        }
+    }
+    tests[n++] = (struct CMUnitTest){"sums", sums, NULL, NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"updates", updates, NULL, NULL, NULL};
+    return _cmocka_run_group_tests("cuda kernels", tests, n, open_both, close_both);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sqrt, selective, offload and vpipe on random stages and on absurd ones: every answer is booked by
+ * the ledger and held against enumeration.
+ */
+#include "plugin/eval.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "memopt_rig.h"
+
+static bool may_drop(const char *id)
+{
+    return strcmp(id, "offload") != 0;
+}
+
+/*
+ * Random stages: legal and as booked (ask() asserts it), fitting only where enumeration fits, no
+ * better than the best; everything kept where that fits; a larger capacity is never slower for
+ * sqrt, which proposes the same plans whatever the capacity.
+ */
+static void test_random_stages(void **state)
+{
+    static const struct {
+        const char *id, *options;
+    } rows[] = {{"sqrt", ""},
+                {"selective", "classes = \"*\"\nauto = true"},
+                {"offload", "min_windows = 0\nlink_target = 1.0\nslot_filter = false\n"
+                            "min_swap_bytes = 0\n"},
+                {"vpipe", "min_swap_bytes = 0\n"}};
+    const uint64_t seed = 4711;
+    uint64_t counter = 0;
+    uint32_t fit[4] = {0}, possible = 0;
+    struct pst_instance *instances[4];
+
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (int i = 0; i < 4; i++) {
+        instances[i] = open_memopt(rows[i].id, rows[i].options);
+    }
+    for (int round = 0; round < 250; round++) {
+        struct stage s;
+        struct optimum best;
+        uint64_t all;
+
+        random_stage(&s, 7, seed, &counter);
+        for (uint32_t v = 0; v < s.view.n_nodes; v++) {
+            static const char *const kinds[] = {"a", "b", "c"};
+
+            s.nodes[v].op = kinds[draw(seed, &counter, 3)];
+            s.nodes[v].layer = v / 2;
+            s.nodes[v].flags = draw(seed, &counter, 8) == 0 ? PST_NODE_NO_RECOMPUTE : 0;
+        }
+        all = enumerate(&s, "K").least_peak;
+        s.view.capacity_bytes = all - draw(seed, &counter, 30) * all / 50;
+        best = enumerate(&s, "KRS");
+        possible += best.fits;
+        for (int i = 0; i < 4; i++) {
+            struct memopt_answer answer = ask(instances[i], &s);
+
+            fit[i] += answer.status == PST_OK;
+            assert_true(best.fits || answer.status != PST_OK);
+            assert_true(best.least_peak <= answer.price.peak_bytes);
+            if (answer.status == PST_OK) {
+                assert_true(answer.value.extra_ns >= best.extra);
+                assert_true(may_drop(rows[i].id) || strchr(answer.plan, 'R') == NULL);
+            }
+            if (s.view.capacity_bytes >= all) {
+                assert_int_equal(answer.value.extra_ns, 0);
+                assert_null(strpbrk(answer.plan, "RS"));
+            }
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        print_message("%s: %u of %u that can fit\n", rows[i].id, fit[i], possible);
+        assert_true(fit[i] > 0 && fit[i] <= possible);
+        pst_instance_destroy(instances[i]);
+    }
+    assert_true(fit[0] * 10 > possible * 6); /* sqrt, vpipe: most of them */
+    assert_true(fit[3] * 10 > possible * 6);
+}
+
+/* Nothing, everything, absurd sizes: an answer or a refusal with reasons. */
+static void test_absurd_stages(void **state)
+{
+    static const char *const ids[] = {"none", "full", "sqrt", "selective", "offload", "vpipe"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        struct memopt_answer answer;
+        struct stage s;
+
+        stage_init(&s, 0, 5, 3);
+        answer = ask_once(ids[i], "", &s);
+        assert_int_equal(answer.status, PST_OK); /* no nodes */
+        s.view.capacity_bytes = 0;
+        answer = ask_once(ids[i], "", &s);
+        assert_int_equal(answer.price.fits, 0);
+        stage_init(&s, 7, 0, 0);
+        add_link(&s, 0, 0, UINT64_C(1) << 40);
+        add_link(&s, 0, 0, 0);
+        s.view.link_bytes_per_s = 1;
+        answer = ask_once(ids[i], "", &s);
+        assert_int_equal(answer.status, PST_OK);
+        s.view.capacity_bytes = UINT64_C(1) << 39;
+        answer = ask_once(ids[i], "", &s);
+        assert_int_equal(answer.price.fits, 0);
+        stage_init(&s, 3, 0, 0);
+        add_link(&s, 0, 0, 0);
+        s.view.capacity_bytes = 0;
+        answer = ask_once(ids[i], "", &s);
+        assert_int_equal(answer.status, PST_OK); /* nothing fits into nothing */
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_stages),
+        cmocka_unit_test(test_absurd_stages),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

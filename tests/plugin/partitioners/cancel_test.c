@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Partitioners ask whether they are to stop: the more there is to do, the more often; and once they
+ * are told so, at whichever time, they end with PST_ERR_CANCELLED. With a leak checker: and give
+ * everything back.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "ask_rig.h"
+
+static atomic_uint polls, stop_at; /* stop_at 0: never */
+
+static bool is_cancelled(void)
+{
+    unsigned at = atomic_load(&stop_at);
+
+    return atomic_fetch_add(&polls, 1) + 1 >= at && at != 0;
+}
+
+static const struct planner {
+    const char *id, *options, *more; /* more: options where there is much to do, or the same */
+    uint32_t branches;               /* side by side; 0: a chain */
+    uint32_t few, many;              /* operators */
+    bool tight;                      /* memory: a quarter of what the whole model needs */
+} planners[] = {
+    {"uniform", "{}", NULL, 0, 500, 3000, false},
+    {"greedy", "{}", NULL, 0, 500, 3000, false},
+    {"chain-dp", "{}", NULL, 0, 300, 3000, false},
+    {"chain-dp", "{\"order\": \"best\"}", NULL, 3, 3, 12, false},
+    {"graphpipe", "{}", NULL, 3, 30, 90, false},
+    {"graphpipe", "{\"refine\": true, \"refine_steps\": 1000}",
+     "{\"refine\": true, \"refine_steps\": 200000}", 3, 30, 30, false},
+    {"graphpipe", "{\"refine\": true, \"refine_steps\": 1000, \"threads\": 1}",
+     "{\"refine\": true, \"refine_steps\": 200000, \"threads\": 1}", 3, 30, 30, true},
+    {"pipedream", "{}", NULL, 0, 200, 1000, false},
+    {"pipedream", "{\"states\": \"downsets\"}", NULL, 3, 15, 36, false},
+    {"pipedream", "{\"objective\": \"reference\", \"states\": \"downsets\"}", NULL, 3, 15, 30,
+     false},
+    {"pipedream", "{\"objective\": \"reference\"}", NULL, 0, 200, 1000, false},
+    {"piper", "{}", NULL, 3, 12, 18, false},
+    {"dapple", "{}", NULL, 0, 60, 120, false},
+    {"dapple", "{\"beam\": 0}", NULL, 0, 20, 40, false},
+    {"pipedream-2bw", "{}", NULL, 0, 100, 600, false},
+    {"vpipe", "{}", NULL, 0, 50, 200, true},
+    {"dawnpiper", "{}", NULL, 0, 50, 200, false},
+};
+
+static void make_graph(struct rig_graph *g, const struct planner *planner, uint32_t n)
+{
+    uint32_t lens[8];
+    uint64_t rng = 44;
+
+    if (planner->branches == 0) {
+        rig_chain(g, n);
+    } else {
+        for (uint32_t i = 0; i < planner->branches; i++) {
+            lens[i] = n / planner->branches;
+        }
+        rig_branches(g, planner->branches, lens, 1, 1, false);
+    }
+    rig_costs(g, RIG_UNIFORM, &rng);
+}
+
+/* much: what takes long; at: the poll that says stop, 0: none does. */
+static pst_status run(const struct planner *planner, bool much, unsigned at)
+{
+    static const uint32_t sizes[] = {4, 8}, degrees[] = {1, 2, 4};
+    struct pst_partition_result result;
+    struct pst_error err;
+    struct rig_graph g;
+    struct rig_case c;
+    pst_status st;
+
+    make_graph(&g, planner, much ? planner->many : planner->few);
+    c = rig_case_of(&g);
+    c.devices = 8;
+    c.batch = 64;
+    c.sizes = sizes;
+    c.n_sizes = 2;
+    c.degrees = degrees;
+    c.n_degrees = 3;
+    c.comm = PST_COMM_SUM;
+    c.p2p = 4;
+    c.allreduce = 1;
+    if (planner->tight) {
+        c.memory = (c.multiplier * ask_total(g.weight, g.n) + ask_total(g.saved, g.n) * 8) / 4;
+    }
+    atomic_store(&polls, 0);
+    atomic_store(&stop_at, at);
+    st = ask_rig(&c, planner->id, much && planner->more != NULL ? planner->more : planner->options,
+                 is_cancelled, &result, &err);
+    if (st == PST_OK) {
+        pst_partition_result_finish(&result);
+    } else if (st != PST_ERR_CANCELLED) {
+        fail_msg("%s %s: %s", planner->id, planner->options, err.message);
+    }
+    rig_graph_finish(&g);
+    return st;
+}
+
+static void test_stops(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof planners / sizeof *planners; i++) {
+        const struct planner *planner = &planners[i];
+        unsigned few, all, at[3];
+
+        assert_int_equal(run(planner, false, 0), PST_OK);
+        few = atomic_load(&polls);
+        assert_int_equal(run(planner, true, 0), PST_OK);
+        all = atomic_load(&polls);
+        if (few < 1 || all <= few) {
+            fail_msg("%s %s asks %u times with little to do, %u times with much", planner->id,
+                     planner->options, few, all);
+        }
+        at[0] = 1;
+        at[1] = all / 3;
+        at[2] = all - all / 8; /* not the last: threads share what there is to do */
+        for (int k = 0; k < 3; k++) {
+            if (run(planner, true, at[k]) != PST_ERR_CANCELLED) {
+                fail_msg("%s %s goes on when it is told to stop the %u-th time of %u", planner->id,
+                         planner->options, at[k], all);
+            }
+            assert_true(atomic_load(&polls) >= at[k]);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stops),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A device whose memory is not the host's and that works on its own: the bits of the cpu device,
+ * what happens when it breaks, and with a transport that cannot reach it. The other tests of the
+ * executor run on it as they are (tests/apart).
+ */
+#include "unit/exec/real.h"
+
+#include <math.h>
+
+#define MODULE PENSTOCK_PLUGIN_DIR "/tests/device-apart.so"
+#define GPT    "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2"
+
+enum { STEPS = 3, CLASSES = 7 };
+
+static const struct pst_update adamw = {.optimizer = PST_ADAMW,
+                                        .lr = 0.01f,
+                                        .beta1 = 0.9f,
+                                        .beta2 = 0.99f,
+                                        .eps = 1e-8f,
+                                        .weight_decay = 0.1f};
+
+struct figures {
+    double losses[STEPS], norms[STEPS], eval;
+    float *parameters;
+    uint64_t n;
+};
+
+static struct figures train(const char *model, const char *settings, const struct layout *layout)
+{
+    struct figures run = {{0}, {0}, 0, NULL, 0};
+    struct real real;
+
+    real_create(&real, model, settings, PST_F32, layout, 4 * SIZE, 2, 0.5);
+    real_data(&real, CLASSES);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        struct pst_update update = adamw;
+        struct pst_step_result result;
+
+        update.step = i + 1;
+        result = real_step(&real, &update);
+        run.losses[i] = result.loss;
+        run.norms[i] = result.grad_norm;
+    }
+    run.eval = real_eval(&real);
+    run.parameters = real_parameters(&real, &run.n);
+    real_destroy(&real);
+    return run;
+}
+
+static void same_bits(const char *model, const char *settings)
+{
+    static const struct layout layouts[] = {{1, {0}, ORDER_GPIPE, false, {0}},
+                                            {3, {0, 1, 2}, ORDER_SPLIT, true, {0}},
+                                            {2, {0, 1}, ORDER_1F1B, false, {2, 1}}};
+
+    for (uint32_t k = 0; k < sizeof layouts / sizeof layouts[0]; k++) {
+        struct figures cpu, apart;
+
+        real_on_cpu = true;
+        cpu = train(model, settings, &layouts[k]);
+        real_on_cpu = false;
+        apart = train(model, settings, &layouts[k]);
+        assert_memory_equal(cpu.losses, apart.losses, sizeof cpu.losses);
+        assert_memory_equal(cpu.norms, apart.norms, sizeof cpu.norms);
+        assert_true(cpu.eval == apart.eval && isfinite(cpu.eval));
+        assert_memory_equal(cpu.parameters, apart.parameters, cpu.n * sizeof(float));
+        free(cpu.parameters);
+        free(apart.parameters);
+    }
+}
+
+static void test_bits(void **state)
+{
+    (void)state;
+    same_bits("mlp", "inputs=12 hidden=16 layers=4 classes=7");
+    same_bits("gpt", GPT);
+    same_bits("resnet", "image=8 width=4 stages=2 blocks=1 classes=7");
+}
+
+/* The step fails, says at what, and so does whatever comes after. */
+static void test_breaks(void **state)
+{
+    const struct layout layout = {2, {0, 1}, ORDER_1F1B, false, {0}};
+    struct pst_update update = adamw;
+    struct pst_step_result result;
+    struct pst_batch batch = {0};
+    struct pst_error err = {0};
+    struct real real;
+    char expected[128];
+    pst_status status;
+
+    (void)state;
+    real_create(&real, "gpt", GPT, PST_F32, &layout, 4 * SIZE, 2, 0.5);
+    real_data(&real, CLASSES);
+    memcpy(batch.inputs, real.inputs, sizeof real.inputs);
+    update.step = 1;
+    snprintf(expected, sizeof expected, "rank 1: device apart failed at %s",
+             real.graph->ops[real.graph->n_ops - 1].name);
+    setenv("PENSTOCK_APART_FAILS", real.graph->ops[real.graph->n_ops - 1].name, 1);
+    status = pst_exec_step(real.exec, &batch, &update, &result, &err);
+    unsetenv("PENSTOCK_APART_FAILS");
+    assert_int_equal(status, PST_ERR_UNSUPPORTED);
+    assert_string_equal(err.kind, "run.device");
+    assert_non_null(strstr(err.message, expected));
+    assert_int_equal(pst_exec_step(real.exec, &batch, &update, &result, &err), PST_ERR_UNSUPPORTED);
+    real_destroy(&real);
+}
+
+/* One that would copy with the processor is refused before anything is opened. */
+static void test_transport(void **state)
+{
+    const struct layout layout = {2, {0, 1}, ORDER_1F1B, false, {0}};
+    struct pst_transport_ops blind = *load_threads();
+    struct pst_exec_config config = {0};
+    struct pst_exec *exec = NULL;
+    struct pst_error err = {0};
+    struct real real;
+
+    (void)state;
+    real_create(&real, "mlp", "inputs=12 hidden=16 layers=4 classes=7", PST_F32, &layout, 4 * SIZE,
+                0, 0);
+    blind.takes_memory = false;
+    config.graph = real.graph;
+    config.plan = real.plan;
+    config.programs = (const struct pst_program *const *)real.programs;
+    config.device = real.device_ops;
+    config.device_config = (struct pst_device_config){.threads = 1, .kernels = "auto"};
+    config.transport = &blind;
+    config.clip = 0;
+    assert_int_equal(pst_exec_create(&config, &exec, &err), PST_ERR_UNSUPPORTED);
+    assert_string_equal(err.kind, "machine.missing");
+    assert_non_null(strstr(err.message, "cannot reach the memory of device apart"));
+    real_destroy(&real);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_breaks),
+        cmocka_unit_test(test_transport),
+    };
+
+    setenv("PENSTOCK_TEST_DEVICE", MODULE, 1);
+    return cmocka_run_group_tests_name("apart", tests, NULL, NULL);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layouts of arenas: nothing overlaps, and where a device has room for the bytes that live together
+ * gaps rarely make them too many. The cases are rectangles of time and addresses that were cut into
+ * tiles, so that a layout without any gap exists.
+ */
+#include "plan/program_build.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/philox.h"
+
+enum { MOST = 64, HEIGHT = 48, TICKS = 40 };
+
+static uint64_t seed, draws;
+
+static uint32_t draw(uint32_t below)
+{
+    return pst_philox(seed, 3, draws++).v[0] % below;
+}
+
+struct tiles {
+    struct pst_value values[MOST];
+    uint32_t n;
+};
+
+/* Cuts a rectangle in two, in time or in addresses, until the parts are small or it is enough. */
+static void cut(struct tiles *t, uint32_t first, uint32_t end, uint32_t height, uint32_t depth)
+{
+    bool by_time = draw(2) == 0;
+    uint32_t length = end - first, size = by_time ? length : height;
+
+    if (depth == 0 || size < 2 || draw(6) == 0) {
+        struct pst_value *value = &t->values[t->n++];
+
+        *value = (struct pst_value){.kind = PST_V_ACT, .bytes = (uint64_t)height * PST_VALUE_ALIGN};
+        value->first = first;
+        value->last = end - 1;
+        return;
+    }
+    size = 1 + draw(size - 1);
+    if (by_time) {
+        cut(t, first, first + size, height, depth - 1);
+        cut(t, first + size, end, height, depth - 1);
+    } else {
+        cut(t, first, end, size, depth - 1);
+        cut(t, first, end, height - size, depth - 1);
+    }
+}
+
+static void shuffle(struct tiles *t)
+{
+    for (uint32_t i = t->n; i > 1; i--) {
+        uint32_t j = draw(i);
+        struct pst_value value = t->values[i - 1];
+
+        t->values[i - 1] = t->values[j];
+        t->values[j] = value;
+    }
+}
+
+static void check_apart(const struct pst_program *program)
+{
+    for (uint32_t i = 0; i < program->n_values; i++) {
+        const struct pst_value *a = &program->values[i];
+
+        assert_int_equal(a->offset % PST_VALUE_ALIGN, 0);
+        assert_true(a->offset + a->bytes <= program->arena_bytes);
+        for (uint32_t j = 0; j < i; j++) {
+            const struct pst_value *b = &program->values[j];
+            bool meet = a->first <= b->last && b->first <= a->last;
+
+            assert_false(meet && a->offset < b->offset + b->bytes &&
+                         b->offset < a->offset + a->bytes);
+        }
+    }
+}
+
+static uint64_t lay_out(const struct tiles *tiles, uint64_t limit)
+{
+    struct tiles copy = *tiles;
+    struct pst_program program = {.values = copy.values, .n_values = copy.n, .n_ticks = TICKS};
+
+    assert_int_equal(pst_layout_program(&program, limit, NULL), PST_OK);
+    assert_int_equal(program.peak_bytes, HEIGHT * PST_VALUE_ALIGN);
+    check_apart(&program);
+    return program.arena_bytes;
+}
+
+static void test_tiles(void **state)
+{
+    const uint64_t whole = HEIGHT * PST_VALUE_ALIGN;
+    uint32_t without = 0, with = 0, rounds = 400;
+    double gaps_without = 0, gaps_with = 0;
+
+    (void)state;
+    for (seed = 1; seed <= rounds; seed++) {
+        struct tiles tiles = {.n = 0};
+        uint64_t plain, tried;
+
+        draws = 0;
+        cut(&tiles, 0, TICKS, HEIGHT, 5);
+        shuffle(&tiles);
+        plain = lay_out(&tiles, UINT64_MAX);
+        tried = lay_out(&tiles, whole);
+        assert_true(tried <= plain);
+        assert_int_equal(lay_out(&tiles, whole), tried);
+        assert_int_equal(lay_out(&tiles, plain), plain);     /* it fits: nothing else is tried */
+        assert_int_equal(lay_out(&tiles, whole - 1), plain); /* it cannot fit */
+        without += plain == whole;
+        with += tried == whole;
+        gaps_without += (double)(plain - whole) / (double)whole / rounds;
+        gaps_with += (double)(tried - whole) / (double)whole / rounds;
+    }
+    print_message("%u tilings: without gaps %u, with a limit %u; gaps %.2f %% and %.2f %%\n",
+                  rounds, without, with, 100 * gaps_without, 100 * gaps_with);
+    assert_true(with > without);
+    assert_true(gaps_with < 0.6 * gaps_without);
+}
+
+/* Five buffers around one that lives across two others; the five units that live at a time do. */
+static void test_known(void **state)
+{
+    static const struct {
+        uint32_t bytes, first, last;
+    } rows[] = {{3, 0, 1}, {3, 2, 3}, {2, 1, 2}, {2, 0, 0}, {2, 3, 3}};
+    struct pst_value values[5] = {{.kind = PST_V_ACT}};
+    struct pst_program program = {.values = values, .n_values = 5, .n_ticks = 4};
+
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++) {
+        values[i] = (struct pst_value){.kind = PST_V_ACT,
+                                       .bytes = (uint64_t)rows[i].bytes * PST_VALUE_ALIGN,
+                                       .first = rows[i].first,
+                                       .last = rows[i].last};
+    }
+    assert_int_equal(pst_layout_program(&program, 5 * PST_VALUE_ALIGN, NULL), PST_OK);
+    assert_int_equal(program.peak_bytes, 5 * PST_VALUE_ALIGN);
+    assert_int_equal(program.arena_bytes, 5 * PST_VALUE_ALIGN);
+    check_apart(&program);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_known),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

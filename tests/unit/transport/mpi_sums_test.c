@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums of the `mpi` transport, held against sums worked out here, bit for bit, in an order that no
+ * other would give the same result as.
+ */
+#include "unit/transport/mpi_ranks.h"
+
+/* --- sums --------------------------------------------------------------------------------------
+ */
+
+/* Numbers of very different size, so that every order of a sum has a result of its own. */
+static float number(uint32_t round, uint32_t rank, uint32_t part, uint64_t i)
+{
+    uint64_t seed = round * 7919u + rank * 104729u + part * 1299709u + i;
+    uint64_t bits = next_random(&seed);
+
+    return (float)((double)(bits >> 40) / 16777216.0 - 0.5) * (float)(1 << (bits & 15));
+}
+
+static void sums_of(uint32_t n)
+{
+    double *values = calloc(n, sizeof *values);
+    uint32_t wrong = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        values[i] = number(n, me, 0, i) * 1e-3 + 1e10 * number(n, me, 1, i);
+    }
+    EXPECT(ops->sum(transport, me, values, n, NULL) == PST_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        double sum = 0;
+
+        for (uint32_t r = 0; r < n_ranks; r++) {
+            double term = number(n, r, 0, i) * 1e-3 + 1e10 * number(n, r, 1, i);
+
+            sum = r == 0 ? term : sum + term;
+        }
+        wrong += memcmp(&sum, &values[i], sizeof sum) != 0;
+    }
+    EXPECT(wrong == 0);
+    free(values);
+}
+
+static void sums(void)
+{
+    static const uint32_t lengths[] = {1, 7, 1000, 1025, 300001};
+
+    for (uint32_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        sums_of(lengths[i]);
+        EXPECT(ops->barrier(transport, me, NULL) == PST_OK);
+    }
+}
+
+/* Members in an order that is not theirs; one of them brings two sources. */
+static void reduce_of(uint64_t elems)
+{
+    uint32_t members[MAX_RANKS], order[MAX_RANKS + 1][2] = {{0, 1}}, n_order = 1, wrong = 0;
+    float *mine[2] = {calloc(elems + 1, sizeof(float)), calloc(elems + 1, sizeof(float))};
+    float *result = calloc(elems + 1, sizeof *result);
+
+    for (uint32_t m = 0; m < n_ranks; m++) {
+        members[m] = m;
+    }
+    for (uint32_t m = n_ranks; m-- > 0;) {
+        order[n_order][0] = m;
+        order[n_order++][1] = 0;
+    }
+    for (uint64_t i = 0; i < elems; i++) {
+        mine[0][i] = number(3, me, 0, i);
+        mine[1][i] = number(3, me, 1, i);
+    }
+    EXPECT(ops->reduce(transport, me, members, n_ranks, (const float *const *)mine, me == 0 ? 2 : 1,
+                       (const uint32_t(*)[2])order, n_order, result, elems, NULL) == PST_OK);
+    for (uint64_t i = 0; i < elems; i++) {
+        float sum = number(3, 0, 1, i);
+
+        for (uint32_t k = 1; k < n_order; k++) {
+            sum += number(3, order[k][0], order[k][1], i);
+        }
+        wrong += memcmp(&sum, &result[i], sizeof sum) != 0;
+        wrong += mine[0][i] != number(3, me, 0, i);
+    }
+    EXPECT(wrong == 0);
+    free(mine[0]);
+    free(mine[1]);
+    free(result);
+}
+
+static void reductions(void)
+{
+    reduce_of(1);
+    reduce_of(5);
+    reduce_of(4001);
+    reduce_of(1200007);
+}
+
+enum { PARTS = 4 };
+static const uint64_t part_sizes[PARTS] = {1, 0, 200005, 1000};
+
+static void fill_parts(struct pst_reduce_part *parts, uint32_t round)
+{
+    for (uint32_t p = 0; p < PARTS; p++) {
+        parts[p].elems = part_sizes[p];
+        parts[p].data = malloc((part_sizes[p] + 1) * sizeof(float));
+        for (uint64_t i = 0; i < part_sizes[p]; i++) {
+            parts[p].data[i] = number(round, me, p, i);
+        }
+    }
+}
+
+static void check_parts(struct pst_reduce_part *parts, const uint32_t *members, uint32_t n,
+                        uint32_t round)
+{
+    uint32_t wrong = 0;
+
+    for (uint32_t p = 0; p < PARTS; p++) {
+        for (uint64_t i = 0; i < part_sizes[p]; i++) {
+            float sum = number(round, members[0], p, i);
+
+            for (uint32_t m = 1; m < n; m++) {
+                sum += number(round, members[m], p, i);
+            }
+            wrong += memcmp(&sum, &parts[p].data[i], sizeof sum) != 0;
+        }
+        free(parts[p].data);
+    }
+    EXPECT(wrong == 0);
+}
+
+/* A message round the ring. */
+static void pass_on(uint32_t round)
+{
+    uint32_t values[2] = {1000 * round + me, 0}, from = (me + n_ranks - 1) % n_ranks;
+    pst_request send, recv;
+
+    EXPECT(ops->send(transport, me, (me + 1) % n_ranks, 1, &values[0], 4, &send) == PST_OK);
+    EXPECT(ops->recv(transport, me, from, 1, &values[1], 4, &recv) == PST_OK);
+    EXPECT(ops->wait(transport, me, send, NULL) == PST_OK);
+    EXPECT(ops->wait(transport, me, recv, NULL) == PST_OK);
+    EXPECT(values[1] == 1000 * round + from);
+}
+
+/* Groups that overlap, two of them posted at once; transfers go on beside them. */
+static void replicas(void)
+{
+    struct pst_reduce_part parts[2][PARTS];
+    uint32_t all[MAX_RANKS], pair[2] = {me | 1, me & ~1u};
+    bool paired = (me | 1) < n_ranks;
+    pst_request first, second = 0;
+
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        all[i] = (5 * i + 3) % n_ranks; /* 5 is no divisor of what it is run with */
+    }
+    for (uint32_t round = 0; round < 6; round++) {
+        fill_parts(parts[0], 2 * round);
+        EXPECT(ops->all_reduce(transport, me, all, n_ranks, parts[0], PARTS, &first) == PST_OK);
+        if (paired) {
+            fill_parts(parts[1], 2 * round + 1);
+            EXPECT(ops->all_reduce(transport, me, pair, 2, parts[1], PARTS, &second) == PST_OK);
+        }
+        pass_on(round);
+        EXPECT(ops->wait(transport, me, first, NULL) == PST_OK);
+        check_parts(parts[0], all, n_ranks, 2 * round);
+        if (paired) {
+            EXPECT(ops->wait(transport, me, second, NULL) == PST_OK);
+            check_parts(parts[1], pair, 2, 2 * round + 1);
+        }
+    }
+}
+
+static void healthy(void)
+{
+    void (*const cases[])(void) = {sums, reductions, replicas};
+
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        reopen(60 * SECOND, 2);
+        cases[i]();
+    }
+}
+
+static void misfit(void)
+{
+    struct pst_error err = {0};
+    double values[3] = {0};
+
+    reopen(20 * SECOND, 0);
+    EXPECT(ops->sum(transport, me, values, 2 + (me == 1), &err) == PST_ERR_BUG);
+    EXPECT(strcmp(err.kind, "transport.size") == 0);
+}
+
+static void test_two(void **state)
+{
+    (void)state;
+    run_case("healthy", 2);
+}
+
+static void test_three(void **state)
+{
+    (void)state;
+    run_case("healthy", 3);
+}
+
+static void test_eight(void **state)
+{
+    (void)state;
+    run_case("healthy", 8);
+}
+
+static void test_misfit(void **state)
+{
+    (void)state;
+    run_case("misfit", 2);
+}
+
+static const struct rank_case cases[] = {{"healthy", healthy}, {"misfit", misfit}, {NULL, NULL}};
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_two),
+    cmocka_unit_test(test_three),
+    cmocka_unit_test(test_eight),
+    cmocka_unit_test(test_misfit),
+};
+
+RANKS_MAIN(cases, tests)
