@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One search for a plan, and what follows it: a second opinion on a plan that keeps host links busy,
- * and what to tell a user whose job does not fit.
+ * One search for a plan, and what follows it: a second opinion on a plan that keeps host links
+ * busy, and what to tell a user whose job does not fit.
  */
 #ifndef PST_PLUGIN_ADVISE_H
 #define PST_PLUGIN_ADVISE_H
