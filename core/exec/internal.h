@@ -372,6 +372,9 @@ double exec_loss_of(const struct pst_exec *exec, const double *table);
 /* The norm of a table of square sums. */
 double exec_norm_of(const double *table, uint32_t n_params);
 
+/* rank.c: of a list without parts, the section that reads the weights after t steps. */
+uint32_t exec_newest_section(const struct pst_exec *exec, const struct pst_program *program,
+                             uint64_t t);
 /* evaluate.c: which elements of the kept tensor a rank has; none: where it is elsewhere. */
 void exec_output_range(const struct pst_exec *exec, uint32_t rank, uint32_t section,
                        uint64_t *ret_first, uint64_t *ret_elems);

@@ -129,7 +129,6 @@ static pst_status share_losses(struct pst_exec *exec, uint64_t t, double *ret_lo
 static pst_status share_output(struct pst_exec *exec, uint64_t t, float *output, uint64_t n,
                                struct pst_error *err)
 {
-    uint32_t section = (uint32_t)(t % exec->config.eval_programs[0]->n_phases);
     float *all = calloc(n * exec->n_ranks + 1, sizeof *all);
     pst_status status;
 
@@ -140,7 +139,8 @@ static pst_status share_output(struct pst_exec *exec, uint64_t t, float *output,
     for (uint32_t r = 0; r < exec->n_ranks && status == PST_OK; r++) {
         uint64_t first, elems;
 
-        exec_output_range(exec, r, section, &first, &elems);
+        exec_output_range(exec, r, exec_newest_section(exec, exec->config.eval_programs[r], t),
+                          &first, &elems);
         if (first < n) {
             elems = n - first < elems ? n - first : elems;
             memcpy(output + first, all + r * n + first, elems * sizeof *output);

@@ -15,21 +15,24 @@ static void report(struct exec_rank *rank)
     }
 }
 
-/* Sections are sorted by phase, then part. */
-static uint32_t section_of(const struct exec_list *list, const struct exec_task *task,
-                           uint32_t n_updates)
+uint32_t exec_newest_section(const struct pst_exec *exec, const struct pst_program *program,
+                             uint64_t t)
 {
-    const struct pst_program *program = list->program;
+    return (uint32_t)(t * exec->n_updates % program->n_phases);
+}
 
-    if (list->plan->asynchronous) {
-        return (uint32_t)(task->t % program->n_phases) * PST_PARTS + task->part;
-    }
-    return (uint32_t)(task->t * n_updates % program->n_phases); /* evaluation: of the newest */
+/* Sections are sorted by phase, then part. */
+static uint32_t section_of(const struct pst_exec *exec, const struct exec_list *list,
+                           const struct exec_task *task)
+{
+    return list->plan->asynchronous
+               ? (uint32_t)(task->t % list->program->n_phases) * PST_PARTS + task->part
+               : exec_newest_section(exec, list->program, task->t);
 }
 
 static pst_status run_eval(struct exec_rank *rank, const struct exec_task *task)
 {
-    uint32_t section = section_of(&rank->eval, task, rank->exec->n_updates);
+    uint32_t section = section_of(rank->exec, &rank->eval, task);
     bool hollow = (rank->exec->config.device->flags & PST_DEVICE_HOLLOW) != 0;
     pst_status status = hollow ? PST_OK : exec_share_state(rank, &rank->error);
 
@@ -54,8 +57,8 @@ static pst_status run_step(struct exec_rank *rank, const struct exec_task *task)
     if (task->epoch == rank->halted) {
         return PST_OK;
     }
-    status = exec_run(rank, &rank->train, section_of(&rank->train, task, rank->exec->n_updates),
-                      task, PST_CALL_TRAINING, &rank->error);
+    status = exec_run(rank, &rank->train, section_of(rank->exec, &rank->train, task), task,
+                      PST_CALL_TRAINING, &rank->error);
     if (status == PST_OK && closes) {
         exec_end_step(rank, task);
         rank->halted = rank->result->finite || rank->exec->config.skip_non_finite ? 0 : task->epoch;

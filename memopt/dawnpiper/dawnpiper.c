@@ -47,7 +47,8 @@ static const struct pst_param params[] = {
               "Part of the host's memory that a stage may fill."),
 };
 
-static pst_status load(struct dawnpiper *self, const struct pst_stage_view *view)
+/* staging: at least so many micro-batches of offloaded tensors have room on the device. */
+static pst_status load(struct dawnpiper *self, const struct pst_stage_view *view, uint32_t staging)
 {
     const struct config *config = self->opt.config;
     const struct mem_rules rules = {
@@ -55,7 +56,7 @@ static pst_status load(struct dawnpiper *self, const struct pst_stage_view *view
         .offload = config->allow != ALLOW_RECOMPUTE,
         .slot_filter = config->slot_filter,
         .link_target = config->link_target,
-        .staging = (uint32_t)config->staging,
+        .staging = staging,
         .min_bytes = config->min_swap_bytes,
         .host_part = config->host_memory,
     };
@@ -156,7 +157,7 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
 
     self->search.bound = UINT64_MAX;
     if (st == PST_OK && !mem_fits(view, &value)) {
-        st = load(self, view);
+        st = load(self, view, (uint32_t)config->staging);
     }
     if (st != PST_OK || mem_fits(view, &value) || self->costs.absurd || view->n_nodes == 0) {
         return st; /* nothing is shorter; and what cannot be added up is not searched */
@@ -208,7 +209,7 @@ static pst_status plan(void *self_, const struct pst_stage_view *view, struct ps
 static pst_status bound(void *self_, const struct pst_stage_view *view, uint64_t *ret_period_ns)
 {
     struct dawnpiper *self = self_;
-    pst_status st = load(self, view);
+    pst_status st = load(self, view, 1); /* what fits by the host's own rule counts */
 
     if (st == PST_OK) {
         *ret_period_ns = mem_costs_bound(&self->costs);

@@ -22,8 +22,8 @@ static void test_same_bits(void **state)
     check_reference();
     for (uint32_t i = 0; i < n_ids; i++) {
         struct trace trace, alone = gpipe;
-        char texts[2][192];
-        const char *sets[4];
+        char texts[MAX_SETTINGS][192];
+        const char *sets[MAX_SETTINGS + 2];
         uint32_t n = 0;
 
         settings(ids[i], texts, sets);

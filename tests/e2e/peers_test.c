@@ -236,7 +236,7 @@ static void test_every_scheduler(void **state)
     (void)state;
     for (uint32_t i = 0; i < n_ids; i++) {
         const char *sets[10], *path = support_path("plan.json");
-        char texts[2][192];
+        char texts[MAX_SETTINGS][192];
         struct trace trace;
         json_t *plan;
 
