@@ -156,7 +156,7 @@ static float *random_floats(uint64_t n, uint64_t stream, float low)
 static void *far_floats(const void *values, uint64_t bytes)
 {
     static uint64_t used;
-    char *base = rig_far_arena(cuda);
+    char *base = rig_far_arena(cuda_ops, cuda);
 
     used = used + bytes + 256 > RIG_FAR_BYTES ? 0 : used;
     used = (used + bytes + 255) / 256 * 256;

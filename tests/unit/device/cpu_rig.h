@@ -21,6 +21,7 @@
 
 #include "base/philox.h"
 #include "device/device.h"
+#include "far_rig.h"
 
 #define RIG_MAX 3
 
@@ -172,12 +173,6 @@ static inline struct pst_graph *rig_graph(const struct rig_case *test, uint32_t 
 }
 
 /* --- operands --------------------------------------------------------------------------------- */
-
-struct rig_buffer {
-    void *data; /* aligned to 64 bytes */
-    uint64_t elems, bytes;
-    uint32_t dtype;
-};
 
 struct rig {
     const struct rig_case *test;
@@ -348,80 +343,6 @@ static inline void rig_pick(const struct rig_buffer *all, uint64_t mask, uint32_
 
 #define RIG_GUARD 256u
 
-/*
- * A device with memory of its own: operands are copied to its arena and, behind the kernel, back.
- * Off the device, everything stays as it is.
- */
-#define RIG_FAR_BYTES (128u << 20)
-
-struct rig_far {
-    struct {
-        void *host, *far;
-        uint64_t bytes;
-    } parts[32];
-    uint32_t n;
-    uint64_t used;
-};
-
-static inline char *rig_far_arena(struct pst_device *device)
-{
-    static struct pst_device *owner;
-    static void *base;
-    struct pst_error err = {0};
-
-    if (owner != device) {
-        owner = device;
-        if (rig_ops->arena(device, RIG_FAR_BYTES, &base, &err) != PST_OK) {
-            fail_msg("%s", err.message);
-        }
-    }
-    return base;
-}
-
-/* Where an operand is for the kernel; equal ones stay equal. */
-static inline void *rig_far_of(struct rig_far *far, struct pst_device *device, void *host,
-                               uint64_t bytes)
-{
-    uint32_t i = 0;
-
-    if (host == NULL || (rig_ops->flags & PST_DEVICE_APART) == 0) {
-        return host;
-    }
-    for (; i < far->n; i++) {
-        if (far->parts[i].host == host) {
-            return far->parts[i].far;
-        }
-    }
-    assert_true(far->n < 32 && far->used + bytes <= RIG_FAR_BYTES);
-    far->parts[i].host = host;
-    far->parts[i].far = rig_far_arena(device) + far->used;
-    far->parts[i].bytes = bytes;
-    far->n++;
-    far->used += (bytes + 255) / 256 * 256;
-    rig_ops->upload(device, far->parts[i].far, host, bytes);
-    return far->parts[i].far;
-}
-
-static inline void rig_far_all(struct rig_far *far, struct pst_device *device, void **operands,
-                               const struct rig_buffer *buffers, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        operands[i] = rig_far_of(far, device, operands[i], buffers[i].bytes);
-    }
-}
-
-static inline void rig_far_back(struct rig_far *far, struct pst_device *device)
-{
-    struct pst_error err = {0};
-
-    if (rig_ops->sync != NULL && rig_ops->sync(device, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
-    for (uint32_t i = 0; i < far->n; i++) {
-        rig_ops->download(device, far->parts[i].host, far->parts[i].far, far->parts[i].bytes);
-    }
-}
-
 /* One pass with exactly the operands that the autodiff table names, the outputs poisoned. */
 static inline void rig_pass(struct rig *rig, struct pst_device *device, uint32_t pass)
 {
@@ -433,7 +354,7 @@ static inline void rig_pass(struct rig *rig, struct pst_device *device, uint32_t
     struct pst_call call = {.x = x, .p = p, .y = y, .seed = rig->seed, .flags = rig->flags};
     struct pst_kernel *kernel = NULL;
     struct pst_error err = {0};
-    struct rig_far far = {.n = 0};
+    struct rig_far far = {.ops = rig_ops};
     unsigned char *workspace;
     uint64_t bytes;
 
