@@ -124,7 +124,7 @@ static inline json_int_t host_bytes(const char *path, uint32_t *ret_copies)
 /* Writes the plan; is it asynchronous? */
 static inline bool write_plan(const char *const *sets, const char *path)
 {
-    const char *args[16] = {"plan", config, "-o", path};
+    const char *args[SUPPORT_ARGUMENTS] = {"plan", config, "-o", path};
     struct outcome o;
     json_t *root;
     bool asynchronous;
