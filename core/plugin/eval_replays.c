@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/eval_replays.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "plan/sequence.h"
-
-#include <stdlib.h>
 
 /* --- what a memory optimizer hands over --------------------------------------------------------*/
 
@@ -60,6 +59,7 @@ struct work {
     uint32_t *aux_last,
         *out_last;    /* [n] of the walk back: the last event that reads, not made yet */
     uint64_t *expire; /* [n_events] bytes that die with it */
+    uint64_t *left;   /* [n] that a forward leaves for later, or NULL */
     uint64_t kept, offloaded, replay_ns, total_ns;
     uint64_t live, most;
 };
@@ -122,8 +122,10 @@ static bool check(const struct pst_stage_view *view, const struct pst_replay *re
 
         if (node->action == PST_ACTION_RECOMPUTE || node->action > PST_ACTION_OFFLOAD) {
             fault = "an earlier memory optimizer recomputes in this stage";
+            value->node = v;
         } else if (node->action == PST_ACTION_OFFLOAD && view->link_bytes_per_s == 0) {
             fault = "there is no link to the host";
+            value->node = v;
         }
     }
     value->rule = fault;
@@ -239,6 +241,9 @@ static uint64_t make(struct work *w, uint32_t e)
         w->expire[until[i]] += bytes[i];
         if (event->kind == FORWARD && until[i] >= w->n) {
             *(offloaded ? &w->offloaded : &w->kept) += bytes[i];
+            if (w->left != NULL) {
+                w->left[event->node] += bytes[i];
+            }
         }
     }
     return made;
@@ -323,13 +328,13 @@ static void fill_value(const struct work *w, const struct pst_memory_sums *sums,
     }
 }
 
-/* events NULL: not wanted. */
+/* events, left NULL: not wanted. */
 static bool evaluate(const struct pst_stage_view *view, const struct pst_replay *replays,
                      uint32_t n_replays, struct pst_arena *arena, struct pst_memory_event *events,
-                     uint32_t *ret_n_events, struct pst_memory_sums *ret_sums,
+                     uint32_t *ret_n_events, uint64_t *left, struct pst_memory_sums *ret_sums,
                      struct pst_stage_value *value)
 {
-    struct work w = {.view = view, .n = view->n_nodes};
+    struct work w = {.view = view, .n = view->n_nodes, .left = left};
     bool sane;
 
     if (!list_events(&w, arena, replays, n_replays)) {
@@ -376,7 +381,7 @@ bool pst_evaluate_replays(const struct pst_stage_view *view, const struct pst_re
     bool ok = true;
 
     if (check(view, replays, n_replays, &value)) {
-        ok = evaluate(view, replays, n_replays, &arena, NULL, &n_events, &sums, &value);
+        ok = evaluate(view, replays, n_replays, &arena, NULL, &n_events, NULL, &sums, &value);
     }
     pst_arena_finish(&arena);
     if (ok) {
@@ -391,20 +396,23 @@ bool pst_evaluate_replays(const struct pst_stage_view *view, const struct pst_re
 pst_status pst_replays_events(const struct pst_stage_view *view, const struct pst_replay *replays,
                               uint32_t n_replays, struct pst_arena *arena,
                               struct pst_memory_event **ret_events, uint32_t *ret_n_events,
-                              struct pst_memory_sums *ret_sums, struct pst_error *err)
+                              struct pst_memory_sums *ret_sums, uint64_t **ret_left,
+                              struct pst_error *err)
 {
     struct pst_stage_value value = {.size = sizeof value};
     size_t most = 2 * (size_t)view->n_nodes + 1;
     struct pst_memory_event *events;
+    uint64_t *left = pst_arena_array(arena, (size_t)view->n_nodes + 1, sizeof *left);
 
     for (uint32_t i = 0; i < n_replays; i++) {
         most += replays[i].last - replays[i].first + 1;
     }
     events = pst_arena_array(arena, most, sizeof *events);
-    if (events == NULL ||
-        !evaluate(view, replays, n_replays, arena, events, ret_n_events, ret_sums, &value)) {
+    if (events == NULL || left == NULL ||
+        !evaluate(view, replays, n_replays, arena, events, ret_n_events, left, ret_sums, &value)) {
         return pst_fail_nomem(err);
     }
     *ret_events = events;
+    *ret_left = left;
     return PST_OK;
 }
