@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/saturate.h"
 #include "plan/sequence.h"
 
 /* --- what a memory optimizer hands over --------------------------------------------------------*/
@@ -67,20 +68,6 @@ struct work {
 static const struct pst_stage_node *node_at(const struct work *w, uint32_t v)
 {
     return pst_stage_node_at(w->view, v);
-}
-
-static uint64_t add(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
-static uint64_t multiply(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
 static bool output_saved(const struct work *w, uint32_t v)
@@ -258,7 +245,7 @@ static uint64_t run(struct work *w, uint32_t e)
 
     if (event->kind == BACKWARD) {
         bytes = w->live + node->backward_work_bytes;
-        w->total_ns = add(w->total_ns, add(node->forward_ns, node->backward_ns));
+        w->total_ns = pst_sat_add(w->total_ns, pst_sat_add(node->forward_ns, node->backward_ns));
     } else {
         made = make(w, e);
         bytes = node->saved_bytes + node->forward_work_bytes;
@@ -266,7 +253,7 @@ static uint64_t run(struct work *w, uint32_t e)
         w->live += made;
         if (event->kind == REPLAY) { /* the gradient of what comes next backward waits */
             bytes += output_of(w, event->before);
-            w->replay_ns = add(w->replay_ns, node->forward_ns);
+            w->replay_ns = pst_sat_add(w->replay_ns, node->forward_ns);
         }
     }
     w->live -= w->expire[e];
@@ -282,11 +269,11 @@ static bool is_sane(const struct work *w)
     for (uint32_t v = 0; v < w->n; v++) {
         const struct pst_stage_node *node = node_at(w, v);
 
-        sum = add(sum, add(node->saved_bytes, output_of(w, v)));
-        sum = add(sum, add(node->forward_work_bytes, node->backward_work_bytes));
+        sum = pst_sat_add(sum, pst_sat_add(node->saved_bytes, output_of(w, v)));
+        sum = pst_sat_add(sum, pst_sat_add(node->forward_work_bytes, node->backward_work_bytes));
         most = output_of(w, v) > most ? output_of(w, v) : most;
     }
-    return add(add(sum, sum), most) < UINT64_MAX / 4;
+    return pst_sat_add(pst_sat_add(sum, sum), most) < UINT64_MAX / 4;
 }
 
 /* --- the sums ----------------------------------------------------------------------------------*/
@@ -298,31 +285,33 @@ static void fill_sums(const struct work *w, struct pst_memory_sums *sums)
     uint64_t staged = view->staging_copies < k ? view->staging_copies : k;
 
     for (uint32_t v = 0; v < w->n; v++) {
-        saved = add(saved, node_at(w, v)->saved_bytes);
+        saved = pst_sat_add(saved, node_at(w, v)->saved_bytes);
     }
     *sums = (struct pst_memory_sums){.static_bytes = view->static_bytes,
-                                     .active_bytes = add(view->input_bytes, w->most),
+                                     .active_bytes = pst_sat_add(view->input_bytes, w->most),
                                      .kept_bytes = w->kept,
                                      .offloaded_bytes = w->offloaded,
                                      .total_ns = w->total_ns,
                                      .replay_ns = w->replay_ns,
                                      .link_ns = pst_eval_link_ns(view, w->offloaded)};
-    sums->dropped_bytes = saved > add(w->kept, w->offloaded) ? saved - w->kept - w->offloaded : 0;
-    sums->parked_bytes = add(multiply(k - 1, add(view->input_bytes, w->kept)),
-                             multiply(staged > 0 ? staged - 1 : 0, w->offloaded));
+    sums->dropped_bytes =
+        saved > pst_sat_add(w->kept, w->offloaded) ? saved - w->kept - w->offloaded : 0;
+    sums->parked_bytes = pst_sat_add(pst_sat_mul(k - 1, pst_sat_add(view->input_bytes, w->kept)),
+                                     pst_sat_mul(staged > 0 ? staged - 1 : 0, w->offloaded));
 }
 
 static void fill_value(const struct work *w, const struct pst_memory_sums *sums,
                        struct pst_stage_value *value)
 {
     uint64_t k = w->view->in_flight > 0 ? w->view->in_flight : 1;
-    uint64_t busy = add(sums->total_ns, sums->replay_ns);
+    uint64_t busy = pst_sat_add(sums->total_ns, sums->replay_ns);
 
-    value->peak_bytes = add(add(sums->static_bytes, sums->parked_bytes), sums->active_bytes);
+    value->peak_bytes =
+        pst_sat_add(pst_sat_add(sums->static_bytes, sums->parked_bytes), sums->active_bytes);
     value->period_ns = busy > sums->link_ns ? busy : sums->link_ns;
     value->extra_ns = value->period_ns - sums->total_ns;
     if (w->view->host_capacity_bytes > 0 &&
-        multiply(k, sums->offloaded_bytes) > w->view->host_capacity_bytes) {
+        pst_sat_mul(k, sums->offloaded_bytes) > w->view->host_capacity_bytes) {
         value->legal = 0;
         value->rule = "more bytes are offloaded than there is host memory for";
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/saturate.h"
 #include "base/util.h"
 #include "plugin/child.h"
 #include "plugin/solo_partition_state.h"
@@ -199,10 +200,7 @@ static pst_status refuse(const struct answer *answer, const struct pst_stage_vie
     uint64_t least = answer->price.peak_bytes, floor_bytes;
     char needs[32], misses[32], has[32], alone[32];
 
-    if (__builtin_mul_overflow(view->input_bytes, (uint64_t)view->in_flight, &floor_bytes) ||
-        __builtin_add_overflow(floor_bytes, view->static_bytes, &floor_bytes)) {
-        floor_bytes = UINT64_MAX;
-    }
+    floor_bytes = pst_sat_add(view->static_bytes, pst_sat_mul(view->in_flight, view->input_bytes));
     pst_format_bytes(has, view->capacity_bytes);
     if (least <= view->capacity_bytes || least == UINT64_MAX) {
         pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/saturate.h"
 #include "base/util.h"
 #include "plugin/eval.h"
 #include "report/memory_chart.h"
@@ -19,18 +20,6 @@ struct block {
     uint32_t first, n;
     uint64_t saved, freed, replay_ns;
 };
-
-static uint64_t multiply(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-
-static uint64_t add(uint64_t a, uint64_t b)
-{
-    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
 
 static uint64_t in_flight(const struct pst_memopt_result *result)
 {
@@ -53,7 +42,7 @@ static uint64_t freed_bytes(const struct pst_memopt_result *result, uint32_t v)
     uint64_t saved = pst_stage_node_at(&result->view, v)->saved_bytes;
     uint64_t left = result->left != NULL && action == PST_ACTION_RECOMPUTE ? result->left[v] : 0;
 
-    return multiply(freed_copies(result, action), saved > left ? saved - left : 0);
+    return pst_sat_mul(freed_copies(result, action), saved > left ? saved - left : 0);
 }
 
 /* How often each node runs again. */
@@ -75,9 +64,9 @@ static struct block block_at(const struct pst_memopt_result *result, const uint3
     do {
         const struct pst_stage_node *node = pst_stage_node_at(&result->view, v);
 
-        b.saved = add(b.saved, node->saved_bytes);
-        b.freed = add(b.freed, freed_bytes(result, v));
-        b.replay_ns = add(b.replay_ns, multiply(times[v], node->forward_ns));
+        b.saved = pst_sat_add(b.saved, node->saved_bytes);
+        b.freed = pst_sat_add(b.freed, freed_bytes(result, v));
+        b.replay_ns = pst_sat_add(b.replay_ns, pst_sat_mul(times[v], node->forward_ns));
         b.n++;
         v++;
     } while (together && v < result->view.n_nodes && result->actions[v] == result->actions[first]);
@@ -127,7 +116,7 @@ static const char *reason(const struct pst_memopt_result *result, const struct b
                  pst_format_bytes(bytes, per_us < 1e18 ? (uint64_t)per_us : (uint64_t)1e18));
     } else if (action == PST_ACTION_OFFLOAD) {
         snprintf(text, 96, "%s",
-                 sums->link_ns <= add(sums->total_ns, sums->replay_ns)
+                 sums->link_ns <= pst_sat_add(sums->total_ns, sums->replay_ns)
                      ? "hidden behind the passes"
                      : "passes wait for the link");
     }
