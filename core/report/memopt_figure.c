@@ -21,6 +21,9 @@ static pst_status add_point(struct pst_timeline *timeline, uint64_t ns, uint64_t
 static pst_status add_events(const struct pst_memopt_result *result, struct pst_timeline *timeline,
                              struct pst_error *err)
 {
+    static const uint32_t ops[] = {[PST_MEMORY_FORWARD] = PST_I_F,
+                                   [PST_MEMORY_REPLAY] = PST_I_R,
+                                   [PST_MEMORY_BACKWARD] = PST_I_BW};
     uint64_t now = 0, start = 0;
     pst_status st = PST_OK;
 
@@ -37,7 +40,7 @@ static pst_status add_events(const struct pst_memopt_result *result, struct pst_
                 .instr = PST_NONE,
                 .to_stage = PST_NONE,
                 .peer = PST_NONE,
-                .op = event->pass == PST_MEMORY_BACKWARD ? PST_I_B : PST_I_F,
+                .op = ops[event->pass],
                 .lane = PST_LANE_COMPUTE,
             };
 

@@ -156,13 +156,30 @@ static void parked(void **state)
     json_decref(root);
 }
 
+/* Passes have the colours of schedules: replays 0xB668A2, backward passes as wholes 0xD9642B, none
+   for inputs alone, 0xE8A020. */
+static void picture(void **state)
+{
+    const char *path = support_path("memory.svg");
+    struct outcome o = penstock("memopt", "rotor", "--problem", PROBLEM, "--svg", path);
+    char *figure;
+
+    (void)state;
+    expect_code(&o, 0);
+    figure = support_read(path);
+    assert_non_null(figure);
+    expect_text(figure, "rgb(71.372549%,40.784314%,63.529412%)");
+    expect_text(figure, "rgb(85.098039%,39.215686%,16.862745%)");
+    assert_null(strstr(figure, "rgb(90.980392%,"));
+    free(figure);
+    outcome_finish(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(three_layers),
-        cmocka_unit_test(too_little),
-        cmocka_unit_test(table),
-        cmocka_unit_test(parked),
+        cmocka_unit_test(three_layers), cmocka_unit_test(too_little), cmocka_unit_test(table),
+        cmocka_unit_test(parked),       cmocka_unit_test(picture),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);
