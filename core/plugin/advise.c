@@ -100,14 +100,13 @@ static uint64_t least_memory(const struct pst_search *search, uint64_t low, uint
     return high;
 }
 
-/* What the strategies would take if they had all the memory they want; UINT64_MAX if nothing helps.
- */
-static uint64_t unlimited_need(const struct pst_search *search)
+/* What the strategies take of so much memory, 0: of all they want; UINT64_MAX if it does not do. */
+static uint64_t need_of(const struct pst_search *search, uint64_t memory)
 {
     struct pst_planned planned = {.plan = NULL};
     uint64_t need = UINT64_MAX;
 
-    if (probe(search, 0, &planned)) {
+    if (probe(search, memory, &planned)) {
         need = pst_planned_need(&planned);
         pst_planned_finish(&planned);
     }
@@ -200,7 +199,7 @@ static struct outcome need_with(const struct pst_search *search, const char *id,
     job.n_memopt = 1;
     changed.job = &job;
     if (!fits_now(&changed, &outcome)) {
-        need = unlimited_need(&changed);
+        need = need_of(&changed, enough == UINT64_MAX ? 0 : enough);
         need = need < enough ? least_memory(&changed, limit, 0, need) : UINT64_MAX;
         outcome.need = need == 0 || need >= enough ? UINT64_MAX : need;
     }

@@ -83,10 +83,39 @@ static void test_fastest(void **state)
     assert_true(slower > 0);
 }
 
+/* Where none would do with what there is, the one that needs least: no more than any of them says
+   when it is asked itself, but for how finely memory is halved. */
+static void test_least(void **state)
+{
+    static const char *const others[] = {"adapipe", "dawnpiper", "full", "rotor"};
+    char hint[1024] = "", own[1024];
+    unsigned long long named = 0, least = ~0ull, kib;
+    uint64_t need = 0, memory;
+    const char *at;
+
+    (void)state;
+    assert_true(step_with("rotor", 0, true, &need, own) > 0);
+    memory = need / 10 * 3;
+    assert_int_equal(step_with("none", memory, false, &need, hint), 0);
+    at = strstr(hint, "would do; \"");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "would do; \"%llu KiB\" with memopt", &named), 1);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_int_equal(step_with(others[i], memory, false, &need, own), 0);
+        at = strstr(own, "cluster.memory = \"");
+        assert_non_null(at);
+        assert_int_equal(sscanf(at, "cluster.memory = \"%llu KiB", &kib), 1);
+        print_message("%s: %llu KiB; %s\n", others[i], kib, hint);
+        least = kib < least ? kib : least;
+    }
+    assert_true(named <= least + least / 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fastest),
+        cmocka_unit_test(test_least),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
