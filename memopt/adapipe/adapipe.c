@@ -12,7 +12,7 @@
 #include "optimizer.h"
 
 enum { UNIT_NODE, UNIT_LAYER };
-enum { TRIES = 12 }; /* of buffers */
+enum { TRIES = 12, ASKS = 4 }; /* of buffers; of what a refusal names */
 
 struct config {
     uint32_t unit;
@@ -153,6 +153,40 @@ static pst_status fill_knapsacks(struct adapipe *self, const struct pst_stage_vi
     return PST_OK;
 }
 
+/* Everything and nothing, which are tried whatever the capacity. */
+static pst_status save_all_or_nothing(struct adapipe *self, const struct pst_stage_view *view)
+{
+    pst_status st;
+
+    self->opt.has_plan = false;
+    mem_reset(&self->opt, view);
+    st = mem_consider(&self->opt, view);
+    for (uint32_t i = 0; i < self->n_units; i++) {
+        self->units[i].saved = self->units[i].bytes == 0;
+    }
+    write_trial(self, view);
+    return st == PST_OK ? mem_consider(&self->opt, view) : st;
+}
+
+/* Nothing fits. What is named as the least has to do when it is there: the peak of a plan that is
+   found with just so much. */
+static pst_status find_least(struct adapipe *self, const struct pst_stage_view *view)
+{
+    struct mem_opt *opt = &self->opt;
+    struct pst_stage_view with = *view;
+    pst_status st = PST_OK;
+
+    for (uint32_t i = 0; st == PST_OK && opt->has_plan && i < ASKS; i++) {
+        with.capacity_bytes = opt->value.peak_bytes;
+        opt->has_plan = false;
+        st = fill_knapsacks(self, &with);
+        if (st == PST_OK && opt->has_plan && opt->value.peak_bytes == with.capacity_bytes) {
+            return st;
+        }
+    }
+    return st == PST_OK ? save_all_or_nothing(self, view) : st;
+}
+
 static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
 {
     struct adapipe *self = (struct adapipe *)opt;
@@ -167,10 +201,10 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
     }
     make_units(self, view);
     st = fill_knapsacks(self, view);
-    if (st == PST_OK && opt->has_plan && mem_fits(view, &opt->value)) {
-        st = save_what_fits(self, view);
+    if (st != PST_OK || !opt->has_plan) {
+        return st;
     }
-    return st;
+    return mem_fits(view, &opt->value) ? save_what_fits(self, view) : find_least(self, view);
 }
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)

@@ -85,6 +85,56 @@ static void test_random_stages(void **state)
     assert_true(fit[3] * 10 > possible * 6);
 }
 
+/* Who says no names a capacity, and with that the answer is yes. */
+static void test_enough(void **state)
+{
+    static const struct {
+        const char *id, *options;
+    } rows[] = {{"sqrt", ""},    {"selective", "classes = \"*\"\nauto = true"},
+                {"offload", ""}, {"vpipe", ""},
+                {"adapipe", ""}, {"dawnpiper", ""},
+                {"rotor", ""}};
+    const uint64_t seed = 4712;
+    uint64_t counter = 0;
+
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct pst_instance *instance = open_memopt(rows[i].id, rows[i].options);
+        uint32_t n_refused = 0;
+
+        for (int round = 0; round < 400; round++) {
+            struct memopt_answer answer;
+            struct stage s;
+            uint64_t all;
+
+            random_stage(&s, 9, seed, &counter);
+            for (uint32_t v = 0; v < s.view.n_nodes; v++) {
+                s.nodes[v].output_bytes = draw(seed, &counter, 12);
+                s.nodes[v].output_saved = s.nodes[v].output_bytes <= s.nodes[v].saved_bytes;
+                s.nodes[v].saved_bytes *= draw(seed, &counter, 3) == 0 ? 100 : 1;
+                s.nodes[v].layer = v / 2;
+            }
+            all = enumerate(&s, "K").least_peak;
+            s.view.capacity_bytes = all * draw(seed, &counter, 100) / 100;
+            answer = ask(instance, &s);
+            if (answer.status == PST_OK) {
+                continue;
+            }
+            n_refused++;
+            s.view.capacity_bytes = answer.price.peak_bytes;
+            answer = ask(instance, &s);
+            if (answer.status != PST_OK) {
+                fail_msg("%s, round %d: %llu bytes are named, then %llu", rows[i].id, round,
+                         (unsigned long long)s.view.capacity_bytes,
+                         (unsigned long long)answer.price.peak_bytes);
+            }
+        }
+        assert_true(n_refused > 10);
+        pst_instance_destroy(instance);
+    }
+}
+
 /* Nothing, everything, absurd sizes: an answer or a refusal with reasons. */
 static void test_absurd_stages(void **state)
 {
@@ -122,6 +172,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_stages),
+        cmocka_unit_test(test_enough),
         cmocka_unit_test(test_absurd_stages),
     };
 
