@@ -168,23 +168,29 @@ static pst_status save_all_or_nothing(struct adapipe *self, const struct pst_sta
     return st == PST_OK ? mem_consider(&self->opt, view) : st;
 }
 
-/* Nothing fits. What is named as the least has to do when it is there: the peak of a plan that is
-   found with just so much. */
+/* Nothing fits. What is named as the least has to do when it is there: the least capacity of those
+   looked at with which a plan is found. */
 static pst_status find_least(struct adapipe *self, const struct pst_stage_view *view)
 {
     struct mem_opt *opt = &self->opt;
     struct pst_stage_view with = *view;
+    uint64_t least = UINT64_MAX;
     pst_status st = PST_OK;
 
     for (uint32_t i = 0; st == PST_OK && opt->has_plan && i < ASKS; i++) {
         with.capacity_bytes = opt->value.peak_bytes;
         opt->has_plan = false;
         st = fill_knapsacks(self, &with);
-        if (st == PST_OK && opt->has_plan && opt->value.peak_bytes == with.capacity_bytes) {
-            return st;
+        if (st == PST_OK && opt->has_plan && mem_fits(&with, &opt->value) &&
+            with.capacity_bytes < least) {
+            least = with.capacity_bytes;
         }
     }
-    return st == PST_OK ? save_all_or_nothing(self, view) : st;
+    st = st == PST_OK ? save_all_or_nothing(self, view) : st;
+    if (st == PST_OK && opt->has_plan && least < opt->value.peak_bytes) {
+        opt->value.peak_bytes = least;
+    }
+    return st;
 }
 
 static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
