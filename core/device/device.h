@@ -84,7 +84,21 @@ enum {
     PST_DEVICE_APART = 1u << 1
 };
 
+/*
+ * Of a device that stands apart: what it was asked for is in queues, each worked off in order and
+ * beside the others. Kernels and the work around the step are in the first.
+ */
+enum pst_queue {
+    PST_QUEUE_COMPUTE = 0,
+    PST_QUEUE_OUT,   /* to host memory */
+    PST_QUEUE_IN,    /* from there */
+    PST_QUEUE_LINK,  /* from other devices, and sums with theirs */
+    PST_QUEUE_RELAY, /* waits for others */
+    PST_QUEUES
+};
+
 struct pst_device;
+struct pst_mark; /* a place in a queue */
 
 struct pst_device_ops {
     uint32_t size;
@@ -140,6 +154,9 @@ struct pst_device_ops {
      */
     pst_status (*sync)(struct pst_device *device, struct pst_error *err);
     void (*copy)(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
+    /* What else works with the device takes its place in the order of its kernels here: its native
+       compute queue (cuda: the cudaStream_t) and its number on this machine. NULL: it has none. */
+    void *(*stream)(struct pst_device *device, int *ret_ordinal);
     /*
      * What follows may be NULL; a device has all of it or nothing. Such a device keeps a clock:
      * when what it was asked for so far ends, on CLOCK_MONOTONIC. The clock says when things end if

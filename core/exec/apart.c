@@ -22,9 +22,33 @@ static void add(void *context, uint32_t rank, float *dst, const float *src, uint
     exec->config.device->sync(exec->ranks[rank].device, NULL);
 }
 
+static void *stream(void *context, uint32_t rank, int *ret_ordinal)
+{
+    const struct pst_exec *exec = context;
+    const struct pst_device_ops *device = exec->config.device;
+
+    return device->stream == NULL ? NULL : device->stream(exec->ranks[rank].device, ret_ordinal);
+}
+
 struct pst_transport_memory exec_apart_memory(struct pst_exec *exec)
 {
-    return (struct pst_transport_memory){.context = exec, .copy = copy, .add = add};
+    return (struct pst_transport_memory){
+        .context = exec, .copy = copy, .add = add, .stream = stream};
+}
+
+pst_status exec_apart_attach(struct exec_rank *rank, struct pst_error *err)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+
+    if ((config->device->flags & PST_DEVICE_APART) == 0 || config->transport->attach == NULL) {
+        return PST_OK;
+    }
+    return config->transport->attach(rank->exec->transport, rank->index, err);
+}
+
+pst_status exec_before_post(struct exec_rank *rank, struct pst_error *err)
+{
+    return rank->exec->config.transport->ordered ? PST_OK : exec_join(rank, err);
 }
 
 pst_status exec_join(struct exec_rank *rank, struct pst_error *err)

@@ -348,6 +348,10 @@ void exec_clock_touch(struct exec_rank *rank, const void *data, uint64_t bytes);
 
 /* apart.c: for a device with memory of its own. What the transport asks of it. */
 struct pst_transport_memory exec_apart_memory(struct pst_exec *exec);
+/* The rank's device is open: tells the transport. */
+pst_status exec_apart_attach(struct exec_rank *rank, struct pst_error *err);
+/* Joins the device where the transport does not work in the order of devices. */
+pst_status exec_before_post(struct exec_rank *rank, struct pst_error *err);
 /* What the rank asked its device for so far has ended; what went wrong there. On its thread. */
 pst_status exec_join(struct exec_rank *rank, struct pst_error *err);
 

@@ -46,15 +46,19 @@ static pst_status post_transfer(struct exec_rank *rank, struct exec_list *list,
 {
     const struct pst_transport_ops *transport = rank->exec->config.transport;
     struct pst_transport *t = rank->exec->transport;
+    pst_status status = exec_before_post(rank, err);
 
     for (uint32_t i = 0; i < instr->n_parts; i++) {
         struct exec_part *part = &list->parts[instr->first_part + i];
         uint64_t tag = part->tag | ((batch + part->next) & 1);
-        pst_status status = instr->op == PST_I_SEND
-                                ? transport->send(t, rank->index, instr->peer, tag, part->data,
-                                                  part->bytes, &part->request)
-                                : transport->recv(t, rank->index, instr->peer, tag, part->data,
-                                                  part->bytes, &part->request);
+
+        if (status != PST_OK) {
+            return status;
+        }
+        status = instr->op == PST_I_SEND ? transport->send(t, rank->index, instr->peer, tag,
+                                                           part->data, part->bytes, &part->request)
+                                         : transport->recv(t, rank->index, instr->peer, tag,
+                                                           part->data, part->bytes, &part->request);
 
         if (status == PST_ERR_CANCELLED) {
             return pst_fail(err, status, "run.aborted", "rank %u: another rank stopped the run",

@@ -41,7 +41,7 @@ static pst_status open_device(struct exec_rank *rank, struct pst_error *err)
         larger(config->programs[rank->index]->arena_bytes, eval != NULL ? eval->arena_bytes : 0);
     status = config->device->arena(rank->device, larger(rank->arena_bytes, 1), &base, err);
     rank->base = status == PST_OK ? base : NULL;
-    return status;
+    return status == PST_OK ? exec_apart_attach(rank, err) : status;
 }
 
 static pst_status bind_versions(struct exec_rank *rank, const struct pst_program_param *from,

@@ -251,6 +251,12 @@ static pst_status sync_device(struct pst_device *device, struct pst_error *err)
     return pst_cuda_failure(device, err);
 }
 
+static void *stream_of(struct pst_device *device, int *ret_ordinal)
+{
+    *ret_ordinal = device->ordinal;
+    return device->compute;
+}
+
 static const struct pst_device_ops ops = {
     .size = sizeof ops,
     .id = "cuda",
@@ -274,6 +280,7 @@ static const struct pst_device_ops ops = {
     .flags = PST_DEVICE_APART,
     .sync = sync_device,
     .copy = pst_cuda_copy,
+    .stream = stream_of,
 };
 
 PST_EXPORT pst_device_module_fn pst_device_module;
