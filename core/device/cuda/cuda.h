@@ -25,6 +25,7 @@ struct pst_device {
     int ordinal;
     cudaStream_t compute, in, out; /* in, out: copies asked for by other threads */
     cublasLtHandle_t blas;
+    bool tf32; /* products of f32 round their operands */
     void **arenas;
     uint32_t n_arenas;
     double *squares;    /* scratch of square_sum, on the device */
