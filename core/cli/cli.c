@@ -138,6 +138,7 @@ int pst_cli_run(int argc, char **argv)
     }
     pst_worker_offer();
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
     signal(SIGCHLD, SIG_DFL);
     if (argc < 2) {
         if (!json) {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define XXH_INLINE_ALL
 #include "train/team.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <xxhash.h>
 
 #include "base/util.h"
 #include "config/report.h"
@@ -21,16 +23,6 @@ bool pst_team_is_near(const struct pst_team *team, uint32_t rank)
 
 /* --- joining -----------------------------------------------------------------------------------
  */
-
-static uint64_t digest_of(const char *text)
-{
-    uint64_t digest = UINT64_C(0xCBF29CE484222325);
-
-    for (; *text != '\0'; text++) {
-        digest = (digest ^ (unsigned char)*text) * UINT64_C(0x100000001B3);
-    }
-    return digest;
-}
 
 struct identity {
     char version[32];
@@ -110,8 +102,8 @@ static pst_status compare(const struct pst_team *team, const struct pst_job *job
     pst_status st = all == NULL || text == NULL ? pst_fail_nomem(err) : PST_OK;
 
     if (st == PST_OK) {
-        own.config = digest_of(text);
         own.length = strlen(text);
+        own.config = XXH3_64bits(text, own.length);
         st = team->ops->exchange(&own, all, sizeof own, err);
     }
     for (uint32_t r = 1; r < team->n && st == PST_OK; r++) {

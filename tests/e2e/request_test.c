@@ -12,6 +12,7 @@
 
 #include "expect_error.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 static const char good[] = "[model]\n"
@@ -151,6 +152,37 @@ static void test_full_output(void **state)
     }
 }
 
+/* So is a limit on the size of files, which would end the process in the middle of a word. What was
+   there before stays. */
+static void test_file_limit(void **state)
+{
+    const char *plan = support_path("limited.json"), *config = support_path("good.toml");
+    struct rlimit before, limit;
+    char *kept, *now, *err;
+    struct outcome o;
+    int code;
+
+    (void)state;
+    o = penstock("plan", config, "-o", plan);
+    expect_code(&o, 0);
+    outcome_finish(&o);
+    kept = support_read(plan);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = (struct rlimit){.rlim_cur = 1024, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    code =
+        run_into("/dev/null",
+                 (const char *[]){"plan", config, "-o", plan, "--set", "train.seed=7", NULL}, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(code, 2);
+    expect_text(err, "limited.json: cannot write the file");
+    now = support_read(plan);
+    assert_string_equal(now, kept);
+    free(err);
+    free(kept);
+    free(now);
+}
+
 /* What a file name or a plan of another model brings along never reaches a terminal as it is. */
 static void test_control_characters(void **state)
 {
@@ -248,10 +280,15 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_modules),      cmocka_unit_test(test_places),
-        cmocka_unit_test(test_other_plugin), cmocka_unit_test(test_usage),
-        cmocka_unit_test(test_full_output),  cmocka_unit_test(test_control_characters),
-        cmocka_unit_test(test_same_plan),    cmocka_unit_test(test_shared_cores),
+        cmocka_unit_test(test_modules),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_other_plugin),
+        cmocka_unit_test(test_usage),
+        cmocka_unit_test(test_full_output),
+        cmocka_unit_test(test_file_limit),
+        cmocka_unit_test(test_control_characters),
+        cmocka_unit_test(test_same_plan),
+        cmocka_unit_test(test_shared_cores),
     };
 
     return cmocka_run_group_tests(tests, begin, support_end);

@@ -10,6 +10,18 @@
 
 enum { STEPS = 7, CLASSES = 7 };
 
+/* A run of some steps; what a rule of versions has no use for is 0. */
+struct scene {
+    const char *model, *settings;
+    uint32_t dtype, optimizer;
+    uint32_t n_stages, m;
+    double clip;
+    uint32_t drain_every; /* 0: at the end alone */
+    bool recompute;
+    uint32_t bad_step; /* has an input that is not finite, and is passed over; 0: none */
+    uint32_t width;    /* replicas of every stage; 0: one */
+};
+
 /* Data of every step. */
 struct batches {
     void *inputs[STEPS][PST_MAX_INPUTS];
@@ -103,6 +115,57 @@ static inline void run_batches(struct real *real, uint32_t optimizer, uint32_t d
         MUST(pst_exec_collect(real->exec, &results[done], &err));
     }
 }
+
+/* --- scenes of every rule of versions ----------------------------------------------------------
+ */
+
+typedef void scene_check(const struct scene *scene);
+
+/* Every rule of update at every depth, and with n_clips = 2 with clipping, too. */
+static inline void check_optimizers(scene_check *check, const char *mlp, uint32_t n_clips)
+{
+    for (uint32_t optimizer = PST_SGD; optimizer <= PST_ADAMW; optimizer++) {
+        for (uint32_t i = 0; i < 4 * n_clips; i++) {
+            check(&(struct scene){.model = "mlp",
+                                  .settings = mlp,
+                                  .dtype = PST_F32,
+                                  .optimizer = optimizer,
+                                  .n_stages = 1 + i % 4,
+                                  .m = 4,
+                                  .clip = i / 4 * 0.5});
+        }
+    }
+}
+
+static inline void check_drains(scene_check *check, const char *mlp, uint32_t m)
+{
+    for (uint32_t every = 0; every <= 4; every++) {
+        check(&(struct scene){.model = "mlp",
+                              .settings = mlp,
+                              .dtype = PST_F32,
+                              .optimizer = PST_MOMENTUM,
+                              .n_stages = 4,
+                              .m = m,
+                              .drain_every = every});
+    }
+}
+
+static inline void check_bf16(scene_check *check, const char *mlp, const char *gpt,
+                              uint32_t n_clips)
+{
+    for (uint32_t i = 0; i < 2 * n_clips; i++) {
+        check(&(struct scene){.model = i & 1 ? "gpt" : "mlp",
+                              .settings = i & 1 ? gpt : mlp,
+                              .dtype = PST_BF16,
+                              .optimizer = PST_ADAMW,
+                              .n_stages = 3,
+                              .m = 4,
+                              .clip = i / 2 * 0.5});
+    }
+}
+
+/* --- what is left ------------------------------------------------------------------------------
+ */
 
 static inline void check_weights(struct real *real, const struct reference *ref)
 {

@@ -6,16 +6,6 @@
  */
 #include "unit/exec/batches.h"
 
-struct scene {
-    const char *model, *settings;
-    uint32_t dtype, optimizer;
-    uint32_t n_stages, m;
-    double clip;
-    uint32_t drain_every; /* 0: at the end alone */
-    bool recompute;
-    uint32_t bad_step; /* has an input that is not finite, and is passed over; 0: none */
-};
-
 static const char mlp[] = "inputs=12 hidden=16 layers=4 classes=7";
 static const char gpt[] = "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2";
 static const char resnet[] = "image=8 width=4 stages=2 blocks=1 classes=7";
@@ -125,37 +115,16 @@ static void test_shapes(void **state)
     }
 }
 
-/* Every rule of update, with and without clipping, at every depth. */
 static void test_optimizers(void **state)
 {
     (void)state;
-    for (uint32_t optimizer = PST_SGD; optimizer <= PST_ADAMW; optimizer++) {
-        for (uint32_t clip = 0; clip < 2; clip++) {
-            for (uint32_t d = 1; d <= 4; d++) {
-                check(&(struct scene){.model = "mlp",
-                                      .settings = mlp,
-                                      .dtype = PST_F32,
-                                      .optimizer = optimizer,
-                                      .n_stages = d,
-                                      .m = 4,
-                                      .clip = clip * 0.5});
-            }
-        }
-    }
+    check_optimizers(check, mlp, 2);
 }
 
 static void test_drains(void **state)
 {
     (void)state;
-    for (uint32_t every = 0; every <= 4; every++) {
-        check(&(struct scene){.model = "mlp",
-                              .settings = mlp,
-                              .dtype = PST_F32,
-                              .optimizer = PST_MOMENTUM,
-                              .n_stages = 4,
-                              .m = 3,
-                              .drain_every = every});
-    }
+    check_drains(check, mlp, 3);
 }
 
 /* A step that is not finite makes no update on any stage, whichever version the next ones read. */
@@ -195,15 +164,7 @@ static void test_gpt(void **state)
 static void test_bf16(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < 4; i++) {
-        check(&(struct scene){.model = i & 1 ? "gpt" : "mlp",
-                              .settings = i & 1 ? gpt : mlp,
-                              .dtype = PST_BF16,
-                              .optimizer = PST_ADAMW,
-                              .n_stages = 3,
-                              .m = 4,
-                              .clip = i & 2 ? 0.5 : 0});
-    }
+    check_bf16(check, mlp, gpt, 2);
 }
 
 /* Running statistics; branches whose edges skip stages. */

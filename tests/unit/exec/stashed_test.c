@@ -8,15 +8,6 @@
  */
 #include "unit/exec/batches.h"
 
-struct scene {
-    const char *model, *settings;
-    uint32_t dtype, optimizer;
-    uint32_t n_stages, m;
-    uint32_t drain_every; /* 0: at the end alone */
-    bool recompute;
-    uint32_t width; /* replicas of every stage; 0: one */
-};
-
 static const char mlp[] = "inputs=12 hidden=16 layers=4 classes=7";
 static const char gpt[] = "layers=2 dim=16 heads=2 context=8 vocab=7 dropout=0.2 tied=false";
 static const char resnet[] = "image=8 width=4 stages=2 blocks=1 classes=7";
@@ -221,31 +212,14 @@ static void test_shapes(void **state)
 static void test_optimizers(void **state)
 {
     (void)state;
-    for (uint32_t optimizer = PST_SGD; optimizer <= PST_ADAMW; optimizer++) {
-        for (uint32_t d = 1; d <= 4; d++) {
-            check(&(struct scene){.model = "mlp",
-                                  .settings = mlp,
-                                  .dtype = PST_F32,
-                                  .optimizer = optimizer,
-                                  .n_stages = d,
-                                  .m = 4});
-        }
-    }
+    check_optimizers(check, mlp, 1);
 }
 
 /* A drain leaves the versions where they are: fill reads old ones again. */
 static void test_drains(void **state)
 {
     (void)state;
-    for (uint32_t every = 0; every <= 4; every++) {
-        check(&(struct scene){.model = "mlp",
-                              .settings = mlp,
-                              .dtype = PST_F32,
-                              .optimizer = PST_MOMENTUM,
-                              .n_stages = 4,
-                              .m = 5,
-                              .drain_every = every});
-    }
+    check_drains(check, mlp, 5);
 }
 
 /* Dropout and replays, which read what forward read; running statistics. */
@@ -267,14 +241,7 @@ static void test_models(void **state)
 static void test_bf16(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < 2; i++) {
-        check(&(struct scene){.model = i & 1 ? "gpt" : "mlp",
-                              .settings = i & 1 ? gpt : mlp,
-                              .dtype = PST_BF16,
-                              .optimizer = PST_ADAMW,
-                              .n_stages = 3,
-                              .m = 4});
-    }
+    check_bf16(check, mlp, gpt, 1);
 }
 
 /* Gradients are summed over the replicas after every micro-batch. */

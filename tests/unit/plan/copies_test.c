@@ -5,7 +5,7 @@
  * who wrote last. Whatever a call or a copy reads is still there, from its begin to its end. Then
  * what the memory comes to, against the formula.
  */
-#include "unit/check/rig.h"
+#include "unit/plan/in_turn.h"
 
 #define MODELS 4
 #define UNIT   PST_VALUE_ALIGN
@@ -293,50 +293,18 @@ static void test_file(void **state)
 /* --- how much ---------------------------------------------------------------------------------
  */
 
-static uint32_t in_turn(uint32_t d, uint32_t p, uint32_t m, struct pst_pass *order)
-{
-    uint32_t n = 0, warm = p - 1 - d < m ? p - 1 - d : m, f = 0;
-    for (; f < warm; f++) {
-        order[n++] = (struct pst_pass){PST_PASS_F, d, f};
-    }
-    for (uint32_t b = 0; b < m; b++) {
-        if (f < m) {
-            order[n++] = (struct pst_pass){PST_PASS_F, d, f++};
-        }
-        order[n++] = (struct pst_pass){PST_PASS_BW, d, b};
-    }
-    return n;
-}
-
 /* A 1F1B plan of p equal stages and 8 micro-batches; every `step`-th node of a stage is offloaded,
    0: none. */
 static void plan_in_turn(struct rig *rig, uint32_t p, uint32_t step)
 {
-    struct pst_error err = {0};
-    struct pst_pass orders[RIG_MAX][24];
-    const struct pst_pass *lists[RIG_MAX];
-    uint32_t n_passes[RIG_MAX], n = rig->graph->n_ops, nodes[256];
-    assert_true(n <= 256 && p <= RIG_MAX);
-    for (uint32_t v = 0; v < n; v++) {
-        nodes[v] = v;
-    }
-    assert_int_equal(pst_plan_create(rig->graph, 16, p, &rig->plan, &err), PST_OK);
-    for (uint32_t d = 0; d < p; d++) {
-        uint32_t begin = d * n / p, end = (d + 1) * n / p;
-        assert_int_equal(
-            pst_plan_add_stage(rig->plan, nodes + begin, end - begin, &d, 1, 2, 1, &err), PST_OK);
-        for (uint32_t i = 0; step > 0 && i < end - begin; i += step) {
+    in_turn_stages(rig, p, 8);
+    for (uint32_t d = 0; d < p && step > 0; d++) {
+        for (uint32_t i = 0; i < rig->plan->stages[d].n_nodes; i += step) {
             ((uint8_t *)rig->plan->stages[d].actions)[i] = PST_ACTION_OFFLOAD;
         }
-        n_passes[d] = in_turn(d, p, 8, orders[d]);
-        lists[d] = orders[d];
     }
-    rig->plan->optimizer_slots = 1;
     rig->plan->barrier = true;
-    assert_int_equal(pst_plan_connect(rig->plan, rig->graph, &err), PST_OK);
-    assert_int_equal(pst_plan_lower(rig->plan, rig->graph, &rig->cost, lists, n_passes, true, &err),
-                     PST_OK);
-    rig_programs(rig);
+    in_turn_lists(rig);
 }
 
 /* What the stage leaves of a micro-batch in the nodes that are offloaded, from the operators'

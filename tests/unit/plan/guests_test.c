@@ -4,7 +4,7 @@
  * plans are legal and go through files; broken ones are found; under 1F1B the memory of both
  * devices is what counting micro-batches says.
  */
-#include "unit/check/rig.h"
+#include "unit/plan/in_turn.h"
 
 #define MODELS 4
 
@@ -231,45 +231,13 @@ static void test_broken(void **state)
 /* --- 1F1B -------------------------------------------------------------------------------------
  */
 
-static uint32_t in_turn(uint32_t d, uint32_t p, uint32_t m, struct pst_pass *order)
-{
-    uint32_t n = 0, warm = p - 1 - d < m ? p - 1 - d : m, f = 0;
-    for (; f < warm; f++) {
-        order[n++] = (struct pst_pass){PST_PASS_F, d, f};
-    }
-    for (uint32_t b = 0; b < m; b++) {
-        if (f < m) {
-            order[n++] = (struct pst_pass){PST_PASS_F, d, f++};
-        }
-        order[n++] = (struct pst_pass){PST_PASS_BW, d, b};
-    }
-    return n;
-}
-
-#define MOST_PASSES 80
-
 /* p equal stages of a chain and m micro-batches; `away`: of stage 0 the last device keeps those
    micro-batches, ascending, that are named. */
 static void plan_in_turn(struct rig *rig, uint32_t p, uint32_t m, const uint32_t *away,
                          uint32_t n_away)
 {
-    struct pst_error err = {0};
-    static struct pst_pass orders[RIG_MAX][MOST_PASSES];
-    const struct pst_pass *lists[RIG_MAX];
     struct pst_plan_guest *guests;
-    uint32_t n_passes[RIG_MAX], n = rig->graph->n_ops, nodes[256];
-    assert_true(n <= 256 && p <= RIG_MAX && 2 * m <= MOST_PASSES);
-    for (uint32_t v = 0; v < n; v++) {
-        nodes[v] = v;
-    }
-    assert_int_equal(pst_plan_create(rig->graph, 2 * m, p, &rig->plan, &err), PST_OK);
-    for (uint32_t d = 0; d < p; d++) {
-        uint32_t begin = d * n / p, end = (d + 1) * n / p;
-        assert_int_equal(
-            pst_plan_add_stage(rig->plan, nodes + begin, end - begin, &d, 1, 2, 1, &err), PST_OK);
-        n_passes[d] = in_turn(d, p, m, orders[d]);
-        lists[d] = orders[d];
-    }
+    in_turn_stages(rig, p, m);
     if (n_away > 0) {
         memset((uint8_t *)rig->plan->stages[0].actions, PST_ACTION_PEER,
                rig->plan->stages[0].n_nodes);
@@ -280,11 +248,7 @@ static void plan_in_turn(struct rig *rig, uint32_t p, uint32_t m, const uint32_t
         rig->plan->stages[0].guests = guests;
         rig->plan->stages[0].n_guests = n_away;
     }
-    rig->plan->optimizer_slots = 1;
-    assert_int_equal(pst_plan_connect(rig->plan, rig->graph, &err), PST_OK);
-    assert_int_equal(pst_plan_lower(rig->plan, rig->graph, &rig->cost, lists, n_passes, true, &err),
-                     PST_OK);
-    rig_programs(rig);
+    in_turn_lists(rig);
 }
 
 /* Bytes that one micro-batch of stage 0 leaves. */

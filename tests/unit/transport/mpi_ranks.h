@@ -112,6 +112,14 @@ static inline void run_case(const char *name, uint32_t n)
     outcome_finish(&outcome);
 }
 
+/* A test that starts a case as n ranks. */
+#define RANKS_TEST(test, name, n)                                                                  \
+    static void test(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        run_case(name, n);                                                                         \
+    }
+
 /* Under the launcher: the case; otherwise the tests, where there is MPI. */
 #define RANKS_MAIN(cases, tests)                                                                   \
     int main(int argc, char **argv)                                                                \

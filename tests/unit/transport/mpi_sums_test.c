@@ -187,29 +187,10 @@ static void misfit(void)
     EXPECT(strcmp(err.kind, "transport.size") == 0);
 }
 
-static void test_two(void **state)
-{
-    (void)state;
-    run_case("healthy", 2);
-}
-
-static void test_three(void **state)
-{
-    (void)state;
-    run_case("healthy", 3);
-}
-
-static void test_eight(void **state)
-{
-    (void)state;
-    run_case("healthy", 8);
-}
-
-static void test_misfit(void **state)
-{
-    (void)state;
-    run_case("misfit", 2);
-}
+RANKS_TEST(test_two, "healthy", 2)
+RANKS_TEST(test_three, "healthy", 3)
+RANKS_TEST(test_eight, "healthy", 8)
+RANKS_TEST(test_misfit, "misfit", 2)
 
 static const struct rank_case cases[] = {{"healthy", healthy}, {"misfit", misfit}, {NULL, NULL}};
 

@@ -221,29 +221,10 @@ static void stall(void)
 /* --- the program -------------------------------------------------------------------------------
  */
 
-static void test_one(void **state)
-{
-    (void)state;
-    run_case("healthy", 2);
-}
-
-static void test_eight(void **state)
-{
-    (void)state;
-    run_case("healthy", 8);
-}
-
-static void test_misfit(void **state)
-{
-    (void)state;
-    run_case("misfit", 2);
-}
-
-static void test_stall(void **state)
-{
-    (void)state;
-    run_case("stall", 3);
-}
+RANKS_TEST(test_one, "healthy", 2)
+RANKS_TEST(test_eight, "healthy", 8)
+RANKS_TEST(test_misfit, "misfit", 2)
+RANKS_TEST(test_stall, "stall", 3)
 
 /* Without a launcher, and before join. */
 static void test_alone(void **state)
