@@ -4,8 +4,6 @@
  */
 #include "dnn_library.h"
 
-#define COUNT(a) (int64_t)(sizeof(a) / sizeof(a)[0])
-
 struct builder {
     struct pst_dnn_maker *maker;
     const struct pst_dnn_graph *graph;
@@ -129,22 +127,17 @@ static cudnnBackendDescriptor_t window_of(const struct builder *b)
     const struct pst_window *w = &b->graph->window;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     const int64_t axes = 2, ones[2] = {1, 1}, strides[2] = {w->stride[0], w->stride[1]};
-    const int64_t before[2] = {w->pad[0], w->pad[1]};
+    const int64_t pads[2] = {w->pad[0], w->pad[1]};
     cudnnBackendDescriptor_t how =
         pst_dnn_make(m, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, "a convolution");
-    int64_t behind[2]; /* what the last window needs, so that sizes agree */
 
-    for (uint32_t i = 0; i < 2; i++) {
-        behind[i] = (int64_t)(w->out[i] - 1) * strides[i] + w->kernel[i] - w->in[i] - before[i];
-        behind[i] = behind[i] < 0 ? 0 : behind[i];
-    }
     pst_dnn_set(m, how, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &f32);
     pst_dnn_set(m, how, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
     pst_dnn_set(m, how, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &axes);
     pst_dnn_set(m, how, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, ones);
     pst_dnn_set(m, how, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, strides);
-    pst_dnn_set(m, how, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, before);
-    pst_dnn_set(m, how, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, behind);
+    pst_dnn_set(m, how, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, pads);
+    pst_dnn_set(m, how, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, pads);
     pst_dnn_finalize(m, how);
     return how;
 }
