@@ -159,7 +159,10 @@ static void check_conv(struct pst_dnn_conv c, uint32_t kind, int how)
 
     snprintf(what, sizeof what, "%llu to %llu channels, %ux%u, %ux%u s%u, %s%s, %s",
              (unsigned long long)c.in, (unsigned long long)c.out, c.window.in[0], c.window.in[1],
-             c.window.kernel[0], c.window.kernel[1], c.window.stride[0], c.bf16 ? "bf16" : "f32",
+             c.window.kernel[0], c.window.kernel[1], c.window.stride[0],
+             c.bf16   ? "bf16"
+             : c.tf32 ? "tf32"
+                      : "f32",
              c.bias ? ", bias" : "", names[kind - PST_DNN_CONV]);
     pst_dnn_conv_graph(&c, kind, &graph);
     print_message("%s: %llu bytes\n", what, (unsigned long long)plan_bytes(&graph, how, what));
@@ -181,6 +184,9 @@ static void conv_of_all_sizes(void **state)
             struct pst_dnn_conv c = shapes[i];
 
             check_conv(c, kind, COMPILE); /* f32: nothing of it is compiled at run time */
+            c.tf32 = true;
+            check_conv(c, kind, PROPOSE);
+            c.tf32 = false;
             c.bf16 = true;
             if (kind != PST_DNN_CONV_B) {
                 check_conv(c, kind, COMPILE);

@@ -33,6 +33,7 @@ struct pst_device {
     uint32_t n_pinned;
     cublasLtHandle_t blas;
     struct pst_cuda_dnn *dnn;
+    bool tf32; /* products of f32 round their operands */
     void **arenas;
     uint32_t n_arenas;
     double *squares;            /* scratch of square_sum, on the device */

@@ -28,6 +28,7 @@ static bool plan_of(const struct pst_cuda_request *r, struct conv *ret_conv)
     struct pst_dnn_graph graph;
     struct conv c = {.shape = {.window = w, .samples = r->samples, .bf16 = pst_cuda_bf16(r)}};
 
+    c.shape.tf32 = r->device->tf32 && !c.shape.bf16;
     c.shape.in = pst_cuda_columns(pst_cuda_in(r, 0));
     c.shape.out = pst_cuda_columns(pst_cuda_out(r));
     c.shape.bias = r->pass == PST_KERNEL_F && pst_cuda_has_param(r, 1);

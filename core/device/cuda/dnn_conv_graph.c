@@ -64,6 +64,7 @@ void pst_dnn_conv_graph(const struct pst_dnn_conv *c, uint32_t kind, struct pst_
 
     pst_dnn_graph_init(g);
     g->ordered = true;
+    g->tf32 = c->tf32;
     g->window = *w;
     axes((int64_t)c->samples, (int64_t)c->in, w->in[0], w->in[1], dims, strides);
     x = pst_dnn_memory(g, PST_DNN_X, type, dims, strides);

@@ -79,6 +79,7 @@ struct pst_dnn_graph {
     uint32_t n_tensors, n_ops;
     uint32_t of_role[PST_DNN_ROLES]; /* tensors; PST_DNN_NONE */
     uint32_t ordered;                /* only kernels whose sums have one order may serve */
+    uint32_t tf32;                   /* f32 operands of products may be rounded */
     struct pst_dnn_tensor tensors[PST_DNN_TENSORS];
     struct pst_dnn_op ops[PST_DNN_OPS];
     struct pst_window window;
@@ -127,6 +128,7 @@ struct pst_dnn_conv {
     struct pst_window window;
     uint64_t samples, in, out; /* channels */
     bool bf16;                 /* images and filters; else f32 */
+    bool tf32;                 /* f32 may be rounded */
     bool bias;                 /* of forward: added before rounding */
 };
 

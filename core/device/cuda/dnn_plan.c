@@ -34,9 +34,19 @@ static const struct {
     {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, "tensor cores for f32"},
 };
 
-static bool is_bf16(const struct pst_dnn_graph *graph)
+/* Whether a rule says nothing about this graph. */
+static bool waived(const struct pst_dnn_graph *graph, cudnnBackendNumericalNote_t note)
 {
-    return graph->tensors[graph->ops[0].x].type == PST_DNN_BF16;
+    switch (note) {
+    case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+        return !graph->ordered;
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+        return graph->tf32 || graph->tensors[graph->ops[0].x].type == PST_DNN_BF16;
+    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
+        return graph->tf32;
+    default:
+        return false;
+    }
 }
 
 /* What speaks against an engine; NULL: nothing. */
@@ -60,8 +70,7 @@ static const char *refused(struct pst_dnn_plan *p, cudnnBackendDescriptor_t conf
         why = "nothing known about it";
     }
     for (size_t rule = 0; why == NULL && rule < sizeof notes / sizeof notes[0]; rule++) {
-        if ((notes[rule].note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC && !p->graph.ordered) ||
-            (notes[rule].note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && is_bf16(&p->graph))) {
+        if (waived(&p->graph, notes[rule].note)) {
             continue;
         }
         for (int64_t i = 0; i < n; i++) {
