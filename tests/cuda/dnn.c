@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cuDNN as far as the device module calls it, on the host: plans are interpreted. Like the library
- * it takes a workspace of which nothing is left behind.
+ * it takes a workspace of which nothing is left behind. ON_HOST_DNN=absent: it is not there;
+ * broken: it promises much, and compiles nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,13 @@
 #include "interpreter.h"
 
 #define BYTES 4000u /* no multiple of anything that pieces are aligned to */
+
+static bool is(const char *word)
+{
+    const char *how = getenv("ON_HOST_DNN");
+
+    return how != NULL && strcmp(how, word) == 0;
+}
 
 struct pst_dnn {
     int nothing;
@@ -31,8 +39,8 @@ struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, char *
 {
     (void)stream;
     (void)properties;
-    snprintf(ret_why, why_size, "out of memory");
-    return calloc(1, sizeof(struct pst_dnn));
+    snprintf(ret_why, why_size, "it is not there, or out of memory");
+    return is("absent") ? NULL : calloc(1, sizeof(struct pst_dnn));
 }
 
 void pst_dnn_close(struct pst_dnn *dnn)
@@ -60,16 +68,15 @@ void pst_dnn_plan_destroy(struct pst_dnn_plan *plan)
 
 bool pst_dnn_plan_compile(struct pst_dnn_plan *plan, char *ret_why, size_t why_size)
 {
-    (void)ret_why;
-    (void)why_size;
-    plan->compiled = true;
-    return true;
+    snprintf(ret_why, why_size, "it is broken");
+    plan->compiled = !is("broken");
+    return plan->compiled;
 }
 
 uint64_t pst_dnn_plan_bytes(const struct pst_dnn_plan *plan)
 {
     (void)plan;
-    return BYTES;
+    return is("broken") ? 1u << 20 : BYTES;
 }
 
 const char *pst_dnn_plan_run(const struct pst_dnn_plan *plan, void *const operands[PST_DNN_ROLES],

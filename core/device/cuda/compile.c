@@ -108,13 +108,18 @@ static pst_status init_kernel(struct pst_cuda_kernel *kernel, struct pst_error *
 {
     const struct pst_cuda_request *request = &kernel->request;
     const struct pst_cuda_family *simple = simple_family(request);
-    pst_status status = kernel->family->init == NULL ? PST_OK : kernel->family->init(kernel, err);
+    struct pst_error first = {0};
+    pst_status status =
+        kernel->family->init == NULL ? PST_OK : kernel->family->init(kernel, &first);
 
     if (status == PST_ERR_UNSUPPORTED && kernel->family != simple &&
         workspace_of(simple, request) <= kernel->base.workspace_bytes) {
         finish(kernel);
         kernel->family = simple;
-        status = simple->init == NULL ? PST_OK : simple->init(kernel, err);
+        status = simple->init == NULL ? PST_OK : simple->init(kernel, &first);
+    }
+    if (status != PST_OK && err != NULL) {
+        *err = first;
     }
     return status;
 }

@@ -25,7 +25,7 @@ bool pst_cuda_dnn_ordered(const struct pst_device *device);
  */
 struct pst_dnn_plan *pst_cuda_dnn_propose(struct pst_device *device,
                                           const struct pst_dnn_graph *graph);
-/* PST_ERR_UNSUPPORTED: no kernel of it can be compiled, so that it is not proposed again. */
+/* plan: proposed by the same device. PST_ERR_UNSUPPORTED: no kernel of it can be compiled. */
 pst_status pst_cuda_dnn_compile(struct pst_device *device, struct pst_dnn_plan *plan,
                                 const char *name, struct pst_error *err);
 /* Runs it; a failure is kept. */

@@ -12,7 +12,7 @@
 struct entry {
     struct entry *next;
     struct pst_dnn_plan *plan; /* NULL: none */
-    bool broken;               /* cannot be compiled */
+    bool broken;               /* cannot be compiled; what it promises stays the same */
     struct pst_dnn_graph graph;
 };
 
@@ -112,7 +112,7 @@ struct pst_dnn_plan *pst_cuda_dnn_propose(struct pst_device *device,
         entry = plan_of(device, graph);
         cudaSetDevice(before);
     }
-    plan = entry == NULL || entry->broken ? NULL : entry->plan;
+    plan = entry == NULL ? NULL : entry->plan;
     pthread_mutex_unlock(&dnn->lock);
     return plan;
 }
@@ -121,13 +121,16 @@ pst_status pst_cuda_dnn_compile(struct pst_device *device, struct pst_dnn_plan *
                                 const char *name, struct pst_error *err)
 {
     struct pst_cuda_dnn *dnn = device->dnn;
+    struct entry *entry;
     pst_status status = PST_OK;
 
     pthread_mutex_lock(&dnn->lock);
-    if (!pst_dnn_plan_compile(plan, dnn->why, sizeof dnn->why)) {
-        for (struct entry *entry = dnn->entries; entry != NULL; entry = entry->next) {
-            entry->broken = entry->broken || entry->plan == plan;
-        }
+    entry = dnn->entries;
+    while (entry->plan != plan) {
+        entry = entry->next;
+    }
+    if (entry->broken || !pst_dnn_plan_compile(plan, dnn->why, sizeof dnn->why)) {
+        entry->broken = true;
         status = pst_fail(err, PST_ERR_UNSUPPORTED, "device.kernel",
                           "device cuda, %s: %s; run.kernels = \"simple\" does without cuDNN", name,
                           dnn->why);
