@@ -71,7 +71,7 @@ struct pst_device_times {
 
 struct pst_device_config {
     uint32_t threads;                     /* per device */
-    const char *kernels;                  /* "auto", "onednn", "reference" */
+    const char *kernels;                  /* "auto"; cpu: "onednn", "reference"; cuda: "simple", "unordered" */
     uint32_t index;                       /* which device of the machine; cpu: ignored */
     const struct pst_device_times *times; /* of a device that stands in for another, which needs it
                                              before compile(); outlives the device. Others: NULL */

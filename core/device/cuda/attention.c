@@ -4,6 +4,7 @@
  * sample. Backward makes them again. Memory grows with rows times keys: this is what there is where
  * no fused kernel serves, and what such kernels are compared with.
  */
+#include "attention.h"
 #include "product.h"
 
 #include <math.h>
@@ -18,15 +19,6 @@ struct attention_state {
     int32_t *buckets; /* device memory; NULL: no bias */
 };
 
-struct attention {
-    uint64_t rows, keys, columns, depth;
-    uint32_t heads;
-    uint64_t q_stride, kv_stride, k_at, v_at;
-    bool packed;
-    float scale;
-    uint32_t n_buckets; /* 0: no bias */
-};
-
 /* Pieces of the workspace. probs, dscores: the activations' type; in f32 the same as these two. */
 struct pieces {
     void *product;
@@ -34,10 +26,10 @@ struct pieces {
     void *probs, *dscores;
 };
 
-static struct attention attention_of(const struct pst_cuda_request *r)
+struct pst_cuda_heads pst_cuda_heads(const struct pst_cuda_request *r)
 {
     const struct pst_tensor *y = pst_cuda_out(r);
-    struct attention a = {.packed = r->op->n_in == 1, .heads = r->op->heads};
+    struct pst_cuda_heads a = {.packed = r->op->n_in == 1, .heads = r->op->heads};
 
     a.columns = pst_cuda_columns(y);
     a.rows = y->elems / a.columns;
@@ -53,8 +45,8 @@ static struct attention attention_of(const struct pst_cuda_request *r)
     return a;
 }
 
-static struct pieces carve(const struct pst_cuda_request *r, const struct attention *a, void *base,
-                           uint64_t *ret_bytes)
+static struct pieces carve(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
+                           void *base, uint64_t *ret_bytes)
 {
     const uint64_t n = a->heads * a->rows * a->keys;
     const bool back = r->pass == PST_KERNEL_B, half = pst_cuda_bf16(r);
@@ -80,7 +72,7 @@ static struct pieces carve(const struct pst_cuda_request *r, const struct attent
 
 static uint64_t workspace(const struct pst_cuda_request *r)
 {
-    const struct attention a = attention_of(r);
+    const struct pst_cuda_heads a = pst_cuda_heads(r);
     uint64_t bytes = 0;
 
     carve(r, &a, NULL, &bytes);
@@ -89,7 +81,7 @@ static uint64_t workspace(const struct pst_cuda_request *r)
 
 /* A product with a batch for each head. Steps: `depth` for what lies side by side in a row. */
 static struct pst_cuda_product_shape product_of(const struct pst_cuda_request *r,
-                                                const struct attention *a, uint32_t which)
+                                                const struct pst_cuda_heads *a, uint32_t which)
 {
     const uint64_t square = a->rows * a->keys;
     struct pst_cuda_product_shape p = {.batches = a->heads, .bf16 = pst_cuda_bf16(r)};
@@ -127,7 +119,7 @@ static struct pst_cuda_product_shape product_of(const struct pst_cuda_request *r
 }
 
 /* By key - row + rows - 1: which element of p0 a pair falls on. */
-static pst_status init_buckets(const struct pst_cuda_request *r, const struct attention *a,
+static pst_status init_buckets(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
                                struct attention_state *state, struct pst_error *err)
 {
     const uint64_t n = a->rows + a->keys - 1;
@@ -152,7 +144,7 @@ static pst_status init_buckets(const struct pst_cuda_request *r, const struct at
 static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
 {
     const struct pst_cuda_request *r = &k->request;
-    const struct attention a = attention_of(r);
+    const struct pst_cuda_heads a = pst_cuda_heads(r);
     struct attention_state *state = calloc(1, sizeof *state);
     const uint32_t n = r->pass == PST_KERNEL_F ? VALUES + 1 : N_PRODUCTS;
     pst_status status = PST_OK;
@@ -186,7 +178,7 @@ static void finish(struct pst_cuda_kernel *k)
 }
 
 static struct pst_cuda_attention kernel_shape(const struct pst_cuda_kernel *k,
-                                              const struct attention *a)
+                                              const struct pst_cuda_heads *a)
 {
     const struct attention_state *state = k->state;
     struct pst_cuda_attention shape;
@@ -200,17 +192,16 @@ static struct pst_cuda_attention kernel_shape(const struct pst_cuda_kernel *k,
     return shape;
 }
 
-/* Keys (and values behind them) of a sample, in x or in dx. */
-static void *keys_of(const struct pst_cuda_request *r, const struct attention *a,
-                     void *const *operands, uint64_t sample)
+void *pst_cuda_keys(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
+                    void *const *operands, uint64_t sample)
 {
     void *base = pst_cuda_operand(operands, a->packed ? 0 : 1);
 
     return base == NULL ? NULL : pst_cuda_at(r, base, sample * a->keys * a->kv_stride + a->k_at);
 }
 
-static void *queries_of(const struct pst_cuda_request *r, const struct attention *a,
-                        void *const *operands, uint64_t sample)
+void *pst_cuda_queries(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
+                       void *const *operands, uint64_t sample)
 {
     void *base = pst_cuda_operand(operands, 0);
 
@@ -221,18 +212,18 @@ static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call
 {
     const struct pst_cuda_request *r = &k->request;
     const struct attention_state *state = k->state;
-    const struct attention a = attention_of(r);
+    const struct pst_cuda_heads a = pst_cuda_heads(r);
     const struct pst_cuda_attention shape = kernel_shape(k, &a);
     const char *name = r->op->name;
     uint64_t bytes;
     const struct pieces w = carve(r, &a, call->workspace, &bytes);
 
     for (uint64_t s = 0; s < r->samples; s++) {
-        const void *keys = keys_of(r, &a, call->x, s);
+        const void *keys = pst_cuda_keys(r, &a, call->x, s);
         float *lse = call->y[1];
 
         pst_cuda_product_run(&state->products[SCORES], name, w.scores,
-                             queries_of(r, &a, call->x, s), keys, a.scale, 0, w.product);
+                             pst_cuda_queries(r, &a, call->x, s), keys, a.scale, 0, w.product);
         pst_cuda_softmax(r->device->compute, pst_cuda_bf16(r), &shape, w.scores, w.probs,
                          pst_cuda_param(r, call, 0),
                          lse == NULL ? NULL : lse + s * a.heads * a.rows);
@@ -243,14 +234,14 @@ static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call
 }
 
 static void backward_sample(const struct pst_cuda_kernel *k, const struct pst_call *call,
-                            const struct attention *a, uint64_t s)
+                            const struct pst_cuda_heads *a, uint64_t s)
 {
     const struct pst_cuda_request *r = &k->request;
     const struct pst_cuda_attention shape = kernel_shape(k, a);
     const struct pst_cuda_product *products = ((const struct attention_state *)k->state)->products;
-    const void *q = queries_of(r, a, call->x, s), *keys = keys_of(r, a, call->x, s);
+    const void *q = pst_cuda_queries(r, a, call->x, s), *keys = pst_cuda_keys(r, a, call->x, s);
     const void *dy = pst_cuda_at(r, call->dy, s * a->rows * a->columns);
-    void *dq = queries_of(r, a, call->dx, s), *dkeys = keys_of(r, a, call->dx, s);
+    void *dq = pst_cuda_queries(r, a, call->dx, s), *dkeys = pst_cuda_keys(r, a, call->dx, s);
     const float *lse = (const float *)call->y[1] + s * a->heads * a->rows;
     const char *name = r->op->name;
     uint64_t bytes;
@@ -276,7 +267,7 @@ static void backward_sample(const struct pst_cuda_kernel *k, const struct pst_ca
 
 static void backward(const struct pst_cuda_kernel *k, const struct pst_call *call)
 {
-    const struct attention a = attention_of(&k->request);
+    const struct pst_cuda_heads a = pst_cuda_heads(&k->request);
 
     for (uint64_t s = 0; s < k->request.samples; s++) {
         backward_sample(k, call, &a, s);

@@ -2,7 +2,7 @@
  *
  * From an operator to its kernel.
  */
-#include "cuda.h"
+#include "dnn.h"
 
 #include <stdlib.h>
 
@@ -26,6 +26,12 @@ static const struct pst_cuda_family *const families[PST_OP_KINDS] = {
     [PST_OP_SHIFT2D] = &pst_cuda_shift2d_family,
 };
 
+/* Those that are asked first. */
+static const struct pst_cuda_family *const preferred[PST_OP_KINDS] = {
+    [PST_OP_ATTENTION] = &pst_cuda_dnn_attention_family,
+    [PST_OP_CONV2D] = &pst_cuda_dnn_conv_family,
+};
+
 static struct pst_cuda_request request_of(struct pst_device *device, const struct pst_graph *graph,
                                           uint32_t op, uint32_t pass, uint32_t samples)
 {
@@ -43,7 +49,7 @@ static struct pst_cuda_request request_of(struct pst_device *device, const struc
     return request;
 }
 
-static const struct pst_cuda_family *family_of(const struct pst_cuda_request *request)
+static const struct pst_cuda_family *simple_family(const struct pst_cuda_request *request)
 {
     const struct pst_cuda_family *family =
         request->op->kind < PST_OP_KINDS ? families[request->op->kind] : NULL;
@@ -56,6 +62,20 @@ static const struct pst_cuda_family *family_of(const struct pst_cuda_request *re
     return family;
 }
 
+static const struct pst_cuda_family *family_of(const struct pst_cuda_request *request)
+{
+    const struct pst_cuda_family *simple = simple_family(request);
+    const struct pst_cuda_family *first = simple == NULL ? NULL : preferred[request->op->kind];
+
+    return first != NULL && first->serves(request) ? first : simple;
+}
+
+static uint64_t workspace_of(const struct pst_cuda_family *family,
+                             const struct pst_cuda_request *request)
+{
+    return family == NULL || family->workspace == NULL ? 0 : family->workspace(request);
+}
+
 static void run(const struct pst_kernel *base, const struct pst_call *call)
 {
     const struct pst_cuda_kernel *kernel = (const struct pst_cuda_kernel *)(const void *)base;
@@ -66,14 +86,42 @@ static void run(const struct pst_kernel *base, const struct pst_call *call)
     pst_cuda_note_launch(kernel->request.device, kernel->request.op->name);
 }
 
+static void finish(struct pst_cuda_kernel *kernel)
+{
+    if (kernel->family->finish != NULL) {
+        kernel->family->finish(kernel);
+    }
+    kernel->state = NULL;
+}
+
 static void destroy(struct pst_kernel *base)
 {
     struct pst_cuda_kernel *kernel = (struct pst_cuda_kernel *)(void *)base;
 
-    if (kernel->family->finish != NULL) {
-        kernel->family->finish(kernel);
-    }
+    finish(kernel);
     free(kernel);
+}
+
+/* What cannot be compiled after all goes the simple way, too, if the workspace that the plan was
+   told is enough for it. */
+static pst_status init_kernel(struct pst_cuda_kernel *kernel, struct pst_error *err)
+{
+    const struct pst_cuda_request *request = &kernel->request;
+    const struct pst_cuda_family *simple = simple_family(request);
+    struct pst_error first = {0};
+    pst_status status =
+        kernel->family->init == NULL ? PST_OK : kernel->family->init(kernel, &first);
+
+    if (status == PST_ERR_UNSUPPORTED && kernel->family != simple &&
+        workspace_of(simple, request) <= kernel->base.workspace_bytes) {
+        finish(kernel);
+        kernel->family = simple;
+        status = simple->init == NULL ? PST_OK : simple->init(kernel, &first);
+    }
+    if (status != PST_OK && err != NULL) {
+        *err = first;
+    }
+    return status;
 }
 
 /* square_sum() has no workspace of a plan: room for the largest parameter of the graph. */
@@ -127,8 +175,8 @@ pst_status pst_cuda_compile(struct pst_device *device, const struct pst_graph *g
     kernel->family = family;
     kernel->base.run = run;
     kernel->base.destroy = destroy;
-    kernel->base.workspace_bytes = family->workspace == NULL ? 0 : family->workspace(&request);
-    status = family->init == NULL ? PST_OK : family->init(kernel, err);
+    kernel->base.workspace_bytes = workspace_of(family, &request);
+    status = init_kernel(kernel, err);
     if (status != PST_OK) {
         destroy(&kernel->base);
         return status;
@@ -141,7 +189,6 @@ uint64_t pst_cuda_workspace(struct pst_device *device, const struct pst_graph *g
                             uint32_t pass, uint32_t samples)
 {
     const struct pst_cuda_request request = request_of(device, graph, op, pass, samples);
-    const struct pst_cuda_family *family = family_of(&request);
 
-    return family == NULL || family->workspace == NULL ? 0 : family->workspace(&request);
+    return workspace_of(family_of(&request), &request);
 }

@@ -21,6 +21,8 @@
 #define PST_CUDA_PRODUCT_BYTES (32u << 20)
 #endif
 
+struct pst_cuda_dnn; /* plans of cuDNN: dnn.h */
+
 struct pst_device {
     int ordinal;
     cudaStream_t compute;
@@ -30,6 +32,7 @@ struct pst_device {
     void **pinned;
     uint32_t n_pinned;
     cublasLtHandle_t blas;
+    struct pst_cuda_dnn *dnn;
     bool tf32; /* products of f32 round their operands */
     void **arenas;
     uint32_t n_arenas;
@@ -62,6 +65,9 @@ struct pst_cuda_kernel {
 typedef void pst_cuda_run(const struct pst_cuda_kernel *kernel, const struct pst_call *call);
 
 struct pst_cuda_family {
+    /* Whether it can make this kernel; NULL: it can make all. What it says no to goes the simple
+       way. */
+    bool (*serves)(const struct pst_cuda_request *request);
     /* Bytes of workspace; NULL: none. Pure. */
     uint64_t (*workspace)(const struct pst_cuda_request *request);
     /* Optional; finish() also runs after a failed init(), on what that has left. */
@@ -157,6 +163,8 @@ static inline void *pst_cuda_carve(void *base, uint64_t *used, uint64_t bytes)
 /* Keeps the first failure. doing: an operator's name, or what else was asked for. */
 void pst_cuda_note(struct pst_device *device, const char *doing, cudaError_t error);
 void pst_cuda_note_blas(struct pst_device *device, const char *doing, cublasStatus_t status);
+void pst_cuda_note_text(struct pst_device *device, const char *doing, const char *name,
+                        const char *text);
 /* Whether launches so far were accepted. */
 void pst_cuda_note_launch(struct pst_device *device, const char *doing);
 /* Kernels that were accepted fail later: the one asked for last, or one before it. */

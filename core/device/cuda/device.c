@@ -3,7 +3,7 @@
  * The module device-cuda: its table, and the life of a device. Rank r has GPU r modulo their
  * number, with streams of its own: several ranks can share one.
  */
-#include "cuda.h"
+#include "dnn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +47,7 @@ static void describe(char *ret_text, size_t text_size)
 {
     struct cudaDeviceProp prop;
     int n = 0, runtime = 0, driver = 0;
+    char dnn[160];
 
     cudaGetDeviceCount(&n);
     cudaRuntimeGetVersion(&runtime);
@@ -55,11 +56,12 @@ static void describe(char *ret_text, size_t text_size)
         snprintf(ret_text, text_size, "no GPU");
         return;
     }
+    pst_dnn_describe(dnn, sizeof dnn);
     snprintf(ret_text, text_size,
-             "%d GPU%s, %s, %.1f GiB, sm_%d%d; CUDA %d.%d, driver for %d.%d, cuBLASLt %zu", n,
+             "%d GPU%s, %s, %.1f GiB, sm_%d%d; CUDA %d.%d, driver for %d.%d, cuBLASLt %zu, %s", n,
              n == 1 ? "" : "s", prop.name, (double)prop.totalGlobalMem / 0x1p30, prop.major,
              prop.minor, runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10,
-             cublasLtGetVersion());
+             cublasLtGetVersion(), dnn);
 }
 
 static void close_device(struct pst_device *device)
@@ -68,6 +70,10 @@ static void close_device(struct pst_device *device)
         return;
     }
     cudaSetDevice(device->ordinal);
+    if (device->compute != NULL) { /* which the library still has */
+        cudaStreamSynchronize(device->compute);
+    }
+    pst_cuda_dnn_destroy(device->dnn);
     pst_cuda_queues_close(device);
     pst_cuda_arenas_free(device);
     cudaFree(device->squares);
@@ -138,10 +144,6 @@ static pst_status open_device(const struct pst_device_config *config,
     pst_status status;
     int n = 0;
 
-    if (config->kernels != NULL && strcmp(config->kernels, "auto") != 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "device cuda: no kernels \"%s\"; there is auto", config->kernels);
-    }
     if (probe(why, sizeof why) != PST_OK) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "device cuda: %s", why);
     }
@@ -153,7 +155,10 @@ static pst_status open_device(const struct pst_device_config *config,
     device->ordinal = (int)(config->index % (uint32_t)n);
     device->tf32 = config->tf32;
     atomic_flag_clear(&device->failing);
-    status = open_parts(device, err);
+    status = pst_cuda_dnn_create(config->kernels, &device->dnn, err);
+    if (status == PST_OK) {
+        status = open_parts(device, err);
+    }
     if (status == PST_OK) {
         status = reach_others(device, n, err);
     }

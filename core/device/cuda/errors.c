@@ -16,6 +16,12 @@ static void keep(struct pst_device *device, const char *doing, const char *name,
     atomic_store(&device->failed, true);
 }
 
+void pst_cuda_note_text(struct pst_device *device, const char *doing, const char *name,
+                        const char *text)
+{
+    keep(device, doing, name, text);
+}
+
 void pst_cuda_note(struct pst_device *device, const char *doing, cudaError_t error)
 {
     if (error != cudaSuccess) {

@@ -160,6 +160,13 @@ void pst_cuda_im2col(cudaStream_t stream, bool bf16, const struct pst_window *w,
 void pst_cuda_col2im(cudaStream_t stream, bool bf16, const struct pst_window *w, uint64_t channels,
                      void *dx, const float *dcol);
 
+/* --- dnn.cu -----------------------------------------------------------------------------------
+ */
+
+/* y [columns, rows] = x [rows, columns] on its side. */
+void pst_cuda_turn(cudaStream_t stream, bool bf16, void *y, const void *x, uint64_t rows,
+                   uint64_t columns);
+
 /* --- attention.cu: one sample ------------------------------------------------------------------
  */
 

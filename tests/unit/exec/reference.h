@@ -25,7 +25,8 @@ struct reference {
     bool delayed;             /* false: plain training, gradient and update at W(t) */
     const uint32_t *replicas; /* [operator] on how many it is, in turn by micro-batches; NULL: one.
                                  Their gradients are summed apart, then in their order. */
-    float **sums;             /* [value * MOST_RANKS + replica] */
+    float **sums;             /* [value * MOST_RANKS + replica], memory of the device */
+    bool *summed;             /* likewise: holds something */
 };
 
 struct reference_step {
@@ -35,6 +36,26 @@ struct reference_step {
 static inline void *reference_at(const struct reference *ref, uint32_t value)
 {
     return value == PST_NONE ? NULL : ref->base + ref->program->values[value].offset;
+}
+
+/* Its memory may be out of the host's reach. */
+static inline void reference_set(struct reference *ref, void *far, const void *near, uint64_t bytes)
+{
+    ref->real.device_ops->upload(ref->device, far, near, bytes);
+}
+
+static inline void reference_get(struct reference *ref, void *near, const void *far, uint64_t bytes)
+{
+    ref->real.device_ops->download(ref->device, near, far, bytes);
+}
+
+static inline void reference_copy(struct reference *ref, void *to, const void *from, uint64_t bytes)
+{
+    if (ref->real.device_ops->copy != NULL) {
+        ref->real.device_ops->copy(ref->device, to, from, bytes);
+    } else {
+        memcpy(to, from, bytes);
+    }
 }
 
 static inline uint64_t reference_elems(const struct reference *ref, uint32_t row)
@@ -50,7 +71,7 @@ static inline void reference_init(struct reference *ref, const char *model, cons
     void *base;
 
     memset(ref, 0, sizeof *ref);
-    /* It looks into memory, and the device that stands apart makes the cpu device's bits. */
+    /* The device that stands apart makes the cpu device's bits. */
     real_on_cpu = real_other_device() != NULL && strstr(real_other_device(), "device-apart");
     real_create(&ref->real, model, settings, dtype, &one, batch, slots, 0);
     real_on_cpu = false;
@@ -63,6 +84,7 @@ static inline void reference_init(struct reference *ref, const char *model, cons
     ref->base = base;
     ref->losses = calloc(batch, sizeof *ref->losses);
     ref->sums = calloc((size_t)ref->program->n_values * MOST_RANKS, sizeof *ref->sums);
+    ref->summed = calloc((size_t)ref->program->n_values * MOST_RANKS, sizeof *ref->summed);
     ref->kernels = calloc(ref->program->n_calls, sizeof *ref->kernels);
     ref->before = calloc(ref->program->n_params, sizeof *ref->before);
     ref->now = calloc(ref->program->n_params, sizeof *ref->now);
@@ -75,7 +97,8 @@ static inline void reference_init(struct reference *ref, const char *model, cons
         pst_parameter_init(&ref->real.graph->params[param->parameter], 3, ref->now[i]);
         memcpy(ref->before[i], ref->now[i], n * sizeof(float));
         for (uint32_t s = 0; s < 2 && param->optimizer[s] != PST_NONE; s++) {
-            memset(reference_at(ref, param->optimizer[s]), 0, n * sizeof(float));
+            ref->real.device_ops->zero(ref->device, reference_at(ref, param->optimizer[s]),
+                                       n * sizeof(float));
         }
     }
     for (uint32_t c = 0; c < ref->program->n_calls; c++) {
@@ -119,7 +142,8 @@ static inline void reference_accumulate(struct reference *ref, const struct pst_
     const struct pst_device_ops *ops = ref->real.device_ops;
     uint32_t v = ref->program->operands[call->first_operand], replica = 0;
     const struct pst_value *value = &ref->program->values[v];
-    float **apart;
+    struct pst_error err = {0};
+    uint64_t place;
 
     if (ref->replicas != NULL) {
         uint32_t op = ref->real.graph->params[value->what].users[value->slot];
@@ -130,12 +154,18 @@ static inline void reference_accumulate(struct reference *ref, const struct pst_
         ops->accumulate(ref->device, sum, part, call->elems);
         return;
     }
-    apart = &ref->sums[v * MOST_RANKS + replica];
-    if (*apart == NULL) {
-        *apart = malloc(call->elems * sizeof **apart);
-        memcpy(*apart, part, call->elems * sizeof **apart);
+    place = (uint64_t)v * MOST_RANKS + replica;
+    if (ref->sums[place] == NULL) {
+        void *base = NULL;
+
+        MUST(ops->arena(ref->device, call->elems * sizeof(float), &base, &err));
+        ref->sums[place] = base;
+    }
+    if (!ref->summed[place]) {
+        reference_copy(ref, ref->sums[place], part, call->elems * sizeof(float));
+        ref->summed[place] = true;
     } else {
-        ops->accumulate(ref->device, *apart, part, call->elems);
+        ops->accumulate(ref->device, ref->sums[place], part, call->elems);
     }
 }
 
@@ -144,13 +174,13 @@ static inline void reference_reduce(struct reference *ref)
 {
     for (uint32_t v = 0; v < ref->program->n_values && ref->replicas != NULL; v++) {
         for (uint32_t r = 1; r < MOST_RANKS; r++) {
-            float **apart = &ref->sums[v * MOST_RANKS + r];
+            const uint64_t place = (uint64_t)v * MOST_RANKS + r;
 
-            if (*apart != NULL) {
-                ref->real.device_ops->accumulate(ref->device, reference_at(ref, v), *apart,
+            if (ref->summed[place]) {
+                ref->real.device_ops->accumulate(ref->device, reference_at(ref, v),
+                                                 ref->sums[place],
                                                  ref->program->values[v].bytes / sizeof(float));
-                free(*apart);
-                *apart = NULL;
+                ref->summed[place] = false;
             }
         }
     }
@@ -172,8 +202,9 @@ static inline void reference_call(struct reference *ref, uint32_t c)
     } else if (call->kind == PST_C_LOAD) {
         const struct pst_tensor *tensor = &ref->real.graph->tensors[call->op];
 
-        memcpy(o[0], (const char *)ref->real.inputs[call->op] + call->first_sample * tensor->bytes,
-               tensor->bytes * call->samples);
+        reference_set(ref, o[0],
+                      (const char *)ref->real.inputs[call->op] + call->first_sample * tensor->bytes,
+                      tensor->bytes * call->samples);
     } else if (call->kind == PST_C_SUM) {
         const struct pst_tensor *tensor = &ref->real.graph->tensors[call->op];
 
@@ -182,7 +213,7 @@ static inline void reference_call(struct reference *ref, uint32_t c)
     } else if (call->kind == PST_C_ACCUMULATE) {
         reference_accumulate(ref, call, o[0], o[1]);
     } else {
-        memcpy(&ref->losses[call->first_sample], o[1], call->samples * sizeof(float));
+        reference_get(ref, &ref->losses[call->first_sample], o[1], call->samples * sizeof(float));
     }
     free(o);
 }
@@ -195,14 +226,13 @@ static inline float *reference_gradient(struct reference *ref, uint32_t row)
 
     if (param->tie != PST_NONE) {
         sum = reference_at(ref, param->tie);
-        memcpy(sum, reference_at(ref, param->grads[0]), reference_elems(ref, row) * sizeof *sum);
+        reference_copy(ref, sum, reference_at(ref, param->grads[0]),
+                       reference_elems(ref, row) * sizeof *sum);
         for (uint32_t u = 1; u < param->n_grads; u++) {
             const float *part = reference_at(ref, param->grads[u]);
 
             assert_true(param->grad_users[u] > param->grad_users[u - 1]);
-            for (uint64_t i = 0; i < reference_elems(ref, row); i++) {
-                sum[i] += part[i];
-            }
+            ref->real.device_ops->accumulate(ref->device, sum, part, reference_elems(ref, row));
         }
     }
     return sum;
@@ -222,13 +252,13 @@ static inline void reference_update(struct reference *ref, const struct pst_upda
         if (!parameter->decay || update->optimizer == PST_ADAM) {
             own.weight_decay = 0;
         }
-        memcpy(weights, ref->now[i], parameter->elems * sizeof *weights);
+        reference_set(ref, weights, ref->now[i], parameter->elems * sizeof *weights);
         ref->real.device_ops->update(ref->device, &own, weights, reference_gradient(ref, i),
                                      reference_at(ref, param->optimizer[0]),
                                      reference_at(ref, param->optimizer[1]), NULL, PST_F32,
                                      parameter->elems);
         memcpy(ref->before[i], ref->now[i], parameter->elems * sizeof *weights);
-        memcpy(ref->now[i], weights, parameter->elems * sizeof *weights);
+        reference_get(ref, ref->now[i], weights, parameter->elems * sizeof *weights);
     }
 }
 
@@ -250,8 +280,8 @@ static inline struct reference_step reference_step(struct reference *ref,
         const struct pst_program_param *param = &ref->program->params[i];
         float *weights = reference_at(ref, param->weight);
 
-        memcpy(weights, ref->delayed ? ref->before[i] : ref->now[i],
-               reference_elems(ref, i) * sizeof *weights);
+        reference_set(ref, weights, ref->delayed ? ref->before[i] : ref->now[i],
+                      reference_elems(ref, i) * sizeof *weights);
         if (param->working != param->weight) {
             ref->real.device_ops->refresh(ref->device, reference_at(ref, param->working), weights,
                                           ref->real.graph->params[param->parameter].dtype,
@@ -300,6 +330,7 @@ static inline void reference_finish(struct reference *ref)
     free(ref->kernels);
     free(ref->losses);
     free(ref->sums);
+    free(ref->summed);
     real_destroy(&ref->real);
 }
 

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The families that cuDNN serves, in front of the simple ones, and the plans of a device. What
+ * run.kernels says: "auto" (cuDNN where it can), "simple" (never), "unordered" (as auto, but
+ * gradients of attention may be summed in the order in which blocks come: faster, less workspace,
+ * and no two runs are the same).
+ */
+#ifndef PST_DEVICE_CUDA_DNN_H
+#define PST_DEVICE_CUDA_DNN_H
+
+#include "cuda.h"
+#include "dnn_plan.h"
+
+/* --- dnn_cache.c: a device's plans, by graph --------------------------------------------------
+ */
+
+pst_status pst_cuda_dnn_create(const char *kernels, struct pst_cuda_dnn **ret_dnn,
+                               struct pst_error *err);
+void pst_cuda_dnn_destroy(struct pst_cuda_dnn *dnn);
+bool pst_cuda_dnn_ordered(const struct pst_device *device);
+
+/*
+ * The plan of a graph, not yet compiled: how much workspace it takes is known. NULL: this goes the
+ * simple way. Opens the library when it is called first. Any thread.
+ */
+struct pst_dnn_plan *pst_cuda_dnn_propose(struct pst_device *device,
+                                          const struct pst_dnn_graph *graph);
+/* plan: proposed by the same device. PST_ERR_UNSUPPORTED: no kernel of it can be compiled. */
+pst_status pst_cuda_dnn_compile(struct pst_device *device, struct pst_dnn_plan *plan,
+                                const char *name, struct pst_error *err);
+/* Runs it; a failure is kept. */
+void pst_cuda_dnn_run(struct pst_device *device, const char *name, const struct pst_dnn_plan *plan,
+                      void *const operands[PST_DNN_ROLES], void *workspace);
+
+/* --- dnn_attention.c, dnn_conv.c --------------------------------------------------------------
+ */
+
+extern const struct pst_cuda_family pst_cuda_dnn_attention_family, pst_cuda_dnn_conv_family;
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolution without unrolling. Filters are kept as [height, width, in, out] and turned for the
+ * library, which wants [out, height, width, in]: little beside the convolution itself. Where a
+ * window is a single pixel it is a plain product, which the simple kernels already have.
+ */
+#include <stdlib.h>
+
+#include "dnn.h"
+
+struct conv {
+    struct pst_dnn_conv shape;
+    struct pst_dnn_plan *plan;
+    uint64_t taps; /* of a window, times channels */
+};
+
+/* Pieces of the workspace. */
+struct pieces {
+    void *library, *filter;
+    float *sums; /* of the columns of dy, in parts */
+};
+
+/* false: not for cuDNN. */
+static bool plan_of(const struct pst_cuda_request *r, struct conv *ret_conv)
+{
+    static const uint32_t kinds[] = {PST_DNN_CONV, PST_DNN_CONV_X, PST_DNN_CONV_B};
+    const struct pst_window w = pst_cuda_window(r);
+    struct pst_dnn_graph graph;
+    struct conv c = {.shape = {.window = w, .samples = r->samples, .bf16 = pst_cuda_bf16(r)}};
+
+    c.shape.tf32 = r->device->tf32 && !c.shape.bf16;
+    c.shape.in = pst_cuda_columns(pst_cuda_in(r, 0));
+    c.shape.out = pst_cuda_columns(pst_cuda_out(r));
+    c.shape.bias = r->pass == PST_KERNEL_F && pst_cuda_has_param(r, 1);
+    c.taps = (uint64_t)w.kernel[0] * w.kernel[1] * c.shape.in;
+    if (r->pass > PST_KERNEL_W || (c.taps == c.shape.in && w.stride[0] == 1 && w.stride[1] == 1 &&
+                                   w.pad[0] == 0 && w.pad[1] == 0)) {
+        return false;
+    }
+    pst_dnn_conv_graph(&c.shape, kinds[r->pass], &graph);
+    c.plan = pst_cuda_dnn_propose(r->device, &graph);
+    *ret_conv = c;
+    return c.plan != NULL;
+}
+
+static bool serves(const struct pst_cuda_request *r)
+{
+    struct conv c;
+
+    return plan_of(r, &c);
+}
+
+static struct pieces carve(const struct pst_cuda_request *r, const struct conv *c, void *base,
+                           uint64_t *ret_bytes)
+{
+    const uint64_t size = r->pass == PST_KERNEL_W ? sizeof(float) : pst_dtype_bytes(r->dtype);
+    const uint64_t pixels = (uint64_t)c->shape.window.out[0] * c->shape.window.out[1];
+    struct pieces p = {0};
+    uint64_t used = 0;
+
+    p.library = pst_cuda_carve(base, &used, pst_dnn_plan_bytes(c->plan));
+    p.filter = pst_cuda_carve(base, &used, c->taps * c->shape.out * size);
+    if (r->pass == PST_KERNEL_W && pst_cuda_has_param(r, 1)) {
+        p.sums = pst_cuda_carve(base, &used,
+                                pst_cuda_column_floats(c->shape.samples * pixels, c->shape.out) *
+                                    sizeof(float));
+    }
+    *ret_bytes = used;
+    return p;
+}
+
+static uint64_t workspace(const struct pst_cuda_request *r)
+{
+    struct conv c;
+    uint64_t bytes = 0;
+
+    if (plan_of(r, &c)) {
+        carve(r, &c, NULL, &bytes);
+    }
+    return bytes;
+}
+
+static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
+{
+    struct conv *c = malloc(sizeof *c);
+
+    k->state = c;
+    if (c == NULL) {
+        return pst_fail_nomem(err);
+    }
+    if (!plan_of(&k->request, c)) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "device.kernel",
+                        "device cuda, %s: cuDNN does it no more", k->request.op->name);
+    }
+    return pst_cuda_dnn_compile(k->request.device, c->plan, k->request.op->name, err);
+}
+
+static void finish(struct pst_cuda_kernel *k)
+{
+    free(k->state);
+}
+
+static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call)
+{
+    const struct pst_cuda_request *r = &k->request;
+    const struct conv *c = k->state;
+    uint64_t bytes;
+    const struct pieces w = carve(r, c, call->workspace, &bytes);
+    void *operands[PST_DNN_ROLES] = {
+        [PST_DNN_X] = call->x[0],
+        [PST_DNN_FILTER] = w.filter,
+        [PST_DNN_Y] = call->y[0],
+        [PST_DNN_BIAS] = pst_cuda_param(r, call, 1),
+    };
+
+    pst_cuda_turn(r->device->compute, pst_cuda_bf16(r), w.filter, call->p[0], c->taps,
+                  c->shape.out);
+    pst_cuda_dnn_run(r->device, r->op->name, c->plan, operands, w.library);
+}
+
+static void backward(const struct pst_cuda_kernel *k, const struct pst_call *call)
+{
+    const struct pst_cuda_request *r = &k->request;
+    const struct conv *c = k->state;
+    uint64_t bytes;
+    const struct pieces w = carve(r, c, call->workspace, &bytes);
+    void *operands[PST_DNN_ROLES] = {
+        [PST_DNN_X] = pst_cuda_operand(call->dx, 0),
+        [PST_DNN_FILTER] = w.filter,
+        [PST_DNN_Y] = (void *)(uintptr_t)call->dy,
+    };
+
+    if (operands[PST_DNN_X] != NULL) {
+        pst_cuda_turn(r->device->compute, pst_cuda_bf16(r), w.filter, call->p[0], c->taps,
+                      c->shape.out);
+        pst_cuda_dnn_run(r->device, r->op->name, c->plan, operands, w.library);
+    }
+}
+
+static void weights(const struct pst_cuda_kernel *k, const struct pst_call *call)
+{
+    const struct pst_cuda_request *r = &k->request;
+    const struct conv *c = k->state;
+    const struct pst_window *window = &c->shape.window;
+    float *dweight = pst_cuda_dp(r, call, 0), *dbias = pst_cuda_dp(r, call, 1);
+    uint64_t bytes;
+    const struct pieces w = carve(r, c, call->workspace, &bytes);
+    void *operands[PST_DNN_ROLES] = {
+        [PST_DNN_X] = call->x[0],
+        [PST_DNN_FILTER] = w.filter,
+        [PST_DNN_Y] = (void *)(uintptr_t)call->dy,
+    };
+
+    if (dweight != NULL) {
+        pst_cuda_dnn_run(r->device, r->op->name, c->plan, operands, w.library);
+        pst_cuda_turn(r->device->compute, false, dweight, w.filter, c->shape.out, c->taps);
+    }
+    if (dbias != NULL) {
+        pst_cuda_column_sums(r->device->compute, pst_cuda_bf16(r), dbias, call->dy,
+                             c->shape.samples * window->out[0] * window->out[1], c->shape.out,
+                             w.sums);
+    }
+}
+
+const struct pst_cuda_family pst_cuda_dnn_conv_family = {
+    .serves = serves,
+    .workspace = workspace,
+    .init = init,
+    .finish = finish,
+    .run = {forward, backward, weights},
+};

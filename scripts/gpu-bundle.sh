@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# A release build that runs on a machine with a GPU, a driver and the CUDA toolkit but without this project's
+# packages and without a network: programs, plugins, tests labelled gpu, benchmarks and the shared
+# libraries of Debian that they need. The C library and the C++ one are the machine's own: it must
+# not be older than this one.
+#   scripts/gpu-bundle.sh [FILE]           makes it (default: .gpu/penstock-gpu.tar.xz, which git ignores)
+#   scripts/gpu-bundle.sh --unpack FILE    unpacks it and prints the build folder
+# Tests know their plugins by absolute paths, so that both machines have it in the same place.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+place=${PENSTOCK_BUNDLE_PLACE:-/tmp/penstock-gpu}
+build=$place/build
+
+# Libraries of NVIDIA: the machine's own, wherever they are, linked to where the bundle looks.
+link_nvidia() {
+    local places missing name file
+    places=$(ls -d /usr/local/cuda*/lib64 /usr/local/cuda*/targets/*/lib /usr/lib/x86_64-linux-gnu \
+        2>/dev/null || true)
+    places+=" $(python3 -c 'import glob, site, sys
+print(*[p for s in {*site.getsitepackages(), *sys.path} for p in glob.glob(s + "/nvidia/*/lib")])' \
+        2>/dev/null || true)"
+    for module in "$build"/plugins/*.so "$build/penstock"; do
+        missing=$(ldd "$module" 2>/dev/null | awk '/not found/ {print $1}') || true
+        for name in $missing; do
+            for folder in $places; do
+                [ -e "$folder/$name" ] || continue
+                for file in "$folder/${name%%.so*}"*.so*; do
+                    ln -sf "$file" "$place/lib/"
+                done
+                break
+            done
+            [ -e "$place/lib/$name" ] ||
+                echo "gpu-bundle: $(basename "$module") needs $name, which is not on this machine" >&2
+        done
+    done
+}
+
+if [ "${1:-}" = --unpack ]; then
+    file=${2:?gpu-bundle.sh --unpack FILE}
+    mkdir -p "$place"
+    tar -C "$place" -xf "$file"
+    link_nvidia
+    echo "$build"
+    exit
+fi
+
+file=${1:-.gpu/penstock-gpu.tar.xz}
+# An rpath is searched for the libraries of libraries, too, where it is of the old kind.
+old=-Wl,--disable-new-dtags
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPENSTOCK_CUDA=on \
+    -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON -DCMAKE_BUILD_RPATH="$place/lib" \
+    -DCMAKE_EXE_LINKER_FLAGS=$old -DCMAKE_MODULE_LINKER_FLAGS=$old >&2
+mapfile -t modules < <(ninja -C "$build" -t targets all |
+    grep -oE '^(device|transport|partitioner|scheduler|memopt)-[a-z0-9-]+: phony' | cut -d: -f1)
+mapfile -t tests < <(grep -rhE '^add_test\(\S*gpu-' "$build/tests" --include=CTestTestfile.cmake |
+    grep -v unit- | grep -oE 'tests/test-[A-Za-z0-9_-]+' | sort -u | xargs -n1 basename)
+cmake --build "$build" --target penstock bench-gpu-rates "${modules[@]}" "${tests[@]}" >&2
+scripts/gpu_tests.py list "$build" >"$build/gpu-tests.json"
+
+# What they need of Debian; not what every machine has, nor what comes with its driver and toolkit.
+rm -rf "$place/lib"
+mkdir -p "$place/lib" "$(dirname "$file")"
+programs=("$build/penstock" "$build/bench-gpu-rates" "${tests[@]/#/$build/tests/}")
+mapfile -t plugins < <(find "$build/plugins" -name '*.so')
+ldd "${programs[@]}" "${plugins[@]}" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
+    grep -vE '/(ld-linux|libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s|libcu[a-z]*|libcublas[A-Za-z]*|libcudnn[a-z_]*|libnccl|libnv[A-Za-z_-]*)[.-]' |
+    xargs -I{} cp -L {} "$place/lib/"
+tar -C "$place" -cf - lib build/gpu-tests.json "${programs[@]/#$place\//}" "${plugins[@]/#$place\//}" |
+    xz -T0 -6 >"$file"
+echo "$file: $(du -h "$file" | cut -f1), for scripts/gpu-check.sh --bundle $file"

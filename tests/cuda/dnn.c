@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cuDNN as far as the device module calls it, on the host: plans are interpreted. Like the library
+ * it takes a workspace of which nothing is left behind. ON_HOST_DNN=absent: it is not there;
+ * broken: it promises much, and compiles nothing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cuda/dnn_plan.h"
+#include "interpreter.h"
+
+#define BYTES 4000u /* no multiple of anything that pieces are aligned to */
+
+static bool is(const char *word)
+{
+    const char *how = getenv("ON_HOST_DNN");
+
+    return how != NULL && strcmp(how, word) == 0;
+}
+
+struct pst_dnn {
+    int nothing;
+};
+
+struct pst_dnn_plan {
+    struct pst_dnn_graph graph;
+    bool compiled;
+};
+
+void pst_dnn_describe(char *ret_text, size_t text_size)
+{
+    snprintf(ret_text, text_size, "cuDNN of the host");
+}
+
+struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, char *ret_why,
+                             size_t why_size)
+{
+    (void)stream;
+    (void)properties;
+    snprintf(ret_why, why_size, "it is not there, or out of memory");
+    return is("absent") ? NULL : calloc(1, sizeof(struct pst_dnn));
+}
+
+void pst_dnn_close(struct pst_dnn *dnn)
+{
+    free(dnn);
+}
+
+struct pst_dnn_plan *pst_dnn_plan_create(struct pst_dnn *dnn, const struct pst_dnn_graph *graph,
+                                         char *ret_why, size_t why_size)
+{
+    struct pst_dnn_plan *plan = calloc(1, sizeof *plan);
+
+    (void)dnn;
+    snprintf(ret_why, why_size, "out of memory");
+    if (plan != NULL) {
+        memcpy(&plan->graph, graph, sizeof plan->graph);
+    }
+    return plan;
+}
+
+void pst_dnn_plan_destroy(struct pst_dnn_plan *plan)
+{
+    free(plan);
+}
+
+bool pst_dnn_plan_compile(struct pst_dnn_plan *plan, char *ret_why, size_t why_size)
+{
+    snprintf(ret_why, why_size, "it is broken");
+    plan->compiled = !is("broken");
+    return plan->compiled;
+}
+
+uint64_t pst_dnn_plan_bytes(const struct pst_dnn_plan *plan)
+{
+    (void)plan;
+    return is("broken") ? 1u << 20 : BYTES;
+}
+
+const char *pst_dnn_plan_run(const struct pst_dnn_plan *plan, void *const operands[PST_DNN_ROLES],
+                             void *workspace)
+{
+    const char *fault;
+
+    if (!plan->compiled || workspace == NULL) {
+        return "a plan that was not compiled, or no workspace";
+    }
+    memset(workspace, 0xFF, BYTES);
+    fault = interpret(&plan->graph, operands);
+    memset(workspace, 0xFF, BYTES);
+    return fault;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every operation graph that the cuda device gives to cuDNN, given to the real library for a GPU
+ * that a file describes: there is a kernel for it, the workspace that is told before it is compiled
+ * is enough, and it is what it has to be. Run over a driver that does nothing, without a GPU;
+ * skipped where the library is missing.
+ *   dnn_plans_test GPU.json GROUP
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cuda/dnn_plan.h"
+
+#include <cmocka.h>
+
+static struct pst_dnn *dnn;
+
+enum { PROPOSE = 1, COMPILE = 2 };
+
+/* Bytes of workspace; fails the test where there is no plan. */
+static uint64_t plan_bytes(const struct pst_dnn_graph *graph, int how, const char *what)
+{
+    char why[256] = "";
+    struct pst_dnn_plan *plan = pst_dnn_plan_create(dnn, graph, why, sizeof why);
+    uint64_t bytes;
+
+    if (plan == NULL || (how == COMPILE && !pst_dnn_plan_compile(plan, why, sizeof why))) {
+        pst_dnn_plan_destroy(plan);
+        fail_msg("%s: %s", what, why);
+    }
+    bytes = pst_dnn_plan_bytes(plan);
+    pst_dnn_plan_destroy(plan);
+    return bytes;
+}
+
+/* --- attention ---------------------------------------------------------------------------------
+ */
+
+static struct pst_dnn_attention packed(uint64_t batch, uint64_t heads, uint64_t rows,
+                                       uint64_t depth)
+{
+    return (struct pst_dnn_attention){
+        .batch = batch,
+        .heads = heads,
+        .rows = rows,
+        .keys = rows,
+        .depth = depth,
+        .q_stride = 3 * heads * depth,
+        .kv_stride = 3 * heads * depth,
+        .o_stride = heads * depth,
+        .scale = 0.125f,
+        .causal = true,
+        .ordered = true,
+    };
+}
+
+/*
+ * Forward keeps nothing of the size of the scores. Backward in order keeps their slopes, bf16, rows
+ * and keys rounded up to its blocks of 128; without order nothing
+ * of that size either, for sums and deltas are operands.
+ */
+static void check_attention(const struct pst_dnn_attention *a, int how)
+{
+    const uint64_t scores =
+        2 * a->batch * a->heads * ((a->rows + 127) / 128 * 128) * ((a->keys + 127) / 128 * 128);
+    struct pst_dnn_graph graph;
+    char what[128];
+    uint64_t forward, backward;
+
+    snprintf(what, sizeof what, "%llu samples, %llu heads of %llu, %llu rows, %llu keys, %s, %s",
+             (unsigned long long)a->batch, (unsigned long long)a->heads,
+             (unsigned long long)a->depth, (unsigned long long)a->rows, (unsigned long long)a->keys,
+             a->causal ? "causal" : "all keys", a->ordered ? "ordered" : "unordered");
+    pst_dnn_attention_forward(a, &graph);
+    forward = plan_bytes(&graph, how, what);
+    pst_dnn_attention_backward(a, &graph);
+    backward = plan_bytes(&graph, how, what);
+    print_message("%s: %llu, %llu bytes\n", what, (unsigned long long)forward,
+                  (unsigned long long)backward);
+    assert_true(forward <= 4096);
+    assert_true(backward <= (a->ordered ? scores + 4096 : 4096));
+}
+
+/* Compiling takes a second for each: the corners of what models have. */
+static void attention_compiles(void **state)
+{
+    struct pst_dnn_attention a = packed(2, 12, 1024, 64);
+
+    (void)state;
+    check_attention(&a, COMPILE);
+}
+
+static void attention_compiles_otherwise(void **state)
+{
+    struct pst_dnn_attention a = packed(1, 3, 1000, 40);
+
+    (void)state;
+    a.causal = a.ordered = false;
+    check_attention(&a, COMPILE);
+}
+
+static void attention_to_others_compiles(void **state)
+{
+    struct pst_dnn_attention a = packed(2, 4, 128, 128);
+
+    (void)state;
+    a.keys = 192;
+    a.q_stride = a.o_stride;
+    a.kv_stride = 2 * a.o_stride;
+    a.causal = false;
+    check_attention(&a, COMPILE);
+}
+
+/* Everything else only has to be proposed. */
+static void attention_of_all_sizes(void **state)
+{
+    static const uint64_t depths[] = {32, 40, 64, 80, 96, 128};
+    static const uint64_t rows[] = {128, 197, 512, 1000, 1024, 2048};
+
+    (void)state;
+    for (size_t d = 0; d < sizeof depths / sizeof depths[0]; d++) {
+        for (size_t s = 0; s < sizeof rows / sizeof rows[0]; s++) {
+            struct pst_dnn_attention a = packed(2, 6, rows[s], depths[d]);
+
+            a.causal = (d + s) % 2 == 0;
+            a.ordered = (d / 2 + s) % 2 == 0;
+            check_attention(&a, PROPOSE);
+        }
+    }
+}
+
+/* --- convolution -------------------------------------------------------------------------------
+ */
+
+static struct pst_dnn_conv conv(uint64_t samples, uint32_t size, uint64_t in, uint64_t out,
+                                uint32_t kernel, uint32_t stride)
+{
+    struct pst_dnn_conv c = {.samples = samples, .in = in, .out = out};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        c.window.in[i] = size;
+        c.window.kernel[i] = kernel;
+        c.window.stride[i] = stride;
+        c.window.pad[i] = kernel / 2;
+        c.window.out[i] = (size + 2 * (kernel / 2) - kernel) / stride + 1;
+    }
+    return c;
+}
+
+static void check_conv(struct pst_dnn_conv c, uint32_t kind, int how)
+{
+    static const char *const names[] = {"forward", "to the input", "to the filter"};
+    struct pst_dnn_graph graph;
+    char what[128];
+
+    snprintf(what, sizeof what, "%llu to %llu channels, %ux%u, %ux%u s%u, %s%s, %s",
+             (unsigned long long)c.in, (unsigned long long)c.out, c.window.in[0], c.window.in[1],
+             c.window.kernel[0], c.window.kernel[1], c.window.stride[0],
+             c.bf16   ? "bf16"
+             : c.tf32 ? "tf32"
+                      : "f32",
+             c.bias ? ", bias" : "", names[kind - PST_DNN_CONV]);
+    pst_dnn_conv_graph(&c, kind, &graph);
+    print_message("%s: %llu bytes\n", what, (unsigned long long)plan_bytes(&graph, how, what));
+}
+
+/* The windows of residual networks on photographs, and of small images. */
+static void conv_of_all_sizes(void **state)
+{
+    const struct pst_dnn_conv shapes[] = {
+        conv(8, 224, 3, 64, 7, 2),   conv(8, 56, 64, 64, 3, 1),     conv(8, 56, 256, 512, 1, 2),
+        conv(8, 56, 128, 128, 3, 2), conv(8, 28, 128, 128, 3, 1),   conv(8, 28, 512, 1024, 1, 2),
+        conv(8, 14, 256, 256, 3, 1), conv(8, 14, 1024, 2048, 1, 2), conv(8, 7, 512, 512, 3, 1),
+        conv(32, 32, 3, 16, 3, 1),   conv(32, 32, 16, 16, 3, 1),    conv(5, 17, 24, 40, 5, 1),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        for (uint32_t kind = PST_DNN_CONV; kind <= PST_DNN_CONV_B; kind++) {
+            struct pst_dnn_conv c = shapes[i];
+
+            check_conv(c, kind, COMPILE); /* f32: nothing of it is compiled at run time */
+            c.tf32 = true;
+            check_conv(c, kind, PROPOSE);
+            c.tf32 = false;
+            c.bf16 = true;
+            if (kind != PST_DNN_CONV_B) {
+                check_conv(c, kind, COMPILE);
+            } else if (c.in % 8 == 0) {
+                check_conv(c, kind, PROPOSE);
+            }
+        }
+    }
+}
+
+static void conv_filter_compiles(void **state)
+{
+    struct pst_dnn_conv c = conv(8, 28, 128, 128, 3, 1);
+
+    (void)state;
+    c.bf16 = true;
+    check_conv(c, PST_DNN_CONV_B, COMPILE);
+}
+
+static void conv_bias_compiles(void **state)
+{
+    struct pst_dnn_conv c = conv(8, 28, 128, 128, 3, 1);
+
+    (void)state;
+    c.bias = true;
+    check_conv(c, PST_DNN_CONV, COMPILE);
+    c.bf16 = true;
+    check_conv(c, PST_DNN_CONV, COMPILE);
+}
+
+/* --- refusals ----------------------------------------------------------------------------------
+ */
+
+/* What the library cannot do is told with its reason, and the next graph is none the worse. */
+static void refusals(void **state)
+{
+    struct pst_dnn_attention a = packed(1, 2, 64, 20); /* heads of no multiple of 8 */
+    struct pst_dnn_graph graph;
+    char why[256] = "";
+
+    (void)state;
+    pst_dnn_attention_forward(&a, &graph);
+    assert_null(pst_dnn_plan_create(dnn, &graph, why, sizeof why));
+    assert_true(strlen(why) > 10);
+    a = packed(1, 2, 128, 64);
+    check_attention(&a, PROPOSE);
+}
+
+static bool open_gpu(const char *path)
+{
+    static char text[4096];
+    char why[256] = "";
+    FILE *file = fopen(path, "r");
+
+    if (file == NULL) {
+        print_error("%s cannot be read\n", path);
+        exit(1);
+    }
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    dnn = pst_dnn_open(NULL, text, why, sizeof why);
+    if (dnn == NULL) {
+        print_message("skipped: %s\n", why);
+    }
+    return dnn != NULL;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention_compiles),
+        cmocka_unit_test(attention_compiles_otherwise),
+        cmocka_unit_test(attention_to_others_compiles),
+        cmocka_unit_test(attention_of_all_sizes),
+        cmocka_unit_test(conv_of_all_sizes),
+        cmocka_unit_test(conv_filter_compiles),
+        cmocka_unit_test(conv_bias_compiles),
+        cmocka_unit_test(refusals),
+    };
+    int failed;
+
+    if (argc != 3) {
+        print_error("usage: %s GPU.json GROUP\n", argv[0]);
+        return 1;
+    }
+    if (!open_gpu(argv[1])) {
+        return 77;
+    }
+    cmocka_set_test_filter(argv[2]);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    pst_dnn_close(dnn);
+    return failed;
+}
