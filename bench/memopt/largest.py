@@ -41,14 +41,19 @@ MICROBATCHES = 32
 
 
 class Cell:
-    def __init__(self, model, mode, devices, memory):
+    def __init__(self, model, mode, devices, memory, host):
         self.model, self.mode, self.devices, self.memory = model, mode, devices, memory
+        self.host = host
+
+    def __str__(self):
+        return ", ".join([self.model, self.mode, str(self.devices), self.memory] +
+                         ([self.host] if self.host else []))
 
     def methods(self):
         return [m for m in METHODS if m != "GPipe" or self.mode == "flushed"]
 
     def name(self):
-        return "-".join([self.model, self.mode, str(self.devices), self.memory.replace(" ", "")])
+        return str(self).replace(", ", "-").replace(" ", "").replace("/", "p")
 
     def config(self, methods, microbatch=1):
         """PipeDream's updates are made by each stage alone: no norm of all gradients, nothing tied."""
@@ -61,7 +66,8 @@ class Cell:
              "[train]", "clip = 0" if alone else "",
              "microbatch = %d\nbatch = %d" % (microbatch, MICROBATCHES * microbatch),
              "[cluster]\ndevices = %d" % self.devices,
-             'memory = "%s"' % self.memory if self.memory else "",
+             'memory = "%s"' % self.memory,
+             'host_bandwidth = "%s"' % self.host if self.host else "",
              '[scheduler]\nuse = "%s"' % MODES[self.mode],
              "[compare]\nmethods = [\n  %s,\n]\n" % ",\n  ".join(rows)])
 
@@ -174,6 +180,7 @@ def arguments():
     parser.add_argument("--memory", help="of a device, comma-separated, e.g. \"11 GiB,16 GiB\"")
     parser.add_argument("--devices", help="comma-separated; 8")
     parser.add_argument("--modes", help="of stashed, flushed, 2bw, comma-separated; flushed")
+    parser.add_argument("--host", default="", help="rate of host links; 12 GB/s, of the clusters")
     parser.add_argument("--limit", type=int, default=0, help="seconds of a core for each answer")
     parser.add_argument("--nice", type=int, default=0)
     args = parser.parse_intermixed_args()
@@ -198,9 +205,9 @@ def main():
         for mode in args.modes:
             for devices in args.devices:
                 for model in args.models:
-                    cell = Cell(model, mode, int(devices), memory)
+                    cell = Cell(model, mode, int(devices), memory, args.host)
                     rows, seconds = measure(args, cell)
-                    name = "%s, %s, %s, %s" % (model, mode, devices, memory)
+                    name = str(cell)
                     if rows is None:
                         print("| %s | %s%s |" % (name, seconds, " |" * len(METHODS)), flush=True)
                         continue

@@ -107,7 +107,7 @@ static const char *const words[] = {"chain",          "dag",
                                     "recompute",      "offload",
                                     "peer",           "nested",
                                     "import",         "within-memory",
-                                    "exhaustive"};
+                                    "exhaustive",     "rival"};
 
 static void check_words(const char *list, const char *const *given)
 {
@@ -125,6 +125,44 @@ static void check_words(const char *list, const char *const *given)
     }
 }
 
+/* Is `value` one of the words of "a|b|c"? */
+static bool is_among(const char *list, const char *value)
+{
+    size_t n = strlen(value);
+
+    for (; list != NULL && *list != '\0';
+         list += strcspn(list, "|") + (strchr(list, '|') != NULL)) {
+        if (strcspn(list, "|") == n && strncmp(list, value, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "rival=KEY:VALUE": a parameter that takes words, and one of them. */
+static void check_rivals(const struct pst_plugin *plugin)
+{
+    for (const char *const *word = plugin->provides; *word != NULL; word++) {
+        const char *key = strchr(*word, '='), *colon = strchr(*word, ':');
+        bool known = false;
+
+        if (strncmp(*word, "rival", strlen("rival")) != 0) {
+            continue;
+        }
+        for (uint32_t i = 0; key != NULL && colon > key && i < plugin->n_params; i++) {
+            const struct pst_param *row =
+                (const void *)((const char *)plugin->params + (size_t)i * plugin->param_size);
+
+            known |= row->type == PST_PARAM_ENUM && strlen(row->key) == (size_t)(colon - key - 1) &&
+                     strncmp(row->key, key + 1, strlen(row->key)) == 0 &&
+                     is_among(row->range, colon + 1);
+        }
+        if (!known) {
+            pst_verdict_fail(".provides has \"%s\", and no parameter has that value", *word);
+        }
+    }
+}
+
 void pst_test_description(struct pst_subject *subject)
 {
     static const struct pst_manners polite;
@@ -138,6 +176,7 @@ void pst_test_description(struct pst_subject *subject)
         }
     }
     check_words("provides", plugin->provides);
+    check_rivals(plugin);
     check_words("needs", plugin->needs);
     if (plugin->n_params > 0 && plugin->config_size == 0) {
         pst_verdict_fail("it has parameters, but .config_size is 0");

@@ -28,6 +28,9 @@ struct pst_search {
 pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *ret_planned,
                            uint64_t *ret_need, struct pst_error *err);
 
+/* Time of a plan's step; UINT64_MAX: there is no clock, or it does not say. */
+uint64_t pst_planner_step(const struct pst_search *search, const struct pst_planned *planned);
+
 /* Of a plan whose copies to host memory take most of its stages' time: plans again, as though the
    links were slower, and keeps the plan of the shorter step. Failure leaves the plan as it is. */
 void pst_planner_lighten(const struct pst_search *search, struct pst_planned *planned);

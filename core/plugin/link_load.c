@@ -42,13 +42,13 @@ static bool is_busy(const struct pst_search *search, const struct pst_plan *plan
     return busy;
 }
 
-/* Time of a step; UINT64_MAX: the clock does not say. */
-static uint64_t step_of(const struct pst_search *search, const struct pst_planned *planned)
+uint64_t pst_planner_step(const struct pst_search *search, const struct pst_planned *planned)
 {
     struct pst_error unused;
     uint64_t ns = UINT64_MAX;
 
-    return search->clock(planned->plan, search->graph, search->cost, false, &ns, &unused) == PST_OK
+    return search->clock != NULL && search->clock(planned->plan, search->graph, search->cost, false,
+                                                  &ns, &unused) == PST_OK
                ? ns
                : UINT64_MAX;
 }
@@ -69,7 +69,7 @@ void pst_planner_lighten(const struct pst_search *search, struct pst_planned *pl
     if (pst_planner_try(&slower, &other, &unused_need, &unused) != PST_OK) {
         return;
     }
-    if (step_of(search, &other) < step_of(search, planned)) {
+    if (pst_planner_step(search, &other) < pst_planner_step(search, planned)) {
         pst_planned_finish(planned);
         *planned = other;
     } else {

@@ -80,17 +80,6 @@ static bool replace(struct pst_arena *arena, const char *kind, struct pst_config
     return true;
 }
 
-static uint64_t step_of(const struct pst_search *search, const struct pst_planned *planned)
-{
-    struct pst_error unused;
-    uint64_t ns = UINT64_MAX;
-
-    return search->clock != NULL && search->clock(planned->plan, search->graph, search->cost, false,
-                                                  &ns, &unused) == PST_OK
-               ? ns
-               : UINT64_MAX;
-}
-
 bool pst_planner_rival(const struct pst_search *search, bool found, struct pst_planned *planned)
 {
     struct pst_arena arena = {0};
@@ -108,7 +97,7 @@ bool pst_planner_rival(const struct pst_search *search, bool found, struct pst_p
     if (differs && (!found || search->clock != NULL) &&
         pst_planner_try(&other, &rival, &unused_need, &unused) == PST_OK) {
         pst_planner_lighten(&other, &rival);
-        if (!found || step_of(search, &rival) < step_of(search, planned)) {
+        if (!found || pst_planner_step(search, &rival) < pst_planner_step(search, planned)) {
             pst_planned_finish(planned);
             *planned = rival;
             found = true;

@@ -15,6 +15,9 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <string.h>
+
+static const char *scheduler = "1f1b";
 
 /* A step with that memory optimizer, 0 where it does not fit; the error's hint into `hint`. */
 static uint64_t step_with(const char *memopt, uint64_t memory, bool brief, uint64_t *ret_need,
@@ -30,8 +33,8 @@ static uint64_t step_with(const char *memopt, uint64_t memory, bool brief, uint6
              "[model]\nuse = \"gpt\"\nlayers = 4\ndim = 64\nheads = 4\nvocab = 256\n"
              "context = 64\n[data]\nkind = \"synthetic\"\n[train]\nbatch = 32\nmicrobatch = 4\n"
              "[cluster]\ndevices = 2\nmemory = %llu\n[partitioner]\nuse = \"uniform\"\n"
-             "[scheduler]\nuse = \"1f1b\"\n[[memopt]]\nuse = \"%s\"\n",
-             (unsigned long long)memory, memopt);
+             "[scheduler]\nuse = \"%s\"\n[[memopt]]\nuse = \"%s\"\n",
+             (unsigned long long)memory, scheduler, memopt);
     assert_int_equal(job_rig_init(&rig, toml), PST_OK);
     rig.job.brief = brief;
     st = pst_planner_run_timed(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
@@ -111,11 +114,39 @@ static void test_least(void **state)
     assert_true(named <= least + least / 16);
 }
 
+/* A scheduler that searches is not asked about other memory optimizers; what is said to be enough
+   memory is. */
+static void test_searching_scheduler(void **state)
+{
+    char hint[1024] = "";
+    unsigned long long bytes;
+    const char *amount;
+    uint64_t need;
+
+    (void)state;
+    scheduler = "v-adaptive";
+    assert_int_equal(step_with("none", 1u << 20, false, &need, hint), 0);
+    scheduler = "1f1b";
+    assert_null(strstr(hint, "memopt.use"));
+    amount = strstr(hint, "cluster.memory = ");
+    assert_non_null(amount);
+    amount += strlen("cluster.memory = ");
+    assert_int_equal(sscanf(amount, *amount == '"' ? "\"%llu" : "%llu", &bytes), 1);
+    bytes <<= strstr(amount, "MiB\" would") != NULL   ? 20
+              : strstr(amount, "KiB\" would") != NULL ? 10
+                                                      : 0;
+    scheduler = "v-adaptive";
+    assert_true(step_with("none", bytes, true, &need, hint) > 0);
+    scheduler = "1f1b";
+    assert_true(need <= bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fastest),
         cmocka_unit_test(test_least),
+        cmocka_unit_test(test_searching_scheduler),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
