@@ -23,6 +23,16 @@ struct question {
     uint64_t *activation_bytes, *work_bytes; /* of each device: room; most that one pass takes */
 };
 
+/* Between B and W there may be more than before B: gradients, what was replayed. Where the
+   scheduler has such a time as much is charged from F on. */
+static void charge_late(struct pst_schedule_stage *row, uint64_t late_bytes, bool split)
+{
+    if (late_bytes > row->saved_bytes && split) {
+        row->saved_bytes = late_bytes;
+    }
+    row->saved_weight_bytes = late_bytes < row->saved_bytes ? late_bytes : row->saved_bytes;
+}
+
 /* Costs of one stage, and the room that it leaves for activations. */
 static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
                              struct question *q, struct pst_error *err)
@@ -75,13 +85,7 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
         work = most > work ? most : work;
     }
     row->backward_input_ns += row->replay_ns;
-    /* Between B and W there may be more than before B: gradients, what was replayed. Then as much
-       is charged from F on. */
-    row->saved_weight_bytes = pst_view_late_bytes(planner, stage->n_nodes, samples);
-    if (row->saved_weight_bytes > row->saved_bytes) {
-        row->saved_bytes = split ? row->saved_weight_bytes : row->saved_bytes;
-        row->saved_weight_bytes = row->saved_bytes;
-    }
+    charge_late(row, pst_view_late_bytes(planner, stage->n_nodes, samples), split);
     if (work > q->work_bytes[device]) {
         q->work_bytes[device] = work;
     }
