@@ -310,11 +310,7 @@ pst_status exec_kernel_get(struct exec_rank *rank, uint32_t op, uint32_t pass, u
                            const struct pst_kernel **ret_kernel, struct pst_error *err);
 void exec_kernels_destroy(struct exec_rank *rank);
 
-/* bind.c. Which tensor of its edge a tag is for. */
-static inline uint32_t exec_tag_part(uint64_t tag)
-{
-    return (uint32_t)(tag >> 32) & 0x7f;
-}
+/* bind.c */
 pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struct pst_plan *plan,
                      const struct pst_program *program, struct pst_error *err);
 /* The buffer of a value, NULL for PST_NONE. */
@@ -339,6 +335,11 @@ pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err);
 /* No edge has this number: operators may be named in its place. */
 #define EXEC_NO_EDGE ((1u << 24) - 1)
 #define EXEC_GUEST   ((uint64_t)EXEC_NO_EDGE - 1) /* in place of an edge: of a guest */
+/* Which tensor of its message a tag of bind.c is for. */
+static inline uint32_t exec_tag_part(uint64_t tag)
+{
+    return tag >> 40 == EXEC_GUEST ? (uint32_t)(tag >> 24) & 0x7fff : (uint32_t)(tag >> 32) & 0x7f;
+}
 static inline uint64_t exec_state_tag(uint32_t op, uint32_t i)
 {
     return (uint64_t)EXEC_NO_EDGE << 40 | (uint64_t)i << 39 | op;

@@ -250,6 +250,23 @@ static bool relax(struct attempts *a, pst_status st)
     return true;
 }
 
+/* Nothing fits by the model, which may be dearer than the layout of the very plans that take least:
+   one attempt with these, on the last cuts, if there are any. */
+static pst_status try_least(struct attempts *a, struct pst_error *err)
+{
+    struct pst_error why = {.status = PST_OK};
+    pst_status st;
+
+    a->planner->least = true;
+    st = attempt(a, a->cuts != NULL, &why);
+    a->planner->least = false;
+    if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
+        *err = why;
+        return st;
+    }
+    return PST_OK;
+}
+
 static pst_status find(struct attempts *a, struct pst_error *err)
 {
     uint64_t last_need = 0;
@@ -274,8 +291,56 @@ static pst_status find(struct attempts *a, struct pst_error *err)
         }
         last_need = a->need;
     }
+    if ((st == PST_OK || st == PST_ERR_INFEASIBLE) && a->planner->n_memopt > 0 &&
+        (a->best->plan == NULL || pst_planned_need(a->best) > a->limit)) {
+        bool none = a->best->plan == NULL;
+        pst_status tried = try_least(a, err);
+
+        if (tried == PST_OK && none && a->best->plan != NULL) {
+            tried = settle(a, err); /* now it is known by how much the model is dearer */
+        }
+        if (tried != PST_OK) {
+            return tried;
+        }
+        if (none && a->best->plan != NULL && pst_planned_need(a->best) > a->limit) {
+            pst_planned_finish(a->best); /* the strategies' own words say more */
+        } else if (none && a->best->plan != NULL) {
+            st = PST_OK;
+        }
+    }
     /* With less memory than there is nothing may be possible: then the best so far counts. */
     return st == PST_ERR_INFEASIBLE && a->best->plan != NULL ? PST_OK : st;
+}
+
+static bool found(const struct attempts *a)
+{
+    return a->best->plan != NULL && pst_planned_need(a->best) <= a->limit;
+}
+
+/* What waits for W is charged by a bound. Where it is too high, the layout of plans that are not
+   charged for it may do. */
+static pst_status find_uncharged(struct attempts *a, struct pst_error *err)
+{
+    struct pst_planner *planner = a->planner;
+    size_t n = planner->graph->n_ops;
+    struct pst_error why = {.status = PST_OK};
+    pst_status st;
+
+    memset(planner->bias, 0, n * sizeof *planner->bias);
+    memset(planner->counted, 0, n * sizeof *planner->counted);
+    planner->capacity_bytes = a->limit;
+    planner->undivided = false;
+    planner->uncharged = true;
+    a->n_learned = 0;
+    a->relaxed = false;
+    pst_plan_destroy(a->cuts);
+    a->cuts = NULL;
+    st = find(a, &why);
+    if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
+        *err = why;
+        return st;
+    }
+    return PST_OK;
 }
 
 pst_status pst_planner_attempts(struct pst_planner *planner, struct pst_planned *ret_best,
@@ -284,6 +349,18 @@ pst_status pst_planner_attempts(struct pst_planner *planner, struct pst_planned 
     struct attempts a = {.planner = planner, .best = ret_best, .limit = planner->capacity_bytes};
     pst_status st = find(&a, err);
 
+    if ((st == PST_OK || st == PST_ERR_INFEASIBLE) && planner->charged && !found(&a)) {
+        bool none = a.best->plan == NULL;
+        pst_status tried = find_uncharged(&a, err);
+
+        if (tried != PST_OK) {
+            st = tried;
+        } else if (found(&a)) {
+            st = PST_OK;
+        } else if (none && a.best->plan != NULL) {
+            pst_planned_finish(a.best);
+        }
+    }
     pst_plan_destroy(a.cuts);
     return st;
 }

@@ -88,6 +88,49 @@ static pst_status choose(const struct sharer *sharers, uint32_t n, uint64_t *sha
     return PST_OK;
 }
 
+/* Does memory cost none of them time, as where all goes to the host beside the computation? */
+static bool costs_no_time(const struct sharer *sharers, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t first = UINT64_MAX;
+
+        for (uint32_t g = 0; g < sharers[i].n_options; g++) {
+            uint64_t period = sharers[i].period_ns[g];
+
+            first = first == UINT64_MAX ? period : first;
+            if (period != UINT64_MAX && period != first) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/*
+ * Then what is to be saved is saved where micro-batches live longest: a byte that is moved there
+ * is gone for more of the time. So the others get what they want first, those with the fewest
+ * micro-batches in flight before the rest. (Wan et al., PipeOffload, ICML 2025.)
+ */
+static void by_lifespan(const struct pst_plan *plan, const struct sharer *sharers, uint32_t n,
+                        uint64_t spare, uint64_t *share)
+{
+    for (uint32_t done = 0, lifespan = 0; done < n; lifespan++) {
+        for (uint32_t i = n; i-- > 0;) {
+            const struct sharer *sharer = &sharers[i];
+            uint32_t in_flight = plan->stages[sharer->stage].in_flight;
+
+            if (in_flight == lifespan) {
+                uint64_t more = sharer->most - sharer->least;
+
+                more = more < spare ? more : spare;
+                share[sharer->stage] = sharer->least + more;
+                spare -= more;
+                done++;
+            }
+        }
+    }
+}
+
 /* The stages of one rank, two or more. */
 static pst_status divide(struct pst_planner *planner, const struct pst_plan *plan,
                          struct sharer *sharers, uint32_t n, uint64_t *share, struct pst_error *err)
@@ -118,6 +161,10 @@ static pst_status divide(struct pst_planner *planner, const struct pst_plan *pla
     }
     for (uint32_t i = 0; st == PST_OK && i < n; i++) {
         st = price_options(planner, plan, capacity - least, &sharers[i], err);
+    }
+    if (st == PST_OK && costs_no_time(sharers, n)) {
+        by_lifespan(plan, sharers, n, capacity - least, share);
+        return PST_OK;
     }
     return st == PST_OK ? choose(sharers, n, share, err) : st;
 }

@@ -276,9 +276,9 @@ void pst_emission_count(const struct pst_emission *emission, uint32_t *ret_held)
     }
 }
 
-/* `now` is per stage and zero on entry. */
+/* `now` and `late` are per stage and zero on entry. */
 static void count_device(const struct pst_emission *e, uint32_t device, uint32_t *now,
-                         uint32_t *ret_held)
+                         uint32_t *late, uint32_t *ret_held, uint32_t *ret_late)
 {
     uint64_t bytes = 0, most = 0;
     uint32_t n_parts, i, s;
@@ -291,6 +291,8 @@ static void count_device(const struct pst_emission *e, uint32_t device, uint32_t
             int change = held_change(pass->op);
 
             now[pass->stage] += (uint32_t)change;
+            late[pass->stage] += pass->op == PST_PASS_B;
+            late[pass->stage] -= pass->op == PST_PASS_W;
             bytes = change > 0 ? bytes + unit : change < 0 ? bytes - unit : bytes;
             if (bytes <= most) {
                 continue;
@@ -299,23 +301,31 @@ static void count_device(const struct pst_emission *e, uint32_t device, uint32_t
             for (s = 0; s < e->in->n_stages; s++) {
                 if (pst_schedule_stage_at(e->in, s)->device == device) {
                     ret_held[s] = now[s];
+                    if (ret_late != NULL) {
+                        ret_late[s] = late[s];
+                    }
                 }
             }
         }
     }
 }
 
-pst_status pst_emission_count_at_peak(const struct pst_emission *emission, uint32_t *ret_held)
+pst_status pst_emission_count_at_peak(const struct pst_emission *emission, uint32_t *ret_held,
+                                      uint32_t *ret_late)
 {
-    uint32_t *now = calloc(emission->in->n_stages + 1, sizeof *now);
+    uint32_t n = emission->in->n_stages;
+    uint32_t *now = calloc((size_t)2 * n + 1, sizeof *now);
     uint32_t d;
 
     if (now == NULL) {
         return PST_ERR_NOMEM;
     }
-    memset(ret_held, 0, emission->in->n_stages * sizeof *ret_held);
+    memset(ret_held, 0, n * sizeof *ret_held);
+    if (ret_late != NULL) {
+        memset(ret_late, 0, n * sizeof *ret_late);
+    }
     for (d = 0; d < emission->in->n_devices; d++) {
-        count_device(emission, d, now, ret_held);
+        count_device(emission, d, now, now + n, ret_held, ret_late);
     }
     free(now);
     return PST_OK;

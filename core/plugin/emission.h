@@ -45,8 +45,9 @@ bool pst_emission_complete(struct pst_emission *emission);
    answer over several batches. */
 void pst_emission_count(const struct pst_emission *emission, uint32_t *ret_held);
 
-/* What each stage holds when its device holds most bytes, by saved_bytes of the stages; the first
-   such moment. */
-pst_status pst_emission_count_at_peak(const struct pst_emission *emission, uint32_t *ret_held);
+/* What each stage holds when its device holds most bytes, by saved_bytes of the stages, and how
+   many of these are between B and W (ret_late, or NULL); the first such moment. */
+pst_status pst_emission_count_at_peak(const struct pst_emission *emission, uint32_t *ret_held,
+                                      uint32_t *ret_late);
 
 #endif

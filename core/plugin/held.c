@@ -54,7 +54,7 @@ static pst_status count_by_schedule(const struct pst_scheduler_use *use,
     if (st == PST_OK) {
         st = pst_emission_ask(&emission, use->scheduler, &chain.in, err);
     }
-    if (st == PST_OK && pst_emission_count_at_peak(&emission, counts) != PST_OK) {
+    if (st == PST_OK && pst_emission_count_at_peak(&emission, counts, NULL) != PST_OK) {
         st = pst_fail_nomem(err);
     }
     if (st == PST_OK) {
@@ -64,6 +64,29 @@ static pst_status count_by_schedule(const struct pst_scheduler_use *use,
     pst_emission_finish(&emission);
     pst_solo_finish(&chain);
     free(counts);
+    return st;
+}
+
+pst_status pst_scheduler_late(const struct pst_scheduler_use *use, const struct pst_place *place,
+                              bool *ret_split, uint32_t *ret_late, struct pst_error *err)
+{
+    struct pst_solo chain = {.stages = NULL};
+    struct pst_emission emission = {.in = NULL};
+    uint32_t *held = calloc(place->n_stages, sizeof *held);
+    pst_status st = held == NULL ? pst_fail_nomem(err) : unit_chain(use, place, &chain, err);
+
+    if (st == PST_OK) {
+        st = pst_emission_ask(&emission, use->scheduler, &chain.in, err);
+    }
+    if (st == PST_OK && pst_emission_count_at_peak(&emission, held, ret_late) != PST_OK) {
+        st = pst_fail_nomem(err);
+    }
+    if (st == PST_OK) {
+        *ret_split = emission.split && !emission.asynchronous;
+    }
+    pst_emission_finish(&emission);
+    pst_solo_finish(&chain);
+    free(held);
     return st;
 }
 

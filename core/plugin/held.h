@@ -19,4 +19,10 @@ struct pst_scheduler_use {
 pst_status pst_scheduler_held(const struct pst_scheduler_use *use, const struct pst_place *place,
                               struct pst_held *ret_held, struct pst_error *err);
 
+/* On the same chain: are there passes B and W, and how many of the micro-batches that each of
+   place->n_stages stages holds at the peak of its device wait for W alone? An asynchronous schedule
+   counts as one without. */
+pst_status pst_scheduler_late(const struct pst_scheduler_use *use, const struct pst_place *place,
+                              bool *ret_split, uint32_t *ret_late, struct pst_error *err);
+
 #endif

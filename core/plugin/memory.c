@@ -184,6 +184,7 @@ pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage
                                                   question->microbatch_size / question->n_ranks,
                                                   question->weight_versions, &view);
     uint32_t i;
+    pst_status st;
 
     if (nodes == NULL) {
         return pst_fail_nomem(err);
@@ -193,8 +194,13 @@ pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage
     view.in_flight = question->in_flight;
     view.capacity_bytes = question->capacity_bytes;
     correct(planner, &view);
+    st = pst_view_split(planner, question->microbatch_size / question->n_ranks,
+                        planner->batch / question->microbatch_size, &view, err);
+    if (st != PST_OK) {
+        return st;
+    }
     for (i = 0; i + 1 < planner->n_memopt; i++) {
-        pst_status st = decide(planner, i, &view, nodes, err);
+        st = decide(planner, i, &view, nodes, err);
 
         if (st == PST_ERR_INFEASIBLE) {
             *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
@@ -316,6 +322,19 @@ static pst_status settle(struct pst_planner *planner, struct pst_plan *plan, uin
     return PST_OK;
 }
 
+/* A capacity of the least that the last optimizer can do with. */
+static pst_status least_of_view(struct pst_planner *planner, struct pst_stage_view *view,
+                                struct pst_error *err)
+{
+    struct pst_stage_price price = {.size = sizeof price};
+    pst_status st;
+
+    view->capacity_bytes = 0;
+    st = price_view(planner, view, &price, err);
+    view->capacity_bytes = price.peak_bytes;
+    return st;
+}
+
 /* `left`: bytes on its device that are kept for no stage behind it. */
 static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
                              uint64_t *left, struct pst_error *err)
@@ -325,7 +344,7 @@ static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan,
     struct pst_stage_price promised = {.size = sizeof promised};
     struct pst_stage_node *nodes;
     uint32_t i;
-    pst_status st = PST_OK;
+    pst_status st;
 
     nodes = pst_view_build(planner, stage->nodes, stage->n_nodes,
                            stage->microbatch_size / stage->n_ranks, stage->weight_versions, &view);
@@ -338,9 +357,12 @@ static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan,
     view.in_flight = stage->in_flight;
     view.capacity_bytes = *left;
     correct(planner, &view);
+    st = pst_view_split(planner, stage->microbatch_size / stage->n_ranks, stage->n_microbatches,
+                        &view, err);
     for (i = 0; st == PST_OK && i < planner->n_memopt; i++) {
         if (i + 1 == planner->n_memopt) {
-            st = price_view(planner, &view, &promised, err);
+            st = planner->least ? least_of_view(planner, &view, err) : PST_OK;
+            st = st == PST_OK ? price_view(planner, &view, &promised, err) : st;
         }
         if (st == PST_OK) {
             st = decide(planner, i, &view, nodes, err);

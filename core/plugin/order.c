@@ -23,35 +23,14 @@ struct question {
     uint64_t *activation_bytes, *work_bytes; /* of each device: room; most that one pass takes */
 };
 
-/* Bytes that W alone needs of what F and B leave: inputs and results that it reads, the gradient of
-   the result, what B computed for it. */
-static uint64_t weight_bytes(const struct pst_planner *planner, const struct pst_plan_stage *stage)
+/* Between B and W there may be more than before B: gradients, what was replayed. Where the
+   scheduler has such a time as much is charged from F on. */
+static void charge_late(struct pst_schedule_stage *row, uint64_t late_bytes, bool split)
 {
-    const struct pst_graph *graph = planner->graph;
-    uint64_t samples = pst_plan_samples(stage), bytes = 0;
-    uint32_t v, i;
-
-    for (v = 0; v < stage->n_nodes; v++) {
-        const struct pst_op *op = &graph->ops[stage->nodes[v]];
-        struct pst_op_grad grad;
-
-        pst_op_grad_info(graph, stage->nodes[v], &grad);
-        if (!grad.has_w) {
-            continue;
-        }
-        for (i = 0; i < op->n_in; i++) {
-            bytes += (grad.w_reads_x >> i & 1) ? graph->tensors[op->in[i]].bytes * samples : 0;
-        }
-        for (i = 0; i < op->n_out; i++) {
-            bytes += (grad.w_reads_y >> i & 1) ? graph->tensors[op->out[i]].bytes * samples : 0;
-        }
-        bytes += grad.w_reads_dy ? graph->tensors[op->out[0]].bytes * samples : 0;
-        for (i = 0; i < grad.n_z; i++) {
-            bytes += grad.z_elems[i] * pst_dtype_bytes(grad.z_dtype[i]) *
-                     (grad.z_batched[i] ? samples : 1);
-        }
+    if (late_bytes > row->saved_bytes && split) {
+        row->saved_bytes = late_bytes;
     }
-    return bytes;
+    row->saved_weight_bytes = late_bytes < row->saved_bytes ? late_bytes : row->saved_bytes;
 }
 
 /* Costs of one stage, and the room that it leaves for activations. */
@@ -67,8 +46,13 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     struct pst_times times;
     uint64_t work = 0;
     uint32_t *replayed = pst_arena_array(&q->arena, stage->n_nodes, sizeof *replayed);
+    bool split;
     uint32_t i;
+    pst_status st = pst_planner_splits(planner, plan->n_stages, stage->n_microbatches, &split, err);
 
+    if (st != PST_OK) {
+        return st;
+    }
     nodes = pst_view_build(planner, stage->nodes, stage->n_nodes, samples, stage->weight_versions,
                            &view);
     if (nodes == NULL || replayed == NULL || !pst_plan_replayed(stage, planner->graph, replayed)) {
@@ -101,10 +85,7 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
         work = most > work ? most : work;
     }
     row->backward_input_ns += row->replay_ns;
-    row->saved_weight_bytes = weight_bytes(planner, stage);
-    if (row->saved_weight_bytes > row->saved_bytes) {
-        row->saved_weight_bytes = row->saved_bytes;
-    }
+    charge_late(row, pst_view_late_bytes(planner, stage->n_nodes, samples), split);
     if (work > q->work_bytes[device]) {
         q->work_bytes[device] = work;
     }

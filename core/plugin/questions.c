@@ -216,6 +216,7 @@ static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_
     struct pst_stage_view view;
     struct pst_stage_value value = {.size = sizeof value};
     struct pst_stage_node *nodes;
+    pst_status st;
 
     if (fault != NULL) {
         return wrong(host, fault);
@@ -231,9 +232,12 @@ static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_
     view.n_stages = question->n_stages;
     view.in_flight = question->in_flight;
     view.capacity_bytes = question->capacity_bytes;
+    st = pst_view_split(planner, question->microbatch_size / question->n_ranks,
+                        planner->batch / question->microbatch_size, &view, &planner->pending);
+    if (st != PST_OK) {
+        return st;
+    }
     if (planner->n_memopt == 1 && PST_CAN(planner->memopt_if[0], bound)) {
-        pst_status st;
-
         pst_breadcrumb_enter(planner->memopt[0]->crumb, PST_CRUMB_BOUND);
         st = planner->memopt_if[0]->bound(planner->memopt[0]->self, &view, ret_period_ns);
         pst_breadcrumb_leave();

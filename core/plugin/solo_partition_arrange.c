@@ -283,7 +283,7 @@ static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error
         memcpy(question.activation_bytes, a->room, a->n_devices * sizeof *a->room);
         st = pst_emission_ask(&emission, a->planned->scheduler, &question.in, err);
     }
-    if (st == PST_OK && pst_emission_count_at_peak(&emission, held) != PST_OK) {
+    if (st == PST_OK && pst_emission_count_at_peak(&emission, held, NULL) != PST_OK) {
         st = pst_fail_nomem(err);
     }
     for (uint32_t s = 0; st == PST_OK && s < a->answer->n_stages; s++) {

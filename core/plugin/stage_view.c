@@ -17,7 +17,7 @@ static uint64_t aligned(uint64_t bytes)
     return (bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN * PST_VALUE_ALIGN;
 }
 
-static uint64_t tensor_bytes(const struct pst_tensor *tensor, uint64_t samples)
+uint64_t pst_view_tensor_bytes(const struct pst_tensor *tensor, uint64_t samples)
 {
     return tensor->bytes * (tensor->batched ? samples : 1);
 }
@@ -38,10 +38,11 @@ static uint64_t backward_bytes(const struct pst_planner *planner, uint32_t v, ui
     uint32_t i;
 
     pst_op_grad_info(graph, v, &grad);
-    bytes = op->out[0] == graph->loss ? 0 : tensor_bytes(&graph->tensors[op->out[0]], samples);
+    bytes =
+        op->out[0] == graph->loss ? 0 : pst_view_tensor_bytes(&graph->tensors[op->out[0]], samples);
     for (i = 0; i < op->n_in; i++) {
         if (grad.b_dx >> i & 1) {
-            bytes += tensor_bytes(&graph->tensors[op->in[i]], samples);
+            bytes += pst_view_tensor_bytes(&graph->tensors[op->in[i]], samples);
         }
     }
     for (i = 0; i < grad.n_z; i++) {
@@ -69,7 +70,7 @@ static void cost_op(const struct pst_planner *planner, uint32_t v, uint32_t samp
     ret_cost->forward_ns = times.forward_ns;
     ret_cost->backward_ns = times.backward_input_ns + times.backward_weight_ns;
     for (i = 0; i < op->n_out; i++) {
-        uint64_t bytes = tensor_bytes(&graph->tensors[op->out[i]], samples);
+        uint64_t bytes = pst_view_tensor_bytes(&graph->tensors[op->out[i]], samples);
 
         ret_cost->outputs_bytes += bytes;
         ret_cost->output_bytes = i == 0 ? bytes : ret_cost->output_bytes;
@@ -180,10 +181,14 @@ pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err)
     scratch->tensor_stamp = pst_arena_array(arena, graph->n_tensors, sizeof *scratch->tensor_stamp);
     scratch->param_stamp = pst_arena_array(arena, graph->n_params, sizeof *scratch->param_stamp);
     scratch->actions = pst_arena_array(arena, graph->n_ops, 1);
+    scratch->late_stamp = pst_arena_array(arena, graph->n_tensors, sizeof *scratch->late_stamp);
+    scratch->late_bytes =
+        pst_arena_array(arena, (size_t)graph->n_ops + 1, sizeof *scratch->late_bytes);
     scratch->keeps_result = pst_arena_array(arena, made->n_edges, sizeof *scratch->keeps_result);
     if (planner->view == NULL || scratch->nodes == NULL || scratch->producers == NULL ||
         scratch->position == NULL || scratch->op_stamp == NULL || scratch->tensor_stamp == NULL ||
-        scratch->param_stamp == NULL || scratch->actions == NULL || scratch->keeps_result == NULL) {
+        scratch->param_stamp == NULL || scratch->actions == NULL || scratch->keeps_result == NULL ||
+        scratch->late_stamp == NULL || scratch->late_bytes == NULL) {
         return pst_fail_nomem(err);
     }
     *planner->view = *made;
@@ -243,7 +248,7 @@ static uint64_t op_input_bytes(struct pst_planner *planner, const struct pst_op 
 
         if (!inside && scratch->tensor_stamp[op->in[i]] != scratch->stamp) {
             scratch->tensor_stamp[op->in[i]] = scratch->stamp;
-            bytes += tensor_bytes(tensor, samples);
+            bytes += pst_view_tensor_bytes(tensor, samples);
         }
     }
     return bytes;

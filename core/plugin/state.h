@@ -43,7 +43,19 @@ struct pst_view_scratch {
     uint32_t *tensor_stamp; /* [n_tensors] the view that counted it as input */
     uint32_t *param_stamp;  /* [n_params] the view that counted its weights */
     uint32_t stamp;
-    uint8_t *actions; /* [n_ops] */
+    uint8_t *actions;     /* [n_ops] */
+    uint32_t *late_stamp; /* [n_tensors] the view whose late W was charged for it */
+    uint32_t late_round;
+    uint64_t *late_bytes; /* [n_ops + 1] by position: what W reads of it; the last: of the input */
+};
+
+/* Of the stages of a chain those micro-batches that wait for their W alone when a stage holds most;
+   counted once for each length. */
+struct pst_late_table {
+    uint32_t n_stages, n_microbatches;
+    bool split;     /* some backward passes come as B and W */
+    uint32_t *late; /* [n_stages] */
+    struct pst_late_table *next;
 };
 
 struct pst_planner {
@@ -80,11 +92,14 @@ struct pst_planner {
     uint32_t *device_of;     /* [n_places] logical device */
     uint64_t capacity_bytes; /* that this attempt plans for; UINT64_MAX: no limit */
     bool undivided;          /* a stage may ask for all of a device that it shares */
+    bool least;              /* stages take as little as their optimizers can, whatever there is */
+    bool charged, uncharged; /* stages are charged for late W; shall not be */
     uint64_t *estimated; /* [n_ops] by stage: peak of the last plan as the evaluator charges it */
     int64_t *bias; /* [n_ops] by stage: what its layout took beyond that; charged from then on */
     uint32_t *counted; /* [n_ops] in-flight counts of earlier attempts by stage, at least so many */
 
     struct pst_size_table *sizes;
+    struct pst_late_table *late;
     struct pst_view_scratch scratch;
     struct pst_evaluator evaluator;
     struct pst_replay_list replays; /* that the last memory optimizer listed for a stage */
@@ -136,6 +151,20 @@ const struct pst_size_table *pst_views_sizes(struct pst_planner *planner, uint32
 struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_t *nodes,
                                       uint32_t n_nodes, uint32_t samples, uint32_t versions,
                                       struct pst_stage_view *ret_view);
+
+uint64_t pst_view_tensor_bytes(const struct pst_tensor *tensor, uint64_t samples);
+
+/* late.c: what W reads of a micro-batch of the view that was built last, each tensor once:
+   activations, gradients and what B computes for it. Held until W, whatever the actions. */
+uint64_t pst_view_late_bytes(struct pst_planner *planner, uint32_t n_nodes, uint32_t samples);
+/* Does the scheduler cut backward passes in two, on a chain of so many stages? */
+pst_status pst_planner_splits(struct pst_planner *planner, uint32_t n_stages,
+                              uint32_t n_microbatches, bool *ret_splits, struct pst_error *err);
+/* Charges the view that was built last, whose stage, n_stages and in_flight are set, for backward
+   passes in two parts. Micro-batches that wait for W alone leave in_flight, and what they hold is
+   static; while B runs, what W reads of the nodes behind is part of the work. */
+pst_status pst_view_split(struct pst_planner *planner, uint32_t samples, uint32_t n_microbatches,
+                          struct pst_stage_view *view, struct pst_error *err);
 
 /* memory.c: price by the list of memory optimizers; actions of all stages of a plan. */
 /* Of each stage of a finished plan: the bytes that the memory optimizers could do with, if they had

@@ -2,6 +2,8 @@
  *
  * The strategies of a job: found, matched, instantiated; and what the scheduler wants to be given.
  */
+#include <penstock/memopt_global.h>
+
 #include "plugin/state.h"
 
 #include <stdarg.h>
@@ -88,17 +90,31 @@ static pst_status instantiate(struct pst_planner *planner, const struct pst_plug
     return pst_instance_create(plugin, table, &context, ret_instance, err);
 }
 
-/* Replays within replays settle a stage: nobody decides about it afterwards. */
-static pst_status check_last(const struct pst_plugin *const *memopts, uint32_t n,
+/*
+ * Replays within replays settle a stage: nobody decides about it afterwards. So the optimizer that
+ * lists them is asked last, behind those that come after it in the config and decide about all
+ * devices at once: their turn is when all stages are settled anyway.
+ */
+static pst_status find_turns(const struct pst_plugin *const *memopts, uint32_t n, uint32_t *turns,
                              struct pst_error *err)
 {
-    for (uint32_t i = 0; i + 1 < n; i++) {
-        if (pst_caps_has(memopts[i]->provides, "nested")) {
+    uint32_t nested = n, used = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (nested < n && memopts[i]->get_interface(PST_MEMOPT_GLOBAL) == NULL) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
                             "memopt \"%s\" lists replays, which settles a stage: it must be the "
                             "last [[memopt]], behind \"%s\"",
-                            memopts[i]->id, memopts[i + 1]->id);
+                            memopts[nested]->id, memopts[i]->id);
         }
+        if (pst_caps_has(memopts[i]->provides, "nested")) {
+            nested = i;
+        } else {
+            turns[used++] = i;
+        }
+    }
+    if (nested < n) {
+        turns[used] = nested;
     }
     return PST_OK;
 }
@@ -107,7 +123,7 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_job *job = planner->job;
     const struct pst_plugin *plugins[2 + PST_MAX_MEMOPT];
-    uint32_t i, n = job->n_memopt;
+    uint32_t turns[PST_MAX_MEMOPT], i, n = job->n_memopt;
     pst_status st = find(planner, job->partitioner, "partitioner", &plugins[0], err);
 
     if (st == PST_OK) {
@@ -120,7 +136,7 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
         st = pst_caps_match(plugins, 2 + n, err);
     }
     if (st == PST_OK) {
-        st = check_last(&plugins[2], n, err);
+        st = find_turns(&plugins[2], n, turns, err);
     }
     if (st == PST_OK) {
         st = instantiate(planner, plugins[0], job->partitioner, &planner->partitioner, err);
@@ -129,9 +145,11 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
         st = instantiate(planner, plugins[1], job->scheduler, &planner->scheduler, err);
     }
     for (i = 0; st == PST_OK && i < n; i++) {
-        st = instantiate(planner, plugins[2 + i], job->memopt[i], &planner->memopt[i], err);
+        const struct pst_plugin *plugin = plugins[2 + turns[i]];
+
+        st = instantiate(planner, plugin, job->memopt[turns[i]], &planner->memopt[i], err);
         if (st == PST_OK) {
-            planner->memopt_if[i] = plugins[2 + i]->get_interface(PST_MEMOPT);
+            planner->memopt_if[i] = plugin->get_interface(PST_MEMOPT);
             planner->n_memopt = i + 1;
         }
     }

@@ -12,7 +12,11 @@
 #include "optimizer.h"
 
 enum { UNIT_NODE, UNIT_LAYER };
-enum { TRIES = 12, ASKS = 4 }; /* of buffers; of what a refusal names */
+enum {
+    TRIES = 12,     /* of buffers */
+    ASKS = 4,       /* of what a refusal names, where there are more units than */
+    MAX_UNITS = 128 /* up to which the least peak is looked for */
+};
 
 struct config {
     uint32_t unit;
@@ -193,6 +197,38 @@ static pst_status find_least(struct adapipe *self, const struct pst_stage_view *
     return st;
 }
 
+/* Saves or drops single units as long as that lowers the peak, from all dropped on: what to do
+   where knapsacks do not fit, for these heed no run, and whatever the capacity the same. */
+static pst_status lower_peak(struct adapipe *self, const struct pst_stage_view *view)
+{
+    uint64_t least = UINT64_MAX;
+    uint32_t better = self->n_units, i;
+    pst_status st = PST_OK;
+
+    for (i = 0; i < self->n_units; i++) {
+        self->units[i].saved = false;
+    }
+    do {
+        if (better < self->n_units) {
+            self->units[better].saved = !self->units[better].saved;
+        }
+        better = self->n_units;
+        for (i = 0; st == PST_OK && i < self->n_units; i++) {
+            struct pst_stage_value value;
+
+            self->units[i].saved = !self->units[i].saved;
+            write_trial(self, view);
+            st = mem_try(&self->opt, view, &value);
+            if (st == PST_OK && value.legal && value.peak_bytes < least) {
+                least = value.peak_bytes;
+                better = i;
+            }
+            self->units[i].saved = !self->units[i].saved;
+        }
+    } while (st == PST_OK && better < self->n_units);
+    return st;
+}
+
 static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
 {
     struct adapipe *self = (struct adapipe *)opt;
@@ -210,7 +246,13 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
     if (st != PST_OK || !opt->has_plan) {
         return st;
     }
-    return mem_fits(view, &opt->value) ? save_what_fits(self, view) : find_least(self, view);
+    if (!mem_fits(view, &opt->value)) {
+        if (self->n_units > MAX_UNITS) {
+            return find_least(self, view);
+        }
+        st = lower_peak(self, view);
+    }
+    return st == PST_OK && mem_fits(view, &opt->value) ? save_what_fits(self, view) : st;
 }
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
@@ -225,7 +267,7 @@ static const char *const provides[] = {"chain", "dag", "recompute", NULL};
 static const char *const needs[] = {"recompute", NULL};
 
 static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("memopt", "adapipe", "1.0"),
+    PST_PLUGIN_HEAD("memopt", "adapipe", "1.1"),
     .summary = "Saves what is dearest to replay, by a knapsack per stage.",
     .reference = "Sun et al., AdaPipe: Optimizing Pipeline Parallelism with Adaptive Recomputation "
                  "and Partitioning, ASPLOS 2024",

@@ -218,6 +218,44 @@ static void test_in_a_list(void **state)
     free(path);
 }
 
+/* rotor before bpipe: replays of micro-batches whose saved tensors were on another device. */
+static void test_with_guests(void **state)
+{
+    static const char both[] = "[[memopt]]\nuse = \"rotor\"\n"
+                               "[[memopt]]\nuse = \"bpipe\"\nwhen = \"always\"\n";
+    static const char *const memory[] = {"cluster.memory=2200 KiB", "cluster.memory=3000 KiB"};
+    const char *plain[] = {"cluster.devices=4", "train.batch=32", NULL};
+    struct trace trace, without;
+    char *path = write_deep(alone);
+
+    (void)state;
+    bits_train(path, plain, &without);
+    free(path);
+    path = write_deep(both);
+    for (size_t i = 0; i < 2; i++) {
+        const char *sets[] = {plain[0], plain[1], memory[i], NULL};
+        struct outcome o = penstock("plan", path, "-o", support_path("plan.json"), "--set", sets[0],
+                                    "--set", sets[1], "--set", sets[2]);
+        json_t *plan, *stage;
+        bool found = false;
+        size_t s;
+
+        expect_code(&o, 0);
+        outcome_finish(&o);
+        plan = json_load_file(support_path("plan.json"), 0, NULL);
+        json_array_foreach(json_object_get(plan, "stages"), s, stage)
+        {
+            found |= json_array_size(json_object_get(stage, "guests")) > 0 &&
+                     json_array_size(json_object_get(stage, "sequence")) > 0;
+        }
+        json_decref(plan);
+        assert_true(found); /* in one stage */
+        bits_train(path, sets, &trace);
+        bits_expect_same(memory[i], &trace, &without);
+    }
+    free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +263,7 @@ int main(void)
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_rotor_in_little_memory),
         cmocka_unit_test(test_in_a_list),
+        cmocka_unit_test(test_with_guests),
     };
 
     return cmocka_run_group_tests(tests, schedulers_begin, schedulers_end);

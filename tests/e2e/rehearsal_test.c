@@ -195,6 +195,34 @@ static void a_run_is_its_prediction(void **state)
     }
 }
 
+/* A guest is one message, of however many tensors: one latency. */
+static void guests_as_predicted(void **state)
+{
+    static const char *const schedulers[] = {
+        "scheduler={use=\"1f1b\"}", "scheduler={use=\"gpipe\"}", "scheduler={use=\"zb-h1\"}"};
+    const char *path = support_write("run.toml", model);
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof schedulers / sizeof schedulers[0]; i++) {
+        struct trace_rig rig = traced(path, schedulers[i], "memopt={use=\"bpipe\",when=\"always\"}",
+                                      "run.emulated_scale=10");
+        long long difference;
+        uint32_t n_guests = 0;
+
+        for (size_t k = 0; k < rig.n; k++) {
+            n_guests += strstr(rig.slices[k].name, "evict") != NULL ||
+                        strstr(rig.slices[k].name, "guest") != NULL;
+        }
+        assert_true(n_guests > 0);
+        trace_rig_same_instructions(&rig);
+        difference = trace_rig_difference(&rig);
+        if (difference > 1000) {
+            fail_msg("%s: %lld ns from the prediction", schedulers[i], difference);
+        }
+        trace_rig_finish(&rig);
+    }
+}
+
 /*
  * Also where devices of a node share a link and the order of requests decides. From rest, as the
  * simulator begins. A machine that wakes a thread later than half a transfer takes may serve
@@ -363,6 +391,7 @@ int main(void)
         cmocka_unit_test(nothing_is_computed),
         cmocka_unit_test(scale_of_its_own),
         cmocka_unit_test(a_run_is_its_prediction),
+        cmocka_unit_test(guests_as_predicted),
         cmocka_unit_test(shared_links_as_predicted),
         cmocka_unit_test(traces_of_real_runs),
         cmocka_unit_test(refuses_a_trace_that_cannot_be_written),

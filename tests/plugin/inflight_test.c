@@ -3,6 +3,7 @@
  * In-flight counts of a scheduler that does not tell: counted on a unit chain they are those that
  * the same scheduler tells. And what earlier attempts counted is the least.
  */
+#include "plugin/held.h"
 #include "plugin/state.h"
 #include "plugin_rig.h"
 
@@ -100,11 +101,53 @@ static void test_what_was_counted_is_the_least(void **state)
     pst_instance_destroy(planner.scheduler);
 }
 
+/*
+ * ZB-H1 on p devices: all hold p micro-batches, of which device d has p - d before their B, as in
+ * 1F1B, and d that wait for W. In ZB-H2 2p - 1, 2(p - d) - 1 of them before B. 1F1B has no W.
+ */
+static void test_late(void **state)
+{
+    static const struct {
+        const char *id;
+        uint32_t late; /* of each device behind the first */
+    } rows[] = {{"zb-h1", 1}, {"zb-h2", 2}, {"1f1b", 0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct pst_graph graph = {.n_ops = 0};
+        struct pst_topology topology = {.size = sizeof topology, .min_microbatches = 1};
+        struct pst_planner planner;
+        struct pst_error err;
+
+        planner_init(&planner, &graph, rows[i].id, "");
+        for (uint32_t p = 1; p <= 8; p++) {
+            const struct pst_scheduler_use use = {.scheduler = planner.scheduler,
+                                                  .topology = &topology};
+            const struct pst_place place = {.size = sizeof place,
+                                            .n_stages = p,
+                                            .n_devices = p,
+                                            .n_microbatches = 4 * p,
+                                            .microbatch_size = 1,
+                                            .k = 1};
+            uint32_t late[8];
+            bool split;
+
+            assert_int_equal(pst_scheduler_late(&use, &place, &split, late, &err), PST_OK);
+            assert_int_equal(split, rows[i].late > 0);
+            for (uint32_t d = 0; d < p; d++) {
+                assert_int_equal(late[d], rows[i].late * d);
+            }
+        }
+        pst_instance_destroy(planner.scheduler);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counting_agrees_with_telling),
         cmocka_unit_test(test_what_was_counted_is_the_least),
+        cmocka_unit_test(test_late),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
