@@ -76,10 +76,14 @@ pst_status exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan,
 pst_status exec_post_reduce(struct exec_rank *rank, struct exec_instr *instr, struct pst_error *err)
 {
     const struct exec_reduce *reduce = instr->reduce;
-    pst_status status = rank->exec->config.transport->all_reduce(
+    pst_status status = exec_before_post(rank, err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    status = rank->exec->config.transport->all_reduce(
         rank->exec->transport, rank->index, reduce->members, reduce->n_members, reduce->parts,
         reduce->n_parts, &instr->request);
-
     if (status == PST_ERR_CANCELLED) {
         return pst_fail(err, status, "run.aborted", "rank %u: another rank stopped the run",
                         rank->index);
@@ -106,7 +110,7 @@ static pst_status share(struct exec_rank *rank, const struct pst_plan_stage *sta
     const struct pst_transport_ops *transport = rank->exec->config.transport;
     struct pst_transport *t = rank->exec->transport;
     bool first = stage->ranks[0] == rank->index;
-    pst_status status = PST_OK;
+    pst_status status = exec_before_post(rank, err);
 
     for (uint32_t r = 1; r < stage->n_ranks && status == PST_OK; r++) {
         pst_request request;

@@ -13,6 +13,7 @@
 #include "base/error.h"
 
 struct pst_transport;
+struct pst_mark;
 
 /* Of one transfer. follows: it is a piece of the message of which the transfer before it on this
    link was one, and starts right behind that. */
@@ -55,6 +56,19 @@ struct pst_transport_memory {
     void (*copy)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
     /* dst += src, f32 */
     void (*add)(void *context, uint32_t rank, float *dst, const float *src, uint64_t elems);
+    /* The native queue that the rank's kernels are in (cuda: a cudaStream_t) and the number of its
+       device on this machine; NULL: there is none. From attach() on. */
+    void *(*stream)(void *context, uint32_t rank, int *ret_ordinal);
+    /* The queues of the rank's device: enum pst_queue and what goes with it in device/device.h,
+       from attach() on. */
+    pst_status (*mark_create)(void *context, uint32_t rank, struct pst_mark **ret_mark,
+                              struct pst_error *err);
+    void (*mark)(void *context, uint32_t rank, uint32_t queue, struct pst_mark *mark);
+    void (*follow)(void *context, uint32_t rank, uint32_t queue, struct pst_mark *mark);
+    void (*move)(void *context, uint32_t rank, uint32_t queue, void *dst, const void *src,
+                 uint64_t bytes);
+    void (*sum)(void *context, uint32_t rank, uint32_t queue, float *dst, const float *src,
+                uint64_t elems); /* dst += src */
 };
 
 struct pst_transport_config {
@@ -110,10 +124,18 @@ struct pst_transport_ops {
     uint32_t size;
     const char *id;
     bool takes_memory; /* open heeds config->memory */
+    /* With config->memory: a post takes its place behind what the rank's device was asked for so
+       far, and a wait returns once what the device is asked for from then on comes behind the
+       transfer or sum; neither waits for the device. Otherwise posts are of buffers that are whole
+       and wait returns when they have changed. */
+    bool ordered;
     pst_status (*probe)(char *ret_why, size_t why_size);
     pst_status (*open)(const struct pst_transport_config *config,
                        struct pst_transport **ret_transport, struct pst_error *err);
     void (*close)(struct pst_transport *transport);
+    /* With config->memory: on the thread of each rank of this process, once its device is open and
+       before anything is posted. NULL: there is nothing to do. */
+    pst_status (*attach)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
     /* Post; neither blocks nor allocates. The buffer belongs to the transport until wait returns.
      */
     pst_status (*send)(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
