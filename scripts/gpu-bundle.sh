@@ -53,7 +53,7 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPENSTOCK_CUDA=on \
 mapfile -t modules < <(ninja -C "$build" -t targets all |
     grep -oE '^(device|transport|partitioner|scheduler|memopt)-[a-z0-9-]+: phony' | cut -d: -f1)
 mapfile -t tests < <(grep -rhE '^add_test\(\S*gpu-' "$build/tests" --include=CTestTestfile.cmake |
-    grep -v unit- | grep -oE 'tests/test-[A-Za-z0-9_-]+' | sort -u | xargs -n1 basename)
+    grep -oE 'tests/test-[A-Za-z0-9_-]+' | sort -u | xargs -n1 basename)
 cmake --build "$build" --target penstock bench-gpu-rates "${modules[@]}" "${tests[@]}" >&2
 scripts/gpu_tests.py list "$build" >"$build/gpu-tests.json"
 

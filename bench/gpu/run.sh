@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All GPU benchmarks, about six minutes on an H100: JSON lines into FILE, then tables.
+# All GPU benchmarks, at most 560 seconds: JSON lines into FILE, then tables.
 #   bench/gpu/run.sh BUILD [FILE]      PYTHON=python3 names the interpreter that may have torch
 # Exit code 1 where one of them failed.
 set -uo pipefail
@@ -11,8 +11,8 @@ broken=0
 
 : >"$file"
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.limit --format=csv || true
-timeout 120 "$build/bench-gpu-rates" "$build/plugins/device-cuda.so" >>"$file" || broken=1
-timeout 240 "$python" "$here/share.py" "$build" >>"$file" || broken=1
-timeout 300 "$python" "$here/throughput.py" "$build" --python "$python" >>"$file" || broken=1
+timeout 100 "$build/bench-gpu-rates" "$build/plugins/device-cuda.so" >>"$file" || broken=1
+timeout 180 "$python" "$here/share.py" "$build" >>"$file" || broken=1
+timeout 280 "$python" "$here/throughput.py" "$build" --python "$python" >>"$file" || broken=1
 "$python" "$here/table.py" "$file" || broken=1
 exit $broken

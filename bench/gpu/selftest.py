@@ -9,6 +9,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import common
@@ -71,6 +72,25 @@ class Arguments(unittest.TestCase):
         self.assertEqual(call(HERE / "throughput.py").returncode, 2)
         self.assertEqual(call(HERE / "throughput.py", "x", "--models", "gpt-5").returncode, 2)
         self.assertEqual(call(HERE / "share.py", "x", "--only", "nothing").returncode, 2)
+
+
+class Runner(unittest.TestCase):
+    """scripts/gpu_tests.py: what it makes of exit codes."""
+
+    def verdict(self, *codes):
+        tests = [{"name": f"t{code}", "command": ["sh", "-c", f'test "$WORD" = a && exit {code}'],
+                  "environment": ["WORD=a"], "seconds": 10} for code in codes]
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(tests, file)
+            file.flush()
+            done = call(common.ROOT / "scripts/gpu_tests.py", "run", file.name)
+        return done.returncode, done.stdout.splitlines()[-1 if 77 not in codes else -2]
+
+    def test_codes(self):
+        self.assertEqual(self.verdict(0, 0), (0, "tests: 2 passed, 0 failed, 0 skipped"))
+        self.assertEqual(self.verdict(0, 77), (1, "tests: 1 passed, 0 failed, 1 skipped"))
+        self.assertEqual(self.verdict(0, 3), (1, "tests: 1 passed, 1 failed, 0 skipped"))
+        self.assertEqual(self.verdict()[0], 1)
 
 
 class OnTheCpu(unittest.TestCase):

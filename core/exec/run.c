@@ -5,6 +5,8 @@
  */
 #include "exec/internal.h"
 
+#include "base/fault.h"
+
 static pst_status run_call(struct exec_rank *rank, struct exec_call *call,
                            const struct exec_task *task, uint32_t flags, struct pst_error *err)
 {
@@ -308,6 +310,25 @@ static pst_status end_section(struct exec_rank *rank, struct exec_list *list,
     return status;
 }
 
+/* Every instruction is two points, one for all and one for its kind. */
+static pst_status meet_fault(const struct exec_rank *rank, uint32_t op, struct pst_error *err)
+{
+    static const char *const points[PST_I_COUNT] = {
+        [PST_I_SEND] = "send",   [PST_I_RECV] = "recv",     [PST_I_OFFLOAD] = "copy",
+        [PST_I_FETCH] = "copy",  [PST_I_REDUCE] = "reduce", [PST_I_TIE] = "reduce",
+        [PST_I_NORM] = "reduce", [PST_I_STEP] = "update",
+    };
+    const char *point = points[op] == NULL ? "pass" : points[op];
+
+    if (!pst_fault("instr", rank->index) && !pst_fault(point, rank->index)) {
+        return PST_OK;
+    }
+    pst_fail(err, PST_ERR_UNSUPPORTED, "run.fault", "rank %u: PENSTOCK_FAULT at %s", rank->index,
+             point);
+    err->exit_code = 1;
+    return PST_ERR_UNSUPPORTED;
+}
+
 pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t section,
                     const struct exec_task *task, uint32_t flags, struct pst_error *err)
 {
@@ -338,6 +359,9 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
                 return pst_fail(err, PST_ERR_CANCELLED, "run.aborted",
                                 "rank %u: another rank stopped the run", rank->index);
             }
+            status = meet_fault(rank, instr->op, err);
+        }
+        if (status == PST_OK) {
             status = run_recorded(rank, list, i, task, flags, visit, err);
         }
     }

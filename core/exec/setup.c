@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "model/builder.h"
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -39,7 +40,10 @@ static pst_status open_device(struct exec_rank *rank, struct pst_error *err)
     }
     rank->arena_bytes =
         larger(config->programs[rank->index]->arena_bytes, eval != NULL ? eval->arena_bytes : 0);
-    status = config->device->arena(rank->device, larger(rank->arena_bytes, 1), &base, err);
+    status = pst_fault("arena", rank->index)
+                 ? pst_fail(err, PST_ERR_NOMEM, "machine.memory",
+                            "rank %u: PENSTOCK_FAULT at its arena", rank->index)
+                 : config->device->arena(rank->device, larger(rank->arena_bytes, 1), &base, err);
     rank->base = status == PST_OK ? base : NULL;
     return status;
 }

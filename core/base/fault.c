@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fault.h"
+
+#ifndef PENSTOCK_FAULTS
+
+bool pst_fault(const char *point, uint32_t rank)
+{
+    (void)point;
+    (void)rank;
+    return false;
+}
+
+#else
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_RULES = 16, MOST_POINTS = 32, POINT_SIZE = 32, ANY_RANK = UINT32_MAX };
+
+struct rule {
+    char point[POINT_SIZE], action[POINT_SIZE];
+    uint32_t rank;
+    uint64_t first, last; /* hits that it is about */
+    uint64_t argument;
+};
+
+struct point {
+    const char *name;
+    uint64_t hits[PST_FAULT_RANKS];
+};
+
+static struct rule rules[MOST_RULES];
+static struct point points[MOST_POINTS];
+static uint32_t n_rules, n_points;
+static bool counting;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void refuse(const char *text)
+{
+    fprintf(stderr, "PENSTOCK_FAULT: \"%s\" is no [rank=K/]POINT[:N|:N+|:*][:ACTION[:ARGUMENT]]\n",
+            text);
+    _exit(2);
+}
+
+static uint64_t number(const char *text, const char *all)
+{
+    char *end = NULL;
+    uint64_t value = strtoull(text, &end, 10);
+
+    if (text[0] < '0' || text[0] > '9' || *end != '\0') {
+        refuse(all);
+    }
+    return value;
+}
+
+/* "3", "3+", "*"; false: it is something else. */
+static bool read_hits(struct rule *rule, char *word, const char *all)
+{
+    size_t length = strlen(word);
+
+    if (strcmp(word, "*") == 0) {
+        rule->first = 1;
+        rule->last = UINT64_MAX;
+        return true;
+    }
+    if (word[0] < '0' || word[0] > '9') {
+        return false;
+    }
+    rule->last = 0;
+    if (word[length - 1] == '+') {
+        word[length - 1] = '\0';
+        rule->last = UINT64_MAX;
+    }
+    rule->first = number(word, all);
+    rule->last = rule->last == 0 ? rule->first : rule->last;
+    return true;
+}
+
+static bool is_action(const char *word)
+{
+    static const char *const known[] = {"fail", "delay", "exit", "kill", "stop", "segv"};
+
+    for (uint32_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(word, known[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void read_rule(const char *all)
+{
+    struct rule *rule = &rules[n_rules++];
+    char text[128], *rest = text, *word;
+
+    *rule = (struct rule){.rank = ANY_RANK, .first = 1, .last = 1, .action = "fail"};
+    snprintf(text, sizeof text, "%s", all);
+    if (strncmp(text, "rank=", 5) == 0) {
+        rest = strchr(text, '/');
+        if (rest == NULL) {
+            refuse(all);
+            return;
+        }
+        *rest++ = '\0';
+        rule->rank = (uint32_t)number(text + 5, all);
+    }
+    word = strsep(&rest, ":");
+    snprintf(rule->point, sizeof rule->point, "%s", word);
+    word = strsep(&rest, ":");
+    if (word != NULL && read_hits(rule, word, all)) {
+        word = strsep(&rest, ":");
+    }
+    if (word != NULL) {
+        snprintf(rule->action, sizeof rule->action, "%s", word);
+        rule->argument = rest != NULL ? number(rest, all) : 0;
+    }
+    if (rule->point[0] == '\0' || !is_action(rule->action)) {
+        refuse(all);
+    }
+}
+
+static void print_counts(void)
+{
+    for (uint32_t i = 0; i < n_points; i++) {
+        for (uint32_t r = 0; r < PST_FAULT_RANKS; r++) {
+            if (points[i].hits[r] > 0) {
+                fprintf(stderr, "fault point rank=%u/%s: %llu\n", r, points[i].name,
+                        (unsigned long long)points[i].hits[r]);
+            }
+        }
+    }
+}
+
+static void read_rules(void)
+{
+    const char *text = getenv("PENSTOCK_FAULT");
+    char *copy, *rest, *word;
+
+    if (text == NULL || text[0] == '\0') {
+        return;
+    }
+    if (strcmp(text, "count") == 0) {
+        counting = true;
+        atexit(print_counts);
+        return;
+    }
+    copy = rest = strdup(text);
+    while (copy != NULL && (word = strsep(&rest, ",")) != NULL) {
+        if (n_rules == MOST_RULES) {
+            refuse(text);
+        }
+        read_rule(word);
+    }
+    free(copy);
+}
+
+/* Which time this is. */
+static uint64_t count(const char *name, uint32_t rank)
+{
+    uint64_t hits = 0;
+    uint32_t i = 0;
+
+    pthread_mutex_lock(&lock);
+    while (i < n_points && strcmp(points[i].name, name) != 0) {
+        i++;
+    }
+    if (i == n_points && n_points < MOST_POINTS) {
+        points[n_points++].name = name;
+    }
+    if (i < MOST_POINTS) {
+        hits = ++points[i].hits[rank];
+    }
+    pthread_mutex_unlock(&lock);
+    return hits;
+}
+
+/* Whether the caller is to fail. */
+static bool act(const struct rule *rule)
+{
+    const struct timespec time = {.tv_sec = (time_t)(rule->argument / 1000),
+                                  .tv_nsec = (long)(rule->argument % 1000) * 1000000};
+
+    if (strcmp(rule->action, "delay") == 0) {
+        nanosleep(&time, NULL);
+    } else if (strcmp(rule->action, "exit") == 0) {
+        _exit((int)rule->argument);
+    } else if (strcmp(rule->action, "kill") == 0) {
+        kill(getpid(), SIGKILL);
+    } else if (strcmp(rule->action, "stop") == 0) {
+        kill(getpid(), SIGSTOP);
+    } else if (strcmp(rule->action, "segv") == 0) {
+        raise(SIGSEGV);
+    }
+    return strcmp(rule->action, "fail") == 0;
+}
+
+bool pst_fault(const char *point, uint32_t rank)
+{
+    bool fails = false;
+    uint64_t hit;
+
+    pthread_once(&once, read_rules);
+    if ((n_rules == 0 && !counting) || rank >= PST_FAULT_RANKS) {
+        return false;
+    }
+    hit = count(point, rank);
+    for (uint32_t i = 0; i < n_rules; i++) {
+        const struct rule *rule = &rules[i];
+
+        if ((rule->rank != ANY_RANK && rule->rank != rank) || hit < rule->first ||
+            hit > rule->last || strcmp(rule->point, point) != 0) {
+            continue;
+        }
+        fails = act(rule) || fails;
+    }
+    return fails;
+}
+
+#endif
