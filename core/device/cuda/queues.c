@@ -7,11 +7,18 @@
 #include "cuda.h"
 
 #include <stdlib.h>
-
-#include "base/util.h"
+#include <time.h>
 
 /* A float of milliseconds between events is good to a microsecond up to here. */
 #define ANCHORED_NS UINT64_C(5000000000)
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 pst_status pst_cuda_queues_open(struct pst_device *device, struct pst_error *err)
 {
@@ -34,7 +41,7 @@ pst_status pst_cuda_queues_open(struct pst_device *device, struct pst_error *err
 
 void pst_cuda_anchor(struct pst_device *device)
 {
-    const uint64_t now = pst_now_ns();
+    const uint64_t now = now_ns();
     cudaError_t error;
 
     if (device->base_ns > 0 && now - device->base_ns < ANCHORED_NS) {
@@ -44,7 +51,7 @@ void pst_cuda_anchor(struct pst_device *device)
     if (error == cudaSuccess) {
         error = cudaEventSynchronize(device->base);
     }
-    device->base_ns = pst_now_ns();
+    device->base_ns = now_ns();
     pst_cuda_note(device, "recording an event", error);
 }
 
