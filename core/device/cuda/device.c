@@ -299,5 +299,8 @@ PST_EXPORT pst_device_module_fn pst_device_module;
 
 const struct pst_device_ops *pst_device_module(void)
 {
+    /* Streams that share a connection wait for each other: as many as there may be. Read when the
+       first context is made. */
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     return &ops;
 }
