@@ -167,7 +167,7 @@ struct pst_device_ops {
     pst_status (*pinned)(struct pst_device *device, uint64_t bytes, void **ret_base,
                          struct pst_error *err);
     /* A mark for the queues of this device, freed by close(). It stands nowhere at first. */
-    pst_status (*mark_create)(struct pst_device *device, struct pst_mark **ret_mark,
+    pst_status (*mark_create)(struct pst_device *device, bool timed, struct pst_mark **ret_mark,
                               struct pst_error *err);
     /* Sets the mark behind all that the queue was asked for so far. */
     void (*mark)(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
@@ -176,6 +176,10 @@ struct pst_device_ops {
     void (*follow)(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
     /* Whether all before the mark has ended, or the device has failed. Any thread. */
     bool (*passed)(struct pst_device *device, struct pst_mark *mark);
+    /* When all before a timed mark had ended, on CLOCK_MONOTONIC: differences are the device's own,
+       the clock's to some 10 us. For the thread of the device, of marks that were passed, before
+       its next sync(). */
+    uint64_t (*mark_ns)(struct pst_device *device, struct pst_mark *mark);
     /* Between arenas of any devices, and pinned memory. */
     void (*move)(struct pst_device *device, uint32_t queue, void *dst, const void *src,
                  uint64_t bytes);
@@ -185,6 +189,9 @@ struct pst_device_ops {
     /* square_sum() into pinned memory, in the first queue. */
     void (*squares)(struct pst_device *device, const float *values, uint64_t elems,
                     double *ret_pinned);
+    /* For whoever watches the device from outside (cuda: an NVTX range): what the calling thread
+       asks for from now on has this name; NULL: it ends. The op is NULL where nobody can watch. */
+    void (*range)(struct pst_device *device, const char *name);
     /* What else works with the device takes its place in the order of its kernels here: its native
        compute queue (cuda: the cudaStream_t) and its number on this machine. NULL: it has none. */
     void *(*stream)(struct pst_device *device, int *ret_ordinal);

@@ -53,7 +53,8 @@ static pst_status mark_create(void *context, uint32_t rank, struct pst_mark **re
 {
     const struct pst_exec *exec = context;
 
-    return exec->config.device->mark_create(exec->ranks[rank].device, ret_mark, err);
+    return exec->config.device->mark_create(exec->ranks[rank].device, exec->config.recorder != NULL,
+                                            ret_mark, err);
 }
 
 static void mark(void *context, uint32_t rank, uint32_t queue, struct pst_mark *mark)
@@ -98,6 +99,7 @@ struct pst_transport_memory exec_apart_memory(struct pst_exec *exec)
         .follow = follow,
         .move = move,
         .sum = sum,
+        .timed = exec->config.recorder != NULL,
     };
 }
 
@@ -126,7 +128,7 @@ static pst_status make_marks(struct exec_rank *rank, struct pst_mark **marks, ui
     pst_status status = PST_OK;
 
     for (uint32_t i = 0; i < n && status == PST_OK; i++) {
-        status = rank->exec->config.device->mark_create(rank->device, &marks[i], err);
+        status = rank->exec->config.device->mark_create(rank->device, false, &marks[i], err);
     }
     return status;
 }
@@ -159,6 +161,12 @@ pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err)
     if (status == PST_OK) {
         status = make_marks(rank, apart->loaded, EXEC_LOADS, err);
     }
+    if (status == PST_OK) {
+        status = exec_times_init(rank, err);
+    }
+    if (status == PST_OK) {
+        status = exec_ranges_init(rank, err);
+    }
     apart->active = status == PST_OK;
     if (status == PST_OK && config->transport->attach != NULL) {
         status = config->transport->attach(rank->exec->transport, rank->index, err);
@@ -168,7 +176,7 @@ pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err)
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
-static pst_status await(struct exec_rank *rank, struct pst_mark *mark, struct pst_error *err)
+pst_status exec_await(struct exec_rank *rank, struct pst_mark *mark, struct pst_error *err)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
     const struct timespec nap = {.tv_nsec = NAP_NS};
@@ -201,7 +209,7 @@ static pst_status await(struct exec_rank *rank, struct pst_mark *mark, struct ps
 static pst_status await_oldest(struct exec_rank *rank, struct pst_error *err)
 {
     struct exec_apart *apart = &rank->apart;
-    pst_status status = await(rank, apart->ahead[apart->n_passed % EXEC_AHEAD], err);
+    pst_status status = exec_await(rank, apart->ahead[apart->n_passed % EXEC_AHEAD], err);
 
     apart->n_passed += status == PST_OK;
     return status;
@@ -222,13 +230,9 @@ static pst_status set_mark(struct exec_rank *rank, struct pst_error *err)
     return status;
 }
 
-/* What is recorded are times of this thread: it waits for the end. */
 pst_status exec_pace(struct exec_rank *rank, struct pst_error *err)
 {
-    if (!rank->apart.active) {
-        return PST_OK;
-    }
-    return rank->exec->config.recorder != NULL ? exec_join(rank, err) : set_mark(rank, err);
+    return rank->apart.active ? set_mark(rank, err) : PST_OK;
 }
 
 pst_status exec_join(struct exec_rank *rank, struct pst_error *err)
@@ -247,6 +251,7 @@ pst_status exec_join(struct exec_rank *rank, struct pst_error *err)
     if (status != PST_OK) {
         return status;
     }
+    exec_times_read(rank);
     status = rank->exec->config.device->sync(rank->device, err);
     if (status != PST_OK) {
         pst_error_prefix(err, "rank %u", rank->index);
@@ -287,7 +292,7 @@ pst_status exec_load(struct exec_rank *rank, void *dst, const void *src, uint64_
         return PST_OK;
     }
     if (apart->n_loads >= EXEC_LOADS) {
-        status = await(rank, apart->loaded[slot], err);
+        status = exec_await(rank, apart->loaded[slot], err);
     }
     if (status == PST_OK) {
         memcpy(staged, src, bytes);

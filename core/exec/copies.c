@@ -4,6 +4,7 @@
  */
 #include "exec/internal.h"
 
+#include <string.h>
 #include <time.h>
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -91,7 +92,16 @@ static pst_status make_arena(struct exec_rank *rank, uint64_t bytes, struct pst_
 {
     struct exec_copies *copies = &rank->copies;
     pst_status status = PST_OK;
+    void *base;
 
+    if (copies->ordered) {
+        status = rank->exec->config.device->pinned(rank->device, bytes, &base, err);
+        if (status == PST_OK) {
+            memset(base, 0xFF, bytes);
+            copies->host = base;
+        }
+        return status;
+    }
     if ((rank->exec->config.device->flags & PST_DEVICE_HOLLOW) == 0) {
         status = pst_guarded_init(&copies->block, bytes, err);
     }
@@ -220,6 +230,8 @@ pst_status exec_copies_init(struct exec_rank *rank, struct exec_list *list, stru
                         config->device->id);
     }
     copies->timed = config->device->now != NULL;
+    copies->ordered = (config->device->flags & PST_DEVICE_APART) != 0 && !config->copies.check &&
+                      config->copies.hook == NULL && config->copies.bytes_per_s == 0;
     copies->n_queues = config->copies.shared_link ? 1 : EXEC_DIRECTIONS;
     status = make_arena(rank, program->host_bytes > 0 ? program->host_bytes : 1, err);
     if (status == PST_OK && !make_tables(rank, list)) {
@@ -228,7 +240,9 @@ pst_status exec_copies_init(struct exec_rank *rank, struct exec_list *list, stru
     if (status == PST_OK) {
         status = bind_rows(rank, list, err);
     }
-    if (status == PST_OK && !copies->timed) {
+    if (status == PST_OK && copies->ordered) {
+        status = exec_copies_order_init(rank, err);
+    } else if (status == PST_OK && !copies->timed) {
         status = start_threads(copies, err);
     }
     copies->active = status == PST_OK;

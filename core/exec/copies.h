@@ -61,10 +61,15 @@ struct exec_copy_queue {
     uint32_t n_ends;
     struct pst_exec_copies moved; /* its share; read when nothing is under way */
     char *chunk;                  /* for looking at what was moved */
+    struct pst_mark **marks;      /* ordered: behind the last n_ends rows, by number */
+    uint64_t followed;            /* ordered: rows that the queue of kernels comes behind */
 };
 
 struct exec_copies {
     bool active, timed;
+    bool ordered; /* the device's own queues copy (copies_order.c): no threads, and a row has
+                     "ended" once it has been asked for */
+    struct pst_mark *calls_mark; /* behind the calls so far */
     uint32_t n_queues;
     struct pst_guarded block;
     char *host; /* the host arena; of a hollow device only a name */
@@ -109,6 +114,13 @@ void exec_copies_leave(struct exec_rank *rank);
 pst_status exec_copies_await(struct exec_rank *rank, uint32_t queue, uint64_t rows,
                              uint64_t *stall_ns, struct pst_error *err);
 void exec_copies_wake(struct exec_copies *copies);
+
+/* copies_order.c: on a device that stands apart, where nothing slows copies down or looks at them.
+   Marks of a queue; asks for what may begin; has the queue of kernels follow rows. */
+pst_status exec_copies_order_init(struct exec_rank *rank, struct pst_error *err);
+void exec_copies_advance(struct exec_rank *rank);
+pst_status exec_copies_follow(struct exec_rank *rank, uint32_t queue, uint64_t rows,
+                              struct pst_error *err);
 
 /* copies_clock.c: times what is posted until so many rows of the queue have ended; the end of the
    last of these. */

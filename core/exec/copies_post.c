@@ -21,7 +21,7 @@ static void put(struct exec_copies *copies, struct exec_copy_queue *queue,
     PST_ASSERT(queue->n_put - queue->n_taken < queue->n_ring);
     queue->ring[queue->n_put % queue->n_ring] = *posting;
     queue->n_put++;
-    if (!copies->timed) {
+    if (!copies->timed && !copies->ordered) {
         pthread_cond_broadcast(&copies->changed);
     }
 }
@@ -59,6 +59,11 @@ void exec_copies_post(struct exec_rank *rank, const struct exec_list *list, uint
         for (uint32_t c = rows->first_copy; c < rows->first_copy + rows->n_copies; c++) {
             exec_clock_touch(rank, list->copies[c].device, list->copies[c].bytes);
         }
+        return;
+    }
+    if (copies->ordered) {
+        put(copies, queue, &posting);
+        exec_copies_advance(rank);
         return;
     }
     pthread_mutex_lock(&copies->mutex);
@@ -100,6 +105,10 @@ void exec_copies_behind(struct exec_rank *rank, const struct exec_list *list, ui
         copies->call_ns[call - first] = exec_clock_now(rank);
     }
     atomic_store(&copies->calls, ended);
+    if (copies->ordered) {
+        exec_copies_advance(rank);
+        return;
+    }
     for (uint32_t q = 0; q < copies->n_queues; q++) {
         wake = wake || atomic_load(&copies->queues[q].wanted) <= ended;
     }

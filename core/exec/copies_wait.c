@@ -83,6 +83,9 @@ pst_status exec_copies_await(struct exec_rank *rank, uint32_t queue, uint64_t ro
     uint64_t before;
     pst_status status;
 
+    if (copies->ordered) {
+        return exec_copies_follow(rank, queue, rows, err);
+    }
     if (copies->timed) {
         await_clock(rank, queue, rows, stall_ns);
         return PST_OK;

@@ -181,8 +181,25 @@ struct exec_result {
     bool done;   /* the rank ran the list to its end */
 };
 
+/* Something on a device that stands apart, between two timed marks that have been asked for. */
+struct exec_timing {
+    struct pst_mark *start, *end;
+    bool ready;               /* both have been set */
+    struct exec_visit *visit; /* NULL: not recorded */
+    uint32_t instr;
+    struct exec_copy_queue *queue; /* a copy's; NULL: it is none */
+    const struct exec_copy *copy;
+};
+
+/* A ring; what is in it is read when it has ended. */
+struct exec_times {
+    struct exec_timing *ring;
+    uint32_t n; /* 0: nothing is timed */
+    uint64_t n_put, n_read;
+};
+
 /* Of a rank whose device stands apart. */
-enum { EXEC_AHEAD = 64, EXEC_LOADS = 8 };
+enum { EXEC_AHEAD = 64, EXEC_LOADS = 8, EXEC_NAME = 24 };
 
 struct exec_apart {
     bool active;
@@ -193,6 +210,9 @@ struct exec_apart {
     struct pst_mark *loaded[EXEC_LOADS];
     char *loads;
     uint64_t load_bytes, n_loads;
+    struct exec_times times;
+    char (*names)[EXEC_NAME]; /* of the training list's instructions, as traces name them; NULL:
+                                 nobody watches */
 };
 
 struct exec_rank {
@@ -377,12 +397,32 @@ pst_status exec_pace(struct exec_rank *rank, struct pst_error *err);
 /* rank->squares[i] := square sum of the gradient of parameter i of the rank, of those of a stage
    (PST_NONE: of those that it owns). */
 pst_status exec_squares(struct exec_rank *rank, uint64_t t, uint32_t stage, struct pst_error *err);
+/* What is asked for from here on belongs to an instruction, for who watches the device; and: it
+   does not any more. */
+void exec_range_begin(const struct exec_rank *rank, const struct exec_list *list, uint32_t instr);
+void exec_range_end(const struct exec_rank *rank, const struct exec_list *list);
+/* Waits until all before a mark has ended. */
+pst_status exec_await(struct exec_rank *rank, struct pst_mark *mark, struct pst_error *err);
 /* Nothing that any queue of the rank's device was asked for is left, or it stands still. */
 void exec_settle(struct exec_rank *rank);
 /* Joins the device where the transport does not work in the order of devices. */
 pst_status exec_before_post(struct exec_rank *rank, struct pst_error *err);
 /* What the rank asked its device for so far has ended; what went wrong there. On its thread. */
 pst_status exec_join(struct exec_rank *rank, struct pst_error *err);
+
+/* ranges.c: names of instructions, where the device has ranges. */
+pst_status exec_ranges_init(struct exec_rank *rank, struct pst_error *err);
+
+/* times.c: times of a device that stands apart. Room for what is timed, where anything is. */
+pst_status exec_times_init(struct exec_rank *rank, struct pst_error *err);
+/* The next place, whose marks are to be set; waits for the oldest where none is free. NULL: nothing
+   is timed, or the wait has failed. */
+struct exec_timing *exec_times_take(struct exec_rank *rank, struct exec_visit *visit,
+                                    uint32_t instr);
+/* Its marks have been set. */
+void exec_times_put(struct exec_timing *timing);
+/* Notes what has ended. */
+void exec_times_read(struct exec_rank *rank);
 
 /* record.c: NULL where nothing is recorded; NULL visits are accepted. */
 struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_list *list,

@@ -18,6 +18,7 @@
 struct measuring {
     const struct pst_measure_config *config;
     struct pst_device *device;
+    struct measure_places places;
     struct pst_arena arena;
     uint32_t *first;    /* [n_ops] the first operator that is like it */
     uint32_t *selected; /* operators that are measured, ascending */
@@ -159,28 +160,16 @@ static pst_status measuring_init(struct measuring *m, struct pst_error *err)
 
 /* --- rounds -----------------------------------------------------------------------------------*/
 
-static void finish(const struct measuring *m)
-{
-    if (m->config->device->finish != NULL) {
-        m->config->device->finish(m->device);
-    }
-    if ((m->config->device->flags & PST_DEVICE_APART) != 0) {
-        m->config->device->sync(m->device, NULL); /* a failure stays: it is asked for at the end */
-    }
-}
-
 /* A pass; and behind W what adds its gradients to the sums. */
-static void run_pass(const struct measuring *m, const struct measure_op *op, uint32_t pass,
+static void run_pass(struct measuring *m, const struct measure_op *op, uint32_t pass,
                      uint64_t ret_ns[2])
 {
     const struct pst_device_ops *device = m->config->device;
     const struct pst_op *o = &m->config->graph->ops[op->op];
-    uint64_t start = pst_now_ns(), middle;
 
+    measure_begin(&m->places);
     op->kernels[pass]->run(op->kernels[pass], &op->calls[pass]);
-    finish(m);
-    middle = pst_now_ns();
-    ret_ns[0] = middle - start;
+    ret_ns[0] = measure_lap(&m->places);
     ret_ns[1] = 0;
     if (pass == 2) {
         for (uint32_t i = 0; i < o->n_param; i++) {
@@ -189,8 +178,7 @@ static void run_pass(const struct measuring *m, const struct measure_op *op, uin
                                    m->config->graph->params[o->param[i]].elems);
             }
         }
-        finish(m);
-        ret_ns[1] = pst_now_ns() - middle;
+        ret_ns[1] = measure_lap(&m->places);
     }
 }
 
@@ -221,11 +209,11 @@ static void run_round(struct measuring *m, const struct measure_group *group, ui
 }
 
 /* Square sums of all gradients come first, as for the norm; then the updates. */
-static uint64_t run_steps(const struct measuring *m, const struct measure_group *group)
+static uint64_t run_steps(struct measuring *m, const struct measure_group *group)
 {
     const struct pst_device_ops *device = m->config->device;
-    uint64_t start = pst_now_ns();
 
+    measure_begin(&m->places);
     for (uint32_t i = 0; i < group->n_steps; i++) {
         device->square_sum(m->device, group->steps[i].grad, group->steps[i].elems);
     }
@@ -235,8 +223,7 @@ static uint64_t run_steps(const struct measuring *m, const struct measure_group 
         device->update(m->device, m->config->update, step->weights, step->grad, step->slots[0],
                        step->slots[1], step->working, step->dtype, step->elems);
     }
-    finish(m);
-    return pst_now_ns() - start;
+    return measure_lap(&m->places);
 }
 
 static void tell(const struct measuring *m, uint64_t done)
@@ -375,6 +362,9 @@ static pst_status measure_next(struct measuring *m, uint32_t *offset, struct pst
     }
     m->config->device->enter(m->device);
     st = next_group(m, *offset, &n, &bytes, err);
+    if (st == PST_OK) {
+        st = measure_places_init(&m->places, m->config->device, m->device, err);
+    }
     if (st == PST_OK) {
         st = m->config->device->arena(m->device, bytes, &base, err);
     }

@@ -146,8 +146,9 @@ static pst_status run_beside_copies(struct exec_rank *rank, struct exec_list *li
 {
     const struct exec_instr *instr = &list->instrs[index];
     bool serial = rank->exec->config.copies.serial;
+    bool ordered = rank->copies.ordered;
     uint64_t stall_ns = 0;
-    pst_status status = exec_join(rank, err); /* what is copied is no queue's any more */
+    pst_status status = ordered ? PST_OK : exec_join(rank, err); /* threads know no queues */
 
     if (status == PST_OK && !serial) {
         post_behind(rank, list, index, visit);
@@ -158,8 +159,10 @@ static pst_status run_beside_copies(struct exec_rank *rank, struct exec_list *li
         if (status == PST_OK) {
             status = run_call(rank, &list->calls[c], task, flags, err);
         }
-        if (status == PST_OK) {
+        if (status == PST_OK && !ordered) {
             status = exec_join(rank, err); /* copies count calls that have ended */
+        }
+        if (status == PST_OK) {
             exec_copies_behind(rank, list, c);
         }
     }
@@ -221,7 +224,7 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
         if (instr->ahead) {
             return PST_OK;
         }
-        status = exec_join(rank, err);
+        status = rank->copies.ordered ? PST_OK : exec_join(rank, err);
         if (status == PST_OK) {
             exec_copies_post(rank, list, index, visit);
         }
@@ -231,6 +234,21 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
     }
 }
 
+/* Passes and updates on a device that stands apart are between two marks. */
+static struct exec_timing *begin_timing(struct exec_rank *rank, const struct exec_instr *instr,
+                                        struct exec_visit *visit, uint32_t index)
+{
+    struct exec_timing *timing = NULL;
+
+    if (visit != NULL && rank->apart.active && (instr->op <= PST_I_R || instr->op == PST_I_STEP)) {
+        timing = exec_times_take(rank, visit, index);
+    }
+    if (timing != NULL) {
+        rank->exec->config.device->mark(rank->device, PST_QUEUE_COMPUTE, timing->start);
+    }
+    return timing;
+}
+
 /* The same, with a look at the clock before and behind it. */
 static pst_status run_recorded(struct exec_rank *rank, struct exec_list *list, uint32_t index,
                                const struct exec_task *task, uint32_t flags,
@@ -238,10 +256,18 @@ static pst_status run_recorded(struct exec_rank *rank, struct exec_list *list, u
 {
     struct exec_instr *instr = &list->instrs[index];
     uint64_t start = visit != NULL ? exec_clock_now(rank) : 0;
-    pst_status status = run_instr(rank, list, index, task, flags, visit, err);
+    struct exec_timing *timing = begin_timing(rank, instr, visit, index);
+    pst_status status;
 
+    exec_range_begin(rank, list, index);
+    status = run_instr(rank, list, index, task, flags, visit, err);
+    exec_range_end(rank, list);
     instr->visit = visit;
-    if (visit == NULL || status != PST_OK) {
+    if (timing != NULL && status == PST_OK) {
+        rank->exec->config.device->mark(rank->device, PST_QUEUE_COMPUTE, timing->end);
+        exec_times_put(timing);
+    }
+    if (visit == NULL || status != PST_OK || timing != NULL) {
         return status;
     }
     if (instr->op == PST_I_TIE || instr->op == PST_I_NORM) {

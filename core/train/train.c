@@ -89,6 +89,14 @@ static pst_status allocate(struct run *run, struct pst_error *err)
     return ok ? PST_OK : pst_fail_nomem(err);
 }
 
+/* A device that stands apart has a link of its own. */
+static uint64_t host_rate(const struct run *run)
+{
+    bool apart = (run->session->device_ops->flags & PST_DEVICE_APART) != 0;
+    return run->job->run.host_bandwidth > 0 || apart ? run->job->run.host_bandwidth
+                                                     : run->session->cluster.host_bandwidth;
+}
+
 static pst_status start_exec(struct run *run, struct pst_error *err)
 {
     const struct pst_session *session = run->session;
@@ -109,9 +117,7 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .clip = run->job->train.clip,
         .skip_non_finite = run->job->train.on_non_finite == ON_NON_FINITE_SKIP,
         .recorder = run->recorder,
-        .copies = {.bytes_per_s = run->job->run.host_bandwidth > 0
-                                      ? run->job->run.host_bandwidth
-                                      : session->cluster.host_bandwidth,
+        .copies = {.bytes_per_s = host_rate(run),
                    .shared_link = session->cluster.link_directions == 2,
                    .check = run->job->run.copy_check},
     };

@@ -69,6 +69,7 @@ struct pst_transport_memory {
                  uint64_t bytes);
     void (*sum)(void *context, uint32_t rank, uint32_t queue, float *dst, const float *src,
                 uint64_t elems); /* dst += src */
+    bool timed;                  /* marks are, and swap() will be asked for them */
 };
 
 struct pst_transport_config {
@@ -176,6 +177,11 @@ struct pst_transport_ops {
        end had come), and when it was over; CLOCK_MONOTONIC, with times: on its link's clock. */
     void (*span)(const struct pst_transport *transport, uint32_t rank, uint64_t *ret_start_ns,
                  uint64_t *ret_end_ns);
+    /* Of an ordered transport: the marks between which that moves which this rank's last wait or
+       reduce put in order; it takes the two given for them. With memory->timed; NULL: span() tells,
+       as it does for others. */
+    void (*swap)(struct pst_transport *transport, uint32_t rank, struct pst_mark **start,
+                 struct pst_mark **end);
     /* NULL: all ranks are threads of one process, and open may be called at any time. Otherwise
        this process has the one rank that join told, and the calls above are for that. */
     const struct pst_transport_processes *processes;

@@ -358,6 +358,7 @@ static const struct pst_device_ops ops = {
     .move = apart_move,
     .add = apart_add,
     .squares = apart_squares,
+    .mark_ns = apart_mark_ns,
 };
 
 PST_EXPORT pst_device_module_fn pst_device_module;

@@ -67,8 +67,9 @@ void apart_queues_open(struct pst_device *device);
 void apart_queues_close(struct pst_device *device);
 pst_status apart_pinned(struct pst_device *device, uint64_t bytes, void **ret_base,
                         struct pst_error *err);
-pst_status apart_mark_create(struct pst_device *device, struct pst_mark **ret_mark,
+pst_status apart_mark_create(struct pst_device *device, bool timed, struct pst_mark **ret_mark,
                              struct pst_error *err);
+uint64_t apart_mark_ns(struct pst_device *device, struct pst_mark *mark);
 void apart_mark(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
 void apart_follow(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
 bool apart_passed(struct pst_device *device, struct pst_mark *mark);

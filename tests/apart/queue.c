@@ -3,6 +3,8 @@
  * The queues of the device that stands apart: a thread for each, marks between them, pinned memory.
  * Nothing but marks orders two queues. Whoever follows a mark waits for it as it stood when that
  * was asked for, though it may have been set again since, as an event of CUDA.
+ *
+ * With PENSTOCK_APART_DEAF in the environment nothing follows marks: a test of these tests.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +13,16 @@
 
 #include "apart.h"
 
-#define LATE_NS 30000u /* at most, before each piece of work */
+#define LATE_NS 30000u   /* at most, before each piece of work */
+#define DEAF_NS 2000000u /* of queues beside that of the kernels, where nothing follows marks */
 
 struct pst_mark {
     struct pst_mark *next;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     uint64_t n_set, n_passed;
+    bool timed;
+    uint64_t ns; /* when it was passed last */
 };
 
 struct pinned {
@@ -25,9 +30,16 @@ struct pinned {
     char bytes[];
 };
 
-static void be_late(struct queue *queue)
+/* aside: not the queue of kernels. */
+static void be_late(struct queue *queue, bool aside)
 {
     struct timespec nap = {0};
+
+    if (aside && getenv("PENSTOCK_APART_DEAF") != NULL) {
+        nap.tv_nsec = DEAF_NS;
+        nanosleep(&nap, NULL);
+        return;
+    }
 
     queue->seed = queue->seed * 6364136223846793005u + 1442695040888963407u;
     nap.tv_nsec = (long)((queue->seed >> 33) % LATE_NS);
@@ -57,7 +69,7 @@ static void *work_off(void *argument)
         queue->tail = queue->head == NULL ? NULL : queue->tail;
         pthread_mutex_unlock(&device->mutex);
         if (work->mark == NULL) {
-            be_late(queue);
+            be_late(queue, queue != &device->queues[PST_QUEUE_COMPUTE]);
         }
         work->run(device, work);
         free(work);
@@ -167,7 +179,7 @@ void apart_await(struct pst_device *device)
 
 /* --- marks ------------------------------------------------------------------------------------ */
 
-pst_status apart_mark_create(struct pst_device *device, struct pst_mark **ret_mark,
+pst_status apart_mark_create(struct pst_device *device, bool timed, struct pst_mark **ret_mark,
                              struct pst_error *err)
 {
     struct pst_mark *mark = calloc(1, sizeof *mark);
@@ -177,10 +189,34 @@ pst_status apart_mark_create(struct pst_device *device, struct pst_mark **ret_ma
     }
     pthread_mutex_init(&mark->mutex, NULL);
     pthread_cond_init(&mark->changed, NULL);
+    mark->timed = timed;
     mark->next = device->marks;
     device->marks = mark;
     *ret_mark = mark;
     return PST_OK;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t apart_mark_ns(struct pst_device *device, struct pst_mark *mark)
+{
+    uint64_t ns;
+
+    (void)device;
+    pthread_mutex_lock(&mark->mutex);
+    if (!mark->timed || mark->n_passed < mark->n_set || mark->ns == 0) {
+        fprintf(stderr, "device apart: the time of a mark that is not known\n");
+        abort();
+    }
+    ns = mark->ns;
+    pthread_mutex_unlock(&mark->mutex);
+    return ns;
 }
 
 static void pass_now(struct pst_device *device, struct work *work)
@@ -189,6 +225,7 @@ static void pass_now(struct pst_device *device, struct work *work)
     pthread_mutex_lock(&work->mark->mutex);
     if (work->turn > work->mark->n_passed) {
         work->mark->n_passed = work->turn;
+        work->mark->ns = now_ns();
     }
     pthread_cond_broadcast(&work->mark->changed);
     pthread_mutex_unlock(&work->mark->mutex);
@@ -217,8 +254,12 @@ static void follow_now(struct pst_device *device, struct work *work)
 
 void apart_follow(struct pst_device *device, uint32_t queue, struct pst_mark *mark)
 {
-    struct work *work = apart_work(follow_now);
+    struct work *work;
 
+    if (getenv("PENSTOCK_APART_DEAF") != NULL) {
+        return;
+    }
+    work = apart_work(follow_now);
     work->mark = mark;
     pthread_mutex_lock(&mark->mutex);
     work->turn = mark->n_set;

@@ -5,10 +5,17 @@
  * that watches memory sees what kernels do.
  */
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static char stream; /* all of them */
+
+struct CUevent_st {
+    bool timed;
+    double ms; /* when it was recorded last; 0: never */
+};
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
@@ -100,27 +107,50 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t which, cudaEvent_t event, unsigned 
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *ret_event, unsigned flags)
 {
-    (void)flags;
-    *ret_event = (cudaEvent_t)(void *)&stream;
+    struct CUevent_st *event = calloc(1, sizeof *event);
+
+    if (event == NULL) {
+        return cudaErrorMemoryAllocation;
+    }
+    event->timed = (flags & cudaEventDisableTiming) == 0;
+    *ret_event = event;
     return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
-    (void)event;
+    free(event);
     return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t which)
 {
-    (void)event;
+    struct timespec now;
+
     (void)which;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    event->ms = (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
     return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     (void)event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    (void)event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *ret_ms, cudaEvent_t start, cudaEvent_t end)
+{
+    if (!start->timed || !end->timed || start->ms == 0 || end->ms == 0) {
+        return cudaErrorInvalidResourceHandle;
+    }
+    *ret_ms = (float)(end->ms - start->ms);
     return cudaSuccess;
 }
 

@@ -27,6 +27,8 @@ struct pst_device {
     int ordinal;
     cudaStream_t compute;
     cudaStream_t queues[PST_QUEUES]; /* [PST_QUEUE_COMPUTE] is compute */
+    cudaEvent_t base;                /* when it was passed is known: */
+    uint64_t base_ns;                /* on CLOCK_MONOTONIC */
     struct pst_mark **marks;
     uint32_t n_marks;
     void **pinned;
@@ -209,8 +211,11 @@ pst_status pst_cuda_queues_open(struct pst_device *device, struct pst_error *err
 void pst_cuda_queues_close(struct pst_device *device);
 pst_status pst_cuda_pinned(struct pst_device *device, uint64_t bytes, void **ret_base,
                            struct pst_error *err);
-pst_status pst_cuda_mark_create(struct pst_device *device, struct pst_mark **ret_mark,
+pst_status pst_cuda_mark_create(struct pst_device *device, bool timed, struct pst_mark **ret_mark,
                                 struct pst_error *err);
+/* Ties times of marks to the clock, where that was long ago. Nothing is in the first queue. */
+void pst_cuda_anchor(struct pst_device *device);
+uint64_t pst_cuda_mark_ns(struct pst_device *device, struct pst_mark *mark);
 void pst_cuda_mark(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
 void pst_cuda_follow(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
 bool pst_cuda_passed(struct pst_device *device, struct pst_mark *mark);

@@ -5,6 +5,7 @@
  */
 #include "dnn.h"
 
+#include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,7 +244,18 @@ static pst_status sync_device(struct pst_device *device, struct pst_error *err)
 
     pst_cuda_note(device, pst_cuda_doing(device, doing, sizeof doing),
                   cudaStreamSynchronize(device->compute));
+    pst_cuda_anchor(device);
     return pst_cuda_failure(device, err);
+}
+
+static void range(struct pst_device *device, const char *name)
+{
+    (void)device;
+    if (name != NULL) {
+        nvtxRangePushA(name);
+    } else {
+        nvtxRangePop();
+    }
 }
 
 static void *stream_of(struct pst_device *device, int *ret_ordinal)
@@ -283,6 +295,8 @@ static const struct pst_device_ops ops = {
     .move = pst_cuda_move,
     .add = pst_cuda_add,
     .squares = squares,
+    .mark_ns = pst_cuda_mark_ns,
+    .range = range,
     .stream = stream_of,
 };
 
@@ -290,5 +304,8 @@ PST_EXPORT pst_device_module_fn pst_device_module;
 
 const struct pst_device_ops *pst_device_module(void)
 {
+    /* Streams that share a connection wait for each other: as many as there may be. Read when the
+       first context is made. */
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     return &ops;
 }

@@ -7,6 +7,18 @@
 #include "cuda.h"
 
 #include <stdlib.h>
+#include <time.h>
+
+/* A float of milliseconds between events is good to a microsecond up to here. */
+#define ANCHORED_NS UINT64_C(5000000000)
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 pst_status pst_cuda_queues_open(struct pst_device *device, struct pst_error *err)
 {
@@ -18,11 +30,45 @@ pst_status pst_cuda_queues_open(struct pst_device *device, struct pst_error *err
                                              q == PST_QUEUE_COMPUTE ? least : greatest);
     }
     device->compute = device->queues[PST_QUEUE_COMPUTE];
+    if (error == cudaSuccess) {
+        error = cudaEventCreateWithFlags(&device->base, cudaEventDefault);
+    }
+    if (error == cudaSuccess) {
+        pst_cuda_anchor(device);
+    }
     return error == cudaSuccess ? PST_OK : pst_cuda_fail(err, "opening the GPU", error);
+}
+
+void pst_cuda_anchor(struct pst_device *device)
+{
+    const uint64_t now = now_ns();
+    cudaError_t error;
+
+    if (device->base_ns > 0 && now - device->base_ns < ANCHORED_NS) {
+        return;
+    }
+    error = cudaEventRecord(device->base, device->compute);
+    if (error == cudaSuccess) {
+        error = cudaEventSynchronize(device->base);
+    }
+    device->base_ns = now_ns();
+    pst_cuda_note(device, "recording an event", error);
+}
+
+uint64_t pst_cuda_mark_ns(struct pst_device *device, struct pst_mark *mark)
+{
+    float ms = 0;
+    cudaError_t error = cudaEventElapsedTime(&ms, device->base, mark->event);
+
+    pst_cuda_note(device, "reading the time of an event", error);
+    return device->base_ns + (uint64_t)(int64_t)((double)ms * 1e6);
 }
 
 void pst_cuda_queues_close(struct pst_device *device)
 {
+    if (device->base != NULL) {
+        cudaEventDestroy(device->base);
+    }
     for (uint32_t q = 0; q < PST_QUEUES; q++) {
         if (device->queues[q] != NULL) {
             cudaStreamSynchronize(device->queues[q]);
@@ -66,7 +112,7 @@ pst_status pst_cuda_pinned(struct pst_device *device, uint64_t bytes, void **ret
     return PST_OK;
 }
 
-pst_status pst_cuda_mark_create(struct pst_device *device, struct pst_mark **ret_mark,
+pst_status pst_cuda_mark_create(struct pst_device *device, bool timed, struct pst_mark **ret_mark,
                                 struct pst_error *err)
 {
     struct pst_mark **grown = realloc(device->marks, (device->n_marks + 1) * sizeof *grown);
@@ -78,7 +124,8 @@ pst_status pst_cuda_mark_create(struct pst_device *device, struct pst_mark **ret
         free(mark);
         return pst_fail_nomem(err);
     }
-    error = cudaEventCreateWithFlags(&mark->event, cudaEventDisableTiming);
+    error =
+        cudaEventCreateWithFlags(&mark->event, timed ? cudaEventDefault : cudaEventDisableTiming);
     if (error != cudaSuccess) {
         free(mark);
         return pst_cuda_fail(err, "making an event", error);

@@ -218,6 +218,7 @@ static void reduce_apart(struct pst_transport *transport, uint32_t rank, const u
     for (uint32_t m = 0; m < n_members; m++) {
         threads_order_follow(transport, rank, transport->ranks[members[m]].come);
     }
+    threads_order_mark(transport, rank, transport->ranks[rank].start);
     for (uint32_t k = 0; k < n_order && n > 0; k++) {
         const float *src = transport->ranks[members[order[k][0]]].cell.src[order[k][1]] + at;
 
@@ -279,6 +280,12 @@ pst_status threads_reduce(struct pst_transport *transport, uint32_t rank, const 
                           check == PST_OK ? err : NULL);
     for (uint32_t m = 0; transport->apart && status == PST_OK && m < n_members; m++) {
         threads_order_follow(transport, rank, transport->ranks[members[m]].gone);
+    }
+    if (transport->apart && status == PST_OK) {
+        struct rank *self = &transport->ranks[rank];
+
+        threads_order_mark(transport, rank, self->end);
+        threads_order_moved(transport, rank, &self->start, &self->end);
     }
     if (check == PST_OK && status == PST_OK) {
         end_span(transport, rank);

@@ -15,21 +15,35 @@ pst_status threads_attach(struct pst_transport *transport, uint32_t rank, struct
 {
     const struct pst_transport_memory *memory = &transport->memory;
     struct rank *self = &transport->ranks[rank];
-    struct pst_mark **own[] = {&self->come, &self->gone};
+    struct pst_mark **own[] = {&self->come, &self->start, &self->gone, &self->end};
     pst_status status = PST_OK;
 
-    for (uint32_t i = 0; i < 2 && status == PST_OK; i++) {
+    for (uint32_t i = 0; i < 4 && status == PST_OK; i++) {
         status = memory->mark_create(memory->context, rank, own[i], err);
     }
     for (uint32_t i = 0; i < transport->max_requests && status == PST_OK; i++) {
         struct request *request = &self->requests[i];
 
-        status = memory->mark_create(memory->context, rank, &request->begin, err);
-        if (status == PST_OK) {
-            status = memory->mark_create(memory->context, rank, &request->end, err);
+        struct pst_mark **marks[] = {&request->begin, &request->start, &request->end};
+
+        for (uint32_t k = 0; k < 3 && status == PST_OK; k++) {
+            status = memory->mark_create(memory->context, rank, marks[k], err);
         }
     }
     return status == PST_OK ? threads_reduce_attach(transport, rank, err) : status;
+}
+
+void threads_swap(struct pst_transport *transport, uint32_t rank, struct pst_mark **start,
+                  struct pst_mark **end)
+{
+    struct pst_mark **given[] = {start, end};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        struct pst_mark **own = transport->ranks[rank].moved[i], *mark = *own;
+
+        *own = *given[i];
+        *given[i] = mark;
+    }
 }
 
 void threads_order_mark(const struct pst_transport *transport, uint32_t rank, struct pst_mark *mark)
@@ -51,6 +65,11 @@ void threads_order_transfer(const struct pst_transport *transport, struct reques
 
     memory->follow(memory->context, to, queue, send->begin);
     memory->follow(memory->context, to, queue, recv->begin);
+    if (memory->timed) {
+        memory->mark(memory->context, to, queue, recv->start);
+        memory->follow(memory->context, from, PST_QUEUE_RELAY, recv->start);
+        memory->mark(memory->context, from, PST_QUEUE_RELAY, send->start);
+    }
     if (recv->bytes > 0) {
         memory->move(memory->context, to, queue, recv->data, send->data, recv->bytes);
     }
@@ -69,10 +88,10 @@ pst_status threads_reduce_attach(struct pst_transport *transport, uint32_t rank,
     pst_status status = PST_OK;
 
     for (uint32_t i = 0; i < transport->max_reductions && status == PST_OK; i++) {
-        struct pst_mark **marks[] = {&self->posts[i].begin, &self->posts[i].part,
-                                     &self->posts[i].end};
+        struct pst_mark **marks[] = {&self->posts[i].begin, &self->posts[i].start,
+                                     &self->posts[i].part, &self->posts[i].end};
 
-        for (uint32_t k = 0; k < 3 && status == PST_OK; k++) {
+        for (uint32_t k = 0; k < 4 && status == PST_OK; k++) {
             status = memory->mark_create(memory->context, rank, marks[k], err);
         }
     }
@@ -111,6 +130,9 @@ void threads_order_sum(const struct pst_transport *transport, const struct post 
     for (const struct post *post = first; post != NULL; post = post->after, which++) {
         for (const struct post *other = first; other != NULL; other = other->after) {
             memory->follow(memory->context, post->rank, PST_QUEUE_SUM, other->begin);
+        }
+        if (memory->timed) {
+            memory->mark(memory->context, post->rank, PST_QUEUE_SUM, post->start);
         }
         for (uint32_t part = 0; part < first->n_parts; part++) {
             sum_share(transport, first, post->rank, which, part);

@@ -224,6 +224,7 @@ pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_requ
         self->end_ns = request->end_ns;
         if (transport->apart) {
             threads_order_follow(transport, rank, request->end);
+            threads_order_moved(transport, rank, &request->start, &request->end);
         }
         if (transport->timed) {
             transport->times.advance(transport->times.context, rank, request->end_ns);

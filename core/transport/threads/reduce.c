@@ -345,7 +345,7 @@ static void leave(struct pst_transport *transport, struct post *post)
     self->free = post;
 }
 
-static pst_status finish(struct pst_transport *transport, uint32_t rank, const struct post *post,
+static pst_status finish(struct pst_transport *transport, uint32_t rank, struct post *post,
                          struct pst_error *err)
 {
     struct rank *self = &transport->ranks[rank];
@@ -359,6 +359,7 @@ static pst_status finish(struct pst_transport *transport, uint32_t rank, const s
     self->end_ns = post->meeting->end_ns;
     if (transport->apart) {
         threads_order_follow(transport, rank, post->end);
+        threads_order_moved(transport, rank, &post->start, &post->end);
     }
     if (transport->timed) {
         transport->times.advance(transport->times.context, rank, self->end_ns);

@@ -28,8 +28,9 @@ struct post {
     const struct pst_reduce_part *parts;
     uint64_t posted_ns;
     struct meeting *meeting; /* before the state is READY */
-    /* in order (order.c): behind what its rank was asked for before; its share; the whole sum */
-    struct pst_mark *begin, *part, *end;
+    /* in order (order.c): behind what its rank was asked for before; when it begins; its share; the
+     * whole sum */
+    struct pst_mark *begin, *start, *part, *end;
     atomic_uint state;
 };
 

@@ -196,6 +196,7 @@ static const struct pst_transport_ops threads_ops = {
     .barrier = threads_barrier,
     .abort = threads_abort,
     .span = threads_span,
+    .swap = threads_swap,
 };
 
 PST_EXPORT const struct pst_transport_ops *pst_transport_module(void);

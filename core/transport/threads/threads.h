@@ -33,10 +33,10 @@ struct request {
     uint64_t peer_bytes; /* set with REQUEST_BAD */
     uint32_t peer;
     bool is_send;
-    bool misfit;                  /* set with REQUEST_BAD: the other end is of another transfer */
-    uint64_t posted_ns;           /* with times */
-    uint64_t start_ns, end_ns;    /* set before the state is DONE */
-    struct pst_mark *begin, *end; /* in order: it is begun behind, and what it ends with */
+    bool misfit;               /* set with REQUEST_BAD: the other end is of another transfer */
+    uint64_t posted_ns;        /* with times */
+    uint64_t start_ns, end_ns; /* set before the state is DONE */
+    struct pst_mark *begin, *start, *end; /* in order: posted, begun, ended */
     atomic_uint state;
 };
 
@@ -65,10 +65,11 @@ struct rank {
     pthread_cond_t wake;
     struct request *requests, *free; /* `free` belongs to the rank's thread */
     struct cell cell;
-    struct pst_mark *come, *gone; /* in order: to and from a reduction */
-    uint64_t start_ns, end_ns;    /* of what its last wait ended */
-    uint32_t brief;               /* so many waits from now on are short of patience */
-    bool poked;                   /* there is a new request for a shared link; under the mutex */
+    struct pst_mark *come, *start, *gone, *end; /* in order: of a reduction */
+    struct pst_mark **moved[2];                 /* start and end of what was put in order last */
+    uint64_t start_ns, end_ns;                  /* of what its last wait ended */
+    uint32_t brief; /* so many waits from now on are short of patience */
+    bool poked;     /* there is a new request for a shared link; under the mutex */
 };
 
 /* Links with times of their own: links.c. */
@@ -144,6 +145,15 @@ static inline uint64_t threads_now_ns(void)
 }
 
 /* order.c: for devices with queues. */
+void threads_swap(struct pst_transport *transport, uint32_t rank, struct pst_mark **start,
+                  struct pst_mark **end);
+/* What swap() is about. */
+static inline void threads_order_moved(struct pst_transport *transport, uint32_t rank,
+                                       struct pst_mark **start, struct pst_mark **end)
+{
+    transport->ranks[rank].moved[0] = start;
+    transport->ranks[rank].moved[1] = end;
+}
 pst_status threads_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
 /* Sets a mark in the queue of the rank's kernels, or has that follow one. On its thread. */
 void threads_order_mark(const struct pst_transport *transport, uint32_t rank,

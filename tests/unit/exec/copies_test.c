@@ -97,6 +97,7 @@ static void the_same_bits(void **state)
     static const struct pst_exec_copy_config checked = {.check = true};
     static const struct pst_exec_copy_config shared = {.check = true, .shared_link = true};
     static const struct pst_exec_copy_config slow = {.check = true, .bytes_per_s = 20000000};
+    static const struct pst_exec_copy_config unchecked = {.shared_link = true};
     static const struct job jobs[] = {
         {{.n_stages = 2, .ranks = {0, 1}, .order = ORDER_GPIPE}, {.seed = 1, .copies = &checked}},
         {{.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_1F1B}, {.seed = 2, .copies = &shared}},
@@ -106,6 +107,10 @@ static void the_same_bits(void **state)
          {.seed = 4, .copies = &shared}},
         {{.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_1F1B}, {.seed = 5, .copies = &slow}},
         {{.n_stages = 1, .ranks = {0}, .order = ORDER_GPIPE}, {.seed = 6}},
+        /* where nobody looks and nothing is slow, devices of their own copy by themselves */
+        {{.n_stages = 3, .ranks = {0, 1, 2}, .order = ORDER_SPLIT}, {.seed = 7}},
+        {{.n_stages = 4, .ranks = {0, 1, 0, 1}, .order = ORDER_REVERSE},
+         {.seed = 8, .copies = &unchecked}},
     };
 
     (void)state;
