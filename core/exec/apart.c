@@ -63,5 +63,5 @@ pst_status exec_join(struct exec_rank *rank, struct pst_error *err)
     if (status != PST_OK) {
         pst_error_prefix(err, "rank %u", rank->index);
     }
-    return status;
+    return status == PST_OK ? exec_check(rank, err) : status;
 }

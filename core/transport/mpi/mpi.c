@@ -152,6 +152,13 @@ static void mpi_abort_call(struct pst_transport *transport, uint32_t rank, const
     mpi_abort(mpi_world, rank, why);
 }
 
+static pst_status mpi_check(struct pst_transport *transport, uint32_t rank, struct pst_error *err)
+{
+    (void)transport;
+    (void)rank;
+    return atomic_load(&mpi_world->aborted) ? mpi_fail_aborted(mpi_world, err) : PST_OK;
+}
+
 static void mpi_span(const struct pst_transport *transport, uint32_t rank, uint64_t *ret_start_ns,
                      uint64_t *ret_end_ns)
 {
@@ -174,6 +181,7 @@ static const struct pst_transport_ops mpi_ops = {
     .all_reduce = mpi_all_reduce,
     .barrier = mpi_barrier,
     .abort = mpi_abort_call,
+    .check = mpi_check,
     .span = mpi_span,
     .processes = &mpi_processes,
 };
