@@ -38,12 +38,9 @@ static pst_status make_programs(const struct pst_session *session, const struct 
 
 struct pst_check_limits pst_session_limits(const struct pst_session *session)
 {
-    /* In the threads transport a message waits for its receive, and sends do not wait for receives
-       of the same rank. */
-    struct pst_check_limits limits = {.channel_capacity = 0, .ordered = false};
-
-    (void)session;
-    return limits;
+    /* A message waits for its receive. Only on NCCL do sends wait for receives of the same rank. */
+    return (struct pst_check_limits){.channel_capacity = 0,
+                                     .ordered = strcmp(session->job->run.transport, "nccl") == 0};
 }
 
 pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,
