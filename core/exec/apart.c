@@ -30,10 +30,28 @@ static void *stream(void *context, uint32_t rank, int *ret_ordinal)
     return device->stream == NULL ? NULL : device->stream(exec->ranks[rank].device, ret_ordinal);
 }
 
+static void upload(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes)
+{
+    const struct pst_exec *exec = context;
+
+    exec->config.device->upload(exec->ranks[rank].device, dst, src, bytes);
+}
+
+static void download(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes)
+{
+    const struct pst_exec *exec = context;
+
+    exec->config.device->download(exec->ranks[rank].device, dst, src, bytes);
+}
+
 struct pst_transport_memory exec_apart_memory(struct pst_exec *exec)
 {
-    return (struct pst_transport_memory){
-        .context = exec, .copy = copy, .add = add, .stream = stream};
+    return (struct pst_transport_memory){.context = exec,
+                                         .copy = copy,
+                                         .upload = upload,
+                                         .download = download,
+                                         .add = add,
+                                         .stream = stream};
 }
 
 pst_status exec_apart_attach(struct exec_rank *rank, struct pst_error *err)

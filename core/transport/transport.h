@@ -53,6 +53,9 @@ struct pst_transport_times {
 struct pst_transport_memory {
     void *context;
     void (*copy)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
+    /* Between the rank's device and the host; they end before they return, too. */
+    void (*upload)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
+    void (*download)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
     /* dst += src, f32 */
     void (*add)(void *context, uint32_t rank, float *dst, const float *src, uint64_t elems);
     /* The native queue that the rank's kernels are in (cuda: a cudaStream_t) and the number of its

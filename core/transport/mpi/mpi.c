@@ -48,6 +48,7 @@ static void mpi_close(struct pst_transport *transport)
     if (mpi_world != NULL && mpi_world->transport == transport && !give_up(mpi_world)) {
         return; /* it hangs in MPI, and may still look at this: the process is about to end */
     }
+    mpi_stages_free(transport);
     free(transport->requests);
     free(transport->sums);
     free(transport->all);
@@ -124,6 +125,10 @@ static pst_status mpi_open(const struct pst_transport_config *config,
     transport->stall_ns = config->stall_ns;
     transport->doing = config->doing;
     transport->doing_context = config->doing_context;
+    transport->apart = config->memory != NULL;
+    if (transport->apart) {
+        transport->memory = *config->memory;
+    }
     active = calloc(transport->max_requests, sizeof(struct request *));
     all = calloc(world->n_ranks, 1);
     if (active == NULL || all == NULL || !allocate(transport, world->n_ranks)) {
@@ -170,6 +175,7 @@ static void mpi_span(const struct pst_transport *transport, uint32_t rank, uint6
 static const struct pst_transport_ops mpi_ops = {
     .size = sizeof mpi_ops,
     .id = "mpi",
+    .takes_memory = true,
     .probe = mpi_probe,
     .open = mpi_open,
     .close = mpi_close,
