@@ -92,13 +92,15 @@ enum pst_queue {
     PST_QUEUE_COMPUTE = 0,
     PST_QUEUE_OUT,   /* to host memory */
     PST_QUEUE_IN,    /* from there */
-    PST_QUEUE_LINK,  /* from other devices, and sums with theirs */
+    PST_QUEUE_LINK,  /* from other ranks: lower ones, */
+    PST_QUEUE_BACK,  /* higher ones */
+    PST_QUEUE_SUM,   /* sums with other ranks */
     PST_QUEUE_RELAY, /* waits for others */
     PST_QUEUES
 };
 
 struct pst_device;
-struct pst_mark; /* a place in a queue */
+struct pst_mark; /* a place in a queue (below) */
 
 struct pst_device_ops {
     uint32_t size;
@@ -154,6 +156,33 @@ struct pst_device_ops {
      */
     pst_status (*sync)(struct pst_device *device, struct pst_error *err);
     void (*copy)(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
+    /*
+     * Queues. Those of PST_QUEUE_COMPUTE are for the thread of the device alone, the others for any
+     * thread, also of another device of the module. None of these waits for the device; a failure
+     * sticks. What depends on something is asked for after it, so queues cannot wait in a circle.
+     */
+    /* Host memory that queues move to and from; close() frees it. */
+    pst_status (*pinned)(struct pst_device *device, uint64_t bytes, void **ret_base,
+                         struct pst_error *err);
+    /* A mark for the queues of this device, freed by close(). It stands nowhere at first. */
+    pst_status (*mark_create)(struct pst_device *device, struct pst_mark **ret_mark,
+                              struct pst_error *err);
+    /* Sets the mark behind all that the queue was asked for so far. */
+    void (*mark)(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
+    /* What the queue is asked for from now on begins once all before the mark, where it stands now,
+       has ended; the mark is of any device of the module. */
+    void (*follow)(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
+    /* Whether all before the mark has ended, or the device has failed. Any thread. */
+    bool (*passed)(struct pst_device *device, struct pst_mark *mark);
+    /* Between arenas of any devices, and pinned memory. */
+    void (*move)(struct pst_device *device, uint32_t queue, void *dst, const void *src,
+                 uint64_t bytes);
+    /* dst += src, f32 */
+    void (*add)(struct pst_device *device, uint32_t queue, float *dst, const float *src,
+                uint64_t elems);
+    /* square_sum() into pinned memory, in the first queue. */
+    void (*squares)(struct pst_device *device, const float *values, uint64_t elems,
+                    double *ret_pinned);
     /* What else works with the device takes its place in the order of its kernels here: its native
        compute queue (cuda: the cudaStream_t) and its number on this machine. NULL: it has none. */
     void *(*stream)(struct pst_device *device, int *ret_ordinal);

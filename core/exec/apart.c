@@ -1,10 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Devices whose memory is not the host's, and which may return before their work has ended. A rank
- * joins its device behind every pass and update, so that whatever is posted, counted or recorded
- * behind one has ended, and a buffer that is handed to the transport is whole.
+ * Devices whose memory is not the host's, and which work off queues. A rank's thread asks for
+ * passes, transfers and sums without waiting for them; they come in the order of the queues. It
+ * waits where the host reads something: losses and norms, the end of a step. A wait looks at a mark
+ * now and then, so that a rank that fails or a device that stands still ends it. The thread is a
+ * bounded number of passes ahead, so that the limit on stalls is one on a few of them.
  */
 #include "exec/internal.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/relax.h"
+#include "base/util.h"
+
+#define LOOK_NS 50000u /* so long it looks all the time, */
+#define NAP_NS  20000u /* then so often */
+
+static bool is_apart(const struct exec_rank *rank)
+{
+    return (rank->exec->config.device->flags & PST_DEVICE_APART) != 0;
+}
+
+/* --- for the transport ------------------------------------------------------------------------ */
 
 static void copy(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes)
 {
@@ -44,24 +62,59 @@ static void download(void *context, uint32_t rank, void *dst, const void *src, u
     exec->config.device->download(exec->ranks[rank].device, dst, src, bytes);
 }
 
-struct pst_transport_memory exec_apart_memory(struct pst_exec *exec)
+static pst_status mark_create(void *context, uint32_t rank, struct pst_mark **ret_mark,
+                              struct pst_error *err)
 {
-    return (struct pst_transport_memory){.context = exec,
-                                         .copy = copy,
-                                         .upload = upload,
-                                         .download = download,
-                                         .add = add,
-                                         .stream = stream};
+    const struct pst_exec *exec = context;
+
+    return exec->config.device->mark_create(exec->ranks[rank].device, ret_mark, err);
 }
 
-pst_status exec_apart_attach(struct exec_rank *rank, struct pst_error *err)
+static void mark(void *context, uint32_t rank, uint32_t queue, struct pst_mark *mark)
 {
-    const struct pst_exec_config *config = &rank->exec->config;
+    const struct pst_exec *exec = context;
 
-    if ((config->device->flags & PST_DEVICE_APART) == 0 || config->transport->attach == NULL) {
-        return PST_OK;
-    }
-    return config->transport->attach(rank->exec->transport, rank->index, err);
+    exec->config.device->mark(exec->ranks[rank].device, queue, mark);
+}
+
+static void follow(void *context, uint32_t rank, uint32_t queue, struct pst_mark *mark)
+{
+    const struct pst_exec *exec = context;
+
+    exec->config.device->follow(exec->ranks[rank].device, queue, mark);
+}
+
+static void move(void *context, uint32_t rank, uint32_t queue, void *dst, const void *src,
+                 uint64_t bytes)
+{
+    const struct pst_exec *exec = context;
+
+    exec->config.device->move(exec->ranks[rank].device, queue, dst, src, bytes);
+}
+
+static void sum(void *context, uint32_t rank, uint32_t queue, float *dst, const float *src,
+                uint64_t elems)
+{
+    const struct pst_exec *exec = context;
+
+    exec->config.device->add(exec->ranks[rank].device, queue, dst, src, elems);
+}
+
+struct pst_transport_memory exec_apart_memory(struct pst_exec *exec)
+{
+    return (struct pst_transport_memory){
+        .context = exec,
+        .copy = copy,
+        .upload = upload,
+        .download = download,
+        .add = add,
+        .stream = stream,
+        .mark_create = mark_create,
+        .mark = mark,
+        .follow = follow,
+        .move = move,
+        .sum = sum,
+    };
 }
 
 pst_status exec_before_post(struct exec_rank *rank, struct pst_error *err)
@@ -69,17 +122,213 @@ pst_status exec_before_post(struct exec_rank *rank, struct pst_error *err)
     return rank->exec->config.transport->ordered ? PST_OK : exec_join(rank, err);
 }
 
-pst_status exec_join(struct exec_rank *rank, struct pst_error *err)
+/* --- setting up ------------------------------------------------------------------------------- */
+
+static uint64_t largest_load(const struct exec_list *list)
 {
-    const struct pst_device_ops *device = rank->exec->config.device;
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; list->program != NULL && i < list->program->n_calls; i++) {
+        if (list->calls[i].kind == PST_C_LOAD && list->calls[i].load.bytes > most) {
+            most = list->calls[i].load.bytes;
+        }
+    }
+    return most;
+}
+
+static pst_status make_marks(struct exec_rank *rank, struct pst_mark **marks, uint32_t n,
+                             struct pst_error *err)
+{
+    pst_status status = PST_OK;
+
+    for (uint32_t i = 0; i < n && status == PST_OK; i++) {
+        status = rank->exec->config.device->mark_create(rank->device, &marks[i], err);
+    }
+    return status;
+}
+
+pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err)
+{
+    const struct pst_exec_config *config = &rank->exec->config;
+    struct exec_apart *apart = &rank->apart;
+    const uint64_t train = largest_load(&rank->train), eval = largest_load(&rank->eval);
+    const uint64_t squares = (uint64_t)rank->n_params * sizeof(double);
+    const uint64_t losses = 2 * (uint64_t)rank->n_losses * sizeof(float);
+    void *base;
     pst_status status;
 
-    if ((device->flags & PST_DEVICE_APART) == 0 || rank->device == NULL) {
+    if (!is_apart(rank)) {
         return PST_OK;
     }
-    status = device->sync(rank->device, err);
+    apart->load_bytes = train > eval ? train : eval;
+    apart->load_bytes =
+        (apart->load_bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN * PST_VALUE_ALIGN;
+    status = config->device->pinned(rank->device, EXEC_LOADS * apart->load_bytes + squares + losses,
+                                    &base, err);
+    if (status == PST_OK) {
+        apart->loads = base;
+        rank->squares = (double *)(void *)(apart->loads + EXEC_LOADS * apart->load_bytes);
+        rank->losses = (float *)(void *)(rank->squares + rank->n_params);
+        memset(rank->losses, 0, losses);
+        status = make_marks(rank, apart->ahead, EXEC_AHEAD, err);
+    }
+    if (status == PST_OK) {
+        status = make_marks(rank, apart->loaded, EXEC_LOADS, err);
+    }
+    apart->active = status == PST_OK;
+    if (status == PST_OK && config->transport->attach != NULL) {
+        status = config->transport->attach(rank->exec->transport, rank->index, err);
+    }
+    return status;
+}
+
+/* --- waiting ---------------------------------------------------------------------------------- */
+
+static pst_status await(struct exec_rank *rank, struct pst_mark *mark, struct pst_error *err)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    uint64_t begin, now;
+
+    if (device->passed(rank->device, mark)) {
+        return PST_OK;
+    }
+    begin = now = pst_now_ns();
+    while (!device->passed(rank->device, mark)) {
+        if (atomic_load_explicit(&rank->exec->failed, memory_order_relaxed) != 0) {
+            return pst_fail(err, PST_ERR_CANCELLED, "run.aborted",
+                            "rank %u: another rank stopped the run", rank->index);
+        }
+        if (now - begin >= rank->exec->stall_ns) {
+            return pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
+                            "run stalled: rank %u has waited %.3g s for its device %s", rank->index,
+                            (double)rank->exec->stall_ns / 1e9, device->id);
+        }
+        if (now - begin < LOOK_NS) {
+            pst_relax();
+        } else {
+            nanosleep(&nap, NULL);
+        }
+        now = pst_now_ns();
+    }
+    return PST_OK;
+}
+
+static pst_status await_oldest(struct exec_rank *rank, struct pst_error *err)
+{
+    struct exec_apart *apart = &rank->apart;
+    pst_status status = await(rank, apart->ahead[apart->n_passed % EXEC_AHEAD], err);
+
+    apart->n_passed += status == PST_OK;
+    return status;
+}
+
+static pst_status set_mark(struct exec_rank *rank, struct pst_error *err)
+{
+    struct exec_apart *apart = &rank->apart;
+    pst_status status = PST_OK;
+
+    if (apart->n_set - apart->n_passed == EXEC_AHEAD) {
+        status = await_oldest(rank, err);
+    }
+    if (status == PST_OK) {
+        rank->exec->config.device->mark(rank->device, PST_QUEUE_COMPUTE,
+                                        apart->ahead[apart->n_set++ % EXEC_AHEAD]);
+    }
+    return status;
+}
+
+/* What is recorded are times of this thread: it waits for the end. */
+pst_status exec_pace(struct exec_rank *rank, struct pst_error *err)
+{
+    if (!rank->apart.active) {
+        return PST_OK;
+    }
+    return rank->exec->config.recorder != NULL ? exec_join(rank, err) : set_mark(rank, err);
+}
+
+pst_status exec_join(struct exec_rank *rank, struct pst_error *err)
+{
+    pst_status status = PST_OK;
+
+    if (!is_apart(rank) || rank->device == NULL) {
+        return PST_OK;
+    }
+    if (rank->apart.active) {
+        status = set_mark(rank, err);
+    }
+    while (status == PST_OK && rank->apart.n_passed < rank->apart.n_set) {
+        status = await_oldest(rank, err);
+    }
+    if (status != PST_OK) {
+        return status;
+    }
+    status = rank->exec->config.device->sync(rank->device, err);
     if (status != PST_OK) {
         pst_error_prefix(err, "rank %u", rank->index);
     }
     return status == PST_OK ? exec_check(rank, err) : status;
+}
+
+/* Others may still read what is this rank's: nobody closes a device before all have been here. */
+void exec_settle(struct exec_rank *rank)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    const uint64_t begin = pst_now_ns();
+
+    for (uint32_t q = 0; rank->apart.active && q < PST_QUEUES; q++) {
+        struct pst_mark *mark = rank->apart.ahead[q];
+
+        device->mark(rank->device, q, mark);
+        while (!device->passed(rank->device, mark) && pst_now_ns() - begin < rank->exec->stall_ns) {
+            nanosleep(&nap, NULL);
+        }
+    }
+}
+
+/* --- what the host gives and reads ------------------------------------------------------------ */
+
+pst_status exec_load(struct exec_rank *rank, void *dst, const void *src, uint64_t bytes,
+                     struct pst_error *err)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+    struct exec_apart *apart = &rank->apart;
+    const uint32_t slot = (uint32_t)(apart->n_loads % EXEC_LOADS);
+    char *staged = apart->loads + slot * apart->load_bytes;
+    pst_status status = PST_OK;
+
+    if (!apart->active) {
+        device->upload(rank->device, dst, src, bytes);
+        return PST_OK;
+    }
+    if (apart->n_loads >= EXEC_LOADS) {
+        status = await(rank, apart->loaded[slot], err);
+    }
+    if (status == PST_OK) {
+        memcpy(staged, src, bytes);
+        device->move(rank->device, PST_QUEUE_COMPUTE, dst, staged, bytes);
+        device->mark(rank->device, PST_QUEUE_COMPUTE, apart->loaded[slot]);
+        apart->n_loads++;
+    }
+    return status;
+}
+
+pst_status exec_squares(struct exec_rank *rank, uint64_t t, uint32_t stage, struct pst_error *err)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+
+    for (uint32_t i = 0; i < rank->n_params; i++) {
+        const struct exec_param *param = &rank->params[i];
+
+        if (stage != PST_NONE ? param->stage != stage : !param->owner) {
+            continue;
+        }
+        if (rank->apart.active) {
+            device->squares(rank->device, param->grads[t % 2], param->elems, &rank->squares[i]);
+        } else {
+            rank->squares[i] = device->square_sum(rank->device, param->grads[t % 2], param->elems);
+        }
+    }
+    return exec_join(rank, err);
 }

@@ -303,6 +303,10 @@ void pst_exec_destroy(struct pst_exec *exec)
             exec_handoff_wait(&exec->handoff,
                               exec->flights[exec->n_collected % PST_EXEC_IN_FLIGHT].generation);
         }
+        exec_handoff_wait(&exec->handoff,
+                          exec_handoff_post(&exec->handoff,
+                                            &(struct exec_task){.command = EXEC_SETTLE},
+                                            n_started));
         exec_handoff_post(&exec->handoff, &(struct exec_task){.command = EXEC_QUIT}, n_started);
     }
     for (uint32_t i = 0; exec->ranks != NULL && i < exec->n_ranks; i++) {

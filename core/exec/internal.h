@@ -19,6 +19,7 @@ enum exec_command {
     EXEC_PEAK,
     EXEC_PARAMETER,
     EXEC_GRADIENT,
+    EXEC_SETTLE,
     EXEC_QUIT
 };
 
@@ -180,6 +181,20 @@ struct exec_result {
     bool done;   /* the rank ran the list to its end */
 };
 
+/* Of a rank whose device stands apart. */
+enum { EXEC_AHEAD = 64, EXEC_LOADS = 8 };
+
+struct exec_apart {
+    bool active;
+    /* Marks behind passes and updates: the rank's thread is at most so many ahead of its device. */
+    struct pst_mark *ahead[EXEC_AHEAD];
+    uint64_t n_set, n_passed;
+    /* Input rows on their way, in pinned memory. */
+    struct pst_mark *loaded[EXEC_LOADS];
+    char *loads;
+    uint64_t load_bytes, n_loads;
+};
+
 struct exec_rank {
     struct pst_exec *exec;
     uint32_t index;
@@ -195,9 +210,11 @@ struct exec_rank {
     struct exec_kernel **kernels; /* per operator */
     struct exec_list train, eval;
     struct exec_copies copies;
+    struct exec_apart apart;
     uint32_t n_params;
     struct exec_param *params;
-    float *losses;     /* per sample of two batches, even and odd */
+    double *squares;   /* per parameter of the rank; pinned on a device that stands apart, */
+    float *losses;     /* and this, too: per sample of two batches, even and odd */
     uint32_t n_losses; /* of one of them */
     struct exec_result results[PST_EXEC_IN_FLIGHT];
     struct exec_result *result; /* of the step in work */
@@ -353,10 +370,21 @@ pst_status exec_flush(struct exec_rank *rank, struct pst_error *err);
 /* Of an ordered transport, behind a join: whether what it moved is what came. */
 pst_status exec_check(struct exec_rank *rank, struct pst_error *err);
 
-/* apart.c: for a device with memory of its own. What the transport asks of it. */
+/* apart.c: for a device with memory of its own; what follows does on others what comes of itself.
+   What the transport asks of it. */
 struct pst_transport_memory exec_apart_memory(struct pst_exec *exec);
-/* The rank's device is open: tells the transport. */
-pst_status exec_apart_attach(struct exec_rank *rank, struct pst_error *err);
+/* The rank's device is open and its lists are bound: makes what is below, tells the transport. */
+pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err);
+/* Rows of a batch to the device; they are the caller's again. */
+pst_status exec_load(struct exec_rank *rank, void *dst, const void *src, uint64_t bytes,
+                     struct pst_error *err);
+/* Behind a pass or update: waits where the device is too far behind. */
+pst_status exec_pace(struct exec_rank *rank, struct pst_error *err);
+/* rank->squares[i] := square sum of the gradient of parameter i of the rank, of those of a stage
+   (PST_NONE: of those that it owns). */
+pst_status exec_squares(struct exec_rank *rank, uint64_t t, uint32_t stage, struct pst_error *err);
+/* Nothing that any queue of the rank's device was asked for is left, or it stands still. */
+void exec_settle(struct exec_rank *rank);
 /* Joins the device where the transport does not work in the order of devices. */
 pst_status exec_before_post(struct exec_rank *rank, struct pst_error *err);
 /* What the rank asked its device for so far has ended; what went wrong there. On its thread. */
@@ -376,8 +404,8 @@ void exec_record_stall(struct exec_visit *visit, uint32_t instr, uint64_t ns);
 void exec_begin_step(struct exec_rank *rank, const struct exec_task *task);
 void exec_end_step(struct exec_rank *rank, const struct exec_task *task);
 pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struct pst_error *err);
-void exec_update(struct exec_rank *rank, const struct exec_instr *instr,
-                 const struct exec_task *task);
+pst_status exec_update(struct exec_rank *rank, const struct exec_instr *instr,
+                       const struct exec_task *task, struct pst_error *err);
 /* What a table of a step says: the sum of the losses, in sample order. */
 double exec_loss_of(const struct pst_exec *exec, const double *table);
 /* The norm of a table of square sums. */

@@ -60,6 +60,9 @@ static pst_status run_step(struct exec_rank *rank, const struct exec_task *task)
     status = exec_run(rank, &rank->train, section_of(rank->exec, &rank->train, task), task,
                       PST_CALL_TRAINING, &rank->error);
     if (status == PST_OK && closes) {
+        status = exec_join(rank, &rank->error); /* the host reads the losses */
+    }
+    if (status == PST_OK && closes) {
         exec_end_step(rank, task);
         rank->halted = rank->result->finite || rank->exec->config.skip_non_finite ? 0 : task->epoch;
     }
@@ -76,8 +79,10 @@ static pst_status run_task(struct exec_rank *rank, const struct exec_task *task)
         status = exec_setup(rank, &rank->error);
         break;
     case EXEC_STEP:
-        status = run_step(rank, task);
-        break;
+        return run_step(rank, task); /* what it leaves open goes on */
+    case EXEC_SETTLE:
+        exec_settle(rank);
+        return PST_OK;
     case EXEC_EVAL:
         status = run_eval(rank, task);
         break;
@@ -94,7 +99,7 @@ static pst_status run_task(struct exec_rank *rank, const struct exec_task *task)
 /* Once a rank has failed only what looks at memory is still of use. */
 static bool runs(const struct exec_rank *rank, uint32_t command)
 {
-    return atomic_load(&rank->exec->failed) == 0 || command == EXEC_PEAK;
+    return atomic_load(&rank->exec->failed) == 0 || command == EXEC_PEAK || command == EXEC_SETTLE;
 }
 
 void *exec_rank_main(void *argument)

@@ -5,12 +5,13 @@
  */
 #include "exec/internal.h"
 
-static void run_call(struct exec_rank *rank, struct exec_call *call, const struct exec_task *task,
-                     uint32_t flags)
+static pst_status run_call(struct exec_rank *rank, struct exec_call *call,
+                           const struct exec_task *task, uint32_t flags, struct pst_error *err)
 {
     const struct pst_batch *batch = &task->batches[call->next];
     const struct pst_device_ops *device = rank->exec->config.device;
     struct pst_call *kernel = &call->kernel.call;
+    float *losses;
 
     switch (call->kind) {
     case PST_C_KERNEL:
@@ -19,11 +20,10 @@ static void run_call(struct exec_rank *rank, struct exec_call *call, const struc
         call->kernel.kernel->run(call->kernel.kernel, kernel);
         break;
     case PST_C_LOAD:
-        device->upload(rank->device, call->load.dst,
-                       (const char *)batch->inputs[call->load.input] +
-                           call->first_sample * call->load.row_bytes,
-                       call->load.bytes);
-        break;
+        return exec_load(rank, call->load.dst,
+                         (const char *)batch->inputs[call->load.input] +
+                             call->first_sample * call->load.row_bytes,
+                         call->load.bytes, err);
     case PST_C_SUM:
         device->sum(rank->device, call->sum.dst, call->sum.a, call->sum.b, call->sum.elems,
                     call->sum.dtype);
@@ -33,12 +33,17 @@ static void run_call(struct exec_rank *rank, struct exec_call *call, const struc
                            call->accumulate.elems);
         break;
     default:
-        device->download(
-            rank->device,
-            &rank->losses[(task->t + call->next) % 2 * rank->n_losses + call->first_sample],
-            call->loss.src, call->loss.samples * sizeof(float));
+        losses = &rank->losses[(task->t + call->next) % 2 * rank->n_losses + call->first_sample];
+        if (rank->apart.active) {
+            device->move(rank->device, PST_QUEUE_COMPUTE, losses, call->loss.src,
+                         call->loss.samples * sizeof *losses);
+        } else {
+            device->download(rank->device, losses, call->loss.src,
+                             call->loss.samples * sizeof *losses);
+        }
         break;
     }
+    return PST_OK;
 }
 
 static pst_status post_transfer(struct exec_rank *rank, struct exec_list *list,
@@ -139,17 +144,19 @@ static pst_status run_beside_copies(struct exec_rank *rank, struct exec_list *li
 {
     const struct exec_instr *instr = &list->instrs[index];
     bool serial = rank->exec->config.copies.serial;
-    pst_status status = PST_OK;
     uint64_t stall_ns = 0;
+    pst_status status = exec_join(rank, err); /* what is copied is no queue's any more */
 
-    if (!serial) {
+    if (status == PST_OK && !serial) {
         post_behind(rank, list, index, visit);
     }
     for (uint32_t c = instr->first_call; c < instr->first_call + instr->n_calls && status == PST_OK;
          c++) {
         status = exec_copies_before(rank, list, c, &stall_ns, err);
         if (status == PST_OK) {
-            run_call(rank, &list->calls[c], task, flags);
+            status = run_call(rank, &list->calls[c], task, flags, err);
+        }
+        if (status == PST_OK) {
             status = exec_join(rank, err); /* copies count calls that have ended */
             exec_copies_behind(rank, list, c);
         }
@@ -173,12 +180,12 @@ static pst_status run_pass(struct exec_rank *rank, struct exec_list *list, uint3
     if (list->copies != NULL) {
         status = run_beside_copies(rank, list, index, task, flags, visit, err);
     } else {
-        for (uint32_t i = 0; i < instr->n_calls; i++) {
-            run_call(rank, &list->calls[instr->first_call + i], task, flags);
+        for (uint32_t i = 0; i < instr->n_calls && status == PST_OK; i++) {
+            status = run_call(rank, &list->calls[instr->first_call + i], task, flags, err);
         }
     }
     exec_clock_finish(rank);
-    return status == PST_OK ? exec_join(rank, err) : status;
+    return status == PST_OK ? exec_pace(rank, err) : status;
 }
 
 static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint32_t index,
@@ -204,15 +211,19 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
     case PST_I_NORM:
         return exec_norm(rank, task, err);
     case PST_I_STEP:
-        exec_update(rank, instr, task);
+        status = exec_update(rank, instr, task, err);
         exec_clock_finish(rank);
-        return exec_join(rank, err);
+        return status == PST_OK ? exec_pace(rank, err) : status;
     case PST_I_OFFLOAD:
     case PST_I_FETCH:
-        if (!instr->ahead) {
+        if (instr->ahead) {
+            return PST_OK;
+        }
+        status = exec_join(rank, err);
+        if (status == PST_OK) {
             exec_copies_post(rank, list, index, visit);
         }
-        return PST_OK;
+        return status;
     default:
         return run_pass(rank, list, index, task, flags, visit, err);
     }

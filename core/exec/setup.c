@@ -41,7 +41,7 @@ static pst_status open_device(struct exec_rank *rank, struct pst_error *err)
         larger(config->programs[rank->index]->arena_bytes, eval != NULL ? eval->arena_bytes : 0);
     status = config->device->arena(rank->device, larger(rank->arena_bytes, 1), &base, err);
     rank->base = status == PST_OK ? base : NULL;
-    return status == PST_OK ? exec_apart_attach(rank, err) : status;
+    return status;
 }
 
 static pst_status bind_versions(struct exec_rank *rank, const struct pst_program_param *from,
@@ -169,6 +169,7 @@ static pst_status allocate(struct exec_rank *rank, struct pst_error *err)
     rank->kernels = pst_arena_array(&rank->memory, config->graph->n_ops, sizeof *rank->kernels);
     rank->params = pst_arena_array(&rank->memory, rank->n_params, sizeof *rank->params);
     rank->n_losses = batch;
+    rank->squares = pst_arena_array(&rank->memory, rank->n_params, sizeof *rank->squares);
     rank->losses = pst_arena_array(&rank->memory, 2 * (size_t)batch, sizeof *rank->losses);
     for (uint32_t i = 0; i < PST_EXEC_IN_FLIGHT; i++) {
         rank->results[i].table = pst_arena_array(&rank->memory, rank->exec->n_sums, sizeof(double));
@@ -176,7 +177,8 @@ static pst_status allocate(struct exec_rank *rank, struct pst_error *err)
             return pst_fail_nomem(err);
         }
     }
-    return rank->kernels != NULL && rank->params != NULL && rank->losses != NULL
+    return rank->kernels != NULL && rank->params != NULL && rank->losses != NULL &&
+                   rank->squares != NULL
                ? PST_OK
                : pst_fail_nomem(err);
 }
@@ -201,6 +203,9 @@ pst_status exec_setup(struct exec_rank *rank, struct pst_error *err)
         if (status == PST_OK) {
             status = exec_bind_output(rank, &rank->eval, err);
         }
+    }
+    if (status == PST_OK) {
+        status = exec_apart_init(rank, err);
     }
     if (status == PST_OK) {
         status = bind_params(rank, err);

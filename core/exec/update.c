@@ -59,21 +59,19 @@ double exec_norm_of(const double *table, uint32_t n_params)
     return sqrt(total);
 }
 
-static double square_sum(const struct exec_rank *rank, const struct exec_param *param, uint64_t t)
-{
-    return rank->exec->config.device->square_sum(rank->device, param->grads[t % 2], param->elems);
-}
-
 pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struct pst_error *err)
 {
     const struct pst_exec_config *config = &rank->exec->config;
     uint32_t n_params = config->graph->n_params;
     struct exec_result *result = rank->result;
-    pst_status status;
+    pst_status status = exec_squares(rank, task->t, PST_NONE, err);
 
+    if (status != PST_OK) {
+        return status;
+    }
     for (uint32_t i = 0; i < rank->n_params; i++) {
         if (rank->params[i].owner) {
-            result->table[rank->params[i].parameter] = square_sum(rank, &rank->params[i], task->t);
+            result->table[rank->params[i].parameter] = rank->squares[i];
         }
     }
     put_losses(rank, task->t);
@@ -93,14 +91,14 @@ pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struc
 
 /* Without NORM a stage looks at its own gradient alone: its share of the norm, over all updates of
    the step, and the verdict. */
-static bool take_share(struct exec_rank *rank, const struct exec_param *param, uint64_t t)
+static bool take_share(struct exec_rank *rank, uint32_t index)
 {
-    double share = square_sum(rank, param, t);
+    const struct exec_param *param = &rank->params[index];
 
     if (param->owner) {
-        rank->result->table[param->parameter] += share;
+        rank->result->table[param->parameter] += rank->squares[index];
     }
-    return isfinite(share);
+    return isfinite(rank->squares[index]);
 }
 
 /* Update `number` of the run goes where the version was that its gradient was made with, for nobody
@@ -133,15 +131,20 @@ static void update_param(struct exec_rank *rank, const struct exec_param *param,
                    param->slots[1], f32 ? NULL : next, param->dtype, param->elems);
 }
 
-void exec_update(struct exec_rank *rank, const struct exec_instr *instr,
-                 const struct exec_task *task)
+pst_status exec_update(struct exec_rank *rank, const struct exec_instr *instr,
+                       const struct exec_task *task, struct pst_error *err)
 {
     uint64_t number = task->t * rank->exec->n_updates + instr->update;
     bool finite = rank->result->finite;
+    pst_status status =
+        rank->exec->has_norm ? PST_OK : exec_squares(rank, task->t, instr->stage, err);
 
+    if (status != PST_OK) {
+        return status;
+    }
     for (uint32_t i = 0; !rank->exec->has_norm && i < rank->n_params; i++) {
         if (rank->params[i].stage == instr->stage) {
-            finite = take_share(rank, &rank->params[i], task->t) && finite;
+            finite = take_share(rank, i) && finite;
         }
     }
     for (uint32_t i = 0; i < rank->n_params; i++) {
@@ -149,4 +152,5 @@ void exec_update(struct exec_rank *rank, const struct exec_instr *instr,
             update_param(rank, &rank->params[i], task, number, finite);
         }
     }
+    return PST_OK;
 }

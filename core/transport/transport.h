@@ -13,6 +13,7 @@
 #include "base/error.h"
 
 struct pst_transport;
+struct pst_mark;
 
 /* Of one transfer. follows: it is a piece of the message of which the transfer before it on this
    link was one, and starts right behind that. */
@@ -61,6 +62,16 @@ struct pst_transport_memory {
     /* The native queue that the rank's kernels are in (cuda: a cudaStream_t) and the number of its
        device on this machine; NULL: there is none. From attach() on. */
     void *(*stream)(void *context, uint32_t rank, int *ret_ordinal);
+    /* The queues of the rank's device: enum pst_queue and what goes with it in device/device.h,
+       from attach() on. */
+    pst_status (*mark_create)(void *context, uint32_t rank, struct pst_mark **ret_mark,
+                              struct pst_error *err);
+    void (*mark)(void *context, uint32_t rank, uint32_t queue, struct pst_mark *mark);
+    void (*follow)(void *context, uint32_t rank, uint32_t queue, struct pst_mark *mark);
+    void (*move)(void *context, uint32_t rank, uint32_t queue, void *dst, const void *src,
+                 uint64_t bytes);
+    void (*sum)(void *context, uint32_t rank, uint32_t queue, float *dst, const float *src,
+                uint64_t elems); /* dst += src */
 };
 
 enum { PST_MEETS_TRANSFER = 1u << 0, PST_MEETS_SUM = 1u << 1 };

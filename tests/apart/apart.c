@@ -2,8 +2,8 @@
  *
  * The cpu device as one whose memory is none of the host's and that works on its own: a module for
  * tests of whatever drives such devices. Arenas are addresses that nothing may touch; what they
- * stand for lies elsewhere and is known here alone. What is asked for goes into a queue that a
- * thread works off, late and in order, and a call returns at once. So whoever reads a buffer
+ * stand for lies elsewhere and is known here alone. What is asked for goes into queues that threads
+ * work off, late and in order (queue.c), and a call returns at once. So whoever reads a buffer
  * without asking the device ends with a fault, and whoever does not wait reads what is not there
  * yet. The numbers are the cpu device's, bit for bit.
  *
@@ -14,11 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "apart.h"
-
-#define LATE_NS 30000u /* at most, before each piece of work */
 
 enum { MOST_ARENAS = 64 };
 
@@ -35,13 +32,10 @@ static struct arena arenas[MOST_ARENAS];
 /* --- addresses ---------------------------------------------------------------------------------
  */
 
-void *apart_near(const void *far)
+static char *find(const void *far)
 {
     char *near = NULL;
 
-    if (far == NULL) {
-        return NULL;
-    }
     pthread_mutex_lock(&arenas_mutex);
     for (uint32_t i = 0; i < MOST_ARENAS && near == NULL; i++) {
         if (arenas[i].far != NULL && (const char *)far >= arenas[i].far &&
@@ -50,11 +44,25 @@ void *apart_near(const void *far)
         }
     }
     pthread_mutex_unlock(&arenas_mutex);
-    if (near == NULL) {
+    return near;
+}
+
+void *apart_near(const void *far)
+{
+    char *near = far == NULL ? NULL : find(far);
+
+    if (near == NULL && far != NULL) {
         fprintf(stderr, "device apart: %p is in no arena\n", far);
         abort();
     }
     return near;
+}
+
+void *apart_reach(const void *address)
+{
+    char *near = find(address);
+
+    return near != NULL ? near : (void *)(uintptr_t)address;
 }
 
 static pst_status arena(struct pst_device *device, uint64_t bytes, void **ret_base,
@@ -95,96 +103,21 @@ static void forget_arenas(const struct pst_device *device)
     pthread_mutex_unlock(&arenas_mutex);
 }
 
-/* --- the queue ---------------------------------------------------------------------------------
+/* --- errors ------------------------------------------------------------------------------------
  */
-
-static void be_late(struct pst_device *device)
-{
-    struct timespec nap = {0};
-
-    device->seed = device->seed * 6364136223846793005u + 1442695040888963407u;
-    nap.tv_nsec = (long)((device->seed >> 33) % LATE_NS);
-    if (nap.tv_nsec < (long)LATE_NS / 8) { /* not each: the tests shall end */
-        nanosleep(&nap, NULL);
-    }
-}
-
-static void *work_off(void *argument)
-{
-    struct pst_device *device = argument;
-
-    apart_cpu->enter(device->cpu);
-    pthread_mutex_lock(&device->mutex);
-    for (;;) {
-        struct work *work = device->head;
-
-        if (work == NULL && device->quit) {
-            break;
-        }
-        if (work == NULL) {
-            pthread_cond_wait(&device->changed, &device->mutex);
-            continue;
-        }
-        device->head = work->next;
-        device->tail = device->head == NULL ? NULL : device->tail;
-        pthread_mutex_unlock(&device->mutex);
-        be_late(device);
-        work->run(device, work);
-        free(work);
-        pthread_mutex_lock(&device->mutex);
-        device->n_done++;
-        pthread_cond_broadcast(&device->changed);
-    }
-    pthread_mutex_unlock(&device->mutex);
-    return NULL;
-}
-
-struct work *apart_work(void (*run)(struct pst_device *device, struct work *work))
-{
-    struct work *work = calloc(1, sizeof *work);
-
-    if (work == NULL) {
-        abort();
-    }
-    work->run = run;
-    return work;
-}
-
-void apart_ask(struct pst_device *device, struct work *work)
-{
-    if (!device->owned || !pthread_equal(device->owner, pthread_self())) {
-        fprintf(stderr, "device apart: asked by a thread that did not enter it\n");
-        abort();
-    }
-    pthread_mutex_lock(&device->mutex);
-    if (device->tail == NULL) {
-        device->head = work;
-    } else {
-        device->tail->next = work;
-    }
-    device->tail = work;
-    device->n_asked++;
-    pthread_cond_broadcast(&device->changed);
-    pthread_mutex_unlock(&device->mutex);
-}
-
-void apart_await(struct pst_device *device)
-{
-    pthread_mutex_lock(&device->mutex);
-    while (device->n_done < device->n_asked) {
-        pthread_cond_wait(&device->changed, &device->mutex);
-    }
-    pthread_mutex_unlock(&device->mutex);
-}
 
 static pst_status sync_device(struct pst_device *device, struct pst_error *err)
 {
+    pst_status status = PST_OK;
+
     apart_await(device);
-    if (device->failed[0] == '\0') {
-        return PST_OK;
+    pthread_mutex_lock(&device->mutex);
+    if (device->failed[0] != '\0') {
+        status = pst_fail(err, PST_ERR_UNSUPPORTED, "run.device", "device apart failed at %s",
+                          device->failed);
     }
-    return pst_fail(err, PST_ERR_UNSUPPORTED, "run.device", "device apart failed at %s",
-                    device->failed);
+    pthread_mutex_unlock(&device->mutex);
+    return status;
 }
 
 /* --- kernels -----------------------------------------------------------------------------------
@@ -201,9 +134,11 @@ static void run_now(struct pst_device *device, struct work *work)
 {
     const char *fails = getenv("PENSTOCK_APART_FAILS");
 
+    pthread_mutex_lock(&device->mutex);
     if (fails != NULL && strcmp(fails, work->op->name) == 0 && device->failed[0] == '\0') {
         snprintf(device->failed, sizeof device->failed, "%s", work->op->name);
     }
+    pthread_mutex_unlock(&device->mutex);
     work->kernel->run(work->kernel, &work->call);
 }
 
@@ -306,12 +241,6 @@ static uint64_t workspace(struct pst_device *device, const struct pst_graph *gra
 /* --- copies ------------------------------------------------------------------------------------
  */
 
-static void copy_now(struct pst_device *device, struct work *work)
-{
-    (void)device;
-    memcpy(work->dst, work->a, work->bytes);
-}
-
 /* In the order of what was asked for on the thread of the device; at once on others. */
 static void move(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
 {
@@ -321,7 +250,7 @@ static void move(struct pst_device *device, void *dst, const void *src, uint64_t
         memcpy(dst, src, bytes);
         return;
     }
-    work = apart_work(copy_now);
+    work = apart_work(apart_copy_now);
     work->dst = dst;
     work->a = src;
     work->bytes = bytes;
@@ -371,12 +300,7 @@ static pst_status open_device(const struct pst_device_config *config,
         free(device);
         return status;
     }
-    device->seed = config->index + 1;
-    pthread_mutex_init(&device->mutex, NULL);
-    pthread_cond_init(&device->changed, NULL);
-    if (pthread_create(&device->thread, NULL, work_off, device) != 0) {
-        abort();
-    }
+    apart_queues_open(device);
     *ret_device = device;
     return PST_OK;
 }
@@ -386,15 +310,9 @@ static void close_device(struct pst_device *device)
     if (device == NULL) {
         return;
     }
-    pthread_mutex_lock(&device->mutex);
-    device->quit = true;
-    pthread_cond_broadcast(&device->changed);
-    pthread_mutex_unlock(&device->mutex);
-    pthread_join(device->thread, NULL);
+    apart_queues_close(device);
     forget_arenas(device);
     apart_cpu->close(device->cpu);
-    pthread_mutex_destroy(&device->mutex);
-    pthread_cond_destroy(&device->changed);
     free(device);
 }
 
@@ -432,6 +350,14 @@ static const struct pst_device_ops ops = {
     .flags = PST_DEVICE_APART,
     .sync = sync_device,
     .copy = copy,
+    .pinned = apart_pinned,
+    .mark_create = apart_mark_create,
+    .mark = apart_mark,
+    .follow = apart_follow,
+    .passed = apart_passed,
+    .move = apart_move,
+    .add = apart_add,
+    .squares = apart_squares,
 };
 
 PST_EXPORT pst_device_module_fn pst_device_module;

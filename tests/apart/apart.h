@@ -25,19 +25,31 @@ struct work {
     uint32_t dtype;
     struct pst_update update;
     double *ret_sum;
+    struct pst_mark *mark;
+    uint64_t turn; /* of the mark */
+};
+
+/* Worked off by a thread of its own. */
+struct queue {
+    struct pst_device *device;
+    pthread_t thread;
+    pthread_cond_t wake;
+    struct work *head, *tail;
+    uint64_t n_asked, n_done;
+    uint64_t seed;
 };
 
 struct pst_device {
     struct pst_device *cpu;
-    pthread_t thread, owner; /* owner: that entered */
+    pthread_t owner; /* that entered */
     bool owned;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    struct work *head, *tail;
-    uint64_t n_asked, n_done;
+    struct queue queues[PST_QUEUES];
     bool quit;
-    uint64_t seed;
-    char failed[128]; /* the operator that failed first */
+    char failed[128]; /* the operator that failed first; under the mutex */
+    struct pst_mark *marks;
+    struct pinned *pinned;
 };
 
 extern const struct pst_device_ops *apart_cpu; /* the cpu device's */
@@ -45,16 +57,36 @@ extern const struct pst_device_ops *apart_cpu; /* the cpu device's */
 /* Where that is which an address stands for; NULL gives NULL. */
 void *apart_near(const void *far);
 
-/* A piece of work; ask() puts it into the queue, await() returns when that is empty. */
+/* queue.c: a piece of work; ask() puts it into the queue of kernels, await() returns when that is
+   empty. */
 struct work *apart_work(void (*run)(struct pst_device *device, struct work *work));
 void apart_ask(struct pst_device *device, struct work *work);
 void apart_await(struct pst_device *device);
+void apart_ask_in(struct pst_device *device, uint32_t queue, struct work *work);
+void apart_queues_open(struct pst_device *device);
+void apart_queues_close(struct pst_device *device);
+pst_status apart_pinned(struct pst_device *device, uint64_t bytes, void **ret_base,
+                        struct pst_error *err);
+pst_status apart_mark_create(struct pst_device *device, struct pst_mark **ret_mark,
+                             struct pst_error *err);
+void apart_mark(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
+void apart_follow(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
+bool apart_passed(struct pst_device *device, struct pst_mark *mark);
+void apart_move(struct pst_device *device, uint32_t queue, void *dst, const void *src,
+                uint64_t bytes);
+void apart_add(struct pst_device *device, uint32_t queue, float *dst, const float *src,
+               uint64_t elems);
+void apart_copy_now(struct pst_device *device, struct work *work);
+/* apart_near() of an address in an arena, an address in pinned memory as it is. */
+void *apart_reach(const void *address);
 
 /* step.c */
 void apart_zero(struct pst_device *device, void *dst, uint64_t bytes);
 void apart_accumulate(struct pst_device *device, float *dst, const float *src, uint64_t elems);
 void apart_sum(struct pst_device *device, void *dst, const void *a, const void *b, uint64_t elems,
                uint32_t dtype);
+void apart_squares(struct pst_device *device, const float *values, uint64_t elems,
+                   double *ret_pinned);
 double apart_square_sum(struct pst_device *device, const float *values, uint64_t elems);
 void apart_update(struct pst_device *device, const struct pst_update *how, float *weights,
                   const float *grad, float *s0, float *s1, void *working, uint32_t working_dtype,

@@ -56,6 +56,17 @@ static void square_now(struct pst_device *device, struct work *work)
     *work->ret_sum = apart_cpu->square_sum(device->cpu, work->a, work->bytes);
 }
 
+void apart_squares(struct pst_device *device, const float *values, uint64_t elems,
+                   double *ret_pinned)
+{
+    struct work *work = apart_work(square_now);
+
+    work->a = apart_near(values);
+    work->bytes = elems;
+    work->ret_sum = ret_pinned;
+    apart_ask(device, work);
+}
+
 double apart_square_sum(struct pst_device *device, const float *values, uint64_t elems)
 {
     struct work *work = apart_work(square_now);

@@ -72,6 +72,52 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned flags)
     return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = *greatest = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *ret_stream, unsigned flags, int priority)
+{
+    (void)priority;
+    return cudaStreamCreateWithFlags(ret_stream, flags);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t which, cudaEvent_t event, unsigned flags)
+{
+    (void)which;
+    (void)event;
+    (void)flags;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *ret_event, unsigned flags)
+{
+    (void)flags;
+    *ret_event = (cudaEvent_t)(void *)&stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    (void)event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t which)
+{
+    (void)event;
+    (void)which;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    (void)event;
+    return cudaSuccess;
+}
+
 cudaError_t cudaStreamDestroy(cudaStream_t which)
 {
     (void)which;
@@ -110,6 +156,12 @@ cudaError_t cudaFree(void *memory)
 
 cudaError_t cudaMallocHost(void **ret_memory, size_t bytes)
 {
+    return cudaMalloc(ret_memory, bytes);
+}
+
+cudaError_t cudaHostAlloc(void **ret_memory, size_t bytes, unsigned flags)
+{
+    (void)flags;
     return cudaMalloc(ret_memory, bytes);
 }
 

@@ -60,7 +60,8 @@ static void run(const struct pst_kernel *base, const struct pst_call *call)
 {
     const struct pst_cuda_kernel *kernel = (const struct pst_cuda_kernel *)(const void *)base;
 
-    kernel->request.device->last = kernel->request.op->name;
+    atomic_store_explicit(&kernel->request.device->last, kernel->request.op->name,
+                          memory_order_relaxed);
     kernel->family->run[kernel->request.pass](kernel, call);
     pst_cuda_note_launch(kernel->request.device, kernel->request.op->name);
 }

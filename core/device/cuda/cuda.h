@@ -23,14 +23,19 @@
 
 struct pst_device {
     int ordinal;
-    cudaStream_t compute, in, out; /* in, out: copies asked for by other threads */
+    cudaStream_t compute;
+    cudaStream_t queues[PST_QUEUES]; /* [PST_QUEUE_COMPUTE] is compute */
+    struct pst_mark **marks;
+    uint32_t n_marks;
+    void **pinned;
+    uint32_t n_pinned;
     cublasLtHandle_t blas;
     void **arenas;
     uint32_t n_arenas;
-    double *squares;    /* scratch of square_sum, on the device */
-    double *square;     /* its result, in pinned memory */
-    uint64_t n_squares; /* doubles */
-    const char *last;   /* operator that was asked for last; NULL: none */
+    double *squares;            /* scratch of square_sum, on the device */
+    double *square;             /* its result, in pinned memory */
+    uint64_t n_squares;         /* doubles */
+    _Atomic(const char *) last; /* operator that was asked for last; NULL: none */
     atomic_flag failing;
     atomic_bool failed; /* the two below are written once, before it */
     char doing[96];     /* what was asked for last when the error showed */
@@ -153,6 +158,8 @@ void pst_cuda_note(struct pst_device *device, const char *doing, cudaError_t err
 void pst_cuda_note_blas(struct pst_device *device, const char *doing, cublasStatus_t status);
 /* Whether launches so far were accepted. */
 void pst_cuda_note_launch(struct pst_device *device, const char *doing);
+/* Kernels that were accepted fail later: the one asked for last, or one before it. */
+const char *pst_cuda_doing(const struct pst_device *device, char *text, size_t size);
 pst_status pst_cuda_failure(struct pst_device *device, struct pst_error *err);
 /* A failure that is told at once, when something is set up. */
 pst_status pst_cuda_fail(struct pst_error *err, const char *doing, cudaError_t error);
@@ -177,5 +184,30 @@ void pst_cuda_upload(struct pst_device *device, void *dst, const void *src, uint
 void pst_cuda_download(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
 void pst_cuda_copy(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
 void pst_cuda_zero(struct pst_device *device, void *dst, uint64_t bytes);
+/* Has the calling thread work on a GPU, whichever it entered; and back. */
+void pst_cuda_visit(struct pst_device *device);
+void pst_cuda_return(struct pst_device *device);
+
+/* --- queues.c: streams, marks, pinned memory ---------------------------------------------------
+ */
+
+struct pst_mark {
+    cudaEvent_t event;
+};
+
+pst_status pst_cuda_queues_open(struct pst_device *device, struct pst_error *err);
+/* Waits for all of them. */
+void pst_cuda_queues_close(struct pst_device *device);
+pst_status pst_cuda_pinned(struct pst_device *device, uint64_t bytes, void **ret_base,
+                           struct pst_error *err);
+pst_status pst_cuda_mark_create(struct pst_device *device, struct pst_mark **ret_mark,
+                                struct pst_error *err);
+void pst_cuda_mark(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
+void pst_cuda_follow(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
+bool pst_cuda_passed(struct pst_device *device, struct pst_mark *mark);
+void pst_cuda_move(struct pst_device *device, uint32_t queue, void *dst, const void *src,
+                   uint64_t bytes);
+void pst_cuda_add(struct pst_device *device, uint32_t queue, float *dst, const float *src,
+                  uint64_t elems);
 
 #endif

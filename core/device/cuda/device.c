@@ -68,23 +68,12 @@ static void close_device(struct pst_device *device)
         return;
     }
     cudaSetDevice(device->ordinal);
-    if (device->compute != NULL) {
-        cudaStreamSynchronize(device->compute);
-    }
+    pst_cuda_queues_close(device);
     pst_cuda_arenas_free(device);
     cudaFree(device->squares);
     cudaFreeHost(device->square);
     if (device->blas != NULL) {
         cublasLtDestroy(device->blas);
-    }
-    if (device->out != NULL) {
-        cudaStreamDestroy(device->out);
-    }
-    if (device->in != NULL) {
-        cudaStreamDestroy(device->in);
-    }
-    if (device->compute != NULL) {
-        cudaStreamDestroy(device->compute);
     }
     free(device);
 }
@@ -122,15 +111,11 @@ static pst_status open_parts(struct pst_device *device, struct pst_error *err)
     cublasStatus_t status;
 
     if (error == cudaSuccess) {
-        error = cudaStreamCreateWithFlags(&device->compute, cudaStreamNonBlocking);
-    }
-    if (error == cudaSuccess) {
-        error = cudaStreamCreateWithFlags(&device->in, cudaStreamNonBlocking);
-    }
-    if (error == cudaSuccess) {
-        error = cudaStreamCreateWithFlags(&device->out, cudaStreamNonBlocking);
-    }
-    if (error == cudaSuccess) {
+        const pst_status opened = pst_cuda_queues_open(device, err);
+
+        if (opened != PST_OK) {
+            return opened;
+        }
         error = cudaMallocHost((void **)&device->square, sizeof *device->square);
     }
     if (error != cudaSuccess) {
@@ -202,23 +187,29 @@ static void sum(struct pst_device *device, void *dst, const void *a, const void 
     pst_cuda_note_launch(device, "a sum of two gradients");
 }
 
-static double square_sum(struct pst_device *device, const float *values, uint64_t elems)
+static void squares(struct pst_device *device, const float *values, uint64_t elems,
+                    double *ret_pinned)
 {
     const char *doing = "the norm of a gradient";
-    cudaError_t error;
 
     if (pst_cuda_square_doubles(elems) > device->n_squares) {
         pst_cuda_note(device, doing, cudaErrorInvalidValue); /* of no graph it has seen */
-        return 0;
+        return;
     }
     pst_cuda_square_sum(device->compute, values, elems, device->squares);
     pst_cuda_note_launch(device, doing);
-    error = cudaMemcpyAsync(device->square, device->squares, sizeof *device->square,
-                            cudaMemcpyDeviceToHost, device->compute);
-    if (error == cudaSuccess) {
-        error = cudaStreamSynchronize(device->compute);
-    }
-    pst_cuda_note(device, doing, error);
+    pst_cuda_note(device, doing,
+                  cudaMemcpyAsync(ret_pinned, device->squares, sizeof *ret_pinned,
+                                  cudaMemcpyDeviceToHost, device->compute));
+}
+
+static double square_sum(struct pst_device *device, const float *values, uint64_t elems)
+{
+    cudaError_t error;
+
+    squares(device, values, elems, device->square);
+    error = cudaStreamSynchronize(device->compute);
+    pst_cuda_note(device, "the norm of a gradient", error);
     return error == cudaSuccess ? *device->square : 0;
 }
 
@@ -244,10 +235,8 @@ static pst_status sync_device(struct pst_device *device, struct pst_error *err)
 {
     char doing[80];
 
-    /* Kernels that were accepted fail later: this one, or one since the sync before. */
-    snprintf(doing, sizeof doing, "%.60s or before it",
-             device->last == NULL ? "the start" : device->last);
-    pst_cuda_note(device, doing, cudaStreamSynchronize(device->compute));
+    pst_cuda_note(device, pst_cuda_doing(device, doing, sizeof doing),
+                  cudaStreamSynchronize(device->compute));
     return pst_cuda_failure(device, err);
 }
 
@@ -280,6 +269,14 @@ static const struct pst_device_ops ops = {
     .flags = PST_DEVICE_APART,
     .sync = sync_device,
     .copy = pst_cuda_copy,
+    .pinned = pst_cuda_pinned,
+    .mark_create = pst_cuda_mark_create,
+    .mark = pst_cuda_mark,
+    .follow = pst_cuda_follow,
+    .passed = pst_cuda_passed,
+    .move = pst_cuda_move,
+    .add = pst_cuda_add,
+    .squares = squares,
     .stream = stream_of,
 };
 

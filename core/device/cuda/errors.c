@@ -35,6 +35,14 @@ void pst_cuda_note_launch(struct pst_device *device, const char *doing)
     pst_cuda_note(device, doing, cudaGetLastError());
 }
 
+const char *pst_cuda_doing(const struct pst_device *device, char *text, size_t size)
+{
+    const char *last = atomic_load_explicit(&device->last, memory_order_relaxed);
+
+    snprintf(text, size, "%.60s or before it", last == NULL ? "the start" : last);
+    return text;
+}
+
 /* The work failed (exit code 1), not the request. */
 pst_status pst_cuda_failure(struct pst_device *device, struct pst_error *err)
 {

@@ -15,6 +15,20 @@ void pst_cuda_enter(struct pst_device *device)
     pst_cuda_note(device, "choosing the GPU", cudaSetDevice(device->ordinal));
 }
 
+void pst_cuda_visit(struct pst_device *device)
+{
+    if (entered == NULL || entered->ordinal != device->ordinal) {
+        pst_cuda_note(device, "choosing the GPU", cudaSetDevice(device->ordinal));
+    }
+}
+
+void pst_cuda_return(struct pst_device *device)
+{
+    if (entered != NULL && entered->ordinal != device->ordinal) {
+        pst_cuda_note(device, "choosing the GPU", cudaSetDevice(entered->ordinal));
+    }
+}
+
 pst_status pst_cuda_arena(struct pst_device *device, uint64_t bytes, void **ret_base,
                           struct pst_error *err)
 {
@@ -81,18 +95,21 @@ static void move(struct pst_device *device, cudaStream_t other, void *dst, const
 
 void pst_cuda_upload(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
 {
-    move(device, device->in, dst, src, bytes, cudaMemcpyHostToDevice, "a copy to the GPU");
+    move(device, device->queues[PST_QUEUE_IN], dst, src, bytes, cudaMemcpyHostToDevice,
+         "a copy to the GPU");
 }
 
 void pst_cuda_download(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
 {
-    move(device, device->out, dst, src, bytes, cudaMemcpyDeviceToHost, "a copy from the GPU");
+    move(device, device->queues[PST_QUEUE_OUT], dst, src, bytes, cudaMemcpyDeviceToHost,
+         "a copy from the GPU");
 }
 
 /* Unified addressing tells which GPUs the two ends are on. */
 void pst_cuda_copy(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
 {
-    move(device, device->out, dst, src, bytes, cudaMemcpyDefault, "a copy between ranks");
+    move(device, device->queues[PST_QUEUE_OUT], dst, src, bytes, cudaMemcpyDefault,
+         "a copy between ranks");
 }
 
 void pst_cuda_zero(struct pst_device *device, void *dst, uint64_t bytes)

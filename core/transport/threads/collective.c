@@ -5,6 +5,7 @@
  * element is summed once, by one thread in the agreed order, so all see the same bits; no scratch
  * is needed.
  */
+#include "device/device.h"
 #include "transport/threads/threads.h"
 
 #include <string.h>
@@ -205,7 +206,8 @@ static void reduce_block(struct pst_transport *transport, const uint32_t *member
     }
 }
 
-/* The same of a share, in the memory of devices: made in this rank's buffer. */
+/* The same of a share, in the memory of devices: made in this rank's buffer, in the order of its
+   kernels, behind those of all members before they came. */
 static void reduce_apart(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
                          uint32_t n_members, const uint32_t (*order)[2], uint32_t n_order,
                          uint64_t at, uint64_t n)
@@ -213,21 +215,25 @@ static void reduce_apart(struct pst_transport *transport, uint32_t rank, const u
     const struct pst_transport_memory *memory = &transport->memory;
     float *sum = transport->ranks[rank].cell.dst + at;
 
+    for (uint32_t m = 0; m < n_members; m++) {
+        threads_order_follow(transport, rank, transport->ranks[members[m]].come);
+    }
     for (uint32_t k = 0; k < n_order && n > 0; k++) {
         const float *src = transport->ranks[members[order[k][0]]].cell.src[order[k][1]] + at;
 
         if (k == 0) {
-            memory->copy(memory->context, rank, sum, src, n * sizeof *sum);
+            memory->move(memory->context, rank, PST_QUEUE_COMPUTE, sum, src, n * sizeof *sum);
         } else {
-            memory->add(memory->context, rank, sum, src, n);
+            memory->sum(memory->context, rank, PST_QUEUE_COMPUTE, sum, src, n);
         }
     }
     for (uint32_t m = 0; m < n_members && n > 0; m++) {
         if (members[m] != rank) {
-            memory->copy(memory->context, rank, transport->ranks[members[m]].cell.dst + at, sum,
-                         n * sizeof *sum);
+            memory->move(memory->context, rank, PST_QUEUE_COMPUTE,
+                         transport->ranks[members[m]].cell.dst + at, sum, n * sizeof *sum);
         }
     }
+    threads_order_mark(transport, rank, transport->ranks[rank].gone);
 }
 
 pst_status threads_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
@@ -250,6 +256,9 @@ pst_status threads_reduce(struct pst_transport *transport, uint32_t rank, const 
     transport->ranks[rank].cell =
         (struct cell){.src = src, .n_src = n_src, .dst = dst, .elems = elems, .n_order = n_order};
     arrive(transport, rank);
+    if (transport->apart) {
+        threads_order_mark(transport, rank, transport->ranks[rank].come);
+    }
     status = sync_members(transport, rank, members, n_members, "reduction", err);
     if (status != PST_OK) {
         return status;
@@ -268,6 +277,9 @@ pst_status threads_reduce(struct pst_transport *transport, uint32_t rank, const 
     }
     status = sync_members(transport, rank, members, n_members, "reduction",
                           check == PST_OK ? err : NULL);
+    for (uint32_t m = 0; transport->apart && status == PST_OK && m < n_members; m++) {
+        threads_order_follow(transport, rank, transport->ranks[members[m]].gone);
+    }
     if (check == PST_OK && status == PST_OK) {
         end_span(transport, rank);
     }

@@ -5,6 +5,8 @@
  */
 #include "transport/threads/threads.h"
 
+#include <string.h>
+
 static struct pair *pair_of(struct pst_transport *transport, uint32_t rank, uint32_t peer,
                             bool is_send)
 {
@@ -57,10 +59,13 @@ static void transfer(struct pst_transport *transport, uint32_t rank, struct requ
         state = REQUEST_BAD;
         mine->peer_bytes = other->bytes;
         other->peer_bytes = mine->bytes;
-    } else if (mine->bytes > 0 && mine->is_send) {
-        threads_copy(transport, rank, other->data, mine->data, mine->bytes);
+    } else if (transport->apart && mine->is_send) {
+        threads_order_transfer(transport, mine, other, rank, other_rank);
+    } else if (transport->apart) {
+        threads_order_transfer(transport, other, mine, other_rank, rank);
     } else if (mine->bytes > 0) {
-        threads_copy(transport, rank, mine->data, other->data, mine->bytes);
+        memcpy(mine->is_send ? other->data : mine->data, mine->is_send ? mine->data : other->data,
+               mine->bytes);
     }
     mine->end_ns = other->end_ns = threads_now_ns();
     atomic_store_explicit(&mine->state, state, memory_order_relaxed);
@@ -88,6 +93,9 @@ static pst_status post(struct pst_transport *transport, uint32_t rank, uint32_t 
     request->is_send = is_send;
     request->misfit = false;
     *ret_request = (pst_request)(request - self->requests);
+    if (transport->apart) {
+        threads_order_mark(transport, rank, request->begin);
+    }
     if (transport->timed) {
         threads_wire_post(transport, rank, request);
         return PST_OK;
@@ -214,6 +222,9 @@ pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_requ
     } else {
         self->start_ns = request->start_ns;
         self->end_ns = request->end_ns;
+        if (transport->apart) {
+            threads_order_follow(transport, rank, request->end);
+        }
         if (transport->timed) {
             transport->times.advance(transport->times.context, rank, request->end_ns);
         }

@@ -10,47 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/threads/threads.h"
-
-#define BLOCK 1024         /* floats summed at a time: stays in the first-level cache */
-#define PIECE (64 * BLOCK) /* floats that one thread takes at a time */
-
-enum { FREE = 0, POSTED = 1, READY = 2, DONE = 3, BAD = 4 }; /* ordered */
-
-struct meeting {
-    struct meeting *next; /* in the list of free ones */
-    struct post *first;   /* of the first member; then in their order */
-    uint32_t n_left;      /* members that have not left; under the mutex */
-    uint64_t n_pieces;
-    uint64_t start_ns, end_ns; /* before the state of the posts is DONE */
-    _Atomic uint64_t taken, done;
-};
-
-/* What one member brings. */
-struct post {
-    struct post *next;  /* in the queue of its rank, or of free ones */
-    struct post *after; /* of the next member */
-    uint32_t rank;
-    const uint32_t *members;
-    uint32_t n_members, n_parts;
-    const struct pst_reduce_part *parts;
-    uint64_t posted_ns;
-    struct meeting *meeting; /* before the state is READY */
-    atomic_uint state;
-};
-
-struct reduce_rank {
-    struct post *head, *tail;  /* posts that have not met; under the mutex */
-    struct post *posts, *free; /* `free` belongs to the rank's thread */
-    uint64_t free_ns;          /* with times: end of its last sum */
-};
-
-struct reduce {
-    pthread_mutex_t mutex;
-    bool ready;
-    struct reduce_rank *ranks;
-    struct meeting *meetings, *free;
-};
+#include "transport/threads/reduce.h"
 
 bool threads_reduce_init(struct pst_transport *transport)
 {
@@ -107,6 +67,9 @@ void threads_reduce_finish(struct pst_transport *transport)
 
 /* --- meeting -----------------------------------------------------------------------------------
  */
+
+#define BLOCK 1024         /* floats summed at a time: stays in the first-level cache */
+#define PIECE (64 * BLOCK) /* floats that one thread takes at a time */
 
 static bool same_sizes(const struct post *a, const struct post *b)
 {
@@ -202,8 +165,13 @@ static bool begin(struct pst_transport *transport, uint32_t rank)
         state = BAD;
     } else {
         time_sum(transport, meeting);
-        for (uint32_t i = 0; i < first->n_parts && !transport->times.hollow; i++) {
+        for (uint32_t i = 0; i < first->n_parts && !transport->times.hollow && !transport->apart;
+             i++) {
             meeting->n_pieces += pieces_of(&first->parts[i]);
+        }
+        if (transport->apart) {
+            threads_order_sum(transport, first);
+            meeting->end_ns = meeting->start_ns;
         }
         state = meeting->n_pieces == 0 ? DONE : READY;
     }
@@ -262,6 +230,9 @@ pst_status threads_all_reduce(struct pst_transport *transport, uint32_t rank,
     post->meeting = NULL;
     post->posted_ns = transport->timed ? transport->times.now(transport->times.context, rank) : 0;
     atomic_store_explicit(&post->state, POSTED, memory_order_relaxed);
+    if (transport->apart) {
+        threads_order_mark(transport, rank, post->begin);
+    }
     *ret_request = transport->max_requests + (pst_request)(post - self->posts);
     pthread_mutex_lock(&reduce->mutex);
     if (self->tail == NULL) {
@@ -298,23 +269,7 @@ static void sum_block(const struct meeting *meeting, uint32_t part, uint64_t at,
     }
 }
 
-/* In the memory of devices: into the first member's buffer, then from there. */
-static void sum_apart(const struct pst_transport *transport, uint32_t rank,
-                      const struct meeting *meeting, uint32_t part, uint64_t at, uint64_t n)
-{
-    const struct pst_transport_memory *memory = &transport->memory;
-    float *sum = meeting->first->parts[part].data + at;
-
-    for (const struct post *post = meeting->first->after; post != NULL; post = post->after) {
-        memory->add(memory->context, rank, sum, post->parts[part].data + at, n);
-    }
-    for (const struct post *post = meeting->first->after; post != NULL; post = post->after) {
-        memory->copy(memory->context, rank, post->parts[part].data + at, sum, n * sizeof *sum);
-    }
-}
-
-static void sum_piece(const struct pst_transport *transport, uint32_t rank,
-                      const struct meeting *meeting, uint64_t piece)
+static void sum_piece(const struct meeting *meeting, uint64_t piece)
 {
     const struct pst_reduce_part *part = meeting->first->parts;
     uint64_t begin, end;
@@ -325,22 +280,18 @@ static void sum_piece(const struct pst_transport *transport, uint32_t rank,
     }
     begin = piece * PIECE;
     end = part[index].elems - begin < PIECE ? part[index].elems : begin + PIECE;
-    if (transport->apart) {
-        sum_apart(transport, rank, meeting, index, begin, end - begin);
-        return;
-    }
     for (uint64_t at = begin; at < end; at += BLOCK) {
         sum_block(meeting, index, at, end - at < BLOCK ? end - at : BLOCK);
     }
 }
 
 /* Takes pieces until none is left. Who ends the last one tells everybody. */
-static void help(struct pst_transport *transport, uint32_t rank, struct meeting *meeting)
+static void help(struct pst_transport *transport, struct meeting *meeting)
 {
     uint64_t n = meeting->n_pieces, piece;
 
     while ((piece = atomic_fetch_add_explicit(&meeting->taken, 1, memory_order_relaxed)) < n) {
-        sum_piece(transport, rank, meeting, piece);
+        sum_piece(meeting, piece);
         if (atomic_fetch_add_explicit(&meeting->done, 1, memory_order_acq_rel) + 1 < n) {
             continue;
         }
@@ -406,6 +357,9 @@ static pst_status finish(struct pst_transport *transport, uint32_t rank, const s
     }
     self->start_ns = post->meeting->start_ns;
     self->end_ns = post->meeting->end_ns;
+    if (transport->apart) {
+        threads_order_follow(transport, rank, post->end);
+    }
     if (transport->timed) {
         transport->times.advance(transport->times.context, rank, self->end_ns);
     }
@@ -416,7 +370,7 @@ static pst_status finish(struct pst_transport *transport, uint32_t rank, const s
 static void await_end(struct pst_transport *transport, struct post *post)
 {
     if (atomic_load_explicit(&post->state, memory_order_acquire) == READY) {
-        help(transport, post->rank, post->meeting);
+        help(transport, post->meeting);
     }
     while (atomic_load_explicit(&post->state, memory_order_acquire) < DONE) {
         if (threads_await(transport, post->rank, &post->state, DONE) != OUTCOME_REACHED) {

@@ -33,9 +33,10 @@ struct request {
     uint64_t peer_bytes; /* set with REQUEST_BAD */
     uint32_t peer;
     bool is_send;
-    bool misfit;               /* set with REQUEST_BAD: the other end is of another transfer */
-    uint64_t posted_ns;        /* with times */
-    uint64_t start_ns, end_ns; /* set before the state is DONE */
+    bool misfit;                  /* set with REQUEST_BAD: the other end is of another transfer */
+    uint64_t posted_ns;           /* with times */
+    uint64_t start_ns, end_ns;    /* set before the state is DONE */
+    struct pst_mark *begin, *end; /* in order: it is begun behind, and what it ends with */
     atomic_uint state;
 };
 
@@ -64,9 +65,10 @@ struct rank {
     pthread_cond_t wake;
     struct request *requests, *free; /* `free` belongs to the rank's thread */
     struct cell cell;
-    uint64_t start_ns, end_ns; /* of what its last wait ended */
-    uint32_t brief;            /* so many waits from now on are short of patience */
-    bool poked;                /* there is a new request for a shared link; under the mutex */
+    struct pst_mark *come, *gone; /* in order: to and from a reduction */
+    uint64_t start_ns, end_ns;    /* of what its last wait ended */
+    uint32_t brief;               /* so many waits from now on are short of patience */
+    bool poked;                   /* there is a new request for a shared link; under the mutex */
 };
 
 /* Links with times of their own: links.c. */
@@ -141,16 +143,16 @@ static inline uint64_t threads_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* On the thread of `rank`. */
-static inline void threads_copy(const struct pst_transport *transport, uint32_t rank, void *dst,
-                                const void *src, uint64_t bytes)
-{
-    if (transport->apart) {
-        transport->memory.copy(transport->memory.context, rank, dst, src, bytes);
-    } else {
-        __builtin_memcpy(dst, src, bytes);
-    }
-}
+/* order.c: for devices with queues. */
+pst_status threads_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+/* Sets a mark in the queue of the rank's kernels, or has that follow one. On its thread. */
+void threads_order_mark(const struct pst_transport *transport, uint32_t rank,
+                        struct pst_mark *mark);
+void threads_order_follow(const struct pst_transport *transport, uint32_t rank,
+                          struct pst_mark *mark);
+/* Both ends are there; any thread. */
+void threads_order_transfer(const struct pst_transport *transport, struct request *send,
+                            struct request *recv, uint32_t from, uint32_t to);
 
 /* links.c: takes the place of matching by tag where links have times. */
 bool threads_wire_init(struct pst_transport *transport);
@@ -171,6 +173,10 @@ pst_status threads_recv(struct pst_transport *transport, uint32_t rank, uint32_t
                         void *data, uint64_t bytes, pst_request *ret_request);
 pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_request request,
                         struct pst_error *err);
+
+/* On the rank's thread, from threads_attach(). */
+pst_status threads_reduce_attach(struct pst_transport *transport, uint32_t rank,
+                                 struct pst_error *err);
 
 /* reduce.c; request ids of sums count from 0 here */
 bool threads_reduce_init(struct pst_transport *transport);

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Queues are streams, marks are events. A stream takes what any thread asks for, but a kernel has
+ * to be launched with the stream's GPU chosen. Streams beside the one of the kernels have the
+ * highest priority, so that a sum of a few blocks does not wait for a whole product.
+ */
+#include "cuda.h"
+
+#include <stdlib.h>
+
+pst_status pst_cuda_queues_open(struct pst_device *device, struct pst_error *err)
+{
+    int least = 0, greatest = 0;
+    cudaError_t error = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+
+    for (uint32_t q = 0; q < PST_QUEUES && error == cudaSuccess; q++) {
+        error = cudaStreamCreateWithPriority(&device->queues[q], cudaStreamNonBlocking,
+                                             q == PST_QUEUE_COMPUTE ? least : greatest);
+    }
+    device->compute = device->queues[PST_QUEUE_COMPUTE];
+    return error == cudaSuccess ? PST_OK : pst_cuda_fail(err, "opening the GPU", error);
+}
+
+void pst_cuda_queues_close(struct pst_device *device)
+{
+    for (uint32_t q = 0; q < PST_QUEUES; q++) {
+        if (device->queues[q] != NULL) {
+            cudaStreamSynchronize(device->queues[q]);
+            cudaStreamDestroy(device->queues[q]);
+        }
+    }
+    for (uint32_t i = 0; i < device->n_marks; i++) {
+        cudaEventDestroy(device->marks[i]->event);
+        free(device->marks[i]);
+    }
+    for (uint32_t i = 0; i < device->n_pinned; i++) {
+        cudaFreeHost(device->pinned[i]);
+    }
+    free(device->marks);
+    free(device->pinned);
+}
+
+pst_status pst_cuda_pinned(struct pst_device *device, uint64_t bytes, void **ret_base,
+                           struct pst_error *err)
+{
+    void **grown = realloc(device->pinned, (device->n_pinned + 1) * sizeof *grown);
+    void *base = NULL;
+    cudaError_t error;
+
+    if (grown == NULL) {
+        return pst_fail_nomem(err);
+    }
+    device->pinned = grown;
+    error = cudaHostAlloc(&base, bytes > 0 ? bytes : 1, cudaHostAllocPortable);
+    if (error == cudaErrorMemoryAllocation) {
+        cudaGetLastError(); /* this one does not stick */
+        return pst_fail(err, PST_ERR_NOMEM, "machine.memory",
+                        "GPU %d: %llu bytes of host memory cannot be pinned; see ulimit -l",
+                        device->ordinal, (unsigned long long)bytes);
+    }
+    if (error != cudaSuccess) {
+        return pst_cuda_fail(err, "pinning host memory", error);
+    }
+    device->pinned[device->n_pinned++] = base;
+    *ret_base = base;
+    return PST_OK;
+}
+
+pst_status pst_cuda_mark_create(struct pst_device *device, struct pst_mark **ret_mark,
+                                struct pst_error *err)
+{
+    struct pst_mark **grown = realloc(device->marks, (device->n_marks + 1) * sizeof *grown);
+    struct pst_mark *mark = malloc(sizeof *mark);
+    cudaError_t error;
+
+    device->marks = grown != NULL ? grown : device->marks;
+    if (grown == NULL || mark == NULL) {
+        free(mark);
+        return pst_fail_nomem(err);
+    }
+    error = cudaEventCreateWithFlags(&mark->event, cudaEventDisableTiming);
+    if (error != cudaSuccess) {
+        free(mark);
+        return pst_cuda_fail(err, "making an event", error);
+    }
+    device->marks[device->n_marks++] = mark;
+    *ret_mark = mark;
+    return PST_OK;
+}
+
+void pst_cuda_mark(struct pst_device *device, uint32_t queue, struct pst_mark *mark)
+{
+    pst_cuda_note(device, "recording an event",
+                  cudaEventRecord(mark->event, device->queues[queue]));
+}
+
+void pst_cuda_follow(struct pst_device *device, uint32_t queue, struct pst_mark *mark)
+{
+    pst_cuda_note(device, "waiting for an event",
+                  cudaStreamWaitEvent(device->queues[queue], mark->event, 0));
+}
+
+bool pst_cuda_passed(struct pst_device *device, struct pst_mark *mark)
+{
+    cudaError_t error;
+    char doing[80];
+
+    if (atomic_load(&device->failed)) {
+        return true;
+    }
+    error = cudaEventQuery(mark->event);
+    if (error == cudaErrorNotReady) {
+        return false;
+    }
+    pst_cuda_note(device, pst_cuda_doing(device, doing, sizeof doing), error);
+    return true;
+}
+
+/* Unified addressing tells where the two ends are. */
+void pst_cuda_move(struct pst_device *device, uint32_t queue, void *dst, const void *src,
+                   uint64_t bytes)
+{
+    pst_cuda_note(device, "a copy",
+                  cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, device->queues[queue]));
+}
+
+void pst_cuda_add(struct pst_device *device, uint32_t queue, float *dst, const float *src,
+                  uint64_t elems)
+{
+    pst_cuda_visit(device);
+    pst_cuda_accumulate(device->queues[queue], dst, src, elems);
+    pst_cuda_note_launch(device, "a sum over ranks");
+    pst_cuda_return(device);
+}
