@@ -132,6 +132,17 @@ struct rig_case rig_case_of(const struct rig_graph *g)
     };
 }
 
+void rig_case_choose(struct rig_case *c, uint32_t devices, uint32_t batch, const uint32_t *sizes,
+                     uint32_t n_sizes, const uint32_t *degrees, uint32_t n_degrees)
+{
+    c->devices = devices;
+    c->batch = batch;
+    c->sizes = sizes;
+    c->n_sizes = n_sizes;
+    c->degrees = degrees;
+    c->n_degrees = n_degrees;
+}
+
 static uint32_t *copy(const uint32_t *list, uint32_t n, uint32_t one, uint32_t *ret_n)
 {
     uint32_t *made;

@@ -89,6 +89,8 @@ struct rig_case {
 
 /* One device, batch 1, no limits; everything can be changed. */
 struct rig_case rig_case_of(const struct rig_graph *graph);
+void rig_case_choose(struct rig_case *c, uint32_t devices, uint32_t batch, const uint32_t *sizes,
+                     uint32_t n_sizes, const uint32_t *degrees, uint32_t n_degrees);
 /* Draws costs for the graph, links, degrees up to 4 and memory, tight in every other 72 rounds: of
    216 rounds each kind meets each other. */
 struct rig_case rig_draw_case(struct rig_graph *graph, uint32_t most_devices, int round,

@@ -2,77 +2,130 @@
 # SPDX-License-Identifier: Apache-2.0
 """The largest batch that each method plans, over the models of configs/papers/dawnpiper-*.toml.
 
-    bench/memopt/largest.py FOLDER [--penstock PATH] [--memory "10.5 GiB"] [MODEL ...]
+    bench/memopt/largest.py FOLDER [--penstock PATH] [MODEL ...]
+    bench/memopt/largest.py FOLDER --set [MODEL ...]
 
 Prints tables in Markdown: the largest micro-batch of every method (penstock tune --objective
 max-batch), samples per second there and at the largest one that vPipe trains, ratios to vPipe and
-to PipeDream's cuts, and their geometric means. What was asked is kept in FOLDER and not asked again.
-Plans are simulated, so figures are the same on every machine; seconds are processor time.
+to PipeDream's cuts, and their geometric means. A cell is a model with a mode, a number of devices
+and their memory; --modes, --devices and --memory list what is crossed, and --set is all of it:
+7 models, PipeDream's weight stashing, flushed 1F1B and 2BW, 8 and 4 devices of 11, 16, 40 and 80
+GiB. What was asked is kept in FOLDER, method by method, and not asked again, so a run that was
+ended goes on where it was. A method that takes longer than --limit seconds of a core counts as not
+measured. Plans are simulated, so figures are the same on every machine; seconds are processor time.
 """
 import argparse
 import json
 import math
 import os
 import resource
+import signal
 import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODELS = ["bert-large", "bert-48", "gpt2-medium", "gpt2-xl", "t5-large", "amoebanet-18-208",
           "amoebanet-36-544"]
-METHODS = ["DawnPiper", "DawnPiper as published", "vPipe", "PipeDream", "GPipe"]
+TIED = ["gpt2-medium", "gpt2-xl"]
+PUBLISHED = ('partitioner = { use = "dawnpiper", interval = "paper" }, '
+             'memopt = { use = "dawnpiper", policy = "capuchin" }')
+METHODS = {
+    "DawnPiper": "",
+    "DawnPiper as published": PUBLISHED,
+    "vPipe": 'partitioner = "vpipe", memopt = "vpipe"',
+    "PipeDream": 'partitioner = "pipedream", memopt = "none"',
+    "GPipe": 'partitioner = "uniform", scheduler = "gpipe", memopt = "full"',
+}
+MODES = {"stashed": "pipedream", "flushed": "1f1b", "2bw": "2bw"}
 MICROBATCHES = 32
 
 
-def ask(args, path, command):
-    """The JSON answer of a penstock command, from `path` if it is there."""
-    if os.path.exists(path):
-        with open(path) as file:
-            return json.load(file)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+class Cell:
+    def __init__(self, model, mode, devices, memory):
+        self.model, self.mode, self.devices, self.memory = model, mode, devices, memory
+
+    def methods(self):
+        return [m for m in METHODS if m != "GPipe" or self.mode == "flushed"]
+
+    def name(self):
+        return "-".join([self.model, self.mode, str(self.devices), self.memory.replace(" ", "")])
+
+    def config(self, methods, microbatch=1):
+        """PipeDream's updates are made by each stage alone: no norm of all gradients, nothing tied."""
+        alone = self.mode != "flushed"
+        rows = ['{ name = "%s"%s }' % (m, ", " + METHODS[m] if METHODS[m] else "")
+                for m in methods]
+        return "\n".join(
+            ['include = "%s/configs/papers/dawnpiper-%s.toml"' % (ROOT, self.model),
+             "[model]\ntied = false" if alone and self.model in TIED else "",
+             "[train]", "clip = 0" if alone else "",
+             "microbatch = %d\nbatch = %d" % (microbatch, MICROBATCHES * microbatch),
+             "[cluster]\ndevices = %d" % self.devices,
+             'memory = "%s"' % self.memory if self.memory else "",
+             '[scheduler]\nuse = "%s"' % MODES[self.mode],
+             "[compare]\nmethods = [\n  %s,\n]\n" % ",\n  ".join(rows)])
+
+
+def run(args, command):
+    """Standard output, or None if it took longer than allowed."""
+    def limited():
+        os.nice(args.nice)
+        if args.limit:
+            resource.setrlimit(resource.RLIMIT_CPU, (args.limit, args.limit + 10))
+
     done = subprocess.run([args.penstock] + command + ["--json"], stdout=subprocess.PIPE,
-                          check=False)
-    if not done.stdout:
+                          preexec_fn=limited, check=False)
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        return None
+    if done.returncode < 0 or done.returncode > 128 or not done.stdout:
         sys.exit("largest.py: no answer of penstock " + " ".join(command))
-    answer = json.loads(done.stdout)
-    answer["cpu_seconds"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    return json.loads(done.stdout)
+
+
+def ask(args, cell, tag, command, methods, microbatch=1):
+    """The answer of a penstock command, from FOLDER if it is there."""
+    path = os.path.join(args.folder, "%s-%s" % (cell.name(), tag.replace(" ", "-")))
+    if os.path.exists(path + ".json"):
+        with open(path + ".json") as file:
+            return json.load(file)
+    with open(path + ".toml", "w") as file:
+        file.write(cell.config(methods, microbatch))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    answer = run(args, command[:1] + [path + ".toml"] + command[1:]) or {"records": None}
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    answer["cpu_seconds"] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     with open(path + ".part", "w") as file:
         json.dump(answer, file)
-    os.rename(path + ".part", path)
+    os.rename(path + ".part", path + ".json")
     return answer
 
 
-def settings(args, microbatch=None):
-    options = []
-    if args.memory:
-        options += ["--set", 'cluster.memory="%s"' % args.memory]
-    if microbatch:
-        options += ["--set", "train.microbatch=%d" % microbatch,
-                    "--set", "train.batch=%d" % (MICROBATCHES * microbatch)]
-    return options
-
-
-def measure(args, model):
-    """Per method: largest micro-batch, samples/s there, samples/s at vPipe's largest."""
-    config = os.path.join(ROOT, "configs/papers/dawnpiper-%s.toml" % model)
-    tag = model + ("-" + args.memory.replace(" ", "") if args.memory else "")
-    tuned = ask(args, os.path.join(args.folder, tag + ".json"),
-                ["tune", config, "--objective", "max-batch"] + settings(args))
-    rows = {r["method"]: [r["max_microbatch"], r["at_max"].get("samples_per_second", 0), 0]
-            for r in tuned["records"]}
+def measure(args, cell):
+    """Per method: largest micro-batch (None: not measured), samples/s there, at vPipe's largest.
+    None and the reason where a model has no such mode."""
+    rows, seconds = {}, 0
+    for method in cell.methods():
+        answer = ask(args, cell, method, ["tune", "--objective", "max-batch"], [method])
+        seconds += answer["cpu_seconds"]
+        best = answer["records"][0] if answer["records"] else {"max_microbatch": None}
+        if best.get("at_max", {}).get("state") == "incompatible":
+            return None, best["at_max"]["error"]["message"]
+        rows[method] = [best["max_microbatch"],
+                        best.get("at_max", {}).get("samples_per_second", 0), 0]
     common = rows["vPipe"][0]
+    rows["vPipe"][2] = rows["vPipe"][1]
     if common:
-        compared = ask(args, os.path.join(args.folder, "%s-at-%d.json" % (tag, common)),
-                       ["compare", config] + settings(args, common))
-        for record in compared["records"]:
+        ours = ["DawnPiper", "DawnPiper as published"]
+        compared = ask(args, cell, "at-%d" % common, ["compare"], ours, common)
+        for record in compared["records"] or []:
             rows[record["method"]][2] = record.get("samples_per_second", 0)
-    return rows, tuned["cpu_seconds"]
+    return rows, seconds
 
 
-def cell(row):
+def text(row):
     size, at_max, at_common = row
     if not size:
-        return "none"
+        return "not measured" if size is None else "none"
     return "%d (%s, %s)" % (size, "%.4g" % at_max, "%.4g" % at_common if at_common else "–")
 
 
@@ -80,42 +133,82 @@ def mean(values):
     return math.exp(sum(map(math.log, values)) / len(values)) if values else 0
 
 
-def print_ratios(all_rows):
-    print("\n| model | batch over vPipe | over PipeDream | over as published | speed over vPipe |")
-    print("| --- | --- | --- | --- | --- |")
-    columns = [[], [], [], []]
-    for model, rows in all_rows.items():
-        best = rows["DawnPiper"]
-        ratios = [best[0] / rows[of][0] if rows[of][0] else None
-                  for of in ("vPipe", "PipeDream", "DawnPiper as published")]
-        ratios.append(best[2] / rows["vPipe"][2] if rows["vPipe"][2] else None)
-        for column, ratio in zip(columns, ratios):
-            column += [ratio] if ratio else []
-        print("| %s | %s |" % (model, " | ".join("%.2f" % r if r else "–" for r in ratios)))
-    print("| geometric mean | %s |" % " | ".join("%.2f" % mean(c) for c in columns))
-    print("| best | %s |" % " | ".join("%.2f" % max(c, default=0) for c in columns))
+def over(a, b):
+    return a / b if a and b else None
 
 
-def main():
+def ratios(rows):
+    ours = rows["DawnPiper"]
+    return ([over(ours[0], rows[m][0]) for m in ("vPipe", "PipeDream", "DawnPiper as published")] +
+            [over(ours[2], rows[m][2]) for m in ("vPipe", "DawnPiper as published")])
+
+
+def print_ratios(done):
+    print("\n| cell | batch over vPipe | over PipeDream | over as published | speed over vPipe | "
+          "over as published |\n| --- | --- | --- | --- | --- | --- |")
+    table = [ratios(rows) for _, rows in done]
+    for (name, _), line in zip(done, table):
+        print("| %s | %s |" % (name, " | ".join("%.2f" % r if r else "–" for r in line)))
+    columns = [[r for r in column if r] for column in zip(*table)]
+    for name, what in (("geometric mean", mean), ("best", max), ("cells", len)):
+        print("| %s | %s |" % (name, " | ".join(
+            ("%d" if what is len else "%.2f") % what(c) if c else "–" for c in columns)))
+
+
+def only_we(done):
+    """Cells that have no ratio because the other method trains not even one sample."""
+    for other in ("vPipe", "PipeDream"):
+        names = [name for name, rows in done if rows["DawnPiper"][0] and rows[other][0] == 0]
+        if names:
+            print("\nNot one sample fits with %s, some do with DawnPiper: %s." %
+                  (other, ", ".join(names)))
+
+
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("models", nargs="*", default=MODELS, metavar="MODEL")
     parser.add_argument("--penstock", default=os.path.join(ROOT, "build/release/penstock"))
-    parser.add_argument("--memory", help="of a device, instead of what the configs say")
+    parser.add_argument("--set", action="store_true", help="all modes, devices and memories")
+    parser.add_argument("--memory", help="of a device, comma-separated, e.g. \"11 GiB,16 GiB\"")
+    parser.add_argument("--devices", help="comma-separated; 8")
+    parser.add_argument("--modes", help="of stashed, flushed, 2bw, comma-separated; flushed")
+    parser.add_argument("--limit", type=int, default=0, help="seconds of a core for each answer")
+    parser.add_argument("--nice", type=int, default=0)
     args = parser.parse_intermixed_args()
-    all_rows = {}
+    full = {"memory": "11 GiB,16 GiB,40 GiB,80 GiB", "devices": "8,4", "modes": "stashed,flushed,2bw"}
+    alone = {"memory": "14.5 GiB", "devices": "8", "modes": "flushed"}
+    for name, value in (full if args.set else alone).items():
+        setattr(args, name, (getattr(args, name) or value).split(","))
+    for name in args.modes:
+        if name not in MODES:
+            parser.error("--modes: %s, not %s" % (", ".join(MODES), name))
+    return args
 
+
+def main():
+    args = arguments()
+    done = []
     os.makedirs(args.folder, exist_ok=True)
     print("Largest micro-batch (samples/s there, samples/s at vPipe's largest):\n")
-    print("| model | %s | seconds |" % " | ".join(METHODS))
+    print("| model, mode, devices, memory | %s | seconds |" % " | ".join(METHODS))
     print("| --- |%s" % (" --- |" * (len(METHODS) + 1)))
-    for model in args.models:
-        rows, seconds = measure(args, model)
-        all_rows[model] = rows
-        print("| %s | %s | %.0f |" % (model, " | ".join(cell(rows[m]) for m in METHODS), seconds),
-              flush=True)
-    print_ratios(all_rows)
+    for memory in args.memory:
+        for mode in args.modes:
+            for devices in args.devices:
+                for model in args.models:
+                    cell = Cell(model, mode, int(devices), memory)
+                    rows, seconds = measure(args, cell)
+                    name = "%s, %s, %s, %s" % (model, mode, devices, memory)
+                    if rows is None:
+                        print("| %s | %s%s |" % (name, seconds, " |" * len(METHODS)), flush=True)
+                        continue
+                    done.append((name, rows))
+                    print("| %s | %s | %.0f |" % (name, " | ".join(
+                        text(rows[m]) if m in rows else "" for m in METHODS), seconds), flush=True)
+    print_ratios(done)
+    only_we(done)
 
 
 if __name__ == "__main__":

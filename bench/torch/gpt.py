@@ -34,7 +34,7 @@ class Embedding(nn.Module):
         self.wpe = nn.Embedding(context, dim)
 
     def forward(self, tokens):
-        return self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        return self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
 
 
 class Stage(nn.Module):

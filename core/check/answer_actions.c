@@ -77,14 +77,27 @@ static pst_status take_replays(struct pst_action_out *out, const struct pst_repl
     return answer->broken[0] != '\0' ? PST_ERR_BUG : PST_OK;
 }
 
-/* By the replays if there are any; the offloaded nodes of the answer are then those of the view. */
+/* Where replays are listed, what was set besides belongs to the stage. */
 static bool evaluate_plan(struct pst_rig *rig, const struct actions *actions,
                           struct pst_stage_value *ret_value)
 {
-    return actions->replays.n > 0
-               ? pst_evaluate_replays(actions->view, actions->replays.at, actions->replays.n,
-                                      ret_value, NULL)
-               : pst_evaluate(&rig->evaluator, actions->view, actions->at, ret_value);
+    struct pst_stage_view view = *actions->view;
+    size_t size = view.node_size;
+    char *nodes;
+
+    if (actions->replays.n == 0) {
+        return pst_evaluate(&rig->evaluator, &view, actions->at, ret_value);
+    }
+    nodes = pst_arena_alloc(&rig->arena, view.n_nodes * size, _Alignof(struct pst_stage_node));
+    if (nodes == NULL) {
+        return false;
+    }
+    memcpy(nodes, view.nodes, view.n_nodes * size);
+    for (uint32_t i = 0; i < view.n_nodes; i++) {
+        ((struct pst_stage_node *)(void *)(nodes + i * size))->action = actions->at[i];
+    }
+    view.nodes = nodes;
+    return pst_evaluate_replays(&view, actions->replays.at, actions->replays.n, ret_value, NULL);
 }
 
 static void judge_plan(struct pst_rig *rig, const struct actions *actions,

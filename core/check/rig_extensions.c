@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/saturate.h"
 #include "check/rig.h"
 #include "check/verdict.h"
 #include "plugin/remark.h"
@@ -14,20 +15,6 @@
 static struct pst_rig *rig_of(const struct pst_host *host)
 {
     return host->impl;
-}
-
-static uint64_t add(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
-static uint64_t times(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
 static bool known_nodes(struct pst_rig *rig, const uint32_t *nodes, uint32_t n)
@@ -56,9 +43,11 @@ static pst_status cost_compute(const struct pst_host *host, const uint32_t *node
     for (i = 0; i < n_nodes; i++) {
         const struct pst_times *t = &rig->graph->times[nodes[i]];
 
-        sum.forward_ns = add(sum.forward_ns, times(t->forward_ns, samples));
-        sum.backward_input_ns = add(sum.backward_input_ns, times(t->backward_input_ns, samples));
-        sum.backward_weight_ns = add(sum.backward_weight_ns, times(t->backward_weight_ns, samples));
+        sum.forward_ns = pst_sat_add(sum.forward_ns, pst_sat_mul(t->forward_ns, samples));
+        sum.backward_input_ns =
+            pst_sat_add(sum.backward_input_ns, pst_sat_mul(t->backward_input_ns, samples));
+        sum.backward_weight_ns =
+            pst_sat_add(sum.backward_weight_ns, pst_sat_mul(t->backward_weight_ns, samples));
     }
     *ret_times = sum;
     return PST_OK;
@@ -116,12 +105,15 @@ static pst_status ask_price(const struct pst_host *host, const struct pst_stage_
     for (i = 0; i < question->n_nodes; i++) {
         const struct pst_node *node = pst_graph_node(rig->graph->view, question->nodes[i]);
 
-        bytes = add(bytes, times(node->saved_bytes, (uint64_t)samples * question->in_flight));
-        bytes = add(bytes, times(node->param_bytes, 3 + (uint64_t)question->weight_versions));
+        bytes = pst_sat_add(
+            bytes, pst_sat_mul(node->saved_bytes, (uint64_t)samples * question->in_flight));
+        bytes = pst_sat_add(
+            bytes, pst_sat_mul(node->param_bytes, 3 + (uint64_t)question->weight_versions));
     }
     ret_price->fits = bytes <= question->capacity_bytes;
     ret_price->peak_bytes = bytes;
-    ret_price->period_ns = add(sum.forward_ns, add(sum.backward_input_ns, sum.backward_weight_ns));
+    ret_price->period_ns =
+        pst_sat_add(sum.forward_ns, pst_sat_add(sum.backward_input_ns, sum.backward_weight_ns));
     return PST_OK;
 }
 

@@ -96,7 +96,7 @@ int pst_cmd_memopt(const struct pst_command *command, int argc, char **argv)
     if (st == PST_OK && cli.json) {
         st = pst_cli_print_json(pst_memopt_report_json(&result), &err);
     } else if (st == PST_OK) {
-        pst_memopt_report_print(&result, cli.color, stdout);
+        st = pst_memopt_report_print(&result, cli.color, stdout, &err);
     }
     if (st == PST_ERR_INFEASIBLE && cli.json) {
         code = pst_cli_problem_no(&request, "memopt", "fits", &err);

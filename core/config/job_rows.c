@@ -61,7 +61,7 @@ static const struct pst_param run_rows[] = {
     ROW(run, transport, STRING, "threads", NULL, "What carries tensors between devices."),
     ROW(run, threads_per_device, INT, "1", "1..1024", "Threads that compute for one device."),
     ROW(run, kernels, STRING, "auto", NULL, "Kernels of the backend: auto, onednn, reference."),
-    ROW(run, dtype, ENUM, "f32", "f32|bf16", "Type of activations and gradients."),
+    ROW(run, dtype, ENUM, "f32", "f32|bf16|tf32", "Type of activations and gradients."),
     ROW(run, stall_limit, TIME, "10 min", "100 ms..",
         "The run is ended when no device has moved for this long."),
     ROW(run, host_bandwidth, RATE, "0", NULL,

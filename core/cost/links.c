@@ -5,6 +5,8 @@
  */
 #include "cost/cost.h"
 
+#include "base/saturate.h"
+
 /* ceil(bytes * 1e9 / bandwidth), exact, saturating. */
 static uint64_t move_ns(unsigned __int128 bytes, uint64_t bandwidth)
 {
@@ -13,12 +15,6 @@ static uint64_t move_ns(unsigned __int128 bytes, uint64_t bandwidth)
     }
     unsigned __int128 ns = (bytes * 1000000000u + bandwidth - 1) / bandwidth;
     return ns > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)ns;
-}
-
-static uint64_t add_ns(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
 uint32_t pst_cost_node(const struct pst_cost_model *cost, uint32_t rank)
@@ -37,9 +33,10 @@ uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes,
         return 0;
     }
     if (pst_cost_node(cost, from) != pst_cost_node(cost, to)) {
-        return add_ns(cluster->node_link_latency, move_ns(bytes, cluster->node_link_bandwidth));
+        return pst_sat_add(cluster->node_link_latency,
+                           move_ns(bytes, cluster->node_link_bandwidth));
     }
-    return add_ns(cluster->link_latency, move_ns(bytes, cluster->link_bandwidth));
+    return pst_sat_add(cluster->link_latency, move_ns(bytes, cluster->link_bandwidth));
 }
 
 uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes)
@@ -64,8 +61,8 @@ uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, uint64_t bytes, uin
     unsigned __int128 latency =
         steps * (between_nodes ? cluster->node_link_latency : cluster->link_latency);
     uint64_t latency_ns = latency > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)latency;
-    return add_ns(latency_ns, move_ns(moved, between_nodes ? cluster->node_link_bandwidth
-                                                           : cluster->link_bandwidth));
+    return pst_sat_add(latency_ns, move_ns(moved, between_nodes ? cluster->node_link_bandwidth
+                                                                : cluster->link_bandwidth));
 }
 
 uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks)

@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+#include "base/saturate.h"
+
 /* Beyond this (292 years / 2) a time is only "very long"; sums of many of them still fit. */
 #define LONGEST_NS 4e18
 
@@ -39,12 +41,6 @@ static uint64_t pass_ns(const struct pst_cost_model *cost, uint32_t op, uint32_t
     double ns =
         ceil(arithmetic > traffic ? arithmetic : traffic) + (double)cluster->launch_overhead;
     return ns < LONGEST_NS ? (uint64_t)ns : (uint64_t)LONGEST_NS;
-}
-
-static uint64_t add_ns(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
 static void profiled(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
@@ -83,9 +79,9 @@ void pst_cost_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint32
     for (uint32_t i = 0; i < n_ops; i++) {
         struct pst_times one;
         pst_cost_op(cost, ops[i], samples, &one);
-        sum.forward_ns = add_ns(sum.forward_ns, one.forward_ns);
-        sum.backward_input_ns = add_ns(sum.backward_input_ns, one.backward_input_ns);
-        sum.backward_weight_ns = add_ns(sum.backward_weight_ns, one.backward_weight_ns);
+        sum.forward_ns = pst_sat_add(sum.forward_ns, one.forward_ns);
+        sum.backward_input_ns = pst_sat_add(sum.backward_input_ns, one.backward_input_ns);
+        sum.backward_weight_ns = pst_sat_add(sum.backward_weight_ns, one.backward_weight_ns);
     }
     *ret_times = sum;
 }

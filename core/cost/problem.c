@@ -176,8 +176,10 @@ static double read_bandwidth(struct pst_fields *fields, const json_t *root, cons
 static void read_devices(struct pst_fields *fields, const json_t *root, struct pst_problem *problem)
 {
     /* A question about the memory of one stage needs no count. */
-    if (json_object_get(root, "in_flight") == NULL) {
-        pst_fields_require(fields, root, "devices");
+    if (json_object_get(root, "in_flight") == NULL && json_object_get(root, "devices") == NULL) {
+        pst_fields_fail(fields, "config.key", NULL,
+                        "\"devices\" is missing (or \"in_flight\", in a question to a memory "
+                        "optimizer)");
     }
     problem->n_devices = pst_fields_count(fields, root, "devices", 1, MAX_DEVICES, 1);
     problem->node_size = pst_fields_count(fields, root, "node_size", 1, MAX_DEVICES, 0);

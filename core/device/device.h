@@ -75,13 +75,15 @@ struct pst_device_config {
     uint32_t index;                       /* which device of the machine; cpu: ignored */
     const struct pst_device_times *times; /* of a device that stands in for another, which needs it
                                              before compile(); outlives the device. Others: NULL */
+    bool tf32;                            /* products of f32 may round their operands to 11 bits */
 };
 
 enum {
     PST_DEVICE_HOLLOW = 1u << 0, /* stands in for another: takes its time and makes no values */
     /* Its arena is none of the host's memory; kernels and the work around the step may return
        before they have ended, in the order of the calls. It has sync() and copy(). */
-    PST_DEVICE_APART = 1u << 1
+    PST_DEVICE_APART = 1u << 1,
+    PST_DEVICE_TF32 = 1u << 4 /* heeds tf32 of its config */
 };
 
 /*

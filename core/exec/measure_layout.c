@@ -7,7 +7,7 @@
 
 #include "exec/measure_impl.h"
 
-#define ALIGNMENT 64u
+#define ALIGNMENT 256u /* as in an arena: kernels are chosen by it */
 
 /* A place that is taken until the B and W of operator `last` of the group have run, which is the
    one with the lowest index: they run in reverse. */

@@ -178,9 +178,12 @@ void exec_doing(void *context, uint32_t rank, char *ret_text, size_t size)
     }
     instr = &program->instrs[at - 1];
     if (instr->op == PST_I_SEND || instr->op == PST_I_RECV) {
-        snprintf(ret_text, size, "instruction %u, %s of edge %u, samples %u + %u, device %u%s",
-                 at - 1, pst_instr_name(instr->op), instr->stage, instr->first_sample,
-                 instr->n_samples, instr->peer, evaluates ? ", of an evaluation" : "");
+        bool guest = instr->payload == PST_PAYLOAD_EVICT || instr->payload == PST_PAYLOAD_LOAD;
+
+        snprintf(ret_text, size, "instruction %u, %s of %s %u, samples %u + %u, device %u%s",
+                 at - 1, pst_instr_name(instr->op), guest ? "guests of stage" : "edge",
+                 instr->stage, instr->first_sample, instr->n_samples, instr->peer,
+                 evaluates ? ", of an evaluation" : "");
     } else if (instr->op < PST_I_SEND) {
         snprintf(ret_text, size, "instruction %u, %s of stage %u, micro-batch %u%s", at - 1,
                  pst_instr_name(instr->op), instr->stage, instr->microbatch,

@@ -85,7 +85,7 @@ static uint64_t least_memory(const struct pst_search *search, uint64_t low, uint
     if (high == 0) {
         return 0;
     }
-    for (uint32_t i = 0; i < PROBES && work <= MAX_WORK; i++) {
+    for (uint32_t i = 0; i < PROBES && work <= MAX_WORK && !search->few; i++) {
         uint64_t middle = round_up(low + (high - low) / 2);
 
         if (middle <= low || middle >= high) {
@@ -269,7 +269,7 @@ static void say(const struct pst_search *search, uint64_t enough, struct pst_err
         worth = enough - enough / 16;
         snprintf(first, sizeof first, "cluster.memory = %s would do; ", as_value(value, enough));
     }
-    with = best_memopt(search, worth, id);
+    with = search->few ? UINT64_MAX : best_memopt(search, worth, id);
     if (with == limit) {
         snprintf(second, sizeof second, "memopt.use = \"%s\" would do with what there is; ", id);
     } else if (with != UINT64_MAX) {
@@ -277,6 +277,22 @@ static void say(const struct pst_search *search, uint64_t enough, struct pst_err
     }
     pst_error_hint(err, "%s%smore devices or a smaller train.microbatch need less on each", first,
                    second);
+}
+
+/* Does the scheduler search so long that a plan is not to be asked for in passing? */
+static bool is_slow(const struct pst_job *job)
+{
+    struct pst_config_node *use = job->scheduler == NULL ? NULL
+                                                         : pst_config_get(job->scheduler, "use"),
+                           *path = use == NULL ? NULL : pst_config_get(job->scheduler, "path");
+    const struct pst_plugin *plugin;
+
+    return use != NULL && use->kind == PST_CONFIG_STRING &&
+           pst_plugin_find("scheduler", use->value.string,
+                           path != NULL && path->kind == PST_CONFIG_STRING ? path->value.string
+                                                                           : NULL,
+                           &plugin, NULL) == PST_OK &&
+           pst_caps_has(plugin->provides, "exhaustive");
 }
 
 /* With a plan at hand that takes more than there is. */
@@ -302,6 +318,7 @@ pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
     uint64_t *least = calloc((size_t)search->graph->n_ops + 1, sizeof *least);
 
     asked.least_bytes = least;
+    asked.few = is_slow(search->job);
     if (least == NULL || limit == 0 || !probe(&asked, 0, &planned)) {
         free(least);
         return PST_ERR_INFEASIBLE; /* memory is not what is missing */
@@ -312,7 +329,8 @@ pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
         planned.plan->capacity_bytes = limit;
         *ret_planned = planned;
     } else {
-        explain(search, found, need, &planned, least, err);
+        asked.least_bytes = NULL;
+        explain(&asked, found, need, &planned, least, err);
         pst_planned_finish(&planned);
     }
     free(least);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One search for a plan, and what follows it: a second opinion on a plan that keeps host links
- * busy, and what to tell a user whose job does not fit.
+ * busy, another way of strategies that know two, and what to tell a user whose job does not fit.
  */
 #ifndef PST_PLUGIN_ADVISE_H
 #define PST_PLUGIN_ADVISE_H
@@ -18,6 +18,7 @@ struct pst_search {
     pst_planner_clock *clock; /* may be NULL */
     uint64_t deadline_ns;     /* UINT64_MAX: none */
     bool brief;               /* fewer attempts: what they do not find is not said to be enough */
+    bool few;                 /* advice: only what two or three plans more can tell */
     uint64_t *least_bytes;    /* [operators of the graph] room for a figure per stage of the plan
                                  found: what its memory optimizers could do with; NULL: not wanted */
 };
@@ -30,6 +31,10 @@ pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *
 /* Of a plan whose copies to host memory take most of its stages' time: plans again, as though the
    links were slower, and keeps the plan of the shorter step. Failure leaves the plan as it is. */
 void pst_planner_lighten(const struct pst_search *search, struct pst_planned *planned);
+
+/* Plans once more as the strategies' rivals would (rival.c). found: *planned is a plan; the one of
+   the shorter step takes its place, and any if there was none. Returns whether there is one. */
+bool pst_planner_rival(const struct pst_search *search, bool found, struct pst_planned *planned);
 
 /*
  * After a search that ended in *err, a PST_ERR_INFEASIBLE, with `found` as its *ret_need: if memory

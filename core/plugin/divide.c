@@ -3,6 +3,7 @@
  * Memory of a device that has several stages: who gets how much of it. What the optimizers ask for
  * at a few capacities is known from their prices; the division with the least time in sum wins.
  */
+#include "base/saturate.h"
 #include "plugin/state.h"
 
 #define GRAINS 8 /* into which the bytes are cut that nobody needs at least */
@@ -98,7 +99,7 @@ static pst_status divide(struct pst_planner *planner, const struct pst_plan *pla
     for (uint32_t i = 0; st == PST_OK && i < n; i++) {
         st = price(planner, plan, sharers[i].stage, UINT64_MAX, &answer, err);
         sharers[i].most = answer.peak_bytes;
-        most += answer.peak_bytes;
+        most = pst_sat_add(most, answer.peak_bytes);
     }
     if (st != PST_OK || most <= capacity) {
         return st;

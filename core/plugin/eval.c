@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/saturate.h"
+
 /* One evaluation. */
 struct work {
     struct pst_evaluator *e;
@@ -12,20 +14,6 @@ struct work {
     uint32_t n;
     uint64_t most; /* largest residency so far */
 };
-
-static uint64_t add(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
-static uint64_t multiply(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
 
 void pst_evaluator_finish(struct pst_evaluator *evaluator)
 {
@@ -155,13 +143,13 @@ static void prepare(struct work *w)
     memset(e->later, 0, (w->n + 1) * sizeof *e->later);
     memset(e->same, 0, w->n * sizeof *e->same);
     for (i = 0; i < w->n; i++) {
-        uint64_t a = add(pst_stage_node_at(w->view, i)->saved_bytes, e->also[i]);
+        uint64_t a = pst_sat_add(pst_stage_node_at(w->view, i)->saved_bytes, e->also[i]);
         bool dropped = is_dropped(w, i);
 
-        e->kept[i + 1] = add(e->kept[i], dropped ? 0 : a);
-        e->dropped[i + 1] = add(e->dropped[i], dropped ? a : 0);
+        e->kept[i + 1] = pst_sat_add(e->kept[i], dropped ? 0 : a);
+        e->dropped[i + 1] = pst_sat_add(e->dropped[i], dropped ? a : 0);
         if (dropped) {
-            e->expire[e->last[i] + 1] = add(e->expire[e->last[i] + 1], a);
+            e->expire[e->last[i] + 1] = pst_sat_add(e->expire[e->last[i] + 1], a);
         }
     }
 }
@@ -175,10 +163,10 @@ static void visit_forward(struct work *w)
         const struct pst_stage_node *node = pst_stage_node_at(w->view, v);
         uint64_t before, own; /* own: with what is held of the result, which is work until then */
 
-        gone = add(gone, w->e->expire[v]);
-        before = add(w->e->kept[v], w->e->dropped[v] - gone);
+        gone = pst_sat_add(gone, w->e->expire[v]);
+        before = pst_sat_add(w->e->kept[v], w->e->dropped[v] - gone);
         own = larger(node->forward_work_bytes, w->e->also[v]);
-        visit(w, add(before, add(node->saved_bytes, own)));
+        visit(w, pst_sat_add(before, pst_sat_add(node->saved_bytes, own)));
     }
 }
 
@@ -230,7 +218,7 @@ static uint64_t restored(const struct work *w, uint32_t v, uint32_t run_begin)
 {
     uint64_t own = is_dropped(w, v) ? w->e->dropped[v + 1] - w->e->dropped[run_begin] : 0;
 
-    return add(w->e->later[v], own);
+    return pst_sat_add(w->e->later[v], own);
 }
 
 static void visit_backward(struct work *w)
@@ -241,8 +229,8 @@ static void visit_backward(struct work *w)
         if (v == 0 || !is_dropped(w, v) || !is_dropped(w, v - 1)) {
             begin = v;
         }
-        visit(w, add(add(w->e->kept[v + 1], restored(w, v, begin)),
-                     pst_stage_node_at(w->view, v)->backward_work_bytes));
+        visit(w, pst_sat_add(pst_sat_add(w->e->kept[v + 1], restored(w, v, begin)),
+                             pst_stage_node_at(w->view, v)->backward_work_bytes));
     }
 }
 
@@ -268,12 +256,12 @@ static void visit_replays(struct work *w)
         }
         t = restore_at(w, p, end - 1);
         /* Ascending begins: what is in same[t] was not there yet, this run included. */
-        w->e->same[t] = add(e->same[t], e->dropped[end] - e->dropped[p]);
+        w->e->same[t] = pst_sat_add(e->same[t], e->dropped[end] - e->dropped[p]);
         base = restored(w, t, begin_of_run_at(w, t));
-        base = add(base - (e->same[t] < base ? e->same[t] : base), e->kept[t + 1]);
+        base = pst_sat_add(base - (e->same[t] < base ? e->same[t] : base), e->kept[t + 1]);
         for (u = p; u < end; u++) {
-            visit(w, add(add(base, e->dropped[u + 1] - e->dropped[p]),
-                         pst_stage_node_at(w->view, u)->forward_work_bytes));
+            visit(w, pst_sat_add(pst_sat_add(base, e->dropped[u + 1] - e->dropped[p]),
+                                 pst_stage_node_at(w->view, u)->forward_work_bytes));
         }
         p = end;
     }
@@ -293,16 +281,16 @@ static struct sums sum_up(const struct work *w)
     for (i = 0; i < w->n; i++) {
         const struct pst_stage_node *node = pst_stage_node_at(w->view, i);
 
-        s.period_ns = add(s.period_ns, add(node->forward_ns, node->backward_ns));
+        s.period_ns = pst_sat_add(s.period_ns, pst_sat_add(node->forward_ns, node->backward_ns));
         switch (action_of(w, i)) {
         case PST_ACTION_RECOMPUTE:
-            s.replay_ns = add(s.replay_ns, node->forward_ns);
+            s.replay_ns = pst_sat_add(s.replay_ns, node->forward_ns);
             break;
         case PST_ACTION_OFFLOAD:
-            s.offloaded = add(s.offloaded, add(node->saved_bytes, w->e->also[i]));
+            s.offloaded = pst_sat_add(s.offloaded, pst_sat_add(node->saved_bytes, w->e->also[i]));
             break;
         default:
-            s.kept = add(s.kept, add(node->saved_bytes, w->e->also[i]));
+            s.kept = pst_sat_add(s.kept, pst_sat_add(node->saved_bytes, w->e->also[i]));
             break;
         }
     }
@@ -327,16 +315,16 @@ static void fill_value(const struct work *w, struct pst_stage_value *value)
     struct sums s = sum_up(w);
     uint64_t k = view->in_flight > 0 ? view->in_flight : 1;
     uint64_t staged = view->staging_copies < k ? view->staging_copies : k;
-    uint64_t busy = add(s.period_ns, s.replay_ns);
+    uint64_t busy = pst_sat_add(s.period_ns, s.replay_ns);
     uint64_t link = pst_eval_link_ns(view, s.offloaded);
     uint64_t peak = view->static_bytes;
 
-    peak = add(peak, multiply(k - 1, add(view->input_bytes, s.kept)));
-    peak = add(peak, multiply(staged > 0 ? staged - 1 : 0, s.offloaded));
-    value->peak_bytes = add(peak, add(view->input_bytes, w->most));
+    peak = pst_sat_add(peak, pst_sat_mul(k - 1, pst_sat_add(view->input_bytes, s.kept)));
+    peak = pst_sat_add(peak, pst_sat_mul(staged > 0 ? staged - 1 : 0, s.offloaded));
+    value->peak_bytes = pst_sat_add(peak, pst_sat_add(view->input_bytes, w->most));
     value->period_ns = busy > link ? busy : link;
     value->extra_ns = value->period_ns - s.period_ns;
-    if (view->host_capacity_bytes > 0 && multiply(k, s.offloaded) > view->host_capacity_bytes) {
+    if (view->host_capacity_bytes > 0 && pst_sat_mul(k, s.offloaded) > view->host_capacity_bytes) {
         value->legal = 0;
         value->rule = "more bytes are offloaded than there is host memory for";
     }

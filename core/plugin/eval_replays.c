@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/eval_replays.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/saturate.h"
 #include "plan/sequence.h"
-
-#include <stdlib.h>
 
 /* --- what a memory optimizer hands over --------------------------------------------------------*/
 
@@ -60,6 +60,7 @@ struct work {
     uint32_t *aux_last,
         *out_last;    /* [n] of the walk back: the last event that reads, not made yet */
     uint64_t *expire; /* [n_events] bytes that die with it */
+    uint64_t *left;   /* [n] that a forward leaves for later, or NULL */
     uint64_t kept, offloaded, replay_ns, total_ns;
     uint64_t live, most;
 };
@@ -67,20 +68,6 @@ struct work {
 static const struct pst_stage_node *node_at(const struct work *w, uint32_t v)
 {
     return pst_stage_node_at(w->view, v);
-}
-
-static uint64_t add(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
-static uint64_t multiply(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
 static bool output_saved(const struct work *w, uint32_t v)
@@ -122,8 +109,10 @@ static bool check(const struct pst_stage_view *view, const struct pst_replay *re
 
         if (node->action == PST_ACTION_RECOMPUTE || node->action > PST_ACTION_OFFLOAD) {
             fault = "an earlier memory optimizer recomputes in this stage";
+            value->node = v;
         } else if (node->action == PST_ACTION_OFFLOAD && view->link_bytes_per_s == 0) {
             fault = "there is no link to the host";
+            value->node = v;
         }
     }
     value->rule = fault;
@@ -239,6 +228,9 @@ static uint64_t make(struct work *w, uint32_t e)
         w->expire[until[i]] += bytes[i];
         if (event->kind == FORWARD && until[i] >= w->n) {
             *(offloaded ? &w->offloaded : &w->kept) += bytes[i];
+            if (w->left != NULL) {
+                w->left[event->node] += bytes[i];
+            }
         }
     }
     return made;
@@ -253,7 +245,7 @@ static uint64_t run(struct work *w, uint32_t e)
 
     if (event->kind == BACKWARD) {
         bytes = w->live + node->backward_work_bytes;
-        w->total_ns = add(w->total_ns, add(node->forward_ns, node->backward_ns));
+        w->total_ns = pst_sat_add(w->total_ns, pst_sat_add(node->forward_ns, node->backward_ns));
     } else {
         made = make(w, e);
         bytes = node->saved_bytes + node->forward_work_bytes;
@@ -261,7 +253,7 @@ static uint64_t run(struct work *w, uint32_t e)
         w->live += made;
         if (event->kind == REPLAY) { /* the gradient of what comes next backward waits */
             bytes += output_of(w, event->before);
-            w->replay_ns = add(w->replay_ns, node->forward_ns);
+            w->replay_ns = pst_sat_add(w->replay_ns, node->forward_ns);
         }
     }
     w->live -= w->expire[e];
@@ -277,11 +269,11 @@ static bool is_sane(const struct work *w)
     for (uint32_t v = 0; v < w->n; v++) {
         const struct pst_stage_node *node = node_at(w, v);
 
-        sum = add(sum, add(node->saved_bytes, output_of(w, v)));
-        sum = add(sum, add(node->forward_work_bytes, node->backward_work_bytes));
+        sum = pst_sat_add(sum, pst_sat_add(node->saved_bytes, output_of(w, v)));
+        sum = pst_sat_add(sum, pst_sat_add(node->forward_work_bytes, node->backward_work_bytes));
         most = output_of(w, v) > most ? output_of(w, v) : most;
     }
-    return add(add(sum, sum), most) < UINT64_MAX / 4;
+    return pst_sat_add(pst_sat_add(sum, sum), most) < UINT64_MAX / 4;
 }
 
 /* --- the sums ----------------------------------------------------------------------------------*/
@@ -293,43 +285,45 @@ static void fill_sums(const struct work *w, struct pst_memory_sums *sums)
     uint64_t staged = view->staging_copies < k ? view->staging_copies : k;
 
     for (uint32_t v = 0; v < w->n; v++) {
-        saved = add(saved, node_at(w, v)->saved_bytes);
+        saved = pst_sat_add(saved, node_at(w, v)->saved_bytes);
     }
     *sums = (struct pst_memory_sums){.static_bytes = view->static_bytes,
-                                     .active_bytes = add(view->input_bytes, w->most),
+                                     .active_bytes = pst_sat_add(view->input_bytes, w->most),
                                      .kept_bytes = w->kept,
                                      .offloaded_bytes = w->offloaded,
                                      .total_ns = w->total_ns,
                                      .replay_ns = w->replay_ns,
                                      .link_ns = pst_eval_link_ns(view, w->offloaded)};
-    sums->dropped_bytes = saved > add(w->kept, w->offloaded) ? saved - w->kept - w->offloaded : 0;
-    sums->parked_bytes = add(multiply(k - 1, add(view->input_bytes, w->kept)),
-                             multiply(staged > 0 ? staged - 1 : 0, w->offloaded));
+    sums->dropped_bytes =
+        saved > pst_sat_add(w->kept, w->offloaded) ? saved - w->kept - w->offloaded : 0;
+    sums->parked_bytes = pst_sat_add(pst_sat_mul(k - 1, pst_sat_add(view->input_bytes, w->kept)),
+                                     pst_sat_mul(staged > 0 ? staged - 1 : 0, w->offloaded));
 }
 
 static void fill_value(const struct work *w, const struct pst_memory_sums *sums,
                        struct pst_stage_value *value)
 {
     uint64_t k = w->view->in_flight > 0 ? w->view->in_flight : 1;
-    uint64_t busy = add(sums->total_ns, sums->replay_ns);
+    uint64_t busy = pst_sat_add(sums->total_ns, sums->replay_ns);
 
-    value->peak_bytes = add(add(sums->static_bytes, sums->parked_bytes), sums->active_bytes);
+    value->peak_bytes =
+        pst_sat_add(pst_sat_add(sums->static_bytes, sums->parked_bytes), sums->active_bytes);
     value->period_ns = busy > sums->link_ns ? busy : sums->link_ns;
     value->extra_ns = value->period_ns - sums->total_ns;
     if (w->view->host_capacity_bytes > 0 &&
-        multiply(k, sums->offloaded_bytes) > w->view->host_capacity_bytes) {
+        pst_sat_mul(k, sums->offloaded_bytes) > w->view->host_capacity_bytes) {
         value->legal = 0;
         value->rule = "more bytes are offloaded than there is host memory for";
     }
 }
 
-/* events NULL: not wanted. */
+/* events, left NULL: not wanted. */
 static bool evaluate(const struct pst_stage_view *view, const struct pst_replay *replays,
                      uint32_t n_replays, struct pst_arena *arena, struct pst_memory_event *events,
-                     uint32_t *ret_n_events, struct pst_memory_sums *ret_sums,
+                     uint32_t *ret_n_events, uint64_t *left, struct pst_memory_sums *ret_sums,
                      struct pst_stage_value *value)
 {
-    struct work w = {.view = view, .n = view->n_nodes};
+    struct work w = {.view = view, .n = view->n_nodes, .left = left};
     bool sane;
 
     if (!list_events(&w, arena, replays, n_replays)) {
@@ -376,7 +370,7 @@ bool pst_evaluate_replays(const struct pst_stage_view *view, const struct pst_re
     bool ok = true;
 
     if (check(view, replays, n_replays, &value)) {
-        ok = evaluate(view, replays, n_replays, &arena, NULL, &n_events, &sums, &value);
+        ok = evaluate(view, replays, n_replays, &arena, NULL, &n_events, NULL, &sums, &value);
     }
     pst_arena_finish(&arena);
     if (ok) {
@@ -391,20 +385,23 @@ bool pst_evaluate_replays(const struct pst_stage_view *view, const struct pst_re
 pst_status pst_replays_events(const struct pst_stage_view *view, const struct pst_replay *replays,
                               uint32_t n_replays, struct pst_arena *arena,
                               struct pst_memory_event **ret_events, uint32_t *ret_n_events,
-                              struct pst_memory_sums *ret_sums, struct pst_error *err)
+                              struct pst_memory_sums *ret_sums, uint64_t **ret_left,
+                              struct pst_error *err)
 {
     struct pst_stage_value value = {.size = sizeof value};
     size_t most = 2 * (size_t)view->n_nodes + 1;
     struct pst_memory_event *events;
+    uint64_t *left = pst_arena_array(arena, (size_t)view->n_nodes + 1, sizeof *left);
 
     for (uint32_t i = 0; i < n_replays; i++) {
         most += replays[i].last - replays[i].first + 1;
     }
     events = pst_arena_array(arena, most, sizeof *events);
-    if (events == NULL ||
-        !evaluate(view, replays, n_replays, arena, events, ret_n_events, ret_sums, &value)) {
+    if (events == NULL || left == NULL ||
+        !evaluate(view, replays, n_replays, arena, events, ret_n_events, left, ret_sums, &value)) {
         return pst_fail_nomem(err);
     }
     *ret_events = events;
+    *ret_left = left;
     return PST_OK;
 }

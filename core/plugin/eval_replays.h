@@ -46,10 +46,12 @@ bool pst_evaluate_replays(const struct pst_stage_view *view, const struct pst_re
 bool pst_evaluate_list(struct pst_evaluator *evaluator, const struct pst_stage_view *view,
                        const struct pst_replay_list *list, struct pst_stage_value *ret_value);
 
-/* pst_memory_events of such a stage; the list is legal. */
+/* pst_memory_events of such a stage; the list is legal. *ret_left in `arena`: [n_nodes] what a
+   forward leaves of each node for later. */
 pst_status pst_replays_events(const struct pst_stage_view *view, const struct pst_replay *replays,
                               uint32_t n_replays, struct pst_arena *arena,
                               struct pst_memory_event **ret_events, uint32_t *ret_n_events,
-                              struct pst_memory_sums *ret_sums, struct pst_error *err);
+                              struct pst_memory_sums *ret_sums, uint64_t **ret_left,
+                              struct pst_error *err);
 
 #endif

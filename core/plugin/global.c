@@ -103,7 +103,8 @@ static pst_status take_move(struct pst_global_out *out, const struct pst_global_
         return pst_planner_illegal(&ask->planner->pending, ask->instance,
                                    "a move whose size is not set");
     }
-    fault = fault_of(ask, move);
+    fault = move->n_positions > 0 && move->positions == NULL ? "there are no positions"
+                                                             : fault_of(ask, move);
     fault = fault == NULL ? choose(ask, move) : fault;
     if (fault != NULL) {
         return refuse(ask, move, fault);

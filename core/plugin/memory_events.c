@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "plugin/eval.h"
+
 struct ledger {
     const struct pst_stage_view *view;
     const uint8_t *actions;
@@ -139,10 +141,7 @@ static void sum_up(const struct ledger *l, struct pst_memory_sums *sums)
     sums->kept_bytes = kept;
     sums->parked_bytes = (k - 1) * (view->input_bytes + kept) +
                          (staged > 0 ? staged - 1 : 0) * sums->offloaded_bytes;
-    if (view->link_bytes_per_s > 0) {
-        sums->link_ns = (uint64_t)((double)sums->offloaded_bytes * 1e9 * view->link_directions /
-                                   (double)view->link_bytes_per_s);
-    }
+    sums->link_ns = pst_eval_link_ns(view, sums->offloaded_bytes);
 }
 
 pst_status pst_memory_events(const struct pst_stage_view *view, const uint8_t *actions,

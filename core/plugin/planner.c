@@ -282,6 +282,10 @@ pst_status pst_planner_run_timed(const struct pst_job *job, struct pst_graph *gr
     if (st == PST_OK) {
         pst_planner_lighten(&search, &planned);
     }
+    if ((st == PST_OK || st == PST_ERR_INFEASIBLE) &&
+        pst_planner_rival(&search, st == PST_OK, &planned)) {
+        st = PST_OK;
+    }
     if (st == PST_ERR_INFEASIBLE && !job->brief) {
         st = pst_planner_advise(&search, found, &planned, err);
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/saturate.h"
 #include "base/util.h"
 #include "plugin/child.h"
 #include "plugin/solo_partition_state.h"
@@ -196,20 +197,21 @@ static pst_status broken(const struct answer *answer, const char *kind, const ch
 static pst_status refuse(const struct answer *answer, const struct pst_stage_view *view,
                          struct pst_error *err)
 {
-    uint64_t least = answer->price.peak_bytes, floor_bytes = view->static_bytes;
+    uint64_t least = answer->price.peak_bytes, floor_bytes;
     char needs[32], misses[32], has[32], alone[32];
 
-    floor_bytes += (uint64_t)view->in_flight * view->input_bytes;
+    floor_bytes = pst_sat_add(view->static_bytes, pst_sat_mul(view->in_flight, view->input_bytes));
     pst_format_bytes(has, view->capacity_bytes);
     if (least <= view->capacity_bytes || least == UINT64_MAX) {
-        return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
-                        "memopt \"%s\" finds no plan that fits memory_bytes, %s", answer->id, has);
+        pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                 "memopt \"%s\" finds no plan that fits memory_bytes, %s", answer->id, has);
+    } else {
+        pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                 "memopt \"%s\" finds no plan that fits memory_bytes, %s: it misses %s; the "
+                 "smallest capacity that it can do with is %s (%llu bytes)",
+                 answer->id, has, pst_format_bytes(misses, least - view->capacity_bytes),
+                 pst_format_bytes(needs, least), (unsigned long long)least);
     }
-    pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
-             "memopt \"%s\" finds no plan that fits memory_bytes, %s: it misses %s; the smallest "
-             "capacity that it can do with is %s (%llu bytes)",
-             answer->id, has, pst_format_bytes(misses, least - view->capacity_bytes),
-             pst_format_bytes(needs, least), (unsigned long long)least);
     if (floor_bytes > view->capacity_bytes) {
         pst_error_hint(err, "static bytes and the inputs of %u micro-batches take %s by themselves",
                        view->in_flight, pst_format_bytes(alone, floor_bytes));
@@ -284,7 +286,8 @@ static pst_status find_events(struct answer *answer, struct pst_memopt_result *r
     result->replays = *list;
     *list = (struct pst_replay_list){.n = 0};
     return pst_replays_events(&result->view, result->replays.at, result->replays.n, &result->arena,
-                              &result->events, &result->n_events, &result->sums, err);
+                              &result->events, &result->n_events, &result->sums, &result->left,
+                              err);
 }
 
 static pst_status judge(const struct pst_memopt_job *job, struct answer *answer,

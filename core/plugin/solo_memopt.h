@@ -29,6 +29,7 @@ struct pst_memopt_result {
     struct pst_memory_sums sums;
     uint32_t n_events;
     struct pst_memory_event *events;
+    uint64_t *left; /* where replays are listed: [view.n_nodes] what a forward leaves for later */
 };
 
 /*

@@ -76,8 +76,6 @@ static void cost_op(const struct pst_planner *planner, uint32_t v, uint32_t samp
         if ((grad.b_reads_y | grad.w_reads_y) >> i & 1) {
             ret_cost->own_saved_bytes += bytes;
             ret_cost->reads_output |= i == 0;
-        } else if (i == 0) {
-            ret_cost->result_bytes = bytes;
         }
     }
     ret_cost->forward_workspace_bytes = pst_cost_workspace(planner->cost, v, 0, samples);
@@ -254,11 +252,11 @@ static uint64_t op_input_bytes(struct pst_planner *planner, const struct pst_op 
 /* A reader in the stage wants the result again: it is saved, and no longer transient. */
 static void keep_result(struct pst_stage_node *producer, const struct pst_op_cost *cost)
 {
-    if (producer->saved_bytes == cost->own_saved_bytes) {
-        producer->saved_bytes += cost->result_bytes;
-        producer->forward_work_bytes -= cost->result_bytes;
+    if (!producer->output_saved) {
+        producer->saved_bytes += cost->output_bytes;
+        producer->forward_work_bytes -= cost->output_bytes;
+        producer->output_saved = 1;
     }
-    producer->output_saved = 1;
 }
 
 static void fill_node(struct pst_planner *planner, const struct pst_size_table *table, uint32_t v,

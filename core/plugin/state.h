@@ -20,7 +20,6 @@
 struct pst_op_cost {
     uint64_t forward_ns, backward_ns;
     uint64_t own_saved_bytes; /* results that its own backward reads */
-    uint64_t result_bytes;    /* its first result, where its own backward does not read that */
     uint64_t outputs_bytes;   /* all results */
     uint64_t output_bytes;    /* the first result, which other operators read */
     bool reads_output;        /* its own backward reads that */

@@ -72,35 +72,44 @@ uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *re
 
 /* --- for people --------------------------------------------------------------------------------*/
 
-void pst_compare_names(struct pst_table *table, const struct pst_compare_record *record,
-                       uint32_t n_configs, uint32_t n_axes)
+void pst_compare_names(struct pst_table *table, const struct pst_compare_columns *columns,
+                       const struct pst_compare_record *record)
 {
-    if (n_configs > 1) {
+    if (columns->config) {
         pst_table_cell(table, "%s", record->config);
     }
-    if (record->method != NULL) {
-        pst_table_cell(table, "%s", record->method);
+    if (columns->method) {
+        pst_table_cell(table, "%s", record->method == NULL ? "-" : record->method);
     }
-    for (uint32_t a = 0; a < n_axes; a++) {
+    for (uint32_t a = 0; a < columns->n_axes; a++) {
         pst_table_cell(table, "%s", record->labels[a]);
     }
 }
 
-void pst_compare_name_columns(struct pst_table *table, const struct pst_compare_record *first,
-                              uint32_t n_configs, uint32_t n_axes)
+void pst_compare_name_columns(struct pst_table *table, const struct pst_compare_columns *columns)
 {
     static const char *const titles[PST_AXES] = {"partitioner", "scheduler", "memory", "devices",
                                                  "micro-batch"};
 
-    if (n_configs > 1) {
+    if (columns->config) {
         pst_table_column(table, "config", false);
     }
-    if (first->method != NULL) {
+    if (columns->method) {
         pst_table_column(table, "method", false);
     }
-    for (uint32_t a = 0; a < n_axes; a++) {
+    for (uint32_t a = 0; a < columns->n_axes; a++) {
         pst_table_column(table, titles[a], a >= PST_AXIS_DEVICES);
     }
+}
+
+static struct pst_compare_columns columns_of(const struct pst_compare_result *result)
+{
+    struct pst_compare_columns columns = {.config = result->n_configs > 1, .n_axes = PST_AXES};
+
+    for (uint32_t i = 0; i < result->n; i++) {
+        columns.method |= result->records[i].method != NULL;
+    }
+    return columns;
 }
 
 /* What the devices hold: the least and the most. */
@@ -121,13 +130,14 @@ static void add_memory(struct pst_table *table, const struct pst_trial *trial)
 }
 
 static void add_done(struct pst_table *table, const struct pst_compare_result *result,
+                     const struct pst_compare_columns *columns,
                      const struct pst_compare_record *record, double best)
 {
     const struct pst_trial *trial = &record->trial;
     double speed = pst_trial_samples_per_second(trial);
     char text[32];
 
-    pst_compare_names(table, record, result->n_configs, PST_AXES);
+    pst_compare_names(table, columns, record);
     pst_table_cell(table, "%s", pst_compare_rate(text, speed));
     pst_table_cell(table, "%.3f", best > 0 ? speed / best : 0);
     if (result->run) {
@@ -146,10 +156,11 @@ static void print_done(const struct pst_compare_result *result, const uint32_t *
                        bool color, FILE *out)
 {
     double best = n == 0 ? 0 : pst_trial_samples_per_second(&result->records[order[0]].trial);
+    struct pst_compare_columns columns = columns_of(result);
     struct pst_table table;
 
     pst_table_init(&table);
-    pst_compare_name_columns(&table, &result->records[0], result->n_configs, PST_AXES);
+    pst_compare_name_columns(&table, &columns);
     pst_table_column(&table, "samples/s", true);
     pst_table_column(&table, "of best", true);
     pst_table_column(&table, "step", true);
@@ -161,7 +172,7 @@ static void print_done(const struct pst_compare_result *result, const uint32_t *
     pst_table_column(&table, "memory of a device", true);
     pst_table_column(&table, "search", true);
     for (uint32_t i = 0; i < n; i++) {
-        add_done(&table, result, &result->records[order[i]], best);
+        add_done(&table, result, &columns, &result->records[order[i]], best);
     }
     pst_table_print(&table, out, "", color);
     pst_table_finish(&table);
@@ -170,15 +181,16 @@ static void print_done(const struct pst_compare_result *result, const uint32_t *
 static void print_others(const struct pst_compare_result *result, enum pst_trial_state state,
                          const char *title, bool color, FILE *out)
 {
+    struct pst_compare_columns columns = columns_of(result);
     struct pst_table table;
     uint32_t n = 0;
 
     pst_table_init(&table);
-    pst_compare_name_columns(&table, &result->records[0], result->n_configs, PST_AXES);
+    pst_compare_name_columns(&table, &columns);
     pst_table_column(&table, "why", false);
     for (uint32_t i = 0; i < result->n; i++) {
         if (result->records[i].trial.state == state) {
-            pst_compare_names(&table, &result->records[i], result->n_configs, PST_AXES);
+            pst_compare_names(&table, &columns, &result->records[i]);
             pst_table_cell(&table, "%s", result->records[i].trial.why.message);
             n++;
         }

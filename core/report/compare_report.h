@@ -38,13 +38,17 @@ char *pst_compare_report_json(const struct pst_compare_result *result);
 /* One line a combination, in the order asked for, behind a line of titles. free() it. */
 char *pst_compare_report_csv(const struct pst_compare_result *result);
 
-/* Shared with the report of `tune`. Columns and cells: config and method where there are such, then
-   the first n_axes axes. */
+/* Shared with the report of `tune`. What names a combination: config and method, then the first
+   n_axes axes. */
+struct pst_compare_columns {
+    bool config, method; /* some record has such */
+    uint32_t n_axes;
+};
+
 struct pst_table;
-void pst_compare_name_columns(struct pst_table *table, const struct pst_compare_record *first,
-                              uint32_t n_configs, uint32_t n_axes);
-void pst_compare_names(struct pst_table *table, const struct pst_compare_record *record,
-                       uint32_t n_configs, uint32_t n_axes);
+void pst_compare_name_columns(struct pst_table *table, const struct pst_compare_columns *columns);
+void pst_compare_names(struct pst_table *table, const struct pst_compare_columns *columns,
+                       const struct pst_compare_record *record);
 char *pst_compare_rate(char text[32], double samples_per_second);
 const char *pst_trial_state_word(enum pst_trial_state state);
 extern const char *const pst_axis_keys[PST_AXES];

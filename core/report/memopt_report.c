@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/memopt_report.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "base/saturate.h"
 #include "base/util.h"
+#include "plugin/eval.h"
 #include "report/memory_chart.h"
 #include "report/table.h"
 
@@ -15,7 +18,7 @@ static const char *const words[] = {"keep", "recompute", "offload", "peer"};
 /* Consecutive nodes with one action, as a row. */
 struct block {
     uint32_t first, n;
-    uint64_t saved, forward_ns;
+    uint64_t saved, freed, replay_ns;
 };
 
 static uint64_t in_flight(const struct pst_memopt_result *result)
@@ -32,7 +35,27 @@ static uint64_t freed_copies(const struct pst_memopt_result *result, uint32_t ac
     return action == PST_ACTION_RECOMPUTE ? k - 1 : action == PST_ACTION_OFFLOAD ? k - staged : 0;
 }
 
-static struct block block_at(const struct pst_memopt_result *result, uint32_t first)
+/* Bytes of parked micro-batches that the node's action frees. */
+static uint64_t freed_bytes(const struct pst_memopt_result *result, uint32_t v)
+{
+    uint32_t action = result->actions[v];
+    uint64_t saved = pst_stage_node_at(&result->view, v)->saved_bytes;
+    uint64_t left = result->left != NULL && action == PST_ACTION_RECOMPUTE ? result->left[v] : 0;
+
+    return pst_sat_mul(freed_copies(result, action), saved > left ? saved - left : 0);
+}
+
+/* How often each node runs again. */
+static void count_replays(const struct pst_memopt_result *result, uint32_t *ret_times)
+{
+    memset(ret_times, 0, result->view.n_nodes * sizeof *ret_times);
+    for (uint32_t i = 0; i < result->n_events; i++) {
+        ret_times[result->events[i].node] += result->events[i].pass == PST_MEMORY_REPLAY;
+    }
+}
+
+static struct block block_at(const struct pst_memopt_result *result, const uint32_t *times,
+                             uint32_t first)
 {
     struct block b = {.first = first};
     bool together = result->view.n_nodes > MAX_SINGLE;
@@ -41,8 +64,9 @@ static struct block block_at(const struct pst_memopt_result *result, uint32_t fi
     do {
         const struct pst_stage_node *node = pst_stage_node_at(&result->view, v);
 
-        b.saved += node->saved_bytes;
-        b.forward_ns += node->forward_ns;
+        b.saved = pst_sat_add(b.saved, node->saved_bytes);
+        b.freed = pst_sat_add(b.freed, freed_bytes(result, v));
+        b.replay_ns = pst_sat_add(b.replay_ns, pst_sat_mul(times[v], node->forward_ns));
         b.n++;
         v++;
     } while (together && v < result->view.n_nodes && result->actions[v] == result->actions[first]);
@@ -72,8 +96,8 @@ static const char *reason(const struct pst_memopt_result *result, const struct b
                           char text[96])
 {
     const struct pst_stage_node *node = pst_stage_node_at(&result->view, b->first);
+    const struct pst_memory_sums *sums = &result->sums;
     uint32_t action = result->actions[b->first];
-    uint64_t freed = freed_copies(result, action) * b->saved;
     char bytes[32];
 
     text[0] = '\0';
@@ -83,13 +107,18 @@ static const char *reason(const struct pst_memopt_result *result, const struct b
         } else if (b->n == 1 && is_replay_source(result, b->first)) {
             snprintf(text, 96, "a replay reads it");
         }
-    } else if (action == PST_ACTION_RECOMPUTE && b->forward_ns > 0) {
-        double per_us = (double)freed / ((double)b->forward_ns / 1000.0);
+    } else if (action == PST_ACTION_RECOMPUTE && b->freed == 0) {
+        snprintf(text, 96, "of the active micro-batch alone");
+    } else if (action == PST_ACTION_RECOMPUTE && b->replay_ns > 0) {
+        double per_us = (double)b->freed / ((double)b->replay_ns / 1000.0);
 
         snprintf(text, 96, "%s for each us",
                  pst_format_bytes(bytes, per_us < 1e18 ? (uint64_t)per_us : (uint64_t)1e18));
     } else if (action == PST_ACTION_OFFLOAD) {
-        snprintf(text, 96, "hidden by the link");
+        snprintf(text, 96, "%s",
+                 sums->link_ns <= pst_sat_add(sums->total_ns, sums->replay_ns)
+                     ? "hidden behind the passes"
+                     : "passes wait for the link");
     }
     return text;
 }
@@ -98,10 +127,9 @@ static uint64_t cost_ns(const struct pst_memopt_result *result, const struct blo
 {
     switch (result->actions[b->first]) {
     case PST_ACTION_RECOMPUTE:
-        return b->forward_ns;
+        return b->replay_ns;
     case PST_ACTION_OFFLOAD:
-        return (uint64_t)((double)b->saved * 1e9 * result->view.link_directions /
-                          (double)result->view.link_bytes_per_s);
+        return pst_eval_link_ns(&result->view, b->saved);
     default:
         return 0;
     }
@@ -126,16 +154,15 @@ static void print_block(const struct pst_memopt_result *result, const struct blo
     }
     pst_table_cell(table, "%s", words[action]);
     pst_table_cell(table, "%s", pst_format_bytes(text, b->saved));
-    pst_table_cell(table, "%s",
-                   action == PST_ACTION_KEEP
-                       ? ""
-                       : pst_format_bytes(text, freed_copies(result, action) * b->saved));
+    pst_table_cell(table, "%s", action == PST_ACTION_KEEP ? "" : pst_format_bytes(text, b->freed));
     pst_table_cell(table, "%s",
                    action == PST_ACTION_KEEP ? "" : pst_format_ns(text, cost_ns(result, b)));
     pst_table_cell(table, "%s", reason(result, b, text));
 }
 
-static void print_nodes(const struct pst_memopt_result *result, bool color, FILE *out)
+/* times: [n_nodes] how often each runs again. */
+static void print_nodes(const struct pst_memopt_result *result, const uint32_t *times, bool color,
+                        FILE *out)
 {
     struct pst_table table;
     struct block b;
@@ -149,7 +176,7 @@ static void print_nodes(const struct pst_memopt_result *result, bool color, FILE
     pst_table_column(&table, "time", true);
     pst_table_column(&table, "why", false);
     for (uint32_t v = 0; v < result->view.n_nodes; v += b.n) {
-        b = block_at(result, v);
+        b = block_at(result, times, v);
         print_block(result, &b, &table);
     }
     pst_table_print(&table, out, "  ", color);
@@ -196,17 +223,26 @@ static void print_sums(const struct pst_memopt_result *result, FILE *out)
         fprintf(out, "offloaded %s of a micro-batch; the host link is busy for %s\n",
                 pst_format_bytes(a, sums->offloaded_bytes), pst_format_ns(d, sums->link_ns));
     }
-    fprintf(out, "search    %s by %s %s, %u micro-batches in flight\n\n",
+    fprintf(out, "search    %s by %s %s, %u micro-batch%s in flight\n\n",
             pst_format_ns(a, (uint64_t)(result->search_seconds * 1e9)), result->id, result->version,
-            result->view.in_flight);
+            result->view.in_flight, result->view.in_flight == 1 ? "" : "es");
 }
 
-void pst_memopt_report_print(const struct pst_memopt_result *result, bool color, FILE *out)
+pst_status pst_memopt_report_print(const struct pst_memopt_result *result, bool color, FILE *out,
+                                   struct pst_error *err)
 {
-    print_nodes(result, color, out);
+    uint32_t *times = calloc((size_t)result->view.n_nodes + 1, sizeof *times);
+
+    if (times == NULL) {
+        return pst_fail_nomem(err);
+    }
+    count_replays(result, times);
+    print_nodes(result, times, color, out);
     print_replays(result, out);
     print_sums(result, out);
     pst_memory_chart_print(result->events, result->n_events, result->view.capacity_bytes, out);
+    free(times);
+    return PST_OK;
 }
 
 /* --- for tools ---------------------------------------------------------------------------------*/

@@ -51,16 +51,27 @@ uint32_t pst_tune_order(const struct pst_tune_result *result, uint32_t *ret_orde
 
 /* --- for people --------------------------------------------------------------------------------*/
 
+static struct pst_compare_columns columns_of(const struct pst_tune_result *result)
+{
+    struct pst_compare_columns columns = {.config = result->n_configs > 1,
+                                          .n_axes = PST_AXIS_MICROBATCH};
+
+    for (uint32_t i = 0; i < result->n; i++) {
+        columns.method |= result->records[i].names.method != NULL;
+    }
+    return columns;
+}
+
 static void print_done(const struct pst_tune_result *result, const uint32_t *order, uint32_t n,
                        bool color, FILE *out)
 {
+    struct pst_compare_columns columns = columns_of(result);
     struct pst_table table;
     char title[64], text[32];
 
     snprintf(title, sizeof title, "samples/s at %u", result->common);
     pst_table_init(&table);
-    pst_compare_name_columns(&table, &result->records[0].names, result->n_configs,
-                             PST_AXIS_MICROBATCH);
+    pst_compare_name_columns(&table, &columns);
     pst_table_column(&table, "micro-batch", true);
     pst_table_column(&table, "batch", true);
     pst_table_column(&table, "samples/s", true);
@@ -72,15 +83,18 @@ static void print_done(const struct pst_tune_result *result, const uint32_t *ord
         const struct pst_tune_record *record = &result->records[order[i]];
         const struct pst_tuned *tuned = &record->tuned;
 
-        pst_compare_names(&table, &record->names, result->n_configs, PST_AXIS_MICROBATCH);
+        pst_compare_names(&table, &columns, &record->names);
         pst_table_cell(&table, "%s%u", tuned->bounded ? "" : ">= ", tuned->microbatch);
         pst_table_cell(&table, "%u", tuned->best.batch);
         pst_table_cell(&table, "%s",
                        pst_compare_rate(text, pst_trial_samples_per_second(&tuned->best)));
         pst_table_cell(&table, "%s", pst_format_bytes(text, pst_trial_most_bytes(&tuned->best)));
         if (result->common > 0) {
-            pst_table_cell(&table, "%s",
-                           pst_compare_rate(text, pst_trial_samples_per_second(&tuned->common)));
+            pst_table_cell(
+                &table, "%s",
+                tuned->common.state != PST_TRIAL_DONE
+                    ? "-"
+                    : pst_compare_rate(text, pst_trial_samples_per_second(&tuned->common)));
         }
     }
     pst_table_print(&table, out, "", color);
@@ -89,18 +103,18 @@ static void print_done(const struct pst_tune_result *result, const uint32_t *ord
 
 static void print_none(const struct pst_tune_result *result, bool color, FILE *out)
 {
+    struct pst_compare_columns columns = columns_of(result);
     struct pst_table table;
     uint32_t n = 0;
 
     pst_table_init(&table);
-    pst_compare_name_columns(&table, &result->records[0].names, result->n_configs,
-                             PST_AXIS_MICROBATCH);
+    pst_compare_name_columns(&table, &columns);
     pst_table_column(&table, "why", false);
     for (uint32_t i = 0; i < result->n; i++) {
         const struct pst_tune_record *record = &result->records[i];
 
         if (record->tried && record->tuned.microbatch == 0) {
-            pst_compare_names(&table, &record->names, result->n_configs, PST_AXIS_MICROBATCH);
+            pst_compare_names(&table, &columns, &record->names);
             pst_table_cell(&table, "%s", record->tuned.best.why.message);
             n++;
         }

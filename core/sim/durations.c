@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/saturate.h"
+
 #define add_ns pst_sim_add_ns
 
 /* A rank has one copy of a parameter, however many of its stages use it; the lowest updates it. */
@@ -190,12 +192,6 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
     return guest_bytes(durations, arena);
 }
 
-static uint64_t times(uint64_t bytes, uint64_t n)
-{
-    uint64_t product;
-    return __builtin_mul_overflow(bytes, n, &product) ? UINT64_MAX : product;
-}
-
 static uint64_t copy_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr)
 {
     const struct pst_sim_offload *offload = durations->stages[instr->stage].offload;
@@ -212,7 +208,8 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
         if (pst_instr_moves_guest(instr)) {
             return durations->guests[instr->stage].bytes;
         }
-        return times(durations->edges[2 * instr->stage + instr->payload].bytes, instr->n_samples);
+        return pst_sat_mul(durations->edges[2 * instr->stage + instr->payload].bytes,
+                           instr->n_samples);
     case PST_I_OFFLOAD:
     case PST_I_FETCH:
         return copy_bytes(durations, instr);

@@ -104,6 +104,22 @@ static uint64_t workspace(void *context, uint32_t op, uint32_t pass, uint32_t sa
     return session->device_ops->workspace(session->device, session->graph, op, pass, samples);
 }
 
+/* With dtype tf32 tensors are f32; what rounds is a device that can. */
+static pst_status check_tf32(const struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_job_run *run = &session->job->run;
+
+    if (run->dtype != PST_RUN_TF32 ||
+        (session->device_ops->flags & (PST_DEVICE_TF32 | PST_DEVICE_HOLLOW)) != 0) {
+        return PST_OK;
+    }
+    pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+             "device %s has no TF32 products; take run.dtype = \"f32\", or run.device = \"cuda\"",
+             run->device);
+    pst_config_place(session->job->config, "run", "dtype", err);
+    return PST_ERR_UNSUPPORTED;
+}
+
 /* A module's table, its probe passed. */
 static pst_status load_device(struct pst_session *session, struct pst_error *err)
 {
@@ -129,6 +145,11 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
     }
     session->device_config.threads = (uint32_t)run->threads_per_device;
     session->device_config.kernels = run->kernels;
+    session->device_config.tf32 = run->dtype == PST_RUN_TF32;
+    st = check_tf32(session, err);
+    if (st != PST_OK) {
+        return st;
+    }
     st = session->device_ops->open(&session->device_config, &session->device, err);
     if (st != PST_OK) {
         pst_config_place(config, "run", "kernels", err);

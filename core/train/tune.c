@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "train/largest.h"
+
 /* One search. */
 struct search {
     const struct pst_combinations *set;
@@ -11,6 +13,7 @@ struct search {
     const struct pst_tune_options *options;
     struct pst_tuned *tuned;
     struct pst_error *err;
+    uint32_t beyond; /* size that tuned->beyond is about */
 };
 
 void pst_tuned_finish(struct pst_tuned *tuned)
@@ -42,9 +45,10 @@ static pst_status try_size(const struct search *search, uint32_t microbatch,
     return st;
 }
 
-/* Tries a size; where it does, it is the best so far, else it bounds the search. */
-static pst_status step(const struct search *search, uint32_t microbatch, bool *ret_fits)
+/* Keeps what is best so far, and why the size closest above it does not do. */
+static pst_status step(void *context, uint32_t microbatch, bool *ret_fits)
 {
+    struct search *search = context;
     struct pst_tuned *tuned = search->tuned;
     struct pst_trial trial;
     pst_status st = try_size(search, microbatch, &trial);
@@ -57,34 +61,28 @@ static pst_status step(const struct search *search, uint32_t microbatch, bool *r
         pst_trial_finish(&tuned->best);
         tuned->best = trial;
         tuned->microbatch = *ret_fits ? microbatch : 0;
-    } else {
-        tuned->beyond = trial.why;
-        pst_trial_finish(&trial);
+        return PST_OK;
     }
+    if (search->beyond <= tuned->microbatch || microbatch < search->beyond) {
+        search->beyond = microbatch;
+        tuned->beyond = trial.why;
+    }
+    pst_trial_finish(&trial);
     return PST_OK;
 }
 
-/* What fits is at least `low`; what does not, where some size is known, `high`. */
-static pst_status search_all(const struct search *search)
+static pst_status search_all(struct search *search)
 {
-    uint32_t limit = search->options->limit, low = 0, high = 0;
-    pst_status st = PST_OK;
-    bool fits = true;
+    struct pst_tuned *tuned = search->tuned;
+    const struct pst_largest largest = {search->options->limit, step, search};
+    uint32_t size = 0;
+    pst_status st = pst_largest_search(&largest, &size, &tuned->bounded);
 
-    for (uint32_t size = 1;
-         st == PST_OK && fits && low<limit; size = size> limit / 2 ? limit : 2 * size) {
-        st = step(search, size, &fits);
-        low = fits ? size : low;
-        high = fits ? 0 : size;
-    }
-    while (st == PST_OK && low > 0 && high > low + 1) {
-        uint32_t middle = low + (high - low) / 2;
+    if (st == PST_OK && tuned->bounded && search->beyond != size + 1) {
+        bool fits; /* it did not, when something smaller was to be explained */
 
-        st = step(search, middle, &fits);
-        low = fits ? middle : low;
-        high = fits ? high : middle;
+        st = step(search, size + 1, &fits);
     }
-    search->tuned->bounded = low > 0 && high == low + 1;
     return st;
 }
 
@@ -93,7 +91,7 @@ pst_status pst_tune_max_batch(const struct pst_combinations *set, uint32_t i,
                               struct pst_error *err)
 {
     struct pst_tuned tuned = {.microbatch = 0};
-    struct search search = {set, i, options, &tuned, err};
+    struct search search = {set, i, options, &tuned, err, 0};
     pst_status st = search_all(&search);
 
     if (st != PST_OK) {
@@ -108,7 +106,7 @@ pst_status pst_tune_at(const struct pst_combinations *set, uint32_t i, uint32_t 
                        const struct pst_tune_options *options, struct pst_tuned *tuned,
                        struct pst_error *err)
 {
-    struct search search = {set, i, options, tuned, err};
+    const struct search search = {set, i, options, tuned, err, 0};
 
     return try_size(&search, microbatch, &tuned->common);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The largest micro-batch that strategies can train: doubling, then bisection, every step a full
- * planning run. The number of micro-batches of a step stays that of the config, so the batch grows
- * along. What memory allows need not fall evenly with the size (workspaces differ), so what is
- * found fits, and one sample more does not; a larger size that fits again is not looked for.
+ * The largest micro-batch that strategies can train (train/largest.h), every step a full planning
+ * run. The number of micro-batches of a step stays that of the config, so the batch grows along.
+ * What is found fits, and one sample more does not.
  */
 #ifndef PST_TRAIN_TUNE_H
 #define PST_TRAIN_TUNE_H

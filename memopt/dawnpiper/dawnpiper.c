@@ -220,7 +220,8 @@ static pst_status bound(void *self_, const struct pst_stage_view *view, uint64_t
 PST_DESTROY_NOTHING
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .bound = bound, .price = price, .plan = plan)
 
-static const char *const provides[] = {"chain", "dag", "recompute", "offload", NULL};
+static const char *const provides[] = {
+    "chain", "dag", "recompute", "offload", "rival=policy:capuchin", NULL};
 static const char *const needs[] = {"recompute", NULL};
 
 static const struct pst_plugin plugin = {

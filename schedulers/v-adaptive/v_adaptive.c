@@ -291,8 +291,8 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
 PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .device_of = device_of,
               .schedule = schedule)
 
-static const char *const provides[] = {"chain",          "chunks=2",      "placement=vshape",
-                                       "split-backward", "within-memory", NULL};
+static const char *const provides[] = {
+    "chain", "chunks=2", "placement=vshape", "split-backward", "within-memory", "exhaustive", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {

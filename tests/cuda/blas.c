@@ -14,8 +14,9 @@
 
 struct desc {
     cublasOperation_t a, b;
+    bool tf32;
     cublasLtEpilogue_t epilogue;
-    const float *bias;
+    const void *bias;
     void *aux;
     int64_t aux_ld;
     cudaDataType_t bias_type;
@@ -65,11 +66,14 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *ret_desc, cublasCo
 {
     struct desc *desc = calloc(1, sizeof *desc);
 
-    if (desc == NULL || compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) {
+    if (desc == NULL ||
+        (compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_TF32) ||
+        scale != CUDA_R_32F) {
         free(desc);
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     desc->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    desc->tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
     *ret_desc = (void *)desc;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -163,7 +167,7 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t pref)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Keeps the alignment that is promised for all addresses. */
+/* Keeps the alignments that are promised of A, B, C and D. */
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t pref,
                                                     cublasLtMatmulPreferenceAttributes_t which,
                                                     const void *value, size_t size)
@@ -171,8 +175,10 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     if (which == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
         return size == 8 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
     }
-    if (which == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES) {
-        memcpy((void *)pref, value, sizeof(uint32_t));
+    if (which >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
+        which <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES) {
+        ((uint32_t *)(void *)pref)[which - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES] =
+            *(const uint32_t *)value;
     }
     return size == 4 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -216,8 +222,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     if (plain_only() && what->epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
         return CUBLAS_STATUS_NOT_SUPPORTED;
     }
+    /* The types of a bias that NVIDIA's table of supported products lists. */
+    if (what->epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
+        what->bias_type != ((const struct layout *)(const void *)d)->type) {
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
     memset(results, 0, sizeof *results);
-    memcpy(results[0].algo.data, (void *)pref, sizeof(uint32_t));
+    memcpy(results[0].algo.data, (void *)pref, 4 * sizeof(uint32_t));
     results[0].state = CUBLAS_STATUS_SUCCESS;
     *ret_n = 1;
     return CUBLAS_STATUS_SUCCESS;
@@ -250,7 +261,8 @@ static float finished(const struct desc *desc, const struct layout *d, float val
     if (desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT) {
         return value;
     }
-    value += desc->bias[row];
+    value += desc->bias_type == CUDA_R_16BF ? pst_bf16_load(((const uint16_t *)desc->bias)[row])
+                                            : ((const float *)desc->bias)[row];
     if (desc->epilogue == CUBLASLT_EPILOGUE_RELU_BIAS) {
         return value <= 0 ? 0 : value;
     }
@@ -268,9 +280,17 @@ static const char *batch(const struct layout *layout, const void *data, int32_t 
     return (const char *)data + i * layout->step * (layout->type == CUDA_R_16BF ? 2 : 4);
 }
 
+/* To the 11 bits of TF32: Veltkamp's splitting. */
+static float rounded(float value)
+{
+    const volatile float large = value * 8193.0f, rest = large - value;
+
+    return large - rest;
+}
+
 /* The rows of op(a), or the columns of op(b), one behind the other. */
-static float *unfold(const struct layout *layout, const char *from, bool by_rows, uint64_t n,
-                     uint64_t k)
+static float *unfold(const struct layout *layout, const char *from, bool by_rows, bool tf32,
+                     uint64_t n, uint64_t k)
 {
     float *values = malloc(n * k * sizeof *values);
 
@@ -279,7 +299,9 @@ static float *unfold(const struct layout *layout, const char *from, bool by_rows
     }
     for (uint64_t i = 0; i < n; i++) {
         for (uint64_t j = 0; j < k; j++) {
-            values[i * k + j] = by_rows ? get(layout, from, i, j) : get(layout, from, j, i);
+            const float value = by_rows ? get(layout, from, i, j) : get(layout, from, j, i);
+
+            values[i * k + j] = tf32 ? rounded(value) : value;
         }
     }
     return values;
@@ -290,8 +312,8 @@ static void multiply(const struct desc *desc, const struct layout *a, const char
                      float alpha, float beta)
 {
     const uint64_t k = cols_of(a, desc->a);
-    float *rows = unfold(a, from_a, desc->a != CUBLAS_OP_T, d->rows, k);
-    float *cols = unfold(b, from_b, desc->b == CUBLAS_OP_T, d->cols, k);
+    float *rows = unfold(a, from_a, desc->a != CUBLAS_OP_T, desc->tf32, d->rows, k);
+    float *cols = unfold(b, from_b, desc->b == CUBLAS_OP_T, desc->tf32, d->cols, k);
 
     for (uint64_t col = 0; col < d->cols; col++) {
         for (uint64_t row = 0; row < d->rows; row++) {
@@ -317,18 +339,23 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 {
     const struct layout *la = (const void *)a_layout, *lb = (const void *)b_layout;
     const struct layout *ld = (const void *)d_layout;
-    const uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)d;
-    uint32_t align;
+    uint32_t align[4];
 
     (void)handle;
     (void)c_layout;
     (void)stream;
-    memcpy(&align, algo->data, sizeof align);
-    if (c != d || all % align != 0 || (uintptr_t)workspace % 256 != 0) {
+    memcpy(align, algo->data, sizeof align);
+    if (c != d || (uintptr_t)workspace % 256 != 0 ||
+        (uintptr_t)((const struct desc *)(const void *)desc)->aux % 16 != 0) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     memset(workspace, 0xFF, bytes); /* whatever is in there does not live */
     for (int32_t i = 0; i < ld->batches; i++) {
+        if ((uintptr_t)batch(la, a, i) % align[0] != 0 ||
+            (uintptr_t)batch(lb, b, i) % align[1] != 0 ||
+            (uintptr_t)batch(ld, d, i) % align[3] != 0) {
+            return CUBLAS_STATUS_INVALID_VALUE;
+        }
         multiply((const void *)desc, la, batch(la, a, i), lb, batch(lb, b, i), ld,
                  (char *)(uintptr_t)batch(ld, d, i), *(const float *)alpha, *(const float *)beta);
     }

@@ -267,6 +267,39 @@ static void test_errors(void **state)
     EXPECT_ERROR(2, "usage", "--limit", "tune", path, "--objective", "max-batch", "--limit", "x");
 }
 
+/* A config with methods beside one without: every cell stands below its title. */
+static void test_some_methods(void **state)
+{
+    static const char with[] =
+        MODEL "[cluster]\ndevices = 2\n" OWN "[compare]\nmethods = [{ name = \"ours\" }]\n";
+    static const char without[] = MODEL "[cluster]\ndevices = 2\n" OWN;
+    static const char *const commands[][2] = {{"compare", "--quiet"}, {"tune", "--limit=2"}};
+    const char *paths[2] = {support_write("with.toml", with),
+                            support_write("without.toml", without)};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const char *const *command = commands[i % 2];
+        const char *max_batch = i % 2 == 0 ? NULL : "--objective=max-batch";
+        const char *args[] = {command[0], paths[i / 2], paths[1 - i / 2],
+                              command[1], max_batch,    NULL};
+        struct outcome outcome = support_run(args);
+        const char *title, *row;
+
+        expect_code(&outcome, 0);
+        title = strchr(outcome.out, '\n') + 1;
+        row = strstr(title, "without.toml");
+        assert_non_null(row);
+        while (row[-1] != '\n') {
+            row--;
+        }
+        expect_text(title, " method ");
+        assert_memory_equal(row + (strstr(title, "scheduler") - title), "1f1b ", 5);
+        assert_memory_equal(row + (strstr(title, "partitioner") - title), "uniform ", 8);
+        outcome_finish(&outcome);
+    }
+}
+
 /* A signal ends it with what is done so far. */
 static void test_stopped(void **state)
 {
@@ -301,6 +334,7 @@ int main(void)
         cmocka_unit_test(test_files),        cmocka_unit_test(test_max_batch),
         cmocka_unit_test(test_nothing_fits), cmocka_unit_test(test_throughput),
         cmocka_unit_test(test_errors),       cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_some_methods),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

@@ -77,11 +77,20 @@ static void commands_say_why(void **state)
     outcome_finish(&outcome);
 }
 
+/* TF32 is asked of a device that has it. */
+static void tf32_is_refused_elsewhere(void **state)
+{
+    (void)state;
+    EXPECT_ERROR(4, "machine.missing", "device cpu has no TF32 products", "train",
+                 PENSTOCK_SOURCE_DIR "/configs/quickstart.toml", "--set", "run.dtype=tf32");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probe_says_why),
         cmocka_unit_test(commands_say_why),
+        cmocka_unit_test(tf32_is_refused_elsewhere),
     };
 
     return cmocka_run_group_tests_name("without a driver", tests, NULL, NULL);

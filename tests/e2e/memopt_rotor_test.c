@@ -93,15 +93,67 @@ static void too_little(void **state)
     outcome_finish(&o);
 }
 
+/* Does the line that begins with the operator end like this, of however many blanks? */
+static void expect_row(const char *text, const char *operator_name, const char *end)
+{
+    char line[256] = "";
+    const char *at = strstr(text, operator_name);
+    size_t n = 0;
+
+    assert_non_null(at);
+    for (; *at != '\n' && *at != '\0' && n + 1 < sizeof line; at++) {
+        if (*at != ' ' || (n > 0 && line[n - 1] != ' ')) {
+            line[n++] = *at;
+        }
+    }
+    while (n > 0 && line[n - 1] == ' ') {
+        n--;
+    }
+    line[n] = '\0';
+    if (n < strlen(end) || strcmp(line + n - strlen(end), end) != 0) {
+        fail_msg("\"%s\" does not end with \"%s\"", line, end);
+    }
+}
+
+/* Of one micro-batch: the first layer runs again twice. */
 static void table(void **state)
 {
     struct outcome o = penstock("memopt", "rotor", "--problem", PROBLEM);
 
     (void)state;
     expect_code(&o, 0);
+    expect_row(o.out, "layer0.op",
+               "recompute 3.81 MiB 0 B 2.00 us of the active micro-batch alone");
+    expect_row(o.out, "layer1.op",
+               "recompute 3.81 MiB 0 B 2.00 us of the active micro-batch alone");
     expect_text(o.out, "layer0.op to layer1.op before the backward of layer1.op");
     expect_text(o.out, "layer0.op to layer0.op before the backward of layer0.op");
     outcome_finish(&o);
+}
+
+/* Two in flight in 20 MB. The input, the result of layer 1, which layer 2 reads, and all that layer
+   2 saves are parked, 2 + 2 + 4 MB; so replays free 4 MB of layer 0 and 2 MB of layer 1. */
+static void parked(void **state)
+{
+    json_t *root = json_load_file(PROBLEM, 0, NULL);
+    struct outcome o;
+    const char *path;
+    char *text;
+
+    (void)state;
+    assert_non_null(root);
+    json_object_set_new(root, "in_flight", json_integer(2));
+    json_object_set_new(root, "memory_bytes", json_integer(20000000));
+    text = json_dumps(root, 0);
+    path = support_write("two.json", text);
+    o = penstock("memopt", "rotor", "--problem", path);
+    expect_code(&o, 0);
+    expect_row(o.out, "layer0.op", "recompute 3.81 MiB 3.81 MiB 2.00 us 1.91 MiB for each us");
+    expect_row(o.out, "layer1.op", "recompute 3.81 MiB 1.91 MiB 2.00 us 977 KiB for each us");
+    expect_text(o.out, "0 B static, 7.63 MiB parked, 11.4 MiB of the active");
+    outcome_finish(&o);
+    free(text);
+    json_decref(root);
 }
 
 int main(void)
@@ -110,6 +162,7 @@ int main(void)
         cmocka_unit_test(three_layers),
         cmocka_unit_test(too_little),
         cmocka_unit_test(table),
+        cmocka_unit_test(parked),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

@@ -137,6 +137,44 @@ static void again(void **state)
     }
 }
 
+/* Operands of products are rounded to 11 bits, half a unit of the last at most, and only there: a
+   sum of K terms of two such is off by K units at worst. */
+static void tf32(void **state)
+{
+    static const struct rig_case test = {
+        "tf32", {.kind = PST_OP_LINEAR}, 2, 1, 1, {{64, 128}}, {{128, 64}}, 128};
+    const struct pst_device_config config = {.threads = 1, .kernels = "auto", .tf32 = true};
+    struct pst_device *rounding = NULL;
+    struct rig exact, found;
+    double worst = 0;
+
+    (void)state;
+    assert_int_equal(cuda_ops->open(&config, &rounding, NULL), PST_OK);
+    rig_init(&exact, &test, PST_F32, 77);
+    rig_init(&found, &test, PST_F32, 77);
+    on(cpu_ops, plain, &exact, PST_KERNEL_F);
+    on(cuda_ops, rounding, &found, PST_KERNEL_F);
+    for (uint64_t row = 0; row < 128; row++) {
+        for (uint64_t c = 0; c < 64; c++) {
+            const float *x = (const float *)exact.x[0].data + row * 128, *p = exact.p[0].data;
+            const double e = rig_value(&exact.y[0], row * 64 + c);
+            const double f = rig_value(&found.y[0], row * 64 + c);
+            double most = 0;
+
+            for (uint64_t k = 0; k < 128; k++) {
+                most += fabs((double)x[k] * (double)p[k * 64 + c]);
+            }
+            assert_true(fabs(e - f) <= most * 0x1p-10);
+            worst = fmax(worst, fabs(e - f) / most);
+        }
+    }
+    assert_true(worst > 0x1p-20); /* else it was not TF32 */
+    rig_finish(&exact);
+    rig_finish(&found);
+    cuda_ops->close(rounding);
+    cuda_ops->enter(cuda);
+}
+
 /* --- around the step ---------------------------------------------------------------------------
  */
 
@@ -256,7 +294,7 @@ int main(int argc, char **argv)
 {
     void (*const functions[])(void **) = {f32, bf16, evaluation, again};
     const char *const suffixes[] = {"f32", "bf16", "evaluation", "twice"};
-    static struct CMUnitTest tests[4 * N_CPU_CASES + 2];
+    static struct CMUnitTest tests[4 * N_CPU_CASES + 3];
     static char names[4 * N_CPU_CASES][64];
     const bool on_host = argc >= 2 && strcmp(argv[1], "on-host") == 0;
     char why[256] = "";
@@ -288,5 +326,6 @@ int main(int argc, char **argv)
     }
     tests[n++] = (struct CMUnitTest){"sums", sums, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"updates", updates, NULL, NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"tf32", tf32, NULL, NULL, NULL};
     return _cmocka_run_group_tests("cuda kernels", tests, n, open_both, close_both);
 }

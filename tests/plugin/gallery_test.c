@@ -239,6 +239,18 @@ static void test_polite(void **state)
     outcome_finish(&o);
 }
 
+/* Replays of a memory optimizer that offloads besides are judged with what it offloads. */
+static void test_replays(void **state)
+{
+    struct outcome o = penstock("plugins", "check", GALLERY "/told/memopt-replays.so", "--set",
+                                "offload=true", "--only", "answers");
+
+    (void)state;
+    expect_code(&o, 0);
+    expect_text(o.out, "1 tests, 0 failed, 0 skipped; seed 1\n");
+    outcome_finish(&o);
+}
+
 /* What cannot be loaded is not asked anything. */
 static void test_skipping(void **state)
 {
@@ -414,11 +426,11 @@ static void test_wrong_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loading),        cmocka_unit_test(test_living),
-        cmocka_unit_test(test_answering),      cmocka_unit_test(test_polite),
-        cmocka_unit_test(test_skipping),       cmocka_unit_test(test_json),
-        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_damaged_files),
-        cmocka_unit_test(test_wrong_requests),
+        cmocka_unit_test(test_loading),       cmocka_unit_test(test_living),
+        cmocka_unit_test(test_answering),     cmocka_unit_test(test_polite),
+        cmocka_unit_test(test_replays),       cmocka_unit_test(test_skipping),
+        cmocka_unit_test(test_json),          cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_wrong_requests),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

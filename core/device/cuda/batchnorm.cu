@@ -52,14 +52,14 @@ __global__ void moment_kernel(double *sums, const S *x, const double *mean, uint
 __global__ void channel_end_kernel(double *to, const double *sums, uint64_t rows, uint64_t n,
                                    double divisor)
 {
-    PST_EACH(c, n)
+    PST_EACH_BLOCK(group, (n + PST_WIDTH - 1) / PST_WIDTH)
     {
-        double sum = 0;
+        const uint64_t c = PST_COLUMN(group);
+        const double sum = pst_column_sum(sums, (rows + CHUNK - 1) / CHUNK, n, c);
 
-        for (uint64_t i = 0; i < (rows + CHUNK - 1) / CHUNK; i++) {
-            sum += sums[i * n + c];
+        if (PST_LANE == 0 && c < n) {
+            to[c] = sum / divisor;
         }
-        to[c] = sum / divisor;
     }
 }
 
@@ -175,12 +175,12 @@ void pst_cuda_batchnorm(cudaStream_t stream, bool bf16, const struct pst_cuda_ch
     if (how->training) {
         PST_TYPED(bf16, PST_LAUNCH(moment_kernel<S>, pst_blocks(parts), stream, at.first,
                                    (const S *)x, (const double *)NULL, rows, n));
-        PST_LAUNCH(channel_end_kernel, pst_blocks(n), stream, at.mean, at.first, rows, n,
-                   (double)rows);
+        PST_LAUNCH_MEETING(channel_end_kernel, pst_blocks_each(pst_column_groups(n)), stream,
+                           at.mean, at.first, rows, n, (double)rows);
         PST_TYPED(bf16, PST_LAUNCH(moment_kernel<S>, pst_blocks(parts), stream, at.first,
                                    (const S *)x, (const double *)at.mean, rows, n));
-        PST_LAUNCH(channel_end_kernel, pst_blocks(n), stream, at.var, at.first, rows, n,
-                   (double)rows);
+        PST_LAUNCH_MEETING(channel_end_kernel, pst_blocks_each(pst_column_groups(n)), stream,
+                           at.var, at.first, rows, n, (double)rows);
     }
     PST_LAUNCH(track_kernel, pst_blocks(n), stream, *how, at.mean, at.var, running_mean,
                running_var, means, rstds);
@@ -199,8 +199,10 @@ void pst_cuda_batchnorm_back(cudaStream_t stream, bool bf16, const struct pst_cu
     PST_TYPED(bf16,
               PST_LAUNCH(slope_kernel<S>, pst_blocks(chunks_of(rows) * n), stream, *how, at.first,
                          at.other, (const S *)dy, (const S *)y, (const S *)x, means, rstds));
-    PST_LAUNCH(channel_end_kernel, pst_blocks(n), stream, at.mean, at.first, rows, n, 1.0);
-    PST_LAUNCH(channel_end_kernel, pst_blocks(n), stream, at.var, at.other, rows, n, 1.0);
+    PST_LAUNCH_MEETING(channel_end_kernel, pst_blocks_each(pst_column_groups(n)), stream, at.mean,
+                       at.first, rows, n, 1.0);
+    PST_LAUNCH_MEETING(channel_end_kernel, pst_blocks_each(pst_column_groups(n)), stream, at.var,
+                       at.other, rows, n, 1.0);
     PST_LAUNCH(params_kernel, pst_blocks(n), stream, dgain, dbias, at.mean, at.var, n);
     if (dx != NULL) {
         PST_TYPED(bf16, PST_LAUNCH(batchnorm_dx_kernel<S>, pst_blocks(rows * n), stream, *how,

@@ -30,6 +30,7 @@ struct pst_device {
     void **pinned;
     uint32_t n_pinned;
     cublasLtHandle_t blas;
+    bool tf32; /* products of f32 round their operands */
     void **arenas;
     uint32_t n_arenas;
     double *squares;            /* scratch of square_sum, on the device */

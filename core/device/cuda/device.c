@@ -151,6 +151,7 @@ static pst_status open_device(const struct pst_device_config *config,
         return pst_fail_nomem(err);
     }
     device->ordinal = (int)(config->index % (uint32_t)n);
+    device->tf32 = config->tf32;
     atomic_flag_clear(&device->failing);
     status = open_parts(device, err);
     if (status == PST_OK) {
@@ -266,7 +267,7 @@ static const struct pst_device_ops ops = {
     .square_sum = square_sum,
     .update = update,
     .refresh = refresh,
-    .flags = PST_DEVICE_APART,
+    .flags = PST_DEVICE_APART | PST_DEVICE_TF32,
     .sync = sync_device,
     .copy = pst_cuda_copy,
     .pinned = pst_cuda_pinned,

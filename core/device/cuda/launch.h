@@ -63,6 +63,29 @@ __device__ static inline void pst_store(pst_half *at, float value)
     at->bits = pst_bf16_round(value);
 }
 
+/* Neighbours that are moved at once: 16 bytes of the activations' type. */
+template <class S, unsigned W> struct alignas(W * sizeof(S)) pst_some {
+    S v[W];
+};
+
+template <unsigned W, class S> __device__ static inline pst_some<S, W> pst_read(const S *at)
+{
+    return *(const pst_some<S, W> *)(const void *)at;
+}
+template <unsigned W, class S>
+__device__ static inline void pst_write(S *at, const pst_some<S, W> &values)
+{
+    *(pst_some<S, W> *)(void *)at = values;
+}
+
+/* Whether rows of n elements are made of such neighbours, up to 8 floats; addresses may be NULL. */
+static inline bool pst_is_wide(uint64_t n, const void *a, const void *b, const void *c)
+{
+    const uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
+
+    return n % 8 == 0 && all % 32 == 0;
+}
+
 /* A gradient as it is stored: rounded, then summed with the addend and rounded again. */
 template <class S> __device__ static inline void pst_store_gradient(S *at, float g, const S *add)
 {
@@ -94,6 +117,37 @@ template <class T> __device__ static inline T pst_block_sum(T value)
     return value;
 }
 
+/* Sum of a column of partial [chunks, n], by PST_PARTS threads that each have every so manieth
+   chunk; valid in those of lane 0. For all threads of a block; columns side by side in it. */
+#define PST_PARTS         8u
+#define PST_WIDTH         (PST_THREADS / PST_PARTS)
+#define PST_COLUMN(group) ((group)*PST_WIDTH + threadIdx.x % PST_WIDTH)
+#define PST_LANE          (threadIdx.x / PST_WIDTH)
+
+template <class T>
+__device__ static inline T pst_column_sum(const T *partial, uint64_t chunks, uint64_t n,
+                                          uint64_t column)
+{
+    __shared__ T part[PST_THREADS];
+    T sum = 0;
+
+    for (uint64_t i = PST_LANE; column < n && i < chunks; i += PST_PARTS) {
+        sum += partial[i * n + column];
+    }
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    for (unsigned k = 1; PST_LANE == 0 && k < PST_PARTS; k++) {
+        sum += part[k * PST_WIDTH + threadIdx.x];
+    }
+    __syncthreads();
+    return sum;
+}
+
+static inline uint64_t pst_column_groups(uint64_t n)
+{
+    return (n + PST_WIDTH - 1) / PST_WIDTH;
+}
+
 /* The largest; NaN where one of them is. */
 __device__ static inline float pst_block_max(float value)
 {
@@ -113,6 +167,28 @@ __device__ static inline float pst_block_max(float value)
     __syncthreads();
     return value;
 }
+
+/* Calls a template for the type of the activations, and for how many elements at once. */
+#define PST_TYPED_WIDE(bf16, wide, call)                                                           \
+    do {                                                                                           \
+        if ((bf16) && (wide)) {                                                                    \
+            using S = pst_half;                                                                    \
+            constexpr unsigned W = 8;                                                              \
+            call;                                                                                  \
+        } else if (wide) {                                                                         \
+            using S = float;                                                                       \
+            constexpr unsigned W = 4;                                                              \
+            call;                                                                                  \
+        } else if (bf16) {                                                                         \
+            using S = pst_half;                                                                    \
+            constexpr unsigned W = 1;                                                              \
+            call;                                                                                  \
+        } else {                                                                                   \
+            using S = float;                                                                       \
+            constexpr unsigned W = 1;                                                              \
+            call;                                                                                  \
+        }                                                                                          \
+    } while (0)
 
 /* Calls a template for the type of the activations. */
 #define PST_TYPED(bf16, call)                                                                      \

@@ -9,6 +9,7 @@
 
 struct linear {
     struct pst_cuda_product plain, fused; /* fused: may not be ready */
+    bool bias_bf16;                       /* fused takes the bias rounded */
 };
 
 struct linear_shape {
@@ -94,6 +95,19 @@ static uint32_t epilogue_of(const struct pst_cuda_request *r, const struct linea
     return r->op->act == PST_ACT_RELU ? PST_CUDA_BIAS_RELU : PST_CUDA_BIAS;
 }
 
+/* Or not. Behind a bf16 product the library is only promised to take a bias of that type. */
+static void init_fused(const struct pst_cuda_request *r, const struct linear_shape *s,
+                       struct linear *linear, struct pst_cuda_product_shape p)
+{
+    p.epilogue = epilogue_of(r, s);
+    p.d_bf16 = p.bf16;
+    pst_cuda_product_init(r->device, &p, &linear->fused, NULL);
+    if (!linear->fused.ready && p.bf16) {
+        p.bias_bf16 = linear->bias_bf16 = true;
+        pst_cuda_product_init(r->device, &p, &linear->fused, NULL);
+    }
+}
+
 static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
 {
     const struct pst_cuda_request *r = &k->request;
@@ -107,10 +121,8 @@ static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
         return pst_fail_nomem(err);
     }
     status = pst_cuda_product_init(r->device, &p, &linear->plain, err);
-    p.epilogue = epilogue_of(r, &s);
-    p.d_bf16 = p.bf16;
-    if (status == PST_OK && p.epilogue != PST_CUDA_PLAIN) {
-        pst_cuda_product_init(r->device, &p, &linear->fused, NULL); /* or not */
+    if (status == PST_OK && epilogue_of(r, &s) != PST_CUDA_PLAIN) {
+        init_fused(r, &s, linear, p);
     }
     return status;
 }
@@ -135,13 +147,19 @@ static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call
     uint64_t used = 0;
     void *product = pst_cuda_carve(call->workspace, &used, PST_CUDA_PRODUCT_BYTES);
 
-    if (linear->fused.ready && (h != NULL || r->op->act != PST_ACT_GELU)) {
-        pst_cuda_product_run_fused(&linear->fused, r->op->name, call->y[0], call->x[0], call->p[0],
-                                   call->p[1], h, product);
-        return;
-    }
     if (s.finished && pst_cuda_bf16(r)) {
         acc = pst_cuda_carve(call->workspace, &used, own_bytes(r, &s));
+    }
+    if (linear->fused.ready && (h != NULL || r->op->act != PST_ACT_GELU)) {
+        const void *bias = call->p[1];
+
+        if (linear->bias_bf16) { /* acc has room for more than that */
+            pst_cuda_refresh(r->device->compute, acc, call->p[1], true, s.out);
+            bias = acc;
+        }
+        pst_cuda_product_run_fused(&linear->fused, r->op->name, call->y[0], call->x[0], call->p[0],
+                                   bias, h, product);
+        return;
     }
     pst_cuda_product_run(&linear->plain, r->op->name, acc, call->x[0], call->p[0], 1, 0, product);
     if (s.finished) {

@@ -87,22 +87,31 @@ __global__ void sample_scale_kernel(float *scales, const int32_t *targets, float
     }
 }
 
-template <class S>
+/* classes: a multiple of W. */
+template <class S, unsigned W>
 __global__ void cross_entropy_back_kernel(S *dx, const S *logits, const int32_t *targets,
                                           const float *lse, const float *scales, uint64_t samples,
                                           uint64_t rows, uint64_t classes)
 {
-    PST_EACH(i, samples * rows * classes)
-    {
-        const uint64_t row = i / classes, c = i % classes;
-        const int32_t target = targets[row];
-        float g = 0;
+    const uint64_t parts = classes / W;
 
-        if (target >= 0) {
-            g = expf(pst_load(logits[i]) - lse[row]);
-            g = (g - ((uint64_t)target == c ? 1.0f : 0.0f)) * scales[row / rows];
+    PST_EACH(i, samples * rows * parts)
+    {
+        const uint64_t row = i / parts, c = i % parts * W;
+        const int32_t target = targets[row];
+        const float scale = scales[row / rows], sum = lse[row];
+        pst_some<S, W> some = pst_read<W>(logits + row * classes + c);
+
+        for (unsigned k = 0; k < W; k++) {
+            float g = 0;
+
+            if (target >= 0) {
+                g = expf(pst_load(some.v[k]) - sum);
+                g = (g - ((uint64_t)target == c + k ? 1.0f : 0.0f)) * scale;
+            }
+            pst_store(&some.v[k], g);
         }
-        pst_store(&dx[i], g);
+        pst_write<W>(dx + row * classes + c, some);
     }
 }
 
@@ -154,9 +163,11 @@ void pst_cuda_cross_entropy_back(cudaStream_t stream, bool bf16, void *dx, const
 {
     PST_LAUNCH_MEETING(sample_scale_kernel, pst_blocks_each(samples), stream, sample_scales,
                        targets, scale, samples, rows);
-    PST_TYPED(bf16, PST_LAUNCH(cross_entropy_back_kernel<S>, pst_blocks(samples * rows * classes),
-                               stream, (S *)dx, (const S *)logits, targets, lse,
-                               (const float *)sample_scales, samples, rows, classes));
+    PST_TYPED_WIDE(bf16, pst_is_wide(classes, dx, logits, NULL),
+                   PST_LAUNCH((cross_entropy_back_kernel<S, W>),
+                              pst_blocks(samples * rows * classes / W), stream, (S *)dx,
+                              (const S *)logits, targets, lse, (const float *)sample_scales,
+                              samples, rows, classes));
 }
 
 void pst_cuda_mse(cudaStream_t stream, bool bf16, float *losses, const void *x, const void *targets,

@@ -11,8 +11,9 @@
 
 #define CHUNK 64u /* rows that one thread adds up */
 
-/* A thread has the four elements that a block of random words serves. */
-template <class S>
+/* A thread has the four elements that a block of random words serves; W: 4 where they are read at
+   once, which takes samples of whole groups. */
+template <class S, unsigned W>
 __global__ void dropout_kernel(S *y, const S *x, const S *base, struct pst_cuda_dropout how)
 {
     const uint64_t groups = (how.elems + 3) / 4;
@@ -28,53 +29,87 @@ __global__ void dropout_kernel(S *y, const S *x, const S *base, struct pst_cuda_
             words = pst_philox(how.seed, pst_dropout_stream(how.salt, how.first_sample + sample),
                                group);
         }
-        for (uint32_t k = 0; k < 4 && group * 4 + k < how.elems; k++) {
-            const uint64_t at = sample * how.elems + group * 4 + k;
-            float value = pst_load(x[at]);
+        for (uint32_t first = 0; first < 4; first += W) {
+            const uint64_t at = sample * how.elems + group * 4 + first;
 
-            if (how.p > 0) {
-                value = words.v[k] >= threshold ? value * factor : 0;
+            if (group * 4 + first < how.elems) {
+                pst_some<S, W> some = pst_read<W>(x + at), under = some;
+
+                if (base != NULL) {
+                    under = pst_read<W>(base + at);
+                }
+                for (uint32_t k = 0; k < W; k++) {
+                    float value = pst_load(some.v[k]);
+
+                    if (how.p > 0) {
+                        value = words.v[first + k] >= threshold ? value * factor : 0;
+                    }
+                    pst_store(&some.v[k], base == NULL ? value : pst_load(under.v[k]) + value);
+                }
+                pst_write<W>(y + at, some);
             }
-            pst_store(&y[at], base == NULL ? value : pst_load(base[at]) + value);
         }
     }
 }
 
-template <class S> __global__ void act_kernel(S *y, const S *x, uint32_t act, uint64_t n)
+template <class S, unsigned W>
+__global__ void act_kernel(S *y, const S *x, uint32_t act, uint64_t n)
 {
-    PST_EACH(i, n)
+    PST_EACH(i, n / W)
     {
-        pst_store(&y[i], act_f32(act, pst_load(x[i])));
+        pst_some<S, W> some = pst_read<W>(x + i * W);
+
+        for (unsigned k = 0; k < W; k++) {
+            pst_store(&some.v[k], act_f32(act, pst_load(some.v[k])));
+        }
+        pst_write<W>(y + i * W, some);
     }
 }
 
-template <class S>
+template <class S, unsigned W>
 __global__ void act_back_kernel(S *dx, const S *dy, const S *seen, uint32_t act, uint64_t n)
 {
-    PST_EACH(i, n)
+    PST_EACH(i, n / W)
     {
-        const float at = pst_load(seen[i]), g = pst_load(dy[i]);
+        const pst_some<S, W> all = pst_read<W>(seen + i * W);
+        pst_some<S, W> some = pst_read<W>(dy + i * W);
 
-        if (act == PST_ACT_RELU) {
-            pst_store(&dx[i], at > 0 ? g : 0);
-        } else {
-            pst_store(&dx[i], g * gelu_slope_f32(at));
+        for (unsigned k = 0; k < W; k++) {
+            const float at = pst_load(all.v[k]), g = pst_load(some.v[k]);
+
+            pst_store(&some.v[k], act == PST_ACT_RELU ? (at > 0 ? g : 0) : g * gelu_slope_f32(at));
         }
+        pst_write<W>(dx + i * W, some);
     }
 }
 
-template <class S>
+/* n: of a row; a multiple of W. */
+template <class S, unsigned W>
 __global__ void bias_act_kernel(S *y, S *h, const float *acc, const float *bias, uint32_t act,
                                 uint64_t elems, uint64_t n)
 {
-    PST_EACH(i, elems)
+    PST_EACH(i, elems / W)
     {
-        const float sum = bias == NULL ? acc[i] : acc[i] + bias[i % n];
+        pst_some<float, W> sums = pst_read<W>(acc + i * W);
+        pst_some<S, W> some;
 
-        if (h != NULL) {
-            pst_store(&h[i], sum);
+        if (bias != NULL) {
+            const pst_some<float, W> more = pst_read<W>(bias + i * W % n);
+
+            for (unsigned k = 0; k < W; k++) {
+                sums.v[k] += more.v[k];
+            }
         }
-        pst_store(&y[i], act_f32(act, sum));
+        for (unsigned k = 0; k < W; k++) {
+            pst_store(&some.v[k], sums.v[k]);
+        }
+        if (h != NULL) {
+            pst_write<W>(h + i * W, some);
+        }
+        for (unsigned k = 0; k < W; k++) {
+            pst_store(&some.v[k], act_f32(act, sums.v[k]));
+        }
+        pst_write<W>(y + i * W, some);
     }
 }
 
@@ -98,14 +133,14 @@ __global__ void column_kernel(float *partial, const S *x, uint64_t rows, uint64_
 
 __global__ void column_end_kernel(float *sums, const float *partial, uint64_t chunks, uint64_t n)
 {
-    PST_EACH(column, n)
+    PST_EACH_BLOCK(group, (n + PST_WIDTH - 1) / PST_WIDTH)
     {
-        float sum = 0;
+        const uint64_t column = PST_COLUMN(group);
+        const float sum = pst_column_sum(partial, chunks, n, column);
 
-        for (uint64_t i = 0; i < chunks; i++) {
-            sum += partial[i * n + column];
+        if (PST_LANE == 0 && column < n) {
+            sums[column] = sum;
         }
-        sums[column] = sum;
     }
 }
 
@@ -114,20 +149,28 @@ void pst_cuda_dropout(cudaStream_t stream, bool bf16, void *y, const void *x, co
 {
     const unsigned blocks = pst_blocks(how->samples * ((how->elems + 3) / 4));
 
-    PST_TYPED(bf16, PST_LAUNCH(dropout_kernel<S>, blocks, stream, (S *)y, (const S *)x,
-                               (const S *)base, *how));
+    if (pst_is_wide(how->elems, y, x, base)) {
+        PST_TYPED(bf16, PST_LAUNCH((dropout_kernel<S, 4>), blocks, stream, (S *)y, (const S *)x,
+                                   (const S *)base, *how));
+    } else {
+        PST_TYPED(bf16, PST_LAUNCH((dropout_kernel<S, 1>), blocks, stream, (S *)y, (const S *)x,
+                                   (const S *)base, *how));
+    }
 }
 
 void pst_cuda_act(cudaStream_t stream, bool bf16, void *y, const void *x, uint32_t act, uint64_t n)
 {
-    PST_TYPED(bf16, PST_LAUNCH(act_kernel<S>, pst_blocks(n), stream, (S *)y, (const S *)x, act, n));
+    PST_TYPED_WIDE(
+        bf16, pst_is_wide(n, y, x, NULL),
+        PST_LAUNCH((act_kernel<S, W>), pst_blocks(n / W), stream, (S *)y, (const S *)x, act, n));
 }
 
 void pst_cuda_act_back(cudaStream_t stream, bool bf16, void *dx, const void *dy, const void *seen,
                        uint32_t act, uint64_t n)
 {
-    PST_TYPED(bf16, PST_LAUNCH(act_back_kernel<S>, pst_blocks(n), stream, (S *)dx, (const S *)dy,
-                               (const S *)seen, act, n));
+    PST_TYPED_WIDE(bf16, pst_is_wide(n, dx, dy, seen),
+                   PST_LAUNCH((act_back_kernel<S, W>), pst_blocks(n / W), stream, (S *)dx,
+                              (const S *)dy, (const S *)seen, act, n));
 }
 
 void pst_cuda_bias_act(cudaStream_t stream, bool bf16, void *y, void *h, const float *acc,
@@ -135,8 +178,9 @@ void pst_cuda_bias_act(cudaStream_t stream, bool bf16, void *y, void *h, const f
 {
     const uint64_t elems = rows * n;
 
-    PST_TYPED(bf16, PST_LAUNCH(bias_act_kernel<S>, pst_blocks(elems), stream, (S *)y, (S *)h, acc,
-                               bias, act, elems, n));
+    PST_TYPED_WIDE(bf16, pst_is_wide(n, y, h, acc) && pst_is_wide(n, bias, NULL, NULL),
+                   PST_LAUNCH((bias_act_kernel<S, W>), pst_blocks(elems / W), stream, (S *)y,
+                              (S *)h, acc, bias, act, elems, n));
 }
 
 uint64_t pst_cuda_column_floats(uint64_t rows, uint64_t n)
@@ -147,7 +191,8 @@ uint64_t pst_cuda_column_floats(uint64_t rows, uint64_t n)
 void pst_cuda_column_end(cudaStream_t stream, float *sums, const float *partial, uint64_t chunks,
                          uint64_t n)
 {
-    PST_LAUNCH(column_end_kernel, pst_blocks(n), stream, sums, partial, chunks, n);
+    PST_LAUNCH_MEETING(column_end_kernel, pst_blocks_each(pst_column_groups(n)), stream, sums,
+                       partial, chunks, n);
 }
 
 void pst_cuda_column_sums(cudaStream_t stream, bool bf16, float *sums, const void *x, uint64_t rows,

@@ -66,7 +66,7 @@ static cublasStatus_t set_epilogue(struct pst_cuda_product *p,
         [PST_CUDA_BIAS_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS,
         [PST_CUDA_BIAS_GELU_AUX] = CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
     };
-    const cudaDataType_t bias = CUDA_R_32F;
+    const cudaDataType_t bias = s->bias_bf16 ? CUDA_R_16BF : CUDA_R_32F;
     const int64_t ld = (int64_t)s->n;
     const void *place = p->device->square;
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
@@ -93,7 +93,9 @@ static cublasStatus_t set_epilogue(struct pst_cuda_product *p,
 static cublasStatus_t make_desc(struct pst_cuda_product *p, const struct pst_cuda_product_shape *s)
 {
     const cublasOperation_t yes = CUBLAS_OP_T;
-    cublasStatus_t status = cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    const cublasComputeType_t compute =
+        p->device->tf32 && !s->bf16 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    cublasStatus_t status = cublasLtMatmulDescCreate(&p->desc, compute, CUDA_R_32F);
 
     if (status == CUBLAS_STATUS_SUCCESS && s->b_transposed) {
         status = set(p, CUBLASLT_MATMUL_DESC_TRANSA, &yes, sizeof yes);
@@ -104,12 +106,23 @@ static cublasStatus_t make_desc(struct pst_cuda_product *p, const struct pst_cud
     return status == CUBLAS_STATUS_SUCCESS ? set_epilogue(p, s) : status;
 }
 
+/* Of an operand, its batches counted: what the library may load at once depends on it. */
+static uint32_t alignment_of(const struct pst_cuda_product_shape *s, uint64_t step, bool bf16)
+{
+    const uint32_t base = s->align == 0 ? 256 : s->align;
+    const uint32_t batches = s->batches > 1 ? pst_cuda_alignment(step * (bf16 ? 2 : 4)) : base;
+
+    return batches < base ? batches : base;
+}
+
 /* Parts of a sum that is split are kept and added as f32, not in the type of the result. */
 static cublasStatus_t choose(struct pst_cuda_product *p, const struct pst_cuda_product_shape *s)
 {
     const uint64_t bytes = PST_CUDA_PRODUCT_BYTES;
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    const uint32_t align = s->align == 0 ? 256 : s->align;
+    const uint32_t align_d = alignment_of(s, s->d_step, s->d_bf16);
+    const uint32_t align[] = {alignment_of(s, s->b_step, s->bf16),
+                              alignment_of(s, s->a_step, s->bf16), align_d, align_d};
     static const cublasLtMatmulPreferenceAttributes_t places[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
@@ -128,7 +141,7 @@ static cublasStatus_t choose(struct pst_cuda_product *p, const struct pst_cuda_p
             pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
     }
     for (uint32_t i = 0; i < 4 && status == CUBLAS_STATUS_SUCCESS; i++) {
-        status = cublasLtMatmulPreferenceSetAttribute(pref, places[i], &align, sizeof align);
+        status = cublasLtMatmulPreferenceSetAttribute(pref, places[i], &align[i], sizeof align[i]);
     }
     if (status == CUBLAS_STATUS_SUCCESS) {
         status = cublasLtMatmulAlgoGetHeuristic(p->device->blas, p->desc, p->a, p->b, p->d, p->d,
@@ -200,7 +213,7 @@ void pst_cuda_product_run(const struct pst_cuda_product *product, const char *do
 }
 
 void pst_cuda_product_run_fused(const struct pst_cuda_product *product, const char *doing, void *d,
-                                const void *a, const void *b, const float *bias, void *aux,
+                                const void *a, const void *b, const void *bias, void *aux,
                                 void *workspace)
 {
     struct pst_cuda_product p = *product;

@@ -2,7 +2,8 @@
  *
  * Matrix products through cuBLASLt. Everything here is row-major, as in the rest of the program.
  * The algorithm is chosen once, when the kernel is made, by the library's heuristics from shapes,
- * types and alignment alone; sums are f32 (no TF32).
+ * types and alignment alone. Sums are f32; operands are not rounded to TF32 unless the device was
+ * opened so.
  */
 #ifndef PST_DEVICE_CUDA_PRODUCT_H
 #define PST_DEVICE_CUDA_PRODUCT_H
@@ -27,6 +28,7 @@ struct pst_cuda_product_shape {
     bool bf16, d_bf16;               /* a and b; d. Else f32 */
     uint32_t align;                  /* bytes that all addresses are multiples of; at most 256 */
     uint32_t epilogue;
+    bool bias_bf16; /* else f32 */
 };
 
 struct pst_cuda_product {
@@ -48,7 +50,7 @@ void pst_cuda_product_run(const struct pst_cuda_product *product, const char *do
                           const void *a, const void *b, float alpha, float beta, void *workspace);
 /* The same with an epilogue; aux [m,n], dense. */
 void pst_cuda_product_run_fused(const struct pst_cuda_product *product, const char *doing, void *d,
-                                const void *a, const void *b, const float *bias, void *aux,
+                                const void *a, const void *b, const void *bias, void *aux,
                                 void *workspace);
 
 /* The largest power of two, up to 256, that divides so many bytes. */

@@ -16,11 +16,18 @@ __global__ void accumulate_kernel(float *dst, const float *src, uint64_t n)
     }
 }
 
-template <class S> __global__ void sum_kernel(S *dst, const S *a, const S *b, uint64_t n)
+template <class S, unsigned W>
+__global__ void sum_kernel(S *dst, const S *a, const S *b, uint64_t n)
 {
-    PST_EACH(i, n)
+    PST_EACH(i, n / W)
     {
-        pst_store(&dst[i], pst_load(a[i]) + pst_load(b[i]));
+        const pst_some<S, W> more = pst_read<W>(b + i * W);
+        pst_some<S, W> some = pst_read<W>(a + i * W);
+
+        for (unsigned k = 0; k < W; k++) {
+            pst_store(&some.v[k], pst_load(some.v[k]) + pst_load(more.v[k]));
+        }
+        pst_write<W>(dst + i * W, some);
     }
 }
 
@@ -122,8 +129,9 @@ void pst_cuda_accumulate(cudaStream_t stream, float *dst, const float *src, uint
 void pst_cuda_sum(cudaStream_t stream, bool bf16, void *dst, const void *a, const void *b,
                   uint64_t n)
 {
-    PST_TYPED(bf16, PST_LAUNCH(sum_kernel<S>, pst_blocks(n), stream, (S *)dst, (const S *)a,
-                               (const S *)b, n));
+    PST_TYPED_WIDE(bf16, pst_is_wide(n, dst, a, b),
+                   PST_LAUNCH((sum_kernel<S, W>), pst_blocks(n / W), stream, (S *)dst, (const S *)a,
+                              (const S *)b, n));
 }
 
 /* The chunks' sums, and room for the next level beside them. */

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include <penstock/penstock.h>
+#include "gallery.h"
 
 struct config {
     uint32_t way;
@@ -175,18 +175,5 @@ static const void *get_interface(const char *id)
     return strcmp(id, PST_PARTITIONER) == 0 ? &functions : NULL;
 }
 
-static const char *const provides[] = {"chain", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("partitioner", "asker", "1.5"),
-    .summary = "Asks.",
-    .reference = "none",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+GALLERY_PLUGIN("partitioner", "asker", "1.5", "Asks.", PST_PLUGIN_PARAMS(params, struct config),
+               "chain")

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include <penstock/penstock.h>
+#include "gallery.h"
 
 enum { MOST = 4096 };
 
@@ -121,18 +121,5 @@ static pst_status plan(void *self_, const struct pst_stage_view *view, struct ps
 
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = price, .plan = plan)
 
-static const char *const provides[] = {"chain", "dag", "recompute", "offload", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("memopt", "letters", "1.0"),
-    .summary = "Keeps, recomputes and offloads as told.",
-    .reference = "none",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+GALLERY_PLUGIN("memopt", "letters", "1.0", "Keeps, recomputes and offloads as told.",
+               PST_PLUGIN_PARAMS(params, struct config), "chain", "dag", "recompute", "offload")

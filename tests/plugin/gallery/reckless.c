@@ -2,7 +2,7 @@
  *
  * A memory optimizer that recomputes every node, allowed or not.
  */
-#include <penstock/penstock.h>
+#include "gallery.h"
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
@@ -39,18 +39,5 @@ static pst_status plan(void *self, const struct pst_stage_view *view, struct pst
 
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = price, .plan = plan)
 
-static const char *const provides[] = {"chain", "recompute", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("memopt", "reckless", "0"),
-    .summary = "Recomputes every node, allowed or not.",
-    .reference = "none",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_NO_PARAMS,
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+GALLERY_PLUGIN("memopt", "reckless", "0", "Recomputes every node, allowed or not.",
+               PST_PLUGIN_NO_PARAMS, "chain", "recompute")

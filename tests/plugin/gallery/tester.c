@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include <penstock/penstock.h>
+#include "gallery.h"
 
 struct config {
     uint32_t ask;
@@ -117,28 +117,5 @@ static const void *get_interface(const char *id)
     return strcmp(id, PST_PARTITIONER) == 0 ? &partitioner : NULL;
 }
 
-static const char *const provides[] = {"chain", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = PST_ABI_MAJOR,
-    .abi_minor = PST_ABI_MINOR,
-    .kind = "partitioner",
-    .id = "tester",
-    .version = "0",
-    .summary = "Has its answer simulated first.",
-    .reference = "none",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    .params = params,
-    .n_params = sizeof params / sizeof params[0],
-    .param_size = sizeof(struct pst_param),
-    .config_size = sizeof(struct config),
-    .create = create,
-    .destroy = destroy,
-    .get_interface = get_interface,
-};
-
-PST_PLUGIN(plugin)
+GALLERY_PLUGIN("partitioner", "tester", "0", "Has its answer simulated first.",
+               PST_PLUGIN_PARAMS(params, struct config), "chain")

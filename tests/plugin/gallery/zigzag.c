@@ -2,7 +2,7 @@
  *
  * A partitioner that deals nodes out like cards, so that its stages are not convex.
  */
-#include <penstock/penstock.h>
+#include "gallery.h"
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
@@ -45,18 +45,5 @@ static pst_status partition(void *self, const struct pst_partition_in *in,
 
 PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
-static const char *const provides[] = {"chain", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("partitioner", "zigzag", "0"),
-    .summary = "Deals nodes out like cards.",
-    .reference = "none",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_NO_PARAMS,
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+GALLERY_PLUGIN("partitioner", "zigzag", "0", "Deals nodes out like cards.", PST_PLUGIN_NO_PARAMS,
+               "chain")

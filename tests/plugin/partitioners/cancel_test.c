@@ -79,12 +79,7 @@ static pst_status run(const struct planner *planner, bool much, unsigned at)
 
     make_graph(&g, planner, much ? planner->many : planner->few);
     c = rig_case_of(&g);
-    c.devices = 8;
-    c.batch = 64;
-    c.sizes = sizes;
-    c.n_sizes = 2;
-    c.degrees = degrees;
-    c.n_degrees = 3;
+    rig_case_choose(&c, 8, 64, sizes, 2, degrees, 3);
     c.comm = PST_COMM_SUM;
     c.p2p = 4;
     c.allreduce = 1;

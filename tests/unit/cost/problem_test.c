@@ -120,7 +120,7 @@ static const struct {
     const char *text, *kind, *words;
 } refusals[] = {
     {"{\"format\":\"penstock-graph\",\"version\":1}", "input.syntax", "penstock-problem"},
-    {HEAD GRAPH "}", "config.key", "\"devices\" is missing"},
+    {HEAD GRAPH "}", "config.key", "\"devices\" is missing (or \"in_flight\""},
     {HEAD "\"devices\":1}", "config.key", "\"graph\" or \"graph_file\" is missing"},
     {HEAD "\"devices\":1,\"graph_file\":\"x.json\"," GRAPH "}", "config.key", "exclude"},
     {HEAD "\"devices\":1,\"graph_file\":\"../x.json\"}", "config.value", "leads out"},

@@ -180,12 +180,7 @@ static void test_threads(void **state)
             rig_candle(&g, 4, 2);
         }
         c = rig_case_of(&g);
-        c.devices = 8;
-        c.batch = 64;
-        c.sizes = powers;
-        c.n_sizes = 7;
-        c.degrees = powers;
-        c.n_degrees = 3;
+        rig_case_choose(&c, 8, 64, powers, 7, powers, 3);
         c.multiplier = 2;
         c.memory = model == 1 ? INFINITY : 4e9;
         rig_solve(&c, &one, &a);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums and products of bytes and times that stop at UINT64_MAX, which then means: too much.
+ */
+#ifndef PST_BASE_SATURATE_H
+#define PST_BASE_SATURATE_H
+
+#include <stdint.h>
+
+static inline uint64_t pst_sat_add(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static inline uint64_t pst_sat_mul(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+#endif
