@@ -199,6 +199,14 @@ static pst_status fits_transport(const struct pst_session *session, const struct
     if (!limits.ordered) {
         return PST_OK;
     }
+    if (plan->asynchronous) {
+        pst_fail(err, PST_ERR_CONFIG, "plan.mismatch",
+                 "run.transport = \"%s\" has one queue for sends and receives; the lists of an "
+                 "asynchronous scheduler leave transfers open from one batch to the next, and take "
+                 "a queue for each: take transport \"threads\" or \"mpi\", or another scheduler",
+                 session->job->run.transport);
+        return PST_ERR_CONFIG;
+    }
     report = calloc(1, sizeof *report);
     if (report == NULL) {
         return pst_fail_nomem(err);
@@ -225,8 +233,8 @@ pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
         st = use_file(session, plan_file, err);
     } else {
         st = pst_isolate_search(session, cancelled, err);
-        st = st == PST_OK ? fits_transport(session, session->planned.plan, false, err) : st;
     }
+    st = st == PST_OK ? fits_transport(session, session->planned.plan, false, err) : st;
     if (st != PST_OK) {
         return st;
     }

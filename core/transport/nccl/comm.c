@@ -296,6 +296,9 @@ void nccl_detach(struct pst_transport *transport)
         for (uint32_t l = 0; l < LANES; l++) {
             struct lane *lane = &rank->lanes[l];
 
+            if (lane->stream != NULL) {
+                cudaStreamDestroy(lane->stream);
+            }
             for (uint32_t i = 0; i < lane->n_tickets; i++) {
                 if (lane->tickets[i].ready != NULL) {
                     cudaEventDestroy(lane->tickets[i].ready);
@@ -303,9 +306,6 @@ void nccl_detach(struct pst_transport *transport)
                 if (lane->tickets[i].done != NULL) {
                     cudaEventDestroy(lane->tickets[i].done);
                 }
-            }
-            if (lane->stream != NULL) {
-                cudaStreamDestroy(lane->stream);
             }
         }
         cudaFree(rank->words);
