@@ -69,3 +69,15 @@ else()
     message(FATAL_ERROR "PENSTOCK_CUDA=on, but ${PENSTOCK_CUDA_WHY}")
   endif()
 endif()
+
+# Own kernels, an object library since nvcc takes other flags. Rounding as on the cpu device: nothing
+# contracted, subnormals flushed.
+function(penstock_cuda_flags target)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/core
+    ${PROJECT_SOURCE_DIR}/plugins/include)
+  set_target_properties(${target} PROPERTIES CUDA_STANDARD 17 CUDA_VISIBILITY_PRESET hidden
+    CUDA_RUNTIME_LIBRARY Shared POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(${target} PRIVATE --fmad=false --ftz=true
+    "-Xcompiler=-Wall,-Wextra,-fno-strict-aliasing,-ffp-contract=off"
+    $<$<BOOL:${PENSTOCK_WERROR}>:--Werror=all-warnings> $<$<BOOL:${PENSTOCK_WERROR}>:-Xcompiler=-Werror>)
+endfunction()

@@ -118,7 +118,7 @@ int pst_cmd_check(const struct pst_command *command, int argc, char **argv)
         st = pst_cli_job_embedded(cli.arguments[0], &job, &err);
     }
     if (st == PST_OK) {
-        st = pst_session_create(&job.job, &session, &err);
+        st = pst_session_create_for_planning(&job.job, &session, &err);
     }
     if (st == PST_OK) {
         report = calloc(1, sizeof *report);

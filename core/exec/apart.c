@@ -48,6 +48,20 @@ static void *stream(void *context, uint32_t rank, int *ret_ordinal)
     return device->stream == NULL ? NULL : device->stream(exec->ranks[rank].device, ret_ordinal);
 }
 
+static void upload(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes)
+{
+    const struct pst_exec *exec = context;
+
+    exec->config.device->upload(exec->ranks[rank].device, dst, src, bytes);
+}
+
+static void download(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes)
+{
+    const struct pst_exec *exec = context;
+
+    exec->config.device->download(exec->ranks[rank].device, dst, src, bytes);
+}
+
 static pst_status mark_create(void *context, uint32_t rank, struct pst_mark **ret_mark,
                               struct pst_error *err)
 {
@@ -92,6 +106,8 @@ struct pst_transport_memory exec_apart_memory(struct pst_exec *exec)
     return (struct pst_transport_memory){
         .context = exec,
         .copy = copy,
+        .upload = upload,
+        .download = download,
         .add = add,
         .stream = stream,
         .mark_create = mark_create,
@@ -256,7 +272,7 @@ pst_status exec_join(struct exec_rank *rank, struct pst_error *err)
     if (status != PST_OK) {
         pst_error_prefix(err, "rank %u", rank->index);
     }
-    return status;
+    return status == PST_OK ? exec_check(rank, err) : status;
 }
 
 /* Others may still read what is this rank's: nobody closes a device before all have been here. */

@@ -233,7 +233,9 @@ static pst_status open_transport(struct pst_exec *exec, struct pst_error *err)
                                              .max_reductions = most_reductions(config),
                                              .stall_ns = exec->stall_ns,
                                              .doing = exec_doing,
-                                             .doing_context = exec};
+                                             .doing_context = exec,
+                                             .meets = exec_meets,
+                                             .meets_context = exec};
     struct pst_transport_times times;
     struct pst_transport_memory memory;
 

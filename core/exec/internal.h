@@ -384,6 +384,13 @@ uint64_t exec_clock_now(const struct exec_rank *rank);
 void exec_clock_finish(struct exec_rank *rank);
 void exec_clock_touch(struct exec_rank *rank, const void *data, uint64_t bytes);
 
+/* links.c: what two ranks have to do with each other (transport/transport.h). */
+uint32_t exec_meets(void *context, uint32_t rank, uint32_t other);
+/* The transfers that were posted last are a group, and complete. */
+pst_status exec_flush(struct exec_rank *rank, struct pst_error *err);
+/* Of an ordered transport, behind a join: whether what it moved is what came. */
+pst_status exec_check(struct exec_rank *rank, struct pst_error *err);
+
 /* apart.c: for a device with memory of its own; what follows does on others what comes of itself.
    What the transport asks of it. */
 struct pst_transport_memory exec_apart_memory(struct pst_exec *exec);

@@ -313,7 +313,7 @@ static pst_status end_section(struct exec_rank *rank, struct exec_list *list,
                               const struct pst_program_section *range, struct pst_error *err)
 {
     bool leaves = list->plan->asynchronous && range->part != PST_DRAIN;
-    pst_status status = PST_OK;
+    pst_status status = exec_flush(rank, err);
 
     for (uint32_t i = 0; i < range->n_instrs && status == PST_OK; i++) {
         struct exec_instr *instr = &list->instrs[range->first_instr + i];
@@ -370,6 +370,9 @@ pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t sec
     for (uint32_t i = range->first_instr; i < end && status == PST_OK; i++) {
         struct exec_instr *instr = &list->instrs[i];
 
+        if (instr->op != PST_I_SEND && instr->op != PST_I_RECV) {
+            status = exec_flush(rank, err);
+        }
         atomic_store_explicit(&rank->at, i + 1, memory_order_relaxed);
         for (uint32_t w = 0; w < instr->n_waits && status == PST_OK; w++) {
             status = finish_transfer(rank, list, instr->waits[w], err);

@@ -13,7 +13,7 @@
 const struct pst_module_known pst_modules_known[] = {
     {"device", "cuda", "NVIDIA GPUs"},
     {"transport", "mpi", "devices on several machines; it takes libopenmpi-dev and openmpi-bin"},
-    {"transport", "nccl", "links between NVIDIA GPUs"},
+    {"transport", "nccl", "links between NVIDIA GPUs; it takes CUDA and libnccl-dev"},
     {NULL, NULL, NULL},
 };
 

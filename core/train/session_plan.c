@@ -38,12 +38,9 @@ static pst_status make_programs(const struct pst_session *session, const struct 
 
 struct pst_check_limits pst_session_limits(const struct pst_session *session)
 {
-    /* In the threads transport a message waits for its receive, and sends do not wait for receives
-       of the same rank. */
-    struct pst_check_limits limits = {.channel_capacity = 0, .ordered = false};
-
-    (void)session;
-    return limits;
+    /* A message waits for its receive. Only on NCCL do sends wait for receives of the same rank. */
+    return (struct pst_check_limits){.channel_capacity = 0,
+                                     .ordered = strcmp(session->job->run.transport, "nccl") == 0};
 }
 
 pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,
@@ -190,6 +187,43 @@ static pst_status fits(const struct pst_session *session, struct pst_error *err)
     return PST_ERR_INFEASIBLE;
 }
 
+/* Strategies and what lowers their answer know nothing of transports; one that has a single queue
+   for sends and receives cannot run every list. */
+static pst_status fits_transport(const struct pst_session *session, const struct pst_plan *plan,
+                                 bool forward_only, struct pst_error *err)
+{
+    struct pst_check_limits limits = pst_session_limits(session);
+    struct pst_check_report *report;
+    pst_status st;
+
+    if (!limits.ordered) {
+        return PST_OK;
+    }
+    if (plan->asynchronous) {
+        pst_fail(err, PST_ERR_CONFIG, "plan.mismatch",
+                 "run.transport = \"%s\" has one queue for sends and receives; the lists of an "
+                 "asynchronous scheduler leave transfers open from one batch to the next, and take "
+                 "a queue for each: take transport \"threads\" or \"mpi\", or another scheduler",
+                 session->job->run.transport);
+        return PST_ERR_CONFIG;
+    }
+    report = calloc(1, sizeof *report);
+    if (report == NULL) {
+        return pst_fail_nomem(err);
+    }
+    limits.forward_only = forward_only;
+    st = pst_plan_check(plan, session->graph, &limits, NULL, report, err);
+    if (report->n_violations > 0) {
+        pst_error_prefix(err, "run.transport = \"%s\"", session->job->run.transport);
+        pst_error_hint(err, "take another scheduler, or transport \"threads\" or \"mpi\"");
+        if (err != NULL) {
+            err->exit_code = 2;
+        }
+    }
+    free(report);
+    return st;
+}
+
 pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
                             bool (*cancelled)(void), struct pst_error *err)
 {
@@ -200,6 +234,7 @@ pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
     } else {
         st = pst_isolate_search(session, cancelled, err);
     }
+    st = st == PST_OK ? fits_transport(session, session->planned.plan, false, err) : st;
     if (st != PST_OK) {
         return st;
     }
@@ -229,6 +264,9 @@ pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct 
     pst_status st = pst_plan_forward_twin(session->planned.plan, session->graph, &session->cost,
                                           batch, &session->eval_plan, err);
 
+    if (st == PST_OK) {
+        st = fits_transport(session, session->eval_plan, true, err);
+    }
     if (st == PST_OK) {
         st = make_programs(session, session->eval_plan, session->graph->logits,
                            &session->eval_programs, err);

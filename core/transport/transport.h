@@ -54,6 +54,9 @@ struct pst_transport_times {
 struct pst_transport_memory {
     void *context;
     void (*copy)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
+    /* Between the rank's device and the host; they end before they return, too. */
+    void (*upload)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
+    void (*download)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
     /* dst += src, f32 */
     void (*add)(void *context, uint32_t rank, float *dst, const float *src, uint64_t elems);
     /* The native queue that the rank's kernels are in (cuda: a cudaStream_t) and the number of its
@@ -72,6 +75,8 @@ struct pst_transport_memory {
     bool timed;                  /* marks are, and swap() will be asked for them */
 };
 
+enum { PST_MEETS_TRANSFER = 1u << 0, PST_MEETS_SUM = 1u << 1 };
+
 struct pst_transport_config {
     uint32_t n_ranks;
     uint32_t max_requests;   /* per rank, in flight at once: transfers */
@@ -81,6 +86,10 @@ struct pst_transport_config {
        where that is nothing. Asked by any thread at any time; NULL: nobody knows. */
     void (*doing)(void *context, uint32_t rank, char *ret_text, size_t size);
     void *doing_context;
+    /* What two ranks have to do with each other, PST_MEETS_*, the same from both sides. Pure; asked
+       by any thread. NULL: everything. Of a rank with itself: what it sums without others. */
+    uint32_t (*meets)(void *context, uint32_t rank, uint32_t other);
+    void *meets_context;
     const struct pst_transport_times *times;   /* copied; NULL: as fast as this machine moves it */
     const struct pst_transport_memory *memory; /* copied; NULL: buffers are the host's */
 };
@@ -105,6 +114,8 @@ struct pst_transport_processes {
     pst_status (*join)(uint64_t stall_ns, uint32_t *ret_rank, uint32_t *ret_n_ranks,
                        struct pst_error *err);
     const char *(*host)(uint32_t rank);
+    /* What join told. */
+    uint32_t (*rank)(void);
     /* What this process must add to its CLOCK_MONOTONIC to get that of rank 0. */
     int64_t (*clock_ns)(void);
     /* Collective: all[r * bytes] := what process r brought. */
@@ -113,6 +124,10 @@ struct pst_transport_processes {
     pst_status (*broadcast)(void *data, uint64_t bytes, struct pst_error *err);
     /* Ends the waits of all processes, here and above; the first text is kept. */
     void (*abort)(const char *why);
+    /* Of a transport beside this one: whom this process's rank waits for, UINT32_MAX: nobody; and
+       run.stalled, once it has waited for too long. `what` says for what. Any thread. */
+    void (*waits)(uint32_t peer);
+    pst_status (*stalled)(uint32_t peer, const char *what, struct pst_error *err);
     /* The last exchange of a run, aborted or not; limit_ns bounds it where it was aborted. Of
        processes that do not come present[r] is false. Returns whether all came. */
     bool (*settle)(const void *mine, void *all, uint64_t bytes, uint64_t limit_ns, bool *present);
@@ -143,6 +158,9 @@ struct pst_transport_ops {
                        const void *data, uint64_t bytes, pst_request *ret_request);
     pst_status (*recv)(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
                        void *data, uint64_t bytes, pst_request *ret_request);
+    /* What was posted goes on its way, one group of transfers: the rank turns to something else.
+       NULL: it does so by itself. */
+    pst_status (*flush)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
     pst_status (*wait)(struct pst_transport *transport, uint32_t rank, pst_request request,
                        struct pst_error *err);
     /* values[n] := sum over all ranks; every rank calls it in the same order. Exact where at most
@@ -173,6 +191,9 @@ struct pst_transport_ops {
     pst_status (*barrier)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
     /* Wakes every waiter with PST_ERR_CANCELLED; the first caller's text is kept. */
     void (*abort)(struct pst_transport *transport, uint32_t rank, const char *why);
+    /* What ended the run, PST_OK while nothing has. Of an ordered transport what is behind a wait
+       is true only if this says so once the device is there, too. Any thread; NULL: waits tell. */
+    pst_status (*check)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
     /* When that which this rank's last wait, sum, reduce or barrier ended began to move (the last
        end had come), and when it was over; CLOCK_MONOTONIC, with times: on its link's clock. */
     void (*span)(const struct pst_transport *transport, uint32_t rank, uint64_t *ret_start_ns,

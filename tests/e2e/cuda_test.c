@@ -69,6 +69,8 @@ static void commands_say_why(void **state)
                  "--set", "run.device=cuda");
     EXPECT_ERROR(4, "machine.missing", why, "plan", PENSTOCK_SOURCE_DIR "/configs/quickstart.toml",
                  "--set", "run.device=cuda");
+    EXPECT_ERROR(4, "machine.missing", why, "train", PENSTOCK_SOURCE_DIR "/configs/quickstart.toml",
+                 "--set", "run.device=cuda", "--set", "run.transport=nccl");
     outcome = penstock("doctor");
     expect_code(&outcome, 0);
     assert_non_null(strstr(outcome.out, why));

@@ -81,6 +81,7 @@ pst_status mpi_sum_wait(struct pst_transport *transport, struct sum *sum, struct
     } else if (atomic_load_explicit(&sum->state, memory_order_acquire) == STATE_BAD) {
         status = fail_bad(sum, world->rank, err);
     } else {
+        mpi_unstage_sum(transport, sum);
         transport->start_ns = sum->start_ns;
         transport->end_ns = sum->end_ns;
     }
@@ -105,6 +106,12 @@ static struct sum *take(struct pst_transport *transport, bool reserve)
     }
     transport->free_sums = sum->next;
     return sum;
+}
+
+static void give_back(struct pst_transport *transport, struct sum *sum)
+{
+    sum->next = transport->free_sums;
+    transport->free_sums = sum;
 }
 
 pst_status mpi_all_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
@@ -136,6 +143,10 @@ pst_status mpi_all_reduce(struct pst_transport *transport, uint32_t rank, const 
     for (uint32_t p = 0; p < n_parts; p++) {
         sum->elems += parts[p].elems;
     }
+    if (mpi_stage_parts(transport, sum) != PST_OK) {
+        give_back(transport, sum);
+        return PST_ERR_NOMEM;
+    }
     post(world, sum);
     *ret_request = transport->max_requests + (pst_request)(sum - transport->sums);
     return PST_OK;
@@ -147,8 +158,7 @@ static pst_status run(struct pst_transport *transport, struct sum *sum, struct p
     struct world *world = mpi_world;
 
     if (atomic_load(&world->aborted)) {
-        sum->next = transport->free_sums;
-        transport->free_sums = sum;
+        give_back(transport, sum);
         return mpi_fail_aborted(world, err);
     }
     post(world, sum);
@@ -174,6 +184,8 @@ static pst_status run_all(struct pst_transport *transport, const char *name, dou
     sum->values = values;
     sum->elems = elems;
     sum->size = sizeof(double);
+    sum->far_parts = NULL;
+    sum->far_result = NULL;
     return run(transport, sum, err);
 }
 
@@ -224,5 +236,9 @@ pst_status mpi_reduce(struct pst_transport *transport, uint32_t rank, const uint
     sum->n_parts = 0;
     sum->elems = elems;
     sum->size = sizeof(float);
+    if (mpi_stage_sources(transport, sum, n_src) != PST_OK) {
+        give_back(transport, sum);
+        return pst_fail_nomem(err);
+    }
     return run(transport, sum, err);
 }

@@ -49,6 +49,12 @@ struct header {
     uint32_t number, unused;
 };
 
+/* Host memory in place of a device's; grows with the first steps. */
+struct stage {
+    char *bytes;
+    uint64_t room;
+};
+
 struct request {
     struct request *next; /* in the list of free ones, the inbox, or that of expected receives */
     void *data;
@@ -60,6 +66,8 @@ struct request {
     MPI_Request header_request, data_request;
     uint64_t posted_ns, start_ns, end_ns;
     atomic_uint state;
+    struct stage stage; /* in place of `data` of a device; `far` is where that is */
+    void *far;
 };
 
 /* A header whose receive has not been posted. */
@@ -111,6 +119,10 @@ struct sum {
     uint32_t peer;                /* with STATE_BAD: who disagrees, */
     struct sum_head mine, theirs; /* and what is told */
     atomic_uint state;
+    /* Where buffers are a device's: host memory in place of them, and where they are. */
+    struct stage stage, stage_table;
+    const struct pst_reduce_part *far_parts;
+    float *far_result;
 };
 
 /* What a rank says of itself, each second. */
@@ -159,6 +171,8 @@ struct pst_transport {
     uint64_t start_ns, end_ns;    /* of what the last wait ended */
     void (*doing)(void *context, uint32_t rank, char *ret_text, size_t size);
     void *doing_context;
+    bool apart; /* buffers are a device's */
+    struct pst_transport_memory memory;
 };
 
 /* One per process, from join to leave. */
@@ -279,6 +293,16 @@ pst_status mpi_wait(struct pst_transport *transport, uint32_t rank, pst_request 
                     struct pst_error *err);
 enum outcome { OUTCOME_REACHED, OUTCOME_ABORTED, OUTCOME_STALLED };
 enum outcome mpi_await(struct world *world, const atomic_uint *word, uint64_t stall_ns);
+
+/* staged.c: the rank's side of buffers that are a device's, on its thread. MPI of most builds knows
+   nothing of GPUs, so everything goes through host memory. The first two of each are for a post,
+   the last for a wait that ended well. */
+pst_status mpi_stage_transfer(struct pst_transport *transport, struct request *request);
+void mpi_unstage_transfer(struct pst_transport *transport, const struct request *request);
+pst_status mpi_stage_parts(struct pst_transport *transport, struct sum *sum);
+pst_status mpi_stage_sources(struct pst_transport *transport, struct sum *sum, uint32_t n_src);
+void mpi_unstage_sum(struct pst_transport *transport, const struct sum *sum);
+void mpi_stages_free(struct pst_transport *transport);
 
 /* collective.c: the rank's side. */
 pst_status mpi_all_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,

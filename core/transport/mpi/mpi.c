@@ -48,6 +48,7 @@ static void mpi_close(struct pst_transport *transport)
     if (mpi_world != NULL && mpi_world->transport == transport && !give_up(mpi_world)) {
         return; /* it hangs in MPI, and may still look at this: the process is about to end */
     }
+    mpi_stages_free(transport);
     free(transport->requests);
     free(transport->sums);
     free(transport->all);
@@ -124,6 +125,10 @@ static pst_status mpi_open(const struct pst_transport_config *config,
     transport->stall_ns = config->stall_ns;
     transport->doing = config->doing;
     transport->doing_context = config->doing_context;
+    transport->apart = config->memory != NULL;
+    if (transport->apart) {
+        transport->memory = *config->memory;
+    }
     active = calloc(transport->max_requests, sizeof(struct request *));
     all = calloc(world->n_ranks, 1);
     if (active == NULL || all == NULL || !allocate(transport, world->n_ranks)) {
@@ -152,6 +157,13 @@ static void mpi_abort_call(struct pst_transport *transport, uint32_t rank, const
     mpi_abort(mpi_world, rank, why);
 }
 
+static pst_status mpi_check(struct pst_transport *transport, uint32_t rank, struct pst_error *err)
+{
+    (void)transport;
+    (void)rank;
+    return atomic_load(&mpi_world->aborted) ? mpi_fail_aborted(mpi_world, err) : PST_OK;
+}
+
 static void mpi_span(const struct pst_transport *transport, uint32_t rank, uint64_t *ret_start_ns,
                      uint64_t *ret_end_ns)
 {
@@ -163,6 +175,7 @@ static void mpi_span(const struct pst_transport *transport, uint32_t rank, uint6
 static const struct pst_transport_ops mpi_ops = {
     .size = sizeof mpi_ops,
     .id = "mpi",
+    .takes_memory = true,
     .probe = mpi_probe,
     .open = mpi_open,
     .close = mpi_close,
@@ -174,6 +187,7 @@ static const struct pst_transport_ops mpi_ops = {
     .all_reduce = mpi_all_reduce,
     .barrier = mpi_barrier,
     .abort = mpi_abort_call,
+    .check = mpi_check,
     .span = mpi_span,
     .processes = &mpi_processes,
 };

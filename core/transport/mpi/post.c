@@ -66,8 +66,13 @@ static pst_status post(struct pst_transport *transport, uint32_t rank, uint32_t 
     request->is_send = is_send;
     request->has_header = false;
     request->moved = 0;
-    request->posted_ns = mpi_now_ns();
     request->header_request = request->data_request = MPI_REQUEST_NULL;
+    if (mpi_stage_transfer(transport, request) != PST_OK) {
+        request->next = transport->free;
+        transport->free = request;
+        return PST_ERR_NOMEM;
+    }
+    request->posted_ns = mpi_now_ns();
     atomic_store_explicit(&request->state, STATE_POSTED, memory_order_relaxed);
     *ret_request = (pst_request)(request - transport->requests);
     pthread_mutex_lock(&world->mutex);
@@ -134,6 +139,7 @@ pst_status mpi_wait(struct pst_transport *transport, uint32_t rank, pst_request 
                           request->peer, (unsigned long long)request->peer_bytes, rank,
                           (unsigned long long)request->bytes, (unsigned long long)request->tag);
     } else {
+        mpi_unstage_transfer(transport, request);
         transport->start_ns = request->start_ns;
         transport->end_ns = request->end_ns;
     }

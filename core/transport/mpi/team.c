@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "transport/launched.h"
 #include "transport/mpi/module.h"
 
 #define SECOND  UINT64_C(1000000000)
@@ -243,20 +244,6 @@ static bool mpi_settle(const void *mine, void *all, uint64_t bytes, uint64_t lim
 /* --- coming and going --------------------------------------------------------------------------
  */
 
-/* What launchers leave in the environment, beginning with Open MPI, MPICH and those like it, Slurm.
- */
-static const char *launched_size(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
-
-    for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (getenv(names[i]) != NULL) {
-            return getenv(names[i]);
-        }
-    }
-    return getenv("SLURM_STEP_ID") != NULL ? getenv("SLURM_NTASKS") : NULL;
-}
-
 static void destroy(struct world *world)
 {
     mpi_world = NULL;
@@ -365,7 +352,7 @@ static uint32_t count_cores(void)
 static pst_status mpi_join(uint64_t stall_ns, uint32_t *ret_rank, uint32_t *ret_n_ranks,
                            struct pst_error *err)
 {
-    const char *size = launched_size();
+    const char *size = pst_launched_size();
     struct world *world;
     pst_status status;
 
@@ -409,6 +396,26 @@ static const char *mpi_host(uint32_t rank)
     return mpi_world->hosts[rank];
 }
 
+static uint32_t mpi_rank(void)
+{
+    return mpi_world->rank;
+}
+
+static void mpi_waits(uint32_t peer)
+{
+    struct world *world = mpi_world;
+
+    if (peer != atomic_load(&world->waits_for)) {
+        atomic_store(&world->waits_for, peer);
+        atomic_store(&world->waits_since_ns, peer == MPI_NO_RANK ? 0 : mpi_now_ns());
+    }
+}
+
+static pst_status mpi_stalled(uint32_t peer, const char *what, struct pst_error *err)
+{
+    return mpi_fail_stalled(mpi_world, peer, what, err);
+}
+
 static int64_t mpi_clock_ns(void)
 {
     return mpi_world->clock_ns;
@@ -449,10 +456,13 @@ static void mpi_leave(int exit_code, bool orderly)
 const struct pst_transport_processes mpi_processes = {
     .join = mpi_join,
     .host = mpi_host,
+    .rank = mpi_rank,
     .clock_ns = mpi_clock_ns,
     .exchange = mpi_exchange,
     .broadcast = mpi_broadcast,
     .abort = mpi_stop,
+    .waits = mpi_waits,
+    .stalled = mpi_stalled,
     .settle = mpi_settle,
     .leave = mpi_leave,
 };

@@ -171,6 +171,13 @@ static pst_status threads_open(const struct pst_transport_config *config,
     return PST_OK;
 }
 
+static pst_status threads_check(struct pst_transport *transport, uint32_t rank,
+                                struct pst_error *err)
+{
+    (void)rank;
+    return atomic_load(&transport->aborted) ? threads_fail_aborted(transport, err) : PST_OK;
+}
+
 static void threads_span(const struct pst_transport *transport, uint32_t rank,
                          uint64_t *ret_start_ns, uint64_t *ret_end_ns)
 {
@@ -195,6 +202,7 @@ static const struct pst_transport_ops threads_ops = {
     .all_reduce = threads_all_reduce,
     .barrier = threads_barrier,
     .abort = threads_abort,
+    .check = threads_check,
     .span = threads_span,
     .swap = threads_swap,
 };

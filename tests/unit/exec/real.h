@@ -67,6 +67,14 @@ static inline bool real_on_cuda(void)
     return real_other_device() != NULL && strstr(real_other_device(), "device-cuda") != NULL;
 }
 
+/* And on another transport, which may be for that device alone. */
+static inline const struct pst_transport_ops *real_transport(void)
+{
+    const char *file = real_on_cpu ? NULL : getenv("PENSTOCK_TEST_TRANSPORT");
+
+    return file != NULL ? load_transport(file) : load_threads();
+}
+
 /* Ends the program as one that is skipped where that device is not to be had here. */
 static inline void real_need_device(const struct pst_device_ops *ops)
 {
@@ -404,7 +412,7 @@ static inline void real_create_with(struct real *real, const char *model, const 
         .eval_programs = (const struct pst_program *const *)real->eval_programs,
         .device = real->device_ops,
         .device_config = device_config,
-        .transport = load_threads(),
+        .transport = real_transport(),
         .stall_ns = offloading.stall_ns > 0 ? offloading.stall_ns : 60000000000u,
         .seed = 3,
         .clip = clip,

@@ -20,9 +20,9 @@
 
 #define MAX_RANKS 8
 
-static inline const struct pst_transport_ops *load_threads(void)
+static inline const struct pst_transport_ops *load_transport(const char *file)
 {
-    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/transport-threads.so", RTLD_NOW | RTLD_LOCAL);
+    void *module = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     pst_transport_module_fn *function;
 
     if (module == NULL) {
@@ -32,6 +32,11 @@ static inline const struct pst_transport_ops *load_threads(void)
     *(void **)&function = dlsym(module, PST_TRANSPORT_MODULE_SYMBOL);
     assert_non_null(function);
     return function();
+}
+
+static inline const struct pst_transport_ops *load_threads(void)
+{
+    return load_transport(PENSTOCK_PLUGIN_DIR "/transport-threads.so");
 }
 
 static inline struct pst_transport *open_threads(const struct pst_transport_ops *ops,

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Buffers of devices whose memory MPI cannot reach: what is sent or summed is copied to host memory
+ * when it is posted, what has come is copied back when it is waited for.
+ */
+#include <stdlib.h>
+
+#include "transport/mpi/module.h"
+
+static bool make_room(struct stage *stage, uint64_t bytes)
+{
+    char *grown;
+
+    if (bytes <= stage->room) {
+        return true;
+    }
+    grown = realloc(stage->bytes, bytes);
+    if (grown == NULL) {
+        return false;
+    }
+    stage->bytes = grown;
+    stage->room = bytes;
+    return true;
+}
+
+static void download(const struct pst_transport *transport, void *to, const void *from,
+                     uint64_t bytes)
+{
+    if (bytes > 0) {
+        transport->memory.download(transport->memory.context, mpi_world->rank, to, from, bytes);
+    }
+}
+
+static void upload(const struct pst_transport *transport, void *to, const void *from,
+                   uint64_t bytes)
+{
+    if (bytes > 0) {
+        transport->memory.upload(transport->memory.context, mpi_world->rank, to, from, bytes);
+    }
+}
+
+/* --- transfers ---------------------------------------------------------------------------------
+ */
+
+pst_status mpi_stage_transfer(struct pst_transport *transport, struct request *request)
+{
+    if (!transport->apart) {
+        return PST_OK;
+    }
+    if (!make_room(&request->stage, request->bytes)) {
+        return PST_ERR_NOMEM;
+    }
+    request->far = request->data;
+    request->data = request->stage.bytes;
+    if (request->is_send) {
+        download(transport, request->data, request->far, request->bytes);
+    }
+    return PST_OK;
+}
+
+void mpi_unstage_transfer(struct pst_transport *transport, const struct request *request)
+{
+    if (transport->apart && !request->is_send) {
+        upload(transport, request->far, request->data, request->bytes);
+    }
+}
+
+/* --- sums --------------------------------------------------------------------------------------
+ */
+
+pst_status mpi_stage_parts(struct pst_transport *transport, struct sum *sum)
+{
+    struct pst_reduce_part *near;
+    float *at;
+
+    sum->far_result = NULL;
+    sum->far_parts = NULL;
+    if (!transport->apart) {
+        return PST_OK;
+    }
+    if (!make_room(&sum->stage, sum->elems * sizeof *at) ||
+        !make_room(&sum->stage_table, sum->n_parts * sizeof *near)) {
+        return PST_ERR_NOMEM;
+    }
+    near = (struct pst_reduce_part *)(void *)sum->stage_table.bytes;
+    at = (float *)(void *)sum->stage.bytes;
+    for (uint32_t p = 0; p < sum->n_parts; p++) {
+        near[p] = (struct pst_reduce_part){at, sum->parts[p].elems};
+        download(transport, at, sum->parts[p].data, near[p].elems * sizeof *at);
+        at += near[p].elems;
+    }
+    sum->far_parts = sum->parts;
+    sum->parts = near;
+    return PST_OK;
+}
+
+/* Sources, and behind them the result. */
+pst_status mpi_stage_sources(struct pst_transport *transport, struct sum *sum, uint32_t n_src)
+{
+    const float **near;
+    float *at;
+    uint64_t bytes;
+
+    sum->far_parts = NULL;
+    sum->far_result = NULL;
+    if (!transport->apart) {
+        return PST_OK;
+    }
+    if (__builtin_mul_overflow(sum->elems * sizeof *at, (uint64_t)n_src + 1, &bytes) ||
+        !make_room(&sum->stage, bytes) || !make_room(&sum->stage_table, n_src * sizeof *near + 1)) {
+        return PST_ERR_NOMEM;
+    }
+    near = (const float **)(void *)sum->stage_table.bytes;
+    at = (float *)(void *)sum->stage.bytes;
+    for (uint32_t s = 0; s < n_src; s++, at += sum->elems) {
+        near[s] = at;
+        download(transport, at, sum->sources[s], sum->elems * sizeof *at);
+    }
+    sum->sources = near;
+    sum->far_result = sum->result;
+    sum->result = at;
+    return PST_OK;
+}
+
+void mpi_unstage_sum(struct pst_transport *transport, const struct sum *sum)
+{
+    for (uint32_t p = 0; sum->far_parts != NULL && p < sum->n_parts; p++) {
+        upload(transport, sum->far_parts[p].data, sum->parts[p].data,
+               sum->parts[p].elems * sizeof(float));
+    }
+    if (sum->far_result != NULL) {
+        upload(transport, sum->far_result, sum->result, sum->elems * sizeof(float));
+    }
+}
+
+void mpi_stages_free(struct pst_transport *transport)
+{
+    for (uint32_t i = 0; transport->requests != NULL && i < transport->max_requests; i++) {
+        free(transport->requests[i].stage.bytes);
+    }
+    for (uint32_t i = 0; transport->sums != NULL && i <= transport->max_reductions; i++) {
+        free(transport->sums[i].stage.bytes);
+        free(transport->sums[i].stage_table.bytes);
+    }
+}

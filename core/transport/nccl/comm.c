@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Communicators of a rank: making them, the first exchange over every link, asking whether they are
+ * through, and their end.
+ */
+#include "transport/nccl/module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LOOK_NS  20000
+#define CLOSE_NS UINT64_C(5000000000)
+
+static pst_status fail_slow(struct pst_transport *transport, uint32_t index, const char *doing)
+{
+    struct pst_error why = {0};
+
+    pst_fail(&why, PST_ERR_CANCELLED, "run.stalled",
+             "run stalled: device %u has waited %.3g s for NCCL, %s", index,
+             (double)transport->config.stall_ns / 1e9, doing);
+    pst_error_hint(&why, "another rank has not come; NCCL_DEBUG=INFO tells what NCCL does");
+    nccl_fail(transport, index, &why);
+    return PST_ERR_CANCELLED;
+}
+
+pst_status nccl_settle(struct pst_transport *transport, uint32_t index, uint32_t lane,
+                       const char *doing)
+{
+    const struct timespec moment = {0, LOOK_NS};
+    struct rank *rank = nccl_rank(transport, index);
+    uint64_t begin = 0;
+
+    for (;;) {
+        ncclResult_t state = ncclSuccess, result = ncclSuccess;
+        bool dead;
+
+        pthread_mutex_lock(&rank->mutex);
+        dead = rank->lanes[lane].comm == NULL;
+        if (!dead) {
+            result = ncclCommGetAsyncError(rank->lanes[lane].comm, &state);
+        }
+        pthread_mutex_unlock(&rank->mutex);
+        if (dead || atomic_load(&transport->failed)) {
+            return PST_ERR_CANCELLED;
+        }
+        result = result != ncclSuccess ? result : state;
+        if (result == ncclSuccess) {
+            return PST_OK;
+        }
+        if (result != ncclInProgress) {
+            nccl_fail_nccl(transport, index, doing, result);
+            return PST_ERR_CANCELLED;
+        }
+        if (begin == 0) {
+            begin = nccl_now_ns();
+        } else if (nccl_now_ns() - begin > transport->config.stall_ns) {
+            return fail_slow(transport, index, doing);
+        }
+        nanosleep(&moment, NULL);
+    }
+}
+
+/* --- making ------------------------------------------------------------------------------------
+ */
+
+static cudaError_t make_lane(struct lane *lane, int priority)
+{
+    cudaError_t error =
+        cudaStreamCreateWithPriority(&lane->stream, cudaStreamNonBlocking, priority);
+
+    for (uint32_t i = 0; i < lane->n_tickets && error == cudaSuccess; i++) {
+        error = cudaEventCreateWithFlags(&lane->tickets[i].ready, cudaEventDisableTiming);
+        if (error == cudaSuccess) {
+            error = cudaEventCreateWithFlags(&lane->tickets[i].done, cudaEventDisableTiming);
+        }
+    }
+    return error;
+}
+
+static pst_status join(struct pst_transport *transport, uint32_t index, uint32_t which)
+{
+    struct rank *rank = nccl_rank(transport, index);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclResult_t result;
+
+    config.blocking = 0;
+    pthread_mutex_lock(&rank->mutex);
+    result = ncclCommInitRankConfig(&rank->lanes[which].comm, (int)transport->config.n_ranks,
+                                    transport->ids[which], (int)index, &config);
+    pthread_mutex_unlock(&rank->mutex);
+    if (result != ncclSuccess && result != ncclInProgress) {
+        nccl_fail_nccl(transport, index, "meeting the other ranks", result);
+        return PST_ERR_CANCELLED;
+    }
+    return nccl_settle(transport, index, which, "meeting the other ranks");
+}
+
+static bool meets(const struct pst_transport *transport, uint32_t index, uint32_t other,
+                  uint32_t lane)
+{
+    const struct pst_transport_config *config = &transport->config;
+
+    return config->meets == NULL || (config->meets(config->meets_context, index, other) &
+                                     (lane == LANE_SUMS ? PST_MEETS_SUM : PST_MEETS_TRANSFER)) != 0;
+}
+
+static ncclResult_t greet(const struct pst_transport *transport, uint32_t index, uint32_t which,
+                          float *words)
+{
+    const struct lane *lane = &nccl_rank(transport, index)->lanes[which];
+    ncclResult_t result = ncclGroupStart(), end;
+
+    for (uint32_t other = 0; other < transport->config.n_ranks && result == ncclSuccess; other++) {
+        if (other == index || !meets(transport, index, other, which)) {
+            continue;
+        }
+        result = ncclSend(words, 1, ncclFloat32, (int)other, lane->comm, lane->stream);
+        if (result == ncclSuccess) {
+            result =
+                ncclRecv(words + 1 + other, 1, ncclFloat32, (int)other, lane->comm, lane->stream);
+        }
+    }
+    end = ncclGroupEnd();
+    return result != ncclSuccess ? result : end;
+}
+
+/* NCCL connects two ranks when they first have to do with each other, which takes the host: it is
+   done here, over all links of the rank at once, in the order of the ranks. */
+static pst_status warm_up(struct pst_transport *transport, uint32_t index, uint32_t which,
+                          float *words)
+{
+    struct rank *rank = nccl_rank(transport, index);
+    struct ticket *ticket = nccl_ticket_open(transport, index, which, index);
+    ncclResult_t result = ncclInternalError;
+    pst_status status;
+
+    if (ticket == NULL) {
+        return PST_ERR_CANCELLED;
+    }
+    pthread_mutex_lock(&rank->mutex);
+    if (rank->lanes[which].comm != NULL) {
+        result = greet(transport, index, which, words);
+    }
+    pthread_mutex_unlock(&rank->mutex);
+    if (result != ncclSuccess && result != ncclInProgress) {
+        nccl_fail_nccl(transport, index, "connecting", result);
+        return PST_ERR_CANCELLED;
+    }
+    status = nccl_settle(transport, index, which, "connecting");
+    return status == PST_OK ? nccl_ticket_launch(transport, index, which, ticket) : status;
+}
+
+/* With others, or terms of its own alone. */
+static bool sums(const struct pst_transport *transport, uint32_t index)
+{
+    for (uint32_t other = 0; other < transport->config.n_ranks; other++) {
+        if (meets(transport, index, other, LANE_SUMS)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static pst_status attach_memory(struct pst_transport *transport, uint32_t index)
+{
+    struct rank *rank = nccl_rank(transport, index);
+    cudaError_t error = cudaMalloc((void **)&rank->words, (transport->config.n_ranks + 1) * 4u);
+
+    if (error == cudaSuccess && sums(transport, index)) {
+        rank->scratch_elems = NCCL_SCRATCH_ELEMS;
+        error = cudaMalloc((void **)&rank->scratch, rank->scratch_elems * sizeof *rank->scratch);
+    }
+    if (error != cudaSuccess) {
+        nccl_fail_cuda(transport, index, "making room for sums over ranks", error);
+        return PST_ERR_CANCELLED;
+    }
+    return PST_OK;
+}
+
+static pst_status attach(struct pst_transport *transport, uint32_t index)
+{
+    struct rank *rank = nccl_rank(transport, index);
+    int lowest = 0, highest = 0;
+    cudaError_t error = cudaSetDevice(rank->ordinal);
+    pst_status status;
+
+    if (error == cudaSuccess) {
+        error = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
+    }
+    for (uint32_t l = 0; l < LANES && error == cudaSuccess; l++) {
+        error = make_lane(&rank->lanes[l], highest);
+    }
+    if (error != cudaSuccess) {
+        nccl_fail_cuda(transport, index, "opening streams", error);
+        return PST_ERR_CANCELLED;
+    }
+    status = attach_memory(transport, index);
+    for (uint32_t l = 0; l < LANES && status == PST_OK; l++) {
+        status = join(transport, index, l);
+    }
+    pthread_mutex_lock(&rank->mutex);
+    rank->attached = status == PST_OK;
+    pthread_mutex_unlock(&rank->mutex);
+    for (uint32_t l = 0; l < LANES && status == PST_OK; l++) {
+        status = warm_up(transport, index, l, rank->words);
+    }
+    return status;
+}
+
+pst_status nccl_attach(struct pst_transport *transport, uint32_t index, struct pst_error *err)
+{
+    struct rank *rank = nccl_rank(transport, index);
+
+    rank->compute = transport->memory.stream(transport->memory.context, index, &rank->ordinal);
+    if (rank->compute == NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "run.transport = \"nccl\" is for run.device = \"cuda\"");
+    }
+    if (attach(transport, index) == PST_OK) {
+        return PST_OK;
+    }
+    return nccl_check(transport, index, err);
+}
+
+/* --- the end -----------------------------------------------------------------------------------
+ */
+
+void nccl_rank_abort(struct rank *rank)
+{
+    pthread_mutex_lock(&rank->mutex);
+    for (uint32_t l = 0; l < LANES; l++) {
+        if (rank->lanes[l].comm != NULL) {
+            ncclCommAbort(rank->lanes[l].comm);
+            rank->lanes[l].comm = NULL;
+        }
+    }
+    pthread_mutex_unlock(&rank->mutex);
+}
+
+/* Has everything that was asked for gone out? */
+static bool is_over(const struct rank *rank)
+{
+    for (uint32_t l = 0; l < LANES; l++) {
+        ncclResult_t state = ncclSuccess;
+
+        if (rank->lanes[l].comm != NULL &&
+            (ncclCommGetAsyncError(rank->lanes[l].comm, &state) != ncclSuccess ||
+             state == ncclInProgress)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void end_comms(struct pst_transport *transport)
+{
+    const struct timespec moment = {0, LOOK_NS};
+    uint64_t end_ns = nccl_now_ns() + CLOSE_NS;
+
+    for (uint32_t r = 0; r < transport->n_ready;
+         r++) { /* all begin, for each may wait for others */
+        for (uint32_t l = 0; l < LANES && transport->ranks[r].attached; l++) {
+            if (transport->ranks[r].lanes[l].comm != NULL) {
+                ncclCommFinalize(transport->ranks[r].lanes[l].comm);
+            }
+        }
+    }
+    for (uint32_t r = 0; r < transport->n_ready; r++) {
+        struct rank *rank = &transport->ranks[r];
+
+        while (rank->attached && !is_over(rank) && nccl_now_ns() < end_ns) {
+            nanosleep(&moment, NULL);
+        }
+        for (uint32_t l = 0; l < LANES && rank->attached && is_over(rank); l++) {
+            if (rank->lanes[l].comm != NULL) {
+                ncclCommDestroy(rank->lanes[l].comm);
+                rank->lanes[l].comm = NULL;
+            }
+        }
+        nccl_rank_abort(rank); /* where they do not end by themselves */
+    }
+}
+
+void nccl_detach(struct pst_transport *transport)
+{
+    for (uint32_t r = 0; r < transport->n_ready && atomic_load(&transport->failed); r++) {
+        nccl_rank_abort(&transport->ranks[r]);
+    }
+    end_comms(transport);
+    for (uint32_t r = 0; r < transport->n_ready; r++) {
+        struct rank *rank = &transport->ranks[r];
+
+        if (rank->compute == NULL || cudaSetDevice(rank->ordinal) != cudaSuccess) {
+            continue;
+        }
+        for (uint32_t l = 0; l < LANES; l++) {
+            struct lane *lane = &rank->lanes[l];
+
+            if (lane->stream != NULL) {
+                cudaStreamDestroy(lane->stream);
+            }
+            for (uint32_t i = 0; i < lane->n_tickets; i++) {
+                if (lane->tickets[i].ready != NULL) {
+                    cudaEventDestroy(lane->tickets[i].ready);
+                }
+                if (lane->tickets[i].done != NULL) {
+                    cudaEventDestroy(lane->tickets[i].done);
+                }
+            }
+        }
+        cudaFree(rank->words);
+        cudaFree(rank->scratch);
+    }
+}

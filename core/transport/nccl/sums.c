@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums over ranks whose bits do not depend on who adds. Every member gets all terms of its share of
+ * the elements, adds them up in their order, and gives the result to the others: as many bytes as a
+ * ring moves, for sums of one term each. NCCL's own all-reduce promises no order. What does not fit
+ * into the scratch memory goes in rounds. All of it is in one lane, and nothing waits for it but
+ * who waits for its ticket.
+ */
+#include "transport/nccl/module.h"
+
+#define ALIGN_ELEMS 64u
+
+/* Terms and results are rows of elements; those of a sum in place lie in pieces. */
+struct row {
+    const struct pst_reduce_part *parts;
+    uint32_t n_parts;
+};
+
+struct sum {
+    struct pst_transport *transport;
+    uint32_t rank;
+    const uint32_t *members;
+    uint32_t n_members, me, n_terms;
+    const uint32_t (*order)[2]; /* NULL: one term of each member in turn, */
+    struct row row;             /* which is this, in place */
+    const float *const *src;    /* with `order` */
+    float *dst;
+    uint64_t elems, at, share; /* of a round: elements behind it; of a member */
+    float *scratch;            /* a row for each term */
+    struct lane *lane;
+    ncclResult_t result; /* what went wrong first */
+    cudaError_t error;
+};
+
+static uint32_t member_of(const struct sum *sum, uint32_t term)
+{
+    return sum->order != NULL ? sum->order[term][0] : term;
+}
+
+/* The elements of the round that a member adds up. */
+static uint64_t share_of(const struct sum *sum, uint32_t member, uint64_t *ret_begin)
+{
+    uint64_t begin = sum->at + (uint64_t)member * sum->share;
+
+    *ret_begin = begin;
+    return begin >= sum->elems               ? 0
+           : sum->elems - begin < sum->share ? sum->elems - begin
+                                             : sum->share;
+}
+
+/* --- pieces: what to do with elements [at, at + n) of a row, wherever they lie ------------------
+ */
+
+typedef void piece_fn(struct sum *sum, uint32_t peer, float *data, float *scratch, uint64_t n);
+
+static void send_piece(struct sum *sum, uint32_t peer, float *data, float *scratch, uint64_t n)
+{
+    (void)scratch;
+    if (sum->result == ncclSuccess) {
+        sum->result = ncclSend(data, n, ncclFloat32, (int)peer, sum->lane->comm, sum->lane->stream);
+    }
+}
+
+static void recv_piece(struct sum *sum, uint32_t peer, float *data, float *scratch, uint64_t n)
+{
+    (void)scratch;
+    if (sum->result == ncclSuccess) {
+        sum->result = ncclRecv(data, n, ncclFloat32, (int)peer, sum->lane->comm, sum->lane->stream);
+    }
+}
+
+static void send_scratch(struct sum *sum, uint32_t peer, float *data, float *scratch, uint64_t n)
+{
+    (void)data;
+    send_piece(sum, peer, scratch, NULL, n);
+}
+
+static void recv_scratch(struct sum *sum, uint32_t peer, float *data, float *scratch, uint64_t n)
+{
+    (void)data;
+    recv_piece(sum, peer, scratch, NULL, n);
+}
+
+static void copy(struct sum *sum, float *to, const float *from, uint64_t n)
+{
+    if (sum->error == cudaSuccess) {
+        sum->error =
+            cudaMemcpyAsync(to, from, n * sizeof *to, cudaMemcpyDeviceToDevice, sum->lane->stream);
+    }
+}
+
+static void copy_in(struct sum *sum, uint32_t peer, float *data, float *scratch, uint64_t n)
+{
+    (void)peer;
+    copy(sum, scratch, data, n);
+}
+
+static void copy_out(struct sum *sum, uint32_t peer, float *data, float *scratch, uint64_t n)
+{
+    (void)peer;
+    copy(sum, data, scratch, n);
+}
+
+/* Both ends of a transfer cut it at the same places: those of the parts. whole: NULL, or where all
+   elements lie in one. */
+static void each_piece(struct sum *sum, uint32_t peer, float *whole, uint64_t at, uint64_t n,
+                       float *scratch, piece_fn *piece)
+{
+    uint64_t begin = 0;
+
+    if (sum->order != NULL) {
+        if (n > 0) {
+            piece(sum, peer, whole == NULL ? NULL : whole + at, scratch, n);
+        }
+        return;
+    }
+    for (uint32_t p = 0; p < sum->row.n_parts && n > 0; p++) {
+        uint64_t elems = sum->row.parts[p].elems;
+
+        if (at < begin + elems) {
+            uint64_t skip = at - begin, here = elems - skip < n ? elems - skip : n;
+
+            piece(sum, peer, sum->row.parts[p].data + skip, scratch, here);
+            scratch += here;
+            at += here;
+            n -= here;
+        }
+        begin += elems;
+    }
+}
+
+/* --- a round -----------------------------------------------------------------------------------
+ */
+
+static float *source_of(const struct sum *sum, uint32_t term)
+{
+    return sum->order == NULL ? NULL : (float *)(uintptr_t)sum->src[sum->order[term][1]];
+}
+
+/* Each member gets this rank's terms of its share, and this rank all terms of its own. */
+static void exchange_terms(struct sum *sum)
+{
+    for (uint32_t m = 0; m < sum->n_members; m++) {
+        uint64_t theirs, ours, n = share_of(sum, m, &theirs), mine = share_of(sum, sum->me, &ours);
+
+        for (uint32_t t = 0; m != sum->me && t < sum->n_terms; t++) {
+            float *scratch = sum->scratch + t * sum->share;
+
+            if (member_of(sum, t) == sum->me) {
+                each_piece(sum, sum->members[m], source_of(sum, t), theirs, n, NULL, send_piece);
+            }
+            if (member_of(sum, t) == m) {
+                each_piece(sum, sum->members[m], NULL, ours, mine, scratch, recv_scratch);
+            }
+        }
+    }
+}
+
+static void exchange_results(struct sum *sum)
+{
+    for (uint32_t m = 0; m < sum->n_members; m++) {
+        uint64_t theirs, ours, n = share_of(sum, m, &theirs), mine = share_of(sum, sum->me, &ours);
+
+        if (m != sum->me) {
+            each_piece(sum, sum->members[m], NULL, ours, mine, sum->scratch, send_scratch);
+            each_piece(sum, sum->members[m], sum->dst, theirs, n, NULL, recv_piece);
+        }
+    }
+}
+
+static void add_up(struct sum *sum)
+{
+    uint64_t ours, n = share_of(sum, sum->me, &ours);
+
+    for (uint32_t t = 0; t < sum->n_terms; t++) {
+        if (member_of(sum, t) == sum->me) {
+            each_piece(sum, 0, source_of(sum, t), ours, n, sum->scratch + t * sum->share, copy_in);
+        }
+    }
+    for (uint32_t t = 1; t < sum->n_terms && sum->error == cudaSuccess; t++) {
+        sum->error = nccl_add(sum->scratch, sum->scratch + t * sum->share, n, sum->lane->stream);
+    }
+    each_piece(sum, 0, sum->dst, ours, n, sum->scratch, copy_out);
+}
+
+/* One group of NCCL. */
+static pst_status run_group(struct sum *sum, void (*body)(struct sum *sum))
+{
+    struct rank *rank = nccl_rank(sum->transport, sum->rank);
+    ncclResult_t end;
+    bool dead;
+
+    pthread_mutex_lock(&rank->mutex);
+    dead = sum->lane->comm == NULL;
+    if (!dead) {
+        sum->result = ncclGroupStart();
+        body(sum);
+        end = ncclGroupEnd();
+        sum->result = sum->result != ncclSuccess ? sum->result : end;
+    }
+    pthread_mutex_unlock(&rank->mutex);
+    if (dead) {
+        return PST_ERR_CANCELLED;
+    }
+    if (sum->result != ncclSuccess && sum->result != ncclInProgress) {
+        nccl_fail_nccl(sum->transport, sum->rank, "a sum over ranks", sum->result);
+        return PST_ERR_CANCELLED;
+    }
+    return nccl_settle(sum->transport, sum->rank, LANE_SUMS, "a sum over ranks");
+}
+
+static pst_status run_round(struct sum *sum)
+{
+    pst_status status = run_group(sum, exchange_terms);
+
+    if (status == PST_OK) {
+        add_up(sum);
+        status = run_group(sum, exchange_results);
+    }
+    if (status == PST_OK && sum->error != cudaSuccess) {
+        nccl_fail_cuda(sum->transport, sum->rank, "a sum over ranks", sum->error);
+        status = PST_ERR_CANCELLED;
+    }
+    return status;
+}
+
+/* All rounds into the lane. On success its ticket is *ret_ticket. */
+static pst_status run(struct sum *sum, uint64_t *ret_ticket)
+{
+    struct rank *rank = nccl_rank(sum->transport, sum->rank);
+    uint64_t room = rank->scratch_elems / sum->n_terms / ALIGN_ELEMS * ALIGN_ELEMS;
+    uint32_t peer = sum->members[sum->me == 0 && sum->n_members > 1];
+    struct ticket *ticket;
+    pst_status status = PST_OK;
+
+    if (rank->scratch == NULL || room == 0) {
+        return PST_ERR_BUG;
+    }
+    ticket = nccl_ticket_open(sum->transport, sum->rank, LANE_SUMS, peer);
+    if (ticket == NULL) {
+        return PST_ERR_CANCELLED;
+    }
+    sum->scratch = rank->scratch;
+    sum->lane = &rank->lanes[LANE_SUMS];
+    *ret_ticket = sum->lane->next - 1;
+    for (; sum->at < sum->elems && status == PST_OK; sum->at += sum->n_members * sum->share) {
+        uint64_t left = sum->elems - sum->at;
+        uint64_t even = left / sum->n_members + (left % sum->n_members != 0);
+
+        sum->share = even < room ? even : room;
+        status = run_round(sum);
+    }
+    return status == PST_OK ? nccl_ticket_launch(sum->transport, sum->rank, LANE_SUMS, ticket)
+                            : status;
+}
+
+/* --- calls -------------------------------------------------------------------------------------
+ */
+
+static uint32_t position(const uint32_t *members, uint32_t n_members, uint32_t rank)
+{
+    uint32_t i = 0;
+
+    while (i < n_members && members[i] != rank) {
+        i++;
+    }
+    return i;
+}
+
+pst_status nccl_all_reduce(struct pst_transport *transport, uint32_t index, const uint32_t *members,
+                           uint32_t n_members, const struct pst_reduce_part *parts,
+                           uint32_t n_parts, pst_request *ret_request)
+{
+    struct rank *rank = nccl_rank(transport, index);
+    struct sum sum = {.transport = transport,
+                      .rank = index,
+                      .members = members,
+                      .n_members = n_members,
+                      .me = position(members, n_members, index),
+                      .n_terms = n_members,
+                      .row = {parts, n_parts}};
+    uint32_t id = rank != NULL ? rank->free_sums : NCCL_NOBODY;
+    struct request *request;
+    pst_status status;
+
+    if (atomic_load(&transport->failed)) {
+        return PST_ERR_CANCELLED;
+    }
+    if (id == NCCL_NOBODY || sum.me == n_members || nccl_flush(transport, index, NULL) != PST_OK) {
+        return atomic_load(&transport->failed) ? PST_ERR_CANCELLED : PST_ERR_BUG;
+    }
+    for (uint32_t p = 0; p < n_parts; p++) {
+        sum.elems += parts[p].elems;
+    }
+    request = &rank->requests[id];
+    status = run(&sum, &request->ticket);
+    if (status != PST_OK) {
+        return status;
+    }
+    rank->free_sums = request->next_free;
+    request->used = true;
+    request->lane = LANE_SUMS;
+    *ret_request = id;
+    return PST_OK;
+}
+
+pst_status nccl_reduce(struct pst_transport *transport, uint32_t index, const uint32_t *members,
+                       uint32_t n_members, const float *const *src, uint32_t n_src,
+                       const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
+                       struct pst_error *err)
+{
+    struct sum sum = {.transport = transport,
+                      .rank = index,
+                      .members = members,
+                      .n_members = n_members,
+                      .me = position(members, n_members, index),
+                      .n_terms = n_order,
+                      .order = order,
+                      .src = src,
+                      .dst = dst,
+                      .elems = elems};
+    uint64_t ticket = 0;
+    pst_status status = nccl_flush(transport, index, err);
+
+    for (uint32_t i = 0; i < n_order && status == PST_OK; i++) {
+        if (order[i][0] >= n_members || (order[i][0] == sum.me && order[i][1] >= n_src)) {
+            status = PST_ERR_BUG;
+        }
+    }
+    if (status == PST_ERR_BUG || sum.me == n_members || n_order == 0) {
+        return pst_fail(err, PST_ERR_BUG, "transport.members",
+                        "rank %u takes part in a reduction of %u members and %u terms that is none",
+                        index, n_members, n_order);
+    }
+    status = status == PST_OK ? run(&sum, &ticket) : status;
+    if (status == PST_ERR_BUG) {
+        return pst_fail(err, status, "transport.config", "rank %u: no room for sums of %u terms",
+                        index, n_order);
+    }
+    return status == PST_OK ? nccl_ticket_wait(transport, index, LANE_SUMS, ticket, err)
+                            : nccl_check(transport, index, err);
+}

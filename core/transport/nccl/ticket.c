@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Places in the lanes of a rank. Tickets of a lane end in the order in which they were opened; the
+ * watch takes those that have ended out of the ring.
+ */
+#include "transport/nccl/module.h"
+
+#include <stdio.h>
+
+#define LOOK_NS 20000
+
+void nccl_lane_retire(struct lane *lane)
+{
+    while (lane->first < lane->next && nccl_ticket(lane, lane->first)->launched &&
+           cudaEventQuery(nccl_ticket(lane, lane->first)->done) == cudaSuccess) {
+        lane->first++;
+    }
+}
+
+/* Room in the ring; false: the run has ended. */
+static bool make_room(struct pst_transport *transport, struct rank *rank, struct lane *lane)
+{
+    const struct timespec moment = {0, LOOK_NS};
+
+    for (;;) {
+        bool room;
+
+        pthread_mutex_lock(&rank->mutex);
+        nccl_lane_retire(lane);
+        room = lane->next - lane->first < lane->n_tickets;
+        pthread_mutex_unlock(&rank->mutex);
+        if (room || atomic_load(&transport->failed)) {
+            return room;
+        }
+        nanosleep(&moment, NULL); /* the host is a whole ring ahead */
+    }
+}
+
+struct ticket *nccl_ticket_open(struct pst_transport *transport, uint32_t index, uint32_t which,
+                                uint32_t peer)
+{
+    struct rank *rank = nccl_rank(transport, index);
+    struct lane *lane = &rank->lanes[which];
+    struct ticket *ticket;
+    cudaError_t error;
+
+    if (atomic_load(&transport->failed) || !make_room(transport, rank, lane)) {
+        return NULL;
+    }
+    ticket = nccl_ticket(lane, lane->next);
+    ticket->peer = peer;
+    ticket->launched = false;
+    ticket->since_ns = 0;
+    ticket->posted_ns = nccl_now_ns();
+    ticket->what[0] = '\0';
+    if (transport->config.doing != NULL) {
+        transport->config.doing(transport->config.doing_context, index, ticket->what,
+                                sizeof ticket->what);
+    }
+    error = cudaEventRecord(ticket->ready, rank->compute);
+    if (error == cudaSuccess) {
+        error = cudaStreamWaitEvent(lane->stream, ticket->ready, 0);
+    }
+    if (error != cudaSuccess) {
+        nccl_fail_cuda(transport, index, "posting", error);
+        return NULL;
+    }
+    pthread_mutex_lock(&rank->mutex);
+    lane->next++;
+    pthread_mutex_unlock(&rank->mutex);
+    return ticket;
+}
+
+pst_status nccl_ticket_launch(struct pst_transport *transport, uint32_t index, uint32_t which,
+                              struct ticket *ticket)
+{
+    struct rank *rank = nccl_rank(transport, index);
+    struct lane *lane = &rank->lanes[which];
+    cudaError_t error = cudaEventRecord(ticket->done, lane->stream);
+
+    if (error != cudaSuccess) {
+        nccl_fail_cuda(transport, index, "posting", error);
+        return PST_ERR_CANCELLED;
+    }
+    pthread_mutex_lock(&rank->mutex);
+    ticket->launched = true;
+    pthread_mutex_unlock(&rank->mutex);
+    return PST_OK;
+}
+
+pst_status nccl_ticket_wait(struct pst_transport *transport, uint32_t index, uint32_t which,
+                            uint64_t number, struct pst_error *err)
+{
+    struct rank *rank = nccl_rank(transport, index);
+    struct lane *lane = &rank->lanes[which];
+    struct ticket *ticket = nccl_ticket(lane, number);
+    bool over;
+    pst_status status = nccl_check(transport, index, err);
+    cudaError_t error = cudaSuccess;
+
+    if (status != PST_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&rank->mutex);
+    over = number < lane->first; /* and its place may be another's by now */
+    rank->start_ns = over ? rank->start_ns : ticket->posted_ns;
+    pthread_mutex_unlock(&rank->mutex);
+    if (!over) { /* on this thread alone places are given away */
+        error = cudaStreamWaitEvent(rank->compute, ticket->done, 0);
+    }
+    rank->end_ns = nccl_now_ns();
+    if (error != cudaSuccess) {
+        nccl_fail_cuda(transport, index, "waiting", error);
+        return nccl_check(transport, index, err);
+    }
+    return PST_OK;
+}

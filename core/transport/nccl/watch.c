@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What goes wrong. A kernel of NCCL that waits for a peer spins for ever, and nothing on the host
+ * would notice: so a thread looks at the first ticket of each lane. It counts as waiting from when
+ * the compute stream has let it go and the lane has come to it.
+ */
+#include "transport/nccl/module.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND   UINT64_C(1000000000)
+#define SHORT_NS UINT64_C(1000000)
+#define LONG_NS  UINT64_C(50000000)
+
+/* --- the end of a run --------------------------------------------------------------------------
+ */
+
+void nccl_fail(struct pst_transport *transport, uint32_t rank, const struct pst_error *why)
+{
+    bool first;
+
+    pthread_mutex_lock(&transport->mutex);
+    first = !atomic_load(&transport->failed);
+    if (first) {
+        transport->why = *why;
+        transport->failed_rank = rank;
+        atomic_store(&transport->failed, true);
+        pthread_cond_signal(&transport->wake);
+    }
+    pthread_mutex_unlock(&transport->mutex);
+    if (first) {
+        transport->control_ops->abort(transport->control,
+                                      rank == NCCL_NOBODY ? transport->first : rank, why->message);
+    }
+}
+
+void nccl_fail_nccl(struct pst_transport *transport, uint32_t rank, const char *doing,
+                    ncclResult_t result)
+{
+    const char *more = ncclGetLastError(NULL);
+    struct pst_error why = {0};
+
+    pst_fail(&why, PST_ERR_DEVICE, "run.device", "rank %u, %s: NCCL: %s%s%.300s", rank, doing,
+             ncclGetErrorString(result), more != NULL && more[0] != '\0' ? ": " : "",
+             more != NULL ? more : "");
+    why.exit_code = 1;
+    nccl_fail(transport, rank, &why);
+}
+
+void nccl_fail_cuda(struct pst_transport *transport, uint32_t rank, const char *doing,
+                    cudaError_t error)
+{
+    struct pst_error why = {0};
+
+    pst_fail(&why, PST_ERR_DEVICE, "run.device", "rank %u, %s: %s: %s", rank, doing,
+             cudaGetErrorName(error), cudaGetErrorString(error));
+    why.exit_code = 1;
+    nccl_fail(transport, rank, &why);
+}
+
+void nccl_abort(struct pst_transport *transport, uint32_t rank, const char *why)
+{
+    struct pst_error error = {0};
+
+    pst_fail(&error, PST_ERR_CANCELLED, "run.aborted", "%s", why == NULL ? "no reason given" : why);
+    nccl_fail(transport, rank, &error);
+}
+
+pst_status nccl_check(struct pst_transport *transport, uint32_t rank, struct pst_error *err)
+{
+    const struct pst_error *why = &transport->why;
+
+    if (!atomic_load(&transport->failed)) {
+        return PST_OK;
+    }
+    if (rank == transport->failed_rank || transport->failed_rank == NCCL_NOBODY) {
+        if (err != NULL) {
+            *err = *why;
+        }
+        return why->status;
+    }
+    return pst_fail(err, PST_ERR_CANCELLED, "run.aborted", "rank %u stopped the run: %s",
+                    transport->failed_rank, why->message);
+}
+
+/* --- who waits for whom ------------------------------------------------------------------------
+ */
+
+/* The end of the chain that begins with a rank of this process. */
+static uint32_t last_of(const struct pst_transport *transport, uint32_t rank)
+{
+    for (uint32_t i = 0; i < transport->n_local; i++) {
+        const struct rank *at = nccl_rank(transport, rank);
+
+        if (at == NULL || at->waits_for == NCCL_NOBODY) {
+            break;
+        }
+        rank = at->waits_for;
+    }
+    return rank;
+}
+
+static void list_waiting(const struct pst_transport *transport, uint32_t for_whom, char *text,
+                         size_t size)
+{
+    uint32_t n = 0;
+
+    text[0] = '\0';
+    for (uint32_t r = transport->first; r < transport->first + transport->n_local; r++) {
+        size_t used = strlen(text);
+
+        if (r != for_whom && last_of(transport, r) == for_whom) {
+            snprintf(text + used, size - used, "%s %u", n++ == 0 ? "" : ",", r);
+        }
+    }
+}
+
+static void fail_stalled(struct pst_transport *transport, uint32_t index, uint32_t peer,
+                         const char *what)
+{
+    const struct pst_transport_processes *processes = transport->control_ops->processes;
+    uint32_t last = last_of(transport, index);
+    char doing[NCCL_WHAT] = "", waiting[192], text[NCCL_WHAT + 64];
+    struct pst_error why = {0};
+
+    snprintf(text, sizeof text, "for device %u at %s", peer,
+             what[0] != '\0' ? what : "a transfer or sum");
+    if (processes != NULL) {
+        processes->stalled(peer, text, &why);
+        nccl_fail(transport, index, &why);
+        return;
+    }
+    if (transport->config.doing != NULL) {
+        transport->config.doing(transport->config.doing_context, last, doing, sizeof doing);
+    }
+    list_waiting(transport, last, waiting, sizeof waiting);
+    pst_fail(&why, PST_ERR_CANCELLED, "run.stalled",
+             "run stalled: device %u is in %s; waiting for it: device%s%s. Device %u has waited "
+             "%.3g s %s",
+             last, doing[0] != '\0' ? doing : "nothing that it tells of",
+             strchr(waiting, ',') != NULL ? "s" : "", waiting, index,
+             (double)transport->config.stall_ns / 1e9, text);
+    pst_error_hint(&why, "where it only needs longer, raise run.stall_limit");
+    nccl_fail(transport, index, &why);
+}
+
+/* --- looking -----------------------------------------------------------------------------------
+ */
+
+/* A lane's first ticket, where it waits for its peers: since when. Under the rank's mutex. */
+static const struct ticket *look_at_lane(struct lane *lane, uint64_t now)
+{
+    struct ticket *ticket;
+
+    nccl_lane_retire(lane);
+    if (lane->first == lane->next) {
+        return NULL;
+    }
+    ticket = nccl_ticket(lane, lane->first);
+    if (!ticket->launched || cudaEventQuery(ticket->ready) != cudaSuccess) {
+        return NULL;
+    }
+    ticket->since_ns = ticket->since_ns == 0 ? now : ticket->since_ns;
+    return ticket;
+}
+
+static void look_at_rank(struct pst_transport *transport, uint32_t index)
+{
+    struct rank *rank = nccl_rank(transport, index);
+    uint64_t now = nccl_now_ns();
+    const struct ticket *longest = NULL;
+    struct ticket stalled = {.since_ns = 0};
+    ncclResult_t bad = ncclSuccess;
+
+    pthread_mutex_lock(&rank->mutex);
+    for (uint32_t l = 0; l < LANES && rank->attached; l++) {
+        ncclResult_t state = ncclSuccess;
+        const struct ticket *ticket = look_at_lane(&rank->lanes[l], now);
+
+        if (ticket != NULL && (longest == NULL || ticket->since_ns < longest->since_ns)) {
+            longest = ticket;
+        }
+        if (rank->lanes[l].comm != NULL &&
+            ncclCommGetAsyncError(rank->lanes[l].comm, &state) == ncclSuccess &&
+            state != ncclSuccess && state != ncclInProgress) {
+            bad = state;
+        }
+    }
+    rank->waits_for = longest != NULL ? longest->peer : NCCL_NOBODY;
+    if (longest != NULL && now - longest->since_ns > transport->config.stall_ns) {
+        stalled = *longest;
+    }
+    pthread_mutex_unlock(&rank->mutex);
+    if (transport->control_ops->processes != NULL) {
+        transport->control_ops->processes->waits(rank->waits_for);
+    }
+    if (bad != ncclSuccess) {
+        nccl_fail_nccl(transport, index, "in a transfer or sum", bad);
+    } else if (stalled.since_ns != 0) {
+        fail_stalled(transport, index, stalled.peer, stalled.what);
+    }
+}
+
+static void look(struct pst_transport *transport)
+{
+    struct pst_error why = {0};
+
+    if (transport->control_ops->check(transport->control, transport->first, &why) != PST_OK) {
+        nccl_fail(transport, NCCL_NOBODY, &why); /* in another process */
+    }
+    for (uint32_t i = 0; i < transport->n_local && !atomic_load(&transport->failed); i++) {
+        look_at_rank(transport, transport->first + i);
+    }
+}
+
+static void *watch(void *argument)
+{
+    struct pst_transport *transport = argument;
+    uint64_t each = transport->config.stall_ns / 64;
+
+    each = each < SHORT_NS ? SHORT_NS : each > LONG_NS ? LONG_NS : each;
+    pthread_mutex_lock(&transport->mutex);
+    while (!transport->quit && !atomic_load(&transport->failed)) {
+        uint64_t at = nccl_now_ns() + each;
+        struct timespec until = {.tv_sec = (time_t)(at / SECOND), .tv_nsec = (long)(at % SECOND)};
+
+        pthread_cond_timedwait(&transport->wake, &transport->mutex, &until);
+        if (!transport->quit && !atomic_load(&transport->failed)) {
+            pthread_mutex_unlock(&transport->mutex);
+            look(transport);
+            pthread_mutex_lock(&transport->mutex);
+        }
+    }
+    pthread_mutex_unlock(&transport->mutex);
+    for (uint32_t i = 0; i < transport->n_local && atomic_load(&transport->failed); i++) {
+        nccl_rank_abort(&transport->ranks[i]);
+    }
+    return NULL;
+}
+
+bool nccl_watch_start(struct pst_transport *transport)
+{
+    transport->watches = pthread_create(&transport->watch, NULL, watch, transport) == 0;
+    return transport->watches;
+}
+
+void nccl_watch_stop(struct pst_transport *transport)
+{
+    if (!transport->watches) {
+        return;
+    }
+    pthread_mutex_lock(&transport->mutex);
+    transport->quit = true;
+    pthread_cond_signal(&transport->wake);
+    pthread_mutex_unlock(&transport->mutex);
+    pthread_join(transport->watch, NULL);
+    transport->watches = false;
+}

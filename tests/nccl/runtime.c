@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CUDA runtime as far as transport-nccl calls it, on host memory: a stream is a thread with a
+ * queue, and late; events are generations. So whatever is not put in order shows up as wrong bytes,
+ * and to tools that look for races. Streams that were made elsewhere, by a device that ends
+ * everything before it returns, are always through: waiting on one makes the caller wait.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "fake.h"
+
+enum { MOST_STREAMS = 256, MOST_DEVICES = 8 };
+
+struct task {
+    struct task *next;
+    void (*work)(void *argument);
+    void *argument;
+};
+
+struct fake_stream {
+    pthread_t thread;
+    struct task *head, *tail;
+    bool quit;
+    uint64_t seed;
+};
+
+struct fake_event {
+    uint64_t n_recorded, n_done;
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of all below */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct fake_stream *streams[MOST_STREAMS];
+
+static bool is_ours(cudaStream_t stream)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&mutex);
+    for (uint32_t i = 0; i < MOST_STREAMS; i++) {
+        found = found || (stream != NULL && streams[i] == stream);
+    }
+    pthread_mutex_unlock(&mutex);
+    return found;
+}
+
+static void be_late(struct fake_stream *stream)
+{
+    struct timespec nap = {0};
+
+    stream->seed = stream->seed * 6364136223846793005u + 1442695040888963407u;
+    nap.tv_nsec = (long)((stream->seed >> 33) % 20000u);
+    if (nap.tv_nsec < 4000) {
+        nanosleep(&nap, NULL);
+    }
+}
+
+static void *run_stream(void *argument)
+{
+    struct fake_stream *stream = argument;
+
+    pthread_mutex_lock(&mutex);
+    for (;;) {
+        struct task *task = stream->head;
+
+        if (task == NULL && stream->quit) {
+            break;
+        }
+        if (task == NULL) {
+            pthread_cond_wait(&changed, &mutex);
+            continue;
+        }
+        stream->head = task->next;
+        stream->tail = stream->head == NULL ? NULL : stream->tail;
+        pthread_mutex_unlock(&mutex);
+        be_late(stream);
+        task->work(task->argument);
+        free(task->argument);
+        free(task);
+        pthread_mutex_lock(&mutex);
+    }
+    pthread_mutex_unlock(&mutex);
+    return NULL;
+}
+
+void fake_stream_ask(cudaStream_t stream, void (*work)(void *argument), void *argument)
+{
+    struct task *task;
+
+    if (!is_ours(stream)) {
+        work(argument);
+        free(argument);
+        return;
+    }
+    task = calloc(1, sizeof *task);
+    if (task == NULL) {
+        abort();
+    }
+    task->work = work;
+    task->argument = argument;
+    pthread_mutex_lock(&mutex);
+    if (stream->tail == NULL) {
+        stream->head = task;
+    } else {
+        stream->tail->next = task;
+    }
+    stream->tail = task;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&mutex);
+}
+
+/* --- streams -----------------------------------------------------------------------------------
+ */
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *ret_stream, unsigned flags, int priority)
+{
+    struct fake_stream *stream = calloc(1, sizeof *stream);
+    bool kept = false;
+
+    (void)flags;
+    (void)priority;
+    if (stream == NULL) {
+        return cudaErrorMemoryAllocation;
+    }
+    pthread_mutex_lock(&mutex);
+    for (uint32_t i = 0; i < MOST_STREAMS && !kept; i++) {
+        if (streams[i] == NULL) {
+            streams[i] = stream;
+            stream->seed = i + 1;
+            kept = true;
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+    if (!kept || pthread_create(&stream->thread, NULL, run_stream, stream) != 0) {
+        abort();
+    }
+    *ret_stream = stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    pthread_mutex_lock(&mutex);
+    stream->quit = true;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&mutex);
+    pthread_join(stream->thread, NULL);
+    pthread_mutex_lock(&mutex);
+    for (uint32_t i = 0; i < MOST_STREAMS; i++) {
+        streams[i] = streams[i] == stream ? NULL : streams[i];
+    }
+    pthread_mutex_unlock(&mutex);
+    free(stream);
+    return cudaSuccess;
+}
+
+/* --- events ------------------------------------------------------------------------------------
+ */
+
+struct moment {
+    struct fake_event *event;
+    uint64_t generation;
+};
+
+static struct moment *make_moment(struct fake_event *event, bool record)
+{
+    struct moment *moment = malloc(sizeof *moment);
+
+    if (moment == NULL) {
+        abort();
+    }
+    pthread_mutex_lock(&mutex);
+    event->n_recorded += record;
+    *moment = (struct moment){event, event->n_recorded};
+    pthread_mutex_unlock(&mutex);
+    return moment;
+}
+
+static void reach(void *argument)
+{
+    const struct moment *moment = argument;
+
+    pthread_mutex_lock(&mutex);
+    if (moment->event->n_done < moment->generation) {
+        moment->event->n_done = moment->generation;
+    }
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void await(void *argument)
+{
+    const struct moment *moment = argument;
+
+    pthread_mutex_lock(&mutex);
+    while (moment->event->n_done < moment->generation) {
+        pthread_cond_wait(&changed, &mutex);
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *ret_event, unsigned flags)
+{
+    (void)flags;
+    *ret_event = calloc(1, sizeof **ret_event);
+    return *ret_event != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    free(event);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    fake_stream_ask(stream, reach, make_moment(event, true));
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    (void)flags;
+    fake_stream_ask(stream, await, make_moment(event, false));
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    bool done;
+
+    pthread_mutex_lock(&mutex);
+    done = event->n_done == event->n_recorded;
+    pthread_mutex_unlock(&mutex);
+    return done ? cudaSuccess : cudaErrorNotReady;
+}
+
+/* --- the rest ----------------------------------------------------------------------------------
+ */
+
+struct piece {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+static struct piece *make_piece(void *to, const void *from, size_t bytes)
+{
+    struct piece *piece = malloc(sizeof *piece);
+
+    if (piece == NULL) {
+        abort();
+    }
+    *piece = (struct piece){to, from, bytes};
+    return piece;
+}
+
+static void copy(void *argument)
+{
+    const struct piece *piece = argument;
+
+    memcpy(piece->to, piece->from, piece->bytes);
+}
+
+static void add(void *argument)
+{
+    const struct piece *piece = argument;
+    const float *from = piece->from;
+    float *to = piece->to;
+
+    for (size_t i = 0; i < piece->bytes / sizeof *to; i++) {
+        to[i] += from[i];
+    }
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    (void)kind;
+    fake_stream_ask(stream, copy, make_piece(to, from, bytes));
+    return cudaSuccess;
+}
+
+/* In place of add.cu. */
+cudaError_t nccl_add(float *dst, const float *src, uint64_t elems, cudaStream_t stream);
+
+cudaError_t nccl_add(float *dst, const float *src, uint64_t elems, cudaStream_t stream)
+{
+    fake_stream_ask(stream, add, make_piece(dst, src, elems * sizeof *dst));
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **ret_memory, size_t bytes)
+{
+    *ret_memory = malloc(bytes);
+    return *ret_memory != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFree(void *memory)
+{
+    free(memory);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = MOST_DEVICES;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = 13000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    return device >= 0 && device < MOST_DEVICES ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest)
+{
+    *lowest = 0;
+    *highest = -1;
+    return cudaSuccess;
+}
+
+const char *cudaGetErrorName(cudaError_t error)
+{
+    return error == cudaSuccess ? "cudaSuccess" : "an error";
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    return cudaGetErrorName(error);
+}
