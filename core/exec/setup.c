@@ -212,6 +212,9 @@ pst_status exec_setup(struct exec_rank *rank, struct pst_error *err)
         status = exec_apart_init(rank, err);
     }
     if (status == PST_OK) {
+        status = exec_graphs_init(rank, err);
+    }
+    if (status == PST_OK) {
         status = bind_params(rank, err);
     }
     if (status == PST_OK) {
@@ -223,6 +226,7 @@ pst_status exec_setup(struct exec_rank *rank, struct pst_error *err)
 void exec_teardown(struct exec_rank *rank)
 {
     exec_copies_finish(rank);
+    exec_graphs_finish(rank);
     exec_kernels_destroy(rank);
     if (rank->device != NULL) {
         rank->exec->config.device->close(rank->device);

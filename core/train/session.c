@@ -120,6 +120,22 @@ static pst_status check_tf32(const struct pst_session *session, struct pst_error
     return PST_ERR_UNSUPPORTED;
 }
 
+/* Of a rehearsal nothing is captured, whatever it rehearses. */
+static pst_status check_graphs(const struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_job_run *run = &session->job->run;
+
+    if (run->graphs != PST_RUN_GRAPHS_ON || session->device_ops->capture_begin != NULL ||
+        (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+        return PST_OK;
+    }
+    pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+             "device %s has no graphs; take run.graphs = \"auto\", or run.device = \"cuda\"",
+             run->device);
+    pst_config_place(session->job->config, "run", "graphs", err);
+    return PST_ERR_UNSUPPORTED;
+}
+
 /* A module's table, its probe passed. */
 static pst_status load_device(struct pst_session *session, struct pst_error *err)
 {
@@ -147,6 +163,9 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
     session->device_config.kernels = run->kernels;
     session->device_config.tf32 = run->dtype == PST_RUN_TF32;
     st = check_tf32(session, err);
+    if (st == PST_OK) {
+        st = check_graphs(session, err);
+    }
     if (st != PST_OK) {
         return st;
     }

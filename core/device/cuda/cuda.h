@@ -23,6 +23,13 @@
 
 struct pst_cuda_dnn; /* plans of cuDNN: dnn.h */
 
+/* What kernels read from memory, because it changes between launches of a graph. */
+struct pst_cuda_changing {
+    struct pst_update_factors factors[2]; /* of updates without and with weight decay */
+    uint64_t first_sample;
+};
+enum { PST_CUDA_SAMPLE = 1u << 2 }; /* and 1 << i: factors[i] */
+
 struct pst_device {
     int ordinal;
     cudaStream_t compute;
@@ -38,9 +45,14 @@ struct pst_device {
     bool tf32; /* products of f32 round their operands */
     void **arenas;
     uint32_t n_arenas;
-    double *squares;            /* scratch of square_sum, on the device */
-    double *square;             /* its result, in pinned memory */
-    uint64_t n_squares;         /* doubles */
+    double *squares;                    /* scratch of square_sum, on the device */
+    double *square;                     /* its result, in pinned memory */
+    uint64_t n_squares;                 /* doubles */
+    struct pst_cuda_changing *changing; /* on the device; its thread's, as the next: */
+    struct pst_cuda_changing written;   /* what is there */
+    uint32_t is_written, captured;      /* PST_CUDA_SAMPLE and so on; of the capture under way */
+    bool refused;                       /* the capture under way, at, for: */
+    char refused_doing[96], refused_why[256];
     _Atomic(const char *) last; /* operator that was asked for last; NULL: none */
     atomic_flag failing;
     atomic_bool failed; /* the two below are written once, before it */
@@ -174,6 +186,23 @@ const char *pst_cuda_doing(const struct pst_device *device, char *text, size_t s
 pst_status pst_cuda_failure(struct pst_device *device, struct pst_error *err);
 /* A failure that is told at once, when something is set up. */
 pst_status pst_cuda_fail(struct pst_error *err, const char *doing, cudaError_t error);
+
+/* --- graphs.c: captures, and what may change between their launches ----------------------------
+ */
+
+/* Where kernels find it. Asks for it to be written where it is not there yet and nothing is
+   captured. */
+const uint64_t *pst_cuda_first_sample(struct pst_device *device, uint64_t value);
+const struct pst_update_factors *pst_cuda_factors(struct pst_device *device,
+                                                  const struct pst_update *update);
+/* Whether this thread captures on the device; then failures are the capture's. */
+bool pst_cuda_captures(const struct pst_device *device);
+void pst_cuda_capture_begin(struct pst_device *device);
+pst_status pst_cuda_capture_end(struct pst_device *device, struct pst_replay **ret_replay,
+                                struct pst_error *err);
+void pst_cuda_replay(struct pst_device *device, struct pst_replay *replay,
+                     const struct pst_changes *changes);
+void pst_cuda_replay_destroy(struct pst_device *device, struct pst_replay *replay);
 
 /* --- compile.c ---------------------------------------------------------------------------------
  */

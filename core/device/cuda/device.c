@@ -79,6 +79,7 @@ static void close_device(struct pst_device *device)
     pst_cuda_arenas_free(device);
     cudaFree(device->squares);
     cudaFreeHost(device->square);
+    cudaFree(device->changing);
     if (device->blas != NULL) {
         cublasLtDestroy(device->blas);
     }
@@ -124,6 +125,9 @@ static pst_status open_parts(struct pst_device *device, struct pst_error *err)
             return opened;
         }
         error = cudaMallocHost((void **)&device->square, sizeof *device->square);
+    }
+    if (error == cudaSuccess) {
+        error = cudaMalloc((void **)&device->changing, sizeof *device->changing);
     }
     if (error != cudaSuccess) {
         return pst_cuda_fail(err, "opening the GPU", error);
@@ -224,9 +228,7 @@ static void update(struct pst_device *device, const struct pst_update *how, floa
                    const float *grad, float *s0, float *s1, void *working, uint32_t working_dtype,
                    uint64_t elems)
 {
-    const struct pst_update_factors factors = pst_update_factors(how);
-
-    pst_cuda_update(device->compute, &factors, weights, grad, s0, s1,
+    pst_cuda_update(device->compute, pst_cuda_factors(device, how), weights, grad, s0, s1,
                     working == weights ? NULL : working, working_dtype == PST_BF16, elems);
     pst_cuda_note_launch(device, "the optimizer");
 }
@@ -298,6 +300,10 @@ static const struct pst_device_ops ops = {
     .mark_ns = pst_cuda_mark_ns,
     .range = range,
     .stream = stream_of,
+    .capture_begin = pst_cuda_capture_begin,
+    .capture_end = pst_cuda_capture_end,
+    .replay = pst_cuda_replay,
+    .replay_destroy = pst_cuda_replay_destroy,
 };
 
 PST_EXPORT pst_device_module_fn pst_device_module;
