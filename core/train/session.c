@@ -147,9 +147,6 @@ static pst_status share_device(struct pst_session *session, struct pst_error *er
         pst_config_place(session->job->config, "run", "share", err);
         return PST_ERR_UNSUPPORTED;
     }
-    if (strcmp(run->transport, "nccl") == 0) {
-        session->device_config.share = 1;
-    }
     return PST_OK;
 }
 
