@@ -47,6 +47,7 @@ struct pst_job_run {
     const char *transport; /* "threads" */
     int64_t threads_per_device;
     const char *kernels;     /* auto | onednn | reference */
+    int64_t share;           /* ranks on one device that can be shared; 0: as many as must be */
     uint32_t dtype;          /* enum pst_run_dtype */
     uint32_t graphs;         /* enum pst_run_graphs */
     uint64_t stall_limit;    /* ns */

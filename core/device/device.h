@@ -76,6 +76,9 @@ struct pst_device_config {
     const struct pst_device_times *times; /* of a device that stands in for another, which needs it
                                              before compile(); outlives the device. Others: NULL */
     bool tf32;                            /* products of f32 may round their operands to 11 bits */
+    /* Several ranks on one GPU; others ignore them. */
+    uint32_t share;               /* rank r has GPU r / share; 0: r modulo their number */
+    uint32_t first_rank, n_ranks; /* what this process has; 0: one that stands alone */
 };
 
 enum {
@@ -218,6 +221,15 @@ struct pst_device_ops {
     void (*replay)(struct pst_device *device, struct pst_replay *replay,
                    const struct pst_changes *changes);
     void (*replay_destroy)(struct pst_device *device, struct pst_replay *replay);
+    /*
+     * Whether the ranks of this process, as first_rank, n_ranks and share say, find room on this
+     * machine; arena_bytes: one for each of them, NULL: not yet known. Asked before devices are
+     * opened. machine.missing, machine.memory (exit 4). NULL: wherever there is memory.
+     */
+    pst_status (*fits)(const struct pst_device_config *config, const uint64_t *arena_bytes,
+                       struct pst_error *err);
+    /* How ranks share a device, in one line; "" where they do not. NULL: never. */
+    void (*sharing)(struct pst_device *device, char *ret_text, size_t size);
     /*
      * What follows may be NULL; a device has all of it or nothing. Such a device keeps a clock:
      * when what it was asked for so far ends, on CLOCK_MONOTONIC. The clock says when things end if

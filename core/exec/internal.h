@@ -323,6 +323,11 @@ void exec_doing(void *context, uint32_t rank, char *ret_text, size_t size);
 /* rank.c: body of a rank thread; argument is its struct exec_rank. */
 void *exec_rank_main(void *argument);
 
+/* room.c: whether devices have room for all arenas of this process, before they are opened; what
+   the arena of a rank takes. */
+pst_status exec_check_room(struct pst_exec *exec, struct pst_error *err);
+uint64_t exec_arena_bytes(const struct pst_exec *exec, uint32_t rank);
+
 /* setup.c: device, arena, lists, first values. On the rank's thread. */
 pst_status exec_setup(struct exec_rank *rank, struct pst_error *err);
 void exec_teardown(struct exec_rank *rank);

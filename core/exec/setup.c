@@ -18,8 +18,6 @@ static uint64_t larger(uint64_t a, uint64_t b)
 static pst_status open_device(struct exec_rank *rank, struct pst_error *err)
 {
     const struct pst_exec_config *config = &rank->exec->config;
-    const struct pst_program *eval =
-        config->eval_plan != NULL ? config->eval_programs[rank->index] : NULL;
     struct pst_device_config device_config = config->device_config;
     void *base;
     pst_status status;
@@ -38,8 +36,7 @@ static pst_status open_device(struct exec_rank *rank, struct pst_error *err)
     if (status != PST_OK) {
         return status;
     }
-    rank->arena_bytes =
-        larger(config->programs[rank->index]->arena_bytes, eval != NULL ? eval->arena_bytes : 0);
+    rank->arena_bytes = exec_arena_bytes(rank->exec, rank->index);
     status = pst_fault("arena", rank->index)
                  ? pst_fail(err, PST_ERR_NOMEM, "machine.memory",
                             "rank %u: PENSTOCK_FAULT at its arena", rank->index)

@@ -36,12 +36,13 @@ void pst_dnn_describe(char *ret_text, size_t text_size)
     snprintf(ret_text, text_size, "cuDNN of the host");
 }
 
-struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, char *ret_why,
-                             size_t why_size)
+struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, uint32_t sms,
+                             char *ret_why, size_t why_size)
 {
     struct pst_dnn *dnn = is("absent") ? NULL : calloc(1, sizeof *dnn);
 
     (void)properties;
+    (void)sms;
     snprintf(ret_why, why_size, "it is not there, or out of memory");
     if (dnn != NULL) {
         dnn->stream = stream;

@@ -21,7 +21,8 @@
 #define PST_CUDA_PRODUCT_BYTES (32u << 20)
 #endif
 
-struct pst_cuda_dnn; /* plans of cuDNN: dnn.h */
+struct pst_cuda_dnn;  /* plans of cuDNN: dnn.h */
+struct pst_cuda_part; /* of a GPU: parts.h */
 
 /* What kernels read from memory, because it changes between launches of a graph. */
 struct pst_cuda_changing {
@@ -32,6 +33,10 @@ enum { PST_CUDA_SAMPLE = 1u << 2 }; /* and 1 << i: factors[i] */
 
 struct pst_device {
     int ordinal;
+    uint32_t share, slot;       /* ranks a GPU, 0: not said; which of them */
+    struct pst_cuda_part *part; /* NULL: the whole GPU, where it is shared because: */
+    char undivided[128];
+    uint32_t sms; /* multiprocessors of the part; 0: all */
     cudaStream_t compute;
     cudaStream_t queues[PST_QUEUES]; /* [PST_QUEUE_COMPUTE] is compute */
     cudaEvent_t base;                /* when it was passed is known: */
@@ -227,6 +232,21 @@ void pst_cuda_zero(struct pst_device *device, void *dst, uint64_t bytes);
 /* Has the calling thread work on a GPU, whichever it entered; and back. */
 void pst_cuda_visit(struct pst_device *device);
 void pst_cuda_return(struct pst_device *device);
+
+/* --- place.c: where a rank is ------------------------------------------------------------------
+ */
+
+/* GPU, share and slot of a device that is opened. */
+pst_status pst_cuda_place(const struct pst_device_config *config, struct pst_device *device,
+                          struct pst_error *err);
+/* Its part, where there are such. The thread has chosen the GPU. */
+pst_status pst_cuda_part_of(struct pst_device *device, struct pst_error *err);
+/* Sums over ranks on several GPUs read each other's memory: those of this process. */
+pst_status pst_cuda_reach_others(const struct pst_device_config *config,
+                                 const struct pst_device *device, struct pst_error *err);
+pst_status pst_cuda_fits(const struct pst_device_config *config, const uint64_t *arena_bytes,
+                         struct pst_error *err);
+void pst_cuda_sharing(struct pst_device *device, char *ret_text, size_t size);
 
 /* --- queues.c: streams, marks, pinned memory ---------------------------------------------------
  */
