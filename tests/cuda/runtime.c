@@ -10,7 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-static char stream; /* all of them */
+#include "host_stream.h"
+
+static struct host_stream stream = {HOST_STREAM, NULL, NULL}; /* all of them */
 
 struct CUevent_st {
     bool timed;

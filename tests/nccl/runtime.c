@@ -2,8 +2,9 @@
  *
  * The CUDA runtime as far as transport-nccl calls it, on host memory: a stream is a thread with a
  * queue, and late; events are generations. So whatever is not put in order shows up as wrong bytes,
- * and to tools that look for races. Streams that were made elsewhere, by a device that ends
- * everything before it returns, are always through: waiting on one makes the caller wait.
+ * and to tools that look for races. Streams that a double of a device has made are asked through
+ * host_stream.h; of one that ends everything before it returns they are always through, and waiting
+ * on one makes the caller wait.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <time.h>
 
 #include "fake.h"
+#include "host_stream.h"
 
 enum { MOST_STREAMS = 256, MOST_DEVICES = 8 };
 
@@ -34,6 +36,7 @@ struct fake_event {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of all below */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct fake_stream *streams[MOST_STREAMS];
+static void *(*reach_of_device)(const void *address);
 
 static bool is_ours(cudaStream_t stream)
 {
@@ -86,13 +89,38 @@ static void *run_stream(void *argument)
     return NULL;
 }
 
+void *fake_reach(const void *address)
+{
+    void *(*reach)(const void *address);
+
+    pthread_mutex_lock(&mutex);
+    reach = reach_of_device;
+    pthread_mutex_unlock(&mutex);
+    return reach != NULL ? reach(address) : (void *)(uintptr_t)address;
+}
+
+static void ask_other(struct host_stream *stream, void (*work)(void *argument), void *argument)
+{
+    if (stream->magic != HOST_STREAM) {
+        fake_misuse("a stream that nobody has made");
+    }
+    pthread_mutex_lock(&mutex);
+    reach_of_device = stream->reach;
+    pthread_mutex_unlock(&mutex);
+    if (stream->ask != NULL) {
+        stream->ask(stream, work, argument);
+        return;
+    }
+    work(argument);
+    free(argument);
+}
+
 void fake_stream_ask(cudaStream_t stream, void (*work)(void *argument), void *argument)
 {
     struct task *task;
 
     if (!is_ours(stream)) {
-        work(argument);
-        free(argument);
+        ask_other((struct host_stream *)(void *)stream, work, argument);
         return;
     }
     task = calloc(1, sizeof *task);
@@ -254,7 +282,7 @@ static struct piece *make_piece(void *to, const void *from, size_t bytes)
     if (piece == NULL) {
         abort();
     }
-    *piece = (struct piece){to, from, bytes};
+    *piece = (struct piece){fake_reach(to), fake_reach(from), bytes};
     return piece;
 }
 
