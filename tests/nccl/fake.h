@@ -11,6 +11,8 @@
 /* Has the stream run work(argument) once it is there, then free the argument. On a stream of
    another double: host_stream.h. */
 void fake_stream_ask(cudaStream_t stream, void (*work)(void *argument), void *argument);
+/* The device that the calling thread has chosen. */
+int fake_device(void);
 /* Where on the host an address is that a call names. */
 void *fake_reach(const void *address);
 

@@ -5,9 +5,9 @@
  * they match in order; a group completes as a whole, and the next one on its stream begins behind
  * it; two ranks connect when they first have to do with each other, and until both have come the
  * communicator is not through; a kernel is not in its stream before the communicator says so;
- * errors come late; a peer that is gone is waited for without an end. Misuse (calls while a
- * communicator is not through, or from two threads at once, sizes that differ, blocking ones)
- * aborts.
+ * errors come late; a peer that is gone is waited for without an end; an abort waits for all
+ * kernels of its device. Misuse (calls while a communicator is not through, or from two threads at
+ * once, sizes that differ, blocking ones) aborts.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #include "fake.h"
+
+enum { MOST_DEVICES = 8 };
 
 struct op {
     struct op *next;
@@ -34,7 +36,7 @@ struct group {
 /* Under the mutex of what is shared. */
 struct fake_comm {
     struct fake_shared *shared;
-    int rank;
+    int rank, device;
     atomic_bool busy; /* a call is under way */
     bool aborted;
     unsigned polls_left, refs;
@@ -52,7 +54,8 @@ __attribute__((visibility("default"))) struct fake_nccl fake_nccl = {
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the above */
-static unsigned n_ids;
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+static unsigned n_ids, n_running[MOST_DEVICES]; /* kernels on each device */
 
 static _Thread_local unsigned depth;
 static _Thread_local struct group *open_group;
@@ -150,8 +153,11 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *ret_comm, int n, ncclUniqueId id
         return ncclInvalidArgument;
     }
     shared = fake_shared_get(&id);
-    *comm = (struct fake_comm){
-        .shared = shared, .rank = rank, .refs = 1, .polls_left = fake_nccl.faults.polls};
+    *comm = (struct fake_comm){.shared = shared,
+                               .rank = rank,
+                               .device = fake_device(),
+                               .refs = 1,
+                               .polls_left = fake_nccl.faults.polls};
     fake_shared_lock(shared);
     if (shared->joined[rank] || (shared->n != 0 && shared->n != n)) {
         fake_misuse("a rank joins twice");
@@ -226,8 +232,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     return ncclSuccess;
 }
 
+/* It waits for the whole device: for the kernels of other communicators, too. */
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
+    int device = comm->device;
+
     enter(comm);
     comm->aborted = true;
     free_group(comm->pending);
@@ -236,6 +245,11 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     fake_shared_tell(comm->shared);
     atomic_store(&comm->busy, false);
     release(comm);
+    pthread_mutex_lock(&mutex);
+    while (n_running[device] > 0) {
+        pthread_cond_wait(&ended, &mutex);
+    }
+    pthread_mutex_unlock(&mutex);
     return ncclSuccess;
 }
 
@@ -271,7 +285,9 @@ static void run_group(void *argument)
     struct group *group = argument;
     struct fake_comm *comm = group->comm;
     bool vanished = fake_nccl.faults.vanished == comm->rank;
+    int device = comm->device;
 
+    count(&n_running[device], 1);
     fake_shared_lock(comm->shared);
     while (!comm->aborted && (vanished || !step(comm, group->ops))) {
         fake_shared_wait(comm->shared);
@@ -280,8 +296,12 @@ static void run_group(void *argument)
         fake_end_withdraw(channel_of(comm, op), &op->end);
     }
     free_group(group);
-    count(&fake_nccl.n_groups, 1);
     release(comm);
+    pthread_mutex_lock(&mutex);
+    fake_nccl.n_groups++;
+    n_running[device]--;
+    pthread_cond_broadcast(&ended);
+    pthread_mutex_unlock(&mutex);
 }
 
 static void launch(struct fake_comm *comm)

@@ -345,9 +345,20 @@ cudaError_t cudaDriverGetVersion(int *version)
     return cudaSuccess;
 }
 
+static _Thread_local int chosen;
+
 cudaError_t cudaSetDevice(int device)
 {
-    return device >= 0 && device < MOST_DEVICES ? cudaSuccess : cudaErrorInvalidValue;
+    if (device < 0 || device >= MOST_DEVICES) {
+        return cudaErrorInvalidValue;
+    }
+    chosen = device;
+    return cudaSuccess;
+}
+
+int fake_device(void)
+{
+    return chosen;
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest)
