@@ -24,6 +24,7 @@ struct task {
 
 struct fake_stream {
     pthread_t thread;
+    pthread_cond_t wake;
     struct task *head, *tail;
     bool quit;
     uint64_t seed;
@@ -73,7 +74,7 @@ static void *run_stream(void *argument)
             break;
         }
         if (task == NULL) {
-            pthread_cond_wait(&changed, &mutex);
+            pthread_cond_wait(&stream->wake, &mutex);
             continue;
         }
         stream->head = task->next;
@@ -136,7 +137,7 @@ void fake_stream_ask(cudaStream_t stream, void (*work)(void *argument), void *ar
         stream->tail->next = task;
     }
     stream->tail = task;
-    pthread_cond_broadcast(&changed);
+    pthread_cond_signal(&stream->wake);
     pthread_mutex_unlock(&mutex);
 }
 
@@ -162,6 +163,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *ret_stream, unsigned flag
         }
     }
     pthread_mutex_unlock(&mutex);
+    pthread_cond_init(&stream->wake, NULL);
     if (!kept || pthread_create(&stream->thread, NULL, run_stream, stream) != 0) {
         abort();
     }
@@ -173,7 +175,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     pthread_mutex_lock(&mutex);
     stream->quit = true;
-    pthread_cond_broadcast(&changed);
+    pthread_cond_signal(&stream->wake);
     pthread_mutex_unlock(&mutex);
     pthread_join(stream->thread, NULL);
     pthread_mutex_lock(&mutex);
@@ -181,6 +183,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
         streams[i] = streams[i] == stream ? NULL : streams[i];
     }
     pthread_mutex_unlock(&mutex);
+    pthread_cond_destroy(&stream->wake);
     free(stream);
     return cudaSuccess;
 }
