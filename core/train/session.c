@@ -140,6 +140,8 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
     if (session->device_ops->probe(why, sizeof why) != PST_OK) {
         st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.device = \"%s\": %s",
                       run->device, why);
+        pst_error_hint(err, "run.device = \"cpu\" trains the same plan here; \"penstock doctor\" "
+                            "lists what this machine has");
         pst_config_place(config, "run", "device", err);
         return st;
     }
@@ -178,6 +180,7 @@ pst_status pst_session_load_transport(const struct pst_job *job,
         if ((*ret_ops)->probe(why, sizeof why) != PST_OK) {
             st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.transport = \"%s\": %s",
                           job->run.transport, why);
+            pst_error_hint(err, "run.transport = \"threads\" runs the same plan in one process");
         }
     }
     if (st != PST_OK) {
