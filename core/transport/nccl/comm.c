@@ -161,10 +161,17 @@ static bool sums(const struct pst_transport *transport, uint32_t index)
     return false;
 }
 
+/* What a lane greets with: a word, and one from each rank. */
+static size_t words_of(const struct pst_transport *transport)
+{
+    return (size_t)transport->config.n_ranks + 1;
+}
+
 static pst_status attach_memory(struct pst_transport *transport, uint32_t index)
 {
     struct rank *rank = nccl_rank(transport, index);
-    cudaError_t error = cudaMalloc((void **)&rank->words, (transport->config.n_ranks + 1) * 4u);
+    cudaError_t error =
+        cudaMalloc((void **)&rank->words, LANES * words_of(transport) * sizeof *rank->words);
 
     if (error == cudaSuccess && sums(transport, index)) {
         rank->scratch_elems = NCCL_SCRATCH_ELEMS;
@@ -202,7 +209,7 @@ static pst_status attach(struct pst_transport *transport, uint32_t index)
     rank->attached = status == PST_OK;
     pthread_mutex_unlock(&rank->mutex);
     for (uint32_t l = 0; l < LANES && status == PST_OK; l++) {
-        status = warm_up(transport, index, l, rank->words);
+        status = warm_up(transport, index, l, rank->words + l * words_of(transport));
     }
     return status;
 }

@@ -75,7 +75,7 @@ struct rank {
     struct request *requests; /* transfers, then sums */
     uint32_t free_transfers, free_sums;
     uint32_t *group, n_group; /* transfers of the group that is being posted */
-    float *words;             /* one, and one of each rank */
+    float *words;             /* of each lane: one, and one of each rank */
     float *scratch;           /* NULL: nothing is summed */
     uint64_t scratch_elems;
     uint64_t start_ns, end_ns; /* of what the last wait ended, as the host saw it */
