@@ -118,13 +118,13 @@ static uint64_t time_steps(struct bench *bench, const struct pst_exec_config *co
     memcpy(batch.inputs, bench->inputs, sizeof bench->inputs);
     check(pst_exec_create(config, &exec, &err), &err);
     check(pst_exec_step(exec, &batch, &update, &result, &err), &err);
-    pst_exec_copied(exec, 0, &before);
+    check(pst_exec_copied(exec, 0, &before, &err), &err);
     begin = pst_now_ns();
     for (uint32_t i = 0; i < STEPS; i++) {
         check(pst_exec_step(exec, &batch, &update, &result, &err), &err);
     }
     begin = pst_now_ns() - begin;
-    pst_exec_copied(exec, 0, &after);
+    check(pst_exec_copied(exec, 0, &after, &err), &err);
     if (!config->copies.serial && bench->program->n_copies > 0) {
         bench->link_ns = (after.ns[0] - before.ns[0]) / STEPS;
         bench->stall_ns = (after.stall_ns - before.stall_ns) / STEPS;

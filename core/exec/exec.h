@@ -171,12 +171,14 @@ pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, d
                          float *ret_output, uint64_t output_elems, struct pst_error *err);
 
 /* Highest byte of each rank's arena that was ever written, plus one: what the run really reached.
- */
-void pst_exec_measured_peaks(struct pst_exec *exec, uint64_t *ret_bytes);
+   Where ranks are processes this and the next are for all of them at once, and fail where one has
+   gone; then nothing is written. */
+pst_status pst_exec_measured_peaks(struct pst_exec *exec, uint64_t *ret_bytes,
+                                   struct pst_error *err);
 
 /* What a rank has copied to and from host memory. */
-void pst_exec_copied(const struct pst_exec *exec, uint32_t rank,
-                     struct pst_exec_copies *ret_copies);
+pst_status pst_exec_copied(const struct pst_exec *exec, uint32_t rank,
+                           struct pst_exec_copies *ret_copies, struct pst_error *err);
 
 /* Copies a parameter (f32, by its canonical index) or its summed gradient of the last step out,
    before clipping. PST_ERR_BUG: no such parameter in the plan, or no step was made yet. */

@@ -47,38 +47,42 @@ pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, d
     return status;
 }
 
-void pst_exec_measured_peaks(struct pst_exec *exec, uint64_t *ret_bytes)
+pst_status pst_exec_measured_peaks(struct pst_exec *exec, uint64_t *ret_bytes,
+                                   struct pst_error *err)
 {
     struct exec_handoff *handoff = &exec->handoff;
 
     PST_ASSERT(pst_exec_in_flight(exec) == 0);
     exec_handoff_wait(handoff, exec_handoff_post(handoff, &(struct exec_task){.command = EXEC_PEAK},
                                                  exec->n_local));
+    if (exec_is_shared(exec)) {
+        return exec_exchange(exec, &exec->ranks[exec->first_local].peak, ret_bytes,
+                             sizeof *ret_bytes, err);
+    }
     for (uint32_t i = 0; i < exec->n_ranks; i++) {
         ret_bytes[i] = exec->ranks[i].peak;
     }
-    if (exec_is_shared(exec)) {
-        uint64_t own = exec->ranks[exec->first_local].peak;
-
-        exec_exchange(exec, &own, ret_bytes, sizeof own, NULL);
-    }
+    return PST_OK;
 }
 
-void pst_exec_copied(const struct pst_exec *exec, uint32_t rank, struct pst_exec_copies *ret_copies)
+pst_status pst_exec_copied(const struct pst_exec *exec, uint32_t rank,
+                           struct pst_exec_copies *ret_copies, struct pst_error *err)
 {
     struct pst_exec_copies own, *all;
+    pst_status status;
 
     if (!exec_is_shared(exec)) {
         exec_copied(&exec->ranks[rank], ret_copies);
-        return;
+        return PST_OK;
     }
-    *ret_copies = (struct pst_exec_copies){.stall_ns = 0};
     exec_copied(&exec->ranks[exec->first_local], &own);
     all = calloc(exec->n_ranks, sizeof *all);
-    if (all != NULL && exec_exchange(exec, &own, all, sizeof own, NULL) == PST_OK) {
+    status = all == NULL ? pst_fail_nomem(err) : exec_exchange(exec, &own, all, sizeof own, err);
+    if (status == PST_OK) {
         *ret_copies = all[rank];
     }
     free(all);
+    return status;
 }
 
 /* Rank `from` has the values: all get them. */

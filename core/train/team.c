@@ -163,7 +163,7 @@ pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
     if (st != PST_OK || transport->processes == NULL) {
         return st;
     }
-    st = transport->processes->join(job->run.stall_limit, &team->rank, &team->n, err);
+    st = transport->processes->join(job->run.transport, job->run.stall_limit, &team->rank, &team->n, err);
     if (st != PST_OK) {
         if (st == PST_ERR_CONFIG) {
             pst_config_place(job->config, "run", "transport", err);

@@ -369,9 +369,10 @@ static uint64_t usual_step(struct run *run)
     return median(run->step_ns, n);
 }
 
-/* Per step: what each device offloaded, and how long its passes stood still for copies. False:
-   nothing is offloaded. */
-static bool count_copies(const struct run *run, uint64_t *bytes, uint64_t *stall_ns)
+/* Per step: what each device offloaded, and how long its passes stood still for copies. *ret_any:
+   something is offloaded. */
+static pst_status count_copies(const struct run *run, uint64_t *bytes, uint64_t *stall_ns,
+                               bool *ret_any, struct pst_error *err)
 {
     const struct pst_plan *plan = run->session->planned.plan;
     double scale = pst_session_is_hollow(run->session) ? run->emulation.scale : 1;
@@ -379,13 +380,17 @@ static bool count_copies(const struct run *run, uint64_t *bytes, uint64_t *stall
 
     for (uint32_t rank = 0; rank < plan->n_devices && run->n_steps > 0; rank++) {
         struct pst_exec_copies copied;
+        pst_status st = pst_exec_copied(run->exec, rank, &copied, err);
 
-        pst_exec_copied(run->exec, rank, &copied);
+        if (st != PST_OK) {
+            return st;
+        }
         bytes[rank] = copied.bytes[0] / run->n_steps;
         stall_ns[rank] = (uint64_t)((double)(copied.stall_ns / run->n_steps) / scale);
         any = any || bytes[rank] > 0;
     }
-    return any;
+    *ret_any = any;
+    return PST_OK;
 }
 
 static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *err)
@@ -393,6 +398,8 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
     uint32_t n = run->session->planned.plan->n_devices;
     uint64_t *measured = calloc(4 * (size_t)n, sizeof *measured);
     uint64_t *predicted = measured + n, *copied = predicted + n, *stalled = copied + n;
+    bool copies = false;
+    pst_status st;
     struct pst_run_report end = {
         .steps = run->n_steps,
         .tokens_per_step = run->batch * run->shape.rows,
@@ -412,12 +419,15 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
     if (measured == NULL) {
         return pst_fail_nomem(err);
     }
-    if (count_copies(run, copied, stalled)) {
-        end.copy_bytes = copied;
-        end.copy_stall_ns = stalled;
+    st = count_copies(run, copied, stalled, &copies, err);
+    st = st == PST_OK ? pst_exec_measured_peaks(run->exec, measured, err) : st;
+    if (st != PST_OK) {
+        free(measured);
+        return st;
     }
+    end.copy_bytes = copies ? copied : NULL;
+    end.copy_stall_ns = copies ? stalled : NULL;
     end.step_ns = usual_step(run);
-    pst_exec_measured_peaks(run->exec, measured);
     for (uint32_t rank = 0; rank < n; rank++) {
         predicted[rank] = pst_session_peak(run->session, rank);
     }

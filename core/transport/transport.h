@@ -109,9 +109,10 @@ struct pst_reduce_part {
  * limit, and on nothing else: others may be at work for as long as they like.
  */
 struct pst_transport_processes {
-    /* Once, before everything else: finds the other processes. Errors: config.value (exit 2) where
-       no launcher has started this one, run.device where the library fails. */
-    pst_status (*join)(uint64_t stall_ns, uint32_t *ret_rank, uint32_t *ret_n_ranks,
+    /* Once, before everything else: finds the other processes. `transport` is what run.transport
+       is, for messages. Errors: config.value (exit 2) where no launcher has started this one,
+       run.device where the library fails. */
+    pst_status (*join)(const char *transport, uint64_t stall_ns, uint32_t *ret_rank, uint32_t *ret_n_ranks,
                        struct pst_error *err);
     const char *(*host)(uint32_t rank);
     /* What join told. */

@@ -301,6 +301,7 @@ static pst_status open_device(const struct pst_device_config *config,
         return status;
     }
     apart_queues_open(device);
+    device->compute = (struct host_stream){HOST_STREAM, apart_ask_other, apart_reach};
     *ret_device = device;
     return PST_OK;
 }
@@ -320,6 +321,12 @@ static void enter(struct pst_device *device)
 {
     device->owner = pthread_self();
     device->owned = true;
+}
+
+static void *stream(struct pst_device *device, int *ret_ordinal)
+{
+    *ret_ordinal = 0;
+    return &device->compute;
 }
 
 static pst_status supports(struct pst_device *device, uint32_t dtype, struct pst_error *err)
@@ -359,6 +366,7 @@ static const struct pst_device_ops ops = {
     .add = apart_add,
     .squares = apart_squares,
     .mark_ns = apart_mark_ns,
+    .stream = stream,
 };
 
 PST_EXPORT pst_device_module_fn pst_device_module;

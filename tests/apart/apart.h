@@ -9,6 +9,8 @@
 
 #include "device/device.h"
 
+#include "host_stream.h"
+
 enum { MOST_OPERANDS = 80 };
 
 struct work {
@@ -50,6 +52,7 @@ struct pst_device {
     char failed[128]; /* the operator that failed first; under the mutex */
     struct pst_mark *marks;
     struct pinned *pinned;
+    struct host_stream compute; /* the queue of kernels, for other doubles */
 };
 
 extern const struct pst_device_ops *apart_cpu; /* the cpu device's */
@@ -80,6 +83,8 @@ void apart_add(struct pst_device *device, uint32_t queue, float *dst, const floa
 void apart_copy_now(struct pst_device *device, struct work *work);
 /* apart_near() of an address in an arena, an address in pinned memory as it is. */
 void *apart_reach(const void *address);
+/* Puts somebody else's work into the queue of kernels. */
+void apart_ask_other(struct host_stream *stream, void (*work)(void *argument), void *argument);
 
 /* step.c */
 void apart_zero(struct pst_device *device, void *dst, uint64_t bytes);

@@ -6,6 +6,7 @@
  *
  * With PENSTOCK_APART_DEAF in the environment nothing follows marks: a test of these tests.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +176,36 @@ void apart_await(struct pst_device *device)
         pthread_cond_wait(&device->changed, &device->mutex);
     }
     pthread_mutex_unlock(&device->mutex);
+}
+
+struct other {
+    void (*work)(void *argument);
+    void *argument;
+};
+
+static void run_other(struct pst_device *device, struct work *work)
+{
+    struct other *other = work->dst;
+
+    (void)device;
+    other->work(other->argument);
+    free(other->argument);
+    free(other);
+}
+
+void apart_ask_other(struct host_stream *stream, void (*work)(void *argument), void *argument)
+{
+    struct pst_device *device =
+        (struct pst_device *)(void *)((char *)stream - offsetof(struct pst_device, compute));
+    struct work *piece = apart_work(run_other);
+    struct other *other = malloc(sizeof *other);
+
+    if (other == NULL) {
+        abort();
+    }
+    *other = (struct other){work, argument};
+    piece->dst = other;
+    apart_ask(device, piece);
 }
 
 /* --- marks ------------------------------------------------------------------------------------ */

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "host_stream.h"
+
 struct item {
     struct item *next;
     void (*body)(void *);
@@ -26,6 +28,7 @@ struct list {
 };
 
 struct CUstream_st {
+    struct host_stream base; /* first */
     bool threaded, quits;
     pthread_t thread;
     pthread_cond_t asked; /* there is something to do */
@@ -161,6 +164,27 @@ cudaError_t on_host_forbid(void)
     return cudaErrorStreamCaptureUnsupported;
 }
 
+struct request {
+    void (*work)(void *argument);
+    void *argument;
+};
+
+static void serve(void *context)
+{
+    const struct request *request = context;
+
+    request->work(request->argument);
+    free(request->argument);
+}
+
+/* What another double asks for. */
+static void ask(struct host_stream *stream, void (*work)(void *argument), void *argument)
+{
+    struct request request = {work, argument};
+
+    on_host_enqueue((cudaStream_t)stream, serve, &request, sizeof request);
+}
+
 /* --- streams ---------------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned flags)
@@ -174,6 +198,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned flags)
     }
     pthread_cond_init(&stream->asked, NULL);
     stream->threaded = how != NULL && strcmp(how, "threads") == 0;
+    stream->base = (struct host_stream){.magic = HOST_STREAM, .ask = stream->threaded ? ask : NULL};
     if (stream->threaded && pthread_create(&stream->thread, NULL, work, stream) != 0) {
         free(stream);
         return cudaErrorMemoryAllocation;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inside of the double of NCCL and its runtime: streams that work by themselves, in order, late.
+ * Inside of the double of NCCL and its runtime: streams that work by themselves, in order, late
+ * (runtime.c); what ranks share, be they threads or processes (shared.c).
  */
 #ifndef PST_TESTS_NCCL_FAKE_H
 #define PST_TESTS_NCCL_FAKE_H
@@ -8,10 +9,65 @@
 #include <nccl.h>
 
 /* Has the stream run work(argument) once it is there, then free the argument. On a stream of
-   somebody else, which has always done what it was asked for: at once. */
+   another double: host_stream.h. */
 void fake_stream_ask(cudaStream_t stream, void (*work)(void *argument), void *argument);
+/* The device that the calling thread has chosen. */
+int fake_device(void);
+/* Where on the host an address is that a call names. */
+void *fake_reach(const void *address);
 
-/* What a test sets; looked up in the module by name. */
+/* --- what ranks share --------------------------------------------------------------------------
+ */
+
+enum { FAKE_RANKS = 16, FAKE_RING = 16384 };
+
+/* From one rank to another: one message at a time, which moves once both ends are there, through a
+   ring. A send is over when all of it has been taken out. */
+struct fake_channel {
+    bool send_open, recv_open, torn; /* torn: an end was taken back halfway */
+    uint64_t send_bytes, recv_bytes; /* of the message */
+    uint64_t in, out;                /* of them, into the ring and out */
+    uint64_t n_over;                 /* messages before this */
+    unsigned char ring[FAKE_RING];
+};
+
+/* Of one unique id, in shared memory; under its mutex. */
+struct fake_shared {
+    int n, n_joined, n_alive; /* alive: not freed */
+    bool joined[FAKE_RANKS];
+    bool met[FAKE_RANKS][FAKE_RANKS]; /* [a][b] a has had to do with b */
+    struct fake_channel channels[FAKE_RANKS][FAKE_RANKS];
+};
+
+/* One end of a message. */
+struct fake_end {
+    bool is_send, open, done;
+    char *data;
+    uint64_t bytes, moved, number;
+};
+
+/* Makes it, or finds it among those of this process and of others, and goes away when the last one
+   here lets go. Ends the process where there is no such memory. */
+struct fake_shared *fake_shared_get(const ncclUniqueId *id);
+void fake_shared_put(struct fake_shared *shared);
+/* Nobody else has to find it. */
+void fake_shared_forget(struct fake_shared *shared);
+void fake_shared_lock(struct fake_shared *shared);
+void fake_shared_unlock(struct fake_shared *shared);
+/* Under the mutex: something has changed; waits a while for that, without the mutex. */
+void fake_shared_tell(struct fake_shared *shared);
+void fake_shared_wait(struct fake_shared *shared);
+/* Under the mutex: goes on with a message; tells of it. Taken back: it is not to be. */
+void fake_end_step(struct fake_shared *shared, struct fake_channel *channel, struct fake_end *end);
+void fake_end_withdraw(struct fake_channel *channel, const struct fake_end *end);
+
+/* Ends the process. */
+void fake_misuse(const char *what);
+
+/* --- what a test sets --------------------------------------------------------------------------
+ */
+
+/* Processes find them in PENSTOCK_FAKE_NCCL="polls vanished failing". */
 struct fake_faults {
     unsigned polls; /* how often a communicator says that it is not through */
     int vanished;   /* rank whose groups never begin; -1: none */
@@ -20,7 +76,7 @@ struct fake_faults {
 /* What a test looks up in the module, as `fake_nccl`. */
 struct fake_nccl {
     struct fake_faults faults;  /* set while nothing is open */
-    unsigned n_groups, n_comms; /* groups that ended, communicators that exist */
+    unsigned n_groups, n_comms; /* groups that ended, communicators that exist; of this process */
     /* From now on this rank's communicators tell of an error. */
     void (*break_rank)(int rank);
     /* A stream like those of the transport, for what computes. */

@@ -1,51 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NCCL as a double on threads and host memory, with what makes the real one hard to drive: a send
- * is a rendezvous; between two ranks they match in order; a group completes as a whole, and the
- * next one on its stream begins behind it; two ranks connect when they first have to do with each
- * other, and until both have come the communicator is not through; a kernel is not in its stream
- * before the communicator says so; errors come late; a peer that is gone is waited for without an
- * end. Misuse (calls while a communicator is not through, sizes that differ, blocking ones) aborts.
+ * NCCL as a double on host memory, for ranks that are threads of one process or processes of one
+ * machine, with what makes the real one hard to drive: a send is a rendezvous; between two ranks
+ * they match in order; a group completes as a whole, and the next one on its stream begins behind
+ * it; two ranks connect when they first have to do with each other, and until both have come the
+ * communicator is not through; a kernel is not in its stream before the communicator says so;
+ * errors come late; a peer that is gone is waited for without an end; an abort waits for all
+ * kernels of its device. Misuse (calls while a communicator is not through, or from two threads at
+ * once, sizes that differ, blocking ones) aborts.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "fake.h"
 
-enum { MOST_RANKS = 16, MOST_CLIQUES = 64 };
+enum { MOST_DEVICES = 8 };
 
 struct op {
     struct op *next;
-    bool is_send, done;
     int peer;
-    void *data;
-    size_t bytes;
+    struct fake_end end;
 };
 
 struct group {
     struct fake_comm *comm;
     cudaStream_t stream;
-    struct op *ops, *last;
+    struct op *ops;
 };
 
-struct clique {
-    ncclUniqueId id;
-    int n, n_joined, n_alive; /* alive: not freed */
-    struct fake_comm *comms[MOST_RANKS];
-    struct op *sends[MOST_RANKS][MOST_RANKS],
-        *recvs[MOST_RANKS][MOST_RANKS]; /* [from][to] active */
-    bool met[MOST_RANKS][MOST_RANKS];   /* [a][b] a has had to do with b */
-};
-
+/* Under the mutex of what is shared. */
 struct fake_comm {
-    struct clique *clique;
-    int rank;
+    struct fake_shared *shared;
+    int rank, device;
+    atomic_bool busy; /* a call is under way */
     bool aborted;
     unsigned polls_left, refs;
     struct group *pending; /* not in its stream yet */
-    ncclResult_t error;
 };
 
 static void fail_rank(int rank);
@@ -58,13 +53,23 @@ __attribute__((visibility("default"))) struct fake_nccl fake_nccl = {
     .ask = fake_stream_ask,
 };
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of everything here */
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct clique *cliques[MOST_CLIQUES];
-static unsigned n_ids;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the above */
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+static unsigned n_ids, n_running[MOST_DEVICES]; /* kernels on each device */
 
 static _Thread_local unsigned depth;
 static _Thread_local struct group *open_group;
+
+__attribute__((constructor)) static void read_faults(void)
+{
+    const char *text = getenv("PENSTOCK_FAKE_NCCL");
+    struct fake_faults *faults = &fake_nccl.faults;
+
+    if (text != NULL &&
+        sscanf(text, "%u %d %d", &faults->polls, &faults->vanished, &faults->failing) != 3) {
+        fake_misuse("PENSTOCK_FAKE_NCCL is \"polls vanished failing\"");
+    }
+}
 
 static void fail_rank(int rank)
 {
@@ -73,60 +78,62 @@ static void fail_rank(int rank)
     pthread_mutex_unlock(&mutex);
 }
 
-static void misuse(const char *what)
+static bool is_failing(int rank)
 {
-    fprintf(stderr, "nccl double: %s\n", what);
-    abort();
+    bool failing;
+
+    pthread_mutex_lock(&mutex);
+    failing = fake_nccl.faults.failing == rank;
+    pthread_mutex_unlock(&mutex);
+    return failing;
+}
+
+static void count(unsigned *what, unsigned more)
+{
+    pthread_mutex_lock(&mutex);
+    *what += more;
+    pthread_mutex_unlock(&mutex);
 }
 
 /* --- communicators -----------------------------------------------------------------------------
  */
 
-static struct clique *find_clique(const ncclUniqueId *id, int n)
+/* A communicator is for one thread at a time. */
+static void enter(struct fake_comm *comm)
 {
-    struct clique *clique;
-    uint32_t i = 0;
-
-    for (; i < MOST_CLIQUES; i++) {
-        if (cliques[i] != NULL && memcmp(&cliques[i]->id, id, sizeof *id) == 0) {
-            return cliques[i];
-        }
+    if (atomic_exchange(&comm->busy, true)) {
+        fake_misuse("a communicator that two threads use at once");
     }
-    for (i = 0; i < MOST_CLIQUES && cliques[i] != NULL; i++) {
-    }
-    clique = calloc(1, sizeof *clique);
-    if (clique == NULL || i == MOST_CLIQUES || n > MOST_RANKS) {
-        abort();
-    }
-    clique->id = *id;
-    clique->n = n;
-    cliques[i] = clique;
-    return clique;
+    fake_shared_lock(comm->shared);
 }
 
-static void drop_clique(struct clique *clique)
+static void leave(struct fake_comm *comm)
 {
-    for (uint32_t i = 0; i < MOST_CLIQUES; i++) {
-        cliques[i] = cliques[i] == clique ? NULL : cliques[i];
-    }
-    free(clique);
+    fake_shared_unlock(comm->shared);
+    atomic_store(&comm->busy, false);
 }
 
+/* Under the mutex, which it leaves. */
 static void release(struct fake_comm *comm)
 {
-    if (--comm->refs == 0) {
-        comm->clique->comms[comm->rank] = NULL;
-        if (--comm->clique->n_alive == 0) {
-            drop_clique(comm->clique);
-        }
-        fake_nccl.n_comms--;
-        free(comm);
+    struct fake_shared *shared = comm->shared;
+    bool last = --comm->refs == 0, nobody = last && --shared->n_alive == 0;
+
+    fake_shared_unlock(shared);
+    if (!last) {
+        return;
     }
+    if (nobody) {
+        fake_shared_forget(shared);
+    }
+    fake_shared_put(shared);
+    free(comm);
+    count(&fake_nccl.n_comms, -1u);
 }
 
 static void free_group(struct group *group)
 {
-    while (group->ops != NULL) {
+    while (group != NULL && group->ops != NULL) {
         struct op *op = group->ops;
 
         group->ops = op->next;
@@ -138,24 +145,34 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *ret_comm, int n, ncclUniqueId id
                                     ncclConfig_t *config)
 {
     struct fake_comm *comm = calloc(1, sizeof *comm);
+    struct fake_shared *shared;
+    bool all;
 
-    if (comm == NULL || config->blocking != 0) {
-        misuse("a communicator that blocks");
+    if (comm == NULL || config->blocking != 0 || n > FAKE_RANKS || rank < 0 || rank >= n) {
+        fake_misuse("a communicator that blocks, or of no such rank");
         return ncclInvalidArgument;
     }
-    pthread_mutex_lock(&mutex);
-    comm->clique = find_clique(&id, n);
-    comm->rank = rank;
-    comm->refs = 1;
-    comm->polls_left = fake_nccl.faults.polls;
-    if (comm->clique->comms[rank] != NULL || comm->clique->n != n) {
-        misuse("a rank joins twice");
+    shared = fake_shared_get(&id);
+    *comm = (struct fake_comm){.shared = shared,
+                               .rank = rank,
+                               .device = fake_device(),
+                               .refs = 1,
+                               .polls_left = fake_nccl.faults.polls};
+    fake_shared_lock(shared);
+    if (shared->joined[rank] || (shared->n != 0 && shared->n != n)) {
+        fake_misuse("a rank joins twice");
     }
-    comm->clique->comms[rank] = comm;
-    comm->clique->n_joined++;
-    comm->clique->n_alive++;
-    fake_nccl.n_comms++;
-    pthread_mutex_unlock(&mutex);
+    if (shared->n == 0) {
+        shared->n = n;
+    }
+    shared->joined[rank] = true;
+    shared->n_alive++;
+    all = ++shared->n_joined == n;
+    fake_shared_unlock(shared);
+    if (all) {
+        fake_shared_forget(shared);
+    }
+    count(&fake_nccl.n_comms, 1);
     *ret_comm = comm;
     return ncclInProgress;
 }
@@ -166,7 +183,7 @@ static void launch(struct fake_comm *comm);
 static bool is_connected(const struct fake_comm *comm)
 {
     for (const struct op *op = comm->pending->ops; op != NULL; op = op->next) {
-        if (!comm->clique->met[op->peer][comm->rank]) {
+        if (!comm->shared->met[op->peer][comm->rank]) {
             return false;
         }
     }
@@ -175,16 +192,13 @@ static bool is_connected(const struct fake_comm *comm)
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
 {
-    pthread_mutex_lock(&mutex);
-    if (fake_nccl.faults.failing == comm->rank) {
-        comm->error = ncclRemoteError;
-    }
-    if (comm->error != ncclSuccess) {
-        *state = comm->error;
+    enter(comm);
+    if (is_failing(comm->rank)) {
+        *state = ncclRemoteError;
     } else if (comm->polls_left > 0) {
         comm->polls_left--;
         *state = ncclInProgress;
-    } else if (comm->clique->n_joined < comm->clique->n) {
+    } else if (comm->shared->n_joined < comm->shared->n) {
         *state = ncclInProgress;
     } else if (comm->pending != NULL && !is_connected(comm)) {
         *state = ncclInProgress;
@@ -192,40 +206,49 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
         launch(comm);
         *state = ncclSuccess;
     }
-    pthread_mutex_unlock(&mutex);
+    leave(comm);
     return ncclSuccess;
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
-    pthread_mutex_lock(&mutex);
+    enter(comm);
+    if (comm->pending != NULL) {
+        fake_misuse("finalized while it is not through");
+    }
     comm->polls_left = fake_nccl.faults.polls;
-    pthread_mutex_unlock(&mutex);
+    leave(comm);
     return ncclInProgress;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    pthread_mutex_lock(&mutex);
+    enter(comm);
     if (comm->pending != NULL || comm->polls_left > 0) {
-        misuse("destroyed while it is not through");
+        fake_misuse("destroyed while it is not through");
     }
+    atomic_store(&comm->busy, false);
     release(comm);
-    pthread_mutex_unlock(&mutex);
     return ncclSuccess;
 }
 
+/* It waits for the whole device: for the kernels of other communicators, too. */
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    pthread_mutex_lock(&mutex);
+    int device = comm->device;
+
+    enter(comm);
     comm->aborted = true;
-    if (comm->pending != NULL) {
-        free_group(comm->pending);
-        free(comm->pending);
-        comm->pending = NULL;
-    }
+    free_group(comm->pending);
+    free(comm->pending);
+    comm->pending = NULL;
+    fake_shared_tell(comm->shared);
+    atomic_store(&comm->busy, false);
     release(comm);
-    pthread_cond_broadcast(&changed);
+    pthread_mutex_lock(&mutex);
+    while (n_running[device] > 0) {
+        pthread_cond_wait(&ended, &mutex);
+    }
     pthread_mutex_unlock(&mutex);
     return ncclSuccess;
 }
@@ -233,46 +256,27 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 /* --- groups ------------------------------------------------------------------------------------
  */
 
-static void append(struct op **list, struct op *op)
+static struct fake_channel *channel_of(const struct fake_comm *comm, const struct op *op)
 {
-    while (*list != NULL) {
-        list = &(*list)->next;
-    }
-    op->next = NULL;
-    *list = op;
+    return op->end.is_send ? &comm->shared->channels[comm->rank][op->peer]
+                           : &comm->shared->channels[op->peer][comm->rank];
 }
 
-/* Moves what is at both heads of a channel. */
-static void match(struct clique *clique, int from, int to)
+/* Of each channel the first that is not over; true: none is left. */
+static bool step(struct fake_comm *comm, struct op *ops)
 {
-    while (clique->sends[from][to] != NULL && clique->recvs[from][to] != NULL) {
-        struct op *send = clique->sends[from][to], *recv = clique->recvs[from][to];
+    bool busy[2][FAKE_RANKS] = {{false}}, over = true;
 
-        if (send->bytes != recv->bytes) {
-            misuse("a send and its receive are of different sizes");
+    for (struct op *op = ops; op != NULL; op = op->next) {
+        bool *channel = &busy[op->end.is_send][op->peer];
+
+        if (!op->end.done && !*channel) {
+            fake_end_step(comm->shared, channel_of(comm, op), &op->end);
         }
-        memcpy(recv->data, send->data, send->bytes);
-        clique->sends[from][to] = send->next;
-        clique->recvs[from][to] = recv->next;
-        send->done = recv->done = true;
-        pthread_cond_broadcast(&changed);
+        *channel = *channel || !op->end.done;
+        over = over && op->end.done;
     }
-}
-
-static void withdraw(struct op **list, const struct op *op)
-{
-    while (*list != NULL && *list != op) {
-        list = &(*list)->next;
-    }
-    if (*list != NULL) {
-        *list = op->next;
-    }
-}
-
-static struct op **channel_of(struct fake_comm *comm, const struct op *op)
-{
-    return op->is_send ? &comm->clique->sends[comm->rank][op->peer]
-                       : &comm->clique->recvs[op->peer][comm->rank];
+    return over;
 }
 
 /* The kernel of a group. */
@@ -280,40 +284,23 @@ static void run_group(void *argument)
 {
     struct group *group = argument;
     struct fake_comm *comm = group->comm;
-    struct op *all[1024];
-    uint32_t n = 0;
-    bool over = false;
+    bool vanished = fake_nccl.faults.vanished == comm->rank;
+    int device = comm->device;
 
-    pthread_mutex_lock(&mutex);
-    while (group->ops != NULL) {
-        if (n == sizeof all / sizeof *all) {
-            misuse("a group of too many transfers");
-        }
-        all[n++] = group->ops;
-        group->ops = group->ops->next;
+    count(&n_running[device], 1);
+    fake_shared_lock(comm->shared);
+    while (!comm->aborted && (vanished || !step(comm, group->ops))) {
+        fake_shared_wait(comm->shared);
     }
-    for (uint32_t i = 0; i < n && fake_nccl.faults.vanished != comm->rank; i++) {
-        append(channel_of(comm, all[i]), all[i]);
-        match(comm->clique, all[i]->is_send ? comm->rank : all[i]->peer,
-              all[i]->is_send ? all[i]->peer : comm->rank);
+    for (const struct op *op = group->ops; op != NULL; op = op->next) {
+        fake_end_withdraw(channel_of(comm, op), &op->end);
     }
-    while (!over && !comm->aborted) {
-        over = fake_nccl.faults.vanished != comm->rank;
-        for (uint32_t i = 0; i < n; i++) {
-            over = over && all[i]->done;
-        }
-        if (!over) {
-            pthread_cond_wait(&changed, &mutex);
-        }
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        if (!all[i]->done) {
-            withdraw(channel_of(comm, all[i]), all[i]);
-        }
-        free(all[i]);
-    }
-    fake_nccl.n_groups++;
+    free_group(group);
     release(comm);
+    pthread_mutex_lock(&mutex);
+    fake_nccl.n_groups++;
+    n_running[device]--;
+    pthread_cond_broadcast(&ended);
     pthread_mutex_unlock(&mutex);
 }
 
@@ -334,19 +321,27 @@ ncclResult_t ncclGroupStart(void)
     return ncclSuccess;
 }
 
-static ncclResult_t add(bool is_send, void *data, size_t count, ncclDataType_t type, int peer,
-                        ncclComm_t comm, cudaStream_t stream)
+static void append(struct op **list, struct op *op)
+{
+    while (*list != NULL) {
+        list = &(*list)->next;
+    }
+    *list = op;
+}
+
+static ncclResult_t add(bool is_send, const void *data, size_t count_of, ncclDataType_t type,
+                        int peer, ncclComm_t comm, cudaStream_t stream)
 {
     struct op *op = calloc(1, sizeof *op);
 
-    if (op == NULL || depth != 1 || peer == comm->rank || peer >= comm->clique->n) {
-        misuse("a transfer outside of a group, or with oneself");
+    if (op == NULL || depth != 1 || peer == comm->rank || peer >= comm->shared->n) {
+        fake_misuse("a transfer outside of a group, or with oneself");
         return ncclInvalidUsage;
     }
-    *op = (struct op){.is_send = is_send,
-                      .peer = peer,
-                      .data = data,
-                      .bytes = count * (type == ncclFloat32 ? sizeof(float) : 1)};
+    op->peer = peer;
+    op->end = (struct fake_end){.is_send = is_send,
+                                .data = fake_reach(data),
+                                .bytes = count_of * (type == ncclFloat32 ? sizeof(float) : 1)};
     if (open_group == NULL) {
         open_group = calloc(1, sizeof *open_group);
         if (open_group == NULL) {
@@ -356,22 +351,22 @@ static ncclResult_t add(bool is_send, void *data, size_t count, ncclDataType_t t
         open_group->stream = stream;
     }
     if (open_group->comm != comm || open_group->stream != stream) {
-        misuse("a group of several communicators");
+        fake_misuse("a group of several communicators");
     }
     append(&open_group->ops, op);
     return ncclSuccess;
 }
 
-ncclResult_t ncclSend(const void *data, size_t count, ncclDataType_t type, int peer,
+ncclResult_t ncclSend(const void *data, size_t count_of, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t stream)
 {
-    return add(true, (void *)(uintptr_t)data, count, type, peer, comm, stream);
+    return add(true, data, count_of, type, peer, comm, stream);
 }
 
-ncclResult_t ncclRecv(void *data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+ncclResult_t ncclRecv(void *data, size_t count_of, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream)
 {
-    return add(false, data, count, type, peer, comm, stream);
+    return add(false, data, count_of, type, peer, comm, stream);
 }
 
 ncclResult_t ncclGroupEnd(void)
@@ -380,23 +375,23 @@ ncclResult_t ncclGroupEnd(void)
     struct fake_comm *comm;
 
     if (depth-- != 1) {
-        misuse("groups within groups");
+        fake_misuse("groups within groups");
     }
     open_group = NULL;
     if (group == NULL) {
         return ncclSuccess;
     }
     comm = group->comm;
-    pthread_mutex_lock(&mutex);
+    enter(comm);
     if (comm->pending != NULL || comm->polls_left > 0) {
-        misuse("used while it is not through");
+        fake_misuse("used while it is not through");
     }
     for (const struct op *op = group->ops; op != NULL; op = op->next) {
-        comm->clique->met[comm->rank][op->peer] = true;
+        comm->shared->met[comm->rank][op->peer] = true;
     }
     comm->pending = group;
     comm->polls_left = fake_nccl.faults.polls;
-    pthread_mutex_unlock(&mutex);
+    leave(comm);
     return ncclInProgress;
 }
 
@@ -409,12 +404,19 @@ ncclResult_t ncclGetVersion(int *version)
     return ncclSuccess;
 }
 
+/* One that no other process of this machine makes. */
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
-    memset(id, 0, sizeof *id);
+    struct timespec now;
+    unsigned number;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
     pthread_mutex_lock(&mutex);
-    snprintf(id->internal, sizeof id->internal, "%u", ++n_ids);
+    number = ++n_ids;
     pthread_mutex_unlock(&mutex);
+    memset(id, 0, sizeof *id);
+    snprintf(id->internal, sizeof id->internal, "%ld-%lld-%ld-%u", (long)getpid(),
+             (long long)now.tv_sec, now.tv_nsec, number);
     return ncclSuccess;
 }
 

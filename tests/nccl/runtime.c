@@ -2,8 +2,9 @@
  *
  * The CUDA runtime as far as transport-nccl calls it, on host memory: a stream is a thread with a
  * queue, and late; events are generations. So whatever is not put in order shows up as wrong bytes,
- * and to tools that look for races. Streams that were made elsewhere, by a device that ends
- * everything before it returns, are always through: waiting on one makes the caller wait.
+ * and to tools that look for races. Streams that a double of a device has made are asked through
+ * host_stream.h; of one that ends everything before it returns they are always through, and waiting
+ * on one makes the caller wait.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <time.h>
 
 #include "fake.h"
+#include "host_stream.h"
 
 enum { MOST_STREAMS = 256, MOST_DEVICES = 8 };
 
@@ -22,6 +24,7 @@ struct task {
 
 struct fake_stream {
     pthread_t thread;
+    pthread_cond_t wake;
     struct task *head, *tail;
     bool quit;
     uint64_t seed;
@@ -34,6 +37,7 @@ struct fake_event {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of all below */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct fake_stream *streams[MOST_STREAMS];
+static void *(*reach_of_device)(const void *address);
 
 static bool is_ours(cudaStream_t stream)
 {
@@ -70,7 +74,7 @@ static void *run_stream(void *argument)
             break;
         }
         if (task == NULL) {
-            pthread_cond_wait(&changed, &mutex);
+            pthread_cond_wait(&stream->wake, &mutex);
             continue;
         }
         stream->head = task->next;
@@ -86,13 +90,40 @@ static void *run_stream(void *argument)
     return NULL;
 }
 
+void *fake_reach(const void *address)
+{
+    void *(*reach)(const void *address);
+
+    pthread_mutex_lock(&mutex);
+    reach = reach_of_device;
+    pthread_mutex_unlock(&mutex);
+    return reach != NULL ? reach(address) : (void *)(uintptr_t)address;
+}
+
+/* Other streams than those of host_stream.h are taken for ones that are always through. */
+static void ask_other(struct host_stream *stream, void (*work)(void *argument), void *argument)
+{
+    bool known = stream != NULL && stream->magic == HOST_STREAM;
+
+    if (known) {
+        pthread_mutex_lock(&mutex);
+        reach_of_device = stream->reach;
+        pthread_mutex_unlock(&mutex);
+    }
+    if (known && stream->ask != NULL) {
+        stream->ask(stream, work, argument);
+        return;
+    }
+    work(argument);
+    free(argument);
+}
+
 void fake_stream_ask(cudaStream_t stream, void (*work)(void *argument), void *argument)
 {
     struct task *task;
 
     if (!is_ours(stream)) {
-        work(argument);
-        free(argument);
+        ask_other((struct host_stream *)(void *)stream, work, argument);
         return;
     }
     task = calloc(1, sizeof *task);
@@ -108,7 +139,7 @@ void fake_stream_ask(cudaStream_t stream, void (*work)(void *argument), void *ar
         stream->tail->next = task;
     }
     stream->tail = task;
-    pthread_cond_broadcast(&changed);
+    pthread_cond_signal(&stream->wake);
     pthread_mutex_unlock(&mutex);
 }
 
@@ -134,6 +165,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *ret_stream, unsigned flag
         }
     }
     pthread_mutex_unlock(&mutex);
+    pthread_cond_init(&stream->wake, NULL);
     if (!kept || pthread_create(&stream->thread, NULL, run_stream, stream) != 0) {
         abort();
     }
@@ -145,7 +177,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     pthread_mutex_lock(&mutex);
     stream->quit = true;
-    pthread_cond_broadcast(&changed);
+    pthread_cond_signal(&stream->wake);
     pthread_mutex_unlock(&mutex);
     pthread_join(stream->thread, NULL);
     pthread_mutex_lock(&mutex);
@@ -153,6 +185,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
         streams[i] = streams[i] == stream ? NULL : streams[i];
     }
     pthread_mutex_unlock(&mutex);
+    pthread_cond_destroy(&stream->wake);
     free(stream);
     return cudaSuccess;
 }
@@ -254,7 +287,7 @@ static struct piece *make_piece(void *to, const void *from, size_t bytes)
     if (piece == NULL) {
         abort();
     }
-    *piece = (struct piece){to, from, bytes};
+    *piece = (struct piece){fake_reach(to), fake_reach(from), bytes};
     return piece;
 }
 
@@ -317,9 +350,20 @@ cudaError_t cudaDriverGetVersion(int *version)
     return cudaSuccess;
 }
 
+static _Thread_local int chosen;
+
 cudaError_t cudaSetDevice(int device)
 {
-    return device >= 0 && device < MOST_DEVICES ? cudaSuccess : cudaErrorInvalidValue;
+    if (device < 0 || device >= MOST_DEVICES) {
+        return cudaErrorInvalidValue;
+    }
+    chosen = device;
+    return cudaSuccess;
+}
+
+int fake_device(void)
+{
+    return chosen;
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest)

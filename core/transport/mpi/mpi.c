@@ -85,7 +85,8 @@ static pst_status check(const struct pst_transport_config *config, struct pst_er
 
     if (world == NULL) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "run.transport = \"mpi\" is for \"penstock train\" under an MPI launcher");
+                        "a transport between processes is for \"penstock train\" under an MPI "
+                        "launcher");
     }
     if (config->times != NULL) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",

@@ -287,7 +287,8 @@ static struct world *create(uint64_t stall_ns)
 }
 
 /* The communicator is in its loop, or has failed, or time is up. */
-static pst_status await_communicator(struct world *world, struct pst_error *err)
+static pst_status await_communicator(struct world *world, const char *transport,
+                                     struct pst_error *err)
 {
     uint64_t limit = world->stall_ns > JOIN_NS ? world->stall_ns : JOIN_NS;
     uint64_t end_ns = mpi_now_ns() + limit;
@@ -301,7 +302,7 @@ static pst_status await_communicator(struct world *world, struct pst_error *err)
     failed = world->failed;
     pthread_mutex_unlock(&world->mutex);
     if (!ready) {
-        pst_fail(err, PST_ERR_DEVICE, "run.device", "run.transport = \"mpi\": %s",
+        pst_fail(err, PST_ERR_DEVICE, "run.device", "run.transport = \"%s\": %s", transport,
                  failed ? world->why : "the processes have not come together");
         if (err != NULL) {
             err->exit_code = 4;
@@ -349,8 +350,8 @@ static uint32_t count_cores(void)
     return n > 0 ? (uint32_t)n : 1;
 }
 
-static pst_status mpi_join(uint64_t stall_ns, uint32_t *ret_rank, uint32_t *ret_n_ranks,
-                           struct pst_error *err)
+static pst_status mpi_join(const char *transport, uint64_t stall_ns, uint32_t *ret_rank,
+                           uint32_t *ret_n_ranks, struct pst_error *err)
 {
     const char *size = pst_launched_size();
     struct world *world;
@@ -361,7 +362,8 @@ static pst_status mpi_join(uint64_t stall_ns, uint32_t *ret_rank, uint32_t *ret_
     }
     if (size == NULL) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "run.transport = \"mpi\": this process was not started by an MPI launcher");
+                        "run.transport = \"%s\": this process was not started by an MPI launcher",
+                        transport);
     }
     world = create(stall_ns);
     if (world == NULL) {
@@ -371,16 +373,16 @@ static pst_status mpi_join(uint64_t stall_ns, uint32_t *ret_rank, uint32_t *ret_
         destroy(world);
         return pst_fail(err, PST_ERR_NOMEM, "machine.threads", "cannot start a thread");
     }
-    status = await_communicator(world, err);
+    status = await_communicator(world, transport, err);
     if (status != PST_OK) {
         return status; /* its thread may be anywhere: the process is about to end */
     }
     mpi_world = world;
     if (world->n_ranks == 1 && strcmp(size, "1") != 0) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "run.transport = \"mpi\": the launcher has started %s processes, but each "
+                        "run.transport = \"%s\": the launcher has started %s processes, but each "
                         "finds itself alone: launcher and library are of different MPIs",
-                        size);
+                        transport, size);
     }
     status = introduce(world, err);
     if (status == PST_OK) {

@@ -161,10 +161,17 @@ static bool sums(const struct pst_transport *transport, uint32_t index)
     return false;
 }
 
+/* What a lane greets with: a word, and one from each rank. */
+static size_t words_of(const struct pst_transport *transport)
+{
+    return (size_t)transport->config.n_ranks + 1;
+}
+
 static pst_status attach_memory(struct pst_transport *transport, uint32_t index)
 {
     struct rank *rank = nccl_rank(transport, index);
-    cudaError_t error = cudaMalloc((void **)&rank->words, (transport->config.n_ranks + 1) * 4u);
+    cudaError_t error =
+        cudaMalloc((void **)&rank->words, LANES * words_of(transport) * sizeof *rank->words);
 
     if (error == cudaSuccess && sums(transport, index)) {
         rank->scratch_elems = NCCL_SCRATCH_ELEMS;
@@ -202,7 +209,7 @@ static pst_status attach(struct pst_transport *transport, uint32_t index)
     rank->attached = status == PST_OK;
     pthread_mutex_unlock(&rank->mutex);
     for (uint32_t l = 0; l < LANES && status == PST_OK; l++) {
-        status = warm_up(transport, index, l, rank->words);
+        status = warm_up(transport, index, l, rank->words + l * words_of(transport));
     }
     return status;
 }
@@ -225,40 +232,42 @@ pst_status nccl_attach(struct pst_transport *transport, uint32_t index, struct p
 /* --- the end -----------------------------------------------------------------------------------
  */
 
-void nccl_rank_abort(struct rank *rank)
+/* Success: all that was asked for has gone out. */
+static ncclResult_t state_of(const struct lane *lane)
 {
-    pthread_mutex_lock(&rank->mutex);
-    for (uint32_t l = 0; l < LANES; l++) {
-        if (rank->lanes[l].comm != NULL) {
-            ncclCommAbort(rank->lanes[l].comm);
-            rank->lanes[l].comm = NULL;
-        }
+    ncclResult_t state = ncclSuccess, result;
+
+    if (lane->comm == NULL) {
+        return ncclSuccess;
     }
-    pthread_mutex_unlock(&rank->mutex);
+    result = ncclCommGetAsyncError(lane->comm, &state);
+    return result != ncclSuccess ? result : state;
 }
 
-/* Has everything that was asked for gone out? */
-static bool is_over(const struct rank *rank)
+static void destroy_comms(struct rank *rank, uint64_t end_ns)
 {
-    for (uint32_t l = 0; l < LANES; l++) {
-        ncclResult_t state = ncclSuccess;
+    const struct timespec moment = {0, LOOK_NS};
 
-        if (rank->lanes[l].comm != NULL &&
-            (ncclCommGetAsyncError(rank->lanes[l].comm, &state) != ncclSuccess ||
-             state == ncclInProgress)) {
-            return false;
+    for (uint32_t l = 0; l < LANES; l++) {
+        struct lane *lane = &rank->lanes[l];
+        ncclResult_t state = state_of(lane);
+
+        while (state == ncclInProgress && nccl_now_ns() < end_ns) {
+            nanosleep(&moment, NULL);
+            state = state_of(lane);
+        }
+        if (state == ncclSuccess && lane->comm != NULL) {
+            ncclCommDestroy(lane->comm);
+            lane->comm = NULL;
         }
     }
-    return true;
 }
 
 static void end_comms(struct pst_transport *transport)
 {
-    const struct timespec moment = {0, LOOK_NS};
     uint64_t end_ns = nccl_now_ns() + CLOSE_NS;
 
-    for (uint32_t r = 0; r < transport->n_ready;
-         r++) { /* all begin, for each may wait for others */
+    for (uint32_t r = 0; r < transport->n_ready; r++) { /* all begin: each may wait for others */
         for (uint32_t l = 0; l < LANES && transport->ranks[r].attached; l++) {
             if (transport->ranks[r].lanes[l].comm != NULL) {
                 ncclCommFinalize(transport->ranks[r].lanes[l].comm);
@@ -266,28 +275,20 @@ static void end_comms(struct pst_transport *transport)
         }
     }
     for (uint32_t r = 0; r < transport->n_ready; r++) {
-        struct rank *rank = &transport->ranks[r];
-
-        while (rank->attached && !is_over(rank) && nccl_now_ns() < end_ns) {
-            nanosleep(&moment, NULL);
+        if (transport->ranks[r].attached) {
+            destroy_comms(&transport->ranks[r], end_ns);
         }
-        for (uint32_t l = 0; l < LANES && rank->attached && is_over(rank); l++) {
-            if (rank->lanes[l].comm != NULL) {
-                ncclCommDestroy(rank->lanes[l].comm);
-                rank->lanes[l].comm = NULL;
-            }
-        }
-        nccl_rank_abort(rank); /* where they do not end by themselves */
     }
+    nccl_abort_all(transport); /* what does not end by itself, or tells of an error */
 }
 
 void nccl_detach(struct pst_transport *transport)
 {
-    for (uint32_t r = 0; r < transport->n_ready && atomic_load(&transport->failed); r++) {
-        nccl_rank_abort(&transport->ranks[r]);
+    if (atomic_load(&transport->failed)) {
+        nccl_abort_all(transport);
     }
     end_comms(transport);
-    for (uint32_t r = 0; r < transport->n_ready; r++) {
+    for (uint32_t r = 0; r < transport->n_ready && !transport->spins; r++) {
         struct rank *rank = &transport->ranks[r];
 
         if (rank->compute == NULL || cudaSetDevice(rank->ordinal) != cudaSuccess) {

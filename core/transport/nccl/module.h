@@ -75,7 +75,7 @@ struct rank {
     struct request *requests; /* transfers, then sums */
     uint32_t free_transfers, free_sums;
     uint32_t *group, n_group; /* transfers of the group that is being posted */
-    float *words;             /* one, and one of each rank */
+    float *words;             /* of each lane: one, and one of each rank */
     float *scratch;           /* NULL: nothing is summed */
     uint64_t scratch_elems;
     uint64_t start_ns, end_ns; /* of what the last wait ended, as the host saw it */
@@ -93,6 +93,7 @@ struct pst_transport {
     ncclUniqueId ids[LANES];
     pthread_t watch;
     bool watches;
+    bool spins; /* kernels that would not end: whatever waits for a GPU might wait for ever */
     pthread_mutex_t mutex; /* of the rest */
     pthread_cond_t wake;
     bool quit;
@@ -127,10 +128,12 @@ pst_status nccl_attach(struct pst_transport *transport, uint32_t rank, struct ps
 /* Returns when the lane's communicator is through with what it was asked for. */
 pst_status nccl_settle(struct pst_transport *transport, uint32_t rank, uint32_t lane,
                        const char *doing);
-/* Ends the kernels of a rank; nothing can be posted from then on. */
-void nccl_rank_abort(struct rank *rank);
 /* Of all local ranks: ends communicators in good order, as far as they let it. */
 void nccl_detach(struct pst_transport *transport);
+
+/* abort.c: ends the kernels of all local ranks, at once; nothing can be posted from then on. Where
+   they do not end before long the transport `spins`. */
+void nccl_abort_all(struct pst_transport *transport);
 
 /* ticket.c. A new ticket at the end of a lane, behind the compute stream: its stream waits for
    that. NULL: the run has ended. */

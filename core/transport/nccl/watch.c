@@ -233,8 +233,8 @@ static void *watch(void *argument)
         }
     }
     pthread_mutex_unlock(&transport->mutex);
-    for (uint32_t i = 0; i < transport->n_local && atomic_load(&transport->failed); i++) {
-        nccl_rank_abort(&transport->ranks[i]);
+    if (atomic_load(&transport->failed)) {
+        nccl_abort_all(transport);
     }
     return NULL;
 }

@@ -184,7 +184,7 @@ static inline void check_peaks(struct real *real)
 {
     uint64_t peaks[MOST_STAGES];
 
-    pst_exec_measured_peaks(real->exec, peaks);
+    assert_int_equal(pst_exec_measured_peaks(real->exec, peaks, NULL), PST_OK);
     for (uint32_t r = 0; r < real->n_ranks; r++) {
         uint64_t train = real->programs[r]->arena_bytes, eval = real->eval_programs[r]->arena_bytes;
 

@@ -56,7 +56,7 @@ static struct outcome_of_run train(const char *model, const char *settings, uint
     }
     run.eval = real_eval(&real);
     run.parameters = real_parameters(&real, &run.n);
-    pst_exec_measured_peaks(real.exec, peaks);
+    assert_int_equal(pst_exec_measured_peaks(real.exec, peaks, NULL), PST_OK);
     for (uint32_t r = 0; r < real.n_ranks; r++) {
         check_peak(real.programs[r], real.eval_programs[r], peaks[r]);
     }

@@ -95,7 +95,7 @@ static struct pst_timeline *rehearse(struct real *real, uint32_t n_steps)
     memcpy(batch.inputs, real->inputs, sizeof real->inputs);
     run_steps(real, &batch, n_steps);
     MUST(pst_recorder_timeline(config.recorder, 1, &timeline, &err));
-    pst_exec_measured_peaks(real->exec, peaks);
+    assert_int_equal(pst_exec_measured_peaks(real->exec, peaks, NULL), PST_OK);
     for (uint32_t r = 0; r < real->n_ranks; r++) {
         assert_int_equal(peaks[r], real->programs[r]->arena_bytes);
     }

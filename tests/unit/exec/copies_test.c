@@ -41,7 +41,7 @@ static uint64_t check_counts(struct real *real, uint64_t n_steps)
     for (uint32_t r = 0; r < real->n_ranks; r++) {
         struct pst_exec_copies copied;
 
-        pst_exec_copied(real->exec, r, &copied);
+        assert_int_equal(pst_exec_copied(real->exec, r, &copied, NULL), PST_OK);
         for (uint32_t d = 0; d < 2; d++) {
             assert_int_equal(copied.bytes[d], n_steps * bytes_of(real->programs[r], d == 0));
             assert_true(copied.bytes[d] == 0 || copied.ns[d] > 0);

@@ -205,7 +205,7 @@ static void time_and_memory(void **state)
     begin = pst_now_ns();
     run_steps(&bench, 4);
     assert_true(pst_now_ns() - begin >= (uint64_t)4 * STEP_US * US);
-    pst_exec_measured_peaks(bench.exec, peaks);
+    assert_int_equal(pst_exec_measured_peaks(bench.exec, peaks, NULL), PST_OK);
     assert_int_equal(peaks[0], bench.toy.programs[0]->arena_bytes);
     assert_int_equal(peaks[1], bench.toy.programs[1]->arena_bytes);
     stop(&bench);

@@ -362,7 +362,7 @@ static struct result run(struct rig *rig, uint32_t dtype, uint32_t classes, doub
         assert_int_equal(pst_exec_get_parameter(exec, i, at), PST_OK);
         at += rig->graph->params[i].elems;
     }
-    pst_exec_measured_peaks(exec, peaks);
+    assert_int_equal(pst_exec_measured_peaks(exec, peaks, NULL), PST_OK);
     for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
         uint64_t train = rig->programs[d]->arena_bytes, twin = eval.programs[d]->arena_bytes;
 
@@ -470,8 +470,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_plans)};
     const char *other = getenv("PENSTOCK_TEST_DEVICE"); /* file of another module */
-    void *module = dlopen(other != NULL ? other : PENSTOCK_PLUGIN_DIR "/device-cpu.so",
-                          RTLD_NOW | RTLD_LOCAL);
+    void *module =
+        dlopen(other != NULL ? other : PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
     pst_device_module_fn *function = NULL;
 
     if (module != NULL) {

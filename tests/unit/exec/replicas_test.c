@@ -53,7 +53,7 @@ static void check_peaks(struct real *real)
 {
     uint64_t peaks[MOST_RANKS];
 
-    pst_exec_measured_peaks(real->exec, peaks);
+    assert_int_equal(pst_exec_measured_peaks(real->exec, peaks, NULL), PST_OK);
     for (uint32_t r = 0; r < real->n_ranks; r++) {
         uint64_t train = real->programs[r]->arena_bytes, eval = real->eval_programs[r]->arena_bytes;
 
@@ -170,6 +170,9 @@ static void test_delayed(void **state)
                                             {2, {0}, ORDER_2BW, false, {4, 4}}};
 
     (void)state;
+    if (real_has_one_queue()) {
+        skip();
+    }
     for (size_t k = 0; k < sizeof layouts / sizeof layouts[0]; k++) {
         check("mlp", mlp, PST_F32, &layouts[k], 0, false);
         check("mlp", mlp, PST_F32, &layouts[k], 0.3, true);

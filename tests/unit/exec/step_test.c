@@ -279,10 +279,10 @@ static void test_peaks(void **state)
     toy_init(&toy, false);
     config = make_config(&toy);
     exec = make_exec(&config);
-    pst_exec_measured_peaks(exec, peaks);
+    assert_int_equal(pst_exec_measured_peaks(exec, peaks, NULL), PST_OK);
     assert_true(peaks[0] == 4 + toy.lists[0].values[toy.lists[0].weight].offset);
     must_step(exec, data_x, data_t, &plain);
-    pst_exec_measured_peaks(exec, peaks);
+    assert_int_equal(pst_exec_measured_peaks(exec, peaks, NULL), PST_OK);
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(peaks[i], toy.programs[i]->arena_bytes);
     }
@@ -307,7 +307,7 @@ static void test_peak_with_workspace(void **state)
     config = make_config(&toy);
     exec = make_exec(&config);
     must_step(exec, data_x, data_t, &plain);
-    pst_exec_measured_peaks(exec, peaks);
+    assert_int_equal(pst_exec_measured_peaks(exec, peaks, NULL), PST_OK);
     assert_int_equal(peaks[0], toy.programs[0]->arena_bytes);
     assert_int_equal(peaks[1], toy.programs[1]->arena_bytes);
     destroy(exec);
@@ -328,7 +328,7 @@ static void test_peak_with_infinity(void **state)
     config.skip_non_finite = true;
     exec = make_exec(&config);
     assert_true(must_step(exec, endless, data_t, &plain).skipped);
-    pst_exec_measured_peaks(exec, peaks);
+    assert_int_equal(pst_exec_measured_peaks(exec, peaks, NULL), PST_OK);
     assert_int_equal(peaks[0], toy.programs[0]->arena_bytes);
     assert_int_equal(peaks[1], toy.programs[1]->arena_bytes);
     destroy(exec);
@@ -357,7 +357,7 @@ static void test_stall(void **state)
     assert_int_equal(pst_exec_step(exec, &batch, &plain, &result, &again), PST_ERR_CANCELLED);
     assert_non_null(strstr(again.message, "the run has already failed: run stalled"));
     assert_int_equal(pst_exec_get_parameter(exec, 0, &value), PST_ERR_CANCELLED);
-    pst_exec_measured_peaks(exec, peaks);
+    assert_int_equal(pst_exec_measured_peaks(exec, peaks, NULL), PST_OK);
     destroy(exec);
 }
 

@@ -82,7 +82,7 @@ static inline int rank_main(const char *name, const struct rank_case *cases)
     }
     *(void **)&function = dlsym(module, PST_TRANSPORT_MODULE_SYMBOL);
     ops = function();
-    if (ops->processes->join(stall_ns, &me, &n_ranks, &err) != PST_OK) {
+    if (ops->processes->join("mpi", stall_ns, &me, &n_ranks, &err) != PST_OK) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }

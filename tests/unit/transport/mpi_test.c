@@ -240,7 +240,7 @@ static void test_alone(void **state)
     assert_non_null(module);
     *(void **)&function = dlsym(module, PST_TRANSPORT_MODULE_SYMBOL);
     assert_int_equal(function()->open(&config, &none, &err), PST_ERR_CONFIG);
-    assert_int_equal(function()->processes->join(SECOND, &rank, &n, &err), PST_ERR_CONFIG);
+    assert_int_equal(function()->processes->join("mpi", SECOND, &rank, &n, &err), PST_ERR_CONFIG);
     assert_non_null(strstr(err.message, "not started by an MPI launcher"));
 }
 

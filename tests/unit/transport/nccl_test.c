@@ -323,6 +323,36 @@ static void a_vanished_peer(void **state)
     }
 }
 
+/* A transfer and a sum with somebody who comes to neither. */
+static void waits_twice(struct ranked *self)
+{
+    static float in[ELEMS], sum[ELEMS];
+    static const uint32_t both[] = {0, 1};
+    const struct pst_reduce_part part = {sum, ELEMS};
+    pst_request request;
+
+    if (self->rank == 0) {
+        recv(self, 1, in, ELEMS, &request);
+        CHECK(self, self->ops->flush(self->transport, 0, &self->err) == PST_OK);
+        posted(self, self->ops->all_reduce(self->transport, 0, both, 2, &part, 1, &request));
+        wait_for(self, request);
+        check(self);
+    } else {
+        absent(self);
+    }
+}
+
+/* Ending one communicator waits for the kernel of the other on the same GPU. */
+static void both_lanes(void **state)
+{
+    struct ranked ranks[MAX_RANKS];
+
+    (void)state;
+    run_nccl(2, UINT64_C(500000000), none, NULL, waits_twice, ranks);
+    assert_int_equal(ranks[0].status, PST_ERR_CANCELLED);
+    assert_string_equal(ranks[0].err.kind, "run.stalled");
+}
+
 static void breaks_later(struct ranked *self)
 {
     on_the_host(self);
@@ -388,9 +418,15 @@ static void without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(transfers), cmocka_unit_test(ahead),           cmocka_unit_test(sums),
-        cmocka_unit_test(a_stall),   cmocka_unit_test(a_vanished_peer), cmocka_unit_test(an_error),
-        cmocka_unit_test(an_abort),  cmocka_unit_test(without_memory),
+        cmocka_unit_test(transfers),
+        cmocka_unit_test(ahead),
+        cmocka_unit_test(sums),
+        cmocka_unit_test(a_stall),
+        cmocka_unit_test(a_vanished_peer),
+        cmocka_unit_test(an_error),
+        cmocka_unit_test(both_lanes),
+        cmocka_unit_test(an_abort),
+        cmocka_unit_test(without_memory),
     };
 
     return cmocka_run_group_tests_name("nccl over its double", tests, NULL, NULL);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The end of communicators whose kernels may spin for ever. Aborting one may wait for its whole
+ * GPU, and so for the kernels of another one there, and for the other ranks of this machine to
+ * abort theirs. So all communicators of the process are aborted at once, by a thread each, and
+ * nobody waits for these without a limit.
+ *
+ * Source: the NCCL 2.28 documentation (fault tolerance); NVIDIA/nccl issues 863 and 1013.
+ */
+#include <stdlib.h>
+
+#include "transport/nccl/module.h"
+
+#define LIMIT_NS UINT64_C(5000000000)
+
+/* Freed by whoever is the last to look at it. */
+struct aborts {
+    pthread_mutex_t mutex;
+    pthread_cond_t over;
+    uint32_t n_left, n_users;
+};
+
+struct one {
+    struct aborts *aborts;
+    ncclComm_t comm;
+};
+
+/* Under the mutex, which it leaves. */
+static void let_go(struct aborts *aborts)
+{
+    bool last = --aborts->n_users == 0;
+
+    pthread_mutex_unlock(&aborts->mutex);
+    if (last) {
+        pthread_mutex_destroy(&aborts->mutex);
+        pthread_cond_destroy(&aborts->over);
+        free(aborts);
+    }
+}
+
+static void *abort_one(void *argument)
+{
+    struct one one = *(struct one *)argument;
+
+    free(argument);
+    ncclCommAbort(one.comm);
+    pthread_mutex_lock(&one.aborts->mutex);
+    if (--one.aborts->n_left == 0) {
+        pthread_cond_signal(&one.aborts->over);
+    }
+    let_go(one.aborts);
+    return NULL;
+}
+
+/* Under the mutex. */
+static void start(struct aborts *aborts, ncclComm_t comm)
+{
+    struct one *one = malloc(sizeof *one);
+    pthread_t thread;
+
+    if (one == NULL) {
+        return; /* there is no more to be done for it than to leave it */
+    }
+    *one = (struct one){aborts, comm};
+    if (pthread_create(&thread, NULL, abort_one, one) != 0) {
+        free(one);
+        return;
+    }
+    pthread_detach(thread);
+    aborts->n_left++;
+    aborts->n_users++;
+}
+
+/* Takes a lane's communicator away from everybody else; NULL: there is none. */
+static ncclComm_t take(struct rank *rank, uint32_t lane)
+{
+    ncclComm_t comm;
+
+    pthread_mutex_lock(&rank->mutex);
+    comm = rank->lanes[lane].comm;
+    rank->lanes[lane].comm = NULL;
+    pthread_mutex_unlock(&rank->mutex);
+    return comm;
+}
+
+static struct aborts *create(void)
+{
+    struct aborts *aborts = calloc(1, sizeof *aborts);
+    pthread_condattr_t attr;
+
+    if (aborts == NULL) {
+        return NULL;
+    }
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&aborts->mutex, NULL);
+    pthread_cond_init(&aborts->over, &attr);
+    pthread_condattr_destroy(&attr);
+    aborts->n_users = 1;
+    return aborts;
+}
+
+void nccl_abort_all(struct pst_transport *transport)
+{
+    uint64_t end_ns = nccl_now_ns() + LIMIT_NS;
+    struct timespec until = {.tv_sec = (time_t)(end_ns / 1000000000u),
+                             .tv_nsec = (long)(end_ns % 1000000000u)};
+    struct aborts *aborts = create();
+
+    if (aborts == NULL) {
+        transport->spins = true;
+        return;
+    }
+    pthread_mutex_lock(&aborts->mutex);
+    for (uint32_t r = 0; r < transport->n_ready; r++) {
+        for (uint32_t l = 0; l < LANES; l++) {
+            ncclComm_t comm = take(&transport->ranks[r], l);
+            uint32_t before = aborts->n_left;
+
+            if (comm != NULL) {
+                start(aborts, comm);
+                transport->spins = transport->spins || aborts->n_left == before;
+            }
+        }
+    }
+    while (aborts->n_left > 0 && nccl_now_ns() < end_ns) {
+        pthread_cond_timedwait(&aborts->over, &aborts->mutex, &until);
+    }
+    transport->spins = transport->spins || aborts->n_left > 0;
+    let_go(aborts);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The nccl transport with one process for each GPU, under a real launcher, over the doubles of CUDA
+ * and NCCL: the losses are those of one process on transport threads, to the bit, and whatever
+ * happens to one of the processes ends the job, with the code and the message that belong to it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <unistd.h>
+
+#include "on_host_rig.h"
+
+#include "bits_models.h"
+#include "mpi_rig.h"
+
+#include "mpi_job.h"
+
+enum { MOST = 12, SECONDS = 1000000000 };
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * SECONDS + (uint64_t)now.tv_nsec;
+}
+
+/* Nothing is left behind in shared memory. */
+static void expect_tidy(void)
+{
+    DIR *folder = opendir("/dev/shm");
+    struct dirent *entry;
+
+    assert_non_null(folder);
+    while ((entry = readdir(folder)) != NULL) {
+        int pid;
+
+        if (sscanf(entry->d_name, "penstock-nccl-%d-", &pid) == 1 && kill(pid, 0) != 0) {
+            fail_msg("%s is left", entry->d_name);
+        }
+    }
+    closedir(folder);
+}
+
+/* --- the same bits ---------------------------------------------------------------------------- */
+
+/* One process on transport threads; one process on nccl; n processes on nccl. */
+static void check(const char *what, const char *path, uint32_t n, const char *const *sets)
+{
+    const char *with[MOST + 3];
+    struct trace threads, alone, apart;
+    uint32_t i = 0;
+
+    for (; sets[i] != NULL; i++) {
+        with[i] = sets[i];
+    }
+    with[i] = "run.device=cuda";
+    with[i + 1] = "run.transport=threads";
+    with[i + 2] = NULL;
+    bits_train(path, with, &threads);
+    with[i + 1] = "run.transport=nccl";
+    bits_train(path, with, &alone);
+    bits_expect_same(what, &alone, &threads);
+    mpi_rig_launch(n);
+    bits_train(path, with, &apart);
+    mpi_rig_launch(0);
+    bits_expect_same(what, &apart, &threads);
+    expect_tidy();
+}
+
+#define CHECK(what, path, n, ...) check(what, path, n, (const char *const[]){__VA_ARGS__, NULL})
+
+static void test_pipeline(void **state)
+{
+    const char *path = bits_config("gpt.toml", bits_gpt);
+
+    (void)state;
+    CHECK("two", path, 2, "cluster.devices=2", "scheduler.use=1f1b", "train.eval_every=2",
+          "train.eval_batches=1", "train.sample=4");
+    CHECK("four", path, 4, "cluster.devices=4", "scheduler.use=zb-h1");
+    CHECK("one", path, 1, "cluster.devices=1");
+}
+
+/* Sums over replicas, tied parameters, running statistics. */
+static void test_replicas(void **state)
+{
+    (void)state;
+    CHECK("tied in replicas", bits_config("gpt.toml", bits_gpt), 4, "cluster.devices=4",
+          "train.degrees=[2]", "train.microbatch=4", "train.eval_batches=1");
+    CHECK("batch norm", bits_config("resnet.toml", bits_resnet), 2, "cluster.devices=2",
+          "train.degrees=[2]", "train.microbatch=4", "train.eval_every=2", "train.eval_batches=1");
+}
+
+static void test_branches(void **state)
+{
+    (void)state;
+    CHECK("a plan that is a DAG", bits_config("mmt.toml", bits_mmt), 3, "cluster.devices=3");
+}
+
+/* --- what happens to one of them ---------------------------------------------------------------
+ */
+
+static struct job start(const char *limit)
+{
+    return job_start(bits_config("gpt.toml", bits_gpt),
+                     (const char *const[]){"run.device=cuda", "run.transport=nccl", limit, NULL});
+}
+
+/* The launcher sees it and ends the job. */
+static void test_killed(void **state)
+{
+    (void)state;
+    for (uint32_t rank = 0; rank < RANKS; rank += 2) {
+        struct job job = start("run.stall_limit=10 min");
+        uint64_t begin = now_ns();
+
+        kill(job.ranks[rank], SIGKILL);
+        job_finish(&job);
+        print_message("all are gone %.1f s after rank %u was killed\n",
+                      (double)(now_ns() - begin) / SECONDS, rank);
+        assert_true(now_ns() - begin < UINT64_C(10) * SECONDS); /* 5 on a machine of its own */
+        expect_code(&job.outcome, 128 + SIGKILL);
+        outcome_finish(&job.outcome);
+        expect_tidy();
+    }
+}
+
+/* The others name the one that stands still. */
+static void test_stopped(void **state)
+{
+    (void)state;
+    for (uint32_t rank = 0; rank < RANKS; rank += 2) {
+        struct job job = start("run.stall_limit=4 s");
+        uint64_t begin = now_ns();
+        char words[64];
+
+        kill(job.ranks[rank], SIGSTOP);
+        job_finish(&job);
+        assert_true(now_ns() - begin < UINT64_C(20) * SECONDS);
+        expect_code(&job.outcome, 1);
+        snprintf(words, sizeof words, "run stalled: device %u (rank %u, host ", rank, rank);
+        expect_text(job.outcome.out, words);
+        assert_int_equal(count(job.outcome.out, "{\"error\":"), 1);
+        outcome_finish(&job.outcome);
+    }
+}
+
+/* NCCL tells one process of an error: the job ends with it. */
+static void test_an_error(void **state)
+{
+    const char *path = bits_config("gpt.toml", bits_gpt);
+    struct outcome o;
+
+    (void)state;
+    assert_int_equal(setenv("PENSTOCK_FAKE_NCCL", "2 -1 1", 1), 0);
+    mpi_rig_launch(2);
+    o = penstock("train", path, "--set", "cluster.devices=2", "--set", "run.device=cuda", "--set",
+                 "run.transport=nccl");
+    mpi_rig_launch(0);
+    unsetenv("PENSTOCK_FAKE_NCCL");
+    expect_code(&o, 1);
+    expect_text(o.err, "rank 1, meeting the other ranks: NCCL: remote process exited");
+    outcome_finish(&o);
+}
+
+/* Messages of the control bear the name of the transport that the user chose. */
+static void test_names(void **state)
+{
+    const char *path = bits_config("gpt.toml", bits_gpt);
+    struct outcome o;
+
+    (void)state;
+    mpi_rig_launch(2);
+    o = penstock("train", path, "--set", "cluster.devices=3", "--set", "run.device=cuda", "--set",
+                 "run.transport=nccl");
+    mpi_rig_launch(0);
+    expect_code(&o, 2);
+    expect_text(o.err, "run.transport = \"nccl\": 2 processes for 3 devices");
+    expect_text(o.err, "--set run.transport=nccl");
+    outcome_finish(&o);
+    /* Another launcher than that of the library: each process finds itself alone. */
+    assert_int_equal(setenv("PMI_SIZE", "2", 1), 0);
+    o = penstock("train", path, "--set", "cluster.devices=2", "--set", "run.device=cuda", "--set",
+                 "run.transport=nccl");
+    unsetenv("PMI_SIZE");
+    expect_code(&o, 2);
+    expect_text(o.err, "run.transport = \"nccl\": the launcher has started 2 processes");
+    outcome_finish(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pipeline), cmocka_unit_test(test_replicas),
+        cmocka_unit_test(test_branches), cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_stopped),  cmocka_unit_test(test_an_error),
+        cmocka_unit_test(test_names),
+    };
+
+    return mpi_rig_is_here() && on_host_is_here()
+               ? cmocka_run_group_tests(tests, on_host_begin, support_end)
+               : MPI_RIG_SKIP;
+}
