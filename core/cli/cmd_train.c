@@ -21,12 +21,14 @@ static pst_status write_trace(void *context, const struct pst_timeline *timeline
     struct pst_timeline *predicted = NULL;
     struct pst_sim_result result;
     struct pst_trace_meta meta = {0};
+    char sharing[256];
     pst_status st = pst_sim_timeline(
         session->planned.plan, session->graph, &session->cost, timeline->n_steps,
         (const struct pst_program *const *)session->planned.programs, &predicted, &result, err);
 
     if (st == PST_OK) {
         meta.predicted = predicted;
+        meta.sharing = pst_session_sharing(session, sharing, sizeof sharing);
         st = pst_trace_write(timeline, session->job->output.trace, &meta, err);
         pst_timeline_destroy(predicted);
     }

@@ -40,12 +40,16 @@ struct pst_job_train {
 /* tf32: tensors are f32, products may round their operands. */
 enum pst_run_dtype { PST_RUN_F32 = 0, PST_RUN_BF16 = 1, PST_RUN_TF32 = 2 };
 
+enum pst_run_graphs { PST_RUN_GRAPHS_AUTO = 0, PST_RUN_GRAPHS_ON = 1, PST_RUN_GRAPHS_OFF = 2 };
+
 struct pst_job_run {
     const char *device;    /* "cpu" */
     const char *transport; /* "threads" */
     int64_t threads_per_device;
     const char *kernels;     /* auto | onednn | reference */
+    int64_t share;           /* ranks on one device that can be shared; 0: as many as must be */
     uint32_t dtype;          /* enum pst_run_dtype */
+    uint32_t graphs;         /* enum pst_run_graphs */
     uint64_t stall_limit;    /* ns */
     uint64_t host_bandwidth; /* of copies to and from host memory; 0: as [cluster] says */
     uint64_t host_memory;    /* bytes that all devices may offload; 0: what there is */

@@ -62,12 +62,17 @@ static const struct pst_param run_rows[] = {
     ROW(run, threads_per_device, INT, "1", "1..1024", "Threads that compute for one device."),
     ROW(run, kernels, STRING, "auto", NULL,
         "Kernels of the backend: auto; cpu: onednn, reference; cuda: simple, unordered."),
+    ROW(run, share, INT, "0", "0..1024",
+        "Ranks on one GPU, each with a part of it; 0: rank r has GPU r modulo their number."),
     ROW(run, dtype, ENUM, "f32", "f32|bf16|tf32", "Type of activations and gradients."),
+    ROW(run, graphs, ENUM, "auto", "auto|on|off",
+        "Whether the kernels of a pass are launched as one CUDA graph; auto: where they are "
+        "predicted to take less than 20 us each."),
     ROW(run, stall_limit, TIME, "10 min", "100 ms..",
         "The run is ended when no device has moved for this long."),
     ROW(run, host_bandwidth, RATE, "0", NULL,
         "What is offloaded goes to host memory, and comes back, at most so fast; 0: as [cluster] "
-        "says."),
+        "says, on a GPU as fast as it goes."),
     ROW(run, host_memory, BYTES, "0", NULL,
         "Host memory for what all devices offload; 0: what the machine has left."),
     ROW(run, copy_check, BOOL, "false", NULL,

@@ -70,12 +70,15 @@ struct pst_device_times {
 };
 
 struct pst_device_config {
-    uint32_t threads;                     /* per device */
-    const char *kernels;                  /* "auto"; cpu: "onednn", "reference"; cuda: "simple", "unordered" */
-    uint32_t index;                       /* which device of the machine; cpu: ignored */
+    uint32_t threads;    /* per device */
+    const char *kernels; /* "auto"; cpu: "onednn", "reference"; cuda: "simple", "unordered" */
+    uint32_t index;      /* which device of the machine; cpu: ignored */
     const struct pst_device_times *times; /* of a device that stands in for another, which needs it
                                              before compile(); outlives the device. Others: NULL */
     bool tf32;                            /* products of f32 may round their operands to 11 bits */
+    /* Several ranks on one GPU; others ignore them. */
+    uint32_t share;               /* rank r has GPU r / share; 0: r modulo their number */
+    uint32_t first_rank, n_ranks; /* what this process has; 0: one that stands alone */
 };
 
 enum {
@@ -102,7 +105,15 @@ enum pst_queue {
 };
 
 struct pst_device;
-struct pst_mark; /* a place in a queue (below) */
+struct pst_mark;   /* a place in a queue (below) */
+struct pst_replay; /* what was captured (below) */
+
+/* What may differ each time that something captured is asked for again. */
+struct pst_changes {
+    uint64_t first_sample;            /* of its kernel calls */
+    const struct pst_update *updates; /* those of its updates that differ in weight decay */
+    uint32_t n_updates;
+};
 
 struct pst_device_ops {
     uint32_t size;
@@ -195,6 +206,30 @@ struct pst_device_ops {
     /* What else works with the device takes its place in the order of its kernels here: its native
        compute queue (cuda: the cudaStream_t) and its number on this machine. NULL: it has none. */
     void *(*stream)(struct pst_device *device, int *ret_ordinal);
+    /*
+     * Captures; all NULL where there are none. Kernel calls, sum, accumulate, update and refresh
+     * between capture_begin and capture_end are not done but kept, and replay() asks for all of
+     * them at once, as often as one likes, in the first queue. Operands are those of then, first
+     * samples and updates those of `changes`. Each kernel has run before. On the thread of the
+     * device, which asks it for nothing else in between. What cannot be captured: capture_end says
+     * so (run.graph), nothing was done, and the device goes on. A replay is destroyed before the
+     * device is closed and waits for it.
+     */
+    void (*capture_begin)(struct pst_device *device);
+    pst_status (*capture_end)(struct pst_device *device, struct pst_replay **ret_replay,
+                              struct pst_error *err);
+    void (*replay)(struct pst_device *device, struct pst_replay *replay,
+                   const struct pst_changes *changes);
+    void (*replay_destroy)(struct pst_device *device, struct pst_replay *replay);
+    /*
+     * Whether the ranks of this process, as first_rank, n_ranks and share say, find room on this
+     * machine; arena_bytes: one for each of them, NULL: not yet known. Asked before devices are
+     * opened. machine.missing, machine.memory (exit 4). NULL: wherever there is memory.
+     */
+    pst_status (*fits)(const struct pst_device_config *config, const uint64_t *arena_bytes,
+                       struct pst_error *err);
+    /* How ranks share a device, in one line; "" where they do not. NULL: never. */
+    void (*sharing)(struct pst_device *device, char *ret_text, size_t size);
     /*
      * What follows may be NULL; a device has all of it or nothing. Such a device keeps a clock:
      * when what it was asked for so far ends, on CLOCK_MONOTONIC. The clock says when things end if

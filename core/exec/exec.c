@@ -272,6 +272,9 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
     exec->has_norm = list_has_norm(config->programs[0]);
     status = allocate(exec, err);
     if (status == PST_OK) {
+        status = exec_check_room(exec, err);
+    }
+    if (status == PST_OK) {
         status = open_transport(exec, err);
     }
     if (status == PST_OK) {

@@ -81,6 +81,17 @@ struct pst_exec_config {
     const struct pst_exec_links *links; /* for a device that keeps a clock; others: not read */
     struct pst_recorder *recorder;      /* exec/record.h; NULL: nothing is recorded */
     struct pst_exec_copy_config copies;
+    uint32_t graphs; /* enum pst_exec_graphs; no device but those with captures reads it */
+    const struct pst_device_times *predicted; /* what PST_GRAPHS_AUTO goes by; NULL: it makes none.
+                                                 Called by several threads */
+};
+
+/* Whether calls of a pass or an update are captured and asked for at once (device/device.h). */
+enum pst_exec_graphs {
+    PST_GRAPHS_OFF = 0,
+    PST_GRAPHS_AUTO, /* where kernels are predicted to take less than 20 us on average; what cannot
+                        be captured goes call by call, with a warning */
+    PST_GRAPHS_ON    /* everywhere; what cannot be captured ends the run (run.graph, exit code 1) */
 };
 
 /*

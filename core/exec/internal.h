@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "exec/copies.h"
+#include "exec/graphs.h"
 
 enum exec_command {
     EXEC_SETUP = 0,
@@ -231,6 +232,7 @@ struct exec_rank {
     struct exec_list train, eval;
     struct exec_copies copies;
     struct exec_apart apart;
+    struct exec_graphs graphs;
     uint32_t n_params;
     struct exec_param *params;
     double *squares;   /* per parameter of the rank; pinned on a device that stands apart, */
@@ -321,6 +323,11 @@ void exec_doing(void *context, uint32_t rank, char *ret_text, size_t size);
 /* rank.c: body of a rank thread; argument is its struct exec_rank. */
 void *exec_rank_main(void *argument);
 
+/* room.c: whether devices have room for all arenas of this process, before they are opened; what
+   the arena of a rank takes. */
+pst_status exec_check_room(struct pst_exec *exec, struct pst_error *err);
+uint64_t exec_arena_bytes(const struct pst_exec *exec, uint32_t rank);
+
 /* setup.c: device, arena, lists, first values. On the rank's thread. */
 pst_status exec_setup(struct exec_rank *rank, struct pst_error *err);
 void exec_teardown(struct exec_rank *rank);
@@ -373,6 +380,9 @@ double exec_eval_loss(const struct pst_exec *exec, uint64_t t);
 /* run.c: walks a section once; flags go to every kernel. */
 pst_status exec_run(struct exec_rank *rank, struct exec_list *list, uint32_t section,
                     const struct exec_task *task, uint32_t flags, struct pst_error *err);
+
+pst_status exec_run_call(struct exec_rank *rank, struct exec_call *call,
+                         const struct exec_task *task, uint32_t flags, struct pst_error *err);
 
 /* clock.c: for a device with a clock. What the transport asks of it. */
 struct pst_transport_times exec_clock_times(struct pst_exec *exec);
@@ -445,8 +455,12 @@ void exec_record_stall(struct exec_visit *visit, uint32_t instr, uint64_t ns);
 void exec_begin_step(struct exec_rank *rank, const struct exec_task *task);
 void exec_end_step(struct exec_rank *rank, const struct exec_task *task);
 pst_status exec_norm(struct exec_rank *rank, const struct exec_task *task, struct pst_error *err);
-pst_status exec_update(struct exec_rank *rank, const struct exec_instr *instr,
-                       const struct exec_task *task, struct pst_error *err);
+pst_status exec_step_stage(struct exec_rank *rank, const struct exec_instr *instr,
+                           const struct exec_task *task, struct pst_error *err);
+/* Asks the device for it, parameter by parameter. */
+void exec_update_params(const struct exec_update *update);
+/* What a parameter's update is made with, with weight decay where that applies. */
+struct pst_update exec_own_update(const struct exec_update *update, bool decay);
 /* What a table of a step says: the sum of the losses, in sample order. */
 double exec_loss_of(const struct pst_exec *exec, const double *table);
 /* The norm of a table of square sums. */

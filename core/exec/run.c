@@ -7,8 +7,8 @@
 
 #include "base/fault.h"
 
-static pst_status run_call(struct exec_rank *rank, struct exec_call *call,
-                           const struct exec_task *task, uint32_t flags, struct pst_error *err)
+pst_status exec_run_call(struct exec_rank *rank, struct exec_call *call,
+                         const struct exec_task *task, uint32_t flags, struct pst_error *err)
 {
     const struct pst_batch *batch = &task->batches[call->next];
     const struct pst_device_ops *device = rank->exec->config.device;
@@ -157,7 +157,7 @@ static pst_status run_beside_copies(struct exec_rank *rank, struct exec_list *li
          c++) {
         status = exec_copies_before(rank, list, c, &stall_ns, err);
         if (status == PST_OK) {
-            status = run_call(rank, &list->calls[c], task, flags, err);
+            status = exec_run_call(rank, &list->calls[c], task, flags, err);
         }
         if (status == PST_OK && !ordered) {
             status = exec_join(rank, err); /* copies count calls that have ended */
@@ -185,8 +185,8 @@ static pst_status run_pass(struct exec_rank *rank, struct exec_list *list, uint3
     if (list->copies != NULL) {
         status = run_beside_copies(rank, list, index, task, flags, visit, err);
     } else {
-        for (uint32_t i = 0; i < instr->n_calls && status == PST_OK; i++) {
-            status = run_call(rank, &list->calls[instr->first_call + i], task, flags, err);
+        for (uint32_t i = 0, n = 1; i < instr->n_calls && status == PST_OK; i += n) {
+            status = exec_graphs_pass(rank, list, instr->first_call + i, task, flags, &n, err);
         }
     }
     exec_clock_finish(rank);
@@ -216,7 +216,7 @@ static pst_status run_instr(struct exec_rank *rank, struct exec_list *list, uint
     case PST_I_NORM:
         return exec_norm(rank, task, err);
     case PST_I_STEP:
-        status = exec_update(rank, instr, task, err);
+        status = exec_step_stage(rank, instr, task, err);
         exec_clock_finish(rank);
         return status == PST_OK ? exec_pace(rank, err) : status;
     case PST_I_OFFLOAD:

@@ -18,8 +18,6 @@ static uint64_t larger(uint64_t a, uint64_t b)
 static pst_status open_device(struct exec_rank *rank, struct pst_error *err)
 {
     const struct pst_exec_config *config = &rank->exec->config;
-    const struct pst_program *eval =
-        config->eval_plan != NULL ? config->eval_programs[rank->index] : NULL;
     struct pst_device_config device_config = config->device_config;
     void *base;
     pst_status status;
@@ -38,8 +36,7 @@ static pst_status open_device(struct exec_rank *rank, struct pst_error *err)
     if (status != PST_OK) {
         return status;
     }
-    rank->arena_bytes =
-        larger(config->programs[rank->index]->arena_bytes, eval != NULL ? eval->arena_bytes : 0);
+    rank->arena_bytes = exec_arena_bytes(rank->exec, rank->index);
     status = pst_fault("arena", rank->index)
                  ? pst_fail(err, PST_ERR_NOMEM, "machine.memory",
                             "rank %u: PENSTOCK_FAULT at its arena", rank->index)
@@ -212,6 +209,9 @@ pst_status exec_setup(struct exec_rank *rank, struct pst_error *err)
         status = exec_apart_init(rank, err);
     }
     if (status == PST_OK) {
+        status = exec_graphs_init(rank, err);
+    }
+    if (status == PST_OK) {
         status = bind_params(rank, err);
     }
     if (status == PST_OK) {
@@ -223,6 +223,7 @@ pst_status exec_setup(struct exec_rank *rank, struct pst_error *err)
 void exec_teardown(struct exec_rank *rank)
 {
     exec_copies_finish(rank);
+    exec_graphs_finish(rank);
     exec_kernels_destroy(rank);
     if (rank->device != NULL) {
         rank->exec->config.device->close(rank->device);

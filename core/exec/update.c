@@ -101,41 +101,65 @@ static bool take_share(struct exec_rank *rank, uint32_t index)
     return isfinite(rank->squares[index]);
 }
 
+struct pst_update exec_own_update(const struct exec_update *update, bool decay)
+{
+    const struct exec_rank *rank = update->rank;
+    const uint64_t n = rank->exec->n_updates;
+    struct pst_update own = update->task->update;
+
+    own.grad_scale = rank->grad_scale;
+    /* the optimizer counts the updates that were made */
+    own.step = own.step * n - (n - 1) + (update->number - update->task->t * n) - rank->n_skipped;
+    if (!decay || own.optimizer == PST_ADAM) {
+        own.weight_decay = 0; /* adam has none; the decoupled form is adamw */
+    }
+    return own;
+}
+
 /* Update `number` of the run goes where the version was that its gradient was made with, for nobody
    reads that any more. For f32 it is made in place, on a copy of the newest version. */
-static void update_param(struct exec_rank *rank, const struct exec_param *param,
-                         const struct exec_task *task, uint64_t number, bool finite)
+static void update_param(const struct exec_update *update, const struct exec_param *param)
 {
+    struct exec_rank *rank = update->rank;
+    const uint64_t number = update->number;
     const struct pst_device_ops *device = rank->exec->config.device;
-    bool f32 = param->dtype == PST_F32, copied = param->n_versions > 1 && (f32 || !finite);
+    bool f32 = param->dtype == PST_F32, copied = param->n_versions > 1 && (f32 || !update->finite);
     void *next = param->versions[(number + 1) % param->n_versions];
     float *master = f32 ? next : param->weights;
-    struct pst_update own = task->update;
+    struct pst_update own;
 
     if (copied) {
         device->refresh(rank->device, next,
                         f32 ? param->versions[number % param->n_versions] : param->weights,
                         param->dtype, param->elems);
     }
-    if (!finite) {
+    if (!update->finite) {
         return;
     }
-    own.grad_scale = rank->grad_scale;
-    /* the optimizer counts the updates that were made */
-    own.step = own.step * rank->exec->n_updates - (rank->exec->n_updates - 1) +
-               (number - task->t * rank->exec->n_updates) - rank->n_skipped;
-    if (!param->decay || own.optimizer == PST_ADAM) {
-        own.weight_decay = 0; /* adam has none; the decoupled form is adamw */
-    }
-    device->update(rank->device, &own, master, param->grads[task->t % 2], param->slots[0],
+    own = exec_own_update(update, param->decay);
+    device->update(rank->device, &own, master, param->grads[update->task->t % 2], param->slots[0],
                    param->slots[1], f32 ? NULL : next, param->dtype, param->elems);
 }
 
-pst_status exec_update(struct exec_rank *rank, const struct exec_instr *instr,
-                       const struct exec_task *task, struct pst_error *err)
+void exec_update_params(const struct exec_update *update)
 {
-    uint64_t number = task->t * rank->exec->n_updates + instr->update;
-    bool finite = rank->result->finite;
+    const struct exec_rank *rank = update->rank;
+
+    for (uint32_t i = 0; i < rank->n_params; i++) {
+        if (rank->params[i].stage == update->stage) {
+            update_param(update, &rank->params[i]);
+        }
+    }
+}
+
+pst_status exec_step_stage(struct exec_rank *rank, const struct exec_instr *instr,
+                           const struct exec_task *task, struct pst_error *err)
+{
+    struct exec_update update = {.rank = rank,
+                                 .task = task,
+                                 .stage = instr->stage,
+                                 .number = task->t * rank->exec->n_updates + instr->update,
+                                 .finite = rank->result->finite};
     pst_status status =
         rank->exec->has_norm ? PST_OK : exec_squares(rank, task->t, instr->stage, err);
 
@@ -144,13 +168,8 @@ pst_status exec_update(struct exec_rank *rank, const struct exec_instr *instr,
     }
     for (uint32_t i = 0; !rank->exec->has_norm && i < rank->n_params; i++) {
         if (rank->params[i].stage == instr->stage) {
-            finite = take_share(rank, i) && finite;
+            update.finite = take_share(rank, i) && update.finite;
         }
     }
-    for (uint32_t i = 0; i < rank->n_params; i++) {
-        if (rank->params[i].stage == instr->stage) {
-            update_param(rank, &rank->params[i], task, number, finite);
-        }
-    }
-    return PST_OK;
+    return exec_graphs_update(&update, err);
 }

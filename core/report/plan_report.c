@@ -186,7 +186,8 @@ pst_status pst_plan_report_print(const struct pst_session *session, const char *
 {
     const struct pst_plan *plan = session->planned.plan;
     struct pst_stage_report *stages = NULL;
-    char count[32];
+    const char *sharing;
+    char count[32], text[256];
     pst_status st = pst_plan_report_stages(session, &stages, err);
 
     if (st != PST_OK) {
@@ -202,6 +203,10 @@ pst_status pst_plan_report_print(const struct pst_session *session, const char *
     fputc('\n', out);
     print_stages(session, stages, color, out);
     print_prediction(session, out);
+    sharing = pst_session_sharing(session, text, sizeof text);
+    if (sharing != NULL) {
+        fprintf(out, "shared          %s\n", sharing);
+    }
     print_devices(session, out);
     if (session->planned.search_seconds > 0) {
         fprintf(out, "searched for    %.2f s%s\n", session->planned.search_seconds,

@@ -61,6 +61,9 @@ char *pst_trace_to_json(const struct pst_timeline *timeline, const struct pst_tr
     pst_json_string(&json, "kind", timeline->kind);
     pst_json_string(&json, "run_id", meta->run_id);
     pst_json_string(&json, "plan_digest", meta->plan_digest);
+    if (meta->sharing != NULL) {
+        pst_json_string(&json, "sharing", meta->sharing);
+    }
     put_clock(&json, meta->clocks, timeline->n_ranks);
     pst_json_end(&json, '}');
     pst_json_array(&json, "traceEvents");

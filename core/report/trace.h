@@ -20,6 +20,7 @@ struct pst_trace_meta {
     const char *run_id, *plan_digest;
     const struct pst_trace_clock *clocks; /* one a rank */
     const struct pst_timeline *predicted; /* laid over it, as ranks of their own */
+    const char *sharing;                  /* how ranks shared devices */
 };
 
 /*

@@ -13,6 +13,18 @@ bool pst_session_is_hollow(const struct pst_session *session)
     return (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0;
 }
 
+uint32_t pst_session_graphs(const struct pst_session *session)
+{
+    switch (session->job->run.graphs) {
+    case PST_RUN_GRAPHS_ON:
+        return PST_GRAPHS_ON;
+    case PST_RUN_GRAPHS_OFF:
+        return PST_GRAPHS_OFF;
+    default:
+        return PST_GRAPHS_AUTO;
+    }
+}
+
 static uint64_t scaled(const struct pst_emulation *emulation, uint64_t ns)
 {
     double time = (double)ns * emulation->scale;
@@ -92,6 +104,9 @@ static double floor_scale(const struct pst_session *session)
 void pst_emulation_init(struct pst_emulation *emulation, const struct pst_session *session,
                         double scale)
 {
+    if (!pst_session_is_hollow(session)) {
+        scale = 1;
+    }
     *emulation = (struct pst_emulation){
         .cost = &session->cost,
         .scale = scale > 0 ? scale : floor_scale(session),

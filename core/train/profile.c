@@ -187,15 +187,17 @@ static const char *about_device(const struct pst_session *session,
                                 const struct pst_profile_request *request, struct pst_arena *arena)
 {
     const struct pst_job_run *run = &session->job->run;
-    char about[256] = "";
+    char about[512] = "", text[256];
+    const char *sharing = pst_session_sharing(session, text, sizeof text);
 
     session->device_ops->describe(about, sizeof about);
-    return pst_arena_printf(arena,
-                            "measured on %s (%s), %u thread%s per device, %s; mean of the middle "
-                            "four fifths of %u runs or more; W includes adding up gradients",
-                            run->device, about, session->device_config.threads,
-                            session->device_config.threads == 1 ? "" : "s",
-                            run->dtype == 1 ? "bf16" : "f32", request->rounds);
+    return pst_arena_printf(
+        arena,
+        "measured on %s (%s%s%s), %u thread%s per device, %s; mean of the middle "
+        "four fifths of %u runs or more; W includes adding up gradients",
+        run->device, about, sharing == NULL ? "" : "; ", sharing == NULL ? "" : sharing,
+        session->device_config.threads, session->device_config.threads == 1 ? "" : "s",
+        run->dtype == 1 ? "bf16" : "f32", request->rounds);
 }
 
 static const char *about_description(const struct pst_session *session, struct pst_arena *arena)

@@ -120,6 +120,67 @@ static pst_status check_tf32(const struct pst_session *session, struct pst_error
     return PST_ERR_UNSUPPORTED;
 }
 
+/* Of a rehearsal nothing is captured, whatever it rehearses. */
+static pst_status check_graphs(const struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_job_run *run = &session->job->run;
+
+    if (run->graphs != PST_RUN_GRAPHS_ON || session->device_ops->capture_begin != NULL ||
+        (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+        return PST_OK;
+    }
+    pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+             "device %s has no graphs; take run.graphs = \"auto\", or run.device = \"cuda\"",
+             run->device);
+    pst_config_place(session->job->config, "run", "graphs", err);
+    return PST_ERR_UNSUPPORTED;
+}
+
+const char *pst_session_sharing(const struct pst_session *session, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (session->device != NULL && session->device_ops->sharing != NULL) {
+        session->device_ops->sharing(session->device, text, size);
+    }
+    return text[0] == '\0' ? NULL : text;
+}
+
+/* Ranks that share a GPU have a transport that copies within it. NCCL does not, and wants a GPU for
+   each rank. */
+static pst_status share_device(struct pst_session *session, struct pst_error *err)
+{
+    const struct pst_job_run *run = &session->job->run;
+    const bool threads = strcmp(run->transport, "threads") == 0;
+
+    session->device_config.share = (uint32_t)run->share;
+    if (session->device_ops->fits == NULL) {
+        return PST_OK; /* nothing to share */
+    }
+    if (run->share > 1 && !threads) {
+        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                 "transport %s cannot have %u ranks on one GPU; take run.transport = \"threads\"",
+                 run->transport, session->device_config.share);
+        pst_config_place(session->job->config, "run", "share", err);
+        return PST_ERR_UNSUPPORTED;
+    }
+    return PST_OK;
+}
+
+/* With one process: is there a GPU for each rank? Before a plan is searched for them. */
+static pst_status count_devices(const struct pst_session *session, struct pst_error *err)
+{
+    struct pst_device_config config = session->device_config;
+
+    config.n_ranks = (uint32_t)session->cluster.devices;
+    if (session->device_ops->fits == NULL || config.share == 0 ||
+        session->transport_ops->processes != NULL ||
+        session->device_ops->fits(&config, NULL, err) == PST_OK) {
+        return PST_OK;
+    }
+    pst_config_place(session->job->config, "run", "share", err);
+    return PST_ERR_UNSUPPORTED;
+}
+
 /* A module's table, its probe passed. */
 static pst_status load_device(struct pst_session *session, struct pst_error *err)
 {
@@ -140,6 +201,8 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
     if (session->device_ops->probe(why, sizeof why) != PST_OK) {
         st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.device = \"%s\": %s",
                       run->device, why);
+        pst_error_hint(err, "run.device = \"cpu\" trains the same plan here; \"penstock doctor\" "
+                            "lists what this machine has");
         pst_config_place(config, "run", "device", err);
         return st;
     }
@@ -147,6 +210,12 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
     session->device_config.kernels = run->kernels;
     session->device_config.tf32 = run->dtype == PST_RUN_TF32;
     st = check_tf32(session, err);
+    if (st == PST_OK) {
+        st = check_graphs(session, err);
+    }
+    if (st == PST_OK) {
+        st = share_device(session, err);
+    }
     if (st != PST_OK) {
         return st;
     }
@@ -178,6 +247,7 @@ pst_status pst_session_load_transport(const struct pst_job *job,
         if ((*ret_ops)->probe(why, sizeof why) != PST_OK) {
             st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "run.transport = \"%s\": %s",
                           job->run.transport, why);
+            pst_error_hint(err, "run.transport = \"threads\" runs the same plan in one process");
         }
     }
     if (st != PST_OK) {
@@ -233,6 +303,9 @@ static pst_status create(const struct pst_job *job, bool with_transport,
     }
     if (st == PST_OK && with_transport) {
         st = pst_session_load_transport(job, &session->transport_ops, err);
+        if (st == PST_OK) {
+            st = count_devices(session, err);
+        }
     }
     if (st != PST_OK) {
         pst_session_destroy(session);

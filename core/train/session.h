@@ -62,6 +62,9 @@ pst_status pst_session_load_transport(const struct pst_job *job,
                                       const struct pst_transport_ops **ret_ops,
                                       struct pst_error *err);
 
+/* How ranks share a device, in one line written to `text`; NULL: they do not. */
+const char *pst_session_sharing(const struct pst_session *session, char *text, size_t size);
+
 /* Values of f32 state that the job's optimizer keeps per parameter. */
 uint32_t pst_session_optimizer_slots(const struct pst_job *job);
 

@@ -29,7 +29,7 @@ struct run {
     const struct pst_job *job;
     struct pst_train_output output;
     const struct pst_data *data;    /* NULL: the devices are hollow */
-    struct pst_emulation emulation; /* where they are */
+    struct pst_emulation emulation; /* where they are; else what is predicted */
     struct pst_recorder *recorder;  /* NULL: nothing is recorded */
     struct pst_sample_shape shape;
     struct pst_exec *exec;
@@ -39,8 +39,7 @@ struct run {
     uint64_t n_submitted, n_steps;   /* steps handed to the executor; that ended */
     uint32_t n_skipped;              /* of them the last so many in a row */
     uint64_t peak_bytes;
-    double first_loss, final_loss;
-    double eval_loss; /* at the end; NaN until then */
+    double first_loss, final_loss, eval_loss; /* the last at the end; NaN until then */
     char *sample;
 };
 
@@ -120,6 +119,8 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .copies = {.bytes_per_s = host_rate(run),
                    .shared_link = session->cluster.link_directions == 2,
                    .check = run->job->run.copy_check},
+        .graphs = pst_session_graphs(session),
+        .predicted = &run->emulation.device,
     };
 
     if (pst_session_is_hollow(session)) {
@@ -134,9 +135,8 @@ static pst_status prepare(struct run *run, struct pst_error *err)
 {
     const struct pst_team *team = &run->session->team;
     const struct pst_plan *plan = run->session->planned.plan;
-    pst_status st = PST_OK;
+    pst_status st = pst_sample_shape_of(run->session->graph, &run->shape, err);
 
-    st = pst_sample_shape_of(run->session->graph, &run->shape, err);
     run->batch = plan->batch;
     run->eval_batch = generates(run) ? one_microbatch(plan) : plan->batch;
     if (st == PST_OK && (evaluates(run) || generates(run))) {
@@ -158,7 +158,7 @@ static pst_status prepare(struct run *run, struct pst_error *err)
                                  (const struct pst_program *const *)run->session->planned.programs,
                                  (uint32_t)run->job->output.trace_steps, &run->recorder, err);
     }
-    if (st == PST_OK && pst_session_is_hollow(run->session)) {
+    if (st == PST_OK) {
         pst_emulation_init(&run->emulation, run->session, run->job->run.emulated_scale);
         run->output.progress.slowness = run->emulation.scale;
     }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "device/bf16.h"
+#include "streams.h"
 
 struct desc {
     cublasOperation_t a, b;
@@ -32,6 +33,14 @@ struct layout {
 static bool plain_only(void)
 {
     return getenv("ON_HOST_PLAIN_PRODUCTS") != NULL;
+}
+
+/* A library that does what no capture takes: ON_HOST_PRODUCTS=synchronise. */
+static bool synchronises(void)
+{
+    const char *how = getenv("ON_HOST_PRODUCTS");
+
+    return how != NULL && strcmp(how, "synchronise") == 0;
 }
 
 const char *cublasLtGetStatusName(cublasStatus_t status)
@@ -330,6 +339,26 @@ static void multiply(const struct desc *desc, const struct layout *a, const char
     free(cols);
 }
 
+struct product {
+    struct desc desc;
+    struct layout a, b, d;
+    const void *from_a, *from_b;
+    void *to, *workspace;
+    size_t bytes;
+    float alpha, beta;
+};
+
+static void run_product(void *context)
+{
+    const struct product *p = context;
+
+    memset(p->workspace, 0xFF, p->bytes); /* whatever is in there does not live */
+    for (int32_t i = 0; i < p->d.batches; i++) {
+        multiply(&p->desc, &p->a, batch(&p->a, p->from_a, i), &p->b, batch(&p->b, p->from_b, i),
+                 &p->d, (char *)(uintptr_t)batch(&p->d, p->to, i), p->alpha, p->beta);
+    }
+}
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
                               const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
                               cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
@@ -343,21 +372,25 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 
     (void)handle;
     (void)c_layout;
-    (void)stream;
+    if (synchronises() && cudaStreamSynchronize(stream) != cudaSuccess) {
+        return CUBLAS_STATUS_EXECUTION_FAILED;
+    }
     memcpy(align, algo->data, sizeof align);
     if (c != d || (uintptr_t)workspace % 256 != 0 ||
         (uintptr_t)((const struct desc *)(const void *)desc)->aux % 16 != 0) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
-    memset(workspace, 0xFF, bytes); /* whatever is in there does not live */
     for (int32_t i = 0; i < ld->batches; i++) {
         if ((uintptr_t)batch(la, a, i) % align[0] != 0 ||
             (uintptr_t)batch(lb, b, i) % align[1] != 0 ||
             (uintptr_t)batch(ld, d, i) % align[3] != 0) {
             return CUBLAS_STATUS_INVALID_VALUE;
         }
-        multiply((const void *)desc, la, batch(la, a, i), lb, batch(lb, b, i), ld,
-                 (char *)(uintptr_t)batch(ld, d, i), *(const float *)alpha, *(const float *)beta);
     }
+    on_host_enqueue(stream, run_product,
+                    &(struct product){*(const struct desc *)(const void *)desc, *la, *lb, *ld, a, b,
+                                      d, workspace, bytes, *(const float *)alpha,
+                                      *(const float *)beta},
+                    sizeof(struct product));
     return CUBLAS_STATUS_SUCCESS;
 }

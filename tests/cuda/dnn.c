@@ -10,6 +10,7 @@
 
 #include "device/cuda/dnn_plan.h"
 #include "interpreter.h"
+#include "streams.h"
 
 #define BYTES 4000u /* no multiple of anything that pieces are aligned to */
 
@@ -21,10 +22,11 @@ static bool is(const char *word)
 }
 
 struct pst_dnn {
-    int nothing;
+    cudaStream_t stream;
 };
 
 struct pst_dnn_plan {
+    cudaStream_t stream;
     struct pst_dnn_graph graph;
     bool compiled;
 };
@@ -34,13 +36,18 @@ void pst_dnn_describe(char *ret_text, size_t text_size)
     snprintf(ret_text, text_size, "cuDNN of the host");
 }
 
-struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, char *ret_why,
-                             size_t why_size)
+struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, uint32_t sms,
+                             char *ret_why, size_t why_size)
 {
-    (void)stream;
+    struct pst_dnn *dnn = is("absent") ? NULL : calloc(1, sizeof *dnn);
+
     (void)properties;
+    (void)sms;
     snprintf(ret_why, why_size, "it is not there, or out of memory");
-    return is("absent") ? NULL : calloc(1, sizeof(struct pst_dnn));
+    if (dnn != NULL) {
+        dnn->stream = stream;
+    }
+    return dnn;
 }
 
 void pst_dnn_close(struct pst_dnn *dnn)
@@ -53,9 +60,9 @@ struct pst_dnn_plan *pst_dnn_plan_create(struct pst_dnn *dnn, const struct pst_d
 {
     struct pst_dnn_plan *plan = calloc(1, sizeof *plan);
 
-    (void)dnn;
     snprintf(ret_why, why_size, "out of memory");
     if (plan != NULL) {
+        plan->stream = dnn->stream;
         memcpy(&plan->graph, graph, sizeof plan->graph);
     }
     return plan;
@@ -79,16 +86,37 @@ uint64_t pst_dnn_plan_bytes(const struct pst_dnn_plan *plan)
     return is("broken") ? 1u << 20 : BYTES;
 }
 
+struct launch {
+    const struct pst_dnn_plan *plan;
+    void *operands[PST_DNN_ROLES];
+    void *workspace;
+    bool prompt;
+    const char *fault;
+};
+
+static void run_plan(void *context)
+{
+    struct launch *launch = context;
+
+    memset(launch->workspace, 0xFF, BYTES);
+    launch->fault = interpret(&launch->plan->graph, launch->operands);
+    memset(launch->workspace, 0xFF, BYTES);
+    if (launch->fault != NULL && !launch->prompt) {
+        fprintf(stderr, "cuDNN of the host: %s\n", launch->fault);
+        abort();
+    }
+}
+
 const char *pst_dnn_plan_run(const struct pst_dnn_plan *plan, void *const operands[PST_DNN_ROLES],
                              void *workspace)
 {
-    const char *fault;
+    struct launch launch = {.plan = plan, .workspace = workspace};
 
     if (!plan->compiled || workspace == NULL) {
         return "a plan that was not compiled, or no workspace";
     }
-    memset(workspace, 0xFF, BYTES);
-    fault = interpret(&plan->graph, operands);
-    memset(workspace, 0xFF, BYTES);
-    return fault;
+    memcpy(launch.operands, operands, sizeof launch.operands);
+    launch.prompt = on_host_is_prompt(plan->stream);
+    on_host_enqueue(plan->stream, run_plan, &launch, sizeof launch);
+    return launch.fault;
 }

@@ -238,6 +238,7 @@ static void refusals(void **state)
 static bool open_gpu(const char *path)
 {
     static char text[4096];
+    const char *sms = getenv("PENSTOCK_TEST_SMS"); /* of a part of it */
     char why[256] = "";
     FILE *file = fopen(path, "r");
 
@@ -247,7 +248,7 @@ static bool open_gpu(const char *path)
     }
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     fclose(file);
-    dnn = pst_dnn_open(NULL, text, why, sizeof why);
+    dnn = pst_dnn_open(NULL, text, sms == NULL ? 0 : (uint32_t)atoi(sms), why, sizeof why);
     if (dnn == NULL) {
         print_message("skipped: %s\n", why);
     }

@@ -8,6 +8,10 @@
 #define PST_TESTS_CUDA_ON_HOST_H
 
 #include <math.h>
+#include <tuple>
+#include <type_traits>
+
+#include "streams.h"
 
 #undef __global__
 #undef __device__
@@ -31,22 +35,41 @@ void __syncthreads();
 /* body(context) for every thread of every block; meeting: through coroutines. */
 void on_host_launch(unsigned blocks, bool meeting, void (*body)(void *), void *context);
 
-template <class F> static void on_host_run(unsigned blocks, bool meeting, F function)
+/* A launch as the stream keeps it: arguments as they are now. */
+template <class F, class... A> struct on_host_kernel {
+    F function;
+    unsigned blocks;
+    bool meeting;
+    std::tuple<A...> arguments;
+
+    static void run(void *context)
+    {
+        on_host_kernel *self = (on_host_kernel *)context;
+
+        on_host_launch(
+            self->blocks, self->meeting,
+            [](void *launch) {
+                std::apply(((on_host_kernel *)launch)->function,
+                           ((on_host_kernel *)launch)->arguments);
+            },
+            self);
+    }
+};
+
+template <class F, class... A>
+static void on_host_run(cudaStream_t stream, unsigned blocks, bool meeting, F function,
+                        A... arguments)
 {
-    on_host_launch(
-        blocks, meeting, [](void *context) { (*(F *)context)(); }, &function);
+    on_host_kernel<F, A...> kernel = {function, blocks, meeting, {arguments...}};
+
+    static_assert((std::is_trivially_copyable<A>::value && ...), "copied byte for byte");
+    on_host_enqueue(stream, on_host_kernel<F, A...>::run, &kernel, sizeof kernel);
 }
 
 #define PST_LAUNCH(kernel, blocks, stream, ...)                                                    \
-    on_host_run((blocks), false, [=] {                                                             \
-        (void)(stream);                                                                            \
-        kernel(__VA_ARGS__);                                                                       \
-    })
+    on_host_run((stream), (unsigned)(blocks), false, [](auto... a) { kernel(a...); }, __VA_ARGS__)
 #define PST_LAUNCH_MEETING(kernel, blocks, stream, ...)                                            \
-    on_host_run((blocks), true, [=] {                                                              \
-        (void)(stream);                                                                            \
-        kernel(__VA_ARGS__);                                                                       \
-    })
+    on_host_run((stream), (unsigned)(blocks), true, [](auto... a) { kernel(a...); }, __VA_ARGS__)
 
 static inline void atomicMin(int32_t *at, int32_t value)
 {

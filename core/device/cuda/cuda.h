@@ -21,10 +21,22 @@
 #define PST_CUDA_PRODUCT_BYTES (32u << 20)
 #endif
 
-struct pst_cuda_dnn; /* plans of cuDNN: dnn.h */
+struct pst_cuda_dnn;  /* plans of cuDNN: dnn.h */
+struct pst_cuda_part; /* of a GPU: parts.h */
+
+/* What kernels read from memory, because it changes between launches of a graph. */
+struct pst_cuda_changing {
+    struct pst_update_factors factors[2]; /* of updates without and with weight decay */
+    uint64_t first_sample;
+};
+enum { PST_CUDA_SAMPLE = 1u << 2 }; /* and 1 << i: factors[i] */
 
 struct pst_device {
     int ordinal;
+    uint32_t share, slot;       /* ranks a GPU, 0: not said; which of them */
+    struct pst_cuda_part *part; /* NULL: the whole GPU, where it is shared because: */
+    char undivided[128];
+    uint32_t sms; /* multiprocessors of the part; 0: all */
     cudaStream_t compute;
     cudaStream_t queues[PST_QUEUES]; /* [PST_QUEUE_COMPUTE] is compute */
     cudaEvent_t base;                /* when it was passed is known: */
@@ -38,9 +50,14 @@ struct pst_device {
     bool tf32; /* products of f32 round their operands */
     void **arenas;
     uint32_t n_arenas;
-    double *squares;            /* scratch of square_sum, on the device */
-    double *square;             /* its result, in pinned memory */
-    uint64_t n_squares;         /* doubles */
+    double *squares;                    /* scratch of square_sum, on the device */
+    double *square;                     /* its result, in pinned memory */
+    uint64_t n_squares;                 /* doubles */
+    struct pst_cuda_changing *changing; /* on the device; its thread's, as the next: */
+    struct pst_cuda_changing written;   /* what is there */
+    uint32_t is_written, captured;      /* PST_CUDA_SAMPLE and so on; of the capture under way */
+    bool refused;                       /* the capture under way, at, for: */
+    char refused_doing[96], refused_why[256];
     _Atomic(const char *) last; /* operator that was asked for last; NULL: none */
     atomic_flag failing;
     atomic_bool failed; /* the two below are written once, before it */
@@ -175,6 +192,23 @@ pst_status pst_cuda_failure(struct pst_device *device, struct pst_error *err);
 /* A failure that is told at once, when something is set up. */
 pst_status pst_cuda_fail(struct pst_error *err, const char *doing, cudaError_t error);
 
+/* --- graphs.c: captures, and what may change between their launches ----------------------------
+ */
+
+/* Where kernels find it. Asks for it to be written where it is not there yet and nothing is
+   captured. */
+const uint64_t *pst_cuda_first_sample(struct pst_device *device, uint64_t value);
+const struct pst_update_factors *pst_cuda_factors(struct pst_device *device,
+                                                  const struct pst_update *update);
+/* Whether this thread captures on the device; then failures are the capture's. */
+bool pst_cuda_captures(const struct pst_device *device);
+void pst_cuda_capture_begin(struct pst_device *device);
+pst_status pst_cuda_capture_end(struct pst_device *device, struct pst_replay **ret_replay,
+                                struct pst_error *err);
+void pst_cuda_replay(struct pst_device *device, struct pst_replay *replay,
+                     const struct pst_changes *changes);
+void pst_cuda_replay_destroy(struct pst_device *device, struct pst_replay *replay);
+
 /* --- compile.c ---------------------------------------------------------------------------------
  */
 
@@ -198,6 +232,21 @@ void pst_cuda_zero(struct pst_device *device, void *dst, uint64_t bytes);
 /* Has the calling thread work on a GPU, whichever it entered; and back. */
 void pst_cuda_visit(struct pst_device *device);
 void pst_cuda_return(struct pst_device *device);
+
+/* --- place.c: where a rank is ------------------------------------------------------------------
+ */
+
+/* GPU, share and slot of a device that is opened. */
+pst_status pst_cuda_place(const struct pst_device_config *config, struct pst_device *device,
+                          struct pst_error *err);
+/* Its part, where there are such. The thread has chosen the GPU. */
+pst_status pst_cuda_part_of(struct pst_device *device, struct pst_error *err);
+/* Sums over ranks on several GPUs read each other's memory: those of this process. */
+pst_status pst_cuda_reach_others(const struct pst_device_config *config,
+                                 const struct pst_device *device, struct pst_error *err);
+pst_status pst_cuda_fits(const struct pst_device_config *config, const uint64_t *arena_bytes,
+                         struct pst_error *err);
+void pst_cuda_sharing(struct pst_device *device, char *ret_text, size_t size);
 
 /* --- queues.c: streams, marks, pinned memory ---------------------------------------------------
  */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The module device-cuda: its table, and the life of a device. Rank r has GPU r modulo their
- * number, with streams of its own: several ranks can share one.
+ * The module device-cuda: its table, and the life of a device. A rank has a GPU
+ * (place.c), or a part of one (parts.c), with streams of its own.
  */
 #include "dnn.h"
+#include "parts.h"
 
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
@@ -48,7 +49,8 @@ static void describe(char *ret_text, size_t text_size)
 {
     struct cudaDeviceProp prop;
     int n = 0, runtime = 0, driver = 0;
-    char dnn[160];
+    struct pst_cuda_driver driver_calls;
+    char dnn[160], parts[128];
 
     cudaGetDeviceCount(&n);
     cudaRuntimeGetVersion(&runtime);
@@ -58,11 +60,18 @@ static void describe(char *ret_text, size_t text_size)
         return;
     }
     pst_dnn_describe(dnn, sizeof dnn);
+    if (pst_cuda_driver_find(&driver_calls, parts, sizeof parts)) {
+        snprintf(parts, sizeof parts, "run.share by green contexts");
+    } else {
+        size_t used = strlen(parts);
+
+        snprintf(parts + used, sizeof parts - used, ": run.share by plain streams");
+    }
     snprintf(ret_text, text_size,
-             "%d GPU%s, %s, %.1f GiB, sm_%d%d; CUDA %d.%d, driver for %d.%d, cuBLASLt %zu, %s", n,
-             n == 1 ? "" : "s", prop.name, (double)prop.totalGlobalMem / 0x1p30, prop.major,
+             "%d GPU%s, %s, %.1f GiB, sm_%d%d; CUDA %d.%d, driver for %d.%d, cuBLASLt %zu, %s; %s",
+             n, n == 1 ? "" : "s", prop.name, (double)prop.totalGlobalMem / 0x1p30, prop.major,
              prop.minor, runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10,
-             cublasLtGetVersion(), dnn);
+             cublasLtGetVersion(), dnn, parts);
 }
 
 static void close_device(struct pst_device *device)
@@ -76,40 +85,15 @@ static void close_device(struct pst_device *device)
     }
     pst_cuda_dnn_destroy(device->dnn);
     pst_cuda_queues_close(device);
+    pst_cuda_part_close(device->part);
     pst_cuda_arenas_free(device);
     cudaFree(device->squares);
     cudaFreeHost(device->square);
+    cudaFree(device->changing);
     if (device->blas != NULL) {
         cublasLtDestroy(device->blas);
     }
     free(device);
-}
-
-/* Sums over ranks on several GPUs read each other's memory. */
-static pst_status reach_others(const struct pst_device *device, int n, struct pst_error *err)
-{
-    for (int other = 0; other < n; other++) {
-        int can = 0;
-        cudaError_t error;
-
-        if (other == device->ordinal) {
-            continue;
-        }
-        error = cudaDeviceCanAccessPeer(&can, device->ordinal, other);
-        if (error == cudaSuccess && !can) {
-            return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                            "GPU %d cannot read the memory of GPU %d; hide one of them with "
-                            "CUDA_VISIBLE_DEVICES",
-                            device->ordinal, other);
-        }
-        error = error == cudaSuccess ? cudaDeviceEnablePeerAccess(other, 0) : error;
-        if (error == cudaErrorPeerAccessAlreadyEnabled) {
-            cudaGetLastError();
-        } else if (error != cudaSuccess) {
-            return pst_cuda_fail(err, "reaching the other GPUs", error);
-        }
-    }
-    return PST_OK;
 }
 
 static pst_status open_parts(struct pst_device *device, struct pst_error *err)
@@ -118,12 +102,18 @@ static pst_status open_parts(struct pst_device *device, struct pst_error *err)
     cublasStatus_t status;
 
     if (error == cudaSuccess) {
-        const pst_status opened = pst_cuda_queues_open(device, err);
+        pst_status opened = pst_cuda_part_of(device, err);
 
+        if (opened == PST_OK) {
+            opened = pst_cuda_queues_open(device, err);
+        }
         if (opened != PST_OK) {
             return opened;
         }
         error = cudaMallocHost((void **)&device->square, sizeof *device->square);
+    }
+    if (error == cudaSuccess) {
+        error = cudaMalloc((void **)&device->changing, sizeof *device->changing);
     }
     if (error != cudaSuccess) {
         return pst_cuda_fail(err, "opening the GPU", error);
@@ -143,25 +133,25 @@ static pst_status open_device(const struct pst_device_config *config,
     struct pst_device *device;
     char why[256];
     pst_status status;
-    int n = 0;
 
     if (probe(why, sizeof why) != PST_OK) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "device cuda: %s", why);
     }
-    cudaGetDeviceCount(&n);
     device = calloc(1, sizeof *device);
     if (device == NULL) {
         return pst_fail_nomem(err);
     }
-    device->ordinal = (int)(config->index % (uint32_t)n);
     device->tf32 = config->tf32;
     atomic_flag_clear(&device->failing);
-    status = pst_cuda_dnn_create(config->kernels, &device->dnn, err);
+    status = pst_cuda_place(config, device, err);
+    if (status == PST_OK) {
+        status = pst_cuda_dnn_create(config->kernels, &device->dnn, err);
+    }
     if (status == PST_OK) {
         status = open_parts(device, err);
     }
     if (status == PST_OK) {
-        status = reach_others(device, n, err);
+        status = pst_cuda_reach_others(config, device, err);
     }
     if (status != PST_OK) {
         close_device(device);
@@ -224,9 +214,7 @@ static void update(struct pst_device *device, const struct pst_update *how, floa
                    const float *grad, float *s0, float *s1, void *working, uint32_t working_dtype,
                    uint64_t elems)
 {
-    const struct pst_update_factors factors = pst_update_factors(how);
-
-    pst_cuda_update(device->compute, &factors, weights, grad, s0, s1,
+    pst_cuda_update(device->compute, pst_cuda_factors(device, how), weights, grad, s0, s1,
                     working == weights ? NULL : working, working_dtype == PST_BF16, elems);
     pst_cuda_note_launch(device, "the optimizer");
 }
@@ -298,6 +286,12 @@ static const struct pst_device_ops ops = {
     .mark_ns = pst_cuda_mark_ns,
     .range = range,
     .stream = stream_of,
+    .capture_begin = pst_cuda_capture_begin,
+    .capture_end = pst_cuda_capture_end,
+    .replay = pst_cuda_replay,
+    .replay_destroy = pst_cuda_replay_destroy,
+    .fits = pst_cuda_fits,
+    .sharing = pst_cuda_sharing,
 };
 
 PST_EXPORT pst_device_module_fn pst_device_module;

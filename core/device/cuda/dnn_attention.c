@@ -9,10 +9,10 @@
 #include "attention.h"
 #include "dnn.h"
 
-/* Blocks that keep a large GPU busy: two for each of 132 multiprocessors. A block has so many
-   rows. */
-#define ENOUGH_BLOCKS 264
-#define BLOCK_ROWS    128
+/* Blocks that keep a large GPU busy: two for each multiprocessor, of which a whole one has 132. A
+   block has so many rows. */
+#define MULTIPROCESSORS 132
+#define BLOCK_ROWS      128
 
 struct fused {
     struct pst_dnn_plan *plan;
@@ -25,13 +25,14 @@ struct fused {
 static uint64_t piece_samples(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
                               bool ordered)
 {
+    const uint64_t enough = 2 * (r->device->sms > 0 ? r->device->sms : MULTIPROCESSORS);
     const uint64_t blocks = a->heads * ((a->rows + BLOCK_ROWS - 1) / BLOCK_ROWS);
     uint64_t n = 1;
 
     if (r->pass == PST_KERNEL_F || !ordered) {
         return r->samples;
     }
-    while (r->samples % n != 0 || (n < r->samples && n * blocks < ENOUGH_BLOCKS)) {
+    while (r->samples % n != 0 || (n < r->samples && n * blocks < enough)) {
         n++;
     }
     return n;

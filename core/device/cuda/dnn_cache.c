@@ -80,7 +80,7 @@ static struct entry *plan_of(struct pst_device *device, const struct pst_dnn_gra
     memcpy(&entry->graph, graph, sizeof entry->graph);
     if (!dnn->opened) {
         dnn->opened = true;
-        dnn->library = pst_dnn_open(device->compute, NULL, dnn->why, sizeof dnn->why);
+        dnn->library = pst_dnn_open(device->compute, NULL, device->sms, dnn->why, sizeof dnn->why);
     }
     if (dnn->library != NULL) {
         entry->plan = pst_dnn_plan_create(dnn->library, graph, dnn->why, sizeof dnn->why);

@@ -91,8 +91,8 @@ static void present(struct pst_dnn *dnn, cudaStream_t stream, char *why, size_t 
     }
 }
 
-struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, char *ret_why,
-                             size_t why_size)
+struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, uint32_t sms,
+                             char *ret_why, size_t why_size)
 {
     struct pst_dnn *dnn = calloc(1, sizeof *dnn);
 
@@ -100,6 +100,7 @@ struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, char *
         snprintf(ret_why, why_size, "no cuDNN: out of memory");
         return NULL;
     }
+    dnn->sms = sms;
     if (load(&dnn->call, &dnn->library, ret_why, why_size)) {
         if (properties == NULL) {
             present(dnn, stream, ret_why, why_size);

@@ -35,6 +35,7 @@ struct pst_dnn {
     void *library;
     cudnnHandle_t handle;                /* NULL: of a GPU that is not there */
     cudnnBackendDescriptor_t properties; /* of that one */
+    uint32_t sms;                        /* multiprocessors that kernels have; 0: all */
 };
 
 #define PST_DNN_MADE 192

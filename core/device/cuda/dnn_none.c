@@ -7,11 +7,12 @@
 
 #include "dnn_plan.h"
 
-struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, char *ret_why,
-                             size_t why_size)
+struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, uint32_t sms,
+                             char *ret_why, size_t why_size)
 {
     (void)stream;
     (void)properties;
+    (void)sms;
     pst_dnn_describe(ret_why, why_size);
     return NULL;
 }

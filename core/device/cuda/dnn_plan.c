@@ -96,9 +96,10 @@ static bool bytes_of(const struct pst_dnn_plan *p, cudnnBackendDescriptor_t desc
     return true;
 }
 
-/* Asks for configurations in one mode, and keeps what keeps the rules. */
+/* Asks for configurations in one mode, for so many multiprocessors (0: all), and keeps what keeps
+   the rules. */
 static bool propose(struct pst_dnn_plan *p, cudnnBackendDescriptor_t graph,
-                    cudnnBackendHeurMode_t mode, char *why, size_t why_size)
+                    cudnnBackendHeurMode_t mode, int32_t sms, char *why, size_t why_size)
 {
     struct pst_dnn_maker *m = &p->maker;
     const struct pst_dnn *dnn = m->dnn;
@@ -112,6 +113,9 @@ static bool propose(struct pst_dnn_plan *p, cudnnBackendDescriptor_t graph,
     pst_dnn_set(m, heur, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
     if (dnn->properties != NULL) {
         pst_dnn_set_one(m, heur, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, dnn->properties);
+    }
+    if (sms > 0) {
+        pst_dnn_set(m, heur, CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, 1, &sms);
     }
     pst_dnn_finalize(m, heur);
     for (uint32_t i = 0; i < MOST_CONFIGS; i++) {
@@ -159,8 +163,10 @@ struct pst_dnn_plan *pst_dnn_plan_create(struct pst_dnn *dnn, const struct pst_d
     described = pst_dnn_describe_graph(&p->maker, &p->graph);
     if (p->maker.status != CUDNN_STATUS_SUCCESS) {
         pst_dnn_why(&p->maker, ret_why, why_size);
-    } else if (propose(p, described, CUDNN_HEUR_MODE_A, ret_why, why_size) ||
-               propose(p, described, CUDNN_HEUR_MODE_FALLBACK, ret_why, why_size)) {
+    } else if ((dnn->sms > 0 && propose(p, described, CUDNN_HEUR_MODE_A, (int32_t)dnn->sms, ret_why,
+                                        why_size)) || /* many engines know no parts */
+               propose(p, described, CUDNN_HEUR_MODE_A, 0, ret_why, why_size) ||
+               propose(p, described, CUDNN_HEUR_MODE_FALLBACK, 0, ret_why, why_size)) {
         return p;
     }
     pst_dnn_plan_destroy(p);

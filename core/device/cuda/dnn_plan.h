@@ -17,11 +17,12 @@ struct pst_dnn_plan;
 
 /*
  * Opens the library for the current GPU; work goes to stream. properties: NULL, or the JSON text of
- * a GPU that need not be there: plans for it are made, but not run. NULL is returned with one line
+ * a GPU that need not be there: plans for it are made, but not run. sms: multiprocessors that
+ * kernels will have; 0: all. NULL is returned with one line
  * in ret_why where it cannot be used.
  */
-struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, char *ret_why,
-                             size_t why_size);
+struct pst_dnn *pst_dnn_open(cudaStream_t stream, const char *properties, uint32_t sms,
+                             char *ret_why, size_t why_size);
 void pst_dnn_close(struct pst_dnn *dnn);
 /* One line: "cuDNN 9.19.0", or why there is none. Opens no GPU. */
 void pst_dnn_describe(char *ret_text, size_t text_size);

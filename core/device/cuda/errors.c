@@ -8,6 +8,15 @@
 
 static void keep(struct pst_device *device, const char *doing, const char *name, const char *text)
 {
+    if (pst_cuda_captures(device)) {
+        if (!device->refused) {
+            device->refused = true;
+            snprintf(device->refused_doing, sizeof device->refused_doing, "%s", doing);
+            snprintf(device->refused_why, sizeof device->refused_why, "%s%s%s", name,
+                     text[0] == '\0' ? "" : ": ", text);
+        }
+        return;
+    }
     if (atomic_flag_test_and_set(&device->failing)) {
         return;
     }

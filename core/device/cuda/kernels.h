@@ -22,7 +22,8 @@ extern "C" {
 
 struct pst_cuda_dropout {
     uint64_t samples, elems; /* elems of a sample */
-    uint64_t seed, first_sample;
+    uint64_t seed;
+    const uint64_t *first_sample; /* changes between launches: on the device */
     uint32_t salt;
     float p; /* 0: nothing is dropped */
 };
@@ -55,9 +56,14 @@ void pst_cuda_sum(cudaStream_t stream, bool bf16, void *dst, const void *a, cons
 /* As device.h says; scratch: pst_cuda_square_doubles(n), the sum is the first. */
 uint64_t pst_cuda_square_doubles(uint64_t n);
 void pst_cuda_square_sum(cudaStream_t stream, const float *values, uint64_t n, double *scratch);
+/* factors: on the device */
 void pst_cuda_update(cudaStream_t stream, const struct pst_update_factors *factors, float *weights,
                      const float *grad, float *s0, float *s1, void *working, bool working_bf16,
                      uint64_t n);
+/* Writes a value to the device, in the order of the stream; it may change once this returns. */
+void pst_cuda_set_sample(cudaStream_t stream, uint64_t *at, uint64_t value);
+void pst_cuda_set_factors(cudaStream_t stream, struct pst_update_factors *at,
+                          const struct pst_update_factors *value);
 void pst_cuda_refresh(cudaStream_t stream, void *working, const float *weights, bool working_bf16,
                       uint64_t n);
 

@@ -19,6 +19,7 @@ __global__ void dropout_kernel(S *y, const S *x, const S *base, struct pst_cuda_
     const uint64_t groups = (how.elems + 3) / 4;
     const uint32_t threshold = (uint32_t)(how.p * 4294967296.0f);
     const float factor = 1.0f / (1.0f - how.p);
+    const uint64_t before = how.p > 0 ? *how.first_sample : 0;
 
     PST_EACH(i, how.samples * groups)
     {
@@ -26,7 +27,7 @@ __global__ void dropout_kernel(S *y, const S *x, const S *base, struct pst_cuda_
         struct pst_philox words = {};
 
         if (how.p > 0) {
-            words = pst_philox(how.seed, pst_dropout_stream(how.salt, how.first_sample + sample),
+            words = pst_philox(how.seed, pst_dropout_stream(how.salt, before + sample),
                                group);
         }
         for (uint32_t first = 0; first < 4; first += W) {

@@ -76,9 +76,9 @@ static struct pst_cuda_dropout dropout_of(const struct pst_cuda_request *r,
     how.samples = r->samples;
     how.elems = pst_cuda_out(r)->elems;
     how.seed = call->seed;
-    how.first_sample = call->first_sample;
     how.salt = r->op->salt;
     how.p = (call->flags & PST_CALL_TRAINING) != 0 ? r->op->p : 0;
+    how.first_sample = how.p > 0 ? pst_cuda_first_sample(r->device, call->first_sample) : NULL;
     return how;
 }
 

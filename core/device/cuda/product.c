@@ -93,6 +93,7 @@ static cublasStatus_t set_epilogue(struct pst_cuda_product *p,
 static cublasStatus_t make_desc(struct pst_cuda_product *p, const struct pst_cuda_product_shape *s)
 {
     const cublasOperation_t yes = CUBLAS_OP_T;
+    const int32_t sms = (int32_t)p->device->sms;
     const cublasComputeType_t compute =
         p->device->tf32 && !s->bf16 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cublasStatus_t status = cublasLtMatmulDescCreate(&p->desc, compute, CUDA_R_32F);
@@ -102,6 +103,9 @@ static cublasStatus_t make_desc(struct pst_cuda_product *p, const struct pst_cud
     }
     if (status == CUBLAS_STATUS_SUCCESS && s->a_transposed) {
         status = set(p, CUBLASLT_MATMUL_DESC_TRANSB, &yes, sizeof yes);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS && p->device->sms > 0) {
+        status = set(p, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &sms, sizeof sms);
     }
     return status == CUBLAS_STATUS_SUCCESS ? set_epilogue(p, s) : status;
 }

@@ -5,6 +5,7 @@
  * highest priority, so that a sum of a few blocks does not wait for a whole product.
  */
 #include "cuda.h"
+#include "parts.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -20,14 +21,31 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static pst_status open_queue(struct pst_device *device, uint32_t queue, int priority,
+                             struct pst_error *err)
+{
+    cudaStream_t *stream = &device->queues[queue];
+    cudaError_t error;
+
+    if (device->part != NULL) {
+        return pst_cuda_part_stream(device->part, priority, stream, err);
+    }
+    error = cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, priority);
+    return error == cudaSuccess ? PST_OK : pst_cuda_fail(err, "opening the GPU", error);
+}
+
 pst_status pst_cuda_queues_open(struct pst_device *device, struct pst_error *err)
 {
     int least = 0, greatest = 0;
     cudaError_t error = cudaDeviceGetStreamPriorityRange(&least, &greatest);
 
     for (uint32_t q = 0; q < PST_QUEUES && error == cudaSuccess; q++) {
-        error = cudaStreamCreateWithPriority(&device->queues[q], cudaStreamNonBlocking,
-                                             q == PST_QUEUE_COMPUTE ? least : greatest);
+        const int priority = q == PST_QUEUE_COMPUTE ? least : greatest;
+        const pst_status status = open_queue(device, q, priority, err);
+
+        if (status != PST_OK) {
+            return status;
+        }
     }
     device->compute = device->queues[PST_QUEUE_COMPUTE];
     if (error == cudaSuccess) {

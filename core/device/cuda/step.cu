@@ -92,9 +92,11 @@ __global__ void pair_kernel(double *to, const double *from, uint64_t n)
 }
 
 template <class S>
-__global__ void update_kernel(struct pst_update_factors factors, float *weights, const float *grad,
+__global__ void update_kernel(const struct pst_update_factors *at, float *weights, const float *grad,
                               float *s0, float *s1, S *working, uint64_t n)
 {
+    const struct pst_update_factors factors = *at;
+
     PST_EACH(i, n)
     {
         float a = s0 == NULL ? 0 : s0[i], b = s1 == NULL ? 0 : s1[i];
@@ -119,6 +121,33 @@ template <class S> __global__ void refresh_kernel(S *working, const float *weigh
     {
         pst_store(&working[i], weights[i]);
     }
+}
+
+__global__ void set_sample_kernel(uint64_t *at, uint64_t value)
+{
+    PST_EACH(i, 1)
+    {
+        *at = value;
+    }
+}
+
+__global__ void set_factors_kernel(struct pst_update_factors *at, struct pst_update_factors value)
+{
+    PST_EACH(i, 1)
+    {
+        *at = value;
+    }
+}
+
+void pst_cuda_set_sample(cudaStream_t stream, uint64_t *at, uint64_t value)
+{
+    PST_LAUNCH(set_sample_kernel, 1, stream, at, value);
+}
+
+void pst_cuda_set_factors(cudaStream_t stream, struct pst_update_factors *at,
+                          const struct pst_update_factors *value)
+{
+    PST_LAUNCH(set_factors_kernel, 1, stream, at, *value);
 }
 
 void pst_cuda_accumulate(cudaStream_t stream, float *dst, const float *src, uint64_t n)
@@ -167,7 +196,7 @@ void pst_cuda_update(cudaStream_t stream, const struct pst_update_factors *facto
                      const float *grad, float *s0, float *s1, void *working, bool working_bf16,
                      uint64_t n)
 {
-    PST_TYPED(working_bf16, PST_LAUNCH(update_kernel<S>, pst_blocks(n), stream, *factors, weights,
+    PST_TYPED(working_bf16, PST_LAUNCH(update_kernel<S>, pst_blocks(n), stream, factors, weights,
                                        grad, s0, s1, (S *)working, n));
 }
 

@@ -56,6 +56,15 @@ struct real {
 /* On the cpu device, whatever device is tested. */
 static bool real_on_cpu;
 
+/* Captures (exec.h), and what `auto` goes by; PENSTOCK_TEST_GRAPHS=on: everywhere. */
+static uint32_t real_graphs;
+static const struct pst_device_times *real_predicted;
+
+static inline uint32_t graphs_of_real(void)
+{
+    return !real_on_cpu && getenv("PENSTOCK_TEST_GRAPHS") != NULL ? PST_GRAPHS_ON : real_graphs;
+}
+
 /* The same tests on another device that computes: the file of its module; NULL: none. */
 static inline const char *real_other_device(void)
 {
@@ -416,7 +425,9 @@ static inline void real_create_with(struct real *real, const char *model, const 
         .stall_ns = offloading.stall_ns > 0 ? offloading.stall_ns : 60000000000u,
         .seed = 3,
         .clip = clip,
-        .skip_non_finite = skip};
+        .skip_non_finite = skip,
+        .graphs = graphs_of_real(),
+        .predicted = real_predicted};
     if (offloading.copies != NULL) {
         config.copies = *offloading.copies;
         real->cluster.link_directions = config.copies.shared_link ? 2 : 1;

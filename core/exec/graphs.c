@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls that are asked for at once, on devices that have captures: the calls of a pass between its
+ * loads and its losses, the update of a stage. What has the same kernels and operands shares a
+ * capture, so there are about as many as a stage has slots for micro-batches in flight. The first
+ * run of each is call by call, which warms its kernels up; the second is captured.
+ */
+#include "exec/internal.h"
+
+#include <string.h>
+
+#include "base/log.h"
+
+#define SHORT_NS 20000u /* below, asking for a kernel takes longer than the kernel */
+
+typedef void issue_fn(void *context);
+
+static const struct pst_device_ops *device_of(const struct exec_rank *rank)
+{
+    return rank->exec->config.device;
+}
+
+/* --- which calls ------------------------------------------------------------------------------ */
+
+static bool same_operands(const struct exec_rank *rank, const struct exec_list *list, uint32_t a,
+                          uint32_t b)
+{
+    const struct pst_program_call *calls = list->program->calls;
+    const uint32_t n =
+        pst_operands_of(&rank->exec->config.graph->ops[list->program->calls[a].op]).count;
+
+    /* All of them stand one behind the other, from x on. */
+    return calls[a].op == calls[b].op &&
+           memcmp(list->calls[a].kernel.call.x, list->calls[b].kernel.call.x, n * sizeof(void *)) ==
+               0;
+}
+
+static bool same_call(const struct exec_rank *rank, const struct exec_list *list, uint32_t a,
+                      uint32_t b)
+{
+    const struct exec_call *one = &list->calls[a], *two = &list->calls[b];
+    const uint32_t replay = PST_CALL_REPLAY;
+
+    if (one->kind != two->kind) {
+        return false;
+    }
+    switch (one->kind) {
+    case PST_C_KERNEL:
+        return one->kernel.kernel == two->kernel.kernel &&
+               (one->kernel.call.flags & replay) == (two->kernel.call.flags & replay) &&
+               same_operands(rank, list, a, b);
+    case PST_C_SUM:
+        return one->sum.dst == two->sum.dst && one->sum.a == two->sum.a &&
+               one->sum.b == two->sum.b && one->sum.elems == two->sum.elems &&
+               one->sum.dtype == two->sum.dtype;
+    default:
+        return one->accumulate.dst == two->accumulate.dst &&
+               one->accumulate.src == two->accumulate.src &&
+               one->accumulate.elems == two->accumulate.elems;
+    }
+}
+
+/* The calls from this one on that can be asked for at once; *ret_sampled: one that says of which
+   samples, PST_NONE: none does. */
+static uint32_t span_from(const struct exec_list *list, uint32_t first, uint32_t end,
+                          uint32_t *ret_sampled)
+{
+    uint32_t at = first, sampled = PST_NONE;
+
+    for (; at < end; at++) {
+        const struct exec_call *call = &list->calls[at];
+
+        if (call->kind == PST_C_LOAD || call->kind == PST_C_LOSS) {
+            break;
+        }
+        if (call->kind == PST_C_KERNEL && sampled == PST_NONE) {
+            sampled = at;
+        } else if (call->kind == PST_C_KERNEL &&
+                   (call->next != list->calls[sampled].next ||
+                    call->first_sample != list->calls[sampled].first_sample)) {
+            break;
+        }
+    }
+    *ret_sampled = sampled;
+    return at - first;
+}
+
+/* Whether kernels are as short as that, on average; loads of sums are not told. */
+static bool are_short(const struct exec_rank *rank, const struct exec_list *list, uint32_t first,
+                      uint32_t n)
+{
+    const struct pst_device_times *times = rank->exec->config.predicted;
+    uint64_t ns = 0, n_kernels = 0;
+
+    if (rank->exec->config.graphs == PST_GRAPHS_ON) {
+        return true;
+    }
+    for (uint32_t i = first; times != NULL && i < first + n; i++) {
+        const struct pst_program_call *call = &list->program->calls[i];
+
+        if (call->kind == PST_C_KERNEL) {
+            ns += times->kernel_ns(times->context, call->op, call->pass, call->samples);
+            n_kernels++;
+        }
+    }
+    return n_kernels > 0 && ns < n_kernels * SHORT_NS;
+}
+
+/* NULL: there are too many. */
+static struct exec_graph *add_graph(struct exec_graphs *graphs)
+{
+    return graphs->n < EXEC_GRAPHS ? &graphs->graphs[graphs->n++] : NULL;
+}
+
+static struct exec_graph *graph_for(struct exec_rank *rank, const struct exec_list *list,
+                                    uint32_t first, uint32_t n, uint32_t sampled)
+{
+    struct exec_graphs *graphs = &rank->graphs;
+    struct exec_graph *graph;
+
+    for (uint32_t g = 0; g < graphs->n; g++) {
+        uint32_t same = 0;
+
+        while (graphs->graphs[g].n_calls == n && same < n &&
+               same_call(rank, list, graphs->graphs[g].first_call + same, first + same)) {
+            same++;
+        }
+        if (graphs->graphs[g].n_calls == n && same == n) {
+            return &graphs->graphs[g];
+        }
+    }
+    graph = add_graph(graphs);
+    if (graph != NULL) {
+        graph->first_call = first;
+        graph->n_calls = n;
+        graph->sampled = sampled == PST_NONE ? PST_NONE : sampled - first;
+    }
+    return graph;
+}
+
+static void split_pass(struct exec_rank *rank, const struct exec_list *list,
+                       const struct exec_instr *instr)
+{
+    const uint32_t end = instr->first_call + instr->n_calls;
+    uint32_t n, sampled;
+
+    for (uint32_t at = instr->first_call; at<end; at += n> 0 ? n : 1) {
+        n = span_from(list, at, end, &sampled);
+        if (n > 1 && are_short(rank, list, at, n)) {
+            rank->graphs.from[at] = graph_for(rank, list, at, n, sampled);
+        }
+    }
+}
+
+pst_status exec_graphs_init(struct exec_rank *rank, struct pst_error *err)
+{
+    struct exec_graphs *graphs = &rank->graphs;
+    const struct exec_list *list = &rank->train;
+
+    if (rank->exec->config.graphs == PST_GRAPHS_OFF || device_of(rank)->capture_begin == NULL) {
+        return PST_OK;
+    }
+    graphs->graphs = pst_arena_array(&rank->memory, EXEC_GRAPHS, sizeof *graphs->graphs);
+    graphs->from = pst_arena_array(&rank->memory, list->program->n_calls, sizeof *graphs->from);
+    if (graphs->graphs == NULL || graphs->from == NULL) {
+        return pst_fail_nomem(err);
+    }
+    /* Copies wait for calls, and calls for copies. */
+    for (uint32_t i = 0; i < list->program->n_instrs && list->copies == NULL; i++) {
+        if (list->instrs[i].op <= PST_I_R) {
+            split_pass(rank, list, &list->instrs[i]);
+        }
+    }
+    return PST_OK;
+}
+
+void exec_graphs_finish(struct exec_rank *rank)
+{
+    uint32_t n = 0;
+
+    for (uint32_t g = 0; g < rank->graphs.n; g++) {
+        struct exec_graph *graph = &rank->graphs.graphs[g];
+
+        n += graph->replay != NULL;
+        if (graph->replay != NULL) {
+            device_of(rank)->replay_destroy(rank->device, graph->replay);
+            graph->replay = NULL;
+        }
+    }
+    if (n > 0) {
+        pst_log(PST_LOG_INFO, "exec", "rank %u had %u graphs", rank->index, n);
+    }
+    rank->graphs.n = 0;
+}
+
+/* --- running them ----------------------------------------------------------------------------- */
+
+/* Where captures are as one likes, a refused one is no failure. */
+static pst_status refuse(struct exec_rank *rank, struct exec_graph *graph,
+                         const struct pst_error *why, pst_status status, struct pst_error *err)
+{
+    graph->refused = true;
+    if (rank->exec->config.graphs == PST_GRAPHS_ON) {
+        if (err != NULL) {
+            *err = *why;
+            pst_error_prefix(err, "rank %u", rank->index);
+            pst_error_detail(err, "run.graphs = \"auto\" goes on without it, \"off\" makes none\n");
+            err->exit_code = 1;
+        }
+        return status;
+    }
+    if (!rank->graphs.told) {
+        pst_log(PST_LOG_WARN, "exec", "rank %u: %s; it goes on call by call", rank->index,
+                why->message);
+    }
+    rank->graphs.told = true;
+    return PST_OK;
+}
+
+static pst_status run_graph(struct exec_rank *rank, struct exec_graph *graph,
+                            const struct pst_changes *changes, issue_fn *issue, void *context,
+                            struct pst_error *err)
+{
+    const struct pst_device_ops *device = device_of(rank);
+    pst_status status = PST_OK;
+
+    if (graph->replay == NULL && graph->has_run && !graph->refused) {
+        struct pst_error why = {0};
+
+        device->capture_begin(rank->device);
+        issue(context);
+        status = device->capture_end(rank->device, &graph->replay, &why);
+        if (status != PST_OK) {
+            status = refuse(rank, graph, &why, status, err);
+        }
+    }
+    graph->has_run = true;
+    if (status == PST_OK && graph->replay != NULL) {
+        device->replay(rank->device, graph->replay, changes);
+    } else if (status == PST_OK) {
+        issue(context);
+    }
+    return status;
+}
+
+struct issued_calls {
+    struct exec_rank *rank;
+    struct exec_list *list;
+    const struct exec_task *task;
+    uint32_t first, n, flags;
+};
+
+static void issue_calls(void *context)
+{
+    const struct issued_calls *calls = context;
+
+    for (uint32_t i = calls->first; i < calls->first + calls->n; i++) {
+        exec_run_call(calls->rank, &calls->list->calls[i], calls->task, calls->flags, NULL);
+    }
+}
+
+pst_status exec_graphs_pass(struct exec_rank *rank, struct exec_list *list, uint32_t call,
+                            const struct exec_task *task, uint32_t flags, uint32_t *ret_n,
+                            struct pst_error *err)
+{
+    struct exec_graph *graph =
+        rank->graphs.from != NULL && list == &rank->train ? rank->graphs.from[call] : NULL;
+    struct pst_changes changes = {0};
+    struct issued_calls calls = {rank, list, task, call, 1, flags};
+
+    if (graph == NULL) {
+        *ret_n = 1;
+        return exec_run_call(rank, &list->calls[call], task, flags, err);
+    }
+    if (graph->sampled != PST_NONE) {
+        const struct exec_call *sampled = &list->calls[call + graph->sampled];
+
+        changes.first_sample = task->batches[sampled->next].first_sample + sampled->first_sample;
+    }
+    *ret_n = calls.n = graph->n_calls;
+    return run_graph(rank, graph, &changes, issue_calls, &calls, err);
+}
+
+/* --- updates ---------------------------------------------------------------------------------- */
+
+/* What an update's addresses and kernels follow from. */
+struct update_key {
+    uint32_t stage, parity, version, optimizer;
+    bool decays;
+};
+
+/* Of the update of a stage; false: it is none for a graph. */
+static bool key_of(const struct exec_rank *rank, const struct exec_update *update,
+                   struct update_key *ret_key)
+{
+    const struct pst_device_times *times = rank->exec->config.predicted;
+    uint32_t n = 0, n_versions = 1;
+    uint64_t ns = 0;
+
+    memset(ret_key, 0, sizeof *ret_key);
+    for (uint32_t i = 0; i < rank->n_params; i++) {
+        const struct exec_param *param = &rank->params[i];
+
+        if (param->stage != update->stage) {
+            continue;
+        }
+        if (n > 0 && param->n_versions != n_versions) {
+            return false;
+        }
+        n_versions = param->n_versions;
+        if (param->grads[0] != param->grads[1]) {
+            ret_key->parity = update->task->t % 2;
+        }
+        if (times != NULL) {
+            ns += times->update_ns(times->context, param->elems,
+                                   (param->slots[0] != NULL) + (param->slots[1] != NULL), n == 0);
+        }
+        n++;
+    }
+    ret_key->stage = update->stage;
+    ret_key->version = (uint32_t)(update->number % n_versions);
+    ret_key->optimizer = update->task->update.optimizer;
+    ret_key->decays = update->task->update.weight_decay != 0;
+    return n > 1 && (rank->exec->config.graphs == PST_GRAPHS_ON ||
+                     (times != NULL && ns < n * (uint64_t)SHORT_NS));
+}
+
+static struct exec_graph *graph_of_update(struct exec_rank *rank, const struct update_key *key)
+{
+    struct exec_graph *graph;
+
+    for (uint32_t g = 0; g < rank->graphs.n; g++) {
+        graph = &rank->graphs.graphs[g];
+        if (graph->n_calls == 0 && graph->stage == key->stage && graph->parity == key->parity &&
+            graph->version == key->version && graph->optimizer == key->optimizer &&
+            graph->decays == key->decays) {
+            return graph;
+        }
+    }
+    graph = add_graph(&rank->graphs);
+    if (graph != NULL) {
+        graph->stage = key->stage;
+        graph->parity = key->parity;
+        graph->version = key->version;
+        graph->optimizer = key->optimizer;
+        graph->decays = key->decays;
+    }
+    return graph;
+}
+
+static void issue_update(void *context)
+{
+    const struct exec_update *update = context;
+
+    exec_update_params(update);
+}
+
+pst_status exec_graphs_update(const struct exec_update *update, struct pst_error *err)
+{
+    struct exec_rank *rank = update->rank;
+    const struct pst_update both[2] = {exec_own_update(update, false),
+                                       exec_own_update(update, true)};
+    const struct pst_changes changes = {.updates = both, .n_updates = 2};
+    struct exec_update own = *update;
+    struct exec_graph *graph = NULL;
+    struct update_key key;
+
+    if (rank->graphs.graphs != NULL && update->finite && key_of(rank, update, &key)) {
+        graph = graph_of_update(rank, &key);
+    }
+    if (graph == NULL) {
+        exec_update_params(update);
+        return PST_OK;
+    }
+    return run_graph(rank, graph, &changes, issue_update, &own, err);
+}

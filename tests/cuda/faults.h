@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside of device-cuda-on-host: calls that can be made to fail, and what they make is counted.
+ */
+#ifndef PST_TESTS_CUDA_FAULTS_H
+#define PST_TESTS_CUDA_FAULTS_H
+
+#include <cuda_runtime_api.h>
+
+#include "control.h"
+
+cuda_on_host_fn cuda_on_host;
+
+/* Counts a call that can fail; whether this one shall. */
+bool faulty(void);
+
+/* As cudaStreamCreateWithPriority(). */
+cudaError_t create_counted_stream(cudaStream_t *ret_stream, unsigned flags, int priority);
+
+#endif
