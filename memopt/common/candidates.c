@@ -35,15 +35,10 @@ void mem_search_drop_sources(struct mem_search *s, uint32_t v)
         uint32_t u = c->sources[i];
 
         if (mem_tally_holds(&s->tally, u) && s->tally.actions[u] == PST_ACTION_KEEP &&
-            may(s, u, PST_ACTION_RECOMPUTE)) {
-            uint64_t before = s->tally.violations;
-
+            may(s, u, PST_ACTION_RECOMPUTE) &&
+            !mem_tally_breaks(&s->tally, u, PST_ACTION_RECOMPUTE)) {
             mem_tally_set(&s->tally, u, PST_ACTION_RECOMPUTE);
-            if (s->tally.violations > before) {
-                mem_tally_set(&s->tally, u, PST_ACTION_KEEP);
-            } else {
-                mem_search_drop_sources(s, u);
-            }
+            mem_search_drop_sources(s, u);
         }
     }
 }
@@ -65,14 +60,11 @@ static void drop_legally(struct mem_search *s)
             uint32_t v = c->order[i];
 
             if (!s->skipped[i] || s->tally.actions[v] != PST_ACTION_KEEP ||
-                !may(s, v, PST_ACTION_RECOMPUTE)) {
+                !may(s, v, PST_ACTION_RECOMPUTE) ||
+                mem_tally_breaks(&s->tally, v, PST_ACTION_RECOMPUTE)) {
                 continue;
             }
             mem_tally_set(&s->tally, v, PST_ACTION_RECOMPUTE);
-            if (s->tally.violations > 0) {
-                mem_tally_set(&s->tally, v, PST_ACTION_KEEP);
-                continue;
-            }
             s->skipped[i] = false;
             changed = true;
             mem_search_drop_sources(s, v);

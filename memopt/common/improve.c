@@ -62,6 +62,15 @@ static bool is_longer(const struct round *r, int64_t ns)
            t->costs->total_ns + t->replay_ns + (uint64_t)ns > r->least.period_ns;
 }
 
+/* Is that change of no use, whatever its score? */
+static bool is_idle(const struct round *r, uint32_t u, uint8_t to)
+{
+    const struct mem_tally *t = &r->s->tally;
+
+    return is_longer(r, replay_change(r, u, to)) ||
+           (t->violations == 0 && mem_tally_breaks(t, u, to));
+}
+
 static void try_ones(struct round *r)
 {
     struct mem_tally *t = &r->s->tally;
@@ -72,7 +81,7 @@ static void try_ones(struct round *r)
         uint8_t from = t->actions[v];
 
         for (to = 0; to <= PST_ACTION_OFFLOAD; to++) {
-            if (to != from && may(r, v, to) && !is_longer(r, replay_change(r, v, to))) {
+            if (to != from && may(r, v, to) && !is_idle(r, v, to)) {
                 mem_tally_set(t, v, to);
                 look(r, v, to, PST_NONE, 0);
                 mem_tally_set(t, v, from);
@@ -88,7 +97,7 @@ static void try_second(struct round *r, uint32_t v, uint8_t v_to, uint32_t u)
     uint8_t from = t->actions[u], to;
 
     for (to = 0; to <= PST_ACTION_OFFLOAD; to++) {
-        if (to != from && may(r, u, to) && !is_longer(r, replay_change(r, u, to))) {
+        if (to != from && may(r, u, to) && !is_idle(r, u, to)) {
             mem_tally_set(t, u, to);
             look(r, v, v_to, u, to);
             mem_tally_set(t, u, from);

@@ -189,6 +189,22 @@ static uint64_t edges_over(const struct mem_tally *t, uint32_t v, uint32_t first
     return count;
 }
 
+bool mem_tally_breaks(const struct mem_tally *tally, uint32_t v, uint8_t action)
+{
+    bool dropped = !stays(tally, v);
+    uint32_t first, end;
+    uint64_t own, over;
+
+    if (dropped == (action == PST_ACTION_RECOMPUTE)) {
+        return false;
+    }
+    first = run_before(tally, v);
+    end = run_behind(tally, v + 1);
+    own = own_violations(tally, v, first, end);
+    over = edges_over(tally, v, first, end);
+    return dropped ? over > own : own > over;
+}
+
 /* --- changes -----------------------------------------------------------------------------------*/
 
 static void drop(struct mem_tally *t, uint32_t v)

@@ -42,6 +42,10 @@ pst_status mem_tally_load(struct mem_tally *tally, const struct mem_costs *costs
 /* Any action at any time; what is allowed there is the caller's care. */
 void mem_tally_set(struct mem_tally *tally, uint32_t v, uint8_t action);
 
+/* Would that action make reads of replays illegal, more of them than it makes legal? Far cheaper
+   than to set it, to look, and to take it back. */
+bool mem_tally_breaks(const struct mem_tally *tally, uint32_t v, uint8_t action);
+
 /* Does v hold its result for the replay of another node? */
 static inline bool mem_tally_holds(const struct mem_tally *tally, uint32_t v)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tally of a plan against the evaluator, change by change, and the bound against enumeration.
+ * The tally of a plan against the evaluator, change by change, what it foretells of one, and the
+ * bound against enumeration.
  */
 #include "plugin/eval.h"
 #include "search.h"
@@ -38,7 +39,11 @@ static void change_at_random(struct stage *s, struct mem_tally *t, uint64_t seed
         uint8_t action = (uint8_t)draw(seed, &counter, 3);
 
         if (s->nodes[v].action == PST_ACTION_KEEP) {
+            uint64_t before = t->violations;
+            bool breaks = mem_tally_breaks(t, v, action);
+
             mem_tally_set(t, v, action);
+            assert_int_equal(breaks, t->violations > before);
             assert_int_equal(t->actions[v], action);
             compare(s, t);
         }
