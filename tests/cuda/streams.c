@@ -178,9 +178,9 @@ static void serve(void *context)
 }
 
 /* What another double asks for. */
-static void ask(struct host_stream *stream, void (*work)(void *argument), void *argument)
+static void ask(struct host_stream *stream, void (*todo)(void *argument), void *argument)
 {
-    struct request request = {work, argument};
+    struct request request = {todo, argument};
 
     on_host_enqueue((cudaStream_t)stream, serve, &request, sizeof request);
 }
