@@ -72,7 +72,7 @@ static const struct pst_param run_rows[] = {
         "The run is ended when no device has moved for this long."),
     ROW(run, host_bandwidth, RATE, "0", NULL,
         "What is offloaded goes to host memory, and comes back, at most so fast; 0: as [cluster] "
-        "says, on a GPU as fast as it goes."),
+        "says."),
     ROW(run, host_memory, BYTES, "0", NULL,
         "Host memory for what all devices offload; 0: what the machine has left."),
     ROW(run, copy_check, BOOL, "false", NULL,
