@@ -11,6 +11,7 @@
 #include "train/output.h"
 #include "train/schedule.h"
 #include "train/stop.h"
+#include "train/usual.h"
 
 #define SKIP_LIMIT 3 /* non-finite steps in a row that train.on_non_finite = "skip" lets pass */
 
@@ -334,41 +335,6 @@ static pst_status conclude(struct run *run, struct pst_error *err)
     return st;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-static uint64_t median(uint64_t *values, uint64_t n)
-{
-    if (n == 0) {
-        return 0;
-    }
-    qsort(values, n, sizeof *values, by_value);
-    return n % 2 == 1 ? values[n / 2] : values[n / 2 - 1] / 2 + values[n / 2] / 2;
-}
-
-/* The time of a step, as predicted ones are meant: where the pipeline runs empty every so many
-   steps, the mean of as many, for one of them is longer. */
-static uint64_t usual_step(struct run *run)
-{
-    uint64_t every = run->session->planned.plan->drain_every, n = 0, sum;
-
-    if (every < 2 || run->n_steps < every) {
-        return median(run->step_ns, run->n_steps);
-    }
-    for (uint64_t first = 0; first + every <= run->n_steps; first += every) {
-        sum = 0;
-        for (uint64_t i = first; i < first + every; i++) {
-            sum += run->step_ns[i];
-        }
-        run->step_ns[n++] = sum / every;
-    }
-    return median(run->step_ns, n);
-}
-
 /* Per step: what each device offloaded, and how long its passes stood still for copies. *ret_any:
    something is offloaded. */
 static pst_status count_copies(const struct run *run, uint64_t *bytes, uint64_t *stall_ns,
@@ -427,7 +393,8 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
     }
     end.copy_bytes = copies ? copied : NULL;
     end.copy_stall_ns = copies ? stalled : NULL;
-    end.step_ns = usual_step(run);
+    end.step_ns =
+        pst_usual_step_ns(run->step_ns, run->n_steps, run->session->planned.plan->drain_every);
     for (uint32_t rank = 0; rank < n; rank++) {
         predicted[rank] = pst_session_peak(run->session, rank);
     }

@@ -276,6 +276,7 @@ static inline struct reference_step reference_step(struct reference *ref,
     struct reference_step step = {0};
     float scale = 1;
 
+    ref->real.device_ops->enter(ref->device); /* of several on this thread, this one now */
     for (uint32_t i = 0; i < ref->program->n_params; i++) {
         const struct pst_program_param *param = &ref->program->params[i];
         float *weights = reference_at(ref, param->weight);
