@@ -5,15 +5,39 @@
 # not be older than this one.
 #   scripts/gpu-bundle.sh [FILE]           makes it (default: .gpu/penstock-gpu.tar.xz, which git ignores)
 #   scripts/gpu-bundle.sh --unpack FILE    unpacks it and prints the build folder
+#   scripts/gpu-bundle.sh --help           these lines; exit code 2 where the words are wrong
 # Tests know their plugins by absolute paths, so that both machines have it in the same place.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 place=${PENSTOCK_BUNDLE_PLACE:-/tmp/penstock-gpu}
 build=$place/build
 
+# What a module opens at run time: cuDNN, by the name that it has in it, and what compiles for that,
+# of the same number as the CUDA runtime.
+opened_by() {
+    local cudnn
+    cudnn=$(grep -ao 'libcudnn\.so\.[0-9][0-9]*' "$1" | sort -u) || return 0
+    echo "$cudnn"
+    grep -ao 'libcudart\.so\.[0-9][0-9]*' "$1" | sort -u | sed 's/cudart/nvrtc/' || true
+}
+
+# One library and what goes with it, from the first of some folders that has it.
+link_from() {
+    local name=$1 who=$2 folder file
+    shift 2
+    for folder in "$@"; do
+        [ -e "$folder/$name" ] || continue
+        for file in "$folder/${name%%.so*}"*.so*; do
+            ln -sf "$file" "$place/lib/"
+        done
+        return
+    done
+    echo "gpu-bundle: $who needs $name, which is not on this machine" >&2
+}
+
 # Libraries of NVIDIA: the machine's own, wherever they are, linked to where the bundle looks.
 link_nvidia() {
-    local places missing name file
+    local places missing name
     places=$(ls -d /usr/local/cuda*/lib64 /usr/local/cuda*/targets/*/lib /usr/lib/x86_64-linux-gnu \
         2>/dev/null || true)
     places+=" $(python3 -c 'import glob, site, sys
@@ -21,22 +45,27 @@ print(*[p for s in {*site.getsitepackages(), *sys.path} for p in glob.glob(s + "
         2>/dev/null || true)"
     for module in "$build"/plugins/*.so "$build/penstock"; do
         missing=$(ldd "$module" 2>/dev/null | awk '/not found/ {print $1}') || true
-        for name in $missing; do
-            for folder in $places; do
-                [ -e "$folder/$name" ] || continue
-                for file in "$folder/${name%%.so*}"*.so*; do
-                    ln -sf "$file" "$place/lib/"
-                done
-                break
-            done
-            [ -e "$place/lib/$name" ] ||
-                echo "gpu-bundle: $(basename "$module") needs $name, which is not on this machine" >&2
+        for name in $missing $(opened_by "$module"); do
+            # shellcheck disable=SC2086
+            link_from "$name" "$(basename "$module")" $places
         done
     done
 }
 
+usage() {
+    sed -n '2,9s/^# \{0,1\}//p' "$0"
+}
+
 if [ "${1:-}" = --unpack ]; then
-    file=${2:?gpu-bundle.sh --unpack FILE}
+    if [ $# -ne 2 ]; then
+        usage >&2
+        exit 2
+    fi
+    file=$2
+    if [ ! -r "$file" ]; then
+        echo "gpu-bundle: cannot read $file; scripts/gpu-bundle.sh makes it where there are packages" >&2
+        exit 2
+    fi
     mkdir -p "$place"
     tar -C "$place" -xf "$file"
     link_nvidia
@@ -44,6 +73,20 @@ if [ "${1:-}" = --unpack ]; then
     exit
 fi
 
+case ${1:-} in
+-h | --help)
+    usage
+    exit
+    ;;
+-*)
+    usage >&2
+    exit 2
+    ;;
+esac
+if [ $# -gt 1 ]; then
+    usage >&2
+    exit 2
+fi
 file=${1:-.gpu/penstock-gpu.tar.xz}
 # An rpath is searched for the libraries of libraries, too, where it is of the old kind.
 old=-Wl,--disable-new-dtags

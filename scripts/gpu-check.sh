@@ -2,7 +2,7 @@
 # What can only be checked on an NVIDIA GPU: builds with CUDA, or takes a bundle that was built elsewhere,
 # runs the tests that carry the label gpu, then bench/gpu, and ends with tables. Exit codes: 0 all
 # passed; 1 a test failed, or was skipped although there is a GPU, or a benchmark failed; 4 there is
-# no GPU here, or nothing to run: nothing was tested.
+# no GPU here, or nothing to run: nothing was tested; 2 the words are wrong.
 #   scripts/gpu-check.sh [--tests|--bench|--memcheck] [--results FOLDER] [FOLDER | --bundle FILE]
 #     FOLDER          the build folder (default: build/gpu)
 #     --bundle FILE   what scripts/gpu-bundle.sh made; nothing is built, no package is needed
@@ -17,11 +17,15 @@ while [ $# -gt 0 ]; do
     --tests | --bench | --memcheck) what=${1#--} ;;
     --bundle | --results)
         if [ $# -lt 2 ]; then
-            echo "gpu-check: $1 wants a value" >&2
+            echo "gpu-check: $1 wants a value; --help says more" >&2
             exit 2
         fi
         printf -v "${1#--}" %s "$2"
         shift
+        ;;
+    -h | --help)
+        sed -n '2,14s/^# \{0,1\}//p' "$0"
+        exit
         ;;
     -*)
         sed -n '2,14s/^# \{0,1\}//p' "$0" >&2
@@ -31,6 +35,10 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+if [ -n "$bundle" ] && [ ! -r "$bundle" ]; then
+    echo "gpu-check: cannot read $bundle; scripts/gpu-bundle.sh makes it" >&2
+    exit 2
+fi
 
 if ! command -v nvidia-smi >/dev/null || ! nvidia-smi -L 2>/dev/null | grep -q '^GPU '; then
     echo "gpu-check: no NVIDIA GPU on this machine (nvidia-smi lists none): nothing was tested" >&2

@@ -29,7 +29,7 @@ static inline int on_host_begin(void **state)
 {
     char command[2048];
 
-    if (support_begin(state) != 0) {
+    if (support_begin(state) != 0 || setenv("ON_HOST_GPUS", "16", 1) != 0) {
         return -1;
     }
     snprintf(on_host_binary, sizeof on_host_binary, "%s/penstock", support_folder);

@@ -9,10 +9,22 @@ file=${2:-$build/bench-gpu.jsonl}
 python=${PYTHON:-python3}
 broken=0
 
+# One program, at most so many seconds; what it wrote until then counts.
+run() {
+    local code=0
+    timeout "$@" >>"$file" || code=$?
+    if [ "$code" -eq 124 ]; then
+        echo "run.sh: not done after $1 s: ${*:2}" >&2
+    fi
+    if [ "$code" -ne 0 ]; then
+        broken=1
+    fi
+}
+
 : >"$file"
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.limit --format=csv || true
-timeout 100 "$build/bench-gpu-rates" "$build/plugins/device-cuda.so" >>"$file" || broken=1
-timeout 180 "$python" "$here/share.py" "$build" >>"$file" || broken=1
-timeout 280 "$python" "$here/throughput.py" "$build" --python "$python" >>"$file" || broken=1
+run 100 "$build/bench-gpu-rates" "$build/plugins/device-cuda.so"
+run 180 "$python" "$here/share.py" "$build"
+run 280 "$python" "$here/throughput.py" "$build" --python "$python"
 "$python" "$here/table.py" "$file" || broken=1
 exit $broken

@@ -6,6 +6,7 @@ Counts of operations against numbers worked out by hand, tables, arguments; with
 on the cpu device, and PyTorch on the CPU where it is installed."""
 import importlib.util
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -43,6 +44,9 @@ class Counts(unittest.TestCase):
         # at 400,000 tokens/s: 321.4 TFLOP/s of 989
         self.assertAlmostEqual(common.mfu(small, 400e3, common.peak_of("NVIDIA H100 80GB HBM3")),
                                0.32497, places=5)
+        self.assertEqual([common.peak_of(f"NVIDIA {name}") for name in
+                          ("H100 NVL", "H100 PCIe", "H100 80GB HBM3", "H200", "GH200 480GB")],
+                         [835e12, 756e12, 989e12, 989e12, 989e12])
         self.assertIsNone(common.mfu(small, 1, common.peak_of("another card")))
         self.assertIsNone(common.peak_of(None))
 
@@ -58,6 +62,12 @@ class Tables(unittest.TestCase):
                                "|---|---|---|---|---|\n"
                                "| m | penstock | 0.2500 s | 262,144 | 1.00 x |\n"
                                "| m | torch.compile | 0.2000 s | 327,680 | 0.80 x |")
+
+    def test_the_last_round_counts(self):
+        rows = [{"model": m, "side": s, "tokens_per_s": t, "dtype": "bf16"}
+                for m, s, t in (("a", "x", 1), ("a", "y", 2), ("a", "x", 3), ("a", "y", 4),
+                                ("b", "x", 5))]
+        self.assertEqual([row["tokens_per_s"] for row in table.last_of_each(rows)], [3, 4, 5])
 
     def test_failures_show(self):
         line = json.dumps({"bench": "share", "kind": "schedules", "case": "v-zb", "failed": "no"})
@@ -93,6 +103,89 @@ class Runner(unittest.TestCase):
         self.assertEqual(self.verdict()[0], 1)
 
 
+class Words(unittest.TestCase):
+    """What scripts say to words that are asked for, or wrong: at once, and nothing is built."""
+
+    def say(self, script, *words):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [common.ROOT / "scripts" / script, *words], capture_output=True, text=True,
+                check=False, timeout=60, env=os.environ | {"PENSTOCK_BUNDLE_PLACE": folder + "/b"})
+            self.assertEqual(os.listdir(folder), [])
+        return done
+
+    def test_help(self):
+        for script in ("gpu-check.sh", "gpu-bundle.sh"):
+            done = self.say(script, "--help")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("  scripts/" + script, done.stdout)
+            self.assertNotIn("set -", done.stdout)
+
+    def test_wrong(self):
+        for script, *words in (["gpu-check.sh", "--no-such"], ["gpu-check.sh", "--results"],
+                               ["gpu-check.sh", "--bundle", "/no/such"],
+                               ["gpu-bundle.sh", "--no-such"], ["gpu-bundle.sh", "--unpack"],
+                               ["gpu-bundle.sh", "--unpack", "/no/such"],
+                               ["gpu-bundle.sh", "a", "b"]):
+            done = self.say(script, *words)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), (script, words))
+            self.assertNotEqual(done.stderr, "")
+            self.assertNotIn("line ", done.stderr)
+
+
+class Bundle(unittest.TestCase):
+    """scripts/gpu-bundle.sh: what is opened at run time is linked where the bundle looks for it."""
+
+    def unpack(self, folder, libraries):
+        place, parts = folder / "place", folder / "parts"
+        (parts / "build/plugins").mkdir(parents=True)
+        (parts / "lib").mkdir()
+        (parts / "build/penstock").write_bytes(b"")
+        (parts / "build/plugins/device-cuda.so").write_bytes(libraries)
+        subprocess.run(["tar", "-C", parts, "-cJf", folder / "b.tar.xz", "build", "lib"], check=True)
+        return place, subprocess.run(
+            [common.ROOT / "scripts/gpu-bundle.sh", "--unpack", folder / "b.tar.xz"],
+            capture_output=True, text=True, check=False,
+            env=os.environ | {"PENSTOCK_BUNDLE_PLACE": str(place), "PYTHONPATH": str(folder)})
+
+    def test_libraries_of_python(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for package, files in {"cudnn": ("libcudnn.so.77", "libcudnn_graph.so.77"),
+                                   "nvrtc": ("libnvrtc.so.88", "libnvrtc-builtins.so.88.0")}.items():
+                (folder / "nvidia" / package / "lib").mkdir(parents=True)
+                for file in files:
+                    (folder / "nvidia" / package / "lib" / file).touch()
+            place, done = self.unpack(folder, b"\0libcudart.so.88\0libcudnn.so.77\0")
+            self.assertEqual((done.returncode, done.stdout), (0, f"{place}/build\n"), done.stderr)
+            self.assertEqual({file.name for file in (place / "lib").iterdir()},
+                             {"libcudnn.so.77", "libcudnn_graph.so.77", "libnvrtc.so.88",
+                              "libnvrtc-builtins.so.88.0"})
+
+    def test_missing(self):
+        with tempfile.TemporaryDirectory() as name:
+            _, done = self.unpack(pathlib.Path(name), b"libcudnn.so.99")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("device-cuda.so needs libcudnn.so.99, which is not on this machine",
+                          done.stderr)
+
+
+class Script(unittest.TestCase):
+    """bench/gpu/run.sh: a program that its limit ends is told of."""
+
+    def test_limits(self):
+        with tempfile.TemporaryDirectory() as name:
+            program = pathlib.Path(name) / "bench-gpu-rates"
+            program.write_text('#!/bin/sh\necho "{}"\nexit 124\n', encoding="utf-8")
+            program.chmod(0o755)
+            done = subprocess.run([HERE / "run.sh", name], capture_output=True, text=True,
+                                  check=False, env=os.environ | {"PYTHON": "false"})
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"run.sh: not done after 100 s: {program}", done.stderr)
+            self.assertEqual((program.parent / "bench-gpu.jsonl").read_text(encoding="utf-8"),
+                             "{}\n")
+
+
 class OnTheCpu(unittest.TestCase):
     def setUp(self):
         if BUILD is None:
@@ -105,7 +198,8 @@ class OnTheCpu(unittest.TestCase):
 
     def test_throughput(self):
         rows = self.lines(HERE / "throughput.py", BUILD, "--device", "cpu", "--dtype", "f32",
-                          "--tiny", "--steps", "2", "--rounds", "1", "--no-compile")
+                          "--tiny", "--steps", "2", "--rounds", "2", "--no-compile")
+        self.assertEqual(sum(row["side"] == "penstock" for row in rows), 2)
         sides = {row["side"]: row for row in rows}
         self.assertGreater(sides["penstock"]["tokens_per_s"], 0)
         if importlib.util.find_spec("torch") is None:
@@ -120,6 +214,7 @@ class OnTheCpu(unittest.TestCase):
                           "--only", "schedules")
         self.assertEqual([row["case"] for row in rows], ["1f1b", "zb-h1", "v-half", "v-zb"])
         for row in rows:
+            self.assertIsNone(row["share"])
             self.assertGreater(row["step_s"], 0)
             self.assertGreater(row["predicted_s"], 0)
 

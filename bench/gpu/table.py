@@ -41,6 +41,14 @@ def table(name, rows):
     return "\n".join(lines)
 
 
+def last_of_each(rows):
+    """Throughput has a line after each round; the place is that of the first."""
+    last = {}
+    for row in rows:
+        last[row["model"], row["side"], row.get("dtype")] = row
+    return list(last.values())
+
+
 def main():
     rows = []
     for name in sys.argv[1:]:
@@ -49,6 +57,7 @@ def main():
     for name in COLUMNS:
         mine = [row for row in rows if row["bench"] == name]
         good = [row for row in mine if "failed" not in row and "skipped" not in row]
+        good = last_of_each(good) if name == "throughput" else good
         if mine:
             print(f"\n### {name}\n\n{table(name, good) if good else ''}")
         for row in mine:

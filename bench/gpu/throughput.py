@@ -7,7 +7,7 @@
 
 GPT-2 of 1024 tokens with its vocabulary rounded up to 50304, AdamW, norms clipped, no dropout, the
 same samples per step and per micro-batch on both sides. Rounds alternate; each figure is the median
-over the steps of all rounds behind the warm-up. PyTorch eager, and torch.compile; without torch only
+over the steps of all rounds so far behind the warm-up: of a model and side the last line counts. PyTorch eager, and torch.compile; without torch only
 penstock is measured, and the answer says so. --tiny: a model for a test of this program."""
 import argparse
 import json
@@ -97,13 +97,14 @@ def measure(args, name, sides, peak):
             except common.Failed as failure:
                 common.emit(bench="throughput", model=name, side=side.name, failed=str(failure))
                 failed = True
-    rates = {side: train["batch"] * model["context"] / statistics.median(values)
-             for side, values in seconds.items() if values}
-    for side, rate in rates.items():
-        used = common.mfu(model, rate, peak)
-        common.emit(bench="throughput", model=name, dtype=args.dtype, side=side,
-                    step_s=statistics.median(seconds[side]), tokens_per_s=rate, mfu=used,
-                    ratio=rates["penstock"] / rate if "penstock" in rates else None, **about[side])
+        rates = {side: train["batch"] * model["context"] / statistics.median(values)
+                 for side, values in seconds.items() if values}
+        for side, rate in rates.items():
+            common.emit(bench="throughput", model=name, dtype=args.dtype, side=side,
+                        step_s=statistics.median(seconds[side]), tokens_per_s=rate,
+                        mfu=common.mfu(model, rate, peak),
+                        ratio=rates["penstock"] / rate if "penstock" in rates else None,
+                        **about[side])
     return not failed
 
 

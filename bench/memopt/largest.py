@@ -4,15 +4,18 @@
 
     bench/memopt/largest.py FOLDER [--penstock PATH] [MODEL ...]
     bench/memopt/largest.py FOLDER --set [MODEL ...]
+    bench/memopt/largest.py FOLDER --speeds [--at N] [MODEL ...]
 
 Prints tables in Markdown: the largest micro-batch of every method (penstock tune --objective
 max-batch), samples per second there and at the largest one that vPipe trains, ratios to vPipe and
 to PipeDream's cuts, and their geometric means. A cell is a model with a mode, a number of devices
 and their memory; --modes, --devices and --memory list what is crossed, and --set is all of it:
 7 models, PipeDream's weight stashing, flushed 1F1B and 2BW, 8 and 4 devices of 11, 16, 40 and 80
-GiB. What was asked is kept in FOLDER, method by method, and not asked again, so a run that was
-ended goes on where it was. A method that takes longer than --limit seconds of a core counts as not
-measured. Plans are simulated, so figures are the same on every machine; seconds are processor time.
+GiB. --speeds asks less: the largest batch of vPipe alone, and the speed of DawnPiper there; with --at
+both methods at that batch. What was asked is kept in FOLDER, method by method, and not asked again, so a run that was
+ended goes on where it was; it is asked again where its config has changed, or where it was not
+answered within a smaller --limit. FOLDER belongs to one build: nothing in it tells builds apart. A
+method that takes longer than --limit seconds of a core counts as not measured. Plans are simulated, so figures are the same on every machine; seconds are processor time.
 """
 import argparse
 import json
@@ -41,13 +44,13 @@ MICROBATCHES = 32
 
 
 class Cell:
-    def __init__(self, model, mode, devices, memory, host):
+    def __init__(self, model, mode, devices, memory, host, shared):
         self.model, self.mode, self.devices, self.memory = model, mode, devices, memory
-        self.host = host
+        self.host, self.shared = host, shared
 
     def __str__(self):
         return ", ".join([self.model, self.mode, str(self.devices), self.memory] +
-                         ([self.host] if self.host else []))
+                         ([self.host] if self.host else []) + (["shared"] if self.shared else []))
 
     def methods(self):
         return [m for m in METHODS if m != "GPipe" or self.mode == "flushed"]
@@ -68,6 +71,7 @@ class Cell:
              "[cluster]\ndevices = %d" % self.devices,
              'memory = "%s"' % self.memory,
              'host_bandwidth = "%s"' % self.host if self.host else "",
+             "link_directions = 2" if self.shared else "",
              '[scheduler]\nuse = "%s"' % MODES[self.mode],
              "[compare]\nmethods = [\n  %s,\n]\n" % ",\n  ".join(rows)])
 
@@ -88,18 +92,41 @@ def run(args, command):
     return json.loads(done.stdout)
 
 
+def read(path):
+    """The text of a file; None if there is none."""
+    if not os.path.exists(path):
+        return None
+    with open(path) as file:
+        return file.read()
+
+
+def kept(args, path, config):
+    """The answer that FOLDER has to this very question; None: there is none, or it was not found
+    within a limit and there is more time now."""
+    text = read(path + ".json")
+    if text is None or read(path + ".toml") != config:
+        return None
+    answer = json.loads(text)
+    found = answer["records"] is not None or 0 < args.limit <= answer.get("cpu_limit", 0)
+    return answer if found else None
+
+
 def ask(args, cell, tag, command, methods, microbatch=1):
     """The answer of a penstock command, from FOLDER if it is there."""
     path = os.path.join(args.folder, "%s-%s" % (cell.name(), tag.replace(" ", "-")))
+    config = cell.config(methods, microbatch)
+    answer = kept(args, path, config)
+    if answer is not None:
+        return answer
     if os.path.exists(path + ".json"):
-        with open(path + ".json") as file:
-            return json.load(file)
+        os.remove(path + ".json")  # before the config that it answers is gone
     with open(path + ".toml", "w") as file:
-        file.write(cell.config(methods, microbatch))
+        file.write(config)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     answer = run(args, command[:1] + [path + ".toml"] + command[1:]) or {"records": None}
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     answer["cpu_seconds"] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    answer["cpu_limit"] = args.limit
     with open(path + ".part", "w") as file:
         json.dump(answer, file)
     os.rename(path + ".part", path + ".json")
@@ -126,6 +153,49 @@ def measure(args, cell):
         for record in compared["records"] or []:
             rows[record["method"]][2] = record.get("samples_per_second", 0)
     return rows, seconds
+
+
+def speeds(args, cell):
+    """A batch, samples/s of vPipe and of DawnPiper there; None and the reason where the model has
+    no such mode."""
+    if args.at:
+        answer = ask(args, cell, "both-at-%d" % args.at, ["compare"], ["vPipe", "DawnPiper"],
+                     args.at)
+        found = {r["method"]: r.get("samples_per_second", 0) for r in answer["records"] or []}
+        return (args.at, found.get("vPipe", 0), found.get("DawnPiper", 0)), None
+    answer = ask(args, cell, "vPipe", ["tune", "--objective", "max-batch"], ["vPipe"])
+    best = answer["records"][0] if answer["records"] else {"max_microbatch": None}
+    if best.get("at_max", {}).get("state") == "incompatible":
+        return None, best["at_max"]["error"]["message"]
+    size, ours = best["max_microbatch"], 0
+    if size:
+        compared = ask(args, cell, "speed-at-%d" % size, ["compare"], ["DawnPiper"], size)
+        ours = max([r.get("samples_per_second", 0) for r in compared["records"] or []] + [0])
+    return (size, best.get("at_max", {}).get("samples_per_second", 0), ours), None
+
+
+def print_speeds(args, cells):
+    print("| cell | %s: samples/s | DawnPiper there | speed over vPipe |" %
+          ("vPipe" if args.at else "vPipe's largest"))
+    print("| --- | --- | --- | --- |")
+    done = []
+    for cell in cells:
+        row, why = speeds(args, cell)
+        if row is None:
+            print("| %s | %s | | |" % (cell, why), flush=True)
+            continue
+        size, theirs, ours = row
+        ratio = over(ours, theirs)
+        done += [ratio] if ratio else []
+        if size:
+            theirs = "%d: %s" % (size, "%.4g" % theirs if theirs else "no plan found")
+        else:
+            theirs = "not measured" if size is None else "none"
+        print("| %s | %s | %s | %s |" % (cell, theirs, "%.4g" % ours if ours else "no plan found",
+                                         "%.2f" % ratio if ratio else "–"), flush=True)
+    if done:
+        print("| geometric mean, best of %d | | | %.2f, **%.2f** |" %
+              (len(done), mean(done), max(done)))
 
 
 def text(row):
@@ -181,6 +251,11 @@ def arguments():
     parser.add_argument("--devices", help="comma-separated; 8")
     parser.add_argument("--modes", help="of stashed, flushed, 2bw, comma-separated; flushed")
     parser.add_argument("--host", default="", help="rate of host links; 12 GB/s, of the clusters")
+    parser.add_argument("--shared", action="store_true",
+                        help="copies to host memory and back share its link")
+    parser.add_argument("--speeds", action="store_true",
+                        help="only the speed at the largest batch of vPipe")
+    parser.add_argument("--at", type=int, help="with --speeds: at this micro-batch instead")
     parser.add_argument("--limit", type=int, default=0, help="seconds of a core for each answer")
     parser.add_argument("--nice", type=int, default=0)
     args = parser.parse_intermixed_args()
@@ -194,28 +269,30 @@ def arguments():
     return args
 
 
-def main():
-    args = arguments()
+def print_largest(args, cells):
     done = []
-    os.makedirs(args.folder, exist_ok=True)
     print("Largest micro-batch (samples/s there, samples/s at vPipe's largest):\n")
     print("| model, mode, devices, memory | %s | seconds |" % " | ".join(METHODS))
     print("| --- |%s" % (" --- |" * (len(METHODS) + 1)))
-    for memory in args.memory:
-        for mode in args.modes:
-            for devices in args.devices:
-                for model in args.models:
-                    cell = Cell(model, mode, int(devices), memory, args.host)
-                    rows, seconds = measure(args, cell)
-                    name = str(cell)
-                    if rows is None:
-                        print("| %s | %s%s |" % (name, seconds, " |" * len(METHODS)), flush=True)
-                        continue
-                    done.append((name, rows))
-                    print("| %s | %s | %.0f |" % (name, " | ".join(
-                        text(rows[m]) if m in rows else "" for m in METHODS), seconds), flush=True)
+    for cell in cells:
+        rows, seconds = measure(args, cell)
+        name = str(cell)
+        if rows is None:
+            print("| %s | %s%s |" % (name, seconds, " |" * len(METHODS)), flush=True)
+            continue
+        done.append((name, rows))
+        print("| %s | %s | %.0f |" % (name, " | ".join(
+            text(rows[m]) if m in rows else "" for m in METHODS), seconds), flush=True)
     print_ratios(done)
     only_we(done)
+
+
+def main():
+    args = arguments()
+    os.makedirs(args.folder, exist_ok=True)
+    cells = [Cell(model, mode, int(devices), memory, args.host, args.shared) for memory in args.memory
+             for mode in args.modes for devices in args.devices for model in args.models]
+    (print_speeds if args.speeds or args.at else print_largest)(args, cells)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,28 @@ static uint64_t number(const char *text, const char *all)
     return value;
 }
 
+/* A rank that is counted. */
+static uint32_t rank_of(const char *text, const char *all)
+{
+    const uint64_t rank = number(text, all);
+
+    if (rank >= PST_FAULT_RANKS) {
+        refuse(all);
+    }
+    return (uint32_t)rank;
+}
+
+/* A copy with an end; what does not fit is refused. */
+static void copy_text(char *to, size_t size, const char *from, const char *all)
+{
+    const size_t length = strlen(from);
+
+    if (length >= size) {
+        refuse(all);
+    }
+    memcpy(to, from, length + 1);
+}
+
 /* "3", "3+", "*"; false: it is something else. */
 static bool read_hits(struct rule *rule, char *word, const char *all)
 {
@@ -78,6 +100,9 @@ static bool read_hits(struct rule *rule, char *word, const char *all)
         rule->last = UINT64_MAX;
     }
     rule->first = number(word, all);
+    if (rule->first == 0) { /* ranks come by for the first time */
+        refuse(all);
+    }
     rule->last = rule->last == 0 ? rule->first : rule->last;
     return true;
 }
@@ -100,7 +125,7 @@ static void read_rule(const char *all)
     char text[128], *rest = text, *word;
 
     *rule = (struct rule){.rank = ANY_RANK, .first = 1, .last = 1, .action = "fail"};
-    snprintf(text, sizeof text, "%s", all);
+    copy_text(text, sizeof text, all, all);
     if (strncmp(text, "rank=", 5) == 0) {
         rest = strchr(text, '/');
         if (rest == NULL) {
@@ -108,16 +133,16 @@ static void read_rule(const char *all)
             return;
         }
         *rest++ = '\0';
-        rule->rank = (uint32_t)number(text + 5, all);
+        rule->rank = rank_of(text + 5, all);
     }
     word = strsep(&rest, ":");
-    snprintf(rule->point, sizeof rule->point, "%s", word);
+    copy_text(rule->point, sizeof rule->point, word, all);
     word = strsep(&rest, ":");
     if (word != NULL && read_hits(rule, word, all)) {
         word = strsep(&rest, ":");
     }
     if (word != NULL) {
-        snprintf(rule->action, sizeof rule->action, "%s", word);
+        copy_text(rule->action, sizeof rule->action, word, all);
         rule->argument = rest != NULL ? number(rest, all) : 0;
     }
     if (rule->point[0] == '\0' || !is_action(rule->action)) {

@@ -5,7 +5,8 @@
  *
  *   [rank=K/]POINT[:N|:N+|:*][:ACTION[:ARGUMENT]][,...]      or      count
  *
- * N is the N-th time that a rank comes by (1 unless it is given), N+ from then on, * always; ACTION
+ * N is the N-th time that a rank K (below PST_FAULT_RANKS) comes by (1 unless it is given), N+ from
+ * then on, * always; ACTION
  * is fail (the default), delay:MILLISECONDS, exit:CODE, kill, stop or segv. `count` prints how
  * often each point was passed when the program ends. Builds without PENSTOCK_FAULTS know nothing of
  * it.

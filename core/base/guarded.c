@@ -1,9 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/guarded.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+/*
+ * Address space that the libraries behind kernels take once they run, as code that they make for
+ * the shapes that come. Where it is not there some of them end the process with a signal; so it is
+ * looked for while there still is a way to say so.
+ */
+#define LIBRARY_BYTES ((size_t)32 << 20)
+
+static bool libraries_have_room(void)
+{
+    void *room =
+        mmap(NULL, LIBRARY_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return room != MAP_FAILED && munmap(room, LIBRARY_BYTES) == 0;
+}
 
 static pst_status map_block(uint64_t bytes, struct pst_guarded *block, unsigned char **ret_end,
                             struct pst_error *err)
@@ -28,6 +44,12 @@ static pst_status map_block(uint64_t bytes, struct pst_guarded *block, unsigned 
         munmap(mapping, usable + page);
         return pst_fail(err, PST_ERR_NOMEM, "machine.memory",
                         "the guard page of an arena could not be set up");
+    }
+    if (!libraries_have_room()) {
+        munmap(mapping, usable + page);
+        return pst_fail(err, PST_ERR_NOMEM, "machine.memory",
+                        "no host memory for an arena of %llu bytes and %zu beside it for libraries",
+                        (unsigned long long)bytes, LIBRARY_BYTES);
     }
     madvise(mapping, usable, MADV_HUGEPAGE); /* only advice */
     block->mapping = mapping;

@@ -18,7 +18,7 @@ struct pst_guarded {
 };
 
 /* At least 1 byte; up to PST_GUARDED_ALIGN - 1 bytes lie between the end and the page. machine.
-   memory: there is none. */
+   memory: there is none, or not 32 MiB of address space beside it for what libraries map later. */
 pst_status pst_guarded_init(struct pst_guarded *block, uint64_t bytes, struct pst_error *err);
 void pst_guarded_finish(struct pst_guarded *block);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,4 +81,38 @@ void pst_log(uint32_t level, const char *area, const char *format, ...)
     }
     line[n] = '\n';
     fwrite(line, 1, n + 1, stderr); /* one call: lines of several threads do not mix */
+}
+
+/* Fowler, Noll and Vo's hash: 64 bits are enough for a few texts. */
+static uint64_t hash(const char *text)
+{
+    uint64_t h = UINT64_C(0xCBF29CE484222325);
+
+    for (; *text != '\0'; text++) {
+        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001B3);
+    }
+    return h;
+}
+
+void pst_log_once(uint32_t level, const char *area, const char *text)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint64_t told[256];
+    static uint32_t n;
+    const uint64_t key = hash(text);
+    uint32_t i = 0;
+    bool is_new;
+
+    pthread_mutex_lock(&lock);
+    while (i < n && told[i] != key) {
+        i++;
+    }
+    is_new = i == n && n < sizeof told / sizeof told[0];
+    if (is_new) {
+        told[n++] = key;
+    }
+    pthread_mutex_unlock(&lock);
+    if (is_new) {
+        pst_log(level, area, "%s", text);
+    }
 }

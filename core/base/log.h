@@ -15,5 +15,7 @@ uint32_t pst_log_level(void);
 void pst_log_set_sink(void (*sink)(uint32_t level, const char *area, const char *text));
 void pst_log(uint32_t level, const char *area, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same text only when it comes for the first time; of the first 256 texts. */
+void pst_log_once(uint32_t level, const char *area, const char *text);
 
 #endif

@@ -42,7 +42,5 @@ void pst_test_plan(struct pst_subject *subject);
 
 /* Question number i of a run: small, of every shape in turn. */
 struct pst_case pst_case_random(uint64_t seed, uint32_t i);
-/* "a random graph of 12 nodes, 3 devices, 8 micro-batches (seed 1, question 4)"; returns text. */
-const char *pst_case_text(const struct pst_case *question, char *text, size_t size);
 
 #endif

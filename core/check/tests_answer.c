@@ -23,7 +23,8 @@ struct pst_case pst_case_random(uint64_t seed, uint32_t i)
     return question;
 }
 
-const char *pst_case_text(const struct pst_case *question, char *text, size_t size)
+/* "a random graph of 12 nodes, 3 devices, 8 micro-batches (seed 1, question 4)"; returns text. */
+static const char *case_text(const struct pst_case *question, char *text, size_t size)
 {
     static const char *const shapes[] = {"a chain", "diamonds", "a random graph"};
 
@@ -54,8 +55,7 @@ static void refuse_broken(const struct pst_case *question, const struct pst_answ
 
     if (answer->broken[0] != '\0') {
         pst_verdict_fail("%s (%s; seed %llu)", answer->broken,
-                         pst_case_text(question, text, sizeof text),
-                         (unsigned long long)subject->seed);
+                         case_text(question, text, sizeof text), (unsigned long long)subject->seed);
     }
 }
 
@@ -123,7 +123,7 @@ static void fail_different(const struct pst_case *question, const char *when)
     char text[256];
 
     pst_verdict_fail("the same question gets another answer %s (%s)", when,
-                     pst_case_text(question, text, sizeof text));
+                     case_text(question, text, sizeof text));
 }
 
 void pst_test_repeats(struct pst_subject *subject)

@@ -107,7 +107,8 @@ static const char *const words[] = {"chain",          "dag",
                                     "recompute",      "offload",
                                     "peer",           "nested",
                                     "import",         "within-memory",
-                                    "exhaustive",     "rival"};
+                                    "exhaustive",     "rival",
+                                    "haste"};
 
 static void check_words(const char *list, const char *const *given)
 {
@@ -139,23 +140,31 @@ static bool is_among(const char *list, const char *value)
     return false;
 }
 
-/* "rival=KEY:VALUE": a parameter that takes words, and one of them. */
-static void check_rivals(const struct pst_plugin *plugin)
+static bool takes(const struct pst_param *row, const char *value)
+{
+    return row->type == PST_PARAM_ENUM ? is_among(row->range, value)
+                                       : row->type == PST_PARAM_INT && value[0] != '\0' &&
+                                             value[strspn(value, "0123456789")] == '\0';
+}
+
+/* "rival=KEY:VALUE", "haste=KEY:VALUE": a parameter that takes words, and one of them; or a number
+   and one that takes numbers. */
+static void check_ways(const struct pst_plugin *plugin)
 {
     for (const char *const *word = plugin->provides; *word != NULL; word++) {
         const char *key = strchr(*word, '='), *colon = strchr(*word, ':');
         bool known = false;
 
-        if (strncmp(*word, "rival", strlen("rival")) != 0) {
+        if (strncmp(*word, "rival", strlen("rival")) != 0 &&
+            strncmp(*word, "haste", strlen("haste")) != 0) {
             continue;
         }
         for (uint32_t i = 0; key != NULL && colon > key && i < plugin->n_params; i++) {
             const struct pst_param *row =
                 (const void *)((const char *)plugin->params + (size_t)i * plugin->param_size);
 
-            known |= row->type == PST_PARAM_ENUM && strlen(row->key) == (size_t)(colon - key - 1) &&
-                     strncmp(row->key, key + 1, strlen(row->key)) == 0 &&
-                     is_among(row->range, colon + 1);
+            known |= strlen(row->key) == (size_t)(colon - key - 1) &&
+                     strncmp(row->key, key + 1, strlen(row->key)) == 0 && takes(row, colon + 1);
         }
         if (!known) {
             pst_verdict_fail(".provides has \"%s\", and no parameter has that value", *word);
@@ -176,7 +185,7 @@ void pst_test_description(struct pst_subject *subject)
         }
     }
     check_words("provides", plugin->provides);
-    check_rivals(plugin);
+    check_ways(plugin);
     check_words("needs", plugin->needs);
     if (plugin->n_params > 0 && plugin->config_size == 0) {
         pst_verdict_fail("it has parameters, but .config_size is 0");

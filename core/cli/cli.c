@@ -86,7 +86,7 @@ const struct pst_command pst_commands[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-const struct pst_command *pst_command_find(const char *name)
+static const struct pst_command *find_command(const char *name)
 {
     for (const struct pst_command *c = pst_commands; c->name != NULL; c++) {
         if (strcmp(c->name, name) == 0) {
@@ -153,7 +153,7 @@ int pst_cli_run(int argc, char **argv)
         printf(json ? "{\"version\":\"%s\"}\n" : "penstock %s\n", PENSTOCK_VERSION);
         return pst_cli_end(PST_OK, json, &err);
     }
-    command = argc < 2 ? NULL : pst_command_find(argv[1]);
+    command = argc < 2 ? NULL : find_command(argv[1]);
     if (command == NULL) {
         return fail_command(argc < 2 ? "" : argv[1], json);
     }

@@ -106,6 +106,10 @@ int pst_cmd_partition(const struct pst_command *command, int argc, char **argv)
     if (st == PST_OK) {
         st = pst_cli_problem_read(&request.asked, &cli, "partition", "the partitioner", &err);
     }
+    if (st == PST_OK && request.asked.problem->no_devices) {
+        st = pst_fail(&err, PST_ERR_CONFIG, "config.key", "\"devices\" is missing");
+        snprintf(err.file, sizeof err.file, "%s", request.asked.problem_file);
+    }
     if (st == PST_OK) {
         st = ask(&request, &result, &err);
     }

@@ -9,6 +9,7 @@
 #include "report/trace.h"
 #include "sim/sim.h"
 #include "train/emulate.h"
+#include "train/gpus.h"
 #include "train/session.h"
 #include "train/stop.h"
 #include "train/train.h"
@@ -78,6 +79,9 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
     if (st == PST_OK) {
         session->team = *team;
         st = pst_team_check_device(team, session, err);
+    }
+    if (st == PST_OK) {
+        st = pst_team_check_gpus(team, session, err);
     }
     if (st == PST_OK && !pst_session_is_hollow(session)) {
         st = pst_data_create(job, session->graph, &data, err);

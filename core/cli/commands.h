@@ -10,7 +10,6 @@
 #include "config/job.h"
 
 extern const struct pst_command pst_commands[]; /* ended by a NULL name */
-const struct pst_command *pst_command_find(const char *name);
 
 int pst_cmd_train(const struct pst_command *command, int argc, char **argv);
 int pst_cmd_plan(const struct pst_command *command, int argc, char **argv);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/cluster.h"
 
+#include "base/util.h"
+
 #define ROW(field, type, initial, range, doc)                                                      \
     PST_PARAM(struct pst_cluster, field, PST_PARAM_##type, initial, range, doc)
 
 const struct pst_param pst_cluster_params[] = {
     ROW(devices, INT, "1", "1..65536", "Number of devices."),
     ROW(memory, BYTES, "0", NULL, "Memory of one device; 0: no limit."),
+    ROW(reserve, BYTES, "0", NULL,
+        "Of that memory, what plans leave free: for libraries, and whatever else takes some."),
     ROW(flops, FLOAT, "150e9", "1..", "Peak of one device in f32 operations per second."),
     ROW(bf16_flops, FLOAT, "300e9", "1..", "The same in bf16."),
     ROW(efficiency, FLOAT, "1", "0.001..1", "Part of that peak which operators reach."),
@@ -28,3 +32,24 @@ const struct pst_param pst_cluster_params[] = {
 };
 
 const uint32_t pst_cluster_n_params = sizeof pst_cluster_params / sizeof *pst_cluster_params;
+
+uint64_t pst_cluster_capacity(const struct pst_cluster *cluster)
+{
+    if (cluster->memory == 0) {
+        return UINT64_MAX;
+    }
+    return cluster->memory > cluster->reserve ? cluster->memory - cluster->reserve : 0;
+}
+
+pst_status pst_cluster_check(const struct pst_cluster *cluster, struct pst_error *err)
+{
+    char memory[32], reserve[32];
+
+    if (cluster->memory == 0 || cluster->reserve < cluster->memory) {
+        return PST_OK;
+    }
+    return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                    "cluster.reserve = %s leaves nothing of cluster.memory = %s to a plan",
+                    pst_format_bytes(reserve, cluster->reserve),
+                    pst_format_bytes(memory, cluster->memory));
+}

@@ -12,11 +12,12 @@
 #include "base/error.h"
 
 struct pst_cluster {
-    int64_t devices; /* number of devices */
-    uint64_t memory; /* bytes each; 0: no limit */
-    double flops;    /* peak FLOP/s of one device, f32 */
+    int64_t devices;  /* number of devices */
+    uint64_t memory;  /* bytes each; 0: no limit */
+    uint64_t reserve; /* of them: that plans leave free */
+    double flops;     /* peak FLOP/s of one device, f32 */
     double bf16_flops;
-    double efficiency; /* part of the peak that products reach */
+    double efficiency;            /* part of the peak that products reach */
     uint64_t memory_bandwidth;    /* bytes/s */
     uint64_t launch_overhead;     /* ns per kernel */
     uint64_t link_bandwidth;      /* bytes/s between two devices */
@@ -30,5 +31,10 @@ struct pst_cluster {
 
 extern const struct pst_param pst_cluster_params[]; /* rows of [cluster] */
 extern const uint32_t pst_cluster_n_params;
+
+/* Bytes that plans may take of each device; UINT64_MAX: no limit. */
+uint64_t pst_cluster_capacity(const struct pst_cluster *cluster);
+/* Of a section as it was read. Errors: config.value, memory that is reserved as a whole. */
+pst_status pst_cluster_check(const struct pst_cluster *cluster, struct pst_error *err);
 
 #endif

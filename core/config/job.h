@@ -40,6 +40,9 @@ struct pst_job_train {
 /* tf32: tensors are f32, products may round their operands. */
 enum pst_run_dtype { PST_RUN_F32 = 0, PST_RUN_BF16 = 1, PST_RUN_TF32 = 2 };
 
+/* Queues of transfers, on transports whose sends wait in one (nccl). */
+enum pst_run_p2p { PST_RUN_P2P_AUTO = 0, PST_RUN_P2P_ORDERED = 1, PST_RUN_P2P_EDGE = 2 };
+
 enum pst_run_graphs { PST_RUN_GRAPHS_AUTO = 0, PST_RUN_GRAPHS_ON = 1, PST_RUN_GRAPHS_OFF = 2 };
 
 struct pst_job_run {
@@ -50,6 +53,7 @@ struct pst_job_run {
     int64_t share;           /* ranks on one device that can be shared; 0: as many as must be */
     uint32_t dtype;          /* enum pst_run_dtype */
     uint32_t graphs;         /* enum pst_run_graphs */
+    uint32_t p2p;            /* enum pst_run_p2p */
     uint64_t stall_limit;    /* ns */
     uint64_t host_bandwidth; /* of copies to and from host memory; 0: as [cluster] says */
     uint64_t host_memory;    /* bytes that all devices may offload; 0: what there is */

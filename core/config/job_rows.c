@@ -68,6 +68,9 @@ static const struct pst_param run_rows[] = {
     ROW(run, graphs, ENUM, "auto", "auto|on|off",
         "Whether the kernels of a pass are launched as one CUDA graph; auto: where they are "
         "predicted to take less than 20 us each."),
+    ROW(run, p2p, ENUM, "auto", "auto|ordered|edge",
+        "Transport nccl: one queue for all transfers of a device, or one for each device that it "
+        "sends to and each that it gets from; auto: one where it is proven to do."),
     ROW(run, stall_limit, TIME, "10 min", "100 ms..",
         "The run is ended when no device has moved for this long."),
     ROW(run, host_bandwidth, RATE, "0", NULL,

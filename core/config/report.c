@@ -35,16 +35,6 @@ static void add_at(struct pst_report *report, const char *kind, const char *file
     add_error(report, &err);
 }
 
-void pst_report_add(struct pst_report *report, const char *kind, const char *file, uint32_t line,
-                    uint32_t column, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    add_at(report, kind, file, line, column, format, args);
-    va_end(args);
-}
-
 void pst_report_value(struct pst_report *report, const char *kind,
                       const struct pst_config_node *node, const char *format, ...)
 {

@@ -16,11 +16,7 @@ struct pst_report {
 /* At most this many lines of details. */
 #define PST_REPORT_MAX 10
 
-/* All errors are PST_ERR_CONFIG. `file` "" or NULL and line 0: no position. */
-void pst_report_add(struct pst_report *report, const char *kind, const char *file, uint32_t line,
-                    uint32_t column, const char *format, ...) __attribute__((format(printf, 6, 7)));
-
-/* At the value, or at the key, of a node; NULL: no position. */
+/* At the value, or at the key, of a node; NULL: no position. All errors are PST_ERR_CONFIG. */
 void pst_report_value(struct pst_report *report, const char *kind,
                       const struct pst_config_node *node, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -259,29 +259,51 @@ static bool read_word(const struct pst_param *row, const struct pst_config_node 
     return true;
 }
 
-/* A list of whole numbers as a string, "1,2,4", which has its place in `why`. */
+/* An element of a list as text; NULL where it has none, or one that a list cannot hold. */
+static const char *element_text(const struct pst_config_node *node, char number[32])
+{
+    switch (node->kind) {
+    case PST_CONFIG_INT:
+        snprintf(number, 32, "%" PRId64, node->value.integer);
+        return number;
+    case PST_CONFIG_FLOAT:
+        return pst_number_format(number, node->value.number);
+    case PST_CONFIG_STRING:
+        return strchr(node->value.string, ',') == NULL ? node->value.string : NULL;
+    default:
+        return NULL;
+    }
+}
+
+/* A list of words or numbers as a string, "1,2,4", which has its place in `why`. */
 static bool read_list(const struct pst_config_node *node, struct pst_value *ret_value,
                       char why[512])
 {
     size_t used = 0;
 
-    if (node->n_children == 0) {
-        return false;
-    }
     for (uint32_t i = 0; i < node->n_children; i++) {
-        const struct pst_config_node *child = node->children[i];
+        char number[32];
+        const char *text = element_text(node->children[i], number);
 
-        if (child->kind != PST_CONFIG_INT || used + 24 > 512) {
+        if (text == NULL || used + strlen(text) + 2 > 512) {
             return false;
         }
-        used += (size_t)snprintf(why + used, 512 - used, "%s%" PRId64, i > 0 ? "," : "",
-                                 child->value.integer);
+        used += (size_t)snprintf(why + used, 512 - used, "%s%s", i > 0 ? "," : "", text);
     }
     ret_value->as.string = why;
-    return true;
+    return node->n_children > 0;
 }
 
-/* A string, a list of whole numbers, or where the row has a range a whole number in it. */
+static bool default_is_number(const struct pst_param *row)
+{
+    const char *end = NULL;
+    double number;
+
+    return row->initial != NULL && pst_number_parse(row->initial, &end, &number) && *end == '\0';
+}
+
+/* A string, a list of words or numbers, where the row has a range a whole number in it, or where
+   its default is a number any number. */
 static bool read_string(const struct pst_param *row, const struct pst_config_node *node,
                         struct pst_value *ret_value, char why[512])
 {
@@ -297,13 +319,40 @@ static bool read_string(const struct pst_param *row, const struct pst_config_nod
         ret_value->as.string = why;
         return true;
     }
-    ret_value->as.string = node->kind == PST_CONFIG_STRING ? node->value.string : NULL;
-    if (node->kind == PST_CONFIG_STRING ||
+    if (node->kind == PST_CONFIG_INT || node->kind == PST_CONFIG_FLOAT) {
+        ret_value->as.string = default_is_number(row) ? element_text(node, why) : NULL;
+    } else {
+        ret_value->as.string = node->kind == PST_CONFIG_STRING ? node->value.string : NULL;
+    }
+    if (ret_value->as.string != NULL ||
         (node->kind == PST_CONFIG_ARRAY && read_list(node, ret_value, why))) {
         return true;
     }
     snprintf(why, 512, "must be %s, not %s", type_name(row->type), kind_name(node->kind));
     return false;
+}
+
+/* A number, or a part of a hundred: "75%" is 0.75. */
+static bool read_number(const struct pst_config_node *node, double *ret_number)
+{
+    const char *end = NULL;
+
+    switch (node->kind) {
+    case PST_CONFIG_INT:
+        *ret_number = (double)node->value.integer;
+        return true;
+    case PST_CONFIG_FLOAT:
+        *ret_number = node->value.number;
+        return true;
+    case PST_CONFIG_STRING:
+        if (!pst_number_parse(node->value.string, &end, ret_number) || strcmp(end, "%") != 0) {
+            return false;
+        }
+        *ret_number /= 100;
+        return true;
+    default:
+        return false;
+    }
 }
 
 bool pst_value_read(const struct pst_param *row, const struct pst_config_node *node,
@@ -322,10 +371,7 @@ bool pst_value_read(const struct pst_param *row, const struct pst_config_node *n
         value.as.integer = ok ? node->value.integer : 0;
         break;
     case PST_PARAM_FLOAT:
-        ok = node->kind == PST_CONFIG_INT || node->kind == PST_CONFIG_FLOAT;
-        value.as.number = node->kind == PST_CONFIG_INT ? (double)node->value.integer
-                          : ok                         ? node->value.number
-                                                       : 0;
+        ok = read_number(node, &value.as.number);
         break;
     case PST_PARAM_STRING:
         if (!read_string(row, node, &value, why)) {

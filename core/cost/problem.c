@@ -120,15 +120,36 @@ static void default_sizes(struct pst_fields *fields, struct pst_problem *problem
     }
 }
 
+/* Samples of the graph; a question about one stage, where steps do not count, names any size. */
+static uint32_t default_mini_batch(const json_t *root, const struct pst_problem *problem)
+{
+    bool one_stage = json_object_get(root, "in_flight") != NULL || problem->no_devices;
+    uint32_t samples = problem->graph->batch;
+
+    for (uint32_t i = 0; one_stage && i < problem->n_micro_batches; i++) {
+        samples = problem->micro_batches[i] > samples ? problem->micro_batches[i] : samples;
+    }
+    return samples;
+}
+
+/* The first as written, not the smallest; a value that is no count is refused elsewhere. */
+static uint32_t first_size(const json_t *root, const struct pst_problem *problem)
+{
+    const json_t *sizes = json_object_get(root, "micro_batches");
+    double size = json_number_value(json_is_array(sizes) ? json_array_get(sizes, 0) : sizes);
+
+    return size >= 1 && size <= PST_COSTED_SAMPLES ? (uint32_t)size : problem->graph->batch;
+}
+
 static void read_sizes(struct pst_fields *fields, const json_t *root, struct pst_problem *problem)
 {
     static const uint32_t one[] = {1};
     uint32_t n = 0;
 
-    problem->mini_batch =
-        pst_fields_count(fields, root, "mini_batch", 1, PST_COSTED_SAMPLES, problem->graph->batch);
     problem->micro_batches = pst_fields_counts(fields, root, "micro_batches", 1, PST_COSTED_SAMPLES,
                                                &problem->arena, &problem->n_micro_batches);
+    problem->mini_batch = pst_fields_count(fields, root, "mini_batch", 1, PST_COSTED_SAMPLES,
+                                           default_mini_batch(root, problem));
     for (uint32_t i = 0; fields->status == PST_OK && i < problem->n_micro_batches; i++) {
         uint32_t size = problem->micro_batches[i];
 
@@ -141,8 +162,7 @@ static void read_sizes(struct pst_fields *fields, const json_t *root, struct pst
                             MAX_MICRO_BATCHES);
         }
     }
-    problem->stage_samples =
-        problem->n_micro_batches > 0 ? problem->micro_batches[0] : problem->graph->batch;
+    problem->stage_samples = first_size(root, problem);
     if (fields->status == PST_OK && problem->micro_batches == NULL) {
         default_sizes(fields, problem);
     }
@@ -175,12 +195,8 @@ static double read_bandwidth(struct pst_fields *fields, const json_t *root, cons
 
 static void read_devices(struct pst_fields *fields, const json_t *root, struct pst_problem *problem)
 {
-    /* A question about the memory of one stage needs no count. */
-    if (json_object_get(root, "in_flight") == NULL && json_object_get(root, "devices") == NULL) {
-        pst_fields_fail(fields, "config.key", NULL,
-                        "\"devices\" is missing (or \"in_flight\", in a question to a memory "
-                        "optimizer)");
-    }
+    problem->no_devices =
+        json_object_get(root, "in_flight") == NULL && json_object_get(root, "devices") == NULL;
     problem->n_devices = pst_fields_count(fields, root, "devices", 1, MAX_DEVICES, 1);
     problem->node_size = pst_fields_count(fields, root, "node_size", 1, MAX_DEVICES, 0);
     problem->memory_bytes =
@@ -241,7 +257,7 @@ static void read_stage(struct pst_fields *fields, const json_t *root, struct pst
     problem->input_bytes = pst_fields_number(fields, root, "input_bytes", 0, PST_COSTED_BYTES, 0);
     problem->swap_bandwidth =
         pst_fields_number(fields, root, "swap_bandwidth", 0, MAX_BANDWIDTH, 0);
-    problem->link_directions = pst_fields_count(fields, root, "link_directions", 1, 2, 2);
+    problem->link_directions = pst_fields_count(fields, root, "link_directions", 1, 2, 1);
     problem->staging = pst_fields_count(fields, root, "staging", 1, 1024, 2);
 }
 

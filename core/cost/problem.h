@@ -13,6 +13,7 @@ struct pst_problem {
     const char *path; /* for messages */
     struct pst_costed *graph;
     uint32_t n_devices;  /* >= 1 */
+    bool no_devices;     /* neither "devices" nor "in_flight": no question to a partitioner */
     uint32_t node_size;  /* devices of a node; 0: all in one */
     double memory_bytes; /* of a device; INFINITY: unlimited */
     uint32_t mini_batch; /* samples of a step; default: the graph's batch */
@@ -37,7 +38,7 @@ struct pst_problem {
 /* Errors (PST_ERR_CONFIG): those of pst_costed_parse; config.key with the nearest key,
    config.value: a count of 0, a size that does not divide the mini-batch, a bandwidth of 0 or
    below; PST_ERR_NOMEM. graph_file is relative to the problem's folder and stays inside it.
-   "devices" may be left out beside "in_flight" alone; "scheduler" and "memopt" with their options
+   What is no error here: no_devices. "scheduler" and "memopt" with their options
    want "cost": "planned". */
 pst_status pst_problem_read(const char *path, struct pst_problem **ret_problem,
                             struct pst_error *err);

@@ -76,6 +76,9 @@ struct pst_device_config {
     const struct pst_device_times *times; /* of a device that stands in for another, which needs it
                                              before compile(); outlives the device. Others: NULL */
     bool tf32;                            /* products of f32 may round their operands to 11 bits */
+    /* Takes what users may want to know and is no error: one line; the same more than once. Any
+       thread; outlives the device. NULL: nobody does. */
+    void (*note)(const char *text);
     /* Several ranks on one GPU; others ignore them. */
     uint32_t share;               /* rank r has GPU r / share; 0: r modulo their number */
     uint32_t first_rank, n_ranks; /* what this process has; 0: one that stands alone */
@@ -84,7 +87,7 @@ struct pst_device_config {
 enum {
     PST_DEVICE_HOLLOW = 1u << 0, /* stands in for another: takes its time and makes no values */
     /* Its arena is none of the host's memory; kernels and the work around the step may return
-       before they have ended, in the order of the calls. It has sync() and copy(). */
+       before they have ended, in the order of the calls. It has sync(), queues and marks. */
     PST_DEVICE_APART = 1u << 1,
     PST_DEVICE_TF32 = 1u << 4 /* heeds tf32 of its config */
 };
@@ -161,14 +164,12 @@ struct pst_device_ops {
                     uint32_t working_dtype, uint64_t elems);
     uint32_t flags; /* PST_DEVICE_* */
     /*
-     * These two are there where PST_DEVICE_APART is set. sync returns when all that the thread of
-     * the device asked for has ended; errors of a device stick, so it says what went wrong first,
-     * then or earlier. copy moves bytes between arenas of any devices of the module, and ends
-     * before it returns. On the thread of the device, as everything but upload and download, which
-     * end before they return, too.
+     * This and the queues below are there where PST_DEVICE_APART is set. sync returns when all that
+     * the thread of the device asked for has ended; errors of a device stick, so it says what went
+     * wrong first, then or earlier. On the thread of the device, as everything above but upload and
+     * download, which end before they return, too.
      */
     pst_status (*sync)(struct pst_device *device, struct pst_error *err);
-    void (*copy)(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
     /*
      * Queues. Those of PST_QUEUE_COMPUTE are for the thread of the device alone, the others for any
      * thread, also of another device of the module. None of these waits for the device; a failure
@@ -212,10 +213,11 @@ struct pst_device_ops {
      * them at once, as often as one likes, in the first queue. Operands are those of then, first
      * samples and updates those of `changes`. Each kernel has run before. On the thread of the
      * device, which asks it for nothing else in between. What cannot be captured: capture_end says
-     * so (run.graph), nothing was done, and the device goes on. A replay is destroyed before the
-     * device is closed and waits for it.
+     * so (run.graph), nothing was done, and the device goes on; where it cannot even begin,
+     * capture_begin returns false, nothing may be asked for, and capture_end says why. A replay is
+     * destroyed before the device is closed and waits for it.
      */
-    void (*capture_begin)(struct pst_device *device);
+    bool (*capture_begin)(struct pst_device *device);
     pst_status (*capture_end)(struct pst_device *device, struct pst_replay **ret_replay,
                               struct pst_error *err);
     void (*replay)(struct pst_device *device, struct pst_replay *replay,
@@ -230,6 +232,9 @@ struct pst_device_ops {
                        struct pst_error *err);
     /* How ranks share a device, in one line; "" where they do not. NULL: never. */
     void (*sharing)(struct pst_device *device, char *ret_text, size_t size);
+    /* Which device of this machine the rank of a config has: a name that all processes of the
+       machine know it by ("0000:3b:00.0"); "" where that is not told. NULL: it has none. */
+    void (*identity)(const struct pst_device_config *config, char *ret_text, size_t size);
     /*
      * What follows may be NULL; a device has all of it or nothing. Such a device keeps a clock:
      * when what it was asked for so far ends, on CLOCK_MONOTONIC. The clock says when things end if

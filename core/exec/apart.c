@@ -24,28 +24,20 @@ static bool is_apart(const struct exec_rank *rank)
 
 /* --- for the transport ------------------------------------------------------------------------ */
 
-static void copy(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes)
-{
-    const struct pst_exec *exec = context;
-
-    exec->config.device->copy(exec->ranks[rank].device, dst, src, bytes);
-}
-
-/* A failure stays with the device: the next join tells it. */
-static void add(void *context, uint32_t rank, float *dst, const float *src, uint64_t elems)
-{
-    const struct pst_exec *exec = context;
-
-    exec->config.device->accumulate(exec->ranks[rank].device, dst, src, elems);
-    exec->config.device->sync(exec->ranks[rank].device, NULL);
-}
-
 static void *stream(void *context, uint32_t rank, int *ret_ordinal)
 {
     const struct pst_exec *exec = context;
     const struct pst_device_ops *device = exec->config.device;
 
     return device->stream == NULL ? NULL : device->stream(exec->ranks[rank].device, ret_ordinal);
+}
+
+static void *region(void *context, uint32_t rank, uint64_t *ret_bytes)
+{
+    const struct pst_exec *exec = context;
+
+    *ret_bytes = exec->ranks[rank].arena_bytes;
+    return exec->ranks[rank].base;
 }
 
 static void upload(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes)
@@ -101,21 +93,30 @@ static void sum(void *context, uint32_t rank, uint32_t queue, float *dst, const 
     exec->config.device->add(exec->ranks[rank].device, queue, dst, src, elems);
 }
 
+static pst_status pinned(void *context, uint32_t rank, uint64_t bytes, void **ret_base,
+                         struct pst_error *err)
+{
+    const struct pst_exec *exec = context;
+
+    return exec->config.device->pinned(exec->ranks[rank].device, bytes, ret_base, err);
+}
+
 struct pst_transport_memory exec_apart_memory(struct pst_exec *exec)
 {
     return (struct pst_transport_memory){
         .context = exec,
-        .copy = copy,
         .upload = upload,
         .download = download,
-        .add = add,
         .stream = stream,
+        .region = region,
         .mark_create = mark_create,
         .mark = mark,
         .follow = follow,
         .move = move,
         .sum = sum,
         .timed = exec->config.recorder != NULL,
+        .pinned = pinned,
+        .needs = exec_needs,
     };
 }
 
@@ -234,9 +235,13 @@ static pst_status await_oldest(struct exec_rank *rank, struct pst_error *err)
 static pst_status set_mark(struct exec_rank *rank, struct pst_error *err)
 {
     struct exec_apart *apart = &rank->apart;
-    pst_status status = PST_OK;
+    pst_status status = apart->times.status;
 
-    if (apart->n_set - apart->n_passed == EXEC_AHEAD) {
+    if (status != PST_OK) {
+        if (err != NULL) {
+            *err = apart->times.error;
+        }
+    } else if (apart->n_set - apart->n_passed == EXEC_AHEAD) {
         status = await_oldest(rank, err);
     }
     if (status == PST_OK) {
@@ -275,19 +280,28 @@ pst_status exec_join(struct exec_rank *rank, struct pst_error *err)
     return status == PST_OK ? exec_check(rank, err) : status;
 }
 
-/* Others may still read what is this rank's: nobody closes a device before all have been here. */
+/* Others may still read what is this rank's: nobody closes a device before all have been here. What
+   does not end within the limit on stalls never will, and whoever closed a device would wait for
+   it: all devices are left as they are then. */
 void exec_settle(struct exec_rank *rank)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
     const struct timespec nap = {.tv_nsec = NAP_NS};
     const uint64_t begin = pst_now_ns();
 
+    if (!exec_detach(rank)) {
+        atomic_store(&rank->exec->stuck, true);
+        return;
+    }
     for (uint32_t q = 0; rank->apart.active && q < PST_QUEUES; q++) {
         struct pst_mark *mark = rank->apart.ahead[q];
 
         device->mark(rank->device, q, mark);
         while (!device->passed(rank->device, mark) && pst_now_ns() - begin < rank->exec->stall_ns) {
             nanosleep(&nap, NULL);
+        }
+        if (!device->passed(rank->device, mark)) {
+            atomic_store(&rank->exec->stuck, true);
         }
     }
 }

@@ -86,6 +86,8 @@ struct exec_copies {
     uint32_t section;
     uint64_t base_calls, posted_rows[EXEC_DIRECTIONS];
     uint64_t stall_ns;
+    struct exec_visit *visit; /* ordered: with the pass in work; NULL: none is, or not recorded */
+    uint32_t pass;
     uint64_t *call_ns; /* clocks: ends of the calls of the section */
 };
 

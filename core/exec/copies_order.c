@@ -3,7 +3,8 @@
  * Copies by the queues of a device that stands apart, out of and into pinned memory. The rank's
  * thread asks for a row as soon as the call that it waits for has been asked for: the copying queue
  * follows a mark behind that call, and for what comes back one behind its way out. A call that
- * waits for rows has the queue of kernels follow a mark behind them. No host waits for any of it.
+ * waits for rows has the queue of kernels follow a mark behind them, between two timed ones: what
+ * lies between these is how long kernels stood still. No host waits for any of it.
  */
 #include "exec/internal.h"
 
@@ -105,8 +106,10 @@ void exec_copies_advance(struct exec_rank *rank)
 pst_status exec_copies_follow(struct exec_rank *rank, uint32_t index, uint64_t rows,
                               struct pst_error *err)
 {
+    const struct pst_device_ops *device = rank->exec->config.device;
     struct exec_copies *copies = &rank->copies;
     struct exec_copy_queue *queue = &copies->queues[index];
+    struct exec_timing *timing;
 
     if (rows <= queue->followed) {
         return PST_OK;
@@ -115,8 +118,16 @@ pst_status exec_copies_follow(struct exec_rank *rank, uint32_t index, uint64_t r
         return pst_fail(err, PST_ERR_BUG, "plan.illegal",
                         "rank %u waits for a copy that waits for a later call", rank->index);
     }
-    rank->exec->config.device->follow(rank->device, PST_QUEUE_COMPUTE,
-                                      mark_of(copies, index, rows));
+    timing = exec_times_take(rank, copies->visit, copies->pass);
+    if (timing != NULL) {
+        timing->stall = true;
+        device->mark(rank->device, PST_QUEUE_COMPUTE, timing->start);
+    }
+    device->follow(rank->device, PST_QUEUE_COMPUTE, mark_of(copies, index, rows));
+    if (timing != NULL) {
+        device->mark(rank->device, PST_QUEUE_COMPUTE, timing->end);
+        exec_times_put(timing);
+    }
     queue->followed = rows;
     return PST_OK;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/util.h"
 
 #define DEFAULT_STALL_NS 600000000000u
@@ -225,6 +226,11 @@ static pst_status allocate(struct pst_exec *exec, struct pst_error *err)
     return PST_OK;
 }
 
+static void note(const char *text)
+{
+    pst_log(PST_LOG_DEBUG, "transport", "%s", text);
+}
+
 static pst_status open_transport(struct pst_exec *exec, struct pst_error *err)
 {
     const struct pst_exec_config *config = &exec->config;
@@ -235,7 +241,9 @@ static pst_status open_transport(struct pst_exec *exec, struct pst_error *err)
                                              .doing = exec_doing,
                                              .doing_context = exec,
                                              .meets = exec_meets,
-                                             .meets_context = exec};
+                                             .meets_context = exec,
+                                             .edges = config->edges,
+                                             .note = note};
     struct pst_transport_times times;
     struct pst_transport_memory memory;
 
@@ -291,6 +299,29 @@ pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec
     return PST_OK;
 }
 
+/* --- devices that stand still ----------------------------------------------------------------- */
+
+static _Atomic(struct pst_exec *) left;
+
+/* What a device may still be at, and threads that wait for it, is theirs for good; the lists are
+   not: who asks what ranks are at hears nothing from now on. */
+static void leave(struct pst_exec *exec)
+{
+    for (uint32_t i = 0; i < exec->n_ranks; i++) {
+        atomic_store(&exec->ranks[i].at, 0);
+    }
+    exec->next_left = atomic_load(&left);
+    while (!atomic_compare_exchange_weak(&left, &exec->next_left, exec)) {
+    }
+}
+
+bool pst_exec_is_stuck(void)
+{
+    return atomic_load(&left) != NULL;
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
 void pst_exec_destroy(struct pst_exec *exec)
 {
     uint32_t n_started = 0;
@@ -316,6 +347,10 @@ void pst_exec_destroy(struct pst_exec *exec)
         if (exec->ranks[i].started) {
             pthread_join(exec->ranks[i].thread, NULL);
         }
+    }
+    if (atomic_load(&exec->stuck)) {
+        leave(exec);
+        return;
     }
     if (exec->transport != NULL) {
         exec->config.transport->close(exec->transport);

@@ -75,6 +75,7 @@ struct pst_exec_config {
                                       those of all ranks */
     int (*stop)(void); /* the signal that tells this process to stop, or 0; NULL: none does */
     uint64_t stall_ns;
+    bool edges;    /* of the transport: transfers of an edge wait for no others */
     uint64_t seed; /* of initial weights and dropout */
     double clip;   /* global norm; 0: none */
     bool skip_non_finite;
@@ -114,7 +115,13 @@ struct pst_step_result {
 /* Opens devices, allocates arenas, initialises weights, compiles all kernels; threads then wait. */
 pst_status pst_exec_create(const struct pst_exec_config *config, struct pst_exec **ret_exec,
                            struct pst_error *err);
+/* Where a device of this process does not end what it was asked for within stall_ns, destroy leaves
+   devices, transport and all memory as they are; the plan and what else the executor was given may
+   go. */
 void pst_exec_destroy(struct pst_exec *exec);
+/* Whether that has happened: closing any device may then wait for ever, and so may the end of the
+   process by exit(). What is left is to say why and _exit(). Any thread. */
+bool pst_exec_is_stuck(void);
 
 /* Most steps in flight. */
 #define PST_EXEC_IN_FLIGHT 4

@@ -13,7 +13,7 @@
 
 #define SHORT_NS 20000u /* below, asking for a kernel takes longer than the kernel */
 
-typedef void issue_fn(void *context);
+typedef void issue_fn(const void *context);
 
 static const struct pst_device_ops *device_of(const struct exec_rank *rank)
 {
@@ -218,7 +218,7 @@ static pst_status refuse(struct exec_rank *rank, struct exec_graph *graph,
 }
 
 static pst_status run_graph(struct exec_rank *rank, struct exec_graph *graph,
-                            const struct pst_changes *changes, issue_fn *issue, void *context,
+                            const struct pst_changes *changes, issue_fn *issue, const void *context,
                             struct pst_error *err)
 {
     const struct pst_device_ops *device = device_of(rank);
@@ -227,8 +227,9 @@ static pst_status run_graph(struct exec_rank *rank, struct exec_graph *graph,
     if (graph->replay == NULL && graph->has_run && !graph->refused) {
         struct pst_error why = {0};
 
-        device->capture_begin(rank->device);
-        issue(context);
+        if (device->capture_begin(rank->device)) {
+            issue(context);
+        }
         status = device->capture_end(rank->device, &graph->replay, &why);
         if (status != PST_OK) {
             status = refuse(rank, graph, &why, status, err);
@@ -250,7 +251,7 @@ struct issued_calls {
     uint32_t first, n, flags;
 };
 
-static void issue_calls(void *context)
+static void issue_calls(const void *context)
 {
     const struct issued_calls *calls = context;
 
@@ -348,20 +349,16 @@ static struct exec_graph *graph_of_update(struct exec_rank *rank, const struct u
     return graph;
 }
 
-static void issue_update(void *context)
+static void issue_update(const void *context)
 {
-    const struct exec_update *update = context;
-
-    exec_update_params(update);
+    exec_update_params(context);
 }
 
 pst_status exec_graphs_update(const struct exec_update *update, struct pst_error *err)
 {
     struct exec_rank *rank = update->rank;
-    const struct pst_update both[2] = {exec_own_update(update, false),
-                                       exec_own_update(update, true)};
+    struct pst_update both[2];
     const struct pst_changes changes = {.updates = both, .n_updates = 2};
-    struct exec_update own = *update;
     struct exec_graph *graph = NULL;
     struct update_key key;
 
@@ -372,5 +369,7 @@ pst_status exec_graphs_update(const struct exec_update *update, struct pst_error
         exec_update_params(update);
         return PST_OK;
     }
-    return run_graph(rank, graph, &changes, issue_update, &own, err);
+    both[0] = exec_own_update(update, false);
+    both[1] = exec_own_update(update, true);
+    return run_graph(rank, graph, &changes, issue_update, update, err);
 }

@@ -188,6 +188,7 @@ struct exec_timing {
     bool ready;               /* both have been set */
     struct exec_visit *visit; /* NULL: not recorded */
     uint32_t instr;
+    bool stall; /* the queue of kernels waited for a copy there, in no instruction or in a pass */
     struct exec_copy_queue *queue; /* a copy's; NULL: it is none */
     const struct exec_copy *copy;
 };
@@ -197,6 +198,8 @@ struct exec_times {
     struct exec_timing *ring;
     uint32_t n; /* 0: nothing is timed */
     uint64_t n_put, n_read;
+    pst_status status; /* of the waits for room; exec_pace() and exec_join() fail with it */
+    struct pst_error error;
 };
 
 /* Of a rank whose device stands apart. */
@@ -280,7 +283,9 @@ struct pst_exec {
     uint64_t ended_ns;  /* when the last collected step did */
     pst_status stopped; /* PST_OK, or why the creating thread ended the run */
     struct pst_error why;
-    bool told; /* the caller knows that the run has ended */
+    bool told;                  /* the caller knows that the run has ended */
+    atomic_bool stuck;          /* a device of this process stands still: nothing is freed */
+    struct pst_exec *next_left; /* of those that were left so */
 };
 
 /* handoff.c */
@@ -400,6 +405,14 @@ uint32_t exec_meets(void *context, uint32_t rank, uint32_t other);
 pst_status exec_flush(struct exec_rank *rank, struct pst_error *err);
 /* Of an ordered transport, behind a join: whether what it moved is what came. */
 pst_status exec_check(struct exec_rank *rank, struct pst_error *err);
+/* The transport lets go of what is the rank's device's. False: the device cannot be closed. */
+bool exec_detach(struct exec_rank *rank);
+/* What a post that failed is told as: "cannot post `what` `whose`". */
+pst_status exec_fail_post(const struct exec_rank *rank, pst_status status, const char *what,
+                          uint32_t whose, struct pst_error *err);
+
+/* needs.c: of a rank whose lists are bound (transport/transport.h). On the rank's thread. */
+struct pst_transport_needs exec_needs(void *context, uint32_t rank);
 
 /* apart.c: for a device with memory of its own; what follows does on others what comes of itself.
    What the transport asks of it. */
@@ -420,7 +433,8 @@ void exec_range_begin(const struct exec_rank *rank, const struct exec_list *list
 void exec_range_end(const struct exec_rank *rank, const struct exec_list *list);
 /* Waits until all before a mark has ended. */
 pst_status exec_await(struct exec_rank *rank, struct pst_mark *mark, struct pst_error *err);
-/* Nothing that any queue of the rank's device was asked for is left, or it stands still. */
+/* Nothing that any queue of the rank's device was asked for is left; or it stands still, and
+   exec->stuck says so. */
 void exec_settle(struct exec_rank *rank);
 /* Joins the device where the transport does not work in the order of devices. */
 pst_status exec_before_post(struct exec_rank *rank, struct pst_error *err);
@@ -433,7 +447,7 @@ pst_status exec_ranges_init(struct exec_rank *rank, struct pst_error *err);
 /* times.c: times of a device that stands apart. Room for what is timed, where anything is. */
 pst_status exec_times_init(struct exec_rank *rank, struct pst_error *err);
 /* The next place, whose marks are to be set; waits for the oldest where none is free. NULL: nothing
-   is timed, or the wait has failed. */
+   is timed, or the wait has failed, which the next exec_pace() or exec_join() tells. */
 struct exec_timing *exec_times_take(struct exec_rank *rank, struct exec_visit *visit,
                                     uint32_t instr);
 /* Its marks have been set. */
@@ -448,7 +462,7 @@ struct exec_visit *exec_record_enter(struct exec_rank *rank, const struct exec_l
 void exec_record_moved(struct exec_rank *rank, struct exec_visit *visit, uint32_t instr);
 /* A row of a copy; further rows widen it. Called by one thread for each instruction. */
 void exec_record_copied(struct exec_visit *visit, uint32_t instr, uint64_t start, uint64_t end);
-/* A pass stood still. */
+/* A pass stood still, once more. */
 void exec_record_stall(struct exec_visit *visit, uint32_t instr, uint64_t ns);
 
 /* update.c: begin and end of a step; NORM; STEP of a stage. */

@@ -72,3 +72,26 @@ pst_status exec_check(struct exec_rank *rank, struct pst_error *err)
                ? transport->check(rank->exec->transport, rank->index, err)
                : PST_OK;
 }
+
+bool exec_detach(struct exec_rank *rank)
+{
+    const struct pst_transport_ops *transport = rank->exec->config.transport;
+
+    return transport->detach == NULL ||
+           (rank->exec->config.device->flags & PST_DEVICE_APART) == 0 ||
+           transport->detach(rank->exec->transport, rank->index);
+}
+
+pst_status exec_fail_post(const struct exec_rank *rank, pst_status status, const char *what,
+                          uint32_t whose, struct pst_error *err)
+{
+    if (status == PST_ERR_CANCELLED) {
+        return pst_fail(err, status, "run.aborted", "rank %u: another rank stopped the run",
+                        rank->index);
+    }
+    if (status == PST_ERR_NOMEM) {
+        return pst_fail_nomem(err);
+    }
+    return pst_fail(err, status, "transport.request", "rank %u cannot post %s %u", rank->index,
+                    what, whose);
+}

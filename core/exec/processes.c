@@ -168,12 +168,15 @@ void exec_doing(void *context, uint32_t rank, char *ret_text, size_t size)
     const struct exec_rank *self = &exec->ranks[rank];
     uint32_t at = atomic_load_explicit(&self->at, memory_order_relaxed);
     bool evaluates = atomic_load_explicit(&self->evaluates, memory_order_relaxed);
-    const struct pst_program *program =
-        evaluates ? exec->config.eval_programs[rank] : exec->config.programs[rank];
+    const struct pst_program *program;
     const struct pst_instr *instr;
 
     snprintf(ret_text, size, "%s", "");
-    if (at == 0 || at > program->n_instrs) {
+    if (at == 0) { /* the lists may be gone */
+        return;
+    }
+    program = evaluates ? exec->config.eval_programs[rank] : exec->config.programs[rank];
+    if (at > program->n_instrs) {
         return;
     }
     instr = &program->instrs[at - 1];

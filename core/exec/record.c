@@ -138,8 +138,8 @@ void exec_record_copied(struct exec_visit *visit, uint32_t instr, uint64_t start
 
 void exec_record_stall(struct exec_visit *visit, uint32_t instr, uint64_t ns)
 {
-    if (visit != NULL) {
-        visit->stall[instr - visit->first_instr] = ns;
+    if (is_in(visit, instr)) {
+        visit->stall[instr - visit->first_instr] += ns;
     }
 }
 

@@ -84,14 +84,8 @@ pst_status exec_post_reduce(struct exec_rank *rank, struct exec_instr *instr, st
     status = rank->exec->config.transport->all_reduce(
         rank->exec->transport, rank->index, reduce->members, reduce->n_members, reduce->parts,
         reduce->n_parts, &instr->request);
-    if (status == PST_ERR_CANCELLED) {
-        return pst_fail(err, status, "run.aborted", "rank %u: another rank stopped the run",
-                        rank->index);
-    }
     if (status != PST_OK) {
-        return pst_fail(err, status, "transport.request",
-                        "rank %u cannot post the sum of stage %u over its replicas", rank->index,
-                        instr->stage);
+        return exec_fail_post(rank, status, "the sum over replicas of stage", instr->stage, err);
     }
     for (uint32_t i = 0; i < reduce->n_parts; i++) {
         exec_clock_touch(rank, reduce->parts[i].data, reduce->parts[i].elems * sizeof(float));
@@ -123,8 +117,7 @@ static pst_status share(struct exec_rank *rank, const struct pst_plan_stage *sta
                      : transport->recv(t, rank->index, stage->ranks[0], tag, data, bytes, &request);
         status = status == PST_OK
                      ? transport->wait(t, rank->index, request, err)
-                     : pst_fail(err, status, "transport.request",
-                                "rank %u cannot share its running statistics", rank->index);
+                     : exec_fail_post(rank, status, "running statistics for replica", r, err);
     }
     return status;
 }

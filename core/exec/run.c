@@ -67,14 +67,8 @@ static pst_status post_transfer(struct exec_rank *rank, struct exec_list *list,
                                          : transport->recv(t, rank->index, instr->peer, tag,
                                                            part->data, part->bytes, &part->request);
 
-        if (status == PST_ERR_CANCELLED) {
-            return pst_fail(err, status, "run.aborted", "rank %u: another rank stopped the run",
-                            rank->index);
-        }
         if (status != PST_OK) {
-            return pst_fail(err, status, "transport.request",
-                            "rank %u cannot post a transfer with rank %u", rank->index,
-                            instr->peer);
+            return exec_fail_post(rank, status, "a transfer with rank", instr->peer, err);
         }
         exec_clock_touch(rank, part->data, part->bytes);
     }
@@ -150,6 +144,8 @@ static pst_status run_beside_copies(struct exec_rank *rank, struct exec_list *li
     uint64_t stall_ns = 0;
     pst_status status = ordered ? PST_OK : exec_join(rank, err); /* threads know no queues */
 
+    rank->copies.visit = visit;
+    rank->copies.pass = index;
     if (status == PST_OK && !serial) {
         post_behind(rank, list, index, visit);
     }
@@ -166,6 +162,7 @@ static pst_status run_beside_copies(struct exec_rank *rank, struct exec_list *li
             exec_copies_behind(rank, list, c);
         }
     }
+    rank->copies.visit = NULL;
     rank->copies.stall_ns += stall_ns;
     exec_record_stall(visit, index, stall_ns);
     if (serial && status == PST_OK) {

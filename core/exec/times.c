@@ -14,7 +14,8 @@ pst_status exec_times_init(struct exec_rank *rank, struct pst_error *err)
     const struct pst_device_ops *device = rank->exec->config.device;
     const struct pst_program *program = rank->train.program;
     struct exec_times *times = &rank->apart.times;
-    uint64_t n = 2 * ((uint64_t)program->n_copies + 1);
+    /* Rows, the waits for them and for what a section leaves. */
+    uint64_t n = 2 * (2 * (uint64_t)program->n_copies + EXEC_DIRECTIONS);
     pst_status status = PST_OK;
 
     if (rank->exec->config.recorder == NULL && !rank->copies.ordered) {
@@ -44,7 +45,10 @@ static void note(struct exec_rank *rank, const struct exec_timing *timing)
     uint64_t start = device->mark_ns(rank->device, timing->start);
     uint64_t end = device->mark_ns(rank->device, timing->end);
 
-    if (timing->queue != NULL) {
+    if (timing->stall) {
+        rank->copies.stall_ns += end > start ? end - start : 0;
+        exec_record_stall(timing->visit, timing->instr, end > start ? end - start : 0);
+    } else if (timing->queue != NULL) {
         const struct exec_posting posting = {.instr = timing->instr, .visit = timing->visit};
 
         exec_copies_note(timing->queue, &posting, timing->copy, start, end);
@@ -80,7 +84,11 @@ struct exec_timing *exec_times_take(struct exec_rank *rank, struct exec_visit *v
     }
     timing = &times->ring[times->n_put % times->n];
     if (times->n_put - times->n_read == times->n) { /* it is the oldest */
-        if (!timing->ready || exec_await(rank, timing->end, NULL) != PST_OK) {
+        if (!timing->ready || times->status != PST_OK) {
+            return NULL;
+        }
+        times->status = exec_await(rank, timing->end, &times->error);
+        if (times->status != PST_OK) {
             return NULL;
         }
         exec_times_read(rank);
@@ -89,6 +97,7 @@ struct exec_timing *exec_times_take(struct exec_rank *rank, struct exec_visit *v
     timing->ready = false;
     timing->visit = visit;
     timing->instr = instr;
+    timing->stall = false;
     timing->queue = NULL;
     return timing;
 }

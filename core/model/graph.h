@@ -228,9 +228,6 @@ void pst_op_grad_info(const struct pst_graph *graph, uint32_t op, struct pst_op_
 void pst_op_work(const struct pst_graph *graph, uint32_t op, uint32_t pass, uint64_t samples,
                  double *ret_flops, double *ret_bytes);
 
-/* What an operator leaves for backward passes, per sample: those of its outputs that one reads. */
-uint64_t pst_op_saved_bytes(const struct pst_graph *graph, uint32_t op);
-
 /*
  * The planning view for strategies: one node per operator; saved_bytes are those of out[0] (if any
  * backward reads it) and of aux tensors; batch norm's statistics, which are per micro-batch, count

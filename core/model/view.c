@@ -26,7 +26,8 @@ static bool backward_reads(const struct pst_graph *graph, uint32_t op, uint32_t 
     return false;
 }
 
-uint64_t pst_op_saved_bytes(const struct pst_graph *graph, uint32_t op_index)
+/* What an operator leaves for backward passes, per sample: those of its outputs that one reads. */
+static uint64_t op_saved_bytes(const struct pst_graph *graph, uint32_t op_index)
 {
     const struct pst_op *op = &graph->ops[op_index];
     uint64_t bytes = 0;
@@ -91,7 +92,7 @@ static void fill_nodes(const struct pst_graph *graph, struct pst_node *nodes)
             }
         }
         node->output_bytes = graph->tensors[op->out[0]].bytes;
-        node->saved_bytes = pst_op_saved_bytes(graph, i);
+        node->saved_bytes = op_saved_bytes(graph, i);
     }
 }
 

@@ -54,7 +54,8 @@ static uint32_t peak_tick(const struct pst_program *program)
     return at;
 }
 
-void pst_program_breakdown(const struct pst_program *program, uint64_t *ret_bytes)
+/* Bytes by kind of value (PST_V_KINDS of them) at the tick of the peak. */
+static void break_down(const struct pst_program *program, uint64_t *ret_bytes)
 {
     uint32_t at = peak_tick(program);
 
@@ -77,7 +78,7 @@ void pst_program_explain(const struct pst_program *program, const struct pst_gra
     char text[32];
 
     (void)graph;
-    pst_program_breakdown(program, bytes);
+    break_down(program, bytes);
     pst_error_detail(err, "device %u needs %s", program->rank,
                      pst_format_bytes(text, program->arena_bytes));
     pst_error_detail(err, " (%llu bytes), at its peak:\n",

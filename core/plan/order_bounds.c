@@ -314,13 +314,3 @@ void pst_order_bounds(const struct pst_schedule_in *in, struct pst_order_bounds 
     }
     pst_arena_finish(&b.arena);
 }
-
-void pst_order_lower_bounds(const struct pst_schedule_in *in, uint64_t *ret_makespan_ns,
-                            uint64_t *ret_span_ns)
-{
-    struct pst_order_bounds bounds;
-
-    pst_order_bounds(in, &bounds);
-    *ret_makespan_ns = bounds.makespan_ns;
-    *ret_span_ns = bounds.span_ns;
-}

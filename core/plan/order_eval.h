@@ -59,8 +59,4 @@ struct pst_order_bounds {
 /* Without memory for the search all are 0, which is a bound as well. */
 void pst_order_bounds(const struct pst_schedule_in *in, struct pst_order_bounds *ret_bounds);
 
-/* The largest of makespan and of span alone. */
-void pst_order_lower_bounds(const struct pst_schedule_in *in, uint64_t *ret_makespan_ns,
-                            uint64_t *ret_span_ns);
-
 #endif

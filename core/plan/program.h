@@ -222,7 +222,4 @@ void pst_program_destroy(struct pst_program *program);
 void pst_program_explain(const struct pst_program *program, const struct pst_graph *graph,
                          struct pst_error *err);
 
-/* Bytes by kind of value (PST_V_KINDS of them) at the tick of the peak. */
-void pst_program_breakdown(const struct pst_program *program, uint64_t *ret_bytes);
-
 #endif

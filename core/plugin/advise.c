@@ -12,13 +12,13 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/saturate.h"
 #include "base/util.h"
 #include "plugin/caps.h"
 #include "plugin/search.h"
 #include "plugin/state.h"
 
-#define PROBES         6     /* halvings of the interval in which the least memory lies */
-#define MAX_WORK       20000 /* operators x micro-batches up to which they are worth their time */
+#define PROBES         6 /* halvings of the interval in which the least memory lies */
 #define MAX_CANDIDATES 4
 #define MAX_SHOWN      16 /* stages */
 
@@ -41,25 +41,18 @@ static const char *as_value(char text[32], uint64_t bytes)
     return text;
 }
 
-/* A plan with that much memory; 0: any amount. */
-static bool probe(const struct pst_search *search, uint64_t memory, struct pst_planned *ret_planned)
+/* What a device has for plans, as all memory here; 0: any amount. */
+static uint64_t limit_of(const struct pst_search *search)
 {
-    struct pst_cluster cluster = *search->cluster;
-    struct pst_search changed = *search;
-    struct pst_error unused;
-    uint64_t unused_need;
+    const uint64_t capacity = pst_cluster_capacity(search->cluster);
 
-    cluster.memory = memory;
-    changed.cluster = &cluster;
-    changed.clock = NULL; /* does it fit: how fast it is does not matter */
-    changed.brief = true;
-    return pst_planner_try(&changed, ret_planned, &unused_need, &unused) == PST_OK;
+    return capacity == UINT64_MAX ? 0 : capacity;
 }
 
 static bool works(const struct pst_search *search, uint64_t memory)
 {
     struct pst_planned planned = {.plan = NULL};
-    bool ok = probe(search, memory, &planned);
+    bool ok = pst_planner_probe(search, memory, true, &planned);
 
     if (ok) {
         pst_planned_finish(&planned);
@@ -72,8 +65,6 @@ static bool works(const struct pst_search *search, uint64_t memory)
 static uint64_t least_memory(const struct pst_search *search, uint64_t low, uint64_t found,
                              uint64_t need)
 {
-    const struct pst_job_train *train = &search->job->train;
-    uint64_t work = (uint64_t)search->graph->n_ops * (uint64_t)(train->batch / train->microbatch);
     /* The last: what strategies are charged by may be a little dearer than layouts turn out. */
     const uint64_t tries[] = {round_up(found), round_up(need), round_up(need + need / 8),
                               round_up(2 * need)};
@@ -85,7 +76,7 @@ static uint64_t least_memory(const struct pst_search *search, uint64_t low, uint
     if (high == 0) {
         return 0;
     }
-    for (uint32_t i = 0; i < PROBES && work <= MAX_WORK && !search->few; i++) {
+    for (uint32_t i = 0; i < PROBES && pst_planner_probes(search) > 0; i++) {
         uint64_t middle = round_up(low + (high - low) / 2);
 
         if (middle <= low || middle >= high) {
@@ -106,7 +97,7 @@ static uint64_t need_of(const struct pst_search *search, uint64_t memory)
     struct pst_planned planned = {.plan = NULL};
     uint64_t need = UINT64_MAX;
 
-    if (probe(search, memory, &planned)) {
+    if (pst_planner_probe(search, memory, true, &planned)) {
         need = pst_planned_need(&planned);
         pst_planned_finish(&planned);
     }
@@ -158,11 +149,11 @@ static bool is_better(const struct outcome *a, const struct outcome *b)
 /* Does it fit as things are? Then how long a step takes, if the caller of the planner can tell. */
 static bool fits_now(const struct pst_search *search, struct outcome *ret_outcome)
 {
-    uint64_t limit = search->cluster->memory;
+    uint64_t limit = limit_of(search);
     struct pst_planned planned = {.plan = NULL};
     struct pst_error unused;
 
-    if (!probe(search, limit, &planned)) {
+    if (!pst_planner_probe(search, limit, true, &planned)) {
         return false;
     }
     *ret_outcome = (struct outcome){limit, UINT64_MAX};
@@ -180,7 +171,7 @@ static struct outcome need_with(const struct pst_search *search, const char *id,
                                 uint64_t enough)
 {
     struct outcome outcome = {UINT64_MAX, UINT64_MAX};
-    uint64_t limit = search->cluster->memory, need;
+    uint64_t limit = limit_of(search), need;
     const struct pst_plugin *plugin = NULL;
     struct pst_job job = *search->job;
     struct pst_search changed = *search;
@@ -198,7 +189,7 @@ static struct outcome need_with(const struct pst_search *search, const char *id,
     job.memopt[0] = config->root;
     job.n_memopt = 1;
     changed.job = &job;
-    if (!fits_now(&changed, &outcome)) {
+    if (!fits_now(&changed, &outcome) && enough > limit) {
         need = need_of(&changed, enough == UINT64_MAX ? 0 : enough);
         need = need < enough ? least_memory(&changed, limit, 0, need) : UINT64_MAX;
         outcome.need = need == 0 || need >= enough ? UINT64_MAX : need;
@@ -230,7 +221,7 @@ static uint64_t best_memopt(const struct pst_search *search, uint64_t enough, ch
             is_used(search->job, id)) {
             continue;
         }
-        outcome = need_with(search, id, path, enough);
+        outcome = need_with(search, id, path, enough < best.need ? enough : best.need);
         tried += outcome.need != UINT64_MAX;
         if (is_better(&outcome, &best)) {
             best = outcome;
@@ -261,18 +252,21 @@ static void say_least(const struct pst_plan *plan, const uint64_t *least, struct
 
 static void say(const struct pst_search *search, uint64_t enough, struct pst_error *err)
 {
-    uint64_t limit = search->cluster->memory, worth = UINT64_MAX, with;
+    uint64_t limit = limit_of(search), worth = UINT64_MAX, with;
+    const uint64_t reserve = search->cluster->reserve;
     char id[64] = "", value[32], first[96] = "", second[160] = "";
 
     if (enough != 0) {
         worth = enough - enough / 16;
-        snprintf(first, sizeof first, "cluster.memory = %s would do; ", as_value(value, enough));
+        snprintf(first, sizeof first, "cluster.memory = %s would do; ",
+                 as_value(value, pst_sat_add(enough, reserve)));
     }
     with = search->few ? UINT64_MAX : best_memopt(search, worth, id);
     if (with == limit) {
         snprintf(second, sizeof second, "memopt.use = \"%s\" would do with what there is; ", id);
     } else if (with != UINT64_MAX) {
-        snprintf(second, sizeof second, "%s with memopt.use = \"%s\"; ", as_value(value, with), id);
+        snprintf(second, sizeof second, "%s with memopt.use = \"%s\"; ",
+                 as_value(value, pst_sat_add(with, reserve)), id);
     }
     pst_error_hint(err, "%s%smore devices or a smaller train.microbatch need less on each", first,
                    second);
@@ -281,57 +275,61 @@ static void say(const struct pst_search *search, uint64_t enough, struct pst_err
 /* Does the scheduler search so long that a plan is not to be asked for in passing? */
 static bool is_slow(const struct pst_job *job)
 {
-    struct pst_config_node *use = job->scheduler == NULL ? NULL
-                                                         : pst_config_get(job->scheduler, "use"),
-                           *path = use == NULL ? NULL : pst_config_get(job->scheduler, "path");
     const struct pst_plugin *plugin;
 
-    return use != NULL && use->kind == PST_CONFIG_STRING &&
-           pst_plugin_find("scheduler", use->value.string,
-                           path != NULL && path->kind == PST_CONFIG_STRING ? path->value.string
-                                                                           : NULL,
-                           &plugin, NULL) == PST_OK &&
+    return pst_job_plugin(job, job->scheduler, "scheduler", &plugin, NULL) == PST_OK &&
            pst_caps_has(plugin->provides, "exhaustive");
 }
 
-/* With a plan at hand that takes more than there is. */
-static void explain(const struct pst_search *search, uint64_t found, uint64_t need,
+/* With a plan at hand that takes more than there is; enough: an amount that would do. */
+static void explain(const struct pst_search *search, uint64_t enough,
                     const struct pst_planned *planned, const uint64_t *least, struct pst_error *err)
 {
-    uint64_t limit = search->cluster->memory;
-
     if (err->details[0] == '\0') {
         pst_error_detail(err, "with all the memory it wants, the plan would be:\n");
         pst_planned_table(planned, search->graph, err);
     }
     say_least(planned->plan, least, err);
-    say(search, least_memory(search, limit, found, need), err);
+    say(search, enough, err);
 }
 
 pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
                               struct pst_planned *ret_planned, struct pst_error *err)
 {
-    struct pst_planned planned = {.plan = NULL};
+    struct pst_planned planned = {.plan = NULL}, smaller = {.plan = NULL};
     struct pst_search asked = *search;
-    uint64_t limit = search->cluster->memory, need;
+    uint64_t limit = limit_of(search), need, enough;
     uint64_t *least = calloc((size_t)search->graph->n_ops + 1, sizeof *least);
+    pst_status st = PST_ERR_INFEASIBLE;
 
     asked.least_bytes = least;
     asked.few = is_slow(search->job);
-    if (least == NULL || limit == 0 || !probe(&asked, 0, &planned)) {
+    if (least == NULL || limit == 0 || !pst_planner_probe(&asked, 0, true, &planned)) {
         free(least);
         return PST_ERR_INFEASIBLE; /* memory is not what is missing */
     }
-    need = pst_planned_need(&planned);
-    if (need <= limit) {
-        /* The estimates were too careful. */
-        planned.plan->capacity_bytes = limit;
-        *ret_planned = planned;
+    asked.least_bytes = NULL;
+    enough = need = pst_planned_need(&planned);
+    if (need > limit) {
+        enough = pst_planner_smallest(&asked, need, &smaller);
+    } else if (pst_planner_probe(&asked, 0, false, &smaller) &&
+               pst_planned_need(&smaller) > limit) {
+        pst_planned_finish(&smaller); /* the brief one fits */
+    }
+    if (smaller.plan != NULL || need <= limit) {
+        /* The strategies see less in what there is than in another amount. */
+        *ret_planned = smaller.plan != NULL ? smaller : planned;
+        ret_planned->plan->capacity_bytes = limit;
+        st = PST_OK;
+    } else if (search->cancelled != NULL && search->cancelled()) {
+        st = pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "planning was stopped");
     } else {
-        asked.least_bytes = NULL;
-        explain(&asked, found, need, &planned, least, err);
+        enough = pst_planner_probes(&asked) > 0 ? enough : least_memory(&asked, limit, found, need);
+        explain(&asked, enough, &planned, least, err);
+    }
+    if (ret_planned->plan != planned.plan) {
         pst_planned_finish(&planned);
     }
     free(least);
-    return need <= limit ? PST_OK : PST_ERR_INFEASIBLE;
+    return st;
 }

@@ -18,15 +18,37 @@ struct pst_search {
     pst_planner_clock *clock; /* may be NULL */
     uint64_t deadline_ns;     /* UINT64_MAX: none */
     bool brief;               /* fewer attempts: what they do not find is not said to be enough */
+    bool rival;               /* the job's tables are those of its strategies' rivals */
     bool few;                 /* advice: only what two or three plans more can tell */
     uint64_t *least_bytes;    /* [operators of the graph] room for a figure per stage of the plan
                                  found: what its memory optimizers could do with; NULL: not wanted */
+    uint64_t worth_bytes;     /* of a plan made for less memory: one that takes no more than this is
+                                 an answer, too; 0: what does not fit is none */
+    uint64_t bar_ns;          /* of a plan that is there: one whose step is clearly longer is not
+                                 refined; 0: none is */
 };
 
 /* One search, without advice. Errors as of pst_planner_run. *ret_need, written in any case: what
    the best plan takes on its largest device, also if that is too much; 0: there was no plan. */
 pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *ret_planned,
                            uint64_t *ret_need, struct pst_error *err);
+
+/* smallest.c: a plan with that much memory, 0: any amount, or search->worth_bytes where that is
+   more, by the strategies or their rivals. brief: fewer attempts, no rivals, and of schedulers that
+   search for long an order in haste. */
+bool pst_planner_probe(const struct pst_search *search, uint64_t memory, bool brief,
+                       struct pst_planned *ret_planned);
+/* How many plans a search for the least memory may make; 0: this job is too large for one. */
+uint32_t pst_planner_probes(const struct pst_search *search);
+/*
+ * The least bytes per device with which a plan was found; need: what the plan without a limit
+ * takes. The amounts of memory that are tried depend on the job alone, and the search ends early
+ * with a plan that fits into what there is: then *ret_planned, zeroed before, has it. Otherwise
+ * planning with as much as is returned finds a plan, and where probes suffice with one byte less
+ * none; a stop or the time limit ends the search with what is known by then.
+ */
+uint64_t pst_planner_smallest(const struct pst_search *search, uint64_t need,
+                              struct pst_planned *ret_planned);
 
 /* Time of a plan's step; UINT64_MAX: there is no clock, or it does not say. */
 uint64_t pst_planner_step(const struct pst_search *search, const struct pst_planned *planned);
@@ -35,16 +57,21 @@ uint64_t pst_planner_step(const struct pst_search *search, const struct pst_plan
    links were slower, and keeps the plan of the shorter step. Failure leaves the plan as it is. */
 void pst_planner_lighten(const struct pst_search *search, struct pst_planned *planned);
 
-/* Plans once more as the strategies' rivals would (rival.c). found: *planned is a plan; the one of
-   the shorter step takes its place, and any if there was none. Returns whether there is one. */
-bool pst_planner_rival(const struct pst_search *search, bool found, struct pst_planned *planned);
+/* Plans once more as the strategies' rivals would (rival.c). *found: *planned is a plan; the one of
+   the shorter step takes its place, and any if there was none. PST_ERR_CANCELLED, with *err as of
+   pst_planner_run: there is none, and the search for one was stopped; else PST_OK. */
+pst_status pst_planner_rival(const struct pst_search *search, bool *found,
+                             struct pst_planned *planned, struct pst_error *err);
+
+/* The job's scheduler as it is when its order matters little, where it says how (rival.c). */
+void pst_planner_hasten(struct pst_arena *arena, struct pst_job *job);
 
 /*
  * After a search that ended in *err, a PST_ERR_INFEASIBLE, with `found` as its *ret_need: if memory
  * is what is missing, adds a table of what takes the space to err->details, where there is none
  * yet, and to err->hint how much would be enough, and which memory optimizer helps. Returns
- * PST_ERR_INFEASIBLE; or PST_OK and a plan, where planning without a limit found one that fits
- * after all.
+ * PST_ERR_INFEASIBLE; PST_ERR_CANCELLED, when the user stops it; or PST_OK and a plan, where
+ * planning without a limit found one that fits after all.
  */
 pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
                               struct pst_planned *ret_planned, struct pst_error *err);

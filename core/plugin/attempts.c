@@ -7,21 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugin/state.h"
+#include "plugin/attempts.h"
 
 #define MAX_ATTEMPTS 4   /* at cuts */
 #define MAX_ROUNDS   6   /* on the same cuts */
 #define BRIEF_ROUNDS 2   /* for advice */
 #define MARGIN       100 /* part of the memory that a stage which fails again must spare */
-
-struct attempts {
-    struct pst_planner *planner;
-    struct pst_planned *best; /* fits, or needs least */
-    uint64_t limit, need;     /* need: of the last plan */
-    uint32_t n_learned;
-    bool relaxed;          /* planned for an eighth more than there is */
-    struct pst_plan *cuts; /* stages alone; of the last answer of the partitioner */
-};
 
 static pst_status build_programs(struct pst_planner *planner, struct pst_planned *planned,
                                  struct pst_error *err)
@@ -45,7 +36,8 @@ static pst_status build_programs(struct pst_planner *planner, struct pst_planned
 
 static const char *named(struct pst_arena *arena, const struct pst_instance *instance)
 {
-    return pst_arena_printf(arena, "%s %s", instance->plugin->id, instance->plugin->version);
+    return pst_arena_printf(arena, "%s %s%s", instance->plugin->id, instance->plugin->version,
+                            instance->way);
 }
 
 static pst_status sign(const struct pst_planner *planner, struct pst_plan *plan,
@@ -88,22 +80,46 @@ static pst_status copy_stages(const struct pst_planner *planner, const struct ps
     return st == PST_OK ? pst_plan_connect(plan, planner->graph, err) : st;
 }
 
-/* cuts: the stages to take; NULL: the partitioner is asked. */
-static pst_status make_plan(struct pst_planner *planner, const struct pst_plan *cuts,
-                            struct pst_planned *planned, struct pst_error *err)
+/* Of the partitioner's last answer. */
+static bool keep_remarks(const struct pst_planner *planner, struct pst_planned *planned)
 {
+    const struct pst_remarks *remarks = &planner->partitioner->remarks;
+
+    planned->n_remarks = remarks->n;
+    return pst_remarks_copy(remarks, &planned->plan->arena, &planned->remarks);
+}
+
+static pst_status keep_cuts(struct attempts *a, const struct pst_plan *plan, struct pst_error *err)
+{
+    pst_plan_destroy(a->cuts);
+    a->cuts = NULL;
+    pst_status st = pst_planner_empty(a->planner, &a->cuts, err);
+
+    return st == PST_OK ? copy_stages(a->planner, plan, a->cuts, err) : st;
+}
+
+static pst_status make_plan(struct attempts *a, bool same_cuts, struct pst_planned *planned,
+                            struct pst_error *err)
+{
+    struct pst_planner *planner = a->planner;
     pst_status st = pst_planner_empty(planner, &planned->plan, err);
 
     pst_questions_finish(planner); /* answers hold for one attempt */
     if (st == PST_OK) {
-        st = cuts == NULL ? pst_planner_partition(planner, planned->plan, err)
-                          : copy_stages(planner, cuts, planned->plan, err);
+        st = same_cuts ? copy_stages(planner, a->cuts, planned->plan, err)
+                       : pst_planner_partition(planner, planned->plan, err);
+    }
+    if (st == PST_OK && !same_cuts) { /* they stay where what follows finds no room */
+        st = keep_cuts(a, planned->plan, err);
     }
     if (st == PST_OK) {
         st = pst_planner_complete(planner, planned->plan, err);
     }
     if (st == PST_OK) {
         st = build_programs(planner, planned, err);
+    }
+    if (st == PST_OK && !keep_remarks(planner, planned)) {
+        st = pst_fail_nomem(err);
     }
     return st == PST_OK ? sign(planner, planned->plan, err) : st;
 }
@@ -122,6 +138,21 @@ static uint64_t arena_of(const struct pst_plan *plan, uint32_t stage)
     return most;
 }
 
+int64_t pst_attempts_excess(const struct pst_planner *planner, const struct pst_plan *plan,
+                            uint32_t stage)
+{
+    uint32_t rank = plan->stages[stage].ranks[0], n = 0;
+    int64_t excess = (int64_t)arena_of(plan, stage);
+
+    for (uint32_t t = 0; t < plan->n_stages; t++) {
+        if (plan->stages[t].ranks[0] == rank) {
+            excess -= (int64_t)planner->estimated[t];
+            n++;
+        }
+    }
+    return excess / (int64_t)n;
+}
+
 /* What the next attempt must know: how many micro-batches stages held in fact, and what each device
    took beyond the estimates, shared by its stages. Plans that differ in cuts and actions are not
    wrong by the same bytes, so what has failed twice gets some room beside. */
@@ -131,18 +162,12 @@ static void learn(struct attempts *a, const struct pst_planned *planned)
     const struct pst_plan *plan = planned->plan;
     bool again = a->n_learned++ > 0;
 
+    planner->exceeded = true;
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        uint32_t rank = plan->stages[s].ranks[0], n = 0;
-        int64_t excess = (int64_t)arena_of(plan, s);
+        int64_t excess = pst_attempts_excess(planner, plan, s);
 
-        for (uint32_t t = 0; t < plan->n_stages; t++) {
-            if (plan->stages[t].ranks[0] == rank) {
-                excess -= (int64_t)planner->estimated[t];
-                n++;
-            }
-        }
-        if (excess > 0 || !again) {         /* later attempts become more careful, never less */
-            planner->bias[s] += excess / n; /* estimates held the bias so far */
+        if (excess > 0 || !again) {     /* later attempts become more careful, never less */
+            planner->bias[s] += excess; /* estimates held the bias so far */
         }
         if (again && arena_of(plan, s) > a->limit) {
             planner->bias[s] += (int64_t)(a->limit / MARGIN);
@@ -152,15 +177,6 @@ static void learn(struct attempts *a, const struct pst_planned *planned)
         }
     }
     planner->capacity_bytes = plan->capacity_bytes;
-}
-
-static pst_status keep_cuts(struct attempts *a, const struct pst_plan *plan, struct pst_error *err)
-{
-    pst_plan_destroy(a->cuts);
-    a->cuts = NULL;
-    pst_status st = pst_planner_empty(a->planner, &a->cuts, err);
-
-    return st == PST_OK ? copy_stages(a->planner, plan, a->cuts, err) : st;
 }
 
 static void keep_better(struct attempts *a, struct pst_planned *planned)
@@ -176,12 +192,12 @@ static void keep_better(struct attempts *a, struct pst_planned *planned)
 static pst_status attempt(struct attempts *a, bool same_cuts, struct pst_error *err)
 {
     struct pst_planned planned = {.plan = NULL};
-    pst_status st = make_plan(a->planner, same_cuts ? a->cuts : NULL, &planned, err);
+    size_t n = same_cuts ? 0 : a->planner->graph->n_ops;
+
+    memcpy(a->cut_bias, a->planner->bias, n * sizeof *a->cut_bias);
+    pst_status st = make_plan(a, same_cuts, &planned, err);
     bool unchanged;
 
-    if (st == PST_OK && !same_cuts) {
-        st = keep_cuts(a, planned.plan, err);
-    }
     if (st != PST_OK) {
         pst_planned_finish(&planned);
         return st;
@@ -223,6 +239,13 @@ static pst_status settle(struct attempts *a, struct pst_error *err)
     return PST_OK;
 }
 
+pst_status pst_attempts_round(struct attempts *a, struct pst_error *err)
+{
+    pst_status st = attempt(a, false, err);
+
+    return st == PST_OK ? settle(a, err) : st;
+}
+
 /*
  * Nothing fits by the model that strategies are charged by. Where stages share a device, the
  * partitioner gave each an equal part of it: one attempt in which a stage may take the whole, and
@@ -251,14 +274,18 @@ static bool relax(struct attempts *a, pst_status st)
 }
 
 /* Nothing fits by the model, which may be dearer than the layout of the very plans that take least:
-   one attempt with these, on the last cuts, if there are any. */
+   one attempt with these, on the last cuts. Without any it is the partitioner that says no, and
+   would again. */
 static pst_status try_least(struct attempts *a, struct pst_error *err)
 {
     struct pst_error why = {.status = PST_OK};
     pst_status st;
 
+    if (a->cuts == NULL) {
+        return PST_OK;
+    }
     a->planner->least = true;
-    st = attempt(a, a->cuts != NULL, &why);
+    st = attempt(a, true, &why);
     a->planner->least = false;
     if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
         *err = why;
@@ -347,8 +374,13 @@ pst_status pst_planner_attempts(struct pst_planner *planner, struct pst_planned 
                                 struct pst_error *err)
 {
     struct attempts a = {.planner = planner, .best = ret_best, .limit = planner->capacity_bytes};
-    pst_status st = find(&a, err);
+    pst_status st;
 
+    a.cut_bias = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *a.cut_bias);
+    if (a.cut_bias == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = find(&a, err);
     if ((st == PST_OK || st == PST_ERR_INFEASIBLE) && planner->charged && !found(&a)) {
         bool none = a.best->plan == NULL;
         pst_status tried = find_uncharged(&a, err);
@@ -360,6 +392,10 @@ pst_status pst_planner_attempts(struct pst_planner *planner, struct pst_planned 
         } else if (none && a.best->plan != NULL) {
             pst_planned_finish(a.best);
         }
+    }
+    if (st == PST_OK && found(&a) && planner->n_memopt > 0 && planner->clock != NULL &&
+        !planner->brief && a.need == pst_planned_need(a.best)) {
+        st = pst_attempts_recut(&a, err);
     }
     pst_plan_destroy(a.cuts);
     return st;

@@ -3,7 +3,8 @@
 
 #include "base/log.h"
 
-bool pst_claim_differs(uint64_t claimed, uint64_t found)
+/* Does what is claimed differ from what was found by more than 5 %? 0 claims nothing. */
+static bool differs(uint64_t claimed, uint64_t found)
 {
     uint64_t apart = claimed > found ? claimed - found : found - claimed;
 
@@ -13,7 +14,7 @@ bool pst_claim_differs(uint64_t claimed, uint64_t found)
 static void warn(const char *scheduler, const char *what, uint64_t claimed, uint64_t found,
                  double unit)
 {
-    if (pst_claim_differs(claimed, found)) {
+    if (differs(claimed, found)) {
         pst_log(PST_LOG_WARN, scheduler, "claims a %s of %.6g, but it is %.6g", what,
                 (double)claimed / unit, (double)found / unit);
     }

@@ -9,9 +9,6 @@
 
 #include <stdbool.h>
 
-/* Does what is claimed differ from what was found by more than 5 %? 0 claims nothing. */
-bool pst_claim_differs(uint64_t claimed, uint64_t found);
-
 /* Warns in the log of what differs, and of a lower bound above the answer's own cost; times are
    told in units. `claim` of size 0 claims nothing. */
 void pst_claim_check(const char *scheduler, const struct pst_claimed *claim, uint64_t makespan_ns,

@@ -135,7 +135,8 @@ static double read_edge(struct pst_costed_stage *stage, uint32_t e)
 }
 
 /* What other nodes read of its result, for each sample: as much as the longest edge; all that it
-   saves where nothing is said. */
+   saves where nothing is said. Where anything is saved the result is of it, however much of it
+   crosses a cut: what a graph file says a node leaves behind is all that it leaves. */
 static double output_bytes(const struct pst_costed *graph, uint32_t v)
 {
     const struct pst_node *node = pst_graph_node(&graph->view, v);
@@ -177,6 +178,9 @@ struct pst_stage_node *pst_costed_stage_build(struct pst_costed_stage *stage, co
             .first_producer = n_producers,
             .output_bytes = up(output_bytes(graph, nodes[i]) * samples),
         };
+        if (to->saved_bytes > 0 && to->output_bytes > to->saved_bytes) {
+            to->output_bytes = to->saved_bytes;
+        }
         to->output_saved = to->output_bytes <= to->saved_bytes;
         weights += costed->param_bytes;
         if (node->n_in == 0) { /* reads what goes into the model */

@@ -103,7 +103,7 @@ static bool check(const struct pst_stage_view *view, const struct pst_replay *re
     uint32_t at = PST_NONE;
     const char *fault = pst_sequence_fault(replays, n, view->n_nodes, &at);
 
-    value->node = fault != NULL ? at : PST_NONE;
+    value->node = fault != NULL && replays[at].first < view->n_nodes ? replays[at].first : PST_NONE;
     for (uint32_t v = 0; fault == NULL && v < view->n_nodes; v++) {
         const struct pst_stage_node *node = pst_stage_node_at(view, v);
 

@@ -211,6 +211,7 @@ static struct pst_stage_view *copy_view(struct pst_planner *planner, const struc
     view->n_stages = plan->n_stages;
     view->in_flight = stage->in_flight;
     view->capacity_bytes = planner->capacity_bytes;
+    pst_view_transfers(planner, pst_plan_samples(stage), stage->n_microbatches, view);
     return view;
 }
 

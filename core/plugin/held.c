@@ -42,80 +42,90 @@ static pst_status unit_chain(const struct pst_scheduler_use *use, const struct p
     return st;
 }
 
-static pst_status count_by_schedule(const struct pst_scheduler_use *use,
-                                    const struct pst_place *place, struct pst_held *held,
-                                    struct pst_error *err)
+pst_status pst_scheduler_count(const struct pst_scheduler_use *use, const struct pst_place *place,
+                               struct pst_scheduler_count *count, struct pst_error *err)
 {
     struct pst_solo chain = {.stages = NULL};
     struct pst_emission emission = {.in = NULL};
-    uint32_t *counts = calloc(place->n_stages, sizeof *counts);
-    pst_status st = counts == NULL ? pst_fail_nomem(err) : unit_chain(use, place, &chain, err);
+    pst_status st = unit_chain(use, place, &chain, err);
 
     if (st == PST_OK) {
         st = pst_emission_ask(&emission, use->scheduler, &chain.in, err);
     }
-    if (st == PST_OK && pst_emission_count_at_peak(&emission, counts, NULL) != PST_OK) {
+    if (st == PST_OK && pst_emission_count_at_peak(&emission, count->held, count->late) != PST_OK) {
         st = pst_fail_nomem(err);
     }
     if (st == PST_OK) {
-        held->microbatches = counts[place->stage] > 0 ? counts[place->stage] : 1;
-        held->weight_versions = emission.asynchronous ? 2 : 1;
+        count->split = emission.split && !emission.asynchronous;
+        count->asynchronous = emission.asynchronous;
     }
     pst_emission_finish(&emission);
     pst_solo_finish(&chain);
-    free(counts);
     return st;
 }
 
-pst_status pst_scheduler_late(const struct pst_scheduler_use *use, const struct pst_place *place,
-                              bool *ret_split, uint32_t *ret_late, struct pst_error *err)
+struct pst_held pst_scheduler_counted(const struct pst_scheduler_count *count, uint32_t stage)
 {
-    struct pst_solo chain = {.stages = NULL};
-    struct pst_emission emission = {.in = NULL};
-    uint32_t *held = calloc(place->n_stages, sizeof *held);
-    pst_status st = held == NULL ? pst_fail_nomem(err) : unit_chain(use, place, &chain, err);
+    return (struct pst_held){
+        .size = sizeof(struct pst_held),
+        .microbatches = count->held[stage] > 0 ? count->held[stage] : 1,
+        .weight_versions = count->asynchronous ? 2 : 1,
+    };
+}
+
+bool pst_scheduler_tells(const struct pst_scheduler_use *use)
+{
+    const struct pst_scheduler *f = use->scheduler->plugin->get_interface(PST_SCHEDULER);
+
+    return PST_CAN(f, in_flight);
+}
+
+/* Its own word. */
+static pst_status ask(const struct pst_scheduler_use *use, const struct pst_place *place,
+                      struct pst_held *held, struct pst_error *err)
+{
+    const struct pst_scheduler *f = use->scheduler->plugin->get_interface(PST_SCHEDULER);
+    pst_status st;
+
+    pst_breadcrumb_enter(use->scheduler->crumb, PST_CRUMB_IN_FLIGHT);
+    st = f->in_flight(use->scheduler->self, place, held);
+    pst_breadcrumb_leave();
+    if (st != PST_OK) {
+        return pst_instance_fail(use->scheduler, st, "in_flight", err);
+    }
+    if (held->microbatches == 0 || held->weight_versions == 0) {
+        return pst_planner_illegal(err, use->scheduler,
+                                   "in_flight() says that stage %u of %u holds %u micro-batches "
+                                   "and %u weight versions",
+                                   place->stage, place->n_stages, held->microbatches,
+                                   held->weight_versions);
+    }
+    return PST_OK;
+}
+
+static pst_status count_once(const struct pst_scheduler_use *use, const struct pst_place *place,
+                             struct pst_held *held, struct pst_error *err)
+{
+    struct pst_scheduler_count count = {.held = calloc(place->n_stages, sizeof *count.held)};
+    pst_status st =
+        count.held == NULL ? pst_fail_nomem(err) : pst_scheduler_count(use, place, &count, err);
 
     if (st == PST_OK) {
-        st = pst_emission_ask(&emission, use->scheduler, &chain.in, err);
+        *held = pst_scheduler_counted(&count, place->stage);
     }
-    if (st == PST_OK && pst_emission_count_at_peak(&emission, held, ret_late) != PST_OK) {
-        st = pst_fail_nomem(err);
-    }
-    if (st == PST_OK) {
-        *ret_split = emission.split && !emission.asynchronous;
-    }
-    pst_emission_finish(&emission);
-    pst_solo_finish(&chain);
-    free(held);
+    free(count.held);
     return st;
 }
 
 pst_status pst_scheduler_held(const struct pst_scheduler_use *use, const struct pst_place *place,
                               struct pst_held *ret_held, struct pst_error *err)
 {
-    const struct pst_scheduler *f = use->scheduler->plugin->get_interface(PST_SCHEDULER);
     struct pst_held held = {.size = sizeof held, .microbatches = 0, .weight_versions = 1};
-    pst_status st;
+    pst_status st =
+        pst_scheduler_tells(use) ? ask(use, place, &held, err) : count_once(use, place, &held, err);
 
-    if (PST_CAN(f, in_flight)) {
-        pst_breadcrumb_enter(use->scheduler->crumb, PST_CRUMB_IN_FLIGHT);
-        st = f->in_flight(use->scheduler->self, place, &held);
-        pst_breadcrumb_leave();
-        if (st != PST_OK) {
-            return pst_instance_fail(use->scheduler, st, "in_flight", err);
-        }
-    } else {
-        st = count_by_schedule(use, place, &held, err);
-        if (st != PST_OK) {
-            return st;
-        }
-    }
-    if (held.microbatches == 0 || held.weight_versions == 0) {
-        return pst_planner_illegal(err, use->scheduler,
-                                   "in_flight() says that stage %u of %u holds %u micro-batches "
-                                   "and %u weight versions",
-                                   place->stage, place->n_stages, held.microbatches,
-                                   held.weight_versions);
+    if (st != PST_OK) {
+        return st;
     }
     if (!pst_rule_is_asynchronous(use->topology->version_rule) &&
         held.microbatches > place->n_microbatches) {

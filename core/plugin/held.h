@@ -19,10 +19,22 @@ struct pst_scheduler_use {
 pst_status pst_scheduler_held(const struct pst_scheduler_use *use, const struct pst_place *place,
                               struct pst_held *ret_held, struct pst_error *err);
 
-/* On the same chain: are there passes B and W, and how many of the micro-batches that each of
-   place->n_stages stages holds at the peak of its device wait for W alone? An asynchronous schedule
-   counts as one without. */
-pst_status pst_scheduler_late(const struct pst_scheduler_use *use, const struct pst_place *place,
-                              bool *ret_split, uint32_t *ret_late, struct pst_error *err);
+/* Does it have a word of its own, or is it counted? */
+bool pst_scheduler_tells(const struct pst_scheduler_use *use);
+
+/* What an order holds where its devices hold most. */
+struct pst_scheduler_count {
+    uint32_t *held; /* [n_stages] micro-batches at the peak of the stage's device */
+    uint32_t *late; /* [n_stages] those of them that wait for W alone; or NULL */
+    bool split;     /* there are passes B and W; of an asynchronous order false */
+    bool asynchronous;
+};
+
+/* Counts on the chain of unit costs, for all of place->n_stages stages at once; place->stage does
+   not matter. The arrays of `count` are the caller's. */
+pst_status pst_scheduler_count(const struct pst_scheduler_use *use, const struct pst_place *place,
+                               struct pst_scheduler_count *count, struct pst_error *err);
+/* What pst_scheduler_held says of a stage, from such a count. */
+struct pst_held pst_scheduler_counted(const struct pst_scheduler_count *count, uint32_t stage);
 
 #endif

@@ -6,8 +6,6 @@
  * case, as many as there are when the scheduler's order holds most.
  */
 #include "plugin/caps.h"
-#include "plugin/emission.h"
-#include "plugin/held.h"
 #include "plugin/state.h"
 
 #include <string.h>
@@ -73,74 +71,35 @@ uint64_t pst_view_late_bytes(struct pst_planner *planner, uint32_t n_nodes, uint
     return sum;
 }
 
-/* Asks for an order of the chain in which all passes cost the same. No answer: nothing is late. */
-static pst_status count_late(struct pst_planner *planner, struct pst_late_table *table,
-                             struct pst_error *err)
+/* The order of the chain, or NULL where it has no backward passes in two parts: by the scheduler's
+   words, or because it has no answer to such a chain. */
+static pst_status split_order(struct pst_planner *planner, uint32_t n_stages,
+                              uint32_t n_microbatches, const struct pst_scheduler_count **ret_count,
+                              struct pst_error *err)
 {
-    const struct pst_scheduler_use use = {.scheduler = planner->scheduler,
-                                          .topology = &planner->topology,
-                                          .device_of = planner->device_of,
-                                          .n_places = planner->n_places};
-    const struct pst_place place = {
-        .size = sizeof place,
-        .n_stages = table->n_stages,
-        .n_devices = pst_planner_logical(planner, table->n_stages),
-        .n_microbatches = table->n_microbatches,
-        .microbatch_size = 1,
-        .k = 1,
-    };
-    struct pst_error why = {.status = PST_OK};
-    pst_status st = pst_scheduler_late(&use, &place, &table->split, table->late, &why);
+    const struct pst_count_table *table = NULL;
+    pst_status st;
 
-    if (st == PST_ERR_NOMEM || st == PST_ERR_CANCELLED) {
-        *err = why;
-        return st;
+    *ret_count = NULL;
+    if (!pst_caps_has(planner->scheduler->plugin->provides, "split-backward")) {
+        return PST_OK;
     }
-    table->split = st == PST_OK && table->split;
-    return PST_OK;
-}
-
-static pst_status late_table(struct pst_planner *planner, uint32_t n_stages,
-                             uint32_t n_microbatches, const struct pst_late_table **ret_table,
-                             struct pst_error *err)
-{
-    struct pst_late_table *table = planner->late;
-    pst_status st = PST_OK;
-
-    while (table != NULL &&
-           (table->n_stages != n_stages || table->n_microbatches != n_microbatches)) {
-        table = table->next;
+    st = pst_planner_count(planner, n_stages, n_microbatches, planner->batch / n_microbatches, 1,
+                           &table, err);
+    if (st == PST_OK && table->status == PST_OK && table->count.split) {
+        *ret_count = &table->count;
     }
-    if (table == NULL) {
-        table = pst_arena_array(&planner->arena, 1, sizeof *table);
-        if (table == NULL) {
-            return pst_fail_nomem(err);
-        }
-        table->n_stages = n_stages;
-        table->n_microbatches = n_microbatches;
-        table->late = pst_arena_array(&planner->arena, n_stages, sizeof *table->late);
-        st = table->late == NULL ? pst_fail_nomem(err) : count_late(planner, table, err);
-        if (st != PST_OK) {
-            return st;
-        }
-        table->next = planner->late;
-        planner->late = table;
-    }
-    *ret_table = table;
-    return PST_OK;
+    return st;
 }
 
 pst_status pst_planner_splits(struct pst_planner *planner, uint32_t n_stages,
                               uint32_t n_microbatches, bool *ret_splits, struct pst_error *err)
 {
-    const struct pst_late_table *table = NULL;
-    pst_status st = PST_OK;
+    const struct pst_scheduler_count *count;
+    pst_status st = split_order(planner, n_stages, n_microbatches, &count, err);
 
-    if (pst_caps_has(planner->scheduler->plugin->provides, "split-backward")) {
-        st = late_table(planner, n_stages, n_microbatches, &table, err);
-    }
     if (st == PST_OK) {
-        *ret_splits = table != NULL && table->split;
+        *ret_splits = count != NULL;
     }
     return st;
 }
@@ -148,24 +107,23 @@ pst_status pst_planner_splits(struct pst_planner *planner, uint32_t n_stages,
 pst_status pst_view_split(struct pst_planner *planner, uint32_t samples, uint32_t n_microbatches,
                           struct pst_stage_view *view, struct pst_error *err)
 {
-    const struct pst_late_table *table = NULL;
+    const struct pst_scheduler_count *count;
     struct pst_stage_node *nodes = planner->scratch.nodes;
     uint64_t bytes, behind = 0;
     uint32_t late;
     pst_status st;
 
-    if (planner->uncharged ||
-        !pst_caps_has(planner->scheduler->plugin->provides, "split-backward")) {
+    if (planner->uncharged) {
         return PST_OK;
     }
-    st = late_table(planner, view->n_stages, n_microbatches, &table, err);
-    if (st != PST_OK || !table->split) {
+    st = split_order(planner, view->n_stages, n_microbatches, &count, err);
+    if (st != PST_OK || count == NULL) {
         return st;
     }
     planner->charged = true;
     bytes = pst_view_late_bytes(planner, view->n_nodes, samples);
-    late =
-        table->late[view->stage] < view->in_flight ? table->late[view->stage] : view->in_flight - 1;
+    late = count->late[view->stage];
+    late = late < view->in_flight ? late : view->in_flight - 1;
     view->in_flight -= late;
     view->static_bytes += late * bytes;
     for (uint32_t i = view->n_nodes; i-- > 0;) {

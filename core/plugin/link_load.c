@@ -66,6 +66,7 @@ void pst_planner_lighten(const struct pst_search *search, struct pst_planned *pl
     }
     cluster.host_bandwidth = cluster.host_bandwidth / FULL_OF * FULL_PART;
     slower.cluster = &cluster;
+    slower.bar_ns = pst_planner_step(search, planned);
     if (pst_planner_try(&slower, &other, &unused_need, &unused) != PST_OK) {
         return;
     }

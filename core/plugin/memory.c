@@ -194,6 +194,8 @@ pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage
     view.in_flight = question->in_flight;
     view.capacity_bytes = question->capacity_bytes;
     correct(planner, &view);
+    pst_view_transfers(planner, question->microbatch_size / question->n_ranks,
+                       planner->batch / question->microbatch_size, &view);
     st = pst_view_split(planner, question->microbatch_size / question->n_ranks,
                         planner->batch / question->microbatch_size, &view, err);
     if (st != PST_OK) {
@@ -255,9 +257,8 @@ static pst_status verify(struct pst_planner *planner, const struct pst_stage_vie
     }
     if (!value.legal) {
         return pst_planner_illegal(
-            err, last, "stage %u, %s \"%s\": %s", view->stage,
-            planner->replays.n > 0 ? "replay" : "node",
-            value.node < view->n_nodes && planner->replays.n == 0
+            err, last, "stage %u, node \"%s\": %s", view->stage,
+            value.node < view->n_nodes
                 ? planner->graph->ops[pst_stage_node_at(view, value.node)->node].name
                 : "?",
             value.rule);
@@ -357,6 +358,8 @@ static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan,
     view.in_flight = stage->in_flight;
     view.capacity_bytes = *left;
     correct(planner, &view);
+    pst_view_transfers(planner, stage->microbatch_size / stage->n_ranks, stage->n_microbatches,
+                       &view);
     st = pst_view_split(planner, stage->microbatch_size / stage->n_ranks, stage->n_microbatches,
                         &view, err);
     for (i = 0; st == PST_OK && i < planner->n_memopt; i++) {

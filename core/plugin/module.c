@@ -32,8 +32,9 @@ static const struct pst_module_known *find_known(const char *kind, const char *i
     return NULL;
 }
 
-uint32_t pst_module_list(struct pst_arena *arena, const char *kind, const char **ret_ids,
-                         uint32_t max)
+/* The modules of a kind that lie next to the binary, sorted; at most `max`. Returns how many. */
+static uint32_t list_modules(struct pst_arena *arena, const char *kind, const char **ret_ids,
+                             uint32_t max)
 {
     const char *home = pst_search_home(arena);
     char *pattern = home == NULL ? NULL : pst_arena_printf(arena, "%s/%s-*.so", home, kind);
@@ -59,7 +60,7 @@ static pst_status fail_absent(struct pst_arena *arena, const char *kind, const c
 {
     const struct pst_module_known *known = find_known(kind, id);
     const char *ids[MAX_IDS + 8], *nearest;
-    uint32_t n = pst_module_list(arena, kind, ids, MAX_IDS);
+    uint32_t n = list_modules(arena, kind, ids, MAX_IDS);
     pst_status st;
 
     if (known != NULL) {

@@ -33,6 +33,26 @@ static void charge_late(struct pst_schedule_stage *row, uint64_t late_bytes, boo
     row->saved_weight_bytes = late_bytes < row->saved_bytes ? late_bytes : row->saved_bytes;
 }
 
+/* Off the room goes what is there in any case. That the largest pass is charged as if all else were
+   held beside it covers the buffers of transfers for the most part. Where a layout has shown that
+   it does not, and the order is the scheduler's to choose, they count as in prices. The view is the
+   one that was built last. */
+static void take_room(const struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
+                      struct pst_stage_view *view, uint64_t *room)
+{
+    const struct pst_plan_stage *stage = &plan->stages[s];
+
+    view->stage = s;
+    view->n_stages = plan->n_stages;
+    view->in_flight = stage->in_flight;
+    if (planner->exceeded && pst_caps_has(planner->scheduler->plugin->provides, "within-memory")) {
+        pst_view_transfers(planner, pst_plan_samples(stage), stage->n_microbatches, view);
+    }
+    if (*room != UINT64_MAX) {
+        *room = *room > view->static_bytes ? *room - view->static_bytes : 0;
+    }
+}
+
 /* Costs of one stage, and the room that it leaves for activations. */
 static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
                              struct question *q, struct pst_error *err)
@@ -40,7 +60,6 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     const struct pst_plan_stage *stage = &plan->stages[s];
     struct pst_schedule_stage *row = &q->stages[s];
     uint32_t device = q->device_of[stage->ranks[0]], samples = pst_plan_samples(stage);
-    uint64_t *room = &q->activation_bytes[device];
     struct pst_stage_view view;
     const struct pst_stage_node *nodes;
     struct pst_times times;
@@ -89,9 +108,7 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     if (work > q->work_bytes[device]) {
         q->work_bytes[device] = work;
     }
-    if (*room != UINT64_MAX) {
-        *room = *room > view.static_bytes ? *room - view.static_bytes : 0;
-    }
+    take_room(planner, plan, s, &view, &q->activation_bytes[device]);
     return PST_OK;
 }
 

@@ -34,12 +34,14 @@ static pst_status init(struct pst_planner *planner, const struct pst_search *sea
     planner->clock = search->clock;
     planner->deadline_ns = search->deadline_ns;
     planner->brief = search->brief;
+    planner->rival = search->rival;
+    planner->bar_ns = search->bar_ns == 0 ? UINT64_MAX : search->bar_ns;
     planner->n_ranks = (uint32_t)cluster->devices;
     planner->batch = (uint32_t)job->train.batch;
     planner->microbatch = (uint32_t)job->train.microbatch;
     planner->n_microbatches = planner->batch / planner->microbatch;
     planner->optimizer_slots = slots_of(job->train.optimizer);
-    planner->capacity_bytes = cluster->memory == 0 ? UINT64_MAX : cluster->memory;
+    planner->capacity_bytes = pst_cluster_capacity(cluster);
     planner->counted = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->counted);
     planner->estimated = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->estimated);
     planner->bias = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->bias);
@@ -118,8 +120,7 @@ pst_status pst_planner_empty(const struct pst_planner *planner, struct pst_plan 
 
     if (st == PST_OK) {
         plan->optimizer_slots = planner->optimizer_slots;
-        plan->capacity_bytes =
-            planner->cluster->memory == 0 ? UINT64_MAX : planner->cluster->memory;
+        plan->capacity_bytes = pst_cluster_capacity(planner->cluster);
         plan->version_rule = planner->topology.version_rule;
         plan->asynchronous = asynchronous;
         plan->drain_every = asynchronous ? (uint32_t)planner->job->train.drain_every : 0;
@@ -189,17 +190,6 @@ static pst_status explain_stop(const struct pst_planner *planner, pst_status st,
     return st;
 }
 
-static pst_status keep_remarks(const struct pst_planner *planner, struct pst_planned *planned,
-                               struct pst_error *err)
-{
-    const struct pst_remarks *remarks = &planner->partitioner->remarks;
-
-    planned->n_remarks = remarks->n;
-    return pst_remarks_copy(remarks, &planned->plan->arena, &planned->remarks)
-               ? PST_OK
-               : pst_fail_nomem(err);
-}
-
 pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *ret_planned,
                            uint64_t *ret_need, struct pst_error *err)
 {
@@ -225,14 +215,13 @@ pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *
         st = pst_planner_attempts(&planner, &planned, err);
     }
     *ret_need = st == PST_OK ? pst_planned_need(&planned) : 0;
-    if (*ret_need > limit) {
+    if (*ret_need > limit && *ret_need > search->worth_bytes) {
         st = pst_planned_too_large(&planner, &planned, limit, err);
+    } else if (*ret_need > limit) {
+        planned.plan->capacity_bytes = *ret_need;
     }
     if (st == PST_OK) {
         st = check(&planner, &planned, err);
-    }
-    if (st == PST_OK) {
-        st = keep_remarks(&planner, &planned, err);
     }
     if (st == PST_OK && search->least_bytes != NULL) {
         st = pst_planner_least(&planner, planned.plan, search->least_bytes, err);
@@ -282,9 +271,11 @@ pst_status pst_planner_run_timed(const struct pst_job *job, struct pst_graph *gr
     if (st == PST_OK) {
         pst_planner_lighten(&search, &planned);
     }
-    if ((st == PST_OK || st == PST_ERR_INFEASIBLE) &&
-        pst_planner_rival(&search, st == PST_OK, &planned)) {
-        st = PST_OK;
+    if (st == PST_OK || st == PST_ERR_INFEASIBLE) {
+        bool is_plan = st == PST_OK;
+        pst_status stopped = pst_planner_rival(&search, &is_plan, &planned, err);
+
+        st = is_plan ? PST_OK : stopped != PST_OK ? stopped : st;
     }
     if (st == PST_ERR_INFEASIBLE && !job->brief) {
         st = pst_planner_advise(&search, found, &planned, err);

@@ -59,10 +59,6 @@ struct pst_module_known {
 };
 extern const struct pst_module_known pst_modules_known[];
 
-/* The modules of a kind that lie next to the binary, sorted; at most `max`. Returns how many. */
-uint32_t pst_module_list(struct pst_arena *arena, const char *kind, const char **ret_ids,
-                         uint32_t max);
-
 /* A core module: device-<id>.so or transport-<id>.so from the folder next to the binary only.
    machine.missing (exit 4) where this build lacks it or it cannot be loaded, with the linker's
    words; config.value where nothing of that name is known. */
@@ -91,6 +87,7 @@ struct pst_instance {
     struct pst_error failure; /* what host->fail recorded */
     struct pst_claimed claim; /* what a scheduler said of its answer; size 0: nothing */
     struct pst_remarks remarks;
+    const char *way; /* behind its name in plans: what the host set on its own account; or "" */
     void *config, *self;
 };
 

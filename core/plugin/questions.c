@@ -102,6 +102,12 @@ static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
     return PST_OK;
 }
 
+/* Schedulers that fix the number of stages say where each of them is, and of no more. */
+static bool has_places(const struct pst_planner *planner, uint32_t n_stages)
+{
+    return planner->topology.n_stages == 0 || n_stages <= planner->n_places;
+}
+
 static pst_status ask_in_flight(const struct pst_host *host, const struct pst_place *place,
                                 struct pst_held *ret_held)
 {
@@ -116,6 +122,9 @@ static pst_status ask_in_flight(const struct pst_host *host, const struct pst_pl
     }
     if (place->n_stages == 0 || place->stage >= place->n_stages || place->n_microbatches == 0) {
         return wrong(host, "ask.in_flight: no such stage, or no micro-batches");
+    }
+    if (!has_places(planner, place->n_stages)) {
+        return wrong(host, "ask.in_flight: the scheduler has not so many stages");
     }
     asked = *place;
     asked.size = sizeof asked;
@@ -149,10 +158,14 @@ static const char *question_fault(const struct pst_planner *planner,
     if (q->n_stages == 0 || q->stage >= q->n_stages) {
         return "there is no such stage";
     }
+    if (!has_places(planner, q->n_stages)) {
+        return "the scheduler has not so many stages";
+    }
     if (q->in_flight == 0 || q->weight_versions == 0 || q->n_ranks == 0 ||
-        q->microbatch_size == 0 ||
+        q->microbatch_size == 0 || q->microbatch_size > planner->batch ||
         q->microbatch_size % ((uint64_t)q->n_ranks * planner->degree) != 0) {
-        return "counts must be positive, and replicas divide the micro-batch";
+        return "counts must be positive, replicas divide the micro-batch, and that be no larger "
+               "than the batch";
     }
     for (i = 0; i < q->n_nodes; i++) {
         if (q->nodes[i] >= planner->graph->n_ops || (i > 0 && q->nodes[i] <= q->nodes[i - 1])) {

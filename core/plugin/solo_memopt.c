@@ -202,7 +202,12 @@ static pst_status refuse(const struct answer *answer, const struct pst_stage_vie
 
     floor_bytes = pst_sat_add(view->static_bytes, pst_sat_mul(view->in_flight, view->input_bytes));
     pst_format_bytes(has, view->capacity_bytes);
-    if (least <= view->capacity_bytes || least == UINT64_MAX) {
+    if (least == UINT64_MAX) {
+        pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                 "memopt \"%s\" finds no plan that fits memory_bytes, %s, and names no capacity "
+                 "that would do; fewer micro-batches in flight need less",
+                 answer->id, has);
+    } else if (least <= view->capacity_bytes) {
         pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
                  "memopt \"%s\" finds no plan that fits memory_bytes, %s", answer->id, has);
     } else {

@@ -83,7 +83,7 @@ static void cost_op(const struct pst_planner *planner, uint32_t v, uint32_t samp
     ret_cost->backward_work_bytes = backward_bytes(planner, v, samples);
 }
 
-const struct pst_size_table *pst_views_sizes(struct pst_planner *planner, uint32_t samples)
+static const struct pst_size_table *sizes_for(struct pst_planner *planner, uint32_t samples)
 {
     struct pst_size_table *table;
     uint32_t v;
@@ -115,7 +115,7 @@ const struct pst_size_table *pst_views_sizes(struct pst_planner *planner, uint32
 static pst_status fill_work_bytes(struct pst_planner *planner, struct pst_error *err)
 {
     uint32_t share = planner->degree;
-    const struct pst_size_table *table = pst_views_sizes(planner, planner->microbatch / share);
+    const struct pst_size_table *table = sizes_for(planner, planner->microbatch / share);
     struct pst_graph_view *view = planner->view;
     struct pst_node *nodes;
     struct pst_edge *edges;
@@ -308,7 +308,7 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
                                       struct pst_stage_view *ret_view)
 {
     struct pst_view_scratch *scratch = &planner->scratch;
-    const struct pst_size_table *table = pst_views_sizes(planner, samples);
+    const struct pst_size_table *table = sizes_for(planner, samples);
     uint32_t i, n_producers = 0;
 
     if (table == NULL) {

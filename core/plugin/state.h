@@ -10,6 +10,7 @@
 #include <penstock/ext/trial.h>
 
 #include "plugin/eval_replays.h"
+#include "plugin/held.h"
 #include "plugin/memo.h"
 #include "plugin/planner.h"
 #include "plugin/plugin_host.h"
@@ -49,13 +50,13 @@ struct pst_view_scratch {
     uint64_t *late_bytes; /* [n_ops + 1] by position: what W reads of it; the last: of the input */
 };
 
-/* Of the stages of a chain those micro-batches that wait for their W alone when a stage holds most;
-   counted once for each length. */
-struct pst_late_table {
-    uint32_t n_stages, n_microbatches;
-    bool split;     /* some backward passes come as B and W */
-    uint32_t *late; /* [n_stages] */
-    struct pst_late_table *next;
+/* What the scheduler's order of a chain of unit costs holds; counted once for each such chain. */
+struct pst_count_table {
+    uint32_t n_stages, n_microbatches, microbatch_size, k;
+    pst_status status;     /* of asking for it */
+    struct pst_error *why; /* unless PST_OK; then there is no count */
+    struct pst_scheduler_count count;
+    struct pst_count_table *next;
 };
 
 struct pst_planner {
@@ -66,8 +67,11 @@ struct pst_planner {
     bool (*cancelled)(void);
     pst_planner_clock *clock;
     bool tight;           /* memory did not suffice with what only saves time */
+    bool exceeded;        /* layouts have taken more than estimates said */
     bool brief;           /* fewer rounds */
+    bool rival;           /* strategies go the way of their rivals */
     uint64_t deadline_ns; /* UINT64_MAX: none */
+    uint64_t bar_ns;      /* a plan whose step is clearly longer is not worth refining */
     struct pst_arena arena;
 
     struct pst_instance *partitioner, *scheduler, *memopt[PST_MAX_MEMOPT];
@@ -99,7 +103,7 @@ struct pst_planner {
     uint32_t *counted; /* [n_ops] in-flight counts of earlier attempts by stage, at least so many */
 
     struct pst_size_table *sizes;
-    struct pst_late_table *late;
+    struct pst_count_table *counts;
     struct pst_view_scratch scratch;
     struct pst_evaluator evaluator;
     struct pst_replay_list replays; /* that the last memory optimizer listed for a stage */
@@ -109,6 +113,15 @@ struct pst_planner {
     struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
 };
 
+/* choice.c: the plugin that "use" and "path" of a strategy's table name; table: NULL where the job
+   has none. Errors: config.key, config.value, and those of pst_plugin_find, with the place. */
+pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *table,
+                          const char *kind, const struct pst_plugin **ret_plugin,
+                          struct pst_error *err);
+/* rival.c: " (KEY = VALUE)" where the table has the plugin's rival, else "". NULL: out of memory.
+ */
+const char *pst_rival_way(struct pst_arena *arena, const struct pst_plugin *plugin,
+                          struct pst_config_node *table);
 /* strategies.c: finds and instantiates what the job names; caller runs pst_planner_finish anyway.
  */
 pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);
@@ -147,7 +160,6 @@ pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_sta
 
 /* stage_view.c. A view stays valid until the next one is built. */
 pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err);
-const struct pst_size_table *pst_views_sizes(struct pst_planner *planner, uint32_t samples);
 struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_t *nodes,
                                       uint32_t n_nodes, uint32_t samples, uint32_t versions,
                                       struct pst_stage_view *ret_view);
@@ -165,6 +177,11 @@ pst_status pst_planner_splits(struct pst_planner *planner, uint32_t n_stages,
    static; while B runs, what W reads of the nodes behind is part of the work. */
 pst_status pst_view_split(struct pst_planner *planner, uint32_t samples, uint32_t n_microbatches,
                           struct pst_stage_view *view, struct pst_error *err);
+
+/* transfer_bytes.c: charges the view that was built last, whose stage and in_flight are set, for
+   what lies in buffers of its transfers: the next input, and what was sent last. */
+void pst_view_transfers(const struct pst_planner *planner, uint32_t samples,
+                        uint32_t n_microbatches, struct pst_stage_view *view);
 
 /* memory.c: price by the list of memory optimizers; actions of all stages of a plan. */
 /* Of each stage of a finished plan: the bytes that the memory optimizers could do with, if they had
@@ -188,7 +205,12 @@ static inline uint32_t pst_planner_logical(const struct pst_planner *planner, ui
     return planner->chooses && planner->replicates ? n_stages : planner->n_devices;
 }
 
-/* inflight.c: what the scheduler says a stage holds; without its word, counted on a unit chain. */
+/* inflight.c: the scheduler's order of such a chain. *ret_table stays as long as the planner; its
+   status is that of the scheduler. Errors: PST_ERR_NOMEM, PST_ERR_CANCELLED. */
+pst_status pst_planner_count(struct pst_planner *planner, uint32_t n_stages,
+                             uint32_t n_microbatches, uint32_t microbatch_size, uint32_t k,
+                             const struct pst_count_table **ret_table, struct pst_error *err);
+/* What the scheduler says a stage holds; without its word, counted on a unit chain. */
 pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place *place,
                             struct pst_held *ret_held, struct pst_error *err);
 /* The same for every stage of a plan, into its in_flight. */

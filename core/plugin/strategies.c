@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The strategies of a job: found, matched, instantiated; and what the scheduler wants to be given.
+ * The strategies of a job: matched, instantiated; and what the scheduler wants to be given.
  */
 #include <penstock/memopt_global.h>
 
@@ -12,88 +12,39 @@
 
 #include "plugin/caps.h"
 
-/* "use" and "path" of a strategy's table. */
-struct choice {
-    const char *id, *path;
-};
-
-static pst_status read_choice(const struct pst_planner *planner, struct pst_config_node *table,
-                              const char *kind, struct choice *ret_choice, struct pst_error *err)
-{
-    struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
-    struct pst_config_node *path = table == NULL ? NULL : pst_config_get(table, "path");
-    pst_status st;
-
-    if (use == NULL) {
-        return pst_fail_at(err, PST_ERR_CONFIG, "config.key",
-                           table != NULL ? table->file : planner->job->config->path,
-                           table != NULL ? table->line : 0, table != NULL ? table->column : 0,
-                           "[%s] must name one: use = \"...\"; \"penstock plugins\" lists them",
-                           kind);
-    }
-    if (use->kind != PST_CONFIG_STRING || (path != NULL && path->kind != PST_CONFIG_STRING)) {
-        struct pst_config_node *node = use->kind != PST_CONFIG_STRING ? use : path;
-
-        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", node->file, node->line,
-                           node->column, "\"%s\" in [%s] must be a string", node->key, kind);
-    }
-    if (path != NULL && path->value.string[0] == '\0') {
-        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", path->file, path->line,
-                           path->column, "\"path\" in [%s] names no file", kind);
-    }
-    st = pst_config_resolve(planner->job->config, table, "path", err);
-    ret_choice->id = use->value.string;
-    ret_choice->path = path != NULL ? path->value.string : NULL;
-    return st;
-}
-
-static pst_status find(const struct pst_planner *planner, struct pst_config_node *table,
-                       const char *kind, const struct pst_plugin **ret_plugin,
-                       struct pst_error *err)
-{
-    struct choice choice = {NULL, NULL};
-    pst_status st = read_choice(planner, table, kind, &choice, err);
-
-    if (st != PST_OK) {
-        return st;
-    }
-    st = pst_plugin_find(kind, choice.id, choice.path, ret_plugin, err);
-    if (st != PST_OK && err != NULL && err->file[0] == '\0') {
-        const struct pst_config_node *at =
-            pst_config_get(table, choice.path != NULL ? "path" : "use");
-
-        snprintf(err->file, sizeof err->file, "%s", at->file != NULL ? at->file : "");
-        err->line = at->line;
-        err->column = at->column;
-    }
-    return st;
-}
-
 static pst_status instantiate(struct pst_planner *planner, const struct pst_plugin *plugin,
                               struct pst_config_node *table, struct pst_instance **ret_instance,
                               struct pst_error *err)
 {
+    struct pst_instance *instance;
     struct pst_host_context context;
+    pst_status st;
 
     for (uint32_t i = 0; i < plugin->n_params; i++) {
         const struct pst_param *row =
             (const void *)((const char *)plugin->params + (size_t)i * plugin->param_size);
-        pst_status st = row->type != PST_PARAM_PATH
-                            ? PST_OK
-                            : pst_config_resolve(planner->job->config, table, row->key, err);
 
+        st = row->type != PST_PARAM_PATH
+                 ? PST_OK
+                 : pst_config_resolve(planner->job->config, table, row->key, err);
         if (st != PST_OK) {
             return st;
         }
     }
     pst_questions_context(planner, &context);
-    return pst_instance_create(plugin, table, &context, ret_instance, err);
+    st = pst_instance_create(plugin, table, &context, &instance, err);
+    if (st != PST_OK) {
+        return st;
+    }
+    *ret_instance = instance;
+    instance->way = planner->rival ? pst_rival_way(&instance->arena, plugin, table) : "";
+    return instance->way != NULL ? PST_OK : pst_fail_nomem(err);
 }
 
 /*
- * Replays within replays settle a stage: nobody decides about it afterwards. So the optimizer that
- * lists them is asked last, behind those that come after it in the config and decide about all
- * devices at once: their turn is when all stages are settled anyway.
+ * Replays within replays settle a stage: nobody decides about it afterwards. So there is one
+ * optimizer that lists them, and it is asked last, behind those that come after it in the config
+ * and decide about all devices at once: their turn is when all stages are settled anyway.
  */
 static pst_status find_turns(const struct pst_plugin *const *memopts, uint32_t n, uint32_t *turns,
                              struct pst_error *err)
@@ -101,13 +52,22 @@ static pst_status find_turns(const struct pst_plugin *const *memopts, uint32_t n
     uint32_t nested = n, used = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        if (nested < n && memopts[i]->get_interface(PST_MEMOPT_GLOBAL) == NULL) {
+        bool lists = pst_caps_has(memopts[i]->provides, "nested");
+
+        if (nested < n && lists) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "memopt \"%s\" lists replays, which settles a stage: it must be the "
-                            "last [[memopt]], behind \"%s\"",
+                            "memopt \"%s\" and memopt \"%s\" both list replays, which settles a "
+                            "stage: there may be one such [[memopt]]",
                             memopts[nested]->id, memopts[i]->id);
         }
-        if (pst_caps_has(memopts[i]->provides, "nested")) {
+        if (nested < n && memopts[i]->get_interface(PST_MEMOPT_GLOBAL) == NULL) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "memopt \"%s\" lists replays, which settles a stage: its [[memopt]] "
+                            "must come behind that of \"%s\"; only those that decide about all "
+                            "devices at once may follow it",
+                            memopts[nested]->id, memopts[i]->id);
+        }
+        if (lists) {
             nested = i;
         } else {
             turns[used++] = i;
@@ -124,13 +84,13 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
     const struct pst_job *job = planner->job;
     const struct pst_plugin *plugins[2 + PST_MAX_MEMOPT];
     uint32_t turns[PST_MAX_MEMOPT], i, n = job->n_memopt;
-    pst_status st = find(planner, job->partitioner, "partitioner", &plugins[0], err);
+    pst_status st = pst_job_plugin(job, job->partitioner, "partitioner", &plugins[0], err);
 
     if (st == PST_OK) {
-        st = find(planner, job->scheduler, "scheduler", &plugins[1], err);
+        st = pst_job_plugin(job, job->scheduler, "scheduler", &plugins[1], err);
     }
     for (i = 0; st == PST_OK && i < n; i++) {
-        st = find(planner, job->memopt[i], "memopt", &plugins[2 + i], err);
+        st = pst_job_plugin(job, job->memopt[i], "memopt", &plugins[2 + i], err);
     }
     if (st == PST_OK) {
         st = pst_caps_match(plugins, 2 + n, err);
@@ -147,11 +107,9 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
     for (i = 0; st == PST_OK && i < n; i++) {
         const struct pst_plugin *plugin = plugins[2 + turns[i]];
 
+        planner->n_memopt = i + 1;
+        planner->memopt_if[i] = plugin->get_interface(PST_MEMOPT);
         st = instantiate(planner, plugin, job->memopt[turns[i]], &planner->memopt[i], err);
-        if (st == PST_OK) {
-            planner->memopt_if[i] = plugin->get_interface(PST_MEMOPT);
-            planner->n_memopt = i + 1;
-        }
     }
     if (st == PST_OK) {
         planner->partitioner_if = plugins[0]->get_interface(PST_PARTITIONER);

@@ -50,7 +50,9 @@ static int by_speed(const void *a, const void *b)
     return x->record < y->record ? -1 : x->record > y->record;
 }
 
-uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *ret_order)
+/* Those that are done, the fastest first; equal ones in the order asked for. ret_order: n. Returns
+   how many. */
+static uint32_t order_results(const struct pst_compare_result *result, uint32_t *ret_order)
 {
     struct rank *ranks = calloc((size_t)result->n + 1, sizeof *ranks);
     uint32_t n = 0;
@@ -210,7 +212,7 @@ pst_status pst_compare_report_print(const struct pst_compare_result *result, boo
     if (order == NULL) {
         return pst_fail_nomem(err);
     }
-    n = pst_compare_order(result, order);
+    n = order_results(result, order);
     for (uint32_t i = 0; i < result->n; i++) {
         n_open += result->records[i].trial.state == PST_TRIAL_OPEN;
     }
@@ -301,7 +303,7 @@ char *pst_compare_report_json(const struct pst_compare_result *result)
     if (order == NULL) {
         return NULL;
     }
-    n = pst_compare_order(result, order);
+    n = order_results(result, order);
     pst_json_init(&json);
     pst_json_object(&json, NULL);
     pst_json_uint(&json, "combinations", result->n);

@@ -26,10 +26,6 @@ struct pst_compare_result {
     bool run; /* rather than simulated alone */
 };
 
-/* Those that are done, the fastest first; equal ones in the order asked for. ret_order: n. Returns
-   how many. */
-uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *ret_order);
-
 /* Out of memory: PST_ERR_NOMEM. */
 pst_status pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out,
                                     struct pst_error *err);

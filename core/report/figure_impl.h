@@ -116,7 +116,6 @@ pst_status pst_figure_draw_boxes(struct pst_figure_page *page, struct pst_error 
 pst_status pst_figure_draw_memory(struct pst_figure_page *page, struct pst_error *err);
 pst_status pst_figure_draw_dense(struct pst_figure_page *page, struct pst_error *err);
 bool pst_figure_memory_known(const struct pst_timeline *timeline);
-uint32_t pst_figure_memory_strips(const struct pst_timeline *timeline); /* 0: lines */
 double pst_figure_memory_height(const struct pst_timeline *timeline);
 
 /* The curve of a rank in columns of the page: the most that was live in each; its point. */

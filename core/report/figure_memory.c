@@ -31,7 +31,8 @@ bool pst_figure_memory_occurs(const struct pst_timeline *timeline, uint32_t kind
     return false;
 }
 
-uint32_t pst_figure_memory_strips(const struct pst_timeline *timeline)
+/* 0: lines. */
+static uint32_t strips_of(const struct pst_timeline *timeline)
 {
     uint32_t n_kinds = 0;
 
@@ -43,7 +44,7 @@ uint32_t pst_figure_memory_strips(const struct pst_timeline *timeline)
 
 double pst_figure_memory_height(const struct pst_timeline *timeline)
 {
-    uint32_t strips = pst_figure_memory_strips(timeline);
+    uint32_t strips = strips_of(timeline);
 
     return strips == 0 ? 110 : strips == 1 ? 70 : 46.0 * strips;
 }
@@ -100,8 +101,8 @@ struct pst_figure_column *pst_figure_columns(struct pst_figure_page *page, uint3
     return columns;
 }
 
-void pst_figure_choose_memory_scale(const struct pst_figure_page *page, double height,
-                                    struct pst_figure_scale *scale)
+static void choose_scale(const struct pst_figure_page *page, double height,
+                         struct pst_figure_scale *scale)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     const struct pst_timeline *timeline = page->timeline;
@@ -248,14 +249,14 @@ static void draw_heading(const struct pst_figure_page *page, const struct pst_fi
 
 pst_status pst_figure_draw_memory(struct pst_figure_page *page, struct pst_error *err)
 {
-    uint32_t strips = pst_figure_memory_strips(page->timeline);
+    uint32_t strips = strips_of(page->timeline);
     double high = page->memory_bottom - page->memory_top;
     struct pst_figure_scale scale;
 
     if (!(high > 0)) {
         return PST_OK;
     }
-    pst_figure_choose_memory_scale(page, strips == 0 ? high : high / strips, &scale);
+    choose_scale(page, strips == 0 ? high : high / strips, &scale);
     draw_heading(page, &scale, strips > 0);
     return strips > 0 ? pst_figure_draw_strips(page, &scale, err)
                       : pst_figure_draw_lines(page, &scale, err);

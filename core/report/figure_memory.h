@@ -15,8 +15,6 @@ struct pst_figure_scale {
     bool capacity_fits;    /* is it below the top? */
 };
 
-void pst_figure_choose_memory_scale(const struct pst_figure_page *page, double height,
-                                    struct pst_figure_scale *scale);
 void pst_figure_draw_memory_axis(const struct pst_figure_page *page,
                                  const struct pst_figure_scale *scale, double top, double bottom);
 bool pst_figure_memory_occurs(const struct pst_timeline *timeline, uint32_t kind);

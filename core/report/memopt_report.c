@@ -108,7 +108,7 @@ static const char *reason(const struct pst_memopt_result *result, const struct b
             snprintf(text, 96, "a replay reads it");
         }
     } else if (action == PST_ACTION_RECOMPUTE && b->freed == 0) {
-        snprintf(text, 96, "of the active micro-batch alone");
+        snprintf(text, 96, "%s", b->saved > 0 ? "of the active micro-batch alone" : "");
     } else if (action == PST_ACTION_RECOMPUTE && b->replay_ns > 0) {
         double per_us = (double)b->freed / ((double)b->replay_ns / 1000.0);
 

@@ -95,18 +95,15 @@ static void print_stages(const struct pst_session *session, const struct pst_sta
 static void print_devices(const struct pst_session *session, FILE *out)
 {
     const struct pst_plan *plan = session->planned.plan;
-    char text[32], limit[32] = "no limit";
+    char text[32], limit[96];
     bool host = false;
 
-    if (session->cluster.memory != 0) {
-        pst_format_bytes(limit, session->cluster.memory);
-    }
     fputs("peak per device ", out);
     for (uint32_t i = 0; i < plan->n_devices; i++) {
         fprintf(out, "%s%s", i == 0 ? "" : ", ",
                 pst_format_bytes(text, plan->devices[i].arena_bytes));
     }
-    fprintf(out, " (%s)\n", limit);
+    fprintf(out, " (%s)\n", pst_session_capacity_text(session, limit, sizeof limit));
     for (uint32_t i = 0; i < plan->n_devices; i++) {
         host |= plan->devices[i].host_bytes > 0;
     }

@@ -26,7 +26,9 @@ static int by_batch(const void *a, const void *b)
     return x->record < y->record ? -1 : x->record > y->record;
 }
 
-uint32_t pst_tune_order(const struct pst_tune_result *result, uint32_t *ret_order)
+/* The largest batch first; equal ones by throughput, then in the order asked for. ret_order: n.
+   Returns how many can train anything. */
+static uint32_t order_results(const struct pst_tune_result *result, uint32_t *ret_order)
 {
     struct rank *ranks = calloc((size_t)result->n + 1, sizeof *ranks);
     uint32_t n = 0;
@@ -134,7 +136,7 @@ pst_status pst_tune_report_print(const struct pst_tune_result *result, bool colo
     if (order == NULL) {
         return pst_fail_nomem(err);
     }
-    n = pst_tune_order(result, order);
+    n = order_results(result, order);
     fprintf(out, "largest batch of %u combination%s\n", result->n, result->n == 1 ? "" : "s");
     if (n > 0) {
         const struct pst_tuned *best = &result->records[order[0]].tuned;
@@ -200,7 +202,7 @@ char *pst_tune_report_json(const struct pst_tune_result *result)
     if (order == NULL) {
         return NULL;
     }
-    n = pst_tune_order(result, order);
+    n = order_results(result, order);
     pst_json_init(&json);
     pst_json_object(&json, NULL);
     pst_json_string(&json, "objective", "max-batch");

@@ -21,10 +21,6 @@ struct pst_tune_result {
     uint32_t common; /* size that all that can do anything can do; 0: there is none */
 };
 
-/* The largest batch first; equal ones by throughput, then in the order asked for. ret_order: n.
-   Returns how many can train anything. */
-uint32_t pst_tune_order(const struct pst_tune_result *result, uint32_t *ret_order);
-
 pst_status pst_tune_report_print(const struct pst_tune_result *result, bool color, FILE *out,
                                  struct pst_error *err);
 /* free() it; NULL: out of memory. */

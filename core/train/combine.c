@@ -70,7 +70,8 @@ void pst_combinations_finish(struct pst_combinations *set)
     memset(set, 0, sizeof *set);
 }
 
-uint32_t pst_combination_at(const struct pst_combinations *set, uint32_t i, enum pst_axis_kind axis)
+/* Which value of an axis combination i has; the last axis goes round fastest. */
+static uint32_t value_at(const struct pst_combinations *set, uint32_t i, enum pst_axis_kind axis)
 {
     if (pst_combination_factor(set, axis) == 1) {
         axis = axis <= PST_AXIS_MEMOPT && set->methods != NULL ? PST_AXIS_PARTITIONER : axis;
@@ -83,14 +84,13 @@ uint32_t pst_combination_at(const struct pst_combinations *set, uint32_t i, enum
 
 const char *pst_combination_method(const struct pst_combinations *set, uint32_t i)
 {
-    return set->methods == NULL ? NULL
-                                : set->methods[pst_combination_at(set, i, PST_AXIS_PARTITIONER)];
+    return set->methods == NULL ? NULL : set->methods[value_at(set, i, PST_AXIS_PARTITIONER)];
 }
 
 const char *pst_combination_label(const struct pst_combinations *set, uint32_t i,
                                   enum pst_axis_kind axis)
 {
-    return set->axes[axis].values[pst_combination_at(set, i, axis)].label;
+    return set->axes[axis].values[value_at(set, i, axis)].label;
 }
 
 /* Puts a value, which is borrowed, into a table of the config, which is made where it is missing.
@@ -125,7 +125,7 @@ char *pst_combination_config(const struct pst_combinations *set, uint32_t i, uin
     char *text = NULL;
 
     for (enum pst_axis_kind a = 0; a < PST_AXES && ok; a++) {
-        json_t *value = set->axes[a].values[pst_combination_at(set, i, a)].value;
+        json_t *value = set->axes[a].values[value_at(set, i, a)].value;
 
         if (value != NULL && pst_axis_places[a].entry == NULL) {
             ok = json_object_set(config, pst_axis_places[a].table, value) == 0;

@@ -57,9 +57,6 @@ pst_status pst_combinations_all_sizes(struct pst_combinations *set, uint32_t bat
 void pst_combinations_one_size(struct pst_combinations *set);
 void pst_combinations_finish(struct pst_combinations *set);
 
-/* Which value of an axis combination i has; the last axis goes round fastest. */
-uint32_t pst_combination_at(const struct pst_combinations *set, uint32_t i,
-                            enum pst_axis_kind axis);
 /* The name of its triple of strategies, or NULL. */
 const char *pst_combination_method(const struct pst_combinations *set, uint32_t i);
 const char *pst_combination_label(const struct pst_combinations *set, uint32_t i,

@@ -139,8 +139,11 @@ char *pst_described_toml(const struct pst_described *described, const struct pst
     if (cluster->memory != 0) {
         fprintf(file, "memory = %llu\n", (unsigned long long)cluster->memory);
     }
+    if (cluster->reserve != 0) {
+        fprintf(file, "reserve = %llu\n", (unsigned long long)cluster->reserve);
+    }
     fprintf(file, "%s = %.3g  # that products reached\n",
-            session->job->run.dtype == 1 ? "bf16_flops" : "flops", described->flops);
+            session->job->run.dtype == PST_RUN_BF16 ? "bf16_flops" : "flops", described->flops);
     ROW(file, "memory_bandwidth", described->memory_bandwidth / 1e9, "GB/s", "");
     ROW(file, "launch_overhead", described->launch_ns / 1e3, "us",
         "  # the shortest forward pass of an operator");

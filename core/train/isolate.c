@@ -55,7 +55,8 @@ static pst_status is_foreign(const struct pst_job *job, struct pst_config_node *
     return st;
 }
 
-pst_status pst_isolate_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
+/* Does the job plan in a process of its own? Resolves the paths of its plugins on the way. */
+static pst_status is_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
 {
     bool foreign = false;
     pst_status st = is_foreign(job, job->partitioner, "partitioner", &foreign, err);
@@ -102,7 +103,7 @@ static pst_status write_job(const struct pst_job *job, char **ret_text, size_t *
 static bool belongs(const struct pst_session *session, const struct pst_plan *plan)
 {
     const struct pst_cluster *cluster = &session->cluster;
-    uint64_t capacity = cluster->memory == 0 ? UINT64_MAX : cluster->memory;
+    uint64_t capacity = pst_cluster_capacity(cluster);
 
     return plan->batch == (uint32_t)session->job->train.batch &&
            plan->n_devices == (uint32_t)cluster->devices && plan->capacity_bytes == capacity &&
@@ -217,7 +218,7 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
                               struct pst_error *err)
 {
     bool apart = false;
-    pst_status st = pst_isolate_wanted(session->job, &apart, err);
+    pst_status st = is_wanted(session->job, &apart, err);
 
     if (st != PST_OK) {
         return st;

@@ -15,9 +15,6 @@
 pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(void),
                               struct pst_error *err);
 
-/* Does the job plan in a process of its own? Resolves the paths of its plugins on the way. */
-pst_status pst_isolate_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err);
-
 /* Bytes that such a process may take when the config says nothing: 80 % of the machine's. */
 uint64_t pst_isolate_default_memory(void);
 

@@ -186,6 +186,8 @@ static pst_status add_edges(const struct pst_graph_view *view, struct pst_costed
 static const char *about_device(const struct pst_session *session,
                                 const struct pst_profile_request *request, struct pst_arena *arena)
 {
+    static const char *const dtypes[] = {
+        [PST_RUN_F32] = "f32", [PST_RUN_BF16] = "bf16", [PST_RUN_TF32] = "tf32"};
     const struct pst_job_run *run = &session->job->run;
     char about[512] = "", text[256];
     const char *sharing = pst_session_sharing(session, text, sizeof text);
@@ -197,13 +199,13 @@ static const char *about_device(const struct pst_session *session,
         "four fifths of %u runs or more; W includes adding up gradients",
         run->device, about, sharing == NULL ? "" : "; ", sharing == NULL ? "" : sharing,
         session->device_config.threads, session->device_config.threads == 1 ? "" : "s",
-        run->dtype == 1 ? "bf16" : "f32", request->rounds);
+        dtypes[run->dtype], request->rounds);
 }
 
 static const char *about_description(const struct pst_session *session, struct pst_arena *arena)
 {
     const struct pst_cluster *cluster = &session->cluster;
-    bool bf16 = session->job->run.dtype == 1;
+    bool bf16 = session->job->run.dtype == PST_RUN_BF16;
 
     return pst_arena_printf(arena,
                             "described, not measured: %.4g %s FLOP/s at %.4g of it, memory at %.4g "

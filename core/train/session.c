@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "exec/exec.h"
 #include "model/builder.h"
 #include "plugin/plugin_host.h"
+#include "train/gpus.h"
 
 static const struct pst_model_builder *find_builder(const struct pst_config_node *use,
                                                     struct pst_error *err)
@@ -88,7 +91,8 @@ pst_status pst_session_build_graph(const struct pst_job *job, struct pst_graph *
              : pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param),
                                job->model, "[model]", others, &arena, config, err);
     if (st == PST_OK) {
-        st = builder->build(config, job->run.dtype == 1 ? PST_BF16 : PST_F32, ret_graph, err);
+        st = builder->build(config, job->run.dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32, ret_graph,
+                            err);
         if (st != PST_OK) {
             blame_model(job, err);
         }
@@ -181,6 +185,22 @@ static pst_status count_devices(const struct pst_session *session, struct pst_er
     return PST_ERR_UNSUPPORTED;
 }
 
+/* Every device of a run meets the same. */
+static void note(const char *text)
+{
+    pst_log_once(PST_LOG_WARN, "device", text);
+}
+
+/* With kernels of NCCL under way no kernel may be loaded when it is first asked for, as that may
+   wait for the whole GPU (CUDA C++ Programming Guide, "Lazy Loading"). The driver reads this when
+   it is first called, which the device does before the transport is there. */
+static void load_kernels_early(const struct pst_job_run *run)
+{
+    if (strcmp(run->transport, "nccl") == 0) {
+        setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    }
+}
+
 /* A module's table, its probe passed. */
 static pst_status load_device(struct pst_session *session, struct pst_error *err)
 {
@@ -189,9 +209,10 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
     void *function = NULL;
     char why[256] = "";
     struct pst_config *config = session->job->config;
-    pst_status st =
-        pst_module_load("device", run->device, PST_DEVICE_MODULE_SYMBOL, &function, err);
+    pst_status st;
 
+    load_kernels_early(run);
+    st = pst_module_load("device", run->device, PST_DEVICE_MODULE_SYMBOL, &function, err);
     if (st != PST_OK) {
         pst_config_place(config, "run", "device", err);
         return st;
@@ -209,6 +230,7 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
     session->device_config.threads = (uint32_t)run->threads_per_device;
     session->device_config.kernels = run->kernels;
     session->device_config.tf32 = run->dtype == PST_RUN_TF32;
+    session->device_config.note = note;
     st = check_tf32(session, err);
     if (st == PST_OK) {
         st = check_graphs(session, err);
@@ -224,7 +246,8 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
         pst_config_place(config, "run", "kernels", err);
         return st;
     }
-    st = session->device_ops->supports(session->device, run->dtype == 1 ? PST_BF16 : PST_F32, err);
+    st = session->device_ops->supports(session->device,
+                                       run->dtype == PST_RUN_BF16 ? PST_BF16 : PST_F32, err);
     if (st != PST_OK) {
         pst_config_place(config, "run", "dtype", err);
     }
@@ -293,6 +316,12 @@ static pst_status create(const struct pst_job *job, bool with_transport,
                          job->cluster, "[cluster]", NULL, &arena, &session->cluster, err);
     pst_arena_finish(&arena);
     if (st == PST_OK) {
+        st = pst_cluster_check(&session->cluster, err);
+        if (st != PST_OK) {
+            pst_config_place(job->config, "cluster", "reserve", err);
+        }
+    }
+    if (st == PST_OK) {
         st = pst_session_build_graph(job, &session->graph, err);
     }
     if (st == PST_OK) {
@@ -305,6 +334,9 @@ static pst_status create(const struct pst_job *job, bool with_transport,
         st = pst_session_load_transport(job, &session->transport_ops, err);
         if (st == PST_OK) {
             st = count_devices(session, err);
+        }
+        if (st == PST_OK) {
+            st = pst_session_check_gpus(session, err);
         }
     }
     if (st != PST_OK) {
@@ -349,7 +381,7 @@ void pst_session_destroy(struct pst_session *session)
         pst_plan_destroy(session->eval_plan);
     }
     pst_planned_finish(&session->planned);
-    if (session->device != NULL) {
+    if (session->device != NULL && !pst_exec_is_stuck()) {
         session->device_ops->close(session->device);
     }
     pst_costed_destroy(session->profile);

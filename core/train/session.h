@@ -26,6 +26,7 @@ struct pst_session {
     struct pst_team team;       /* of one, unless who made the session says otherwise */
     struct pst_planned planned; /* plan NULL until pst_session_plan */
     uint64_t predicted_ns;      /* of a step here; 0 until pst_session_plan */
+    bool edges;                 /* with run.p2p = "auto": one queue was found to be too few */
     uint32_t threads, cores;    /* of all devices together; of this machine, where they run on it */
     struct pst_plan *eval_plan; /* forward only; NULL until pst_session_twin */
     struct pst_program **eval_programs;
@@ -85,8 +86,20 @@ pst_status pst_session_read_plan(struct pst_session *session, const char *plan_f
 pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
                              struct pst_error *err);
 
-/* What the job's transport lets the checker assume. */
+/* queues.c. What the job's transport lets the checker assume. */
 struct pst_check_limits pst_session_limits(const struct pst_session *session);
+/* Do transfers of each edge have a queue of their own? True with transport nccl alone. */
+bool pst_session_edges(const struct pst_session *session);
+/* With transport nccl and run.p2p = "auto": edges have, from now on, where one queue is not proven
+   to do for these lists. Equal on all processes. */
+pst_status pst_session_choose_queues(struct pst_session *session, const struct pst_plan *plan,
+                                     bool forward_only, struct pst_error *err);
+/* The same, and refuses lists that the queues cannot run: plan.illegal, plan.mismatch; exit 2. */
+pst_status pst_session_fits_queues(struct pst_session *session, const struct pst_plan *plan,
+                                   bool forward_only, struct pst_error *err);
+
+/* What a device has for plans, in words: "15.0 GiB of 16.0 GiB, 1.0 GiB are reserved". */
+const char *pst_session_capacity_text(const struct pst_session *session, char *text, size_t size);
 
 /* The forward-only twin for `batch` samples, with the logits kept. Call after pst_session_plan. */
 pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct pst_error *err);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/saturate.h"
 #include "base/util.h"
 #include "train/isolate.h"
 
@@ -36,13 +37,6 @@ static pst_status make_programs(const struct pst_session *session, const struct 
     return PST_OK;
 }
 
-struct pst_check_limits pst_session_limits(const struct pst_session *session)
-{
-    /* A message waits for its receive. Only on NCCL do sends wait for receives of the same rank. */
-    return (struct pst_check_limits){.channel_capacity = 0,
-                                     .ordered = strcmp(session->job->run.transport, "nccl") == 0};
-}
-
 pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,
                                  struct pst_error *err)
 {
@@ -53,9 +47,13 @@ pst_status pst_session_judge(struct pst_session *session, struct pst_check_repor
                              struct pst_error *err)
 {
     struct pst_planned *planned = &session->planned;
-    struct pst_check_limits limits = pst_session_limits(session);
-    pst_status st = pst_plan_check(planned->plan, session->graph, &limits, NULL, ret_report, err);
+    struct pst_check_limits limits;
+    pst_status st = pst_session_choose_queues(session, planned->plan, false, err);
 
+    limits = pst_session_limits(session);
+    if (st == PST_OK) {
+        st = pst_plan_check(planned->plan, session->graph, &limits, NULL, ret_report, err);
+    }
     if (st == PST_OK) {
         st = make_programs(session, planned->plan, PST_NONE, &planned->programs, err);
     }
@@ -133,6 +131,10 @@ static pst_status use_file(struct pst_session *session, const char *plan_file,
     if (report->n_violations > 0 && err != NULL) {
         err->exit_code = 2;
         snprintf(err->file, sizeof err->file, "%s", plan_file);
+        if (pst_session_limits(session).ordered &&
+            strcmp(report->violations[0].rule, "LIVE2") == 0) {
+            pst_error_hint(err, "leave run.p2p away, or take transport \"threads\" or \"mpi\"");
+        }
     }
     free(report);
     return st;
@@ -146,6 +148,24 @@ uint64_t pst_session_peak(const struct pst_session *session, uint32_t rank)
         peak = session->eval_programs[rank]->arena_bytes;
     }
     return peak;
+}
+
+const char *pst_session_capacity_text(const struct pst_session *session, char *text, size_t size)
+{
+    const struct pst_cluster *cluster = &session->cluster;
+    char plan[32], all[32], reserve[32];
+
+    pst_format_bytes(plan, pst_cluster_capacity(cluster));
+    if (cluster->memory == 0) {
+        snprintf(text, size, "no limit");
+    } else if (cluster->reserve == 0) {
+        snprintf(text, size, "%s", plan);
+    } else {
+        snprintf(text, size, "%s of %s, %s are reserved", plan,
+                 pst_format_bytes(all, cluster->memory),
+                 pst_format_bytes(reserve, cluster->reserve));
+    }
+    return text;
 }
 
 static void explain(const struct pst_session *session, uint32_t rank, struct pst_error *err)
@@ -162,9 +182,9 @@ static void explain(const struct pst_session *session, uint32_t rank, struct pst
 /* Refuses a plan that does not fit, with what takes the space and what would do. */
 static pst_status fits(const struct pst_session *session, struct pst_error *err)
 {
-    uint64_t capacity = session->cluster.memory, most = 0;
+    uint64_t capacity = pst_cluster_capacity(&session->cluster), most = 0;
     uint32_t worst = 0;
-    char need[32], have[32];
+    char need[32], have[96];
 
     for (uint32_t rank = 0; rank < session->planned.plan->n_devices; rank++) {
         uint64_t peak = pst_session_peak(session, rank);
@@ -172,7 +192,7 @@ static pst_status fits(const struct pst_session *session, struct pst_error *err)
         worst = peak > most ? rank : worst;
         most = peak > most ? peak : most;
     }
-    if (capacity == 0 || most <= capacity) {
+    if (most <= capacity) {
         return PST_OK;
     }
     pst_fail(
@@ -180,48 +200,12 @@ static pst_status fits(const struct pst_session *session, struct pst_error *err)
         "the plan takes %s%s on device %u, which has %s; it fits from cluster.memory = %llu on",
         pst_format_bytes(need, most),
         most > session->planned.programs[worst]->arena_bytes ? ", in evaluation," : "", worst,
-        pst_format_bytes(have, capacity), (unsigned long long)most);
+        pst_session_capacity_text(session, have, sizeof have),
+        (unsigned long long)pst_sat_add(most, session->cluster.reserve));
     pst_error_hint(err, "raise cluster.memory, use a memory optimizer, or make micro-batches "
                         "smaller");
     explain(session, worst, err);
     return PST_ERR_INFEASIBLE;
-}
-
-/* Strategies and what lowers their answer know nothing of transports; one that has a single queue
-   for sends and receives cannot run every list. */
-static pst_status fits_transport(const struct pst_session *session, const struct pst_plan *plan,
-                                 bool forward_only, struct pst_error *err)
-{
-    struct pst_check_limits limits = pst_session_limits(session);
-    struct pst_check_report *report;
-    pst_status st;
-
-    if (!limits.ordered) {
-        return PST_OK;
-    }
-    if (plan->asynchronous) {
-        pst_fail(err, PST_ERR_CONFIG, "plan.mismatch",
-                 "run.transport = \"%s\" has one queue for sends and receives; the lists of an "
-                 "asynchronous scheduler leave transfers open from one batch to the next, and take "
-                 "a queue for each: take transport \"threads\" or \"mpi\", or another scheduler",
-                 session->job->run.transport);
-        return PST_ERR_CONFIG;
-    }
-    report = calloc(1, sizeof *report);
-    if (report == NULL) {
-        return pst_fail_nomem(err);
-    }
-    limits.forward_only = forward_only;
-    st = pst_plan_check(plan, session->graph, &limits, NULL, report, err);
-    if (report->n_violations > 0) {
-        pst_error_prefix(err, "run.transport = \"%s\"", session->job->run.transport);
-        pst_error_hint(err, "take another scheduler, or transport \"threads\" or \"mpi\"");
-        if (err != NULL) {
-            err->exit_code = 2;
-        }
-    }
-    free(report);
-    return st;
 }
 
 pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
@@ -234,7 +218,7 @@ pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
     } else {
         st = pst_isolate_search(session, cancelled, err);
     }
-    st = st == PST_OK ? fits_transport(session, session->planned.plan, false, err) : st;
+    st = st == PST_OK ? pst_session_fits_queues(session, session->planned.plan, false, err) : st;
     if (st != PST_OK) {
         return st;
     }
@@ -265,7 +249,7 @@ pst_status pst_session_twin(struct pst_session *session, uint32_t batch, struct 
                                           batch, &session->eval_plan, err);
 
     if (st == PST_OK) {
-        st = fits_transport(session, session->eval_plan, true, err);
+        st = pst_session_fits_queues(session, session->eval_plan, true, err);
     }
     if (st == PST_OK) {
         st = make_programs(session, session->eval_plan, session->graph->logits,

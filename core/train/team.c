@@ -8,10 +8,12 @@
 #include <time.h>
 #include <xxhash.h>
 
+#include "base/log.h"
 #include "base/util.h"
 #include "config/report.h"
 #include "train/emulate.h"
 #include "train/session.h"
+#include "transport/launched.h"
 
 #define SETTLE_NS UINT64_C(2000000000)
 #define AROUND    32 /* characters shown before and behind a difference */
@@ -123,8 +125,12 @@ static pst_status compare(const struct pst_team *team, const struct pst_job *job
 
 static void hint_launch(const struct pst_job *job, uint64_t n, struct pst_error *err)
 {
-    pst_error_hint(err, "mpirun -n %llu penstock train %s --set run.transport=%s",
-                   (unsigned long long)n, job->config->path, job->run.transport);
+    bool usual = strcmp(job->run.device, "cpu") == 0;
+
+    pst_error_hint(err, "mpirun -n %llu penstock train %s%s%s --set run.transport=%s",
+                   (unsigned long long)n, job->config->path,
+                   usual ? "" : " --set run.device=", usual ? "" : job->run.device,
+                   job->run.transport);
 }
 
 static uint64_t devices_of(const struct pst_job *job)
@@ -152,6 +158,20 @@ static pst_status check_count(const struct pst_team *team, const struct pst_job 
     return PST_ERR_CONFIG;
 }
 
+/* Several processes of a launcher, but a transport of one: that is hardly what was meant. */
+static void warn_alone(const struct pst_job *job)
+{
+    const char *size = pst_launched_size();
+
+    if (size != NULL && strcmp(size, "1") != 0) {
+        pst_log(PST_LOG_WARN, "train",
+                "%s processes were started, and with run.transport = \"%s\" each trains the whole "
+                "model for itself and writes the same files; run.transport = \"%s\" makes them one "
+                "run",
+                size, job->run.transport, strcmp(job->run.device, "cuda") == 0 ? "nccl" : "mpi");
+    }
+}
+
 pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
                          struct pst_team *ret_team, struct pst_error *err)
 {
@@ -160,10 +180,14 @@ pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
     pst_status st = pst_session_load_transport(job, &transport, err);
 
     *team = (struct pst_team){.n = 1};
+    if (st == PST_OK && transport->processes == NULL) {
+        warn_alone(job);
+    }
     if (st != PST_OK || transport->processes == NULL) {
         return st;
     }
-    st = transport->processes->join(job->run.transport, job->run.stall_limit, &team->rank, &team->n, err);
+    st = transport->processes->join(job->run.transport, job->run.stall_limit, &team->rank, &team->n,
+                                    err);
     if (st != PST_OK) {
         if (st == PST_ERR_CONFIG) {
             pst_config_place(job->config, "run", "transport", err);

@@ -113,6 +113,7 @@ static pst_status start_exec(struct run *run, struct pst_error *err)
         .n_local = session->team.ops != NULL ? 1 : 0,
         .stop = pst_stop_signal,
         .stall_ns = run->job->run.stall_limit,
+        .edges = pst_session_edges(session),
         .seed = (uint64_t)run->job->train.seed,
         .clip = run->job->train.clip,
         .skip_non_finite = run->job->train.on_non_finite == ON_NON_FINITE_SKIP,

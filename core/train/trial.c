@@ -107,6 +107,10 @@ static pst_status try_job(struct pst_job *job, const struct pst_trial_options *o
     struct pst_session *session = NULL;
     pst_status st;
 
+    if (pst_exec_is_stuck()) {
+        return pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
+                        "a device stands still since an earlier run of this process");
+    }
     job->brief = true;
     trial->batch = (uint32_t)job->train.batch;
     trial->microbatch = (uint32_t)job->train.microbatch;

@@ -46,22 +46,29 @@ struct pst_transport_times {
     bool hollow; /* buffers of transfers and reductions are neither read nor written */
 };
 
+/* What the lists of a rank have open at once, at most. */
+struct pst_transport_needs {
+    uint32_t transfers, sums;
+    uint64_t transfer_bytes; /* of the largest transfer */
+    uint64_t sum_bytes;      /* of all buffers of the largest sum: parts; or sources and result */
+    uint32_t sum_buffers;    /* most parts or sources of a sum */
+};
+
 /*
  * Buffers that are not the host's: how a rank's device moves and adds up what transfers and sums
- * name. On the rank's thread; both end before they return, and reach the buffers of all ranks.
- * They tell no errors: the device keeps those.
+ * name. They reach the buffers of all ranks, and tell no errors: the device keeps those.
  */
 struct pst_transport_memory {
     void *context;
-    void (*copy)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
-    /* Between the rank's device and the host; they end before they return, too. */
+    /* Between the rank's device and the host, on the rank's thread; they end before they return. */
     void (*upload)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
     void (*download)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
-    /* dst += src, f32 */
-    void (*add)(void *context, uint32_t rank, float *dst, const float *src, uint64_t elems);
     /* The native queue that the rank's kernels are in (cuda: a cudaStream_t) and the number of its
        device on this machine; NULL: there is none. From attach() on. */
     void *(*stream)(void *context, uint32_t rank, int *ret_ordinal);
+    /* The one piece of the device's memory in which everything lies that transfers and sums of the
+       rank name, from attach() to detach(). NULL: nobody knows. */
+    void *(*region)(void *context, uint32_t rank, uint64_t *ret_bytes);
     /* The queues of the rank's device: enum pst_queue and what goes with it in device/device.h,
        from attach() on. */
     pst_status (*mark_create)(void *context, uint32_t rank, struct pst_mark **ret_mark,
@@ -73,6 +80,12 @@ struct pst_transport_memory {
     void (*sum)(void *context, uint32_t rank, uint32_t queue, float *dst, const float *src,
                 uint64_t elems); /* dst += src */
     bool timed;                  /* marks are, and swap() will be asked for them */
+    /* Host memory that the device copies from and to at its full rate, on the rank's thread from
+       attach() on; it goes when the device is closed. NULL: there is none. */
+    pst_status (*pinned)(void *context, uint32_t rank, uint64_t bytes, void **ret_base,
+                         struct pst_error *err);
+    /* From attach() on; NULL: nobody knows. */
+    struct pst_transport_needs (*needs)(void *context, uint32_t rank);
 };
 
 enum { PST_MEETS_TRANSFER = 1u << 0, PST_MEETS_SUM = 1u << 1 };
@@ -90,6 +103,11 @@ struct pst_transport_config {
        by any thread. NULL: everything. Of a rank with itself: what it sums without others. */
     uint32_t (*meets)(void *context, uint32_t rank, uint32_t other);
     void *meets_context;
+    /* Transfers of each pair of ranks, in each direction, wait for no others. False: those of a
+       rank may be one queue. Transports that always do heed it not. */
+    bool edges;
+    /* A line for the log, at its lowest level; any thread. NULL: nobody reads it. */
+    void (*note)(const char *text);
     const struct pst_transport_times *times;   /* copied; NULL: as fast as this machine moves it */
     const struct pst_transport_memory *memory; /* copied; NULL: buffers are the host's */
 };
@@ -112,8 +130,8 @@ struct pst_transport_processes {
     /* Once, before everything else: finds the other processes. `transport` is what run.transport
        is, for messages. Errors: config.value (exit 2) where no launcher has started this one,
        run.device where the library fails. */
-    pst_status (*join)(const char *transport, uint64_t stall_ns, uint32_t *ret_rank, uint32_t *ret_n_ranks,
-                       struct pst_error *err);
+    pst_status (*join)(const char *transport, uint64_t stall_ns, uint32_t *ret_rank,
+                       uint32_t *ret_n_ranks, struct pst_error *err);
     const char *(*host)(uint32_t rank);
     /* What join told. */
     uint32_t (*rank)(void);
@@ -153,8 +171,15 @@ struct pst_transport_ops {
     /* With config->memory: on the thread of each rank of this process, once its device is open and
        before anything is posted. NULL: there is nothing to do. */
     pst_status (*attach)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
-    /* Post; neither blocks nor allocates. The buffer belongs to the transport until wait returns.
-     */
+    /* With config->memory: on the thread of each rank of this process, before its device is closed
+       and once it posts no more, whether or not attach went well. From then on nothing reads or
+       writes what is the device's, nor what memory->pinned gave; abort and close alone may follow.
+       False: something still does (a kernel that spins, a library that hangs) and closing the
+       device might wait for ever, so that it is to be left as it is. NULL: always true. */
+    bool (*detach)(struct pst_transport *transport, uint32_t rank);
+    /* Post; neither blocks nor allocates. The buffer belongs to the transport until wait returns. A
+       transport that is not ordered may copy what a device's memory holds, which the rank's device
+       ends at once; it allocates (PST_ERR_NOMEM) where memory->needs has not told of that much. */
     pst_status (*send)(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
                        const void *data, uint64_t bytes, pst_request *ret_request);
     pst_status (*recv)(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
@@ -181,8 +206,8 @@ struct pst_transport_ops {
     /*
      * Posts a sum in place: every part of each of the members becomes the sum of that part over
      * `members` (distinct ranks, the same on each), left to right, bit for bit equal on all. Sizes
-     * agree. Neither blocks nor allocates; what is pointed to belongs to the transport until wait
-     * returns. Sums of one rank are a queue: each begins once it is first in those of all its
+     * agree. Blocks and allocates as send does; what is pointed to belongs to the transport until
+     * wait returns. Sums of one rank are a queue: each begins once it is first in those of all its
      * members, after the one before it has ended.
      */
     pst_status (*all_reduce)(struct pst_transport *transport, uint32_t rank,

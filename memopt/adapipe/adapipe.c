@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "mem_plugin.h"
 #include "knapsack.h"
 #include "optimizer.h"
 
@@ -110,6 +111,9 @@ static pst_status save_what_fits(struct adapipe *self, const struct pst_stage_vi
 
     memcpy(opt->trial, opt->actions, view->n_nodes);
     for (i = 0; i < self->n_units; i++) { /* by falling time; stable */
+        if ((i & 0x3f) == 0 && mem_stopped(opt->host)) {
+            return PST_ERR_CANCELLED;
+        }
         if (opt->trial[self->units[i].first] == PST_ACTION_RECOMPUTE) {
             for (j = n++; j > 0 && self->units[opt->order[j - 1]].ns < self->units[i].ns; j--) {
                 opt->order[j] = opt->order[j - 1];
@@ -144,8 +148,9 @@ static pst_status fill_knapsacks(struct adapipe *self, const struct pst_stage_vi
         pst_status st;
 
         budget = i + 1 < TRIES ? budget_of(self, view, buffer) : 0;
-        if (!knapsack(self->units, self->n_units, budget, (uint32_t)config->quanta)) {
-            return PST_ERR_NOMEM;
+        st = knapsack(self->opt.host, self->units, self->n_units, budget, (uint32_t)config->quanta);
+        if (st != PST_OK) {
+            return st;
         }
         write_trial(self, view);
         st = mem_try(&self->opt, view, &value);
@@ -185,6 +190,9 @@ static pst_status find_least(struct adapipe *self, const struct pst_stage_view *
         with.capacity_bytes = opt->value.peak_bytes;
         opt->has_plan = false;
         st = fill_knapsacks(self, &with);
+        if (st == PST_OK && opt->has_plan && mem_fits(view, &opt->value)) {
+            return save_what_fits(self, view); /* a smaller knapsack may hold what peaks lower */
+        }
         if (st == PST_OK && opt->has_plan && mem_fits(&with, &opt->value) &&
             with.capacity_bytes < least) {
             least = with.capacity_bytes;
@@ -263,19 +271,9 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 PST_DESTROY_NOTHING
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
 
-static const char *const provides[] = {"chain", "dag", "recompute", NULL};
-static const char *const needs[] = {"recompute", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("memopt", "adapipe", "1.1"),
-    .summary = "Saves what is dearest to replay, by a knapsack per stage.",
-    .reference = "Sun et al., AdaPipe: Optimizing Pipeline Parallelism with Adaptive Recomputation "
-                 "and Partitioning, ASPLOS 2024",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+MEM_PLUGIN("adapipe", "1.1", MEM_WORDS("chain", "dag", "recompute"), MEM_WORDS("recompute"),
+           .summary = "Saves what is dearest to replay, by a knapsack per stage.",
+           .reference =
+               "Sun et al., AdaPipe: Optimizing Pipeline Parallelism with Adaptive Recomputation "
+               "and Partitioning, ASPLOS 2024",
+           PST_PLUGIN_PARAMS(params, struct config))

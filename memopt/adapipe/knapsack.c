@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "mem_plugin.h"
+
 static uint64_t divisor(uint64_t a, uint64_t b)
 {
     while (b != 0) {
@@ -25,48 +27,53 @@ static uint64_t unit_bytes(const struct unit *units, uint32_t n, uint64_t budget
     return common > 0 && budget / common <= quanta ? common : least;
 }
 
-/* most[w]: most time in w quanta; taken: rows of one byte per quantum, for the way back. */
-static void fill(const struct unit *units, uint32_t n, uint64_t quantum, uint64_t room,
-                 uint64_t *most, uint8_t *taken)
+/* most[w]: most time in w quanta; taken: rows of one bit per quantum, for the way back. False: the
+   host asks to stop. */
+static bool fill(const struct pst_host *host, const struct unit *units, uint32_t n,
+                 uint64_t quantum, uint64_t room, uint64_t *most, uint8_t *taken)
 {
     uint64_t w;
     uint32_t i;
 
     for (i = 0; i < n; i++) {
         uint64_t size = units[i].bytes / quantum + (units[i].bytes % quantum != 0);
-        uint8_t *row = taken + (size_t)i * (room + 1);
+        uint8_t *row = taken + (size_t)i * (room / 8 + 1);
+
+        if (mem_stopped(host)) {
+            return false;
+        }
 
         for (w = room + 1; w-- > size;) {
             uint64_t with = most[w - size] + units[i].ns;
 
             if (with > most[w]) {
                 most[w] = with;
-                row[w] = 1;
+                row[w / 8] |= (uint8_t)(1u << w % 8);
             }
         }
     }
+    return true;
 }
 
-bool knapsack(struct unit *units, uint32_t n, uint64_t budget, uint32_t quanta)
+pst_status knapsack(const struct pst_host *host, struct unit *units, uint32_t n, uint64_t budget,
+                    uint32_t quanta)
 {
     uint64_t quantum = unit_bytes(units, n, budget, quanta), room = budget / quantum, w = room;
     uint64_t *most = calloc(room + 1, sizeof *most);
-    uint8_t *taken = calloc((size_t)n + 1, (size_t)room + 1);
-    uint32_t i;
+    uint8_t *taken = calloc((size_t)n + 1, (size_t)room / 8 + 1);
+    pst_status st = most == NULL || taken == NULL ? PST_ERR_NOMEM : PST_OK;
 
-    if (most == NULL || taken == NULL) {
-        free(most);
-        free(taken);
-        return false;
+    if (st == PST_OK && !fill(host, units, n, quantum, room, most, taken)) {
+        st = PST_ERR_CANCELLED;
     }
-    fill(units, n, quantum, room, most, taken);
-    for (i = n; i-- > 0;) {
-        units[i].saved = units[i].bytes == 0 || taken[(size_t)i * (room + 1) + w] != 0;
+    for (uint32_t i = n; st == PST_OK && i-- > 0;) {
+        units[i].saved =
+            units[i].bytes == 0 || (taken[(size_t)i * (room / 8 + 1) + w / 8] >> w % 8 & 1) != 0;
         if (units[i].saved) {
             w -= units[i].bytes / quantum + (units[i].bytes % quantum != 0);
         }
     }
     free(most);
     free(taken);
-    return true;
+    return st;
 }

@@ -2,8 +2,7 @@
 #ifndef MEMOPT_ADAPIPE_KNAPSACK_H
 #define MEMOPT_ADAPIPE_KNAPSACK_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include <penstock/penstock.h>
 
 /* A unit of nodes that is saved or replayed as a whole. */
 struct unit {
@@ -14,9 +13,10 @@ struct unit {
 
 /*
  * Saves units of most replay time within `budget` bytes; ties: earlier units. Bytes are counted in
- * units of the larger of their greatest common divisor and budget / quanta, rounded up. False: out
- * of memory.
+ * units of the larger of their greatest common divisor and budget / quanta, rounded up.
+ * PST_ERR_NOMEM; PST_ERR_CANCELLED: the host asks to stop.
  */
-bool knapsack(struct unit *units, uint32_t n, uint64_t budget, uint32_t quanta);
+pst_status knapsack(const struct pst_host *host, struct unit *units, uint32_t n, uint64_t budget,
+                    uint32_t quanta);
 
 #endif

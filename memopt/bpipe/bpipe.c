@@ -5,6 +5,7 @@
  * micro-batches than late ones, so they leave some with these. Counted in bytes here, so that
  * stages may be unequal and orders others.
  */
+#include "mem_plugin.h"
 #include "balance.h"
 #include "optimizer.h"
 
@@ -25,76 +26,24 @@ static const struct pst_param params[] = {
               "amounts as can be, whatever their capacity."),
 };
 
-/* All devices with the same capacity, less what the host has taken off some. */
-static void set_capacity(struct bp_work *work, uint64_t bytes)
-{
-    uint64_t most = 0;
-
-    for (uint32_t d = 0; d < work->in->n_devices; d++) {
-        uint64_t told = pst_global_device_at(work->in, d)->capacity_bytes;
-
-        most = told > most ? told : most;
-    }
-    for (uint32_t d = 0; d < work->in->n_devices; d++) {
-        uint64_t less = most - pst_global_device_at(work->in, d)->capacity_bytes;
-
-        work->capacity[d] = bytes > less ? bytes - less : 0;
-    }
-}
-
-static bool fits_into(struct bp_work *work, uint64_t bytes)
-{
-    bp_reset(work);
-    set_capacity(work, bytes);
-    return bp_fit(work);
-}
-
-/* The least capacity with which bp_fit finds an answer. */
-static uint64_t least_capacity(struct bp_work *work, uint64_t most)
-{
-    uint64_t low = 0;
-
-    while (low < most) {
-        uint64_t middle = low + (most - low) / 2;
-
-        if (fits_into(work, middle)) {
-            most = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    return most;
-}
-
+/* How much memory would do is for the host to say, which knows what layouts take. */
 static pst_status refuse(const struct bpipe *self, struct bp_work *work)
 {
-    uint64_t most = 0, slack = 0, least;
     uint32_t worst = 0;
-    char has[32], needs[32], would[32];
+    uint64_t most = 0;
+    char has[32], needs[32];
 
     bp_reset(work);
     for (uint32_t d = 0; d < work->in->n_devices; d++) {
-        uint64_t told = pst_global_device_at(work->in, d)->capacity_bytes;
-
         if (bp_peak(work, d) > most) {
             most = bp_peak(work, d);
             worst = d;
         }
-        slack = told > slack ? told : slack;
     }
-    for (uint32_t d = 0; d < work->in->n_devices; d++) {
-        uint64_t less = slack - pst_global_device_at(work->in, d)->capacity_bytes;
-
-        most = bp_peak(work, d) + less > most ? bp_peak(work, d) + less : most;
-    }
-    least = least_capacity(work, most);
-    bp_reset(work);
     return pst_failf(self->opt.host, PST_ERR_INFEASIBLE,
-                     "device %u needs %s of %s, and no other device has room for what is too much; "
-                     "the smallest capacity that would do is %s (%llu bytes)",
-                     worst, mem_bytes_text(needs, bp_peak(work, worst)),
-                     mem_bytes_text(has, pst_global_device_at(work->in, worst)->capacity_bytes),
-                     mem_bytes_text(would, least), (unsigned long long)least);
+                     "device %u needs %s of %s, and no other device has room for what is too much",
+                     worst, mem_bytes_text(needs, most),
+                     mem_bytes_text(has, pst_global_device_at(work->in, worst)->capacity_bytes));
 }
 
 /* A word where a transfer takes longer than the pass beside it, which then waits. */
@@ -181,19 +130,9 @@ static const void *get_interface(const char *id)
 
 PST_DESTROY_NOTHING
 
-static const char *const provides[] = {"chain", "dag", "peer", NULL};
-static const char *const needs[] = {"peer", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("memopt", "bpipe", "1.0"),
-    .summary = "Leaves saved tensors of some micro-batches on devices that hold less.",
-    .reference = "Kim, Park, Yi, Yu, BPipe: Memory-Balanced Pipeline Parallelism for Training "
-                 "Large Language Models, ICML 2023",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+MEM_PLUGIN("bpipe", "1.0", MEM_WORDS("chain", "dag", "peer"), MEM_WORDS("peer"),
+           .summary = "Leaves saved tensors of some micro-batches on devices that hold less.",
+           .reference =
+               "Kim, Park, Yi, Yu, BPipe: Memory-Balanced Pipeline Parallelism for Training "
+               "Large Language Models, ICML 2023",
+           PST_PLUGIN_PARAMS(params, struct config))

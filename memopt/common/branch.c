@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "mem_plugin.h"
 #include "oracle.h"
 
 #include <stdlib.h>
@@ -8,9 +9,8 @@ bool mem_oracle_step(struct mem_oracle *oracle)
 {
     const struct pst_host *host = oracle->costs->host;
 
-    oracle->stopped =
-        oracle->stopped || oracle->steps >= oracle->max_steps ||
-        ((oracle->steps & 0xfff) == 0 && host->cancelled != NULL && host->cancelled(host));
+    oracle->stopped = oracle->stopped || oracle->steps >= oracle->max_steps ||
+                      ((oracle->steps & 0x3f) == 0 && mem_stopped(host));
     oracle->steps++;
     return !oracle->stopped;
 }

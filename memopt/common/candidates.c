@@ -54,9 +54,9 @@ static void drop_legally(struct mem_search *s)
     for (i = 0; i < c->n_order; i++) {
         s->skipped[i] = true;
     }
-    while (changed) {
+    while (changed && !s->stopped) {
         changed = false;
-        for (i = 0; i < c->n_order; i++) {
+        for (i = 0; i < c->n_order && !s->stopped; i++) {
             uint32_t v = c->order[i];
 
             if (!s->skipped[i] || s->tally.actions[v] != PST_ACTION_KEEP ||
@@ -82,7 +82,7 @@ static void drop_anyway(struct mem_search *s)
     const struct mem_costs *c = s->costs;
     uint32_t i;
 
-    for (i = 0; i < c->n_order && !fits(s); i++) {
+    for (i = 0; i < c->n_order && !fits(s) && !s->stopped; i++) {
         uint32_t v = c->order[i];
 
         if (s->tally.actions[v] == PST_ACTION_KEEP && may(s, v, PST_ACTION_RECOMPUTE)) {
@@ -193,13 +193,16 @@ static pst_status try_segments(struct mem_search *s)
     for (distance = 2; distance <= c->n && distance <= 2 * s->effort.segments; distance += step) {
         step = s->effort.segments > c->n || distance < 8 ? 1 : distance / 4;
         for (offset = 0; offset < distance; offset += c->n <= 32 ? 1 : (distance + 1) / 2) {
+            if (mem_search_stopped(s)) {
+                return PST_ERR_CANCELLED;
+            }
             segments_of(s, distance, offset);
-        }
-        if (mem_search_stopped(s)) {
-            return PST_ERR_CANCELLED;
         }
     }
     for (step = 0; step < 16 && bytes > 0; step++, bytes -= bytes / 3 + 1) {
+        if (mem_search_stopped(s)) {
+            return PST_ERR_CANCELLED;
+        }
         segments_by_bytes(s, bytes);
     }
     for (uint32_t v = 0; v < c->n; v++) {
@@ -214,6 +217,9 @@ pst_status mem_search_candidates(struct mem_search *search)
     pst_status st = try_ends(search);
     bool found = search->n_starts > 0 && search->starts[0].score.over == 0;
 
+    if (st == PST_OK && search->stopped) {
+        return PST_ERR_CANCELLED;
+    }
     if (st == PST_OK && (!found || search->effort.segments > search->costs->n)) {
         st = try_segments(search);
     }

@@ -80,6 +80,9 @@ static void try_ones(struct round *r)
     for (v = 0; v < r->s->costs->n; v++) {
         uint8_t from = t->actions[v];
 
+        if ((v & 0x3f) == 0 && mem_search_stopped(r->s)) {
+            return;
+        }
         for (to = 0; to <= PST_ACTION_OFFLOAD; to++) {
             if (to != from && may(r, v, to) && !is_idle(r, v, to)) {
                 mem_tally_set(t, v, to);
@@ -130,7 +133,7 @@ static void try_twos(struct round *r)
     uint32_t v;
     uint8_t to;
 
-    for (v = 0; v < r->s->costs->n && r->s->effort.window > 0; v++) {
+    for (v = 0; v < r->s->costs->n && r->s->effort.window > 0 && !mem_search_stopped(r->s); v++) {
         uint8_t from = t->actions[v];
 
         for (to = 0; to <= PST_ACTION_OFFLOAD; to++) {
@@ -157,12 +160,12 @@ static pst_status improve_start(struct mem_search *s, struct mem_start *start)
         if (done) {
             break;
         }
-        if (mem_search_stopped(s)) {
-            return PST_ERR_CANCELLED;
-        }
         try_ones(&r);
         if (!r.found) {
             try_twos(&r);
+        }
+        if (s->stopped) {
+            return PST_ERR_CANCELLED;
         }
         if (!r.found) {
             break;

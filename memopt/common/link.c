@@ -23,78 +23,71 @@ bool mem_may_offload(const struct mem_opt *opt, const struct pst_stage_view *vie
     return between >= (1.0 + rules->windows) * 2.0 * trip_ns(view, node->saved_bytes);
 }
 
-/* A run of dropped nodes, and the node before whose backward it is restored. */
-struct run {
-    uint32_t first, end, at;
-    uint64_t ns;
-};
-
-/* The run that begins at or behind `from`; false: there is none. */
-static bool next_run(const struct mem_opt *opt, const struct pst_stage_view *view,
-                     const uint8_t *actions, uint32_t from, struct run *ret_run)
+/* Runs of dropped nodes by the node before whose backward they are restored: order[t] is the first
+   node of the last such run, or PST_NONE, and run[first] that of the one before it. */
+static void list_runs(struct mem_opt *opt, const struct pst_stage_view *view,
+                      const uint8_t *actions)
 {
-    struct run run = {.first = from};
+    uint32_t v, first, at;
 
-    while (run.first < view->n_nodes && actions[run.first] != PST_ACTION_RECOMPUTE) {
-        run.first++;
+    for (v = 0; v < view->n_nodes; v++) {
+        opt->order[v] = PST_NONE;
     }
-    run.end = run.first;
-    while (run.end < view->n_nodes && actions[run.end] == PST_ACTION_RECOMPUTE) {
-        run.at = opt->last[run.end] > run.at ? opt->last[run.end] : run.at;
-        run.ns += pst_stage_node_at(view, run.end)->forward_ns;
-        run.end++;
+    for (v = 0; v < view->n_nodes; v++) {
+        if (actions[v] == PST_ACTION_RECOMPUTE) {
+            for (first = at = v; v < view->n_nodes && actions[v] == PST_ACTION_RECOMPUTE; v++) {
+                at = opt->last[v] > at ? opt->last[v] : at;
+            }
+            opt->run[first] = opt->order[at];
+            opt->order[at] = first;
+        }
     }
-    *ret_run = run;
-    return run.first < view->n_nodes;
 }
 
-static bool reads(const struct pst_stage_view *view, const struct run *run, uint32_t v)
+/* What v reads is read at this time of the backward pass, if not before. */
+static void note_reads(struct mem_opt *opt, const struct pst_stage_view *view, uint32_t v,
+                       uint64_t now)
 {
-    for (uint32_t i = run->first; i < run->end; i++) {
-        const struct pst_stage_node *node = pst_stage_node_at(view, i);
+    const struct pst_stage_node *node = pst_stage_node_at(view, v);
 
-        for (uint32_t j = 0; j < node->n_producers; j++) {
-            if (view->producers[node->first_producer + j] == v) {
-                return true;
+    for (uint32_t j = 0; j < node->n_producers; j++) {
+        uint64_t *read = &opt->scratch[view->producers[node->first_producer + j]];
+
+        *read = now < *read ? now : *read;
+    }
+}
+
+void mem_occupy(struct mem_opt *opt, const struct pst_stage_view *view, const uint8_t *actions)
+{
+    uint64_t now = 0; /* since the backward pass began */
+    uint32_t v, u, first;
+
+    list_runs(opt, view, actions);
+    for (v = 0; v < view->n_nodes; v++) {
+        opt->scratch[v] = UINT64_MAX;
+    }
+    for (v = view->n_nodes; v-- > 0;) {
+        for (first = opt->order[v]; first != PST_NONE; first = opt->run[first]) {
+            uint64_t begin = now;
+
+            for (u = first; u < view->n_nodes && actions[u] == PST_ACTION_RECOMPUTE; u++) {
+                note_reads(opt, view, u, begin);
+                now += pst_stage_node_at(view, u)->forward_ns;
             }
         }
+        note_reads(opt, view, v, now);
+        opt->scratch[v] = now < opt->scratch[v] ? now : opt->scratch[v];
+        now += pst_stage_node_at(view, v)->backward_ns;
+        opt->scratch[v] = now - opt->scratch[v];
     }
-    return false;
-}
-
-uint64_t mem_occupied_ns(const struct mem_opt *opt, const struct pst_stage_view *view,
-                         const uint8_t *actions, uint32_t v)
-{
-    uint32_t first = opt->last[v],
-             replay = PST_NONE; /* first reader: a node, and its run or none */
-    uint64_t ns = 0;
-    struct run run;
-
-    for (uint32_t i = 0; next_run(opt, view, actions, i, &run); i = run.end) {
-        if (run.end > v && run.at >= first && reads(view, &run, v)) {
-            first = run.at;
-            replay = run.first; /* of those restored together the later one comes first */
-        }
-    }
-    for (uint32_t u = v; u <= first; u++) {
-        ns += pst_stage_node_at(view, u)->backward_ns;
-    }
-    for (uint32_t i = 0; next_run(opt, view, actions, i, &run); i = run.end) {
-        if (run.at >= v &&
-            (run.at < first || (run.at == first && replay != PST_NONE && run.first <= replay))) {
-            ns += run.ns;
-        }
-    }
-    return ns;
 }
 
 bool mem_slot_fits(const struct mem_opt *opt, const struct pst_stage_view *view,
-                   const uint8_t *actions, const struct mem_link_rules *rules, uint32_t v)
+                   const struct mem_link_rules *rules, uint32_t v)
 {
     const struct pst_stage_node *node = pst_stage_node_at(view, v);
-    uint64_t busy = mem_occupied_ns(opt, view, actions, v);
+    uint64_t busy = opt->scratch[v] > node->forward_ns ? opt->scratch[v] : node->forward_ns;
 
-    busy = busy > node->forward_ns ? busy : node->forward_ns;
     return trip_ns(view, node->saved_bytes) + (double)busy <= rules->target * (double)opt->total_ns;
 }
 

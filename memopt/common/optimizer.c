@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "mem_plugin.h"
 #include "optimizer.h"
 
 #include <string.h>
@@ -80,7 +81,9 @@ void mem_reset(struct mem_opt *opt, const struct pst_stage_view *view)
     }
 }
 
-pst_status mem_begin(struct mem_opt *opt, const struct pst_stage_view *view)
+/* Room for this stage, what is known of it, trial as mem_decide finds it. mem_price and mem_plan
+   call it before they decide. */
+static pst_status begin(struct mem_opt *opt, const struct pst_stage_view *view)
 {
     if (!reserve(opt, view->n_nodes)) {
         return view->n_nodes == 0 ? PST_OK : PST_ERR_NOMEM;
@@ -98,8 +101,9 @@ bool mem_fits(const struct pst_stage_view *view, const struct pst_stage_value *v
     return value->legal && value->peak_bytes <= view->capacity_bytes;
 }
 
-bool mem_is_better(const struct pst_stage_view *view, const struct pst_stage_value *value,
-                   const struct pst_stage_value *than)
+/* Is it better than another one that is legal? */
+static bool is_better(const struct pst_stage_view *view, const struct pst_stage_value *value,
+                      const struct pst_stage_value *than)
 {
     bool fits = mem_fits(view, value);
 
@@ -119,14 +123,14 @@ pst_status mem_try(struct mem_opt *opt, const struct pst_stage_view *view,
     struct pst_stage_value value = {.size = sizeof value};
     pst_status st;
 
-    if (opt->host->cancelled != NULL && opt->host->cancelled(opt->host)) {
+    if (mem_stopped(opt->host)) {
         return PST_ERR_CANCELLED;
     }
     st = opt->eval->evaluate(opt->host, view, opt->trial, &value);
     if (st != PST_OK) {
         return st;
     }
-    if (value.legal && (!opt->has_plan || mem_is_better(view, &value, &opt->value))) {
+    if (value.legal && (!opt->has_plan || is_better(view, &value, &opt->value))) {
         if (view->n_nodes > 0) {
             memcpy(opt->actions, opt->trial, view->n_nodes);
         }
@@ -148,7 +152,7 @@ pst_status mem_consider(struct mem_opt *opt, const struct pst_stage_view *view)
 
 static pst_status run(struct mem_opt *opt, const struct pst_stage_view *view)
 {
-    pst_status st = mem_begin(opt, view);
+    pst_status st = begin(opt, view);
 
     return st == PST_OK ? opt->decide(opt, view) : st;
 }

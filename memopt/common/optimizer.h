@@ -41,11 +41,11 @@ struct mem_opt {
     uint32_t room;      /* nodes that there is room for */
     uint8_t *trial;     /* [room] PST_ACTION_*: the plan under construction */
     uint8_t *actions;   /* [room] the best plan so far */
-    uint32_t *order;    /* [room] for sorting positions; free to use */
-    uint32_t *run;      /* [room] scratch of mem_make_legal */
+    uint32_t *order;    /* [room] for sorting positions; free to use, mem_occupy does */
+    uint32_t *run;      /* [room] scratch of mem_make_legal and mem_occupy */
     uint32_t *last;     /* [room] largest in-stage reader of a node; itself where there is none */
     uint64_t *after_ns; /* [room] forward + backward of all later nodes */
-    uint64_t *scratch;  /* [room] free to use */
+    uint64_t *scratch;  /* [room] free to use, but from mem_occupy to the last mem_slot_fits */
     uint64_t total_ns;  /* forward + backward of the stage: its period without any action */
     bool has_plan;      /* of actions, with this value: */
     struct pst_stage_value value;
@@ -61,10 +61,6 @@ pst_status mem_price(void *self, const struct pst_stage_view *view,
                      struct pst_stage_price *ret_price);
 pst_status mem_plan(void *self, const struct pst_stage_view *view, struct pst_action_out *out);
 
-/* Room for this stage, what is known of it, trial as mem_decide finds it. mem_price and mem_plan
-   call it before they decide. */
-pst_status mem_begin(struct mem_opt *opt, const struct pst_stage_view *view);
-
 /* Trial := decisions of earlier optimizers, KEEP elsewhere. */
 void mem_reset(struct mem_opt *opt, const struct pst_stage_view *view);
 
@@ -77,10 +73,8 @@ pst_status mem_consider(struct mem_opt *opt, const struct pst_stage_view *view);
 pst_status mem_try(struct mem_opt *opt, const struct pst_stage_view *view,
                    struct pst_stage_value *ret_value);
 
-/* Does the plan of this value fit, and is it better than another one that is legal? */
+/* Does the plan of this value fit? */
 bool mem_fits(const struct pst_stage_view *view, const struct pst_stage_value *value);
-bool mem_is_better(const struct pst_stage_view *view, const struct pst_stage_value *value,
-                   const struct pst_stage_value *than);
 
 /* --- what may be done to a node ----------------------------------------------------------------*/
 
@@ -119,16 +113,17 @@ bool mem_may_offload(const struct mem_opt *opt, const struct pst_stage_view *vie
                      const struct mem_link_rules *rules, uint32_t v);
 
 /*
- * The slot filter under a plan: a copy out or back, and the longest that v occupies a slot beside
- * it, fit into target x total: a_v / link + max(forward of v, occ_v), occ_v being the stretch of
- * the backward from the first reader of v (a backward, or a replay) to the end of v's own.
+ * Under a plan, how long each node would occupy its place on the device when it is back: occ_v, the
+ * stretch of the backward from the first reader of v (a backward, or a replay) to the end of v's
+ * own, into opt->scratch, where it must stay for mem_slot_fits. Overwrites order and run, which are
+ * free again then. The slot filter, for what was found so: a copy out
+ * or back, and the longest that v occupies a place beside it, fit into target x total:
+ *
+ *     a_v / link + max(forward of v, occ_v)
  */
+void mem_occupy(struct mem_opt *opt, const struct pst_stage_view *view, const uint8_t *actions);
 bool mem_slot_fits(const struct mem_opt *opt, const struct pst_stage_view *view,
-                   const uint8_t *actions, const struct mem_link_rules *rules, uint32_t v);
-
-/* occ_v of above. */
-uint64_t mem_occupied_ns(const struct mem_opt *opt, const struct pst_stage_view *view,
-                         const uint8_t *actions, uint32_t v);
+                   const struct mem_link_rules *rules, uint32_t v);
 
 /* Bytes that the link moves out and back within target x period; 0 without a link. */
 uint64_t mem_link_budget(const struct pst_stage_view *view, uint64_t period_ns, double target);
@@ -137,6 +132,11 @@ uint64_t mem_link_budget(const struct pst_stage_view *view, uint64_t period_ns, 
 
 /* "1.25 GiB", "512 bytes". Returns text. */
 const char *mem_bytes_text(char text[32], uint64_t bytes);
+
+/* What a parameter `allow` lists: "recompute", "offload", "recompute,offload", "both".
+   PST_ERR_CONFIG where it lists anything else. */
+pst_status mem_allow(const struct pst_host *host, const char *list, bool *ret_recompute,
+                     bool *ret_offload);
 
 /* PST_ERR_INFEASIBLE with "stage 2 does not fit: 12.0 MiB short of ...; the smallest capacity that
    would do is 512 MiB (536870912 bytes)". peak: of the smallest plan there is. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "mem_plugin.h"
 #include "search.h"
 
 #include <string.h>
@@ -25,9 +26,8 @@ static pst_status reserve(struct mem_search *s, const struct mem_costs *c)
 
 bool mem_search_stopped(struct mem_search *search)
 {
-    const struct pst_host *host = search->costs->host;
-
-    return host->cancelled != NULL && host->cancelled(host);
+    search->stopped = search->stopped || mem_stopped(search->costs->host);
+    return search->stopped;
 }
 
 void mem_search_note(struct mem_search *search)
@@ -37,7 +37,9 @@ void mem_search_note(struct mem_search *search)
     struct mem_start worst;
     uint32_t n = search->costs->n, at, last;
 
-    search->n_evaluated++;
+    if ((search->n_evaluated++ & 0x3f) == 0) {
+        mem_search_stopped(search);
+    }
     if (!mem_tally_legal(tally)) {
         search->met_illegal = true;
         return;
@@ -128,6 +130,7 @@ pst_status mem_search_begin(struct mem_search *search, const struct mem_costs *c
     search->n_starts = 0;
     search->n_evaluated = 0;
     search->met_illegal = false;
+    search->stopped = false;
     search->bound = mem_costs_bound(costs);
     for (v = 0; v < costs->n; v++) {
         search->rank[v] = PST_NONE;
@@ -189,7 +192,7 @@ static uint32_t next_offloaded(const struct mem_search *s, int64_t than, uint32_
 
 /* Periods do not show how busy the link is, but copies that are not needed make passes wait where
    a step begins and ends: whatever may stay does. */
-static void bring_home(struct mem_search *s)
+static pst_status bring_home(struct mem_search *s)
 {
     const struct mem_costs *c = s->costs;
     struct mem_start *start = &s->starts[0];
@@ -197,12 +200,15 @@ static void bring_home(struct mem_search *s)
     int64_t than = INT64_MAX;
 
     if (s->n_starts == 0 || start->score.over > 0) {
-        return;
+        return PST_OK;
     }
     mem_search_load(s, start->actions);
     while ((v = next_offloaded(s, than, before)) != PST_NONE) {
         struct mem_score score;
 
+        if (mem_search_stopped(s)) {
+            return PST_ERR_CANCELLED;
+        }
         than = c->bytes[v];
         before = v;
         mem_tally_set(&s->tally, v, PST_ACTION_KEEP);
@@ -215,6 +221,7 @@ static void bring_home(struct mem_search *s)
         }
     }
     memcpy(start->actions, s->tally.actions, c->n);
+    return PST_OK;
 }
 
 pst_status mem_search_run(struct mem_search *search, const struct mem_costs *costs,
@@ -231,8 +238,5 @@ pst_status mem_search_run(struct mem_search *search, const struct mem_costs *cos
     if (st == PST_OK) {
         st = finish(search);
     }
-    if (st == PST_OK) {
-        bring_home(search);
-    }
-    return st;
+    return st == PST_OK ? bring_home(search) : st;
 }

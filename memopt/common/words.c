@@ -2,6 +2,7 @@
 #include "optimizer.h"
 
 #include <stdio.h>
+#include <string.h>
 
 const char *mem_bytes_text(char text[32], uint64_t bytes)
 {
@@ -21,6 +22,43 @@ const char *mem_bytes_text(char text[32], uint64_t bytes)
     return text;
 }
 
+static bool is_word(const char *at, size_t length, const char *word)
+{
+    return length == strlen(word) && memcmp(at, word, length) == 0;
+}
+
+pst_status mem_allow(const struct pst_host *host, const char *list, bool *ret_recompute,
+                     bool *ret_offload)
+{
+    bool recompute = false, offload = false;
+
+    for (const char *at = list;; at++) {
+        const char *end;
+        size_t length;
+
+        at += strspn(at, " ");
+        length = strcspn(at, ", ");
+        end = at + length + strspn(at + length, " ");
+        if ((!is_word(at, length, "recompute") && !is_word(at, length, "offload") &&
+             !is_word(at, length, "both")) ||
+            (*end != ',' && *end != '\0')) {
+            return pst_failf(host, PST_ERR_CONFIG,
+                             "allow: \"%.100s\" must be recompute, offload, or both of them with a "
+                             "comma between",
+                             list);
+        }
+        recompute |= *at != 'o';
+        offload |= *at != 'r';
+        at = end;
+        if (*at != ',') {
+            break;
+        }
+    }
+    *ret_recompute = recompute;
+    *ret_offload = offload;
+    return PST_OK;
+}
+
 pst_status mem_refuse(const struct pst_host *host, const struct pst_stage_view *view,
                       uint64_t peak_bytes)
 {
@@ -28,7 +66,7 @@ pst_status mem_refuse(const struct pst_host *host, const struct pst_stage_view *
 
     return pst_failf(host, PST_ERR_INFEASIBLE,
                      "stage %u does not fit: %s short of what its device leaves it, %s; the "
-                     "smallest capacity that would do is %s (%llu bytes)",
+                     "smallest capacity that would do for it is %s (%llu bytes)",
                      view->stage, mem_bytes_text(missing, peak_bytes - view->capacity_bytes),
                      mem_bytes_text(capacity, view->capacity_bytes),
                      mem_bytes_text(enough, peak_bytes), (unsigned long long)peak_bytes);

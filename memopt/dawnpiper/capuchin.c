@@ -144,6 +144,9 @@ static void undo(struct mem_search *s, struct choice *rows)
     uint32_t i, n = list_actions(s, rows);
 
     for (i = 0; i < n; i++) {
+        if ((i & 0x3f) == 0 && mem_search_stopped(s)) {
+            return;
+        }
         if (set_legal(s, rows[i].v, PST_ACTION_KEEP) && !fits(s)) {
             mem_tally_set(&s->tally, rows[i].v, rows[i].action);
         }
@@ -172,5 +175,5 @@ pst_status capuchin_run(struct mem_search *search)
     }
     mem_search_note(search);
     free(rows);
-    return st;
+    return search->stopped ? PST_ERR_CANCELLED : st;
 }

@@ -6,16 +6,17 @@
  */
 #include <string.h>
 
+#include "mem_plugin.h"
 #include "dawnpiper.h"
 #include "optimizer.h"
 
 #define SMALL 16 /* nodes up to which a price is as thorough as a plan */
 
 enum { POLICY_TWO_ENDED = 0, POLICY_CAPUCHIN = 1 };
-enum { ALLOW_BOTH = 0, ALLOW_RECOMPUTE = 1, ALLOW_OFFLOAD = 2 };
 
 struct config {
-    uint32_t policy, allow;
+    uint32_t policy;
+    const char *allow;
     int64_t staging;
     double link_target, host_memory;
     bool slot_filter;
@@ -27,16 +28,19 @@ struct dawnpiper {
     struct mem_costs costs;
     struct mem_search search;
     bool thorough;
+    bool recompute, offload; /* allowed */
 };
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, policy, PST_PARAM_ENUM, "two-ended", "two-ended|capuchin",
               "How actions are chosen: cheap replays and dear ones offloaded, improved by local "
               "search; or in Capuchin's order."),
-    PST_PARAM(struct config, allow, PST_PARAM_ENUM, "both", "both|recompute|offload",
-              "What may be done to a tensor besides keeping it."),
-    PST_PARAM(struct config, staging, PST_PARAM_INT, "2", "1..1000000",
-              "Micro-batches of offloaded tensors for which there is room on the device."),
+    PST_PARAM(struct config, allow, PST_PARAM_STRING, "recompute,offload", NULL,
+              "What may be done to a tensor besides keeping it: a list of these words, or one."),
+    PST_PARAM(
+        struct config, staging, PST_PARAM_INT, "0", "0..1000000",
+        "Micro-batches of offloaded tensors for which there is room on the device, at least; 0: as "
+        "many as the stage has."),
     PST_PARAM(struct config, link_target, PST_PARAM_FLOAT, "0.9", "0.01..1",
               "Part of the host link's time that a plan may fill."),
     PST_PARAM(struct config, slot_filter, PST_PARAM_BOOL, "true", NULL,
@@ -52,8 +56,8 @@ static pst_status load(struct dawnpiper *self, const struct pst_stage_view *view
 {
     const struct config *config = self->opt.config;
     const struct mem_rules rules = {
-        .recompute = config->allow != ALLOW_OFFLOAD,
-        .offload = config->allow != ALLOW_RECOMPUTE,
+        .recompute = self->recompute,
+        .offload = self->offload,
         .slot_filter = config->slot_filter,
         .link_target = config->link_target,
         .staging = staging,
@@ -106,17 +110,63 @@ static pst_status propose(struct dawnpiper *self, const struct pst_stage_view *v
     return mem_consider(&self->opt, view);
 }
 
+/* Replays read what is offloaded before its own readers do. Forbids to offload what is then in its
+   place for too long; false: there is nothing. */
+static bool forbid_late(struct dawnpiper *self, const struct pst_stage_view *view)
+{
+    const struct config *config = self->opt.config;
+    const struct mem_link_rules rules = {.target = config->link_target};
+    const uint8_t *actions = self->search.starts[0].actions;
+    bool late = false;
+
+    if (!config->slot_filter || !self->costs.any_offload || self->search.n_starts == 0 ||
+        memchr(actions, PST_ACTION_OFFLOAD, view->n_nodes) == NULL) {
+        return false;
+    }
+    mem_occupy(&self->opt, view, actions);
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
+        if (actions[v] == PST_ACTION_OFFLOAD && (self->costs.may[v] & MEM_MAY_KEEP) != 0 &&
+            !mem_slot_fits(&self->opt, view, &rules, v)) {
+            self->costs.may[v] &= (uint8_t)~MEM_MAY_OFFLOAD;
+            late = true;
+        }
+    }
+    return late;
+}
+
+/* By a policy, as often as it takes until no copy is late: every time fewer nodes may go. What was
+   forbidden for one plan binds no other search, and the bound is of all plans. */
+static pst_status search_by(struct dawnpiper *self, const struct pst_stage_view *view,
+                            const struct mem_effort *effort, bool capuchin)
+{
+    const struct config *config = self->opt.config;
+    uint64_t bound = UINT64_MAX;
+    bool late, restricted = false;
+    pst_status st;
+
+    do {
+        st = capuchin ? mem_search_begin(&self->search, &self->costs, effort)
+                      : mem_search_run(&self->search, &self->costs, effort);
+        if (st == PST_OK && capuchin) {
+            st = capuchin_run(&self->search);
+        }
+        bound = self->search.bound < bound ? self->search.bound : bound;
+        late = st == PST_OK && forbid_late(self, view);
+        restricted = restricted || late;
+    } while (late);
+    if (st == PST_OK && restricted) {
+        self->search.bound = bound;
+        st = load(self, view, (uint32_t)config->staging);
+    }
+    return st == PST_OK ? propose(self, view) : st;
+}
+
 static pst_status in_capuchins_order(struct dawnpiper *self, const struct pst_stage_view *view)
 {
     struct mem_effort effort = effort_of(self, false);
-    pst_status st;
 
     effort.starts = 1;
-    st = mem_search_begin(&self->search, &self->costs, &effort);
-    if (st == PST_OK) {
-        st = capuchin_run(&self->search);
-    }
-    return st == PST_OK ? propose(self, view) : st;
+    return search_by(self, view, &effort, true);
 }
 
 /* Is there, within the capacity, no shorter plan than the best so far? */
@@ -137,10 +187,7 @@ static pst_status search(struct dawnpiper *self, const struct pst_stage_view *vi
     if (config->policy == POLICY_CAPUCHIN) {
         return in_capuchins_order(self, view);
     }
-    st = mem_search_run(&self->search, &self->costs, &effort);
-    if (st == PST_OK) {
-        st = propose(self, view);
-    }
+    st = search_by(self, view, &effort, false);
     if (st == PST_OK && !thorough && !is_shortest(self, view) && self->search.bound != UINT64_MAX) {
         st = in_capuchins_order(self, view);
     }
@@ -173,7 +220,15 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
-    return mem_create(host, config, sizeof(struct dawnpiper), decide, ret_self);
+    pst_status st = mem_create(host, config, sizeof(struct dawnpiper), decide, ret_self);
+
+    if (st == PST_OK) {
+        struct dawnpiper *self = *ret_self;
+
+        st = mem_allow(host, ((const struct config *)config)->allow, &self->recompute,
+                       &self->offload);
+    }
+    return st;
 }
 
 /* The plan may be another one, as good or better in period, that needs more of the capacity. */
@@ -220,20 +275,10 @@ static pst_status bound(void *self_, const struct pst_stage_view *view, uint64_t
 PST_DESTROY_NOTHING
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .bound = bound, .price = price, .plan = plan)
 
-static const char *const provides[] = {
-    "chain", "dag", "recompute", "offload", "rival=policy:capuchin", NULL};
-static const char *const needs[] = {"recompute", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("memopt", "dawnpiper", "1.0"),
+MEM_PLUGIN(
+    "dawnpiper", "1.0", MEM_WORDS("chain", "dag", "recompute", "offload", "rival=policy:capuchin"),
+    MEM_WORDS("recompute"),
     .summary = "Keeps, replays or offloads tensor by tensor, with the least period that fits.",
     .reference = "Peng et al., DawnPiper: A Memory-scalable Pipeline Parallel Training Framework, "
                  "arXiv 2505.05856, 2025",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct config))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "mem_plugin.h"
 #include "methods.h"
 
 #include <stdlib.h>
@@ -131,6 +132,23 @@ static void extend(struct chain *k, uint32_t v, int64_t units, uint64_t ns)
     }
 }
 
+/* Nothing is known of any cell. False: the host asks to stop. */
+static bool forget(struct mem_oracle *o, struct chain *k)
+{
+    const struct pst_host *host = k->c->host;
+
+    for (uint32_t v = 0; v <= k->c->n; v++) {
+        if (mem_stopped(host)) {
+            o->stopped = true;
+            return false;
+        }
+        for (size_t i = 0; i < k->row; i++) {
+            cell_at(k, v, 0)[i].ns = NEVER;
+        }
+    }
+    return true;
+}
+
 /* Least time of replays if so many units are kept in all. */
 static uint64_t solve(struct mem_oracle *o, struct chain *k, uint32_t units)
 {
@@ -143,11 +161,11 @@ static uint64_t solve(struct mem_oracle *o, struct chain *k, uint32_t units)
     }
     k->left =
         c->capacity - parked > INT64_MAX / 4 ? INT64_MAX / 4 : (int64_t)(c->capacity - parked);
-    for (size_t i = 0; i < ((size_t)c->n + 1) * k->row; i++) {
-        k->cells[i].ns = NEVER;
+    if (!forget(o, k)) {
+        return NEVER;
     }
     cell_at(k, 0, 0)->ns = 0;
-    for (v = 0; v < c->n; v++) {
+    for (v = 0; v < c->n && !o->stopped; v++) {
         for (p = 0; p <= units; p++) {
             uint64_t ns = cell_at(k, v, p)->ns;
 

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "mem_plugin.h"
 #include "optimizer.h"
 #include "methods.h"
 #include "search.h"
@@ -12,10 +13,10 @@
 #define FEW 8 /* undecided nodes up to which enumeration is as good as anything */
 
 enum { METHOD_AUTO, METHOD_ENUMERATE, METHOD_BRANCH, METHOD_CHAIN };
-enum { ALLOW_BOTH, ALLOW_RECOMPUTE, ALLOW_OFFLOAD };
 
 struct config {
-    uint32_t method, allow;
+    uint32_t method;
+    const char *allow;
     int64_t max_nodes, max_steps, quanta;
 };
 
@@ -25,14 +26,15 @@ struct exact {
     struct mem_search search; /* for a plan to begin with, and its tally */
     uint8_t *best, *lowest;
     uint32_t room;
+    bool recompute, offload; /* allowed */
 };
 
 static const struct pst_param params[] = {
     PST_PARAM(struct config, method, PST_PARAM_ENUM, "auto", "auto|enumerate|branch|chain",
               "How: all plans; branch and bound; a dynamic programme for chains whose nodes cannot "
               "be offloaded; auto: what suits the stage."),
-    PST_PARAM(struct config, allow, PST_PARAM_ENUM, "both", "both|recompute|offload",
-              "What may be done to a tensor besides keeping it."),
+    PST_PARAM(struct config, allow, PST_PARAM_STRING, "recompute,offload", NULL,
+              "What may be done to a tensor besides keeping it: a list of these words, or one."),
     PST_PARAM(struct config, max_nodes, PST_PARAM_INT, "40", "1..1000",
               "Nodes of a stage up to which all plans or branches are looked at."),
     PST_PARAM(struct config, max_steps, PST_PARAM_INT, "20000000", "1..",
@@ -54,10 +56,9 @@ static bool reserve(struct exact *self, uint32_t n)
 
 static pst_status load(struct exact *self, const struct pst_stage_view *view)
 {
-    const struct config *config = self->opt.config;
     const struct mem_rules rules = {
-        .recompute = config->allow != ALLOW_OFFLOAD,
-        .offload = config->allow != ALLOW_RECOMPUTE,
+        .recompute = self->recompute,
+        .offload = self->offload,
         .link_target = 1,
         .staging = 1,
         .host_part = 1,
@@ -204,7 +205,15 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
-    return mem_create(host, config, sizeof(struct exact), decide, ret_self);
+    pst_status st = mem_create(host, config, sizeof(struct exact), decide, ret_self);
+
+    if (st == PST_OK) {
+        struct exact *self = *ret_self;
+
+        st = mem_allow(host, ((const struct config *)config)->allow, &self->recompute,
+                       &self->offload);
+    }
+    return st;
 }
 
 /* The fractional bound: nothing is solved for it. */
@@ -222,18 +231,7 @@ static pst_status bound(void *self_, const struct pst_stage_view *view, uint64_t
 PST_DESTROY_NOTHING
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .bound = bound, .price = mem_price, .plan = mem_plan)
 
-static const char *const provides[] = {"chain", "dag", "recompute", "offload", "exhaustive", NULL};
-static const char *const needs[] = {"recompute", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("memopt", "exact", "1.0"),
-    .summary = "The plan of least period that fits, proven; for small stages.",
-    .reference = "none",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+MEM_PLUGIN("exact", "1.0", MEM_WORDS("chain", "dag", "recompute", "offload", "exhaustive"),
+           MEM_WORDS("recompute"),
+           .summary = "The plan of least period that fits, proven; for small stages.",
+           .reference = "none", PST_PLUGIN_PARAMS(params, struct config))

@@ -5,6 +5,7 @@
  * Huang et al., "GPipe", NeurIPS 2019 (unit = stage); Chen et al., "Training Deep Nets with
  * Sublinear Memory Cost", 2016.
  */
+#include "mem_plugin.h"
 #include "optimizer.h"
 
 enum { UNIT_STAGE = 0, UNIT_LAYER = 1 };
@@ -87,19 +88,9 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 PST_DESTROY_NOTHING
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
 
-static const char *const provides[] = {"chain", "dag", "recompute", NULL};
-static const char *const needs[] = {"recompute", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("memopt", "full", "1.0"),
-    .summary = "Recomputes everything but the borders of stages or layers.",
-    .reference = "Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline "
-                 "Parallelism, NeurIPS 2019",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+MEM_PLUGIN("full", "1.0", MEM_WORDS("chain", "dag", "recompute"), MEM_WORDS("recompute"),
+           .summary = "Recomputes everything but the borders of stages or layers.",
+           .reference =
+               "Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline "
+               "Parallelism, NeurIPS 2019",
+           PST_PLUGIN_PARAMS(params, struct config))

@@ -2,6 +2,7 @@
  *
  * Keeps everything that no earlier memory optimizer has decided about.
  */
+#include "mem_plugin.h"
 #include "optimizer.h"
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
@@ -17,18 +18,6 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 PST_DESTROY_NOTHING
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
 
-static const char *const provides[] = {"chain", "dag", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("memopt", "none", "1.0"),
-    .summary = "Keeps every saved tensor on the device.",
-    .reference = "none",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_NO_PARAMS,
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+MEM_PLUGIN("none", "1.0", MEM_WORDS("chain", "dag"), MEM_NO_WORDS,
+           .summary = "Keeps every saved tensor on the device.", .reference = "none",
+           PST_PLUGIN_NO_PARAMS)

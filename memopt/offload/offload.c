@@ -4,6 +4,7 @@
  * as the host link moves beside the computation, until the stage fits. Nothing is recomputed.
  * After the selective offload of Wan, Qi, Huang, Lin, Li, "PipeOffload", ICML 2025.
  */
+#include "mem_plugin.h"
 #include "optimizer.h"
 
 #define STEPS 4096 /* of the link's budget, to which bytes are rounded up */
@@ -49,10 +50,11 @@ static uint32_t find_eligible(struct offload *self, const struct pst_stage_view 
                                          .min_bytes = config->min_swap_bytes};
     uint32_t n = 0;
 
+    mem_occupy(&self->opt, view, self->opt.trial);
     for (uint32_t v = 0; v < view->n_nodes; v++) {
         if (pst_stage_node_at(view, v)->saved_bytes > 0 &&
             mem_may_offload(&self->opt, view, &rules, v) &&
-            (!rules.slot_filter || mem_slot_fits(&self->opt, view, self->opt.trial, &rules, v))) {
+            (!rules.slot_filter || mem_slot_fits(&self->opt, view, &rules, v))) {
             self->opt.order[n++] = v;
         }
     }
@@ -89,8 +91,8 @@ static uint32_t steps_of(const struct offload *self, uint64_t bytes)
 }
 
 /* All sums of bytes up to the budget, each by the earliest nodes that make it. */
-static void find_sums(struct offload *self, const struct pst_stage_view *view, uint32_t n,
-                      uint64_t budget)
+static pst_status find_sums(struct offload *self, const struct pst_stage_view *view, uint32_t n,
+                            uint64_t budget)
 {
     uint32_t most = 0;
 
@@ -104,6 +106,9 @@ static void find_sums(struct offload *self, const struct pst_stage_view *view, u
         uint32_t v = self->opt.order[i];
         uint32_t steps = steps_of(self, pst_stage_node_at(view, v)->saved_bytes);
 
+        if ((i & 0x3f) == 0 && mem_stopped(self->opt.host)) {
+            return PST_ERR_CANCELLED;
+        }
         for (uint32_t s = most; steps <= most && s >= steps && s > 0; s--) {
             bool there = s == steps || self->last[s - steps] != PST_NONE;
 
@@ -112,6 +117,7 @@ static void find_sums(struct offload *self, const struct pst_stage_view *view, u
             }
         }
     }
+    return PST_OK;
 }
 
 /* Sends away the nodes of the sum. */
@@ -176,8 +182,8 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
         return st;
     }
     n = find_eligible(self, view);
-    find_sums(self, view, n, find_budget(self, view));
-    return send_enough(self, view);
+    st = find_sums(self, view, n, find_budget(self, view));
+    return st == PST_OK ? send_enough(self, view) : st;
 }
 
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
@@ -193,19 +199,8 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 PST_DESTROY_NOTHING
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
 
-static const char *const provides[] = {"chain", "dag", "offload", NULL};
-static const char *const needs[] = {"offload", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("memopt", "offload", "1.0"),
-    .summary = "Moves saved tensors to host memory and back, as many as the link hides.",
-    .reference = "Wan, Qi, Huang, Lin, Li, PipeOffload: Improving Scalability of Pipeline "
-                 "Parallelism with Memory Optimization, ICML 2025",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+MEM_PLUGIN("offload", "1.0", MEM_WORDS("chain", "dag", "offload"), MEM_WORDS("offload"),
+           .summary = "Moves saved tensors to host memory and back, as many as the link hides.",
+           .reference = "Wan, Qi, Huang, Lin, Li, PipeOffload: Improving Scalability of Pipeline "
+                        "Parallelism with Memory Optimization, ICML 2025",
+           PST_PLUGIN_PARAMS(params, struct config))

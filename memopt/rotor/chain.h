@@ -88,7 +88,7 @@ pst_status rotor_chain_solve(const struct rotor_chain *chain, uint32_t slots,
                              struct rotor_room *room, struct rotor_plan *ret_plan,
                              uint64_t *ret_ns);
 
-/* The plan of least peak, to the byte. PST_ERR_NOMEM. */
+/* The plan of least peak, to the byte. PST_ERR_NOMEM, PST_ERR_CANCELLED. */
 pst_status rotor_chain_least(const struct rotor_chain *chain, struct rotor_room *room,
                              struct rotor_plan *ret_plan, uint64_t *ret_peak);
 

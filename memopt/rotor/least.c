@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "mem_plugin.h"
+
 #define MOST_PAIRS                                                                                 \
     128 /* of one layer; of more those that matter least to this peak are left out                 \
          */
@@ -101,7 +103,8 @@ static void offer(struct least *w, uint32_t s, struct pair pair)
     w->n_pairs[s] = n;
 }
 
-static void find_pairs(struct least *w)
+/* False: the host asks to stop. */
+static bool find_pairs(struct least *w, const struct pst_host *host)
 {
     const struct rotor_layer *layers = w->chain->layers;
     uint32_t n = w->chain->n;
@@ -109,6 +112,9 @@ static void find_pairs(struct least *w)
     w->pairs[n][0] = (struct pair){0};
     w->n_pairs[n] = 1;
     for (uint32_t s = n; s-- > 0;) {
+        if (mem_stopped(host)) {
+            return false;
+        }
         w->n_pairs[s] = 0;
         offer(w, s, (struct pair){0, larger(w->passes[s][n], w->need[s][n - 1]), n, 0});
         for (uint32_t i = 0; i < w->n_pairs[s + 1]; i++) {
@@ -129,6 +135,7 @@ static void find_pairs(struct least *w)
             }
         }
     }
+    return true;
 }
 
 /* --- the plan ----------------------------------------------------------------------------------*/
@@ -187,7 +194,9 @@ pst_status rotor_chain_least(const struct rotor_chain *chain, struct rotor_room 
     w->chain = chain;
     find_passes(w);
     find_needs(w);
-    find_pairs(w);
+    if (!find_pairs(w, room->host)) {
+        return PST_ERR_CANCELLED;
+    }
     for (uint32_t i = 1; i < w->n_pairs[0]; i++) {
         best = worth(w, &w->pairs[0][i]) < worth(w, &w->pairs[0][best]) ? i : best;
     }

@@ -7,6 +7,7 @@
  * Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova, "Optimal checkpointing for heterogeneous
  * chains: how to train deep neural networks with limited memory", 2019.
  */
+#include "mem_plugin.h"
 #include "chain.h"
 #include "optimizer.h"
 
@@ -224,20 +225,11 @@ static pst_status plan(void *self_, const struct pst_stage_view *view, struct ps
 PST_DESTROY_NOTHING
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .bound = bound, .price = price, .plan = plan)
 
-static const char *const provides[] = {"chain", "dag", "recompute", "nested", NULL};
-static const char *const needs[] = {"recompute", "nested", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("memopt", "rotor", "1.0"),
+MEM_PLUGIN(
+    "rotor", "1.0", MEM_WORDS("chain", "dag", "recompute", "nested"),
+    MEM_WORDS("recompute", "nested"),
     .summary = "Replays within replays: the least recomputation of a chain of layers that fits.",
     .reference = "Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova, Optimal checkpointing for "
                  "heterogeneous chains: how to train deep neural networks with limited memory, "
                  "2019",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct config))

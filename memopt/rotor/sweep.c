@@ -6,7 +6,10 @@
 
 #include <stddef.h>
 
+#include "mem_plugin.h"
+
 struct sweep {
+    const struct pst_host *host;
     const struct rotor_chain *chain;
     struct rotor_tables tables;
     uint64_t *rows;  /* [n + 1][slots + 1] D of one kappa */
@@ -78,7 +81,7 @@ static void checkpoint(const struct sweep *w, uint32_t s, uint32_t j, uint32_t t
 }
 
 /* D of all s and st <= kappa. */
-static void fill(struct sweep *w)
+static pst_status fill(struct sweep *w)
 {
     const struct rotor_tables *t = &w->tables;
     uint32_t top = w->kappa < w->m0 ? w->kappa : w->m0;
@@ -99,22 +102,31 @@ static void fill(struct sweep *w)
         for (uint32_t st = 0; st <= top; st++) {
             row[st] = smaller(row[st], ROTOR_NEVER);
         }
+        if (mem_stopped(w->host)) {
+            return PST_ERR_CANCELLED;
+        }
     }
+    return PST_OK;
 }
 
 /* D(0, 0) where up to `most` are left, and the active micro-batch has what `parked` leaves it: with
    both the same the time of a plan, with most above parked no more than that of any in between. */
-static uint64_t time_of(struct sweep *w, uint32_t parked, uint32_t most)
+static pst_status time_of(struct sweep *w, uint32_t parked, uint32_t most, uint64_t *ret_ns)
 {
     uint64_t bytes = (w->chain->in_flight - 1) * parked;
+    pst_status st;
 
+    *ret_ns = ROTOR_NEVER;
     if (bytes > w->budget) {
-        return ROTOR_NEVER;
+        return PST_OK;
     }
     w->kappa = most;
     w->m0 = (uint32_t)smaller(w->budget - bytes, w->tables.slots);
-    fill(w);
-    return row_of(w, 0)[0];
+    st = fill(w);
+    if (st == PST_OK) {
+        *ret_ns = row_of(w, 0)[0];
+    }
+    return st;
 }
 
 struct search {
@@ -123,26 +135,21 @@ struct search {
 };
 
 /* Looks at all kappas from first to last, halves by which no plan gets better left out. */
-static pst_status search(struct sweep *w, const struct pst_host *host, uint32_t first,
-                         uint32_t last, struct search *best)
+static pst_status search(struct sweep *w, uint32_t first, uint32_t last, struct search *best)
 {
     uint32_t middle = first + (last - first) / 2;
-    pst_status st = PST_OK;
     uint64_t ns;
+    pst_status st = time_of(w, first, last, &ns);
 
-    if (host->cancelled != NULL && host->cancelled(host)) {
-        return PST_ERR_CANCELLED;
-    }
-    ns = time_of(w, first, last);
-    if (ns >= best->ns) {
-        return PST_OK;
+    if (st != PST_OK || ns >= best->ns) {
+        return st;
     }
     if (first == last) {
         *best = (struct search){ns, first};
         return PST_OK;
     }
-    st = search(w, host, middle + 1, last, best);
-    return st == PST_OK ? search(w, host, first, middle, best) : st;
+    st = search(w, middle + 1, last, best);
+    return st == PST_OK ? search(w, first, middle, best) : st;
 }
 
 /* The steps behind D(0, 0), as replays. */
@@ -175,19 +182,32 @@ static void trace(const struct sweep *w, struct rotor_plan *plan)
     }
 }
 
-/* Bytes that suffice for one micro-batch with everything saved. */
+static uint64_t largest(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t most = a > b ? a : b;
+
+    return most > c ? most : c;
+}
+
+/* Bytes of one micro-batch beyond which no plan gets better: everything saved, and while the last
+   of it runs again the largest gradient that can wait meanwhile. */
 static uint64_t ample(const struct rotor_chain *chain)
 {
-    uint64_t saved = 0, most = 1;
+    uint64_t before = 0, waiting = 0, most = 1;
 
     for (uint32_t l = 0; l < chain->n; l++) {
-        const struct rotor_layer *layer = &chain->layers[l];
-        uint64_t need = layer->save_peak > layer->back_peak ? layer->save_peak : layer->back_peak;
-
-        most = saved + need > most ? saved + need : most;
-        saved += layer->saved;
+        before += chain->layers[l].saved;
     }
-    return most > saved ? most : saved;
+    most = largest(most, before, 0);
+    for (uint32_t l = chain->n; l-- > 0;) {
+        const struct rotor_layer *layer = &chain->layers[l];
+
+        before -= layer->saved;
+        waiting = largest(waiting, layer->gradient, 0);
+        most = largest(most, before + layer->back_peak,
+                       before + waiting + largest(layer->save_peak, layer->pass_peak, 0));
+    }
+    return most;
 }
 
 static uint64_t common_divisor(uint64_t a, uint64_t b)
@@ -259,7 +279,7 @@ static bool make_room(struct sweep *w, struct rotor_room *room)
 pst_status rotor_chain_solve(const struct rotor_chain *chain, uint32_t slots,
                              struct rotor_room *room, struct rotor_plan *ret_plan, uint64_t *ret_ns)
 {
-    struct sweep w = {.chain = chain, .tables.n = chain->n};
+    struct sweep w = {.host = room->host, .chain = chain, .tables.n = chain->n};
     struct search best = {.ns = ROTOR_NEVER};
     pst_status st;
 
@@ -272,15 +292,18 @@ pst_status rotor_chain_solve(const struct rotor_chain *chain, uint32_t slots,
     }
     st = rotor_tables_fill(&w.tables, chain, room->host);
     if (st == PST_OK && chain->in_flight == 1) { /* nothing is parked: only the largest counts */
-        best = (struct search){time_of(&w, 0, w.tables.slots), w.tables.slots};
+        best.kappa = w.tables.slots;
+        st = time_of(&w, 0, w.tables.slots, &best.ns);
     } else if (st == PST_OK) {
         /* the active micro-batch has to have room for what it leaves, too */
         uint64_t most = w.budget / chain->in_flight;
 
-        st = search(&w, room->host, 0, (uint32_t)smaller(most, w.tables.slots), &best);
+        st = search(&w, 0, (uint32_t)smaller(most, w.tables.slots), &best);
     }
     if (st == PST_OK && best.ns < ROTOR_NEVER) {
-        time_of(&w, best.kappa, best.kappa);
+        st = time_of(&w, best.kappa, best.kappa, ret_ns);
+    }
+    if (st == PST_OK && best.ns < ROTOR_NEVER) {
         trace(&w, ret_plan);
         *ret_ns = best.ns;
     }

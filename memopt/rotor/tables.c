@@ -4,6 +4,8 @@
  */
 #include "chain.h"
 
+#include "mem_plugin.h"
+
 /* Bytes in slots, rounded up; more than there are: one more. */
 static uint32_t slots_of(const struct rotor_tables *tables, uint64_t bytes)
 {
@@ -88,10 +90,10 @@ pst_status rotor_tables_fill(struct rotor_tables *tables, const struct rotor_cha
 {
     load(tables, chain);
     for (uint32_t t = 0; t < tables->n; t++) {
-        if (host->cancelled != NULL && host->cancelled(host)) {
-            return PST_ERR_CANCELLED;
-        }
         for (uint32_t s = t + 1; s-- > 0;) {
+            if (mem_stopped(host)) {
+                return PST_ERR_CANCELLED;
+            }
             fill_row(tables, s, t);
         }
     }

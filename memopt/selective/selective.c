@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "mem_plugin.h"
 #include "optimizer.h"
 
 struct config {
@@ -171,19 +172,9 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 PST_DESTROY_NOTHING
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
 
-static const char *const provides[] = {"chain", "dag", "recompute", NULL};
-static const char *const needs[] = {"recompute", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("memopt", "selective", "1.0"),
-    .summary = "Recomputes chosen kinds of operators, by default the core of attention.",
-    .reference = "Korthikanti et al., Reducing Activation Recomputation in Large Transformer "
-                 "Models, 2022",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+MEM_PLUGIN("selective", "1.0", MEM_WORDS("chain", "dag", "recompute"), MEM_WORDS("recompute"),
+           .summary = "Recomputes chosen kinds of operators, by default the core of attention.",
+           .reference =
+               "Korthikanti et al., Reducing Activation Recomputation in Large Transformer "
+               "Models, 2022",
+           PST_PLUGIN_PARAMS(params, struct config))

@@ -7,6 +7,7 @@
  */
 #include <math.h>
 
+#include "mem_plugin.h"
 #include "optimizer.h"
 
 struct config {
@@ -89,18 +90,8 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 PST_DESTROY_NOTHING
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
 
-static const char *const provides[] = {"chain", "dag", "recompute", NULL};
-static const char *const needs[] = {"recompute", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("memopt", "sqrt", "1.0"),
+MEM_PLUGIN(
+    "sqrt", "1.0", MEM_WORDS("chain", "dag", "recompute"), MEM_WORDS("recompute"),
     .summary = "Checkpoints at even distances in bytes, as many as fit or need least memory.",
     .reference = "Chen, Xu, Zhang, Guestrin, Training Deep Nets with Sublinear Memory Cost, 2016",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct config))

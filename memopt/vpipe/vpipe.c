@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "mem_plugin.h"
 #include "inner.h"
 
 enum { MODE_SEARCH = 0, MODE_RATIO = 1 };
@@ -94,19 +95,9 @@ static pst_status create(const struct pst_host *host, const void *config, void *
 PST_DESTROY_NOTHING
 PST_INTERFACE(PST_MEMOPT, struct pst_memopt, .price = mem_price, .plan = mem_plan)
 
-static const char *const provides[] = {"chain", "dag", "recompute", "offload", NULL};
-static const char *const needs[] = {"recompute", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("memopt", "vpipe", "1.0"),
+MEM_PLUGIN(
+    "vpipe", "1.0", MEM_WORDS("chain", "dag", "recompute", "offload"), MEM_WORDS("recompute"),
     .summary = "Swaps and recomputes whole layers, in proportion to cost per byte.",
     .reference = "Zhao et al., vPipe: A Virtualized Acceleration System for Achieving Efficient "
                  "and Scalable Pipeline Parallel DNN Training, IEEE TPDS 33(3), 2022",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct vpipe_config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct vpipe_config))

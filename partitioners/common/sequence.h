@@ -89,7 +89,6 @@ struct part_best {
  */
 pst_status part_sequence_partition(const struct pst_host *host, const struct pst_partition_in *in,
                                    struct part_searcher *searcher, struct pst_partition_out *out);
-void part_sequence_finish(struct part_sequence *sequence);
 
 /*
  * A plan of stages with their own degrees: stage_of[v] < n_stages in order of the sequence, which

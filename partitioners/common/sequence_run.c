@@ -10,7 +10,7 @@
 
 enum { ATTEMPTS = 8 };
 
-void part_sequence_finish(struct part_sequence *sequence)
+static void sequence_finish(struct part_sequence *sequence)
 {
     free(sequence->stage_of);
     free(sequence->degrees);
@@ -141,7 +141,7 @@ static pst_status find(const struct part_problem *p, const struct part_searcher 
     if (st != PST_OK || ret->n_stages == 0 || *ret_size != 0) {
         return st;
     }
-    part_sequence_finish(ret);
+    sequence_finish(ret);
     limits.whole = true;
     st = searcher->find(searcher->self, &limits, ret);
     if (st == PST_OK && ret->n_stages > 0) {
@@ -173,7 +173,7 @@ static pst_status try_size(const struct part_problem *p, const struct part_searc
         other.bottleneck_ns = found.bottleneck_ns;
         other.extra = found.extra;
         found.extra = NULL;
-        part_sequence_finish(&found);
+        sequence_finish(&found);
         if (st == PST_OK && size != 0 && other.value.fits) {
             consider(p, searcher, best, &other);
             return PST_OK;

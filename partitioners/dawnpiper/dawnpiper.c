@@ -147,21 +147,10 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return part_chain_run(self->host, in, try_size, self, out);
 }
 
-PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
+static const char *const words[] = {"chain", "rival=interval:paper", NULL};
 
-static const char *const provides[] = {"chain", "rival=interval:paper", NULL};
-static const char *const needs[] = {"chain", NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("partitioner", "dawnpiper", "1.0"),
+PART_CHAIN_PLUGIN_WITH(
+    words, struct config, "dawnpiper", "1.0",
     .summary = "Memory-aware cuts by halving, priced by the job's memory optimizer.",
-    .reference = "after Peng et al., DawnPiper: A Memory-scalable Pipeline Parallel Training "
-                 "Framework, arXiv:2505.05856, 2025",
-    .license = "Apache-2.0",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    PST_PLUGIN_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    .reference = "after Peng et al., DawnPiper: A Memory-scalable Pipeline Parallel "
+                 "Training Framework, arXiv:2505.05856, 2025")

@@ -7,7 +7,7 @@
 
 #include "classes.h"
 
-pst_status gp_index_init(struct gp_index *index, uint32_t most)
+static pst_status index_init(struct gp_index *index, uint32_t most)
 {
     index->n_slots = 16;
     while (index->n_slots < 2 * (uint64_t)most && index->n_slots < UINT32_MAX / 2) {
@@ -17,7 +17,7 @@ pst_status gp_index_init(struct gp_index *index, uint32_t most)
     return index->slots == NULL ? PST_ERR_NOMEM : PST_OK;
 }
 
-void gp_index_finish(struct gp_index *index)
+static void index_finish(struct gp_index *index)
 {
     free(index->slots);
     index->slots = NULL;
@@ -121,7 +121,7 @@ pst_status gp_classes_of_ops(struct gp_costs *costs)
     int64_t *times = calloc((size_t)GP_TIMES * costs->n_lanes + 1, sizeof *times);
     const struct gp_load none = {0};
     struct gp_index index = {0};
-    pst_status st = gp_index_init(&index, n);
+    pst_status st = index_init(&index, n);
 
     costs->op_classes = calloc((size_t)n + 1, sizeof *costs->op_classes);
     costs->class_of_op = calloc(all, sizeof *costs->class_of_op);
@@ -139,7 +139,7 @@ pst_status gp_classes_of_ops(struct gp_costs *costs)
         }
     }
     free(times);
-    gp_index_finish(&index);
+    index_finish(&index);
     return st;
 }
 
@@ -306,7 +306,7 @@ pst_status gp_classes_of_blocks(struct gp_costs *costs)
 {
     uint32_t n = costs->tree->n_blocks, at;
     struct gp_index index = {0};
-    pst_status st = gp_index_init(&index, n);
+    pst_status st = index_init(&index, n);
 
     costs->classes = calloc((size_t)n + 1, sizeof *costs->classes);
     costs->class_of_block = calloc((size_t)n + 1, sizeof *costs->class_of_block);
@@ -316,6 +316,6 @@ pst_status gp_classes_of_blocks(struct gp_costs *costs)
     for (at = 0; st == PST_OK && at < n; at++) {
         st = class_of_block(costs, &index, at);
     }
-    gp_index_finish(&index);
+    index_finish(&index);
     return st;
 }

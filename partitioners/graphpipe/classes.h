@@ -14,8 +14,6 @@ struct gp_index {
     uint32_t n_slots;
 };
 
-pst_status gp_index_init(struct gp_index *index, uint32_t most);
-void gp_index_finish(struct gp_index *index);
 uint64_t gp_hash(uint64_t seed, const void *bytes, size_t n);
 
 pst_status gp_classes_of_ops(struct gp_costs *costs);

@@ -164,9 +164,6 @@ pst_status gp_memo_find(struct gp_probe *probe, const struct gp_key *key, size_t
 pst_status gp_probe_tick(struct gp_probe *probe, uint32_t work);
 
 /* parallel blocks, by grouping */
-pst_status gp_sides_in_row(struct gp_probe *probe, const struct gp_class *c,
-                           const struct gp_start *start, const struct gp_end *end,
-                           struct gp_sides *sides);
 pst_status gp_sides_any(struct gp_probe *probe, const struct gp_class *c,
                         const struct gp_start *start, const struct gp_end *end,
                         struct gp_sides *sides, bool *ret_done);

@@ -228,9 +228,9 @@ static pst_status merge(struct table *t, struct gp_sides *sides)
     return PST_OK;
 }
 
-pst_status gp_sides_in_row(struct gp_probe *probe, const struct gp_class *c,
-                           const struct gp_start *start, const struct gp_end *end,
-                           struct gp_sides *sides)
+static pst_status sides_in_row(struct gp_probe *probe, const struct gp_class *c,
+                               const struct gp_start *start, const struct gp_end *end,
+                               struct gp_sides *sides)
 {
     struct table t = {.probe = probe,
                       .c = c,
@@ -287,7 +287,7 @@ pst_status gp_sides_of(struct gp_probe *probe, uint32_t class, const struct gp_s
         st = gp_sides_any(probe, c, start, end, sides, &done);
     }
     if (st == PST_OK && !done) {
-        st = gp_sides_in_row(probe, c, start, end, sides);
+        st = sides_in_row(probe, c, start, end, sides);
     }
     return st == PST_OK ? gp_probe_tick(probe, probe->levels->n) : st;
 }

@@ -14,7 +14,7 @@
 
 enum { STARTS = 4 };
 
-void gp_trials_init(struct gp_trials *trials, const struct part_problem *problem)
+static void trials_init(struct gp_trials *trials, const struct part_problem *problem)
 {
     const struct pst_host *host = problem->host;
 
@@ -206,7 +206,7 @@ pst_status gp_trial_best(struct part_problem *p, bool chain, struct gp_answer *a
     pst_status st;
 
     *ret_found = false;
-    gp_trials_init(&t, p);
+    trials_init(&t, p);
     t.chain = chain;
     if (t.trial == NULL || p->in->n_stages != 0) {
         return PST_OK;

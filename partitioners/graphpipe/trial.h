@@ -16,8 +16,6 @@ struct gp_trials {
     bool chain;                    /* only plans that cut the model's order into runs */
 };
 
-void gp_trials_init(struct gp_trials *trials, const struct part_problem *problem);
-
 /* *ret_step_ns: INFINITY where the plan does not fit or the rest of the trials does not suffice for
    it. PST_ERR_CANCELLED; what the host fails with. */
 pst_status gp_trials_step(struct gp_trials *trials, const struct part_plan *plan,

@@ -52,20 +52,7 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-FIXED_CREATE(rules)
-
-static const char *const provides[] = {"chain", "chunks=2", "placement=vshape", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "1f1b-v", "1.0"),
-    .license = "Apache-2.0",
-    PST_PLUGIN_NO_PARAMS,
-    .summary = "1F1B on a V of two stages per device: two thirds of the memory.",
-    .reference = "Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
-    .provides = provides,
-    .needs = needs,
-    FIXED_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+FIXED_PLUGIN("1f1b-v", "1.0", FIXED_WORDS("chain", "chunks=2", "placement=vshape"),
+             .summary = "1F1B on a V of two stages per device: two thirds of the memory.",
+             .reference = "Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
+             PST_PLUGIN_NO_PARAMS)

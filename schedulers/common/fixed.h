@@ -58,18 +58,33 @@ const void *fixed_get_interface(const char *id);
     {                                                                                              \
         return fixed_create(host, config, &(rules), ret_self);                                     \
     }
-/* In the description: that and the functions here. */
-#define FIXED_FUNCTIONS                                                                            \
-    .create = create, .destroy = fixed_destroy, .get_interface = fixed_get_interface
+
+/* Capability words; those of the orders with B and W on a V. */
+#define FIXED_WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define FIXED_WORDS_V    FIXED_WORDS("chain", "chunks=2", "placement=vshape", "split-backward")
+
+/* The end of a scheduler with such `rules`: create() and the description. words: what it provides;
+   then fields, summary, reference and parameters. */
+#define FIXED_PLUGIN(plugin_id, plugin_version, words, ...)                                        \
+    FIXED_PLUGIN_WITH(fixed_get_interface, plugin_id, plugin_version, words, __VA_ARGS__)
+/* With an interface of its own. */
+#define FIXED_PLUGIN_WITH(interface_of, plugin_id, plugin_version, words, ...)                     \
+    FIXED_CREATE(rules)                                                                            \
+    static const char *const no_needs[] = {NULL};                                                  \
+    static const struct pst_plugin plugin = {                                                      \
+        PST_PLUGIN_HEAD("scheduler", plugin_id, plugin_version),                                   \
+        .license = "Apache-2.0",                                                                   \
+        .provides = words,                                                                         \
+        .needs = no_needs,                                                                         \
+        .create = create,                                                                          \
+        .destroy = fixed_destroy,                                                                  \
+        .get_interface = interface_of,                                                             \
+        __VA_ARGS__};                                                                              \
+    PST_PLUGIN(plugin)
 
 /* The stage that is chunk `chunk` of device d. */
 uint32_t fixed_stage(const struct fixed_question *question, uint32_t d, uint32_t chunk);
 
-/*
- * Micro-batches of one round where devices go round their chunks: m div max(1, m div p), the same
- * in every round. Else PST_ERR_INFEASIBLE, explained. One chunk needs no rounds: any m will do.
- */
-pst_status fixed_round(const struct fixed_question *question, uint32_t *ret_r);
 /* fixed_rules.build of those: deals device after device, d of p, in rounds of r. */
 typedef pst_status fixed_device_fn(const struct fixed_question *question, uint32_t r, uint32_t d,
                                    struct order *order);

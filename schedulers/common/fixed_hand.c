@@ -9,7 +9,11 @@ static bool rounds_fit(uint32_t m, uint32_t p)
     return m < p || m % (m / p) == 0;
 }
 
-pst_status fixed_round(const struct fixed_question *question, uint32_t *ret_r)
+/*
+ * Micro-batches of one round where devices go round their chunks: m div max(1, m div p), the same
+ * in every round. Else PST_ERR_INFEASIBLE, explained. One chunk needs no rounds: any m will do.
+ */
+static pst_status round_of(const struct fixed_question *question, uint32_t *ret_r)
 {
     uint32_t m = question->m, p = question->p, fewer = m, more = m;
 
@@ -94,8 +98,8 @@ void fixed_deal_waiting(struct fixed_hand *hand)
 
 pst_status fixed_rounds(const struct fixed_question *q, fixed_device_fn *deal, struct order *order)
 {
-    uint32_t r, d;
-    pst_status st = fixed_round(q, &r);
+    uint32_t r = 0, d;
+    pst_status st = round_of(q, &r);
 
     for (d = 0; st == PST_OK && d < q->p; d++) {
         st = deal(q, r, d, order);

@@ -60,10 +60,6 @@ uint64_t order_gcd(uint64_t a, uint64_t b);
 /* Most saved bytes of a device: + saved at F, - (saved - saved_weight) after B, rest after W/BW. */
 uint64_t order_peak_bytes(const struct order *order, uint32_t device);
 
-/* The micro-batches first to last of `other` that share samples with this one of `stage`. */
-void order_overlap(const struct pst_schedule_stage *stage, const struct pst_schedule_stage *other,
-                   uint32_t microbatch, uint32_t *ret_first, uint32_t *ret_last);
-
 /*
  * What most chain schedulers ask: exactly `stages_per_device` stages on each device in use, one
  * number of micro-batches for all stages. ret_m: that number. Else host->fail with a message that

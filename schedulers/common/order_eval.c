@@ -30,8 +30,9 @@ static uint64_t after(uint64_t a, uint64_t b)
     return a >= UNKNOWN - 1 - b ? UNKNOWN - 1 : a + b;
 }
 
-void order_overlap(const struct pst_schedule_stage *stage, const struct pst_schedule_stage *other,
-                   uint32_t microbatch, uint32_t *ret_first, uint32_t *ret_last)
+/* The micro-batches first to last of `other` that share samples with this one of `stage`. */
+static void overlap(const struct pst_schedule_stage *stage, const struct pst_schedule_stage *other,
+                    uint32_t microbatch, uint32_t *ret_first, uint32_t *ret_last)
 {
     uint64_t b = stage->microbatch_size, size = other->microbatch_size;
 
@@ -59,7 +60,7 @@ static uint64_t arrival(const struct eager *e, const struct order_op *op)
         const uint64_t *done = e->done[forward ? 0 : 1] + (size_t)other * e->m;
         uint32_t first, last;
 
-        order_overlap(stage, pst_schedule_stage_at(in, other), op->microbatch, &first, &last);
+        overlap(stage, pst_schedule_stage_at(in, other), op->microbatch, &first, &last);
         for (uint32_t j = first; j <= last; j++) {
             if (done[j] == UNKNOWN) {
                 return UNKNOWN;

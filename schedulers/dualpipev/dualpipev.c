@@ -96,22 +96,8 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-FIXED_CREATE(rules)
-
-static const char *const provides[] = {"chain", "chunks=2", "placement=vshape", "split-backward",
-                                       NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "dualpipev", "1.0"),
-    .license = "Apache-2.0",
-    PST_PLUGIN_NO_PARAMS,
-    .summary = "Pairs of a forward and a backward on a V of two stages per device.",
-    .reference = "DeepSeek-AI, DeepSeek-V3 Technical Report, arXiv 2412.19437, 2024; "
-                 "github.com/deepseek-ai/DualPipe",
-    .provides = provides,
-    .needs = needs,
-    FIXED_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+FIXED_PLUGIN("dualpipev", "1.0", FIXED_WORDS_V,
+             .summary = "Pairs of a forward and a backward on a V of two stages per device.",
+             .reference = "DeepSeek-AI, DeepSeek-V3 Technical Report, arXiv 2412.19437, 2024; "
+                          "github.com/deepseek-ai/DualPipe",
+             PST_PLUGIN_NO_PARAMS)

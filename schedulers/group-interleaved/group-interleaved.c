@@ -175,22 +175,10 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-FIXED_CREATE(rules)
-
-static const char *const provides[] = {"chain", "chunks", "placement=looped", "split-backward",
-                                       NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "group-interleaved", "1.0"),
-    .license = "Apache-2.0",
+FIXED_PLUGIN(
+    "group-interleaved", "1.0",
+    FIXED_WORDS("chain", "chunks", "placement=looped", "split-backward"),
     .summary = "Interleaving by groups: a smaller bubble, and memory that the group size sets.",
     .reference = "Wan et al., PipeOffload: Improving Scalability of Pipeline Parallelism with "
                  "Memory Optimization, ICML 2025",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    FIXED_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct config))

@@ -55,22 +55,9 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-FIXED_CREATE(rules)
-
-static const char *const provides[] = {"chain", "chunks", "placement=looped", "split-backward",
-                                       NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "interleaved-zb", "1.0"),
-    .license = "Apache-2.0",
+FIXED_PLUGIN(
+    "interleaved-zb", "1.0", FIXED_WORDS("chain", "chunks", "placement=looped", "split-backward"),
     .summary = "Interleaved 1F1B with weight gradients kept for idle moments.",
     .reference = "PyTorch, torch.distributed.pipelining, ScheduleInterleavedZeroBubble; Qi et al., "
                  "Zero Bubble Pipeline Parallelism, ICLR 2024",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    FIXED_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct config))

@@ -65,22 +65,9 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-FIXED_CREATE(rules)
-
-static const char *const provides[] = {"chain", "chunks", "placement=looped", "split-backward",
-                                       NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "interleaved", "1.0"),
-    .license = "Apache-2.0",
+FIXED_PLUGIN(
+    "interleaved", "1.0", FIXED_WORDS("chain", "chunks", "placement=looped", "split-backward"),
     .summary = "1F1B over several stages per device: a smaller bubble for more transfers.",
     .reference = "Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters "
                  "Using Megatron-LM, SC 2021",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    FIXED_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct config))

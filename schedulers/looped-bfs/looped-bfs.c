@@ -50,20 +50,8 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-FIXED_CREATE(rules)
-
-static const char *const provides[] = {"chain", "chunks", "placement=looped", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "looped-bfs", "1.0"),
-    .license = "Apache-2.0",
+FIXED_PLUGIN(
+    "looped-bfs", "1.0", FIXED_WORDS("chain", "chunks", "placement=looped"),
     .summary = "All micro-batches through one stage, then the next: weights are needed once.",
     .reference = "Lamy-Poirier, Breadth-First Pipeline Parallelism, MLSys 2023",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct config),
-    FIXED_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct config))

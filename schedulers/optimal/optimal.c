@@ -156,8 +156,9 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
 PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .device_of = device_of,
               .schedule = schedule)
 
-static const char *const provides[] = {"chain",         "split-backward", "chunks", "placement",
-                                       "within-memory", "exhaustive",     NULL};
+static const char *const provides[] = {
+    "chain",      "split-backward",         "chunks", "placement", "within-memory",
+    "exhaustive", "haste=max_nodes:100000", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {

@@ -34,7 +34,7 @@ static bool is_uniform(const struct va_problem *q)
  * At unit costs a cap of k chunks costs 6p - 1 - 3k idle passes while memory binds (Qi et al.,
  * "Pipeline Parallelism with Controllable Memory"; checked by exhaustive search for p up to 4).
  */
-uint64_t va_bound_with_memory(const struct va_problem *q)
+static uint64_t bound_with_memory(const struct va_problem *q)
 {
     uint64_t bound = va_bound(q, q->goal), idle, k;
     int64_t cap = INT64_MAX, unit = q->passes[VA_F0].at_start;
@@ -93,7 +93,7 @@ static pst_status seed(struct climber *climber, uint32_t r)
     if (rung->cost.first != UINT64_MAX) {
         va_search_offer(&climber->search, rung->order);
     }
-    if (climber->search.best_cost.first <= va_bound_with_memory(&rung->problem)) {
+    if (climber->search.best_cost.first <= bound_with_memory(&rung->problem)) {
         return PST_OK;
     }
     va_dispatch_paces(&climber->search, is_brief(climber));
@@ -116,7 +116,7 @@ static pst_status climb(struct climber *climber, uint32_t r)
 {
     struct va_search *search = &climber->search;
     struct va_rung *rung = &climber->pool->rungs[r];
-    uint64_t bound = va_bound_with_memory(&rung->problem);
+    uint64_t bound = bound_with_memory(&rung->problem);
     pst_status st;
 
     va_pool_inherit(climber->pool, r);
@@ -286,7 +286,7 @@ static pst_status solve(struct va_pool *pool, const struct va_problem *q,
                         const struct va_options *options, const struct pst_host *host,
                         struct va_prover *prover, uint64_t *ret_proven)
 {
-    uint64_t bound = va_bound_with_memory(q), proven = va_bound(q, q->goal);
+    uint64_t bound = bound_with_memory(q), proven = va_bound(q, q->goal);
     uint64_t steps = prover->usable ? steps_of(q, options) : 0;
     pst_status st = fill(pool, q, options->effort, host, bound);
 

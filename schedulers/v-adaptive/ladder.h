@@ -31,7 +31,4 @@ pst_status va_solve(const struct va_problem *q, const struct va_options *options
                     const struct pst_host *host, struct va_prover *prover,
                     struct va_answer *ret_answer);
 
-/* Nothing below this is possible under the caps: va_bound, and what memory adds at equal costs. */
-uint64_t va_bound_with_memory(const struct va_problem *q);
-
 #endif

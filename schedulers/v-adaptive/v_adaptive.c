@@ -292,7 +292,8 @@ PST_INTERFACE(PST_SCHEDULER, struct pst_scheduler, .topology = topology, .device
               .schedule = schedule)
 
 static const char *const provides[] = {
-    "chain", "chunks=2", "placement=vshape", "split-backward", "within-memory", "exhaustive", NULL};
+    "chain",         "chunks=2",   "placement=vshape", "split-backward",
+    "within-memory", "exhaustive", "haste=exact:0",    NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {

@@ -29,21 +29,8 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-FIXED_CREATE(rules)
-
-static const char *const provides[] = {"chain", "chunks=2", "placement=vshape", "split-backward",
-                                       NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "v-half", "1.0"),
-    .license = "Apache-2.0",
+FIXED_PLUGIN(
+    "v-half", "1.0", FIXED_WORDS_V,
     .summary = "A V at half the memory of 1F1B that keeps its pace when passes differ.",
     .reference = "Qi, Wan, Amar, Lin, Pipeline Parallelism with Controllable Memory, NeurIPS 2024",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct vplugin_config),
-    FIXED_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+    PST_PLUGIN_PARAMS(params, struct vplugin_config))

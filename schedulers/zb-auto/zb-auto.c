@@ -23,20 +23,7 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-FIXED_CREATE(rules)
-
-static const char *const provides[] = {"chain", "split-backward", "within-memory", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "zb-auto", "1.0"),
-    .license = "Apache-2.0",
-    .summary = "A zero-bubble order made for the times, links and memory at hand.",
-    .reference = "Qi, Wan, Huang, Lin, Zero Bubble Pipeline Parallelism, ICLR 2024",
-    .provides = provides,
-    .needs = needs,
-    PST_PLUGIN_PARAMS(params, struct greedy_config),
-    FIXED_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+FIXED_PLUGIN("zb-auto", "1.0", FIXED_WORDS("chain", "split-backward", "within-memory"),
+             .summary = "A zero-bubble order made for the times, links and memory at hand.",
+             .reference = "Qi, Wan, Huang, Lin, Zero Bubble Pipeline Parallelism, ICLR 2024",
+             PST_PLUGIN_PARAMS(params, struct greedy_config))

@@ -13,23 +13,8 @@ static const struct fixed_rules rules = {
     .build = zero_bubble_build,
 };
 
-FIXED_CREATE(rules)
-
-static const char *const provides[] = {"chain", "split-backward", NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "zb-h1", "1.0"),
-    .license = "Apache-2.0",
-    PST_PLUGIN_NO_PARAMS,
+FIXED_PLUGIN_WITH(
+    zero_bubble_get_interface, "zb-h1", "1.0", FIXED_WORDS("chain", "split-backward"),
     .summary =
         "1F1B with weight gradients kept for idle moments: a third of the bubble, no more memory.",
-    .reference = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024",
-    .provides = provides,
-    .needs = needs,
-    .create = create,
-    .destroy = fixed_destroy,
-    .get_interface = zero_bubble_get_interface,
-};
-
-PST_PLUGIN(plugin)
+    .reference = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024", PST_PLUGIN_NO_PARAMS)

@@ -88,22 +88,8 @@ static const struct fixed_rules rules = {
     .build = build,
 };
 
-FIXED_CREATE(rules)
-
-static const char *const provides[] = {"chain", "chunks=2", "placement=vshape", "split-backward",
-                                       NULL};
-static const char *const needs[] = {NULL};
-
-static const struct pst_plugin plugin = {
-    PST_PLUGIN_HEAD("scheduler", "zbv", "1.0"),
-    .license = "Apache-2.0",
-    PST_PLUGIN_NO_PARAMS,
-    .summary = "Zero bubble on a V of two stages per device, for equal pass times.",
-    .reference = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024; PyTorch, "
-                 "torch.distributed.pipelining, ScheduleZBVZeroBubble",
-    .provides = provides,
-    .needs = needs,
-    FIXED_FUNCTIONS,
-};
-
-PST_PLUGIN(plugin)
+FIXED_PLUGIN("zbv", "1.0", FIXED_WORDS_V,
+             .summary = "Zero bubble on a V of two stages per device, for equal pass times.",
+             .reference = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024; PyTorch, "
+                          "torch.distributed.pipelining, ScheduleZBVZeroBubble",
+             PST_PLUGIN_NO_PARAMS)

@@ -14,9 +14,7 @@
 
 #include <elf.h>
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 /* The dynamic symbol table of an ELF file in memory. */
 struct symbols {
@@ -24,24 +22,6 @@ struct symbols {
     size_t n;
     const char *names;
 };
-
-static char *read_file(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    char *data;
-    long n;
-
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    n = ftell(file);
-    assert_true(n > (long)sizeof(Elf64_Ehdr));
-    rewind(file);
-    data = malloc((size_t)n);
-    assert_non_null(data);
-    assert_int_equal(fread(data, 1, (size_t)n, file), n);
-    fclose(file);
-    return data;
-}
 
 static struct symbols dynamic_symbols(const char *data)
 {
@@ -62,10 +42,12 @@ static struct symbols dynamic_symbols(const char *data)
 
 static void check_plugin(const char *path)
 {
-    char *data = read_file(path);
-    struct symbols symbols = dynamic_symbols(data);
+    char *data = support_read(path);
+    struct symbols symbols;
     unsigned exported = 0;
 
+    assert_non_null(data);
+    symbols = dynamic_symbols(data);
     for (size_t i = 1; i < symbols.n; i++) {
         const char *name = symbols.names + symbols.rows[i].st_name;
 

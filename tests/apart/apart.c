@@ -8,12 +8,14 @@
  * yet. The numbers are the cpu device's, bit for bit.
  *
  * PENSTOCK_APART_FAILS names an operator: its kernels fail, as on a device that breaks.
+ * PENSTOCK_APART_STANDS does, too: its kernels never end.
  */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "apart.h"
 
@@ -132,8 +134,11 @@ struct kernel {
 
 static void run_now(struct pst_device *device, struct work *work)
 {
-    const char *fails = getenv("PENSTOCK_APART_FAILS");
+    const char *fails = getenv("PENSTOCK_APART_FAILS"), *stands = getenv("PENSTOCK_APART_STANDS");
 
+    while (stands != NULL && strcmp(stands, work->op->name) == 0) {
+        pause();
+    }
     pthread_mutex_lock(&device->mutex);
     if (fails != NULL && strcmp(fails, work->op->name) == 0 && device->failed[0] == '\0') {
         snprintf(device->failed, sizeof device->failed, "%s", work->op->name);
@@ -268,11 +273,6 @@ static void download(struct pst_device *device, void *dst, const void *src, uint
     move(device, dst, apart_near(src), bytes);
 }
 
-static void copy(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
-{
-    move(device, apart_near(dst), apart_near(src), bytes);
-}
-
 /* --- the device --------------------------------------------------------------------------------
  */
 
@@ -356,7 +356,6 @@ static const struct pst_device_ops ops = {
     .refresh = apart_refresh,
     .flags = PST_DEVICE_APART,
     .sync = sync_device,
-    .copy = copy,
     .pinned = apart_pinned,
     .mark_create = apart_mark_create,
     .mark = apart_mark,

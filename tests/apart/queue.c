@@ -4,7 +4,8 @@
  * Nothing but marks orders two queues. Whoever follows a mark waits for it as it stood when that
  * was asked for, though it may have been set again since, as an event of CUDA.
  *
- * With PENSTOCK_APART_DEAF in the environment nothing follows marks: a test of these tests.
+ * With PENSTOCK_APART_DEAF in the environment nothing follows marks: a test of these tests. With
+ * PENSTOCK_APART_SLOW each piece of work beside the kernels takes as long as there, at least.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "apart.h"
 
 #define LATE_NS 30000u   /* at most, before each piece of work */
-#define DEAF_NS 2000000u /* of queues beside that of the kernels, where nothing follows marks */
+#define SLOW_NS 2000000u /* of queues beside that of the kernels, where they are slow */
 
 struct pst_mark {
     struct pst_mark *next;
@@ -36,8 +37,8 @@ static void be_late(struct queue *queue, bool aside)
 {
     struct timespec nap = {0};
 
-    if (aside && getenv("PENSTOCK_APART_DEAF") != NULL) {
-        nap.tv_nsec = DEAF_NS;
+    if (aside && (getenv("PENSTOCK_APART_DEAF") != NULL || getenv("PENSTOCK_APART_SLOW") != NULL)) {
+        nap.tv_nsec = SLOW_NS;
         nanosleep(&nap, NULL);
         return;
     }

@@ -2,7 +2,8 @@
  *
  * cuBLASLt as far as the device module calls it, in plain C on host memory, column by column from
  * what descriptors and layouts say. Of epilogues it has those that the module asks for, none where
- * the environment has ON_HOST_PLAIN_PRODUCTS.
+ * the environment has ON_HOST_PLAIN_PRODUCTS. How many products ran with an epilogue that sums an
+ * operand is counted (control.h).
  */
 #include <cublasLt.h>
 #include <math.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "device/bf16.h"
+#include "faults.h"
 #include "streams.h"
 
 struct desc {
@@ -202,6 +204,12 @@ static uint64_t cols_of(const struct layout *layout, cublasOperation_t op)
     return op == CUBLAS_OP_T ? layout->rows : layout->cols;
 }
 
+/* Of an operand that is read anyway. */
+static bool sums(const struct desc *desc)
+{
+    return desc->epilogue == CUBLASLT_EPILOGUE_BGRADA || desc->epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
+
 static bool fits(const struct desc *desc, const struct layout *a, const struct layout *b,
                  const struct layout *d)
 {
@@ -210,6 +218,7 @@ static bool fits(const struct desc *desc, const struct layout *a, const struct l
     return a->type == b->type && cols_of(a, desc->a) == rows_of(b, desc->b) &&
            rows_of(a, desc->a) == d->rows && cols_of(b, desc->b) == d->cols &&
            a->batches == b->batches && b->batches == d->batches &&
+           (!sums(desc) || d->batches == 1) &&
            (desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT || desc->bias != NULL) &&
            (!gelu ||
             (desc->aux != NULL && desc->aux_ld % 8 == 0 && desc->aux_ld >= (int64_t)d->rows));
@@ -267,7 +276,7 @@ static float finished(const struct desc *desc, const struct layout *d, float val
 {
     struct layout aux = *d;
 
-    if (desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT) {
+    if (desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT || sums(desc)) {
         return value;
     }
     value += desc->bias_type == CUDA_R_16BF ? pst_bf16_load(((const uint16_t *)desc->bias)[row])
@@ -316,6 +325,25 @@ static float *unfold(const struct layout *layout, const char *from, bool by_rows
     return values;
 }
 
+/* Over k, of each row of op(a) or each column of op(b), from the last to the first: not the order
+   of the device's own kernel, so that it shows which of the two was at work. */
+static void sum_operand(const struct desc *desc, const struct layout *d, const float *rows,
+                        const float *cols, uint64_t k)
+{
+    const bool of_a = desc->epilogue == CUBLASLT_EPILOGUE_BGRADA;
+    const float *values = of_a ? rows : cols;
+    struct layout to = {.type = desc->bias_type, .ld = 1};
+
+    for (uint64_t i = 0; i < (of_a ? d->rows : d->cols); i++) {
+        float sum = 0;
+
+        for (uint64_t j = k; j-- > 0;) {
+            sum += values[i * k + j];
+        }
+        put(&to, (void *)(uintptr_t)desc->bias, 0, i, sum);
+    }
+}
+
 static void multiply(const struct desc *desc, const struct layout *a, const char *from_a,
                      const struct layout *b, const char *from_b, const struct layout *d, char *to,
                      float alpha, float beta)
@@ -334,6 +362,10 @@ static void multiply(const struct desc *desc, const struct layout *a, const char
             sum = alpha * sum + (beta == 0 ? 0 : beta * get(d, to, row, col));
             put(d, to, row, col, finished(desc, d, sum, row, col));
         }
+    }
+    if (sums(desc)) {
+        sum_operand(desc, d, rows, cols, k);
+        atomic_fetch_add(&cuda_on_host()->summing_products, 1);
     }
     free(rows);
     free(cols);

@@ -3,6 +3,8 @@
  * What a test of device-cuda-on-host can set about the machine, and what it can count. The module
  * exports one function, cuda_on_host(), that returns it; set it while no device is open. Variables
  * of the environment set the same for programs: ON_HOST_GPUS, ON_HOST_SMS, ON_HOST_DRIVER=none.
+ * With ON_HOST_CAPTURES=none no capture can begin; with ON_HOST_EAGER the process ends where CUDA
+ * is called before CUDA_MODULE_LOADING is set.
  */
 #ifndef PST_TESTS_CUDA_CONTROL_H
 #define PST_TESTS_CUDA_CONTROL_H
@@ -23,17 +25,21 @@ struct cuda_on_host {
     const char *missing; /* a function that the driver lacks; "": all; NULL: none */
     bool indivisible;    /* the driver has the functions, the GPU no parts */
     /* failures */
-    atomic_int calls; /* that could have failed so far */
-    int fail_at;      /* that call fails, counted from 1; 0: none does */
-    int break_after;  /* launches that are well; waits behind one more fail. 0: none does */
+    atomic_int calls;  /* that could have failed so far */
+    int fail_at;       /* that call fails, counted from 1; 0: none does */
+    bool fail_again;   /* so does the one behind it */
+    int product_fault; /* the cublasStatus_t that calls about products fail with; 0: a usual one */
+    int break_after;   /* launches that are well; waits behind one more fail. 0: none does */
     atomic_int launches;
     /* what there is now */
-    atomic_int contexts, streams, events, arrays, pinned, libraries;
+    atomic_int contexts, streams, events, arrays, pinned, libraries, graphs;
+    atomic_int descriptions; /* of products, their operands and what is preferred */
     /* what was asked for */
     atomic_int splits;       /* successful ones */
     atomic_uint peers_asked; /* a bit for each GPU whose memory was to be reached */
     atomic_uint parts;       /* a bit for each part that has had a context, by first SM / step */
     atomic_int product_sms;  /* the last target of a product */
+    atomic_int summing_products; /* that ran with the sums of an operand */
 };
 
 typedef struct cuda_on_host *cuda_on_host_fn(void);

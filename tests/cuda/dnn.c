@@ -2,7 +2,8 @@
  *
  * cuDNN as far as the device module calls it, on the host: plans are interpreted. Like the library
  * it takes a workspace of which nothing is left behind. ON_HOST_DNN=absent: it is not there;
- * broken: it promises much, and compiles nothing.
+ * choosy: it serves nothing; broken: it asks for much, and compiles nothing; tight: it asks for
+ * little, and compiles nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,9 +59,9 @@ void pst_dnn_close(struct pst_dnn *dnn)
 struct pst_dnn_plan *pst_dnn_plan_create(struct pst_dnn *dnn, const struct pst_dnn_graph *graph,
                                          char *ret_why, size_t why_size)
 {
-    struct pst_dnn_plan *plan = calloc(1, sizeof *plan);
+    struct pst_dnn_plan *plan = is("choosy") ? NULL : calloc(1, sizeof *plan);
 
-    snprintf(ret_why, why_size, "out of memory");
+    snprintf(ret_why, why_size, is("choosy") ? "it has no kernel" : "out of memory");
     if (plan != NULL) {
         plan->stream = dnn->stream;
         memcpy(&plan->graph, graph, sizeof plan->graph);
@@ -76,14 +77,14 @@ void pst_dnn_plan_destroy(struct pst_dnn_plan *plan)
 bool pst_dnn_plan_compile(struct pst_dnn_plan *plan, char *ret_why, size_t why_size)
 {
     snprintf(ret_why, why_size, "it is broken");
-    plan->compiled = !is("broken");
+    plan->compiled = !is("broken") && !is("tight");
     return plan->compiled;
 }
 
 uint64_t pst_dnn_plan_bytes(const struct pst_dnn_plan *plan)
 {
     (void)plan;
-    return is("broken") ? 1u << 20 : BYTES;
+    return is("broken") ? 1u << 20 : is("tight") ? 1 : BYTES;
 }
 
 struct launch {

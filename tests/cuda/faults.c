@@ -7,6 +7,7 @@
 #include "faults.h"
 
 #include <cublasLt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,9 @@ __attribute__((visibility("default"))) struct cuda_on_host *cuda_on_host(void)
 
 bool faulty(void)
 {
-    return atomic_fetch_add(&host.calls, 1) + 1 == host.fail_at;
+    const int call = atomic_fetch_add(&host.calls, 1) + 1;
+
+    return call == host.fail_at || (host.fail_again && call == host.fail_at + 1);
 }
 
 /* A kernel that broke: the error shows at the next wait, and at all that come later. */
@@ -56,6 +59,10 @@ static _Thread_local int chosen;
 
 cudaError_t __wrap_cudaGetDeviceCount(int *count_of)
 {
+    if (getenv("ON_HOST_EAGER") != NULL && getenv("CUDA_MODULE_LOADING") == NULL) {
+        fprintf(stderr, "CUDA of the host: called before CUDA_MODULE_LOADING was set\n");
+        abort();
+    }
     *count_of = host.n_gpus;
     return cudaSuccess;
 }
@@ -202,6 +209,9 @@ cublasStatus_t __wrap_cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
 {
     int32_t sms;
 
+    if (faulty()) {
+        return product_failure(CUBLAS_STATUS_NOT_INITIALIZED);
+    }
     if (which != CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET) {
         return __real_cublasLtMatmulDescSetAttribute(desc, which, value, size);
     }
@@ -243,4 +253,106 @@ cudaError_t __wrap_cudaEventQuery(cudaEvent_t event)
 cudaError_t __wrap_cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     return faulty() ? cudaErrorUnknown : __real_cudaEventRecord(event, stream);
+}
+
+cudaError_t __real_cudaDeviceGetStreamPriorityRange(int *least, int *greatest);
+cudaError_t __real_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t __real_cudaEventSynchronize(cudaEvent_t event);
+cudaError_t __real_cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end);
+cudaError_t __real_cudaMemcpyAsync(void *to, const void *from, size_t bytes,
+                                   enum cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t __real_cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream);
+
+cudaError_t __wrap_cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    return faulty() ? cudaErrorUnknown : __real_cudaDeviceGetStreamPriorityRange(least, greatest);
+}
+
+cudaError_t __wrap_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    return faulty() ? cudaErrorUnknown : __real_cudaStreamWaitEvent(stream, event, flags);
+}
+
+cudaError_t __wrap_cudaEventSynchronize(cudaEvent_t event)
+{
+    return faulty() ? cudaErrorUnknown : __real_cudaEventSynchronize(event);
+}
+
+cudaError_t __wrap_cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
+{
+    return faulty() ? cudaErrorUnknown : __real_cudaEventElapsedTime(ms, start, end);
+}
+
+cudaError_t __wrap_cudaMemcpyAsync(void *to, const void *from, size_t bytes,
+                                   enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return faulty() ? cudaErrorUnknown : __real_cudaMemcpyAsync(to, from, bytes, kind, stream);
+}
+
+cudaError_t __wrap_cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
+{
+    return faulty() ? cudaErrorUnknown : __real_cudaMemsetAsync(to, value, bytes, stream);
+}
+
+/* --- captures and graphs -----------------------------------------------------------------------
+ */
+
+cudaError_t __real_cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
+cudaError_t __real_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t __real_cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                        unsigned long long flags);
+cudaError_t __real_cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t __real_cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t __real_cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t __real_cudaGraphExecDestroy(cudaGraphExec_t exec);
+
+cudaError_t __wrap_cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+    const char *how = getenv("ON_HOST_CAPTURES");
+
+    return faulty() || (how != NULL && strcmp(how, "none") == 0)
+               ? cudaErrorIllegalState
+               : __real_cudaStreamBeginCapture(stream, mode);
+}
+
+/* A capture that fails at its end is over, too, and leaves nothing. */
+cudaError_t __wrap_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    cudaError_t error = __real_cudaStreamEndCapture(stream, graph);
+
+    if (error == cudaSuccess && faulty()) {
+        __real_cudaGraphDestroy(*graph);
+        *graph = NULL;
+        error = cudaErrorStreamCaptureInvalidated;
+    }
+    return count(error, &host.graphs);
+}
+
+cudaError_t __wrap_cudaGraphDestroy(cudaGraph_t graph)
+{
+    atomic_fetch_sub(&host.graphs, 1);
+    return __real_cudaGraphDestroy(graph);
+}
+
+cudaError_t __wrap_cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                        unsigned long long flags)
+{
+    return faulty() ? cudaErrorUnknown
+                    : count(__real_cudaGraphInstantiate(exec, graph, flags), &host.graphs);
+}
+
+cudaError_t __wrap_cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    atomic_fetch_sub(&host.graphs, 1);
+    return __real_cudaGraphExecDestroy(exec);
+}
+
+cudaError_t __wrap_cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    return faulty() ? cudaErrorUnknown : __real_cudaGraphUpload(exec, stream);
+}
+
+cudaError_t __wrap_cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    return faulty() ? cudaErrorUnknown : __real_cudaGraphLaunch(exec, stream);
 }

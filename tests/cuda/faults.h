@@ -5,6 +5,7 @@
 #ifndef PST_TESTS_CUDA_FAULTS_H
 #define PST_TESTS_CUDA_FAULTS_H
 
+#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
 #include "control.h"
@@ -13,6 +14,9 @@ cuda_on_host_fn cuda_on_host;
 
 /* Counts a call that can fail; whether this one shall. */
 bool faulty(void);
+
+/* What a call about products that fails says: as a test has it, else this. */
+cublasStatus_t product_failure(cublasStatus_t usual);
 
 /* As cudaStreamCreateWithPriority(). */
 cudaError_t create_counted_stream(cudaStream_t *ret_stream, unsigned flags, int priority);

@@ -269,6 +269,27 @@ static void test_refused_auto(void **state)
     free(off.parameters);
 }
 
+/* One that cannot even begin: nothing is asked for twice. */
+static void test_refused_at_once(void **state)
+{
+    const struct pst_device_times times = {NULL, kernel_ns, update_ns};
+    const struct training t = {"gpt", GPT, PST_F32, PST_ADAMW, {2, {0, 1}, ORDER_1F1B, false, {0}},
+                               0.5};
+    struct outcome_of_run off = train(&t, PST_GRAPHS_OFF), run;
+
+    (void)state;
+    real_predicted = &times;
+    predicted_ns = 1000;
+    setenv("ON_HOST_CAPTURES", "none", 1);
+    run = train(&t, PST_GRAPHS_AUTO);
+    unsetenv("ON_HOST_CAPTURES");
+    real_predicted = NULL;
+    assert_same(&off, &run);
+    assert_int_equal(run.graphs[STEPS - 1].made, 0);
+    free(run.parameters);
+    free(off.parameters);
+}
+
 static void test_refused_on(void **state)
 {
     const struct layout layout = {1, {0}, ORDER_GPIPE, false, {0}};
@@ -311,6 +332,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_offloading),
         cmocka_unit_test(test_auto),
         cmocka_unit_test(test_refused_auto),
+        cmocka_unit_test(test_refused_at_once),
         cmocka_unit_test(test_refused_on),
     };
 

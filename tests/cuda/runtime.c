@@ -4,6 +4,7 @@
  * streams.c. Memory is filled with a pattern and allocated byte for byte, so that a tool
  * that watches memory sees what kernels do.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,13 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 {
     *version = CUDART_VERSION;
     return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *text, int size, int device)
+{
+    return snprintf(text, (size_t)size, "0000:%02x:00.0", (unsigned)device + 1) < size
+               ? cudaSuccess
+               : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)
@@ -96,6 +104,7 @@ cudaError_t cudaFree(void *memory)
     if (on_host_forbid() != cudaSuccess) {
         return cudaErrorStreamCaptureUnsupported;
     }
+    on_host_await_gpu();
     free(memory);
     return cudaSuccess;
 }
@@ -113,6 +122,7 @@ cudaError_t cudaHostAlloc(void **ret_memory, size_t bytes, unsigned flags)
 
 cudaError_t cudaFreeHost(void *memory)
 {
+    on_host_await_gpu();
     free(memory);
     return cudaSuccess;
 }

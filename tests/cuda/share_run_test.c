@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * run.share as users meet it: the program with the device on the host under the name cuda. A copy
- * of the program beside a folder of plugins has those for its own.
+ * run.share as users meet it, and a GPU that stands still: the program with the device on the host
+ * under the name cuda. A copy of the program beside a folder of plugins has those for its own.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -187,6 +187,20 @@ static void not_read_elsewhere(void **state)
     outcome_finish(&o);
 }
 
+/* A kernel that never ends: the run ends all the same, and says what it waited for. Records of
+   events before the first step are fewer than that. */
+static void a_gpu_that_stands_still(void **state)
+{
+    (void)state;
+    with_gpus("1", "none");
+    setenv("ON_HOST_STREAMS", "threads", 1);
+    setenv("ON_HOST_STUCK", "60", 1);
+    EXPECT_ERROR(1, "run.stalled", "for its device cuda", "train", config(), "--set",
+                 "cluster.devices=2", "--set", "run.stall_limit=\"500 ms\"");
+    unsetenv("ON_HOST_STUCK");
+    unsetenv("ON_HOST_STREAMS");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +209,7 @@ int main(void)
         cmocka_unit_test(said),
         cmocka_unit_test(profile_of_a_part),
         cmocka_unit_test(not_read_elsewhere),
+        cmocka_unit_test(a_gpu_that_stands_still),
     };
 
     return cmocka_run_group_tests_name("run.share", tests, begin, support_end);

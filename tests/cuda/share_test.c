@@ -1,94 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Several ranks on one GPU, on the host: how multiprocessors are split, by whom, and what is said
- * where they cannot be; peers; room for all arenas. Every call that can fail fails in turn, and
- * nothing is left behind. Failures of kernels and of memory.
+ * where they cannot be; peers; room for all arenas.
  */
-#include "unit/model/model_support.h"
-
-#include <dlfcn.h>
-
-#include "cuda/control.h"
-#include "device/device.h"
-
-static const struct pst_device_ops *ops;
-static struct cuda_on_host *host;
-
-#define MUST(call)                                                                                 \
-    do {                                                                                           \
-        if ((call) != PST_OK) {                                                                    \
-            fail_msg("%s", err.message);                                                           \
-        }                                                                                          \
-    } while (0)
-
-static int reset(void **state)
-{
-    (void)state;
-    host->n_gpus = 1;
-    host->sms = 132;
-    host->least = host->step = 8;
-    host->fewer = 0;
-    host->memory_bytes = host->left_bytes = UINT64_C(80) << 30;
-    host->peers = true;
-    host->missing = NULL;
-    host->indivisible = false;
-    host->fail_at = host->break_after = 0;
-    atomic_store(&host->calls, 0);
-    atomic_store(&host->launches, 0);
-    atomic_store(&host->splits, 0);
-    atomic_store(&host->peers_asked, 0);
-    atomic_store(&host->parts, 0);
-    atomic_store(&host->product_sms, 0);
-    return 0;
-}
-
-static void nothing_is_left(const char *after)
-{
-    const struct {
-        const char *name;
-        int n;
-    } left[] = {
-        {"green contexts", host->contexts}, {"streams", host->streams},
-        {"events", host->events},           {"arrays", host->arrays},
-        {"pinned arrays", host->pinned},    {"cuBLASLt handles", host->libraries},
-    };
-
-    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
-        if (left[i].n != 0) {
-            fail_msg("after %s: %d %s", after, left[i].n, left[i].name);
-        }
-    }
-}
-
-/* One of the ranks of a process, which are all; of one: a process for each. */
-static struct pst_device_config rank_of(uint32_t share, uint32_t rank, uint32_t n_ranks)
-{
-    return (struct pst_device_config){.threads = 1,
-                                      .kernels = "auto",
-                                      .index = rank,
-                                      .share = share,
-                                      .first_rank = n_ranks == 1 ? rank : 0,
-                                      .n_ranks = n_ranks};
-}
-
-static struct pst_device *open_rank(uint32_t share, uint32_t rank, uint32_t n_ranks)
-{
-    const struct pst_device_config config = rank_of(share, rank, n_ranks);
-    struct pst_device *device = NULL;
-    struct pst_error err = {0};
-
-    MUST(ops->open(&config, &device, &err));
-    return device;
-}
-
-static void refuses(pst_status status, const struct pst_error *err, const char *words)
-{
-    assert_int_not_equal(status, PST_OK);
-    if (strstr(err->message, words) == NULL) {
-        fail_msg("\"%s\" is missing in: %s", words, err->message);
-    }
-    assert_int_equal(pst_error_exit_code(err), 4);
-}
+#include "cuda/module_rig.h"
 
 static void refuses_to_open(const struct pst_device_config *config, const char *words)
 {
@@ -308,172 +223,13 @@ static void ranks_find_room(void **state)
             "GPU 0 has 40.00 of its 80.00 GiB left, the arenas on it take 50.00 GiB together "
             "(rank 0 20.00, rank 1 30.00)");
     assert_string_equal(err.kind, "machine.memory");
+    assert_non_null(strstr(err.hint, "cluster.reserve"));
     /* In turn: 0, 2 and 4 on the first, 46 GiB; 1 and 3 on the second, 40. */
     config.share = 0;
     config.n_ranks = 5;
     refuses(ops->fits(&config, bytes, &err), &err, "(rank 0 20.00, rank 2 25.00, rank 4 1.00)");
     host->left_bytes = 46 * gib;
     MUST(ops->fits(&config, bytes, &err));
-}
-
-/* --- failures ---------------------------------------------------------------------------------
- */
-
-/* What a run does with a device before its first step; the calls that this took. */
-static pst_status set_up(const struct pst_graph *graph, int *ret_calls, struct pst_error *err)
-{
-    const struct pst_device_config config = rank_of(2, 1, 4);
-    struct pst_device *device = NULL;
-    struct pst_kernel *kernel = NULL;
-    struct pst_mark *mark;
-    void *base;
-    pst_status status = ops->open(&config, &device, err);
-
-    if (status != PST_OK) {
-        return status;
-    }
-    ops->enter(device);
-    status = ops->arena(device, 4096, &base, err);
-    status = status == PST_OK ? ops->pinned(device, 64, &base, err) : status;
-    status = status == PST_OK ? ops->mark_create(device, true, &mark, err) : status;
-    if (status == PST_OK) {
-        status = ops->compile(device, graph, 0, PST_KERNEL_F, 2, &kernel, err);
-    }
-    status = status == PST_OK ? ops->sync(device, err) : status;
-    if (kernel != NULL) {
-        kernel->destroy(kernel);
-    }
-    *ret_calls = atomic_load(&host->calls);
-    ops->close(device);
-    return status;
-}
-
-/* The second rank of two GPUs, two ranks each, while another has the first part or has not. */
-static void every_call_fails(void **state)
-{
-    struct pst_graph *graph = make_model("mlp", "inputs=8 hidden=8 layers=2 classes=4", PST_F32);
-    struct pst_device *other;
-    struct pst_error err = {0};
-    int n, calls;
-
-    (void)state;
-    host->n_gpus = 2;
-    MUST(set_up(graph, &n, &err));
-    assert_true(n > 20);
-    nothing_is_left("a run");
-    for (int i = 1; i <= n; i++) {
-        char what[48];
-
-        snprintf(what, sizeof what, "failure %d of %d", i, n);
-        memset(&err, 0, sizeof err);
-        atomic_store(&host->calls, 0);
-        host->fail_at = i;
-        if (set_up(graph, &calls, &err) == PST_OK) {
-            fail_msg("%s is not told", what);
-        }
-        assert_true(err.message[0] != '\0' && err.kind[0] != '\0');
-        nothing_is_left(what);
-    }
-    host->fail_at = 0;
-    other = open_rank(2, 0, 4); /* the GPU is split */
-    atomic_store(&host->calls, 0);
-    MUST(set_up(graph, &n, &err));
-    for (int i = 1; i <= n; i++) {
-        atomic_store(&host->calls, 0);
-        host->fail_at = i;
-        assert_int_not_equal(set_up(graph, &calls, &err), PST_OK);
-        assert_int_equal(host->contexts, 1);
-    }
-    host->fail_at = 0;
-    ops->close(other);
-    nothing_is_left("failures beside another rank");
-    pst_graph_destroy(graph);
-}
-
-static void out_of_memory(void **state)
-{
-    struct pst_device *device = open_rank(2, 0, 2);
-    struct pst_error err = {0};
-    void *base = NULL;
-
-    (void)state;
-    ops->enter(device);
-    host->left_bytes = 1000;
-    host->fail_at = atomic_load(&host->calls) + 1;
-    refuses(ops->arena(device, 4096, &base, &err), &err,
-            "GPU 0 has 1000 of its 85899345920 bytes left, the plan takes 4096");
-    assert_null(base);
-    /* It is no failure of the device. */
-    MUST(ops->sync(device, &err));
-    MUST(ops->arena(device, 4096, &base, &err));
-    ops->close(device);
-    nothing_is_left("running out of memory");
-}
-
-/* The kernel is launched well and breaks later: every wait from then on names the operator. */
-static void a_kernel_breaks(void **state)
-{
-    struct pst_graph *graph = make_model("mlp", "inputs=8 hidden=8 layers=2 classes=4", PST_F32);
-    struct pst_device *device = open_rank(2, 1, 2);
-    struct pst_kernel *kernel = NULL;
-    struct pst_error err = {0};
-    struct pst_mark *mark;
-    char *base, words[256];
-    void *operands[3];
-
-    (void)state;
-    ops->enter(device);
-    MUST(ops->arena(device, 1 << 16, (void **)&base, &err));
-    MUST(ops->mark_create(device, false, &mark, &err));
-    MUST(ops->compile(device, graph, 0, PST_KERNEL_F, 2, &kernel, &err));
-    assert_int_equal(host->product_sms, 64);
-    ops->zero(device, base, 1 << 16);
-    for (size_t i = 0; i < 3; i++) {
-        operands[i] = base + i * 8192;
-    }
-    kernel->run(kernel, &(struct pst_call){.x = (void *const[]){operands[0]},
-                                           .p = (void *const[]){operands[1], operands[1]},
-                                           .y = (void *const[]){operands[2], operands[2]},
-                                           .workspace = base + 32768,
-                                           .flags = PST_CALL_TRAINING});
-    MUST(ops->sync(device, &err));
-    host->break_after = atomic_load(&host->launches);
-    ops->accumulate(device, (float *)base, (float *)base + 64, 8); /* one launch more */
-    ops->mark(device, PST_QUEUE_COMPUTE, mark);
-    assert_true(ops->passed(device, mark));
-    snprintf(words, sizeof words, "GPU 0 failed at %s or before it: cudaErrorIllegalAddress",
-             graph->ops[0].name);
-    for (int i = 0; i < 2; i++) {
-        memset(&err, 0, sizeof err);
-        assert_int_not_equal(ops->sync(device, &err), PST_OK);
-        assert_non_null(strstr(err.message, words));
-        assert_int_equal(pst_error_exit_code(&err), 1);
-    }
-    kernel->destroy(kernel);
-    ops->close(device);
-    nothing_is_left("a kernel that broke");
-    pst_graph_destroy(graph);
-}
-
-static bool load(void)
-{
-    void *module =
-        dlopen(PENSTOCK_PLUGIN_DIR "/tests/device-cuda-on-host.so", RTLD_NOW | RTLD_LOCAL);
-    pst_device_module_fn *entry;
-    cuda_on_host_fn *control;
-
-    if (module == NULL) {
-        print_error("%s\n", dlerror());
-        return false;
-    }
-    *(void **)&entry = dlsym(module, PST_DEVICE_MODULE_SYMBOL);
-    *(void **)&control = dlsym(module, "cuda_on_host");
-    if (entry == NULL || control == NULL) {
-        return false;
-    }
-    ops = entry();
-    host = control();
-    return true;
 }
 
 int main(void)
@@ -488,9 +244,6 @@ int main(void)
         cmocka_unit_test_setup(drivers_without, reset),
         cmocka_unit_test_setup(peers, reset),
         cmocka_unit_test_setup(ranks_find_room, reset),
-        cmocka_unit_test_setup(every_call_fails, reset),
-        cmocka_unit_test_setup(out_of_memory, reset),
-        cmocka_unit_test_setup(a_kernel_breaks, reset),
     };
 
     return load() ? cmocka_run_group_tests_name("ranks that share a GPU", tests, NULL, NULL) : 1;

@@ -3,6 +3,9 @@
  * Streams, events, captures and graphs of the double of the CUDA runtime. One lock for all of them;
  * what is done holds it not. A capture takes what is asked for in order and lets nothing else be
  * done on its thread, which is stricter than CUDA: a record or a wait in it is refused, too.
+ *
+ * ON_HOST_STUCK=N: the N-th record of an event of this process never ends, as behind a kernel that
+ * does not. Then whatever waits for a whole GPU waits for ever.
  */
 #include "streams.h"
 
@@ -13,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "host_stream.h"
 
@@ -56,7 +60,8 @@ struct CUgraphExec_st {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static _Thread_local struct CUstream_st *capturing;
-static atomic_uint n_captured, n_launched;
+static atomic_uint n_captured, n_launched, n_records;
+static atomic_bool stuck;
 
 /* For tests: graphs that were made and launched so far. */
 __attribute__((visibility("default"))) void on_host_graphs(unsigned *ret_made,
@@ -263,11 +268,30 @@ static void leave(struct CUevent_st *event)
     }
 }
 
+static void stay(void)
+{
+    for (;;) {
+        pause();
+    }
+}
+
+void on_host_await_gpu(void)
+{
+    if (atomic_load(&stuck)) {
+        stay();
+    }
+}
+
 static void record(void *context)
 {
     const struct event_item *item = context;
+    const char *at = getenv("ON_HOST_STUCK");
     struct timespec now;
 
+    if (at != NULL && atomic_fetch_add(&n_records, 1) + 1 == (unsigned)atoi(at)) {
+        atomic_store(&stuck, true);
+        stay();
+    }
     clock_gettime(CLOCK_MONOTONIC, &now);
     pthread_mutex_lock(&lock);
     item->event->ms = (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;

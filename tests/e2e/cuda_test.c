@@ -85,12 +85,30 @@ static void tf32_is_refused_elsewhere(void **state)
                  PENSTOCK_SOURCE_DIR "/configs/quickstart.toml", "--set", "run.dtype=tf32");
 }
 
+/* So are graphs; where they are left to the program it does without. */
+static void graphs_are_refused_elsewhere(void **state)
+{
+    const char *config = PENSTOCK_SOURCE_DIR "/configs/quickstart.toml";
+    struct outcome outcome;
+
+    (void)state;
+    EXPECT_ERROR(4, "machine.missing", "device cpu has no graphs", "train", config, "--set",
+                 "run.graphs=on");
+    EXPECT_ERROR(4, "machine.missing", "take run.graphs = ", "plan", config, "--set",
+                 "run.graphs=on");
+    EXPECT_ERROR(2, "config.value", "graphs", "plan", config, "--set", "run.graphs=yes");
+    outcome = penstock("plan", config, "--set", "run.graphs=auto");
+    expect_code(&outcome, 0);
+    outcome_finish(&outcome);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probe_says_why),
         cmocka_unit_test(commands_say_why),
         cmocka_unit_test(tf32_is_refused_elsewhere),
+        cmocka_unit_test(graphs_are_refused_elsewhere),
     };
 
     return cmocka_run_group_tests_name("without a driver", tests, NULL, NULL);

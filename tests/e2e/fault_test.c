@@ -102,8 +102,20 @@ static void points_are_counted(void **state)
 
 static void nonsense_is_refused(void **state)
 {
-    static const char *const texts[] = {"rank=x/pass", "rank=1", ":3", "pass:3:explode",
-                                        "pass:1:delay:x"};
+    static const char *const texts[] = {
+        "rank=x/pass",
+        "rank=1",
+        ":3",
+        "pass:3:explode",
+        "pass:1:delay:x",
+        "pass:0",
+        "pass:0+:kill",
+        "rank=64/pass",
+        "rank=4294967296/pass",
+        "pass-and-what-else-there-may-be-in-a-run",
+        "pass:000000000000000000000000000000000000000000000000000000"
+        "00000000000000000000000000000000000000000000000000000000000"
+        "0000000000000000000000001"};
 
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {

@@ -93,28 +93,6 @@ static void too_little(void **state)
     outcome_finish(&o);
 }
 
-/* Does the line that begins with the operator end like this, of however many blanks? */
-static void expect_row(const char *text, const char *operator_name, const char *end)
-{
-    char line[256] = "";
-    const char *at = strstr(text, operator_name);
-    size_t n = 0;
-
-    assert_non_null(at);
-    for (; *at != '\n' && *at != '\0' && n + 1 < sizeof line; at++) {
-        if (*at != ' ' || (n > 0 && line[n - 1] != ' ')) {
-            line[n++] = *at;
-        }
-    }
-    while (n > 0 && line[n - 1] == ' ') {
-        n--;
-    }
-    line[n] = '\0';
-    if (n < strlen(end) || strcmp(line + n - strlen(end), end) != 0) {
-        fail_msg("\"%s\" does not end with \"%s\"", line, end);
-    }
-}
-
 /* Of one micro-batch: the first layer runs again twice. */
 static void table(void **state)
 {

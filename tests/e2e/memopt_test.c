@@ -305,6 +305,27 @@ static void for_people(void **state)
     outcome_finish(&o);
 }
 
+/* What a dropped operator frees: of one micro-batch nothing but its own; of nothing nothing. */
+static void freed(void **state)
+{
+    struct example e = {
+        .n = 3, .rows = {{1, 2, 8}, {1, 2, 0}, {1, 2, 4}}, .in_flight = 3, .input = 2};
+    struct outcome o = penstock("memopt", "full", "--problem", problem_of(&e, 0, ""));
+
+    (void)state;
+    expect_code(&o, 0);
+    expect_row(o.out, "layer0.op", "recompute 8 B 16 B 1.00 us 16 B for each us");
+    expect_row(o.out, "layer1.op", "recompute 0 B 0 B 1.00 us");
+    expect_row(o.out, "layer2.op", "recompute 4 B 8 B 1.00 us 8 B for each us");
+    outcome_finish(&o);
+    e.in_flight = 1;
+    o = penstock("memopt", "full", "--problem", problem_of(&e, 0, ""), "--options", KEEP);
+    expect_code(&o, 0);
+    expect_row(o.out, "layer0.op", "recompute 8 B 0 B 1.00 us of the active micro-batch alone");
+    expect_row(o.out, "layer1.op", "recompute 0 B 0 B 1.00 us");
+    outcome_finish(&o);
+}
+
 /* The shipped example, as docs/memory.md tells it. */
 static void documented(void **state)
 {
@@ -446,6 +467,7 @@ int main(void)
         cmocka_unit_test(for_people),      cmocka_unit_test(sizes),
         cmocka_unit_test(documented),      cmocka_unit_test(wrong_requests),
         cmocka_unit_test(foreign),         cmocka_unit_test(liars),
+        cmocka_unit_test(freed),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

@@ -23,16 +23,24 @@ static struct job start(const char *set)
                      (const char *const[]){"run.transport=mpi", set, NULL});
 }
 
-/* The launcher sees it. */
+/* The launcher sees it and ends the others; until then one of them tells whom, and who waits. */
 static void test_killed(void **state)
 {
     (void)state;
-    for (uint32_t rank = 0; rank < RANKS; rank += 2) {
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
         struct job job = start("run.stall_limit=10 min");
+        char words[64];
 
         kill(job.ranks[rank], SIGKILL);
         job_finish(&job);
         expect_code(&job.outcome, 128 + SIGKILL);
+        snprintf(words, sizeof words, "\"message\":\"device %u (rank %u, host ", rank, rank);
+        expect_text(job.outcome.out, "\"kind\":\"run.died\"");
+        expect_text(job.outcome.out, words);
+        expect_text(job.outcome.out, "has ended without a word, killed or crashed");
+        expect_text(job.outcome.out, "it was in instruction ");
+        expect_text(job.outcome.out, "; waiting for it: device");
+        assert_int_equal(count(job.outcome.out, "{\"error\":"), 1);
         outcome_finish(&job.outcome);
     }
 }
@@ -61,6 +69,25 @@ static void test_stopped(void **state)
         assert_int_equal(count(job.outcome.out, "{\"error\":"), 1);
         outcome_finish(&job.outcome);
     }
+}
+
+/* Two stand still, one for longer: others may be late on a busy machine, but it is the first that
+   all wait for. */
+static void test_two_stopped(void **state)
+{
+    const bool slow = PENSTOCK_MPI_KEEP[0] != '\0';
+    const struct timespec half = {slow ? 15 : 2, 0};
+    struct job job = start(slow ? "run.stall_limit=30 s" : "run.stall_limit=4 s");
+
+    (void)state;
+    kill(job.ranks[0], SIGSTOP);
+    nanosleep(&half, NULL);
+    kill(job.ranks[1], SIGSTOP);
+    job_finish(&job);
+    expect_code(&job.outcome, 1);
+    expect_text(job.outcome.out, "run stalled: device 0 (rank 0, host ");
+    expect_text(job.outcome.out, "waiting for it: device 2.");
+    outcome_finish(&job.outcome);
 }
 
 /* One of them is told: all end after the same step, and rank 0 reports. */
@@ -124,9 +151,9 @@ static void test_other_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed),     cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_told),       cmocka_unit_test(test_interrupted),
-        cmocka_unit_test(test_other_data),
+        cmocka_unit_test(test_killed),      cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_two_stopped), cmocka_unit_test(test_told),
+        cmocka_unit_test(test_interrupted), cmocka_unit_test(test_other_data),
     };
 
     return mpi_rig_is_here() ? cmocka_run_group_tests(tests, support_begin, support_end)

@@ -171,6 +171,8 @@ static void test_beginnings(void **state)
     (void)state;
     FAIL(2, "not started by an MPI launcher; mpirun -n 3 penstock train", path, "--set",
          "cluster.devices=3", "--set", "run.transport=mpi");
+    FAIL(2, "gpt.toml --set run.device=cuda --set run.transport=mpi", path, "--set",
+         "run.device=cuda", "--set", "run.transport=mpi");
     mpi_rig_launch(2);
     FAIL(2, "2 processes for 3 devices, there must be one for each; mpirun -n 3 penstock", path,
          "--set", "cluster.devices=3", "--set", "run.transport=mpi");
@@ -181,6 +183,29 @@ static void test_beginnings(void **state)
     FAIL(1, "no plan found that fits", path, "--set", "cluster.devices=2", "--set",
          "run.transport=mpi", "--set", "cluster.memory=10000");
     mpi_rig_launch(0);
+}
+
+/* Without a transport between processes they are several runs, and say so. */
+static void test_alone(void **state)
+{
+    const char *path = bits_config("gpt.toml", bits_gpt);
+    const char *words = "processes were started, and with run.transport = \"threads\" each trains";
+    struct outcome o;
+
+    (void)state;
+    mpi_rig_launch(2);
+    o = penstock("train", path, "--json", "--set", "train.steps=1");
+    mpi_rig_launch(0);
+    expect_code(&o, 0);
+    expect_text(o.err, words);
+    expect_text(o.err, "run.transport = \"mpi\" makes them one run");
+    outcome_finish(&o);
+    mpi_rig_launch(1);
+    o = penstock("train", path, "--json", "--set", "train.steps=1");
+    mpi_rig_launch(0);
+    expect_code(&o, 0);
+    assert_null(strstr(o.err, words));
+    outcome_finish(&o);
 }
 
 /* Two programs in one job. */
@@ -199,10 +224,11 @@ static void test_disagreement(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replicas),   cmocka_unit_test(test_models),
-        cmocka_unit_test(test_copies),     cmocka_unit_test(test_delayed),
-        cmocka_unit_test(test_plan_file),  cmocka_unit_test(test_trace),
-        cmocka_unit_test(test_beginnings), cmocka_unit_test(test_disagreement),
+        cmocka_unit_test(test_replicas),     cmocka_unit_test(test_models),
+        cmocka_unit_test(test_copies),       cmocka_unit_test(test_delayed),
+        cmocka_unit_test(test_plan_file),    cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_beginnings),   cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_disagreement),
     };
 
     return mpi_rig_is_here() ? cmocka_run_group_tests(tests, support_begin, support_end)

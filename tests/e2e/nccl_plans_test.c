@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans that are to run on NCCL, where one queue holds the sends and receives of a rank: the
- * checker proves that those of synchronous schedulers do, and says of others what they need. It
- * takes neither a GPU nor the transport.
+ * Plans that are to run on NCCL, where one queue holds the sends and receives of a rank, or each
+ * edge has one: the checker proves that those of synchronous schedulers do with one, says of others
+ * what they need, and gives it to them where it may choose. It takes neither a GPU nor the
+ * transport.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,74 +12,57 @@
 
 #include <cmocka.h>
 
-#include <unistd.h>
-
 #include "expect_error.h"
 
 static const char config[] =
-    "[model]\nuse = \"gpt\"\nlayers = 4\ndim = 16\ncontext = 8\nheads = 2\n"
+    "[model]\nuse = \"gpt\"\ntied = false\nlayers = 4\ndim = 16\ncontext = 8\nheads = 2\n"
     "[train]\nbatch = 8\nmicrobatch = 1\nclip = 0\n"
     "[cluster]\ndevices = 4\n[partitioner]\nuse = \"uniform\"\n"
     "[run]\ntransport = \"threads\"\n[scheduler]\nuse = \"%s\"\n";
 
-static char *read_all(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    char *text;
-    long n;
-
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    n = ftell(file);
-    rewind(file);
-    text = calloc((size_t)n + 1, 1);
-    assert_non_null(text);
-    assert_int_equal(fread(text, 1, (size_t)n, file), n);
-    fclose(file);
-    return text;
-}
-
 /* The same plan, for the other transport. */
-static void write_for_nccl(const char *from, const char *to)
+static const char *for_nccl(const char *plan, const char *p2p)
 {
-    char *text = read_all(from), *at = strstr(text, "\"threads\"");
-    FILE *file = fopen(to, "wb");
+    char *text = support_read(plan), *at, *changed;
+    const char *path;
 
+    assert_non_null(text);
+    at = strstr(text, "\"threads\"");
     assert_non_null(at);
-    assert_non_null(file);
-    fprintf(file, "%.*s\"nccl\"%s", (int)(at - text), text, at + strlen("\"threads\""));
-    assert_int_equal(fclose(file), 0);
+    changed = malloc(strlen(text) + 64);
+    assert_non_null(changed);
+    sprintf(changed, "%.*s\"nccl\",\"p2p\":\"%s\"%s", (int)(at - text), text, p2p,
+            at + strlen("\"threads\""));
+    path = support_write("nccl.json", changed);
+    free(changed);
     free(text);
+    return path;
 }
 
 /* Plans with a scheduler, and checks the plan as one for NCCL. */
-static struct outcome check(const char *scheduler)
+static struct outcome check(const char *scheduler, const char *p2p)
 {
-    char folder[] = "/tmp/penstock-nccl-XXXXXX", path[64], plan[64], other[64];
+    const char *plan = support_path("plan.json");
     struct outcome outcome;
-    FILE *file;
+    char text[sizeof config + 64];
 
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/c.toml", folder);
-    snprintf(plan, sizeof plan, "%s/p.json", folder);
-    snprintf(other, sizeof other, "%s/q.json", folder);
-    file = fopen(path, "w");
-    assert_non_null(file);
-    fprintf(file, config, scheduler);
-    fclose(file);
-    outcome = penstock("plan", path, "-o", plan);
+    snprintf(text, sizeof text, config, scheduler);
+    outcome = penstock("plan", support_write("c.toml", text), "-o", plan);
     expect_code(&outcome, 0);
     outcome_finish(&outcome);
     outcome = penstock("check", plan);
     expect_code(&outcome, 0);
     outcome_finish(&outcome);
-    write_for_nccl(plan, other);
-    outcome = penstock("check", other);
-    unlink(path);
-    unlink(plan);
-    unlink(other);
-    rmdir(folder);
-    return outcome;
+    return penstock("check", for_nccl(plan, p2p));
+}
+
+static void expect_legal(const char *scheduler, const char *p2p)
+{
+    struct outcome outcome = check(scheduler, p2p);
+
+    expect_code(&outcome, 0);
+    assert_non_null(strstr(outcome.out, "legal"));
+    outcome_finish(&outcome);
 }
 
 static void synchronous_plans(void **state)
@@ -87,17 +71,15 @@ static void synchronous_plans(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof schedulers / sizeof schedulers[0]; i++) {
-        struct outcome outcome = check(schedulers[i]);
-
-        expect_code(&outcome, 0);
-        assert_non_null(strstr(outcome.out, "legal"));
-        outcome_finish(&outcome);
+        expect_legal(schedulers[i], "ordered");
+        expect_legal(schedulers[i], "auto");
     }
+    expect_legal("1f1b", "edge");
 }
 
 static void one_queue_is_too_few(void **state)
 {
-    struct outcome outcome = check("2bw");
+    struct outcome outcome = check("2bw", "ordered");
 
     (void)state;
     expect_code(&outcome, 1);
@@ -107,12 +89,24 @@ static void one_queue_is_too_few(void **state)
     outcome_finish(&outcome);
 }
 
+static void a_queue_for_each(void **state)
+{
+    static const char *const schedulers[] = {"2bw", "pipedream"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof schedulers / sizeof schedulers[0]; i++) {
+        expect_legal(schedulers[i], "edge");
+        expect_legal(schedulers[i], "auto");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(synchronous_plans),
         cmocka_unit_test(one_queue_is_too_few),
+        cmocka_unit_test(a_queue_for_each),
     };
 
-    return cmocka_run_group_tests_name("plans for NCCL", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, support_begin, support_end);
 }

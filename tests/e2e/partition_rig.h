@@ -40,4 +40,26 @@ static inline void expect_list(const json_t *object, const char *key, const char
     free(is);
 }
 
+/* Does the line that begins with the operator end like this, of however many blanks? */
+static inline void expect_row(const char *text, const char *operator_name, const char *end)
+{
+    char line[256] = "";
+    const char *at = strstr(text, operator_name);
+    size_t n = 0;
+
+    assert_non_null(at);
+    for (; *at != '\n' && *at != '\0' && n + 1 < sizeof line; at++) {
+        if (*at != ' ' || (n > 0 && line[n - 1] != ' ')) {
+            line[n++] = *at;
+        }
+    }
+    while (n > 0 && line[n - 1] == ' ') {
+        n--;
+    }
+    line[n] = '\0';
+    if (n < strlen(end) || strcmp(line + n - strlen(end), end) != 0) {
+        fail_msg("\"%s\" does not end with \"%s\"", line, end);
+    }
+}
+
 #endif

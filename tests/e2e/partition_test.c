@@ -332,6 +332,8 @@ static void uneven_batch(void **state)
 static void bad_problems(void **state)
 {
     (void)state;
+    EXPECT_ERROR(2, "config.key", "devices", "partition", "uniform", "--problem",
+                 chain("\"mini_batch\":8"));
     EXPECT_ERROR(2, "graph.cycle", "b -> c -> b", "partition", "uniform", "--problem",
                  file(HEAD
                       "\"devices\":1,\"graph\":{\"batch\":1,\"nodes\":[{\"name\":\"a\"},"

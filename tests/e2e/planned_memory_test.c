@@ -154,12 +154,31 @@ static void test_four_stages(void **state)
     }
 }
 
+/* One stage costs what the best plan of it costs, six stages of six nodes what the dearest does. */
+static void test_ends(void **state)
+{
+    static const uint32_t each[] = {1, 2, 3, 4, 5, 0};
+    /* Six nodes, an input of a byte, 2 bytes for each of parameters: 12 + 1 + 12 kept. */
+    struct question q = {&unit, 6, 1, 25, true, false, "1f1b", NULL};
+
+    (void)state;
+    expect_both(q, 18, NULL);
+    q.capacity = 23; /* one dropped inside: 2 bytes less while it is away */
+    expect_both(q, 19, NULL);
+    q.devices = 6;
+    q.capacity = 20; /* stage 0 holds six: 2 + 6 (1 + 2) */
+    expect_both(q, 3, each);
+    q.capacity = 19; /* dropped: 2 + 6 + 2; so is that of stage 1 where 17 are there */
+    expect_both(q, 4, each);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_stages),
         cmocka_unit_test(test_uneven),
         cmocka_unit_test(test_four_stages),
+        cmocka_unit_test(test_ends),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

@@ -313,7 +313,7 @@ static void test_refusals(void **state)
     } cases[] = {
         {{"train.degrees=[0]"}, "different numbers of replicas from 1 on"},
         {{"train.degrees=[2,2]"}, "different numbers of replicas from 1 on"},
-        {{"train.degrees=[1.5]"}, "must be a string, not an array"},
+        {{"train.degrees=[1.5]"}, "must be different numbers of replicas from 1 on"},
         {{"train.degrees=[5]"}, "5 replicas cannot share batch = 12"},
         {{"train.degrees=[4]", "cluster.devices=2"}, "at least 4 replicas of every stage"},
         {{"train.degrees=[2]", "cluster.devices=3"}, "must divide the 3 devices"},

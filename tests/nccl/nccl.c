@@ -6,8 +6,10 @@
  * it; two ranks connect when they first have to do with each other, and until both have come the
  * communicator is not through; a kernel is not in its stream before the communicator says so;
  * errors come late; a peer that is gone is waited for without an end; an abort waits for all
- * kernels of its device. Misuse (calls while a communicator is not through, or from two threads at
- * once, sizes that differ, blocking ones) aborts.
+ * kernels of its device. A kernel keeps its blocks until it ends, and does not begin before its
+ * device has room for all of them; how many they are is rounded up, and the ranks have to agree on
+ * it. Misuse (calls while a communicator is not through, or from two
+ * threads at once, sizes that differ, blocking ones) aborts.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -36,56 +38,27 @@ struct group {
 /* Under the mutex of what is shared. */
 struct fake_comm {
     struct fake_shared *shared;
-    int rank, device;
-    atomic_bool busy; /* a call is under way */
-    bool aborted;
-    unsigned polls_left, refs;
+    int rank, whole, device; /* whole: its rank among all, which its first communicator is over */
+    atomic_bool busy;        /* a call is under way */
+    bool aborted, finalized;
+    unsigned polls_left, refs, blocks;
     struct group *pending; /* not in its stream yet */
-};
-
-static void fail_rank(int rank);
-
-__attribute__((visibility("default"))) struct fake_nccl fake_nccl = {
-    .faults = {2, -1, -1},
-    .break_rank = fail_rank,
-    .stream_create = cudaStreamCreateWithPriority,
-    .stream_destroy = cudaStreamDestroy,
-    .ask = fake_stream_ask,
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the above */
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
-static unsigned n_ids, n_running[MOST_DEVICES]; /* kernels on each device */
+static unsigned n_running[MOST_DEVICES]; /* kernels of a device */
+static unsigned
+    n_blocks[FAKE_RANKS]; /* of a rank, which has a device of its own whatever it says */
+static unsigned n_reserved[FAKE_RANKS]; /* of all communicators of a rank */
 
+static _Thread_local int own_rank = -1;
 static _Thread_local unsigned depth;
 static _Thread_local struct group *open_group;
 
-__attribute__((constructor)) static void read_faults(void)
+int fake_own_rank(void)
 {
-    const char *text = getenv("PENSTOCK_FAKE_NCCL");
-    struct fake_faults *faults = &fake_nccl.faults;
-
-    if (text != NULL &&
-        sscanf(text, "%u %d %d", &faults->polls, &faults->vanished, &faults->failing) != 3) {
-        fake_misuse("PENSTOCK_FAKE_NCCL is \"polls vanished failing\"");
-    }
-}
-
-static void fail_rank(int rank)
-{
-    pthread_mutex_lock(&mutex);
-    fake_nccl.faults.failing = rank;
-    pthread_mutex_unlock(&mutex);
-}
-
-static bool is_failing(int rank)
-{
-    bool failing;
-
-    pthread_mutex_lock(&mutex);
-    failing = fake_nccl.faults.failing == rank;
-    pthread_mutex_unlock(&mutex);
-    return failing;
+    return own_rank;
 }
 
 static void count(unsigned *what, unsigned more)
@@ -113,6 +86,28 @@ static void leave(struct fake_comm *comm)
     atomic_store(&comm->busy, false);
 }
 
+static void reserve(int whole, unsigned more)
+{
+    pthread_mutex_lock(&mutex);
+    n_reserved[whole] += more;
+    if (n_reserved[whole] > fake_nccl.most_reserved) {
+        fake_nccl.most_reserved = n_reserved[whole];
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+/* Under the mutex of what is shared: ends that differ would wait for each other for ever. */
+static void agree(struct fake_shared *shared, const ncclConfig_t *config)
+{
+    if (shared->n_joined == 0) {
+        shared->blocks = config->maxCTAs;
+        shared->clusters = config->cgaClusterSize;
+    }
+    if (shared->blocks != config->maxCTAs || shared->clusters != config->cgaClusterSize) {
+        fake_misuse("ranks of a communicator that ask for blocks or clusters of their own");
+    }
+}
+
 /* Under the mutex, which it leaves. */
 static void release(struct fake_comm *comm)
 {
@@ -127,6 +122,7 @@ static void release(struct fake_comm *comm)
         fake_shared_forget(shared);
     }
     fake_shared_put(shared);
+    reserve(comm->whole, -comm->blocks);
     free(comm);
     count(&fake_nccl.n_comms, -1u);
 }
@@ -148,6 +144,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *ret_comm, int n, ncclUniqueId id
     struct fake_shared *shared;
     bool all;
 
+    if (fake_fails()) {
+        free(comm);
+        return ncclInternalError;
+    }
     if (comm == NULL || config->blocking != 0 || n > FAKE_RANKS || rank < 0 || rank >= n) {
         fake_misuse("a communicator that blocks, or of no such rank");
         return ncclInvalidArgument;
@@ -155,9 +155,12 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *ret_comm, int n, ncclUniqueId id
     shared = fake_shared_get(&id);
     *comm = (struct fake_comm){.shared = shared,
                                .rank = rank,
+                               .whole = own_rank < 0 ? rank : own_rank,
                                .device = fake_device(),
                                .refs = 1,
+                               .blocks = fake_blocks(config),
                                .polls_left = fake_nccl.faults.polls};
+    own_rank = comm->whole;
     fake_shared_lock(shared);
     if (shared->joined[rank] || (shared->n != 0 && shared->n != n)) {
         fake_misuse("a rank joins twice");
@@ -165,6 +168,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *ret_comm, int n, ncclUniqueId id
     if (shared->n == 0) {
         shared->n = n;
     }
+    agree(shared, config);
+    reserve(comm->whole, comm->blocks);
     shared->joined[rank] = true;
     shared->n_alive++;
     all = ++shared->n_joined == n;
@@ -173,6 +178,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *ret_comm, int n, ncclUniqueId id
         fake_shared_forget(shared);
     }
     count(&fake_nccl.n_comms, 1);
+    count(&fake_nccl.n_made, 1);
     *ret_comm = comm;
     return ncclInProgress;
 }
@@ -192,8 +198,11 @@ static bool is_connected(const struct fake_comm *comm)
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
 {
+    if (fake_fails()) {
+        return ncclInternalError;
+    }
     enter(comm);
-    if (is_failing(comm->rank)) {
+    if (fake_is_failing(comm->whole)) {
         *state = ncclRemoteError;
     } else if (comm->polls_left > 0) {
         comm->polls_left--;
@@ -201,6 +210,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
     } else if (comm->shared->n_joined < comm->shared->n) {
         *state = ncclInProgress;
     } else if (comm->pending != NULL && !is_connected(comm)) {
+        *state = ncclInProgress;
+    } else if (comm->finalized && comm->refs > 1) { /* kernels are under way */
         *state = ncclInProgress;
     } else {
         launch(comm);
@@ -217,6 +228,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
         fake_misuse("finalized while it is not through");
     }
     comm->polls_left = fake_nccl.faults.polls;
+    comm->finalized = true;
     leave(comm);
     return ncclInProgress;
 }
@@ -227,18 +239,49 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     if (comm->pending != NULL || comm->polls_left > 0) {
         fake_misuse("destroyed while it is not through");
     }
+    if (fake_forget(comm) > 0) {
+        fake_misuse("destroyed with memory that it knows");
+    }
     atomic_store(&comm->busy, false);
     release(comm);
     return ncclSuccess;
 }
 
 /* It waits for the whole device: for the kernels of other communicators, too. */
+static pthread_cond_t let_go = PTHREAD_COND_INITIALIZER;
+static bool goes_on;
+static unsigned n_aborts; /* under way */
+
+static void begin_abort(void)
+{
+    pthread_mutex_lock(&mutex);
+    n_aborts++;
+    while (fake_nccl.faults.hang && !goes_on) {
+        pthread_cond_wait(&let_go, &mutex);
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+void fake_let_aborts_go(void)
+{
+    pthread_mutex_lock(&mutex);
+    goes_on = true;
+    pthread_cond_broadcast(&let_go);
+    while (n_aborts > 0) {
+        pthread_cond_wait(&ended, &mutex);
+    }
+    goes_on = false;
+    pthread_mutex_unlock(&mutex);
+}
+
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     int device = comm->device;
 
+    begin_abort();
     enter(comm);
     comm->aborted = true;
+    fake_forget(comm);
     free_group(comm->pending);
     free(comm->pending);
     comm->pending = NULL;
@@ -249,6 +292,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     while (n_running[device] > 0) {
         pthread_cond_wait(&ended, &mutex);
     }
+    n_aborts--;
+    pthread_cond_broadcast(&ended);
     pthread_mutex_unlock(&mutex);
     return ncclSuccess;
 }
@@ -279,15 +324,54 @@ static bool step(struct fake_comm *comm, struct op *ops)
     return over;
 }
 
+static bool is_aborted(struct fake_comm *comm)
+{
+    bool aborted;
+
+    fake_shared_lock(comm->shared);
+    aborted = comm->aborted;
+    fake_shared_unlock(comm->shared);
+    return aborted;
+}
+
+/* Blocks of the device for a kernel; false: it never begins. */
+static bool take_blocks(struct fake_comm *comm)
+{
+    bool room = false;
+
+    while (!room && !is_aborted(comm)) {
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += (until.tv_nsec += 20000000) >= 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_mutex_lock(&mutex);
+        room = n_blocks[comm->whole] + comm->blocks <= fake_nccl.processors;
+        if (room) {
+            n_blocks[comm->whole] += comm->blocks;
+            if (n_blocks[comm->whole] > fake_nccl.most_blocks) {
+                fake_nccl.most_blocks = n_blocks[comm->whole];
+            }
+        } else {
+            pthread_cond_timedwait(&ended, &mutex, &until);
+        }
+        pthread_mutex_unlock(&mutex);
+    }
+    return room;
+}
+
 /* The kernel of a group. */
 static void run_group(void *argument)
 {
     struct group *group = argument;
     struct fake_comm *comm = group->comm;
-    bool vanished = fake_nccl.faults.vanished == comm->rank;
-    int device = comm->device;
+    bool vanished = fake_nccl.faults.vanished == comm->whole, begun;
+    int device = comm->device, whole = comm->whole;
+    unsigned blocks;
 
     count(&n_running[device], 1);
+    begun = take_blocks(comm);
+    blocks = begun ? comm->blocks : 0;
     fake_shared_lock(comm->shared);
     while (!comm->aborted && (vanished || !step(comm, group->ops))) {
         fake_shared_wait(comm->shared);
@@ -300,6 +384,7 @@ static void run_group(void *argument)
     pthread_mutex_lock(&mutex);
     fake_nccl.n_groups++;
     n_running[device]--;
+    n_blocks[whole] -= blocks;
     pthread_cond_broadcast(&ended);
     pthread_mutex_unlock(&mutex);
 }
@@ -332,16 +417,21 @@ static void append(struct op **list, struct op *op)
 static ncclResult_t add(bool is_send, const void *data, size_t count_of, ncclDataType_t type,
                         int peer, ncclComm_t comm, cudaStream_t stream)
 {
-    struct op *op = calloc(1, sizeof *op);
+    struct op *op = fake_fails() ? NULL : calloc(1, sizeof *op);
 
-    if (op == NULL || depth != 1 || peer == comm->rank || peer >= comm->shared->n) {
+    if (op == NULL) {
+        return ncclInternalError;
+    }
+    if (depth != 1 || peer == comm->rank || peer >= comm->shared->n) {
         fake_misuse("a transfer outside of a group, or with oneself");
         return ncclInvalidUsage;
     }
     op->peer = peer;
-    op->end = (struct fake_end){.is_send = is_send,
-                                .data = fake_reach(data),
-                                .bytes = count_of * (type == ncclFloat32 ? sizeof(float) : 1)};
+    op->end = (struct fake_end){
+        .is_send = is_send,
+        .known = fake_is_known(comm, data, count_of * (type == ncclFloat32 ? 4 : 1)),
+        .data = fake_reach(data),
+        .bytes = count_of * (type == ncclFloat32 ? sizeof(float) : 1)};
     if (open_group == NULL) {
         open_group = calloc(1, sizeof *open_group);
         if (open_group == NULL) {
@@ -378,6 +468,11 @@ ncclResult_t ncclGroupEnd(void)
         fake_misuse("groups within groups");
     }
     open_group = NULL;
+    if (fake_fails()) {
+        free_group(group);
+        free(group);
+        return ncclInternalError;
+    }
     if (group == NULL) {
         return ncclSuccess;
     }
@@ -393,40 +488,4 @@ ncclResult_t ncclGroupEnd(void)
     comm->polls_left = fake_nccl.faults.polls;
     leave(comm);
     return ncclInProgress;
-}
-
-/* --- the rest ----------------------------------------------------------------------------------
- */
-
-ncclResult_t ncclGetVersion(int *version)
-{
-    *version = NCCL_VERSION(2, 28, 9);
-    return ncclSuccess;
-}
-
-/* One that no other process of this machine makes. */
-ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
-{
-    struct timespec now;
-    unsigned number;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    pthread_mutex_lock(&mutex);
-    number = ++n_ids;
-    pthread_mutex_unlock(&mutex);
-    memset(id, 0, sizeof *id);
-    snprintf(id->internal, sizeof id->internal, "%ld-%lld-%ld-%u", (long)getpid(),
-             (long long)now.tv_sec, now.tv_nsec, number);
-    return ncclSuccess;
-}
-
-const char *ncclGetErrorString(ncclResult_t result)
-{
-    return result == ncclRemoteError ? "remote process exited" : "an error";
-}
-
-const char *ncclGetLastError(ncclComm_t comm)
-{
-    (void)comm;
-    return "";
 }

@@ -7,6 +7,7 @@
  * on one makes the caller wait.
  */
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -30,14 +31,56 @@ struct fake_stream {
     uint64_t seed;
 };
 
+/* What is left to the end of the process, because kernels spin, is no leak. */
+struct kept {
+    struct kept *next, *before;
+};
+
 struct fake_event {
+    struct kept kept; /* first */
     uint64_t n_recorded, n_done;
+};
+
+struct fake_memory {
+    struct kept kept; /* first */
+    _Alignas(64) char bytes[];
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of all below */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct fake_stream *streams[MOST_STREAMS];
 static void *(*reach_of_device)(const void *address);
+static struct kept all_kept = {&all_kept, &all_kept};
+
+/* A new one of so many bytes; NULL: it cannot be had. */
+static void *keep(size_t bytes)
+{
+    size_t room = (bytes + 63) / 64 * 64;
+    struct kept *kept = fake_fails() ? NULL : aligned_alloc(64, room);
+
+    if (kept == NULL) {
+        return NULL;
+    }
+    pthread_mutex_lock(&mutex);
+    *kept = (struct kept){all_kept.next, &all_kept};
+    all_kept.next->before = kept;
+    all_kept.next = kept;
+    pthread_mutex_unlock(&mutex);
+    atomic_fetch_add(&fake_nccl.n_kept, 1);
+    return kept;
+}
+
+static void forget(void *one)
+{
+    struct kept *kept = one;
+
+    pthread_mutex_lock(&mutex);
+    kept->next->before = kept->before;
+    kept->before->next = kept->next;
+    pthread_mutex_unlock(&mutex);
+    free(kept);
+    atomic_fetch_sub(&fake_nccl.n_kept, 1);
+}
 
 static bool is_ours(cudaStream_t stream)
 {
@@ -148,7 +191,7 @@ void fake_stream_ask(cudaStream_t stream, void (*work)(void *argument), void *ar
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *ret_stream, unsigned flags, int priority)
 {
-    struct fake_stream *stream = calloc(1, sizeof *stream);
+    struct fake_stream *stream = fake_fails() ? NULL : calloc(1, sizeof *stream);
     bool kept = false;
 
     (void)flags;
@@ -169,6 +212,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *ret_stream, unsigned flag
     if (!kept || pthread_create(&stream->thread, NULL, run_stream, stream) != 0) {
         abort();
     }
+    atomic_fetch_add(&fake_nccl.n_kept, 1);
     *ret_stream = stream;
     return cudaSuccess;
 }
@@ -187,6 +231,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     pthread_mutex_unlock(&mutex);
     pthread_cond_destroy(&stream->wake);
     free(stream);
+    atomic_fetch_sub(&fake_nccl.n_kept, 1);
     return cudaSuccess;
 }
 
@@ -238,18 +283,25 @@ static void await(void *argument)
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *ret_event, unsigned flags)
 {
     (void)flags;
-    *ret_event = calloc(1, sizeof **ret_event);
-    return *ret_event != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+    *ret_event = keep(sizeof **ret_event);
+    if (*ret_event == NULL) {
+        return cudaErrorMemoryAllocation;
+    }
+    (*ret_event)->n_recorded = (*ret_event)->n_done = 0;
+    return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
-    free(event);
+    forget(event);
     return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    if (fake_fails()) {
+        return cudaErrorInvalidValue;
+    }
     fake_stream_ask(stream, reach, make_moment(event, true));
     return cudaSuccess;
 }
@@ -257,6 +309,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
     (void)flags;
+    if (fake_fails()) {
+        return cudaErrorInvalidValue;
+    }
     fake_stream_ask(stream, await, make_moment(event, false));
     return cudaSuccess;
 }
@@ -265,6 +320,9 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     bool done;
 
+    if (atomic_load(&fake_nccl.broken)) {
+        return cudaErrorInvalidValue;
+    }
     pthread_mutex_lock(&mutex);
     done = event->n_done == event->n_recorded;
     pthread_mutex_unlock(&mutex);
@@ -313,6 +371,9 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
                             cudaStream_t stream)
 {
     (void)kind;
+    if (fake_fails()) {
+        return cudaErrorInvalidValue;
+    }
     fake_stream_ask(stream, copy, make_piece(to, from, bytes));
     return cudaSuccess;
 }
@@ -322,19 +383,29 @@ cudaError_t nccl_add(float *dst, const float *src, uint64_t elems, cudaStream_t 
 
 cudaError_t nccl_add(float *dst, const float *src, uint64_t elems, cudaStream_t stream)
 {
+    if (fake_fails()) {
+        return cudaErrorInvalidValue;
+    }
     fake_stream_ask(stream, add, make_piece(dst, src, elems * sizeof *dst));
     return cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void **ret_memory, size_t bytes)
 {
-    *ret_memory = malloc(bytes);
-    return *ret_memory != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+    struct fake_memory *memory = keep(sizeof *memory + bytes);
+
+    *ret_memory = memory != NULL ? memory->bytes : NULL;
+    return memory != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
 cudaError_t cudaFree(void *memory)
 {
-    free(memory);
+    if (memory != NULL && fake_is_known(NULL, memory, 1)) {
+        fake_misuse("memory is freed that a communicator knows");
+    }
+    if (memory != NULL) {
+        forget((char *)memory - offsetof(struct fake_memory, bytes));
+    }
     return cudaSuccess;
 }
 
@@ -354,7 +425,7 @@ static _Thread_local int chosen;
 
 cudaError_t cudaSetDevice(int device)
 {
-    if (device < 0 || device >= MOST_DEVICES) {
+    if (device < 0 || device >= MOST_DEVICES || fake_fails()) {
         return cudaErrorInvalidValue;
     }
     chosen = device;
@@ -368,6 +439,9 @@ int fake_device(void)
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest)
 {
+    if (fake_fails()) {
+        return cudaErrorInvalidValue;
+    }
     *lowest = 0;
     *highest = -1;
     return cudaSuccess;
@@ -381,4 +455,14 @@ const char *cudaGetErrorName(cudaError_t error)
 const char *cudaGetErrorString(cudaError_t error)
 {
     return cudaGetErrorName(error);
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
+{
+    if (attribute != cudaDevAttrMultiProcessorCount || device >= MOST_DEVICES || fake_fails()) {
+        return cudaErrorInvalidValue;
+    }
+    *value = (int)(device % 2 == 1 && fake_nccl.processors_of_odd > 0 ? fake_nccl.processors_of_odd
+                                                                      : fake_nccl.processors);
+    return cudaSuccess;
 }

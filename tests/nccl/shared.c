@@ -20,7 +20,7 @@
 
 #include "fake.h"
 
-enum { MOST = 64, PATIENCE_MS = 20000, LOOK_NS = 20000000 };
+enum { MOST = 512, PATIENCE_MS = 20000, LOOK_NS = 20000000 };
 
 struct block {
     atomic_uint ready, changes;
@@ -228,6 +228,7 @@ static void open_end(struct fake_channel *channel, struct fake_end *end)
     }
     *open = end->open = true;
     *(end->is_send ? &channel->send_bytes : &channel->recv_bytes) = end->bytes;
+    *(end->is_send ? &channel->send_known : &channel->recv_known) = end->known;
     end->number = channel->n_over;
 }
 
@@ -246,6 +247,9 @@ void fake_end_step(struct fake_shared *shared, struct fake_channel *channel, str
     if (channel->send_open && channel->recv_open && !channel->torn) {
         if (channel->send_bytes != channel->recv_bytes) {
             fake_misuse("a send and its receive are of different sizes");
+        }
+        if (channel->send_known != channel->recv_known) {
+            fake_misuse("one end of a message is in registered memory, the other is not");
         }
         while (end->is_send ? fill(channel, end) : drain(channel, end)) {
             moved = true;

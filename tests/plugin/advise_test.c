@@ -4,6 +4,7 @@
  * the shortest step.
  */
 #include "job_rig.h"
+#include "plugin/advise.h"
 #include "sim/sim.h"
 #include "train/session.h"
 
@@ -92,8 +93,8 @@ static void test_least(void **state)
 {
     static const char *const others[] = {"adapipe", "dawnpiper", "full", "rotor"};
     char hint[1024] = "", own[1024];
-    unsigned long long named = 0, least = ~0ull, kib;
-    uint64_t need = 0, memory;
+    unsigned long long named = 0, least = ~0ull;
+    uint64_t need = 0, memory, enough;
     const char *at;
 
     (void)state;
@@ -105,13 +106,11 @@ static void test_least(void **state)
     assert_int_equal(sscanf(at, "would do; \"%llu KiB\" with memopt", &named), 1);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         assert_int_equal(step_with(others[i], memory, false, &need, own), 0);
-        at = strstr(own, "cluster.memory = \"");
-        assert_non_null(at);
-        assert_int_equal(sscanf(at, "cluster.memory = \"%llu KiB", &kib), 1);
-        print_message("%s: %llu KiB; %s\n", others[i], kib, hint);
-        least = kib < least ? kib : least;
+        enough = job_rig_enough(own);
+        print_message("%s: %llu; %s\n", others[i], (unsigned long long)enough, hint);
+        least = enough < least ? enough : least;
     }
-    assert_true(named <= least + least / 16);
+    assert_true(named * 1024 <= least + least / 16);
 }
 
 /* A scheduler that searches is not asked about other memory optimizers; what is said to be enough
@@ -119,26 +118,58 @@ static void test_least(void **state)
 static void test_searching_scheduler(void **state)
 {
     char hint[1024] = "";
-    unsigned long long bytes;
-    const char *amount;
-    uint64_t need;
+    uint64_t bytes, need;
 
     (void)state;
     scheduler = "v-adaptive";
     assert_int_equal(step_with("none", 1u << 20, false, &need, hint), 0);
     scheduler = "1f1b";
     assert_null(strstr(hint, "memopt.use"));
-    amount = strstr(hint, "cluster.memory = ");
-    assert_non_null(amount);
-    amount += strlen("cluster.memory = ");
-    assert_int_equal(sscanf(amount, *amount == '"' ? "\"%llu" : "%llu", &bytes), 1);
-    bytes <<= strstr(amount, "MiB\" would") != NULL   ? 20
-              : strstr(amount, "KiB\" would") != NULL ? 10
-                                                      : 0;
+    bytes = job_rig_enough(hint);
     scheduler = "v-adaptive";
     assert_true(step_with("none", bytes, true, &need, hint) > 0);
     scheduler = "1f1b";
     assert_true(need <= bytes);
+}
+
+/* Which does not search then, unless the config says how much. */
+static void test_haste(void **state)
+{
+    static const struct {
+        const char *scheduler, *key;
+        int64_t value; /* -1: there is no such key */
+    } rows[] = {
+        {"use = \"v-adaptive\"", "exact", 0},
+        {"use = \"v-adaptive\"\nexact = 7", "exact", 7},
+        {"use = \"optimal\"", "max_nodes", 100000},
+        {"use = \"1f1b\"", "exact", -1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct pst_arena arena = {0};
+        struct job_rig rig;
+        char toml[256];
+        const struct pst_config_node *before, *node;
+
+        snprintf(toml, sizeof toml,
+                 "[model]\nuse = \"mlp\"\n[data]\nkind = \"synthetic\"\n[scheduler]\n%s\n",
+                 rows[i].scheduler);
+        assert_int_equal(job_rig_init(&rig, toml), PST_OK);
+        before = rig.job.scheduler;
+        pst_planner_hasten(&arena, &rig.job);
+        node = pst_config_get(rig.job.scheduler, rows[i].key);
+        if (rows[i].value < 0) {
+            assert_null(node);
+            assert_ptr_equal(rig.job.scheduler, before);
+        } else {
+            assert_non_null(node);
+            assert_int_equal(node->kind, PST_CONFIG_INT);
+            assert_int_equal(node->value.integer, rows[i].value);
+        }
+        pst_arena_finish(&arena);
+        job_rig_finish(&rig);
+    }
 }
 
 int main(void)
@@ -147,6 +178,7 @@ int main(void)
         cmocka_unit_test(test_fastest),
         cmocka_unit_test(test_least),
         cmocka_unit_test(test_searching_scheduler),
+        cmocka_unit_test(test_haste),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

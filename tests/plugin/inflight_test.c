@@ -35,6 +35,43 @@ static void planner_init(struct pst_planner *planner, struct pst_graph *graph,
     planner->scheduler_if = planner->scheduler->plugin->get_interface(PST_SCHEDULER);
 }
 
+static void planner_finish(struct pst_planner *planner)
+{
+    pst_arena_finish(&planner->arena);
+    pst_instance_destroy(planner->scheduler);
+}
+
+/* A scheduler that does not tell, and how often it was asked for an order. */
+static const struct pst_scheduler *spoken;
+static uint32_t n_orders;
+
+static pst_status schedule(void *self, const struct pst_schedule_in *in,
+                           struct pst_schedule_out *out)
+{
+    n_orders++;
+    return spoken->schedule(self, in, out);
+}
+
+static const void *silent_interface(const char *id)
+{
+    static struct pst_scheduler silent;
+
+    silent = *spoken;
+    silent.in_flight = NULL;
+    silent.schedule = schedule;
+    return strcmp(id, PST_SCHEDULER) == 0 ? &silent : NULL;
+}
+
+static void silence(struct pst_planner *planner)
+{
+    static struct pst_plugin silent;
+
+    spoken = planner->scheduler_if;
+    silent = *planner->scheduler->plugin;
+    silent.get_interface = silent_interface;
+    planner->scheduler->plugin = &silent;
+}
+
 static uint32_t held(struct pst_planner *planner, uint32_t stage, uint32_t n_stages, uint32_t m)
 {
     struct pst_place place = {
@@ -65,24 +102,22 @@ static void test_counting_agrees_with_telling(void **state)
     for (size_t i = 0; i < sizeof schedulers / sizeof schedulers[0]; i++) {
         struct pst_graph graph = {.n_ops = 0};
         struct pst_planner planner;
-        struct pst_scheduler silent;
+        const struct pst_plugin *loud;
 
         planner_init(&planner, &graph, schedulers[i][0], schedulers[i][1]);
-        silent = *planner.scheduler_if;
-        silent.in_flight = NULL;
+        loud = planner.scheduler->plugin;
         for (uint32_t n = 1; n <= 6; n++) {
             for (uint32_t m = 1; m <= 13; m += 3) {
                 for (uint32_t s = 0; s < n; s++) {
                     uint32_t told = held(&planner, s, n, m);
-                    const struct pst_scheduler *loud = planner.scheduler_if;
 
-                    planner.scheduler_if = &silent;
+                    silence(&planner);
                     assert_int_equal(held(&planner, s, n, m), told);
-                    planner.scheduler_if = loud;
+                    planner.scheduler->plugin = loud;
                 }
             }
         }
-        pst_instance_destroy(planner.scheduler);
+        planner_finish(&planner);
     }
 }
 
@@ -98,7 +133,33 @@ static void test_what_was_counted_is_the_least(void **state)
     assert_int_equal(held(&planner, 1, 4, 8), 5);
     planner.counted[1] = 2;
     assert_int_equal(held(&planner, 1, 4, 8), 3);
-    pst_instance_destroy(planner.scheduler);
+    planner_finish(&planner);
+}
+
+/* One order says what all stages hold, and what of it is late; asked again it is not made again. */
+static void test_one_order_for_all_stages(void **state)
+{
+    struct pst_graph graph = {.n_ops = 0};
+    struct pst_planner planner;
+    struct pst_error err;
+    bool splits = true;
+
+    (void)state;
+    planner_init(&planner, &graph, "zb-h1", "");
+    silence(&planner);
+    planner.batch = 8;
+    n_orders = 0;
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t s = 0; s < 4; s++) {
+            assert_int_equal(held(&planner, s, 4, 8), 4);
+        }
+        assert_int_equal(pst_planner_splits(&planner, 4, 8, &splits, &err), PST_OK);
+        assert_true(splits);
+    }
+    assert_int_equal(n_orders, 1);
+    assert_int_equal(held(&planner, 1, 4, 3), 3);
+    assert_int_equal(n_orders, 2);
+    planner_finish(&planner);
 }
 
 /*
@@ -129,16 +190,16 @@ static void test_late(void **state)
                                             .n_microbatches = 4 * p,
                                             .microbatch_size = 1,
                                             .k = 1};
-            uint32_t late[8];
-            bool split;
+            uint32_t held[8], late[8];
+            struct pst_scheduler_count count = {.held = held, .late = late};
 
-            assert_int_equal(pst_scheduler_late(&use, &place, &split, late, &err), PST_OK);
-            assert_int_equal(split, rows[i].late > 0);
+            assert_int_equal(pst_scheduler_count(&use, &place, &count, &err), PST_OK);
+            assert_int_equal(count.split, rows[i].late > 0);
             for (uint32_t d = 0; d < p; d++) {
                 assert_int_equal(late[d], rows[i].late * d);
             }
         }
-        pst_instance_destroy(planner.scheduler);
+        planner_finish(&planner);
     }
 }
 
@@ -147,6 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counting_agrees_with_telling),
         cmocka_unit_test(test_what_was_counted_is_the_least),
+        cmocka_unit_test(test_one_order_for_all_stages),
         cmocka_unit_test(test_late),
     };
 

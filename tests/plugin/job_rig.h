@@ -5,6 +5,7 @@
 #ifndef TEST_JOB_RIG_H
 #define TEST_JOB_RIG_H
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +82,20 @@ static inline pst_status job_rig_plan(struct job_rig *rig, const char *toml,
     return st == PST_OK ? pst_planner_run(&rig->job, rig->graph, &rig->cluster, &rig->cost, NULL,
                                           ret_planned, &rig->err)
                         : st;
+}
+
+/* The memory of a device that a refusal's hint says would do; 0: it says none. */
+static inline uint64_t job_rig_enough(const char *hint)
+{
+    static const char key[] = "cluster.memory = ";
+    const char *at = strstr(hint, key), *unit;
+    unsigned long long n = 0;
+
+    if (at == NULL || sscanf(at + strlen(key), "\"%llu", &n) != 1) {
+        return at != NULL && sscanf(at + strlen(key), "%llu", &n) == 1 ? n : 0;
+    }
+    unit = at + strlen(key) + 1 + strspn(at + strlen(key) + 1, "0123456789 ");
+    return (uint64_t)n << (*unit == 'M' ? 20 : 10);
 }
 
 #endif

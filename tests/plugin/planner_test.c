@@ -2,8 +2,6 @@
  *
  * From TOML to a plan: what comes out, what is refused and whose fault it is.
  */
-#include "job_rig.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,48 +9,8 @@
 
 #include <cmocka.h>
 
-#include <stdio.h>
-
 #include "base/log.h"
-
-#define MODEL                                                                                      \
-    "[model]\nuse = \"mlp\"\nlayers = 4\ninputs = 32\nhidden = 32\n[data]\nkind = \"synthetic\"\n"
-#define TRAIN       "[train]\nbatch = 8\nmicrobatch = 2\n"
-#define TWO         "[cluster]\ndevices = 2\n"
-#define CHAIN_DP    "[partitioner]\nuse = \"chain-dp\"\n"
-#define ONE_F_ONE_B "[scheduler]\nuse = \"1f1b\"\n"
-
-static void assert_contains(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL) {
-        fail_msg("\"%s\" is not in \"%s\"", part, text);
-    }
-}
-
-/* Plans, and frees what came out. */
-static pst_status try(const char *toml, struct pst_error *ret_err)
-{
-    struct pst_planned planned = {.plan = NULL};
-    struct job_rig rig;
-    pst_status st = job_rig_plan(&rig, toml, &planned);
-
-    *ret_err = rig.err;
-    pst_planned_finish(&planned);
-    job_rig_finish(&rig);
-    return st;
-}
-
-static void expect(const char *toml, const char *kind, int exit_code, const char *words)
-{
-    struct pst_error err;
-
-    assert_int_not_equal(try(toml, &err), PST_OK);
-    if (strcmp(err.kind, kind) != 0) {
-        fail_msg("%s: %s; expected %s", err.kind, err.message, kind);
-    }
-    assert_int_equal(pst_error_exit_code(&err), exit_code);
-    assert_contains(err.message, words);
-}
+#include "job_expect.h"
 
 static void test_a_plan(void **state)
 {
@@ -190,9 +148,7 @@ static void test_capacity(void **state)
     assert_contains(err.message, toml);
     assert_contains(err.details, "activations");
     assert_contains(err.details, "stage 2");
-    snprintf(toml, sizeof toml, "cluster.memory = \"%llu KiB\" would do",
-             (unsigned long long)(need + 1023) / 1024);
-    assert_contains(err.hint, toml);
+    assert_true(job_rig_enough(err.hint) == need);
     assert_contains(err.hint, "memopt.use = \"");
     assert_contains(err.hint, "\" would do with what there is");
 }
@@ -212,7 +168,7 @@ static void test_advice(void **state)
                  ONE_F_ONE_B);
         need = need_with(job);
         for (size_t i = 0; i < 4; i++) {
-            unsigned long long memory = need * percents[i] / 100, kib = 0, with = 0;
+            unsigned long long memory = need * percents[i] / 100, enough, with = 0;
             struct pst_error err;
             const char *at;
             char id[64] = "";
@@ -221,12 +177,10 @@ static void test_advice(void **state)
             assert_int_equal(try(toml, &err), PST_ERR_INFEASIBLE);
             assert_contains(err.details, "optimizer state");
             assert_contains(err.details, "device 2: ");
-            at = strstr(err.hint, "cluster.memory = \"");
-            assert_non_null(at);
-            assert_int_equal(sscanf(at, "cluster.memory = \"%llu KiB\" would do", &kib), 1);
-            assert_true(kib * 1024 > memory && (kib - 1) * 1024 < need);
-            snprintf(toml, sizeof toml, "%smemory = \"%llu KiB\"\n", job, kib);
-            assert_true(need_with(toml) <= kib * 1024);
+            enough = job_rig_enough(err.hint);
+            assert_true(enough > memory && enough <= need);
+            snprintf(toml, sizeof toml, "%smemory = %llu\n", job, enough);
+            assert_true(need_with(toml) <= enough);
             at = strstr(err.hint, "memopt.use = \"");
             assert_non_null(at);
             assert_int_equal(sscanf(at, "memopt.use = \"%63[^\"]", id), 1);
@@ -238,7 +192,7 @@ static void test_advice(void **state)
                 assert_int_equal(sscanf(at, "would do; \"%llu KiB\" with memopt", &with), 1);
                 with *= 1024;
             }
-            assert_true(with < kib * 1024);
+            assert_true(with < enough);
             snprintf(toml, sizeof toml, "%smemory = %llu\n[[memopt]]\nuse = \"%s\"\n", job, with,
                      id);
             assert_true(need_with(toml) <= with);
@@ -317,34 +271,6 @@ static void test_wrong_requests(void **state)
 
 /* --- what a plugin got wrong
  * ---------------------------------------------------------------------*/
-
-static int with_gallery(void **state)
-{
-    (void)state;
-    return setenv("PENSTOCK_PLUGIN_PATH", GALLERY, 1);
-}
-
-static int without_gallery(void **state)
-{
-    (void)state;
-    return unsetenv("PENSTOCK_PLUGIN_PATH");
-}
-
-struct lie {
-    const char *lie, *kind;
-    int exit_code;
-    const char *words;
-};
-
-static void check_lies(const char *format, const struct lie *lies, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        char toml[1024];
-
-        snprintf(toml, sizeof toml, format, lies[i].lie);
-        expect(toml, lies[i].kind, lies[i].exit_code, lies[i].words);
-    }
-}
 
 static void test_lying_partitioners(void **state)
 {

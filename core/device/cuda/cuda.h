@@ -189,8 +189,13 @@ void pst_cuda_note_launch(struct pst_device *device, const char *doing);
 /* Kernels that were accepted fail later: the one asked for last, or one before it. */
 const char *pst_cuda_doing(const struct pst_device *device, char *text, size_t size);
 pst_status pst_cuda_failure(struct pst_device *device, struct pst_error *err);
+/* What there is to do where a GPU has too little memory, as a hint. */
+void pst_cuda_hint_memory(struct pst_error *err);
 /* A failure that is told at once, when something is set up. */
 pst_status pst_cuda_fail(struct pst_error *err, const char *doing, cudaError_t error);
+/* The same of host memory that was to be pinned. */
+pst_status pst_cuda_fail_pinned(const struct pst_device *device, uint64_t bytes, cudaError_t error,
+                                struct pst_error *err);
 
 /* --- graphs.c: captures, and what may change between their launches ----------------------------
  */
@@ -202,7 +207,7 @@ const struct pst_update_factors *pst_cuda_factors(struct pst_device *device,
                                                   const struct pst_update *update);
 /* Whether this thread captures on the device; then failures are the capture's. */
 bool pst_cuda_captures(const struct pst_device *device);
-void pst_cuda_capture_begin(struct pst_device *device);
+bool pst_cuda_capture_begin(struct pst_device *device);
 pst_status pst_cuda_capture_end(struct pst_device *device, struct pst_replay **ret_replay,
                                 struct pst_error *err);
 void pst_cuda_replay(struct pst_device *device, struct pst_replay *replay,
@@ -227,7 +232,6 @@ void pst_cuda_arenas_free(struct pst_device *device);
 void pst_cuda_enter(struct pst_device *device);
 void pst_cuda_upload(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
 void pst_cuda_download(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
-void pst_cuda_copy(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
 void pst_cuda_zero(struct pst_device *device, void *dst, uint64_t bytes);
 /* Has the calling thread work on a GPU, whichever it entered; and back. */
 void pst_cuda_visit(struct pst_device *device);
@@ -247,6 +251,7 @@ pst_status pst_cuda_reach_others(const struct pst_device_config *config,
 pst_status pst_cuda_fits(const struct pst_device_config *config, const uint64_t *arena_bytes,
                          struct pst_error *err);
 void pst_cuda_sharing(struct pst_device *device, char *ret_text, size_t size);
+void pst_cuda_identity(const struct pst_device_config *config, char *ret_text, size_t size);
 
 /* --- queues.c: streams, marks, pinned memory ---------------------------------------------------
  */

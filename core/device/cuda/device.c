@@ -111,8 +111,9 @@ static pst_status open_parts(struct pst_device *device, struct pst_error *err)
             return opened;
         }
         error = cudaMallocHost((void **)&device->square, sizeof *device->square);
-    }
-    if (error == cudaSuccess) {
+        if (error != cudaSuccess) {
+            return pst_cuda_fail_pinned(device, sizeof *device->square, error, err);
+        }
         error = cudaMalloc((void **)&device->changing, sizeof *device->changing);
     }
     if (error != cudaSuccess) {
@@ -121,8 +122,12 @@ static pst_status open_parts(struct pst_device *device, struct pst_error *err)
     status = cublasLtCreate(&device->blas);
     if (status != CUBLAS_STATUS_SUCCESS) {
         device->blas = NULL;
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "device cuda, cuBLASLt: %s",
-                        cublasLtGetStatusString(status));
+        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "device cuda, cuBLASLt: %s",
+                 cublasLtGetStatusString(status));
+        if (status == CUBLAS_STATUS_ALLOC_FAILED) {
+            pst_cuda_hint_memory(err);
+        }
+        return PST_ERR_UNSUPPORTED;
     }
     return PST_OK;
 }
@@ -145,7 +150,7 @@ static pst_status open_device(const struct pst_device_config *config,
     atomic_flag_clear(&device->failing);
     status = pst_cuda_place(config, device, err);
     if (status == PST_OK) {
-        status = pst_cuda_dnn_create(config->kernels, &device->dnn, err);
+        status = pst_cuda_dnn_create(config->kernels, config->note, &device->dnn, err);
     }
     if (status == PST_OK) {
         status = open_parts(device, err);
@@ -274,7 +279,6 @@ static const struct pst_device_ops ops = {
     .refresh = refresh,
     .flags = PST_DEVICE_APART | PST_DEVICE_TF32,
     .sync = sync_device,
-    .copy = pst_cuda_copy,
     .pinned = pst_cuda_pinned,
     .mark_create = pst_cuda_mark_create,
     .mark = pst_cuda_mark,
@@ -292,6 +296,7 @@ static const struct pst_device_ops ops = {
     .replay_destroy = pst_cuda_replay_destroy,
     .fits = pst_cuda_fits,
     .sharing = pst_cuda_sharing,
+    .identity = pst_cuda_identity,
 };
 
 PST_EXPORT pst_device_module_fn pst_device_module;

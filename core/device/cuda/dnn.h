@@ -14,10 +14,12 @@
 /* --- dnn_cache.c: a device's plans, by graph --------------------------------------------------
  */
 
-pst_status pst_cuda_dnn_create(const char *kernels, struct pst_cuda_dnn **ret_dnn,
-                               struct pst_error *err);
+/* note: takes what is not served and why, once for each shape; may be NULL. */
+pst_status pst_cuda_dnn_create(const char *kernels, void (*note)(const char *text),
+                               struct pst_cuda_dnn **ret_dnn, struct pst_error *err);
 void pst_cuda_dnn_destroy(struct pst_cuda_dnn *dnn);
 bool pst_cuda_dnn_ordered(const struct pst_device *device);
+bool pst_cuda_dnn_simple(const struct pst_device *device);
 
 /*
  * The plan of a graph, not yet compiled: how much workspace it takes is known. NULL: this goes the

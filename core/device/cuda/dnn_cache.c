@@ -6,13 +6,14 @@
 #include "dnn.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct entry {
     struct entry *next;
     struct pst_dnn_plan *plan; /* NULL: none */
-    bool broken;               /* cannot be compiled; what it promises stays the same */
+    char *broken; /* why it cannot be compiled; what it promises stays the same. NULL: it can */
     struct pst_dnn_graph graph;
 };
 
@@ -22,10 +23,11 @@ struct pst_cuda_dnn {
     struct pst_dnn *library; /* NULL: not there, or not opened */
     struct entry *entries;
     char why[256]; /* of what was refused last */
+    void (*note)(const char *text);
 };
 
-pst_status pst_cuda_dnn_create(const char *kernels, struct pst_cuda_dnn **ret_dnn,
-                               struct pst_error *err)
+pst_status pst_cuda_dnn_create(const char *kernels, void (*note)(const char *text),
+                               struct pst_cuda_dnn **ret_dnn, struct pst_error *err)
 {
     const char *word = kernels == NULL ? "auto" : kernels;
     const bool simple = strcmp(word, "simple") == 0, unordered = strcmp(word, "unordered") == 0;
@@ -42,6 +44,7 @@ pst_status pst_cuda_dnn_create(const char *kernels, struct pst_cuda_dnn **ret_dn
     }
     dnn->simple = simple;
     dnn->ordered = !unordered;
+    dnn->note = note;
     *ret_dnn = dnn;
     return PST_OK;
 }
@@ -56,6 +59,7 @@ void pst_cuda_dnn_destroy(struct pst_cuda_dnn *dnn)
     for (struct entry *entry = dnn->entries; entry != NULL; entry = next) {
         next = entry->next;
         pst_dnn_plan_destroy(entry->plan);
+        free(entry->broken);
         free(entry);
     }
     pst_dnn_close(dnn->library);
@@ -66,6 +70,38 @@ void pst_cuda_dnn_destroy(struct pst_cuda_dnn *dnn)
 bool pst_cuda_dnn_ordered(const struct pst_device *device)
 {
     return device->dnn->ordered;
+}
+
+bool pst_cuda_dnn_simple(const struct pst_device *device)
+{
+    return device->dnn->simple;
+}
+
+/* Once for each graph, as it is asked for once. */
+static void note_refusal(const struct pst_cuda_dnn *dnn, const struct pst_dnn_graph *graph,
+                         const char *does, const char *why, const char *then)
+{
+    char name[192], text[512];
+
+    if (dnn->note != NULL) {
+        pst_dnn_graph_name(graph, name, sizeof name);
+        snprintf(text, sizeof text, "cuDNN %s %s: %s; it goes the simple way%s", does, name, why,
+                 then);
+        dnn->note(text);
+    }
+}
+
+static void open_library(struct pst_device *device)
+{
+    struct pst_cuda_dnn *dnn = device->dnn;
+    char text[512];
+
+    dnn->opened = true;
+    dnn->library = pst_dnn_open(device->compute, NULL, device->sms, dnn->why, sizeof dnn->why);
+    if (dnn->library == NULL && dnn->note != NULL) {
+        snprintf(text, sizeof text, "%s; attention and convolution go the simple way", dnn->why);
+        dnn->note(text);
+    }
 }
 
 /* A new entry; NULL: out of memory. */
@@ -79,11 +115,13 @@ static struct entry *plan_of(struct pst_device *device, const struct pst_dnn_gra
     }
     memcpy(&entry->graph, graph, sizeof entry->graph);
     if (!dnn->opened) {
-        dnn->opened = true;
-        dnn->library = pst_dnn_open(device->compute, NULL, device->sms, dnn->why, sizeof dnn->why);
+        open_library(device);
     }
     if (dnn->library != NULL) {
         entry->plan = pst_dnn_plan_create(dnn->library, graph, dnn->why, sizeof dnn->why);
+    }
+    if (dnn->library != NULL && entry->plan == NULL) {
+        note_refusal(dnn, graph, "refuses", dnn->why, "");
     }
     entry->next = dnn->entries;
     dnn->entries = entry;
@@ -122,6 +160,7 @@ pst_status pst_cuda_dnn_compile(struct pst_device *device, struct pst_dnn_plan *
 {
     struct pst_cuda_dnn *dnn = device->dnn;
     struct entry *entry;
+    char why[sizeof dnn->why] = "";
     pst_status status = PST_OK;
 
     pthread_mutex_lock(&dnn->lock);
@@ -129,11 +168,16 @@ pst_status pst_cuda_dnn_compile(struct pst_device *device, struct pst_dnn_plan *
     while (entry->plan != plan) {
         entry = entry->next;
     }
-    if (entry->broken || !pst_dnn_plan_compile(plan, dnn->why, sizeof dnn->why)) {
-        entry->broken = true;
+    if (entry->broken == NULL && !pst_dnn_plan_compile(plan, why, sizeof why)) {
+        note_refusal(dnn, &entry->graph, "cannot compile", why,
+                     " if the plan has room enough for that");
+        entry->broken = strdup(why);
+        status = PST_ERR_UNSUPPORTED;
+    }
+    if (entry->broken != NULL || status != PST_OK) {
         status = pst_fail(err, PST_ERR_UNSUPPORTED, "device.kernel",
                           "device cuda, %s: %s; run.kernels = \"simple\" does without cuDNN", name,
-                          dnn->why);
+                          entry->broken != NULL ? entry->broken : why);
     }
     pthread_mutex_unlock(&dnn->lock);
     return status;

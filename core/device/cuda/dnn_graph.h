@@ -10,6 +10,7 @@
 #define PST_DEVICE_CUDA_DNN_GRAPH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "device/window.h"
@@ -98,6 +99,12 @@ uint32_t pst_dnn_value(struct pst_dnn_graph *graph, float value);
 uint32_t pst_dnn_op(struct pst_dnn_graph *graph, uint32_t kind, uint32_t x, uint32_t b, uint32_t y);
 /* The same with a new tensor inside as result: f32, the shape of x. */
 uint32_t pst_dnn_map(struct pst_dnn_graph *graph, uint32_t kind, uint32_t x, uint32_t b);
+
+/* --- dnn_name.c -------------------------------------------------------------------------------
+ */
+
+/* What a graph does, for which shape, in words for a message. */
+void pst_dnn_graph_name(const struct pst_dnn_graph *graph, char *ret_text, size_t size);
 
 /* --- dnn_attention_graph.c --------------------------------------------------------------------
  */

@@ -66,7 +66,8 @@ static const char *refused(struct pst_dnn_plan *p, cudnnBackendDescriptor_t conf
                                   &engine) != CUDNN_STATUS_SUCCESS ||
         call->BackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
                                   CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n,
-                                  found) != CUDNN_STATUS_SUCCESS) {
+                                  found) != CUDNN_STATUS_SUCCESS ||
+        n > CUDNN_NUMERICAL_NOTE_TYPE_COUNT) { /* it knows notes that this build does not */
         why = "nothing known about it";
     }
     for (size_t rule = 0; why == NULL && rule < sizeof notes / sizeof notes[0]; rule++) {

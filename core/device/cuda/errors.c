@@ -5,6 +5,9 @@
 #include "cuda.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#define OUT_OF_MEMORY "cudaErrorMemoryAllocation"
 
 static void keep(struct pst_device *device, const char *doing, const char *name, const char *text)
 {
@@ -58,6 +61,12 @@ const char *pst_cuda_doing(const struct pst_device *device, char *text, size_t s
     return text;
 }
 
+void pst_cuda_hint_memory(struct pst_error *err)
+{
+    pst_error_hint(err, "what CUDA, its libraries and other processes take of a GPU is in no plan: "
+                        "raise cluster.reserve, which plans leave free of cluster.memory");
+}
+
 /* The work failed (exit code 1), not the request. */
 pst_status pst_cuda_failure(struct pst_device *device, struct pst_error *err)
 {
@@ -66,6 +75,9 @@ pst_status pst_cuda_failure(struct pst_device *device, struct pst_error *err)
     }
     pst_fail(err, PST_ERR_UNSUPPORTED, "run.device", "GPU %d failed at %s: %s", device->ordinal,
              device->doing, device->why);
+    if (strncmp(device->why, OUT_OF_MEMORY, strlen(OUT_OF_MEMORY)) == 0) {
+        pst_cuda_hint_memory(err);
+    }
     if (err != NULL) {
         err->exit_code = 1;
     }
@@ -74,7 +86,32 @@ pst_status pst_cuda_failure(struct pst_device *device, struct pst_error *err)
 
 pst_status pst_cuda_fail(struct pst_error *err, const char *doing, cudaError_t error)
 {
-    return pst_fail(err, error == cudaErrorMemoryAllocation ? PST_ERR_NOMEM : PST_ERR_UNSUPPORTED,
-                    "machine.missing", "device cuda, %s: %s: %s", doing, cudaGetErrorName(error),
-                    cudaGetErrorString(error));
+    const char *name = cudaGetErrorName(error), *text = cudaGetErrorString(error);
+    size_t left = 0, all = 0;
+    char room[96] = "";
+
+    if (error != cudaErrorMemoryAllocation) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "device cuda, %s: %s: %s",
+                        doing, name, text);
+    }
+    cudaGetLastError(); /* this one does not stick */
+    if (cudaMemGetInfo(&left, &all) == cudaSuccess) {
+        snprintf(room, sizeof room, "; the GPU has %zu of its %zu bytes left", left, all);
+    }
+    pst_fail(err, PST_ERR_NOMEM, "machine.memory", "device cuda, %s: %s: %s%s", doing, name, text,
+             room);
+    pst_cuda_hint_memory(err);
+    return PST_ERR_NOMEM;
+}
+
+pst_status pst_cuda_fail_pinned(const struct pst_device *device, uint64_t bytes, cudaError_t error,
+                                struct pst_error *err)
+{
+    if (error != cudaErrorMemoryAllocation) {
+        return pst_cuda_fail(err, "pinning host memory", error);
+    }
+    cudaGetLastError(); /* this one does not stick */
+    return pst_fail(err, PST_ERR_NOMEM, "machine.memory",
+                    "GPU %d: %llu bytes of host memory cannot be pinned; see ulimit -l",
+                    device->ordinal, (unsigned long long)bytes);
 }

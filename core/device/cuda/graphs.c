@@ -74,13 +74,14 @@ const struct pst_update_factors *pst_cuda_factors(struct pst_device *device,
     return &device->changing->factors[slot_of(update)];
 }
 
-void pst_cuda_capture_begin(struct pst_device *device)
+bool pst_cuda_capture_begin(struct pst_device *device)
 {
     capturing = device;
     device->captured = 0;
     device->refused = false;
     pst_cuda_note(device, "beginning a capture",
                   cudaStreamBeginCapture(device->compute, cudaStreamCaptureModeThreadLocal));
+    return !device->refused;
 }
 
 /* The executable form of a graph, on its way to the device. */
@@ -107,7 +108,7 @@ pst_status pst_cuda_capture_end(struct pst_device *device, struct pst_replay **r
     struct pst_replay *replay = calloc(1, sizeof *replay);
     cudaGraph_t graph = NULL;
 
-    /* A capture that was refused has to be ended, too, and says less about why. */
+    /* A capture that was refused on the way has to be ended, too, and says less about why. */
     pst_cuda_note(device, "ending a capture", cudaStreamEndCapture(device->compute, &graph));
     if (!device->refused && replay != NULL) {
         pst_cuda_note(device, "making a graph", instantiate(device, graph, &replay->graph));

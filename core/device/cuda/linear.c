@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Linear layers: one product a pass. Bias and activation are left to the library where it takes
- * them with these types and shapes, else a kernel of our own stands behind the product.
+ * Linear layers: one product a pass. Bias, activation and the gradient of the bias are left to the
+ * library where it takes them with these types and shapes, else a kernel of our own stands behind
+ * the product. Which it is follows from these alone, so that all plans of a run have the same bits.
  */
+#include "dnn.h"
 #include "product.h"
 
 #include <stdlib.h>
@@ -29,7 +31,8 @@ static struct linear_shape shape_of(const struct pst_cuda_request *r)
     return s;
 }
 
-/* F: sums before they are rounded. W: sums of columns, for the bias. */
+/* F: sums before they are rounded. W: sums of columns, for the bias. Plans are made before the
+   library is asked, so this is there whether it takes them or not. */
 static uint64_t own_bytes(const struct pst_cuda_request *r, const struct linear_shape *s)
 {
     if (r->pass == PST_KERNEL_F) {
@@ -83,11 +86,24 @@ static struct pst_cuda_product_shape product_of(const struct pst_cuda_request *r
     return p;
 }
 
+/* What stands behind W. Where operands of products are rounded to TF32 it may be sums of rounded
+   ones; run.dtype promises that of products only. */
+static uint32_t sums_of(const struct pst_cuda_request *r)
+{
+    if (pst_cuda_dnn_simple(r->device) || (r->device->tf32 && !pst_cuda_bf16(r))) {
+        return PST_CUDA_PLAIN;
+    }
+    return r->op->transposed ? PST_CUDA_SUM_A : PST_CUDA_SUM_B;
+}
+
 /* The library keeps what stands before a gelu in rows of whole 16 bytes. */
 static uint32_t epilogue_of(const struct pst_cuda_request *r, const struct linear_shape *s)
 {
-    if (r->pass != PST_KERNEL_F || !s->bias) {
+    if (!s->bias || r->pass == PST_KERNEL_B) {
         return PST_CUDA_PLAIN;
+    }
+    if (r->pass == PST_KERNEL_W) {
+        return sums_of(r);
     }
     if (r->op->act == PST_ACT_GELU) {
         return s->out % 8 == 0 ? PST_CUDA_BIAS_GELU_AUX : PST_CUDA_PLAIN;
@@ -95,17 +111,41 @@ static uint32_t epilogue_of(const struct pst_cuda_request *r, const struct linea
     return r->op->act == PST_ACT_RELU ? PST_CUDA_BIAS_RELU : PST_CUDA_BIAS;
 }
 
-/* Or not. Behind a bf16 product the library is only promised to take a bias of that type. */
-static void init_fused(const struct pst_cuda_request *r, const struct linear_shape *s,
-                       struct linear *linear, struct pst_cuda_product_shape p)
+/* Not ready where the library refuses the shape, which is no error. */
+static pst_status init_one(const struct pst_cuda_request *r, struct linear *linear,
+                           const struct pst_cuda_product_shape *p, struct pst_error *err)
 {
-    p.epilogue = epilogue_of(r, s);
-    p.d_bf16 = p.bf16;
-    pst_cuda_product_init(r->device, &p, &linear->fused, NULL);
-    if (!linear->fused.ready && p.bf16) {
-        p.bias_bf16 = linear->bias_bf16 = true;
-        pst_cuda_product_init(r->device, &p, &linear->fused, NULL);
+    struct pst_error why = {0};
+    pst_status status = pst_cuda_product_init(r->device, p, &linear->fused, &why);
+
+    if (status == PST_ERR_UNSUPPORTED) {
+        return PST_OK;
     }
+    if (status != PST_OK && err != NULL) {
+        *err = why;
+    }
+    return status;
+}
+
+/*
+ * Behind a bf16 product the library is only promised to take a bias of that type. Sums for the
+ * gradient of a bias have the type of the product, which is f32 there; rounded ones are not asked
+ * for, as they are to be added up.
+ */
+static pst_status init_fused(const struct pst_cuda_request *r, const struct linear_shape *s,
+                             struct linear *linear, struct pst_cuda_product_shape p,
+                             struct pst_error *err)
+{
+    pst_status status;
+
+    p.epilogue = epilogue_of(r, s);
+    p.d_bf16 = p.bf16 && r->pass == PST_KERNEL_F;
+    status = init_one(r, linear, &p, err);
+    if (status == PST_OK && !linear->fused.ready && p.d_bf16) {
+        p.bias_bf16 = linear->bias_bf16 = true;
+        status = init_one(r, linear, &p, err);
+    }
+    return status;
 }
 
 static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
@@ -122,7 +162,7 @@ static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
     }
     status = pst_cuda_product_init(r->device, &p, &linear->plain, err);
     if (status == PST_OK && epilogue_of(r, &s) != PST_CUDA_PLAIN) {
-        init_fused(r, &s, linear, p);
+        status = init_fused(r, &s, linear, p, err);
     }
     return status;
 }
@@ -193,13 +233,17 @@ static void weights(const struct pst_cuda_kernel *k, const struct pst_call *call
     const struct linear *linear = k->state;
     const struct linear_shape s = shape_of(r);
     const void *dh = r->op->act == PST_ACT_NONE ? call->dy : call->z[0], *x = call->x[0];
+    const void *a = r->op->transposed ? dh : x, *b = r->op->transposed ? x : dh;
     float *dweight = pst_cuda_dp(r, call, 0), *dbias = pst_cuda_dp(r, call, 1);
     uint64_t used = 0;
     void *product = pst_cuda_carve(call->workspace, &used, PST_CUDA_PRODUCT_BYTES);
 
+    if (dweight != NULL && dbias != NULL && linear->fused.ready) {
+        pst_cuda_product_run_sums(&linear->fused, r->op->name, dweight, a, b, dbias, product);
+        return;
+    }
     if (dweight != NULL) {
-        pst_cuda_product_run(&linear->plain, r->op->name, dweight, r->op->transposed ? dh : x,
-                             r->op->transposed ? x : dh, 1, 0, product);
+        pst_cuda_product_run(&linear->plain, r->op->name, dweight, a, b, 1, 0, product);
     }
     if (dbias != NULL) {
         pst_cuda_column_sums(r->device->compute, pst_cuda_bf16(r), dbias, dh, s.rows, s.out,

@@ -5,6 +5,7 @@
  */
 #include "cuda.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static _Thread_local const struct pst_device *entered;
@@ -33,24 +34,19 @@ pst_status pst_cuda_arena(struct pst_device *device, uint64_t bytes, void **ret_
                           struct pst_error *err)
 {
     void **grown = realloc(device->arenas, (device->n_arenas + 1) * sizeof *grown);
-    size_t left = 0, all = 0;
     cudaError_t error;
     void *base = NULL;
+    char doing[64];
 
     if (grown == NULL) {
         return pst_fail_nomem(err);
     }
     device->arenas = grown;
     error = cudaMalloc(&base, bytes);
-    if (error == cudaErrorMemoryAllocation && cudaMemGetInfo(&left, &all) == cudaSuccess) {
-        cudaGetLastError(); /* this one does not stick */
-        return pst_fail(err, PST_ERR_NOMEM, "machine.memory",
-                        "GPU %d has %llu of its %llu bytes left, the plan takes %llu",
-                        device->ordinal, (unsigned long long)left, (unsigned long long)all,
-                        (unsigned long long)bytes);
-    }
     if (error != cudaSuccess) {
-        return pst_cuda_fail(err, "allocating the arena", error);
+        snprintf(doing, sizeof doing, "the plan's %llu bytes on GPU %d", (unsigned long long)bytes,
+                 device->ordinal);
+        return pst_cuda_fail(err, doing, error);
     }
     device->arenas[device->n_arenas++] = base;
     error = cudaMemsetAsync(base, 0xFF, bytes, device->compute);
@@ -103,13 +99,6 @@ void pst_cuda_download(struct pst_device *device, void *dst, const void *src, ui
 {
     move(device, device->queues[PST_QUEUE_OUT], dst, src, bytes, cudaMemcpyDeviceToHost,
          "a copy from the GPU");
-}
-
-/* Unified addressing tells which GPUs the two ends are on. */
-void pst_cuda_copy(struct pst_device *device, void *dst, const void *src, uint64_t bytes)
-{
-    move(device, device->queues[PST_QUEUE_OUT], dst, src, bytes, cudaMemcpyDefault,
-         "a copy between ranks");
 }
 
 void pst_cuda_zero(struct pst_device *device, void *dst, uint64_t bytes)

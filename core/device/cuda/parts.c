@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/util.h"
-
 /* What compute capability 9 and newer want, should the driver not say. */
 #define LEAST_SMS 8u
 

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/saturate.h"
 #include "cuda.h"
 #include "parts.h"
 
@@ -92,7 +93,7 @@ static uint64_t sum_arenas(const struct pst_device_config *config, const uint64_
         if (gpu_of(config, rank, n_gpus) != gpu) {
             continue;
         }
-        sum = arena_bytes[i] > UINT64_MAX - sum ? UINT64_MAX : sum + arena_bytes[i];
+        sum = pst_sat_add(sum, arena_bytes[i]);
         if (used < size) {
             used += (size_t)snprintf(text + used, size - used, "%srank %" PRIu32 " %.2f",
                                      used == 0 ? "" : ", ", rank, (double)arena_bytes[i] / 0x1p30);
@@ -117,11 +118,12 @@ static pst_status check_memory(const struct pst_device_config *config, const uin
         return pst_cuda_fail(err, "asking for its memory", error);
     }
     if (sum > left) {
-        return pst_fail(err, PST_ERR_NOMEM, "machine.memory",
-                        "GPU %u has %.2f of its %.2f GiB left, the arenas on it take %.2f GiB "
-                        "together (%s); take fewer ranks a GPU, or smaller micro-batches",
-                        gpu, (double)left / 0x1p30, (double)all / 0x1p30, (double)sum / 0x1p30,
-                        list);
+        pst_fail(err, PST_ERR_NOMEM, "machine.memory",
+                 "GPU %u has %.2f of its %.2f GiB left, the arenas on it take %.2f GiB together "
+                 "(%s); take fewer ranks a GPU, or smaller micro-batches",
+                 gpu, (double)left / 0x1p30, (double)all / 0x1p30, (double)sum / 0x1p30, list);
+        pst_cuda_hint_memory(err);
+        return PST_ERR_NOMEM;
     }
     return PST_OK;
 }
@@ -180,5 +182,20 @@ void pst_cuda_sharing(struct pst_device *device, char *ret_text, size_t size)
     } else if (device->share > 1) {
         snprintf(ret_text, size, "%u ranks a GPU on plain streams: %s", device->share,
                  device->undivided);
+    }
+}
+
+void pst_cuda_identity(const struct pst_device_config *config, char *ret_text, size_t size)
+{
+    int n = 0;
+
+    ret_text[0] = '\0';
+    if (cudaGetDeviceCount(&n) != cudaSuccess || n <= 0) {
+        return;
+    }
+    if (cudaDeviceGetPCIBusId(ret_text, (int)size,
+                              (int)(gpu_of(config, config->index, (uint32_t)n) % (uint32_t)n)) !=
+        cudaSuccess) {
+        ret_text[0] = '\0';
     }
 }

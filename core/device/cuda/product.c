@@ -65,6 +65,8 @@ static cublasStatus_t set_epilogue(struct pst_cuda_product *p,
         [PST_CUDA_BIAS] = CUBLASLT_EPILOGUE_BIAS,
         [PST_CUDA_BIAS_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS,
         [PST_CUDA_BIAS_GELU_AUX] = CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+        [PST_CUDA_SUM_A] = CUBLASLT_EPILOGUE_BGRADB, /* a and b change places */
+        [PST_CUDA_SUM_B] = CUBLASLT_EPILOGUE_BGRADA,
     };
     const cudaDataType_t bias = s->bias_bf16 ? CUDA_R_16BF : CUDA_R_32F;
     const int64_t ld = (int64_t)s->n;
@@ -159,6 +161,30 @@ static cublasStatus_t choose(struct pst_cuda_product *p, const struct pst_cuda_p
     return status;
 }
 
+/* What says nothing of the shape, as running out of memory does, is no refusal: no other way may be
+   taken for it, whose sums could have another order. */
+static bool is_refusal(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+           status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
+
+static pst_status fail(const struct pst_cuda_product_shape *s, cublasStatus_t status,
+                       struct pst_error *err)
+{
+    const bool refused = is_refusal(status);
+
+    pst_fail(err, refused ? PST_ERR_UNSUPPORTED : PST_ERR_DEVICE,
+             refused ? "device.kernel" : "run.device",
+             "cuBLASLt %s product of %llu x %llu x %llu: %s", refused ? "has no" : "failed at a",
+             (unsigned long long)s->m, (unsigned long long)s->n, (unsigned long long)s->k,
+             cublasLtGetStatusString(status));
+    if (status == CUBLAS_STATUS_ALLOC_FAILED) {
+        pst_cuda_hint_memory(err);
+    }
+    return refused ? PST_ERR_UNSUPPORTED : PST_ERR_DEVICE;
+}
+
 pst_status pst_cuda_product_init(struct pst_device *device,
                                  const struct pst_cuda_product_shape *shape,
                                  struct pst_cuda_product *ret_product, struct pst_error *err)
@@ -177,10 +203,7 @@ pst_status pst_cuda_product_init(struct pst_device *device,
     }
     if (status != CUBLAS_STATUS_SUCCESS) {
         pst_cuda_product_finish(&p);
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "device.kernel",
-                        "cuBLASLt has no product of %llu x %llu x %llu: %s",
-                        (unsigned long long)s.m, (unsigned long long)s.n, (unsigned long long)s.k,
-                        cublasLtGetStatusString(status));
+        return fail(&s, status, err);
     }
     p.ready = true;
     *ret_product = p;
@@ -226,6 +249,15 @@ void pst_cuda_product_run_fused(const struct pst_cuda_product *product, const ch
     if (status == CUBLAS_STATUS_SUCCESS && aux != NULL) {
         status = set(&p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
     }
-    pst_cuda_note_blas(p.device, doing, status);
+    if (status != CUBLAS_STATUS_SUCCESS) { /* it would write where it was told before */
+        pst_cuda_note_blas(p.device, doing, status);
+        return;
+    }
     pst_cuda_product_run(&p, doing, d, a, b, 1, 0, workspace);
+}
+
+void pst_cuda_product_run_sums(const struct pst_cuda_product *product, const char *doing, void *d,
+                               const void *a, const void *b, float *sums, void *workspace)
+{
+    pst_cuda_product_run_fused(product, doing, d, a, b, sums, NULL, workspace);
 }

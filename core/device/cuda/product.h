@@ -10,12 +10,19 @@
 
 #include "cuda.h"
 
-/* What the library does with a product before it stores it; the last leaves it in aux, too. */
+/*
+ * What the library does beside a product. BIAS: with the product before it stores it; GELU_AUX
+ * leaves it in aux, too. SUM: the sums over k of an operand that it reads anyway, of a [m] or of
+ * b [n]; what k counts are samples where the product is the gradient of a weight, so these are the
+ * gradient of the bias.
+ */
 enum pst_cuda_epilogue {
     PST_CUDA_PLAIN = 0,
     PST_CUDA_BIAS = 1,
     PST_CUDA_BIAS_RELU = 2,
-    PST_CUDA_BIAS_GELU_AUX = 3
+    PST_CUDA_BIAS_GELU_AUX = 3,
+    PST_CUDA_SUM_A = 4,
+    PST_CUDA_SUM_B = 5
 };
 
 /* d[m,n] = alpha a[m,k] b[k,n] + beta d */
@@ -28,7 +35,7 @@ struct pst_cuda_product_shape {
     bool bf16, d_bf16;               /* a and b; d. Else f32 */
     uint32_t align;                  /* bytes that all addresses are multiples of; at most 256 */
     uint32_t epilogue;
-    bool bias_bf16; /* else f32 */
+    bool bias_bf16; /* else f32; so are sums */
 };
 
 struct pst_cuda_product {
@@ -39,7 +46,8 @@ struct pst_cuda_product {
     bool ready;
 };
 
-/* An all-zero product may be finished. PST_ERR_UNSUPPORTED: the library has no algorithm for it. */
+/* An all-zero product may be finished. PST_ERR_UNSUPPORTED: the library has no algorithm for it,
+   which depends on nothing but the shape; other errors are none of the shape's. */
 pst_status pst_cuda_product_init(struct pst_device *device,
                                  const struct pst_cuda_product_shape *shape,
                                  struct pst_cuda_product *ret_product, struct pst_error *err);
@@ -52,6 +60,9 @@ void pst_cuda_product_run(const struct pst_cuda_product *product, const char *do
 void pst_cuda_product_run_fused(const struct pst_cuda_product *product, const char *doing, void *d,
                                 const void *a, const void *b, const void *bias, void *aux,
                                 void *workspace);
+/* The same with SUM_A or SUM_B, whose result replaces what was in sums. */
+void pst_cuda_product_run_sums(const struct pst_cuda_product *product, const char *doing, void *d,
+                               const void *a, const void *b, float *sums, void *workspace);
 
 /* The largest power of two, up to 256, that divides so many bytes. */
 uint32_t pst_cuda_alignment(uint64_t bytes);

@@ -116,14 +116,8 @@ pst_status pst_cuda_pinned(struct pst_device *device, uint64_t bytes, void **ret
     }
     device->pinned = grown;
     error = cudaHostAlloc(&base, bytes > 0 ? bytes : 1, cudaHostAllocPortable);
-    if (error == cudaErrorMemoryAllocation) {
-        cudaGetLastError(); /* this one does not stick */
-        return pst_fail(err, PST_ERR_NOMEM, "machine.memory",
-                        "GPU %d: %llu bytes of host memory cannot be pinned; see ulimit -l",
-                        device->ordinal, (unsigned long long)bytes);
-    }
     if (error != cudaSuccess) {
-        return pst_cuda_fail(err, "pinning host memory", error);
+        return pst_cuda_fail_pinned(device, bytes, error, err);
     }
     device->pinned[device->n_pinned++] = base;
     *ret_base = base;

@@ -310,18 +310,19 @@ static void check_slots(struct pst_check *check)
     }
 }
 
-/* How the plan treats versions of the weights, and what goes with that. */
+/* How the plan treats versions of the weights, and what goes with that. One for evaluation keeps
+   the slots of the plan whose weights it reads, and with them its rule. */
 static void check_mode(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
-    bool parts = false;
+    bool parts = false, twin = check->limits->forward_only && !plan->asynchronous;
     if (!pst_rule_is_known(plan->version_rule)) {
         pst_check_add(check, "WVER3", PST_NONE, PST_NONE,
                       "version rule %u; known are that of whole steps (1), the delayed one (2) and "
                       "the stashed one (3)",
                       plan->version_rule);
     }
-    if (plan->asynchronous != pst_rule_is_asynchronous(plan->version_rule)) {
+    if (!twin && plan->asynchronous != pst_rule_is_asynchronous(plan->version_rule)) {
         pst_check_add(check, plan->asynchronous ? "WVER2" : "WVER1", PST_NONE, PST_NONE,
                       "%s plan with version rule %u",
                       plan->asynchronous ? "asynchronous" : "synchronous", plan->version_rule);
@@ -333,7 +334,8 @@ static void check_mode(struct pst_check *check)
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         parts |= plan->devices[d].n_fill > 0 || plan->devices[d].n_drain > 0;
     }
-    if (!plan->asynchronous && (parts || plan->drain_every != 0 || plan->deferred_step)) {
+    if (!plan->asynchronous &&
+        (parts || (!twin && (plan->drain_every != 0 || plan->deferred_step)))) {
         pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
                       "a synchronous plan with fill, drain, drain_every or deferred steps");
     }

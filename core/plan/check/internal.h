@@ -137,10 +137,7 @@ bool pst_check_transfers(struct pst_check *check); /* PASS3 COMM1 COMM2; PASS7 *
 bool pst_check_guest_table(struct pst_check *check);
 struct pst_check_transfer *pst_check_guest_transfer(struct pst_check *check, uint32_t rank,
                                                     uint32_t at, const struct pst_instr *instr);
-void pst_check_guests(struct pst_check *check); /* PASS7 COMM1 COMM2 */
-/* The transfer of a SEND or RECV that the rules have passed. */
-const struct pst_check_transfer *pst_check_transfer_of(const struct pst_check *check,
-                                                       const struct pst_instr *instr);
+void pst_check_guests(struct pst_check *check);     /* PASS7 COMM1 COMM2 */
 bool pst_check_reductions(struct pst_check *check); /* PASS4 PART4 COMM3 */
 bool pst_check_live(struct pst_check *check);       /* LIVE1 LIVE2 LIVE4 */
 void pst_check_memory(struct pst_check *check, const struct pst_program *const *programs);

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t pst_check_value_bytes(const struct pst_check *check, const struct pst_value *value)
+/* The least that a value must hold by its kind. */
+static uint64_t least_bytes(const struct pst_check *check, const struct pst_value *value)
 {
     const struct pst_graph *graph = check->graph;
     uint32_t samples = pst_plan_samples(&check->plan->stages[value->stage]);
@@ -248,7 +249,7 @@ static void check_values(struct pst_check *check, const struct pst_program *prog
 {
     for (uint32_t v = 0; v < program->n_values; v++) {
         const struct pst_value *value = &program->values[v];
-        uint64_t least = pst_check_value_bytes(check, value);
+        uint64_t least = least_bytes(check, value);
         if (value->bytes < least) {
             pst_check_add(check, "MEM3", program->rank, PST_NONE,
                           "buffer %u holds %llu bytes, its shape and type need %llu", v,

@@ -19,7 +19,7 @@ void pst_walk_fault(struct pst_walk *walk, const char *rule, const char *format,
                   text);
 }
 
-bool pst_walk_is_alive(const struct pst_walk *walk, uint32_t v)
+static bool is_alive(const struct pst_walk *walk, uint32_t v)
 {
     const struct pst_value *value = &walk->program->values[v];
     return value->first <= walk->tick && walk->tick <= value->last;
@@ -37,7 +37,7 @@ void pst_walk_read(struct pst_walk *walk, uint32_t v, uint64_t bytes, const char
     const struct pst_walk_value *state = &walk->states[v];
     if (value->kind == PST_V_HOST) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is in host memory", what, v);
-    } else if (!pst_walk_is_alive(walk, v)) {
+    } else if (!is_alive(walk, v)) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is read outside its life, ticks %u to %u",
                        what, v, value->first, value->last);
     } else if (value->kind == PST_V_FETCHED && state->written && walk->tick <= state->back) {
@@ -63,7 +63,7 @@ void pst_walk_write(struct pst_walk *walk, uint32_t v, uint64_t bytes, const cha
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is for copies from and to the host", what, v);
     } else if (value->kind == PST_V_RETURNED || value->kind == PST_V_GUEST) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is for what other devices send", what, v);
-    } else if (!pst_walk_is_alive(walk, v)) {
+    } else if (!is_alive(walk, v)) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is written outside its life, ticks %u to %u",
                        what, v, value->first, value->last);
     } else if (walk->tick < state->sent_until) {
@@ -197,7 +197,7 @@ static void visit_recv(struct pst_walk *walk, const struct pst_instr *instr,
     if (!check_piece(walk, instr, part, piece->tensor)) {
         return;
     }
-    if (!pst_walk_is_alive(walk, part->value) || value->last < ended_at(walk, known) - 1) {
+    if (!is_alive(walk, part->value) || value->last < ended_at(walk, known) - 1) {
         pst_walk_fault(walk, "MEM2",
                        "buffer %u lives from tick %u to %u, its RECV is posted at %u and has "
                        "surely ended only before %u",

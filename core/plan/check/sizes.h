@@ -28,7 +28,4 @@ static inline uint32_t pst_check_ticks(const struct pst_program *program, uint32
     return ticks;
 }
 
-/* The least that a value must hold by its kind. */
-uint64_t pst_check_value_bytes(const struct pst_check *check, const struct pst_value *value);
-
 #endif

@@ -285,8 +285,9 @@ bool pst_check_transfers(struct pst_check *check)
     return check->report->n_violations == before;
 }
 
-const struct pst_check_transfer *pst_check_transfer_of(const struct pst_check *check,
-                                                       const struct pst_instr *instr)
+/* The transfer of a SEND or RECV that the rules have passed. */
+static const struct pst_check_transfer *transfer_of(const struct pst_check *check,
+                                                    const struct pst_instr *instr)
 {
     if (!pst_instr_moves_guest(instr)) {
         return &check->transfers[transfer_index(check, instr->stage, instr->payload,
@@ -312,7 +313,7 @@ void pst_check_pieces(struct pst_check *check, const struct pst_program *const *
                 continue;
             }
             const struct pst_program *other = programs[instr->peer];
-            uint32_t recv = pst_check_transfer_of(check, instr)->recv;
+            uint32_t recv = transfer_of(check, instr)->recv;
             const struct pst_program_instr *a = &programs[d]->lists[i], *b = &other->lists[recv];
             bool same = a->n_parts == b->n_parts;
             for (uint32_t p = 0; same && p < a->n_parts; p++) {

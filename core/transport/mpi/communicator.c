@@ -130,10 +130,11 @@ static bool allocate(struct world *world)
     world->job.requests = calloc(2 * n, sizeof(MPI_Request));
     world->job.present = calloc(n, sizeof(bool));
     world->staging.heads = calloc(n, MPI_HEAD);
+    world->gone = calloc(n, sizeof *world->gone);
     if (world->hosts == NULL || world->beats == NULL || world->heard_ns == NULL ||
         world->peers == NULL || world->beat_sends == NULL || world->beats_out == NULL ||
         world->abort_sends == NULL || world->job.requests == NULL || world->job.present == NULL ||
-        world->staging.heads == NULL) {
+        world->staging.heads == NULL || world->gone == NULL) {
         snprintf(world->why, sizeof world->why, "out of memory");
         return false;
     }
@@ -143,6 +144,7 @@ static bool allocate(struct world *world)
         world->job.requests[i] = world->job.requests[n + i] = MPI_REQUEST_NULL;
         world->beats[i].waits_for = MPI_NO_RANK;
         world->heard_ns[i] = mpi_now_ns();
+        atomic_init(&world->gone[i].fd, -1);
     }
     return true;
 }
@@ -187,6 +189,7 @@ static int take(struct world *world, bool *ret_moved)
     world->inbox = world->inbox_last = NULL;
     world->sum_inbox = world->sum_inbox_last = NULL;
     close = world->closing;
+    world->open = world->transport != NULL;
     quit = world->quit;
     moved = world->rung;
     world->rung = false;

@@ -49,10 +49,12 @@ struct header {
     uint32_t number, unused;
 };
 
-/* Host memory in place of a device's; grows with the first steps. */
+/* Host memory in place of a device's. What is pinned belongs to the device; what that does not hold
+   is of this process's own and grows. */
 struct stage {
     char *bytes;
     uint64_t room;
+    bool pinned;
 };
 
 struct request {
@@ -138,6 +140,20 @@ struct abort_message {
     char why[MPI_WHY];
 };
 
+/* What tells processes of one machine from each other, as far as their numbers go. */
+struct mpi_self {
+    char boot[36];      /* the machine's, since it started */
+    int32_t pid;        /* 0: not known */
+    uint64_t pid_names; /* of the namespace that the number is of */
+};
+
+/* Of another process. */
+struct gone {
+    atomic_int fd;     /* its pidfd, -1: none */
+    uint64_t since_ns; /* the communicator's: when it was found to have ended, 0: it has not */
+    bool is;           /* the communicator sets it, under the mutex */
+};
+
 /* What the driving thread waits for. */
 struct team_job {
     int tag;
@@ -171,7 +187,9 @@ struct pst_transport {
     uint64_t start_ns, end_ns;    /* of what the last wait ended */
     void (*doing)(void *context, uint32_t rank, char *ret_text, size_t size);
     void *doing_context;
+    void (*note)(const char *text);
     bool apart; /* buffers are a device's */
+    bool hangs; /* the communicator does not give up what it has, and may look at all of this */
     struct pst_transport_memory memory;
 };
 
@@ -195,6 +213,7 @@ struct world {
     struct team_job job;
     atomic_bool aborted;
     bool abort_wanted, abort_sent;
+    bool abort_gone; /* it is this process that found another one gone */
     struct abort_message abort;
     /* what the rank waits for: its peer, MPI_NO_RANK: nothing or a sum; and since when */
     atomic_uint waits_for;
@@ -202,7 +221,8 @@ struct world {
     struct sum *_Atomic waits_sum;
     struct beat *beats; /* the last of each rank */
     uint64_t *heard_ns; /* and when it came; of a process itself: 0 */
-    int quit;           /* 1: MPI_Finalize, 2: MPI_Abort */
+    struct gone *gone;
+    int quit; /* 1: MPI_Finalize, 2: MPI_Abort */
     int exit_code;
     bool ready, failed, left; /* of the communicator: is in the loop; has no MPI; is gone */
     char why[256];
@@ -219,7 +239,8 @@ struct world {
     struct abort_message abort_in;
     MPI_Request beat_request, abort_request;
     MPI_Request *beat_sends, *abort_sends;
-    uint64_t beaten_ns;
+    uint64_t beaten_ns, gone_looked_ns;
+    bool open, told; /* there is a transport; a beat had something to tell of */
 };
 
 extern struct world *mpi_world; /* NULL: nobody has joined */
@@ -281,6 +302,16 @@ pst_status mpi_fail_aborted(struct world *world, struct pst_error *err);
 /* run.stalled: this rank has waited too long for `peer`; `what` says for what. */
 pst_status mpi_fail_stalled(struct world *world, uint32_t peer, const char *what,
                             struct pst_error *err);
+/* gone.c: processes of this machine that end before the run does. */
+void mpi_self(struct mpi_self *ret_self);
+void mpi_gone_watch(struct world *world, uint32_t rank, const struct mpi_self *self,
+                    const struct mpi_self *other);
+/* The communicator's. */
+void mpi_gone_progress(struct world *world, uint64_t now);
+void mpi_gone_finish(struct world *world);
+/* What is known of one that has ended, and of those that wait for it; and the end of the run. */
+void mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t size);
+void mpi_abort_gone(struct world *world, const char *why);
 /* A process that was not heard of for the stall limit, or MPI_NO_RANK. */
 uint32_t mpi_silent(struct world *world);
 
@@ -295,13 +326,17 @@ enum outcome { OUTCOME_REACHED, OUTCOME_ABORTED, OUTCOME_STALLED };
 enum outcome mpi_await(struct world *world, const atomic_uint *word, uint64_t stall_ns);
 
 /* staged.c: the rank's side of buffers that are a device's, on its thread. MPI of most builds knows
-   nothing of GPUs, so everything goes through host memory. The first two of each are for a post,
-   the last for a wait that ended well. */
+   nothing of GPUs, so everything goes through host memory: pinned, and made before the first post,
+   as far as it is known what there will be. The first two of each are for a post, the last for a
+   wait that ended well. */
+pst_status mpi_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
 pst_status mpi_stage_transfer(struct pst_transport *transport, struct request *request);
 void mpi_unstage_transfer(struct pst_transport *transport, const struct request *request);
 pst_status mpi_stage_parts(struct pst_transport *transport, struct sum *sum);
 pst_status mpi_stage_sources(struct pst_transport *transport, struct sum *sum, uint32_t n_src);
 void mpi_unstage_sum(struct pst_transport *transport, const struct sum *sum);
+/* Those that are pinned, for the device is about to be closed; all others. */
+void mpi_stages_forget(struct pst_transport *transport);
 void mpi_stages_free(struct pst_transport *transport);
 
 /* collective.c: the rank's side. */

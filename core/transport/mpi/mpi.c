@@ -40,12 +40,30 @@ static bool give_up(struct world *world)
     return closed;
 }
 
+static bool let_go(struct pst_transport *transport)
+{
+    if (mpi_world != NULL && mpi_world->transport == transport) {
+        transport->hangs = !give_up(mpi_world);
+    }
+    return !transport->hangs;
+}
+
+static bool mpi_detach(struct pst_transport *transport, uint32_t rank)
+{
+    (void)rank;
+    if (!let_go(transport)) {
+        return false;
+    }
+    mpi_stages_forget(transport);
+    return true;
+}
+
 static void mpi_close(struct pst_transport *transport)
 {
     if (transport == NULL) {
         return;
     }
-    if (mpi_world != NULL && mpi_world->transport == transport && !give_up(mpi_world)) {
+    if (!let_go(transport)) {
         return; /* it hangs in MPI, and may still look at this: the process is about to end */
     }
     mpi_stages_free(transport);
@@ -126,6 +144,7 @@ static pst_status mpi_open(const struct pst_transport_config *config,
     transport->stall_ns = config->stall_ns;
     transport->doing = config->doing;
     transport->doing_context = config->doing_context;
+    transport->note = config->note;
     transport->apart = config->memory != NULL;
     if (transport->apart) {
         transport->memory = *config->memory;
@@ -180,6 +199,8 @@ static const struct pst_transport_ops mpi_ops = {
     .probe = mpi_probe,
     .open = mpi_open,
     .close = mpi_close,
+    .attach = mpi_attach,
+    .detach = mpi_detach,
     .send = mpi_send,
     .recv = mpi_recv,
     .wait = mpi_wait,

@@ -5,7 +5,10 @@
  */
 #include <stdlib.h>
 
+#include "base/saturate.h"
 #include "transport/mpi/module.h"
+
+#define ALIGN 64u
 
 static bool make_room(struct stage *stage, uint64_t bytes)
 {
@@ -14,13 +17,95 @@ static bool make_room(struct stage *stage, uint64_t bytes)
     if (bytes <= stage->room) {
         return true;
     }
-    grown = realloc(stage->bytes, bytes);
+    grown = realloc(stage->pinned ? NULL : stage->bytes, bytes);
     if (grown == NULL) {
         return false;
     }
-    stage->bytes = grown;
-    stage->room = bytes;
+    *stage = (struct stage){.bytes = grown, .room = bytes};
     return true;
+}
+
+/* --- before the first post ---------------------------------------------------------------------
+ */
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return pst_sat_add(bytes, ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static struct stage take(char **at, uint64_t bytes)
+{
+    struct stage stage = {.bytes = *at, .room = bytes, .pinned = true};
+
+    *at += aligned(bytes);
+    return stage;
+}
+
+/* Requests and sums are taken from stacks: as many as are open at once are those that are used. */
+pst_status mpi_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err)
+{
+    const struct pst_transport_memory *memory = &transport->memory;
+    const uint32_t n_sums = transport->max_reductions + 1;
+    struct pst_transport_needs needs = {0};
+    struct pst_error why = {0};
+    pst_status status = PST_OK;
+    void *base = NULL;
+    uint64_t bytes;
+    char *at;
+
+    if (memory->pinned == NULL || memory->needs == NULL) {
+        return PST_OK;
+    }
+    needs = memory->needs(memory->context, rank);
+    needs.transfers =
+        needs.transfers < transport->max_requests ? needs.transfers : transport->max_requests;
+    needs.sums = needs.sums < n_sums ? needs.sums : n_sums;
+    bytes = pst_sat_add(pst_sat_mul(aligned(needs.transfer_bytes), needs.transfers),
+                        pst_sat_mul(aligned(needs.sum_bytes), needs.sums));
+    if (bytes > 0) {
+        status = memory->pinned(memory->context, rank, bytes, &base, &why);
+    }
+    if (status == PST_ERR_NOMEM) { /* room is made when it is needed, of the usual kind */
+        if (transport->note != NULL) {
+            transport->note(why.message);
+        }
+        return PST_OK;
+    }
+    if (status != PST_OK) {
+        if (err != NULL) {
+            *err = why;
+        }
+        return status;
+    }
+    at = base;
+    for (uint32_t i = 0; i < needs.transfers && needs.transfer_bytes > 0; i++) {
+        transport->requests[i].stage = take(&at, needs.transfer_bytes);
+    }
+    for (uint32_t i = 0; i < needs.sums && needs.sum_bytes > 0; i++) {
+        transport->sums[i].stage = take(&at, needs.sum_bytes);
+        if (!make_room(&transport->sums[i].stage_table,
+                       needs.sum_buffers * sizeof(struct pst_reduce_part))) {
+            return pst_fail_nomem(err);
+        }
+    }
+    return PST_OK;
+}
+
+static void forget(struct stage *stage)
+{
+    if (stage->pinned) {
+        *stage = (struct stage){0};
+    }
+}
+
+void mpi_stages_forget(struct pst_transport *transport)
+{
+    for (uint32_t i = 0; i < transport->max_requests; i++) {
+        forget(&transport->requests[i].stage);
+    }
+    for (uint32_t i = 0; i <= transport->max_reductions; i++) {
+        forget(&transport->sums[i].stage);
+    }
 }
 
 static void download(const struct pst_transport *transport, void *to, const void *from,
@@ -133,13 +218,20 @@ void mpi_unstage_sum(struct pst_transport *transport, const struct sum *sum)
     }
 }
 
+static void release(struct stage *stage)
+{
+    if (!stage->pinned) {
+        free(stage->bytes);
+    }
+}
+
 void mpi_stages_free(struct pst_transport *transport)
 {
     for (uint32_t i = 0; transport->requests != NULL && i < transport->max_requests; i++) {
-        free(transport->requests[i].stage.bytes);
+        release(&transport->requests[i].stage);
     }
     for (uint32_t i = 0; transport->sums != NULL && i <= transport->max_reductions; i++) {
-        free(transport->sums[i].stage.bytes);
-        free(transport->sums[i].stage_table.bytes);
+        release(&transport->sums[i].stage);
+        release(&transport->sums[i].stage_table);
     }
 }

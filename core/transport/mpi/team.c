@@ -65,7 +65,7 @@ static void end(struct world *world, uint32_t state)
 bool mpi_team_progress(struct world *world)
 {
     struct team_job *job = &world->job;
-    bool over = true, aborted = atomic_load(&world->aborted);
+    bool over = true, all = true, aborted = atomic_load(&world->aborted);
 
     if (atomic_load(&job->state) != STATE_POSTED) {
         return false;
@@ -75,10 +75,13 @@ bool mpi_team_progress(struct world *world)
         return true;
     }
     for (uint32_t r = 0; r < 2 * world->n_ranks; r++) {
-        over = mpi_ended(world, &job->requests[r]) && over;
+        bool ended = mpi_ended(world, &job->requests[r]);
+
+        all = all && ended;
+        over = over && (ended || world->gone[r % world->n_ranks].is);
     }
     if (over) {
-        end(world, STATE_DONE);
+        end(world, all ? STATE_DONE : STATE_BAD); /* for those that are gone nobody waits */
     } else if (job->final ? aborted && mpi_now_ns() >= job->deadline_ns : aborted) {
         end(world, STATE_BAD);
     } else {
@@ -247,6 +250,7 @@ static bool mpi_settle(const void *mine, void *all, uint64_t bytes, uint64_t lim
 static void destroy(struct world *world)
 {
     mpi_world = NULL;
+    mpi_gone_finish(world);
     pthread_mutex_destroy(&world->mutex);
     pthread_cond_destroy(&world->wake);
     pthread_cond_destroy(&world->rank_wake);
@@ -301,9 +305,18 @@ static pst_status await_communicator(struct world *world, const char *transport,
     ready = world->ready;
     failed = world->failed;
     pthread_mutex_unlock(&world->mutex);
-    if (!ready) {
+    if (!ready && failed) {
         pst_fail(err, PST_ERR_DEVICE, "run.device", "run.transport = \"%s\": %s", transport,
-                 failed ? world->why : "the processes have not come together");
+                 world->why);
+    } else if (!ready) {
+        pst_fail(err, PST_ERR_DEVICE, "run.device",
+                 "run.transport = \"%s\": the processes have not come together in %.3g s",
+                 transport, (double)limit / 1e9);
+        pst_error_hint(err,
+                       "one of them was stopped, or could not be started, or hosts cannot reach "
+                       "each other");
+    }
+    if (!ready) {
         if (err != NULL) {
             err->exit_code = 4;
         }
@@ -315,6 +328,7 @@ static pst_status await_communicator(struct world *world, const char *transport,
 struct introduction {
     char host[64];
     int64_t clock_ns; /* from CLOCK_MONOTONIC to CLOCK_REALTIME */
+    struct mpi_self self;
 };
 
 /* Hosts and their clocks, which the network time protocol keeps together. */
@@ -329,12 +343,14 @@ static pst_status introduce(struct world *world, struct pst_error *err)
         return pst_fail_nomem(err);
     }
     gethostname(own.host, sizeof own.host - 1);
+    mpi_self(&own.self);
     clock_gettime(CLOCK_REALTIME, &real);
     own.clock_ns = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec - (int64_t)mpi_now_ns();
     status = mpi_exchange(&own, all, sizeof own, err);
     for (uint32_t r = 0; r < world->n_ranks && status == PST_OK; r++) {
         memcpy(world->hosts[r], all[r].host, sizeof world->hosts[r]);
         world->n_near += strcmp(all[r].host, own.host) == 0;
+        mpi_gone_watch(world, r, &own.self, &all[r].self);
     }
     if (status == PST_OK && strcmp(all[0].host, own.host) != 0) {
         world->clock_ns = own.clock_ns - all[0].clock_ns;
@@ -403,11 +419,16 @@ static uint32_t mpi_rank(void)
     return mpi_world->rank;
 }
 
+/* While the rank waits for a sum of this transport, that is what it tells of. */
 static void mpi_waits(uint32_t peer)
 {
     struct world *world = mpi_world;
+    bool since_now = peer != MPI_NO_RANK && atomic_load(&world->waits_since_ns) == 0;
 
-    if (peer != atomic_load(&world->waits_for)) {
+    if (atomic_load(&world->waits_sum) != NULL) {
+        return;
+    }
+    if (peer != atomic_load(&world->waits_for) || since_now) {
         atomic_store(&world->waits_for, peer);
         atomic_store(&world->waits_since_ns, peer == MPI_NO_RANK ? 0 : mpi_now_ns());
     }

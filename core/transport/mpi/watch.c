@@ -11,6 +11,7 @@
 #include "transport/mpi/module.h"
 
 #define SECOND       UINT64_C(1000000000)
+#define FIRST_NS     (SECOND / 20) /* between beats until there is something to tell of */
 #define MISSED_BEATS 3 /* a rank that was not heard of for more beats than that is silent */
 
 bool mpi_watch_begin(struct world *world)
@@ -62,6 +63,7 @@ static void send_beats(struct world *world, uint64_t now)
 
     pthread_mutex_lock(&world->mutex);
     beat = own_beat(world, now);
+    world->told = world->told || beat.doing[0] != '\0';
     pthread_mutex_unlock(&world->mutex);
     for (uint32_t i = 0; i < world->n_ranks; i++) {
         if (i == world->rank || !mpi_ended(world, &world->beat_sends[i])) {
@@ -96,7 +98,7 @@ static void take_beats(struct world *world, uint64_t now)
 /* --- the end of a run --------------------------------------------------------------------------
  */
 
-static void abort_here(struct world *world, uint32_t rank, const char *why, bool tell)
+static void abort_here(struct world *world, uint32_t rank, const char *why, bool tell, bool gone)
 {
     pthread_mutex_lock(&world->mutex);
     if (!atomic_load(&world->aborted)) {
@@ -104,6 +106,7 @@ static void abort_here(struct world *world, uint32_t rank, const char *why, bool
         snprintf(world->abort.why, sizeof world->abort.why, "%s",
                  why == NULL ? "no reason given" : why);
         world->abort_wanted = tell;
+        world->abort_gone = gone;
         atomic_store(&world->aborted, true);
         mpi_ring(world);
         pthread_cond_signal(&world->rank_wake);
@@ -114,7 +117,12 @@ static void abort_here(struct world *world, uint32_t rank, const char *why, bool
 
 void mpi_abort(struct world *world, uint32_t rank, const char *why)
 {
-    abort_here(world, rank, why, true);
+    abort_here(world, rank, why, true, false);
+}
+
+void mpi_abort_gone(struct world *world, const char *why)
+{
+    abort_here(world, world->rank, why, true, true);
 }
 
 static bool carry_aborts(struct world *world)
@@ -123,7 +131,7 @@ static bool carry_aborts(struct world *world)
 
     if (!atomic_load(&world->aborted) && mpi_ended(world, &world->abort_request)) {
         world->abort_in.why[sizeof world->abort_in.why - 1] = '\0';
-        abort_here(world, world->abort_in.rank, world->abort_in.why, false);
+        abort_here(world, world->abort_in.rank, world->abort_in.why, false, false);
         return true;
     }
     pthread_mutex_lock(&world->mutex);
@@ -142,9 +150,11 @@ static bool carry_aborts(struct world *world)
 bool mpi_watch_progress(struct world *world)
 {
     uint64_t now = mpi_now_ns();
+    bool soon = world->open && !world->told && FIRST_NS < world->beat_ns;
 
     take_beats(world, now);
-    if (now - world->beaten_ns >= world->beat_ns) {
+    mpi_gone_progress(world, now);
+    if (now - world->beaten_ns >= (soon ? FIRST_NS : world->beat_ns)) {
         world->beaten_ns = now;
         send_beats(world, now);
     }
@@ -153,6 +163,12 @@ bool mpi_watch_progress(struct world *world)
 
 pst_status mpi_fail_aborted(struct world *world, struct pst_error *err)
 {
+    if (world->abort_gone) {
+        pst_fail(err, PST_ERR_CANCELLED, "run.died", "%s", world->abort.why);
+        pst_error_hint(err,
+                       "the kernel's log tells of processes that it killed for want of memory");
+        return PST_ERR_CANCELLED;
+    }
     return pst_fail(err, PST_ERR_CANCELLED, "run.aborted", "rank %u stopped the run: %s",
                     world->abort.rank, world->abort.why);
 }
@@ -167,7 +183,7 @@ static uint64_t silence(const struct world *world, uint32_t rank, uint64_t now)
 
 static bool is_silent(const struct world *world, uint32_t rank, uint64_t now)
 {
-    return silence(world, rank, now) > MISSED_BEATS * world->beat_ns;
+    return world->gone[rank].is || silence(world, rank, now) > MISSED_BEATS * world->beat_ns;
 }
 
 uint32_t mpi_silent(struct world *world)
@@ -183,6 +199,23 @@ uint32_t mpi_silent(struct world *world)
     return found;
 }
 
+/* The one of which nothing was heard for the longest time, else `rank`. Who has several transfers
+   under way at once names one of those that it waits for, so that a chain may miss the one that
+   stands still; and on a busy machine others are late, too, but not by as much. `rank` stays where
+   it is silent and no other one is by more than a beat: processes of a host go together. */
+static uint32_t stopped_or(const struct world *world, uint32_t rank, uint64_t now)
+{
+    uint64_t longest = is_silent(world, rank, now) ? silence(world, rank, now) + world->beat_ns : 0;
+
+    for (uint32_t r = 0; r < world->n_ranks && !world->gone[rank].is; r++) {
+        if (world->gone[r].is || (is_silent(world, r, now) && silence(world, r, now) > longest)) {
+            longest = silence(world, r, now);
+            rank = r;
+        }
+    }
+    return rank;
+}
+
 /* The end of the chain that begins with a rank: it waits for nobody, or nothing is heard of it. */
 static uint32_t last_of(const struct world *world, uint32_t rank, uint64_t now)
 {
@@ -194,7 +227,7 @@ static uint32_t last_of(const struct world *world, uint32_t rank, uint64_t now)
         }
         rank = next;
     }
-    return rank;
+    return stopped_or(world, rank, now);
 }
 
 static void list_waiting(const struct world *world, uint32_t for_whom, uint64_t now, char *text,
@@ -219,22 +252,45 @@ static void describe(const struct world *world, uint32_t rank, uint64_t now, cha
 {
     const struct beat *beat = &world->beats[rank];
     const char *doing = beat->doing[0] != '\0' ? beat->doing : "nothing that it tells of";
+    const char *host = world->hosts[rank];
+    double silent_s = (double)silence(world, rank, now) / 1e9;
 
-    if (is_silent(world, rank, now)) {
+    if (world->gone[rank].is) {
+        snprintf(text, size,
+                 "device %u (rank %u, host %s) has ended without a word, killed or crashed; when "
+                 "last heard of, %.2g s before, it was in %s",
+                 rank, rank, host, silent_s, doing);
+    } else if (is_silent(world, rank, now)) {
         snprintf(text, size,
                  "device %u (rank %u, host %s) has not been heard of for %.3g s, it was in %s",
-                 rank, rank, world->hosts[rank], (double)silence(world, rank, now) / 1e9, doing);
+                 rank, rank, host, silent_s, doing);
     } else {
-        snprintf(text, size, "device %u (rank %u, host %s) is in %s", rank, rank,
-                 world->hosts[rank], doing);
+        snprintf(text, size, "device %u (rank %u, host %s) is in %s", rank, rank, host, doing);
     }
+}
+
+void mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t size)
+{
+    uint64_t now = mpi_now_ns();
+    char culprit[384], waiting[192];
+
+    pthread_mutex_lock(&world->mutex);
+    world->beats[world->rank] = own_beat(world, now);
+    describe(world, rank, now, culprit, sizeof culprit);
+    list_waiting(world, rank, now, waiting, sizeof waiting);
+    pthread_mutex_unlock(&world->mutex);
+    snprintf(ret_why, size, "%s; waiting for it: %s%s", culprit,
+             waiting[0] == '\0'             ? "nobody yet"
+             : strchr(waiting, ',') != NULL ? "devices"
+                                            : "device",
+             waiting);
 }
 
 pst_status mpi_fail_stalled(struct world *world, uint32_t peer, const char *what,
                             struct pst_error *err)
 {
     uint64_t now = mpi_now_ns();
-    char culprit[320], waiting[192], own[128];
+    char culprit[384], waiting[192], own[128];
     uint32_t last;
     bool silent;
 

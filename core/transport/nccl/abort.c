@@ -11,7 +11,10 @@
 
 #include "transport/nccl/module.h"
 
-#define LIMIT_NS UINT64_C(5000000000)
+#ifndef NCCL_ABORT_NS
+#define NCCL_ABORT_NS UINT64_C(5000000000)
+#endif
+#define LOOK_NS 1000000
 
 /* Freed by whoever is the last to look at it. */
 struct aborts {
@@ -102,7 +105,7 @@ static struct aborts *create(void)
 
 void nccl_abort_all(struct pst_transport *transport)
 {
-    uint64_t end_ns = nccl_now_ns() + LIMIT_NS;
+    uint64_t end_ns = nccl_now_ns() + NCCL_ABORT_NS;
     struct timespec until = {.tv_sec = (time_t)(end_ns / 1000000000u),
                              .tv_nsec = (long)(end_ns % 1000000000u)};
     struct aborts *aborts = create();
@@ -113,7 +116,7 @@ void nccl_abort_all(struct pst_transport *transport)
     }
     pthread_mutex_lock(&aborts->mutex);
     for (uint32_t r = 0; r < transport->n_ready; r++) {
-        for (uint32_t l = 0; l < LANES; l++) {
+        for (uint32_t l = 0; l < transport->ranks[r].n_lanes; l++) {
             ncclComm_t comm = take(&transport->ranks[r], l);
             uint32_t before = aborts->n_left;
 
@@ -128,4 +131,22 @@ void nccl_abort_all(struct pst_transport *transport)
     }
     transport->spins = transport->spins || aborts->n_left > 0;
     let_go(aborts);
+}
+
+bool nccl_let_go(struct pst_transport *transport, uint32_t rank)
+{
+    const struct timespec moment = {0, LOOK_NS};
+    const bool idle = nccl_deregister(transport, rank);
+    const uint64_t end_ns = nccl_now_ns() + 2 * NCCL_ABORT_NS;
+
+    if (!atomic_load(&transport->failed)) {
+        return idle; /* no: a transfer that nobody has asked for waits for its peer */
+    }
+    while (!atomic_load(&transport->through)) {
+        if (nccl_now_ns() > end_ns) {
+            return false; /* the watch itself hangs */
+        }
+        nanosleep(&moment, NULL);
+    }
+    return !transport->spins;
 }

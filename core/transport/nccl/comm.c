@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LOOK_NS  20000
-#define CLOSE_NS UINT64_C(5000000000)
+#define LOOK_NS 20000
+#ifndef NCCL_CLOSE_NS
+#define NCCL_CLOSE_NS UINT64_C(5000000000)
+#endif
 
 static pst_status fail_slow(struct pst_transport *transport, uint32_t index, const char *doing)
 {
@@ -73,6 +75,9 @@ static cudaError_t make_lane(struct lane *lane, int priority)
         if (error == cudaSuccess) {
             error = cudaEventCreateWithFlags(&lane->tickets[i].done, cudaEventDisableTiming);
         }
+        if (error == cudaSuccess && nccl_is_edge(lane)) {
+            error = cudaEventCreateWithFlags(&lane->tickets[i].asked, cudaEventDisableTiming);
+        }
     }
     return error;
 }
@@ -80,13 +85,14 @@ static cudaError_t make_lane(struct lane *lane, int priority)
 static pst_status join(struct pst_transport *transport, uint32_t index, uint32_t which)
 {
     struct rank *rank = nccl_rank(transport, index);
+    struct lane *lane = &rank->lanes[which];
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclResult_t result;
 
-    config.blocking = 0;
+    nccl_lane_config(transport, index, which, &config);
     pthread_mutex_lock(&rank->mutex);
-    result = ncclCommInitRankConfig(&rank->lanes[which].comm, (int)transport->config.n_ranks,
-                                    transport->ids[which], (int)index, &config);
+    result =
+        ncclCommInitRankConfig(&lane->comm, lane->n, transport->ids[lane->id], lane->me, &config);
     pthread_mutex_unlock(&rank->mutex);
     if (result != ncclSuccess && result != ncclInProgress) {
         nccl_fail_nccl(transport, index, "meeting the other ranks", result);
@@ -95,23 +101,13 @@ static pst_status join(struct pst_transport *transport, uint32_t index, uint32_t
     return nccl_settle(transport, index, which, "meeting the other ranks");
 }
 
-static bool meets(const struct pst_transport *transport, uint32_t index, uint32_t other,
-                  uint32_t lane)
+static ncclResult_t greet_all(const struct pst_transport *transport, uint32_t index, uint32_t what,
+                              const struct lane *lane, float *words)
 {
-    const struct pst_transport_config *config = &transport->config;
-
-    return config->meets == NULL || (config->meets(config->meets_context, index, other) &
-                                     (lane == LANE_SUMS ? PST_MEETS_SUM : PST_MEETS_TRANSFER)) != 0;
-}
-
-static ncclResult_t greet(const struct pst_transport *transport, uint32_t index, uint32_t which,
-                          float *words)
-{
-    const struct lane *lane = &nccl_rank(transport, index)->lanes[which];
-    ncclResult_t result = ncclGroupStart(), end;
+    ncclResult_t result = ncclSuccess;
 
     for (uint32_t other = 0; other < transport->config.n_ranks && result == ncclSuccess; other++) {
-        if (other == index || !meets(transport, index, other, which)) {
+        if (other == index || !nccl_meets(transport, index, other, what)) {
             continue;
         }
         result = ncclSend(words, 1, ncclFloat32, (int)other, lane->comm, lane->stream);
@@ -120,12 +116,30 @@ static ncclResult_t greet(const struct pst_transport *transport, uint32_t index,
                 ncclRecv(words + 1 + other, 1, ncclFloat32, (int)other, lane->comm, lane->stream);
         }
     }
+    return result;
+}
+
+static ncclResult_t greet(const struct pst_transport *transport, uint32_t index, uint32_t which,
+                          float *words)
+{
+    const struct lane *lane = &nccl_rank(transport, index)->lanes[which];
+    ncclResult_t result = ncclGroupStart(), end;
+
+    if (result == ncclSuccess && !nccl_is_edge(lane)) {
+        result = greet_all(transport, index,
+                           which == LANE_SUMS ? PST_MEETS_SUM : PST_MEETS_TRANSFER, lane, words);
+    } else if (result == ncclSuccess && lane->edge.from == index) {
+        result = ncclSend(words, 1, ncclFloat32, 1 - lane->me, lane->comm, lane->stream);
+    } else if (result == ncclSuccess) {
+        result = ncclRecv(words + 1, 1, ncclFloat32, 1 - lane->me, lane->comm, lane->stream);
+    }
     end = ncclGroupEnd();
     return result != ncclSuccess ? result : end;
 }
 
 /* NCCL connects two ranks when they first have to do with each other, which takes the host: it is
-   done here, over all links of the rank at once, in the order of the ranks. */
+   done here: over all links of a lane at once, in the order of the ranks; of edges, one after the
+   other in the order of all of them. */
 static pst_status warm_up(struct pst_transport *transport, uint32_t index, uint32_t which,
                           float *words)
 {
@@ -154,7 +168,7 @@ static pst_status warm_up(struct pst_transport *transport, uint32_t index, uint3
 static bool sums(const struct pst_transport *transport, uint32_t index)
 {
     for (uint32_t other = 0; other < transport->config.n_ranks; other++) {
-        if (meets(transport, index, other, LANE_SUMS)) {
+        if (nccl_meets(transport, index, other, PST_MEETS_SUM)) {
             return true;
         }
     }
@@ -170,8 +184,8 @@ static size_t words_of(const struct pst_transport *transport)
 static pst_status attach_memory(struct pst_transport *transport, uint32_t index)
 {
     struct rank *rank = nccl_rank(transport, index);
-    cudaError_t error =
-        cudaMalloc((void **)&rank->words, LANES * words_of(transport) * sizeof *rank->words);
+    cudaError_t error = cudaMalloc((void **)&rank->words,
+                                   rank->n_lanes * words_of(transport) * sizeof *rank->words);
 
     if (error == cudaSuccess && sums(transport, index)) {
         rank->scratch_elems = NCCL_SCRATCH_ELEMS;
@@ -194,21 +208,22 @@ static pst_status attach(struct pst_transport *transport, uint32_t index)
     if (error == cudaSuccess) {
         error = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
     }
-    for (uint32_t l = 0; l < LANES && error == cudaSuccess; l++) {
+    for (uint32_t l = 0; l < rank->n_lanes && error == cudaSuccess; l++) {
         error = make_lane(&rank->lanes[l], highest);
     }
     if (error != cudaSuccess) {
         nccl_fail_cuda(transport, index, "opening streams", error);
         return PST_ERR_CANCELLED;
     }
-    status = attach_memory(transport, index);
-    for (uint32_t l = 0; l < LANES && status == PST_OK; l++) {
+    status = nccl_edges_room(transport, index);
+    status = status == PST_OK ? attach_memory(transport, index) : status;
+    for (uint32_t l = 0; l < rank->n_lanes && status == PST_OK; l++) {
         status = join(transport, index, l);
     }
     pthread_mutex_lock(&rank->mutex);
     rank->attached = status == PST_OK;
     pthread_mutex_unlock(&rank->mutex);
-    for (uint32_t l = 0; l < LANES && status == PST_OK; l++) {
+    for (uint32_t l = 0; l < rank->n_lanes && status == PST_OK; l++) {
         status = warm_up(transport, index, l, rank->words + l * words_of(transport));
     }
     return status;
@@ -223,7 +238,7 @@ pst_status nccl_attach(struct pst_transport *transport, uint32_t index, struct p
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "run.transport = \"nccl\" is for run.device = \"cuda\"");
     }
-    if (attach(transport, index) == PST_OK) {
+    if (attach(transport, index) == PST_OK && nccl_register(transport, index) == PST_OK) {
         return PST_OK;
     }
     return nccl_check(transport, index, err);
@@ -248,9 +263,9 @@ static void destroy_comms(struct rank *rank, uint64_t end_ns)
 {
     const struct timespec moment = {0, LOOK_NS};
 
-    for (uint32_t l = 0; l < LANES; l++) {
+    for (uint32_t l = 0; l < rank->n_lanes; l++) {
         struct lane *lane = &rank->lanes[l];
-        ncclResult_t state = state_of(lane);
+        ncclResult_t state = nccl_knows(lane) ? ncclInternalError : state_of(lane);
 
         while (state == ncclInProgress && nccl_now_ns() < end_ns) {
             nanosleep(&moment, NULL);
@@ -265,12 +280,14 @@ static void destroy_comms(struct rank *rank, uint64_t end_ns)
 
 static void end_comms(struct pst_transport *transport)
 {
-    uint64_t end_ns = nccl_now_ns() + CLOSE_NS;
+    uint64_t end_ns = nccl_now_ns() + NCCL_CLOSE_NS;
 
     for (uint32_t r = 0; r < transport->n_ready; r++) { /* all begin: each may wait for others */
-        for (uint32_t l = 0; l < LANES && transport->ranks[r].attached; l++) {
-            if (transport->ranks[r].lanes[l].comm != NULL) {
-                ncclCommFinalize(transport->ranks[r].lanes[l].comm);
+        struct rank *rank = &transport->ranks[r];
+
+        for (uint32_t l = 0; l < rank->n_lanes && rank->attached; l++) {
+            if (rank->lanes[l].comm != NULL && !nccl_knows(&rank->lanes[l])) {
+                ncclCommFinalize(rank->lanes[l].comm);
             }
         }
     }
@@ -282,6 +299,23 @@ static void end_comms(struct pst_transport *transport)
     nccl_abort_all(transport); /* what does not end by itself, or tells of an error */
 }
 
+static void destroy_lane(struct lane *lane)
+{
+    if (lane->stream != NULL) {
+        cudaStreamDestroy(lane->stream);
+    }
+    for (uint32_t i = 0; i < lane->n_tickets; i++) {
+        cudaEvent_t *events[] = {&lane->tickets[i].ready, &lane->tickets[i].done,
+                                 &lane->tickets[i].asked};
+
+        for (uint32_t e = 0; e < sizeof events / sizeof events[0]; e++) {
+            if (*events[e] != NULL) {
+                cudaEventDestroy(*events[e]);
+            }
+        }
+    }
+}
+
 void nccl_detach(struct pst_transport *transport)
 {
     if (atomic_load(&transport->failed)) {
@@ -291,23 +325,12 @@ void nccl_detach(struct pst_transport *transport)
     for (uint32_t r = 0; r < transport->n_ready && !transport->spins; r++) {
         struct rank *rank = &transport->ranks[r];
 
-        if (rank->compute == NULL || cudaSetDevice(rank->ordinal) != cudaSuccess) {
+        if (rank->compute == NULL) {
             continue;
         }
-        for (uint32_t l = 0; l < LANES; l++) {
-            struct lane *lane = &rank->lanes[l];
-
-            if (lane->stream != NULL) {
-                cudaStreamDestroy(lane->stream);
-            }
-            for (uint32_t i = 0; i < lane->n_tickets; i++) {
-                if (lane->tickets[i].ready != NULL) {
-                    cudaEventDestroy(lane->tickets[i].ready);
-                }
-                if (lane->tickets[i].done != NULL) {
-                    cudaEventDestroy(lane->tickets[i].done);
-                }
-            }
+        cudaSetDevice(rank->ordinal); /* or not: handles know their device */
+        for (uint32_t l = 0; l < rank->n_lanes; l++) {
+            destroy_lane(&rank->lanes[l]);
         }
         cudaFree(rank->words);
         cudaFree(rank->scratch);

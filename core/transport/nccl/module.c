@@ -84,22 +84,14 @@ static pst_status nccl_probe(char *ret_why, size_t why_size)
 /* --- opening -----------------------------------------------------------------------------------
  */
 
-static bool init_rank(struct rank *rank, const struct pst_transport_config *config)
+static bool init_rank(const struct pst_transport *transport, uint32_t index, struct rank *rank)
 {
-    uint32_t n_sums = config->max_reductions, n = config->max_requests + n_sums;
+    const struct pst_transport_config *config = &transport->config;
+    uint32_t n = config->max_requests + config->max_reductions;
 
     rank->requests = calloc(n, sizeof *rank->requests);
     rank->group = calloc(config->max_requests, sizeof *rank->group);
-    for (uint32_t l = 0; l < LANES; l++) {
-        struct lane *lane = &rank->lanes[l];
-
-        lane->n_tickets = 2 * (l == LANE_TRANSFERS ? config->max_requests : n_sums) + 8;
-        lane->tickets = calloc(lane->n_tickets, sizeof *lane->tickets);
-        if (lane->tickets == NULL) {
-            return false;
-        }
-    }
-    if (rank->requests == NULL || rank->group == NULL) {
+    if (rank->requests == NULL || rank->group == NULL || !nccl_lanes_init(transport, index, rank)) {
         return false;
     }
     rank->free_transfers = rank->free_sums = NCCL_NOBODY;
@@ -120,9 +112,7 @@ static void destroy(struct pst_transport *transport)
 
         free(rank->requests);
         free(rank->group);
-        for (uint32_t l = 0; l < LANES; l++) {
-            free(rank->lanes[l].tickets);
-        }
+        nccl_lanes_finish(rank);
         if (r < transport->n_ready) {
             pthread_mutex_destroy(&rank->mutex);
         }
@@ -133,6 +123,8 @@ static void destroy(struct pst_transport *transport)
     pthread_mutex_destroy(&transport->mutex);
     pthread_cond_destroy(&transport->wake);
     free(transport->ranks);
+    free(transport->edges);
+    free(transport->ids);
     free(transport);
 }
 
@@ -166,17 +158,12 @@ static struct pst_transport *create(const struct pst_transport_config *config)
     return transport;
 }
 
-/* Ranks of this process, and what the ranks need to find each other. */
-static pst_status meet(struct pst_transport *transport, struct pst_error *err)
+static pst_status make_ids(struct pst_transport *transport, struct pst_error *err)
 {
-    const struct pst_transport_processes *processes = transport->control_ops->processes;
-    uint32_t n = transport->config.n_ranks;
     ncclResult_t result = ncclSuccess;
 
-    transport->first = processes != NULL ? processes->rank() : 0;
-    transport->n_local = processes != NULL ? 1 : n;
-    for (uint32_t l = 0; l < LANES && transport->first == 0 && result == ncclSuccess; l++) {
-        result = ncclGetUniqueId(&transport->ids[l]);
+    for (uint32_t i = 0; i < transport->n_ids && result == ncclSuccess; i++) {
+        result = ncclGetUniqueId(&transport->ids[i]);
     }
     if (result != ncclSuccess) {
         pst_fail(err, PST_ERR_DEVICE, "run.device", "ncclGetUniqueId: %s: %.300s",
@@ -186,8 +173,28 @@ static pst_status meet(struct pst_transport *transport, struct pst_error *err)
         }
         return PST_ERR_DEVICE;
     }
-    return processes != NULL ? processes->broadcast(transport->ids, sizeof transport->ids, err)
-                             : PST_OK;
+    return PST_OK;
+}
+
+/* Ranks of this process, and what the ranks need to find each other. */
+static pst_status meet(struct pst_transport *transport, struct pst_error *err)
+{
+    const struct pst_transport_processes *processes = transport->control_ops->processes;
+    pst_status status = nccl_edges_find(transport, err);
+
+    transport->first = processes != NULL ? processes->rank() : 0;
+    transport->n_local = processes != NULL ? 1 : transport->config.n_ranks;
+    if (status == PST_OK) {
+        transport->ids = calloc(transport->n_ids, sizeof *transport->ids);
+        status = transport->ids == NULL ? pst_fail_nomem(err) : PST_OK;
+    }
+    if (status == PST_OK && transport->first == 0) {
+        status = make_ids(transport, err);
+    }
+    return status != PST_OK || processes == NULL
+               ? status
+               : processes->broadcast(transport->ids, transport->n_ids * sizeof *transport->ids,
+                                      err);
 }
 
 static pst_status open_parts(struct pst_transport *transport, struct pst_error *err)
@@ -206,7 +213,7 @@ static pst_status open_parts(struct pst_transport *transport, struct pst_error *
     }
     transport->ranks = calloc(transport->n_local, sizeof *transport->ranks);
     for (uint32_t r = 0; transport->ranks != NULL && r < transport->n_local; r++) {
-        if (!init_rank(&transport->ranks[r], &transport->config)) {
+        if (!init_rank(transport, transport->first + r, &transport->ranks[r])) {
             break;
         }
         transport->n_ready++;
@@ -292,6 +299,7 @@ static struct pst_transport_ops nccl_ops = {
     .open = nccl_open,
     .close = nccl_close,
     .attach = nccl_attach,
+    .detach = nccl_let_go,
     .send = nccl_send,
     .recv = nccl_recv,
     .flush = nccl_flush,
@@ -310,6 +318,10 @@ PST_EXPORT const struct pst_transport_ops *pst_transport_module(void);
 /* One process for each GPU where a launcher has started this one; else it drives all of them. */
 const struct pst_transport_ops *pst_transport_module(void)
 {
+    /* To load a kernel at its first launch may wait for the whole GPU, and so for a kernel of NCCL
+       that waits for its peer (CUDA C++ Programming Guide, "Lazy Loading"). Read at the first call
+       of the driver: whoever opens a device before this has set it already. */
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     if (nccl_control == NULL) {
         load_control(pst_launched_size() != NULL ? "mpi" : "threads");
         nccl_ops.processes = nccl_control != NULL ? nccl_control->processes : NULL;

@@ -213,15 +213,15 @@ static pst_status run_round(struct sum *sum)
 {
     pst_status status = run_group(sum, exchange_terms);
 
-    if (status == PST_OK) {
-        add_up(sum);
-        status = run_group(sum, exchange_results);
+    if (status != PST_OK) {
+        return status;
     }
-    if (status == PST_OK && sum->error != cudaSuccess) {
+    add_up(sum);
+    if (sum->error != cudaSuccess) { /* before others take it for a sum */
         nccl_fail_cuda(sum->transport, sum->rank, "a sum over ranks", sum->error);
-        status = PST_ERR_CANCELLED;
+        return PST_ERR_CANCELLED;
     }
-    return status;
+    return run_group(sum, exchange_results);
 }
 
 /* All rounds into the lane. On success its ticket is *ret_ticket. */
@@ -247,6 +247,7 @@ static pst_status run(struct sum *sum, uint64_t *ret_ticket)
         uint64_t left = sum->elems - sum->at;
         uint64_t even = left / sum->n_members + (left % sum->n_members != 0);
 
+        even = (even + ALIGN_ELEMS - 1) / ALIGN_ELEMS * ALIGN_ELEMS;
         sum->share = even < room ? even : room;
         status = run_round(sum);
     }

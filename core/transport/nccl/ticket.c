@@ -9,26 +9,38 @@
 
 #define LOOK_NS 20000
 
-void nccl_lane_retire(struct lane *lane)
+cudaError_t nccl_lane_retire(struct lane *lane)
 {
-    while (lane->first < lane->next && nccl_ticket(lane, lane->first)->launched &&
-           cudaEventQuery(nccl_ticket(lane, lane->first)->done) == cudaSuccess) {
+    cudaError_t error = cudaSuccess;
+
+    while (lane->first < lane->next && nccl_ticket(lane, lane->first)->launched) {
+        error = cudaEventQuery(nccl_ticket(lane, lane->first)->done);
+        if (error != cudaSuccess) {
+            break;
+        }
         lane->first++;
     }
+    return error == cudaErrorNotReady ? cudaSuccess : error;
 }
 
 /* Room in the ring; false: the run has ended. */
-static bool make_room(struct pst_transport *transport, struct rank *rank, struct lane *lane)
+static bool make_room(struct pst_transport *transport, uint32_t index, struct lane *lane)
 {
+    struct rank *rank = nccl_rank(transport, index);
     const struct timespec moment = {0, LOOK_NS};
 
     for (;;) {
+        cudaError_t error;
         bool room;
 
         pthread_mutex_lock(&rank->mutex);
-        nccl_lane_retire(lane);
+        error = nccl_lane_retire(lane);
         room = lane->next - lane->first < lane->n_tickets;
         pthread_mutex_unlock(&rank->mutex);
+        if (error != cudaSuccess) {
+            nccl_fail_cuda(transport, index, NCCL_UNDER_WAY, error);
+            return false;
+        }
         if (room || atomic_load(&transport->failed)) {
             return room;
         }
@@ -44,12 +56,12 @@ struct ticket *nccl_ticket_open(struct pst_transport *transport, uint32_t index,
     struct ticket *ticket;
     cudaError_t error;
 
-    if (atomic_load(&transport->failed) || !make_room(transport, rank, lane)) {
+    if (atomic_load(&transport->failed) || !make_room(transport, index, lane)) {
         return NULL;
     }
     ticket = nccl_ticket(lane, lane->next);
     ticket->peer = peer;
-    ticket->launched = false;
+    ticket->launched = ticket->wanted = false;
     ticket->since_ns = 0;
     ticket->posted_ns = nccl_now_ns();
     ticket->what[0] = '\0';
@@ -88,6 +100,19 @@ pst_status nccl_ticket_launch(struct pst_transport *transport, uint32_t index, u
     return PST_OK;
 }
 
+static cudaError_t ask_for(struct rank *rank, const struct lane *lane, struct ticket *ticket)
+{
+    cudaError_t error = cudaSuccess;
+
+    if (nccl_is_edge(lane) && !ticket->wanted) {
+        error = cudaEventRecord(ticket->asked, rank->compute);
+        pthread_mutex_lock(&rank->mutex);
+        ticket->wanted = error == cudaSuccess;
+        pthread_mutex_unlock(&rank->mutex);
+    }
+    return error != cudaSuccess ? error : cudaStreamWaitEvent(rank->compute, ticket->done, 0);
+}
+
 pst_status nccl_ticket_wait(struct pst_transport *transport, uint32_t index, uint32_t which,
                             uint64_t number, struct pst_error *err)
 {
@@ -106,7 +131,7 @@ pst_status nccl_ticket_wait(struct pst_transport *transport, uint32_t index, uin
     rank->start_ns = over ? rank->start_ns : ticket->posted_ns;
     pthread_mutex_unlock(&rank->mutex);
     if (!over) { /* on this thread alone places are given away */
-        error = cudaStreamWaitEvent(rank->compute, ticket->done, 0);
+        error = ask_for(rank, lane, ticket);
     }
     rank->end_ns = nccl_now_ns();
     if (error != cudaSuccess) {

@@ -2,7 +2,8 @@
  *
  * What goes wrong. A kernel of NCCL that waits for a peer spins for ever, and nothing on the host
  * would notice: so a thread looks at the first ticket of each lane. It counts as waiting from when
- * the compute stream has let it go and the lane has come to it.
+ * the compute stream has let it go and the lane has come to it; in the lane of an edge, from when
+ * the compute stream waits for it, too.
  */
 #include "transport/nccl/module.h"
 
@@ -148,17 +149,36 @@ static void fail_stalled(struct pst_transport *transport, uint32_t index, uint32
 /* --- looking -----------------------------------------------------------------------------------
  */
 
+/* Is there anything in the lane of an edge that the compute stream waits for? A transfer may be
+   posted long before its peer has any reason to come. */
+static bool is_asked_for(struct lane *lane)
+{
+    for (uint64_t t = lane->first; t < lane->next; t++) {
+        const struct ticket *ticket = nccl_ticket(lane, t);
+
+        if (ticket->wanted && cudaEventQuery(ticket->asked) == cudaSuccess) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A lane's first ticket, where it waits for its peers: since when. Under the rank's mutex. */
-static const struct ticket *look_at_lane(struct lane *lane, uint64_t now)
+static const struct ticket *look_at_lane(struct lane *lane, uint64_t now, cudaError_t *ret_error)
 {
     struct ticket *ticket;
+    cudaError_t error = nccl_lane_retire(lane);
 
-    nccl_lane_retire(lane);
+    if (error != cudaSuccess) {
+        *ret_error = error;
+        return NULL;
+    }
     if (lane->first == lane->next) {
         return NULL;
     }
     ticket = nccl_ticket(lane, lane->first);
-    if (!ticket->launched || cudaEventQuery(ticket->ready) != cudaSuccess) {
+    if (!ticket->launched || cudaEventQuery(ticket->ready) != cudaSuccess ||
+        (nccl_is_edge(lane) && ticket->since_ns == 0 && !is_asked_for(lane))) {
         return NULL;
     }
     ticket->since_ns = ticket->since_ns == 0 ? now : ticket->since_ns;
@@ -172,11 +192,12 @@ static void look_at_rank(struct pst_transport *transport, uint32_t index)
     const struct ticket *longest = NULL;
     struct ticket stalled = {.since_ns = 0};
     ncclResult_t bad = ncclSuccess;
+    cudaError_t error = cudaSuccess;
 
     pthread_mutex_lock(&rank->mutex);
-    for (uint32_t l = 0; l < LANES && rank->attached; l++) {
+    for (uint32_t l = 0; l < rank->n_lanes && rank->attached; l++) {
         ncclResult_t state = ncclSuccess;
-        const struct ticket *ticket = look_at_lane(&rank->lanes[l], now);
+        const struct ticket *ticket = look_at_lane(&rank->lanes[l], now, &error);
 
         if (ticket != NULL && (longest == NULL || ticket->since_ns < longest->since_ns)) {
             longest = ticket;
@@ -195,8 +216,10 @@ static void look_at_rank(struct pst_transport *transport, uint32_t index)
     if (transport->control_ops->processes != NULL) {
         transport->control_ops->processes->waits(rank->waits_for);
     }
-    if (bad != ncclSuccess) {
-        nccl_fail_nccl(transport, index, "in a transfer or sum", bad);
+    if (error != cudaSuccess) {
+        nccl_fail_cuda(transport, index, NCCL_UNDER_WAY, error);
+    } else if (bad != ncclSuccess) {
+        nccl_fail_nccl(transport, index, NCCL_UNDER_WAY, bad);
     } else if (stalled.since_ns != 0) {
         fail_stalled(transport, index, stalled.peer, stalled.what);
     }
@@ -236,6 +259,7 @@ static void *watch(void *argument)
     if (atomic_load(&transport->failed)) {
         nccl_abort_all(transport);
     }
+    atomic_store(&transport->through, true);
     return NULL;
 }
 

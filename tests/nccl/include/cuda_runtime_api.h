@@ -18,12 +18,14 @@ typedef enum {
 } cudaError_t;
 typedef struct fake_stream *cudaStream_t;
 typedef struct fake_event *cudaEvent_t;
+enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
 enum cudaMemcpyKind { cudaMemcpyDeviceToDevice = 3 };
 
 #define cudaStreamNonBlocking  1
 #define cudaEventDisableTiming 2
 
 cudaError_t cudaGetDeviceCount(int *count);
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device);
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaSetDevice(int device);
 const char *cudaGetErrorName(cudaError_t error);

@@ -23,12 +23,12 @@ typedef enum {
 } ncclResult_t;
 typedef enum { ncclUint8 = 1, ncclFloat32 = 7 } ncclDataType_t;
 typedef struct {
-    int magic, blocking;
+    int magic, blocking, cgaClusterSize, minCTAs, maxCTAs;
 } ncclConfig_t;
 
 #define NCCL_CONFIG_INITIALIZER                                                                    \
     {                                                                                              \
-        .magic = 0xcafe, .blocking = 1                                                             \
+        .magic = 0xcafe, .blocking = 1, .cgaClusterSize = 4, .maxCTAs = 32                         \
     }
 
 ncclResult_t ncclGetVersion(int *version);
@@ -41,6 +41,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state);
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *memory, size_t bytes, void **handle);
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 ncclResult_t ncclSend(const void *data, size_t count, ncclDataType_t type, int peer,

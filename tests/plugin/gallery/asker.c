@@ -12,13 +12,13 @@ struct config {
     bool objective;
 };
 
-enum { WAY_ASK, WAY_CRASH, WAY_HANG, WAY_REFUSE, WAY_WRONG };
+enum { WAY_ASK, WAY_CRASH, WAY_HANG, WAY_REFUSE, WAY_WRONG, WAY_LARGE, WAY_MANY, WAY_FAR };
 
 PST_INSTANCE(asker, struct config)
 
 static const struct pst_param params[] = {
-    PST_PARAM(struct config, way, PST_PARAM_ENUM, "ask", "ask|crash|hang|refuse|wrong",
-              "What to do."),
+    PST_PARAM(struct config, way, PST_PARAM_ENUM, "ask",
+              "ask|crash|hang|refuse|wrong|large|many|far", "What to do."),
     PST_PARAM(struct config, objective, PST_PARAM_BOOL, "false", NULL,
               "Remark a bottleneck of its own."),
 };
@@ -106,6 +106,37 @@ static pst_status ask_others(const struct pst_host *host, const struct pst_parti
     return PST_OK;
 }
 
+/* What no stage of this job can be: micro-batches above the batch, a stage more than there are. */
+static pst_status ask_wrongly(const struct pst_host *host, const struct pst_partition_in *in,
+                              uint32_t way)
+{
+    const struct pst_ask *ask = host->get_extension(host, PST_ASK);
+    const uint32_t node = 0, n_stages = way == WAY_LARGE ? 1 : in->n_devices + 1;
+    const struct pst_place place = {.size = sizeof place,
+                                    .stage = n_stages - 1,
+                                    .n_stages = n_stages,
+                                    .n_devices = in->n_devices,
+                                    .n_microbatches = 2,
+                                    .microbatch_size = in->batch / 2,
+                                    .k = 1};
+    struct pst_stage_question question = {.size = sizeof question,
+                                          .nodes = &node,
+                                          .n_nodes = 1,
+                                          .stage = n_stages - 1,
+                                          .n_stages = n_stages,
+                                          .microbatch_size =
+                                              way == WAY_LARGE ? 2 * in->batch : in->batch,
+                                          .n_ranks = 1,
+                                          .in_flight = 1,
+                                          .weight_versions = 1,
+                                          .capacity_bytes = UINT64_MAX};
+    struct pst_stage_price price = {.size = sizeof price};
+    struct pst_held held = {.size = sizeof held};
+
+    return way == WAY_FAR ? ask->in_flight(host, &place, &held)
+                          : ask->price(host, &question, &price);
+}
+
 static void remark_oddly(const struct pst_host *host, const struct asker *self,
                          const struct pst_remark *remark)
 {
@@ -147,11 +178,16 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         }
         break;
     case WAY_REFUSE:
+        host->cancelled(host); /* a caller can count */
         return pst_failf(host, PST_ERR_INFEASIBLE, "node \"%s\" is not to my liking",
                          pst_graph_node(in->graph, 0)->name);
     case WAY_WRONG:
         return ((const struct pst_profile *)host->get_extension(host, PST_PROFILE))
             ->node_ns(host, in->graph->n_nodes, 1, (double[3]){0});
+    case WAY_LARGE:
+    case WAY_MANY:
+    case WAY_FAR:
+        return ask_wrongly(host, in, self->config->way);
     default:
         break;
     }

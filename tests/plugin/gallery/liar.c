@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include <penstock/memopt_global.h>
 #include <penstock/penstock.h>
 
 struct config {
@@ -77,7 +78,11 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
 
 static const struct pst_partitioner functions = {.size = sizeof functions, .partition = partition};
 
+#ifdef LIAR_RIVAL
+static const char *const words[] = {"chain", "rival=lie:" LIAR_RIVAL, NULL};
+#else
 static const char *const words[] = {"chain", NULL};
+#endif
 #define INTERFACE PST_PARTITIONER
 
 #elif defined(LIAR_SCHEDULER)
@@ -224,8 +229,8 @@ static const char *const words[] = {"chain", "chunks", NULL};
 #define INTERFACE PST_SCHEDULER
 
 #else
-#define KIND      "memopt"
-#define LIES      "none|far|action|peer|promise|nested|broken"
+#define KIND "memopt"
+#define LIES "none|far|action|peer|promise|nested|broken"
 enum { NONE, FAR, ACTION, PEER, PROMISE, NESTED, BROKEN };
 
 static pst_status price(void *self_, const struct pst_stage_view *view,
@@ -259,7 +264,23 @@ static pst_status plan(void *self_, const struct pst_stage_view *view, struct ps
 }
 
 static const struct pst_memopt functions = {.size = sizeof functions, .price = price, .plan = plan};
+#ifdef LIAR_NESTED
+static const char *const words[] = {"chain", "recompute", "nested", NULL};
+#else
 static const char *const words[] = {"chain", "recompute", "peer", NULL};
+#endif
+#ifdef LIAR_GLOBAL
+static pst_status plan_all(void *self, const struct pst_global_in *in, struct pst_global_out *out)
+{
+    (void)self;
+    (void)in;
+    (void)out;
+    return PST_OK;
+}
+
+static const struct pst_memopt_global global_functions = {.size = sizeof global_functions,
+                                                          .plan = plan_all};
+#endif
 #define INTERFACE PST_MEMOPT
 #endif
 
@@ -269,6 +290,11 @@ static const struct pst_param params[] = {
 
 static const void *get_interface(const char *id)
 {
+#ifdef LIAR_GLOBAL
+    if (strcmp(id, PST_MEMOPT_GLOBAL) == 0) {
+        return &global_functions;
+    }
+#endif
     return strcmp(id, INTERFACE) == 0 ? &functions : NULL;
 }
 

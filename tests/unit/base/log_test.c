@@ -132,6 +132,21 @@ static void threads_do_not_mix(void **state)
     assert_int_equal(n, 200);
 }
 
+static void the_same_again(void)
+{
+    for (int i = 0; i < 3; i++) {
+        pst_log_once(PST_LOG_ERROR, "device", "a");
+        pst_log_once(PST_LOG_ERROR, "exec", "b 100%");
+    }
+}
+
+static void told_once(void **state)
+{
+    (void)state;
+    assert_string_equal(captured(the_same_again), "error device: a\nerror exec: b 100%\n");
+    assert_string_equal(captured(the_same_again), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +155,7 @@ int main(void)
         cmocka_unit_test(one_record_is_one_line),
         cmocka_unit_test(long_lines_end_with_a_newline),
         cmocka_unit_test(threads_do_not_mix),
+        cmocka_unit_test(told_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

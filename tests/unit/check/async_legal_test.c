@@ -64,6 +64,26 @@ static void expect_same_file(struct rig *rig)
     free(again);
 }
 
+/* Evaluation reads the slots of the plan's weights: legal as that, and as nothing else. */
+static void expect_twin(struct rig *rig, const struct async_shape *shape)
+{
+    static struct pst_check_report report;
+    struct pst_error err = {0};
+    struct pst_plan *twin, *plan = rig->plan;
+    if (pst_plan_forward_twin(plan, rig->graph, &rig->cost, plan->batch, &twin, &err) != PST_OK) {
+        fail_msg("twin: %s\n%s", err.message, err.details);
+    }
+    rig->plan = twin;
+    rig_programs(rig);
+    rig->limits.forward_only = true;
+    expect_legal(rig, shape);
+    rig->limits.forward_only = false;
+    assert_int_equal(rig_check(rig, false, &report, &err), PST_ERR_BUG);
+    assert_true(rig_has_rule(&report, "WVER1"));
+    pst_plan_destroy(twin);
+    rig->plan = plan;
+}
+
 /* How many were refused. */
 static uint32_t every_shape(const char *model, const char *settings, bool offload)
 {
@@ -91,6 +111,7 @@ static uint32_t every_shape(const char *model, const char *settings, bool offloa
                 if (m == 3) {
                     rig.plan->drain_every = p;
                     expect_same_file(&rig);
+                    expect_twin(&rig, &shape);
                 }
                 rig_drop_plan(&rig);
             }

@@ -123,11 +123,9 @@ static void strings_with_a_range_take_numbers(void **state)
         PST_PARAM(struct filled, name, PST_PARAM_STRING, "auto", "1..8", "d");
     static const struct {
         const char *toml, *expected; /* NULL: refused */
-    } cases[] = {{"name = 4\n", "4"},
-                 {"name = 'auto'\n", "auto"},
-                 {"name = [1, 2]\n", "1,2"},
-                 {"name = 9\n", NULL},
-                 {"name = 4.5\n", NULL}};
+    } cases[] = {{"name = 4\n", "4"},        {"name = 'auto'\n", "auto"},
+                 {"name = [1, 2]\n", "1,2"}, {"name = ['auto', 0.5, 3]\n", "auto,0.5,3"},
+                 {"name = 9\n", NULL},       {"name = 4.5\n", NULL}};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -147,6 +145,27 @@ static void strings_with_a_range_take_numbers(void **state)
     }
 }
 
+/* A default that is a number: numbers are taken as text. Parts of a hundred are numbers. */
+static void numbers_as_text_and_per_cent(void **state)
+{
+    static const struct pst_param two[] = {
+        PST_PARAM(struct filled, name, PST_PARAM_STRING, "0", NULL, "d"),
+        PST_PARAM(struct filled, ratio, PST_PARAM_FLOAT, "0.5", "0..1", "d")};
+    struct pst_config *config = parse_ok("name = 0.25\nratio = '75%'\n");
+    struct pst_arena arena = {0};
+    struct filled got;
+    struct pst_error err = {0};
+
+    (void)state;
+    assert_int_equal(
+        pst_params_fill(two, 2, sizeof two[0], config->root, "[t]", NULL, &arena, &got, &err),
+        PST_OK);
+    assert_string_equal(got.name, "0.25");
+    assert_true(got.ratio == 0.75);
+    pst_arena_finish(&arena);
+    pst_config_destroy(config);
+}
+
 static void wrong_values(void **state)
 {
     static const struct {
@@ -162,8 +181,13 @@ static void wrong_values(void **state)
         {"ratio = 1.5", "\"ratio\" in [t] must be between 0 and 1, not 1.5"},
         {"ratio = -1", "\"ratio\" in [t] must be between 0 and 1, not -1"},
         {"name = []", "\"name\" in [t] must be a string, not an array"},
-        {"name = ['x']", "\"name\" in [t] must be a string, not an array"},
-        {"name = [1, 2.5]", "\"name\" in [t] must be a string, not an array"},
+        {"name = [true]", "\"name\" in [t] must be a string, not an array"},
+        {"name = ['a,b']", "\"name\" in [t] must be a string, not an array"},
+        {"name = [['x']]", "\"name\" in [t] must be a string, not an array"},
+        {"name = 2.5", "\"name\" in [t] must be a string, not a float"},
+        {"ratio = '0.5'", "\"ratio\" in [t] must be a number, not a string"},
+        {"ratio = '75 %'", "\"ratio\" in [t] must be a number, not a string"},
+        {"ratio = '101%'", "\"ratio\" in [t] must be between 0 and 1, not 1.01"},
         {"name.x = 1", "\"name\" in [t] must be a string, not a table"},
         {"mode = 1", "\"mode\" in [t] must be a, b or long-one, not an integer"},
         {"mode = 'long_on'",
@@ -437,6 +461,7 @@ int main(void)
         cmocka_unit_test(values),
         cmocka_unit_test(booleans_are_words_where_they_are_named),
         cmocka_unit_test(strings_with_a_range_take_numbers),
+        cmocka_unit_test(numbers_as_text_and_per_cent),
         cmocka_unit_test(wrong_values),
         cmocka_unit_test(unknown_keys),
         cmocka_unit_test(all_faults_at_once),

@@ -53,6 +53,22 @@ static void little_suffices(void **state)
     assert_int_equal(problem->in_flight, 1);
     assert_true(problem->static_bytes == 20);
     assert_int_equal(problem->staging, 2);
+    assert_int_equal(problem->link_directions, 1); /* like [cluster] */
+    assert_int_equal(problem->stage_samples, 12);
+    pst_problem_destroy(problem);
+}
+
+/* One stage is asked about for any size, the first that is named. */
+static void sizes_of_a_stage(void **state)
+{
+    struct pst_problem *problem =
+        read_text(HEAD "\"in_flight\":2,\"micro_batches\":[48,6]," GRAPH "}");
+
+    (void)state;
+    assert_int_equal(problem->stage_samples, 48);
+    pst_problem_destroy(problem);
+    problem = read_text(HEAD "\"in_flight\":2,\"micro_batches\":5," GRAPH "}");
+    assert_int_equal(problem->stage_samples, 5);
     pst_problem_destroy(problem);
 }
 
@@ -113,6 +129,12 @@ static void a_question_of_memory_needs_no_devices(void **state)
     struct pst_problem *problem = read_text(HEAD "\"in_flight\":2," GRAPH "}");
 
     assert_int_equal(problem->n_devices, 1);
+    assert_false(problem->no_devices);
+    pst_problem_destroy(problem);
+    problem = read_text(HEAD "\"micro_batches\":[5]," GRAPH "}");
+    assert_int_equal(problem->in_flight, 1);
+    assert_int_equal(problem->stage_samples, 5);
+    assert_true(problem->no_devices); /* so nothing can be cut */
     pst_problem_destroy(problem);
 }
 
@@ -120,7 +142,6 @@ static const struct {
     const char *text, *kind, *words;
 } refusals[] = {
     {"{\"format\":\"penstock-graph\",\"version\":1}", "input.syntax", "penstock-problem"},
-    {HEAD GRAPH "}", "config.key", "\"devices\" is missing (or \"in_flight\""},
     {HEAD "\"devices\":1}", "config.key", "\"graph\" or \"graph_file\" is missing"},
     {HEAD "\"devices\":1,\"graph_file\":\"x.json\"," GRAPH "}", "config.key", "exclude"},
     {HEAD "\"devices\":1,\"graph_file\":\"../x.json\"}", "config.value", "leads out"},
@@ -185,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(little_suffices),
+        cmocka_unit_test(sizes_of_a_stage),
         cmocka_unit_test(all_is_read),
         cmocka_unit_test(a_graph_file_stands_beside),
         cmocka_unit_test(a_question_of_memory_needs_no_devices),

@@ -144,7 +144,9 @@ static void test_deaf(void **state)
 
 /* --- times ------------------------------------------------------------------------------------ */
 
-static struct pst_timeline *record(struct real *real, uint32_t n_steps)
+/* ret_copies: of rank 0; NULL: they are not asked for. */
+static struct pst_timeline *record(struct real *real, uint32_t n_steps,
+                                   struct pst_exec_copies *ret_copies)
 {
     struct pst_exec_config config = {.graph = real->graph,
                                      .plan = real->plan,
@@ -168,6 +170,9 @@ static struct pst_timeline *record(struct real *real, uint32_t n_steps)
 
         update.step = i + 1;
         MUST(pst_exec_step(real->exec, &batch, &update, &result, &err));
+    }
+    if (ret_copies != NULL) {
+        MUST(pst_exec_copied(real->exec, 0, ret_copies, &err));
     }
     MUST(pst_recorder_timeline(config.recorder, 1, &timeline, &err));
     pst_exec_destroy(real->exec);
@@ -204,7 +209,7 @@ static void test_times(void **state)
     real_create(&real, "mlp", "inputs=12 hidden=16 layers=4 classes=7", PST_F32, &layout, 4 * SIZE,
                 2, 0.5);
     real_data(&real, CLASSES);
-    timeline = record(&real, STEPS);
+    timeline = record(&real, STEPS, NULL);
     for (uint32_t t = 0; t < STEPS; t++) {
         for (uint32_t j = 0; j < 4; j++) {
             for (uint32_t s = 0; s + 1 < 3; s++) {
@@ -229,6 +234,40 @@ static void test_times(void **state)
         }
     }
     assert_int_equal(n_transfers, STEPS * 2 * 4);
+    pst_timeline_destroy(timeline);
+    real_destroy(&real);
+}
+
+/* A pass that waits for a copy stands still, and how long is told as where threads copy. Of the
+   copies from host memory, each of which takes SLOW_NS of the double and more, kernels of a
+   microsecond hide nearly nothing. */
+static void test_stalls(void **state)
+{
+    static const struct pst_exec_copy_config copies = {0};
+    const struct layout layout = {1, {0}, ORDER_GPIPE, false, {0}};
+    struct pst_exec_copies copied = {{0}, {0}, 0};
+    struct pst_timeline *timeline;
+    uint64_t stall_ns = 0;
+    struct real real;
+
+    (void)state;
+    offloading = (struct offloading){.seed = 6, .copies = &copies};
+    real_create(&real, "gpt", GPT, PST_F32, &layout, 4 * SIZE, 2, 0.5);
+    real_data(&real, CLASSES);
+    setenv("PENSTOCK_APART_SLOW", "1", 1);
+    timeline = record(&real, 2, &copied);
+    unsetenv("PENSTOCK_APART_SLOW");
+    for (uint32_t i = 0; i < timeline->n_spans; i++) {
+        const struct pst_span *span = &timeline->spans[i];
+
+        assert_true(span->stall_ns <= span->end_ns - span->start_ns);
+        assert_true(span->stall_ns == 0 || span->op <= PST_I_R);
+        stall_ns += span->stall_ns;
+    }
+    print_message("stood still for %" PRIu64 " ns, of copies that took %" PRIu64 "\n", stall_ns,
+                  copied.ns[1]);
+    assert_true(copied.bytes[1] > 0 && stall_ns >= 2000000 && stall_ns <= copied.stall_ns);
+    offloading = (struct offloading){.seed = 0};
     pst_timeline_destroy(timeline);
     real_destroy(&real);
 }
@@ -265,7 +304,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bits),      cmocka_unit_test(test_breaks),
         cmocka_unit_test(test_transport), cmocka_unit_test(test_deaf),
-        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_times),     cmocka_unit_test(test_stalls),
     };
 
     setenv("PENSTOCK_TEST_DEVICE", MODULE, 1);

@@ -71,12 +71,18 @@ static inline const struct pst_transport_ops *real_transport(void)
     return file != NULL ? load_transport(file) : load_threads();
 }
 
+/* PENSTOCK_TEST_EDGES: with a queue for each edge. */
+static inline bool real_has_edges(void)
+{
+    return getenv("PENSTOCK_TEST_EDGES") != NULL;
+}
+
 /* Sends and receives of a rank are one queue there, which delayed plans cannot do with. */
 static inline bool real_has_one_queue(void)
 {
     const char *file = getenv("PENSTOCK_TEST_TRANSPORT");
 
-    return file != NULL && strstr(file, "transport-nccl") != NULL;
+    return file != NULL && strstr(file, "transport-nccl") != NULL && !real_has_edges();
 }
 
 /* Ends the program as one that is skipped where that device is not to be had here. */
@@ -313,6 +319,7 @@ static inline void real_create_with(struct real *real, const char *model, const 
         .device = real->device_ops,
         .device_config = device_config,
         .transport = real_transport(),
+        .edges = real_has_edges(),
         .stall_ns = offloading.stall_ns > 0 ? offloading.stall_ns : 60000000000u,
         .seed = 3,
         .clip = clip,

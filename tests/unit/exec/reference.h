@@ -51,8 +51,8 @@ static inline void reference_get(struct reference *ref, void *near, const void *
 
 static inline void reference_copy(struct reference *ref, void *to, const void *from, uint64_t bytes)
 {
-    if (ref->real.device_ops->copy != NULL) {
-        ref->real.device_ops->copy(ref->device, to, from, bytes);
+    if ((ref->real.device_ops->flags & PST_DEVICE_APART) != 0) {
+        ref->real.device_ops->move(ref->device, PST_QUEUE_COMPUTE, to, from, bytes);
     } else {
         memcpy(to, from, bytes);
     }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The mpi transport with buffers of devices: addresses that nothing on the host may touch, reached
- * through the device's own copies alone, on the rank's thread.
+ * through the device's own copies alone, on the rank's thread. What it copies to and from is pinned
+ * memory of the device as far as it was told what there will be, and none of that is touched once
+ * it has let go.
  */
+#include <sys/mman.h>
+
 #include "unit/transport/mpi_ranks.h"
 
 enum { ELEMS = 5000, MOST = 4 * ELEMS };
@@ -10,7 +14,20 @@ enum { ELEMS = 5000, MOST = 4 * ELEMS };
 static float near[MOST];        /* what the addresses stand for, */
 static char *far = (char *)16u; /* which begin where nothing is */
 static pthread_t owner;
-static uint32_t n_copies;
+static uint32_t n_copies, n_outside; /* outside: of those, not from or to pinned memory */
+static char *pinned;
+static uint64_t pinned_bytes;
+static struct pst_transport_needs needs;
+static bool out_of_memory;
+static uint32_t n_notes;
+
+static void count_copy(const void *host, uint64_t bytes)
+{
+    const char *at = host;
+
+    n_copies++;
+    n_outside += pinned == NULL || at < pinned || at + bytes > pinned + pinned_bytes;
+}
 
 static void *near_of(const void *address)
 {
@@ -26,7 +43,7 @@ static void upload(void *context, uint32_t rank, void *dst, const void *src, uin
 {
     (void)context;
     EXPECT(rank == me && pthread_equal(pthread_self(), owner));
-    n_copies++;
+    count_copy(src, bytes);
     memcpy(near_of(dst), src, bytes);
 }
 
@@ -34,27 +51,76 @@ static void download(void *context, uint32_t rank, void *dst, const void *src, u
 {
     (void)context;
     EXPECT(rank == me && pthread_equal(pthread_self(), owner));
-    n_copies++;
+    count_copy(dst, bytes);
     memcpy(dst, near_of(src), bytes);
+}
+
+static pst_status pin(void *context, uint32_t rank, uint64_t bytes, void **ret_base,
+                      struct pst_error *err)
+{
+    (void)context;
+    EXPECT(rank == me && pthread_equal(pthread_self(), owner) && pinned == NULL && bytes > 0);
+    if (out_of_memory) {
+        return pst_fail(err, PST_ERR_NOMEM, "machine.memory", "nothing can be pinned");
+    }
+    *ret_base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT(*ret_base != MAP_FAILED);
+    pinned = *ret_base;
+    pinned_bytes = bytes;
+    return PST_OK;
+}
+
+static struct pst_transport_needs tell_needs(void *context, uint32_t rank)
+{
+    (void)context;
+    EXPECT(rank == me);
+    return needs;
+}
+
+static void note(const char *text)
+{
+    EXPECT(strcmp(text, "nothing can be pinned") == 0);
+    n_notes++;
+}
+
+/* As a device that is closed: whoever touches what it had pinned ends with a fault. */
+static void unpin(void)
+{
+    if (pinned != NULL) {
+        mprotect(pinned, pinned_bytes, PROT_NONE);
+    }
+    pinned = NULL;
 }
 
 static void reopen_apart(void)
 {
-    const struct pst_transport_memory memory = {.upload = upload, .download = download};
+    const struct pst_transport_memory memory = {
+        .upload = upload, .download = download, .pinned = pin, .needs = tell_needs};
     struct pst_transport_config config = {.n_ranks = n_ranks,
                                           .max_requests = 8,
                                           .max_reductions = 2,
                                           .stall_ns = 60 * SECOND,
+                                          .note = note,
                                           .memory = &memory};
     struct pst_error err = {0};
 
     owner = pthread_self();
     ops->close(transport);
     transport = NULL;
+    n_copies = n_outside = 0;
     if (ops->open(&config, &transport, &err) != PST_OK) {
         fprintf(stderr, "rank %u: %s\n", me, err.message);
         exit(1);
     }
+    n_notes = 0;
+    EXPECT(ops->attach(transport, me, &err) == PST_OK);
+    EXPECT(n_notes == out_of_memory);
+}
+
+static void let_go(void)
+{
+    EXPECT(ops->detach(transport, me));
+    unpin();
 }
 
 static float value(uint32_t rank, uint64_t i)
@@ -63,13 +129,12 @@ static float value(uint32_t rank, uint64_t i)
 }
 
 /* What is sent is what it was when it was posted; sizes grow and shrink. */
-static void transfers(void)
+static void exchange_sizes(void)
 {
     static const uint64_t sizes[] = {7, ELEMS, 0, 300};
     uint32_t other = me ^ 1u;
     struct pst_error err = {0};
 
-    reopen_apart();
     for (uint32_t step = 0; step < 8; step++) {
         uint64_t n = sizes[step % 4], bytes = n * sizeof(float);
         pst_request sent, received;
@@ -93,7 +158,28 @@ static void transfers(void)
     EXPECT(n_copies == 12);
 }
 
-static void sums(void)
+/* Told of all of it; of no more than the smaller ones, of which the first step alone comes before
+   both have grown; of one at once, where there are two; of nothing. */
+static void transfers(void)
+{
+    static const struct pst_transport_needs cases[] = {
+        {.transfers = 2, .transfer_bytes = ELEMS * sizeof(float)},
+        {.transfers = 2, .transfer_bytes = 300 * sizeof(float)},
+        {.transfers = 1, .transfer_bytes = ELEMS * sizeof(float)},
+        {0},
+    };
+    static const uint32_t outside[] = {0, 10, 6, 12};
+
+    for (uint32_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        needs = cases[c];
+        reopen_apart();
+        exchange_sizes();
+        EXPECT(n_outside == outside[c]);
+        let_go();
+    }
+}
+
+static void sum_up(void)
 {
     static const uint32_t all[] = {1, 0, 2};
     static const uint32_t order[][2] = {{1, 0}, {2, 0}, {0, 1}, {0, 0}};
@@ -102,7 +188,6 @@ static void sums(void)
     struct pst_error err = {0};
     pst_request request;
 
-    reopen_apart();
     for (uint64_t i = 0; i < ELEMS; i++) {
         near[i] = value(me, i);
         near[ELEMS + i] = value(me + 3, i);
@@ -127,21 +212,82 @@ static void sums(void)
     EXPECT(ops->barrier(transport, me, &err) == PST_OK);
 }
 
-static const struct rank_case cases[] = {{"transfers", transfers}, {"sums", sums}, {NULL, NULL}};
-
-static void test_transfers(void **state)
+static void sums(void)
 {
-    (void)state;
-    run_case("transfers", 2);
+    /* Two sources and the result. */
+    needs = (struct pst_transport_needs){
+        .sums = 1, .sum_bytes = 3 * ELEMS * sizeof(float), .sum_buffers = 2};
+    reopen_apart();
+    sum_up();
+    EXPECT(n_copies > 0 && n_outside == 0);
+    let_go();
+    needs.sum_bytes = ELEMS * sizeof(float); /* enough for the parts alone: 2 down, 2 up */
+    reopen_apart();
+    sum_up();
+    EXPECT(n_outside == n_copies - 4);
+    let_go();
 }
 
-static void test_sums(void **state)
+/* What is under way when it has to let go: a receive and a sum that nobody else posts, and a
+   message that is too large to be out of hand at once. The next run begins anew. */
+static void ends_early(void)
 {
-    (void)state;
-    run_case("sums", 3);
+    const struct pst_reduce_part part = {far_of(0), ELEMS};
+    uint32_t other = me ^ 1u;
+    pst_request unused;
+
+    needs = (struct pst_transport_needs){.transfers = 2,
+                                         .transfer_bytes = MOST * sizeof(float),
+                                         .sums = 1,
+                                         .sum_bytes = ELEMS * sizeof(float),
+                                         .sum_buffers = 1};
+    for (uint32_t round = 0; round < 3; round++) {
+        static const uint32_t both[] = {0, 1};
+
+        reopen_apart();
+        EXPECT(ops->recv(transport, me, other, 7, far_of(0), 100, &unused) == PST_OK);
+        if (me == 0) {
+            EXPECT(ops->send(transport, me, other, 8, far_of(0), MOST * sizeof(float), &unused) ==
+                   PST_OK);
+            EXPECT(ops->all_reduce(transport, me, both, 2, &part, 1, &unused) == PST_OK);
+        }
+        EXPECT(n_outside == 0);
+        let_go();
+    }
+    reopen_apart();
+    exchange_sizes();
+    let_go();
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(test_transfers),
-                                          cmocka_unit_test(test_sums)};
+/* It is slower then, no more. */
+static void nothing_pinned(void)
+{
+    needs = (struct pst_transport_needs){.transfers = 2, .transfer_bytes = ELEMS * sizeof(float)};
+    out_of_memory = true;
+    reopen_apart();
+    exchange_sizes();
+    EXPECT(n_outside == n_copies);
+    let_go();
+    out_of_memory = false;
+    reopen_apart();
+    exchange_sizes();
+    EXPECT(n_outside == 0);
+    let_go();
+}
+
+static const struct rank_case cases[] = {{"transfers", transfers},
+                                         {"sums", sums},
+                                         {"ends_early", ends_early},
+                                         {"nothing_pinned", nothing_pinned},
+                                         {NULL, NULL}};
+
+RANKS_TEST(test_transfers, "transfers", 2)
+RANKS_TEST(test_sums, "sums", 3)
+RANKS_TEST(test_ends_early, "ends_early", 2)
+RANKS_TEST(test_nothing_pinned, "nothing_pinned", 2)
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_transfers), cmocka_unit_test(test_sums),
+    cmocka_unit_test(test_ends_early), cmocka_unit_test(test_nothing_pinned)};
 
 RANKS_MAIN(cases, tests)

@@ -14,6 +14,15 @@
 
 static struct fake_nccl *nccl_fake;
 static cudaStream_t nccl_streams[MAX_RANKS];
+static bool nccl_let_go[MAX_RANKS]; /* what detach said */
+static bool nccl_edges;             /* config.edges of what is run */
+static uint32_t nccl_requests = 64;
+/* What ranks say that all their transfers name: everything, where set. */
+static bool nccl_regions;
+/* config.meets of what is run. */
+static uint32_t (*nccl_meet)(void *context, uint32_t rank, uint32_t other);
+static char nccl_notes[16][200];
+static atomic_uint nccl_n_notes;
 
 static inline const struct pst_transport_ops *load_nccl(void)
 {
@@ -30,6 +39,7 @@ static inline const struct pst_transport_ops *load_nccl(void)
     assert_non_null(function);
     assert_non_null(nccl_fake);
     assert_int_equal(function()->probe(why, sizeof why), PST_OK);
+    assert_non_null(getenv("CUDA_MODULE_LOADING")); /* no kernel is loaded beside one that spins */
     return function();
 }
 
@@ -38,6 +48,22 @@ static inline void *nccl_stream_of(void *context, uint32_t rank, int *ret_ordina
     (void)context;
     *ret_ordinal = (int)rank;
     return nccl_streams[rank];
+}
+
+/* Bodies keep what they name in static memory of the program, which lies in one piece. */
+extern char __data_start, _end;
+
+static inline void *nccl_region_of(void *context, uint32_t rank, uint64_t *ret_bytes)
+{
+    (void)context;
+    (void)rank;
+    *ret_bytes = (uint64_t)(&_end - &__data_start);
+    return &__data_start;
+}
+
+static inline void nccl_note(const char *text)
+{
+    snprintf(nccl_notes[atomic_fetch_add(&nccl_n_notes, 1) % 16], sizeof nccl_notes[0], "%s", text);
 }
 
 static inline void nccl_doing(void *context, uint32_t rank, char *ret_text, size_t size)
@@ -122,34 +148,44 @@ static inline void *nccl_rank_main(void *argument)
     if (self->status != PST_OK) { /* as the executor does */
         self->ops->abort(self->transport, self->rank, self->err.message);
     }
+    nccl_let_go[self->rank] = self->ops->detach(self->transport, self->rank);
     nccl_join(self->rank);
     return NULL;
 }
 
-/* Runs body on n ranks; what they recorded is in ranks[]. */
-static inline void run_nccl(uint32_t n, uint64_t stall_ns, struct fake_faults faults, void *data,
-                            void (*body)(struct ranked *), struct ranked *ranks)
+/* Runs body on n ranks; what they recorded is in ranks[]. Whatever open says. */
+static inline pst_status try_nccl(uint32_t n, uint64_t stall_ns, struct fake_faults faults,
+                                  void *data, void (*body)(struct ranked *), struct ranked *ranks,
+                                  struct pst_error *err)
 {
     const struct pst_transport_ops *ops = load_nccl();
-    const struct pst_transport_memory memory = {.stream = nccl_stream_of};
+    const struct pst_transport_memory memory = {.stream = nccl_stream_of,
+                                                .region = nccl_regions ? nccl_region_of : NULL};
     struct pst_transport_config config = {.n_ranks = n,
-                                          .max_requests = 64,
+                                          .max_requests = nccl_requests,
                                           .max_reductions = 4,
                                           .stall_ns = stall_ns,
                                           .doing = nccl_doing,
+                                          .meets = nccl_meet,
+                                          .edges = nccl_edges,
+                                          .note = nccl_note,
                                           .memory = &memory};
     struct pst_transport *transport = NULL;
     pthread_t threads[MAX_RANKS];
-    struct pst_error err = {0};
+    unsigned kept = atomic_load(&nccl_fake->n_kept);
+    pst_status status;
 
-    nccl_fake->faults = faults;
+    nccl_fake->faults = (struct fake_faults){.vanished = -1, .failing = -1};
     for (uint32_t i = 0; i < n; i++) {
         assert_int_equal(nccl_fake->stream_create(&nccl_streams[i], 0, 0), cudaSuccess);
     }
-    if (ops->open(&config, &transport, &err) != PST_OK) {
-        fail_msg("%s", err.message);
-    }
-    for (uint32_t i = 0; i < n; i++) {
+    nccl_fake->faults = faults;
+    atomic_store(&nccl_fake->n_calls, 0);
+    atomic_store(&nccl_fake->n_registrations, 0);
+    atomic_store(&nccl_n_notes, 0);
+    nccl_fake->most_blocks = nccl_fake->most_reserved = 0;
+    status = ops->open(&config, &transport, err);
+    for (uint32_t i = 0; i < n && status == PST_OK; i++) {
         ranks[i] = (struct ranked){.ops = ops,
                                    .transport = transport,
                                    .rank = i,
@@ -158,14 +194,137 @@ static inline void run_nccl(uint32_t n, uint64_t stall_ns, struct fake_faults fa
                                    .body = body};
         assert_int_equal(pthread_create(&threads[i], NULL, nccl_rank_main, &ranks[i]), 0);
     }
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n && status == PST_OK; i++) {
         pthread_join(threads[i], NULL);
     }
-    ops->close(transport);
+    if (status == PST_OK) {
+        ops->close(transport);
+    }
+    atomic_store(&nccl_fake->broken, false);
+    if (faults.hang) { /* streams and their events are left: their kernels had not ended */
+        nccl_fake->let_go();
+        kept = atomic_load(&nccl_fake->n_kept) - n;
+    }
     for (uint32_t i = 0; i < n; i++) {
         nccl_fake->stream_destroy(nccl_streams[i]);
     }
     assert_int_equal(nccl_fake->n_comms, 0);
+    assert_int_equal(atomic_load(&nccl_fake->n_registered), 0);
+    assert_int_equal(atomic_load(&nccl_fake->n_kept), kept);
+    return status;
+}
+
+static inline void run_nccl(uint32_t n, uint64_t stall_ns, struct fake_faults faults, void *data,
+                            void (*body)(struct ranked *), struct ranked *ranks)
+{
+    struct pst_error err = {0};
+
+    load_nccl();
+    if (try_nccl(n, stall_ns, faults, data, body, ranks, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+}
+
+/* --- what ranks do -----------------------------------------------------------------------------
+ */
+
+/* A post that comes too late says no more than that. */
+static inline void posted(struct ranked *self, pst_status status)
+{
+    CHECK(self, status == PST_OK || status == PST_ERR_CANCELLED);
+    if (status == PST_ERR_CANCELLED && self->status == PST_OK) {
+        self->status = self->ops->check(self->transport, self->rank, &self->err);
+    }
+}
+
+static inline void send(struct ranked *self, uint32_t to, const float *data, uint64_t elems,
+                        pst_request *ret_request)
+{
+    posted(self, self->ops->send(self->transport, self->rank, to, 7, data, elems * sizeof *data,
+                                 ret_request));
+}
+
+static inline void recv(struct ranked *self, uint32_t from, float *data, uint64_t elems,
+                        pst_request *ret_request)
+{
+    posted(self, self->ops->recv(self->transport, self->rank, from, 7, data, elems * sizeof *data,
+                                 ret_request));
+}
+
+static inline bool wait_for(struct ranked *self, pst_request request)
+{
+    if (self->status == PST_OK) {
+        self->status = self->ops->wait(self->transport, self->rank, request, &self->err);
+    }
+    return self->status == PST_OK;
+}
+
+/* What the device has done is true if the transport says so behind it. */
+static inline void check(struct ranked *self)
+{
+    nccl_join(self->rank);
+    if (self->status == PST_OK) {
+        self->status = self->ops->check(self->transport, self->rank, &self->err);
+    }
+}
+
+static inline void expect_ok(const struct ranked *ranks, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (ranks[i].status != PST_OK) {
+            fail_msg("rank %u: %s", i, ranks[i].err.message);
+        }
+        assert_int_equal(ranks[i].failures, 0);
+    }
+}
+
+static inline const struct ranked *with_kind(const struct ranked *ranks, uint32_t n,
+                                             const char *kind)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (ranks[i].status != PST_OK && strcmp(ranks[i].err.kind, kind) == 0) {
+            return &ranks[i];
+        }
+    }
+    fail_msg("no rank says %s", kind);
+    return NULL;
+}
+
+static inline void nccl_rest(unsigned ms)
+{
+    const struct timespec moment = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+    nanosleep(&moment, NULL);
+}
+
+/* Rank 0 waits for what 1 never sends. */
+static inline void nccl_waits_for_ever(struct ranked *self)
+{
+    static float in[1];
+    pst_request request;
+
+    if (self->rank == 0) {
+        recv(self, 1, in, 1, &request);
+        wait_for(self, request);
+        check(self);
+        return;
+    }
+    while (self->ops->check(self->transport, self->rank, NULL) == PST_OK) {
+        nccl_rest(1);
+    }
+}
+
+/* After a test that set any of the above. */
+static inline int nccl_as_usual(void **state)
+{
+    (void)state;
+    nccl_edges = false;
+    nccl_regions = false;
+    nccl_requests = 64;
+    nccl_meet = NULL;
+    nccl_fake->processors = 132;
+    nccl_fake->processors_of_odd = 0;
+    return 0;
 }
 
 #endif

@@ -11,56 +11,6 @@
 
 static const struct fake_faults none = {.polls = 3, .vanished = -1, .failing = -1};
 
-static void expect_ok(const struct ranked *ranks, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (ranks[i].status != PST_OK) {
-            fail_msg("rank %u: %s", i, ranks[i].err.message);
-        }
-        assert_int_equal(ranks[i].failures, 0);
-    }
-}
-
-/* A post that comes too late says no more than that. */
-static void posted(struct ranked *self, pst_status status)
-{
-    CHECK(self, status == PST_OK || status == PST_ERR_CANCELLED);
-    if (status == PST_ERR_CANCELLED && self->status == PST_OK) {
-        self->status = self->ops->check(self->transport, self->rank, &self->err);
-    }
-}
-
-static void send(struct ranked *self, uint32_t to, const float *data, uint64_t elems,
-                 pst_request *ret_request)
-{
-    posted(self, self->ops->send(self->transport, self->rank, to, 7, data, elems * sizeof *data,
-                                 ret_request));
-}
-
-static void recv(struct ranked *self, uint32_t from, float *data, uint64_t elems,
-                 pst_request *ret_request)
-{
-    posted(self, self->ops->recv(self->transport, self->rank, from, 7, data, elems * sizeof *data,
-                                 ret_request));
-}
-
-static bool wait_for(struct ranked *self, pst_request request)
-{
-    if (self->status == PST_OK) {
-        self->status = self->ops->wait(self->transport, self->rank, request, &self->err);
-    }
-    return self->status == PST_OK;
-}
-
-/* What the device has done is true if the transport says so behind it. */
-static void check(struct ranked *self)
-{
-    nccl_join(self->rank);
-    if (self->status == PST_OK) {
-        self->status = self->ops->check(self->transport, self->rank, &self->err);
-    }
-}
-
 /* --- transfers ---------------------------------------------------------------------------------
  */
 
@@ -280,17 +230,6 @@ static void absent(struct ranked *self)
     }
 }
 
-static const struct ranked *with_kind(const struct ranked *ranks, uint32_t n, const char *kind)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (ranks[i].status != PST_OK && strcmp(ranks[i].err.kind, kind) == 0) {
-            return &ranks[i];
-        }
-    }
-    fail_msg("no rank says %s", kind);
-    return NULL;
-}
-
 static void a_stall(void **state)
 {
     struct ranked ranks[MAX_RANKS];
@@ -380,6 +319,66 @@ static void an_error(void **state)
     assert_non_null(strstr(told->err.message, "rank 1 stopped the run: rank 1, "));
 }
 
+/* Posted, and nobody else comes. */
+static void posts(struct ranked *self)
+{
+    static float values[MAX_RANKS][16];
+    pst_request request;
+
+    if (self->rank == 0) {
+        recv(self, 1, values[0], 16, &request);
+        CHECK(self, self->ops->flush(self->transport, 0, &self->err) == PST_OK);
+    }
+}
+
+/* A GPU that breaks is not one that is late. */
+static void breaks_down(struct ranked *self)
+{
+    const struct timespec moment = {0, 1000000};
+
+    posts(self);
+    if (self->rank == 0) {
+        atomic_store(&nccl_fake->broken, true);
+    }
+    while (self->rank == 0 && self->status == PST_OK) {
+        nanosleep(&moment, NULL);
+        self->status = self->ops->check(self->transport, 0, &self->err);
+    }
+}
+
+static void a_broken_gpu(void **state)
+{
+    struct ranked ranks[MAX_RANKS];
+
+    (void)state;
+    run_nccl(2, STALL_NS, none, NULL, breaks_down, ranks);
+    assert_string_equal(ranks[0].err.kind, "run.device");
+    assert_non_null(strstr(ranks[0].err.message, "rank 0, in a transfer or sum: an error"));
+    assert_true(nccl_let_go[0] && nccl_let_go[1]);
+}
+
+static void posts_and_fails(struct ranked *self)
+{
+    posts(self);
+    if (self->rank == 1) {
+        self->status = pst_fail(&self->err, PST_ERR_NOMEM, "machine.memory", "no memory left");
+    }
+}
+
+/* Kernels that spin: devices are told whether they can be closed. */
+static void kernels_that_spin(void **state)
+{
+    struct fake_faults faults = none;
+    struct ranked ranks[MAX_RANKS];
+
+    (void)state;
+    run_nccl(2, STALL_NS, faults, NULL, posts_and_fails, ranks);
+    assert_true(nccl_let_go[1]);
+    faults.hang = true;
+    run_nccl(2, STALL_NS, faults, NULL, posts_and_fails, ranks);
+    assert_false(nccl_let_go[1]);
+}
+
 /* One rank fails by itself: the others leave whatever they wait for. */
 static void gives_up(struct ranked *self)
 {
@@ -424,10 +423,19 @@ int main(void)
         cmocka_unit_test(a_stall),
         cmocka_unit_test(a_vanished_peer),
         cmocka_unit_test(an_error),
+        cmocka_unit_test(a_broken_gpu),
+        cmocka_unit_test(kernels_that_spin),
         cmocka_unit_test(both_lanes),
         cmocka_unit_test(an_abort),
         cmocka_unit_test(without_memory),
     };
+    const struct CMUnitTest edges[] = {
+        cmocka_unit_test(transfers),  cmocka_unit_test(ahead),           cmocka_unit_test(sums),
+        cmocka_unit_test(a_stall),    cmocka_unit_test(a_vanished_peer), cmocka_unit_test(an_error),
+        cmocka_unit_test(both_lanes), cmocka_unit_test(an_abort),
+    };
+    int failed = cmocka_run_group_tests_name("nccl over its double", tests, NULL, NULL);
 
-    return cmocka_run_group_tests_name("nccl over its double", tests, NULL, NULL);
+    nccl_edges = true;
+    return failed + cmocka_run_group_tests_name("nccl, with edges", edges, NULL, NULL);
 }

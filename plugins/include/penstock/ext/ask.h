@@ -17,8 +17,8 @@ struct pst_stage_question {
     uint32_t size;
     const uint32_t *nodes; /* ascending, convex */
     uint32_t n_nodes;
-    uint32_t stage, n_stages;
-    uint32_t microbatch_size, n_ranks; /* samples over all replicas; replicas */
+    uint32_t stage, n_stages;          /* where topology() fixes n_stages: no more than that */
+    uint32_t microbatch_size, n_ranks; /* samples over all replicas, <= the batch; replicas */
     uint32_t in_flight, weight_versions;
     uint64_t capacity_bytes;
 };
@@ -26,9 +26,9 @@ struct pst_stage_question {
 struct pst_ask {
     uint32_t size;
     pst_status (*topology)(const struct pst_host *host, uint32_t n_devices,
-                           struct pst_topology *ret_topology);                        /* [plan] */
+                           struct pst_topology *ret_topology); /* [plan] */
     pst_status (*in_flight)(const struct pst_host *host, const struct pst_place *place,
-                            struct pst_held *ret_held);                               /* [plan] */
+                            struct pst_held *ret_held); /* [plan] */
     /* Lower bound of the period; the sum of times where the optimizer offers none. [plan] */
     pst_status (*bound)(const struct pst_host *host, const struct pst_stage_question *question,
                         uint64_t *ret_period_ns);

@@ -26,7 +26,7 @@ struct pst_eval {
     pst_status (*evaluate)(const struct pst_host *host, const struct pst_stage_view *view,
                            const uint8_t *actions, struct pst_stage_value *ret_value);
     /* Since 1.4, ask PST_CAN: the same of a stage whose replays are listed, by the rules of struct
-       pst_replay; `node` of an illegal one counts replays. [plan] */
+       pst_replay; `node` of an illegal one is the first that it names. [plan] */
     pst_status (*evaluate_replays)(const struct pst_host *host, const struct pst_stage_view *view,
                                    const struct pst_replay *replays, uint32_t n_replays,
                                    struct pst_stage_value *ret_value);

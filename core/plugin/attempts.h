@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to attempts.c and recut.c: attempts at a plan that fits.
+ */
+#ifndef PST_PLUGIN_ATTEMPTS_H
+#define PST_PLUGIN_ATTEMPTS_H
+
+#include "plugin/state.h"
+
+struct attempts {
+    struct pst_planner *planner;
+    struct pst_planned *best; /* fits, or needs least */
+    uint64_t limit, need;     /* need: of the last plan */
+    uint32_t n_learned;
+    bool relaxed;          /* planned for an eighth more than there is */
+    struct pst_plan *cuts; /* stages alone; of the last answer of the partitioner */
+    int64_t *cut_bias;     /* [n_ops] what it was charged by stage, room of the caller */
+};
+
+/* What its device takes beyond the estimates of its stages: the part of this one of them. Of the
+   plan that was made last. */
+int64_t pst_attempts_excess(const struct pst_planner *planner, const struct pst_plan *plan,
+                            uint32_t stage);
+
+/* One plan, on new cuts, then on the same ones as long as it does not fit and that helps. The best
+   is kept. PST_ERR_INFEASIBLE: no cuts. */
+pst_status pst_attempts_round(struct attempts *a, struct pst_error *err);
+
+/* recut.c: estimates are on the safe side, of offloaded bytes for one, or leave out what buffers
+   take. Where the layout of the best plan, the last one that was made and one that fits, took
+   clearly less or more than was known when the cuts were made, cuts and actions are made once more
+   with what is known now, and the plan of the shorter step is kept. Needs a clock. */
+pst_status pst_attempts_recut(struct attempts *a, struct pst_error *err);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/gpus.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/report.h"
+#include "train/session.h"
+
+struct gpu {
+    char name[32];
+};
+
+/* Only NCCL asks, and only devices of a machine have names. */
+static bool wants_one_each(const struct pst_session *session)
+{
+    return strcmp(session->job->run.transport, "nccl") == 0 &&
+           session->device_ops->identity != NULL;
+}
+
+static struct gpu gpu_of(const struct pst_session *session, uint32_t rank, uint32_t n_ranks)
+{
+    struct pst_device_config config = session->device_config;
+    struct gpu gpu = {""};
+
+    config.index = rank;
+    config.first_rank = n_ranks == 1 ? rank : 0;
+    config.n_ranks = n_ranks;
+    session->device_ops->identity(&config, gpu.name, sizeof gpu.name);
+    return gpu;
+}
+
+static bool same(const struct gpu *a, const struct gpu *b)
+{
+    return a->name[0] != '\0' && strcmp(a->name, b->name) == 0;
+}
+
+pst_status pst_session_check_gpus(const struct pst_session *session, struct pst_error *err)
+{
+    const uint32_t n = (uint32_t)session->cluster.devices;
+    struct gpu *gpus;
+    uint32_t rank = 0, other = 0;
+
+    if (!wants_one_each(session) || session->transport_ops->processes != NULL) {
+        return PST_OK;
+    }
+    gpus = calloc(n, sizeof *gpus);
+    if (gpus == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (; rank < n; rank++) {
+        gpus[rank] = gpu_of(session, rank, n);
+        other = 0;
+        while (other < rank && !same(&gpus[other], &gpus[rank])) {
+            other++;
+        }
+        if (other < rank) {
+            break;
+        }
+    }
+    if (rank < n) { /* as many as that have one each */
+        pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                 "transport nccl wants a GPU for each rank, and ranks %u and %u would both have "
+                 "GPU %s; take run.transport = \"threads\" with run.share = %u, or %u device%s",
+                 other, rank, gpus[rank].name, (n + rank - 1) / rank, rank, rank == 1 ? "" : "s");
+        pst_config_place(session->job->config, "run", "transport", err);
+    }
+    free(gpus);
+    return rank < n ? PST_ERR_UNSUPPORTED : PST_OK;
+}
+
+static bool same_host(const struct pst_team *team, uint32_t a, uint32_t b)
+{
+    return strcmp(team->ops->host(a), team->ops->host(b)) == 0;
+}
+
+/* The first two ranks of a host that have the same GPU; false: there are none. */
+static bool find_meeting(const struct pst_team *team, const struct gpu *gpus, uint32_t *ret_rank,
+                         uint32_t *ret_other)
+{
+    for (uint32_t rank = 1; rank < team->n; rank++) {
+        for (uint32_t other = 0; other < rank; other++) {
+            if (same(&gpus[other], &gpus[rank]) && same_host(team, other, rank)) {
+                *ret_rank = rank;
+                *ret_other = other;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+pst_status pst_team_check_gpus(const struct pst_team *team, const struct pst_session *session,
+                               struct pst_error *err)
+{
+    struct gpu mine, *gpus;
+    uint32_t rank, other;
+    pst_status status;
+
+    if (team->ops == NULL || !wants_one_each(session)) {
+        return PST_OK;
+    }
+    mine = gpu_of(session, team->rank, 1);
+    gpus = calloc(team->n, sizeof *gpus);
+    status =
+        gpus == NULL ? pst_fail_nomem(err) : team->ops->exchange(&mine, gpus, sizeof mine, err);
+    if (status == PST_OK && find_meeting(team, gpus, &rank, &other)) {
+        status = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                          "transport nccl wants a GPU for each rank, and ranks %u and %u (host %s) "
+                          "would both have GPU %s; start as many processes on a host as it has "
+                          "GPUs, or take run.transport = \"mpi\"",
+                          other, rank, team->ops->host(rank), gpus[rank].name);
+        pst_config_place(session->job->config, "run", "transport", err);
+    }
+    free(gpus);
+    return status;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which queues the transfers of a device have. NCCL runs what it is asked for in the order of a
+ * stream, where a send waits for its receive: with one communicator a device has one queue for
+ * both, which some lists never get through (LIVE2); with one for each edge none waits for another.
+ */
+#include "train/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static bool waits_in_a_queue(const struct pst_session *session)
+{
+    return strcmp(session->job->run.transport, "nccl") == 0;
+}
+
+bool pst_session_edges(const struct pst_session *session)
+{
+    return waits_in_a_queue(session) &&
+           (session->edges || session->job->run.p2p == PST_RUN_P2P_EDGE);
+}
+
+struct pst_check_limits pst_session_limits(const struct pst_session *session)
+{
+    /* A message waits for its receive. Only in one queue do sends wait for receives of the same
+       rank; with one for each edge they wait for less than the separate queues that are checked. */
+    return (struct pst_check_limits){
+        .channel_capacity = 0, .ordered = waits_in_a_queue(session) && !pst_session_edges(session)};
+}
+
+static bool breaks_live2(const struct pst_check_report *report)
+{
+    for (uint32_t i = 0; i < report->n_violations && i < PST_CHECK_MAX; i++) {
+        if (strcmp(report->violations[i].rule, "LIVE2") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* As pst_session_choose_queues(); true: the lists run to their end in the one queue, and break no
+   other rule. */
+static pst_status choose(struct pst_session *session, const struct pst_plan *plan,
+                         bool forward_only, bool *ret_runs, struct pst_error *err)
+{
+    struct pst_check_limits limits = pst_session_limits(session);
+    struct pst_check_report *report;
+    struct pst_error why = {0};
+    pst_status st = PST_ERR_BUG; /* not checked */
+
+    *ret_runs = false;
+    if (!limits.ordered || session->job->run.p2p != PST_RUN_P2P_AUTO) {
+        return PST_OK;
+    }
+    report = calloc(1, sizeof *report);
+    if (report == NULL) {
+        return pst_fail_nomem(err);
+    }
+    limits.forward_only = forward_only;
+    if (plan->asynchronous) { /* a part may leave transfers open in front of those of the next */
+        session->edges = true;
+    } else {
+        st = pst_plan_check(plan, session->graph, &limits, NULL, report, &why);
+    }
+    session->edges = session->edges || breaks_live2(report);
+    free(report);
+    if (st == PST_ERR_NOMEM) {
+        return pst_fail_nomem(err);
+    }
+    *ret_runs = st == PST_OK;
+    if (session->edges) {
+        pst_log(PST_LOG_INFO, "plan",
+                "one queue of transfers is too few for the lists: each edge has one");
+    }
+    return PST_OK;
+}
+
+pst_status pst_session_choose_queues(struct pst_session *session, const struct pst_plan *plan,
+                                     bool forward_only, struct pst_error *err)
+{
+    bool runs;
+
+    return choose(session, plan, forward_only, &runs, err);
+}
+
+static pst_status refuse_asynchronous(const struct pst_session *session, struct pst_error *err)
+{
+    pst_fail(err, PST_ERR_CONFIG, "plan.mismatch",
+             "run.transport = \"%s\" has one queue for sends and receives with run.p2p = "
+             "\"ordered\"; the lists of an asynchronous scheduler leave transfers open from one "
+             "batch to the next, and take a queue for each edge",
+             session->job->run.transport);
+    pst_error_hint(err, "leave run.p2p away, or take transport \"threads\" or \"mpi\"");
+    return PST_ERR_CONFIG;
+}
+
+/* Strategies and what lowers their answer know nothing of transports; one that has a single queue
+   for sends and receives cannot run every list. */
+pst_status pst_session_fits_queues(struct pst_session *session, const struct pst_plan *plan,
+                                   bool forward_only, struct pst_error *err)
+{
+    bool runs;
+    pst_status st = choose(session, plan, forward_only, &runs, err);
+    struct pst_check_limits limits = pst_session_limits(session);
+    struct pst_check_report *report;
+
+    if (st != PST_OK || runs || !waits_in_a_queue(session)) {
+        return st;
+    }
+    if (limits.ordered && plan->asynchronous) {
+        return refuse_asynchronous(session, err);
+    }
+    report = calloc(1, sizeof *report);
+    if (report == NULL) {
+        return pst_fail_nomem(err);
+    }
+    limits.forward_only = forward_only;
+    st = pst_plan_check(plan, session->graph, &limits, NULL, report, err);
+    if (report->n_violations > 0) {
+        pst_error_prefix(err, "run.transport = \"%s\"", session->job->run.transport);
+        pst_error_hint(err, limits.ordered
+                                ? "leave run.p2p away, or take transport \"threads\" or \"mpi\""
+                                : "take another scheduler");
+        if (err != NULL) {
+            err->exit_code = 2;
+        }
+    }
+    free(report);
+    return st;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The gradient of a linear layer's bias, on the host: it comes out of the product that makes the
+ * gradient of the weights where the library gives it, of the device's own kernel where it does not
+ * or where it is not asked; calls of the library that fail are told and leave nothing behind. The
+ * double adds up in another order than the kernel does, so that bits tell who was at work.
+ */
+#include "unit/device/cpu_cases.h"
+#include "unit/device/cpu_compare.h"
+
+#include "cuda/open.h"
+
+static struct cuda_on_host *host;
+
+static const struct rig_case cases[] = {
+    {"[in, out]", LINEAR(PST_ACT_NONE, false), 3, 1, 2, {{33, 13}}, {{13, 7}, {7}}, 99},
+    {"[out, in]", LINEAR(PST_ACT_NONE, true), 3, 1, 2, {{33, 13}}, {{7, 13}, {7}}, 99},
+    {"gelu, [in, out]", LINEAR(PST_ACT_GELU, false), 2, 1, 2, {{65, 16}}, {{16, 24}, {24}}, 130},
+    {"gelu, [out, in]", LINEAR(PST_ACT_GELU, true), 2, 1, 2, {{65, 16}}, {{24, 16}, {24}}, 130},
+    {"relu, [in, out]", LINEAR(PST_ACT_RELU, false), 5, 1, 2, {{30, 9}}, {{9, 17}, {17}}, 150},
+};
+enum { N_CASES = sizeof cases / sizeof cases[0], N_RIGS = 2 * N_CASES };
+
+/* Open all the while: the rig knows a device's memory by the device's address. */
+static struct pst_device *device, *simple, *rounding;
+
+static struct pst_device *open_with(const char *kernels, bool tf32)
+{
+    const struct pst_device_config config = {.threads = 1, .kernels = kernels, .tf32 = tf32};
+    struct pst_device *on = NULL;
+    struct pst_error err = {0};
+
+    if (rig_ops->open(&config, &on, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    rig_ops->enter(on);
+    return on;
+}
+
+static int open_all(void **state)
+{
+    (void)state;
+    device = open_with("auto", false);
+    simple = open_with("simple", false);
+    rounding = open_with("auto", true);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    rig_ops->close(device);
+    rig_ops->close(simple);
+    rig_ops->close(rounding);
+    return 0;
+}
+
+/* All passes; how many products summed an operand. */
+static int run(struct rig *rig, const struct rig_case *test, uint32_t dtype, struct pst_device *on)
+{
+    const int before = atomic_load(&host->summing_products);
+
+    rig_init(rig, test, dtype, 20251122);
+    rig_ops->enter(on);
+    rig_run(rig, on);
+    return atomic_load(&host->summing_products) - before;
+}
+
+static uint32_t dtype_of(uint32_t rig)
+{
+    return rig % 2 == 0 ? PST_F32 : PST_BF16;
+}
+
+/* Every case in both types. */
+static void run_all(struct rig *rigs, struct pst_device *on, int n_sums)
+{
+    for (uint32_t i = 0; i < N_RIGS; i++) {
+        assert_int_equal(run(&rigs[i], &cases[i / 2], dtype_of(i), on), n_sums);
+    }
+}
+
+static void finish_all(struct rig *rigs)
+{
+    for (uint32_t i = 0; i < N_RIGS; i++) {
+        rig_finish(&rigs[i]);
+    }
+}
+
+static bool same(const struct rig_buffer *a, const struct rig_buffer *b)
+{
+    return memcmp(a->data, b->data, a->bytes) == 0;
+}
+
+/* The gradient of the bias adds up what the layer's result is told, behind its activation. */
+static void check_sums(const struct rig *rig)
+{
+    const struct rig_buffer *dh = rig->op->act == PST_ACT_NONE ? &rig->dy : &rig->z[0];
+    const uint64_t n = rig->dp[1].elems, rows = dh->elems / n;
+
+    for (uint64_t i = 0; i < n; i++) {
+        double sum = 0, magnitude = 0;
+
+        for (uint64_t r = 0; r < rows; r++) {
+            sum += rig_value(dh, r * n + i);
+            magnitude += fabs(rig_value(dh, r * n + i));
+        }
+        /* Each of the additions rounds to half a unit at most. */
+        if (!(fabs(rig_value(&rig->dp[1], i) - sum) <= (double)rows * 0x1p-24 * magnitude)) {
+            fail_msg("%s, dtype %u: gradient %llu of the bias is %a, expected %a", rig->test->name,
+                     rig->dtype, (unsigned long long)i, rig_value(&rig->dp[1], i), sum);
+        }
+    }
+}
+
+static void sums_come_with_the_product(void **state)
+{
+    struct rig with[N_RIGS], own[N_RIGS];
+    int other_order = 0;
+
+    (void)state;
+    run_all(with, device, 1);
+    run_all(own, simple, 0);
+    for (uint32_t i = 0; i < N_RIGS; i++) {
+        check_sums(&with[i]);
+        check_sums(&own[i]);
+        assert_true(same(&with[i].dp[0], &own[i].dp[0]));
+        other_order += !same(&with[i].dp[1], &own[i].dp[1]);
+    }
+    assert_true(other_order >= N_CASES);
+    finish_all(with);
+    finish_all(own);
+}
+
+/* The device's own kernel then makes the sums, with the bits of "simple". */
+static void the_library_refuses(void **state)
+{
+    struct rig refused[N_RIGS], own[N_RIGS];
+
+    (void)state;
+    setenv("ON_HOST_PLAIN_PRODUCTS", "1", 1);
+    run_all(refused, device, 0);
+    run_all(own, simple, 0);
+    unsetenv("ON_HOST_PLAIN_PRODUCTS");
+    for (uint32_t i = 0; i < N_RIGS; i++) {
+        assert_true(same(&refused[i].dp[1], &own[i].dp[1]));
+    }
+    finish_all(refused);
+    finish_all(own);
+}
+
+/* What is rounded for a product shall not be for a sum; bf16 is not rounded. */
+static void tf32_rounds_no_sums(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    for (uint32_t i = 0; i < N_RIGS; i++) {
+        assert_int_equal(run(&rig, &cases[i / 2], dtype_of(i), rounding), dtype_of(i) == PST_BF16);
+        check_sums(&rig);
+        rig_finish(&rig);
+    }
+}
+
+/* One of the two gradients alone. */
+static void only_one_is_wanted(void **state)
+{
+    (void)state;
+    rig_ops->enter(device);
+    for (uint32_t missing = 0; missing < 2; missing++) {
+        struct rig both, one;
+        const int before = atomic_load(&host->summing_products);
+
+        rig_init(&both, &cases[3], PST_F32, 20251122);
+        rig_init(&one, &cases[3], PST_F32, 20251122);
+        free(one.dp[missing].data);
+        one.dp[missing].data = NULL;
+        rig_run(&both, device);
+        rig_run(&one, device);
+        assert_int_equal(atomic_load(&host->summing_products) - before, 1);
+        if (missing == 0) {
+            check_sums(&one);
+        } else {
+            assert_true(same(&one.dp[0], &both.dp[0]));
+        }
+        rig_finish(&both);
+        rig_finish(&one);
+    }
+}
+
+/* --- failures ----------------------------------------------------------------------------------
+ */
+
+static pst_status compile(struct pst_device *on, const struct rig *rig,
+                          struct pst_kernel **ret_kernel, struct pst_error *err)
+{
+    return rig_ops->compile(on, rig->graph, rig->index, PST_KERNEL_W, rig->samples, ret_kernel,
+                            err);
+}
+
+enum {
+    BLAS_ALLOC_FAILED = 3,
+    BLAS_INVALID_VALUE = 7,
+    BLAS_ARCH_MISMATCH = 8,
+    BLAS_INTERNAL = 14,
+    BLAS_NOT_SUPPORTED = 15
+}; /* as NVIDIA numbers them */
+
+/* Each call that a kernel takes fails in turn, with this status; how many kernels there were all
+   the same. */
+static int compile_failing(const struct rig *rig, int status, int n)
+{
+    int n_made = 0;
+
+    host->product_fault = status;
+    for (int i = 1; i <= n; i++) {
+        struct pst_error err = {0};
+        struct pst_kernel *kernel = NULL;
+
+        atomic_store(&host->calls, 0);
+        host->fail_at = i;
+        if (compile(device, rig, &kernel, &err) == PST_OK) {
+            kernel->destroy(kernel);
+            n_made++;
+        } else if (err.status == PST_ERR_UNSUPPORTED) {
+            assert_non_null(strstr(err.message, "cuBLASLt has no product of 24 x 16 x 130: "));
+        } else {
+            if (strstr(err.message, "cuBLASLt failed at a product of 24 x 16 x 130: ") == NULL) {
+                fail_msg("failure %d of %d, status %d: %s", i, n, status, err.message);
+            }
+            assert_int_equal(strstr(err.hint, "cluster.reserve") != NULL,
+                             status == BLAS_ALLOC_FAILED);
+        }
+        assert_int_equal(host->descriptions, 0);
+    }
+    host->fail_at = host->product_fault = 0;
+    return n_made;
+}
+
+/* A failure is no refusal: the sums would then have another order in this run than in the next. Of
+   a refusal there is a kernel, as long as it is not of what that takes itself. */
+static void every_description_fails(void **state)
+{
+    static const int failures[] = {BLAS_ALLOC_FAILED, BLAS_INTERNAL},
+                     refusals[] = {BLAS_NOT_SUPPORTED, BLAS_INVALID_VALUE, BLAS_ARCH_MISMATCH};
+    struct rig rig;
+    struct pst_error err = {0};
+    struct pst_kernel *kernel = NULL;
+    int n;
+
+    (void)state;
+    rig_init(&rig, &cases[3], PST_BF16, 1);
+    assert_int_equal(compile(device, &rig, &kernel, &err), PST_OK); /* allocates for norms, too */
+    kernel->destroy(kernel);
+    atomic_store(&host->calls, 0);
+    assert_int_equal(compile(device, &rig, &kernel, &err), PST_OK);
+    n = atomic_load(&host->calls);
+    assert_true(n > 15);
+    kernel->destroy(kernel);
+    assert_int_equal(host->descriptions, 0);
+    for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
+        assert_int_equal(compile_failing(&rig, failures[i], n), 0);
+    }
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        assert_true(compile_failing(&rig, refusals[i], n) > 0);
+    }
+    rig_finish(&rig);
+}
+
+/* One call of W on operands of zeros, of which the given call of the library fails; 0: none. */
+static pst_status run_failing(const struct rig *rig, int fail_at, int *ret_calls,
+                              struct pst_error *err)
+{
+    struct pst_device *on = open_with("auto", false);
+    struct pst_kernel *kernel = NULL;
+    void *base, *o[5];
+    pst_status status;
+
+    assert_int_equal(rig_ops->arena(on, 1 << 20, &base, err), PST_OK);
+    assert_int_equal(compile(on, rig, &kernel, err), PST_OK);
+    assert_true(kernel->workspace_bytes <= 1 << 19);
+    rig_ops->zero(on, base, 1 << 20);
+    for (uint32_t i = 0; i < 5; i++) {
+        o[i] = (char *)base + (1 << 19) + i * (1 << 16);
+    }
+    atomic_store(&host->calls, 0);
+    host->fail_at = fail_at;
+    kernel->run(kernel, &(struct pst_call){.x = (void *const[]){o[0]},
+                                           .dy = o[1],
+                                           .z = (void *const[]){o[2]},
+                                           .dp = (float *const[]){o[3], o[4]},
+                                           .workspace = base,
+                                           .flags = PST_CALL_TRAINING});
+    *ret_calls = atomic_load(&host->calls);
+    host->fail_at = 0;
+    status = rig_ops->sync(on, err);
+    kernel->destroy(kernel);
+    rig_ops->close(on);
+    return status;
+}
+
+static void every_launch_fails(void **state)
+{
+    struct rig rig;
+    struct pst_error err = {0};
+    int n, calls;
+
+    (void)state;
+    rig_init(&rig, &cases[3], PST_BF16, 1);
+    assert_int_equal(run_failing(&rig, 0, &n, &err), PST_OK);
+    assert_int_equal(n, 2); /* where the sums go; the product */
+    for (int i = 1; i <= n; i++) {
+        memset(&err, 0, sizeof err);
+        assert_int_not_equal(run_failing(&rig, i, &calls, &err), PST_OK);
+        assert_non_null(strstr(err.message, "op")); /* the operator */
+        assert_int_equal(host->descriptions, 0);
+    }
+    rig_finish(&rig);
+}
+
+static bool load(void)
+{
+    return cuda_on_host_open(&rig_ops, &host);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_come_with_the_product), cmocka_unit_test(the_library_refuses),
+        cmocka_unit_test(tf32_rounds_no_sums),        cmocka_unit_test(only_one_is_wanted),
+        cmocka_unit_test(every_description_fails),    cmocka_unit_test(every_launch_fails),
+    };
+
+    return load() ? cmocka_run_group_tests_name("gradients of biases", tests, open_all, close_all)
+                  : 1;
+}

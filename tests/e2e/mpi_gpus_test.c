@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A process for each rank, over the doubles of CUDA and NCCL: processes that NCCL would find on one
+ * GPU end before there is a communicator, all with the same word.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <unistd.h>
+
+#include "on_host_rig.h"
+
+#include "mpi_rig.h"
+
+static const char config[] =
+    "[model]\nuse = \"mlp\"\ninputs = 8\nhidden = 8\nlayers = 3\nclasses = 4\n"
+    "[data]\nkind = \"synthetic\"\n"
+    "[train]\nsteps = 1\nbatch = 4\nmicrobatch = 2\neval_batches = 0\n"
+    "[run]\ndevice = \"cuda\"\ntransport = \"nccl\"\n"
+    "[cluster]\ndevices = 3\n"
+    "[partitioner]\nuse = \"uniform\"\n[scheduler]\nuse = \"1f1b\"\n";
+
+static struct outcome train(const char *gpus, const char *share)
+{
+    struct outcome o;
+
+    setenv("ON_HOST_GPUS", gpus, 1);
+    mpi_rig_launch(3);
+    o = penstock("train", support_write("gpus.toml", config), "--set", share);
+    mpi_rig_launch(0);
+    return o;
+}
+
+static void processes_on_a_gpu(void **state)
+{
+    struct outcome o;
+
+    (void)state;
+    for (int share = 0; share < 2; share++) { /* with a process for each they mean the same */
+        o = train("2", share == 0 ? "run.share=0" : "run.share=1");
+        expect_code(&o, 4);
+        expect_text(o.err, "ranks 0 and 2 (host ");
+        expect_text(o.err, ") would both have GPU 0000:01:00.0");
+        outcome_finish(&o);
+    }
+    o = train("3", "run.share=0");
+    expect_code(&o, 0);
+    outcome_finish(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(processes_on_a_gpu),
+    };
+
+    return on_host_is_here() && mpi_rig_is_here()
+               ? cmocka_run_group_tests_name("GPUs of processes", tests, on_host_begin, support_end)
+               : MPI_RIG_SKIP;
+}
