@@ -29,8 +29,8 @@ static inline bool mpi_rig_is_here(void)
 static inline void mpi_rig_environment(void)
 {
     static const char *const words[] = {"-x", "LD_PRELOAD=" PENSTOCK_MPI_KEEP, "-x",
-                                        "ASAN_OPTIONS=verify_asan_link_order=0:"
-                                        "fast_unwind_on_malloc=0",
+                                        "ASAN_OPTIONS=intercept_tls_get_addr=0:"
+                                        "verify_asan_link_order=0:fast_unwind_on_malloc=0",
                                         NULL};
     uint32_t n = 0;
 

@@ -64,9 +64,10 @@ static struct pst_graph *make_fan(uint32_t dtype)
     assert_int_equal(pst_graph_builder_create("fan", dtype, &builder, &err), PST_OK);
     x = pst_graph_input(builder, "x", PST_FIELD_X, dtype, 2, x_dims);
     targets = pst_graph_input(builder, "t", PST_FIELD_TARGET, PST_I32, 1, t_dims);
+    h = x;
     for (uint32_t i = 0; i < 5; i++) {
         char name[16];
-        uint32_t param[2], in[1] = {i == 0 ? x : h};
+        uint32_t param[2], in[1] = {h};
         struct pst_op op = {.kind = PST_OP_LINEAR,
                             .in = in,
                             .n_in = 1,
