@@ -83,14 +83,18 @@ static bool is_of_job(const char *environment, size_t length, long parent)
     return told || parent == (long)getppid();
 }
 
-static bool is_this_program(int pid)
+/* Is this file of /proc the same of both? */
+static bool shares(int pid, const char *file)
 {
     struct stat mine, theirs;
     char path[64];
 
-    snprintf(path, sizeof path, "/proc/%d/exe", pid);
-    return stat("/proc/self/exe", &mine) == 0 && stat(path, &theirs) == 0 &&
-           mine.st_dev == theirs.st_dev && mine.st_ino == theirs.st_ino;
+    snprintf(path, sizeof path, "/proc/self/%s", file);
+    if (stat(path, &mine) != 0) {
+        return false;
+    }
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
+    return stat(path, &theirs) == 0 && mine.st_dev == theirs.st_dev && mine.st_ino == theirs.st_ino;
 }
 
 /* Has the process a thread of this name? */
@@ -134,10 +138,11 @@ static void look_at(int pid, char *text, struct seen *seen, uint32_t n_ranks)
     for (; *names != NULL && rank == NULL; names++) {
         rank = find(text, length, *names);
     }
-    if (rank == NULL || strtoul(rank, NULL, 10) >= n_ranks || !is_of_job(text, length, parent)) {
+    if (rank == NULL || strtoul(rank, NULL, 10) >= n_ranks || !is_of_job(text, length, parent) ||
+        !shares(pid, "ns/uts")) { /* another name is another host */
         return;
     }
-    found.is_other = !is_this_program(pid);
+    found.is_other = !shares(pid, "exe");
     found.stopped = state == 'T' || state == 't';
     found.joins = has_thread(pid, JOINING);
     known = &seen[strtoul(rank, NULL, 10)];
