@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/util.h"
-#include "cli/alike.h"
 #include "cli/commands.h"
 #include "report/profile_report.h"
 #include "train/describe.h"
@@ -239,17 +238,16 @@ int pst_cmd_profile(const struct pst_command *command, int argc, char **argv)
     bool json = pst_options_want_json(argc, argv);
     struct pst_error err = {0};
     struct pst_cli cli;
-    pst_status st;
+    pst_status st = pst_options_parse(command, options, sizeof options / sizeof *options, argc,
+                                      argv, &cli, &err);
 
-    pst_stop_install();
-    st = pst_options_parse(command, options, sizeof options / sizeof *options, argc, argv, &cli,
-                           &err);
     if (st != PST_OK || cli.help) {
-        return pst_cli_end_alike(st, json, &err);
+        return pst_cli_end(st, json, &err);
     }
+    pst_stop_install();
     st = pst_options_arguments(command, &cli, 1, 1, &err);
     if (st == PST_OK) {
         st = run(&request, &cli, &err);
     }
-    return pst_cli_end_alike(st, cli.json, &err);
+    return pst_cli_end(st, cli.json, &err);
 }

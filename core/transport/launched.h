@@ -7,11 +7,8 @@
 #define PST_TRANSPORT_LAUNCHED_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The first of these variables that there is; NULL: none. */
 static inline const char *pst_launched_first(const char *const *names)
@@ -56,37 +53,6 @@ static inline const char *const *pst_launched_ranks(void)
                                         "SLURM_PROCID", NULL};
 
     return names;
-}
-
-static inline const char *pst_launched_rank(void)
-{
-    const char *rank = pst_launched_first(pst_launched_ranks());
-
-    return rank != NULL ? rank : "0";
-}
-
-/* How many of the processes are on this machine; 0: not known. */
-static inline unsigned long pst_launched_near(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
-                                        "PMI_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", NULL};
-    const char *near = pst_launched_first(names);
-
-    return near != NULL ? strtoul(near, NULL, 10) : 0;
-}
-
-/* What the processes of a job have in common on a machine, and those of others have not. */
-static inline void pst_launched_job(char *ret_text, size_t size)
-{
-    const char *step = getenv("SLURM_STEP_ID"), *job = getenv("SLURM_JOB_ID");
-
-    if (getenv("PMIX_NAMESPACE") != NULL) {
-        snprintf(ret_text, size, "pmix %s", getenv("PMIX_NAMESPACE"));
-    } else if (step != NULL && job != NULL) {
-        snprintf(ret_text, size, "slurm %s.%s", job, step);
-    } else {
-        snprintf(ret_text, size, "child of %ld", (long)getppid());
-    }
 }
 
 #endif

@@ -110,31 +110,11 @@ static void test_absent(void **state)
     outcome_finish(&o);
 }
 
-/* Nobody of a host tells for another one: a copy of each, at most. */
-static void test_errors(void **state)
-{
-    struct outcome o;
-    uint32_t n = 0;
-
-    (void)state;
-    launch(4);
-    o = penstock("train", "/nowhere/at/all.toml");
-    mpi_rig_launch(0);
-    expect_code(&o, 2);
-    expect_text(o.err, "penstock: /nowhere/at/all.toml: ");
-    for (const char *at = o.err; (at = strstr(at, "penstock: ")) != NULL; at++) {
-        n++;
-    }
-    assert_in_range(n, 1, 2); /* the launcher may end the other host before it comes to it */
-    outcome_finish(&o);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bits),
         cmocka_unit_test(test_absent),
-        cmocka_unit_test(test_errors),
     };
     int code;
 
