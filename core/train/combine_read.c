@@ -405,19 +405,36 @@ static pst_status read_axes(struct pst_combinations *set, const struct pst_job *
     return st;
 }
 
-pst_status pst_combinations_read(const struct pst_job *job, struct pst_combinations *ret_set,
-                                 struct pst_error *err)
+static pst_status read(const struct pst_job *job, struct pst_combinations *set,
+                       struct pst_error *err)
 {
-    struct pst_combinations set = {.path = job->config->path};
     char *text = pst_config_to_json(job->config);
     pst_status st;
 
-    set.base = text == NULL ? NULL : json_loads(text, 0, NULL);
+    *set = (struct pst_combinations){.path = job->config->path};
+    set->base = text == NULL ? NULL : json_loads(text, 0, NULL);
     free(text);
-    st = set.base == NULL ? pst_fail_nomem(err) : read_axes(&set, job, err);
-    st = st == PST_OK ? pst_combinations_check(job, err) : st;
+    st = set->base == NULL ? pst_fail_nomem(err) : read_axes(set, job, err);
     if (st != PST_OK) {
+        pst_combinations_finish(set);
+    }
+    return st;
+}
+
+pst_status pst_combinations_read(const struct pst_job *job, struct pst_combinations *ret_set,
+                                 struct pst_error *err)
+{
+    struct pst_combinations set;
+    pst_status st = read(job, &set, err); /* has it the right form? */
+
+    if (st == PST_OK) {
         pst_combinations_finish(&set);
+        st = pst_combinations_check(job, err);
+    }
+    if (st == PST_OK) {
+        st = read(job, &set, err); /* paths are no longer relative to the file now */
+    }
+    if (st != PST_OK) {
         return st;
     }
     json_object_del(set.base, "compare");

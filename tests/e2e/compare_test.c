@@ -397,6 +397,29 @@ static void test_wrong_lists(void **state)
     EXPECT_ERROR(2, "config.key", "misspelt.toml", "compare", path);
 }
 
+/* Files of plugins are found from the folder of the config. */
+static void test_relative_path(void **state)
+{
+    static const char text[] = MODEL
+        "[cluster]\ndevices = 2\n[partitioner]\nuse = \"uniform\"\n[scheduler]\nuse = \"1f1b\"\n"
+        "[[memopt]]\nuse = \"full\"\npath = \"memopt-full.so\"\n"
+        "[compare]\nschedulers = [{ use = \"gpipe\", path = \"scheduler-gpipe.so\" }]\n";
+    const char *path = support_write("relative.toml", text);
+    const char *files[] = {"memopt-full.so", "scheduler-gpipe.so"};
+    char command[1200];
+    json_t *answer;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(command, sizeof command, "cp '%s/%s' '%s'", PENSTOCK_PLUGIN_DIR, files[i],
+                 support_path(files[i]));
+        assert_int_equal(system(command), 0);
+    }
+    answer = RUN_JSON(0, "compare", path, "--json");
+    assert_int_equal(json_array_size(json_object_get(answer, "order")), 1);
+    json_decref(answer);
+}
+
 /* A config with methods beside one without: every cell stands below its title. */
 static void test_some_methods(void **state)
 {
@@ -466,7 +489,7 @@ int main(void)
         cmocka_unit_test(test_errors),         cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_some_methods),   cmocka_unit_test(test_enough),
         cmocka_unit_test(test_enough_to_tune), cmocka_unit_test(test_enough_for_one),
-        cmocka_unit_test(test_wrong_lists),
+        cmocka_unit_test(test_wrong_lists),    cmocka_unit_test(test_relative_path),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);
