@@ -101,7 +101,11 @@ static pst_status tune_throughput(const struct pst_cli *cli, struct pst_cli_sets
 {
     struct pst_compare_result result = {.run = false};
     struct pst_cli_trials trials = {
-        .options = {.keep_plan = request->file != NULL}, .each = keep_fastest, .context = request};
+        .options = {.keep_plan = request->file != NULL},
+        .each = keep_fastest,
+        .context = request,
+        .last_resort = true,
+    };
     pst_status st = PST_OK;
 
     sets->n_combinations = 0;
@@ -199,6 +203,30 @@ static pst_status tune_all(const struct pst_cli *cli, const struct pst_cli_sets 
     return st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st;
 }
 
+/* Nothing fits, not even one sample: with how much memory it would. */
+static pst_status advise_all(const struct pst_cli_sets *sets, struct request *request,
+                             struct pst_tune_result *result, struct pst_error *err)
+{
+    struct pst_trial_advice advice;
+    struct pst_tune_record *record = result->records;
+    pst_status st = PST_OK;
+
+    pst_trial_advice_init(&advice);
+    for (uint32_t s = 0; s < sets->n; s++) {
+        const struct pst_cli_set *set = &sets->sets[s];
+        struct pst_tune_options options;
+
+        set_options(&set->job.job, request, NULL, &options);
+        for (uint32_t i = 0; i < set->combinations.n; i++, record++) {
+            if (st == PST_OK && !pst_stop_requested()) {
+                st = pst_tune_advise(&set->combinations, i, &options, &advice, &record->tuned, err);
+                keep_better(request, &record->tuned.best, record->tuned.best.batch);
+            }
+        }
+    }
+    return st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st;
+}
+
 static int tune_code(const struct pst_tune_result *result)
 {
     bool misbehaved = false;
@@ -229,6 +257,9 @@ static pst_status tune_max_batch(const struct pst_cli *cli, struct pst_cli_sets 
         return pst_fail_nomem(err);
     }
     st = tune_all(cli, sets, request, 0, &result, err);
+    if (st == PST_OK && !pst_stop_requested() && common_size(&result) == 0) {
+        st = advise_all(sets, request, &result, err);
+    }
     result.common =
         st == PST_OK && result.n > 1 && !pst_stop_requested() ? common_size(&result) : 0;
     if (result.common > 0) {

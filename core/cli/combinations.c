@@ -7,7 +7,52 @@
 #include <unistd.h>
 
 #include "cli/terminal.h"
+#include "train/session.h"
 #include "train/stop.h"
+
+/* advice NULL: a first try; else one that does not fit, again for what would do. */
+static pst_status try_one(const struct pst_cli_set *set, uint32_t i,
+                          const struct pst_trial_options *options, struct pst_trial_advice *advice,
+                          struct pst_trial *trial, struct pst_error *err)
+{
+    struct pst_trial_options with_stop = *options;
+    char *config = pst_combination_config(&set->combinations, i, 0, 0);
+    pst_status st;
+
+    with_stop.cancelled = pst_stop_requested;
+    st = config == NULL   ? pst_fail_nomem(err)
+         : advice == NULL ? pst_trial_run(config, &with_stop, trial, err)
+                          : pst_trial_advise(config, &with_stop, advice, trial, err);
+    free(config);
+    return st;
+}
+
+/* What is wrong with the config whatever is compared is said once, and where it stands. */
+static pst_status check_base(const struct pst_cli_set *set, struct pst_error *err)
+{
+    struct pst_session *session = NULL;
+    struct pst_trial trial;
+    struct pst_error why = {.status = PST_OK}, unused;
+    pst_status st = pst_session_create_for_planning(&set->job.job, &session, &why);
+    bool same = false;
+
+    pst_session_destroy(session);
+    if (st == PST_OK) {
+        return PST_OK;
+    }
+    if (try_one(set, 0, &(struct pst_trial_options){.keep_plan = false}, NULL, &trial, &unused) ==
+        PST_OK) {
+        same = strcmp(trial.why.message, why.message) == 0;
+        pst_trial_finish(&trial);
+    } else {
+        same = strcmp(unused.message, why.message) == 0;
+    }
+    if (!same) {
+        return PST_OK; /* of what the combinations put in its place */
+    }
+    *err = why;
+    return st;
+}
 
 pst_status pst_cli_sets_open(const struct pst_cli *cli, struct pst_cli_sets *ret_sets,
                              struct pst_error *err)
@@ -23,6 +68,7 @@ pst_status pst_cli_sets_open(const struct pst_cli *cli, struct pst_cli_sets *ret
             st = pst_combinations_read(&set->job.job, &set->combinations, err);
             sets.n++;
             sets.n_combinations += st == PST_OK ? set->combinations.n : 0;
+            st = st == PST_OK ? check_base(set, err) : st;
         }
     }
     if (st != PST_OK) {
@@ -76,17 +122,59 @@ void pst_cli_progress(const struct pst_cli *cli, uint32_t done, uint32_t all,
     fflush(stderr);
 }
 
-static pst_status try_one(const struct pst_cli_set *set, uint32_t i,
-                          const struct pst_trial_options *options, struct pst_trial *ret_trial,
-                          struct pst_error *err)
+static bool has_smallest_size(const struct pst_cli_set *set, uint32_t i)
 {
-    struct pst_trial_options with_stop = *options;
-    char *config = pst_combination_config(&set->combinations, i, 0, 0);
-    pst_status st;
+    const struct pst_axis *sizes = &set->combinations.axes[PST_AXIS_MICROBATCH];
+    const char *label = pst_combination_label(&set->combinations, i, PST_AXIS_MICROBATCH);
 
-    with_stop.cancelled = pst_stop_requested;
-    st = config == NULL ? pst_fail_nomem(err) : pst_trial_run(config, &with_stop, ret_trial, err);
-    free(config);
+    for (uint32_t k = 0; k < sizes->n; k++) {
+        if (strtoul(sizes->values[k].label, NULL, 10) < strtoul(label, NULL, 10)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_one_done(const struct pst_compare_result *result)
+{
+    for (uint32_t i = 0; i < result->n; i++) {
+        if (result->records[i].trial.state == PST_TRIAL_DONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What would do, of what does not fit. */
+static pst_status advise_all(const struct pst_cli *cli, const struct pst_cli_sets *sets,
+                             const struct pst_cli_trials *trials, struct pst_compare_result *result,
+                             struct pst_error *err)
+{
+    struct pst_trial_advice advice;
+    pst_status st = PST_OK;
+    uint32_t at = 0;
+
+    if (trials->last_resort && is_one_done(result)) {
+        return PST_OK;
+    }
+    pst_trial_advice_init(&advice);
+    for (uint32_t s = 0; s < sets->n; s++) {
+        const struct pst_cli_set *set = &sets->sets[s];
+
+        for (uint32_t i = 0; i < set->combinations.n; i++, at++) {
+            struct pst_compare_record *record = &result->records[at];
+
+            if (st != PST_OK || pst_stop_requested() || record->trial.state != PST_TRIAL_NO_FIT ||
+                (trials->last_resort && !has_smallest_size(set, i))) {
+                continue;
+            }
+            pst_cli_progress(cli, at, result->n, record);
+            st = try_one(set, i, &trials->options, &advice, &record->trial, err);
+            if (st == PST_OK && record->trial.state == PST_TRIAL_DONE && trials->each != NULL) {
+                st = trials->each(trials->context, result, at, err);
+            }
+        }
+    }
     return st;
 }
 
@@ -112,11 +200,14 @@ pst_status pst_cli_try_all(const struct pst_cli *cli, const struct pst_cli_sets 
                 continue;
             }
             pst_cli_progress(cli, at, result->n, record);
-            st = try_one(&sets->sets[s], i, &trials->options, &record->trial, err);
+            st = try_one(&sets->sets[s], i, &trials->options, NULL, &record->trial, err);
             if (st == PST_OK && trials->each != NULL) {
                 st = trials->each(trials->context, result, at, err);
             }
         }
+    }
+    if (st == PST_OK && !pst_stop_requested()) {
+        st = advise_all(cli, sets, trials, result, err);
     }
     pst_cli_progress(cli, at, result->n, NULL);
     return st == PST_ERR_CANCELLED && pst_stop_requested() ? PST_OK : st;

@@ -32,14 +32,16 @@ void pst_cli_progress(const struct pst_cli *cli, uint32_t done, uint32_t all,
 
 /*
  * Tries every combination of the sets in their order, until the last or a signal, which leaves the
- * others open and is no error. result: zeroed but for `run`; finish it in any case. each (may be
- * NULL) sees every record once it is tried.
+ * others open and is no error. Then says of those that do not fit with how much memory they would,
+ * of as many as pst_trial_advise allows. result: zeroed but for `run`; finish it in
+ * any case. each (may be NULL) sees every record once it is tried.
  */
 struct pst_cli_trials {
     struct pst_trial_options options;
     pst_status (*each)(void *context, const struct pst_compare_result *result, uint32_t i,
                        struct pst_error *err);
     void *context;
+    bool last_resort; /* what would do is said only if nothing fits, and of the smallest sizes */
 };
 pst_status pst_cli_try_all(const struct pst_cli *cli, const struct pst_cli_sets *sets,
                            const struct pst_cli_trials *trials, struct pst_compare_result *result,

@@ -80,6 +80,12 @@ struct pst_job_plugins {
     uint64_t memory_limit; /* bytes of address space of that process; 0: 80 % of the machine's */
 };
 
+enum {
+    PST_ADVICE_ALL = 0,
+    PST_ADVICE_MEMORY, /* the least memory that would do, or nothing if that takes too long */
+    PST_ADVICE_NONE
+};
+
 struct pst_job {
     struct pst_config *config; /* borrowed */
     struct pst_job_data data;
@@ -91,8 +97,8 @@ struct pst_job {
     struct pst_config_node *model, *cluster, *partitioner, *scheduler; /* tables; may be NULL */
     struct pst_config_node *memopt[8];                                 /* in order */
     uint32_t n_memopt;
-    bool brief; /* where nothing fits, what would is not searched for; false unless a caller sets it
-                 */
+    uint32_t advice; /* PST_ADVICE_*: what is searched for where nothing fits; ALL unless a caller
+                        sets it */
     struct pst_arena arena;
 };
 

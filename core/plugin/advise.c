@@ -16,6 +16,7 @@
 #include "base/util.h"
 #include "plugin/caps.h"
 #include "plugin/search.h"
+#include "plugin/smallest.h"
 #include "plugin/state.h"
 
 #define PROBES         6 /* halvings of the interval in which the least memory lies */
@@ -252,24 +253,25 @@ static void say_least(const struct pst_plan *plan, const uint64_t *least, struct
 
 static void say(const struct pst_search *search, uint64_t enough, struct pst_error *err)
 {
-    uint64_t limit = limit_of(search), worth = UINT64_MAX, with;
+    uint64_t limit = limit_of(search), worth = enough == 0 ? UINT64_MAX : enough - enough / 16;
     const uint64_t reserve = search->cluster->reserve;
-    char id[64] = "", value[32], first[96] = "", second[160] = "";
+    char id[64] = "", value[32], rest[224] = "";
+    uint64_t with = search->few ? UINT64_MAX : best_memopt(search, worth, id);
 
-    if (enough != 0) {
-        worth = enough - enough / 16;
-        snprintf(first, sizeof first, "cluster.memory = %s would do; ",
-                 as_value(value, pst_sat_add(enough, reserve)));
-    }
-    with = search->few ? UINT64_MAX : best_memopt(search, worth, id);
     if (with == limit) {
-        snprintf(second, sizeof second, "memopt.use = \"%s\" would do with what there is; ", id);
+        snprintf(rest, sizeof rest, "memopt.use = \"%s\" would do with what there is; ", id);
     } else if (with != UINT64_MAX) {
-        snprintf(second, sizeof second, "%s with memopt.use = \"%s\"; ",
+        snprintf(rest, sizeof rest, "%s with memopt.use = \"%s\"; ",
                  as_value(value, pst_sat_add(with, reserve)), id);
     }
-    pst_error_hint(err, "%s%smore devices or a smaller train.microbatch need less on each", first,
-                   second);
+    snprintf(rest + strlen(rest), sizeof rest - strlen(rest),
+             "more devices or a smaller train.microbatch need less on each");
+    if (enough != 0) {
+        pst_smallest_say(err, "cluster.memory", as_value(value, pst_sat_add(enough, reserve)),
+                         rest);
+    } else {
+        pst_error_hint(err, "%s", rest);
+    }
 }
 
 /* Does the scheduler search so long that a plan is not to be asked for in passing? */
@@ -285,6 +287,15 @@ static bool is_slow(const struct pst_job *job)
 static void explain(const struct pst_search *search, uint64_t enough,
                     const struct pst_planned *planned, const uint64_t *least, struct pst_error *err)
 {
+    char value[32];
+
+    if (search->job->advice == PST_ADVICE_MEMORY) {
+        if (pst_now_ns() < search->deadline_ns) { /* else less might do */
+            pst_smallest_say(err, "cluster.memory",
+                             as_value(value, pst_sat_add(enough, search->cluster->reserve)), "");
+        }
+        return;
+    }
     if (err->details[0] == '\0') {
         pst_error_detail(err, "with all the memory it wants, the plan would be:\n");
         pst_planned_table(planned, search->graph, err);
@@ -304,9 +315,12 @@ pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
 
     asked.least_bytes = least;
     asked.few = is_slow(search->job);
-    if (least == NULL || limit == 0 || !pst_planner_probe(&asked, 0, true, &planned)) {
+    if (least == NULL || limit == 0 ||
+        (search->job->advice == PST_ADVICE_MEMORY &&
+         pst_planner_probes(&asked) < PST_SMALLEST_MOST) ||
+        !pst_planner_probe(&asked, 0, true, &planned)) {
         free(least);
-        return PST_ERR_INFEASIBLE; /* memory is not what is missing */
+        return PST_ERR_INFEASIBLE; /* memory is not what is missing, or the job too large */
     }
     asked.least_bytes = NULL;
     enough = need = pst_planned_need(&planned);

@@ -33,7 +33,7 @@ struct pst_search {
 pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *ret_planned,
                            uint64_t *ret_need, struct pst_error *err);
 
-/* smallest.c: a plan with that much memory, 0: any amount, or search->worth_bytes where that is
+/* probe.c: a plan with that much memory, 0: any amount, or search->worth_bytes where that is
    more, by the strategies or their rivals. brief: fewer attempts, no rivals, and of schedulers that
    search for long an order in haste. */
 bool pst_planner_probe(const struct pst_search *search, uint64_t memory, bool brief,

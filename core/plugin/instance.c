@@ -119,6 +119,22 @@ static pst_status fill_config(struct pst_instance *instance, struct pst_config_n
     return st;
 }
 
+pst_status pst_instance_check(const struct pst_plugin *plugin, struct pst_config_node *table,
+                              struct pst_error *err)
+{
+    struct pst_instance *instance = calloc(1, sizeof *instance);
+    pst_status st;
+
+    if (instance == NULL) {
+        return pst_fail_nomem(err);
+    }
+    instance->plugin = plugin;
+    st = fill_config(instance, table, err);
+    pst_arena_finish(&instance->arena);
+    free(instance);
+    return st;
+}
+
 pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_config_node *table,
                                const struct pst_host_context *context,
                                struct pst_instance **ret_instance, struct pst_error *err)

@@ -277,7 +277,7 @@ pst_status pst_planner_run_timed(const struct pst_job *job, struct pst_graph *gr
 
         st = is_plan ? PST_OK : stopped != PST_OK ? stopped : st;
     }
-    if (st == PST_ERR_INFEASIBLE && !job->brief) {
+    if (st == PST_ERR_INFEASIBLE && job->advice != PST_ADVICE_NONE) {
         st = pst_planner_advise(&search, found, &planned, err);
     }
     if (st == PST_OK) {

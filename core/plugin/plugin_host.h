@@ -99,6 +99,9 @@ pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_confi
                                const struct pst_host_context *context,
                                struct pst_instance **ret_instance, struct pst_error *err);
 void pst_instance_destroy(struct pst_instance *instance);
+/* Could it be made of this table, as far as rows say? config.key, config.value at their place. */
+pst_status pst_instance_check(const struct pst_plugin *plugin, struct pst_config_node *table,
+                              struct pst_error *err);
 
 /* Turns what a plugin call returned into an error that names the plugin: its own words if it gave
    any; PST_ERR_BUG or an unknown status is plugin.contract, exit 3. */

@@ -1,59 +1,19 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The least memory that a job can do with, found by planning with other amounts of it. Strategies
- * and layouts are heuristics: an amount may do where a greater one does not. So the amounts that
- * are tried depend on the job alone, not on what memory there is. Whatever of it is enough, all
- * above is, too: the plan that was found for less serves there.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/smallest.h"
 
-#include "base/util.h"
-#include "plugin/advise.h"
-#include "plugin/state.h"
-
-#define MAX_PROBES 64   /* plans that a small job is worth */
-#define FEW_PROBES 12   /* that one of some thousand passes of operators is */
-#define SMALL_WORK 4000 /* operators x micro-batches */
+#define SMALL_WORK 4000
 #define MAX_WORK   20000
 #define FINE       64 /* part of an amount in which its limit is sought by halving */
 
-struct smallest {
-    const struct pst_search *search;
+struct search {
+    const struct pst_smallest *asked;
     uint64_t best; /* what the plan that takes least needs */
-    uint64_t refused[MAX_PROBES];
-    uint32_t n_refused, n_probes;
-    struct pst_planned *found; /* fits into what there is */
+    uint64_t refused[PST_SMALLEST_MOST];
+    uint32_t n_refused, n_plans;
 };
 
-bool pst_planner_probe(const struct pst_search *search, uint64_t memory, bool brief,
-                       struct pst_planned *ret_planned)
-{
-    struct pst_cluster cluster = *search->cluster;
-    struct pst_search changed = *search;
-    struct pst_job job = *search->job;
-    struct pst_arena arena = {0};
-    struct pst_error unused;
-    uint64_t unused_need;
-    bool is_plan;
-
-    cluster.memory = memory;
-    cluster.reserve = 0;
-    changed.cluster = &cluster;
-    changed.brief = brief;
-    if (brief) {
-        changed.clock = NULL; /* does it fit: how fast it is does not matter */
-        pst_planner_hasten(&arena, &job);
-        changed.job = &job;
-    }
-    is_plan = pst_planner_try(&changed, ret_planned, &unused_need, &unused) == PST_OK;
-    if (!is_plan && !brief) {
-        pst_planner_rival(&changed, &is_plan, ret_planned, &unused);
-    }
-    pst_arena_finish(&arena);
-    return is_plan;
-}
-
 /* More than `bytes` are known not to be enough: the greatest such amount below the best. */
-static uint64_t low_of(const struct smallest *s)
+static uint64_t low_of(const struct search *s)
 {
     uint64_t low = 0;
 
@@ -63,93 +23,74 @@ static uint64_t low_of(const struct smallest *s)
     return low;
 }
 
-static bool stopped(const struct pst_search *search)
+/* What is found may take more, for layouts are not what estimates say: less than the best so far is
+   good enough. Returns whether there is such a plan. */
+static bool look(struct search *s, uint64_t memory)
 {
-    return (search->cancelled != NULL && search->cancelled()) ||
-           (search->deadline_ns != UINT64_MAX && pst_now_ns() >= search->deadline_ns);
-}
+    uint64_t need = s->asked->need(s->asked->context, memory, s->best - 1);
 
-/* Plans for so much memory. What is found may take more, for layouts are not what estimates say:
-   less than the best so far is good enough. Returns whether there is such a plan. */
-static bool look(struct smallest *s, uint64_t memory)
-{
-    struct pst_search asked = *s->search;
-    struct pst_planned planned = {.plan = NULL};
-    bool is_plan;
-    uint64_t need;
-
-    asked.worth_bytes = s->best - 1;
-    is_plan = pst_planner_probe(&asked, memory, false, &planned);
-    need = is_plan ? pst_planned_need(&planned) : UINT64_MAX;
-    s->n_probes++;
-    if (need > memory && !stopped(s->search)) {
+    s->n_plans++;
+    if (need > memory && !s->asked->stopped(s->asked->context)) {
         s->refused[s->n_refused++] = memory;
     }
-    if (!is_plan) {
-        return false;
-    }
     s->best = need < s->best ? need : s->best;
-    if (need <= pst_cluster_capacity(s->search->cluster)) {
-        *s->found = planned;
-    } else {
-        pst_planned_finish(&planned);
-    }
-    return true;
+    return need != UINT64_MAX;
 }
 
-static bool goes_on(const struct smallest *s, uint32_t most)
+static bool goes_on(const struct search *s)
 {
-    return s->found->plan == NULL && s->n_probes < most && !stopped(s->search);
+    return s->best > s->asked->capacity && s->n_plans < s->asked->most &&
+           !s->asked->stopped(s->asked->context);
 }
 
 /* The very next amount below the best. What needs the best may have been found with more memory:
    planned for with just that, it can come to less. Returns whether it went down. */
-static bool step_down(struct smallest *s, uint32_t most)
+static bool step_down(struct search *s)
 {
     uint64_t best = s->best;
 
-    if (!look(s, best - 1) && goes_on(s, most)) {
+    if (!look(s, best - 1) && goes_on(s)) {
         look(s, best);
     }
     return s->best < best;
 }
 
 /* Halves what lies between enough and not enough; then steps down. */
-static void close_in(struct smallest *s, uint32_t most)
+static void close_in(struct search *s)
 {
-    while (goes_on(s, most)) {
+    while (goes_on(s)) {
         uint64_t low = low_of(s), rest = s->best - low;
 
         if (rest > s->best / FINE && rest > 1) {
             look(s, low + rest / 2);
-        } else if (rest <= 1 || !step_down(s, most)) {
+        } else if (rest <= 1 || !step_down(s)) {
             return;
         }
     }
 }
 
-uint32_t pst_planner_probes(const struct pst_search *search)
+uint32_t pst_smallest_plans(uint64_t work)
 {
-    const struct pst_job_train *train = &search->job->train;
-    uint64_t work = (uint64_t)search->graph->n_ops * (uint64_t)(train->batch / train->microbatch);
-
-    return search->few || work > MAX_WORK ? 0 : work > SMALL_WORK ? FEW_PROBES : MAX_PROBES;
+    return work > MAX_WORK ? 0 : work > SMALL_WORK ? PST_SMALLEST_FEW : PST_SMALLEST_MOST;
 }
 
-uint64_t pst_planner_smallest(const struct pst_search *search, uint64_t need,
-                              struct pst_planned *ret_planned)
+uint64_t pst_smallest_find(const struct pst_smallest *search, uint64_t need)
 {
-    struct smallest s = {.search = search, .best = need, .found = ret_planned};
-    uint32_t most = pst_planner_probes(search);
+    struct search s = {.asked = search, .best = need};
     bool again = true;
 
-    while (again && goes_on(&s, most)) {
-        close_in(&s, most);
+    while (again && goes_on(&s)) {
+        close_in(&s);
         again = false;
         /* What was refused may have been refused by chance: further below, in growing steps. */
-        for (uint32_t part = 64; part >= 4 && !again && goes_on(&s, most); part /= 2) {
+        for (uint32_t part = 64; part >= 4 && !again && goes_on(&s); part /= 2) {
             again = look(&s, s.best - s.best / part);
         }
     }
     return s.best;
+}
+
+void pst_smallest_say(struct pst_error *err, const char *key, const char *value, const char *rest)
+{
+    pst_error_hint(err, "%s = %s would do%s%s", key, value, rest[0] == '\0' ? "" : "; ", rest);
 }

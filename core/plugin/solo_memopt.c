@@ -356,7 +356,8 @@ pst_status pst_memopt_solo_run(const struct pst_memopt_job *job, bool (*cancelle
 static pst_status pack_job(const struct pst_memopt_job *job, char **ret_bytes, size_t *ret_length,
                            struct pst_error *err)
 {
-    const struct pst_partition_job question = {job->id, job->path, job->problem};
+    const struct pst_partition_job question = {
+        .id = job->id, .path = job->path, .problem = job->problem};
     struct pst_writer w = {.bytes = NULL};
     char *bytes = NULL;
     size_t length = 0;

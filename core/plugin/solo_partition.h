@@ -29,6 +29,7 @@ struct pst_partition_result {
     struct pst_partition_remark *remarks;
     uint32_t n_devices;   /* that have a stage */
     double peak_bytes;    /* of a device */
+    double least_bytes;   /* of a device, with which it is accepted */
     double bottleneck_ns; /* per sample, most over devices, by the problem's cost model */
     double step_ns;       /* simulated */
     double search_seconds;
@@ -38,6 +39,7 @@ struct pst_partition_job {
     const char *id;   /* of the partitioner */
     const char *path; /* NULL: as found by id */
     const struct pst_problem *problem;
+    uint64_t deadline_ns; /* of pst_now_ns, in this process; 0: none */
 };
 
 /*
@@ -54,6 +56,18 @@ pst_status pst_partition_solo_run_apart(const struct pst_partition_job *job,
                                         const struct pst_solo_limits *limits,
                                         struct pst_partition_result *ret_result,
                                         struct pst_error *err);
+
+/*
+ * After either of them ended in *err, a PST_ERR_INFEASIBLE: if memory is what is missing, adds to
+ * err->hint how much of it would do, and to err->details what the stages take then, found by asking
+ * again with other amounts. limits: those of the process that is asked; NULL: this one. Returns
+ * PST_ERR_INFEASIBLE; PST_ERR_CANCELLED, when the user stops it; or PST_OK and a result, where the
+ * partitioner found one that fits by being given another amount.
+ */
+pst_status pst_partition_solo_advise(const struct pst_partition_job *job,
+                                     const struct pst_solo_limits *limits, bool (*cancelled)(void),
+                                     struct pst_partition_result *ret_result,
+                                     struct pst_error *err);
 
 /* That process: is what pst_worker_begin brought such a job? Then runs it, answers and leaves. */
 bool pst_partition_solo_is(const char *text, size_t length);

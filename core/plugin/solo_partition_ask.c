@@ -323,6 +323,7 @@ pst_status pst_partition_ask(const struct pst_partition_job *job, bool (*cancell
     struct pst_host_context context;
     pst_status st = pst_partition_host_init(&host, job->problem, cancelled, &context, err);
 
+    host.deadline_ns = job->deadline_ns;
     if (st == PST_OK) {
         st = find_partitioner(job, &plugin, err);
     }

@@ -332,28 +332,26 @@ static char *bytes_text(char text[32], double bytes)
     return pst_format_bytes(text, bytes < 1.8e19 ? (uint64_t)bytes : UINT64_MAX);
 }
 
-/* The stage that goes furthest beyond what a device has. */
+/* The stage that goes furthest beyond what a device has. A stage has its devices alone. */
 static pst_status check_memory(const struct judge *j, struct pst_error *err)
 {
-    const struct pst_partition_result *result = j->result;
-    const struct pst_partition_stage *worst = NULL;
+    struct pst_partition_result *result = j->result;
+    const struct pst_partition_stage *worst = &result->stages[0];
     const struct pst_graph_view *graph = &j->problem->graph->view;
     const struct pst_partition_remark *own = pst_remarks_find(
         result->remarks, result->n_remarks, "worst_stage_bytes", PST_REMARK_NUMBER);
     char needed[32], capacity[32];
 
-    if (own != NULL && pst_rcm_fits(j->problem->memory_bytes, own->number)) {
-        return PST_OK; /* by a memory model of its own */
-    }
-    for (uint32_t s = 0; s < result->n_stages; s++) {
+    for (uint32_t s = 1; s < result->n_stages; s++) {
         const struct pst_partition_stage *stage = &result->stages[s];
 
-        if (!pst_rcm_fits(j->problem->memory_bytes, stage->memory_bytes) &&
-            (worst == NULL || stage->memory_bytes > worst->memory_bytes)) {
-            worst = stage;
-        }
+        worst = stage->memory_bytes > worst->memory_bytes ? stage : worst;
     }
-    if (worst == NULL) {
+    result->least_bytes = worst->memory_bytes;
+    if (own != NULL) { /* by a memory model of its own */
+        result->least_bytes = fmin(result->least_bytes, own->number);
+    }
+    if (pst_rcm_fits(j->problem->memory_bytes, result->least_bytes)) {
         return PST_OK;
     }
     return pst_fail(
@@ -405,6 +403,7 @@ static pst_status judge(struct judge *j, struct pst_error *err)
     }
     if (st == PST_OK && j->answer->planned) {
         j->result->step_ns = j->answer->step_ns; /* and memory was seen to */
+        j->result->least_bytes = j->result->peak_bytes;
     } else if (st == PST_OK) {
         st = check_memory(j, err);
         st = st == PST_OK ? simulate(j, err) : st;

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/philox.h"
+#include "base/util.h"
 #include "plugin/eval_replays.h"
 #include "plugin/solo_partition_state.h"
 
@@ -274,7 +275,8 @@ static bool is_cancelled(void *impl)
 {
     const struct pst_partition_host *host = impl;
 
-    return host->cancelled != NULL && host->cancelled();
+    return (host->cancelled != NULL && host->cancelled()) ||
+           (host->deadline_ns != 0 && pst_now_ns() >= host->deadline_ns);
 }
 
 pst_status pst_partition_host_init(struct pst_partition_host *host,

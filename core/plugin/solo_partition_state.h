@@ -70,6 +70,7 @@ struct pst_partition_host {
     struct pst_rcm rcm;
     struct pst_figures figures;
     bool (*cancelled)(void);
+    uint64_t deadline_ns; /* 0: none */
     struct pst_evaluator evaluator;
     struct pst_partition_planned *planned; /* NULL: the reference cost model answers */
     struct pst_error pending;              /* what a question failed with */

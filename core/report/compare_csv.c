@@ -29,9 +29,13 @@ static void put_text(FILE *out, const char *text)
 
 static void put_outcome(FILE *out, const struct pst_trial *trial)
 {
+    char why[PST_COMPARE_WHY];
+
     if (trial->state != PST_TRIAL_DONE) {
         fputs(",,,,,,,,,,,", out);
-        put_text(out, trial->state == PST_TRIAL_OPEN ? "" : trial->why.message);
+        put_text(out, trial->state == PST_TRIAL_OPEN
+                          ? ""
+                          : pst_compare_why(why, sizeof why, &trial->why));
         return;
     }
     fprintf(out, ",%u,%u,%.3f,%.9g,%.9g,%" PRIu64 ",%.6f", trial->batch, trial->n_stages,

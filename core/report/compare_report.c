@@ -22,6 +22,12 @@ const char *pst_trial_state_word(enum pst_trial_state state)
     return words[state];
 }
 
+const char *pst_compare_why(char *text, size_t size, const struct pst_error *why)
+{
+    snprintf(text, size, "%s%s%s", why->message, why->hint[0] == '\0' ? "" : "; ", why->hint);
+    return text;
+}
+
 char *pst_compare_rate(char text[32], double samples_per_second)
 {
     int decimals = samples_per_second >= 1000  ? 0
@@ -184,6 +190,7 @@ static void print_others(const struct pst_compare_result *result, enum pst_trial
                          const char *title, bool color, FILE *out)
 {
     struct pst_compare_columns columns = columns_of(result);
+    char text[PST_COMPARE_WHY];
     struct pst_table table;
     uint32_t n = 0;
 
@@ -193,7 +200,8 @@ static void print_others(const struct pst_compare_result *result, enum pst_trial
     for (uint32_t i = 0; i < result->n; i++) {
         if (result->records[i].trial.state == state) {
             pst_compare_names(&table, &columns, &result->records[i]);
-            pst_table_cell(&table, "%s", result->records[i].trial.why.message);
+            pst_table_cell(&table, "%s",
+                           pst_compare_why(text, sizeof text, &result->records[i].trial.why));
             n++;
         }
     }
@@ -281,6 +289,9 @@ void pst_compare_json_trial(struct pst_json *json, const struct pst_trial *trial
         pst_json_int(json, "code", pst_error_exit_code(&trial->why));
         pst_json_string(json, "kind", trial->why.kind);
         pst_json_string(json, "message", trial->why.message);
+        if (trial->why.hint[0] != '\0') {
+            pst_json_string(json, "hint", trial->why.hint);
+        }
         pst_json_end(json, '}');
     }
 }

@@ -45,6 +45,9 @@ struct pst_table;
 void pst_compare_name_columns(struct pst_table *table, const struct pst_compare_columns *columns);
 void pst_compare_names(struct pst_table *table, const struct pst_compare_columns *columns,
                        const struct pst_compare_record *record);
+/* Message and hint in one line, in PST_COMPARE_WHY bytes. */
+#define PST_COMPARE_WHY (sizeof(struct pst_error) - sizeof(((struct pst_error *)0)->details))
+const char *pst_compare_why(char *text, size_t size, const struct pst_error *why);
 char *pst_compare_rate(char text[32], double samples_per_second);
 const char *pst_trial_state_word(enum pst_trial_state state);
 extern const char *const pst_axis_keys[PST_AXES];

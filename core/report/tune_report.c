@@ -106,6 +106,7 @@ static void print_done(const struct pst_tune_result *result, const uint32_t *ord
 static void print_none(const struct pst_tune_result *result, bool color, FILE *out)
 {
     struct pst_compare_columns columns = columns_of(result);
+    char text[PST_COMPARE_WHY];
     struct pst_table table;
     uint32_t n = 0;
 
@@ -117,7 +118,8 @@ static void print_none(const struct pst_tune_result *result, bool color, FILE *o
 
         if (record->tried && record->tuned.microbatch == 0) {
             pst_compare_names(&table, &columns, &record->names);
-            pst_table_cell(&table, "%s", record->tuned.best.why.message);
+            pst_table_cell(&table, "%s",
+                           pst_compare_why(text, sizeof text, &record->tuned.best.why));
             n++;
         }
     }

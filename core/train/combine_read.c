@@ -183,6 +183,35 @@ static bool own_value(struct pst_combinations *set, const struct pst_job *job,
     return value->label != NULL;
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static pst_status check_twice(const struct pst_job *job, const char *key,
+                              const struct pst_axis *axis, struct pst_error *err)
+{
+    const char **labels = calloc((size_t)axis->n + 1, sizeof *labels), *twice = NULL;
+    char format[128];
+
+    if (labels == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < axis->n; i++) {
+        labels[i] = axis->values[i].label;
+    }
+    qsort(labels, axis->n, sizeof *labels, by_text);
+    for (uint32_t i = 1; i < axis->n && twice == NULL; i++) {
+        twice = strcmp(labels[i - 1], labels[i]) == 0 ? labels[i] : NULL;
+    }
+    free(labels);
+    if (twice == NULL) {
+        return PST_OK;
+    }
+    snprintf(format, sizeof format, "\"%s\" in [compare] has \"%%s\" twice", key);
+    return fail(job, err, "config.value", key, format, twice);
+}
+
 static pst_status read_axis(struct pst_combinations *set, const struct pst_job *job,
                             enum pst_axis_kind axis, const json_t *list, struct pst_error *err)
 {
@@ -190,8 +219,13 @@ static pst_status read_axis(struct pst_combinations *set, const struct pst_job *
     struct pst_axis *into = &set->axes[axis];
     size_t n = json_array_size(list);
 
-    if (!json_is_array(list) || n == 0) {
+    if (!json_is_array(list)) {
         return fail(job, err, "config.value", pst_axis_places[axis].key, what_is_wanted(axis),
+                    pst_axis_places[axis].key);
+    }
+    if (n == 0) {
+        return fail(job, err, "config.value", pst_axis_places[axis].key,
+                    "\"%s\" in [compare] is empty; leave it out for the config's own",
                     pst_axis_places[axis].key);
     }
     into->values = pst_arena_array(&set->arena, (uint32_t)n, sizeof *into->values);
@@ -212,7 +246,7 @@ static pst_status read_axis(struct pst_combinations *set, const struct pst_job *
             return pst_fail_nomem(err);
         }
     }
-    return PST_OK;
+    return check_twice(job, pst_axis_places[axis].key, into, err);
 }
 
 static pst_status check_keys(const struct pst_job *job, const json_t *compare,
@@ -296,6 +330,12 @@ static pst_status read_method(struct pst_combinations *set, const struct pst_job
                         "unknown key \"%s\" in a method of [compare]", key);
         }
     }
+    for (uint32_t k = 0; k < i; k++) {
+        if (strcmp(set->methods[k], name) == 0) {
+            return fail(job, err, "config.value", "methods",
+                        "two methods of [compare] have the name \"%s\"", name);
+        }
+    }
     set->methods[i] = pst_arena_strdup(&set->arena, name);
     for (enum pst_axis_kind a = 0; a <= PST_AXIS_MEMOPT && st == PST_OK; a++) {
         st = read_part(set, job, a, method, &set->axes[a].values[i], err);
@@ -365,18 +405,36 @@ static pst_status read_axes(struct pst_combinations *set, const struct pst_job *
     return st;
 }
 
-pst_status pst_combinations_read(const struct pst_job *job, struct pst_combinations *ret_set,
-                                 struct pst_error *err)
+static pst_status read(const struct pst_job *job, struct pst_combinations *set,
+                       struct pst_error *err)
 {
-    struct pst_combinations set = {.path = job->config->path};
     char *text = pst_config_to_json(job->config);
     pst_status st;
 
-    set.base = text == NULL ? NULL : json_loads(text, 0, NULL);
+    *set = (struct pst_combinations){.path = job->config->path};
+    set->base = text == NULL ? NULL : json_loads(text, 0, NULL);
     free(text);
-    st = set.base == NULL ? pst_fail_nomem(err) : read_axes(&set, job, err);
+    st = set->base == NULL ? pst_fail_nomem(err) : read_axes(set, job, err);
     if (st != PST_OK) {
+        pst_combinations_finish(set);
+    }
+    return st;
+}
+
+pst_status pst_combinations_read(const struct pst_job *job, struct pst_combinations *ret_set,
+                                 struct pst_error *err)
+{
+    struct pst_combinations set;
+    pst_status st = read(job, &set, err); /* has it the right form? */
+
+    if (st == PST_OK) {
         pst_combinations_finish(&set);
+        st = pst_combinations_check(job, err);
+    }
+    if (st == PST_OK) {
+        st = read(job, &set, err); /* paths are no longer relative to the file now */
+    }
+    if (st != PST_OK) {
         return st;
     }
     json_object_del(set.base, "compare");

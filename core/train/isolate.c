@@ -22,9 +22,8 @@ uint64_t pst_isolate_default_memory(void)
     return pages > 0 && size > 0 ? (uint64_t)pages / 5 * 4 * (uint64_t)size : 0;
 }
 
-/* Does the strategy of this table come from elsewhere than the program itself? */
-static pst_status is_foreign(const struct pst_job *job, struct pst_config_node *table,
-                             const char *kind, bool *ret_foreign, struct pst_error *err)
+pst_status pst_isolate_is_foreign(const struct pst_job *job, struct pst_config_node *table,
+                                  const char *kind, bool *ret_foreign, struct pst_error *err)
 {
     struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
     struct pst_config_node *path = table == NULL ? NULL : pst_config_get(table, "path");
@@ -59,13 +58,13 @@ static pst_status is_foreign(const struct pst_job *job, struct pst_config_node *
 static pst_status is_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
 {
     bool foreign = false;
-    pst_status st = is_foreign(job, job->partitioner, "partitioner", &foreign, err);
+    pst_status st = pst_isolate_is_foreign(job, job->partitioner, "partitioner", &foreign, err);
 
     if (st == PST_OK) {
-        st = is_foreign(job, job->scheduler, "scheduler", &foreign, err);
+        st = pst_isolate_is_foreign(job, job->scheduler, "scheduler", &foreign, err);
     }
     for (uint32_t i = 0; st == PST_OK && i < job->n_memopt; i++) {
-        st = is_foreign(job, job->memopt[i], "memopt", &foreign, err);
+        st = pst_isolate_is_foreign(job, job->memopt[i], "memopt", &foreign, err);
     }
     if (st == PST_OK) {
         *ret_wanted = job->plugins.isolate == PST_ISOLATE_ALWAYS ||
@@ -74,7 +73,7 @@ static pst_status is_wanted(const struct pst_job *job, bool *ret_wanted, struct 
     return st;
 }
 
-/* The job's text: the config as JSON, a NUL, where everything in it stands. */
+/* The job's text: the config as JSON, a NUL, where everything in it stands, a NUL, the advice. */
 static pst_status write_job(const struct pst_job *job, char **ret_text, size_t *ret_length,
                             struct pst_error *err)
 {
@@ -86,13 +85,14 @@ static pst_status write_job(const struct pst_job *job, char **ret_text, size_t *
     if (config != NULL && places != NULL) {
         n = strlen(config) + 1;
         m = strlen(places) + 1;
-        text = malloc(n + m);
+        text = malloc(n + m + 1);
     }
     if (text != NULL) {
         memcpy(text, config, n);
         memcpy(text + n, places, m);
         *ret_text = text;
-        *ret_length = n + m;
+        text[n + m] = (char)job->advice;
+        *ret_length = n + m + 1;
     }
     free(config);
     free(places);
@@ -252,12 +252,12 @@ static pst_status plan_here(const struct pst_session *session, char **ret_answer
 static pst_status run_job(const char *text, size_t length, char **ret_answer, size_t *ret_length,
                           struct pst_error *err)
 {
-    size_t n = strlen(text) + 1;
+    size_t n = strlen(text) + 1, m = n < length ? strlen(text + n) + 1 : 0;
     struct pst_session *session = NULL;
     struct pst_config *config = NULL;
     struct pst_job job;
-    pst_status st = n >= length ? pst_fail(err, PST_ERR_BUG, "internal", "half a job")
-                                : pst_config_from_json(text, &config, err);
+    pst_status st = n + m >= length ? pst_fail(err, PST_ERR_BUG, "internal", "half a job")
+                                    : pst_config_from_json(text, &config, err);
 
     if (st == PST_OK) {
         st = pst_config_places_from_json(config, text + n, err);
@@ -268,6 +268,7 @@ static pst_status run_job(const char *text, size_t length, char **ret_answer, si
     }
     st = pst_job_read(config, &job, err);
     if (st == PST_OK) {
+        job.advice = (uint32_t)text[n + m];
         st = pst_session_create_for_planning(&job, &session, err);
         if (st == PST_OK) {
             pst_worker_started();

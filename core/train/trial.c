@@ -4,10 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "train/emulate.h"
 #include "train/output.h"
 #include "train/session.h"
 #include "train/train.h"
+
+#define ADVISED   8            /* trials of a command, each some dozens of plans of a small job */
+#define ADVICE_NS 20000000000u /* for all of them */
 
 double pst_trial_samples_per_second(const struct pst_trial *trial)
 {
@@ -48,6 +52,7 @@ static enum pst_trial_state state_of(const struct pst_error *why)
 static bool is_no_outcome(pst_status st, const struct pst_error *why)
 {
     return st == PST_ERR_CANCELLED || strcmp(why->kind, "plugin.not-found") == 0 ||
+           strcmp(why->kind, "config.key") == 0 ||
            (st == PST_ERR_NOMEM && strcmp(why->kind, "machine.memory") == 0);
 }
 
@@ -111,7 +116,11 @@ static pst_status try_job(struct pst_job *job, const struct pst_trial_options *o
         return pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
                         "a device stands still since an earlier run of this process");
     }
-    job->brief = true;
+    job->advice = options->advice_ns > 0 ? PST_ADVICE_MEMORY : PST_ADVICE_NONE;
+    if (options->advice_ns > 0 &&
+        (job->plugins.time_limit == 0 || options->advice_ns < job->plugins.time_limit)) {
+        job->plugins.time_limit = options->advice_ns;
+    }
     trial->batch = (uint32_t)job->train.batch;
     trial->microbatch = (uint32_t)job->train.microbatch;
     if (options->run_steps > 0) {
@@ -169,5 +178,45 @@ pst_status pst_trial_run(const char *config_json, const struct pst_trial_options
         trial.state = state_of(&trial.why);
     }
     *ret_trial = trial;
+    return PST_OK;
+}
+
+void pst_trial_advice_init(struct pst_trial_advice *advice)
+{
+    *advice = (struct pst_trial_advice){ADVISED, pst_now_ns() + ADVICE_NS};
+}
+
+pst_status pst_trial_advise(const char *config_json, const struct pst_trial_options *options,
+                            struct pst_trial_advice *advice, struct pst_trial *trial,
+                            struct pst_error *err)
+{
+    struct pst_trial_options asked = *options;
+    struct pst_trial again;
+    struct pst_error why = {.status = PST_OK};
+    uint64_t now = pst_now_ns();
+    pst_status st;
+
+    if (trial->state != PST_TRIAL_NO_FIT || advice->n_left == 0 || now >= advice->deadline_ns) {
+        return PST_OK;
+    }
+    advice->n_left--;
+    asked.advice_ns = advice->deadline_ns - now;
+    st = pst_trial_run(config_json, &asked, &again, &why);
+    if (st == PST_ERR_CANCELLED && (asked.cancelled == NULL || !asked.cancelled())) {
+        return PST_OK; /* the deadline */
+    }
+    if (st != PST_OK) {
+        if (err != NULL) {
+            *err = why;
+        }
+        return st;
+    }
+    if (again.state != PST_TRIAL_DONE &&
+        (again.state != PST_TRIAL_NO_FIT || again.why.hint[0] == '\0')) {
+        pst_trial_finish(&again);
+        return PST_OK;
+    }
+    pst_trial_finish(trial);
+    *trial = again;
     return PST_OK;
 }

@@ -36,17 +36,35 @@ struct pst_trial {
 struct pst_trial_options {
     uint32_t run_steps; /* 0: it is not run */
     bool keep_plan;
+    uint64_t advice_ns; /* planning takes no longer, and where nothing fits `why` has the hint with
+                           how much memory would do; 0: no such limit, no such hint */
     bool (*cancelled)(void);
 };
 
 /*
  * Tries a config, in the JSON form of pst_config_to_json. Returns PST_OK for every outcome; errors:
- * PST_ERR_CANCELLED, plugin.not-found (a name that is wrong is no outcome), and PST_ERR_NOMEM of
- * this program itself. Finish *ret_trial after PST_OK.
+ * PST_ERR_CANCELLED, plugin.not-found and config.key (a name that is wrong is no outcome), and
+ * PST_ERR_NOMEM of this program itself. Finish *ret_trial after PST_OK.
  */
 pst_status pst_trial_run(const char *config_json, const struct pst_trial_options *options,
                          struct pst_trial *ret_trial, struct pst_error *err);
 void pst_trial_finish(struct pst_trial *trial);
+
+/* How much advice there may still be: so many trials, and of slow ones those before the deadline.
+ */
+struct pst_trial_advice {
+    uint32_t n_left;
+    uint64_t deadline_ns;
+};
+void pst_trial_advice_init(struct pst_trial_advice *advice);
+/*
+ * Tries the config of a trial that does not fit again, for how much memory would do. Where that is
+ * found, or a plan that fits after all, *trial is the second try. Nothing happens to other trials.
+ * Errors as of pst_trial_run.
+ */
+pst_status pst_trial_advise(const char *config_json, const struct pst_trial_options *options,
+                            struct pst_trial_advice *advice, struct pst_trial *trial,
+                            struct pst_error *err);
 
 /* By the prediction, or by the run where there was one; 0 unless done. */
 double pst_trial_samples_per_second(const struct pst_trial *trial);

@@ -110,3 +110,23 @@ pst_status pst_tune_at(const struct pst_combinations *set, uint32_t i, uint32_t 
 
     return try_size(&search, microbatch, &tuned->common);
 }
+
+pst_status pst_tune_advise(const struct pst_combinations *set, uint32_t i,
+                           const struct pst_tune_options *options, struct pst_trial_advice *advice,
+                           struct pst_tuned *tuned, struct pst_error *err)
+{
+    const struct pst_trial_options trial = {.keep_plan = options->keep_plan,
+                                            .cancelled = options->cancelled};
+    char *config;
+    pst_status st;
+
+    if (tuned->microbatch > 0) {
+        return PST_OK;
+    }
+    config = pst_combination_config(set, i, 1, options->n_microbatches);
+    st = config == NULL ? pst_fail_nomem(err)
+                        : pst_trial_advise(config, &trial, advice, &tuned->best, err);
+    free(config);
+    tuned->microbatch = tuned->best.state == PST_TRIAL_DONE ? 1 : 0;
+    return st;
+}

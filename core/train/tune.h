@@ -37,6 +37,10 @@ pst_status pst_tune_max_batch(const struct pst_combinations *set, uint32_t i,
 pst_status pst_tune_at(const struct pst_combinations *set, uint32_t i, uint32_t microbatch,
                        const struct pst_tune_options *options, struct pst_tuned *tuned,
                        struct pst_error *err);
+/* Where not even one sample fits: pst_trial_advise of that size. */
+pst_status pst_tune_advise(const struct pst_combinations *set, uint32_t i,
+                           const struct pst_tune_options *options, struct pst_trial_advice *advice,
+                           struct pst_tuned *tuned, struct pst_error *err);
 void pst_tuned_finish(struct pst_tuned *tuned);
 
 #endif

@@ -241,6 +241,98 @@ static void test_nothing_fits(void **state)
     json_decref(compared);
 }
 
+/* "cluster.memory=VALUE" of what a record says would do; or with a byte less. */
+static const char *enough(const json_t *record, char text[64], bool less)
+{
+    static const char key[] = "cluster.memory = ";
+    const char *hint = word(json_object_get(record, "error"), "hint");
+    const char *at = strstr(hint, key), *stop = strstr(hint, " would do");
+    unsigned long long bytes;
+
+    if (at == NULL || stop == NULL) {
+        fail_msg("no amount in \"%s\"", hint);
+    }
+    at += strlen(key);
+    snprintf(text, 64, "cluster.memory=%.*s", (int)(stop - at), at);
+    if (less) {
+        bytes = strtoull(at + (*at == '"'), NULL, 10);
+        bytes <<= strstr(text, "KiB") != NULL ? 10 : strstr(text, "MiB") != NULL ? 20 : 0;
+        snprintf(text, 64, "cluster.memory=%llu", bytes - 1);
+    }
+    return text;
+}
+
+/* What is said to be enough is, for `plan` as well, and one byte less is not. */
+static void test_enough(void **state)
+{
+    const char *path = support_write("tight.toml", tight);
+    json_t *compared = RUN_JSON(1, "compare", path, "--json", "--set", "cluster.memory=1e3");
+    const json_t *records = json_object_get(compared, "records");
+    char text[64], memopt[64];
+    size_t i;
+    json_t *record;
+
+    (void)state;
+    assert_int_equal(json_array_size(records), 2);
+    json_array_foreach(records, i, record)
+    {
+        snprintf(memopt, sizeof memopt, "memopt.use=%s", word(record, "memopt"));
+        json_decref(RUN_JSON(0, "plan", path, "--json", "--set", "scheduler.use=gpipe", "--set",
+                             memopt, "--set", enough(record, text, false)));
+        json_decref(RUN_JSON(1, "plan", path, "--json", "--set", "scheduler.use=gpipe", "--set",
+                             memopt, "--set", enough(record, text, true)));
+    }
+    json_decref(compared);
+}
+
+/* Of micro-batches of 1, 2, 4 and 8 samples the first alone, and nothing where something fits. */
+static void test_enough_to_tune(void **state)
+{
+    const char *path = support_write("tight.toml", tight);
+    json_t *answer = RUN_JSON(1, "tune", path, "--json", "--set", "cluster.memory=1e3");
+    const json_t *records = json_object_get(answer, "records");
+    char text[64];
+    size_t i;
+    json_t *record, *fitting;
+
+    (void)state;
+    assert_int_equal(json_array_size(records), 8);
+    json_array_foreach(records, i, record)
+    {
+        const json_t *error = json_object_get(record, "error");
+
+        assert_true((strstr(word(error, "hint"), "would do") != NULL) == (i % 4 == 0));
+    }
+    fitting = RUN_JSON(0, "tune", path, "--json", "--set",
+                       enough(json_array_get(records, 0), text, false));
+    json_array_foreach(json_object_get(fitting, "records"), i, record)
+    {
+        assert_string_equal(word(json_object_get(record, "error"), "hint"), "");
+    }
+    json_decref(fitting);
+    json_decref(answer);
+}
+
+/* The same of the largest batch, and in the table. */
+static void test_enough_for_one(void **state)
+{
+    const char *path = support_write("tight.toml", tight);
+    struct outcome outcome =
+        penstock("tune", path, "--objective", "max-batch", "--set", "cluster.memory=1e3");
+    json_t *answer = RUN_JSON(1, "tune", path, "--objective", "max-batch", "--json", "--set",
+                              "cluster.memory=1e3");
+    const json_t *record = json_array_get(json_object_get(answer, "records"), 0);
+    char text[64];
+
+    (void)state;
+    expect_code(&outcome, 1);
+    expect_text(outcome.out, " would do");
+    enough(json_object_get(record, "at_max"), text, false);
+    json_decref(RUN_JSON(0, "tune", path, "--objective", "max-batch", "--json", "--set", text));
+    json_decref(answer);
+    outcome_finish(&outcome);
+}
+
 static void test_throughput(void **state)
 {
     const char *path = support_write("tight.toml", tight);
@@ -265,6 +357,67 @@ static void test_errors(void **state)
     EXPECT_ERROR(2, "usage", "fastest", "tune", path, "--objective", "fastest");
     EXPECT_ERROR(2, "usage", "--limit", "tune", path, "--limit", "3");
     EXPECT_ERROR(2, "usage", "--limit", "tune", path, "--objective", "max-batch", "--limit", "x");
+}
+
+/* What is wrong whatever the other strategies are is wrong input. */
+static void test_wrong_lists(void **state)
+{
+    static const struct {
+        const char *kind, *words, *set;
+    } wrong[] = {
+        {"config.key", "objectiv", "compare.partitioners=[{use=\"chain-dp\",objectiv=1}]"},
+        {"config.key", "in [[memopt]] (sqrt)", "compare.memopts=[[\"none\",{use=\"sqrt\",x=1}]]"},
+        {"config.key", "in [scheduler] (1f1b)", "scheduler.y=3"},
+        {"config.key", "did you mean", "cluster.memry=3"},
+        {"config.value", "true or false", "compare.memopts=[{use=\"sqrt\",fit=\"x\"}]"},
+        {"config.value", "between", "compare.schedulers=[{use=\"zb-auto\",memory_limit=-3}]"},
+        {"config.value", "must be a string", "compare.schedulers=[{use=\"1f1b\",path=3}]"},
+        {"config.value", "array of names", "compare.schedulers=\"1f1b\""},
+        {"config.value", "is empty", "compare.schedulers=[]"},
+        {"config.value", " twice", "compare.schedulers=[\"1f1b\",\"gpipe\",\"1f1b\"]"},
+        {"config.value", " twice", "compare.devices=[2,2]"},
+        {"config.value", "from 1 to", "compare.devices=[-1]"},
+        {"config.value", "must be a table", "compare=3"},
+        {"config.value", "have the name", "compare={methods=[{name=\"a\"},{name=\"a\"}]}"},
+        {"config.value", "bytes", "cluster.memory=-3"},
+    };
+    static const char misspelt[] = MODEL "[cluster]\ndevices = 2\n" OWN
+                                         "[compare]\nschedulers = [\"gpipe\", { use = \"1f1b\", "
+                                         "splitt = true }]\n";
+    const char *path = support_write("compare.toml", config);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        EXPECT_ERROR(2, wrong[i].kind, wrong[i].words, "compare", path, "--set", wrong[i].set);
+    }
+    EXPECT_ERROR(2, "config.key", "objectiv", "tune", path, "--set", wrong[0].set);
+    path = support_write("misspelt.toml", misspelt);
+    EXPECT_ERROR(2, "config.key", "did you mean", "compare", path, "--set",
+                 "plugins.isolate=always", "-v");
+    EXPECT_ERROR(2, "config.key", "misspelt.toml", "compare", path);
+}
+
+/* Files of plugins are found from the folder of the config. */
+static void test_relative_path(void **state)
+{
+    static const char text[] = MODEL
+        "[cluster]\ndevices = 2\n[partitioner]\nuse = \"uniform\"\n[scheduler]\nuse = \"1f1b\"\n"
+        "[[memopt]]\nuse = \"full\"\npath = \"memopt-full.so\"\n"
+        "[compare]\nschedulers = [{ use = \"gpipe\", path = \"scheduler-gpipe.so\" }]\n";
+    const char *path = support_write("relative.toml", text);
+    const char *files[] = {"memopt-full.so", "scheduler-gpipe.so"};
+    char command[1200];
+    json_t *answer;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(command, sizeof command, "cp '%s/%s' '%s'", PENSTOCK_PLUGIN_DIR, files[i],
+                 support_path(files[i]));
+        assert_int_equal(system(command), 0);
+    }
+    answer = RUN_JSON(0, "compare", path, "--json");
+    assert_int_equal(json_array_size(json_object_get(answer, "order")), 1);
+    json_decref(answer);
 }
 
 /* A config with methods beside one without: every cell stands below its title. */
@@ -330,11 +483,13 @@ static void test_stopped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_records),      cmocka_unit_test(test_run),
-        cmocka_unit_test(test_files),        cmocka_unit_test(test_max_batch),
-        cmocka_unit_test(test_nothing_fits), cmocka_unit_test(test_throughput),
-        cmocka_unit_test(test_errors),       cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_some_methods),
+        cmocka_unit_test(test_records),        cmocka_unit_test(test_run),
+        cmocka_unit_test(test_files),          cmocka_unit_test(test_max_batch),
+        cmocka_unit_test(test_nothing_fits),   cmocka_unit_test(test_throughput),
+        cmocka_unit_test(test_errors),         cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_some_methods),   cmocka_unit_test(test_enough),
+        cmocka_unit_test(test_enough_to_tune), cmocka_unit_test(test_enough_for_one),
+        cmocka_unit_test(test_wrong_lists),    cmocka_unit_test(test_relative_path),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

@@ -37,7 +37,7 @@ static uint64_t step_with(const char *memopt, uint64_t memory, bool brief, uint6
              "[scheduler]\nuse = \"%s\"\n[[memopt]]\nuse = \"%s\"\n",
              (unsigned long long)memory, scheduler, memopt);
     assert_int_equal(job_rig_init(&rig, toml), PST_OK);
-    rig.job.brief = brief;
+    rig.job.advice = brief ? PST_ADVICE_NONE : PST_ADVICE_ALL;
     st = pst_planner_run_timed(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
                                &planned, &rig.err);
     if (st == PST_OK) {

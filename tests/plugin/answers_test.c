@@ -83,7 +83,7 @@ static void test_a_no_is_a_no(void **state)
                                   "memory = \"1 MiB\"\n[partitioner]\nuse = \"asker\"\nway = "
                                   "\"refuse\"\n" ONE_F_ONE_B "[[memopt]]\nuse = \"full\"\n"),
                      PST_OK);
-    rig.job.brief = true; /* no advice */
+    rig.job.advice = PST_ADVICE_NONE;
     n_looks = 0;
     assert_int_equal(pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, count_looks,
                                      &planned, &rig.err),

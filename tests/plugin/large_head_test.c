@@ -34,7 +34,7 @@ static bool fits(const char *scheduler, uint64_t memory, const char *strategies)
     if (job_rig_init(&rig, toml) != PST_OK) {
         fail_msg("%s", rig.err.message);
     }
-    rig.job.brief = true; /* no advice */
+    rig.job.advice = PST_ADVICE_NONE;
     st = pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, &planned, &rig.err);
     pst_planned_finish(&planned);
     job_rig_finish(&rig);

@@ -100,7 +100,7 @@ static struct answer plan(const struct question *q, const char *strategies,
     if (st != PST_OK) {
         fail_msg("%s", rig.err.message);
     }
-    rig.job.brief = true; /* no advice */
+    rig.job.advice = PST_ADVICE_NONE;
     st = pst_planner_run_timed(&rig.job, rig.graph, &rig.cluster, &rig.cost, clock, NULL, &planned,
                                &rig.err);
     if (st == PST_OK) {

@@ -34,7 +34,7 @@ static uint64_t step_ns(uint64_t memory)
     if (job_rig_init(&rig, toml) != PST_OK) {
         fail_msg("%s", rig.err.message);
     }
-    rig.job.brief = true; /* no advice */
+    rig.job.advice = PST_ADVICE_NONE;
     if (pst_planner_run(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, &planned, &rig.err) !=
         PST_OK) {
         fail_msg("%s", rig.err.message);

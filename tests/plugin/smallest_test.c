@@ -42,7 +42,7 @@ static uint64_t need_of(const struct strategies *use, uint64_t memory, bool alon
              2 * use->devices, 4 * use->devices, use->devices, (unsigned long long)memory,
              use->partitioner, use->scheduler, use->memopt);
     assert_int_equal(job_rig_init(&rig, toml), PST_OK);
-    rig.job.brief = alone;
+    rig.job.advice = alone ? PST_ADVICE_NONE : PST_ADVICE_ALL;
     st = pst_planner_run_timed(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
                                &planned, &rig.err);
     *ret_enough = st == PST_OK ? 0 : job_rig_enough(rig.err.hint);
