@@ -11,7 +11,7 @@
 #include "train/data.h"
 #include "train/progress.h"
 
-/* "keep 1.2 MiB, recompute 5: 3.0 MiB, +1.20 ms, offload 2: 4.0 MiB" */
+/* "keep 1.2 MiB, recompute 5: 3.0 MiB, +1.20 ms, offload 2: 4.0 MiB, link 333 us" */
 static const char *memory_actions(const struct pst_stage_report *stage, uint32_t n_guests,
                                   char *text, size_t size)
 {
@@ -26,8 +26,10 @@ static const char *memory_actions(const struct pst_stage_report *stage, uint32_t
                              pst_format_ns(time, stage->recompute_ns));
     }
     if (stage->n_offloaded > 0 && used < size) {
-        used += (size_t)snprintf(text + used, size - used, ", offload %u: %s", stage->n_offloaded,
-                                 pst_format_bytes(bytes, stage->offloaded_bytes));
+        used +=
+            (size_t)snprintf(text + used, size - used, ", offload %u: %s, link %s",
+                             stage->n_offloaded, pst_format_bytes(bytes, stage->offloaded_bytes),
+                             pst_format_ns(time, stage->link_ns));
     }
     if (n_guests > 0 && used < size) {
         used +=
@@ -252,6 +254,7 @@ static void add_stage(struct pst_json *json, const struct pst_session *session,
     pst_json_uint(json, "peer_microbatches", stage->n_guests);
     pst_json_uint(json, "guest_bytes", r->guest_bytes);
     pst_json_number(json, "recompute_us", (double)r->recompute_ns / 1e3);
+    pst_json_number(json, "link_us", (double)r->link_ns / 1e3);
     pst_json_uint(json, "static_bytes", r->static_bytes);
     pst_json_uint(json, "activation_bytes", r->activation_bytes);
     pst_json_uint(json, "total_bytes", r->static_bytes + r->activation_bytes);
