@@ -26,7 +26,7 @@ static double x_of(const struct panel *panel, uint32_t column)
 
 double pst_figure_label_y(double point, double capacity, double top, double font)
 {
-    double above = point - 0.8 * font, least = top - 0.3 * font, beyond = capacity - 0.7 * font;
+    double above = point - 0.8 * font, least = top + 0.05 * font, beyond = capacity - 0.7 * font;
 
     if (above - capacity < 0.6 * font && capacity - above < 0.6 * font && beyond >= least) {
         return beyond; /* not across the dashed line */
