@@ -143,7 +143,7 @@ static void choose_scale(const struct pst_figure_page *page, double height,
 void pst_figure_draw_memory_axis(const struct pst_figure_page *page,
                                  const struct pst_figure_scale *scale, double top, double bottom)
 {
-    double high = bottom - top, font = page->options.font_pt;
+    double high = bottom - top, font = page->options.font_pt, below = bottom + high + font;
     uint32_t decimals = scale->tick < 1 ? scale->tick < 0.1 ? 2 : 1 : 0;
     const double dash[] = {4, 2.5};
     char text[48];
@@ -157,6 +157,10 @@ void pst_figure_draw_memory_axis(const struct pst_figure_page *page,
         cairo_move_to(page->cr, page->left, y);
         cairo_line_to(page->cr, page->right, y);
         cairo_stroke(page->cr);
+        if (below - y < 0.85 * font) {
+            continue; /* a low strip has no room for this number */
+        }
+        below = y;
         snprintf(text, sizeof text, "%.*f", (int)decimals, i * scale->tick);
         pst_figure_source(page->cr, (struct pst_color){0.35, 0.35, 0.35});
         pst_figure_text(page->cr, page->left - 5, y, ALIGN_RIGHT, text);
