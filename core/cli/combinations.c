@@ -9,27 +9,6 @@
 #include "cli/terminal.h"
 #include "train/stop.h"
 
-/* A name or parameter that is wrong would otherwise end the work at the combination that has it. */
-static pst_status check_strategies(const struct pst_combinations *set, struct pst_error *err)
-{
-    pst_status st = PST_OK;
-
-    for (uint32_t i = 0; st == PST_OK && i < set->n; i++) {
-        char *config;
-
-        if (!pst_combination_introduces(set, i)) {
-            continue;
-        }
-        config = pst_combination_config(set, i, 0, 0);
-        st = config == NULL ? pst_fail_nomem(err) : pst_trial_check(config, err);
-        free(config);
-    }
-    if (st != PST_OK && err != NULL && err->file[0] == '\0') {
-        snprintf(err->file, sizeof err->file, "%s", set->path);
-    }
-    return st;
-}
-
 pst_status pst_cli_sets_open(const struct pst_cli *cli, struct pst_cli_sets *ret_sets,
                              struct pst_error *err)
 {
@@ -44,9 +23,6 @@ pst_status pst_cli_sets_open(const struct pst_cli *cli, struct pst_cli_sets *ret
             st = pst_combinations_read(&set->job.job, &set->combinations, err);
             sets.n++;
             sets.n_combinations += st == PST_OK ? set->combinations.n : 0;
-        }
-        if (st == PST_OK) {
-            st = check_strategies(&set->combinations, err);
         }
     }
     if (st != PST_OK) {

@@ -4,7 +4,6 @@
  */
 #include <stdio.h>
 
-#include "plugin/search.h"
 #include "plugin/state.h"
 
 /* "use" and "path" of a strategy's table. */
@@ -60,44 +59,5 @@ pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *tab
         err->line = at->line;
         err->column = at->column;
     }
-    return st;
-}
-
-/* Of a file from elsewhere nothing is read here: that is for the process that plans. */
-static pst_status check_one(const struct pst_job *job, struct pst_config_node *table,
-                            const char *kind, struct pst_arena *arena, struct pst_error *err)
-{
-    struct choice choice = {NULL, NULL};
-    const struct pst_plugin *plugin;
-    const char *file = NULL;
-    bool at_home = true;
-    void *config;
-    pst_status st = read_choice(job, table, kind, &choice, err);
-
-    if (st == PST_OK) {
-        st = pst_plugin_locate(arena, kind, choice.id, choice.path, &file, err);
-    }
-    if (st == PST_OK && file != NULL) {
-        st = pst_search_at_home(file, &at_home, err);
-    }
-    if (st != PST_OK || !at_home) {
-        return st;
-    }
-    st = pst_job_plugin(job, table, kind, &plugin, err);
-    return st == PST_OK ? pst_plugin_config(plugin, table, arena, &config, err) : st;
-}
-
-pst_status pst_job_check_strategies(const struct pst_job *job, struct pst_error *err)
-{
-    struct pst_arena arena = {0};
-    pst_status st = check_one(job, job->partitioner, "partitioner", &arena, err);
-
-    if (st == PST_OK) {
-        st = check_one(job, job->scheduler, "scheduler", &arena, err);
-    }
-    for (uint32_t i = 0; st == PST_OK && i < job->n_memopt; i++) {
-        st = check_one(job, job->memopt[i], "memopt", &arena, err);
-    }
-    pst_arena_finish(&arena);
     return st;
 }

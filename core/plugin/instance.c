@@ -96,27 +96,28 @@ static void explain_key(const struct pst_plugin *plugin, struct pst_config_node 
     }
 }
 
-pst_status pst_plugin_config(const struct pst_plugin *plugin, struct pst_config_node *table,
-                             struct pst_arena *arena, void **ret_config, struct pst_error *err)
+static pst_status fill_config(struct pst_instance *instance, struct pst_config_node *table,
+                              struct pst_error *err)
 {
     static const char *const others[] = {"use", "path", NULL};
+    const struct pst_plugin *plugin = instance->plugin;
     bool repeats = strcmp(plugin->kind, "memopt") == 0;
-    void *config = pst_arena_alloc(arena, plugin->config_size != 0 ? plugin->config_size : 1, 0);
-    const char *section =
-        pst_arena_printf(arena, repeats ? "[[%s]] (%s)" : "[%s] (%s)", plugin->kind, plugin->id);
+    const char *section;
     pst_status st;
 
-    if (config == NULL || section == NULL) {
+    instance->config =
+        pst_arena_alloc(&instance->arena, plugin->config_size != 0 ? plugin->config_size : 1, 0);
+    section = pst_arena_printf(&instance->arena, repeats ? "[[%s]] (%s)" : "[%s] (%s)",
+                               plugin->kind, plugin->id);
+    if (instance->config == NULL || section == NULL) {
         return pst_fail_nomem(err);
     }
     st = pst_params_fill(plugin->params, plugin->n_params, plugin->param_size, table, section,
-                         others, arena, config, err);
+                         others, &instance->arena, instance->config, err);
     if (st != PST_OK) {
         explain_key(plugin, table, err);
-        return st;
     }
-    *ret_config = config;
-    return PST_OK;
+    return st;
 }
 
 pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_config_node *table,
@@ -143,7 +144,7 @@ pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_confi
         .cancelled = host_cancelled,
         .get_extension = host_extension,
     };
-    st = pst_plugin_config(plugin, table, &instance->arena, &instance->config, err);
+    st = fill_config(instance, table, err);
     if (st == PST_OK) {
         pst_breadcrumb_enter(instance->crumb, PST_CRUMB_CREATE);
         st = plugin->create(&instance->host, instance->config, &instance->self);

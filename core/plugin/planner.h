@@ -22,10 +22,6 @@ struct pst_planned {
     struct pst_partition_remark *remarks;
 };
 
-/* Are the strategies of the job there, and do those of the program's own folder take their
-   parameters? plugin.not-found, config.*, and why one cannot be loaded. Nothing else is run. */
-pst_status pst_job_check_strategies(const struct pst_job *job, struct pst_error *err);
-
 /* Nanoseconds of a step of a lowered plan in the long run; quick: about. */
 typedef pst_status pst_planner_clock(const struct pst_plan *plan, const struct pst_graph *graph,
                                      const struct pst_cost_model *cost, bool quick,

@@ -92,9 +92,6 @@ struct pst_instance {
 };
 
 /* `table` is the strategy's TOML table (NULL: defaults); "use" and "path" are skipped. */
-/* Its parameters as the table gives them, in `arena`. Errors of pst_params_fill. */
-pst_status pst_plugin_config(const struct pst_plugin *plugin, struct pst_config_node *table,
-                             struct pst_arena *arena, void **ret_config, struct pst_error *err);
 pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_config_node *table,
                                const struct pst_host_context *context,
                                struct pst_instance **ret_instance, struct pst_error *err);

@@ -28,9 +28,10 @@ static const char *memory_actions(const struct pst_stage_report *stage,
                              pst_format_ns(time, stage->recompute_ns));
     }
     if (stage->n_offloaded > 0 && used < size) {
-        used += (size_t)snprintf(
-            text + used, size - used, ", offload %u: %s, link %s", stage->n_offloaded,
-            pst_format_bytes(bytes, stage->offloaded_bytes), pst_format_ns(time, stage->link_ns));
+        used +=
+            (size_t)snprintf(text + used, size - used, ", offload %u: %s, link %s",
+                             stage->n_offloaded, pst_format_bytes(bytes, stage->offloaded_bytes),
+                             pst_format_ns(time, stage->link_ns));
     }
     if (plan->n_guests > 0 && used < size) {
         used += (size_t)snprintf(

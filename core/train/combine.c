@@ -93,16 +93,6 @@ const char *pst_combination_label(const struct pst_combinations *set, uint32_t i
     return set->axes[axis].values[value_at(set, i, axis)].label;
 }
 
-bool pst_combination_introduces(const struct pst_combinations *set, uint32_t i)
-{
-    uint32_t n = 0;
-
-    for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
-        n += pst_combination_factor(set, a) > 1 && value_at(set, i, a) != 0;
-    }
-    return n <= 1;
-}
-
 /* Puts a value, which is borrowed, into a table of the config, which is made where it is missing.
  */
 static bool put(json_t *config, const char *table, const char *entry, json_t *value)

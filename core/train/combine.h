@@ -62,9 +62,6 @@ const char *pst_combination_method(const struct pst_combinations *set, uint32_t 
 const char *pst_combination_label(const struct pst_combinations *set, uint32_t i,
                                   enum pst_axis_kind axis);
 
-/* Does it differ from the first in one value at most? Those alone name all strategies. */
-bool pst_combination_introduces(const struct pst_combinations *set, uint32_t i);
-
 /* The config of combination i as JSON, which pst_config_from_json reads; free() it. microbatch and
    batch replace those of the config where they are not 0. NULL: out of memory. */
 char *pst_combination_config(const struct pst_combinations *set, uint32_t i, uint32_t microbatch,

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugin/planner.h"
 #include "train/emulate.h"
 #include "train/output.h"
 #include "train/session.h"
@@ -133,28 +132,6 @@ static pst_status try_job(struct pst_job *job, const struct pst_trial_options *o
         st = run(session, trial, err);
     }
     pst_session_destroy(session);
-    return st;
-}
-
-pst_status pst_trial_check(const char *config_json, struct pst_error *err)
-{
-    struct pst_config *config = NULL;
-    struct pst_error why = {0};
-    struct pst_job job = {0};
-    pst_status st = pst_config_from_json(config_json, &config, &why);
-
-    if (st == PST_OK && pst_job_read(config, &job, NULL) == PST_OK) {
-        st = pst_job_check_strategies(&job, &why);
-        pst_job_finish(&job);
-    }
-    pst_config_destroy(config);
-    if (st == PST_OK || (strcmp(why.kind, "plugin.not-found") != 0 &&
-                         strncmp(why.kind, "config.", 7) != 0 && st != PST_ERR_NOMEM)) {
-        return PST_OK;
-    }
-    if (err != NULL) {
-        *err = why;
-    }
     return st;
 }
 

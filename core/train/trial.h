@@ -39,10 +39,6 @@ struct pst_trial_options {
     bool (*cancelled)(void);
 };
 
-/* Does the config, in the same form, name strategies that there are, with parameters that they
-   take? plugin.not-found, config.key, config.value; other faults are for the trial to find. */
-pst_status pst_trial_check(const char *config_json, struct pst_error *err);
-
 /*
  * Tries a config, in the JSON form of pst_config_to_json. Returns PST_OK for every outcome; errors:
  * PST_ERR_CANCELLED, plugin.not-found (a name that is wrong is no outcome), and PST_ERR_NOMEM of

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
@@ -259,14 +258,6 @@ static void test_errors(void **state)
     (void)state;
     EXPECT_ERROR(2, "plugin.not-found", "nonesuch", "compare", path, "--set",
                  "compare.memopts=[\"nonesuch\"]");
-    /* What is wrong in the last combination is said before the first. */
-    EXPECT_ERROR(2, "plugin.not-found", "nonesuch", "compare", path, "--plans",
-                 support_path("early"), "--set", "compare.memopts=[\"none\", \"nonesuch\"]");
-    EXPECT_ERROR(2, "config.key", "did you mean", "compare", path, "--plans", support_path("early"),
-                 "--set", "compare.memopts=[\"none\", {use = \"full\", unti = 1}]");
-    EXPECT_ERROR(2, "config.value", "must be", "tune", path, "--objective", "max-batch", "--set",
-                 "compare.memopts=[\"none\", {use = \"full\", every = 0}]");
-    assert_int_not_equal(access(support_path("early/0000.json"), F_OK), 0);
     EXPECT_ERROR(2, "config.key", "schedulers", "compare", path, "--set",
                  "compare.scheduler=[\"1f1b\"]");
     EXPECT_ERROR(2, "config.key", "it has methods, partitioners", "compare", path, "--set",

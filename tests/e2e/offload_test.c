@@ -128,8 +128,9 @@ static void test_models(void **state)
 /* Both ways at once or, with `directions` 2, one after the other; MB/s are bytes a microsecond. */
 static void check_link(const char *directions, double times)
 {
-    struct outcome o = penstock("plan", config, "--set", LETTERS, "--set", letters[0], "--set",
-                                "cluster.host_bandwidth=100MB/s", "--set", directions, "--json");
+    struct outcome o =
+        penstock("plan", config, "--set", LETTERS, "--set", letters[0], "--set",
+                 "cluster.host_bandwidth=100MB/s", "--set", directions, "--json");
     json_t *root, *stage;
     size_t i;
 
