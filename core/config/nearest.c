@@ -53,6 +53,12 @@ static uint32_t distance(const char *a, uint32_t n_a, const char *b, uint32_t n_
     return last[n_b];
 }
 
+/* "memory" for "memory_bytes": nearer than any word with other letters. */
+static bool lacks_unit(const char *word, size_t n, const char *candidate)
+{
+    return n >= 4 && strncmp(word, candidate, n) == 0 && candidate[n] == '_';
+}
+
 const char *pst_nearest(const char *word, const char *const *candidates, uint32_t n_candidates)
 {
     size_t n = strlen(word);
@@ -70,7 +76,9 @@ const char *pst_nearest(const char *word, const char *const *candidates, uint32_
         if (m == 0 || m > MAX_WORD) {
             continue;
         }
-        d = distance(word, (uint32_t)n, candidates[i], (uint32_t)m);
+        d = lacks_unit(word, n, candidates[i])
+                ? 1
+                : distance(word, (uint32_t)n, candidates[i], (uint32_t)m);
         /* d < n: at least one character was right. */
         if (d <= limit && d < n && d < best_distance) {
             best = candidates[i];

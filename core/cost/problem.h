@@ -32,7 +32,7 @@ struct pst_problem {
     uint32_t in_flight;
     double static_bytes;                /* default: weight_multiplier x all parameters */
     double input_bytes, swap_bandwidth; /* 0; 0: no swap */
-    uint32_t link_directions, staging;  /* 2, 2 */
+    uint32_t link_directions, staging;  /* 1, 2 */
 };
 
 /* Errors (PST_ERR_CONFIG): those of pst_costed_parse; config.key with the nearest key,

@@ -76,6 +76,27 @@ static bool meets(const struct pst_plugin *plugin, const char *need)
            pst_caps_has(plugin->provides, need);
 }
 
+static pst_status refuse(const struct pst_plugin *const *plugins, uint32_t n_plugins,
+                         const struct pst_plugin *plugin, const char *need, struct pst_error *err)
+{
+    const char *scheduler = NULL;
+
+    for (uint32_t i = 0; i < n_plugins; i++) {
+        scheduler = strcmp(plugins[i]->kind, "scheduler") == 0 ? plugins[i]->id : scheduler;
+    }
+    if (is_for_scheduler(need) && scheduler != NULL) {
+        pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                 "%s \"%s\" needs %s, which scheduler \"%s\" does not provide", plugin->kind,
+                 plugin->id, need, scheduler);
+        pst_error_hint(err, "\"penstock plugins info NAME\" says what another one provides");
+        return PST_ERR_UNSUPPORTED;
+    }
+    return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                    "%s \"%s\" needs %s, which neither the other strategies of this job nor the "
+                    "executor provide",
+                    plugin->kind, plugin->id, need);
+}
+
 static pst_status match_one(const struct pst_plugin *const *plugins, uint32_t n_plugins,
                             uint32_t who, struct pst_error *err)
 {
@@ -90,13 +111,7 @@ static pst_status match_one(const struct pst_plugin *const *plugins, uint32_t n_
             met = i != who && meets(plugins[i], *need);
         }
         if (!met) {
-            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                            is_for_scheduler(*need)
-                                ? "%s \"%s\" needs %s, which the scheduler of this job does not "
-                                  "provide"
-                                : "%s \"%s\" needs %s, which neither the other strategies of this "
-                                  "job nor the executor provide",
-                            plugin->kind, plugin->id, *need);
+            return refuse(plugins, n_plugins, plugin, *need, err);
         }
     }
     return PST_OK;

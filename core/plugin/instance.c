@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/saturate.h"
 
 struct pst_instance *pst_host_instance(const struct pst_host *host)
 {
@@ -244,4 +245,29 @@ pst_status pst_instance_fail(struct pst_instance *instance, pst_status status, c
     }
     memset(&instance->failure, 0, sizeof instance->failure);
     return meaning != NULL ? status : PST_ERR_BUG;
+}
+
+pst_status pst_instance_judge_price(const struct pst_instance *memopt,
+                                    const struct pst_stage_view *view,
+                                    const struct pst_stage_price *price, struct pst_error *err)
+{
+    uint64_t passes_ns = 0;
+
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
+        const struct pst_stage_node *node = pst_stage_node_at(view, v);
+
+        passes_ns = pst_sat_add(passes_ns, pst_sat_add(node->forward_ns, node->backward_ns));
+    }
+    if (price->fits == 0 || price->period_ns >= passes_ns) {
+        return PST_OK;
+    }
+    pst_fail(err, PST_ERR_BUG, "plugin.contract",
+             "memopt \"%s\" broke its contract: for stage %u price() promised %llu ns, but its "
+             "passes alone take %llu ns",
+             memopt->plugin->id, view->stage, (unsigned long long)price->period_ns,
+             (unsigned long long)passes_ns);
+    if (err != NULL) {
+        err->exit_code = 3;
+    }
+    return PST_ERR_BUG;
 }

@@ -168,6 +168,9 @@ static pst_status price_view(struct pst_planner *planner, const struct pst_stage
         st = planner->memopt_if[last]->price(planner->memopt[last]->self, view, &price);
         pst_breadcrumb_leave();
         st = pst_planner_blame(planner, planner->memopt[last], st, "price", err);
+        if (st == PST_OK) {
+            st = pst_instance_judge_price(planner->memopt[last], view, &price, err);
+        }
         if (st != PST_OK) {
             return st;
         }

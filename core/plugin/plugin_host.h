@@ -105,6 +105,10 @@ pst_status pst_instance_check(const struct pst_plugin *plugin, struct pst_config
 
 /* Turns what a plugin call returned into an error that names the plugin: its own words if it gave
    any; PST_ERR_BUG or an unknown status is plugin.contract, exit 3. */
+/* A period that is shorter than the stage's passes is none: partitioners may count on that. */
+pst_status pst_instance_judge_price(const struct pst_instance *memopt,
+                                    const struct pst_stage_view *view,
+                                    const struct pst_stage_price *price, struct pst_error *err);
 pst_status pst_instance_fail(struct pst_instance *instance, pst_status status, const char *function,
                              struct pst_error *err);
 

@@ -13,6 +13,7 @@
 #include "plugin/wire.h"
 
 #define MAGIC "pst-memo"
+#define MOST_BYTES (1ull << 62) /* sums stay exact below */
 
 /* What the plugin said; in the process apart, what comes back. */
 struct answer {
@@ -265,6 +266,12 @@ static pst_status evaluate(const struct answer *answer, struct pst_memopt_result
     ok = list->n > 0 ? pst_evaluate_replays(&result->view, list->at, list->n, &result->value, NULL)
                      : pst_evaluate(&evaluator, &result->view, answer->actions, &result->value);
     pst_evaluator_finish(&evaluator);
+    if (ok && result->value.legal && result->value.peak_bytes >= MOST_BYTES) {
+        return pst_fail(err, PST_ERR_CONFIG, "input.limit",
+                        "in_flight: %u micro-batches of this stage take 2^62 bytes or more, which "
+                        "cannot be counted",
+                        result->view.in_flight);
+    }
     return ok ? check(answer, result, err) : pst_fail_nomem(err);
 }
 

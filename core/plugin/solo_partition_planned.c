@@ -183,7 +183,8 @@ static pst_status price(struct pst_partition_planned *planned, const struct pst_
         pst_breadcrumb_enter(planned->memopt->crumb, PST_CRUMB_PRICE);
         st = planned->memopt_if->price(planned->memopt->self, view, &price);
         pst_breadcrumb_leave();
-        st = st == PST_OK ? st : pst_instance_fail(planned->memopt, st, "price", err);
+        st = st == PST_OK ? pst_instance_judge_price(planned->memopt, view, &price, err)
+                          : pst_instance_fail(planned->memopt, st, "price", err);
     }
     *ret_price = price;
     return st;

@@ -27,6 +27,10 @@ static void summarize(const struct pst_figure_page *page, char *text, size_t roo
     uint64_t length = timeline->end_ns - timeline->begin_ns, peak = 0;
     char time[48], memory[48] = "", steps[48] = "";
 
+    if (timeline->summary != NULL) {
+        snprintf(text, room, "%s", timeline->summary);
+        return;
+    }
     pst_figure_format_time(timeline, length, time, sizeof time);
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
         peak = timeline->ranks[r].peak_bytes > peak ? timeline->ranks[r].peak_bytes : peak;

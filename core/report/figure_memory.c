@@ -9,6 +9,8 @@
 #include "report/figure_impl.h"
 #include "report/figure_memory.h"
 
+static const struct pst_color dark = {0.15, 0.15, 0.15};
+
 bool pst_figure_memory_known(const struct pst_timeline *timeline)
 {
     for (uint32_t r = 0; r < timeline->n_ranks; r++) {
@@ -130,7 +132,7 @@ static void choose_scale(const struct pst_figure_page *page, double height,
     if (scale->capacity_fits && (double)capacity > scale->most) {
         scale->most = (double)capacity;
     }
-    scale->most *= height < 60 && !scale->capacity_fits ? 1.3 : 1.08; /* room for a label */
+    scale->most *= height < 60 ? 1.3 : 1.08; /* room for a label */
     scale->tick = pst_figure_nice_step(scale->most / scale->per_unit, ticks < 2 ? 2 : ticks);
     if (scale->tick * scale->per_unit > 0.9 * scale->most) {
         scale->tick /= 2; /* a 0 alone is no scale */
@@ -141,7 +143,7 @@ static void choose_scale(const struct pst_figure_page *page, double height,
 void pst_figure_draw_memory_axis(const struct pst_figure_page *page,
                                  const struct pst_figure_scale *scale, double top, double bottom)
 {
-    double high = bottom - top, font = page->options.font_pt;
+    double high = bottom - top, font = page->options.font_pt, below = bottom + high + font;
     uint32_t decimals = scale->tick < 1 ? scale->tick < 0.1 ? 2 : 1 : 0;
     const double dash[] = {4, 2.5};
     char text[48];
@@ -155,6 +157,10 @@ void pst_figure_draw_memory_axis(const struct pst_figure_page *page,
         cairo_move_to(page->cr, page->left, y);
         cairo_line_to(page->cr, page->right, y);
         cairo_stroke(page->cr);
+        if (below - y < 0.85 * font) {
+            continue; /* a low strip has no room for this number */
+        }
+        below = y;
         snprintf(text, sizeof text, "%.*f", (int)decimals, i * scale->tick);
         pst_figure_source(page->cr, (struct pst_color){0.35, 0.35, 0.35});
         pst_figure_text(page->cr, page->left - 5, y, ALIGN_RIGHT, text);
@@ -172,79 +178,101 @@ void pst_figure_draw_memory_axis(const struct pst_figure_page *page,
     }
 }
 
-static void swatch(const struct pst_figure_page *page, struct pst_color color, double *x, double y,
-                   const char *text)
-{
-    double font = page->options.font_pt;
+/* What stands above the panel: where it goes on, how large it is, or only how wide it would be. */
+struct heading {
+    const struct pst_figure_page *page;
+    double x, y, font;
+    bool draw;
+};
 
-    pst_figure_source(page->cr, color);
-    cairo_rectangle(page->cr, *x, y - 0.35 * font, 0.9 * font, 0.7 * font);
-    cairo_fill(page->cr);
-    pst_figure_source(page->cr, (struct pst_color){0.15, 0.15, 0.15});
-    pst_figure_text(page->cr, *x + 1.25 * font, y, ALIGN_LEFT, text);
-    *x += 2.3 * font + pst_figure_text_width(page->cr, text);
+static void word(struct heading *h, struct pst_color color, const char *text, double space)
+{
+    if (h->draw) {
+        pst_figure_source(h->page->cr, color);
+        pst_figure_text(h->page->cr, h->x, h->y, ALIGN_LEFT, text);
+    }
+    h->x += pst_figure_text_width(h->page->cr, text) + space * h->font;
+}
+
+static void box(const struct heading *h, struct pst_color color, double x, double width)
+{
+    if (h->draw) {
+        pst_figure_source(h->page->cr, color);
+        cairo_rectangle(h->page->cr, x, h->y - 0.35 * h->font, width, 0.7 * h->font);
+        cairo_fill(h->page->cr);
+    }
+}
+
+static void swatch(struct heading *h, struct pst_color color, const char *text)
+{
+    box(h, color, h->x, 0.9 * h->font);
+    h->x += 1.25 * h->font;
+    word(h, dark, text, 1.05);
 }
 
 /* Few lines have a swatch each, many share a ramp. */
-static void rank_legend(const struct pst_figure_page *page, double *x, double y)
+static void rank_legend(struct heading *h)
 {
-    uint32_t n = page->timeline->n_ranks;
-    double font = page->options.font_pt, wide = 7 * font;
+    uint32_t n = h->page->timeline->n_ranks;
+    double wide = 7 * h->font;
     char text[64];
 
     if (n <= 8) {
         for (uint32_t r = 0; r < n; r++) {
-            pst_figure_short_name(page->timeline, r, text, sizeof text);
-            swatch(page, pst_figure_rank_color(r, n), x, y, text);
+            pst_figure_short_name(h->page->timeline, r, text, sizeof text);
+            swatch(h, pst_figure_rank_color(r, n), text);
         }
         return;
     }
-    pst_figure_source(page->cr, (struct pst_color){0.15, 0.15, 0.15});
-    pst_figure_short_name(page->timeline, 0, text, sizeof text);
-    pst_figure_text(page->cr, *x, y, ALIGN_LEFT, text);
-    *x += pst_figure_text_width(page->cr, text) + 0.5 * font;
+    pst_figure_short_name(h->page->timeline, 0, text, sizeof text);
+    word(h, dark, text, 0.5);
     for (uint32_t i = 0; i < 32; i++) {
-        pst_figure_source(page->cr, pst_figure_rank_color(i, 32));
-        cairo_rectangle(page->cr, *x + wide * i / 32, y - 0.35 * font, wide / 32, 0.7 * font);
-        cairo_fill(page->cr);
+        box(h, pst_figure_rank_color(i, 32), h->x + wide * i / 32, wide / 32);
     }
-    *x += wide + 0.5 * font;
+    h->x += wide + 0.5 * h->font;
     snprintf(text, sizeof text, "%u", n - 1);
-    pst_figure_source(page->cr, (struct pst_color){0.15, 0.15, 0.15});
-    pst_figure_text(page->cr, *x, y, ALIGN_LEFT, text);
-    *x += pst_figure_text_width(page->cr, text) + font;
+    word(h, dark, text, 1);
 }
 
-static void draw_heading(const struct pst_figure_page *page, const struct pst_figure_scale *scale,
-                         bool strips)
+static void put_heading(struct heading *h, const struct pst_figure_scale *scale, bool strips)
 {
     static const char *const names[PST_MEM_KINDS] = {"parameters",  "gradients", "optimizer state",
                                                      "activations", "buffers",   "workspace",
                                                      "guests"};
-    double font = page->options.font_pt, y = page->memory_top - 1.0 * font, x = page->left;
     char text[64], bytes[32];
 
     snprintf(text, sizeof text, scale->unit[0] == '\0' ? "memory" : "memory (%s)", scale->unit);
-    pst_figure_font(page->cr, font, true);
-    pst_figure_source(page->cr, (struct pst_color){0.15, 0.15, 0.15});
-    pst_figure_text(page->cr, x, y, ALIGN_LEFT, text);
-    x += pst_figure_text_width(page->cr, text) + 1.5 * font;
-    pst_figure_font(page->cr, font, false);
-    if (strips) {
-        for (uint32_t k = 0; k < PST_MEM_KINDS; k++) {
-            if (pst_figure_memory_occurs(page->timeline, k)) {
-                swatch(page, pst_figure_memory_color(k), &x, y, names[k]);
-            }
+    pst_figure_font(h->page->cr, h->font, true);
+    word(h, dark, text, 1.5);
+    pst_figure_font(h->page->cr, h->font, false);
+    for (uint32_t k = 0; strips && k < PST_MEM_KINDS; k++) {
+        if (pst_figure_memory_occurs(h->page->timeline, k)) {
+            swatch(h, pst_figure_memory_color(k), names[k]);
         }
-    } else {
-        rank_legend(page, &x, y);
+    }
+    if (!strips) {
+        rank_legend(h);
     }
     if (scale->capacity != UINT64_MAX) {
-        pst_figure_format_memory(page->timeline, scale->capacity, bytes, sizeof bytes);
+        pst_figure_format_memory(h->page->timeline, scale->capacity, bytes, sizeof bytes);
         snprintf(text, sizeof text, "%scapacity %s", scale->capacity_fits ? "- - " : "", bytes);
-        pst_figure_source(page->cr, (struct pst_color){0.72, 0.11, 0.11});
-        pst_figure_text(page->cr, x, y, ALIGN_LEFT, text);
+        word(h, (struct pst_color){0.72, 0.11, 0.11}, text, 0);
     }
+}
+
+/* One line, in letters as small as it takes. */
+static void draw_heading(const struct pst_figure_page *page, const struct pst_figure_scale *scale,
+                         bool strips)
+{
+    double font = page->options.font_pt, room = page->options.width_pt - page->left - 4;
+    struct heading h = {page, page->left, page->memory_top - 1.0 * font, font, false};
+
+    put_heading(&h, scale, strips);
+    if (h.x - page->left > room) {
+        font *= room / (h.x - page->left);
+    }
+    h = (struct heading){page, page->left, h.y, font, true};
+    put_heading(&h, scale, strips);
 }
 
 pst_status pst_figure_draw_memory(struct pst_figure_page *page, struct pst_error *err)

@@ -24,6 +24,16 @@ static double x_of(const struct panel *panel, uint32_t column)
     return x > panel->page->right ? panel->page->right : x;
 }
 
+double pst_figure_label_y(double point, double capacity, double top, double font)
+{
+    double above = point - 0.8 * font, least = top + 0.05 * font, beyond = capacity - 0.7 * font;
+
+    if (above - capacity < 0.6 * font && capacity - above < 0.6 * font && beyond >= least) {
+        return beyond; /* not across the dashed line */
+    }
+    return above < least ? point + 0.9 * font : above;
+}
+
 static void mark_peak(const struct panel *panel, uint32_t rank, uint32_t column, bool with_rank)
 {
     const struct pst_figure_page *page = panel->page;
@@ -43,7 +53,9 @@ static void mark_peak(const struct panel *panel, uint32_t rank, uint32_t column,
     cairo_new_path(page->cr);
     cairo_arc(page->cr, x, y, 1.7, 0, 6.283185307179586);
     cairo_fill(page->cr);
-    y = y - 0.8 * font < panel->top - 0.3 * font ? y + 0.9 * font : y - 0.8 * font;
+    y = pst_figure_label_y(
+        y, panel->scale->capacity_fits ? y_of(panel, (double)panel->scale->capacity) : -1e9,
+        panel->top, font);
     if (x + 4 + pst_figure_text_width(page->cr, text) > page->right) {
         pst_figure_text(page->cr, x - 2, y, ALIGN_RIGHT, text);
     } else {

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/util.h"
 #include "plan/plan.h"
 
 /* Static bytes and what is parked for other micro-batches are in every event, so one kind is all.
@@ -40,6 +41,7 @@ static pst_status add_events(const struct pst_memopt_result *result, struct pst_
                 .instr = PST_NONE,
                 .to_stage = PST_NONE,
                 .peer = PST_NONE,
+                .microbatch = PST_NONE,
                 .op = ops[event->pass],
                 .lane = PST_LANE_COMPUTE,
             };
@@ -55,15 +57,20 @@ static pst_status describe(const struct pst_memopt_result *result, struct pst_ti
                            struct pst_error *err)
 {
     struct pst_timeline_rank *rank = &timeline->ranks[0];
+    char period[32], more[32], peak[32];
 
     timeline->title =
         pst_arena_printf(&timeline->arena, "memopt %s, a stage of %u operators, %u in flight",
                          result->id, result->view.n_nodes, result->view.in_flight);
+    timeline->summary = pst_arena_printf(
+        &timeline->arena, "period %s, %s more than with everything kept   peak memory %s",
+        pst_format_ns(period, result->value.period_ns), pst_format_ns(more, result->value.extra_ns),
+        pst_format_bytes(peak, result->value.peak_bytes));
     timeline->kind = "evaluation";
     timeline->n_stages = timeline->n_steps = 1;
     snprintf(rank->name, sizeof rank->name, "stage");
     rank->capacity_bytes = result->view.capacity_bytes;
-    return timeline->title != NULL ? PST_OK : pst_fail_nomem(err);
+    return timeline->title != NULL && timeline->summary != NULL ? PST_OK : pst_fail_nomem(err);
 }
 
 pst_status pst_memopt_timeline(const struct pst_memopt_result *result,

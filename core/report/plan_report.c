@@ -11,13 +11,15 @@
 #include "train/data.h"
 #include "train/progress.h"
 
-/* "keep 1.2 MiB, recompute 5: 3.0 MiB, +1.20 ms, offload 2: 4.0 MiB" */
-static const char *memory_actions(const struct pst_stage_report *stage, uint32_t n_guests,
-                                  char *text, size_t size)
+/* "keep 1.2 MiB, recompute 5: 3.0 MiB, +1.20 ms, offload 2: 4.0 MiB, link 333 us" */
+static const char *memory_actions(const struct pst_stage_report *stage,
+                                  const struct pst_plan_stage *plan, char *text, size_t size)
 {
+    /* Micro-batches that are nobody's guests keep what the others leave with a peer. */
+    uint64_t kept =
+        stage->kept_bytes + (plan->n_guests < plan->n_microbatches ? stage->peer_bytes : 0);
     char bytes[32], time[32];
-    size_t used =
-        (size_t)snprintf(text, size, "keep %s", pst_format_bytes(bytes, stage->kept_bytes));
+    size_t used = (size_t)snprintf(text, size, "keep %s", pst_format_bytes(bytes, kept));
 
     if (stage->n_recomputed > 0 && used < size) {
         used +=
@@ -26,13 +28,15 @@ static const char *memory_actions(const struct pst_stage_report *stage, uint32_t
                              pst_format_ns(time, stage->recompute_ns));
     }
     if (stage->n_offloaded > 0 && used < size) {
-        used += (size_t)snprintf(text + used, size - used, ", offload %u: %s", stage->n_offloaded,
-                                 pst_format_bytes(bytes, stage->offloaded_bytes));
-    }
-    if (n_guests > 0 && used < size) {
         used +=
-            (size_t)snprintf(text + used, size - used, ", peer %u: %s of %u micro-batches",
-                             stage->n_peers, pst_format_bytes(bytes, stage->peer_bytes), n_guests);
+            (size_t)snprintf(text + used, size - used, ", offload %u: %s, link %s",
+                             stage->n_offloaded, pst_format_bytes(bytes, stage->offloaded_bytes),
+                             pst_format_ns(time, stage->link_ns));
+    }
+    if (plan->n_guests > 0 && used < size) {
+        used += (size_t)snprintf(
+            text + used, size - used, ", peer %u: %s of %u of %u micro-batches", stage->n_peers,
+            pst_format_bytes(bytes, stage->peer_bytes), plan->n_guests, plan->n_microbatches);
     }
     if (stage->guest_bytes > 0 && used < size) {
         snprintf(text + used, size - used, ", guests %s",
@@ -61,7 +65,7 @@ static void add_row(struct pst_table *table, const struct pst_session *session,
     pst_table_cell(table, "%s", pst_format_ns(text, r->forward_ns));
     pst_table_cell(table, "%s", pst_format_ns(text, r->backward_ns));
     pst_table_cell(table, "%u x %u", stage->in_flight, stage->microbatch_size);
-    pst_table_cell(table, "%s", memory_actions(r, stage->n_guests, text, sizeof text));
+    pst_table_cell(table, "%s", memory_actions(r, stage, text, sizeof text));
     pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes));
     pst_table_cell(table, "%s", pst_format_bytes(text, r->activation_bytes));
     pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes + r->activation_bytes));
@@ -252,6 +256,7 @@ static void add_stage(struct pst_json *json, const struct pst_session *session,
     pst_json_uint(json, "peer_microbatches", stage->n_guests);
     pst_json_uint(json, "guest_bytes", r->guest_bytes);
     pst_json_number(json, "recompute_us", (double)r->recompute_ns / 1e3);
+    pst_json_number(json, "link_us", (double)r->link_ns / 1e3);
     pst_json_uint(json, "static_bytes", r->static_bytes);
     pst_json_uint(json, "activation_bytes", r->activation_bytes);
     pst_json_uint(json, "total_bytes", r->static_bytes + r->activation_bytes);

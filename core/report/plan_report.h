@@ -22,6 +22,7 @@ struct pst_stage_report {
     uint64_t peer_bytes;   /* of one micro-batch */
     uint64_t guest_bytes;  /* kept for other devices at the peak, of the first stage of a device */
     uint64_t recompute_ns; /* of replays, per micro-batch */
+    uint64_t link_ns;      /* of the host link, per micro-batch */
     uint64_t static_bytes; /* weights, gradients, optimizer state, statistics */
     uint64_t activation_bytes; /* everything else alive at the peak of the device */
     const char *limited_by; /* of what its device has least left: "memory"; else the largest part of

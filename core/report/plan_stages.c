@@ -182,6 +182,8 @@ static bool add_actions(const struct pst_session *session, const struct pst_plan
             break;
         }
     }
+    report->link_ns = pst_cost_host_ns(&session->cost, report->offloaded_bytes) *
+                      (uint64_t)session->cluster.link_directions;
     free(times_again);
     return true;
 }

@@ -267,8 +267,8 @@ static pst_status check_keys(const struct pst_job *job, const json_t *compare,
             fail(job, err, "config.key", key, "unknown key \"%s\" in [compare]", key);
             pst_error_hint(err,
                            nearest != NULL ? "did you mean \"%s\"?"
-                                           : "it has partitioners, schedulers, memopts, "
-                                             "devices, microbatches%s",
+                                           : "it has methods, partitioners, schedulers, "
+                                             "memopts, devices, microbatches%s",
                            nearest != NULL ? nearest : "");
             return PST_ERR_CONFIG;
         }

@@ -352,6 +352,8 @@ static void test_errors(void **state)
                  "compare.memopts=[\"nonesuch\"]");
     EXPECT_ERROR(2, "config.key", "schedulers", "compare", path, "--set",
                  "compare.scheduler=[\"1f1b\"]");
+    EXPECT_ERROR(2, "config.key", "it has methods, partitioners", "compare", path, "--set",
+                 "compare.xyzzy=[1]");
     EXPECT_ERROR(2, "usage", "--run", "compare", path, "--steps", "3");
     EXPECT_ERROR(2, "usage", "--steps", "compare", path, "--run", "--steps", "0");
     EXPECT_ERROR(2, "usage", "fastest", "tune", path, "--objective", "fastest");

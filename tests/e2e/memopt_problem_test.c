@@ -241,6 +241,17 @@ static void beyond_all_capacities(void **state)
     }
 }
 
+/* The same without a capacity: sums that do not fit into 64 bits are not shown. */
+static void beyond_all_sums(void **state)
+{
+    const char *file = support_write(
+        "stage.json", HEAD "\"graph\":{\"batch\":1,\"nodes\":[{\"name\":\"a\",\"forward_us\":1,"
+                           "\"saved_bytes\":72057594037927936}]},\"in_flight\":1000}");
+
+    (void)state;
+    EXPECT_ERROR(2, "input.limit", "1000 micro-batches", "memopt", "none", "--problem", file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +262,7 @@ int main(void)
         cmocka_unit_test(large_results),
         cmocka_unit_test(refused),
         cmocka_unit_test(beyond_all_capacities),
+        cmocka_unit_test(beyond_all_sums),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

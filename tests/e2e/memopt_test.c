@@ -335,8 +335,11 @@ static void documented(void **state)
     } rows[] = {{"none", NULL, 0},
                 {"full", "RRRR", 12},
                 {"sqrt", "RKRR", 6},
+                {"adapipe", "RKRK", 2},
                 {"offload", NULL, 0},
-                {"vpipe", "RKSS", 1}};
+                {"dawnpiper", "RKRS", 2},
+                {"vpipe", "RKSS", 1},
+                {"exact", "RKSS", 1}};
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

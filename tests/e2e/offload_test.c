@@ -125,6 +125,31 @@ static void test_models(void **state)
     }
 }
 
+/* Both ways at once or, with `directions` 2, one after the other; MB/s are bytes a microsecond. */
+static void check_link(const char *directions, double times)
+{
+    struct outcome o =
+        penstock("plan", config, "--set", LETTERS, "--set", letters[0], "--set",
+                 "cluster.host_bandwidth=100MB/s", "--set", directions, "--json");
+    json_t *root, *stage;
+    size_t i;
+
+    expect_code(&o, 0);
+    root = json_loads(o.out, 0, NULL);
+    assert_non_null(root);
+    json_array_foreach(json_object_get(root, "stages"), i, stage)
+    {
+        double bytes = json_number_value(json_object_get(stage, "offloaded_bytes"));
+        double us = json_number_value(json_object_get(stage, "link_us"));
+
+        assert_true(bytes > 0);
+        assert_true(us >= times * bytes / 100 && us < times * (bytes / 100 + 0.002));
+    }
+    assert_true(i > 1);
+    json_decref(root);
+    outcome_finish(&o);
+}
+
 /* A device with one stage: the report's sum is the peak, host memory left out. */
 static void check_sums(const char *text)
 {
@@ -171,6 +196,8 @@ static void test_what_it_takes(void **state)
     expect_code(&o, 0);
     check_sums(o.out);
     outcome_finish(&o);
+    check_link("cluster.link_directions=1", 1);
+    check_link("cluster.link_directions=2", 2);
 }
 
 int main(void)

@@ -131,6 +131,8 @@ static void test_bound(void **state)
         snprintf(set, sizeof set, "cluster.devices=%u", p);
         o = penstock("plan", support_write("bound.toml", text), "--set", set, "-o", path);
         expect_code(&o, 0);
+        expect_text(o.out, " of 24 micro-batches");
+        assert_null(strstr(o.out, "keep 0 B")); /* for those that stay keep what others leave */
         outcome_finish(&o);
         plan = plan_file(path);
         assert_true(count_guests(plan) > 0);

@@ -324,6 +324,7 @@ static void test_lying_memopts(void **state)
         {"action", "plan.illegal", 3, "there is no such action"},
         {"peer", "plan.illegal", 3, "not an action that one stage can decide about"},
         {"promise", "plugin.contract", 3, "price() promised"},
+        {"haste", "plugin.contract", 3, "price() promised 1 ns, but its passes alone take"},
         {"broken", "plugin.contract", 3, "price() returned the unknown status 4711"},
     };
 

@@ -417,7 +417,8 @@ static void unsound_tables(void **state)
 
 static void nearest_words(void **state)
 {
-    static const char *const words[] = {"steps", "batch", "microbatch", "lr", "min_lr", ""};
+    static const char *const words[] = {"steps",  "batch", "microbatch", "lr",
+                                        "min_lr", "",      "memopt",     "memory_bytes"};
     static const struct {
         const char *word, *nearest;
     } cases[] = {
@@ -436,12 +437,14 @@ static void nearest_words(void **state)
         {"stxxs", NULL}, /* two mistakes in five letters */
         {"", NULL},
         {"elephant", NULL},
+        {"memory", "memory_bytes"}, /* without its unit */
+        {"memopr", "memopt"},
     };
     char huge[1000];
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *got = pst_nearest(cases[i].word, words, 6);
+        const char *got = pst_nearest(cases[i].word, words, sizeof words / sizeof *words);
 
         if ((got == NULL) != (cases[i].nearest == NULL) ||
             (got != NULL && strcmp(got, cases[i].nearest) != 0)) {
@@ -450,7 +453,7 @@ static void nearest_words(void **state)
     }
     memset(huge, 'a', sizeof huge - 1);
     huge[sizeof huge - 1] = '\0';
-    assert_null(pst_nearest(huge, words, 6));
+    assert_null(pst_nearest(huge, words, sizeof words / sizeof *words));
     assert_null(pst_nearest("steps", NULL, 0));
 }
 

@@ -72,8 +72,7 @@ static void test_matching(void **state)
     assert_int_equal(pst_caps_match(plugins, 2, &err), PST_ERR_UNSUPPORTED);
     assert_string_equal(err.kind, "plan.mismatch");
     assert_int_equal(pst_error_exit_code(&err), 2);
-    assert_string_equal(err.message, "partitioner \"p\" needs dag, which the scheduler of this job "
-                                     "does not provide");
+    assert_string_equal(err.message, "partitioner \"p\" needs dag, which scheduler \"s\" does not provide");
     scheduler.provides = dag;
     assert_int_equal(pst_caps_match(plugins, 2, &err), PST_ERR_UNSUPPORTED);
     assert_string_equal(err.message, "partitioner \"p\" needs places-recompute, which neither the "

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "report/figure_impl.h"
+#include "report/figure_memory.h"
 #include "support.h"
 #include "unit/report/timeline_rig.h"
 
@@ -288,6 +289,23 @@ static void ticks_are_round(void **state)
     }
 }
 
+/* Text is 0.9 of the font high. Nothing is said about a panel with no room on either side. */
+static void the_peak_is_not_crossed_out(void **state)
+{
+    const double font = 9, top = 100;
+
+    (void)state;
+    for (double capacity = top + 8; capacity < top + 60; capacity += 0.5) {
+        for (double point = capacity; point < capacity + 40; point += 0.5) {
+            double y = pst_figure_label_y(point, capacity, top, font);
+
+            assert_true(y < capacity - 0.45 * font || y > capacity + 0.45 * font);
+            assert_true(y >= top); /* the legend is above */
+        }
+    }
+    assert_true(pst_figure_label_y(150, -1e9, top, font) < 150);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +318,7 @@ int main(void)
         cmocka_unit_test(odd_timelines),
         cmocka_unit_test(very_many_passes),
         cmocka_unit_test(ticks_are_round),
+        cmocka_unit_test(the_peak_is_not_crossed_out),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * pst.eval/1: the one evaluator of memory plans, for memory optimizers. It charges a stage by the
- * model that docs/plan.md describes under "memory of a stage": what is parked, what the active
- * micro-batch needs in forward, backward and replay.
+ * model that docs/memory.md describes under "What a decision costs": what is parked, what the
+ * active micro-batch needs in forward, backward and replay.
  */
 #ifndef PENSTOCK_EXT_EVAL_H
 #define PENSTOCK_EXT_EVAL_H
