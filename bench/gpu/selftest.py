@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What of the GPU benchmarks can be tested without a GPU:  bench/gpu/selftest.py [BUILD]
+"""What of the GPU benchmarks can be tested without a GPU:  bench/gpu/selftest.py [BUILD [RATES]]
 
 Counts of operations against numbers worked out by hand, tables, arguments; with BUILD a tiny model
-on the cpu device, and PyTorch on the CPU where it is installed."""
+on the cpu device, and PyTorch on the CPU where it is installed. RATES: bench-gpu-rates, where it is
+built."""
 import importlib.util
 import json
 import os
@@ -18,7 +19,7 @@ import table
 import throughput
 
 HERE = pathlib.Path(__file__).resolve().parent
-BUILD = None
+BUILD = RATES = None
 
 
 def call(*words):
@@ -219,7 +220,28 @@ class OnTheCpu(unittest.TestCase):
             self.assertGreater(row["predicted_s"], 0)
 
 
+class Rates(unittest.TestCase):
+    """bench-gpu-rates, small, on the kernels for GPUs compiled for the host where they are."""
+
+    def test_small(self):
+        if RATES is None:
+            self.skipTest("no bench-gpu-rates given")
+        modules = [pathlib.Path(BUILD) / "plugins" / name
+                   for name in ("tests/device-cuda-on-host.so", "device-cpu.so")]
+        for module in filter(pathlib.Path.exists, modules):
+            done = subprocess.run([RATES, module, "small"], capture_output=True, text=True,
+                                  check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            rows = [json.loads(line) for line in done.stdout.splitlines()]
+            for operator, passes in (("qkv", "FBW"), ("attention", "FB"), ("loss", "FB")):
+                self.assertEqual("".join(row["pass"] for row in rows
+                                         if row["operator"] == operator), passes)
+            self.assertIn("| copy within the device |", table.table("rates", rows))
+
+
 if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        RATES = sys.argv.pop(2)
     if len(sys.argv) > 1:
         BUILD = sys.argv.pop(1)
     unittest.main()
