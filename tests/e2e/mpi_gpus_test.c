@@ -48,7 +48,17 @@ static void processes_on_a_gpu(void **state)
         expect_text(o.err, ") would both have GPU 0000:01:00.0");
         outcome_finish(&o);
     }
+}
+
+/* A context takes half a GiB: no process may have one on another's GPU. */
+static void processes_with_a_gpu_each(void **state)
+{
+    struct outcome o;
+
+    (void)state;
+    setenv("ON_HOST_ONE_GPU", "1", 1);
     o = train("3", "run.share=0");
+    unsetenv("ON_HOST_ONE_GPU");
     expect_code(&o, 0);
     outcome_finish(&o);
 }
@@ -57,6 +67,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_on_a_gpu),
+        cmocka_unit_test(processes_with_a_gpu_each),
     };
 
     return on_host_is_here() && mpi_rig_is_here()

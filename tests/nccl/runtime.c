@@ -51,13 +51,25 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct fake_stream *streams[MOST_STREAMS];
 static void *(*reach_of_device)(const void *address);
 static struct kept all_kept = {&all_kept, &all_kept};
+static _Thread_local int chosen = -1;
+
+/* CUDA would make a context on the first GPU, whoever has that. */
+int fake_device(void)
+{
+    if (chosen < 0) {
+        fake_misuse("a thread that has chosen no GPU calls CUDA");
+    }
+    return chosen;
+}
 
 /* A new one of so many bytes; NULL: it cannot be had. */
 static void *keep(size_t bytes)
 {
     size_t room = (bytes + 63) / 64 * 64;
-    struct kept *kept = fake_fails() ? NULL : aligned_alloc(64, room);
+    struct kept *kept;
 
+    fake_device();
+    kept = fake_fails() ? NULL : aligned_alloc(64, room);
     if (kept == NULL) {
         return NULL;
     }
@@ -299,6 +311,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    fake_device();
     if (fake_fails()) {
         return cudaErrorInvalidValue;
     }
@@ -320,6 +333,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     bool done;
 
+    fake_device();
     if (atomic_load(&fake_nccl.broken)) {
         return cudaErrorInvalidValue;
     }
@@ -421,8 +435,6 @@ cudaError_t cudaDriverGetVersion(int *version)
     return cudaSuccess;
 }
 
-static _Thread_local int chosen;
-
 cudaError_t cudaSetDevice(int device)
 {
     if (device < 0 || device >= MOST_DEVICES || fake_fails()) {
@@ -430,11 +442,6 @@ cudaError_t cudaSetDevice(int device)
     }
     chosen = device;
     return cudaSuccess;
-}
-
-int fake_device(void)
-{
-    return chosen;
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest)
