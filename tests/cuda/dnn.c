@@ -123,6 +123,6 @@ const char *pst_dnn_plan_run(const struct pst_dnn_plan *plan, void *const operan
     }
     memcpy(launch.operands, operands, sizeof launch.operands);
     launch.prompt = on_host_is_prompt(plan->stream);
-    on_host_enqueue(plan->stream, run_plan, &launch, sizeof launch);
+    on_host_enqueue_kernel(plan->stream, run_plan, &launch, sizeof launch);
     return launch.fault;
 }

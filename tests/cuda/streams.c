@@ -33,6 +33,7 @@ struct list {
 
 struct CUstream_st {
     struct host_stream base; /* first */
+    int gpu; /* the one that was chosen when it was made; so of events */
     bool threaded, quits;
     pthread_t thread;
     pthread_cond_t asked; /* there is something to do */
@@ -43,6 +44,7 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
+    int gpu;
     bool timed;
     uint32_t users; /* the owner, and items */
     uint64_t n_put, n_done;
@@ -160,6 +162,24 @@ void on_host_enqueue(cudaStream_t stream, void (*body)(void *), void *context, s
     }
 }
 
+static int chosen_gpu(void)
+{
+    int gpu = -1;
+
+    cudaGetDevice(&gpu);
+    return gpu;
+}
+
+void on_host_enqueue_kernel(cudaStream_t stream, void (*body)(void *), void *context, size_t bytes)
+{
+    if (chosen_gpu() != stream->gpu) {
+        fprintf(stderr, "CUDA of the host: a kernel for GPU %d by a thread that has chosen GPU %d\n",
+                stream->gpu, chosen_gpu());
+        abort();
+    }
+    on_host_enqueue(stream, body, context, bytes);
+}
+
 cudaError_t on_host_forbid(void)
 {
     if (capturing == NULL) {
@@ -201,6 +221,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned flags)
     if (stream == NULL) {
         return cudaErrorMemoryAllocation;
     }
+    stream->gpu = chosen_gpu();
     pthread_cond_init(&stream->asked, NULL);
     stream->threaded = how != NULL && strcmp(how, "threads") == 0;
     stream->base = (struct host_stream){.magic = HOST_STREAM, .ask = stream->threaded ? ask : NULL};
@@ -320,6 +341,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *ret_event, unsigned flags)
     if (event == NULL) {
         return cudaErrorMemoryAllocation;
     }
+    event->gpu = chosen_gpu();
     event->timed = (flags & cudaEventDisableTiming) == 0;
     event->users = 1;
     *ret_event = event;
@@ -340,6 +362,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 
     if (capturing == stream) {
         return on_host_forbid();
+    }
+    if (event->gpu != stream->gpu) {
+        return cudaErrorInvalidResourceHandle;
     }
     pthread_mutex_lock(&lock);
     event->users++;
@@ -394,7 +419,7 @@ cudaError_t cudaEventElapsedTime(float *ret_ms, cudaEvent_t start, cudaEvent_t e
     cudaError_t error = cudaSuccess;
 
     pthread_mutex_lock(&lock);
-    if (!start->timed || !end->timed || start->ms == 0 || end->ms == 0) {
+    if (start->gpu != end->gpu || !start->timed || !end->timed || start->ms == 0 || end->ms == 0) {
         error = cudaErrorInvalidResourceHandle;
     } else if (start->n_done < start->n_put || end->n_done < end->n_put) {
         error = cudaErrorNotReady;

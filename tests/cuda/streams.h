@@ -17,6 +17,8 @@ extern "C" {
 
 /* body(context) in the order of the stream; the context is copied unless it is done at once. */
 void on_host_enqueue(cudaStream_t stream, void (*body)(void *), void *context, size_t bytes);
+/* The same of a kernel, whose GPU the calling thread must have chosen. */
+void on_host_enqueue_kernel(cudaStream_t stream, void (*body)(void *), void *context, size_t bytes);
 /* Whether that would be done at once. */
 bool on_host_is_prompt(cudaStream_t stream);
 /* For calls that must not be made while the calling thread captures: the capture is lost. */
