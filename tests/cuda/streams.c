@@ -390,13 +390,24 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     return cudaSuccess;
 }
 
+/* Of the calling thread. That something is not ready yet is no error; runtimes have kept it as one. */
+static _Thread_local cudaError_t last_error;
+
+cudaError_t cudaGetLastError(void)
+{
+    const cudaError_t error = last_error;
+
+    last_error = cudaSuccess;
+    return error;
+}
+
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     cudaError_t error = on_host_forbid();
 
     pthread_mutex_lock(&lock);
     if (error == cudaSuccess && event->n_done < event->n_put) {
-        error = cudaErrorNotReady;
+        error = last_error = cudaErrorNotReady;
     }
     pthread_mutex_unlock(&lock);
     return error;

@@ -52,6 +52,7 @@ static struct fake_stream *streams[MOST_STREAMS];
 static void *(*reach_of_device)(const void *address);
 static struct kept all_kept = {&all_kept, &all_kept};
 static _Thread_local int chosen = -1;
+static _Thread_local cudaError_t last_error; /* what is not ready is none; runtimes have kept it */
 
 /* CUDA would make a context on the first GPU, whoever has that. */
 int fake_device(void)
@@ -340,7 +341,16 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     pthread_mutex_lock(&mutex);
     done = event->n_done == event->n_recorded;
     pthread_mutex_unlock(&mutex);
+    last_error = done ? last_error : cudaErrorNotReady;
     return done ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    const cudaError_t error = last_error;
+
+    last_error = cudaSuccess;
+    return error;
 }
 
 /* --- the rest ----------------------------------------------------------------------------------
@@ -397,6 +407,11 @@ cudaError_t nccl_add(float *dst, const float *src, uint64_t elems, cudaStream_t 
 
 cudaError_t nccl_add(float *dst, const float *src, uint64_t elems, cudaStream_t stream)
 {
+    const cudaError_t before = cudaGetLastError(); /* a launch that failed, as add.cu has it */
+
+    if (before != cudaSuccess) {
+        return before;
+    }
     if (fake_fails()) {
         return cudaErrorInvalidValue;
     }
