@@ -134,6 +134,27 @@ class Words(unittest.TestCase):
             self.assertNotIn("line ", done.stderr)
 
 
+class Check(unittest.TestCase):
+    """scripts/gpu-check.sh: a GPU is seen, however many lines tell of it, one after the other."""
+
+    def test_many_gpus(self):
+        with tempfile.TemporaryDirectory() as name:
+            smi = pathlib.Path(name) / "nvidia-smi"
+            smi.write_text("#!/bin/sh\n[ \"$1\" = -L ] || exit 0\necho 'GPU 0: one'\nsleep 0.2\n"
+                           "for i in 1 2 3; do echo \"GPU $i: more\" || exit 1; done\n",
+                           encoding="utf-8")
+            smi.chmod(0o755)
+            bad = pathlib.Path(name) / "no.tar.xz"
+            bad.touch()
+            done = subprocess.run(
+                [common.ROOT / "scripts/gpu-check.sh", "--bundle", bad], capture_output=True,
+                text=True, check=False,
+                env=os.environ | {"PATH": f"{name}:{os.environ['PATH']}",
+                                  "PENSTOCK_BUNDLE_PLACE": f"{name}/place"})
+            self.assertEqual(done.returncode, 4)
+            self.assertNotIn("no NVIDIA GPU", done.stderr)
+
+
 class Bundle(unittest.TestCase):
     """scripts/gpu-bundle.sh: what is opened at run time is linked where the bundle looks for it."""
 
