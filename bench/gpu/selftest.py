@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -158,17 +159,19 @@ class Check(unittest.TestCase):
 class Bundle(unittest.TestCase):
     """scripts/gpu-bundle.sh: what is opened at run time is linked where the bundle looks for it."""
 
-    def unpack(self, folder, libraries):
+    def unpack(self, folder, libraries, path=os.environ["PATH"]):
         place, parts = folder / "place", folder / "parts"
         (parts / "build/plugins").mkdir(parents=True)
         (parts / "lib").mkdir()
         (parts / "build/penstock").write_bytes(b"")
+        (parts / "build/penstock").chmod(0o755)
         (parts / "build/plugins/device-cuda.so").write_bytes(libraries)
         subprocess.run(["tar", "-C", parts, "-cJf", folder / "b.tar.xz", "build", "lib"], check=True)
         return place, subprocess.run(
             [common.ROOT / "scripts/gpu-bundle.sh", "--unpack", folder / "b.tar.xz"],
             capture_output=True, text=True, check=False,
-            env=os.environ | {"PENSTOCK_BUNDLE_PLACE": str(place), "PYTHONPATH": str(folder)})
+            env=os.environ | {"PENSTOCK_BUNDLE_PLACE": str(place), "PYTHONPATH": str(folder),
+                              "PATH": str(path)})
 
     def test_libraries_of_python(self):
         with tempfile.TemporaryDirectory() as name:
@@ -183,6 +186,19 @@ class Bundle(unittest.TestCase):
             self.assertEqual({file.name for file in (place / "lib").iterdir()},
                              {"libcudnn.so.77", "libcudnn_graph.so.77", "libnvrtc.so.88",
                               "libnvrtc-builtins.so.88.0"})
+
+    def test_without_xz(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            tools = folder / "bin"
+            tools.mkdir()
+            for tool in ("bash", "mkdir", "ls", "ldd", "awk", "grep", "sort", "sed", "basename",
+                         "dirname", "ln", "tar"):
+                (tools / tool).symlink_to(shutil.which(tool))
+            (tools / "python3").symlink_to(sys.executable)
+            place, done = self.unpack(folder, b"", tools)
+            self.assertEqual((done.returncode, done.stdout), (0, f"{place}/build\n"), done.stderr)
+            self.assertTrue(os.access(place / "build/penstock", os.X_OK))
 
     def test_missing(self):
         with tempfile.TemporaryDirectory() as name:
