@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "streams.h"
+
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 static struct cuda_on_host host = {
@@ -57,8 +59,8 @@ static cudaError_t count(cudaError_t error, atomic_int *made)
 
 static _Thread_local int chosen;
 
-/* CUDA makes a context on the GPU that a thread has chosen, which is the first one at first. A process
-   that has one GPU of many shall take memory on no other (ON_HOST_ONE_GPU). */
+/* CUDA makes a context on the GPU that a thread has chosen, which is the first one at first. A
+   process that has one GPU of many shall take memory on no other (ON_HOST_ONE_GPU). */
 static void make_context(void)
 {
     static atomic_uint contexts;
@@ -88,6 +90,16 @@ cudaError_t __wrap_cudaSetDevice(int device)
     chosen = device;
     make_context();
     return faulty() ? cudaErrorDevicesUnavailable : cudaSuccess;
+}
+
+void on_host_enqueue_kernel(cudaStream_t stream, void (*body)(void *), void *context, size_t bytes)
+{
+    if (chosen != on_host_gpu_of(stream)) {
+        fprintf(stderr, "CUDA of the host: a kernel for GPU %d where GPU %d is chosen\n",
+                on_host_gpu_of(stream), chosen);
+        abort();
+    }
+    on_host_enqueue(stream, body, context, bytes);
 }
 
 cudaError_t __wrap_cudaGetDevice(int *device)

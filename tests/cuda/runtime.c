@@ -53,6 +53,12 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
     return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = *greatest = 0;
+    return cudaSuccess;
+}
+
 cudaError_t cudaSetDevice(int device)
 {
     return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
@@ -62,6 +68,22 @@ cudaError_t cudaGetDevice(int *device)
 {
     *device = 0;
     return cudaSuccess;
+}
+
+/* Of the calling thread. What is not ready yet is no error; runtimes have kept it as one. */
+static _Thread_local cudaError_t last_error;
+
+cudaError_t on_host_keep(cudaError_t error)
+{
+    return last_error = error;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    const cudaError_t error = last_error;
+
+    last_error = cudaSuccess;
+    return error;
 }
 
 const char *cudaGetErrorName(cudaError_t error)

@@ -33,7 +33,7 @@ struct list {
 
 struct CUstream_st {
     struct host_stream base; /* first */
-    int gpu; /* the one that was chosen when it was made; so of events */
+    int gpu;                 /* the one that was chosen when it was made; so of events */
     bool threaded, quits;
     pthread_t thread;
     pthread_cond_t asked; /* there is something to do */
@@ -162,22 +162,9 @@ void on_host_enqueue(cudaStream_t stream, void (*body)(void *), void *context, s
     }
 }
 
-static int chosen_gpu(void)
+int on_host_gpu_of(cudaStream_t stream)
 {
-    int gpu = -1;
-
-    cudaGetDevice(&gpu);
-    return gpu;
-}
-
-void on_host_enqueue_kernel(cudaStream_t stream, void (*body)(void *), void *context, size_t bytes)
-{
-    if (chosen_gpu() != stream->gpu) {
-        fprintf(stderr, "CUDA of the host: a kernel for GPU %d by a thread that has chosen GPU %d\n",
-                stream->gpu, chosen_gpu());
-        abort();
-    }
-    on_host_enqueue(stream, body, context, bytes);
+    return stream->gpu;
 }
 
 cudaError_t on_host_forbid(void)
@@ -221,7 +208,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned flags)
     if (stream == NULL) {
         return cudaErrorMemoryAllocation;
     }
-    stream->gpu = chosen_gpu();
+    cudaGetDevice(&stream->gpu);
     pthread_cond_init(&stream->asked, NULL);
     stream->threaded = how != NULL && strcmp(how, "threads") == 0;
     stream->base = (struct host_stream){.magic = HOST_STREAM, .ask = stream->threaded ? ask : NULL};
@@ -230,12 +217,6 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned flags)
         return cudaErrorMemoryAllocation;
     }
     *ret_stream = stream;
-    return cudaSuccess;
-}
-
-cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
-{
-    *least = *greatest = 0;
     return cudaSuccess;
 }
 
@@ -341,7 +322,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *ret_event, unsigned flags)
     if (event == NULL) {
         return cudaErrorMemoryAllocation;
     }
-    event->gpu = chosen_gpu();
+    cudaGetDevice(&event->gpu);
     event->timed = (flags & cudaEventDisableTiming) == 0;
     event->users = 1;
     *ret_event = event;
@@ -390,24 +371,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     return cudaSuccess;
 }
 
-/* Of the calling thread. That something is not ready yet is no error; runtimes have kept it as one. */
-static _Thread_local cudaError_t last_error;
-
-cudaError_t cudaGetLastError(void)
-{
-    const cudaError_t error = last_error;
-
-    last_error = cudaSuccess;
-    return error;
-}
-
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     cudaError_t error = on_host_forbid();
 
     pthread_mutex_lock(&lock);
     if (error == cudaSuccess && event->n_done < event->n_put) {
-        error = last_error = cudaErrorNotReady;
+        error = on_host_keep(cudaErrorNotReady);
     }
     pthread_mutex_unlock(&lock);
     return error;
