@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "cli/alike.h"
 #include "cli/commands.h"
 #include "report/profile_report.h"
 #include "train/describe.h"
 #include "train/stop.h"
+#include "transport/launched.h"
 
 #define ROUNDS      20u
 #define WARMUPS     5u
@@ -171,12 +173,29 @@ static pst_status answer(const struct pst_session *session, struct request *requ
     return st;
 }
 
+/* Several would take the machine from each other while they measure, and write the same files. */
+static pst_status check_alone(struct pst_error *err)
+{
+    if (!pst_launched_as_several()) {
+        return PST_OK;
+    }
+    pst_fail(err, PST_ERR_CONFIG, "usage",
+             "penstock profile measures one device in one process, and %s were started",
+             pst_launched_size());
+    pst_error_hint(err, "start it without a launcher, or as one process on the host to measure: "
+                        "mpirun -n 1, srun -n 1");
+    return PST_ERR_CONFIG;
+}
+
 static pst_status run(struct request *request, const struct pst_cli *cli, struct pst_error *err)
 {
     struct pst_session *session = NULL;
     struct pst_cli_job job = {0};
-    pst_status st = request->file == NULL ? PST_OK : pst_file_write_check(request->file, err);
+    pst_status st = check_alone(err);
 
+    if (st == PST_OK && request->file != NULL) {
+        st = pst_file_write_check(request->file, err);
+    }
     if (st == PST_OK && request->cluster_file != NULL) {
         st = pst_file_write_check(request->cluster_file, err);
     }
@@ -220,16 +239,17 @@ int pst_cmd_profile(const struct pst_command *command, int argc, char **argv)
     bool json = pst_options_want_json(argc, argv);
     struct pst_error err = {0};
     struct pst_cli cli;
-    pst_status st = pst_options_parse(command, options, sizeof options / sizeof *options, argc,
-                                      argv, &cli, &err);
+    pst_status st;
 
-    if (st != PST_OK || cli.help) {
-        return pst_cli_end(st, json, &err);
-    }
     pst_stop_install();
+    st = pst_options_parse(command, options, sizeof options / sizeof *options, argc, argv, &cli,
+                           &err);
+    if (st != PST_OK || cli.help) {
+        return pst_cli_end_alike(st, json, &err);
+    }
     st = pst_options_arguments(command, &cli, 1, 1, &err);
     if (st == PST_OK) {
         st = run(&request, &cli, &err);
     }
-    return pst_cli_end(st, cli.json, &err);
+    return pst_cli_end_alike(st, cli.json, &err);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "cli/alike.h"
 #include "report/plan_report.h"
 #include "report/trace.h"
 #include "sim/sim.h"
@@ -94,14 +95,16 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
     return st;
 }
 
-static int end(pst_status st, bool started, const struct pst_cli *cli, struct pst_error *err)
+static int end(pst_status st, bool started, const struct pst_team *team, const struct pst_cli *cli,
+               struct pst_error *err)
 {
     if (started && strcmp(err->kind, "run.stopped") == 0) {
         /* An ordinary end: the results are out. */
         fprintf(stderr, "penstock: %s\n", err->message);
         return err->exit_code;
     }
-    return pst_cli_end(st, cli->json, err);
+    return team->ops == NULL ? pst_cli_end_alike(st, cli->json, err)
+                             : pst_cli_end(st, cli->json, err);
 }
 
 int pst_cmd_train(const struct pst_command *command, int argc, char **argv)
@@ -116,12 +119,13 @@ int pst_cmd_train(const struct pst_command *command, int argc, char **argv)
     struct pst_error err = {0};
     struct pst_cli cli;
     int code;
-    pst_status st = pst_options_parse(command, options, 1, argc, argv, &cli, &err);
+    pst_status st;
 
-    if (st != PST_OK || cli.help) {
-        return pst_cli_end(st, json, &err);
-    }
     pst_stop_install();
+    st = pst_options_parse(command, options, 1, argc, argv, &cli, &err);
+    if (st != PST_OK || cli.help) {
+        return pst_cli_end_alike(st, json, &err);
+    }
     st = pst_options_arguments(command, &cli, 1, 1, &err);
     if (st == PST_OK) {
         st = pst_cli_job_open(cli.arguments[0], &cli, &job, &err);
@@ -134,7 +138,11 @@ int pst_cmd_train(const struct pst_command *command, int argc, char **argv)
     }
     st = pst_team_settle(&team, st, &err, &prints);
     pst_cli_job_close(&job);
-    code = prints ? end(st, started, &cli, &err) : st == PST_OK ? 0 : pst_error_exit_code(&err);
+    if (prints) {
+        code = end(st, started, &team, &cli, &err);
+    } else {
+        code = st == PST_OK ? 0 : pst_error_exit_code(&err);
+    }
     pst_team_leave(&team, code);
     return code;
 }

@@ -81,6 +81,22 @@ static pst_status fail_absent(struct pst_arena *arena, const char *kind, const c
     return st;
 }
 
+pst_status pst_module_check(const char *kind, const char *id, struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    const char *ids[MAX_IDS + 8];
+    uint32_t n = list_modules(&arena, kind, ids, MAX_IDS);
+    bool found = find_known(kind, id) != NULL;
+    pst_status st;
+
+    for (uint32_t i = 0; i < n && !found; i++) {
+        found = strcmp(ids[i], id) == 0;
+    }
+    st = found ? PST_OK : fail_absent(&arena, kind, id, err);
+    pst_arena_finish(&arena);
+    return st;
+}
+
 pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
                            void **ret_function, struct pst_error *err)
 {

@@ -65,6 +65,9 @@ extern const struct pst_module_known pst_modules_known[];
 pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
                            void **ret_function, struct pst_error *err);
 
+/* Is there such a module, here or in some build? Else config.value. Loads nothing. */
+pst_status pst_module_check(const char *kind, const char *id, struct pst_error *err);
+
 /* What host extensions work on; the planner fills it. Any member may be NULL. */
 struct pst_host_context {
     const struct pst_cost *cost;

@@ -101,16 +101,20 @@ static pst_status refuse_asynchronous(const struct pst_session *session, struct 
 pst_status pst_session_fits_queues(struct pst_session *session, const struct pst_plan *plan,
                                    bool forward_only, struct pst_error *err)
 {
-    bool runs;
-    pst_status st = choose(session, plan, forward_only, &runs, err);
+    const bool judged = session->judged && plan == session->planned.plan;
+    bool runs = judged;
+    pst_status st = judged ? PST_OK : choose(session, plan, forward_only, &runs, err);
     struct pst_check_limits limits = pst_session_limits(session);
     struct pst_check_report *report;
 
-    if (st != PST_OK || runs || !waits_in_a_queue(session)) {
+    if (st != PST_OK || !waits_in_a_queue(session)) {
         return st;
     }
     if (limits.ordered && plan->asynchronous) {
         return refuse_asynchronous(session, err);
+    }
+    if (runs) {
+        return PST_OK;
     }
     report = calloc(1, sizeof *report);
     if (report == NULL) {

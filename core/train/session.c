@@ -10,6 +10,7 @@
 #include "model/builder.h"
 #include "plugin/plugin_host.h"
 #include "train/gpus.h"
+#include "transport/kernels_early.h"
 
 static const struct pst_model_builder *find_builder(const struct pst_config_node *use,
                                                     struct pst_error *err)
@@ -191,14 +192,27 @@ static void note(const char *text)
     pst_log_once(PST_LOG_WARN, "device", text);
 }
 
-/* With kernels of NCCL under way no kernel may be loaded when it is first asked for, as that may
-   wait for the whole GPU (CUDA C++ Programming Guide, "Lazy Loading"). The driver reads this when
-   it is first called, which the device does before the transport is there. */
-static void load_kernels_early(const struct pst_job_run *run)
+/* A word that no device knows is wrong for those, too, that take no notice of it: a config that is
+   rehearsed or timed for another device is to run there. */
+static pst_status check_kernels(const struct pst_job *job, struct pst_error *err)
 {
-    if (strcmp(run->transport, "nccl") == 0) {
-        setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    static const char *const words[] = {"auto", "onednn", "reference", "simple", "unordered"};
+    const uint32_t n = sizeof words / sizeof *words;
+    const char *nearest;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(job->run.kernels, words[i]) == 0) {
+            return PST_OK;
+        }
     }
+    nearest = pst_nearest(job->run.kernels, words, n);
+    pst_fail(err, PST_ERR_CONFIG, "config.value", "no kernels \"%s\"%s%s%s", job->run.kernels,
+             nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
+             nearest == NULL ? "" : "\"?");
+    pst_error_hint(err, "there are auto; for device cpu onednn and reference; for device cuda "
+                        "simple and unordered");
+    pst_config_place(job->config, "run", "kernels", err);
+    return PST_ERR_CONFIG;
 }
 
 /* A module's table, its probe passed. */
@@ -211,7 +225,13 @@ static pst_status load_device(struct pst_session *session, struct pst_error *err
     struct pst_config *config = session->job->config;
     pst_status st;
 
-    load_kernels_early(run);
+    st = check_kernels(session->job, err);
+    if (st != PST_OK) {
+        return st;
+    }
+    if (strcmp(run->transport, "nccl") == 0) {
+        pst_load_kernels_early();
+    }
     st = pst_module_load("device", run->device, PST_DEVICE_MODULE_SYMBOL, &function, err);
     if (st != PST_OK) {
         pst_config_place(config, "run", "device", err);
@@ -279,6 +299,21 @@ pst_status pst_session_load_transport(const struct pst_job *job,
     return st;
 }
 
+static pst_status find_transport(struct pst_session *session, bool load, struct pst_error *err)
+{
+    const struct pst_job *job = session->job;
+    pst_status st;
+
+    if (load) {
+        return pst_session_load_transport(job, &session->transport_ops, err);
+    }
+    st = pst_module_check("transport", job->run.transport, err);
+    if (st != PST_OK) {
+        pst_config_place(job->config, "run", "transport", err);
+    }
+    return st;
+}
+
 /* The times of [profile] file, where there is one. */
 static pst_status load_profile(struct pst_session *session, struct pst_error *err)
 {
@@ -335,11 +370,11 @@ static pst_status create(const struct pst_job *job, const struct pst_team *team,
     if (st == PST_OK) {
         st = load_device(session, err);
     }
+    if (st == PST_OK) {
+        st = find_transport(session, with_transport, err);
+    }
     if (st == PST_OK && with_transport) {
-        st = pst_session_load_transport(job, &session->transport_ops, err);
-        if (st == PST_OK) {
-            st = count_devices(session, err);
-        }
+        st = count_devices(session, err);
         if (st == PST_OK) {
             st = pst_session_check_gpus(session, err);
         }

@@ -27,6 +27,7 @@ struct pst_session {
     struct pst_planned planned; /* plan NULL until pst_session_plan */
     uint64_t predicted_ns;      /* of a step here; 0 until pst_session_plan */
     bool edges;                 /* with run.p2p = "auto": one queue was found to be too few */
+    bool judged;                /* the plan is proven for these queues */
     uint32_t threads, cores;    /* of all devices together; of this machine, where they run on it */
     struct pst_plan *eval_plan; /* forward only; NULL until pst_session_twin */
     struct pst_program **eval_programs;
@@ -84,8 +85,8 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
 pst_status pst_session_read_plan(struct pst_session *session, const char *plan_file,
                                  struct pst_error *err);
 
-/* Proves the plan that was read, first without and then with its programs, which are made in
-   between. PST_ERR_BUG plan.illegal and a report that is not empty: it is illegal. */
+/* Proves the plan that was read, and makes its programs once the rest holds. PST_ERR_BUG
+   plan.illegal and a report that is not empty: it is illegal. */
 pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
                              struct pst_error *err);
 

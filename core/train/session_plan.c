@@ -43,24 +43,30 @@ pst_status pst_session_read_plan(struct pst_session *session, const char *plan_f
     return pst_plan_read(plan_file, session->graph, &session->planned.plan, err);
 }
 
+static pst_status make_planned(void *context, const struct pst_program *const **ret_programs,
+                               struct pst_error *err)
+{
+    struct pst_session *session = context;
+    struct pst_planned *planned = &session->planned;
+    pst_status st = make_programs(session, planned->plan, PST_NONE, &planned->programs, err);
+
+    *ret_programs = (const struct pst_program *const *)planned->programs;
+    return st;
+}
+
 pst_status pst_session_judge(struct pst_session *session, struct pst_check_report *ret_report,
                              struct pst_error *err)
 {
-    struct pst_planned *planned = &session->planned;
+    const struct pst_check_maker maker = {.make = make_planned, .context = session};
     struct pst_check_limits limits;
-    pst_status st = pst_session_choose_queues(session, planned->plan, false, err);
+    pst_status st = pst_session_choose_queues(session, session->planned.plan, false, err);
 
     limits = pst_session_limits(session);
     if (st == PST_OK) {
-        st = pst_plan_check(planned->plan, session->graph, &limits, NULL, ret_report, err);
+        st =
+            pst_plan_prove(session->planned.plan, session->graph, &limits, &maker, ret_report, err);
     }
-    if (st == PST_OK) {
-        st = make_programs(session, planned->plan, PST_NONE, &planned->programs, err);
-    }
-    if (st == PST_OK) {
-        st = pst_plan_check(planned->plan, session->graph, &limits,
-                            (const struct pst_program *const *)planned->programs, ret_report, err);
-    }
+    session->judged = st == PST_OK;
     return st;
 }
 

@@ -161,14 +161,13 @@ static pst_status check_count(const struct pst_team *team, const struct pst_job 
 /* Several processes of a launcher, but a transport of one: that is hardly what was meant. */
 static void warn_alone(const struct pst_job *job)
 {
-    const char *size = pst_launched_size();
-
-    if (size != NULL && strcmp(size, "1") != 0) {
+    if (pst_launched_as_several()) {
         pst_log(PST_LOG_WARN, "train",
                 "%s processes were started, and with run.transport = \"%s\" each trains the whole "
                 "model for itself and writes the same files; run.transport = \"%s\" makes them one "
                 "run",
-                size, job->run.transport, strcmp(job->run.device, "cuda") == 0 ? "nccl" : "mpi");
+                pst_launched_size(), job->run.transport,
+                strcmp(job->run.device, "cuda") == 0 ? "nccl" : "mpi");
     }
 }
 
@@ -186,8 +185,9 @@ pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
     if (st != PST_OK || transport->processes == NULL) {
         return st;
     }
-    st = transport->processes->join(job->run.transport, job->run.stall_limit, &team->rank, &team->n,
-                                    err);
+    team->left = transport->processes;
+    st = team->left->join(job->run.transport, job->run.stall_limit, &team->rank, &team->n, err);
+    team->ops = team->n > 0 ? team->left : NULL;
     if (st != PST_OK) {
         if (st == PST_ERR_CONFIG) {
             pst_config_place(job->config, "run", "transport", err);
@@ -195,7 +195,6 @@ pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
         }
         return st;
     }
-    team->ops = transport->processes;
     st = compare(team, job, err);
     if (st == PST_OK && plan_file == NULL && job->run.plan[0] == '\0') {
         st = check_count(team, job, devices_of(job), err);
@@ -377,8 +376,8 @@ pst_status pst_team_settle(struct pst_team *team, pst_status status, struct pst_
 
 void pst_team_leave(struct pst_team *team, int exit_code)
 {
-    if (team->ops != NULL) {
-        team->ops->leave(exit_code, true);
-        team->ops = NULL;
+    if (team->left != NULL) {
+        team->left->leave(exit_code, true);
     }
+    team->ops = team->left = NULL;
 }

@@ -14,6 +14,7 @@ struct pst_session;
 
 struct pst_team {
     const struct pst_transport_processes *ops; /* NULL: one process has all ranks */
+    const struct pst_transport_processes *left; /* to be left, though they may not have met */
     uint32_t rank, n;
 };
 

@@ -1,26 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Was this process started by a launcher, one of several? Asked by transports before they load or
- * start anything.
+ * Was this process started by a launcher, one of several? Asked before anything is loaded or
+ * started. Launchers leave it in the environment: Open MPI, MPICH and those like it, Slurm.
  */
 #ifndef PST_TRANSPORT_LAUNCHED_H
 #define PST_TRANSPORT_LAUNCHED_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-/* How many processes there are, as launchers leave it in the environment, beginning with Open MPI,
-   MPICH and those like it, Slurm; NULL: none has started this one. */
-static inline const char *pst_launched_size(void)
+/* The first of these variables that there is; NULL: none. */
+static inline const char *pst_launched_first(const char *const *names)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (getenv(names[i]) != NULL) {
-            return getenv(names[i]);
+    for (; *names != NULL; names++) {
+        if (getenv(*names) != NULL) {
+            return getenv(*names);
         }
     }
-    return getenv("SLURM_STEP_ID") != NULL ? getenv("SLURM_NTASKS") : NULL;
+    return NULL;
+}
+
+/* Slurm says how many tasks a step has; what was asked for stands in the environment of a shell,
+   too, in which nothing was launched. */
+static inline const char *pst_launched_by_slurm(const char *name)
+{
+    return getenv("SLURM_STEP_ID") != NULL ? getenv(name) : NULL;
+}
+
+/* How many processes there are; NULL: none has started this one. */
+static inline const char *pst_launched_size(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
+                                        NULL};
+    const char *size = pst_launched_first(names);
+
+    size = size != NULL ? size : pst_launched_by_slurm("SLURM_STEP_NUM_TASKS");
+    return size != NULL ? size : pst_launched_by_slurm("SLURM_NTASKS");
+}
+
+static inline bool pst_launched_as_several(void)
+{
+    const char *size = pst_launched_size();
+
+    return size != NULL && strcmp(size, "1") != 0;
+}
+
+/* Variables that hold the rank of a process. */
+static inline const char *const *pst_launched_ranks(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
+                                        "SLURM_PROCID", NULL};
+
+    return names;
+}
+
+static inline const char *pst_launched_rank(void)
+{
+    const char *rank = pst_launched_first(pst_launched_ranks());
+
+    return rank != NULL ? rank : "0";
+}
+
+/* How many of the processes are on this machine; 0: not known. */
+static inline unsigned long pst_launched_near(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+                                        "PMI_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", NULL};
+    const char *near = pst_launched_first(names);
+
+    return near != NULL ? strtoul(near, NULL, 10) : 0;
+}
+
+/* What the processes of a job have in common on a machine, and those of others have not. */
+static inline void pst_launched_job(char *ret_text, size_t size)
+{
+    const char *step = getenv("SLURM_STEP_ID"), *job = getenv("SLURM_JOB_ID");
+
+    if (getenv("PMIX_NAMESPACE") != NULL) {
+        snprintf(ret_text, size, "pmix %s", getenv("PMIX_NAMESPACE"));
+    } else if (step != NULL && job != NULL) {
+        snprintf(ret_text, size, "slurm %s.%s", job, step);
+    } else {
+        snprintf(ret_text, size, "child of %ld", (long)getppid());
+    }
 }
 
 #endif

@@ -129,7 +129,9 @@ struct pst_reduce_part {
 struct pst_transport_processes {
     /* Once, before everything else: finds the other processes. `transport` is what run.transport
        is, for messages. Errors: config.value (exit 2) where no launcher has started this one,
-       run.device where the library fails. */
+       run.device where the library fails, run.stalled where they do not come within the limit.
+       *ret_n_ranks is 0 where it fails before they have met; else abort, settle and leave end
+       them together. */
     pst_status (*join)(const char *transport, uint64_t stall_ns, uint32_t *ret_rank,
                        uint32_t *ret_n_ranks, struct pst_error *err);
     const char *(*host)(uint32_t rank);
@@ -150,8 +152,8 @@ struct pst_transport_processes {
     /* The last exchange of a run, aborted or not; limit_ns bounds it where it was aborted. Of
        processes that do not come present[r] is false. Returns whether all came. */
     bool (*settle)(const void *mine, void *all, uint64_t bytes, uint64_t limit_ns, bool *present);
-    /* Nothing may be called behind it. Not `orderly`, or where the others do not come: ends all
-       processes with this exit code, and may not return. */
+    /* Nothing may be called behind it; also of processes that have not met. Not `orderly`, or where
+       the others do not come: ends all processes with this exit code, and may not return. */
     void (*leave)(int exit_code, bool orderly);
 };
 

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
+
 #include "bits_models.h"
 #include "mpi_rig.h"
 
@@ -90,6 +92,63 @@ static void test_two_stopped(void **state)
     outcome_finish(&job.outcome);
 }
 
+static bool is_left(const char *words)
+{
+    char path[64], text[4096];
+    DIR *folder = opendir("/proc");
+    struct dirent *entry;
+    bool found = false;
+
+    assert_non_null(folder);
+    while (!found && (entry = readdir(folder)) != NULL) {
+        int fd;
+        ssize_t n;
+
+        if (atoi(entry->d_name) <= 0 || atoi(entry->d_name) == (int)getpid()) {
+            continue;
+        }
+        snprintf(path, sizeof path, "/proc/%d/cmdline", atoi(entry->d_name));
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? 0 : read(fd, text, sizeof text);
+        found = n > 0 && memmem(text, (size_t)n, words, strlen(words)) != NULL;
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+    closedir(folder);
+    return found;
+}
+
+/* Before they have met: one is stopped, one is at something else. MPI_Init tells the others nothing
+   of them. */
+static void test_absent(void **state)
+{
+    const char *path = bits_config("gpt.toml", bits_gpt);
+    const struct timespec pause = {0, 5000000};
+    char script[64], seconds[32];
+    struct outcome o;
+
+    (void)state;
+    snprintf(seconds, sizeof seconds, "10%d", (int)getpid()); /* found by it */
+    snprintf(script, sizeof script, "kill -STOP $$; sleep %s", seconds);
+    mpi_rig_launch(1);
+    o = penstock("train", path, "--json", "--set", "cluster.devices=3", "--set",
+                 "run.transport=mpi", "--set", "run.stall_limit=1 s", ":", "-n", "1", "sh", "-c",
+                 script, ":", "-n", "1", "sleep", seconds);
+    mpi_rig_launch(0);
+    expect_code(&o, 1);
+    expect_text(o.out, "\"kind\":\"run.stalled\"");
+    expect_text(o.out, "the processes have not met in 10 s: rank 1 (host ");
+    expect_text(o.out, ") was stopped, rank 2 (host ");
+    expect_text(o.out, ") has not come to MPI_Init; waiting here: rank 0");
+    assert_int_equal(count(o.out, "{\"error\":"), 1);
+    outcome_finish(&o);
+    for (uint32_t i = 0; is_left(seconds) || is_left(path); i++) {
+        assert_true(i < 2000);
+        nanosleep(&pause, NULL);
+    }
+}
+
 /* One of them is told: all end after the same step, and rank 0 reports. */
 static void test_told(void **state)
 {
@@ -154,6 +213,7 @@ int main(void)
         cmocka_unit_test(test_killed),      cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_two_stopped), cmocka_unit_test(test_told),
         cmocka_unit_test(test_interrupted), cmocka_unit_test(test_other_data),
+        cmocka_unit_test(test_absent),
     };
 
     return mpi_rig_is_here() ? cmocka_run_group_tests(tests, support_begin, support_end)

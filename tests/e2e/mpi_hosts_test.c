@@ -27,10 +27,10 @@ static bool hosts(const char *what)
     return system(command) == 0;
 }
 
-/* From now on: two processes on each of the two hosts. */
-static void launch(void)
+/* From now on: n processes, of which each of the two hosts takes two. */
+static void launch(uint32_t n)
 {
-    static char here[40], there[96];
+    static char here[40], there[96], count[16];
     static const char *const words[] = {"/usr/bin/env",
                                         "ip",
                                         "netns",
@@ -62,8 +62,11 @@ static void launch(void)
                                         "none",
                                         "-H",
                                         there,
+                                        "-n",
+                                        count,
                                         NULL};
 
+    snprintf(count, sizeof count, "%u", n);
     snprintf(here, sizeof here, "%sh", name);
     snprintf(there, sizeof there, "%sa:2,%sb:2", name, name);
     memset(support_launcher, 0, sizeof support_launcher);
@@ -81,16 +84,57 @@ static void test_bits(void **state)
     (void)state;
     bits_train(path, sets, &alone);
     sets[3] = "run.transport=mpi";
-    launch();
+    launch(4);
     bits_train(path, sets, &apart);
     mpi_rig_launch(0);
     bits_expect_same("two hosts", &apart, &alone);
+}
+
+/* The host of the one that is stopped knows, and tells before the other one says what it does not
+   know. */
+static void test_absent(void **state)
+{
+    const char *path = bits_config("gpt.toml", bits_gpt);
+    struct outcome o;
+    char words[128];
+
+    (void)state;
+    launch(3);
+    o = penstock("train", path, "--set", "cluster.devices=4", "--set", "run.transport=mpi", "--set",
+                 "run.stall_limit=1 s", ":", "-n", "1", "sh", "-c", "kill -STOP $$");
+    mpi_rig_launch(0);
+    expect_code(&o, 1);
+    snprintf(words, sizeof words, "rank 3 (host %sb, process ", name);
+    expect_text(o.err, words);
+    expect_text(o.err, ") was stopped; waiting here: rank 2; ");
+    outcome_finish(&o);
+}
+
+/* Nobody of a host tells for another one: a copy of each, at most. */
+static void test_errors(void **state)
+{
+    struct outcome o;
+    uint32_t n = 0;
+
+    (void)state;
+    launch(4);
+    o = penstock("train", "/nowhere/at/all.toml");
+    mpi_rig_launch(0);
+    expect_code(&o, 2);
+    expect_text(o.err, "penstock: /nowhere/at/all.toml: ");
+    for (const char *at = o.err; (at = strstr(at, "penstock: ")) != NULL; at++) {
+        n++;
+    }
+    assert_in_range(n, 1, 2); /* the launcher may end the other host before it comes to it */
+    outcome_finish(&o);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_absent),
+        cmocka_unit_test(test_errors),
     };
     int code;
 

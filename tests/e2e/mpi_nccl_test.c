@@ -14,14 +14,11 @@
 
 #include <unistd.h>
 
-#include "on_host_rig.h"
-
-#include "bits_models.h"
-#include "mpi_rig.h"
+#include "mpi_cuda.h"
 
 #include "mpi_job.h"
 
-enum { MOST = 12, SECONDS = 1000000000 };
+enum { SECONDS = 1000000000 };
 
 static uint64_t now_ns(void)
 {
@@ -65,28 +62,15 @@ static void expect_tidy(void)
 /* One process on transport threads; one process on nccl; n processes on nccl. */
 static void check(const char *what, const char *path, uint32_t n, const char *const *sets)
 {
-    const char *with[MOST + 3];
     struct trace threads, alone, apart;
-    uint32_t i = 0;
 
-    for (; sets[i] != NULL; i++) {
-        with[i] = sets[i];
-    }
-    with[i] = "run.device=cuda";
-    with[i + 1] = "run.transport=threads";
-    with[i + 2] = NULL;
-    bits_train(path, with, &threads);
-    with[i + 1] = "run.transport=nccl";
-    bits_train(path, with, &alone);
+    mpi_cuda_train(path, sets, "run.transport=threads", 0, &threads);
+    mpi_cuda_train(path, sets, "run.transport=nccl", 0, &alone);
     bits_expect_same(what, &alone, &threads);
-    mpi_rig_launch(n);
-    bits_train(path, with, &apart);
-    mpi_rig_launch(0);
+    mpi_cuda_train(path, sets, "run.transport=nccl", n, &apart);
     bits_expect_same(what, &apart, &threads);
     expect_tidy();
 }
-
-#define CHECK(what, path, n, ...) check(what, path, n, (const char *const[]){__VA_ARGS__, NULL})
 
 static void test_pipeline(void **state)
 {

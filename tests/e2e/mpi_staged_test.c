@@ -14,34 +14,16 @@
 
 #include <unistd.h>
 
-#include "on_host_rig.h"
-
-#include "bits_models.h"
-#include "mpi_rig.h"
-
-enum { MOST = 12 };
+#include "mpi_cuda.h"
 
 static void check(const char *what, const char *path, uint32_t n, const char *const *sets)
 {
-    const char *with[MOST + 3];
     struct trace threads, staged;
-    uint32_t i = 0;
 
-    for (; sets[i] != NULL; i++) {
-        with[i] = sets[i];
-    }
-    with[i] = "run.device=cuda";
-    with[i + 1] = "run.transport=threads";
-    with[i + 2] = NULL;
-    bits_train(path, with, &threads);
-    with[i + 1] = "run.transport=mpi";
-    mpi_rig_launch(n);
-    bits_train(path, with, &staged);
-    mpi_rig_launch(0);
+    mpi_cuda_train(path, sets, "run.transport=threads", 0, &threads);
+    mpi_cuda_train(path, sets, "run.transport=mpi", n, &staged);
     bits_expect_same(what, &staged, &threads);
 }
-
-#define CHECK(what, path, n, ...) check(what, path, n, (const char *const[]){__VA_ARGS__, NULL})
 
 static void test_pipeline(void **state)
 {

@@ -185,6 +185,41 @@ static void test_beginnings(void **state)
     mpi_rig_launch(0);
 }
 
+/* What all find before they meet, one tells; profile is for one. */
+static void test_before_meeting(void **state)
+{
+    const char *path = bits_config("gpt.toml", bits_gpt);
+
+    (void)state;
+    mpi_rig_launch(4);
+    FAIL(2, "/nowhere/at/all.toml: cannot open", "/nowhere/at/all.toml", "--set",
+         "run.transport=mpi");
+    FAIL(2, "unknown key \"stepz\" in [train]", path, "--set", "train.stepz=3");
+    FAIL(2, "unknown option --nothing", path, "--nothing");
+    expect_failure((const char *const[]){"profile", path, NULL}, 2,
+                   "measures one device in one process, and 4 were started");
+    mpi_rig_launch(0);
+}
+
+/* What only one finds it tells, with its rank, also where another one finds something else. */
+static void test_own_errors(void **state)
+{
+    const char *path = bits_config("gpt.toml", bits_gpt);
+    struct outcome o;
+
+    (void)state;
+    mpi_rig_launch(1);
+    FAIL(2, "/nowhere/b.toml: rank 1 (host ", path, "--set", "cluster.devices=2", "--set",
+         "run.transport=mpi", ":", "-n", "1", PENSTOCK_BINARY, "train", "/nowhere/b.toml");
+    o = penstock("train", "/nowhere/a.toml", ":", "-n", "1", PENSTOCK_BINARY, "train",
+                 "/nowhere/b.toml");
+    mpi_rig_launch(0);
+    expect_code(&o, 2);
+    expect_text(o.err, "penstock: /nowhere/a.toml: cannot open");
+    expect_text(o.err, "penstock: /nowhere/b.toml: rank 1 (host ");
+    outcome_finish(&o);
+}
+
 /* Without a transport between processes they are several runs, and say so. */
 static void test_alone(void **state)
 {
@@ -228,7 +263,8 @@ int main(void)
         cmocka_unit_test(test_copies),       cmocka_unit_test(test_delayed),
         cmocka_unit_test(test_plan_file),    cmocka_unit_test(test_trace),
         cmocka_unit_test(test_beginnings),   cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_disagreement),
+        cmocka_unit_test(test_disagreement), cmocka_unit_test(test_before_meeting),
+        cmocka_unit_test(test_own_errors),
     };
 
     return mpi_rig_is_here() ? cmocka_run_group_tests(tests, support_begin, support_end)

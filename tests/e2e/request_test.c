@@ -55,7 +55,14 @@ static void test_modules(void **state)
     }
     SET(2, "config.value", "did you mean", "run.device=cpuu");
     SET(2, "config.value", "did you mean", "run.transport=thread");
+    /* Also where a device takes no notice of it, or nothing is run. */
     SET(2, "config.value", "onednn", "run.kernels=onedn");
+    SET(2, "config.value", "onednn", "run={kernels=\"onedn\",device=\"emulated\"}");
+    EXPECT_ERROR(2, "config.value", "did you mean", "simulate", support_path("good.toml"), "--set",
+                 "run.transport=thread");
+    SET(2, "config.value", "edge", "run.p2p=edges");
+    SET(2, "config.value", "auto", "run.graphs=yes");
+    SET(2, "config.value", "bf16", "run.dtype=fp16");
 }
 
 /* Every message below stands at the value that is wrong. */

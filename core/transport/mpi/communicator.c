@@ -93,6 +93,7 @@ static bool init(struct world *world)
     int code;
 
     promote_library();
+    mpi_absent_mark(true);
     code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     if (code == MPI_SUCCESS && provided < MPI_THREAD_FUNNELED) {
         snprintf(world->why, sizeof world->why, "this MPI knows nothing of threads");
@@ -103,6 +104,7 @@ static bool init(struct world *world)
         snprintf(world->why, sizeof world->why, "MPI_Init_thread fails with %d", code);
         return false;
     }
+    mpi_absent_mark(false);
     MPI_Comm_set_errhandler(world->comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(world->comm, &rank);
     MPI_Comm_size(world->comm, &size);

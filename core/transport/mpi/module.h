@@ -245,6 +245,11 @@ struct world {
 
 extern struct world *mpi_world; /* NULL: nobody has joined */
 
+static inline const char *mpi_host_of(const struct world *world, uint32_t rank)
+{
+    return world->hosts[rank][0] != '\0' ? world->hosts[rank] : "not known yet";
+}
+
 static inline uint64_t mpi_now_ns(void)
 {
     struct timespec now;
@@ -292,6 +297,15 @@ uint32_t mpi_terms_of(const struct sum *sum, uint32_t member);
 /* team.c: the communicator's side of what the driving thread waits for. */
 bool mpi_team_progress(struct world *world);
 extern const struct pst_transport_processes mpi_processes;
+/* The driving thread sleeps until its team_wake, at most to that time. Under the mutex. */
+void mpi_sleep_until(struct world *world, uint64_t ns);
+
+/* join.c: coming; *ret_n_ranks is 0 unless the processes have met, also where it fails. */
+pst_status mpi_join(const char *transport, uint64_t stall_ns, uint32_t *ret_rank,
+                    uint32_t *ret_n_ranks, struct pst_error *err);
+void mpi_world_destroy(struct world *world);
+/* The communicator does not come back from MPI_Init: nothing but the end of the process ends it. */
+extern bool mpi_hangs;
 
 /* watch.c: beats and aborts, the communicator's side; who waits for whom. */
 bool mpi_watch_begin(struct world *world);
@@ -314,6 +328,11 @@ void mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t siz
 void mpi_abort_gone(struct world *world, const char *why);
 /* A process that was not heard of for the stall limit, or MPI_NO_RANK. */
 uint32_t mpi_silent(struct world *world);
+
+/* absent.c: processes that do not come to MPI_Init. This thread is about to call it; has called. */
+void mpi_absent_mark(bool joining);
+/* Who has not come, as far as this machine can know; false: it is none of its own. */
+bool mpi_absent_tell(char *ret_text, size_t size);
 
 /* post.c: the rank's side. */
 pst_status mpi_send(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What processes do together outside of a step: finding each other, telling each other, leaving.
+ * What processes do together outside of a step: telling each other, leaving.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -8,11 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "transport/launched.h"
 #include "transport/mpi/module.h"
 
 #define SECOND  UINT64_C(1000000000)
-#define JOIN_NS (60 * SECOND) /* at least: starting many processes takes its time */
 #define SLICE   ((uint64_t)64 << 20)
 #define LOST_NS (3 * SECOND)
 
@@ -93,7 +91,7 @@ bool mpi_team_progress(struct world *world)
 /* --- the driving thread's side -----------------------------------------------------------------
  */
 
-static void sleep_until(struct world *world, uint64_t ns)
+void mpi_sleep_until(struct world *world, uint64_t ns)
 {
     struct timespec until = {.tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND)};
 
@@ -150,7 +148,7 @@ static pst_status run(struct world *world, int tag, bool to_all, int bytes, uint
     atomic_store(&job->state, STATE_POSTED);
     mpi_ring(world);
     while (atomic_load(&job->state) == STATE_POSTED && !is_lost(world)) {
-        sleep_until(world, mpi_now_ns() + world->beat_ns);
+        mpi_sleep_until(world, mpi_now_ns() + world->beat_ns);
         pthread_mutex_unlock(&world->mutex);
         silence = silence == PST_OK ? look_for_silence(world, &why) : silence;
         pthread_mutex_lock(&world->mutex);
@@ -244,174 +242,12 @@ static bool mpi_settle(const void *mine, void *all, uint64_t bytes, uint64_t lim
     return complete;
 }
 
-/* --- coming and going --------------------------------------------------------------------------
+/* --- the rest of the table ----------------------------------------------------------------------
  */
-
-static void destroy(struct world *world)
-{
-    mpi_world = NULL;
-    mpi_gone_finish(world);
-    pthread_mutex_destroy(&world->mutex);
-    pthread_cond_destroy(&world->wake);
-    pthread_cond_destroy(&world->rank_wake);
-    pthread_cond_destroy(&world->team_wake);
-    free(world->hosts);
-    free(world->beats);
-    free(world->heard_ns);
-    free(world->peers);
-    free(world->beats_out);
-    free(world->beat_sends);
-    free(world->abort_sends);
-    free(world->job.requests);
-    free(world->job.present);
-    free(world->job.mine);
-    free(world->job.all);
-    free(world->staging.heads);
-    free(world);
-}
-
-static struct world *create(uint64_t stall_ns)
-{
-    struct world *world = calloc(1, sizeof *world);
-    pthread_condattr_t attr;
-
-    if (world == NULL) {
-        return NULL;
-    }
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_mutex_init(&world->mutex, NULL);
-    pthread_cond_init(&world->wake, &attr);
-    pthread_cond_init(&world->rank_wake, &attr);
-    pthread_cond_init(&world->team_wake, &attr);
-    pthread_condattr_destroy(&attr);
-    world->stall_ns = stall_ns;
-    atomic_init(&world->waits_for, MPI_NO_RANK);
-    return world;
-}
-
-/* The communicator is in its loop, or has failed, or time is up. */
-static pst_status await_communicator(struct world *world, const char *transport,
-                                     struct pst_error *err)
-{
-    uint64_t limit = world->stall_ns > JOIN_NS ? world->stall_ns : JOIN_NS;
-    uint64_t end_ns = mpi_now_ns() + limit;
-    bool ready, failed;
-
-    pthread_mutex_lock(&world->mutex);
-    while (!world->ready && !world->failed && mpi_now_ns() < end_ns) {
-        sleep_until(world, end_ns);
-    }
-    ready = world->ready;
-    failed = world->failed;
-    pthread_mutex_unlock(&world->mutex);
-    if (!ready && failed) {
-        pst_fail(err, PST_ERR_DEVICE, "run.device", "run.transport = \"%s\": %s", transport,
-                 world->why);
-    } else if (!ready) {
-        pst_fail(err, PST_ERR_DEVICE, "run.device",
-                 "run.transport = \"%s\": the processes have not come together in %.3g s",
-                 transport, (double)limit / 1e9);
-        pst_error_hint(err,
-                       "one of them was stopped, or could not be started, or hosts cannot reach "
-                       "each other");
-    }
-    if (!ready) {
-        if (err != NULL) {
-            err->exit_code = 4;
-        }
-        return PST_ERR_DEVICE;
-    }
-    return PST_OK;
-}
-
-struct introduction {
-    char host[64];
-    int64_t clock_ns; /* from CLOCK_MONOTONIC to CLOCK_REALTIME */
-    struct mpi_self self;
-};
-
-/* Hosts and their clocks, which the network time protocol keeps together. */
-static pst_status introduce(struct world *world, struct pst_error *err)
-{
-    struct introduction own = {.host = ""};
-    struct introduction *all = calloc(world->n_ranks, sizeof *all);
-    struct timespec real;
-    pst_status status;
-
-    if (all == NULL) {
-        return pst_fail_nomem(err);
-    }
-    gethostname(own.host, sizeof own.host - 1);
-    mpi_self(&own.self);
-    clock_gettime(CLOCK_REALTIME, &real);
-    own.clock_ns = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec - (int64_t)mpi_now_ns();
-    status = mpi_exchange(&own, all, sizeof own, err);
-    for (uint32_t r = 0; r < world->n_ranks && status == PST_OK; r++) {
-        memcpy(world->hosts[r], all[r].host, sizeof world->hosts[r]);
-        world->n_near += strcmp(all[r].host, own.host) == 0;
-        mpi_gone_watch(world, r, &own.self, &all[r].self);
-    }
-    if (status == PST_OK && strcmp(all[0].host, own.host) != 0) {
-        world->clock_ns = own.clock_ns - all[0].clock_ns;
-    }
-    free(all);
-    return status;
-}
-
-static uint32_t count_cores(void)
-{
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-
-    return n > 0 ? (uint32_t)n : 1;
-}
-
-static pst_status mpi_join(const char *transport, uint64_t stall_ns, uint32_t *ret_rank,
-                           uint32_t *ret_n_ranks, struct pst_error *err)
-{
-    const char *size = pst_launched_size();
-    struct world *world;
-    pst_status status;
-
-    if (mpi_world != NULL || stall_ns == 0) {
-        return pst_fail(err, PST_ERR_BUG, "internal", "transport mpi: joined twice");
-    }
-    if (size == NULL) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "run.transport = \"%s\": this process was not started by an MPI launcher",
-                        transport);
-    }
-    world = create(stall_ns);
-    if (world == NULL) {
-        return pst_fail_nomem(err);
-    }
-    if (pthread_create(&world->thread, NULL, mpi_communicator, world) != 0) {
-        destroy(world);
-        return pst_fail(err, PST_ERR_NOMEM, "machine.threads", "cannot start a thread");
-    }
-    status = await_communicator(world, transport, err);
-    if (status != PST_OK) {
-        return status; /* its thread may be anywhere: the process is about to end */
-    }
-    mpi_world = world;
-    if (world->n_ranks == 1 && strcmp(size, "1") != 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "run.transport = \"%s\": the launcher has started %s processes, but each "
-                        "finds itself alone: launcher and library are of different MPIs",
-                        transport, size);
-    }
-    status = introduce(world, err);
-    if (status == PST_OK) {
-        world->spins = 2 * world->n_near <= count_cores();
-        *ret_rank = world->rank;
-        *ret_n_ranks = world->n_ranks;
-    }
-    return status;
-}
 
 static const char *mpi_host(uint32_t rank)
 {
-    return mpi_world->hosts[rank];
+    return mpi_host_of(mpi_world, rank);
 }
 
 static uint32_t mpi_rank(void)
@@ -452,6 +288,10 @@ static void mpi_leave(int exit_code, bool orderly)
     uint64_t end_ns;
     bool left;
 
+    if (mpi_hangs) { /* exit() would take from its thread what that is at */
+        fflush(NULL);
+        _exit(exit_code);
+    }
     if (world == NULL) {
         return;
     }
@@ -465,7 +305,7 @@ static void mpi_leave(int exit_code, bool orderly)
     mpi_ring(world);
     end_ns = mpi_now_ns() + LEAVE_NS;
     while (!world->left && mpi_now_ns() < end_ns) {
-        sleep_until(world, end_ns);
+        mpi_sleep_until(world, end_ns);
     }
     left = world->left;
     pthread_mutex_unlock(&world->mutex);
@@ -473,7 +313,7 @@ static void mpi_leave(int exit_code, bool orderly)
         _exit(exit_code != 0 ? exit_code : 1);
     }
     pthread_join(world->thread, NULL);
-    destroy(world);
+    mpi_world_destroy(world);
 }
 
 const struct pst_transport_processes mpi_processes = {

@@ -252,7 +252,7 @@ static void describe(const struct world *world, uint32_t rank, uint64_t now, cha
 {
     const struct beat *beat = &world->beats[rank];
     const char *doing = beat->doing[0] != '\0' ? beat->doing : "nothing that it tells of";
-    const char *host = world->hosts[rank];
+    const char *host = mpi_host_of(world, rank);
     double silent_s = (double)silence(world, rank, now) / 1e9;
 
     if (world->gone[rank].is) {

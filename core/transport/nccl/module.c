@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/kernels_early.h"
 #include "transport/launched.h"
 
 #ifndef NCCL_CONTROL_FOLDER
@@ -318,10 +319,7 @@ PST_EXPORT const struct pst_transport_ops *pst_transport_module(void);
 /* One process for each GPU where a launcher has started this one; else it drives all of them. */
 const struct pst_transport_ops *pst_transport_module(void)
 {
-    /* To load a kernel at its first launch may wait for the whole GPU, and so for a kernel of NCCL
-       that waits for its peer (CUDA C++ Programming Guide, "Lazy Loading"). Read at the first call
-       of the driver: whoever opens a device before this has set it already. */
-    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    pst_load_kernels_early();
     if (nccl_control == NULL) {
         load_control(pst_launched_size() != NULL ? "mpi" : "threads");
         nccl_ops.processes = nccl_control != NULL ? nccl_control->processes : NULL;

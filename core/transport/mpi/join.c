@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How processes find each other: MPI_Init, which waits for all of them and tells nothing of those
+ * that do not come, and then who is where.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "transport/launched.h"
+#include "transport/mpi/module.h"
+
+#define SECOND   UINT64_C(1000000000)
+#define JOIN_NS  (10 * SECOND) /* at least: starting processes takes its time */
+#define YIELD_NS (2 * SECOND) /* for a host that knows more of who is missing */
+
+bool mpi_hangs;
+
+void mpi_world_destroy(struct world *world)
+{
+    mpi_world = NULL;
+    mpi_gone_finish(world);
+    pthread_mutex_destroy(&world->mutex);
+    pthread_cond_destroy(&world->wake);
+    pthread_cond_destroy(&world->rank_wake);
+    pthread_cond_destroy(&world->team_wake);
+    free(world->hosts);
+    free(world->beats);
+    free(world->heard_ns);
+    free(world->peers);
+    free(world->beats_out);
+    free(world->beat_sends);
+    free(world->abort_sends);
+    free(world->job.requests);
+    free(world->job.present);
+    free(world->job.mine);
+    free(world->job.all);
+    free(world->staging.heads);
+    free(world);
+}
+
+static struct world *create(uint64_t stall_ns)
+{
+    struct world *world = calloc(1, sizeof *world);
+    pthread_condattr_t attr;
+
+    if (world == NULL) {
+        return NULL;
+    }
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&world->mutex, NULL);
+    pthread_cond_init(&world->wake, &attr);
+    pthread_cond_init(&world->rank_wake, &attr);
+    pthread_cond_init(&world->team_wake, &attr);
+    pthread_condattr_destroy(&attr);
+    world->stall_ns = stall_ns;
+    atomic_init(&world->waits_for, MPI_NO_RANK);
+    return world;
+}
+
+/* Is it in its loop, or has it failed, before time is up? */
+static bool has_come(struct world *world, uint64_t limit_ns)
+{
+    uint64_t end_ns = mpi_now_ns() + limit_ns;
+    bool come;
+
+    pthread_mutex_lock(&world->mutex);
+    while (!world->ready && !world->failed && mpi_now_ns() < end_ns) {
+        mpi_sleep_until(world, end_ns);
+    }
+    come = world->ready || world->failed;
+    pthread_mutex_unlock(&world->mutex);
+    return come;
+}
+
+static pst_status await_communicator(struct world *world, const char *transport,
+                                     struct pst_error *err)
+{
+    uint64_t limit = world->stall_ns > JOIN_NS ? world->stall_ns : JOIN_NS;
+    char who[512];
+
+    if (!has_come(world, limit) && !mpi_absent_tell(who, sizeof who) &&
+        !has_come(world, YIELD_NS)) {
+        mpi_absent_tell(who, sizeof who);
+    }
+    if (has_come(world, 0)) {
+        if (!world->failed) {
+            return PST_OK;
+        }
+        pst_fail(err, PST_ERR_DEVICE, "run.device", "run.transport = \"%s\": %s", transport,
+                 world->why);
+        if (err != NULL) {
+            err->exit_code = 4;
+        }
+        return PST_ERR_DEVICE;
+    }
+    mpi_hangs = true;
+    pst_fail(err, PST_ERR_CANCELLED, "run.stalled",
+             "run stalled: the processes have not met in %.3g s: %s", (double)limit / 1e9, who);
+    pst_error_hint(err,
+                   "one was stopped or could not be started, or hosts cannot reach each other; "
+                   "where it only needs longer, raise run.stall_limit");
+    return PST_ERR_CANCELLED;
+}
+
+struct introduction {
+    char host[64];
+    int64_t clock_ns; /* from CLOCK_MONOTONIC to CLOCK_REALTIME */
+    struct mpi_self self;
+};
+
+/* Hosts and their clocks, which the network time protocol keeps together. */
+static pst_status introduce(struct world *world, struct pst_error *err)
+{
+    struct introduction own = {.host = ""};
+    struct introduction *all = calloc(world->n_ranks, sizeof *all);
+    struct timespec real;
+    pst_status status;
+
+    if (all == NULL) {
+        return pst_fail_nomem(err);
+    }
+    gethostname(own.host, sizeof own.host - 1);
+    mpi_self(&own.self);
+    clock_gettime(CLOCK_REALTIME, &real);
+    own.clock_ns = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec - (int64_t)mpi_now_ns();
+    status = mpi_processes.exchange(&own, all, sizeof own, err);
+    for (uint32_t r = 0; r < world->n_ranks && status == PST_OK; r++) {
+        memcpy(world->hosts[r], all[r].host, sizeof world->hosts[r]);
+        world->n_near += strcmp(all[r].host, own.host) == 0;
+        mpi_gone_watch(world, r, &own.self, &all[r].self);
+    }
+    if (status == PST_OK && strcmp(all[0].host, own.host) != 0) {
+        world->clock_ns = own.clock_ns - all[0].clock_ns;
+    }
+    free(all);
+    return status;
+}
+
+static uint32_t count_cores(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n > 0 ? (uint32_t)n : 1;
+}
+
+pst_status mpi_join(const char *transport, uint64_t stall_ns, uint32_t *ret_rank,
+                    uint32_t *ret_n_ranks, struct pst_error *err)
+{
+    const char *size = pst_launched_size();
+    struct world *world;
+    pst_status status;
+
+    *ret_n_ranks = 0;
+    if (mpi_world != NULL || stall_ns == 0) {
+        return pst_fail(err, PST_ERR_BUG, "internal", "transport mpi: joined twice");
+    }
+    if (size == NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "run.transport = \"%s\": this process was not started by an MPI launcher",
+                        transport);
+    }
+    world = create(stall_ns);
+    if (world == NULL) {
+        return pst_fail_nomem(err);
+    }
+    if (pthread_create(&world->thread, NULL, mpi_communicator, world) != 0) {
+        mpi_world_destroy(world);
+        return pst_fail(err, PST_ERR_NOMEM, "machine.threads", "cannot start a thread");
+    }
+    status = await_communicator(world, transport, err);
+    if (status != PST_OK) {
+        return status; /* its thread may be anywhere: the process is about to end */
+    }
+    mpi_world = world;
+    *ret_rank = world->rank;
+    *ret_n_ranks = world->n_ranks;
+    if (world->n_ranks == 1 && strcmp(size, "1") != 0) {
+        *ret_n_ranks = 0;
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "run.transport = \"%s\": the launcher has started %s processes, but each "
+                        "finds itself alone: launcher and library are of different MPIs",
+                        transport, size);
+    }
+    status = introduce(world, err);
+    if (status == PST_OK) {
+        world->spins = 2 * world->n_near <= count_cores();
+    }
+    return status;
+}
