@@ -67,7 +67,11 @@ if [ "${1:-}" = --unpack ]; then
         exit 2
     fi
     mkdir -p "$place"
-    tar -C "$place" -xf "$file"
+    if command -v xz >/dev/null; then
+        tar -C "$place" -xf "$file"
+    else
+        python3 -W ignore -m tarfile -e "$file" "$place"
+    fi
     link_nvidia
     echo "$build"
     exit

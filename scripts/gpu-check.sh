@@ -40,7 +40,7 @@ if [ -n "$bundle" ] && [ ! -r "$bundle" ]; then
     exit 2
 fi
 
-if ! command -v nvidia-smi >/dev/null || ! nvidia-smi -L 2>/dev/null | grep -q '^GPU '; then
+if ! command -v nvidia-smi >/dev/null || ! nvidia-smi -L 2>/dev/null | grep '^GPU ' >/dev/null; then
     echo "gpu-check: no NVIDIA GPU on this machine (nvidia-smi lists none): nothing was tested" >&2
     exit 4
 fi

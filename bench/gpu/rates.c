@@ -63,6 +63,16 @@ static void settle(struct bench *bench)
     }
 }
 
+/* Within the device's memory; where that is the host's there are no queues. */
+static void copy(struct bench *bench, void *to, const void *from, uint64_t bytes)
+{
+    if (bench->ops->move != NULL) {
+        bench->ops->move(bench->device, PST_QUEUE_COMPUTE, to, from, bytes);
+    } else {
+        bench->ops->upload(bench->device, to, from, bytes);
+    }
+}
+
 /* PATTERN elements from the host, the rest in ever larger copies of what is there. */
 static void fill(struct bench *bench, char *to, uint64_t elems, uint32_t dtype)
 {
@@ -86,7 +96,7 @@ static void fill(struct bench *bench, char *to, uint64_t elems, uint32_t dtype)
     bench->ops->upload(bench->device, to, host, first * size);
     free(host);
     for (uint64_t n = first; n < elems; n *= 2) {
-        bench->ops->copy(bench->device, to + n * size, to, (elems - n < n ? elems - n : n) * size);
+        copy(bench, to + n * size, to, (elems - n < n ? elems - n : n) * size);
     }
 }
 
@@ -238,7 +248,7 @@ static void run_copy(struct bench *bench, void *context)
 {
     const struct span *span = context;
 
-    bench->ops->copy(bench->device, span->to, span->from, span->bytes);
+    copy(bench, span->to, span->from, span->bytes);
 }
 
 static void run_upload(struct bench *bench, void *context)

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What of the GPU benchmarks can be tested without a GPU:  bench/gpu/selftest.py [BUILD]
+"""What of the GPU benchmarks can be tested without a GPU:  bench/gpu/selftest.py [BUILD [RATES]]
 
 Counts of operations against numbers worked out by hand, tables, arguments; with BUILD a tiny model
-on the cpu device, and PyTorch on the CPU where it is installed."""
+on the cpu device, and PyTorch on the CPU where it is installed. RATES: bench-gpu-rates, where it is
+built."""
 import importlib.util
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +20,7 @@ import table
 import throughput
 
 HERE = pathlib.Path(__file__).resolve().parent
-BUILD = None
+BUILD = RATES = None
 
 
 def call(*words):
@@ -133,20 +135,43 @@ class Words(unittest.TestCase):
             self.assertNotIn("line ", done.stderr)
 
 
+class Check(unittest.TestCase):
+    """scripts/gpu-check.sh: a GPU is seen, however many lines tell of it, one after the other."""
+
+    def test_many_gpus(self):
+        with tempfile.TemporaryDirectory() as name:
+            smi = pathlib.Path(name) / "nvidia-smi"
+            smi.write_text("#!/bin/sh\n[ \"$1\" = -L ] || exit 0\necho 'GPU 0: one'\nsleep 0.2\n"
+                           "for i in 1 2 3; do echo \"GPU $i: more\" || exit 1; done\n",
+                           encoding="utf-8")
+            smi.chmod(0o755)
+            bad = pathlib.Path(name) / "no.tar.xz"
+            bad.touch()
+            done = subprocess.run(
+                [common.ROOT / "scripts/gpu-check.sh", "--bundle", bad], capture_output=True,
+                text=True, check=False,
+                env=os.environ | {"PATH": f"{name}:{os.environ['PATH']}",
+                                  "PENSTOCK_BUNDLE_PLACE": f"{name}/place"})
+            self.assertEqual(done.returncode, 4)
+            self.assertNotIn("no NVIDIA GPU", done.stderr)
+
+
 class Bundle(unittest.TestCase):
     """scripts/gpu-bundle.sh: what is opened at run time is linked where the bundle looks for it."""
 
-    def unpack(self, folder, libraries):
+    def unpack(self, folder, libraries, path=os.environ["PATH"]):
         place, parts = folder / "place", folder / "parts"
         (parts / "build/plugins").mkdir(parents=True)
         (parts / "lib").mkdir()
         (parts / "build/penstock").write_bytes(b"")
+        (parts / "build/penstock").chmod(0o755)
         (parts / "build/plugins/device-cuda.so").write_bytes(libraries)
         subprocess.run(["tar", "-C", parts, "-cJf", folder / "b.tar.xz", "build", "lib"], check=True)
         return place, subprocess.run(
             [common.ROOT / "scripts/gpu-bundle.sh", "--unpack", folder / "b.tar.xz"],
             capture_output=True, text=True, check=False,
-            env=os.environ | {"PENSTOCK_BUNDLE_PLACE": str(place), "PYTHONPATH": str(folder)})
+            env=os.environ | {"PENSTOCK_BUNDLE_PLACE": str(place), "PYTHONPATH": str(folder),
+                              "PATH": str(path)})
 
     def test_libraries_of_python(self):
         with tempfile.TemporaryDirectory() as name:
@@ -161,6 +186,19 @@ class Bundle(unittest.TestCase):
             self.assertEqual({file.name for file in (place / "lib").iterdir()},
                              {"libcudnn.so.77", "libcudnn_graph.so.77", "libnvrtc.so.88",
                               "libnvrtc-builtins.so.88.0"})
+
+    def test_without_xz(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            tools = folder / "bin"
+            tools.mkdir()
+            for tool in ("bash", "mkdir", "ls", "ldd", "awk", "grep", "sort", "sed", "basename",
+                         "dirname", "ln", "tar"):
+                (tools / tool).symlink_to(shutil.which(tool))
+            (tools / "python3").symlink_to(sys.executable)
+            place, done = self.unpack(folder, b"", tools)
+            self.assertEqual((done.returncode, done.stdout), (0, f"{place}/build\n"), done.stderr)
+            self.assertTrue(os.access(place / "build/penstock", os.X_OK))
 
     def test_missing(self):
         with tempfile.TemporaryDirectory() as name:
@@ -219,7 +257,28 @@ class OnTheCpu(unittest.TestCase):
             self.assertGreater(row["predicted_s"], 0)
 
 
+class Rates(unittest.TestCase):
+    """bench-gpu-rates, small, on the kernels for GPUs compiled for the host where they are."""
+
+    def test_small(self):
+        if RATES is None:
+            self.skipTest("no bench-gpu-rates given")
+        modules = [pathlib.Path(BUILD) / "plugins" / name
+                   for name in ("tests/device-cuda-on-host.so", "device-cpu.so")]
+        for module in filter(pathlib.Path.exists, modules):
+            done = subprocess.run([RATES, module, "small"], capture_output=True, text=True,
+                                  check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            rows = [json.loads(line) for line in done.stdout.splitlines()]
+            for operator, passes in (("qkv", "FBW"), ("attention", "FB"), ("loss", "FB")):
+                self.assertEqual("".join(row["pass"] for row in rows
+                                         if row["operator"] == operator), passes)
+            self.assertIn("| copy within the device |", table.table("rates", rows))
+
+
 if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        RATES = sys.argv.pop(2)
     if len(sys.argv) > 1:
         BUILD = sys.argv.pop(1)
     unittest.main()

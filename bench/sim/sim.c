@@ -168,7 +168,7 @@ int main(int argc, char **argv)
         return 2;
     }
     build_graph(&bench);
-    bench.cost = (struct pst_cost_model){bench.graph, &bench.cluster, NULL, NULL};
+    bench.cost = (struct pst_cost_model){.graph = bench.graph, .cluster = &bench.cluster};
     build_plan(&bench);
     for (uint32_t d = 0; d < bench.devices; d++) {
         n += bench.plan->devices[d].n_instrs;

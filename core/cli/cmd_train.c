@@ -74,10 +74,9 @@ static pst_status work(const struct pst_job *job, const struct pst_team *team,
 {
     struct pst_session *session = NULL;
     struct pst_data *data = NULL;
-    pst_status st = pst_session_create(job, &session, err);
+    pst_status st = pst_session_create_in(team, job, &session, err);
 
     if (st == PST_OK) {
-        session->team = *team;
         st = pst_team_check_device(team, session, err);
     }
     if (st == PST_OK) {

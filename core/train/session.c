@@ -336,8 +336,9 @@ static pst_status load_profile(struct pst_session *session, struct pst_error *er
     return st;
 }
 
-static pst_status create(const struct pst_job *job, bool with_transport,
-                         struct pst_session **ret_session, struct pst_error *err)
+static pst_status create(const struct pst_job *job, const struct pst_team *team,
+                         bool with_transport, struct pst_session **ret_session,
+                         struct pst_error *err)
 {
     struct pst_session *session = calloc(1, sizeof *session);
     struct pst_arena arena = {0};
@@ -347,6 +348,10 @@ static pst_status create(const struct pst_job *job, bool with_transport,
         return pst_fail_nomem(err);
     }
     session->job = job;
+    if (team != NULL) { /* each of its processes asks the device that it has */
+        session->team = *team;
+        session->device_config.index = team->rank;
+    }
     st = pst_params_fill(pst_cluster_params, pst_cluster_n_params, sizeof(struct pst_param),
                          job->cluster, "[cluster]", NULL, &arena, &session->cluster, err);
     pst_arena_finish(&arena);
@@ -389,13 +394,19 @@ static pst_status create(const struct pst_job *job, bool with_transport,
 pst_status pst_session_create(const struct pst_job *job, struct pst_session **ret_session,
                               struct pst_error *err)
 {
-    return create(job, true, ret_session, err);
+    return create(job, NULL, true, ret_session, err);
+}
+
+pst_status pst_session_create_in(const struct pst_team *team, const struct pst_job *job,
+                                 struct pst_session **ret_session, struct pst_error *err)
+{
+    return create(job, team, true, ret_session, err);
 }
 
 pst_status pst_session_create_for_planning(const struct pst_job *job,
                                            struct pst_session **ret_session, struct pst_error *err)
 {
-    return create(job, false, ret_session, err);
+    return create(job, NULL, false, ret_session, err);
 }
 
 static void destroy_programs(struct pst_program **programs, uint32_t n)

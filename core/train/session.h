@@ -23,7 +23,7 @@ struct pst_session {
     struct pst_device *device; /* answers questions about workspaces; runs nothing */
     struct pst_device_config device_config;
     const struct pst_transport_ops *transport_ops;
-    struct pst_team team;       /* of one, unless who made the session says otherwise */
+    struct pst_team team;       /* of one, unless the session was made in another */
     struct pst_planned planned; /* plan NULL until pst_session_plan */
     uint64_t predicted_ns;      /* of a step here; 0 until pst_session_plan */
     bool edges;                 /* with run.p2p = "auto": one queue was found to be too few */
@@ -39,6 +39,9 @@ struct pst_session {
  */
 pst_status pst_session_create(const struct pst_job *job, struct pst_session **ret_session,
                               struct pst_error *err);
+/* The same in a process of a team, for its rank. */
+pst_status pst_session_create_in(const struct pst_team *team, const struct pst_job *job,
+                                 struct pst_session **ret_session, struct pst_error *err);
 /* The same without the transport, which only a run needs. */
 pst_status pst_session_create_for_planning(const struct pst_job *job,
                                            struct pst_session **ret_session, struct pst_error *err);

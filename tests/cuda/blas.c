@@ -419,10 +419,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
             return CUBLAS_STATUS_INVALID_VALUE;
         }
     }
-    on_host_enqueue(stream, run_product,
-                    &(struct product){*(const struct desc *)(const void *)desc, *la, *lb, *ld, a, b,
-                                      d, workspace, bytes, *(const float *)alpha,
-                                      *(const float *)beta},
-                    sizeof(struct product));
+    on_host_enqueue_kernel(stream, run_product,
+                           &(struct product){*(const struct desc *)(const void *)desc, *la, *lb,
+                                             *ld, a, b, d, workspace, bytes, *(const float *)alpha,
+                                             *(const float *)beta},
+                           sizeof(struct product));
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -116,8 +116,13 @@ const char *pst_dnn_plan_run(const struct pst_dnn_plan *plan, void *const operan
     if (!plan->compiled || workspace == NULL) {
         return "a plan that was not compiled, or no workspace";
     }
+    for (uint32_t role = 0; role < PST_DNN_ROLES; role++) {
+        if (plan->graph.of_role[role] != PST_DNN_NONE && (uintptr_t)operands[role] % 16 != 0) {
+            return "an operand that is not where tensors are said to be";
+        }
+    }
     memcpy(launch.operands, operands, sizeof launch.operands);
     launch.prompt = on_host_is_prompt(plan->stream);
-    on_host_enqueue(plan->stream, run_plan, &launch, sizeof launch);
+    on_host_enqueue_kernel(plan->stream, run_plan, &launch, sizeof launch);
     return launch.fault;
 }

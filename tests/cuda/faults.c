@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "streams.h"
+
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 static struct cuda_on_host host = {
@@ -57,6 +59,19 @@ static cudaError_t count(cudaError_t error, atomic_int *made)
 
 static _Thread_local int chosen;
 
+/* CUDA makes a context on the GPU that a thread has chosen, which is the first one at first. A
+   process that has one GPU of many shall take memory on no other (ON_HOST_ONE_GPU). */
+static void make_context(void)
+{
+    static atomic_uint contexts;
+    const unsigned now = atomic_fetch_or(&contexts, 1u << chosen) | 1u << chosen;
+
+    if ((now & (now - 1)) != 0 && getenv("ON_HOST_ONE_GPU") != NULL) {
+        fprintf(stderr, "CUDA of the host: this process has contexts on several GPUs\n");
+        abort();
+    }
+}
+
 cudaError_t __wrap_cudaGetDeviceCount(int *count_of)
 {
     if (getenv("ON_HOST_EAGER") != NULL && getenv("CUDA_MODULE_LOADING") == NULL) {
@@ -73,7 +88,18 @@ cudaError_t __wrap_cudaSetDevice(int device)
         return cudaErrorInvalidDevice;
     }
     chosen = device;
+    make_context();
     return faulty() ? cudaErrorDevicesUnavailable : cudaSuccess;
+}
+
+void on_host_enqueue_kernel(cudaStream_t stream, void (*body)(void *), void *context, size_t bytes)
+{
+    if (chosen != on_host_gpu_of(stream)) {
+        fprintf(stderr, "CUDA of the host: a kernel for GPU %d where GPU %d is chosen\n",
+                on_host_gpu_of(stream), chosen);
+        abort();
+    }
+    on_host_enqueue(stream, body, context, bytes);
 }
 
 cudaError_t __wrap_cudaGetDevice(int *device)
@@ -84,6 +110,7 @@ cudaError_t __wrap_cudaGetDevice(int *device)
 
 cudaError_t __wrap_cudaMemGetInfo(size_t *left, size_t *all)
 {
+    make_context();
     *left = host.left_bytes;
     *all = host.memory_bytes;
     return faulty() ? cudaErrorUnknown : cudaSuccess;
@@ -131,6 +158,7 @@ cublasStatus_t __real_cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
 
 cudaError_t create_counted_stream(cudaStream_t *ret_stream, unsigned flags, int priority)
 {
+    make_context();
     return faulty() ? cudaErrorUnknown
                     : count(__real_cudaStreamCreateWithPriority(ret_stream, flags, priority),
                             &host.streams);
@@ -149,6 +177,7 @@ cudaError_t __wrap_cudaStreamDestroy(cudaStream_t stream)
 
 cudaError_t __wrap_cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
+    make_context();
     return faulty() ? cudaErrorUnknown
                     : count(__real_cudaEventCreateWithFlags(event, flags), &host.events);
 }
@@ -161,6 +190,7 @@ cudaError_t __wrap_cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t __wrap_cudaMalloc(void **memory, size_t bytes)
 {
+    make_context();
     return faulty() ? cudaErrorMemoryAllocation
                     : count(__real_cudaMalloc(memory, bytes), &host.arrays);
 }
@@ -173,12 +203,14 @@ cudaError_t __wrap_cudaFree(void *memory)
 
 cudaError_t __wrap_cudaMallocHost(void **memory, size_t bytes)
 {
+    make_context();
     return faulty() ? cudaErrorMemoryAllocation
                     : count(__real_cudaMallocHost(memory, bytes), &host.pinned);
 }
 
 cudaError_t __wrap_cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
+    make_context();
     return faulty() ? cudaErrorMemoryAllocation
                     : count(__real_cudaHostAlloc(memory, bytes, flags), &host.pinned);
 }
@@ -247,11 +279,13 @@ cudaError_t __wrap_cudaStreamSynchronize(cudaStream_t stream)
 
 cudaError_t __wrap_cudaEventQuery(cudaEvent_t event)
 {
+    make_context();
     return broken() ? cudaErrorIllegalAddress : __real_cudaEventQuery(event);
 }
 
 cudaError_t __wrap_cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    make_context();
     return faulty() ? cudaErrorUnknown : __real_cudaEventRecord(event, stream);
 }
 

@@ -63,7 +63,7 @@ static void on_host_run(cudaStream_t stream, unsigned blocks, bool meeting, F fu
     on_host_kernel<F, A...> kernel = {function, blocks, meeting, {arguments...}};
 
     static_assert((std::is_trivially_copyable<A>::value && ...), "copied byte for byte");
-    on_host_enqueue(stream, on_host_kernel<F, A...>::run, &kernel, sizeof kernel);
+    on_host_enqueue_kernel(stream, on_host_kernel<F, A...>::run, &kernel, sizeof kernel);
 }
 
 #define PST_LAUNCH(kernel, blocks, stream, ...)                                                    \

@@ -33,6 +33,7 @@ struct list {
 
 struct CUstream_st {
     struct host_stream base; /* first */
+    int gpu;                 /* the one that was chosen when it was made; so of events */
     bool threaded, quits;
     pthread_t thread;
     pthread_cond_t asked; /* there is something to do */
@@ -43,6 +44,7 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
+    int gpu;
     bool timed;
     uint32_t users; /* the owner, and items */
     uint64_t n_put, n_done;
@@ -160,6 +162,11 @@ void on_host_enqueue(cudaStream_t stream, void (*body)(void *), void *context, s
     }
 }
 
+int on_host_gpu_of(cudaStream_t stream)
+{
+    return stream->gpu;
+}
+
 cudaError_t on_host_forbid(void)
 {
     if (capturing == NULL) {
@@ -201,6 +208,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned flags)
     if (stream == NULL) {
         return cudaErrorMemoryAllocation;
     }
+    cudaGetDevice(&stream->gpu);
     pthread_cond_init(&stream->asked, NULL);
     stream->threaded = how != NULL && strcmp(how, "threads") == 0;
     stream->base = (struct host_stream){.magic = HOST_STREAM, .ask = stream->threaded ? ask : NULL};
@@ -209,12 +217,6 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *ret_stream, unsigned flags)
         return cudaErrorMemoryAllocation;
     }
     *ret_stream = stream;
-    return cudaSuccess;
-}
-
-cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
-{
-    *least = *greatest = 0;
     return cudaSuccess;
 }
 
@@ -320,6 +322,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *ret_event, unsigned flags)
     if (event == NULL) {
         return cudaErrorMemoryAllocation;
     }
+    cudaGetDevice(&event->gpu);
     event->timed = (flags & cudaEventDisableTiming) == 0;
     event->users = 1;
     *ret_event = event;
@@ -340,6 +343,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 
     if (capturing == stream) {
         return on_host_forbid();
+    }
+    if (event->gpu != stream->gpu) {
+        return cudaErrorInvalidResourceHandle;
     }
     pthread_mutex_lock(&lock);
     event->users++;
@@ -371,7 +377,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 
     pthread_mutex_lock(&lock);
     if (error == cudaSuccess && event->n_done < event->n_put) {
-        error = cudaErrorNotReady;
+        error = on_host_keep(cudaErrorNotReady);
     }
     pthread_mutex_unlock(&lock);
     return error;
@@ -394,7 +400,7 @@ cudaError_t cudaEventElapsedTime(float *ret_ms, cudaEvent_t start, cudaEvent_t e
     cudaError_t error = cudaSuccess;
 
     pthread_mutex_lock(&lock);
-    if (!start->timed || !end->timed || start->ms == 0 || end->ms == 0) {
+    if (start->gpu != end->gpu || !start->timed || !end->timed || start->ms == 0 || end->ms == 0) {
         error = cudaErrorInvalidResourceHandle;
     } else if (start->n_done < start->n_put || end->n_done < end->n_put) {
         error = cudaErrorNotReady;

@@ -17,6 +17,12 @@ extern "C" {
 
 /* body(context) in the order of the stream; the context is copied unless it is done at once. */
 void on_host_enqueue(cudaStream_t stream, void (*body)(void *), void *context, size_t bytes);
+/* The GPU that was chosen when a stream was made. */
+int on_host_gpu_of(cudaStream_t stream);
+/* Becomes the calling thread's last error, and is returned. */
+cudaError_t on_host_keep(cudaError_t error);
+/* As on_host_enqueue(), of a kernel, whose GPU the calling thread must have chosen. */
+void on_host_enqueue_kernel(cudaStream_t stream, void (*body)(void *), void *context, size_t bytes);
 /* Whether that would be done at once. */
 bool on_host_is_prompt(cudaStream_t stream);
 /* For calls that must not be made while the calling thread captures: the capture is lost. */

@@ -25,13 +25,13 @@ static const char config[] =
     "[cluster]\ndevices = 3\n"
     "[partitioner]\nuse = \"uniform\"\n[scheduler]\nuse = \"1f1b\"\n";
 
-static struct outcome train(const char *gpus, const char *share)
+static struct outcome train(const char *gpus, const char *setting)
 {
     struct outcome o;
 
     setenv("ON_HOST_GPUS", gpus, 1);
     mpi_rig_launch(3);
-    o = penstock("train", support_write("gpus.toml", config), "--set", share);
+    o = penstock("train", support_write("gpus.toml", config), "--set", setting);
     mpi_rig_launch(0);
     return o;
 }
@@ -48,15 +48,28 @@ static void processes_on_a_gpu(void **state)
         expect_text(o.err, ") would both have GPU 0000:01:00.0");
         outcome_finish(&o);
     }
-    o = train("3", "run.share=0");
-    expect_code(&o, 0);
-    outcome_finish(&o);
+}
+
+/* A context takes half a GiB: no process may have one on another's GPU. */
+static void processes_with_a_gpu_each(void **state)
+{
+    struct outcome o;
+
+    (void)state;
+    setenv("ON_HOST_ONE_GPU", "1", 1);
+    for (int staged = 0; staged < 2; staged++) {
+        o = train("3", staged == 0 ? "run.transport=nccl" : "run.transport=mpi");
+        expect_code(&o, 0);
+        outcome_finish(&o);
+    }
+    unsetenv("ON_HOST_ONE_GPU");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_on_a_gpu),
+        cmocka_unit_test(processes_with_a_gpu_each),
     };
 
     return on_host_is_here() && mpi_rig_is_here()

@@ -51,13 +51,26 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct fake_stream *streams[MOST_STREAMS];
 static void *(*reach_of_device)(const void *address);
 static struct kept all_kept = {&all_kept, &all_kept};
+static _Thread_local int chosen = -1;
+static _Thread_local cudaError_t last_error; /* what is not ready is none; runtimes have kept it */
+
+/* CUDA would make a context on the first GPU, whoever has that. */
+int fake_device(void)
+{
+    if (chosen < 0) {
+        fake_misuse("a thread that has chosen no GPU calls CUDA");
+    }
+    return chosen;
+}
 
 /* A new one of so many bytes; NULL: it cannot be had. */
 static void *keep(size_t bytes)
 {
     size_t room = (bytes + 63) / 64 * 64;
-    struct kept *kept = fake_fails() ? NULL : aligned_alloc(64, room);
+    struct kept *kept;
 
+    fake_device();
+    kept = fake_fails() ? NULL : aligned_alloc(64, room);
     if (kept == NULL) {
         return NULL;
     }
@@ -299,6 +312,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    fake_device();
     if (fake_fails()) {
         return cudaErrorInvalidValue;
     }
@@ -320,13 +334,23 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     bool done;
 
+    fake_device();
     if (atomic_load(&fake_nccl.broken)) {
         return cudaErrorInvalidValue;
     }
     pthread_mutex_lock(&mutex);
     done = event->n_done == event->n_recorded;
     pthread_mutex_unlock(&mutex);
+    last_error = done ? last_error : cudaErrorNotReady;
     return done ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    const cudaError_t error = last_error;
+
+    last_error = cudaSuccess;
+    return error;
 }
 
 /* --- the rest ----------------------------------------------------------------------------------
@@ -383,6 +407,11 @@ cudaError_t nccl_add(float *dst, const float *src, uint64_t elems, cudaStream_t 
 
 cudaError_t nccl_add(float *dst, const float *src, uint64_t elems, cudaStream_t stream)
 {
+    const cudaError_t before = cudaGetLastError(); /* a launch that failed, as add.cu has it */
+
+    if (before != cudaSuccess) {
+        return before;
+    }
     if (fake_fails()) {
         return cudaErrorInvalidValue;
     }
@@ -421,8 +450,6 @@ cudaError_t cudaDriverGetVersion(int *version)
     return cudaSuccess;
 }
 
-static _Thread_local int chosen;
-
 cudaError_t cudaSetDevice(int device)
 {
     if (device < 0 || device >= MOST_DEVICES || fake_fails()) {
@@ -430,11 +457,6 @@ cudaError_t cudaSetDevice(int device)
     }
     chosen = device;
     return cudaSuccess;
-}
-
-int fake_device(void)
-{
-    return chosen;
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest)

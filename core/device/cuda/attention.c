@@ -135,7 +135,11 @@ static pst_status init_buckets(const struct pst_cuda_request *r, const struct ps
     }
     error = cudaMalloc((void **)&state->buckets, n * sizeof *host);
     if (error == cudaSuccess) {
-        error = cudaMemcpy(state->buckets, host, n * sizeof *host, cudaMemcpyHostToDevice);
+        error = cudaMemcpyAsync(state->buckets, host, n * sizeof *host, cudaMemcpyHostToDevice,
+                                r->device->compute);
+    }
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(r->device->compute);
     }
     free(host);
     return error == cudaSuccess ? PST_OK : pst_cuda_fail(err, "a table of distances", error);

@@ -20,6 +20,12 @@ struct fused {
     uint64_t pieces;
 };
 
+/* Statistics of so many samples end where the next tensor may begin: at a multiple of 16 bytes. */
+static bool is_even(const struct pst_cuda_heads *a, uint64_t samples)
+{
+    return samples * a->heads * a->rows * sizeof(float) % 16 == 0;
+}
+
 /* Ordered gradients take workspace for the slopes of all scores: as few samples at a time as keep
    the GPU busy, all pieces alike. */
 static uint64_t piece_samples(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
@@ -32,7 +38,7 @@ static uint64_t piece_samples(const struct pst_cuda_request *r, const struct pst
     if (r->pass == PST_KERNEL_F || !ordered) {
         return r->samples;
     }
-    while (r->samples % n != 0 || (n < r->samples && n * blocks < enough)) {
+    while (r->samples % n != 0 || (n < r->samples && (n * blocks < enough || !is_even(a, n)))) {
         n++;
     }
     return n;

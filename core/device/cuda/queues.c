@@ -169,6 +169,7 @@ bool pst_cuda_passed(struct pst_device *device, struct pst_mark *mark)
     }
     error = cudaEventQuery(mark->event);
     if (error == cudaErrorNotReady) {
+        cudaGetLastError(); /* no error, but where it is kept the next launch would tell it */
         return false;
     }
     pst_cuda_note(device, pst_cuda_doing(device, doing, sizeof doing), error);

@@ -26,6 +26,7 @@ struct aborts {
 struct one {
     struct aborts *aborts;
     ncclComm_t comm;
+    int ordinal;
 };
 
 /* Under the mutex, which it leaves. */
@@ -46,6 +47,7 @@ static void *abort_one(void *argument)
     struct one one = *(struct one *)argument;
 
     free(argument);
+    cudaSetDevice(one.ordinal); /* NCCL goes back to it, else to the first GPU */
     ncclCommAbort(one.comm);
     pthread_mutex_lock(&one.aborts->mutex);
     if (--one.aborts->n_left == 0) {
@@ -56,7 +58,7 @@ static void *abort_one(void *argument)
 }
 
 /* Under the mutex. */
-static void start(struct aborts *aborts, ncclComm_t comm)
+static void start(struct aborts *aborts, ncclComm_t comm, int ordinal)
 {
     struct one *one = malloc(sizeof *one);
     pthread_t thread;
@@ -64,7 +66,7 @@ static void start(struct aborts *aborts, ncclComm_t comm)
     if (one == NULL) {
         return; /* there is no more to be done for it than to leave it */
     }
-    *one = (struct one){aborts, comm};
+    *one = (struct one){aborts, comm, ordinal};
     if (pthread_create(&thread, NULL, abort_one, one) != 0) {
         free(one);
         return;
@@ -121,7 +123,7 @@ void nccl_abort_all(struct pst_transport *transport)
             uint32_t before = aborts->n_left;
 
             if (comm != NULL) {
-                start(aborts, comm);
+                start(aborts, comm, transport->ranks[r].ordinal);
                 transport->spins = transport->spins || aborts->n_left == before;
             }
         }

@@ -118,7 +118,7 @@ struct pst_transport {
     ncclUniqueId *ids;            /* by lane, or of the edges from LANE_TRANSFERS on */
     uint32_t n_ids;
     pthread_t watch;
-    bool watches;
+    bool watches, chosen; /* chosen: the watch has a GPU */
     bool spins; /* kernels that would not end: whatever waits for a GPU might wait for ever */
     atomic_bool through;   /* the watch is: with what ends kernels where the run has failed */
     pthread_mutex_t mutex; /* of the rest */

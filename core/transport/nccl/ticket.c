@@ -20,7 +20,11 @@ cudaError_t nccl_lane_retire(struct lane *lane)
         }
         lane->first++;
     }
-    return error == cudaErrorNotReady ? cudaSuccess : error;
+    if (error == cudaErrorNotReady) {
+        cudaGetLastError(); /* no error, but where it is kept the next launch would tell it */
+        error = cudaSuccess;
+    }
+    return error;
 }
 
 /* Room in the ring; false: the run has ended. */

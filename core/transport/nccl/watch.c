@@ -185,6 +185,17 @@ static const struct ticket *look_at_lane(struct lane *lane, uint64_t now, cudaEr
     return ticket;
 }
 
+/* A thread that has chosen no GPU has a context made on the first one: half a GiB there for each
+   process of a machine. */
+static cudaError_t choose_gpu(struct pst_transport *transport, const struct rank *rank)
+{
+    if (transport->chosen || !rank->attached) {
+        return cudaSuccess;
+    }
+    transport->chosen = true;
+    return cudaSetDevice(rank->ordinal);
+}
+
 static void look_at_rank(struct pst_transport *transport, uint32_t index)
 {
     struct rank *rank = nccl_rank(transport, index);
@@ -192,9 +203,10 @@ static void look_at_rank(struct pst_transport *transport, uint32_t index)
     const struct ticket *longest = NULL;
     struct ticket stalled = {.since_ns = 0};
     ncclResult_t bad = ncclSuccess;
-    cudaError_t error = cudaSuccess;
+    cudaError_t error;
 
     pthread_mutex_lock(&rank->mutex);
+    error = choose_gpu(transport, rank);
     for (uint32_t l = 0; l < rank->n_lanes && rank->attached; l++) {
         ncclResult_t state = ncclSuccess;
         const struct ticket *ticket = look_at_lane(&rank->lanes[l], now, &error);

@@ -231,6 +231,7 @@ static const struct rig_case cpu_cases[] = {
      63},
     {"attention 72x3x40", ATTEND(3, true), 2, 1, 0, {{72, 360}}, {{0}}, 112},
     {"attention 2x264x8", ATTEND(264, true), 2, 1, 0, {{2, 6336}}, {{0}}, 10},
+    {"attention 3x89x8", ATTEND(89, true), 6, 1, 0, {{3, 2136}}, {{0}}, 11},
     {"attention to few others, scale 1",
      {.kind = PST_OP_ATTENTION, .heads = 3, .scale = 1},
      2,
