@@ -48,7 +48,8 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, min_swap_bytes, PST_PARAM_BYTES, "64 KiB", NULL,
               "Offload nothing smaller."),
     PST_PARAM(struct config, host_memory, PST_PARAM_FLOAT, "0.75", "0..1",
-              "Part of the host's memory that a stage may fill."),
+              "Part of the host memory for a stage that it may fill, where `run.host_memory` sets a "
+              "limit."),
 };
 
 /* staging: at least so many micro-batches of offloaded tensors have room on the device. */
