@@ -14,9 +14,10 @@
 
 enum { UNIT_NODE, UNIT_LAYER };
 enum {
-    TRIES = 12,     /* of buffers */
-    ASKS = 4,       /* of what a refusal names, where there are more units than */
-    MAX_UNITS = 128 /* up to which the least peak is looked for */
+    TRIES = 12,      /* of buffers */
+    ASKS = 4,        /* of what a refusal names, where there are more units than */
+    MAX_UNITS = 128, /* up to which the least peak is looked for */
+    ALL_UNITS = 10   /* and up to which every choice is looked at for that */
 };
 
 struct config {
@@ -205,9 +206,20 @@ static pst_status find_least(struct adapipe *self, const struct pst_stage_view *
     return st;
 }
 
-/* Saves or drops single units as long as that lowers the peak, from all dropped on: what to do
-   where knapsacks do not fit, for these heed no run, and whatever the capacity the same. */
-static pst_status lower_peak(struct adapipe *self, const struct pst_stage_view *view)
+static pst_status try_units(struct adapipe *self, const struct pst_stage_view *view,
+                            uint64_t *ret_peak)
+{
+    struct pst_stage_value value;
+    pst_status st;
+
+    write_trial(self, view);
+    st = mem_try(&self->opt, view, &value);
+    *ret_peak = st == PST_OK && value.legal ? value.peak_bytes : UINT64_MAX;
+    return st;
+}
+
+/* Saves or drops single units as long as that lowers the peak, from all dropped on. */
+static pst_status lower_by_steps(struct adapipe *self, const struct pst_stage_view *view)
 {
     uint64_t least = UINT64_MAX;
     uint32_t better = self->n_units, i;
@@ -222,18 +234,37 @@ static pst_status lower_peak(struct adapipe *self, const struct pst_stage_view *
         }
         better = self->n_units;
         for (i = 0; st == PST_OK && i < self->n_units; i++) {
-            struct pst_stage_value value;
+            uint64_t peak;
 
             self->units[i].saved = !self->units[i].saved;
-            write_trial(self, view);
-            st = mem_try(&self->opt, view, &value);
-            if (st == PST_OK && value.legal && value.peak_bytes < least) {
-                least = value.peak_bytes;
+            st = try_units(self, view, &peak);
+            if (peak < least) {
+                least = peak;
                 better = i;
             }
             self->units[i].saved = !self->units[i].saved;
         }
     } while (st == PST_OK && better < self->n_units);
+    return st;
+}
+
+/* What to do where knapsacks do not fit, for these heed no run: looks for the least peak, whatever
+   the capacity the same way, among all choices if they are few. */
+static pst_status lower_peak(struct adapipe *self, const struct pst_stage_view *view)
+{
+    pst_status st = PST_OK;
+
+    if (self->n_units > ALL_UNITS) {
+        return lower_by_steps(self, view);
+    }
+    for (uint32_t choice = 0; st == PST_OK && choice < 1u << self->n_units; choice++) {
+        uint64_t peak;
+
+        for (uint32_t i = 0; i < self->n_units; i++) {
+            self->units[i].saved = (choice >> i & 1) != 0;
+        }
+        st = try_units(self, view, &peak);
+    }
     return st;
 }
 
