@@ -221,30 +221,27 @@ static pst_status try_units(struct adapipe *self, const struct pst_stage_view *v
 /* Saves or drops single units as long as that lowers the peak, from all dropped on. */
 static pst_status lower_by_steps(struct adapipe *self, const struct pst_stage_view *view)
 {
-    uint64_t least = UINT64_MAX;
-    uint32_t better = self->n_units, i;
-    pst_status st = PST_OK;
+    uint64_t least = UINT64_MAX, peak;
+    pst_status st;
+    bool lower;
 
-    for (i = 0; i < self->n_units; i++) {
+    for (uint32_t i = 0; i < self->n_units; i++) {
         self->units[i].saved = false;
     }
+    st = try_units(self, view, &least);
     do {
-        if (better < self->n_units) {
-            self->units[better].saved = !self->units[better].saved;
-        }
-        better = self->n_units;
-        for (i = 0; st == PST_OK && i < self->n_units; i++) {
-            uint64_t peak;
-
+        lower = false;
+        for (uint32_t i = 0; st == PST_OK && i < self->n_units; i++) {
             self->units[i].saved = !self->units[i].saved;
             st = try_units(self, view, &peak);
             if (peak < least) {
                 least = peak;
-                better = i;
+                lower = true;
+            } else {
+                self->units[i].saved = !self->units[i].saved;
             }
-            self->units[i].saved = !self->units[i].saved;
         }
-    } while (st == PST_OK && better < self->n_units);
+    } while (st == PST_OK && lower);
     return st;
 }
 
