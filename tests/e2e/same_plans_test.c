@@ -32,7 +32,7 @@ static const struct {
     {"120 KiB", "pipedream-2bw", "2bw", "full"},       {"264 KiB", "dapple", "v-adaptive", "bpipe"},
     {"260 KiB", "uniform", "gpipe", "offload"},
 };
-enum { JOBS = sizeof jobs / sizeof *jobs, CREW = 4 };
+enum { JOBS = sizeof jobs / sizeof *jobs, CREW = 3 };
 
 static void write_job(char text[2048], size_t i)
 {
