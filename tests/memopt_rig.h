@@ -287,6 +287,7 @@ static inline struct ledger_value ledger_value_of(const struct stage *s, const c
 
         link = (bits + s->view.link_bytes_per_s - 1) / s->view.link_bytes_per_s;
     }
+    value.legal = s->view.host_capacity_bytes == 0 || k * offloaded <= s->view.host_capacity_bytes;
     value.peak = s->view.static_bytes + k * s->view.input_bytes + (k - 1) * kept +
                  (staged - 1) * offloaded + ledger(s, plan);
     value.extra = value.total + replay > link ? replay : link - value.total;

@@ -77,7 +77,8 @@ static const struct pst_param run_rows[] = {
         "What is offloaded goes to host memory, and comes back, at most so fast; 0: as [cluster] "
         "says."),
     ROW(run, host_memory, BYTES, "0", NULL,
-        "Host memory for what all devices offload; 0: what the machine has left."),
+        "Host memory for what all devices offload, an equal part for each; plans keep to it. 0: "
+        "what the machine has left."),
     ROW(run, copy_check, BOOL, "false", NULL,
         "Whether what comes back from host memory is compared with what went there."),
     ROW(run, emulated_scale, FLOAT, "0", "0..1e6",

@@ -100,6 +100,17 @@ static uint64_t capacity_of_stage(const struct pst_planner *planner)
     return planner->capacity_bytes / most_sharers(planner);
 }
 
+uint64_t pst_planner_host_share(const struct pst_planner *planner)
+{
+    uint64_t bytes = planner->job->run.host_memory;
+
+    if (bytes == 0) {
+        return UINT64_MAX;
+    }
+    bytes /= (uint64_t)planner->cluster->devices * most_sharers(planner);
+    return bytes > 0 ? bytes : 1; /* 0 would be no limit */
+}
+
 static pst_status ask(struct pst_planner *planner, struct answer *answer, struct pst_error *err)
 {
     struct pst_arena arena = {0};

@@ -331,7 +331,7 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
         .staging_copies = 2,
         .link_directions = (uint32_t)planner->cluster->link_directions,
         .capacity_bytes = UINT64_MAX,
-        .host_capacity_bytes = UINT64_MAX,
+        .host_capacity_bytes = pst_planner_host_share(planner),
     };
     /* Where nothing can be offloaded there is no link. */
     if (pst_caps_executor("offload")) {

@@ -151,6 +151,10 @@ pst_status pst_planner_blame_scheduler(const struct pst_planner *planner, pst_st
 /* partition.c: fills the plan's stages and derives its edges. */
 pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
                                  struct pst_error *err);
+/* Host memory that one stage may fill: equal parts of run.host_memory for all devices, and for all
+   stages of one. UINT64_MAX: no limit. */
+uint64_t pst_planner_host_share(const struct pst_planner *planner);
+
 /* Do stages share devices, as far as the scheduler places them? */
 bool pst_planner_shares_devices(const struct pst_planner *planner);
 /* The same as pst_planner_partition with stages that the partitioner, in the middle of its search,

@@ -14,9 +14,10 @@
 
 enum { UNIT_NODE, UNIT_LAYER };
 enum {
-    TRIES = 12,     /* of buffers */
-    ASKS = 4,       /* of what a refusal names, where there are more units than */
-    MAX_UNITS = 128 /* up to which the least peak is looked for */
+    TRIES = 12,      /* of buffers */
+    ASKS = 4,        /* of what a refusal names, where there are more units than */
+    MAX_UNITS = 128, /* up to which the least peak is looked for */
+    ALL_UNITS = 10   /* and up to which every choice is looked at for that */
 };
 
 struct config {
@@ -205,35 +206,62 @@ static pst_status find_least(struct adapipe *self, const struct pst_stage_view *
     return st;
 }
 
-/* Saves or drops single units as long as that lowers the peak, from all dropped on: what to do
-   where knapsacks do not fit, for these heed no run, and whatever the capacity the same. */
-static pst_status lower_peak(struct adapipe *self, const struct pst_stage_view *view)
+static pst_status try_units(struct adapipe *self, const struct pst_stage_view *view,
+                            uint64_t *ret_peak)
 {
-    uint64_t least = UINT64_MAX;
-    uint32_t better = self->n_units, i;
-    pst_status st = PST_OK;
+    struct pst_stage_value value;
+    pst_status st;
 
-    for (i = 0; i < self->n_units; i++) {
+    write_trial(self, view);
+    st = mem_try(&self->opt, view, &value);
+    *ret_peak = st == PST_OK && value.legal ? value.peak_bytes : UINT64_MAX;
+    return st;
+}
+
+/* Saves or drops single units as long as that lowers the peak, from all dropped on. */
+static pst_status lower_by_steps(struct adapipe *self, const struct pst_stage_view *view)
+{
+    uint64_t least = UINT64_MAX, peak;
+    pst_status st;
+    bool lower;
+
+    for (uint32_t i = 0; i < self->n_units; i++) {
         self->units[i].saved = false;
     }
+    st = try_units(self, view, &least);
     do {
-        if (better < self->n_units) {
-            self->units[better].saved = !self->units[better].saved;
-        }
-        better = self->n_units;
-        for (i = 0; st == PST_OK && i < self->n_units; i++) {
-            struct pst_stage_value value;
-
+        lower = false;
+        for (uint32_t i = 0; st == PST_OK && i < self->n_units; i++) {
             self->units[i].saved = !self->units[i].saved;
-            write_trial(self, view);
-            st = mem_try(&self->opt, view, &value);
-            if (st == PST_OK && value.legal && value.peak_bytes < least) {
-                least = value.peak_bytes;
-                better = i;
+            st = try_units(self, view, &peak);
+            if (peak < least) {
+                least = peak;
+                lower = true;
+            } else {
+                self->units[i].saved = !self->units[i].saved;
             }
-            self->units[i].saved = !self->units[i].saved;
         }
-    } while (st == PST_OK && better < self->n_units);
+    } while (st == PST_OK && lower);
+    return st;
+}
+
+/* What to do where knapsacks do not fit, for these heed no run: looks for the least peak, whatever
+   the capacity the same way, among all choices if they are few. */
+static pst_status lower_peak(struct adapipe *self, const struct pst_stage_view *view)
+{
+    pst_status st = PST_OK;
+
+    if (self->n_units > ALL_UNITS) {
+        return lower_by_steps(self, view);
+    }
+    for (uint32_t choice = 0; st == PST_OK && choice < 1u << self->n_units; choice++) {
+        uint64_t peak;
+
+        for (uint32_t i = 0; i < self->n_units; i++) {
+            self->units[i].saved = (choice >> i & 1) != 0;
+        }
+        st = try_units(self, view, &peak);
+    }
     return st;
 }
 

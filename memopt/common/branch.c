@@ -15,12 +15,13 @@ bool mem_oracle_step(struct mem_oracle *oracle)
     return !oracle->stopped;
 }
 
-void mem_oracle_note(struct mem_oracle *oracle)
+bool mem_oracle_note(struct mem_oracle *oracle)
 {
     struct mem_score score;
 
-    if (!mem_tally_legal(oracle->tally)) {
-        return;
+    if (!mem_tally_legal(oracle->tally) ||
+        (oracle->accepts != NULL && !oracle->accepts(oracle->context, oracle->tally->actions))) {
+        return false;
     }
     score = mem_tally_score(oracle->tally);
     if (score.over == 0 && mem_score_less(&score, &oracle->score)) {
@@ -31,6 +32,7 @@ void mem_oracle_note(struct mem_oracle *oracle)
         oracle->lowest = score;
         memcpy(oracle->lowest_actions, oracle->tally->actions, oracle->costs->n);
     }
+    return true;
 }
 
 struct branch {
@@ -91,9 +93,8 @@ static void decide_from(struct branch *b, uint32_t at)
     if (!mem_oracle_step(o) || mem_tally_period(t) >= o->score.period_ns) {
         return;
     }
-    if (mem_tally_legal(t) && mem_tally_peak(t) <= o->costs->capacity) {
-        mem_oracle_note(o); /* the rest kept: nothing below is shorter */
-        return;
+    if (mem_tally_legal(t) && mem_tally_peak(t) <= o->costs->capacity && mem_oracle_note(o)) {
+        return; /* the rest kept: nothing below is shorter */
     }
     if (at == b->n_order || (t->violations > 0 && is_beyond_repair(b)) ||
         !mem_oracle_may_fit(o, b->decided)) {

@@ -37,7 +37,7 @@ static void look(struct round *r, uint32_t v, uint8_t v_to, uint32_t u, uint8_t 
         return;
     }
     score = mem_tally_score(t);
-    if (mem_score_less(&score, &r->least)) {
+    if (mem_score_less(&score, &r->least) && mem_search_accepts(r->s)) {
         r->least = score;
         r->best = (struct change){v, u, v_to, u_to};
         r->found = true;

@@ -8,6 +8,9 @@
 
 #include "tally.h"
 
+/* Is a legal plan one that is wanted? With an offload less it still is. */
+typedef bool mem_accepts(void *context, const uint8_t *actions);
+
 struct mem_oracle {
     const struct mem_costs *costs;
     struct mem_tally *tally;
@@ -16,11 +19,13 @@ struct mem_oracle {
     struct mem_score lowest; /* of the legal plan of least peak seen; peak UINT64_MAX: none */
     uint8_t *lowest_actions; /* [n] or NULL: not wanted */
     uint64_t steps, max_steps;
+    mem_accepts *accepts; /* NULL: every legal plan */
+    void *context;
     bool stopped; /* max_steps were not enough, or the host asked to stop */
 };
 
-/* The tally's plan, if it is legal: the best, the lowest? */
-void mem_oracle_note(struct mem_oracle *oracle);
+/* The tally's plan, if it is legal and wanted: the best, the lowest? False: it is not. */
+bool mem_oracle_note(struct mem_oracle *oracle);
 /* Counts a step; false: stop. */
 bool mem_oracle_step(struct mem_oracle *oracle);
 

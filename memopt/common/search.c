@@ -30,6 +30,11 @@ bool mem_search_stopped(struct mem_search *search)
     return search->stopped;
 }
 
+bool mem_search_accepts(const struct mem_search *search)
+{
+    return search->accepts == NULL || search->accepts(search->context, search->tally.actions);
+}
+
 void mem_search_note(struct mem_search *search)
 {
     struct mem_tally *tally = &search->tally;
@@ -55,7 +60,7 @@ void mem_search_note(struct mem_search *search)
             break;
         }
     }
-    if (at >= search->effort.starts) {
+    if (at >= search->effort.starts || !mem_search_accepts(search)) {
         return;
     }
     last = search->n_starts < search->effort.starts ? search->n_starts++ : search->n_starts - 1;
@@ -156,6 +161,8 @@ static pst_status finish(struct mem_search *s)
         .best = start->actions,
         .score = {.period_ns = UINT64_MAX, .peak = UINT64_MAX},
         .max_steps = fits ? s->effort.steps : s->effort.blind,
+        .accepts = s->accepts,
+        .context = s->context,
     };
     pst_status st;
 

@@ -39,7 +39,9 @@ struct mem_search {
     uint64_t bound; /* no plan is shorter; UINT64_MAX: none fits */
     bool proven;    /* the best plan is: no other is shorter, or nothing fits */
     bool met_illegal;
-    bool stopped; /* the host asked for it */
+    bool stopped;         /* the host asked for it */
+    mem_accepts *accepts; /* set before a run; NULL: every legal plan */
+    void *context;
 };
 
 /* Searches; the best plan is starts[0] if n_starts > 0 (nothing is legal otherwise), and fits if
@@ -62,6 +64,7 @@ void mem_search_drop_sources(struct mem_search *search, uint32_t v);
 /* Candidates (candidates.c) and improvement (improve.c). */
 pst_status mem_search_candidates(struct mem_search *search);
 pst_status mem_search_improve(struct mem_search *search);
-bool mem_search_stopped(struct mem_search *search); /* asks the host; true from then on */
+bool mem_search_accepts(const struct mem_search *search); /* the tally's plan */
+bool mem_search_stopped(struct mem_search *search);       /* asks the host; true from then on */
 
 #endif

@@ -28,7 +28,8 @@ struct dawnpiper {
     struct mem_costs costs;
     struct mem_search search;
     bool thorough;
-    bool recompute, offload; /* allowed */
+    bool recompute, offload;           /* allowed */
+    const struct pst_stage_view *view; /* that is decided about */
 };
 
 static const struct pst_param params[] = {
@@ -47,8 +48,10 @@ static const struct pst_param params[] = {
               "Offload only what is out of its staging slot again within a period."),
     PST_PARAM(struct config, min_swap_bytes, PST_PARAM_BYTES, "64 KiB", NULL,
               "Offload nothing smaller."),
-    PST_PARAM(struct config, host_memory, PST_PARAM_FLOAT, "0.75", "0..1",
-              "Part of the host's memory that a stage may fill."),
+    PST_PARAM(
+        struct config, host_memory, PST_PARAM_FLOAT, "0.75", "0..1",
+        "Part of the host memory for a stage that it may fill, where `run.host_memory` sets a "
+        "limit."),
 };
 
 /* staging: at least so many micro-batches of offloaded tensors have room on the device. */
@@ -110,32 +113,38 @@ static pst_status propose(struct dawnpiper *self, const struct pst_stage_view *v
     return mem_consider(&self->opt, view);
 }
 
-/* Replays read what is offloaded before its own readers do. Forbids to offload what is then in its
-   place for too long; false: there is nothing. */
-static bool forbid_late(struct dawnpiper *self, const struct pst_stage_view *view)
+/* Replays read what is offloaded before its own readers do. Is anything that may stay on the device
+   then in its place for too long? forbid: it may not be offloaded any more. */
+static bool is_late(struct dawnpiper *self, const uint8_t *actions, bool forbid)
 {
     const struct config *config = self->opt.config;
     const struct mem_link_rules rules = {.target = config->link_target};
-    const uint8_t *actions = self->search.starts[0].actions;
+    const struct pst_stage_view *view = self->view;
     bool late = false;
 
-    if (!config->slot_filter || !self->costs.any_offload || self->search.n_starts == 0 ||
+    if (!config->slot_filter || !self->costs.any_offload ||
         memchr(actions, PST_ACTION_OFFLOAD, view->n_nodes) == NULL) {
         return false;
     }
     mem_occupy(&self->opt, view, actions);
-    for (uint32_t v = 0; v < view->n_nodes; v++) {
+    for (uint32_t v = 0; v < view->n_nodes && (forbid || !late); v++) {
         if (actions[v] == PST_ACTION_OFFLOAD && (self->costs.may[v] & MEM_MAY_KEEP) != 0 &&
             !mem_slot_fits(&self->opt, view, &rules, v)) {
-            self->costs.may[v] &= (uint8_t)~MEM_MAY_OFFLOAD;
+            self->costs.may[v] &= forbid ? (uint8_t)~MEM_MAY_OFFLOAD : UINT8_MAX;
             late = true;
         }
     }
     return late;
 }
 
+static bool is_in_time(void *self, const uint8_t *actions)
+{
+    return !is_late(self, actions, false);
+}
+
 /* By a policy, as often as it takes until no copy is late: every time fewer nodes may go. What was
-   forbidden for one plan binds no other search, and the bound is of all plans. */
+   forbidden for one plan binds no other search, and the bound is of all plans. Of a small stage
+   every plan that is met is looked at, so that nothing has to be forbidden. */
 static pst_status search_by(struct dawnpiper *self, const struct pst_stage_view *view,
                             const struct mem_effort *effort, bool capuchin)
 {
@@ -144,6 +153,8 @@ static pst_status search_by(struct dawnpiper *self, const struct pst_stage_view 
     bool late, restricted = false;
     pst_status st;
 
+    self->search.accepts = capuchin || view->n_nodes > SMALL ? NULL : is_in_time;
+    self->search.context = self;
     do {
         st = capuchin ? mem_search_begin(&self->search, &self->costs, effort)
                       : mem_search_run(&self->search, &self->costs, effort);
@@ -151,7 +162,8 @@ static pst_status search_by(struct dawnpiper *self, const struct pst_stage_view 
             st = capuchin_run(&self->search);
         }
         bound = self->search.bound < bound ? self->search.bound : bound;
-        late = st == PST_OK && forbid_late(self, view);
+        late = st == PST_OK && self->search.n_starts > 0 &&
+               is_late(self, self->search.starts[0].actions, true);
         restricted = restricted || late;
     } while (late);
     if (st == PST_OK && restricted) {
@@ -194,6 +206,30 @@ static pst_status search(struct dawnpiper *self, const struct pst_stage_view *vi
     return st;
 }
 
+/* Nothing fits, and the plan of least peak was found by improvement alone. Of a small stage a
+   search proves that none is below it, or finds one. */
+static pst_status find_least(struct dawnpiper *self, const struct pst_stage_view *view)
+{
+    const struct config *config = self->opt.config;
+    const struct mem_effort effort = effort_of(self, false);
+    struct pst_stage_view below = *view;
+    pst_status st = PST_OK;
+
+    while (st == PST_OK && self->opt.value.peak_bytes > 0) {
+        below.capacity_bytes = self->opt.value.peak_bytes - 1;
+        st = load(self, &below, (uint32_t)config->staging);
+        if (st != PST_OK || mem_costs_bound(&self->costs) == UINT64_MAX) {
+            break;
+        }
+        st = search_by(self, &below, &effort, false);
+        if (!mem_fits(&below, &self->opt.value)) {
+            break;
+        }
+    }
+    self->search.bound = UINT64_MAX;
+    return st;
+}
+
 /* A plan begins with the search for its price, so that it is never worse. */
 static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
 {
@@ -202,6 +238,7 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
     struct pst_stage_value value;
     pst_status st = mem_try(opt, view, &value);
 
+    self->view = view;
     self->search.bound = UINT64_MAX;
     if (st == PST_OK && !mem_fits(view, &value)) {
         st = load(self, view, (uint32_t)config->staging);
@@ -210,6 +247,10 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
         return st; /* nothing is shorter; and what cannot be added up is not searched */
     }
     st = search(self, view, false);
+    if (st == PST_OK && view->n_nodes <= SMALL && config->policy == POLICY_TWO_ENDED &&
+        opt->has_plan && !mem_fits(view, &opt->value)) {
+        return find_least(self, view);
+    }
     if (st == PST_OK && self->thorough && view->n_nodes > SMALL &&
         config->policy == POLICY_TWO_ENDED && opt->has_plan &&
         opt->value.period_ns > self->search.bound) {

@@ -70,6 +70,9 @@ static pst_status decide(struct mem_opt *opt, const struct pst_stage_view *view)
     if (config->fit || all <= 0) {
         st = consider(opt, view); /* everything kept */
     }
+    if (st != PST_OK || (config->fit && opt->has_plan && mem_fits(view, &opt->value))) {
+        return st; /* also where a replay would take no time */
+    }
     for (int64_t i = 0; st == PST_OK && all > 0 && i <= config->budgets; i++) {
         double part = config->budgets > 1 ? (double)i / (double)(config->budgets - 1) : 0.5;
         double budget = i < config->budgets ? least * pow(all / least, part) : (double)INFINITY;

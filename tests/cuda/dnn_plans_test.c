@@ -85,6 +85,23 @@ static void check_attention(const struct pst_dnn_attention *a, int how)
     assert_true(backward <= (a->ordered ? scores + 4096 : 4096));
 }
 
+/* What forward made is made once more where it is recomputed, so its sums have one order whatever
+   those of backward have. */
+static void attention_can_be_replayed(void **state)
+{
+    struct pst_dnn_attention a = packed(1, 2, 128, 64);
+    struct pst_dnn_graph graph;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        a.ordered = i == 0;
+        pst_dnn_attention_forward(&a, &graph);
+        assert_true(graph.ordered);
+        pst_dnn_attention_backward(&a, &graph);
+        assert_int_equal(graph.ordered, a.ordered);
+    }
+}
+
 /* Compiling takes a second for each: the corners of what models have. */
 static void attention_compiles(void **state)
 {
@@ -267,6 +284,7 @@ static int open_gpu(const char *path)
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention_can_be_replayed),
         cmocka_unit_test(attention_compiles),
         cmocka_unit_test(attention_compiles_otherwise),
         cmocka_unit_test(attention_to_others_compiles),

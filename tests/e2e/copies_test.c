@@ -84,13 +84,52 @@ static void a_run(void **state)
     outcome_finish(&o);
 }
 
+/* Bytes of host memory that a plan takes, all devices. The file stays under that name. */
+static double host_bytes_of(const char *name, const char *allow, const char *limit)
+{
+    const char *path = support_path(name);
+    struct outcome o = penstock("plan", config(), "-o", path, "--set", allow, "--set", limit);
+    json_t *root, *device;
+    double sum = 0;
+    size_t i;
+
+    expect_code(&o, 0);
+    outcome_finish(&o);
+    root = json_load_file(path, 0, NULL);
+    assert_non_null(root);
+    json_array_foreach(json_object_get(root, "devices"), i, device)
+    {
+        sum += json_number_value(json_object_get(device, "host_bytes"));
+    }
+    json_decref(root);
+    return sum;
+}
+
+/* Plans keep to run.host_memory; one that was made for more is refused, and so is a job that cannot
+   do with so little. */
 static void a_limit(void **state)
 {
-    struct outcome o = penstock("train", config(), "--set", "run.host_memory=1000");
+    static const char offload[] = "memopt.allow=offload", both[] = "memopt.allow=both";
+    double all = host_bytes_of("all.json", offload, "run.host_memory=0"), some;
+    char limit[64];
+    struct outcome o;
 
     (void)state;
+    snprintf(limit, sizeof limit, "run.host_memory=%.0f", all / 2);
+    some = host_bytes_of("some.json", both, limit);
+    print_message("%.0f bytes offloaded without a limit, %.0f with %s\n", all, some, limit);
+    assert_true(some > 0 && some <= all / 2);
+    o = penstock("train", config(), "--set", both, "--set", limit);
+    expect_code(&o, 0);
+    outcome_finish(&o);
+    o = penstock("train", config(), "--plan", support_path("all.json"), "--set", limit);
     expect_code(&o, 4);
-    expect_text(o.err, "run.host_memory is 1000 B");
+    expect_text(o.err, "the plan offloads");
+    expect_text(o.err, "run.host_memory is ");
+    outcome_finish(&o);
+    o = penstock("train", config(), "--set", "run.host_memory=1000");
+    expect_code(&o, 1);
+    expect_text(o.err, "does not fit");
     outcome_finish(&o);
 }
 

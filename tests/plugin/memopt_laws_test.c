@@ -273,6 +273,62 @@ static void test_bounds(void **state)
     }
 }
 
+/* Whoever states a bound: of stages with nodes that take no time or no bytes, that must stay, that
+   are decided about, on links of any speed, no plan that fits is shorter. Rules of an optimizer's
+   own (which tensors are too small to move) bind its bound as well: here none has any. */
+static void test_bounds_of_odd_stages(void **state)
+{
+    static const char *const ids[] = {"none",  "full",  "selective", "sqrt",  "rotor",  "offload",
+                                      "vpipe", "exact", "dawnpiper", "bpipe", "adapipe"};
+    static const uint64_t speeds[] = {0, 1, 1000000000, UINT64_C(1) << 60};
+    uint32_t n_bounds = 0, n_tight = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        struct pst_instance *instance =
+            open_memopt(ids[i], strcmp(ids[i], "dawnpiper") == 0 ? PLAIN : "");
+        const struct pst_memopt *f = instance->plugin->get_interface(PST_MEMOPT);
+
+        for (uint32_t round = 0; round < 150 && f->bound != NULL; round++) {
+            uint64_t bound = 0;
+            struct optimum best;
+            struct stage s;
+
+            make_stage(&s, round % 2 == 0);
+            for (uint32_t v = 0; v < s.view.n_nodes; v++) {
+                struct pst_stage_node *node = &s.nodes[v];
+
+                node->forward_ns *= between(0, 2) > 0;
+                node->backward_ns *= between(0, 2) > 0;
+                node->saved_bytes *= between(0, 2) > 0;
+                node->flags = between(0, 5) == 0 ? PST_NODE_NO_RECOMPUTE : 0;
+                node->flags |= between(0, 5) == 0 ? PST_NODE_NO_OFFLOAD : 0;
+                node->action = between(0, 9) == 0 ? PST_ACTION_RECOMPUTE : PST_ACTION_KEEP;
+                if (node->action == PST_ACTION_RECOMPUTE) {
+                    node->flags = 0;
+                }
+            }
+            s.view.link_bytes_per_s = speeds[between(0, 3)];
+            s.view.capacity_bytes = peak_of(&s, PST_ACTION_KEEP) * between(20, 100) / 100;
+            best = enumerate(&s, "KRS");
+            assert_int_equal(f->bound(instance->self, &s.view, &bound), PST_OK);
+            if (best.fits) {
+                uint64_t total = 0;
+
+                for (uint32_t v = 0; v < s.view.n_nodes; v++) {
+                    total += s.nodes[v].forward_ns + s.nodes[v].backward_ns;
+                }
+                assert_true(bound <= total + best.extra);
+                n_bounds++;
+                n_tight += bound == total + best.extra;
+            }
+        }
+        pst_instance_destroy(instance);
+    }
+    print_message("%u bounds, %u of them reached\n", n_bounds, n_tight);
+    assert_true(n_bounds > 50 && n_tight > 10);
+}
+
 /* What cannot be, or hardly: an answer, or a word of explanation. */
 static void test_absurd(void **state)
 {
@@ -312,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_links),
         cmocka_unit_test(test_halves),
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_bounds_of_odd_stages),
         cmocka_unit_test(test_absurd),
     };
 

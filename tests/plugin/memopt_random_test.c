@@ -85,6 +85,52 @@ static void test_random_stages(void **state)
     assert_true(fit[3] * 10 > possible * 6);
 }
 
+/* Everything is kept where that fits, to the byte, also where replays take no time and links any.
+ */
+static void test_kept_where_it_fits(void **state)
+{
+    static const struct {
+        const char *id, *options;
+    } rows[] = {
+        {"none", ""},    {"selective", "classes = \"*\"\nauto = true"},
+        {"sqrt", ""},    {"rotor", ""},
+        {"offload", ""}, {"offload", "min_swap_bytes = 0\nslot_filter = false"},
+        {"vpipe", ""},   {"vpipe", "min_swap_bytes = 0"},
+        {"exact", ""},   {"exact", "method = \"branch\""},
+        {"bpipe", ""},   {"dawnpiper", "min_swap_bytes = 0\nslot_filter = false"},
+        {"adapipe", ""}, {"dawnpiper", "policy = \"capuchin\"\nmin_swap_bytes = 0"},
+    };
+    const uint64_t seed = 4713;
+    uint64_t counter = 0;
+
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct pst_instance *instance = open_memopt(rows[i].id, rows[i].options);
+
+        for (int round = 0; round < 60; round++) {
+            struct memopt_answer answer;
+            struct stage s;
+
+            random_stage(&s, 7, seed, &counter);
+            for (uint32_t v = 0; v < s.view.n_nodes; v++) {
+                s.nodes[v].op = "op";
+                s.nodes[v].layer = v;
+                s.nodes[v].forward_ns *= draw(seed, &counter, 2);
+            }
+            s.view.link_bytes_per_s = round % 3 == 0 ? UINT64_C(1) << 60 : 0;
+            s.view.capacity_bytes = enumerate(&s, "K").least_peak;
+            answer = ask(instance, &s);
+            assert_int_equal(answer.status, PST_OK);
+            assert_int_equal(answer.n_replays, 0);
+            if (strspn(answer.plan, "K") != s.view.n_nodes) {
+                fail_msg("%s %s, round %d: %s", rows[i].id, rows[i].options, round, answer.plan);
+            }
+        }
+        pst_instance_destroy(instance);
+    }
+}
+
 /* Who says no names a capacity, and with that the answer is yes. */
 static void test_enough(void **state)
 {
@@ -172,6 +218,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_stages),
+        cmocka_unit_test(test_kept_where_it_fits),
         cmocka_unit_test(test_enough),
         cmocka_unit_test(test_absurd_stages),
     };

@@ -76,7 +76,7 @@ void pst_dnn_attention_forward(const struct pst_dnn_attention *a, struct pst_dnn
     uint32_t q, kt, v, o, stats, scores, most, sum, e, log_sum, probs;
 
     pst_dnn_graph_init(g);
-    g->ordered = a->ordered;
+    g->ordered = true; /* a replay has to repeat it */
     q = pst_dnn_memory(g, PST_DNN_Q, PST_DNN_BF16, d.q, d.q_at);
     kt = pst_dnn_memory(g, PST_DNN_K, PST_DNN_BF16, d.kt, d.kt_at);
     v = rows_of_keys(g, &d, PST_DNN_V);

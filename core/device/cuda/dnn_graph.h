@@ -121,7 +121,7 @@ struct pst_dnn_attention {
  * softmax(scale Q K^T) V, with the log-sum-exp of each row of scores as statistics; backward from
  * those (Dao et al., "FlashAttention", NeurIPS 2022, section 3; Dao, "FlashAttention-2", ICLR 2024,
  * section 3.1). ordered: gradients of Q are a product of stored slopes, not sums in memory that
- * blocks add to as they come.
+ * blocks add to as they come. Sums of forward have one order in any case.
  */
 void pst_dnn_attention_forward(const struct pst_dnn_attention *shape,
                                struct pst_dnn_graph *ret_graph);

@@ -40,6 +40,9 @@ struct real {
     uint32_t batch;
 };
 
+/* Puts something before the device that is used. NULL: nothing. */
+static const struct pst_device_ops *(*real_watch)(const struct pst_device_ops *ops);
+
 /* On the cpu device, whatever device is tested. */
 static bool real_on_cpu;
 
@@ -303,6 +306,9 @@ static inline void real_create_with(struct real *real, const char *model, const 
                                          .host_bandwidth = 1000000000};
     real->graph = make_model(model, settings, dtype);
     real->device_ops = load_device("cpu");
+    if (real_watch != NULL) {
+        real->device_ops = real_watch(real->device_ops);
+    }
     real->batch = batch;
     MUST(real->device_ops->open(&device_config, &real->device, &err));
     real->cost = (struct pst_cost_model){.graph = real->graph,
