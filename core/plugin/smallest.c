@@ -97,6 +97,28 @@ static bool look(struct smallest *s, uint64_t memory)
     return true;
 }
 
+/* The plan that takes least on its tightest cuts. */
+static void look_for_tightest(struct smallest *s, uint32_t most)
+{
+    struct pst_search asked = *s->search;
+    struct pst_planned planned = {.plan = NULL};
+    uint64_t need;
+
+    asked.tightest = true;
+    asked.few = most < MAX_PROBES;
+    asked.fit_bytes = pst_cluster_capacity(s->search->cluster);
+    if (!pst_planner_probe(&asked, 0, false, &planned)) {
+        return;
+    }
+    need = pst_planned_need(&planned);
+    s->best = need < s->best ? need : s->best;
+    if (need <= asked.fit_bytes) {
+        *s->found = planned;
+    } else {
+        pst_planned_finish(&planned);
+    }
+}
+
 static bool goes_on(const struct smallest *s, uint32_t most)
 {
     return s->found->plan == NULL && s->n_probes < most && !stopped(s->search);
@@ -143,6 +165,9 @@ uint64_t pst_planner_smallest(const struct pst_search *search, uint64_t need,
     uint32_t most = pst_planner_probes(search);
     bool again = true;
 
+    if (most > 0) {
+        look_for_tightest(&s, most);
+    }
     while (again && goes_on(&s, most)) {
         close_in(&s, most);
         again = false;
