@@ -19,6 +19,8 @@ struct pst_search {
     uint64_t deadline_ns;     /* UINT64_MAX: none */
     bool brief;               /* fewer attempts: what they do not find is not said to be enough */
     bool rival;               /* the job's tables are those of its strategies' rivals */
+    bool tightest;            /* the plan that takes least is wanted, whatever there is */
+    uint64_t fit_bytes;       /* then: a faster one that takes no more than this is better */
     bool few;                 /* advice: only what two or three plans more can tell */
     uint64_t *least_bytes;    /* [operators of the graph] room for a figure per stage of the plan
                                  found: what its memory optimizers could do with; NULL: not wanted */

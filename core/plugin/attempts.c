@@ -89,7 +89,8 @@ static bool keep_remarks(const struct pst_planner *planner, struct pst_planned *
     return pst_remarks_copy(remarks, &planned->plan->arena, &planned->remarks);
 }
 
-static pst_status keep_cuts(struct attempts *a, const struct pst_plan *plan, struct pst_error *err)
+pst_status pst_attempts_keep_cuts(struct attempts *a, const struct pst_plan *plan,
+                                  struct pst_error *err)
 {
     pst_plan_destroy(a->cuts);
     a->cuts = NULL;
@@ -98,8 +99,8 @@ static pst_status keep_cuts(struct attempts *a, const struct pst_plan *plan, str
     return st == PST_OK ? copy_stages(a->planner, plan, a->cuts, err) : st;
 }
 
-static pst_status make_plan(struct attempts *a, bool same_cuts, struct pst_planned *planned,
-                            struct pst_error *err)
+pst_status pst_attempts_make(struct attempts *a, bool same_cuts, struct pst_planned *planned,
+                             struct pst_error *err)
 {
     struct pst_planner *planner = a->planner;
     pst_status st = pst_planner_empty(planner, &planned->plan, err);
@@ -110,7 +111,7 @@ static pst_status make_plan(struct attempts *a, bool same_cuts, struct pst_plann
                        : pst_planner_partition(planner, planned->plan, err);
     }
     if (st == PST_OK && !same_cuts) { /* they stay where what follows finds no room */
-        st = keep_cuts(a, planned->plan, err);
+        st = pst_attempts_keep_cuts(a, planned->plan, err);
     }
     if (st == PST_OK) {
         st = pst_planner_complete(planner, planned->plan, err);
@@ -122,6 +123,22 @@ static pst_status make_plan(struct attempts *a, bool same_cuts, struct pst_plann
         st = pst_fail_nomem(err);
     }
     return st == PST_OK ? sign(planner, planned->plan, err) : st;
+}
+
+pst_status pst_attempts_cut(struct attempts *a, struct pst_error *err)
+{
+    struct pst_plan *plan = NULL;
+    pst_status st = pst_planner_empty(a->planner, &plan, err);
+
+    pst_questions_finish(a->planner);
+    if (st == PST_OK) {
+        st = pst_planner_partition(a->planner, plan, err);
+    }
+    if (st == PST_OK) {
+        st = pst_attempts_keep_cuts(a, plan, err);
+    }
+    pst_plan_destroy(plan);
+    return st;
 }
 
 /* Of the ranks of a stage the one that takes most. */
@@ -195,7 +212,7 @@ static pst_status attempt(struct attempts *a, bool same_cuts, struct pst_error *
     size_t n = same_cuts ? 0 : a->planner->graph->n_ops;
 
     memcpy(a->cut_bias, a->planner->bias, n * sizeof *a->cut_bias);
-    pst_status st = make_plan(a, same_cuts, &planned, err);
+    pst_status st = pst_attempts_make(a, same_cuts, &planned, err);
     bool unchanged;
 
     if (st != PST_OK) {
@@ -379,6 +396,11 @@ pst_status pst_planner_attempts(struct pst_planner *planner, struct pst_planned 
     a.cut_bias = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *a.cut_bias);
     if (a.cut_bias == NULL) {
         return pst_fail_nomem(err);
+    }
+    if (planner->tightest) {
+        st = pst_attempts_tightest(&a, planner->few, planner->fit_bytes, err);
+        pst_plan_destroy(a.cuts);
+        return st;
     }
     st = find(&a, err);
     if ((st == PST_OK || st == PST_ERR_INFEASIBLE) && planner->charged && !found(&a)) {

@@ -34,6 +34,9 @@ static pst_status init(struct pst_planner *planner, const struct pst_search *sea
     planner->clock = search->clock;
     planner->deadline_ns = search->deadline_ns;
     planner->brief = search->brief;
+    planner->tightest = search->tightest;
+    planner->few = search->few;
+    planner->fit_bytes = search->fit_bytes;
     planner->rival = search->rival;
     planner->bar_ns = search->bar_ns == 0 ? UINT64_MAX : search->bar_ns;
     planner->n_ranks = (uint32_t)cluster->devices;

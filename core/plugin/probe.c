@@ -48,24 +48,41 @@ static bool stopped(void *context)
            (search->deadline_ns != UINT64_MAX && pst_now_ns() >= search->deadline_ns);
 }
 
-static uint64_t need(void *context, uint64_t memory, uint64_t worth)
+static uint64_t probe(struct probes *probes, const struct pst_search *asked, uint64_t memory)
 {
-    struct probes *probes = context;
-    struct pst_search asked = *probes->search;
     struct pst_planned planned = {.plan = NULL};
     uint64_t bytes;
 
-    asked.worth_bytes = worth;
-    if (!pst_planner_probe(&asked, memory, false, &planned)) {
+    if (!pst_planner_probe(asked, memory, false, &planned)) {
         return UINT64_MAX;
     }
     bytes = pst_planned_need(&planned);
-    if (bytes <= pst_cluster_capacity(asked.cluster)) {
+    if (bytes <= pst_cluster_capacity(probes->search->cluster)) {
         *probes->found = planned;
     } else {
         pst_planned_finish(&planned);
     }
     return bytes;
+}
+
+static uint64_t need(void *context, uint64_t memory, uint64_t worth)
+{
+    struct probes *probes = context;
+    struct pst_search asked = *probes->search;
+
+    asked.worth_bytes = worth;
+    return probe(probes, &asked, memory);
+}
+
+/* The plan that takes least on its tightest cuts. */
+static uint64_t need_of_tightest(struct probes *probes, bool few)
+{
+    struct pst_search asked = *probes->search;
+
+    asked.tightest = true;
+    asked.few = few;
+    asked.fit_bytes = pst_cluster_capacity(asked.cluster);
+    return probe(probes, &asked, 0);
 }
 
 uint32_t pst_planner_probes(const struct pst_search *search)
@@ -86,5 +103,10 @@ uint64_t pst_planner_smallest(const struct pst_search *search, uint64_t need_byt
                                        .capacity = pst_cluster_capacity(search->cluster),
                                        .most = pst_planner_probes(search)};
 
+    if (asked.most > 0) {
+        uint64_t tightest = need_of_tightest(&probes, asked.most < PST_SMALLEST_MOST);
+
+        need_bytes = tightest < need_bytes ? tightest : need_bytes;
+    }
     return pst_smallest_find(&asked, need_bytes);
 }

@@ -37,7 +37,7 @@ static bool is_worth_it(const struct attempts *a)
     return false;
 }
 
-static uint64_t step_of(const struct pst_planner *planner, const struct pst_planned *planned)
+uint64_t pst_attempts_step(const struct pst_planner *planner, const struct pst_planned *planned)
 {
     struct pst_error unused;
     uint64_t ns = UINT64_MAX;
@@ -70,7 +70,7 @@ static pst_status try_again(struct attempts *a, uint64_t *step_ns, bool *ret_bet
     st = pst_attempts_round(a, &why);
     *ret_better = false;
     if (st == PST_OK && pst_planned_need(a->best) <= a->limit) {
-        uint64_t ns = step_of(a->planner, a->best);
+        uint64_t ns = pst_attempts_step(a->planner, a->best);
 
         *ret_better = ns < *step_ns;
         *step_ns = *ret_better ? ns : *step_ns;
@@ -97,7 +97,7 @@ pst_status pst_attempts_recut(struct attempts *a, struct pst_error *err)
     struct pst_planner *planner = a->planner;
     size_t size = planner->graph->n_ops * sizeof *planner->bias;
     int64_t *bias = malloc(size + 1);
-    uint64_t step_ns = step_of(planner, a->best);
+    uint64_t step_ns = pst_attempts_step(planner, a->best);
     bool better = step_ns / 8 * 7 <= planner->bar_ns;
     pst_status st = PST_OK;
 

@@ -69,6 +69,8 @@ struct pst_planner {
     bool tight;           /* memory did not suffice with what only saves time */
     bool exceeded;        /* layouts have taken more than estimates said */
     bool brief;           /* fewer rounds */
+    bool tightest, few;   /* the plan that takes least is wanted; few: with fewer rounds */
+    uint64_t fit_bytes;   /* then: one that takes more, but no more than this, if it is faster */
     bool rival;           /* strategies go the way of their rivals */
     uint64_t deadline_ns; /* UINT64_MAX: none */
     uint64_t bar_ns;      /* a plan whose step is clearly longer is not worth refining */

@@ -42,17 +42,73 @@ static pst_status ask_in_flight(struct part_asker *asker)
     return PST_OK;
 }
 
-static void set_classes(struct part_asker *asker)
+static pst_status ask_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
+                            struct pst_stage_price *ret_price)
+{
+    struct pst_stage_question question = {
+        .size = sizeof question,
+        .nodes = asker->nodes + first,
+        .n_nodes = end - first,
+        .stage = stage,
+        .n_stages = asker->n_stages,
+        .microbatch_size = asker->size,
+        .n_ranks = asker->replicas,
+        .in_flight = asker->in_flight[stage],
+        .weight_versions = asker->versions[stage],
+        .capacity_bytes = asker->problem->in->capacity_bytes,
+    };
+
+    *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
+    if (part_cancelled(asker->problem)) {
+        return PST_ERR_CANCELLED;
+    }
+    return asker->ask->price(asker->problem->host, &question, ret_price);
+}
+
+/* Is what the same nodes cost the same on both stages? Beside the counts that a partitioner knows
+   of there is what only the host knows: passes that wait, what layouts took beyond estimates. It
+   goes with the stage, so a few ranges tell. */
+static pst_status are_alike(struct part_asker *asker, uint32_t s, uint32_t t, bool *ret_alike)
+{
+    uint32_t n = asker->problem->n;
+    const uint32_t ranges[][2] = {{0, n}, {0, n / 2}, {n / 2, n}};
+    pst_status st = PST_OK;
+
+    *ret_alike =
+        asker->in_flight[s] == asker->in_flight[t] && asker->versions[s] == asker->versions[t];
+    for (size_t i = 0; st == PST_OK && *ret_alike && i < sizeof ranges / sizeof *ranges; i++) {
+        struct pst_stage_price of_s, of_t;
+
+        if (ranges[i][0] == ranges[i][1]) {
+            continue;
+        }
+        st = ask_price(asker, s, ranges[i][0], ranges[i][1], &of_s);
+        if (st == PST_OK) {
+            st = ask_price(asker, t, ranges[i][0], ranges[i][1], &of_t);
+        }
+        *ret_alike = st == PST_OK && of_s.fits == of_t.fits && of_s.period_ns == of_t.period_ns &&
+                     of_s.peak_bytes == of_t.peak_bytes;
+    }
+    return st;
+}
+
+/* The ends have rules of their own, and no range in common with another stage. */
+static pst_status set_classes(struct part_asker *asker)
 {
     uint32_t s, t;
+    pst_status st = PST_OK;
 
-    for (s = 0; s < asker->n_stages; s++) {
-        for (t = 0;
-             asker->in_flight[t] != asker->in_flight[s] || asker->versions[t] != asker->versions[s];
-             t++) {
+    for (s = 0; st == PST_OK && s < asker->n_stages; s++) {
+        bool alike = false;
+
+        for (t = s == 0 || s + 1 == asker->n_stages ? s : 1; st == PST_OK && t < s && !alike; t++) {
+            if (asker->class_of[t] == t) {
+                st = are_alike(asker, s, t, &alike);
+            }
         }
-        asker->class_of[s] = t;
+        asker->class_of[s] = alike ? t - 1 : s;
     }
+    return st;
 }
 
 pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages, uint32_t size,
@@ -84,10 +140,7 @@ pst_status part_asker_init(const struct part_problem *problem, uint32_t n_stages
         asker->nodes[v] = v;
     }
     st = ask_in_flight(asker);
-    if (st == PST_OK) {
-        set_classes(asker);
-    }
-    return st;
+    return st == PST_OK ? set_classes(asker) : st;
 }
 
 void part_asker_finish(struct part_asker *asker)
@@ -98,29 +151,6 @@ void part_asker_finish(struct part_asker *asker)
     free(asker->class_of);
     part_map_finish(&asker->prices);
     memset(asker, 0, sizeof *asker);
-}
-
-static pst_status ask_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,
-                            struct pst_stage_price *ret_price)
-{
-    struct pst_stage_question question = {
-        .size = sizeof question,
-        .nodes = asker->nodes + first,
-        .n_nodes = end - first,
-        .stage = stage,
-        .n_stages = asker->n_stages,
-        .microbatch_size = asker->size,
-        .n_ranks = asker->replicas,
-        .in_flight = asker->in_flight[stage],
-        .weight_versions = asker->versions[stage],
-        .capacity_bytes = asker->problem->in->capacity_bytes,
-    };
-
-    *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
-    if (part_cancelled(asker->problem)) {
-        return PST_ERR_CANCELLED;
-    }
-    return asker->ask->price(asker->problem->host, &question, ret_price);
 }
 
 pst_status part_asker_price(struct part_asker *asker, uint32_t stage, uint32_t first, uint32_t end,

@@ -80,7 +80,8 @@ void part_span_grow(struct part_span *span);                /* takes in node fir
 
 /*
  * The job's other strategies about ranges as stages of one shape of pipeline: in-flight counts are
- * asked for once, prices are remembered. Stages of equal counts are one class and share prices.
+ * asked for once, prices are remembered. Stages whose prices are alike are one class and share
+ * them; the first and the last stage are their own.
  */
 struct part_asker {
     const struct part_problem *problem;
@@ -88,7 +89,7 @@ struct part_asker {
     uint32_t n_stages, size, replicas; /* size: samples of a micro-batch over all replicas */
     uint32_t *nodes;                   /* [n] 0, 1, 2, ... */
     uint32_t *in_flight, *versions;    /* [n_stages] micro-batches; weight versions */
-    uint32_t *class_of;                /* [n_stages] first stage of the same counts */
+    uint32_t *class_of;                /* [n_stages] first stage of the same prices */
     struct part_map prices;            /* used: how many were asked for */
 };
 
