@@ -53,7 +53,7 @@ static struct answer plan(const struct question *q, const char *partitioner, con
              (unsigned long long)q->link, (unsigned long long)memory, partitioner, q->scheduler,
              memopt);
     assert_int_equal(job_rig_init(&rig, toml), PST_OK);
-    rig.job.brief = brief;
+    rig.job.advice = brief ? PST_ADVICE_NONE : PST_ADVICE_ALL;
     st = pst_planner_run_timed(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
                                &planned, &rig.err);
     if (st == PST_OK) {
