@@ -239,7 +239,7 @@ static void say_least(const struct pst_plan *plan, const uint64_t *least, struct
 {
     char text[32];
 
-    pst_error_detail(err, "the least that its stages can do with%s%s:",
+    pst_error_detail(err, "the least that stages cut like this can do with%s%s:",
                      plan->memopt[0] == '\0' ? "" : ", by memopt ", plan->memopt);
     for (uint32_t s = 0; s < plan->n_stages && s < MAX_SHOWN; s++) {
         if (least[s] == 0 || least[s] == UINT64_MAX) {
