@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "cli/machine.h"
+#include "plugin/digest.h"
 #include "report/table.h"
 
 static void print_modules(const struct pst_machine *machine, bool color)
@@ -56,9 +57,9 @@ static void print_machine(const struct pst_machine *machine, bool color)
     for (uint32_t i = 0; i < machine->n_folders; i++) {
         printf("  %s\n", machine->folders[i]);
     }
-    printf("planning\n  in this process with plugins of %s,\n"
+    printf("planning\n  in this process with plugins that are on the list %s/%s,\n"
            "  else in one of its own that may take %s (plugins.isolate = \"auto\")\n",
-           machine->home, pst_format_bytes(total, machine->planner_bytes));
+           machine->home, PST_SHIPPED_LIST, pst_format_bytes(total, machine->planner_bytes));
     fputs("environment\n", stdout);
     for (uint32_t i = 0; i < machine->n_variables; i++) {
         printf("  %s=%s\n", machine->variables[i].name, machine->variables[i].text);

@@ -16,6 +16,7 @@
 #include "base/util.h"
 #include "plugin/caps.h"
 #include "plugin/search.h"
+#include "plugin/shipped.h"
 #include "plugin/smallest.h"
 #include "plugin/state.h"
 
@@ -216,10 +217,12 @@ static uint64_t best_memopt(const struct pst_search *search, uint64_t enough, ch
     }
     for (size_t i = 0; i < found.gl_pathc && tried < MAX_CANDIDATES; i++) {
         const char *path = found.gl_pathv[i];
+        struct pst_shipped shipped = {.is = false};
         struct outcome outcome;
 
         if (!pst_search_split(&arena, strrchr(path, '/') + 1, &kind, &id) ||
-            is_used(search->job, id)) {
+            is_used(search->job, id) || pst_shipped_find(path, &shipped, NULL) != PST_OK ||
+            !shipped.is) {
             continue;
         }
         outcome = need_with(search, id, path, enough < best.need ? enough : best.need);

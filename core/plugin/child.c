@@ -137,8 +137,9 @@ static void keep_time(struct run *run)
                now - run->started_ns >= task->time_limit_ns) {
         run->end.stop = PST_WORKER_TIMED_OUT;
         run->stop_ns = now;
+        atomic_store(&run->process.page->late, true);
     }
-    passed = run->stop_ns != 0 ? now - run->stop_ns : 0;
+    passed = run->stop_ns == 0 ? 0 : task->describes ? KILL_NS : now - run->stop_ns;
     if (passed >= KILL_NS && run->last_signal != SIGKILL) {
         run->last_signal = SIGKILL;
         kill(-run->process.pid, SIGKILL);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "plugin/child_run.h"
 
 void pst_worker_reader_finish(struct pst_worker_reader *reader)
@@ -48,6 +49,9 @@ static void take_error(struct pst_worker_reader *reader)
     e->file[sizeof e->file - 1] = '\0';
     e->hint[sizeof e->hint - 1] = '\0';
     e->details[sizeof e->details - 1] = '\0';
+    pst_text_make_plain(e->kind);
+    pst_text_make_plain(e->message);
+    pst_text_make_plain(e->hint);
     reader->has_error = true;
     reader->broken = e->status >= PST_OK || e->status < PST_ERR_BUG || e->exit_code < 0 ||
                      e->exit_code > 255 || e->message[0] == '\0';

@@ -252,6 +252,11 @@ bool pst_worker_stopped(void)
     return atomic_load_explicit(&page->stop, memory_order_relaxed);
 }
 
+bool pst_worker_stopped_or_late(void)
+{
+    return pst_worker_stopped() || atomic_load_explicit(&page->late, memory_order_relaxed);
+}
+
 void pst_worker_answer(const char *plan, size_t length, const struct pst_error *err)
 {
     bool sent;

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/saturate.h"
+#include "base/text.h"
+#include "plugin/host_log.h"
 
 struct pst_instance *pst_host_instance(const struct pst_host *host)
 {
@@ -22,21 +23,24 @@ static pst_status host_fail(const struct pst_host *host, pst_status code, const 
     struct pst_error *failure = &pst_host_instance(host)->failure;
 
     pst_fail(failure, code, "plugin.contract", "%s", msg != NULL ? msg : "");
+    pst_text_make_plain(failure->message);
     return code;
 }
 
 static void host_log(const struct pst_host *host, uint32_t level, const char *msg)
 {
-    const struct pst_plugin *plugin = pst_host_instance(host)->plugin;
-
-    pst_log(level, plugin->id, "%s", msg != NULL ? msg : "");
+    pst_host_log(pst_host_instance(host)->plugin->id, level, msg != NULL ? msg : "");
 }
 
 static bool host_cancelled(const struct pst_host *host)
 {
     const struct pst_host_context *context = &pst_host_instance(host)->context;
 
-    return context->cancelled != NULL && context->cancelled(context->impl);
+    if (context->cancelled == NULL || !context->cancelled(context->impl)) {
+        return false;
+    }
+    pst_breadcrumb_tell();
+    return true;
 }
 
 static pst_status host_claim(const struct pst_host *host, const struct pst_claimed *claimed)

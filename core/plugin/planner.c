@@ -9,6 +9,7 @@
 
 #include "base/util.h"
 #include "plugin/advise.h"
+#include "plugin/host_log.h"
 #include "plugin/state.h"
 
 #define ON_NON_FINITE_SKIP 1 /* train.on_non_finite */
@@ -181,16 +182,14 @@ static pst_status explain_stop(const struct pst_planner *planner, pst_status st,
 {
     bool asked = planner->cancelled != NULL && planner->cancelled();
 
-    if (st == PST_ERR_CANCELLED && !asked && planner->deadline_ns != UINT64_MAX) {
-        pst_fail(err, PST_ERR_CANCELLED, "plugin.timeout",
-                 "no plan after %.1f s, the plugins.time_limit; a cheaper partitioner, or a higher "
-                 "limit",
-                 (double)planner->job->plugins.time_limit / 1e9);
-        if (err != NULL) {
-            err->exit_code = 3;
-        }
+    struct pst_blame blame;
+
+    if (st != PST_ERR_CANCELLED || asked || planner->deadline_ns == UINT64_MAX) {
+        return st;
     }
-    return st;
+    pst_breadcrumb_read_late(NULL, &blame);
+    return pst_blame_timeout(&blame, planner->job->plugins.time_limit, "plugins.time_limit",
+                             pst_now_ns(), err);
 }
 
 pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *ret_planned,
@@ -270,6 +269,8 @@ pst_status pst_planner_run_timed(const struct pst_job *job, struct pst_graph *gr
     pst_status st;
 
     err = err == NULL ? &unused : err;
+    pst_breadcrumb_begin();
+    pst_host_log_begin();
     st = pst_planner_try(&search, &planned, &found, err);
     if (st == PST_OK) {
         pst_planner_lighten(&search, &planned);
@@ -283,6 +284,7 @@ pst_status pst_planner_run_timed(const struct pst_job *job, struct pst_graph *gr
     if (st == PST_ERR_INFEASIBLE && job->advice != PST_ADVICE_NONE) {
         st = pst_planner_advise(&search, found, &planned, err);
     }
+    pst_host_log_end();
     if (st == PST_OK) {
         planned.search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
         *ret_planned = planned;

@@ -19,10 +19,18 @@
 struct pst_plugin_file {
     const char *kind, *id, *path;
     const char *shadowed_by; /* path of the file that wins, or NULL */
-    bool loaded;
-    const struct pst_plugin *plugin; /* NULL unless loaded */
-    struct pst_error refusal;        /* why not */
+    /* After pst_plugin_file_describe: */
+    const struct pst_plugin *plugin; /* to be read, not called; NULL: refused */
+    struct pst_error refusal;        /* why */
+    bool shipped;                    /* the program's own */
+    const char *why_not_shipped;
 };
+
+static inline const struct pst_param *pst_plugin_param(const struct pst_plugin *plugin, uint32_t i)
+{
+    return (const struct pst_param *)(const void *)((const char *)plugin->params +
+                                                    (size_t)i * plugin->param_size);
+}
 
 struct pst_plugin_list {
     struct pst_arena arena;
@@ -32,11 +40,12 @@ struct pst_plugin_list {
     const char **folders; /* searched, in order */
 };
 
-/* Looks in PENSTOCK_PLUGIN_PATH, then the build or install folder next to the binary. With load,
-   every file is opened too, to learn why it would be refused. */
-pst_status pst_plugin_list_create(bool load, struct pst_plugin_list **ret_list,
-                                  struct pst_error *err);
+/* Looks in PENSTOCK_PLUGIN_PATH, then the build or install folder next to the binary. Opens
+ * nothing. */
+pst_status pst_plugin_list_create(struct pst_plugin_list **ret_list, struct pst_error *err);
 void pst_plugin_list_destroy(struct pst_plugin_list *list);
+/* Asks a file of the list what it is (describe.h). Refusal is no error. */
+void pst_plugin_file_describe(struct pst_plugin_list *list, struct pst_plugin_file *file);
 
 /* Opens exactly this file and checks everything that needs no configuration, in this order: file,
    ELF, entry symbol, struct size, ABI major, minor, kind, name against file name, parameter rows,

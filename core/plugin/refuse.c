@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "plugin/dl.h"
 #include "plugin/search.h"
 
@@ -47,6 +48,7 @@ static pst_status refuse(struct pst_error *err, const char *kind, const char *pa
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    pst_text_make_plain(text); /* it may quote the plugin */
     st = pst_fail(err, PST_ERR_UNSUPPORTED, kind, "%s: %s", path, text);
     if (err != NULL) {
         err->exit_code = 3;
@@ -208,6 +210,33 @@ static pst_status check_names(const struct subject *s, struct pst_error *err)
     return PST_OK;
 }
 
+/* What it says of itself is shown, and written into plans. */
+static pst_status refuse_text(const struct subject *s, const char *what, struct pst_error *err)
+{
+    return refuse(err, "plugin.descriptor", s->path,
+                  "its description's %s has a control character or is no UTF-8", what);
+}
+
+static pst_status check_row_texts(const struct subject *s, struct pst_error *err)
+{
+    const struct pst_plugin *p = s->plugin;
+
+    for (uint32_t i = 0; i < p->n_params; i++) {
+        const struct pst_param *row = pst_plugin_param(p, i);
+        const char *const texts[] = {row->initial, row->range, row->doc};
+
+        for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
+            if (texts[k] != NULL && !pst_text_is_plain(texts[k])) {
+                char what[96];
+
+                snprintf(what, sizeof what, "parameter \"%s\"", row->key);
+                return refuse_text(s, what, err);
+            }
+        }
+    }
+    return PST_OK;
+}
+
 static pst_status check_rows(const struct subject *s, struct pst_error *err)
 {
     const struct pst_plugin *p = s->plugin;
@@ -223,6 +252,21 @@ static pst_status check_rows(const struct subject *s, struct pst_error *err)
         pst_params_verify(p->params, p->n_params, p->param_size, p->config_size, &why) != PST_OK) {
         return refuse(err, "plugin.descriptor", s->path, "%s", why.message);
     }
+    return check_row_texts(s, err);
+}
+
+static pst_status check_words(const struct subject *s, const char *name, const char *const *words,
+                              struct pst_error *err)
+{
+    if (words == NULL) {
+        return refuse(err, "plugin.descriptor", s->path,
+                      "its description lacks %s, a list that ends with NULL", name);
+    }
+    for (; *words != NULL; words++) {
+        if (!pst_text_is_plain(*words)) {
+            return refuse_text(s, name, err);
+        }
+    }
     return PST_OK;
 }
 
@@ -231,22 +275,28 @@ static pst_status check_strings(const struct subject *s, struct pst_error *err)
     const struct pst_plugin *p = s->plugin;
     const struct {
         const char *name, *text;
-    } strings[] = {{"version", p->version},
-                   {"summary", p->summary},
-                   {"reference", p->reference},
-                   {"license", p->license}};
+    } strings[] = {{".version", p->version},
+                   {".summary", p->summary},
+                   {".reference", p->reference},
+                   {".license", p->license}};
+    pst_status st;
     size_t i;
 
     for (i = 0; i < sizeof strings / sizeof strings[0]; i++) {
         if (is_missing(strings[i].text)) {
-            return refuse(err, "plugin.descriptor", s->path, "its description lacks .%s",
+            return refuse(err, "plugin.descriptor", s->path, "its description lacks %s",
                           strings[i].name);
         }
+        if (!pst_text_is_plain(strings[i].text)) {
+            return refuse_text(s, strings[i].name, err);
+        }
     }
-    if (p->provides == NULL || p->needs == NULL) {
-        return refuse(err, "plugin.descriptor", s->path,
-                      "its description lacks .%s, a list that ends with NULL",
-                      p->provides == NULL ? "provides" : "needs");
+    st = check_words(s, ".provides", p->provides, err);
+    if (st == PST_OK) {
+        st = check_words(s, ".needs", p->needs, err);
+    }
+    if (st != PST_OK) {
+        return st;
     }
     if (p->create == NULL || p->destroy == NULL || p->get_interface == NULL) {
         return refuse(err, "plugin.descriptor", s->path, "its description lacks %s()",

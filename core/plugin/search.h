@@ -12,10 +12,6 @@
    NULL: out of memory. */
 const char *pst_search_home(struct pst_arena *arena);
 
-/* Is the file in that folder itself? What cannot be resolved counts as there: opening it will tell.
-   PST_ERR_NOMEM. */
-pst_status pst_search_at_home(const char *file, bool *ret_at_home, struct pst_error *err);
-
 /* All folders in search order, absolute; PENSTOCK_PLUGIN_PATH is not read with raised rights. */
 pst_status pst_search_folders(struct pst_arena *arena, const char ***ret_folders,
                               uint32_t *ret_n_folders, struct pst_error *err);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "plugin/child.h"
+#include "plugin/host_log.h"
 #include "plugin/state.h"
 
 static bool ask_cancelled(void *impl)
@@ -215,7 +216,10 @@ pst_status pst_solo_job_run(const struct pst_solo_job *job_, bool (*cancelled)(v
     struct pst_instance *scheduler = NULL;
     struct pst_solo_job job = *job_;
     struct pst_error unused;
-    pst_status st = open_scheduler(&job, &context, &scheduler, err);
+    pst_status st;
+
+    pst_host_log_begin();
+    st = open_scheduler(&job, &context, &scheduler, err);
 
     if (st == PST_OK && job.problem == NULL) {
         st = complete(&job, scheduler, err);
@@ -233,6 +237,7 @@ pst_status pst_solo_job_run(const struct pst_solo_job *job_, bool (*cancelled)(v
         snprintf(result.version, sizeof result.version, "%s", scheduler->plugin->version);
     }
     pst_instance_destroy(scheduler);
+    pst_host_log_end();
     if (st != PST_OK) {
         pst_solo_result_finish(&result);
         return st;
@@ -295,7 +300,7 @@ void pst_solo_job_serve(const char *text, size_t length)
 
     if (st == PST_OK) {
         pst_worker_started();
-        st = pst_solo_job_run(&job, pst_worker_stopped, &result, &err);
+        st = pst_solo_job_run(&job, pst_worker_stopped_or_late, &result, &err);
     }
     if (st == PST_OK) {
         st = pst_solo_result_pack(&result, &bytes, &n, &err);

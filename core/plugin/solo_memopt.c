@@ -12,7 +12,7 @@
 #include "plugin/state.h"
 #include "plugin/wire.h"
 
-#define MAGIC "pst-memo"
+#define MAGIC      "pst-memo"
 #define MOST_BYTES (1ull << 62) /* sums stay exact below */
 
 /* What the plugin said; in the process apart, what comes back. */
@@ -488,7 +488,7 @@ void pst_memopt_solo_serve(const char *text, size_t length)
         const struct pst_memopt_job job = {question.id, question.path, &problem};
 
         pst_worker_started();
-        st = ask(&job, pst_worker_stopped, &answer, &err);
+        st = ask(&job, pst_worker_stopped_or_late, &answer, &err);
     }
     if (st == PST_OK) {
         st = pack_answer(&answer, &bytes, &n, &err);

@@ -115,7 +115,7 @@ void pst_partition_solo_serve(const char *text, size_t length)
 
     if (st == PST_OK) {
         pst_worker_started();
-        st = pst_partition_ask(&job, pst_worker_stopped, &answer, &err);
+        st = pst_partition_ask(&job, pst_worker_stopped_or_late, &answer, &err);
     }
     if (st == PST_OK) {
         st = pst_partition_answer_pack(&answer, &bytes, &n, &err);

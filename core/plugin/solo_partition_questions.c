@@ -8,6 +8,7 @@
 #include "base/philox.h"
 #include "base/util.h"
 #include "plugin/eval_replays.h"
+#include "plugin/host_log.h"
 #include "plugin/solo_partition_state.h"
 
 static struct pst_partition_host *host_of(const struct pst_host *host)
@@ -313,11 +314,13 @@ pst_status pst_partition_host_init(struct pst_partition_host *host,
         .impl = host,
         .cancelled = is_cancelled,
     };
+    pst_host_log_begin();
     return pst_rcm_init(&host->rcm, problem, err);
 }
 
 void pst_partition_host_finish(struct pst_partition_host *host)
 {
+    pst_host_log_end();
     pst_evaluator_finish(&host->evaluator);
     pst_rcm_finish(&host->rcm);
 }

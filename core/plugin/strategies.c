@@ -21,8 +21,7 @@ static pst_status instantiate(struct pst_planner *planner, const struct pst_plug
     pst_status st;
 
     for (uint32_t i = 0; i < plugin->n_params; i++) {
-        const struct pst_param *row =
-            (const void *)((const char *)plugin->params + (size_t)i * plugin->param_size);
+        const struct pst_param *row = pst_plugin_param(plugin, i);
 
         st = row->type != PST_PARAM_PATH
                  ? PST_OK

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "report/sim_report.h"
 #include "report/table.h"
@@ -25,6 +26,7 @@ const char *pst_trial_state_word(enum pst_trial_state state)
 const char *pst_compare_why(char *text, size_t size, const struct pst_error *why)
 {
     snprintf(text, size, "%s%s%s", why->message, why->hint[0] == '\0' ? "" : "; ", why->hint);
+    pst_text_make_plain(text);
     return text;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/util.h"
 
 void pst_table_init(struct pst_table *table)
@@ -37,6 +38,7 @@ void pst_table_cell(struct pst_table *table, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    pst_text_make_plain(text);
     copy = pst_arena_strdup(&table->arena, text);
     if (copy == NULL ||
         !pst_grow(&table->cells, &table->capacity, table->n_cells, sizeof *table->cells)) {

@@ -9,8 +9,9 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "plugin/child.h"
+#include "plugin/describe.h"
 #include "plugin/plugin_host.h"
-#include "plugin/search.h"
+#include "plugin/shipped.h"
 #include "plugin/solo_job.h"
 #include "plugin/solo_memopt.h"
 #include "plugin/solo_partition.h"
@@ -41,12 +42,12 @@ pst_status pst_isolate_is_foreign(const struct pst_job *job, struct pst_config_n
                                path == NULL ? NULL : path->value.string, &file, err);
     }
     if (st == PST_OK && file != NULL) {
-        bool at_home;
+        struct pst_shipped shipped;
 
-        st = pst_search_at_home(file, &at_home, err);
-        if (st == PST_OK && !at_home) {
-            pst_log(PST_LOG_INFO, "plan", "%s \"%s\" is %s, not from the program's own folder",
-                    kind, use->value.string, file);
+        st = pst_shipped_find(file, &shipped, err);
+        if (st == PST_OK && !shipped.is) {
+            pst_log(PST_LOG_INFO, "plan", "%s \"%s\" (%s) %s", kind, use->value.string, file,
+                    shipped.why_not);
             *ret_foreign = true;
         }
     }
@@ -289,6 +290,9 @@ bool pst_isolate_child(int argc, char **argv)
 
     if (!pst_worker_begin(argc, argv, &job, &length)) {
         return false;
+    }
+    if (pst_describe_is(job, length)) {
+        pst_describe_serve(job, length);
     }
     if (pst_solo_job_is(job, length)) {
         pst_solo_job_serve(job, length);

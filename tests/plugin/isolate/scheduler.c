@@ -14,7 +14,7 @@
 #include <penstock/penstock.h>
 
 #if defined(DOES_CRASH_LOAD) || defined(DOES_CRASH_CREATE) || defined(DOES_CRASH_SCHEDULE) ||      \
-    defined(DOES_CRASH_DESTROY)
+    defined(DOES_CRASH_DESTROY) || defined(DOES_CRASH_ENTRY)
 static volatile uintptr_t nowhere = 16; /* not a constant: compilers warn */
 
 static void crash(void)
@@ -27,6 +27,18 @@ static void crash(void)
 __attribute__((constructor)) static void construct(void)
 {
     crash();
+}
+#endif
+
+#if defined(DOES_LOOP_LOAD) || defined(DOES_EXIT_LOAD)
+__attribute__((constructor)) static void construct(void)
+{
+#ifdef DOES_EXIT_LOAD
+    _exit(0);
+#else
+    for (volatile unsigned i = 0;; i++) {
+    }
+#endif
 }
 #endif
 
@@ -141,6 +153,12 @@ static pst_status misbehave(const struct pst_host *host)
     ssize_t n = write(4, junk, sizeof junk);
 
     (void)n;
+#elif defined(DOES_LOG)
+    for (int i = 0; i < 20000; i++) {
+        host->log(host, PST_LOG_WARN, "\033[31mred\nof very \377 many lines");
+    }
+#elif defined(DOES_FAIL)
+    return host->fail(host, PST_ERR_BUG, "\033[31mred\nof \377");
 #elif defined(DOES_SPAWN)
     if (fork() == 0) {
         for (;;) {
@@ -194,6 +212,16 @@ static const struct pst_param params[] = {
 static const char *const words[] = {"chain", NULL};
 static const char *const nothing[] = {NULL};
 
+#if defined(DOES_ESCAPE)
+#define SUMMARY "Exists to \033[31mmisbehave."
+#elif defined(DOES_NEWLINE)
+#define SUMMARY "Exists to\nmisbehave."
+#elif defined(DOES_LATIN)
+#define SUMMARY "Exists to misbehave: \344."
+#else
+#define SUMMARY "Exists to misbehave."
+#endif
+
 static const struct pst_plugin plugin = {
     .size = sizeof plugin,
     .abi_major = PST_ABI_MAJOR,
@@ -201,7 +229,7 @@ static const struct pst_plugin plugin = {
     .kind = "scheduler",
     .id = BAD_ID,
     .version = "0",
-    .summary = "Exists to misbehave.",
+    .summary = SUMMARY,
     .reference = "none",
     .license = "Apache-2.0",
     .provides = words,
@@ -214,5 +242,14 @@ static const struct pst_plugin plugin = {
     .destroy = destroy,
     .get_interface = get_interface,
 };
+
+#ifdef DOES_CRASH_ENTRY
+static const struct pst_plugin *look_for(void)
+{
+    crash();
+    return &plugin;
+}
+#define plugin (*look_for())
+#endif
 
 PST_PLUGIN(plugin)
