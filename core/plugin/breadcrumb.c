@@ -192,6 +192,13 @@ void pst_breadcrumb_read_late(const struct pst_breadcrumb_page *page, struct pst
     ret_blame->told = true;
 }
 
+void pst_breadcrumb_read_plugin(const struct pst_breadcrumb_page *page, uint32_t plugin,
+                                struct pst_blame *ret_blame)
+{
+    blame_call(page, (struct pst_breadcrumb_call){.plugin = plugin, .call = PST_CRUMB_COUNT}, true,
+               ret_blame);
+}
+
 pst_status pst_blame_timeout(const struct pst_blame *blame, uint64_t limit_ns, const char *name,
                              uint64_t end_ns, struct pst_error *err)
 {

@@ -88,6 +88,9 @@ struct pst_blame {
 void pst_breadcrumb_read(const struct pst_breadcrumb_page *page, struct pst_blame *ret_blame);
 /* The same of a search that was ended by time: which call ran when that came. */
 void pst_breadcrumb_read_late(const struct pst_breadcrumb_page *page, struct pst_blame *ret_blame);
+/* Of that plugin, whatever it was called for. */
+void pst_breadcrumb_read_plugin(const struct pst_breadcrumb_page *page, uint32_t plugin,
+                                struct pst_blame *ret_blame);
 /* plugin.timeout, exit code 3: a limit of that name has passed at end_ns. */
 pst_status pst_blame_timeout(const struct pst_blame *blame, uint64_t limit_ns, const char *name,
                              uint64_t end_ns, struct pst_error *err);

@@ -204,6 +204,7 @@ pst_status pst_worker_run(const struct pst_worker_task *task, char **ret_plan, s
 {
     struct run run = {.task = task,
                       .process = {.job_fd = -1, .answer_fd = -1, .output_fd = -1},
+                      .reader = {.plugin = PST_NONE},
                       .end = {.stop = PST_WORKER_RUNS}};
     pst_status st;
 

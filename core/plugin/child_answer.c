@@ -28,6 +28,8 @@ static bool head_is_sound(const struct pst_worker_reader *reader)
     switch (head->type) {
     case PST_WORKER_STARTED:
         return head->length == 0;
+    case PST_WORKER_CALL:
+        return head->length == sizeof reader->plugin;
     case PST_WORKER_LOG:
         return head->length > sizeof(uint32_t) && head->length <= PST_WORKER_LOG_BYTES;
     case PST_WORKER_PLAN:
@@ -74,6 +76,9 @@ static void take_message(struct pst_worker_reader *reader)
     switch (reader->head.type) {
     case PST_WORKER_STARTED:
         reader->started = true;
+        break;
+    case PST_WORKER_CALL:
+        memcpy(&reader->plugin, reader->body, sizeof reader->plugin);
         break;
     case PST_WORKER_LOG:
         take_log(reader);

@@ -73,7 +73,7 @@ static pst_status fail_crash(const struct pst_worker_end *end,
     const char *kind = "plugin.crash", *subject = blame->subject, *where = blame->place;
 
     if (reader->broken) {
-        fail(err, blame, PST_ERR_BUG, kind, "%s garbled the planner's answer %s", subject, where);
+        fail(err, blame, PST_ERR_BUG, kind, "%s garbled the planner's answer", subject);
     } else if (end->code != CLD_EXITED) {
         const char *name = sigabbrev_np(end->status);
 
@@ -111,7 +111,11 @@ pst_status pst_worker_judge(const struct pst_worker_task *task, const struct pst
     if (reader->no_memory) {
         return pst_fail_nomem(err);
     }
-    pst_breadcrumb_read(page, &blame);
+    if (reader->broken) {
+        pst_breadcrumb_read_plugin(page, reader->plugin, &blame);
+    } else {
+        pst_breadcrumb_read(page, &blame);
+    }
     if (left && reader->has_error) {
         if (task->memory_limit_bytes > 0 && strcmp(reader->error.kind, "machine.memory") == 0) {
             return fail_memory(task, &blame, err); /* the host's own was missing there */

@@ -145,12 +145,17 @@ static void send_record(uint32_t level, const char *area, const char *text)
     write_all(&record, sizeof record.head + (size_t)record.head.length);
 }
 
-/* What is printed from here on is that plugin's. */
+/* What is printed and written from here on is that plugin's. */
 static void mark_output(uint32_t plugin)
 {
     char mark[2] = {'\0', (char)('0' + (plugin < PST_BREADCRUMB_PLUGINS ? plugin : '~' - '0'))};
+    struct {
+        struct pst_worker_head head;
+        uint32_t plugin;
+    } call = {{PST_WORKER_MAGIC, PST_WORKER_CALL, sizeof plugin}, plugin};
     ssize_t n;
 
+    write_all(&call, sizeof call.head + sizeof plugin); /* at once, as records */
     fflush(stdout);
     n = write(1, mark, sizeof mark);
     (void)n; /* a plugin closed it: then there is nothing to name */

@@ -172,7 +172,8 @@ static void test_deeds(void **state)
     plant("scheduler", "garble", "plugins");
     EXPECT(3, "scheduler-exit-zero.so): ended the planner with exit status 0 in schedule()", "plan",
            path, "--set", "scheduler.use=exit-zero");
-    EXPECT(3, "garbled the planner's answer", "plan", path, "--set", "scheduler.use=garble");
+    EXPECT(3, "scheduler-garble.so): garbled the planner's answer", "plan", path, "--set",
+           "scheduler.use=garble");
     EXPECT(3,
            "scheduler-loop.so): made no plan in 100 ms, the plugins.time_limit; it had been in "
            "schedule() for 2.",

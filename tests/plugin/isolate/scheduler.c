@@ -14,7 +14,7 @@
 #include <penstock/penstock.h>
 
 #if defined(DOES_CRASH_LOAD) || defined(DOES_CRASH_CREATE) || defined(DOES_CRASH_SCHEDULE) ||      \
-    defined(DOES_CRASH_DESTROY) || defined(DOES_CRASH_ENTRY)
+    defined(DOES_CRASH_DESTROY) || defined(DOES_CRASH_ENTRY) || defined(DOES_CRASH_LARGE)
 static volatile uintptr_t nowhere = 16; /* not a constant: compilers warn */
 
 static void crash(void)
@@ -174,6 +174,11 @@ static pst_status schedule(void *self, const struct pst_schedule_in *in,
 {
     pst_status st = misbehave(self);
 
+#ifdef DOES_CRASH_LARGE
+    if (pst_schedule_stage_at(in, 0)->microbatch_size > 2) {
+        crash();
+    }
+#endif
     for (uint32_t s = 0; s < in->n_stages && st == PST_OK; s++) {
         const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
 
