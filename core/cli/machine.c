@@ -13,6 +13,7 @@
 
 #include "base/util.h"
 #include "device/device.h"
+#include "plugin/digest.h"
 #include "plugin/plugin_host.h"
 #include "plugin/shipped.h"
 #include "train/isolate.h"
@@ -241,7 +242,10 @@ static pst_status examine_folders(struct pst_machine *machine, struct pst_error 
     }
     pst_plugin_list_destroy(list);
     if (st == PST_OK) {
-        machine->home = machine->folders[machine->n_folders - 1]; /* that of the program is last */
+        machine->trusted_list = /* the program's own folder is last */
+            pst_arena_printf(&machine->arena, "%s/" PST_SHIPPED_LIST,
+                             machine->folders[machine->n_folders - 1]);
+        st = machine->trusted_list == NULL ? pst_fail_nomem(err) : PST_OK;
         machine->planner_bytes = pst_isolate_default_memory();
     }
     return st;
