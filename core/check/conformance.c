@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "check/spawn.h"
 #include "check/tests.h"
@@ -137,6 +138,7 @@ static pst_status run_child(const struct run *run, const struct pst_conformance_
         st = pst_fail(err, PST_ERR_CONFIG, "config.value", "%s", child.verdict.text);
     } else if (st == PST_OK) {
         judge(&child, limit_s, result);
+        pst_text_make_plain(result->text);
         *ret_digest = child.verdict.digest;
     }
     empty_folder(run->folder);

@@ -42,10 +42,13 @@ static const struct row {
 };
 #define N_ROWS (sizeof rows / sizeof rows[0])
 
+static bool is_quick; /* without what does not heed cancelled(), which takes 2 s */
+
 /* The address space is not limited under sanitizers. */
 static bool is_left_out(const struct row *row)
 {
-    return SANITIZED && row->kind != NULL && strcmp(row->kind, "plugin.memory") == 0;
+    return (is_quick && strcmp(row->id, "loop") == 0) ||
+           (SANITIZED && row->kind != NULL && strcmp(row->kind, "plugin.memory") == 0);
 }
 
 static size_t n_tried(void)
@@ -165,10 +168,13 @@ static void test_compare(void **state)
 /* The table, and each combination at its largest batch. */
 static void test_text_and_tune(void **state)
 {
-    const char *path = config();
-    struct outcome table = RUN("compare", path), largest;
+    struct outcome table, largest;
+    const char *path;
 
     (void)state;
+    is_quick = true;
+    path = config();
+    table = RUN("compare", path);
     expect_code(&table, 3);
     check_text(table.out, 0);
     expect_text(table.out, "2 of ");

@@ -376,7 +376,6 @@ static void test_log(void **state)
 static void test_fail(void **state)
 {
     struct outcome o;
-    json_t *object;
 
     (void)state;
     plant("scheduler", "fail", "plugins");
@@ -388,8 +387,12 @@ static void test_fail(void **state)
     o = RUN("plan", support_path("job.toml"), "--set", "scheduler.use=fail", "--json");
     expect_code(&o, 3);
     expect_tame(o.out);
-    object = json_of(&o);
-    json_decref(object);
+    json_decref(json_of(&o));
+    outcome_finish(&o);
+    o = RUN("plugins", "check", BAD_FOLDER "/scheduler-fail.so", "--only", "answers");
+    expect_code(&o, 3);
+    expect_tame(o.out);
+    expect_text(o.out, "[31mred");
     outcome_finish(&o);
 }
 

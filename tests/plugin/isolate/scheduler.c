@@ -108,6 +108,8 @@ static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *
     (void)self;
     (void)n_devices;
     ret_topology->min_microbatches = 1;
+    ret_topology->microbatch_multiple = 1;
+    ret_topology->version_rule = PST_VERSION_SYNC;
     return PST_OK;
 }
 
