@@ -9,6 +9,7 @@
 
 #include "base/util.h"
 #include "plugin/advise.h"
+#include "plugin/smallest.h"
 #include "plugin/state.h"
 
 #define ON_NON_FINITE_SKIP 1 /* train.on_non_finite */
@@ -274,13 +275,13 @@ pst_status pst_planner_run_timed(const struct pst_job *job, struct pst_graph *gr
     if (st == PST_OK) {
         pst_planner_lighten(&search, &planned);
     }
-    if (st == PST_OK || st == PST_ERR_INFEASIBLE) {
+    if (st == PST_OK || pst_smallest_may_help(st)) {
         bool is_plan = st == PST_OK;
         pst_status stopped = pst_planner_rival(&search, &is_plan, &planned, err);
 
         st = is_plan ? PST_OK : stopped != PST_OK ? stopped : st;
     }
-    if (st == PST_ERR_INFEASIBLE && job->advice != PST_ADVICE_NONE) {
+    if (pst_smallest_may_help(st) && job->advice != PST_ADVICE_NONE) {
         st = pst_planner_advise(&search, found, &planned, err);
     }
     if (st == PST_OK) {

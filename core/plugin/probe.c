@@ -90,7 +90,7 @@ uint32_t pst_planner_probes(const struct pst_search *search)
     const struct pst_job_train *train = &search->job->train;
     uint64_t work = (uint64_t)search->graph->n_ops * (uint64_t)(train->batch / train->microbatch);
 
-    return search->few ? 0 : pst_smallest_plans(work);
+    return pst_smallest_plans(work);
 }
 
 uint64_t pst_planner_smallest(const struct pst_search *search, uint64_t need_bytes,
@@ -104,7 +104,8 @@ uint64_t pst_planner_smallest(const struct pst_search *search, uint64_t need_byt
                                        .most = pst_planner_probes(search)};
 
     if (asked.most > 0) {
-        uint64_t tightest = need_of_tightest(&probes, asked.most < PST_SMALLEST_MOST);
+        uint64_t tightest =
+            need_of_tightest(&probes, search->few || asked.most < PST_SMALLEST_MOST);
 
         need_bytes = tightest < need_bytes ? tightest : need_bytes;
     }

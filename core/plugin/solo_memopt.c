@@ -8,11 +8,12 @@
 #include "base/saturate.h"
 #include "base/util.h"
 #include "plugin/child.h"
+#include "plugin/smallest.h"
 #include "plugin/solo_partition_state.h"
 #include "plugin/state.h"
 #include "plugin/wire.h"
 
-#define MAGIC "pst-memo"
+#define MAGIC      "pst-memo"
 #define MOST_BYTES (1ull << 62) /* sums stay exact below */
 
 /* What the plugin said; in the process apart, what comes back. */
@@ -199,7 +200,7 @@ static pst_status refuse(const struct answer *answer, const struct pst_stage_vie
                          struct pst_error *err)
 {
     uint64_t least = answer->price.peak_bytes, floor_bytes;
-    char needs[32], misses[32], has[32], alone[32];
+    char misses[32], has[32], alone[128] = "";
 
     floor_bytes = pst_sat_add(view->static_bytes, pst_sat_mul(view->in_flight, view->input_bytes));
     pst_format_bytes(has, view->capacity_bytes);
@@ -213,14 +214,18 @@ static pst_status refuse(const struct answer *answer, const struct pst_stage_vie
                  "memopt \"%s\" finds no plan that fits memory_bytes, %s", answer->id, has);
     } else {
         pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
-                 "memopt \"%s\" finds no plan that fits memory_bytes, %s: it misses %s; the "
-                 "smallest capacity that it can do with is %s (%llu bytes)",
-                 answer->id, has, pst_format_bytes(misses, least - view->capacity_bytes),
-                 pst_format_bytes(needs, least), (unsigned long long)least);
+                 "memopt \"%s\" finds no plan that fits memory_bytes, %s: it misses %s", answer->id,
+                 has, pst_format_bytes(misses, least - view->capacity_bytes));
     }
     if (floor_bytes > view->capacity_bytes) {
-        pst_error_hint(err, "static bytes and the inputs of %u micro-batches take %s by themselves",
-                       view->in_flight, pst_format_bytes(alone, floor_bytes));
+        snprintf(alone, sizeof alone,
+                 "static bytes and the inputs of %u micro-batches take %s by themselves",
+                 view->in_flight, pst_format_bytes(has, floor_bytes));
+    }
+    if (least != UINT64_MAX && least > view->capacity_bytes) {
+        pst_smallest_say(err, "memory_bytes", least, alone);
+    } else {
+        pst_error_hint(err, "%s", alone);
     }
     return PST_ERR_INFEASIBLE;
 }
@@ -465,6 +470,33 @@ pst_status pst_memopt_solo_run_apart(const struct pst_memopt_job *job,
     free(reply);
     free(question);
     return st;
+}
+
+pst_status pst_memopt_solo_confirm(const struct pst_memopt_job *job,
+                                   const struct pst_solo_limits *limits, bool (*cancelled)(void),
+                                   struct pst_error *err)
+{
+    struct pst_problem problem = *job->problem;
+    const struct pst_memopt_job asked = {job->id, job->path, &problem};
+    struct pst_memopt_result result;
+    struct pst_error why;
+    pst_status st;
+
+    if (err->enough_bytes == 0) {
+        return err->status;
+    }
+    problem.memory_bytes = (double)err->enough_bytes;
+    st = limits == NULL ? pst_memopt_solo_run(&asked, cancelled, &result, &why)
+                        : pst_memopt_solo_run_apart(&asked, limits, &result, &why);
+    if (st == PST_OK) {
+        pst_memopt_result_finish(&result);
+    } else if (st == PST_ERR_CANCELLED) {
+        *err = why;
+    } else {
+        pst_error_hint(err, "it names a capacity that it cannot do with");
+        err->enough_bytes = 0;
+    }
+    return err->status;
 }
 
 bool pst_memopt_solo_is(const char *text, size_t length)

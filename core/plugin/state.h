@@ -191,7 +191,7 @@ void pst_view_transfers(const struct pst_planner *planner, uint32_t samples,
 
 /* memory.c: price by the list of memory optimizers; actions of all stages of a plan. */
 /* Of each stage of a finished plan: the bytes that the memory optimizers could do with, if they had
-   none to spare. ret_bytes has room for the plan's stages. */
+   none to spare; 0: one of them cannot tell. ret_bytes has room for the plan's stages. */
 pst_status pst_planner_least(struct pst_planner *planner, const struct pst_plan *plan,
                              uint64_t *ret_bytes, struct pst_error *err);
 pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage_question *question,

@@ -286,12 +286,7 @@ void pst_compare_json_trial(struct pst_json *json, const struct pst_trial *trial
         add_outcome(json, trial);
     } else if (trial->state != PST_TRIAL_OPEN) {
         pst_json_object(json, "error");
-        pst_json_int(json, "code", pst_error_exit_code(&trial->why));
-        pst_json_string(json, "kind", trial->why.kind);
-        pst_json_string(json, "message", trial->why.message);
-        if (trial->why.hint[0] != '\0') {
-            pst_json_string(json, "hint", trial->why.hint);
-        }
+        pst_json_error(json, &trial->why);
         pst_json_end(json, '}');
     }
 }

@@ -181,6 +181,11 @@ pst_status pst_trial_run(const char *config_json, const struct pst_trial_options
     return PST_OK;
 }
 
+bool pst_trial_was_refused(const struct pst_trial *trial)
+{
+    return trial->state == PST_TRIAL_NO_FIT || trial->state == PST_TRIAL_MISMATCH;
+}
+
 void pst_trial_advice_init(struct pst_trial_advice *advice)
 {
     *advice = (struct pst_trial_advice){ADVISED, pst_now_ns() + ADVICE_NS};
@@ -195,11 +200,11 @@ pst_status pst_trial_advise(const char *config_json, const struct pst_trial_opti
     struct pst_error why = {.status = PST_OK};
     uint64_t now = pst_now_ns();
     pst_status st;
+    bool helps;
 
-    if (trial->state != PST_TRIAL_NO_FIT || advice->n_left == 0 || now >= advice->deadline_ns) {
+    if (!pst_trial_was_refused(trial) || advice->n_left == 0 || now >= advice->deadline_ns) {
         return PST_OK;
     }
-    advice->n_left--;
     asked.advice_ns = advice->deadline_ns - now;
     st = pst_trial_run(config_json, &asked, &again, &why);
     if (st == PST_ERR_CANCELLED && (asked.cancelled == NULL || !asked.cancelled())) {
@@ -211,8 +216,9 @@ pst_status pst_trial_advise(const char *config_json, const struct pst_trial_opti
         }
         return st;
     }
-    if (again.state != PST_TRIAL_DONE &&
-        (again.state != PST_TRIAL_NO_FIT || again.why.hint[0] == '\0')) {
+    helps = again.state == PST_TRIAL_DONE || again.why.enough_bytes > 0;
+    advice->n_left -= helps || trial->state == PST_TRIAL_NO_FIT;
+    if (!helps) {
         pst_trial_finish(&again);
         return PST_OK;
     }

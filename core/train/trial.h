@@ -57,8 +57,10 @@ struct pst_trial_advice {
     uint64_t deadline_ns;
 };
 void pst_trial_advice_init(struct pst_trial_advice *advice);
+/* It does not fit, or its strategies do not go together with the memory that there is. */
+bool pst_trial_was_refused(const struct pst_trial *trial);
 /*
- * Tries the config of a trial that does not fit again, for how much memory would do. Where that is
+ * Tries the config of a trial that was refused again, for how much memory would do. Where that is
  * found, or a plan that fits after all, *trial is the second try. Nothing happens to other trials.
  * Errors as of pst_trial_run.
  */

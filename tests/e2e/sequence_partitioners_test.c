@@ -344,8 +344,8 @@ static void test_odd_problems(void **state)
         root = ask(partitioners[i], chain("\"devices\":2,\"mini_batch\":4", 3, zero, 0), NULL);
         expect(root, "bottleneck_us_per_sample", 0);
         json_decref(root);
-        EXPECT_ERROR(1, "plan.infeasible", "alone needs 400 bytes", "partition", partitioners[i],
-                     "--problem",
+        EXPECT_ERROR(1, "plan.infeasible", "alone is charged 400 bytes", "partition",
+                     partitioners[i], "--problem",
                      chain("\"devices\":2,\"mini_batch\":4,\"memory_bytes\":99", 3, some, 100));
     }
 }

@@ -216,7 +216,7 @@ static void test_limits(void **state)
         g.weight[0] = 3;
         c.memory = 21; /* 4 * 3 + 10 */
         assert_int_equal(ask(&c, "chain-dp", orders[i], &result, &err), PST_ERR_INFEASIBLE);
-        assert_non_null(strstr(err.message, "\"n0\" alone needs 22 bytes"));
+        assert_non_null(strstr(err.message, "\"n0\" alone is charged 22 bytes"));
         assert_non_null(strstr(err.message, "21 bytes"));
         rig_graph_finish(&g);
         rig_chain(&g, 3);
