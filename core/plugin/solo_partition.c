@@ -57,7 +57,7 @@ static pst_status explain(const struct pst_problem *problem, pst_status st, stru
         used = strlen(err->message);
         if (strstr(err->message, name) == NULL) {
             snprintf(err->message + used, sizeof err->message - used,
-                     "; %s needs %.0f bytes, a device has %.0f", name, ceil(most),
+                     "; %s is charged %.0f bytes, a device has %.0f", name, ceil(most),
                      problem->memory_bytes);
         }
     }

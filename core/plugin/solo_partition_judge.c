@@ -356,7 +356,7 @@ static pst_status check_memory(const struct judge *j, struct pst_error *err)
     }
     return pst_fail(
         err, PST_ERR_INFEASIBLE, "plan.infeasible",
-        "partitioner \"%s\": stage %u (\"%s\" to \"%s\") holds %u samples and needs %s, more "
+        "partitioner \"%s\": stage %u (\"%s\" to \"%s\") holds %u samples and takes %s, more "
         "than the %s of a device",
         result->id, (uint32_t)(worst - result->stages),
         pst_graph_node(graph, worst->nodes[0])->name,

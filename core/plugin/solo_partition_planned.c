@@ -318,7 +318,7 @@ static pst_status too_large(const struct pst_partition_planned *planned,
 
     return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
                     "stage %u (\"%s\" to \"%s\") with %u micro-batches of %u samples in flight "
-                    "needs %s, more than the %s that are left on its device",
+                    "takes %s, more than the %s that are left on its device",
                     q->stage, pst_graph_node(graph, q->nodes[0])->name,
                     pst_graph_node(graph, q->nodes[q->n_nodes - 1])->name, q->in_flight,
                     q->microbatch_size, pst_format_bytes(needed, bytes),
