@@ -2,8 +2,8 @@
  *
  * After a search that found nothing within the memory: what takes the space, and what would do. All
  * of it is found by planning again, with more memory or with a memory optimizer that recomputes, so
- * that what is said is true. How often depends on the job alone; on the clock, too, where each plan
- * may take long.
+ * that what is said is true. How often depends on the job alone; where each plan may take long also
+ * on how long they do.
  */
 #include "plugin/advise.h"
 
@@ -321,15 +321,11 @@ static void explain(const struct pst_search *search, uint64_t enough,
     say(search, enough, err);
 }
 
-/* Plans that take long: the least memory that is found in so much time. */
-static void limit_time(struct pst_search *search)
+/* Plans that take long: the least memory that is found with so much work. */
+static void limit_work(struct pst_search *search)
 {
-    uint64_t end_ns = pst_sat_add(pst_now_ns(), SLOW_NS);
-
     search->few = is_slow(search->job);
-    if (search->few && end_ns < search->deadline_ns) {
-        search->deadline_ns = end_ns;
-    }
+    search->work_end_ns = search->few ? pst_planner_worked_ns() + SLOW_NS : 0;
 }
 
 pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
@@ -350,7 +346,7 @@ pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
         return st; /* memory is not what is missing, or the job too large */
     }
     asked.least_bytes = NULL;
-    limit_time(&asked);
+    limit_work(&asked);
     enough = need = pst_planned_need(&planned);
     if (need > limit) {
         enough = pst_planner_smallest(&asked, need, &smaller);

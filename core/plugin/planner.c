@@ -34,6 +34,7 @@ static pst_status init(struct pst_planner *planner, const struct pst_search *sea
     planner->cancelled = search->cancelled;
     planner->clock = search->clock;
     planner->deadline_ns = search->deadline_ns;
+    planner->work_end_ns = search->work_end_ns;
     planner->brief = search->brief;
     planner->tightest = search->tightest;
     planner->few = search->few;

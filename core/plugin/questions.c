@@ -304,7 +304,7 @@ static bool is_cancelled(void *impl)
     const struct pst_planner *planner = impl;
 
     return (planner->cancelled != NULL && planner->cancelled()) ||
-           (planner->deadline_ns != UINT64_MAX && pst_now_ns() >= planner->deadline_ns);
+           pst_planner_is_late(planner->deadline_ns, planner->work_end_ns);
 }
 
 void pst_questions_context(struct pst_planner *planner, struct pst_host_context *ret_context)
