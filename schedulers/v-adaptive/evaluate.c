@@ -29,20 +29,15 @@ static bool advance(const struct va_problem *q, const uint8_t *sequence, uint32_
         uint32_t kind = sequence[at], j = done[kind];
         const struct va_pass *pass = &passes[kind];
         size_t cell = (size_t)va_pass_index(d, kind) * q->m + j;
-        uint64_t start = work->clock[d];
+        uint64_t start;
 
         if (j >= q->m) {
             return false;
         }
-        if (pass->has_need) {
-            uint64_t arrival;
-
-            if (work->done[pass->need] <= j) {
-                break;
-            }
-            arrival = work->end[(size_t)pass->need * q->m + j] + pass->delay_ns;
-            start = start > arrival ? start : arrival;
+        if (!va_arrival(q, work, pass, j, &start)) {
+            break;
         }
+        start = start > work->clock[d] ? start : work->clock[d];
         work->held[d] += pass->at_start;
         if (work->held[d] > work->peak[d]) {
             work->peak[d] = work->held[d];

@@ -72,7 +72,7 @@ bool va_search_offer(struct va_search *search, const uint8_t *order)
     return true;
 }
 
-/* The device whose end or stretch the goal counts. */
+/* The device whose end or stretch the goal counts. Needs the times of `current` in work. */
 static uint32_t worst_device(const struct va_search *search)
 {
     const struct va_problem *q = search->q;
@@ -80,7 +80,8 @@ static uint32_t worst_device(const struct va_search *search)
     uint64_t most = 0;
 
     for (uint32_t d = 0; d < q->p; d++) {
-        uint64_t begin = search->work.start[(size_t)va_pass_index(d, VA_F0) * q->m];
+        uint32_t first = search->current[d * va_sequence_length(q)];
+        uint64_t begin = search->work.start[(size_t)va_pass_index(d, first) * q->m];
         uint64_t figure = search->work.clock[d] - (q->goal == VA_SPAN ? begin : 0);
 
         if (figure > most) {
@@ -108,6 +109,21 @@ static void locate(struct va_search *search)
     }
 }
 
+/* The pass whose result micro-batch j of a pass has waited for; NULL: its device was not free. */
+static const struct va_need *late_need(const struct va_search *search, uint32_t pass, uint32_t j)
+{
+    const struct va_problem *q = search->q;
+    const struct va_need *need = &q->needs[q->passes[pass].first_need];
+
+    for (uint32_t i = 0; i < q->passes[pass].n_needs; i++, need++) {
+        if (search->work.end[(size_t)need->pass * q->m + j] + need->delay_ns ==
+            search->work.start[(size_t)pass * q->m + j]) {
+            return need;
+        }
+    }
+    return NULL;
+}
+
 /* Walks back from the end of the worst device over what held each pass up. Needs the times of
    `current` in work. */
 static void find_path(struct va_search *search)
@@ -120,26 +136,21 @@ static void find_path(struct va_search *search)
     for (;;) {
         const uint8_t *sequence = &search->current[(size_t)d * n];
         uint32_t kind = sequence[at], j = 0;
-        const struct va_pass *pass = &q->passes[va_pass_index(d, kind)];
-        size_t cell, before;
+        const struct va_need *need;
 
         for (uint32_t i = 0; i < at; i++) {
             j += sequence[i] == kind;
         }
-        cell = (size_t)va_pass_index(d, kind) * q->m + j;
         search->path[search->n_path++] = d * n + at;
-        if (pass->has_need) {
-            before = (size_t)pass->need * q->m + j;
-            if (search->work.end[before] + pass->delay_ns == search->work.start[cell]) {
-                d = pass->need / VA_KINDS;
-                at = (uint32_t)search->late[before];
-                continue;
-            }
-        }
-        if (at == 0) {
+        need = late_need(search, va_pass_index(d, kind), j);
+        if (need != NULL) {
+            d = need->pass / VA_KINDS;
+            at = (uint32_t)search->late[(size_t)need->pass * q->m + j];
+        } else if (at == 0) {
             return;
+        } else {
+            at--;
         }
-        at--;
     }
 }
 

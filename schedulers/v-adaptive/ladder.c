@@ -14,18 +14,24 @@
 #include "robust.h"
 #include "stretch.h"
 
-/* All devices alike, all passes of one cost, free links, each chunk one unit until its W ends. */
+/* A chain, all devices alike, all passes of one cost, free links, each chunk one unit until its W
+   ends. */
 static bool is_uniform(const struct va_problem *q)
 {
-    for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
-        const struct va_pass *pass = &q->passes[i], *first = &q->passes[i % VA_KINDS];
-
-        if (pass->cost_ns != q->passes[0].cost_ns || pass->delay_ns != 0 ||
-            pass->at_start != first->at_start || pass->at_end != first->at_end) {
+    for (uint32_t i = 0; i < q->n_needs; i++) {
+        if (q->needs[i].delay_ns != 0) {
             return false;
         }
     }
-    return q->passes[VA_F0].at_start > 0 &&
+    for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
+        const struct va_pass *pass = &q->passes[i], *first = &q->passes[i % VA_KINDS];
+
+        if (pass->cost_ns != q->passes[0].cost_ns || pass->at_start != first->at_start ||
+            pass->at_end != first->at_end) {
+            return false;
+        }
+    }
+    return q->is_chain && q->passes[VA_F0].at_start > 0 &&
            q->passes[VA_F0].at_start == q->passes[VA_F1].at_start && q->passes[VA_B0].at_end == 0 &&
            q->passes[VA_B1].at_end == 0;
 }
@@ -321,12 +327,8 @@ static pst_status offer_late(struct va_robust *robust, const struct va_problem *
     struct va_pool pool = {0};
     pst_status st = va_problem_copy(&slow, q, q->m);
 
-    for (uint32_t i = 0; i < q->p * VA_KINDS && st == PST_OK; i++) {
-        struct va_pass *pass = &slow.passes[i];
-
-        if (pass->has_need && pass->need / VA_KINDS != i / VA_KINDS) {
-            pass->delay_ns += late_ns;
-        }
+    for (uint32_t i = 0; i < slow.n_needs; i++) {
+        slow.needs[i].delay_ns += slow.needs[i].crosses ? late_ns : 0;
     }
     if (st == PST_OK) {
         st = solve_all(&pool, &slow, effort, host);
@@ -352,7 +354,9 @@ static pst_status solve_robust(const struct va_problem *q, const struct va_optio
     if (st == PST_OK) {
         for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
             fine.passes[i].cost_ns *= PARTS;
-            fine.passes[i].delay_ns *= PARTS;
+        }
+        for (uint32_t i = 0; i < q->n_needs; i++) {
+            fine.needs[i].delay_ns *= PARTS;
         }
         late = (uint64_t)(options->noise * (double)va_mean_cost(&fine));
         st = va_robust_init(&robust, &fine, options->noise, host);

@@ -27,7 +27,7 @@ pst_status va_prover_init(struct va_prover *prover, const struct pst_schedule_in
     if (st == PST_OK) {
         prover->instance.room = prover->room;
         prover->quantum_ns = exact_quantum(&prover->instance);
-        prover->usable = prover->instance.is_chain && exact_can_search(&prover->instance);
+        prover->usable = exact_can_search(&prover->instance);
     }
     return st;
 }

@@ -14,7 +14,7 @@ struct va_prover {
     uint64_t *room;   /* [p] caps of the rung in question */
     uint64_t unit_ns; /* of the problem's times */
     uint64_t quantum_ns;
-    bool usable;  /* small enough, and no link skips a stage */
+    bool usable;  /* small enough */
     bool stopped; /* the host asked to end */
 };
 
