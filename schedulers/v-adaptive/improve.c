@@ -23,9 +23,10 @@ pst_status va_search_init(struct va_search *search, const struct va_problem *q,
     search->urgency = calloc(n, sizeof *search->urgency);
     search->late = calloc(n, sizeof *search->late);
     search->path = calloc(n, sizeof *search->path);
+    search->nth = calloc(n, sizeof *search->nth);
     if (search->best == NULL || search->current == NULL || search->trial == NULL ||
         search->urgency == NULL || search->late == NULL || search->path == NULL ||
-        va_work_init(&search->work, q) != PST_OK) {
+        search->nth == NULL || va_work_init(&search->work, q) != PST_OK) {
         va_search_finish(search);
         return PST_ERR_NOMEM;
     }
@@ -40,6 +41,7 @@ void va_search_finish(struct va_search *search)
     free(search->urgency);
     free(search->late);
     free(search->path);
+    free(search->nth);
     va_work_finish(&search->work);
     *search = (struct va_search){0};
 }
@@ -102,9 +104,10 @@ static void locate(struct va_search *search)
         uint32_t seen[VA_KINDS] = {0};
 
         for (uint32_t at = 0; at < n; at++) {
-            uint32_t kind = search->current[(size_t)d * n + at];
+            uint32_t kind = search->current[(size_t)d * n + at], j = seen[kind]++;
 
-            search->late[(size_t)va_pass_index(d, kind) * q->m + seen[kind]++] = at;
+            search->late[(size_t)va_pass_index(d, kind) * q->m + j] = at;
+            search->nth[(size_t)d * n + at] = j;
         }
     }
 }
@@ -134,15 +137,11 @@ static void find_path(struct va_search *search)
     locate(search);
     search->n_path = 0;
     for (;;) {
-        const uint8_t *sequence = &search->current[(size_t)d * n];
-        uint32_t kind = sequence[at], j = 0;
-        const struct va_need *need;
+        size_t place = (size_t)d * n + at;
+        uint32_t j = search->nth[place];
+        const struct va_need *need = late_need(search, va_pass_index(d, search->current[place]), j);
 
-        for (uint32_t i = 0; i < at; i++) {
-            j += sequence[i] == kind;
-        }
         search->path[search->n_path++] = d * n + at;
-        need = late_need(search, va_pass_index(d, kind), j);
         if (need != NULL) {
             d = need->pass / VA_KINDS;
             at = (uint32_t)search->late[(size_t)need->pass * q->m + j];
