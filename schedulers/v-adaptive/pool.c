@@ -38,8 +38,9 @@ static uint32_t useful_chunks(const struct va_problem *q)
     return (uint32_t)(k < 2 * (uint64_t)q->m ? k : 2 * (uint64_t)q->m);
 }
 
-/* Rungs of 2, 3, ... whole chunks that lie below the caps of some device. All 2m are no cap. */
-static uint32_t count_rungs(const struct va_problem *q)
+/* Rungs of 2, 3, ... whole chunks that lie below the caps of some device. All 2m are no cap.
+   ret_beyond: is the highest of them what buys much? */
+static uint32_t count_rungs(const struct va_problem *q, bool *ret_beyond)
 {
     uint32_t useful = useful_chunks(q), last = useful < 2 * q->m ? useful : 2 * q->m - 1, most = 1;
 
@@ -51,6 +52,7 @@ static uint32_t count_rungs(const struct va_problem *q)
         }
         most = most > k ? most : k;
     }
+    *ret_beyond = most == useful;
     return most - 1;
 }
 
@@ -75,9 +77,10 @@ static pst_status init_rung(struct va_rung *rung, const struct va_problem *q, ui
 pst_status va_pool_init(struct va_pool *pool, const struct va_problem *q,
                         const struct pst_host *host)
 {
-    uint32_t n = count_rungs(q) + 1;
+    bool beyond;
+    uint32_t n = count_rungs(q, &beyond) + 1;
 
-    *pool = (struct va_pool){.q = q, .host = host, .longest_period = 6};
+    *pool = (struct va_pool){.q = q, .host = host, .beyond = beyond, .longest_period = 6};
     pool->rungs = calloc(n, sizeof *pool->rungs);
     if (pool->rungs == NULL) {
         return PST_ERR_NOMEM;
