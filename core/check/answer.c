@@ -9,6 +9,8 @@
 #include "base/util.h"
 #include "check/verdict.h"
 
+#define REGION_BYTES ((size_t)4 << 20) /* more than the largest question takes */
+
 void pst_answer_finish(struct pst_answer *answer)
 {
     free(answer->record);
@@ -115,7 +117,7 @@ void pst_ask_plugin(struct pst_rig *rig, const struct pst_case *question,
 
     memset(ret_answer, 0, sizeof *ret_answer);
     rig->said[0] = '\0';
-    if (!pst_region_init(&region)) {
+    if (!pst_region_init(&region, REGION_BYTES)) {
         pst_verdict_skip("the checker ran out of memory");
     }
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

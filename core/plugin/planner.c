@@ -64,6 +64,7 @@ static void finish(struct pst_planner *planner)
     }
     pst_questions_finish(planner);
     pst_evaluator_finish(&planner->evaluator);
+    pst_region_finish(&planner->figures);
     pst_replay_list_finish(&planner->replays);
     pst_arena_finish(&planner->arena);
 }

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "plugin/breadcrumb.h"
+#include "plugin/region.h"
 #include "plugin/remark.h"
 
 /* A file that could be a plugin, as discovery sees it. */
@@ -75,6 +76,7 @@ struct pst_host_context {
     const struct pst_eval *eval;
     const struct pst_rng *rng;
     const struct pst_profile *profile;
+    const struct pst_region *figures; /* that pst.profile/1 gives out */
     const struct pst_trial *trial;
     void *impl; /* for the functions of these tables: host->impl leads to it */
     bool (*cancelled)(void *impl);
@@ -103,12 +105,16 @@ void pst_instance_destroy(struct pst_instance *instance);
 pst_status pst_instance_check(const struct pst_plugin *plugin, struct pst_config_node *table,
                               struct pst_error *err);
 
-/* Turns what a plugin call returned into an error that names the plugin: its own words if it gave
-   any; PST_ERR_BUG or an unknown status is plugin.contract, exit 3. */
-/* A period that is shorter than the stage's passes is none: partitioners may count on that. */
+/* What <penstock/memopt.h> says of the price of a stage that fits; else why not, in ret_fault.
+   Partitioners may count on it. */
+bool pst_price_holds(const struct pst_stage_view *view, const struct pst_stage_price *price,
+                     char *ret_fault, size_t room);
+/* Where it does not hold: plugin.contract, naming the plugin. */
 pst_status pst_instance_judge_price(const struct pst_instance *memopt,
                                     const struct pst_stage_view *view,
                                     const struct pst_stage_price *price, struct pst_error *err);
+/* Turns what a plugin call returned into an error that names the plugin: its own words if it gave
+   any; PST_ERR_BUG or an unknown status is plugin.contract, exit 3. */
 pst_status pst_instance_fail(struct pst_instance *instance, pst_status status, const char *function,
                              struct pst_error *err);
 

@@ -60,15 +60,6 @@ pst_status pst_solo_check_microbatches(const struct pst_instance *scheduler,
 void pst_solo_connect(struct pst_solo *solo);
 void pst_solo_finish(struct pst_solo *solo);
 
-/* topology(), with its answer held against its limits. */
-pst_status pst_solo_topology(struct pst_instance *scheduler, uint32_t n_devices,
-                             struct pst_topology *ret_topology, struct pst_error *err);
-
-/* Devices of n_stages stages by device_of(), which is asked for every stage; plan.illegal for one
-   that there is not. */
-pst_status pst_solo_devices(struct pst_instance *scheduler, uint32_t n_devices, uint32_t n_stages,
-                            uint32_t *ret_device_of, struct pst_error *err);
-
 /* The least number by which every stage's part of a device's share becomes whole: the least common
    multiple of the devices' numbers of stages. config.limit beyond 1e6. */
 pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, uint64_t *ret_parts,

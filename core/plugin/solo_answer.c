@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "plugin/call.h"
 #include "plugin/emission.h"
 #include "plugin/solo.h"
 #include "plugin/state.h"
@@ -56,16 +57,13 @@ static pst_status take_answer(const struct pst_emission *emission, struct pst_in
 pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *scheduler,
                             const struct pst_schedule_in *in, struct pst_error *err)
 {
-    const struct pst_scheduler *f = scheduler->plugin->get_interface(PST_SCHEDULER);
     pst_status st = pst_emission_init(emission, in);
 
     if (st != PST_OK) {
         return pst_fail_nomem(err);
     }
     memset(&scheduler->claim, 0, sizeof scheduler->claim);
-    pst_breadcrumb_enter(scheduler->crumb, PST_CRUMB_SCHEDULE);
-    st = f->schedule(scheduler->self, in, &emission->out);
-    pst_breadcrumb_leave();
+    st = pst_call_schedule(scheduler, in, &emission->out);
     if (emission->no_memory) {
         return pst_fail_nomem(err);
     }

@@ -7,6 +7,7 @@
 
 #include "plugin/child.h"
 #include "plugin/state.h"
+#include "plugin/topology.h"
 
 static bool ask_cancelled(void *impl)
 {
@@ -126,8 +127,10 @@ static pst_status place_problem(struct pst_instance *scheduler, struct pst_solo 
         st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                       "scheduler \"%s\" wants %u stages on %u devices; the problem has %u",
                       scheduler->plugin->id, solo->topology.n_stages, n_devices, n);
-    } else if (st == PST_OK && solo->topology.n_stages != 0) {
-        st = pst_solo_devices(scheduler, n_devices, n, device_of, err);
+    } else if (st == PST_OK) { /* beyond the devices of an open topology the file says where */
+        st = pst_scheduler_devices(scheduler, &solo->topology, n_devices,
+                                   solo->topology.n_stages == 0 && n > n_devices ? n_devices : n,
+                                   device_of, err);
     }
     for (s = 0; st == PST_OK && s < n; s++) {
         struct pst_schedule_stage *stage = &solo->stages[s];
@@ -159,7 +162,7 @@ static pst_status state_problem(const struct pst_solo_job *job, struct pst_insta
     pst_status st = pst_solo_alloc(&solo, problem->in.n_devices, n, problem->in.n_links, err);
 
     if (st == PST_OK) {
-        st = pst_solo_topology(scheduler, problem->in.n_devices, &solo.topology, err);
+        st = pst_scheduler_topology(scheduler, problem->in.n_devices, &solo.topology, err);
     }
     if (st == PST_OK) {
         memcpy(solo.stages, problem->stages, n * sizeof *solo.stages);

@@ -7,12 +7,13 @@
 
 #include "base/saturate.h"
 #include "base/util.h"
+#include "plugin/call.h"
 #include "plugin/child.h"
 #include "plugin/solo_partition_state.h"
 #include "plugin/state.h"
 #include "plugin/wire.h"
 
-#define MAGIC "pst-memo"
+#define MAGIC      "pst-memo"
 #define MOST_BYTES (1ull << 62) /* sums stay exact below */
 
 /* What the plugin said; in the process apart, what comes back. */
@@ -103,7 +104,6 @@ static pst_status set_replays(struct pst_action_out *out, const struct pst_repla
 static pst_status ask_plan(struct pst_instance *memopt, const struct pst_stage_view *view,
                            struct answer *answer, struct pst_error *err)
 {
-    const struct pst_memopt *f = memopt->plugin->get_interface(PST_MEMOPT);
     struct collection c = {.answer = answer};
     pst_status st;
 
@@ -113,9 +113,7 @@ static pst_status ask_plan(struct pst_instance *memopt, const struct pst_stage_v
     if (answer->actions == NULL) {
         return pst_fail_nomem(err);
     }
-    pst_breadcrumb_enter(memopt->crumb, PST_CRUMB_PLAN);
-    st = f->plan(memopt->self, view, &c.out);
-    pst_breadcrumb_leave();
+    st = pst_call_plan(memopt, view, &c.out);
     if (c.fault != NULL) {
         return pst_planner_illegal(err, memopt, "%s", c.fault);
     }
@@ -128,7 +126,6 @@ static pst_status ask_plan(struct pst_instance *memopt, const struct pst_stage_v
 static pst_status ask_instance(struct pst_instance *memopt, const struct pst_stage_view *view,
                                struct answer *answer, struct pst_error *err)
 {
-    const struct pst_memopt *f = memopt->plugin->get_interface(PST_MEMOPT);
     uint64_t begin_ns = pst_now_ns();
     pst_status st;
 
@@ -136,10 +133,9 @@ static pst_status ask_instance(struct pst_instance *memopt, const struct pst_sta
     snprintf(answer->version, sizeof answer->version, "%s", memopt->plugin->version);
     answer->n = view->n_nodes;
     answer->price.size = sizeof answer->price;
-    pst_breadcrumb_enter(memopt->crumb, PST_CRUMB_PRICE);
-    st = f->price(memopt->self, view, &answer->price);
-    pst_breadcrumb_leave();
-    st = st == PST_OK ? st : pst_instance_fail(memopt, st, "price", err);
+    st = pst_call_price(memopt, view, &answer->price);
+    st = st == PST_OK ? pst_instance_judge_price(memopt, view, &answer->price, err)
+                      : pst_instance_fail(memopt, st, "price", err);
     if (st == PST_OK && answer->price.fits) {
         st = ask_plan(memopt, view, answer, err);
     }

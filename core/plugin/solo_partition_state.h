@@ -13,6 +13,7 @@
 #include "plugin/eval.h"
 #include "plugin/held.h"
 #include "plugin/memo.h"
+#include "plugin/region.h"
 #include "plugin/solo.h"
 #include "plugin/solo_partition.h"
 
@@ -68,7 +69,7 @@ struct pst_partition_planned {
 struct pst_partition_host {
     const struct pst_problem *problem;
     struct pst_rcm rcm;
-    struct pst_figures figures;
+    struct pst_region figures; /* as a partitioner gets them */
     bool (*cancelled)(void);
     uint64_t deadline_ns; /* 0: none */
     struct pst_evaluator evaluator;

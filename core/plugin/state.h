@@ -77,8 +77,6 @@ struct pst_planner {
     struct pst_arena arena;
 
     struct pst_instance *partitioner, *scheduler, *memopt[PST_MAX_MEMOPT];
-    const struct pst_partitioner *partitioner_if;
-    const struct pst_scheduler *scheduler_if;
     const struct pst_memopt *memopt_if[PST_MAX_MEMOPT];
     uint32_t n_memopt;
 
@@ -110,7 +108,7 @@ struct pst_planner {
     struct pst_evaluator evaluator;
     struct pst_replay_list replays; /* that the last memory optimizer listed for a stage */
     struct pst_memo memo;
-    struct pst_figures figures;           /* of pst.profile/1 */
+    struct pst_region figures;            /* of pst.profile/1, as the partitioner gets them */
     const struct pst_partition_in *asked; /* while the partitioner is asked */
     struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
 };
