@@ -143,7 +143,7 @@ uint32_t pst_remarks_read(struct pst_reader *r, struct pst_partition_remark **re
     r->failed |= items == NULL;
     for (uint32_t i = 0; !r->failed && i < n; i++) {
         items[i].key = pst_read_text(r);
-        items[i].type = (uint32_t)pst_read_number(r);
+        items[i].type = pst_read_uint(r);
         pst_read(r, &items[i].number, sizeof items[i].number);
         items[i].text = pst_read_text(r);
         r->failed |= !pst_remark_key_is_sound(items[i].key) || items[i].type > PST_REMARK_FLAG ||

@@ -91,7 +91,7 @@ pst_status pst_partition_solo_run_apart(const struct pst_partition_job *job,
         st = pst_solo_ask_apart(limits, question, question_length, &reply, &length, err);
     }
     if (st == PST_OK) {
-        st = pst_partition_answer_unpack(reply, length, &answer, err);
+        st = pst_partition_answer_unpack(reply, length, job, &answer, err);
     }
     if (st == PST_OK) {
         st = pst_partition_judge(job, &answer, ret_result, err);

@@ -3,6 +3,7 @@
  * What a partition is worth by the reference cost model, or by what the strategies made of it.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,21 +137,19 @@ static pst_status hold(struct judge *j, struct pst_error *err)
     struct pst_partition_result *result = j->result;
     uint32_t *list = pst_arena_array(&result->arena, j->n_edges, sizeof *list);
     struct pst_successor *next = calloc((size_t)j->n_edges + 1, sizeof *next);
+    pst_status st = list == NULL || next == NULL ? pst_fail_nomem(err) : PST_OK;
     uint32_t e = j->n_edges;
+    uint64_t samples;
+    char fault[64];
 
-    if (list == NULL || next == NULL) {
-        free(next);
-        return pst_fail_nomem(err);
-    }
-    for (uint32_t s = result->n_stages; s-- > 0;) {
+    for (uint32_t s = result->n_stages; st == PST_OK && s-- > 0;) {
         struct pst_partition_stage *stage = &result->stages[s];
         struct pst_place place = {.size = sizeof place,
                                   .stage = s,
                                   .n_stages = result->n_stages,
                                   .n_devices = j->problem->n_devices,
                                   .n_microbatches =
-                                      (j->problem->mini_batch + stage->microbatch_size - 1) /
-                                      stage->microbatch_size,
+                                      (j->problem->mini_batch - 1) / stage->microbatch_size + 1,
                                   .microbatch_size = stage->microbatch_size,
                                   .k = stage->k,
                                   .successor_size = sizeof *next,
@@ -169,12 +168,18 @@ static pst_status hold(struct judge *j, struct pst_error *err)
         }
         stage->n_successors = place.n_successors;
         stage->successors = list + e;
-        stage->in_flight_samples = j->answer->planned
-                                       ? j->answer->stages[s].in_flight * stage->microbatch_size
-                                       : (uint32_t)pst_rcm_in_flight(&place);
+        samples = j->answer->planned
+                      ? (uint64_t)j->answer->stages[s].in_flight * stage->microbatch_size
+                      : pst_rcm_in_flight(&place);
+        stage->in_flight_samples = (uint32_t)samples;
+        if (samples > UINT32_MAX) {
+            snprintf(fault, sizeof fault, "stage %u holds %llu samples", s,
+                     (unsigned long long)samples);
+            st = pst_partition_illegal(j->answer->id, fault, err);
+        }
     }
     free(next);
-    return PST_OK;
+    return st;
 }
 
 /* By the communication model; a strategy's own time of a pass takes the place of compute. */

@@ -182,7 +182,9 @@ pst_status pst_partition_job_unpack(const char *bytes, size_t length, struct pst
                                     struct pst_partition_job *ret_job, struct pst_error *err);
 pst_status pst_partition_answer_pack(const struct pst_partition_answer *answer, char **ret_bytes,
                                      size_t *ret_length, struct pst_error *err);
+/* plugin.contract, exit code 3, where the bytes are no answer to that job. */
 pst_status pst_partition_answer_unpack(const char *bytes, size_t length,
+                                       const struct pst_partition_job *job,
                                        struct pst_partition_answer *ret_answer,
                                        struct pst_error *err);
 
