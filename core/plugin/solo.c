@@ -217,12 +217,19 @@ static uint32_t *count_stages(uint32_t n_devices, uint32_t n_stages, const uint3
 }
 
 /* Every device's costs are those of its share: each of its stages takes a part. */
-static pst_status divide(struct pst_solo *solo, const uint32_t *device_of, struct pst_error *err)
+pst_status pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                           uint32_t n_microbatches, const struct pst_solo_costs *costs,
+                           struct pst_solo *ret_solo, struct pst_error *err)
 {
-    uint32_t *counts = count_stages(solo->in.n_devices, solo->in.n_stages, device_of);
+    uint32_t *counts = count_stages(n_devices, n_stages, device_of);
+    struct pst_solo *solo = ret_solo;
+    pst_status st = counts == NULL ? pst_fail_nomem(err)
+                                   : pst_solo_line(n_devices, n_stages, device_of, n_microbatches,
+                                                   costs, solo, err);
 
-    if (counts == NULL) {
-        return pst_fail_nomem(err);
+    if (st != PST_OK) {
+        free(counts);
+        return st;
     }
     for (uint32_t s = 0; s < solo->in.n_stages; s++) {
         struct pst_schedule_stage *stage = &solo->stages[s];
@@ -306,18 +313,13 @@ static pst_status place(struct pst_instance *scheduler, uint32_t n_devices,
     return PST_OK;
 }
 
-pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, uint64_t *ret_parts,
-                          struct pst_error *err)
+pst_status pst_solo_parts_of(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                             uint64_t *ret_parts, struct pst_error *err)
 {
-    struct pst_topology topology;
-    uint32_t *device_of = NULL, *counts = NULL, n_stages, d;
+    uint32_t *counts = count_stages(n_devices, n_stages, device_of), d;
     uint64_t parts = 1;
-    pst_status st = place(scheduler, n_devices, &topology, &n_stages, &device_of, err);
+    pst_status st = counts == NULL ? pst_fail_nomem(err) : PST_OK;
 
-    if (st == PST_OK) {
-        counts = count_stages(n_devices, n_stages, device_of);
-        st = counts == NULL ? pst_fail_nomem(err) : PST_OK;
-    }
     for (d = 0; st == PST_OK && d < n_devices && parts <= MAX_PARTS; d++) {
         parts = counts[d] == 0 ? parts : parts / pst_gcd(parts, counts[d]) * counts[d];
     }
@@ -329,6 +331,19 @@ pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, ui
         *ret_parts = parts;
     }
     free(counts);
+    return st;
+}
+
+pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, uint64_t *ret_parts,
+                          struct pst_error *err)
+{
+    struct pst_topology topology;
+    uint32_t *device_of = NULL, n_stages;
+    pst_status st = place(scheduler, n_devices, &topology, &n_stages, &device_of, err);
+
+    if (st == PST_OK) {
+        st = pst_solo_parts_of(n_devices, n_stages, device_of, ret_parts, err);
+    }
     free(device_of);
     return st;
 }
@@ -349,19 +364,14 @@ pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
         st = pst_solo_check_microbatches(scheduler, &topology, n_microbatches, err);
     }
     if (st == PST_OK) {
-        st = pst_solo_line(n_devices, n_stages, device_of, n_microbatches, costs, &solo, err);
-    }
-    if (st == PST_OK) {
-        solo.topology = topology;
-        st = divide(&solo, device_of, err);
+        st = pst_solo_shares(n_devices, n_stages, device_of, n_microbatches, costs, &solo, err);
     }
     free(device_of);
-    if (st != PST_OK) {
-        pst_solo_finish(&solo);
-        return st;
+    if (st == PST_OK) {
+        solo.topology = topology;
+        *ret_solo = solo;
     }
-    *ret_solo = solo;
-    return PST_OK;
+    return st;
 }
 
 void pst_solo_finish(struct pst_solo *solo)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A partitioner's question and answer as bytes. The graph goes as its file would. What comes back
- * is held against its own counts and the problem's here, and against the rules by whoever judges it.
+ * is held against its own counts and the problem's here, and against the rules by whoever judges
+ * it.
  */
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,8 +178,8 @@ static void take_stages(struct pst_reader *r, struct pst_partition_answer *answe
         stage->microbatch_size = pst_read_uint(r);
         stage->k = pst_read_uint(r);
         stage->in_flight = pst_read_uint(r);
-        stage->compute_ns = pst_read_amount(r);
-        stage->memory_bytes = pst_read_amount(r);
+        stage->compute_ns = pst_read_amount(r, PST_WIRE_COUNT);
+        stage->memory_bytes = pst_read_amount(r, PST_WIRE_COUNT);
         r->failed |= answer->planned && stage->in_flight == 0;
     }
     answer->n_stages = n;
@@ -197,8 +199,8 @@ pst_status pst_partition_answer_unpack(const char *bytes, size_t length,
     r.failed |= memcmp(magic, MAGIC, sizeof magic) != 0;
     pst_read_name(&r, answer.id, sizeof answer.id);
     pst_read_name(&r, answer.version, sizeof answer.version);
-    answer.search_seconds = pst_read_amount(&r);
-    answer.step_ns = pst_read_amount(&r);
+    answer.search_seconds = pst_read_amount(&r, PST_WIRE_SECONDS);
+    answer.step_ns = pst_read_amount(&r, DBL_MAX);
     if (!r.failed) {
         take_places(&r, job->problem, &answer.places);
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/wire.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,12 +88,12 @@ uint32_t pst_read_uint(struct pst_reader *r)
     return (uint32_t)number;
 }
 
-double pst_read_amount(struct pst_reader *r)
+double pst_read_amount(struct pst_reader *r, double most)
 {
     double amount = 0;
 
     pst_read(r, &amount, sizeof amount);
-    r->failed |= !(isfinite(amount) && amount >= 0);
+    r->failed |= !(amount >= 0 && amount <= most); /* and no NaN */
     return amount;
 }
 

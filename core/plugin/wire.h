@@ -12,7 +12,9 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-#define PST_WIRE_MAX ((uint64_t)1 << 30) /* elements of an array */
+#define PST_WIRE_MAX     ((uint64_t)1 << 30)    /* elements of an array */
+#define PST_WIRE_SECONDS 1e9                    /* of a search */
+#define PST_WIRE_COUNT   18446744073709551616.0 /* nanoseconds or bytes that were counted */
 
 /* All zero: empty. */
 struct pst_writer {
@@ -37,8 +39,8 @@ pst_status pst_write_end(struct pst_writer *w, char **ret_bytes, size_t *ret_len
 
 void pst_read(struct pst_reader *r, void *to, size_t n);
 uint64_t pst_read_number(struct pst_reader *r);
-uint32_t pst_read_uint(struct pst_reader *r);  /* of 32 bits */
-double pst_read_amount(struct pst_reader *r);  /* finite and not negative */
+uint32_t pst_read_uint(struct pst_reader *r);              /* of 32 bits */
+double pst_read_amount(struct pst_reader *r, double most); /* from 0 to that */
 /* A text of exactly that size, its end included, without control characters. */
 void pst_read_name(struct pst_reader *r, char *to, size_t size);
 /* A number of elements of that size that can be there at all. */

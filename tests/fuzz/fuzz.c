@@ -4,11 +4,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/util.h"
+#include "cost/problem.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
@@ -44,6 +46,19 @@ void fuzz_keep(const void *bytes, size_t n)
     }
 }
 
+void fuzz_keep_behind(uint32_t question, const void *bytes, size_t n)
+{
+    char *input = malloc(n + 1);
+
+    if (input == NULL) {
+        fuzz_fail("no memory");
+    }
+    input[0] = (char)question;
+    memcpy(input + 1, bytes, n);
+    fuzz_keep(input, n + 1);
+    free(input);
+}
+
 const char *fuzz_file(const void *bytes, size_t n)
 {
     static char path[64];
@@ -59,16 +74,17 @@ const char *fuzz_file(const void *bytes, size_t n)
     return path;
 }
 
-char *fuzz_source(const char *name, size_t *ret_length)
+struct pst_problem *fuzz_problem(const char *name)
 {
+    struct pst_problem *problem = NULL;
     struct pst_error err;
-    char path[4096], *text;
+    char path[4096];
 
     snprintf(path, sizeof path, PENSTOCK_SOURCE_DIR "/%s", name);
-    if (pst_file_read(path, (size_t)1 << 30, "input.path", &text, ret_length, &err) != PST_OK) {
+    if (pst_problem_read(path, &problem, &err) != PST_OK) {
         fuzz_fail("%s: %s", path, err.message);
     }
-    return text;
+    return problem;
 }
 
 void fuzz_fail(const char *format, ...)
@@ -85,8 +101,7 @@ void fuzz_fail(const char *format, ...)
 
 bool fuzz_judge(pst_status st, const struct pst_error *err)
 {
-    if (st != PST_OK &&
-        (err->status != st || err->kind[0] == '\0' || err->message[0] == '\0')) {
+    if (st != PST_OK && (err->status != st || err->kind[0] == '\0' || err->message[0] == '\0')) {
         fuzz_fail("status %d, error of status %d, kind \"%s\", message \"%s\"", st, err->status,
                   err->kind, err->message);
     }

@@ -19,11 +19,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 void fuzz_begin(void);
 void fuzz_keep(const void *bytes, size_t n);
 
+/* Behind a byte that says which question they answer. */
+void fuzz_keep_behind(uint32_t question, const void *bytes, size_t n);
+
 /* The path of a file with these bytes, until the next call. No disk takes part. */
 const char *fuzz_file(const void *bytes, size_t n);
 
-/* A file of the source tree, with a NUL behind; free() it. */
-char *fuzz_source(const char *name, size_t *ret_length);
+/* A problem file of the source tree. */
+struct pst_problem *fuzz_problem(const char *name);
 
 /* Ends the program: a finding. */
 void fuzz_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));

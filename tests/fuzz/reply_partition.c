@@ -11,67 +11,44 @@
 #include "plugin/solo_partition_state.h"
 #include "report/partition_report.h"
 
-static const char planned[] =
-    "{\"format\":\"penstock-problem\",\"version\":1,\"devices\":2,\"mini_batch\":8,"
-    "\"memory_bytes\":1000000,\"p2p_bandwidth\":1e6,\"comm_model\":\"sum\",\"cost\":\"planned\","
-    "\"scheduler\":\"interleaved\",\"scheduler_options\":{\"chunks\":2},\"graph\":{\"nodes\":["
-    "{\"name\":\"a\",\"forward_us\":1},{\"name\":\"b\",\"forward_us\":2,\"saved_bytes\":8},"
-    "{\"name\":\"c\",\"forward_us\":1,\"param_bytes\":4},{\"name\":\"d\",\"forward_us\":1}],"
-    "\"edges\":[{\"from\":\"a\",\"to\":\"b\",\"bytes\":4},{\"from\":\"b\",\"to\":\"c\"},"
-    "{\"from\":\"c\",\"to\":\"d\"}]}}";
+static const struct {
+    const char *id, *file;
+} questions[] = {{"graphpipe", "configs/problems/two-branches.json"},
+                 {"pipedream", "tests/fuzz/corpus/problem/replicas.json"},
+                 {"uniform", "tests/fuzz/corpus/problem/planned.json"}};
 
-static const char *const partitioners[] = {"graphpipe", "pipedream", "uniform"};
-
-enum { N = sizeof partitioners / sizeof *partitioners };
+enum { N = sizeof questions / sizeof *questions };
 
 static struct pst_problem *problems[N];
 static FILE *nowhere;
 
 static struct pst_partition_job job_of(uint32_t i)
 {
-    return (struct pst_partition_job){.id = partitioners[i], .problem = problems[i]};
+    return (struct pst_partition_job){.id = questions[i].id, .problem = problems[i]};
 }
 
-/* Behind the byte that says which question it answers. */
 static void keep(uint32_t i)
 {
     const struct pst_partition_job job = job_of(i);
     struct pst_partition_answer answer;
     struct pst_error err = {0};
-    char *bytes = NULL, *input;
+    char *bytes = NULL;
     size_t n = 0;
 
     if (!fuzz_judge(pst_partition_ask(&job, NULL, &answer, &err), &err) ||
         !fuzz_judge(pst_partition_answer_pack(&answer, &bytes, &n, &err), &err)) {
         fuzz_fail("%s: %s", job.id, err.message);
     }
-    input = malloc(n + 1);
-    if (input == NULL) {
-        fuzz_fail("no memory");
-    }
-    input[0] = (char)i;
-    memcpy(input + 1, bytes, n);
-    fuzz_keep(input, n + 1);
+    fuzz_keep_behind(i, bytes, n);
     pst_partition_answer_finish(&answer);
-    free(input);
     free(bytes);
 }
 
 void fuzz_begin(void)
 {
-    static const char *const files[N] = {"configs/problems/two-branches.json",
-                                         "tests/fuzz/corpus/problem/replicas.json", NULL};
-
     nowhere = fopen("/dev/null", "w");
     for (uint32_t i = 0; i < N; i++) {
-        struct pst_error err = {0};
-        size_t n = sizeof planned - 1;
-        char *text = files[i] == NULL ? strdup(planned) : fuzz_source(files[i], &n);
-
-        if (pst_problem_read(fuzz_file(text, n), &problems[i], &err) != PST_OK) {
-            fuzz_fail("problem %u: %s", i, err.message);
-        }
-        free(text);
+        problems[i] = fuzz_problem(questions[i].file);
     }
     for (uint32_t i = 0; i < N; i++) {
         keep(i);
