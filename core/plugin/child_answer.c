@@ -49,8 +49,11 @@ static void take_error(struct pst_worker_reader *reader)
     e->hint[sizeof e->hint - 1] = '\0';
     e->details[sizeof e->details - 1] = '\0';
     reader->has_error = true;
+    /* A status and an exit code of ours, a word for tools, and a message. */
     reader->broken = e->status >= PST_OK || e->status < PST_ERR_BUG || e->exit_code < 0 ||
-                     e->exit_code > 255 || e->message[0] == '\0';
+                     (e->exit_code > 4 && e->exit_code != 70) || e->kind[0] == '\0' ||
+                     e->kind[strspn(e->kind, "abcdefghijklmnopqrstuvwxyz-.")] != '\0' ||
+                     e->message[0] == '\0';
 }
 
 static void take_log(const struct pst_worker_reader *reader)

@@ -98,7 +98,8 @@ static pst_status fail_crash(const struct pst_worker_end *end,
     const char *kind = "plugin.crash", *subject = text->subject, *where = text->where;
 
     if (reader->broken) {
-        fail(err, blame, PST_ERR_BUG, kind, "%s garbled the planner's answer %s", subject, where);
+        fail(err, blame, PST_ERR_BUG, "plugin.contract", "%s garbled the planner's answer %s",
+             subject, where);
     } else if (end->code != CLD_EXITED) {
         const char *name = sigabbrev_np(end->status);
 

@@ -128,9 +128,8 @@ static pst_status sign(struct pst_session *session, struct pst_error *err)
     return planned->plan->config_json != NULL ? PST_OK : pst_fail_nomem(err);
 }
 
-/* The answer: the plan's text, a NUL, what the partitioner remarked. */
-static pst_status write_answer(const struct pst_planned *planned, const struct pst_graph *graph,
-                               char **ret_bytes, size_t *ret_length, struct pst_error *err)
+pst_status pst_isolate_answer(const struct pst_planned *planned, const struct pst_graph *graph,
+                              char **ret_bytes, size_t *ret_length, struct pst_error *err)
 {
     struct pst_writer w = {.bytes = NULL};
     char *text = pst_plan_to_json(planned->plan, graph);
@@ -155,9 +154,34 @@ static pst_status take_remarks(struct pst_planned *planned, const char *bytes, s
                : PST_OK;
 }
 
-/* From the answer to a plan that is proven and has its programs. */
-static pst_status adopt(struct pst_session *session, const char *answer, size_t length,
-                        struct pst_error *err)
+static const char *name_of(struct pst_config_node *table)
+{
+    struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
+
+    return use == NULL || use->kind != PST_CONFIG_STRING ? "?" : use->value.string;
+}
+
+/* They share the process, so nobody knows which of them it was. */
+static pst_status blame(const struct pst_job *job, pst_status st, struct pst_error *err)
+{
+    char text[512];
+    int n = snprintf(text, sizeof text, "partitioner \"%.63s\", scheduler \"%.63s\"",
+                     name_of(job->partitioner), name_of(job->scheduler));
+
+    for (uint32_t i = 0; i < job->n_memopt && n < (int)sizeof text; i++) {
+        n += snprintf(text + n, sizeof text - (size_t)n, ", memopt \"%.63s\"",
+                      name_of(job->memopt[i]));
+    }
+    pst_error_prefix(err, "what came back from the process of %s is no plan that can run", text);
+    if (strcmp(err->kind, "plan.illegal") != 0) {
+        snprintf(err->kind, sizeof err->kind, "plugin.contract");
+    }
+    err->exit_code = 3;
+    return st;
+}
+
+pst_status pst_isolate_adopt(struct pst_session *session, const char *answer, size_t length,
+                             struct pst_error *err)
 {
     size_t n = strnlen(answer, length); /* of the text */
     struct pst_check_report *report = calloc(1, sizeof *report);
@@ -179,11 +203,9 @@ static pst_status adopt(struct pst_session *session, const char *answer, size_t 
         st = take_remarks(&session->planned, answer + n + 1, n < length ? length - n - 1 : 0, err);
     }
     free(report);
-    if (st != PST_OK && st != PST_ERR_NOMEM) {
-        pst_error_prefix(err, "what came back from the planner's process is no plan that can run");
-        err->exit_code = 3;
-    }
-    return st == PST_OK ? sign(session, err) : st;
+    return st == PST_OK          ? sign(session, err)
+           : st == PST_ERR_NOMEM ? st
+                                 : blame(session->job, st, err);
 }
 
 static pst_status search_apart(struct pst_session *session, bool (*cancelled)(void),
@@ -206,7 +228,7 @@ static pst_status search_apart(struct pst_session *session, bool (*cancelled)(vo
         st = pst_worker_run(&task, &answer, &length, err);
     }
     if (st == PST_OK) {
-        st = adopt(session, answer, length, err);
+        st = pst_isolate_adopt(session, answer, length, err);
     }
     session->planned.search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
     free(answer);
@@ -243,7 +265,7 @@ static pst_status plan_here(const struct pst_session *session, char **ret_answer
 
     if (st == PST_OK) {
         planned.plan->isolated = true;
-        st = write_answer(&planned, session->graph, ret_answer, ret_length, err);
+        st = pst_isolate_answer(&planned, session->graph, ret_answer, ret_length, err);
         pst_planned_finish(&planned);
     }
     return st;
