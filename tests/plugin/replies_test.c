@@ -286,8 +286,6 @@ static void forge_schedule(struct pst_solo_result *result, uint32_t lie)
         break;
     case 10:
         result->has_twice = true;
-        result->twice = result->solo;
-        result->twice_answer = result->answer;
         break;
     default:
         break;
@@ -298,24 +296,28 @@ static void schedules_are_held_against_the_job(void **state)
 {
     const struct pst_solo_job job = {
         .id = "gpipe", .n_devices = 2, .n_microbatches = 4, .costs = pst_cli_unit_costs()};
+    struct pst_solo_job job_twice = job;
 
     (void)state;
+    job_twice.again = true;
     for (uint32_t lie = 0; schedules[lie] != NULL; lie++) {
         struct pst_solo_result result, forged;
         struct pst_error err = {0};
         pst_status st;
 
-        assert_int_equal(pst_solo_job_run(&job, NULL, &result, &err), PST_OK);
+        assert_int_equal(pst_solo_job_run(&job_twice, NULL, &result, &err), PST_OK);
+        assert_int_equal(schedule_sent(&job_twice, &result, 0, 0, &err), PST_OK);
         forged = result;
+        forged.has_twice = false;
         forge_schedule(&forged, lie);
         st = schedule_sent(&job, &forged, 0, 0, &err);
         if (lie == 0) {
             assert_int_equal(st, PST_OK);
             for (size_t cut = 1; cut < 300; cut++) {
-                expect_refused(schedule_sent(&job, &result, cut, 0, &err), "\"gpipe\"", "half",
+                expect_refused(schedule_sent(&job, &forged, cut, 0, &err), "\"gpipe\"", "half",
                                &err);
             }
-            expect_refused(schedule_sent(&job, &result, 0, 1, &err), "\"gpipe\"", "more", &err);
+            expect_refused(schedule_sent(&job, &forged, 0, 1, &err), "\"gpipe\"", "more", &err);
         } else {
             expect_refused(st, "\"gpipe\"", schedules[lie], &err);
         }
