@@ -47,7 +47,7 @@ static void describe(const uint8_t *b, char *text, size_t size)
     size_t n = 0;
 
     n += (size_t)snprintf(text, size, "[model]\n");
-    n += (size_t)snprintf(text + n, size - n, ONE_OF(models, b[MODEL]), b[LAYERS] % 6 + 1u);
+    n += (size_t)snprintf(text + n, size - n, ONE_OF(models, b[MODEL]), b[LAYERS] % 3 + 1u);
     snprintf(text + n, size - n,
              "[data]\nkind='synthetic'\n[run]\ndevice='emulated'\n[plugins]\nisolate='never'\n"
              "[train]\nclip=0\non_non_finite='stop'\nmicrobatch=%u\nbatch=%u\ndegrees=[%u]\n"
