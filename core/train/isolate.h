@@ -23,7 +23,8 @@ pst_status pst_isolate_is_foreign(const struct pst_job *job, struct pst_config_n
 /* Bytes that such a process may take when the config says nothing: 80 % of the machine's. */
 uint64_t pst_isolate_default_memory(void);
 
-/* What that process sends back: the plan's text, a NUL, what the partitioner remarked. free() it. */
+/* What that process sends back: the plan's text, a NUL, what the partitioner remarked. free() it.
+ */
 pst_status pst_isolate_answer(const struct pst_planned *planned, const struct pst_graph *graph,
                               char **ret_bytes, size_t *ret_length, struct pst_error *err);
 /* The session's plan from it: proven, with its programs. plugin.contract or plan.illegal, exit code

@@ -26,7 +26,8 @@ static const char *const jobs[FUZZ_SESSIONS] = {
     JOB("2", "[train]\nbatch=2\nmicrobatch=1\n[scheduler]\nuse='zb-h1'\n[[memopt]]\n"
              "use='offload'\n"),
     JOB("2", "[train]\nbatch=4\nmicrobatch=2\n[scheduler]\nuse='2bw'\n"),
-    JOB("2", "[train]\nbatch=2\nmicrobatch=1\nclip=0\non_non_finite='stop'\n[scheduler]\nuse='pipedream'\n"),
+    JOB("2", "[train]\nbatch=2\nmicrobatch=1\nclip=0\non_non_finite='stop'\n[scheduler]\nuse='"
+             "pipedream'\n"),
     JOB("1", "[train]\nbatch=2\nmicrobatch=1\nclip=1\n[scheduler]\nuse='gpipe'\n[[memopt]]\n"
              "use='rotor'\n"),
     JOB("4", "[train]\nbatch=8\nmicrobatch=1\n[scheduler]\nuse='1f1b'\n[[memopt]]\nuse='bpipe'\n"),

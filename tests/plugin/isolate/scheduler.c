@@ -58,6 +58,21 @@ static const char *look(void)
 }
 #endif
 
+#ifdef DOES_FORGE
+/* A whole message in the place of the planner's own, by a writer who knows its form. */
+static void forge(void)
+{
+    static const struct {
+        uint32_t magic, type;
+        uint64_t length;
+        char body[24];
+    } forged = {0x50535443u, 4, 24, "{\"format\": \"forged\"}"};
+    ssize_t n = write(4, &forged, sizeof forged);
+
+    _exit(n == sizeof forged ? 0 : 1);
+}
+#endif
+
 static pst_status create(const struct pst_host *host, const void *config, void **ret_self)
 {
     (void)config;
@@ -142,15 +157,7 @@ static pst_status misbehave(const struct pst_host *host)
 
     (void)n;
 #elif defined(DOES_FORGE)
-    /* A whole message in the place of the planner's own, by a writer who knows its form. */
-    static const struct {
-        uint32_t magic, type;
-        uint64_t length;
-        char body[24];
-    } forged = {0x50535443u, 4, 24, "{\"format\": \"forged\"}"};
-    ssize_t n = write(4, &forged, sizeof forged);
-
-    _exit(n == sizeof forged ? 0 : 1);
+    forge();
 #elif defined(DOES_SPAWN)
     if (fork() == 0) {
         for (;;) {
