@@ -14,6 +14,8 @@
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
+static bool is_answer; /* what runs was made by the program and must not be refused */
+
 __attribute__((weak)) void fuzz_begin(void)
 {
 }
@@ -55,7 +57,9 @@ void fuzz_keep_behind(uint32_t question, const void *bytes, size_t n)
     }
     input[0] = (char)question;
     memcpy(input + 1, bytes, n);
+    is_answer = true;
     fuzz_keep(input, n + 1);
+    is_answer = false;
     free(input);
 }
 
@@ -104,6 +108,9 @@ bool fuzz_judge(pst_status st, const struct pst_error *err)
     if (st != PST_OK && (err->status != st || err->kind[0] == '\0' || err->message[0] == '\0')) {
         fuzz_fail("status %d, error of status %d, kind \"%s\", message \"%s\"", st, err->status,
                   err->kind, err->message);
+    }
+    if (st != PST_OK && st != PST_ERR_INFEASIBLE && is_answer) {
+        fuzz_fail("the program's own answer is refused: %s", err->message);
     }
     return st == PST_OK;
 }

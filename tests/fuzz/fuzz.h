@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 void fuzz_begin(void);
 void fuzz_keep(const void *bytes, size_t n);
 
-/* Behind a byte that says which question they answer. */
+/* Behind a byte that says which question they answer; replayed, they must not be refused. */
 void fuzz_keep_behind(uint32_t question, const void *bytes, size_t n);
 
 /* The path of a file with these bytes, until the next call. No disk takes part. */

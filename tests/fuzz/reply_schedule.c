@@ -61,7 +61,8 @@ void fuzz_begin(void)
 
 static void tell(const struct pst_solo_result *result)
 {
-    static const struct pst_schedule_units units = {.ns = PST_SOLO_SCALE, .bytes = PST_SOLO_SCALE};
+    static const struct pst_schedule_units units = {
+        .ns = PST_SOLO_SCALE, .bytes = PST_SOLO_SCALE, .title = "what came back"};
     static const struct pst_schedule_page page = {.width = 80};
     struct pst_schedule_figures figures;
     struct pst_error err = {0};
