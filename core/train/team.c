@@ -13,7 +13,7 @@
 #include "config/report.h"
 #include "train/emulate.h"
 #include "train/session.h"
-#include "transport/launched.h"
+#include "base/launched.h"
 
 #define SETTLE_NS UINT64_C(2000000000)
 #define AROUND    32 /* characters shown before and behind a difference */

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The points of PENSTOCK_FAULT that are calls of the system. Builds with faults have the linker put
+ * these functions in the place of those calls (--wrap), in everything of this tree and in no
+ * library that it uses: code that is written tomorrow has its points already.
+ * cmake/PenstockFaults.cmake names them.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/fault.h"
+
+/* In a plugin it is the program's; there is none where somebody else loads it, or in a test that
+   needs none. */
+#pragma weak pst_fault_call
+
+/* The error that a call is to fail with, or 0; errno is as it was then. */
+static int error_at(const char *point, int usual, size_t *bytes)
+{
+    const int before = errno;
+    int code = 0;
+
+    if (pst_fault_call != NULL) {
+        code = pst_fault_call(point, usual, bytes);
+        errno = before;
+    }
+    return code;
+}
+
+static bool fails_at(const char *point, int usual, size_t *bytes)
+{
+    const int code = error_at(point, usual, bytes);
+
+    if (code != 0) {
+        errno = code;
+    }
+    return code != 0;
+}
+
+/* WRAP(point, usual error, what a failed call returns, type, name, parameters, arguments). What
+   only some programs have is weak in all. */
+#define WRAP(point, usual, failed, type, name, parameters, arguments)                              \
+    type __real_##name parameters __attribute__((weak));                                           \
+    type __wrap_##name parameters;                                                                 \
+    type __wrap_##name parameters                                                                  \
+    {                                                                                              \
+        return fails_at(point, usual, NULL) ? (failed) : __real_##name arguments;                  \
+    }
+
+/* The same for calls that return their error. */
+#define WRAP_CODE(point, usual, name, parameters, arguments)                                       \
+    int __real_##name parameters;                                                                  \
+    int __wrap_##name parameters;                                                                  \
+    int __wrap_##name parameters                                                                   \
+    {                                                                                              \
+        const int code = error_at(point, usual, NULL);                                             \
+                                                                                                   \
+        return code != 0 ? code : __real_##name arguments;                                         \
+    }
+
+/* clang-format off */
+WRAP("alloc", ENOMEM, NULL, void *, malloc, (size_t size), (size))
+WRAP("alloc", ENOMEM, NULL, void *, calloc, (size_t count, size_t size), (count, size))
+WRAP("alloc", ENOMEM, NULL, void *, realloc, (void *old, size_t size), (old, size))
+WRAP("alloc", ENOMEM, NULL, void *, aligned_alloc, (size_t align, size_t size), (align, size))
+WRAP("alloc", ENOMEM, NULL, char *, strdup, (const char *text), (text))
+WRAP("alloc", ENOMEM, NULL, char *, strndup, (const char *text, size_t n), (text, n))
+WRAP("alloc", ENOMEM, NULL, FILE *, open_memstream, (char **text, size_t *size), (text, size))
+WRAP("alloc", ENOMEM, NULL, void *, pst_arena_alloc, (struct pst_arena *arena, size_t size, size_t align),
+     (arena, size, align))
+WRAP("alloc", ENOMEM, NULL, void *, pst_arena_array, (struct pst_arena *arena, size_t count, size_t size),
+     (arena, count, size))
+WRAP("alloc", ENOMEM, NULL, char *, pst_arena_strdup, (struct pst_arena *arena, const char *text),
+     (arena, text))
+WRAP("alloc", ENOMEM, NULL, char *, pst_arena_strndup,
+     (struct pst_arena *arena, const char *text, size_t n), (arena, text, n))
+WRAP("mmap", ENOMEM, MAP_FAILED, void *, mmap,
+     (void *at, size_t size, int protection, int flags, int fd, off_t offset),
+     (at, size, protection, flags, fd, offset))
+WRAP_CODE("thread", EAGAIN, pthread_create,
+          (pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *argument),
+          (thread, attr, run, argument))
+WRAP_CODE("spawn", EAGAIN, posix_spawn,
+          (pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+           const posix_spawnattr_t *attr, char *const *argv, char *const *envp),
+          (pid, path, actions, attr, argv, envp))
+WRAP("open", EMFILE, -1, int, pipe2, (int fds[2], int flags), (fds, flags))
+WRAP("open", EMFILE, -1, int, memfd_create, (const char *name, unsigned flags), (name, flags))
+WRAP("open", EMFILE, NULL, FILE *, fopen, (const char *path, const char *mode), (path, mode))
+WRAP("open", EMFILE, NULL, DIR *, opendir, (const char *path), (path))
+WRAP("open", EIO, NULL, char *, realpath, (const char *path, char *real), (path, real))
+WRAP("write", ENOMEM, -1, int, ftruncate, (int fd, off_t length), (fd, length))
+WRAP("write", EIO, EOF, int, fflush, (FILE *stream), (stream))
+WRAP("fsync", EIO, -1, int, fsync, (int fd), (fd))
+WRAP("rename", EIO, -1, int, rename, (const char *from, const char *to), (from, to))
+WRAP("mkdir", ENOSPC, -1, int, mkdir, (const char *path, mode_t mode), (path, mode))
+WRAP("mkdir", ENOSPC, NULL, char *, mkdtemp, (char *template), (template))
+WRAP("unlink", EIO, -1, int, unlink, (const char *path), (path))
+WRAP("unlink", EIO, -1, int, rmdir, (const char *path), (path))
+/* clang-format on */
+
+void *__real__Znwm(size_t size) __attribute__((weak)); /* C++'s new, in the reader of TOML */
+void *__wrap__Znwm(size_t size);
+void _ZSt17__throw_bad_allocv(void) __attribute__((weak, noreturn));
+
+void *__wrap__Znwm(size_t size)
+{
+    if (fails_at("alloc", ENOMEM, NULL)) {
+        _ZSt17__throw_bad_allocv();
+    }
+    return __real__Znwm(size);
+}
+
+/* asprintf, as it is called where the compiler checks sizes. */
+int __wrap___asprintf_chk(char **text, int flag, const char *format, ...);
+int __wrap_asprintf(char **text, const char *format, ...);
+
+int __wrap___asprintf_chk(char **text, int flag, const char *format, ...)
+{
+    va_list args;
+    int n;
+
+    (void)flag;
+    if (fails_at("alloc", ENOMEM, NULL)) {
+        *text = NULL;
+        return -1;
+    }
+    va_start(args, format);
+    n = vasprintf(text, format, args);
+    va_end(args);
+    return n;
+}
+
+int __wrap_asprintf(char **text, const char *format, ...)
+{
+    va_list args;
+    int n;
+
+    if (fails_at("alloc", ENOMEM, NULL)) {
+        *text = NULL;
+        return -1;
+    }
+    va_start(args, format);
+    n = vasprintf(text, format, args);
+    va_end(args);
+    return n;
+}
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+
+int __wrap_open(const char *path, int flags, ...)
+{
+    va_list args;
+    mode_t mode = 0;
+
+    if (flags & O_CREAT) {
+        va_start(args, flags);
+        mode = va_arg(args, mode_t);
+        va_end(args);
+    }
+    return fails_at("open", flags & O_CREAT ? ENOSPC : EMFILE, NULL)
+               ? -1
+               : __real_open(path, flags, mode);
+}
+
+ssize_t __real_read(int fd, void *data, size_t size);
+ssize_t __real_pread(int fd, void *data, size_t size, off_t offset);
+ssize_t __real_write(int fd, const void *data, size_t size);
+ssize_t __wrap_read(int fd, void *data, size_t size);
+ssize_t __wrap___read_chk(int fd, void *data, size_t size, size_t room);
+ssize_t __wrap_pread(int fd, void *data, size_t size, off_t offset);
+ssize_t __wrap___pread_chk(int fd, void *data, size_t size, off_t offset, size_t room);
+ssize_t __wrap_write(int fd, const void *data, size_t size);
+
+ssize_t __wrap_read(int fd, void *data, size_t size)
+{
+    return fails_at("read", EIO, &size) ? -1 : __real_read(fd, data, size);
+}
+
+ssize_t __wrap___read_chk(int fd, void *data, size_t size, size_t room)
+{
+    (void)room;
+    return __wrap_read(fd, data, size);
+}
+
+ssize_t __wrap_pread(int fd, void *data, size_t size, off_t offset)
+{
+    return fails_at("read", EIO, &size) ? -1 : __real_pread(fd, data, size, offset);
+}
+
+ssize_t __wrap___pread_chk(int fd, void *data, size_t size, off_t offset, size_t room)
+{
+    (void)room;
+    return __wrap_pread(fd, data, size, offset);
+}
+
+/* A pipe lacks no space. */
+ssize_t __wrap_write(int fd, const void *data, size_t size)
+{
+    struct stat info;
+    const bool on_disk = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+
+    return fails_at("write", on_disk ? ENOSPC : EIO, &size) ? -1 : __real_write(fd, data, size);
+}
+
+/* What is closed is closed, whatever the call says. */
+int __real_close(int fd);
+int __real_fclose(FILE *stream);
+int __wrap_close(int fd);
+int __wrap_fclose(FILE *stream);
+
+int __wrap_close(int fd)
+{
+    const int code = error_at("close", EIO, NULL), closed = __real_close(fd);
+
+    errno = code != 0 ? code : errno;
+    return code != 0 ? -1 : closed;
+}
+
+int __wrap_fclose(FILE *stream)
+{
+    const int code = error_at("close", EIO, NULL), closed = __real_fclose(stream);
+
+    errno = code != 0 ? code : errno;
+    return code != 0 ? EOF : closed;
+}
+
+/* The loader's own words are those of a file or name that is not there. */
+void *__real_dlopen(const char *path, int mode);
+void *__real_lt_dlopenadvise(const char *path, void *advise) __attribute__((weak));
+void *__real_lt_dlsym(void *handle, const char *name) __attribute__((weak));
+void *__wrap_dlopen(const char *path, int mode);
+void *__wrap_lt_dlopenadvise(const char *path, void *advise);
+void *__wrap_lt_dlsym(void *handle, const char *name);
+
+void *__wrap_dlopen(const char *path, int mode)
+{
+    return __real_dlopen(fails_at("dl.open", EIO, NULL) ? "/PENSTOCK_FAULT" : path, mode);
+}
+
+void *__wrap_lt_dlopenadvise(const char *path, void *advise)
+{
+    return __real_lt_dlopenadvise(fails_at("dl.open", EIO, NULL) ? "/PENSTOCK_FAULT" : path,
+                                  advise);
+}
+
+void *__wrap_lt_dlsym(void *handle, const char *name)
+{
+    return __real_lt_dlsym(handle, fails_at("dl.symbol", EIO, NULL) ? "PENSTOCK_FAULT" : name);
+}
