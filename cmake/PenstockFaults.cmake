@@ -1,7 +1,8 @@
 # PENSTOCK_FAULT's points that are calls of the system: everything that is linked in this tree calls
 # the functions of core/base/fault_wrap.c in their place.
 if(PENSTOCK_FAULTS)
-  add_library(penstock_faults STATIC ${PROJECT_SOURCE_DIR}/core/base/fault_wrap.c)
+  add_library(penstock_faults STATIC ${PROJECT_SOURCE_DIR}/core/base/fault_wrap.c
+    ${PROJECT_SOURCE_DIR}/core/base/fault_wrap_alloc.c)
   set_target_properties(penstock_faults PROPERTIES C_VISIBILITY_PRESET hidden)
   target_include_directories(penstock_faults PRIVATE ${PROJECT_SOURCE_DIR}/core)
   target_compile_definitions(penstock_faults PRIVATE _GNU_SOURCE PENSTOCK_FAULTS)

@@ -1,82 +1,20 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The points of PENSTOCK_FAULT that are calls of the system. Builds with faults have the linker put
- * these functions in the place of those calls (--wrap), in everything of this tree and in no
- * library that it uses: code that is written tomorrow has its points already.
- * cmake/PenstockFaults.cmake names them.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fault_wrap.h"
+
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/fault.h"
-
-/* In a plugin it is the program's; there is none where somebody else loads it, or in a test that
-   needs none. */
-#pragma weak pst_fault_call
-
-/* The error that a call is to fail with, or 0; errno is as it was then. */
-static int error_at(const char *point, int usual, size_t *bytes)
-{
-    const int before = errno;
-    int code = 0;
-
-    if (pst_fault_call != NULL) {
-        code = pst_fault_call(point, usual, bytes);
-        errno = before;
-    }
-    return code;
-}
-
-static bool fails_at(const char *point, int usual, size_t *bytes)
-{
-    const int code = error_at(point, usual, bytes);
-
-    if (code != 0) {
-        errno = code;
-    }
-    return code != 0;
-}
-
-/* WRAP(point, usual error, what a failed call returns, type, name, parameters, arguments). What
-   only some programs have is weak in all. */
-#define WRAP(point, usual, failed, type, name, parameters, arguments)                              \
-    type __real_##name parameters __attribute__((weak));                                           \
-    type __wrap_##name parameters;                                                                 \
-    type __wrap_##name parameters                                                                  \
-    {                                                                                              \
-        return fails_at(point, usual, NULL) ? (failed) : __real_##name arguments;                  \
-    }
-
-/* The same for calls that return their error. */
-#define WRAP_CODE(point, usual, name, parameters, arguments)                                       \
-    int __real_##name parameters;                                                                  \
-    int __wrap_##name parameters;                                                                  \
-    int __wrap_##name parameters                                                                   \
-    {                                                                                              \
-        const int code = error_at(point, usual, NULL);                                             \
-                                                                                                   \
-        return code != 0 ? code : __real_##name arguments;                                         \
-    }
 
 /* clang-format off */
-WRAP("alloc", ENOMEM, NULL, void *, malloc, (size_t size), (size))
-WRAP("alloc", ENOMEM, NULL, void *, calloc, (size_t count, size_t size), (count, size))
-WRAP("alloc", ENOMEM, NULL, void *, realloc, (void *old, size_t size), (old, size))
-WRAP("alloc", ENOMEM, NULL, void *, aligned_alloc, (size_t align, size_t size), (align, size))
-WRAP("alloc", ENOMEM, NULL, char *, strdup, (const char *text), (text))
-WRAP("alloc", ENOMEM, NULL, char *, strndup, (const char *text, size_t n), (text, n))
-WRAP("alloc", ENOMEM, NULL, FILE *, open_memstream, (char **text, size_t *size), (text, size))
 WRAP("alloc", ENOMEM, NULL, void *, pst_arena_alloc, (struct pst_arena *arena, size_t size, size_t align),
      (arena, size, align))
 WRAP("alloc", ENOMEM, NULL, void *, pst_arena_array, (struct pst_arena *arena, size_t count, size_t size),
@@ -120,41 +58,6 @@ void *__wrap__Znwm(size_t size)
         _ZSt17__throw_bad_allocv();
     }
     return __real__Znwm(size);
-}
-
-/* asprintf, as it is called where the compiler checks sizes. */
-int __wrap___asprintf_chk(char **text, int flag, const char *format, ...);
-int __wrap_asprintf(char **text, const char *format, ...);
-
-int __wrap___asprintf_chk(char **text, int flag, const char *format, ...)
-{
-    va_list args;
-    int n;
-
-    (void)flag;
-    if (fails_at("alloc", ENOMEM, NULL)) {
-        *text = NULL;
-        return -1;
-    }
-    va_start(args, format);
-    n = vasprintf(text, format, args);
-    va_end(args);
-    return n;
-}
-
-int __wrap_asprintf(char **text, const char *format, ...)
-{
-    va_list args;
-    int n;
-
-    if (fails_at("alloc", ENOMEM, NULL)) {
-        *text = NULL;
-        return -1;
-    }
-    va_start(args, format);
-    n = vasprintf(text, format, args);
-    va_end(args);
-    return n;
 }
 
 int __real_open(const char *path, int flags, ...);

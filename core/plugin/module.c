@@ -112,7 +112,7 @@ pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
     path =
         home != NULL && is_id(id) ? pst_arena_printf(&arena, "%s/%s-%s.so", home, kind, id) : NULL;
     if (path == NULL) {
-        st = home == NULL ? pst_fail_nomem(err) : fail_absent(&arena, kind, id, err);
+        st = home == NULL || is_id(id) ? pst_fail_nomem(err) : fail_absent(&arena, kind, id, err);
         goto out;
     }
     st = pst_search_secure(&arena, path, &canonical, &why);

@@ -74,9 +74,26 @@ static const char *machine_name(unsigned machine)
     }
 }
 
+/* Up to size bytes from there; fewer at the end of the file, -1 with errno where reading fails. */
+static ssize_t read_at(int fd, void *data, size_t size, off_t at)
+{
+    size_t done = 0;
+    ssize_t n = 1;
+
+    while (done < size && n != 0) {
+        n = pread(fd, (char *)data + done, size - done, at + (off_t)done);
+        if (n < 0 && errno != EINTR) {
+            return -1;
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return (ssize_t)done;
+}
+
 /*
- * How many bytes of the file the segments need; 0 if the table of segments itself is damaged. The
- * dynamic linker maps a file that was cut short and dies of SIGBUS.
+ * How many bytes of the file the segments need; 0 if the table of segments itself is damaged, with
+ * errno where it cannot be read. The dynamic linker maps a file that was cut short and dies of
+ * SIGBUS.
  */
 static uint64_t needed_bytes(int fd, const Elf64_Ehdr *header)
 {
@@ -89,7 +106,7 @@ static uint64_t needed_bytes(int fd, const Elf64_Ehdr *header)
         off_t at = (off_t)(header->e_phoff + i * sizeof(Elf64_Phdr));
         Elf64_Phdr segment;
 
-        if (at < 0 || pread(fd, &segment, sizeof segment, at) != (ssize_t)sizeof segment ||
+        if (at < 0 || read_at(fd, &segment, sizeof segment, at) != (ssize_t)sizeof segment ||
             __builtin_add_overflow(segment.p_offset, segment.p_filesz, &end)) {
             return 0;
         }
@@ -104,16 +121,22 @@ static pst_status check_elf(const struct subject *s, struct pst_error *err)
     int fd = open(s->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     uint64_t needed = 0;
     struct stat stat;
+    int unreadable;
     ssize_t n;
 
     if (fd < 0) {
         return refuse(err, "plugin.load", s->path, "%s", strerror(errno));
     }
-    n = read(fd, &header, sizeof header);
+    errno = 0;
+    n = read_at(fd, &header, sizeof header, 0);
     if (n == (ssize_t)sizeof header && fstat(fd, &stat) == 0) {
         needed = needed_bytes(fd, &header);
     }
+    unreadable = n < 0 || needed == 0 ? errno : 0;
     close(fd);
+    if (unreadable != 0) {
+        return refuse(err, "plugin.load", s->path, "cannot be read: %s", strerror(unreadable));
+    }
     if (n < (ssize_t)sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
         return refuse(err, "plugin.load", s->path,
                       "not a shared object (no ELF file); rebuild the plugin or reinstall it");
@@ -329,8 +352,10 @@ pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
     }
     name = strrchr(s.path, '/') + 1;
     if (!pst_search_split(&arena, name, &file_kind, &file_id)) {
-        st = refuse(err, "plugin.descriptor", s.path,
-                    "a plugin's file is named <kind>-<id>.so, such as scheduler-1f1b.so");
+        st = file_kind != NULL
+                 ? pst_fail_nomem(err)
+                 : refuse(err, "plugin.descriptor", s.path,
+                          "a plugin's file is named <kind>-<id>.so, such as scheduler-1f1b.so");
         goto out;
     }
     if ((kind != NULL && strcmp(kind, file_kind) != 0) ||

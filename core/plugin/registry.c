@@ -39,13 +39,15 @@ static pst_status scan(struct pst_plugin_list *list, uint32_t folder, struct gro
         return PST_OK; /* a folder that is not there holds nothing */
     }
     while (st == PST_OK && (entry = readdir(dir)) != NULL) {
-        const char *kind, *id;
+        const char *kind, *id = NULL;
         struct pst_plugin_file *file;
 
-        if (entry->d_type == DT_DIR || !pst_search_split(&list->arena, entry->d_name, &kind, &id)) {
+        if (entry->d_type == DT_DIR ||
+            (!pst_search_split(&list->arena, entry->d_name, &kind, &id) && kind == NULL)) {
             continue;
         }
-        if (!pst_grow(&growing->files, &growing->capacity, list->n_files, sizeof *file)) {
+        if (id == NULL ||
+            !pst_grow(&growing->files, &growing->capacity, list->n_files, sizeof *file)) {
             st = pst_fail_nomem(err);
             break;
         }

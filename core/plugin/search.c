@@ -175,6 +175,7 @@ bool pst_search_split(struct pst_arena *arena, const char *file_name, const char
     static const char *const kinds[] = {"partitioner", "scheduler", "memopt"};
     size_t i, n = strlen(file_name), j;
 
+    *ret_kind = NULL;
     if (!ends_with(file_name, ".so")) {
         return false;
     }

@@ -20,7 +20,8 @@ pst_status pst_search_at_home(const char *file, bool *ret_at_home, struct pst_er
 pst_status pst_search_folders(struct pst_arena *arena, const char ***ret_folders,
                               uint32_t *ret_n_folders, struct pst_error *err);
 
-/* "scheduler-zb-h1.so" -> "scheduler", "zb-h1". False if it is no name of a plugin. */
+/* "scheduler-zb-h1.so" -> "scheduler", "zb-h1". False if it is no name of a plugin, or, with the
+   kind all the same, there is no memory. */
 bool pst_search_split(struct pst_arena *arena, const char *file_name, const char **ret_kind,
                       const char **ret_id);
 

@@ -215,6 +215,7 @@ pst_status pst_solo_job_run(const struct pst_solo_job *job_, bool (*cancelled)(v
     struct pst_instance *scheduler = NULL;
     struct pst_solo_job job = *job_;
     struct pst_error unused;
+    uint64_t scale;
     pst_status st = open_scheduler(&job, &context, &scheduler, err);
 
     if (st == PST_OK && job.problem == NULL) {
@@ -225,8 +226,11 @@ pst_status pst_solo_job_run(const struct pst_solo_job *job_, bool (*cancelled)(v
     }
     if (st == PST_OK && job.again) {
         /* Its own reasons not to are no failure of what was asked for. */
-        result.has_twice = answer(&job, scheduler, 2, &result.scale, &result.twice,
-                                  &result.twice_answer, &unused) == PST_OK;
+        pst_status again =
+            answer(&job, scheduler, 2, &scale, &result.twice, &result.twice_answer, &unused);
+
+        result.has_twice = again == PST_OK;
+        st = again == PST_ERR_NOMEM ? pst_fail_nomem(err) : PST_OK;
     }
     if (st == PST_OK) {
         snprintf(result.id, sizeof result.id, "%s", scheduler->plugin->id);
