@@ -63,11 +63,9 @@ static void print_json(const struct pst_error *err)
     pst_error_add_json(&json, err);
     pst_json_end(&json, '}');
     text = pst_json_take(&json);
-    if (text == NULL) {
-        text = strdup("{\"error\":{\"code\":4,\"kind\":\"machine.memory\","
-                      "\"message\":\"out of host memory\"}}");
-    }
-    printf("%s\n", text == NULL ? "" : text);
+    printf("%s\n", text != NULL ? text
+                                : "{\"error\":{\"code\":4,\"kind\":\"machine.memory\","
+                                  "\"message\":\"out of host memory\"}}");
     fflush(stdout);
     free(text);
 }
