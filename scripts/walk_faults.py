@@ -271,7 +271,7 @@ class Walk:
     def is_listed(command, point, out):
         """Whether a combination failed, and each that did so with an error that the point may give."""
         if "--json" not in COMMANDS[command][0]:
-            return "\nfailed: " in out and point not in ("alloc", "mmap", "arena")
+            return "\nfailed: " in out and (POINTS[point][1] is not MEMORY or "of memory" in out)
         try:
             errors = [r["error"] for r in json.loads(out)["records"] if "error" in r]
         except (ValueError, KeyError):

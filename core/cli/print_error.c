@@ -63,9 +63,12 @@ static void print_json(const struct pst_error *err)
     pst_error_add_json(&json, err);
     pst_json_end(&json, '}');
     text = pst_json_take(&json);
-    printf("%s\n", text != NULL ? text
-                                : "{\"error\":{\"code\":4,\"kind\":\"machine.memory\","
-                                  "\"message\":\"out of host memory\"}}");
+    if (text != NULL) {
+        printf("%s\n", text);
+    } else {
+        printf("{\"error\":{\"code\":%d,\"kind\":\"%s\",\"message\":\"out of host memory\"}}\n",
+               pst_error_exit_code(err), err->kind);
+    }
     fflush(stdout);
     free(text);
 }
