@@ -9,7 +9,7 @@ if(PENSTOCK_FAULTS)
   foreach(call
       malloc calloc realloc aligned_alloc strdup strndup asprintf __asprintf_chk open_memstream
       pst_arena_alloc pst_arena_array pst_arena_strdup pst_arena_strndup _Znwm mmap pthread_create posix_spawn
-      open pipe2 memfd_create fopen opendir realpath read __read_chk pread __pread_chk write
+      open pipe2 memfd_create fopen opendir realpath __realpath_chk __open_2 read fgetc fgets __read_chk pread __pread_chk write
       ftruncate fflush fsync close fclose rename mkdir mkdtemp unlink rmdir
       dlopen lt_dlopenadvise lt_dlsym)
     target_link_options(penstock_flags INTERFACE LINKER:--wrap=${call})

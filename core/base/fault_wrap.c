@@ -38,6 +38,11 @@ WRAP("open", EMFILE, -1, int, memfd_create, (const char *name, unsigned flags), 
 WRAP("open", EMFILE, NULL, FILE *, fopen, (const char *path, const char *mode), (path, mode))
 WRAP("open", EMFILE, NULL, DIR *, opendir, (const char *path), (path))
 WRAP("open", EIO, NULL, char *, realpath, (const char *path, char *real), (path, real))
+WRAP("open", EIO, NULL, char *, __realpath_chk, (const char *path, char *real, size_t room),
+     (path, real, room))
+WRAP("open", EMFILE, -1, int, __open_2, (const char *path, int flags), (path, flags))
+WRAP("read", EIO, EOF, int, fgetc, (FILE *stream), (stream))
+WRAP("read", EIO, NULL, char *, fgets, (char *text, int size, FILE *stream), (text, size, stream))
 WRAP("write", ENOMEM, -1, int, ftruncate, (int fd, off_t length), (fd, length))
 WRAP("write", EIO, EOF, int, fflush, (FILE *stream), (stream))
 WRAP("fsync", EIO, -1, int, fsync, (int fd), (fd))

@@ -2,6 +2,7 @@
 #include "plugin/plugin_host.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,8 +36,13 @@ static pst_status scan(struct pst_plugin_list *list, uint32_t folder, struct gro
     const struct dirent *entry;
     pst_status st = PST_OK;
 
-    if (dir == NULL) {
+    if (dir == NULL && (errno == ENOENT || errno == ENOTDIR)) {
         return PST_OK; /* a folder that is not there holds nothing */
+    }
+    if (dir == NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
+                        "%s: plugins cannot be looked for: %s", list->folders[folder],
+                        strerror(errno));
     }
     while (st == PST_OK && (entry = readdir(dir)) != NULL) {
         const char *kind, *id = NULL;
