@@ -122,8 +122,8 @@ static bool read_hits(struct rule *rule, char *word, const char *all)
 
 static bool is_action(const char *word)
 {
-    static const char *const known[] = {"fail", "short", "full", "delay",
-                                        "exit", "kill",  "stop", "segv"};
+    static const char *const known[] = {"fail", "short", "disk-full", "delay",
+                                        "exit", "kill",  "stop",      "segv"};
 
     for (uint32_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(word, known[i]) == 0) {
@@ -246,7 +246,7 @@ static void act(const struct rule *rule, struct effect *effect)
         effect->code = (int)rule->argument;
     } else if (strcmp(rule->action, "short") == 0) {
         effect->bytes = effect->bytes < rule->argument ? effect->bytes : rule->argument;
-    } else if (strcmp(rule->action, "full") == 0) {
+    } else if (strcmp(rule->action, "disk-full") == 0) {
         atomic_store(&disk_is_full, true);
     } else if (strcmp(rule->action, "delay") == 0) {
         nanosleep(&time, NULL);

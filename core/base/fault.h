@@ -7,7 +7,7 @@
  *
  * N is the N-th time that a rank K (below PST_FAULT_RANKS) comes by (1 unless it is given), N+ from
  * then on, * always; ACTION is fail (the default; fail:EIO with that error, for calls of the
- * system), short:BYTES (a read or write takes no more), full (from then on the disk is),
+ * system), short:BYTES (a read or write takes no more), disk-full (from then on it is),
  * delay:MILLISECONDS, exit:CODE, kill, stop or segv. `count` prints how often each point was passed
  * when the program ends. Builds without PENSTOCK_FAULTS know nothing of it.
  */

@@ -3,7 +3,8 @@
  * The points of PENSTOCK_FAULT that are calls of the system. Builds with faults have the linker put
  * these functions in the place of those calls (--wrap), in everything of this tree and in no
  * library that it uses: code that is written tomorrow has its points already.
- * cmake/PenstockFaults.cmake names them. A plugin gets the file of those that it calls.
+ * cmake/PenstockFaults.cmake names them. A plugin gets the files of those that it calls, and so
+ * imports nothing that it must not.
  */
 #ifndef PST_BASE_FAULT_WRAP_H
 #define PST_BASE_FAULT_WRAP_H

@@ -134,7 +134,7 @@ static void calls_fail_as_they_are_told(void **state)
     expect_plan("write:*:short:7", 0, "written to");
     expect_plan("fsync:1", 2, "cannot write the file: Input/output error");
     expect_plan("rename:1:fail:EXDEV", 2, "Invalid cross-device link");
-    expect_plan("read:1:full", 2, "cannot create a file there: No space left on device");
+    expect_plan("read:1:disk-full", 2, "cannot create a file there: No space left on device");
     expect_plan("alloc:1+", 4, "out of host memory");
     expect_plan("rank=1/alloc:1+", 0, "predicted step"); /* of this process, the only one: 0 */
     expect_plan("dl.open:1", 4, "device \"cpu\" cannot be used");
