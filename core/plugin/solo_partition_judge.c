@@ -130,12 +130,21 @@ pst_status pst_partition_connect(const struct pst_costed *graph, const uint32_t 
     return PST_OK;
 }
 
-/* Successors, depth and what is held, from the last stage to the first. */
+static struct pst_successor successor(const struct pst_partition_stage *to)
+{
+    return (struct pst_successor){.microbatch_size = to->microbatch_size,
+                                  .k = to->k,
+                                  .in_flight = to->in_flight_samples / to->microbatch_size};
+}
+
+/* Successors, depth and what is held, from the last stage to the first. In a row the next stage is
+   the one successor, whatever it reads. */
 static pst_status hold(struct judge *j, struct pst_error *err)
 {
     struct pst_partition_result *result = j->result;
     uint32_t *list = pst_arena_array(&result->arena, j->n_edges, sizeof *list);
     struct pst_successor *next = calloc((size_t)j->n_edges + 1, sizeof *next);
+    bool in_row = pst_remarks_flag(result->remarks, result->n_remarks, "in_row");
     uint32_t e = j->n_edges;
 
     if (list == NULL || next == NULL) {
@@ -161,14 +170,15 @@ static pst_status hold(struct judge *j, struct pst_error *err)
             const struct pst_partition_stage *to = &result->stages[j->edges[e - 1].to];
 
             list[e - 1] = j->edges[e - 1].to;
-            next[place.n_successors++] =
-                (struct pst_successor){.microbatch_size = to->microbatch_size,
-                                       .k = to->k,
-                                       .in_flight = to->in_flight_samples / to->microbatch_size};
+            next[place.n_successors++] = successor(to);
             stage->depth = to->depth + 1 > stage->depth ? to->depth + 1 : stage->depth;
         }
         stage->n_successors = place.n_successors;
         stage->successors = list + e;
+        if (in_row) {
+            place.n_successors = s + 1 < result->n_stages;
+            next[0] = place.n_successors > 0 ? successor(stage + 1) : next[0];
+        }
         stage->in_flight_samples = j->answer->planned
                                        ? j->answer->stages[s].in_flight * stage->microbatch_size
                                        : (uint32_t)pst_rcm_in_flight(&place);

@@ -197,7 +197,7 @@ static pst_status add_sets(const struct beyond *b, const struct part_costs *cost
     double below_ns = t->result.found ? t->result.value.bottleneck_ns : INFINITY;
     struct part_plan plan = {0};
     bool found;
-    pst_status st = gp_sets(b->p, costs, b->steps, below_ns, &plan, &found, ret_optimal);
+    pst_status st = part_set_plan(b->p, costs, b->steps, below_ns, &plan, &found, ret_optimal);
 
     if (st == PST_OK && found) {
         st = consider(b->p, &plan, &t->result);

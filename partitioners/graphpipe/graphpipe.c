@@ -198,6 +198,10 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     if (st != PST_OK) {
         return st;
     }
+    problem.in_row = self->config->force_chain;
+    if (problem.in_row) {
+        part_remark_flag(&problem, "in_row", true);
+    }
     st = limit_degrees(self, &problem);
     if (st == PST_OK) {
         st = limit_sizes(self, &problem);
