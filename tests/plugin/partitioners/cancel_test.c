@@ -32,7 +32,7 @@ static const struct planner {
     {"uniform", "{}", NULL, 0, 500, 3000, false},
     {"greedy", "{}", NULL, 0, 500, 3000, false},
     {"chain-dp", "{}", NULL, 0, 300, 3000, false},
-    {"chain-dp", "{\"order\": \"best\"}", NULL, 3, 3, 12, false},
+    {"chain-dp", "{\"order\": \"best\"}", NULL, 3, 3, 60, false},
     {"graphpipe", "{}", NULL, 3, 30, 90, false},
     {"graphpipe", "{\"refine\": true, \"refine_steps\": 1000}",
      "{\"refine\": true, \"refine_steps\": 200000}", 3, 30, 30, false},
