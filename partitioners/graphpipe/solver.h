@@ -13,7 +13,8 @@ struct gp_try {
     uint32_t b;
     bool skipped; /* its bound says that it cannot be better than a smaller size */
     struct gp_result result;
-    struct gp_result fast; /* beyond the family: the shortest step seen, of a larger T perhaps */
+    struct gp_result fast; /* beyond the family: the shortest step seen, in jobs of a larger T
+                              perhaps */
 };
 
 /* All sizes, ascending. */

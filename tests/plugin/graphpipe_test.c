@@ -152,6 +152,33 @@ static void test_examples(void **state)
     rig_graph_finish(&g);
 }
 
+/* Two towers and a light join, on more devices than there is work for: of plans with the least T
+   the one with the shortest step. By hand, a quarter of each time is forward: T is 8, of image, and
+   on its own it never waits: forward to 2 and to 4, and the join is through by 3. With text and the
+   join in one stage forward goes from 2 to 3.75, backward to 9, and image waits from 4 to 9. */
+static void test_towers(void **state)
+{
+    static const uint32_t edges[][2] = {{0, 2}, {1, 2}};
+    struct pst_partition_result result;
+    struct pst_error err;
+    struct rig_graph g;
+    struct rig_case c;
+
+    (void)state;
+    graph(&g, 3, edges, 2, TAU(6, 8, 1));
+    for (uint32_t v = 0; v < 3; v++) {
+        g.saved[v] = 2;
+    }
+    c = rig_case_of(&g);
+    c.devices = 4;
+    c.batch = 8;
+    assert_int_equal(ask(&c, NULL, NULL, &result, &err), PST_OK);
+    CLOSE(result.bottleneck_ns, 8000);
+    CLOSE(result.step_ns, 8 * 8 * 1000);
+    pst_partition_result_finish(&result);
+    rig_graph_finish(&g);
+}
+
 /* What is asked of it without options: of small problems the optimum of all partitions, and none is
    refused that has one. */
 static void test_small_ones(void **state)
@@ -356,9 +383,13 @@ static void test_planned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_ones), cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_sizes),      cmocka_unit_test(test_per_stage_no_worse),
-        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_degrees),
+        cmocka_unit_test(test_towers),
+        cmocka_unit_test(test_small_ones),
+        cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_per_stage_no_worse),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_degrees),
         cmocka_unit_test(test_planned),
     };
 
