@@ -2,18 +2,22 @@
 # Installs the Debian packages that penstock needs and that are missing. The one list of them.
 #   scripts/deps.sh          to build and run
 #   scripts/deps.sh test     and to test
+#   scripts/deps.sh fuzz     and to fuzz
 set -euo pipefail
 
 build="ca-certificates cmake g++ gcc libc6-dev make ninja-build pkg-config
        libcairo2-dev libdnnl-dev libjansson-dev libltdl-dev libopenmpi-dev libtomlplusplus-dev libxxhash-dev
        openmpi-bin zlib1g-dev"
 test="clang-format libcmocka-dev"
+fuzz="clang libclang-rt-14-dev"
 
 packages=$build
 if [ "${1:-}" = test ]; then
     packages="$build $test"
+elif [ "${1:-}" = fuzz ]; then
+    packages="$build $test $fuzz"
 elif [ $# -gt 0 ]; then
-    echo "usage: scripts/deps.sh [test]" >&2
+    echo "usage: scripts/deps.sh [test | fuzz]" >&2
     exit 2
 fi
 

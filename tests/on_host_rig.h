@@ -39,6 +39,7 @@ static inline int on_host_begin(void **state)
              "\"$m\"/device-cpu.so \"$m\"/transport-threads.so \"$m\"/transport-mpi.so $p; "
              "cp \"$m\"/tests/device-cuda-on-host.so $p/device-cuda.so; "
              "cp \"$m\"/tests/transport-nccl-on-host.so $p/transport-nccl.so; "
+             "(cd $p; \"$m\"/../list_shipped . *.so); "
              "ln -s $p/transport-threads.so $p/transport-mpi.so $f",
              support_folder, PENSTOCK_PLUGIN_DIR, on_host_original, on_host_binary);
     return system(command) == 0 ? 0 : -1;

@@ -76,6 +76,25 @@ static inline void schedule_run_free(struct schedule_run *run)
     memset(run, 0, sizeof *run);
 }
 
+/* For `change`: links as given, in any order, in place of the chain's; free on one device. */
+static inline void schedule_connect(struct pst_solo *solo, const struct pst_schedule_link *links,
+                                    uint32_t n_links)
+{
+    solo->links = pst_arena_array(&solo->arena, n_links + 1, sizeof *solo->links);
+    solo->out_links = pst_arena_array(&solo->arena, n_links + 1, sizeof *solo->out_links);
+    assert_true(solo->links != NULL && solo->out_links != NULL);
+    for (uint32_t i = 0; i < n_links; i++) {
+        solo->links[i] = links[i];
+        if (solo->stages[links[i].from].device == solo->stages[links[i].to].device) {
+            solo->links[i].transfer_ns = 0;
+        }
+    }
+    solo->in.links = solo->links;
+    solo->in.out_links = solo->out_links;
+    solo->in.n_links = n_links;
+    pst_solo_connect(solo);
+}
+
 /* An instance of a scheduler of the tree, or at `path`; as the program opens it. */
 static inline pst_status schedule_open(const char *id, const char *options,
                                        struct pst_instance **ret_instance, struct pst_error *err)

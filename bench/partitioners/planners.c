@@ -24,7 +24,7 @@
 static const struct {
     const char *name, *id, *options;
 } planners[] = {
-    {"graphpipe", "graphpipe", "{\"threads\":1}"},
+    {"graphpipe", "graphpipe", "{\"threads\":1,\"refine\":\"false\"}"},
     {"refine", "graphpipe", "{\"threads\":1,\"refine\":\"true\"}"},
     {"pipedream, reference", "pipedream", "{\"objective\":\"reference\"}"},
     {"pipedream, released", "pipedream", NULL},

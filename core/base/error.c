@@ -117,7 +117,7 @@ int pst_error_exit_code(const struct pst_error *err)
     case PST_ERR_DEVICE:
         return 4;
     default:
-        return strncmp(err->kind, "run.", 4) == 0 ? 1 : 70;
+        return strncmp(err->kind, "run.", 4) == 0 ? 1 : PST_EXIT_BUG;
     }
 }
 
@@ -125,5 +125,5 @@ void pst_assert_failed(const char *condition, const char *file, int line)
 {
     fprintf(stderr, "penstock: internal error at %s:%d: %s\n", file, line, condition);
     fflush(NULL);
-    _Exit(70);
+    _Exit(PST_EXIT_BUG);
 }

@@ -12,13 +12,15 @@
 
 struct pst_error {
     pst_status status;
-    int exit_code;       /* 0: derived from status and kind by pst_error_exit_code */
-    char kind[32];       /* stable word for tools: "config.key", "plan.infeasible", ... */
-    char message[1024];  /* what happened and what next; one line, without the position */
-    char file[512];      /* "" where there is none */
-    uint32_t line, column; /* 1-based; 0 where there is none */
-    char hint[256];      /* what to do next, where it is not part of the message; or "" */
-    char details[6144];  /* several lines: a table, a list of violations; or "" */
+    int exit_code;              /* 0: derived from status and kind by pst_error_exit_code */
+    char kind[32];              /* stable word for tools: "config.key", "plan.infeasible", ... */
+    char message[1024];         /* what happened and what next; one line, without the position */
+    char file[512];             /* "" where there is none */
+    uint32_t line, column;      /* 1-based; 0 where there is none */
+    char hint[256];             /* what to do next, where it is not part of the message; or "" */
+    char details[6144];         /* several lines: a table, a list of violations; or "" */
+    uint64_t enough_bytes;      /* the memory that the hint says would do; 0: it says none */
+    double enough_memory_limit; /* the same of --memory-limit, in its unit */
 };
 
 /* Fills *err (which may be NULL) and returns status, so that one can `return pst_fail(...)`. */
@@ -43,13 +45,14 @@ void pst_error_detail(struct pst_error *err, const char *format, ...)
 void pst_error_prefix(struct pst_error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+#define PST_EXIT_BUG 70
+
 /* Exit code of the process for this error: docs/commands.md has the table. */
 int pst_error_exit_code(const struct pst_error *err);
 
 /* A bug of penstock: prints and leaves with 70. Stays on in release; no side effects inside. */
-#define PST_ASSERT(condition) \
+#define PST_ASSERT(condition)                                                                      \
     ((condition) ? (void)0 : pst_assert_failed(#condition, __FILE__, __LINE__))
-void pst_assert_failed(const char *condition, const char *file, int line)
-    __attribute__((noreturn));
+void pst_assert_failed(const char *condition, const char *file, int line) __attribute__((noreturn));
 
 #endif

@@ -12,15 +12,26 @@ bool pst_fault(const char *point, uint32_t rank)
 
 #else
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/launched.h"
+
 enum { MOST_RULES = 16, MOST_POINTS = 32, POINT_SIZE = 32, ANY_RANK = UINT32_MAX };
+
+/* What is to become of a call. */
+struct effect {
+    bool fails;
+    int code; /* errno; 0: the usual one */
+    size_t bytes;
+};
 
 struct rule {
     char point[POINT_SIZE], action[POINT_SIZE];
@@ -37,7 +48,9 @@ struct point {
 static struct rule rules[MOST_RULES];
 static struct point points[MOST_POINTS];
 static uint32_t n_rules, n_points;
+static uint32_t own_rank; /* of this process */
 static bool counting;
+static atomic_bool disk_is_full;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -109,7 +122,8 @@ static bool read_hits(struct rule *rule, char *word, const char *all)
 
 static bool is_action(const char *word)
 {
-    static const char *const known[] = {"fail", "delay", "exit", "kill", "stop", "segv"};
+    static const char *const known[] = {"fail", "short", "disk-full", "delay",
+                                        "exit", "kill",  "stop",      "segv"};
 
     for (uint32_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(word, known[i]) == 0) {
@@ -117,6 +131,20 @@ static bool is_action(const char *word)
         }
     }
     return false;
+}
+
+/* The argument of fail: the name of an error, as the system has it. */
+static uint64_t error_named(const char *word, const char *all)
+{
+    for (int code = 1; code < 256; code++) {
+        const char *name = strerrorname_np(code);
+
+        if (name != NULL && strcmp(name, word) == 0) {
+            return (uint64_t)code;
+        }
+    }
+    refuse(all);
+    return 0;
 }
 
 static void read_rule(const char *all)
@@ -143,7 +171,9 @@ static void read_rule(const char *all)
     }
     if (word != NULL) {
         copy_text(rule->action, sizeof rule->action, word, all);
-        rule->argument = rest != NULL ? number(rest, all) : 0;
+        rule->argument = rest == NULL                        ? 0
+                         : strcmp(rule->action, "fail") == 0 ? error_named(rest, all)
+                                                             : number(rest, all);
     }
     if (rule->point[0] == '\0' || !is_action(rule->action)) {
         refuse(all);
@@ -164,25 +194,26 @@ static void print_counts(void)
 
 static void read_rules(void)
 {
-    const char *text = getenv("PENSTOCK_FAULT");
-    char *copy, *rest, *word;
+    static char copy[2048]; /* to allocate is a point itself */
+    const char *text = getenv("PENSTOCK_FAULT"), *rank = pst_launched_first(pst_launched_ranks());
+    char *rest = copy, *word;
 
     if (text == NULL || text[0] == '\0') {
         return;
     }
+    own_rank = rank == NULL ? 0 : (uint32_t)strtoul(rank, NULL, 10);
     if (strcmp(text, "count") == 0) {
         counting = true;
         atexit(print_counts);
         return;
     }
-    copy = rest = strdup(text);
-    while (copy != NULL && (word = strsep(&rest, ",")) != NULL) {
+    copy_text(copy, sizeof copy, text, text);
+    while ((word = strsep(&rest, ",")) != NULL) {
         if (n_rules == MOST_RULES) {
             refuse(text);
         }
         read_rule(word);
     }
-    free(copy);
 }
 
 /* Which time this is. */
@@ -205,13 +236,19 @@ static uint64_t count(const char *name, uint32_t rank)
     return hits;
 }
 
-/* Whether the caller is to fail. */
-static bool act(const struct rule *rule)
+static void act(const struct rule *rule, struct effect *effect)
 {
     const struct timespec time = {.tv_sec = (time_t)(rule->argument / 1000),
                                   .tv_nsec = (long)(rule->argument % 1000) * 1000000};
 
-    if (strcmp(rule->action, "delay") == 0) {
+    if (strcmp(rule->action, "fail") == 0) {
+        effect->fails = true;
+        effect->code = (int)rule->argument;
+    } else if (strcmp(rule->action, "short") == 0) {
+        effect->bytes = effect->bytes < rule->argument ? effect->bytes : rule->argument;
+    } else if (strcmp(rule->action, "disk-full") == 0) {
+        atomic_store(&disk_is_full, true);
+    } else if (strcmp(rule->action, "delay") == 0) {
         nanosleep(&time, NULL);
     } else if (strcmp(rule->action, "exit") == 0) {
         _exit((int)rule->argument);
@@ -222,29 +259,47 @@ static bool act(const struct rule *rule)
     } else if (strcmp(rule->action, "segv") == 0) {
         raise(SIGSEGV);
     }
-    return strcmp(rule->action, "fail") == 0;
 }
 
-bool pst_fault(const char *point, uint32_t rank)
+static struct effect meet(const char *point, uint32_t rank)
 {
-    bool fails = false;
+    struct effect effect = {.bytes = SIZE_MAX};
     uint64_t hit;
 
-    pthread_once(&once, read_rules);
     if ((n_rules == 0 && !counting) || rank >= PST_FAULT_RANKS) {
-        return false;
+        return effect;
     }
     hit = count(point, rank);
     for (uint32_t i = 0; i < n_rules; i++) {
         const struct rule *rule = &rules[i];
 
-        if ((rule->rank != ANY_RANK && rule->rank != rank) || hit < rule->first ||
-            hit > rule->last || strcmp(rule->point, point) != 0) {
-            continue;
+        if ((rule->rank == ANY_RANK || rule->rank == rank) && hit >= rule->first &&
+            hit <= rule->last && strcmp(rule->point, point) == 0) {
+            act(rule, &effect);
         }
-        fails = act(rule) || fails;
     }
-    return fails;
+    return effect;
+}
+
+bool pst_fault(const char *point, uint32_t rank)
+{
+    pthread_once(&once, read_rules);
+    return meet(point, rank).fails;
+}
+
+int pst_fault_call(const char *point, int usual, size_t *bytes)
+{
+    struct effect effect;
+
+    pthread_once(&once, read_rules);
+    effect = meet(point, own_rank);
+    if (bytes != NULL && effect.bytes < *bytes) {
+        *bytes = effect.bytes;
+    }
+    if (effect.fails) {
+        return effect.code != 0 ? effect.code : usual;
+    }
+    return usual == ENOSPC && atomic_load(&disk_is_full) ? ENOSPC : 0;
 }
 
 #endif

@@ -6,15 +6,16 @@
  *   [rank=K/]POINT[:N|:N+|:*][:ACTION[:ARGUMENT]][,...]      or      count
  *
  * N is the N-th time that a rank K (below PST_FAULT_RANKS) comes by (1 unless it is given), N+ from
- * then on, * always; ACTION
- * is fail (the default), delay:MILLISECONDS, exit:CODE, kill, stop or segv. `count` prints how
- * often each point was passed when the program ends. Builds without PENSTOCK_FAULTS know nothing of
- * it.
+ * then on, * always; ACTION is fail (the default; fail:EIO with that error, for calls of the
+ * system), short:BYTES (a read or write takes no more), disk-full (from then on it is),
+ * delay:MILLISECONDS, exit:CODE, kill, stop or segv. `count` prints how often each point was passed
+ * when the program ends. Builds without PENSTOCK_FAULTS know nothing of it.
  */
 #ifndef PST_BASE_FAULT_H
 #define PST_BASE_FAULT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* By how far ranks are told apart; others pass points uncounted. */
@@ -23,5 +24,13 @@ enum { PST_FAULT_RANKS = 64 };
 /* Called where something may go wrong. Does what is asked for here; true: what follows is to fail.
    Thread-safe. point: a literal. A text that cannot be read ends the program with exit code 2. */
 bool pst_fault(const char *point, uint32_t rank);
+
+#ifdef PENSTOCK_FAULTS
+/* The same for a call of the system by any thread of this process, whose rank is the launcher's (0
+   without one): the error that the call is to fail with, `usual` where none is named; 0: none.
+   Those that usually fail for lack of space do so on a full disk. *bytes is lowered to what a read
+   or write is to take; NULL: it takes none. */
+int pst_fault_call(const char *point, int usual, size_t *bytes);
+#endif
 
 #endif

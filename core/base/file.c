@@ -17,7 +17,11 @@
 static pst_status fail_file(struct pst_error *err, const char *kind, const char *path,
                             const char *what, int code)
 {
-    return pst_fail_at(err, PST_ERR_IO, kind, path, 0, 0, "cannot %s: %s", what, strerror(code));
+    bool memory = code == ENOMEM;
+
+    return pst_fail_at(err, memory ? PST_ERR_NOMEM : PST_ERR_IO, memory ? "machine.memory" : kind,
+                       path, 0, 0, "cannot %s: %s", what,
+                       memory ? "out of host memory" : strerror(code));
 }
 
 static pst_status fail_too_large(struct pst_error *err, const char *kind, const char *path,

@@ -194,6 +194,24 @@ void pst_json_bool(struct pst_json *json, const char *key, bool value)
     pst_json_raw(json, key, value ? "true" : "false");
 }
 
+void pst_json_error(struct pst_json *json, const struct pst_error *err)
+{
+    int code = pst_error_exit_code(err);
+
+    pst_json_int(json, "code", code);
+    pst_json_string(json, "kind", code == PST_EXIT_BUG ? "internal" : err->kind);
+    pst_json_string(json, "message", err->message);
+    if (err->hint[0] != '\0') {
+        pst_json_string(json, "hint", err->hint);
+    }
+    if (err->enough_bytes != 0) {
+        pst_json_uint(json, "enough_bytes", err->enough_bytes);
+    }
+    if (err->enough_memory_limit > 0) {
+        pst_json_number(json, "enough_memory_limit", err->enough_memory_limit);
+    }
+}
+
 void pst_json_newline(struct pst_json *json)
 {
     put(json, "\n", 1);

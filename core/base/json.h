@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
+
 struct pst_json {
     char *text; /* NUL-terminated; owned; free with pst_json_finish or take it */
     size_t length, capacity;
@@ -26,13 +28,16 @@ char *pst_json_take(struct pst_json *json);
 /* key is NULL inside arrays and at the top. */
 void pst_json_object(struct pst_json *json, const char *key);
 void pst_json_array(struct pst_json *json, const char *key);
-void pst_json_end(struct pst_json *json, char bracket); /* '}' or ']' */
+void pst_json_end(struct pst_json *json, char bracket);                          /* '}' or ']' */
 void pst_json_string(struct pst_json *json, const char *key, const char *value); /* NULL: null */
 void pst_json_int(struct pst_json *json, const char *key, int64_t value);
 void pst_json_uint(struct pst_json *json, const char *key, uint64_t value);
 void pst_json_number(struct pst_json *json, const char *key, double value); /* not finite: null */
 void pst_json_bool(struct pst_json *json, const char *key, bool value);
 void pst_json_raw(struct pst_json *json, const char *key, const char *text); /* already JSON */
+/* What every answer tells of an error: code, kind, message, hint, what would do. Inside an object.
+ */
+void pst_json_error(struct pst_json *json, const struct pst_error *err);
 void pst_json_newline(struct pst_json *json); /* white space for readable files */
 
 #endif

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #define UNSET UINT32_MAX
 
 static const char *const names[] = {"error", "warn", "info", "debug"};
@@ -72,13 +74,8 @@ void pst_log(uint32_t level, const char *area, const char *format, ...)
     va_start(args, format);
     vsnprintf(line + n, sizeof line - 1 - n, format, args);
     va_end(args);
+    pst_text_make_plain(line); /* one record is one line, whatever a file name put into it */
     n = strlen(line);
-    /* One record is one line, whatever a plugin or a file name put into it. */
-    for (size_t i = 0; i < n; i++) {
-        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7F) {
-            line[i] = ' ';
-        }
-    }
     line[n] = '\n';
     fwrite(line, 1, n + 1, stderr); /* one call: lines of several threads do not mix */
 }

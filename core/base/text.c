@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 
-#include <stdbool.h>
+#include <string.h>
 
 size_t pst_utf8_length(const char *text)
 {
@@ -26,10 +26,38 @@ size_t pst_utf8_length(const char *text)
 }
 
 /* C0, DEL, C1 (U+0080 to U+009F) */
-static bool is_control(const unsigned char *s)
+static bool is_control(const char *text)
 {
-    return (s[0] < 0x20 && s[0] != '\n' && s[0] != '\t') || s[0] == 0x7F ||
-           (s[0] == 0xC2 && s[1] < 0xA0);
+    const unsigned char *s = (const unsigned char *)text;
+
+    return s[0] < 0x20 || s[0] == 0x7F || (s[0] == 0xC2 && s[1] < 0xA0);
+}
+
+bool pst_text_is_plain(const char *text)
+{
+    while (*text != '\0') {
+        size_t n = pst_utf8_length(text);
+
+        if (n == 0 || is_control(text)) {
+            return false;
+        }
+        text += n;
+    }
+    return true;
+}
+
+void pst_text_make_plain(char *text)
+{
+    while (*text != '\0') {
+        size_t n = pst_utf8_length(text);
+
+        if (n == 0) {
+            *text = '?';
+        } else if (is_control(text)) {
+            memset(text, ' ', n);
+        }
+        text += n == 0 ? 1 : n;
+    }
 }
 
 void pst_text_print(FILE *out, const char *text)
@@ -37,7 +65,7 @@ void pst_text_print(FILE *out, const char *text)
     while (*text != '\0') {
         size_t n = pst_utf8_length(text);
 
-        if (n == 0 || is_control((const unsigned char *)text)) {
+        if (n == 0 || (is_control(text) && *text != '\n' && *text != '\t')) {
             fputs("\xEF\xBF\xBD", out);
         } else {
             fwrite(text, 1, n, out);

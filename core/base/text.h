@@ -5,12 +5,18 @@
 #ifndef PST_BASE_TEXT_H
 #define PST_BASE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
 /* Bytes of the well-formed UTF-8 character (RFC 3629) at `text`, which ends in NUL; 0 where there
    is none. */
 size_t pst_utf8_length(const char *text);
+
+/* One line of well-formed UTF-8 without control characters? */
+bool pst_text_is_plain(const char *text);
+/* Makes it one, in place: a control character becomes a space, a byte that is no UTF-8 a '?'. */
+void pst_text_make_plain(char *text);
 
 /* Writes text that cannot drive a terminal: control characters but newline and tab, and bytes that
    are no UTF-8, become U+FFFD. */

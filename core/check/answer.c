@@ -9,6 +9,8 @@
 #include "base/util.h"
 #include "check/verdict.h"
 
+#define REGION_BYTES ((size_t)4 << 20) /* more than the largest question takes */
+
 void pst_answer_finish(struct pst_answer *answer)
 {
     free(answer->record);
@@ -46,6 +48,7 @@ bool pst_answer_equal(const struct pst_answer *a, const struct pst_answer *b)
 void pst_ask_begin(struct pst_answer *answer, const char *function)
 {
     snprintf(answer->call, sizeof answer->call, "%s", function);
+    pst_traces_take(&answer->before);
     pst_verdict_call(function);
 }
 
@@ -88,7 +91,12 @@ static void judge_status(struct pst_answer *answer, const struct pst_rig *rig)
 bool pst_ask_end(struct pst_answer *answer, const struct pst_rig *rig,
                  const struct pst_region *region, pst_status status)
 {
+    struct pst_traces after;
+    const char *left;
+
     pst_verdict_call(NULL);
+    pst_traces_take(&after);
+    left = pst_traces_differ(&answer->before, &after, rig->subject->folder);
     answer->status = status;
     pst_answer_record(answer, (uint64_t)(int64_t)status);
     if (!pst_region_intact(region)) {
@@ -96,6 +104,9 @@ bool pst_ask_end(struct pst_answer *answer, const struct pst_rig *rig,
     }
     if (rig->broken[0] != '\0') {
         pst_answer_break(answer, "%s: %s", answer->call, rig->broken);
+    }
+    if (left != NULL) {
+        pst_answer_break(answer, "%s leaves %s behind", answer->call, left);
     }
     judge_status(answer, rig);
     return status == PST_OK && answer->broken[0] == '\0';
@@ -115,7 +126,7 @@ void pst_ask_plugin(struct pst_rig *rig, const struct pst_case *question,
 
     memset(ret_answer, 0, sizeof *ret_answer);
     rig->said[0] = '\0';
-    if (!pst_region_init(&region)) {
+    if (!pst_region_init(&region, REGION_BYTES)) {
         pst_verdict_skip("the checker ran out of memory");
     }
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

@@ -7,6 +7,7 @@
 #define PST_CHECK_ANSWER_H
 
 #include "check/rig.h"
+#include "check/traces.h"
 
 struct pst_answer {
     pst_status status;
@@ -15,6 +16,7 @@ struct pst_answer {
     char broken[320];  /* the rule that the answer breaks, or "" */
     uint8_t *record;   /* what was answered, in order */
     size_t n_record, room;
+    struct pst_traces before; /* the call in progress */
 };
 
 void pst_answer_finish(struct pst_answer *answer);

@@ -8,6 +8,7 @@
 #include "check/answer.h"
 #include "check/verdict.h"
 #include "plugin/eval_replays.h"
+#include "plugin/plugin_host.h"
 
 struct actions {
     struct pst_answer *answer;
@@ -126,6 +127,7 @@ static bool ask_price(struct pst_rig *rig, const struct pst_memopt *memopt,
                       const struct pst_stage_view *view, const struct pst_region *region,
                       struct pst_answer *answer, struct pst_stage_price *ret_price)
 {
+    char fault[160];
     pst_status st;
 
     *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
@@ -139,10 +141,8 @@ static bool ask_price(struct pst_rig *rig, const struct pst_memopt *memopt,
     pst_answer_record(answer, ret_price->peak_bytes);
     if (ret_price->size != sizeof *ret_price) {
         pst_answer_break(answer, "price() changed the size of ret_price");
-    } else if (ret_price->fits && ret_price->peak_bytes > view->capacity_bytes) {
-        pst_answer_break(answer, "price() says that %llu bytes fit into %llu",
-                         (unsigned long long)ret_price->peak_bytes,
-                         (unsigned long long)view->capacity_bytes);
+    } else if (!pst_price_holds(view, ret_price, fault, sizeof fault)) {
+        pst_answer_break(answer, "%s", fault);
     }
     return answer->broken[0] == '\0';
 }

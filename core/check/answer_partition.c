@@ -112,7 +112,8 @@ static void judge_ranks(struct cut *cut, const struct pst_stage_decl *stage)
                          "stage %u has micro-batches of %u samples, which is none of "
                          "the candidates",
                          cut->n_stages, stage->microbatch_size);
-    } else if (stage->microbatch_size % stage->n_ranks != 0 || stage->k == 0) {
+    } else if (stage->microbatch_size % stage->n_ranks != 0 || stage->k == 0 ||
+               (stage->k - 1) * (uint64_t)stage->microbatch_size >= in->batch) {
         pst_answer_break(cut->answer, "stage %u has %u samples for %u replicas and k = %u",
                          cut->n_stages, stage->microbatch_size, stage->n_ranks, stage->k);
     }
@@ -133,6 +134,12 @@ static pst_status take_stage(struct pst_partition_out *out, const struct pst_sta
         stage->ranks == NULL) {
         pst_answer_break(answer, "stage %u has no %s", cut->n_stages,
                          stage->n_nodes == 0 || stage->nodes == NULL ? "nodes" : "ranks");
+        return PST_ERR_BUG;
+    }
+    if (stage->n_nodes > cut->in->graph->n_nodes || stage->n_ranks > cut->in->n_devices) {
+        pst_answer_break(answer, "stage %u has %u nodes on %u ranks, but there are only %u and %u",
+                         cut->n_stages, stage->n_nodes, stage->n_ranks, cut->in->graph->n_nodes,
+                         cut->in->n_devices);
         return PST_ERR_BUG;
     }
     pst_answer_record(answer, stage->n_nodes);

@@ -10,8 +10,9 @@
 #include "check/answer.h"
 #include "check/verdict.h"
 #include "plan/plan.h"
+#include "plugin/topology.h"
 
-enum { STAGES_MAX = 4096, BATCHES = 3 };
+enum { STAGES_MAX = 4096, MICROBATCHES_MAX = 4096, BATCHES = 3 };
 
 struct order {
     struct pst_answer *answer;
@@ -149,6 +150,7 @@ static bool ask_topology(struct pst_rig *rig, const struct pst_scheduler *schedu
                          uint32_t n_devices, const struct pst_region *region,
                          struct pst_answer *answer, struct pst_topology *topology)
 {
+    char fault[160];
     pst_status st;
 
     *topology = (struct pst_topology){.size = sizeof *topology};
@@ -163,26 +165,25 @@ static bool ask_topology(struct pst_rig *rig, const struct pst_scheduler *schedu
     pst_answer_record(answer, topology->microbatch_multiple);
     if (topology->size != sizeof *topology) {
         pst_answer_break(answer, "topology() changed the size of ret_topology");
-    } else if (topology->min_microbatches == 0 || topology->microbatch_multiple == 0) {
-        pst_answer_break(answer,
-                         "topology() asks for at least %u micro-batches, a multiple of %u; "
-                         "both are at least 1",
-                         topology->min_microbatches, topology->microbatch_multiple);
-    } else if (!pst_rule_is_known(topology->version_rule)) {
-        pst_answer_break(answer, "topology() gives the unknown version rule %u",
-                         topology->version_rule);
-    } else if (topology->n_stages > STAGES_MAX) {
-        pst_answer_break(answer, "topology() asks for %u stages on %u devices", topology->n_stages,
-                         n_devices);
+    } else if (!pst_topology_holds(topology, fault, sizeof fault)) {
+        pst_answer_break(answer, "%s", fault);
+    } else if (topology->n_stages > STAGES_MAX ||
+               topology->min_microbatches > MICROBATCHES_MAX - topology->microbatch_multiple) {
+        pst_verdict_skip("it asks for %u stages and at least %u micro-batches, a multiple of %u: "
+                         "more than the checker tries",
+                         topology->n_stages, topology->min_microbatches,
+                         topology->microbatch_multiple);
     }
     answer->asynchronous = pst_rule_is_asynchronous(topology->version_rule);
     return answer->broken[0] == '\0';
 }
 
 static bool ask_devices(struct pst_rig *rig, const struct pst_scheduler *scheduler,
-                        uint32_t n_devices, uint32_t n_stages, struct pst_answer *answer,
-                        uint32_t *devices)
+                        const struct pst_topology *topology, uint32_t n_devices, uint32_t n_stages,
+                        struct pst_answer *answer, uint32_t *devices)
 {
+    char fault[192];
+
     for (uint32_t s = 0; s < n_stages; s++) {
         devices[s] = s;
         if (PST_CAN(scheduler, device_of)) {
@@ -191,9 +192,8 @@ static bool ask_devices(struct pst_rig *rig, const struct pst_scheduler *schedul
             pst_verdict_call(NULL);
         }
         pst_answer_record(answer, devices[s]);
-        if (devices[s] >= n_devices) {
-            pst_answer_break(answer, "stage %u of %u sits on device %u, but there are only %u", s,
-                             n_stages, devices[s], n_devices);
+        if (!pst_place_holds(topology, n_devices, s, devices[s], fault, sizeof fault)) {
+            pst_answer_break(answer, "%s", fault);
             return false;
         }
     }
@@ -432,7 +432,7 @@ void pst_ask_scheduler(struct pst_rig *rig, const struct pst_case *question_,
     if (devices == NULL || sizes == NULL || order.base == NULL || order.seen == NULL) {
         pst_verdict_skip("the checker ran out of memory");
     }
-    if (ask_devices(rig, scheduler, question->n_devices, n_stages, answer, devices)) {
+    if (ask_devices(rig, scheduler, &topology, question->n_devices, n_stages, answer, devices)) {
         for (s = 0; s < n_stages; s++) {
             sizes[s] = several && question->seed % 2 == 0
                            ? (uint32_t)pst_random_between(&random, 1, 2)

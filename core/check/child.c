@@ -3,6 +3,7 @@
  * The child of the plugin checker: one test of one plugin. Arguments: FILE TEST SEED FOLDER
  * [key=value ...].
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check/tests.h"
@@ -27,6 +29,7 @@ const struct pst_conformance_test pst_conformance_tests[] = {
      pst_test_interfaces, false, false},
     {"lifecycle", "is created and destroyed a thousand times without growth", pst_test_lifecycle,
      false, false},
+    {"growth", "keeps no more memory however often it is asked", pst_test_growth, false, false},
     {"answers", "answers random questions legally", pst_test_answers, false, false},
     {"edges", "answers or explains a refusal at the edges, never crashes", pst_test_edges, false,
      false},
@@ -47,12 +50,13 @@ const struct pst_conformance_test pst_conformance_tests[] = {
 const uint32_t pst_conformance_n_tests =
     sizeof pst_conformance_tests / sizeof pst_conformance_tests[0];
 
-/* No core files, a bounded address space, and an end when the parent ends. */
+/* No core files, no bytes into files, a bounded address space, and an end when the parent ends. */
 static void limit_self(void)
 {
     static const struct rlimit none = {0, 0};
 
     setrlimit(RLIMIT_CORE, &none);
+    setrlimit(RLIMIT_FSIZE, &none);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 #if PST_CONFORMANCE_SLOWDOWN == 1
@@ -60,6 +64,41 @@ static void limit_self(void)
 
     setrlimit(RLIMIT_AS, &memory);
 #endif
+}
+
+/*
+ * The plugin runs in a process whose parent has nothing else to do: whatever a plugin does to its
+ * parent, the checker is told. Returns in the plugin's process.
+ */
+static void step_behind(void)
+{
+    pid_t pid = fork(); /* no threads yet */
+    int status = 0;
+
+    if (pid < 0) {
+        pst_verdict_skip("cannot start a process for the plugin: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a fork forgets it */
+        return;
+    }
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    pst_verdict_ended(status);
+    _exit(0);
+}
+
+/* Where programs put what they keep: there a file is found. */
+static void move_home(const char *folder)
+{
+    static const char *const names[] = {"HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME",
+                                        "XDG_DATA_HOME"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (setenv(names[i], folder, 1) != 0) {
+            pst_verdict_skip("the checker ran out of memory");
+        }
+    }
 }
 
 static void read_parameters(int n, char **sets, struct pst_subject *subject)
@@ -99,6 +138,8 @@ int pst_conformance_child(int argc, char **argv)
         return 2;
     }
     limit_self();
+    step_behind();
+    move_home(argv[5]);
     subject.path = argv[2];
     subject.seed = strtoull(argv[4], NULL, 10);
     subject.folder = argv[5];

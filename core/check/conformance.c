@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check/conformance.h"
 
-#include <dirent.h>
+#include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "check/spawn.h"
 #include "check/tests.h"
@@ -22,24 +24,20 @@ struct run {
     char program[4096], seed[32], folder[64];
 };
 
-/* What a test may have left there. One level: plugins have no business in it at all. */
+static int remove_entry(const char *path, const struct stat *unused, int kind, struct FTW *at)
+{
+    (void)unused;
+    (void)kind;
+    if (at->level > 0) {
+        (void)!remove(path); /* what cannot be removed stays */
+    }
+    return 0;
+}
+
+/* What a test may have left there. */
 static void empty_folder(const char *folder)
 {
-    DIR *dir = opendir(folder);
-    const struct dirent *entry;
-    char path[512];
-
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-            if (remove(path) != 0) {
-                continue; /* a folder with something in it stays */
-            }
-        }
-    }
-    if (dir != NULL) {
-        closedir(dir);
-    }
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* Says what killed a child, and in which call. */
@@ -50,6 +48,11 @@ static void explain_end(const struct pst_child *child, uint32_t limit_s, char *t
 
     if (child->timed_out) {
         snprintf(text, size, "did not end within %u s, in %s", limit_s, call);
+    } else if (WIFSIGNALED(status) && child->verdict.ended == 0) {
+        snprintf(text, size, "ended the process that started it, by signal %d (%s), in %s",
+                 WTERMSIG(status), strsignal(WTERMSIG(status)), call);
+    } else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ) {
+        snprintf(text, size, "writes into a file in %s", call);
     } else if (WIFSIGNALED(status)) {
         snprintf(text, size, "killed by signal %d (%s) in %s", WTERMSIG(status),
                  strsignal(WTERMSIG(status)), call);
@@ -132,11 +135,14 @@ static pst_status run_child(const struct run *run, const struct pst_conformance_
         argv[n++] = question->sets[i];
     }
     argv[n] = NULL;
-    st = pst_child_run((char *const *)(uintptr_t)argv, limit_s, &child, err);
-    if (st == PST_OK && child.verdict.outcome == PST_VERDICT_REFUSED) {
+    st = pst_child_run((char *const *)(uintptr_t)argv, limit_s, question->cancelled, &child, err);
+    if (st == PST_OK && child.stopped) {
+        st = pst_fail(err, PST_ERR_CANCELLED, "run.stopped", "stopped");
+    } else if (st == PST_OK && child.verdict.outcome == PST_VERDICT_REFUSED) {
         st = pst_fail(err, PST_ERR_CONFIG, "config.value", "%s", child.verdict.text);
     } else if (st == PST_OK) {
         judge(&child, limit_s, result);
+        pst_text_make_plain(result->text);
         *ret_digest = child.verdict.digest;
     }
     empty_folder(run->folder);

@@ -38,6 +38,7 @@ struct pst_conformance_question {
     uint32_t time_limit_s; /* of one test; 0: 20, more under sanitizers */
     const char *const *sets; /* "key=value": parameters other than their defaults */
     uint32_t n_sets;
+    bool (*cancelled)(void); /* shall the checker end? or NULL */
     /* Told of each result at once, or NULL. */
     void (*told)(void *context, const struct pst_conformance_result *result);
     void *context;
@@ -46,7 +47,7 @@ struct pst_conformance_question {
 /*
  * Runs the tests. PST_OK whatever they say; an error where they cannot run: plugin.not-found,
  * plugin.insecure, config.value (a parameter, the name of a test; all exit code 2),
- * machine.missing.
+ * machine.missing; run.stopped.
  */
 pst_status pst_conformance_run(const struct pst_conformance_question *question,
                                struct pst_conformance_report *ret_report, struct pst_error *err);

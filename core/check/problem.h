@@ -8,6 +8,8 @@
 
 #include <penstock/penstock.h>
 
+#include "plugin/region.h"
+
 enum { PST_SHAPE_CHAIN = 0, PST_SHAPE_DIAMOND = 1, PST_SHAPE_RANDOM = 2, PST_SHAPES };
 enum { PST_MEMORY_AMPLE = 0, PST_MEMORY_TIGHT = 1, PST_MEMORY_NONE = 2 };
 
@@ -20,18 +22,6 @@ struct pst_case {
     uint32_t extra; /* bytes by which elements of arrays are longer than this header knows */
     bool huge;      /* times and sizes near the limits of the formats */
 };
-
-/* Memory of one question. A bump allocator in one block, compared with a copy of itself. */
-struct pst_region {
-    char *bytes, *copy;
-    size_t used, room;
-};
-
-bool pst_region_init(struct pst_region *region);
-void pst_region_finish(struct pst_region *region);
-void *pst_region_alloc(struct pst_region *region, size_t bytes);
-void pst_region_seal(struct pst_region *region); /* from here on nothing may change */
-bool pst_region_intact(const struct pst_region *region);
 
 /* The next number of a stream (splitmix64), and one from low to high. */
 uint64_t pst_random(uint64_t *state);

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -17,21 +18,49 @@ extern char **environ;
 
 enum { POLL_MS = 5 };
 
+/* The environment, and malloc without a cache of what was freed, whose blocks count as used; NULL:
+   out of memory. free() it. */
+static char **make_environment(void)
+{
+    static const char name[] = "GLIBC_TUNABLES=";
+    static char exact[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=0";
+    char **words;
+    size_t n = 0, used = 0;
+
+    while (environ[n] != NULL) {
+        n++;
+    }
+    words = malloc((n + 2) * sizeof *words);
+    for (size_t i = 0; words != NULL && i < n; i++) {
+        if (strncmp(environ[i], name, strlen(name)) != 0) {
+            words[used++] = environ[i];
+        }
+    }
+    if (words != NULL) {
+        words[used++] = exact;
+        words[used] = NULL;
+    }
+    return words;
+}
+
 /* posix_spawn, never fork: the caller may hold threads and devices. */
 static int start(char *const *argv, int page, int output, pid_t *ret_pid)
 {
+    char **words = make_environment();
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t signals;
     int error;
 
-    error = posix_spawn_file_actions_init(&actions);
+    error = words == NULL ? ENOMEM : posix_spawn_file_actions_init(&actions);
     if (error != 0) {
+        free(words);
         return error;
     }
     error = posix_spawnattr_init(&attributes);
     if (error != 0) {
         posix_spawn_file_actions_destroy(&actions);
+        free(words);
         return error;
     }
     sigemptyset(&signals);
@@ -47,10 +76,10 @@ static int start(char *const *argv, int page, int output, pid_t *ret_pid)
     error = error != 0 ? error : posix_spawn_file_actions_adddup2(&actions, page, PST_VERDICT_FD);
     error =
         error != 0 ? error : posix_spawn_file_actions_addclosefrom_np(&actions, PST_VERDICT_FD + 1);
-    error =
-        error != 0 ? error : posix_spawn(ret_pid, argv[0], &actions, &attributes, argv, environ);
+    error = error != 0 ? error : posix_spawn(ret_pid, argv[0], &actions, &attributes, argv, words);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
+    free(words);
     return error;
 }
 
@@ -74,7 +103,8 @@ static void drain(int output, struct pst_child *child)
 }
 
 /* Until the child has ended, by itself or at the limit; its whole group goes with it. */
-static void watch(pid_t pid, int output, uint32_t time_limit_s, struct pst_child *child)
+static void watch(pid_t pid, int output, uint32_t time_limit_s, bool (*cancelled)(void),
+                  struct pst_child *child)
 {
     uint64_t end = pst_now_ns() + (uint64_t)time_limit_s * 1000000000u;
     siginfo_t info;
@@ -95,6 +125,10 @@ static void watch(pid_t pid, int output, uint32_t time_limit_s, struct pst_child
             child->timed_out = true;
             break;
         }
+        if (cancelled != NULL && cancelled()) {
+            child->stopped = true;
+            break;
+        }
     }
     /* Not yet reaped: the group still bears its number. */
     kill(-pid, SIGKILL);
@@ -102,8 +136,8 @@ static void watch(pid_t pid, int output, uint32_t time_limit_s, struct pst_child
     drain(output, child);
 }
 
-pst_status pst_child_run(char *const *argv, uint32_t time_limit_s, struct pst_child *ret_child,
-                         struct pst_error *err)
+pst_status pst_child_run(char *const *argv, uint32_t time_limit_s, bool (*cancelled)(void),
+                         struct pst_child *ret_child, struct pst_error *err)
 {
     int page = -1, pipes[2] = {-1, -1}, error = 0;
     void *memory = MAP_FAILED;
@@ -128,8 +162,11 @@ pst_status pst_child_run(char *const *argv, uint32_t time_limit_s, struct pst_ch
     }
     close(pipes[1]);
     pipes[1] = -1;
-    watch(pid, pipes[0], time_limit_s, ret_child);
+    watch(pid, pipes[0], time_limit_s, cancelled, ret_child);
     memcpy(&ret_child->verdict, memory, sizeof ret_child->verdict);
+    if (ret_child->verdict.ended != 0) {
+        ret_child->wait_status = ret_child->verdict.wait_status;
+    }
     ret_child->verdict.call[sizeof ret_child->verdict.call - 1] = '\0';
     ret_child->verdict.text[sizeof ret_child->verdict.text - 1] = '\0';
 out:

@@ -26,6 +26,7 @@ void pst_test_interfaces(struct pst_subject *subject);
 
 /* tests_life.c */
 void pst_test_lifecycle(struct pst_subject *subject);
+void pst_test_growth(struct pst_subject *subject);
 void pst_test_allocations(struct pst_subject *subject);
 void pst_test_cancel(struct pst_subject *subject);
 void pst_test_bare_host(struct pst_subject *subject);

@@ -7,11 +7,19 @@
 #include "check/traces.h"
 #include "check/verdict.h"
 
-enum { CYCLES = 1000, WARM_UP = 100, ALLOCATIONS = 200, CANCELS = 5 };
+enum { CYCLES = 1000, WARM_UP = 100, CALLS = 16, ROUNDS = 4, ALLOCATIONS = 200, CANCELS = 5 };
 
 #define CANCEL_LIMIT_MS (2000u * PST_CONFORMANCE_SLOWDOWN)
 
 static const struct pst_manners polite;
+
+/* Bytes that were had from malloc and not given back. */
+static size_t bytes_in_use(void)
+{
+    struct mallinfo2 info = mallinfo2();
+
+    return info.uordblks + info.hblkhd;
+}
 
 static pst_status create_destroy(struct pst_subject *subject)
 {
@@ -39,14 +47,14 @@ void pst_test_lifecycle(struct pst_subject *subject)
         pst_status st;
 
         if (i == WARM_UP) {
-            used = mallinfo2().uordblks + mallinfo2().hblkhd;
+            used = bytes_in_use();
         }
         st = create_destroy(subject);
         if (st != PST_OK) {
             pst_verdict_fail("create() number %u failed with status %d", i + 1, (int)st);
         }
     }
-    used = mallinfo2().uordblks + mallinfo2().hblkhd - used;
+    used = bytes_in_use() - used;
     if ((ptrdiff_t)used > 8 * (CYCLES - WARM_UP)) {
         pst_verdict_fail("each create() and destroy() leaves about %zu bytes behind",
                          used / (CYCLES - WARM_UP));
@@ -55,6 +63,52 @@ void pst_test_lifecycle(struct pst_subject *subject)
     left = pst_traces_differ(&before, &after, subject->folder);
     if (left != NULL) {
         pst_verdict_fail("create() and destroy() leave %s behind", left);
+    }
+}
+
+/* Bytes by which memory grows while one question is put CALLS times, each time to a new instance:
+   what the host gives goes with it, the rest the plugin keeps. */
+static ptrdiff_t growth_of_calls(struct pst_subject *subject)
+{
+    static const struct pst_case small = {.name = "asked again and again",
+                                          .seed = 2,
+                                          .shape = PST_SHAPE_CHAIN,
+                                          .memory = PST_MEMORY_AMPLE,
+                                          .n_nodes = 6,
+                                          .n_devices = 2,
+                                          .n_microbatches = 4};
+    size_t used = bytes_in_use();
+
+    for (uint32_t i = 0; i < CALLS; i++) {
+        struct pst_answer answer;
+        struct pst_rig rig;
+
+        if (pst_rig_init(&rig, subject, &polite) != PST_OK) {
+            pst_verdict_fail("create() failed: %s", rig.said);
+        }
+        pst_ask_plugin(&rig, &small, &answer);
+        if (answer.broken[0] != '\0') {
+            pst_verdict_fail("%s", answer.broken);
+        }
+        pst_answer_finish(&answer);
+        pst_rig_finish(&rig);
+    }
+    return (ptrdiff_t)(bytes_in_use() - used);
+}
+
+/* What a plugin keeps for good it has after a round or two. */
+void pst_test_growth(struct pst_subject *subject)
+{
+    ptrdiff_t least = PTRDIFF_MAX;
+
+    for (uint32_t i = 0; i < ROUNDS && least > 8 * CALLS; i++) {
+        ptrdiff_t grown = growth_of_calls(subject);
+
+        least = grown < least ? grown : least;
+    }
+    if (least > 8 * CALLS) {
+        pst_verdict_fail("each question leaves about %td bytes behind; free what malloc gave",
+                         least / CALLS);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "model/builder.h"
 #include "plugin/planner.h"
 #include "plugin/plugin_host.h"
+#include "plugin/shipped.h"
 
 enum { COMPANIONS = 3, SETS = 64 };
 
@@ -153,17 +154,16 @@ static bool plan(struct trial *trial, const struct pst_subject *subject, struct 
     return st == PST_OK;
 }
 
-/* At most COMPANIONS plugins of a kind, from the folder next to the program. */
+/* At most COMPANIONS plugins of a kind, penstock's own. */
 static uint32_t find_companions(const struct pst_plugin_list *list, const char *kind,
                                 const struct pst_plugin_file **ret_files)
 {
+    struct pst_shipped shipped;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < list->n_files && n < COMPANIONS; i++) {
-        const char *home = list->folders[list->n_folders - 1];
-
         if (strcmp(list->files[i].kind, kind) == 0 &&
-            strncmp(list->files[i].path, home, strlen(home)) == 0) {
+            pst_shipped_find(list->files[i].path, &shipped, NULL) == PST_OK && shipped.is) {
             ret_files[n++] = &list->files[i];
         }
     }
@@ -201,7 +201,7 @@ void pst_test_plan(struct pst_subject *subject)
     uint32_t n[2] = {0, 0}, n_kinds = 0, n_plans = 0, a, b;
     size_t job;
 
-    if (trial == NULL || pst_plugin_list_create(false, &list, &err) != PST_OK) {
+    if (trial == NULL || pst_plugin_list_create(&list, &err) != PST_OK) {
         pst_verdict_skip("the checker ran out of memory");
     }
     pst_log_set_level(PST_LOG_ERROR);

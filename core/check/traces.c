@@ -2,11 +2,17 @@
 #include "check/traces.h"
 
 #include <dirent.h>
+#include <fenv.h>
 #include <locale.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "check/verdict.h"
+
+#define THREAD_END_MS 200
 
 static uint32_t count_entries(const char *folder)
 {
@@ -18,7 +24,7 @@ static uint32_t count_entries(const char *folder)
         return 0;
     }
     while ((entry = readdir(dir)) != NULL) {
-        n += entry->d_name[0] != '.';
+        n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     }
     closedir(dir);
     return n;
@@ -40,19 +46,44 @@ static uint32_t count_children(void)
     return n;
 }
 
+static uint64_t digest_environment(void)
+{
+    uint64_t digest = pst_fnv1a(PST_FNV1A, "", 0);
+
+    for (char **word = environ; word != NULL && *word != NULL; word++) {
+        digest = pst_fnv1a(digest, *word, strlen(*word) + 1);
+    }
+    return digest;
+}
+
+static void take_signals(struct pst_traces *traces)
+{
+    sigset_t blocked;
+
+    sigemptyset(&blocked);
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    for (int i = 1; i < NSIG; i++) {
+        struct sigaction action;
+
+        if (sigaction(i, NULL, &action) == 0) {
+            traces->handlers[i] = action.sa_handler;
+        }
+        traces->blocked[i] = sigismember(&blocked, i) == 1;
+    }
+}
+
 void pst_traces_take(struct pst_traces *ret_traces)
 {
     memset(ret_traces, 0, sizeof *ret_traces);
     ret_traces->n_threads = count_entries("/proc/self/task");
     ret_traces->n_descriptors = count_entries("/proc/self/fd");
     ret_traces->n_children = count_children();
-    for (int i = 1; i < NSIG; i++) {
-        struct sigaction action;
-
-        if (sigaction(i, NULL, &action) == 0) {
-            ret_traces->handlers[i] = action.sa_handler;
-        }
+    take_signals(ret_traces);
+    for (int i = 0; i < (int)RLIM_NLIMITS; i++) {
+        getrlimit((__rlimit_resource_t)i, &ret_traces->limits[i]);
     }
+    ret_traces->environment = digest_environment();
+    ret_traces->rounding = fegetround();
     if (getcwd(ret_traces->folder, sizeof ret_traces->folder) == NULL) {
         ret_traces->folder[0] = '\0';
     }
@@ -61,9 +92,13 @@ void pst_traces_take(struct pst_traces *ret_traces)
     umask(ret_traces->umask);
 }
 
-const char *pst_traces_differ(const struct pst_traces *before, const struct pst_traces *after,
+const char *pst_traces_differ(const struct pst_traces *before, struct pst_traces *after,
                               const char *folder)
 {
+    for (int i = 0; i < THREAD_END_MS && after->n_threads > before->n_threads; i++) {
+        poll(NULL, 0, 1);
+        pst_traces_take(after);
+    }
     if (after->n_threads != before->n_threads) {
         return "a thread";
     }
@@ -78,6 +113,18 @@ const char *pst_traces_differ(const struct pst_traces *before, const struct pst_
     }
     if (memcmp(after->handlers, before->handlers, sizeof after->handlers) != 0) {
         return "a signal handler";
+    }
+    if (memcmp(after->blocked, before->blocked, sizeof after->blocked) != 0) {
+        return "another signal mask";
+    }
+    if (memcmp(after->limits, before->limits, sizeof after->limits) != 0) {
+        return "other resource limits";
+    }
+    if (after->environment != before->environment) {
+        return "a changed environment";
+    }
+    if (after->rounding != before->rounding) {
+        return "another rounding mode";
     }
     if (strcmp(after->folder, before->folder) != 0) {
         return "another current folder";

@@ -28,16 +28,25 @@ void pst_verdict_call(const char *function)
     snprintf(page->call, sizeof page->call, "%s", function != NULL ? function : "");
 }
 
-/* FNV-1a: equal bytes are all that it must tell. */
-void pst_verdict_digest(const void *bytes, size_t n)
+uint64_t pst_fnv1a(uint64_t digest, const void *bytes, size_t n)
 {
     const unsigned char *b = bytes;
-    uint64_t hash = page->digest != 0 ? page->digest : 14695981039346656037u;
 
     for (size_t i = 0; i < n; i++) {
-        hash = (hash ^ b[i]) * 1099511628211u;
+        digest = (digest ^ b[i]) * 1099511628211u;
     }
-    page->digest = hash;
+    return digest;
+}
+
+void pst_verdict_digest(const void *bytes, size_t n)
+{
+    page->digest = pst_fnv1a(page->digest != 0 ? page->digest : PST_FNV1A, bytes, n);
+}
+
+void pst_verdict_ended(int wait_status)
+{
+    page->wait_status = wait_status;
+    page->ended = 1;
 }
 
 uint64_t pst_verdict_clock_ns(void)

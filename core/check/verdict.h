@@ -19,8 +19,10 @@ enum { PST_VERDICT_REFUSED = 4 };
 
 struct pst_verdict {
     uint32_t outcome; /* PST_CONFORMANCE_*, 0 while there is none */
-    uint64_t digest;  /* of all answers, where the parent compares two runs; else 0 */
-    char call[64];    /* "schedule()", or "" outside of the plugin */
+    uint32_t ended;   /* 1: the plugin's process has ended, with wait_status */
+    int32_t wait_status;
+    uint64_t digest; /* of all answers, where the parent compares two runs; else 0 */
+    char call[64];   /* "schedule()", or "" outside of the plugin */
     char text[1024];
 };
 
@@ -30,6 +32,11 @@ bool pst_verdict_open(void);
 /* The plugin call that begins; NULL: it has returned. */
 void pst_verdict_call(const char *function);
 void pst_verdict_digest(const void *bytes, size_t n);
+void pst_verdict_ended(int wait_status);
+
+/* FNV-1a: equal bytes are all that it must tell. Begins with PST_FNV1A. */
+#define PST_FNV1A 14695981039346656037u
+uint64_t pst_fnv1a(uint64_t digest, const void *bytes, size_t n);
 
 /* Nanoseconds that pass for this thread: the clock, less what it waited for a processor, so that a
    busy machine is not held against a plugin. */

@@ -11,6 +11,7 @@
 #include "cli/print_error.h"
 #include "plan/plan.h"
 #include "plugin/child.h"
+#include "report/table.h"
 #include "train/isolate.h"
 
 const struct pst_command pst_commands[] = {
@@ -259,6 +260,9 @@ pst_status pst_cli_flush(struct pst_error *err)
     int why = errno; /* of a write before, if one failed: flushing has nothing left to say then */
     bool failed = ferror(stdout) != 0;
 
+    if (pst_table_one_failed()) {
+        return pst_fail_nomem(err);
+    }
     if (fflush(stdout) != 0) {
         failed = true;
         why = errno;

@@ -56,9 +56,9 @@ static void print_machine(const struct pst_machine *machine, bool color)
     for (uint32_t i = 0; i < machine->n_folders; i++) {
         printf("  %s\n", machine->folders[i]);
     }
-    printf("planning\n  in this process with plugins of %s,\n"
+    printf("planning\n  in this process with plugins that are on the list %s,\n"
            "  else in one of its own that may take %s (plugins.isolate = \"auto\")\n",
-           machine->home, pst_format_bytes(total, machine->planner_bytes));
+           machine->trusted_list, pst_format_bytes(total, machine->planner_bytes));
     fputs("environment\n", stdout);
     for (uint32_t i = 0; i < machine->n_variables; i++) {
         printf("  %s=%s\n", machine->variables[i].name, machine->variables[i].text);
@@ -111,7 +111,7 @@ static char *machine_json(const struct pst_machine *machine)
     pst_json_end(&json, ']');
     pst_json_object(&json, "planning");
     pst_json_string(&json, "isolate", "auto");
-    pst_json_string(&json, "trusted_folder", machine->home);
+    pst_json_string(&json, "trusted_list", machine->trusted_list);
     pst_json_uint(&json, "memory_limit_bytes", machine->planner_bytes);
     pst_json_end(&json, '}');
     add_facts(&json, "environment", machine->variables, machine->n_variables);

@@ -14,6 +14,7 @@
 #include "cli/import_profile.h"
 #include "cli/solo.h"
 #include "plugin/caps.h"
+#include "plugin/describe.h"
 #include "train/session.h"
 #include "train/stop.h"
 
@@ -30,27 +31,47 @@ struct request {
     const char *plugin; /* its file */
 };
 
-/* The first scheduler in the search path that reads the format. */
-static pst_status find_reader(struct request *request, struct pst_error *err)
+/* Takes the first scheduler that has the word: penstock's own, or the others. */
+static pst_status find_among(struct request *request, struct pst_plugin_list *list,
+                             const char *word, bool own, struct pst_error *err)
 {
-    struct pst_plugin_list *list = NULL;
-    char word[64];
-    pst_status st = pst_plugin_list_create(true, &list, err);
+    struct pst_shipped shipped;
+    pst_status st = PST_OK;
 
-    if (st != PST_OK) {
-        return st;
-    }
-    snprintf(word, sizeof word, "import=%s", request->format);
-    for (uint32_t i = 0; i < list->n_files && request->id == NULL; i++) {
-        const struct pst_plugin_file *file = &list->files[i];
+    for (uint32_t i = 0; st == PST_OK && i < list->n_files && request->id == NULL; i++) {
+        struct pst_plugin_file *file = &list->files[i];
 
-        if (file->loaded && file->shadowed_by == NULL && strcmp(file->kind, "scheduler") == 0 &&
-            pst_caps_has(file->plugin->provides, word)) {
+        if (file->shadowed_by != NULL || strcmp(file->kind, "scheduler") != 0) {
+            continue;
+        }
+        st = pst_shipped_find(file->path, &shipped, err);
+        if (st != PST_OK || shipped.is != own) {
+            continue;
+        }
+        pst_plugin_file_describe(list, file);
+        if (file->plugin != NULL && pst_caps_has(file->plugin->provides, word)) {
             request->id = pst_arena_strdup(&request->arena, file->id);
             request->plugin = pst_arena_strdup(&request->arena, file->path);
         }
     }
+    return st;
+}
+
+/* The others are opened only if they must. */
+static pst_status find_reader(struct request *request, struct pst_error *err)
+{
+    struct pst_plugin_list *list = NULL;
+    char word[64];
+    pst_status st = pst_plugin_list_create(&list, err);
+
+    snprintf(word, sizeof word, "import=%s", request->format);
+    for (int own = 1; st == PST_OK && own >= 0 && request->id == NULL; own--) {
+        st = find_among(request, list, word, own == 1, err);
+    }
     pst_plugin_list_destroy(list);
+    if (st != PST_OK) {
+        return st;
+    }
     if (request->id == NULL) {
         return pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
                         "no scheduler here reads %s; \"penstock plugins\" lists them, and one "

@@ -9,6 +9,7 @@
 #include "cli/outputs.h"
 #include "cli/print_error.h"
 #include "cli/problem_request.h"
+#include "plugin/smallest.h"
 #include "plugin/solo_partition.h"
 #include "report/partition_report.h"
 #include "report/stage_figure.h"
@@ -60,7 +61,7 @@ static pst_status ask(const struct request *request, struct pst_partition_result
         st = foreign ? pst_partition_solo_run_apart(&job, &limits, ret_result, err)
                      : pst_partition_solo_run(&job, pst_stop_requested, ret_result, err);
     }
-    if (st == PST_ERR_INFEASIBLE) {
+    if (pst_smallest_may_help(st)) {
         st = pst_partition_solo_advise(&job, foreign ? &limits : NULL, pst_stop_requested,
                                        ret_result, err);
     }

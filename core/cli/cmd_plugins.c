@@ -16,11 +16,14 @@ static pst_status list(const struct request *request, int *ret_code, struct pst_
 {
     const struct pst_cli *cli = request->cli;
     struct pst_plugin_list *plugins = NULL;
-    pst_status st = pst_plugin_list_create(true, &plugins, err);
+    pst_status st = pst_plugin_list_create(&plugins, err);
 
     (void)ret_code;
     if (st != PST_OK) {
         return st;
+    }
+    for (uint32_t i = 0; i < plugins->n_files; i++) {
+        pst_plugin_file_describe(plugins, &plugins->files[i]);
     }
     if (cli->json) {
         st = pst_cli_print_json(pst_plugins_list_json(plugins), err);
@@ -62,28 +65,23 @@ static pst_status fail_unknown(const struct pst_plugin_list *plugins, const char
 }
 
 /* Every plugin that goes by the name: an id may serve several kinds. */
-static pst_status find_all(const char *name, const struct pst_plugin_list *plugins,
+static pst_status find_all(const char *name, struct pst_plugin_list *plugins,
                            struct pst_plugins_shown *shown, struct pst_error *err)
 {
-    pst_status st;
-
-    for (uint32_t i = 0; i < plugins->n_files; i++) {
-        const struct pst_plugin_file *file = &plugins->files[i];
+    for (uint32_t i = 0; i < plugins->n_files && shown->n < PST_PLUGINS_SHOWN; i++) {
+        struct pst_plugin_file *file = &plugins->files[i];
 
         if (file->shadowed_by != NULL || !is_called(file, name)) {
             continue;
         }
-        if (!file->loaded) {
+        pst_plugin_file_describe(plugins, file);
+        if (file->plugin == NULL) {
             *err = file->refusal;
             return file->refusal.status;
         }
-        if (shown->n < PST_PLUGINS_SHOWN) {
-            shown->items[shown->n].plugin = file->plugin;
-            shown->items[shown->n++].path = file->path;
-        }
+        shown->items[shown->n++] = file;
     }
-    st = shown->n == 0 ? fail_unknown(plugins, name, err) : PST_OK;
-    return st;
+    return shown->n == 0 ? fail_unknown(plugins, name, err) : PST_OK;
 }
 
 static pst_status info(const struct request *request, int *ret_code, struct pst_error *err)
@@ -91,19 +89,18 @@ static pst_status info(const struct request *request, int *ret_code, struct pst_
     const struct pst_cli *cli = request->cli;
     const char *name = cli->arguments[1];
     struct pst_plugin_list *plugins = NULL;
+    struct pst_plugin_file file = {.path = name};
     struct pst_plugins_shown shown = {0};
-    pst_status st;
+    pst_status st = pst_plugin_list_create(&plugins, err);
 
     (void)ret_code;
-    if (strchr(name, '/') != NULL) {
-        st = pst_plugin_open(name, NULL, NULL, &shown.items[0].plugin, err);
-        shown.items[0].path = name;
-        shown.n = 1;
-    } else {
-        st = pst_plugin_list_create(true, &plugins, err);
-        if (st == PST_OK) {
-            st = find_all(name, plugins, &shown, err);
-        }
+    if (st == PST_OK && strchr(name, '/') != NULL) {
+        pst_plugin_file_describe(plugins, &file);
+        shown.items[shown.n++] = &file;
+        *err = file.refusal;
+        st = file.refusal.status;
+    } else if (st == PST_OK) {
+        st = find_all(name, plugins, &shown, err);
     }
     if (st == PST_OK && cli->json) {
         st = pst_cli_print_json(pst_plugins_info_json(&shown), err);

@@ -12,7 +12,7 @@
 #include "report/profile_report.h"
 #include "train/describe.h"
 #include "train/stop.h"
-#include "transport/launched.h"
+#include "base/launched.h"
 
 #define ROUNDS      20u
 #define WARMUPS     5u

@@ -232,9 +232,7 @@ static int tune_code(const struct pst_tune_result *result)
     bool misbehaved = false;
 
     for (uint32_t i = 0; i < result->n; i++) {
-        const struct pst_trial *best = &result->records[i].tuned.best;
-
-        misbehaved |= best->state == PST_TRIAL_FAILED && pst_error_exit_code(&best->why) == 3;
+        misbehaved |= pst_tuned_misdeed(&result->records[i].tuned) != NULL;
     }
     if (pst_stop_requested()) {
         return 128 + pst_stop_signal();

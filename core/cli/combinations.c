@@ -164,7 +164,7 @@ static pst_status advise_all(const struct pst_cli *cli, const struct pst_cli_set
         for (uint32_t i = 0; i < set->combinations.n; i++, at++) {
             struct pst_compare_record *record = &result->records[at];
 
-            if (st != PST_OK || pst_stop_requested() || record->trial.state != PST_TRIAL_NO_FIT ||
+            if (st != PST_OK || pst_stop_requested() || !pst_trial_was_refused(&record->trial) ||
                 (trials->last_resort && !has_smallest_size(set, i))) {
                 continue;
             }

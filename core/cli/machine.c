@@ -13,7 +13,9 @@
 
 #include "base/util.h"
 #include "device/device.h"
+#include "plugin/digest.h"
 #include "plugin/plugin_host.h"
+#include "plugin/shipped.h"
 #include "train/isolate.h"
 #include "transport/transport.h"
 
@@ -166,18 +168,22 @@ static void examine_types(struct pst_machine *machine, const char *id,
     }
 }
 
-static void examine_module(struct pst_machine *machine, const char *kind, const char *id)
+static void examine_module(struct pst_machine *machine, const char *file, const char *kind,
+                           const char *id)
 {
     struct pst_machine_module *module = &machine->modules[machine->n_modules++];
     bool is_device = strcmp(kind, "device") == 0;
+    struct pst_shipped shipped = {.is = false};
     struct pst_error err = {0};
     void *function = NULL;
 
     module->kind = kind;
     module->id = id;
-    if (pst_module_load(kind, id,
-                        is_device ? PST_DEVICE_MODULE_SYMBOL : PST_TRANSPORT_MODULE_SYMBOL,
-                        &function, &err) != PST_OK) {
+    if (pst_shipped_find(file, &shipped, &err) != PST_OK || !shipped.is) {
+        module->text = pst_arena_printf(&machine->arena, "not opened: it %s", shipped.why_not);
+    } else if (pst_module_load(kind, id,
+                               is_device ? PST_DEVICE_MODULE_SYMBOL : PST_TRANSPORT_MODULE_SYMBOL,
+                               &function, &err) != PST_OK) {
         module->text = pst_arena_strdup(&machine->arena, err.message);
     } else if (is_device) {
         pst_device_module_fn *entry;
@@ -216,7 +222,7 @@ static pst_status examine_modules(struct pst_machine *machine, const char *kind,
         char *copy = pst_arena_strndup(&machine->arena, id, strlen(id) - 3);
 
         if (copy != NULL) {
-            examine_module(machine, kind, copy);
+            examine_module(machine, found.gl_pathv[i], kind, copy);
         }
     }
     globfree(&found);
@@ -226,7 +232,7 @@ static pst_status examine_modules(struct pst_machine *machine, const char *kind,
 static pst_status examine_folders(struct pst_machine *machine, struct pst_error *err)
 {
     struct pst_plugin_list *list = NULL;
-    pst_status st = pst_plugin_list_create(false, &list, err);
+    pst_status st = pst_plugin_list_create(&list, err);
 
     for (uint32_t i = 0; st == PST_OK && i < list->n_folders && machine->n_folders < 32; i++) {
         machine->folders[machine->n_folders] = pst_arena_strdup(&machine->arena, list->folders[i]);
@@ -236,7 +242,10 @@ static pst_status examine_folders(struct pst_machine *machine, struct pst_error 
     }
     pst_plugin_list_destroy(list);
     if (st == PST_OK) {
-        machine->home = machine->folders[machine->n_folders - 1]; /* that of the program is last */
+        machine->trusted_list = /* the program's own folder is last */
+            pst_arena_printf(&machine->arena, "%s/" PST_SHIPPED_LIST,
+                             machine->folders[machine->n_folders - 1]);
+        st = machine->trusted_list == NULL ? pst_fail_nomem(err) : PST_OK;
         machine->planner_bytes = pst_isolate_default_memory();
     }
     return st;

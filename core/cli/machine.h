@@ -23,8 +23,8 @@ struct pst_machine {
     const char *version, *compiler, *system, *processor;
     uint32_t cores, usable_cores; /* online; allowed by the affinity mask */
     uint64_t memory_bytes, available_bytes;
-    uint64_t planner_bytes; /* what a process for planning may take */
-    const char *home;       /* folder whose plugins run in this process */
+    uint64_t planner_bytes;   /* what a process for planning may take */
+    const char *trusted_list; /* of plugins that run in this process */
     uint32_t n_modules, n_libraries, n_folders, n_variables;
     struct pst_machine_module modules[32];
     struct pst_machine_fact libraries[8], variables[64];

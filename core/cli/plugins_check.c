@@ -7,6 +7,7 @@
 #include "check/conformance.h"
 #include "cli/commands.h"
 #include "cli/plugins_kit.h"
+#include "train/stop.h"
 
 static const char *const words[] = {"", "PASS", "FAIL", "SKIP"};
 static const char *const colors[] = {"", "\033[32m", "\033[31m", "\033[33m"};
@@ -85,6 +86,7 @@ pst_status pst_plugins_check(const struct pst_cli *cli, const struct pst_plugins
                                                 .seed = PST_CONFORMANCE_SEED,
                                                 .sets = cli->sets,
                                                 .n_sets = cli->n_sets,
+                                                .cancelled = pst_stop_requested,
                                                 .told = print_result,
                                                 .context = &printing};
     uint64_t limit_s = 0;
@@ -97,7 +99,9 @@ pst_status pst_plugins_check(const struct pst_cli *cli, const struct pst_plugins
     if (st == PST_OK) {
         question.time_limit_s = (uint32_t)limit_s;
         report = calloc(1, sizeof *report);
+        pst_stop_install();
         st = report == NULL ? pst_fail_nomem(err) : pst_conformance_run(&question, report, err);
+        st = st == PST_ERR_CANCELLED ? pst_stop_fail(err) : st;
     }
     if (st == PST_OK) {
         *ret_code = report->n_failed == 0 ? 0 : 3;

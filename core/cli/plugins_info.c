@@ -2,20 +2,15 @@
 #include "cli/plugins_show.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "report/table.h"
 
 static const char *const type_names[] = {"?",    "bool",  "int",  "float", "string",
-                                         "enum", "bytes", "time", "rate", "path"};
+                                         "enum", "bytes", "time", "rate",  "path"};
 
 static const char *type_name(uint32_t type)
 {
     return type < sizeof type_names / sizeof type_names[0] ? type_names[type] : "?";
-}
-
-static const struct pst_param *param_at(const struct pst_plugin *plugin, uint32_t i)
-{
-    return (const struct pst_param *)((const char *)plugin->params +
-                                      (size_t)i * plugin->param_size);
 }
 
 static void print_field(FILE *out, const char *name, const char *value)
@@ -37,6 +32,14 @@ static void print_words(FILE *out, const char *name, const char *const *words)
     fputc('\n', out);
 }
 
+/* By plugins.isolate = "auto". */
+static void print_isolated(FILE *out, const struct pst_plugin_file *file)
+{
+    fprintf(out, "  %-11s %s", "isolated", file->shipped ? "no" : "yes: it ");
+    pst_text_print(out, file->shipped ? "" : file->why_not_shipped);
+    fputc('\n', out);
+}
+
 static void print_params(const struct pst_plugin *plugin, bool color, FILE *out)
 {
     static const char *const titles[] = {"parameter", "type", "range", "default", "meaning"};
@@ -51,7 +54,7 @@ static void print_params(const struct pst_plugin *plugin, bool color, FILE *out)
         pst_table_column(&table, titles[i], false);
     }
     for (uint32_t i = 0; i < plugin->n_params; i++) {
-        const struct pst_param *p = param_at(plugin, i);
+        const struct pst_param *p = pst_plugin_param(plugin, i);
 
         pst_table_cell(&table, "%s", p->key);
         pst_table_cell(&table, "%s", type_name(p->type));
@@ -67,12 +70,13 @@ static void print_params(const struct pst_plugin *plugin, bool color, FILE *out)
 void pst_plugins_info_print(const struct pst_plugins_shown *shown, bool color, FILE *out)
 {
     for (uint32_t i = 0; i < shown->n; i++) {
-        const struct pst_plugin *plugin = shown->items[i].plugin;
+        const struct pst_plugin *plugin = shown->items[i]->plugin;
 
         fprintf(out, "%s%s%s %s%s: %s\n", i == 0 ? "" : "\n", color ? "\033[1m" : "", plugin->kind,
                 plugin->id, color ? "\033[0m" : "", plugin->summary);
         print_field(out, "version", plugin->version);
-        print_field(out, "file", shown->items[i].path);
+        print_field(out, "file", shown->items[i]->path);
+        print_isolated(out, shown->items[i]);
         print_field(out, "reference", plugin->reference);
         print_field(out, "license", plugin->license);
         fprintf(out, "  %-11s %u.%u\n", "ABI", plugin->abi_major, plugin->abi_minor);
@@ -95,7 +99,7 @@ static void add_params(struct pst_json *json, const struct pst_plugin *plugin)
 {
     pst_json_array(json, "parameters");
     for (uint32_t i = 0; i < plugin->n_params; i++) {
-        const struct pst_param *p = param_at(plugin, i);
+        const struct pst_param *p = pst_plugin_param(plugin, i);
 
         pst_json_object(json, NULL);
         pst_json_string(json, "key", p->key);
@@ -116,7 +120,7 @@ char *pst_plugins_info_json(const struct pst_plugins_shown *shown)
     pst_json_object(&json, NULL);
     pst_json_array(&json, "plugins");
     for (uint32_t i = 0; i < shown->n; i++) {
-        const struct pst_plugin *plugin = shown->items[i].plugin;
+        const struct pst_plugin *plugin = shown->items[i]->plugin;
 
         pst_json_object(&json, NULL);
         pst_json_string(&json, "kind", plugin->kind);
@@ -125,7 +129,11 @@ char *pst_plugins_info_json(const struct pst_plugins_shown *shown)
         pst_json_string(&json, "summary", plugin->summary);
         pst_json_string(&json, "reference", plugin->reference);
         pst_json_string(&json, "license", plugin->license);
-        pst_json_string(&json, "file", shown->items[i].path);
+        pst_json_string(&json, "file", shown->items[i]->path);
+        pst_json_bool(&json, "shipped", shown->items[i]->shipped);
+        if (!shown->items[i]->shipped) {
+            pst_json_string(&json, "not_shipped", shown->items[i]->why_not_shipped);
+        }
         pst_json_uint(&json, "abi_major", plugin->abi_major);
         pst_json_uint(&json, "abi_minor", plugin->abi_minor);
         add_words(&json, "provides", plugin->provides);

@@ -13,11 +13,11 @@ static void add_row(struct pst_table *table, const struct pst_plugin_file *file)
 {
     pst_table_cell(table, "%s", file->kind);
     pst_table_cell(table, "%s", file->id);
-    pst_table_cell(table, "%s", file->loaded ? text_or_empty(file->plugin->version) : "");
-    pst_table_cell(table, "%s", file->loaded ? text_or_empty(file->plugin->summary) : "");
+    pst_table_cell(table, "%s", file->plugin != NULL ? text_or_empty(file->plugin->version) : "");
+    pst_table_cell(table, "%s", file->plugin != NULL ? text_or_empty(file->plugin->summary) : "");
     if (file->shadowed_by != NULL) {
         pst_table_cell(table, "shadowed by %s", file->shadowed_by);
-    } else if (!file->loaded) {
+    } else if (file->plugin == NULL) {
         pst_table_cell(table, "refused: %s", file->refusal.message);
     } else {
         pst_table_cell(table, "ok");
@@ -50,18 +50,18 @@ static void add_file(struct pst_json *json, const struct pst_plugin_file *file)
     pst_json_object(json, NULL);
     pst_json_string(json, "kind", file->kind);
     pst_json_string(json, "id", file->id);
-    if (file->loaded) {
+    if (file->plugin != NULL) {
         pst_json_string(json, "version", file->plugin->version);
         pst_json_string(json, "summary", file->plugin->summary);
     }
     pst_json_string(json, "file", file->path);
     pst_json_string(json, "state",
                     file->shadowed_by != NULL ? "shadowed"
-                    : file->loaded            ? "ok"
+                    : file->plugin != NULL    ? "ok"
                                               : "refused");
     if (file->shadowed_by != NULL) {
         pst_json_string(json, "shadowed_by", file->shadowed_by);
-    } else if (!file->loaded) {
+    } else if (file->plugin == NULL) {
         pst_json_object(json, "refusal");
         pst_json_string(json, "kind", file->refusal.kind);
         pst_json_string(json, "message", file->refusal.message);

@@ -13,10 +13,7 @@
 
 struct pst_plugins_shown {
     uint32_t n;
-    struct {
-        const struct pst_plugin *plugin;
-        const char *path;
-    } items[PST_PLUGINS_SHOWN];
+    const struct pst_plugin_file *items[PST_PLUGINS_SHOWN];
 };
 
 void pst_plugins_list_print(const struct pst_plugin_list *plugins, bool color, FILE *out);

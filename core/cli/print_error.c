@@ -8,8 +8,6 @@
 #include "base/json.h"
 #include "base/text.h"
 
-#define EXIT_BUG 70
-
 /* The lines of the details as an array of strings. */
 static void add_details(struct pst_json *json, const char *details)
 {
@@ -29,12 +27,8 @@ static void add_details(struct pst_json *json, const char *details)
 
 void pst_error_add_json(struct pst_json *json, const struct pst_error *err)
 {
-    int code = pst_error_exit_code(err);
-
     pst_json_object(json, "error");
-    pst_json_int(json, "code", code);
-    pst_json_string(json, "kind", code == EXIT_BUG ? "internal" : err->kind);
-    pst_json_string(json, "message", err->message);
+    pst_json_error(json, err);
     if (err->file[0] != '\0') {
         pst_json_string(json, "file", err->file);
     }
@@ -43,9 +37,6 @@ void pst_error_add_json(struct pst_json *json, const struct pst_error *err)
     }
     if (err->column != 0) {
         pst_json_uint(json, "column", err->column);
-    }
-    if (err->hint[0] != '\0') {
-        pst_json_string(json, "hint", err->hint);
     }
     if (err->details[0] != '\0') {
         add_details(json, err->details);
@@ -63,18 +54,20 @@ static void print_json(const struct pst_error *err)
     pst_error_add_json(&json, err);
     pst_json_end(&json, '}');
     text = pst_json_take(&json);
-    if (text == NULL) {
-        text = strdup("{\"error\":{\"code\":4,\"kind\":\"machine.memory\","
-                      "\"message\":\"out of host memory\"}}");
+    if (text != NULL) {
+        printf("%s\n", text);
+    } else {
+        printf("{\"error\":{\"code\":%d,\"kind\":\"%s\",\"message\":\"out of host memory\"}}\n",
+               pst_error_exit_code(err), err->kind);
     }
-    printf("%s\n", text == NULL ? "" : text);
     fflush(stdout);
     free(text);
 }
 
 static void print_text(const struct pst_error *err, int code)
 {
-    fputs(code == EXIT_BUG ? "penstock: internal error, please report it: " : "penstock: ", stderr);
+    fputs(code == PST_EXIT_BUG ? "penstock: internal error, please report it: " : "penstock: ",
+          stderr);
     if (err->file[0] != '\0') {
         pst_text_print(stderr, err->file);
         fputc(':', stderr);

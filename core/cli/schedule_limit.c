@@ -197,13 +197,15 @@ pst_status pst_schedule_limit_explain(const struct pst_schedule_request *request
     if (st != PST_OK || limits.least == UINT64_MAX) {
         return PST_ERR_INFEASIBLE;
     }
-    return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
-                    "scheduler \"%s\" finds no order of %u micro-batch%s on %u device%s within "
-                    "--memory-limit %.15g; the smallest that works is %.15g",
-                    limits.trial.id, limits.trial.n_microbatches,
-                    limits.trial.n_microbatches == 1 ? "" : "es", limits.trial.n_devices,
-                    limits.trial.n_devices == 1 ? "" : "s", units(request->job.costs.limit_bytes),
-                    units(limits.least));
+    pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+             "scheduler \"%s\" finds no order of %u micro-batch%s on %u device%s within "
+             "--memory-limit %.15g; the smallest that works is %.15g",
+             limits.trial.id, limits.trial.n_microbatches,
+             limits.trial.n_microbatches == 1 ? "" : "es", limits.trial.n_devices,
+             limits.trial.n_devices == 1 ? "" : "s", units(request->job.costs.limit_bytes),
+             units(limits.least));
+    err->enough_memory_limit = units(limits.least);
+    return PST_ERR_INFEASIBLE;
 }
 
 static pst_status fail_over(const struct pst_schedule_request *request,
@@ -222,14 +224,16 @@ static pst_status fail_over(const struct pst_schedule_request *request,
     if (st == PST_OK && limits.least != UINT64_MAX) {
         snprintf(what, sizeof what, "the smallest that works is %.15g", units(limits.least));
     }
-    return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
-                    "scheduler \"%s\" holds %.15g%s on device %u, more than %s %.15g; %s",
-                    f->result->id, (double)peak / unit,
-                    request->problem_file == NULL ? ""
-                    : request->problem.has_bytes  ? " bytes"
-                                                  : " samples",
-                    device, is_asked(request) ? "--memory-limit" : "its memory_bytes,",
-                    (double)room / unit, what);
+    pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+             "scheduler \"%s\" holds %.15g%s on device %u, more than %s %.15g; %s", f->result->id,
+             (double)peak / unit,
+             request->problem_file == NULL ? ""
+             : request->problem.has_bytes  ? " bytes"
+                                           : " samples",
+             device, is_asked(request) ? "--memory-limit" : "its memory_bytes,",
+             (double)room / unit, what);
+    err->enough_memory_limit = limits.least == UINT64_MAX ? 0 : units(limits.least);
+    return PST_ERR_INFEASIBLE;
 }
 
 pst_status pst_schedule_limit_check(const struct pst_schedule_request *request,

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/util.h"
 #include "cli/terminal.h"
-#include "plugin/search.h"
+#include "plugin/shipped.h"
 #include "report/torch_csv.h"
 #include "train/isolate.h"
 #include "train/stop.h"
@@ -16,13 +17,16 @@ pst_status pst_cli_is_foreign(const char *kind, const char *id, const char *path
 {
     struct pst_arena arena = {0};
     const char *file = NULL;
-    bool at_home = true;
+    struct pst_shipped shipped = {.is = true};
     pst_status st = pst_plugin_locate(&arena, kind, id, path, &file, err);
 
     if (st == PST_OK && file != NULL) {
-        st = pst_search_at_home(file, &at_home, err);
+        st = pst_shipped_find(file, &shipped, err);
     }
-    *ret_foreign = !at_home;
+    if (!shipped.is) {
+        pst_log(PST_LOG_INFO, "plugin", "%s (%s) %s", kind, file, shipped.why_not);
+    }
+    *ret_foreign = !shipped.is;
     pst_arena_finish(&arena);
     return st;
 }

@@ -181,6 +181,8 @@ pst_status pst_tree_from_toml(struct pst_config_reader *reader, const char *text
         return fail_syntax(&fault, name, err);
     case PST_TOML_STOPPED:
         return build.st;
+    case PST_TOML_NO_MEMORY:
+        return pst_fail_nomem(err);
     default:
         *ret_root = build.root;
         return PST_OK;

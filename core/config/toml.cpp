@@ -2,6 +2,7 @@
 #include "config/toml.h"
 
 #include <cstdio>
+#include <new>
 #include <string_view>
 
 #define TOML_EXCEPTIONS 0
@@ -76,9 +77,8 @@ static bool walk(const toml::node &node, pst_toml_event event, pst_toml_visit *v
     return visit(self, &event);
 }
 
-extern "C" enum pst_toml_result pst_toml_read(const char *text, size_t length,
-                                              pst_toml_visit *visit, void *self,
-                                              struct pst_toml_fault *ret_fault)
+static enum pst_toml_result read(const char *text, size_t length, pst_toml_visit *visit, void *self,
+                                 struct pst_toml_fault *ret_fault)
 {
     const toml::parse_result result = toml::parse(std::string_view(text, length));
 
@@ -92,4 +92,15 @@ extern "C" enum pst_toml_result pst_toml_read(const char *text, size_t length,
         return PST_TOML_SYNTAX;
     }
     return walk(result.table(), pst_toml_event{}, visit, self) ? PST_TOML_OK : PST_TOML_STOPPED;
+}
+
+extern "C" enum pst_toml_result pst_toml_read(const char *text, size_t length,
+                                              pst_toml_visit *visit, void *self,
+                                              struct pst_toml_fault *ret_fault)
+{
+    try {
+        return read(text, length, visit, self, ret_fault);
+    } catch (const std::bad_alloc &) {
+        return PST_TOML_NO_MEMORY;
+    }
 }

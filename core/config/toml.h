@@ -48,7 +48,7 @@ struct pst_toml_fault {
 /* Return false to stop. */
 typedef bool pst_toml_visit(void *self, const struct pst_toml_event *event);
 
-enum pst_toml_result { PST_TOML_OK = 0, PST_TOML_SYNTAX, PST_TOML_STOPPED };
+enum pst_toml_result { PST_TOML_OK = 0, PST_TOML_SYNTAX, PST_TOML_STOPPED, PST_TOML_NO_MEMORY };
 
 /* *ret_fault is written for PST_TOML_SYNTAX only. Nesting of dotted keys costs stack: bound the
    length of lines before. */

@@ -57,6 +57,6 @@ struct pst_order_bounds {
 };
 
 /* Without memory for the search all are 0, which is a bound as well. */
-void pst_order_bounds(const struct pst_schedule_in *in, struct pst_order_bounds *ret_bounds);
+bool pst_order_bounds(const struct pst_schedule_in *in, struct pst_order_bounds *ret_bounds);
 
 #endif

@@ -242,7 +242,9 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_instr *ins
     default:
         break;
     }
-    if (st == PST_OK && b->failed) {
+    if (st == PST_OK && b->no_memory) {
+        st = pst_fail_nomem(err);
+    } else if (st == PST_OK && b->failed) {
         st = pst_fail(
             err, PST_ERR_BUG, "plan.illegal",
             "PASS3: device %u, %s of stage or edge %u reads a buffer that nothing has made",

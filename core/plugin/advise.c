@@ -2,7 +2,8 @@
  *
  * After a search that found nothing within the memory: what takes the space, and what would do. All
  * of it is found by planning again, with more memory or with a memory optimizer that recomputes, so
- * that what is said is true; how often depends on the job alone, never on the clock.
+ * that what is said is true. How often depends on the job alone; where each plan may take long also
+ * on how long they do.
  */
 #include "plugin/advise.h"
 
@@ -16,31 +17,14 @@
 #include "base/util.h"
 #include "plugin/caps.h"
 #include "plugin/search.h"
+#include "plugin/shipped.h"
 #include "plugin/smallest.h"
 #include "plugin/state.h"
 
 #define PROBES         6 /* halvings of the interval in which the least memory lies */
 #define MAX_CANDIDATES 4
 #define MAX_SHOWN      16 /* stages */
-
-static uint64_t round_up(uint64_t bytes)
-{
-    uint64_t unit = bytes >= (1u << 30) ? 1u << 20 : 1u << 10;
-
-    return bytes > UINT64_MAX - unit ? bytes : (bytes + unit - 1) / unit * unit;
-}
-
-static const char *as_value(char text[32], uint64_t bytes)
-{
-    if (bytes % (1u << 20) == 0) {
-        snprintf(text, 32, "\"%llu MiB\"", (unsigned long long)(bytes >> 20));
-    } else if (bytes % (1u << 10) == 0) {
-        snprintf(text, 32, "\"%llu KiB\"", (unsigned long long)(bytes >> 10));
-    } else {
-        snprintf(text, 32, "%llu", (unsigned long long)bytes);
-    }
-    return text;
-}
+#define SLOW_NS        5000000000u
 
 /* What a device has for plans, as all memory here; 0: any amount. */
 static uint64_t limit_of(const struct pst_search *search)
@@ -50,10 +34,10 @@ static uint64_t limit_of(const struct pst_search *search)
     return capacity == UINT64_MAX ? 0 : capacity;
 }
 
-static bool works(const struct pst_search *search, uint64_t memory)
+static bool works(const struct pst_search *search, uint64_t memory, bool brief)
 {
     struct pst_planned planned = {.plan = NULL};
-    bool ok = pst_planner_probe(search, memory, true, &planned);
+    bool ok = pst_planner_probe(search, memory, brief, &planned);
 
     if (ok) {
         pst_planned_finish(&planned);
@@ -61,29 +45,34 @@ static bool works(const struct pst_search *search, uint64_t memory)
     return ok;
 }
 
-/* The least memory that was seen to be enough: more than `low`, which is not. 0: none was. `found`
+/* Of a job that is too large for a search: some memory that is enough. 0: none was found. `found`
    and `need`: what the best plan so far takes, and the one made without a limit. */
-static uint64_t least_memory(const struct pst_search *search, uint64_t low, uint64_t found,
-                             uint64_t need)
+static uint64_t some_memory(const struct pst_search *search, uint64_t found, uint64_t need)
 {
     /* The last: what strategies are charged by may be a little dearer than layouts turn out. */
-    const uint64_t tries[] = {round_up(found), round_up(need), round_up(need + need / 8),
-                              round_up(2 * need)};
+    const uint64_t tries[] = {found, need, pst_sat_add(need, need / 8), pst_sat_mul(2, need)};
+
+    for (uint32_t i = found == 0 ? 1 : 0; i < 4; i++) {
+        if (works(search, tries[i], true) && works(search, tries[i], false)) {
+            return tries[i];
+        }
+    }
+    return 0;
+}
+
+/* About the least memory that is enough: more than `low`, which is not; 0: none was found. */
+static uint64_t least_memory(const struct pst_search *search, uint64_t low, uint64_t need)
+{
+    const uint64_t tries[] = {need, pst_sat_add(need, need / 8), pst_sat_mul(2, need)};
     uint64_t high = 0;
 
-    for (uint32_t i = found == 0 ? 1 : 0; i < 4 && high == 0; i++) {
-        high = works(search, tries[i]) ? tries[i] : 0;
+    for (uint32_t i = 0; i < 3 && high == 0; i++) {
+        high = works(search, tries[i], true) ? tries[i] : 0;
     }
-    if (high == 0) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < PROBES && pst_planner_probes(search) > 0; i++) {
-        uint64_t middle = round_up(low + (high - low) / 2);
+    for (uint32_t i = 0; i < PROBES && high > low + 1 && pst_planner_probes(search) > 0; i++) {
+        uint64_t middle = low + (high - low) / 2;
 
-        if (middle <= low || middle >= high) {
-            break;
-        }
-        if (works(search, middle)) {
+        if (works(search, middle, true)) {
             high = middle;
         } else {
             low = middle;
@@ -166,37 +155,68 @@ static bool fits_now(const struct pst_search *search, struct outcome *ret_outcom
     return true;
 }
 
-/* What the strategies need with this memory optimizer instead of theirs; need UINT64_MAX: more than
-   `enough`, or it is none to recommend. */
+/* A job with this memory optimizer in the place of its own. */
+struct changed {
+    struct pst_job job;
+    struct pst_search search;
+    struct pst_config *config;
+};
+
+/* False: it is none to recommend. Else finish by pst_config_destroy(config). */
+static bool change(const struct pst_search *search, const char *id, const char *path,
+                   struct changed *changed)
+{
+    const struct pst_plugin *plugin = NULL;
+
+    if (pst_plugin_open(path, "memopt", id, &plugin, NULL) != PST_OK ||
+        !pst_caps_has(plugin->provides, "recompute") ||
+        pst_caps_has(plugin->provides, "exhaustive")) {
+        return false;
+    }
+    changed->config = table_of(id, path);
+    if (changed->config == NULL) {
+        return false;
+    }
+    changed->job = *search->job;
+    changed->job.memopt[0] = changed->config->root;
+    changed->job.n_memopt = 1;
+    changed->search = *search;
+    changed->search.job = &changed->job;
+    return true;
+}
+
+/* What the strategies need with it; need UINT64_MAX: more than `enough`, or it is none. */
 static struct outcome need_with(const struct pst_search *search, const char *id, const char *path,
                                 uint64_t enough)
 {
     struct outcome outcome = {UINT64_MAX, UINT64_MAX};
     uint64_t limit = limit_of(search), need;
-    const struct pst_plugin *plugin = NULL;
-    struct pst_job job = *search->job;
-    struct pst_search changed = *search;
-    struct pst_config *config;
+    struct changed changed;
 
-    if (pst_plugin_open(path, "memopt", id, &plugin, NULL) != PST_OK ||
-        !pst_caps_has(plugin->provides, "recompute") ||
-        pst_caps_has(plugin->provides, "exhaustive")) {
+    if (!change(search, id, path, &changed)) {
         return outcome;
     }
-    config = table_of(id, path);
-    if (config == NULL) {
-        return outcome;
-    }
-    job.memopt[0] = config->root;
-    job.n_memopt = 1;
-    changed.job = &job;
-    if (!fits_now(&changed, &outcome) && enough > limit) {
-        need = need_of(&changed, enough == UINT64_MAX ? 0 : enough);
-        need = need < enough ? least_memory(&changed, limit, 0, need) : UINT64_MAX;
+    if (!fits_now(&changed.search, &outcome) && enough > limit) {
+        need = need_of(&changed.search, enough == UINT64_MAX ? 0 : enough);
+        need = need < enough ? least_memory(&changed.search, limit, need) : UINT64_MAX;
         outcome.need = need == 0 || need >= enough ? UINT64_MAX : need;
     }
-    pst_config_destroy(config);
+    pst_config_destroy(changed.config);
     return outcome;
+}
+
+/* All this was tried in brief: is it true of the whole search, too? */
+static bool confirms(const struct pst_search *search, const char *id, const char *path,
+                     uint64_t memory)
+{
+    struct changed changed;
+    bool ok = change(search, id, path, &changed);
+
+    if (ok) {
+        ok = works(&changed.search, memory, false);
+        pst_config_destroy(changed.config);
+    }
+    return ok;
 }
 
 /* The program's own memory optimizer with which the least memory is enough, of several the one of
@@ -204,7 +224,7 @@ static struct outcome need_with(const struct pst_search *search, const char *id,
 static uint64_t best_memopt(const struct pst_search *search, uint64_t enough, char ret_id[64])
 {
     struct pst_arena arena = {0};
-    const char *home = pst_search_home(&arena), *kind, *id;
+    const char *home = pst_search_home(&arena), *kind, *id, *best_path = NULL;
     char *pattern = home == NULL ? NULL : pst_arena_printf(&arena, "%s/memopt-*.so", home);
     struct outcome best = {UINT64_MAX, UINT64_MAX};
     uint32_t tried = 0;
@@ -216,18 +236,24 @@ static uint64_t best_memopt(const struct pst_search *search, uint64_t enough, ch
     }
     for (size_t i = 0; i < found.gl_pathc && tried < MAX_CANDIDATES; i++) {
         const char *path = found.gl_pathv[i];
+        struct pst_shipped shipped = {.is = false};
         struct outcome outcome;
 
         if (!pst_search_split(&arena, strrchr(path, '/') + 1, &kind, &id) ||
-            is_used(search->job, id)) {
+            is_used(search->job, id) || pst_shipped_find(path, &shipped, NULL) != PST_OK ||
+            !shipped.is) {
             continue;
         }
         outcome = need_with(search, id, path, enough < best.need ? enough : best.need);
         tried += outcome.need != UINT64_MAX;
         if (is_better(&outcome, &best)) {
             best = outcome;
+            best_path = path;
             snprintf(ret_id, 64, "%s", id);
         }
+    }
+    if (best_path != NULL && !confirms(search, ret_id, best_path, best.need)) {
+        best.need = UINT64_MAX;
     }
     globfree(&found);
     pst_arena_finish(&arena);
@@ -255,20 +281,19 @@ static void say(const struct pst_search *search, uint64_t enough, struct pst_err
 {
     uint64_t limit = limit_of(search), worth = enough == 0 ? UINT64_MAX : enough - enough / 16;
     const uint64_t reserve = search->cluster->reserve;
-    char id[64] = "", value[32], rest[224] = "";
+    char id[64] = "", rest[224] = "";
     uint64_t with = search->few ? UINT64_MAX : best_memopt(search, worth, id);
 
     if (with == limit) {
         snprintf(rest, sizeof rest, "memopt.use = \"%s\" would do with what there is; ", id);
     } else if (with != UINT64_MAX) {
-        snprintf(rest, sizeof rest, "%s with memopt.use = \"%s\"; ",
-                 as_value(value, pst_sat_add(with, reserve)), id);
+        snprintf(rest, sizeof rest, "%llu with memopt.use = \"%s\"; ",
+                 (unsigned long long)pst_sat_add(with, reserve), id);
     }
     snprintf(rest + strlen(rest), sizeof rest - strlen(rest),
              "more devices or a smaller train.microbatch need less on each");
     if (enough != 0) {
-        pst_smallest_say(err, "cluster.memory", as_value(value, pst_sat_add(enough, reserve)),
-                         rest);
+        pst_smallest_say(err, "cluster.memory", pst_sat_add(enough, reserve), rest);
     } else {
         pst_error_hint(err, "%s", rest);
     }
@@ -283,17 +308,12 @@ static bool is_slow(const struct pst_job *job)
            pst_caps_has(plugin->provides, "exhaustive");
 }
 
-/* With a plan at hand that takes more than there is; enough: an amount that would do. */
+/* With a plan at hand that takes more than there is; enough: an amount that would do, 0: none. */
 static void explain(const struct pst_search *search, uint64_t enough,
                     const struct pst_planned *planned, const uint64_t *least, struct pst_error *err)
 {
-    char value[32];
-
     if (search->job->advice == PST_ADVICE_MEMORY) {
-        if (pst_now_ns() < search->deadline_ns) { /* else less might do */
-            pst_smallest_say(err, "cluster.memory",
-                             as_value(value, pst_sat_add(enough, search->cluster->reserve)), "");
-        }
+        pst_smallest_say(err, "cluster.memory", pst_sat_add(enough, search->cluster->reserve), "");
         return;
     }
     if (err->details[0] == '\0') {
@@ -304,6 +324,13 @@ static void explain(const struct pst_search *search, uint64_t enough,
     say(search, enough, err);
 }
 
+/* Plans that take long: the least memory that is found with so much work. */
+static void limit_work(struct pst_search *search)
+{
+    search->few = is_slow(search->job);
+    search->work_end_ns = search->few ? pst_planner_worked_ns() + SLOW_NS : 0;
+}
+
 pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
                               struct pst_planned *ret_planned, struct pst_error *err)
 {
@@ -311,18 +338,18 @@ pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
     struct pst_search asked = *search;
     uint64_t limit = limit_of(search), need, enough;
     uint64_t *least = calloc((size_t)search->graph->n_ops + 1, sizeof *least);
-    pst_status st = PST_ERR_INFEASIBLE;
+    pst_status st = err->status;
 
     asked.least_bytes = least;
-    asked.few = is_slow(search->job);
     if (least == NULL || limit == 0 ||
         (search->job->advice == PST_ADVICE_MEMORY &&
          pst_planner_probes(&asked) < PST_SMALLEST_MOST) ||
         !pst_planner_probe(&asked, 0, true, &planned)) {
         free(least);
-        return PST_ERR_INFEASIBLE; /* memory is not what is missing, or the job too large */
+        return st; /* memory is not what is missing, or the job too large */
     }
     asked.least_bytes = NULL;
+    limit_work(&asked);
     enough = need = pst_planned_need(&planned);
     if (need > limit) {
         enough = pst_planner_smallest(&asked, need, &smaller);
@@ -338,7 +365,7 @@ pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
     } else if (search->cancelled != NULL && search->cancelled()) {
         st = pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "planning was stopped");
     } else {
-        enough = pst_planner_probes(&asked) > 0 ? enough : least_memory(&asked, limit, found, need);
+        enough = pst_planner_probes(&asked) > 0 ? enough : some_memory(&asked, found, need);
         explain(&asked, enough, &planned, least, err);
     }
     if (ret_planned->plan != planned.plan) {

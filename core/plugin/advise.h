@@ -17,11 +17,13 @@ struct pst_search {
     bool (*cancelled)(void);  /* may be NULL */
     pst_planner_clock *clock; /* may be NULL */
     uint64_t deadline_ns;     /* UINT64_MAX: none */
+    uint64_t work_end_ns;     /* the same as time that this process has worked; 0: none */
     bool brief;               /* fewer attempts: what they do not find is not said to be enough */
     bool rival;               /* the job's tables are those of its strategies' rivals */
     bool tightest;            /* the plan that takes least is wanted, whatever there is */
     uint64_t fit_bytes;       /* then: a faster one that takes no more than this is better */
-    bool few;                 /* advice: only what two or three plans more can tell */
+    bool few;                 /* a plan may take long: the one that takes least is sought in a
+                                 single round */
     uint64_t *least_bytes;    /* [operators of the graph] room for a figure per stage of the plan
                                  found: what its memory optimizers could do with; NULL: not wanted */
     uint64_t worth_bytes;     /* of a plan made for less memory: one that takes no more than this is
@@ -47,7 +49,7 @@ uint32_t pst_planner_probes(const struct pst_search *search);
  * takes. The amounts of memory that are tried depend on the job alone, and the search ends early
  * with a plan that fits into what there is: then *ret_planned, zeroed before, has it. Otherwise
  * planning with as much as is returned finds a plan, and where probes suffice with one byte less
- * none; a stop or the time limit ends the search with what is known by then.
+ * none. A stop or the deadline ends the search: then it finds one at once with as much.
  */
 uint64_t pst_planner_smallest(const struct pst_search *search, uint64_t need,
                               struct pst_planned *ret_planned);
@@ -69,11 +71,11 @@ pst_status pst_planner_rival(const struct pst_search *search, bool *found,
 void pst_planner_hasten(struct pst_arena *arena, struct pst_job *job);
 
 /*
- * After a search that ended in *err, a PST_ERR_INFEASIBLE, with `found` as its *ret_need: if memory
- * is what is missing, adds a table of what takes the space to err->details, where there is none
- * yet, and to err->hint how much would be enough, and which memory optimizer helps. Returns
- * PST_ERR_INFEASIBLE; PST_ERR_CANCELLED, when the user stops it; or PST_OK and a plan, where
- * planning without a limit found one that fits after all.
+ * After a search that was refused with *err, with `found` as its *ret_need: if memory is what is
+ * missing, adds a table of what takes the space to err->details, where there is none yet, and to
+ * err->hint how much would be enough, and which memory optimizer helps. Returns err->status;
+ * PST_ERR_CANCELLED, when the user stops it; or PST_OK and a plan, where planning with another
+ * amount found one that fits after all.
  */
 pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
                               struct pst_planned *ret_planned, struct pst_error *err);

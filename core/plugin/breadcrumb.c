@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/util.h"
 
-static struct pst_breadcrumb_page *current;
+static struct pst_breadcrumb_page own;
+static struct pst_breadcrumb_page *current = &own;
 static void (*current_switch)(uint32_t plugin);
 static void (*current_return)(void);
 static uint32_t switched_to = PST_NONE;
@@ -24,9 +26,6 @@ uint32_t pst_breadcrumb_plugin(const char *kind, const char *id, const char *pat
 {
     uint32_t i, n;
 
-    if (current == NULL) {
-        return PST_NONE;
-    }
     n = atomic_load(&current->n_plugins);
     for (i = 0; i < n && i < PST_BREADCRUMB_PLUGINS; i++) {
         if (strcmp(current->plugins[i].path, path) == 0) {
@@ -45,7 +44,7 @@ uint32_t pst_breadcrumb_plugin(const char *kind, const char *id, const char *pat
 
 uint32_t pst_breadcrumb_find(const char *kind, const char *id)
 {
-    uint32_t i, n = current == NULL ? 0 : atomic_load(&current->n_plugins);
+    uint32_t i, n = atomic_load(&current->n_plugins);
 
     for (i = 0; i < n && i < PST_BREADCRUMB_PLUGINS; i++) {
         if (strcmp(current->plugins[i].kind, kind) == 0 &&
@@ -58,17 +57,13 @@ uint32_t pst_breadcrumb_find(const char *kind, const char *id)
 
 void pst_breadcrumb_enter(uint32_t plugin, enum pst_plugin_call call)
 {
-    uint32_t depth;
+    uint32_t depth = atomic_load(&current->depth);
 
-    if (current == NULL) {
-        return;
-    }
-    depth = atomic_load(&current->depth);
     if (depth < PST_BREADCRUMB_DEPTH) {
         current->calls[depth] = (struct pst_breadcrumb_call){plugin, call, pst_now_ns()};
     }
     atomic_store(&current->depth, depth + 1);
-    if (depth == 0 && plugin != switched_to) {
+    if (depth == 0 && current_switch != NULL && plugin != switched_to) {
         switched_to = plugin;
         current_switch(plugin);
     }
@@ -76,16 +71,12 @@ void pst_breadcrumb_enter(uint32_t plugin, enum pst_plugin_call call)
 
 void pst_breadcrumb_leave(void)
 {
-    uint32_t depth;
+    uint32_t depth = atomic_load(&current->depth);
 
-    if (current == NULL) {
-        return;
-    }
-    depth = atomic_load(&current->depth);
     if (depth == 0) {
         return; /* somebody wrote over the page */
     }
-    if (depth == 1) {
+    if (depth == 1 && current_return != NULL) {
         current_return();
     }
     if (depth <= PST_BREADCRUMB_DEPTH) {
@@ -95,13 +86,27 @@ void pst_breadcrumb_leave(void)
     atomic_store(&current->depth, depth - 1);
 }
 
+void pst_breadcrumb_begin(void)
+{
+    atomic_store(&current->has_told, false);
+    atomic_store(&current->has_last, false);
+}
+
+void pst_breadcrumb_tell(void)
+{
+    uint32_t depth = atomic_load(&current->depth);
+
+    if (depth > 0 && depth <= PST_BREADCRUMB_DEPTH && !atomic_load(&current->has_told)) {
+        current->told = current->calls[depth - 1];
+        atomic_store(&current->has_told, true);
+    }
+}
+
 static void copy_text(char *to, const char *from, size_t size)
 {
     memcpy(to, from, size);
     to[size - 1] = '\0';
-    for (char *c = to; *c != '\0'; c++) {
-        *c = (unsigned char)*c < 0x20 || *c == 0x7F ? '?' : *c;
-    }
+    pst_text_make_plain(to);
 }
 
 bool pst_breadcrumb_name(const struct pst_breadcrumb_page *page, uint32_t plugin,
@@ -119,7 +124,29 @@ bool pst_breadcrumb_name(const struct pst_breadcrumb_page *page, uint32_t plugin
     return true;
 }
 
-void pst_breadcrumb_read(const struct pst_breadcrumb_page *page, struct pst_blame *ret_blame)
+/* "scheduler "foo" (path):" and "in schedule()". */
+static void describe(struct pst_blame *blame)
+{
+    const struct pst_breadcrumb_plugin *plugin = &blame->plugin;
+
+    if (!blame->known) {
+        snprintf(blame->subject, sizeof blame->subject, "the planner's process");
+        snprintf(blame->place, sizeof blame->place, "before it opened a plugin");
+    } else if (blame->running) {
+        snprintf(blame->subject, sizeof blame->subject, "%s \"%s\" (%s):", plugin->kind, plugin->id,
+                 plugin->path);
+        snprintf(blame->place, sizeof blame->place, "%s", blame->where);
+    } else {
+        /* Perhaps memory that a plugin wrote over was used only now. */
+        snprintf(blame->subject, sizeof blame->subject, "the planner's process");
+        snprintf(blame->place, sizeof blame->place,
+                 "between calls of plugins; the last one was %s \"%s\" (%s) %s", plugin->kind,
+                 plugin->id, plugin->path, blame->where);
+    }
+}
+
+static void blame_call(const struct pst_breadcrumb_page *page, struct pst_breadcrumb_call call,
+                       bool running, struct pst_blame *ret_blame)
 {
     static const char *const where[PST_CRUMB_COUNT] = {
         [PST_CRUMB_LOAD] = "while it was loaded", [PST_CRUMB_CREATE] = "in create()",
@@ -129,17 +156,71 @@ void pst_breadcrumb_read(const struct pst_breadcrumb_page *page, struct pst_blam
         [PST_CRUMB_BOUND] = "in bound()",         [PST_CRUMB_PRICE] = "in price()",
         [PST_CRUMB_PLAN] = "in plan()",
     };
-    uint32_t depth = atomic_load(&page->depth);
-    struct pst_breadcrumb_call call;
 
     memset(ret_blame, 0, sizeof *ret_blame);
-    if (depth == 0 && !atomic_load(&page->has_last)) {
-        return;
-    }
-    depth = depth < PST_BREADCRUMB_DEPTH ? depth : PST_BREADCRUMB_DEPTH;
-    call = depth > 0 ? page->calls[depth - 1] : page->last;
     ret_blame->known = pst_breadcrumb_name(page, call.plugin, &ret_blame->plugin);
-    ret_blame->running = depth > 0;
+    ret_blame->running = running;
     ret_blame->where = call.call < PST_CRUMB_COUNT ? where[call.call] : "in a call";
     ret_blame->since_ns = call.since_ns;
+    describe(ret_blame);
+}
+
+void pst_breadcrumb_read(const struct pst_breadcrumb_page *page, struct pst_blame *ret_blame)
+{
+    struct pst_breadcrumb_call call = {.plugin = PST_NONE};
+    uint32_t depth;
+
+    page = page == NULL ? current : page;
+    depth = atomic_load(&page->depth);
+    depth = depth < PST_BREADCRUMB_DEPTH ? depth : PST_BREADCRUMB_DEPTH;
+    if (depth > 0) {
+        call = page->calls[depth - 1];
+    } else if (atomic_load(&page->has_last)) {
+        call = page->last;
+    }
+    blame_call(page, call, depth > 0, ret_blame);
+}
+
+void pst_breadcrumb_read_late(const struct pst_breadcrumb_page *page, struct pst_blame *ret_blame)
+{
+    page = page == NULL ? current : page;
+    if (!atomic_load(&page->has_told)) {
+        pst_breadcrumb_read(page, ret_blame);
+        return;
+    }
+    blame_call(page, page->told, true, ret_blame);
+    ret_blame->told = true;
+}
+
+void pst_breadcrumb_read_plugin(const struct pst_breadcrumb_page *page, uint32_t plugin,
+                                struct pst_blame *ret_blame)
+{
+    blame_call(page, (struct pst_breadcrumb_call){.plugin = plugin, .call = PST_CRUMB_COUNT}, true,
+               ret_blame);
+}
+
+pst_status pst_blame_timeout(const struct pst_blame *blame, uint64_t limit_ns, const char *name,
+                             uint64_t end_ns, struct pst_error *err)
+{
+    char limit[32], since[32];
+
+    pst_format_ns(limit, limit_ns);
+    pst_format_ns(since, end_ns > blame->since_ns ? end_ns - blame->since_ns : 0);
+    if (blame->known && blame->running && !blame->told) {
+        pst_fail(err, PST_ERR_CANCELLED, "plugin.timeout",
+                 "%s made no plan in %s, the %s; it had been %s for %s and did not heed "
+                 "cancelled()",
+                 blame->subject, limit, name, blame->place, since);
+    } else {
+        pst_fail(err, PST_ERR_CANCELLED, blame->known ? "plugin.timeout" : "internal",
+                 "%s made no plan in %s, the %s; it was %s", blame->subject, limit, name,
+                 blame->place);
+    }
+    if (blame->known) {
+        pst_error_hint(err, "raise the limit, or use another %s", blame->plugin.kind);
+    }
+    if (err != NULL) {
+        err->exit_code = blame->known ? 3 : 70;
+    }
+    return PST_ERR_CANCELLED;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which call into which plugin is running: written before each call into memory that the planner's
- * process shares with the one that waits for it, so that whatever ends it, blame is exact. Without
- * such memory (planning in process) everything here does nothing.
+ * Which call into which plugin is running: written before each call, in the planner's process into
+ * memory that it shares with the one that waits for it, so that whatever ends it, blame is exact.
  */
 #ifndef PST_PLUGIN_BREADCRUMB_H
 #define PST_PLUGIN_BREADCRUMB_H
@@ -11,7 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PST_BREADCRUMB_PLUGINS 16
+#include "base/error.h"
+
+#define PST_BREADCRUMB_PLUGINS 64
 #define PST_BREADCRUMB_DEPTH   4 /* a partitioner's question runs another plugin inside its call */
 
 enum pst_plugin_call {
@@ -42,9 +43,11 @@ struct pst_breadcrumb_call {
 struct pst_breadcrumb_page {
     struct pst_breadcrumb_plugin plugins[PST_BREADCRUMB_PLUGINS];
     struct pst_breadcrumb_call calls[PST_BREADCRUMB_DEPTH], last; /* last: the latest that ended */
+    struct pst_breadcrumb_call told; /* that ran when its plugin was first told to stop */
     _Atomic uint32_t n_plugins, depth;
-    _Atomic bool has_last;
-    _Atomic bool stop;         /* set by the waiting process: the search should end */
+    _Atomic bool has_last, has_told;
+    _Atomic bool stop, late;   /* set by the waiting process: the user wants the search to end; its
+                                  time limit has passed */
     _Atomic uint64_t vm_bytes; /* address space of the planner's process when it failed */
 };
 
@@ -63,16 +66,34 @@ uint32_t pst_breadcrumb_find(const char *kind, const char *id);
 void pst_breadcrumb_enter(uint32_t plugin, enum pst_plugin_call call);
 void pst_breadcrumb_leave(void);
 
+/* A search begins: nobody was told to stop it. */
+void pst_breadcrumb_begin(void);
+/* The plugin of the call that runs has been told to stop: the first one is to blame for the time.
+ */
+void pst_breadcrumb_tell(void);
+
 /* What a page says, copied out. */
 struct pst_blame {
     bool known;   /* false: no plugin was called yet */
     bool running; /* false: the call had ended */
+    bool told;    /* it was told to stop, and did */
     struct pst_breadcrumb_plugin plugin;
     const char *where; /* "in schedule()" */
     uint64_t since_ns;
+    char subject[640]; /* scheduler "foo" (path): */
+    char place[704];   /* in schedule() */
 };
 
+/* Which call runs, or the last that did. page NULL: this process's own. */
 void pst_breadcrumb_read(const struct pst_breadcrumb_page *page, struct pst_blame *ret_blame);
+/* The same of a search that was ended by time: which call ran when that came. */
+void pst_breadcrumb_read_late(const struct pst_breadcrumb_page *page, struct pst_blame *ret_blame);
+/* Of that plugin, whatever it was called for. */
+void pst_breadcrumb_read_plugin(const struct pst_breadcrumb_page *page, uint32_t plugin,
+                                struct pst_blame *ret_blame);
+/* plugin.timeout, exit code 3: a limit of that name has passed at end_ns. */
+pst_status pst_blame_timeout(const struct pst_blame *blame, uint64_t limit_ns, const char *name,
+                             uint64_t end_ns, struct pst_error *err);
 /* False where the page knows no such plugin. */
 bool pst_breadcrumb_name(const struct pst_breadcrumb_page *page, uint32_t plugin,
                          struct pst_breadcrumb_plugin *ret_plugin);

@@ -34,7 +34,8 @@ struct run {
     size_t job_length, job_sent;
     uint64_t started_ns, stop_ns; /* 0: not yet */
     int last_signal;
-    char *chunk; /* [CHUNK_BYTES] */
+    int pipe_errno; /* why the process could not be talked to; 0: it could */
+    char *chunk;    /* [CHUNK_BYTES] */
 };
 
 static bool offered;
@@ -69,6 +70,16 @@ static pst_status make_job(struct run *run, struct pst_error *err)
     return PST_OK;
 }
 
+/* Has a pipe ended? EPIPE: at the other side, whose own affair that is. */
+static bool has_broken(struct run *run, ssize_t n)
+{
+    if (n >= 0 || errno == EAGAIN || errno == EINTR) {
+        return false;
+    }
+    run->pipe_errno = errno == EPIPE ? run->pipe_errno : errno;
+    return true;
+}
+
 static void send_job(struct run *run)
 {
     ssize_t n =
@@ -77,7 +88,7 @@ static void send_job(struct run *run)
     if (n > 0) {
         run->job_sent += (size_t)n;
     }
-    if (run->job_sent == run->job_length || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+    if (has_broken(run, n) || run->job_sent == run->job_length) {
         pst_worker_close(&run->process.job_fd);
     }
 }
@@ -87,7 +98,7 @@ static bool receive(struct run *run, int *fd)
 {
     ssize_t n = read(*fd, run->chunk, CHUNK_BYTES);
 
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+    if (n == 0 || has_broken(run, n)) {
         pst_worker_close(fd);
         return false;
     }
@@ -137,8 +148,9 @@ static void keep_time(struct run *run)
                now - run->started_ns >= task->time_limit_ns) {
         run->end.stop = PST_WORKER_TIMED_OUT;
         run->stop_ns = now;
+        atomic_store(&run->process.page->late, true);
     }
-    passed = run->stop_ns != 0 ? now - run->stop_ns : 0;
+    passed = run->stop_ns == 0 ? 0 : task->describes ? KILL_NS : now - run->stop_ns;
     if (passed >= KILL_NS && run->last_signal != SIGKILL) {
         run->last_signal = SIGKILL;
         kill(-run->process.pid, SIGKILL);
@@ -203,6 +215,7 @@ pst_status pst_worker_run(const struct pst_worker_task *task, char **ret_plan, s
 {
     struct run run = {.task = task,
                       .process = {.job_fd = -1, .answer_fd = -1, .output_fd = -1},
+                      .reader = {.plugin = PST_NONE},
                       .end = {.stop = PST_WORKER_RUNS}};
     pst_status st;
 
@@ -219,6 +232,10 @@ pst_status pst_worker_run(const struct pst_worker_task *task, char **ret_plan, s
         watch(&run);
         pst_worker_output_log(run.output, run.process.page);
         st = pst_worker_judge(task, &run.end, &run.reader, run.process.page, run.output, err);
+    }
+    if (st != PST_OK && run.pipe_errno != 0) {
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                      "the process that plans cannot be talked to: %s", strerror(run.pipe_errno));
     }
     if (st == PST_OK) {
         *ret_plan = run.reader.plan;

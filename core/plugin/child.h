@@ -23,6 +23,7 @@ struct pst_worker_task {
     uint64_t memory_limit_bytes; /* address space; 0: none. Not enforced in sanitizer builds */
     bool (*cancelled)(void);     /* may be NULL */
     const char *time_limit_name; /* in messages; NULL: plugins.time_limit */
+    bool describes;              /* a plugin is opened and no more: at its limit it is killed */
 };
 
 /* This program's main hands argv on to pst_worker_begin when it sees the flag. Without that,
@@ -49,6 +50,8 @@ bool pst_worker_begin(int argc, char **argv, char **ret_job, size_t *ret_length)
 void pst_worker_started(void);
 /* Does the parent want the search to end? */
 bool pst_worker_stopped(void);
+/* Does it, or has the time limit passed? For what has no deadline of its own. */
+bool pst_worker_stopped_or_late(void);
 /* Sends the plan, or the error if plan is NULL, and leaves. */
 void pst_worker_answer(const char *plan, size_t length, const struct pst_error *err)
     __attribute__((noreturn));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "plugin/child_run.h"
 
 void pst_worker_reader_finish(struct pst_worker_reader *reader)
@@ -27,6 +28,8 @@ static bool head_is_sound(const struct pst_worker_reader *reader)
     switch (head->type) {
     case PST_WORKER_STARTED:
         return head->length == 0;
+    case PST_WORKER_CALL:
+        return head->length == sizeof reader->plugin;
     case PST_WORKER_LOG:
         return head->length > sizeof(uint32_t) && head->length <= PST_WORKER_LOG_BYTES;
     case PST_WORKER_PLAN:
@@ -48,9 +51,15 @@ static void take_error(struct pst_worker_reader *reader)
     e->file[sizeof e->file - 1] = '\0';
     e->hint[sizeof e->hint - 1] = '\0';
     e->details[sizeof e->details - 1] = '\0';
+    pst_text_make_plain(e->kind);
+    pst_text_make_plain(e->message);
+    pst_text_make_plain(e->hint);
     reader->has_error = true;
+    /* A status and an exit code of ours, a word for tools, and a message. */
     reader->broken = e->status >= PST_OK || e->status < PST_ERR_BUG || e->exit_code < 0 ||
-                     e->exit_code > 255 || e->message[0] == '\0';
+                     (e->exit_code > 4 && e->exit_code != 70) || e->kind[0] == '\0' ||
+                     e->kind[strspn(e->kind, "abcdefghijklmnopqrstuvwxyz-.")] != '\0' ||
+                     e->message[0] == '\0';
 }
 
 static void take_log(const struct pst_worker_reader *reader)
@@ -70,6 +79,9 @@ static void take_message(struct pst_worker_reader *reader)
     switch (reader->head.type) {
     case PST_WORKER_STARTED:
         reader->started = true;
+        break;
+    case PST_WORKER_CALL:
+        memcpy(&reader->plugin, reader->body, sizeof reader->plugin);
         break;
     case PST_WORKER_LOG:
         take_log(reader);

@@ -16,31 +16,6 @@ static bool is_used_up(uint64_t bytes, uint64_t limit)
     return limit > 0 && bytes >= limit - limit / 8;
 }
 
-struct text {
-    char subject[640]; /* scheduler "foo" (path): */
-    char where[704];   /* in schedule() */
-};
-
-static void describe(const struct pst_blame *blame, struct text *ret_text)
-{
-    if (!blame->known) {
-        snprintf(ret_text->subject, sizeof ret_text->subject, "the planner's process");
-        snprintf(ret_text->where, sizeof ret_text->where, "before it opened a plugin");
-        return;
-    }
-    if (blame->running) {
-        snprintf(ret_text->subject, sizeof ret_text->subject, "%s \"%s\" (%s):", blame->plugin.kind,
-                 blame->plugin.id, blame->plugin.path);
-        snprintf(ret_text->where, sizeof ret_text->where, "%s", blame->where);
-        return;
-    }
-    /* Perhaps memory that a plugin wrote over was used only now. */
-    snprintf(ret_text->subject, sizeof ret_text->subject, "the planner's process");
-    snprintf(ret_text->where, sizeof ret_text->where,
-             "between calls of plugins; the last one was %s \"%s\" (%s) %s", blame->plugin.kind,
-             blame->plugin.id, blame->plugin.path, blame->where);
-}
-
 /* Exit code 3; 70 where no plugin was called yet. */
 static pst_status fail(struct pst_error *err, const struct pst_blame *blame, pst_status st,
                        const char *kind, const char *format, ...)
@@ -62,43 +37,43 @@ static pst_status fail(struct pst_error *err, const struct pst_blame *blame, pst
 }
 
 static pst_status fail_timeout(const struct pst_worker_task *task, const struct pst_worker_end *end,
-                               const struct pst_blame *blame, const struct text *text,
-                               struct pst_error *err)
+                               const struct pst_breadcrumb_page *page, struct pst_error *err)
 {
     const char *name = task->time_limit_name != NULL ? task->time_limit_name : "plugins.time_limit";
-    char limit[32], since[32];
+    struct pst_blame blame;
+    char limit[32];
 
-    pst_format_ns(limit, task->time_limit_ns);
-    pst_format_ns(since, end->end_ns > blame->since_ns ? end->end_ns - blame->since_ns : 0);
-    if (blame->known && blame->running) {
-        return fail(err, blame, PST_ERR_CANCELLED, "plugin.timeout",
-                    "%s made no plan in %s, the %s; it had been %s for %s and did not heed "
-                    "cancelled()",
-                    text->subject, limit, name, text->where, since);
+    if (end->killed) {
+        pst_breadcrumb_read(page, &blame);
+    } else {
+        pst_breadcrumb_read_late(page, &blame);
     }
-    return fail(err, blame, PST_ERR_CANCELLED, "plugin.timeout",
-                "%s made no plan in %s, the %s; it was %s", text->subject, limit, name,
-                text->where);
+    if (!task->describes) {
+        return pst_blame_timeout(&blame, task->time_limit_ns, name, end->end_ns, err);
+    }
+    pst_format_ns(limit, task->time_limit_ns);
+    return fail(err, &blame, PST_ERR_CANCELLED, "plugin.timeout",
+                "%s said nothing of itself for %s, %s", blame.subject, limit, blame.place);
 }
 
 static pst_status fail_memory(const struct pst_worker_task *task, const struct pst_blame *blame,
-                              const struct text *text, struct pst_error *err)
+                              struct pst_error *err)
 {
     char limit[32];
 
-    return fail(err, blame, PST_ERR_NOMEM, "plugin.memory",
-                "%s took more memory than %s, the plugins.memory_limit, %s", text->subject,
-                pst_format_bytes(limit, task->memory_limit_bytes), text->where);
+    return fail(err, blame, PST_ERR_NOMEM, "plugin.memory", "%s took more memory than %s%s, %s",
+                blame->subject, pst_format_bytes(limit, task->memory_limit_bytes),
+                task->describes ? "" : ", the plugins.memory_limit", blame->place);
 }
 
 static pst_status fail_crash(const struct pst_worker_end *end,
                              const struct pst_worker_reader *reader, const struct pst_blame *blame,
-                             const struct text *text, struct pst_error *err)
+                             struct pst_error *err)
 {
-    const char *kind = "plugin.crash", *subject = text->subject, *where = text->where;
+    const char *kind = "plugin.crash", *subject = blame->subject, *where = blame->place;
 
     if (reader->broken) {
-        fail(err, blame, PST_ERR_BUG, kind, "%s garbled the planner's answer %s", subject, where);
+        fail(err, blame, PST_ERR_BUG, "plugin.contract", "%s garbled the planner's answer", subject);
     } else if (end->code != CLD_EXITED) {
         const char *name = sigabbrev_np(end->status);
 
@@ -128,7 +103,6 @@ pst_status pst_worker_judge(const struct pst_worker_task *task, const struct pst
     bool left = end->code == CLD_EXITED && end->status == 0 && !reader->broken;
     bool used_up = is_used_up(atomic_load(&page->vm_bytes), task->memory_limit_bytes);
     struct pst_blame blame;
-    struct text text;
     pst_status st;
 
     if (left && reader->plan != NULL) {
@@ -137,11 +111,17 @@ pst_status pst_worker_judge(const struct pst_worker_task *task, const struct pst
     if (reader->no_memory) {
         return pst_fail_nomem(err);
     }
-    pst_breadcrumb_read(page, &blame);
-    describe(&blame, &text);
+    if (reader->broken) {
+        pst_breadcrumb_read_plugin(page, reader->plugin, &blame);
+    } else {
+        pst_breadcrumb_read(page, &blame);
+    }
     if (left && reader->has_error) {
-        if (used_up && strcmp(reader->error.kind, "machine.memory") == 0) {
-            return fail_memory(task, &blame, &text, err);
+        if (task->memory_limit_bytes > 0 && strcmp(reader->error.kind, "machine.memory") == 0) {
+            return fail_memory(task, &blame, err); /* the host's own was missing there */
+        }
+        if (end->stop == PST_WORKER_TIMED_OUT && strcmp(reader->error.kind, "run.cancelled") == 0) {
+            return fail_timeout(task, end, page, err);
         }
         if (err != NULL) {
             *err = reader->error;
@@ -152,11 +132,11 @@ pst_status pst_worker_judge(const struct pst_worker_task *task, const struct pst
         return pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "planning was stopped");
     }
     if (end->stop == PST_WORKER_TIMED_OUT && end->killed) {
-        st = fail_timeout(task, end, &blame, &text, err);
+        st = fail_timeout(task, end, page, err);
     } else if (used_up) {
-        st = fail_memory(task, &blame, &text, err);
+        st = fail_memory(task, &blame, err);
     } else {
-        st = fail_crash(end, reader, &blame, &text, err);
+        st = fail_crash(end, reader, &blame, err);
     }
     pst_worker_output_tail(output, err);
     return st;

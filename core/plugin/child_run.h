@@ -24,7 +24,14 @@ enum {
 #define PST_WORKER_LOG_BYTES  4096u
 #define PST_WORKER_UNSENT     74 /* exit status: the answer could not be sent */
 
-enum { PST_WORKER_JOB = 1, PST_WORKER_STARTED, PST_WORKER_LOG, PST_WORKER_PLAN, PST_WORKER_ERROR };
+enum {
+    PST_WORKER_JOB = 1,
+    PST_WORKER_STARTED,
+    PST_WORKER_CALL, /* what comes next is written while that plugin is called */
+    PST_WORKER_LOG,
+    PST_WORKER_PLAN,
+    PST_WORKER_ERROR
+};
 
 /* In front of each message. */
 struct pst_worker_head {
@@ -46,7 +53,8 @@ struct pst_worker_reader {
     char *body; /* grows as bytes come, whatever the head promises */
     size_t got, room;
     bool started, broken, no_memory;
-    char *plan; /* the answer: one of the two */
+    uint32_t plugin; /* that is called */
+    char *plan;      /* the answer: one of the two */
     size_t plan_length;
     bool has_error;
     struct pst_error error;

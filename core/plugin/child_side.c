@@ -145,12 +145,17 @@ static void send_record(uint32_t level, const char *area, const char *text)
     write_all(&record, sizeof record.head + (size_t)record.head.length);
 }
 
-/* What is printed from here on is that plugin's. */
+/* What is printed and written from here on is that plugin's. */
 static void mark_output(uint32_t plugin)
 {
     char mark[2] = {'\0', (char)('0' + (plugin < PST_BREADCRUMB_PLUGINS ? plugin : '~' - '0'))};
+    struct {
+        struct pst_worker_head head;
+        uint32_t plugin;
+    } call = {{PST_WORKER_MAGIC, PST_WORKER_CALL, sizeof plugin}, plugin};
     ssize_t n;
 
+    write_all(&call, sizeof call.head + sizeof plugin); /* at once, as records */
     fflush(stdout);
     n = write(1, mark, sizeof mark);
     (void)n; /* a plugin closed it: then there is nothing to name */
@@ -250,6 +255,11 @@ void pst_worker_started(void)
 bool pst_worker_stopped(void)
 {
     return atomic_load_explicit(&page->stop, memory_order_relaxed);
+}
+
+bool pst_worker_stopped_or_late(void)
+{
+    return pst_worker_stopped() || atomic_load_explicit(&page->late, memory_order_relaxed);
 }
 
 void pst_worker_answer(const char *plan, size_t length, const struct pst_error *err)

@@ -6,23 +6,12 @@
  */
 #include "plugin/caps.h"
 #include "plugin/state.h"
+#include "plugin/topology.h"
 
 static pst_status ask_topology(struct pst_planner *planner, uint32_t n_devices,
                                struct pst_error *err)
 {
-    struct pst_topology *topology = &planner->topology;
-    pst_status st;
-
-    *topology = (struct pst_topology){
-        .size = sizeof *topology,
-        .version_rule = PST_VERSION_SYNC,
-        .min_microbatches = 1,
-        .microbatch_multiple = 1,
-    };
-    pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_TOPOLOGY);
-    st = planner->scheduler_if->topology(planner->scheduler->self, n_devices, topology);
-    pst_breadcrumb_leave();
-    return pst_planner_blame(planner, planner->scheduler, st, "topology", err);
+    return pst_scheduler_topology(planner->scheduler, n_devices, &planner->topology, err);
 }
 
 /* Those that the devices suffice for. */

@@ -71,13 +71,14 @@ pst_status pst_planned_too_large(const struct pst_planner *planner,
                                  struct pst_error *err)
 {
     uint64_t need = pst_planned_need(planned);
-    char has[32], needs[32], excess[32];
+    char has[32], takes[32], excess[32];
 
-    pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
-             "no plan found that fits: device %u needs %s (%llu bytes), %s more than its %s",
-             worst_device(planned->plan), pst_format_bytes(needs, need), (unsigned long long)need,
-             pst_format_bytes(excess, need - capacity_bytes),
-             pst_format_bytes(has, capacity_bytes));
+    pst_fail(
+        err, PST_ERR_INFEASIBLE, "plan.infeasible",
+        "no plan found that fits: the closest takes %s (%llu bytes) on device %u, %s more than "
+        "its %s",
+        pst_format_bytes(takes, need), (unsigned long long)need, worst_device(planned->plan),
+        pst_format_bytes(excess, need - capacity_bytes), pst_format_bytes(has, capacity_bytes));
     pst_planned_table(planned, planner->graph, err);
     return PST_ERR_INFEASIBLE;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plugin/call.h"
 #include "plugin/caps.h"
 #include "plugin/global.h"
 
@@ -177,14 +178,12 @@ static bool start_answer(struct ask *ask, struct pst_arena *arena)
 /* --- the run ----------------------------------------------------------------------------------
  */
 
-static pst_status call(struct ask *ask, const struct pst_memopt_global *f, struct pst_error *err)
+static pst_status call(struct ask *ask, struct pst_error *err)
 {
     struct pst_planner *planner = ask->planner;
     pst_status st;
 
-    pst_breadcrumb_enter(ask->instance->crumb, PST_CRUMB_PLAN);
-    st = f->plan(ask->instance->self, &ask->question->in, &ask->out);
-    pst_breadcrumb_leave();
+    st = pst_call_global(ask->instance, &ask->question->in, &ask->out);
     if (st == PST_OK && ask->refused) {
         st = planner->pending.status;
     }
@@ -213,8 +212,7 @@ static bool tell_less(struct pst_global_question *q, const uint64_t *arena_bytes
 }
 
 /* Asks one optimizer, until what it says fits or it says that nothing does. */
-static pst_status ask_one(struct pst_planner *planner, uint32_t i,
-                          const struct pst_memopt_global *f, struct pst_plan *plan,
+static pst_status ask_one(struct pst_planner *planner, uint32_t i, struct pst_plan *plan,
                           const struct pst_orders *orders, struct pst_error *err)
 {
     struct pst_arena arena = {0};
@@ -244,7 +242,7 @@ static pst_status ask_one(struct pst_planner *planner, uint32_t i,
         if (st == PST_OK && !start_answer(&ask, &arena)) {
             st = pst_fail_nomem(err);
         }
-        st = st == PST_OK ? call(&ask, f, &why) : st;
+        st = st == PST_OK ? call(&ask, &why) : st;
         if (st != PST_OK && why.status != PST_OK && err != NULL) {
             *err = why;
         }
@@ -280,7 +278,7 @@ pst_status pst_planner_global(struct pst_planner *planner, struct pst_plan *plan
                           "schedule; the steps of scheduler \"%s\" overlap",
                           plugin->id, planner->scheduler->plugin->id);
         } else {
-            st = ask_one(planner, i, f, plan, orders, err);
+            st = ask_one(planner, i, plan, orders, err);
         }
     }
     return st;

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "plugin/call.h"
 #include "plugin/emission.h"
 #include "plugin/solo.h"
 #include "plugin/state.h"
@@ -80,25 +81,39 @@ bool pst_scheduler_tells(const struct pst_scheduler_use *use)
     return PST_CAN(f, in_flight);
 }
 
+/* A part of an asynchronous schedule runs passes of two batches. */
+static uint64_t most_microbatches(const struct pst_scheduler_use *use,
+                                  const struct pst_place *place)
+{
+    return pst_rule_is_asynchronous(use->topology->version_rule) ? 2ull * place->n_microbatches
+                                                                 : place->n_microbatches;
+}
+
+/* One for each that it may hold, and the newest. */
+static uint64_t most_versions(const struct pst_scheduler_use *use, const struct pst_place *place)
+{
+    return pst_rule_is_asynchronous(use->topology->version_rule) ? most_microbatches(use, place) + 1
+                                                                 : 1;
+}
+
 /* Its own word. */
 static pst_status ask(const struct pst_scheduler_use *use, const struct pst_place *place,
                       struct pst_held *held, struct pst_error *err)
 {
-    const struct pst_scheduler *f = use->scheduler->plugin->get_interface(PST_SCHEDULER);
-    pst_status st;
+    pst_status st = pst_call_in_flight(use->scheduler, place, held);
 
-    pst_breadcrumb_enter(use->scheduler->crumb, PST_CRUMB_IN_FLIGHT);
-    st = f->in_flight(use->scheduler->self, place, held);
-    pst_breadcrumb_leave();
     if (st != PST_OK) {
         return pst_instance_fail(use->scheduler, st, "in_flight", err);
     }
-    if (held->microbatches == 0 || held->weight_versions == 0) {
+    if (held->microbatches == 0 || held->weight_versions == 0 ||
+        held->weight_versions > most_versions(use, place)) {
         return pst_planner_illegal(err, use->scheduler,
                                    "in_flight() says that stage %u of %u holds %u micro-batches "
-                                   "and %u weight versions",
+                                   "and %u weight versions; at least one, and here at most %llu "
+                                   "versions",
                                    place->stage, place->n_stages, held->microbatches,
-                                   held->weight_versions);
+                                   held->weight_versions,
+                                   (unsigned long long)most_versions(use, place));
     }
     return PST_OK;
 }
@@ -127,9 +142,8 @@ pst_status pst_scheduler_held(const struct pst_scheduler_use *use, const struct 
     if (st != PST_OK) {
         return st;
     }
-    if (!pst_rule_is_asynchronous(use->topology->version_rule) &&
-        held.microbatches > place->n_microbatches) {
-        held.microbatches = place->n_microbatches;
+    if (held.microbatches > most_microbatches(use, place)) {
+        held.microbatches = (uint32_t)most_microbatches(use, place);
     }
     *ret_held = held;
     return PST_OK;

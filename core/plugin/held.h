@@ -14,8 +14,9 @@ struct pst_scheduler_use {
     uint32_t n_places;
 };
 
-/* Its own word, or without in_flight() a count on a chain of unit costs; of a synchronous schedule
-   at most all micro-batches. Errors: of the plugin; plan.illegal for an answer of 0. */
+/* Its own word, or without in_flight() a count on a chain of unit costs; at most all micro-batches,
+   of an asynchronous schedule those of two batches. Errors: of the plugin; plan.illegal for an
+   answer of 0, and for more weight versions than that can use. */
 pst_status pst_scheduler_held(const struct pst_scheduler_use *use, const struct pst_place *place,
                               struct pst_held *ret_held, struct pst_error *err);
 

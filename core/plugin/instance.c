@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/plugin_host.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/saturate.h"
+#include "base/text.h"
+#include "plugin/host_log.h"
 
 struct pst_instance *pst_host_instance(const struct pst_host *host)
 {
@@ -22,21 +24,24 @@ static pst_status host_fail(const struct pst_host *host, pst_status code, const 
     struct pst_error *failure = &pst_host_instance(host)->failure;
 
     pst_fail(failure, code, "plugin.contract", "%s", msg != NULL ? msg : "");
+    pst_text_make_plain(failure->message);
     return code;
 }
 
 static void host_log(const struct pst_host *host, uint32_t level, const char *msg)
 {
-    const struct pst_plugin *plugin = pst_host_instance(host)->plugin;
-
-    pst_log(level, plugin->id, "%s", msg != NULL ? msg : "");
+    pst_host_log(pst_host_instance(host)->plugin->id, level, msg != NULL ? msg : "");
 }
 
 static bool host_cancelled(const struct pst_host *host)
 {
     const struct pst_host_context *context = &pst_host_instance(host)->context;
 
-    return context->cancelled != NULL && context->cancelled(context->impl);
+    if (context->cancelled == NULL || !context->cancelled(context->impl)) {
+        return false;
+    }
+    pst_breadcrumb_tell();
+    return true;
 }
 
 static pst_status host_claim(const struct pst_host *host, const struct pst_claimed *claimed)
@@ -225,6 +230,10 @@ pst_status pst_instance_fail(struct pst_instance *instance, pst_status status, c
     const struct meaning *meaning = meaning_of(status);
     const char *said = instance->failure.message;
 
+    if (strcmp(instance->failure.kind, "machine.memory") == 0) { /* the host's own, not its */
+        memset(&instance->failure, 0, sizeof instance->failure);
+        return pst_fail_nomem(err);
+    }
     if (meaning != NULL) {
         pst_fail(err, status, meaning->kind, "%s \"%s\": %s", plugin->kind, plugin->id,
                  said[0] != '\0' ? said : meaning->words);
@@ -247,25 +256,68 @@ pst_status pst_instance_fail(struct pst_instance *instance, pst_status status, c
     return meaning != NULL ? status : PST_ERR_BUG;
 }
 
-pst_status pst_instance_judge_price(const struct pst_instance *memopt,
-                                    const struct pst_stage_view *view,
-                                    const struct pst_stage_price *price, struct pst_error *err)
+/* Whatever is kept, recomputed and at work at once; UINT64_MAX: beyond counting. */
+static uint64_t most_bytes(const struct pst_stage_view *view)
 {
-    uint64_t passes_ns = 0;
+    uint64_t kept = view->input_bytes, work = 0;
 
     for (uint32_t v = 0; v < view->n_nodes; v++) {
         const struct pst_stage_node *node = pst_stage_node_at(view, v);
 
-        passes_ns = pst_sat_add(passes_ns, pst_sat_add(node->forward_ns, node->backward_ns));
+        kept = pst_sat_add(kept, pst_sat_add(node->saved_bytes, pst_stage_node_output(view, v)));
+        work = pst_sat_add(work, pst_sat_add(node->forward_work_bytes, node->backward_work_bytes));
     }
-    if (price->fits == 0 || price->period_ns >= passes_ns) {
+    return pst_sat_add(view->static_bytes, pst_sat_add(pst_sat_mul(kept, view->in_flight), work));
+}
+
+/* Of all passes, each once. */
+static uint64_t passes_ns(const struct pst_stage_view *view)
+{
+    uint64_t ns = 0;
+
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
+        const struct pst_stage_node *node = pst_stage_node_at(view, v);
+
+        ns = pst_sat_add(ns, pst_sat_add(node->forward_ns, node->backward_ns));
+    }
+    return ns;
+}
+
+bool pst_price_holds(const struct pst_stage_view *view, const struct pst_stage_price *price,
+                     char *ret_fault, size_t room)
+{
+    const uint64_t alone_ns = price->fits != 0 ? passes_ns(view) : 0;
+
+    ret_fault[0] = '\0';
+    if (price->fits == 0) {
+        return true;
+    }
+    if (price->period_ns < alone_ns) {
+        snprintf(ret_fault, room, "price() promised %llu ns, but its passes alone take %llu ns",
+                 (unsigned long long)price->period_ns, (unsigned long long)alone_ns);
+    } else if (price->peak_bytes > view->capacity_bytes) {
+        snprintf(ret_fault, room, "price() says that %llu bytes fit into %llu",
+                 (unsigned long long)price->peak_bytes, (unsigned long long)view->capacity_bytes);
+    } else if (price->period_ns == UINT64_MAX && alone_ns != UINT64_MAX) {
+        snprintf(ret_fault, room, "price() says that it fits and gives no period");
+    } else if (price->peak_bytes == UINT64_MAX && most_bytes(view) != UINT64_MAX) {
+        snprintf(ret_fault, room, "price() says that it fits and gives no peak");
+    }
+    return ret_fault[0] == '\0';
+}
+
+pst_status pst_instance_judge_price(const struct pst_instance *memopt,
+                                    const struct pst_stage_view *view,
+                                    const struct pst_stage_price *price, struct pst_error *err)
+{
+    char fault[160];
+
+    if (pst_price_holds(view, price, fault, sizeof fault)) {
         return PST_OK;
     }
     pst_fail(err, PST_ERR_BUG, "plugin.contract",
-             "memopt \"%s\" broke its contract: for stage %u price() promised %llu ns, but its "
-             "passes alone take %llu ns",
-             memopt->plugin->id, view->stage, (unsigned long long)price->period_ns,
-             (unsigned long long)passes_ns);
+             "memopt \"%s\" broke its contract: for stage %u %s", memopt->plugin->id, view->stage,
+             fault);
     if (err != NULL) {
         err->exit_code = 3;
     }

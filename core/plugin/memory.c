@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "plan/sequence.h"
+#include "plugin/call.h"
 #include "plugin/caps.h"
 #include "plugin/eval_replays.h"
 
@@ -120,9 +121,7 @@ static pst_status decide(struct pst_planner *planner, uint32_t i, const struct p
     for (v = 0; v < view->n_nodes; v++) {
         d.actions[v] = (uint8_t)nodes[v].action;
     }
-    pst_breadcrumb_enter(planner->memopt[i]->crumb, PST_CRUMB_PLAN);
-    st = planner->memopt_if[i]->plan(planner->memopt[i]->self, view, &d.out);
-    pst_breadcrumb_leave();
+    st = pst_call_plan(planner->memopt[i], view, &d.out);
     if (st == PST_OK && d.refused) {
         st = planner->pending.status;
     }
@@ -164,9 +163,7 @@ static pst_status price_view(struct pst_planner *planner, const struct pst_stage
         price.period_ns = value.period_ns;
         price.peak_bytes = value.peak_bytes;
     } else {
-        pst_breadcrumb_enter(planner->memopt[last]->crumb, PST_CRUMB_PRICE);
-        st = planner->memopt_if[last]->price(planner->memopt[last]->self, view, &price);
-        pst_breadcrumb_leave();
+        st = pst_call_price(planner->memopt[last], view, &price);
         st = pst_planner_blame(planner, planner->memopt[last], st, "price", err);
         if (st == PST_OK) {
             st = pst_instance_judge_price(planner->memopt[last], view, &price, err);
@@ -243,7 +240,8 @@ pst_status pst_planner_least(struct pst_planner *planner, const struct pst_plan 
         struct pst_stage_price price = {.size = sizeof price};
 
         st = pst_planner_price(planner, &question, &price, err); /* nothing fits into nothing */
-        ret_bytes[s] = price.peak_bytes;
+        ret_bytes[s] = st == PST_OK ? price.peak_bytes : 0;
+        st = st == PST_ERR_UNSUPPORTED ? PST_OK : st;
     }
     return st;
 }

@@ -32,26 +32,32 @@ static const struct pst_module_known *find_known(const char *kind, const char *i
     return NULL;
 }
 
-/* The modules of a kind that lie next to the binary, sorted; at most `max`. Returns how many. */
-static uint32_t list_modules(struct pst_arena *arena, const char *kind, const char **ret_ids,
-                             uint32_t max)
+/* The modules of a kind that lie next to the binary, sorted; at most `max`. False: no memory. */
+static bool list_modules(struct pst_arena *arena, const char *kind, const char **ret_ids,
+                         uint32_t max, uint32_t *ret_n)
 {
     const char *home = pst_search_home(arena);
     char *pattern = home == NULL ? NULL : pst_arena_printf(arena, "%s/%s-*.so", home, kind);
-    uint32_t n = 0;
     glob_t found;
+    int code;
 
-    if (pattern == NULL || glob(pattern, 0, NULL, &found) != 0) {
-        return 0;
+    *ret_n = 0;
+    if (pattern == NULL) {
+        return false;
     }
-    for (size_t i = 0; i < found.gl_pathc && n < max; i++) {
+    code = glob(pattern, 0, NULL, &found);
+    for (size_t i = 0; code == 0 && i < found.gl_pathc && *ret_n < max; i++) {
         const char *id = strrchr(found.gl_pathv[i], '/') + 1 + strlen(kind) + 1;
 
-        ret_ids[n] = pst_arena_strndup(arena, id, strlen(id) - 3);
-        n += ret_ids[n] != NULL;
+        ret_ids[*ret_n] = pst_arena_strndup(arena, id, strlen(id) - 3);
+        if (ret_ids[*ret_n] == NULL) {
+            code = GLOB_NOSPACE;
+        } else {
+            (*ret_n)++;
+        }
     }
     globfree(&found);
-    return n;
+    return code != GLOB_NOSPACE;
 }
 
 /* There is no such file: a word that means something elsewhere, or none at all. */
@@ -60,9 +66,12 @@ static pst_status fail_absent(struct pst_arena *arena, const char *kind, const c
 {
     const struct pst_module_known *known = find_known(kind, id);
     const char *ids[MAX_IDS + 8], *nearest;
-    uint32_t n = list_modules(arena, kind, ids, MAX_IDS);
+    uint32_t n;
     pst_status st;
 
+    if (!list_modules(arena, kind, ids, MAX_IDS, &n)) {
+        return pst_fail_nomem(err);
+    }
     if (known != NULL) {
         st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
                       "this build has no %s \"%s\", which serves %s", kind, id, known->serves);
@@ -85,14 +94,15 @@ pst_status pst_module_check(const char *kind, const char *id, struct pst_error *
 {
     struct pst_arena arena = {0};
     const char *ids[MAX_IDS + 8];
-    uint32_t n = list_modules(&arena, kind, ids, MAX_IDS);
+    uint32_t n;
+    bool listed = list_modules(&arena, kind, ids, MAX_IDS, &n);
     bool found = find_known(kind, id) != NULL;
     pst_status st;
 
     for (uint32_t i = 0; i < n && !found; i++) {
         found = strcmp(ids[i], id) == 0;
     }
-    st = found ? PST_OK : fail_absent(&arena, kind, id, err);
+    st = found ? PST_OK : !listed ? pst_fail_nomem(err) : fail_absent(&arena, kind, id, err);
     pst_arena_finish(&arena);
     return st;
 }
@@ -112,7 +122,7 @@ pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
     path =
         home != NULL && is_id(id) ? pst_arena_printf(&arena, "%s/%s-%s.so", home, kind, id) : NULL;
     if (path == NULL) {
-        st = home == NULL ? pst_fail_nomem(err) : fail_absent(&arena, kind, id, err);
+        st = home == NULL || is_id(id) ? pst_fail_nomem(err) : fail_absent(&arena, kind, id, err);
         goto out;
     }
     st = pst_search_secure(&arena, path, &canonical, &why);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "plan/order_eval.h"
+#include "plugin/call.h"
 #include "plugin/caps.h"
 #include "plugin/claim.h"
 #include "plugin/emission.h"
@@ -336,9 +337,7 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
         goto out;
     }
     memset(&planner->scheduler->claim, 0, sizeof planner->scheduler->claim);
-    pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_SCHEDULE);
-    st = planner->scheduler_if->schedule(planner->scheduler->self, &q.in, &emission.out);
-    pst_breadcrumb_leave();
+    st = pst_call_schedule(planner->scheduler, &q.in, &emission.out);
     if (emission.fault[0] == '\0' && st == PST_OK && emission.asynchronous != plan->asynchronous) {
         snprintf(emission.fault, sizeof emission.fault, "%s",
                  emission.asynchronous

@@ -2,6 +2,7 @@
  *
  * Asking the partitioner, and checking its answer stage by stage as it comes.
  */
+#include "plugin/call.h"
 #include "plugin/stage_rules.h"
 #include "plugin/state.h"
 
@@ -154,9 +155,7 @@ static pst_status ask(struct pst_planner *planner, struct answer *answer, struct
         return pst_fail_nomem(err);
     }
     planner->asked = &in;
-    pst_breadcrumb_enter(planner->partitioner->crumb, PST_CRUMB_PARTITION);
-    st = planner->partitioner_if->partition(planner->partitioner->self, &in, &answer->out);
-    pst_breadcrumb_leave();
+    st = pst_call_partition(planner->partitioner, &in, &answer->out);
     planner->asked = NULL;
     answer->rules.sizes = answer->rules.degrees = NULL; /* of this call */
     if (st == PST_OK && answer->refused) {

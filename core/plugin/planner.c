@@ -9,6 +9,8 @@
 
 #include "base/util.h"
 #include "plugin/advise.h"
+#include "plugin/host_log.h"
+#include "plugin/smallest.h"
 #include "plugin/state.h"
 
 #define ON_NON_FINITE_SKIP 1 /* train.on_non_finite */
@@ -33,6 +35,7 @@ static pst_status init(struct pst_planner *planner, const struct pst_search *sea
     planner->cancelled = search->cancelled;
     planner->clock = search->clock;
     planner->deadline_ns = search->deadline_ns;
+    planner->work_end_ns = search->work_end_ns;
     planner->brief = search->brief;
     planner->tightest = search->tightest;
     planner->few = search->few;
@@ -64,6 +67,7 @@ static void finish(struct pst_planner *planner)
     }
     pst_questions_finish(planner);
     pst_evaluator_finish(&planner->evaluator);
+    pst_region_finish(&planner->figures);
     pst_replay_list_finish(&planner->replays);
     pst_arena_finish(&planner->arena);
 }
@@ -181,16 +185,14 @@ static pst_status explain_stop(const struct pst_planner *planner, pst_status st,
 {
     bool asked = planner->cancelled != NULL && planner->cancelled();
 
-    if (st == PST_ERR_CANCELLED && !asked && planner->deadline_ns != UINT64_MAX) {
-        pst_fail(err, PST_ERR_CANCELLED, "plugin.timeout",
-                 "no plan after %.1f s, the plugins.time_limit; a cheaper partitioner, or a higher "
-                 "limit",
-                 (double)planner->job->plugins.time_limit / 1e9);
-        if (err != NULL) {
-            err->exit_code = 3;
-        }
+    struct pst_blame blame;
+
+    if (st != PST_ERR_CANCELLED || asked || planner->deadline_ns == UINT64_MAX) {
+        return st;
     }
-    return st;
+    pst_breadcrumb_read_late(NULL, &blame);
+    return pst_blame_timeout(&blame, planner->job->plugins.time_limit, "plugins.time_limit",
+                             pst_now_ns(), err);
 }
 
 pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *ret_planned,
@@ -270,19 +272,22 @@ pst_status pst_planner_run_timed(const struct pst_job *job, struct pst_graph *gr
     pst_status st;
 
     err = err == NULL ? &unused : err;
+    pst_breadcrumb_begin();
+    pst_host_log_begin();
     st = pst_planner_try(&search, &planned, &found, err);
     if (st == PST_OK) {
         pst_planner_lighten(&search, &planned);
     }
-    if (st == PST_OK || st == PST_ERR_INFEASIBLE) {
+    if (st == PST_OK || pst_smallest_may_help(st)) {
         bool is_plan = st == PST_OK;
         pst_status stopped = pst_planner_rival(&search, &is_plan, &planned, err);
 
         st = is_plan ? PST_OK : stopped != PST_OK ? stopped : st;
     }
-    if (st == PST_ERR_INFEASIBLE && job->advice != PST_ADVICE_NONE) {
+    if (pst_smallest_may_help(st) && job->advice != PST_ADVICE_NONE) {
         st = pst_planner_advise(&search, found, &planned, err);
     }
+    pst_host_log_end();
     if (st == PST_OK) {
         planned.search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
         *ret_planned = planned;

@@ -13,16 +13,25 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "plugin/breadcrumb.h"
+#include "plugin/region.h"
 #include "plugin/remark.h"
 
 /* A file that could be a plugin, as discovery sees it. */
 struct pst_plugin_file {
     const char *kind, *id, *path;
     const char *shadowed_by; /* path of the file that wins, or NULL */
-    bool loaded;
-    const struct pst_plugin *plugin; /* NULL unless loaded */
-    struct pst_error refusal;        /* why not */
+    /* After pst_plugin_file_describe: */
+    const struct pst_plugin *plugin; /* to be read, not called; NULL: refused */
+    struct pst_error refusal;        /* why */
+    bool shipped;                    /* the program's own */
+    const char *why_not_shipped;
 };
+
+static inline const struct pst_param *pst_plugin_param(const struct pst_plugin *plugin, uint32_t i)
+{
+    return (const struct pst_param *)(const void *)((const char *)plugin->params +
+                                                    (size_t)i * plugin->param_size);
+}
 
 struct pst_plugin_list {
     struct pst_arena arena;
@@ -32,11 +41,12 @@ struct pst_plugin_list {
     const char **folders; /* searched, in order */
 };
 
-/* Looks in PENSTOCK_PLUGIN_PATH, then the build or install folder next to the binary. With load,
-   every file is opened too, to learn why it would be refused. */
-pst_status pst_plugin_list_create(bool load, struct pst_plugin_list **ret_list,
-                                  struct pst_error *err);
+/* Looks in PENSTOCK_PLUGIN_PATH, then the build or install folder next to the binary. Opens
+ * nothing. */
+pst_status pst_plugin_list_create(struct pst_plugin_list **ret_list, struct pst_error *err);
 void pst_plugin_list_destroy(struct pst_plugin_list *list);
+/* Asks a file of the list what it is (describe.h). Refusal is no error. */
+void pst_plugin_file_describe(struct pst_plugin_list *list, struct pst_plugin_file *file);
 
 /* Opens exactly this file and checks everything that needs no configuration, in this order: file,
    ELF, entry symbol, struct size, ABI major, minor, kind, name against file name, parameter rows,
@@ -75,6 +85,7 @@ struct pst_host_context {
     const struct pst_eval *eval;
     const struct pst_rng *rng;
     const struct pst_profile *profile;
+    const struct pst_region *figures; /* that pst.profile/1 gives out */
     const struct pst_trial *trial;
     void *impl; /* for the functions of these tables: host->impl leads to it */
     bool (*cancelled)(void *impl);
@@ -103,12 +114,16 @@ void pst_instance_destroy(struct pst_instance *instance);
 pst_status pst_instance_check(const struct pst_plugin *plugin, struct pst_config_node *table,
                               struct pst_error *err);
 
-/* Turns what a plugin call returned into an error that names the plugin: its own words if it gave
-   any; PST_ERR_BUG or an unknown status is plugin.contract, exit 3. */
-/* A period that is shorter than the stage's passes is none: partitioners may count on that. */
+/* What <penstock/memopt.h> says of the price of a stage that fits; else why not, in ret_fault.
+   Partitioners may count on it. */
+bool pst_price_holds(const struct pst_stage_view *view, const struct pst_stage_price *price,
+                     char *ret_fault, size_t room);
+/* Where it does not hold: plugin.contract, naming the plugin. */
 pst_status pst_instance_judge_price(const struct pst_instance *memopt,
                                     const struct pst_stage_view *view,
                                     const struct pst_stage_price *price, struct pst_error *err);
+/* Turns what a plugin call returned into an error that names the plugin: its own words if it gave
+   any; PST_ERR_BUG or an unknown status is plugin.contract, exit 3. */
 pst_status pst_instance_fail(struct pst_instance *instance, pst_status status, const char *function,
                              struct pst_error *err);
 

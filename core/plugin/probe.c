@@ -2,6 +2,8 @@
  *
  * A job planned with other amounts of memory than there is: whether one does, and the least.
  */
+#include <time.h>
+
 #include "base/util.h"
 #include "plugin/advise.h"
 #include "plugin/smallest.h"
@@ -40,12 +42,26 @@ bool pst_planner_probe(const struct pst_search *search, uint64_t memory, bool br
     return is_plan;
 }
 
+uint64_t pst_planner_worked_ns(void)
+{
+    struct timespec time = {0, 0};
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+bool pst_planner_is_late(uint64_t deadline_ns, uint64_t work_end_ns)
+{
+    return (deadline_ns != UINT64_MAX && pst_now_ns() >= deadline_ns) ||
+           (work_end_ns != 0 && pst_planner_worked_ns() >= work_end_ns);
+}
+
 static bool stopped(void *context)
 {
     const struct pst_search *search = ((struct probes *)context)->search;
 
     return (search->cancelled != NULL && search->cancelled()) ||
-           (search->deadline_ns != UINT64_MAX && pst_now_ns() >= search->deadline_ns);
+           pst_planner_is_late(search->deadline_ns, search->work_end_ns);
 }
 
 static uint64_t probe(struct probes *probes, const struct pst_search *asked, uint64_t memory)
@@ -90,7 +106,7 @@ uint32_t pst_planner_probes(const struct pst_search *search)
     const struct pst_job_train *train = &search->job->train;
     uint64_t work = (uint64_t)search->graph->n_ops * (uint64_t)(train->batch / train->microbatch);
 
-    return search->few ? 0 : pst_smallest_plans(work);
+    return pst_smallest_plans(work);
 }
 
 uint64_t pst_planner_smallest(const struct pst_search *search, uint64_t need_bytes,
@@ -104,7 +120,8 @@ uint64_t pst_planner_smallest(const struct pst_search *search, uint64_t need_byt
                                        .most = pst_planner_probes(search)};
 
     if (asked.most > 0) {
-        uint64_t tightest = need_of_tightest(&probes, asked.most < PST_SMALLEST_MOST);
+        uint64_t tightest =
+            need_of_tightest(&probes, search->few || asked.most < PST_SMALLEST_MOST);
 
         need_bytes = tightest < need_bytes ? tightest : need_bytes;
     }

@@ -4,6 +4,7 @@
  * the job's optimizer. A partitioner that does not choose replicas takes a logical device for one;
  * it is told what each of its ranks does.
  */
+#include "plugin/lend.h"
 #include "plugin/state.h"
 
 static pst_status wrong(const struct pst_host *host, const char *what)
@@ -35,6 +36,7 @@ pst_status pst_planner_figures(struct pst_planner *planner, struct pst_error *er
     const struct pst_graph_view *view = planner->view;
     double *saved = pst_arena_array(&planner->arena, view->n_nodes, sizeof *saved);
     double *edges = pst_arena_array(&planner->arena, view->n_edges, sizeof *edges);
+    struct pst_figures figures;
 
     if (saved == NULL || edges == NULL) {
         return pst_fail_nomem(err);
@@ -45,8 +47,8 @@ pst_status pst_planner_figures(struct pst_planner *planner, struct pst_error *er
     for (uint32_t i = 0; i < view->n_edges; i++) {
         edges[i] = (double)pst_graph_edge(view, i)->bytes / planner->degree;
     }
-    planner->figures = (struct pst_figures){
-        .size = sizeof planner->figures,
+    figures = (struct pst_figures){
+        .size = sizeof figures,
         .comm_model = PST_COMM_MAX,
         .node_size = (uint32_t)cluster->node_size,
         .weight_multiplier = 2.0 + planner->optimizer_slots,
@@ -56,12 +58,14 @@ pst_status pst_planner_figures(struct pst_planner *planner, struct pst_error *er
         .saved_bytes = saved,
         .edge_bytes = edges,
     };
-    return PST_OK;
+    return pst_lend_figures(&figures, view->n_nodes, view->n_edges, &planner->figures)
+               ? PST_OK
+               : pst_fail_nomem(err);
 }
 
 static const struct pst_figures *get_figures(const struct pst_host *host)
 {
-    return &pst_questions_planner(host)->figures;
+    return (const void *)pst_questions_planner(host)->figures.bytes;
 }
 
 /* A model's operators run in one way each. */

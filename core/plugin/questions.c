@@ -3,8 +3,10 @@
  * What plugins may ask the host: pst.cost/1, pst.ask/1, pst.eval/1, pst.rng/1; pst.profile/1 is in
  * profile.c, pst.trial/1 in trial.c. Prices and in-flight counts are remembered (memo.h).
  */
+#include "plugin/call.h"
 #include "plugin/eval_replays.h"
 #include "plugin/state.h"
+#include "plugin/topology.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -81,21 +83,28 @@ static uint64_t cost_allreduce(const struct pst_host *host, uint64_t bytes, uint
 
 /* --- pst.ask/1 ---------------------------------------------------------------------------------*/
 
+/* Before that the strategies who answer may not be there. */
+#define OUTSIDE "pst.ask/1 was asked outside of partition()"
+
 static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
                                struct pst_topology *ret_topology)
 {
     struct pst_planner *planner = planner_of(host);
-    struct pst_topology topology = planner->topology;
+    struct pst_topology topology;
     pst_status st;
 
     if (!PST_HAS(ret_topology, microbatch_multiple)) {
         return wrong(host, "ask.topology: ret_topology->size is not set");
     }
-    pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_TOPOLOGY);
-    st = planner->scheduler_if->topology(planner->scheduler->self, n_devices, &topology);
-    pst_breadcrumb_leave();
+    if (planner->asked == NULL) {
+        return wrong(host, OUTSIDE);
+    }
+    if (n_devices == 0 || n_devices > planner->asked->n_devices) {
+        return wrong(host, "ask.topology: there are not so many devices");
+    }
+    st = pst_scheduler_topology(planner->scheduler, n_devices, &topology, &planner->pending);
     if (st != PST_OK) {
-        return pst_instance_fail(planner->scheduler, st, "topology", &planner->pending);
+        return st;
     }
     topology.size = ret_topology->size;
     *ret_topology = topology;
@@ -120,8 +129,15 @@ static pst_status ask_in_flight(const struct pst_host *host, const struct pst_pl
     if (!PST_HAS(place, successors) || !PST_HAS(ret_held, weight_versions)) {
         return wrong(host, "ask.in_flight: place->size or ret_held->size is not set");
     }
-    if (place->n_stages == 0 || place->stage >= place->n_stages || place->n_microbatches == 0) {
-        return wrong(host, "ask.in_flight: no such stage, or no micro-batches");
+    if (planner->asked == NULL) {
+        return wrong(host, OUTSIDE);
+    }
+    if (place->n_stages == 0 || place->stage >= place->n_stages || place->n_microbatches == 0 ||
+        place->n_microbatches > planner->batch) {
+        return wrong(host, "ask.in_flight: no such stage, or no such number of micro-batches");
+    }
+    if (place->n_stages > planner->graph->n_ops && place->n_stages > planner->n_places) {
+        return wrong(host, "ask.in_flight: neither nodes nor devices suffice for so many stages");
     }
     if (!has_places(planner, place->n_stages)) {
         return wrong(host, "ask.in_flight: the scheduler has not so many stages");
@@ -152,6 +168,9 @@ static const char *question_fault(const struct pst_planner *planner,
 {
     uint32_t i;
 
+    if (planner->asked == NULL) {
+        return OUTSIDE;
+    }
     if (!PST_HAS(q, capacity_bytes)) {
         return "question->size is not set";
     }
@@ -167,12 +186,15 @@ static const char *question_fault(const struct pst_planner *planner,
         return "counts must be positive, replicas divide the micro-batch, and that be no larger "
                "than the batch";
     }
+    if (q->n_nodes == 0 || q->nodes == NULL) {
+        return "a stage has at least one node";
+    }
     for (i = 0; i < q->n_nodes; i++) {
         if (q->nodes[i] >= planner->graph->n_ops || (i > 0 && q->nodes[i] <= q->nodes[i - 1])) {
             return "nodes must exist and ascend";
         }
     }
-    return q->n_nodes == 0 ? "a stage has at least one node" : NULL;
+    return NULL;
 }
 
 /* Of a stage on logical devices of equal size the plugin does not know the replicas. */
@@ -251,9 +273,7 @@ static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_
         return st;
     }
     if (planner->n_memopt == 1 && PST_CAN(planner->memopt_if[0], bound)) {
-        pst_breadcrumb_enter(planner->memopt[0]->crumb, PST_CRUMB_BOUND);
-        st = planner->memopt_if[0]->bound(planner->memopt[0]->self, &view, ret_period_ns);
-        pst_breadcrumb_leave();
+        st = pst_call_bound(planner->memopt[0], &view, ret_period_ns);
         return st == PST_OK ? PST_OK
                             : pst_instance_fail(planner->memopt[0], st, "bound", &planner->pending);
     }
@@ -304,7 +324,7 @@ static bool is_cancelled(void *impl)
     const struct pst_planner *planner = impl;
 
     return (planner->cancelled != NULL && planner->cancelled()) ||
-           (planner->deadline_ns != UINT64_MAX && pst_now_ns() >= planner->deadline_ns);
+           pst_planner_is_late(planner->deadline_ns, planner->work_end_ns);
 }
 
 void pst_questions_context(struct pst_planner *planner, struct pst_host_context *ret_context)
@@ -332,6 +352,7 @@ void pst_questions_context(struct pst_planner *planner, struct pst_host_context 
         .eval = &eval,
         .rng = &rng,
         .profile = &pst_planner_profile,
+        .figures = &planner->figures,
         .trial = planner->clock == NULL ? NULL : &pst_planner_trial,
         .impl = planner,
         .cancelled = is_cancelled,

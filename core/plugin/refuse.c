@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "plugin/dl.h"
 #include "plugin/search.h"
 
@@ -47,6 +48,7 @@ static pst_status refuse(struct pst_error *err, const char *kind, const char *pa
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    pst_text_make_plain(text); /* it may quote the plugin */
     st = pst_fail(err, PST_ERR_UNSUPPORTED, kind, "%s: %s", path, text);
     if (err != NULL) {
         err->exit_code = 3;
@@ -74,9 +76,26 @@ static const char *machine_name(unsigned machine)
     }
 }
 
+/* Up to size bytes from there; fewer at the end of the file, -1 with errno where reading fails. */
+static ssize_t read_at(int fd, void *data, size_t size, off_t at)
+{
+    size_t done = 0;
+    ssize_t n = 1;
+
+    while (done < size && n != 0) {
+        n = pread(fd, (char *)data + done, size - done, at + (off_t)done);
+        if (n < 0 && errno != EINTR) {
+            return -1;
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return (ssize_t)done;
+}
+
 /*
- * How many bytes of the file the segments need; 0 if the table of segments itself is damaged. The
- * dynamic linker maps a file that was cut short and dies of SIGBUS.
+ * How many bytes of the file the segments need; 0 if the table of segments itself is damaged, with
+ * errno where it cannot be read. The dynamic linker maps a file that was cut short and dies of
+ * SIGBUS.
  */
 static uint64_t needed_bytes(int fd, const Elf64_Ehdr *header)
 {
@@ -89,7 +108,7 @@ static uint64_t needed_bytes(int fd, const Elf64_Ehdr *header)
         off_t at = (off_t)(header->e_phoff + i * sizeof(Elf64_Phdr));
         Elf64_Phdr segment;
 
-        if (at < 0 || pread(fd, &segment, sizeof segment, at) != (ssize_t)sizeof segment ||
+        if (at < 0 || read_at(fd, &segment, sizeof segment, at) != (ssize_t)sizeof segment ||
             __builtin_add_overflow(segment.p_offset, segment.p_filesz, &end)) {
             return 0;
         }
@@ -104,16 +123,22 @@ static pst_status check_elf(const struct subject *s, struct pst_error *err)
     int fd = open(s->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     uint64_t needed = 0;
     struct stat stat;
+    int unreadable;
     ssize_t n;
 
     if (fd < 0) {
         return refuse(err, "plugin.load", s->path, "%s", strerror(errno));
     }
-    n = read(fd, &header, sizeof header);
+    errno = 0;
+    n = read_at(fd, &header, sizeof header, 0);
     if (n == (ssize_t)sizeof header && fstat(fd, &stat) == 0) {
         needed = needed_bytes(fd, &header);
     }
+    unreadable = n < 0 || needed == 0 ? errno : 0;
     close(fd);
+    if (unreadable != 0) {
+        return refuse(err, "plugin.load", s->path, "cannot be read: %s", strerror(unreadable));
+    }
     if (n < (ssize_t)sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
         return refuse(err, "plugin.load", s->path,
                       "not a shared object (no ELF file); rebuild the plugin or reinstall it");
@@ -208,6 +233,33 @@ static pst_status check_names(const struct subject *s, struct pst_error *err)
     return PST_OK;
 }
 
+/* What it says of itself is shown, and written into plans. */
+static pst_status refuse_text(const struct subject *s, const char *what, struct pst_error *err)
+{
+    return refuse(err, "plugin.descriptor", s->path,
+                  "its description's %s has a control character or is no UTF-8", what);
+}
+
+static pst_status check_row_texts(const struct subject *s, struct pst_error *err)
+{
+    const struct pst_plugin *p = s->plugin;
+
+    for (uint32_t i = 0; i < p->n_params; i++) {
+        const struct pst_param *row = pst_plugin_param(p, i);
+        const char *const texts[] = {row->initial, row->range, row->doc};
+
+        for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
+            if (texts[k] != NULL && !pst_text_is_plain(texts[k])) {
+                char what[96];
+
+                snprintf(what, sizeof what, "parameter \"%s\"", row->key);
+                return refuse_text(s, what, err);
+            }
+        }
+    }
+    return PST_OK;
+}
+
 static pst_status check_rows(const struct subject *s, struct pst_error *err)
 {
     const struct pst_plugin *p = s->plugin;
@@ -223,6 +275,21 @@ static pst_status check_rows(const struct subject *s, struct pst_error *err)
         pst_params_verify(p->params, p->n_params, p->param_size, p->config_size, &why) != PST_OK) {
         return refuse(err, "plugin.descriptor", s->path, "%s", why.message);
     }
+    return check_row_texts(s, err);
+}
+
+static pst_status check_words(const struct subject *s, const char *name, const char *const *words,
+                              struct pst_error *err)
+{
+    if (words == NULL) {
+        return refuse(err, "plugin.descriptor", s->path,
+                      "its description lacks %s, a list that ends with NULL", name);
+    }
+    for (; *words != NULL; words++) {
+        if (!pst_text_is_plain(*words)) {
+            return refuse_text(s, name, err);
+        }
+    }
     return PST_OK;
 }
 
@@ -231,22 +298,28 @@ static pst_status check_strings(const struct subject *s, struct pst_error *err)
     const struct pst_plugin *p = s->plugin;
     const struct {
         const char *name, *text;
-    } strings[] = {{"version", p->version},
-                   {"summary", p->summary},
-                   {"reference", p->reference},
-                   {"license", p->license}};
+    } strings[] = {{".version", p->version},
+                   {".summary", p->summary},
+                   {".reference", p->reference},
+                   {".license", p->license}};
+    pst_status st;
     size_t i;
 
     for (i = 0; i < sizeof strings / sizeof strings[0]; i++) {
         if (is_missing(strings[i].text)) {
-            return refuse(err, "plugin.descriptor", s->path, "its description lacks .%s",
+            return refuse(err, "plugin.descriptor", s->path, "its description lacks %s",
                           strings[i].name);
         }
+        if (!pst_text_is_plain(strings[i].text)) {
+            return refuse_text(s, strings[i].name, err);
+        }
     }
-    if (p->provides == NULL || p->needs == NULL) {
-        return refuse(err, "plugin.descriptor", s->path,
-                      "its description lacks .%s, a list that ends with NULL",
-                      p->provides == NULL ? "provides" : "needs");
+    st = check_words(s, ".provides", p->provides, err);
+    if (st == PST_OK) {
+        st = check_words(s, ".needs", p->needs, err);
+    }
+    if (st != PST_OK) {
+        return st;
     }
     if (p->create == NULL || p->destroy == NULL || p->get_interface == NULL) {
         return refuse(err, "plugin.descriptor", s->path, "its description lacks %s()",
@@ -329,8 +402,10 @@ pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
     }
     name = strrchr(s.path, '/') + 1;
     if (!pst_search_split(&arena, name, &file_kind, &file_id)) {
-        st = refuse(err, "plugin.descriptor", s.path,
-                    "a plugin's file is named <kind>-<id>.so, such as scheduler-1f1b.so");
+        st = file_kind != NULL
+                 ? pst_fail_nomem(err)
+                 : refuse(err, "plugin.descriptor", s.path,
+                          "a plugin's file is named <kind>-<id>.so, such as scheduler-1f1b.so");
         goto out;
     }
     if ((kind != NULL && strcmp(kind, file_kind) != 0) ||

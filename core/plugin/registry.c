@@ -2,10 +2,12 @@
 #include "plugin/plugin_host.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
+#include "plugin/describe.h"
 #include "plugin/search.h"
 
 struct growing {
@@ -35,17 +37,24 @@ static pst_status scan(struct pst_plugin_list *list, uint32_t folder, struct gro
     const struct dirent *entry;
     pst_status st = PST_OK;
 
-    if (dir == NULL) {
+    if (dir == NULL && (errno == ENOENT || errno == ENOTDIR)) {
         return PST_OK; /* a folder that is not there holds nothing */
     }
+    if (dir == NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
+                        "%s: plugins cannot be looked for: %s", list->folders[folder],
+                        strerror(errno));
+    }
     while (st == PST_OK && (entry = readdir(dir)) != NULL) {
-        const char *kind, *id;
+        const char *kind, *id = NULL;
         struct pst_plugin_file *file;
 
-        if (entry->d_type == DT_DIR || !pst_search_split(&list->arena, entry->d_name, &kind, &id)) {
+        if (entry->d_type == DT_DIR ||
+            (!pst_search_split(&list->arena, entry->d_name, &kind, &id) && kind == NULL)) {
             continue;
         }
-        if (!pst_grow(&growing->files, &growing->capacity, list->n_files, sizeof *file)) {
+        if (id == NULL ||
+            !pst_grow(&growing->files, &growing->capacity, list->n_files, sizeof *file)) {
             st = pst_fail_nomem(err);
             break;
         }
@@ -83,8 +92,7 @@ static void mark_shadowed(struct pst_plugin_list *list)
     }
 }
 
-pst_status pst_plugin_list_create(bool load, struct pst_plugin_list **ret_list,
-                                  struct pst_error *err)
+pst_status pst_plugin_list_create(struct pst_plugin_list **ret_list, struct pst_error *err)
 {
     struct pst_plugin_list *list = calloc(1, sizeof *list);
     struct growing growing = {NULL, 0};
@@ -107,14 +115,20 @@ pst_status pst_plugin_list_create(bool load, struct pst_plugin_list **ret_list,
         qsort(list->files, list->n_files, sizeof *list->files, compare);
     }
     mark_shadowed(list);
-    for (i = 0; load && i < list->n_files; i++) {
-        struct pst_plugin_file *file = &list->files[i];
-
-        file->loaded = pst_plugin_open(file->path, file->kind, file->id, &file->plugin,
-                                       &file->refusal) == PST_OK;
-    }
     *ret_list = list;
     return PST_OK;
+}
+
+void pst_plugin_file_describe(struct pst_plugin_list *list, struct pst_plugin_file *file)
+{
+    struct pst_shipped shipped = {.is = false};
+
+    if (pst_plugin_describe(&list->arena, file->path, file->kind, file->id, &file->plugin, &shipped,
+                            &file->refusal) != PST_OK) {
+        file->plugin = NULL;
+    }
+    file->shipped = shipped.is;
+    file->why_not_shipped = pst_arena_strdup(&list->arena, shipped.why_not);
 }
 
 void pst_plugin_list_destroy(struct pst_plugin_list *list)
@@ -182,7 +196,7 @@ pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
     if (path != NULL) {
         return pst_plugin_open(path, kind, id, ret_plugin, err);
     }
-    st = pst_plugin_list_create(false, &list, err);
+    st = pst_plugin_list_create(&list, err);
     if (st != PST_OK) {
         return st;
     }
@@ -206,7 +220,7 @@ pst_status pst_plugin_locate(struct pst_arena *arena, const char *kind, const ch
         *ret_file = file;
         return file != NULL ? PST_OK : pst_fail_nomem(err);
     }
-    st = pst_plugin_list_create(false, &list, err);
+    st = pst_plugin_list_create(&list, err);
     if (st != PST_OK) {
         return st;
     }

@@ -31,8 +31,8 @@ bool pst_remarks_flag(const struct pst_partition_remark *items, uint32_t n, cons
     return flag != NULL && flag->number != 0;
 }
 
-/* The key's place; NULL: it is refused, or there is no memory. Nothing depends on a remark, so that
-   is a line in the log and no failure. */
+/* The key's place; NULL: it is refused, for which a line in the log does, as nothing depends on a
+   remark, or there is no memory, of which pst_remarks_copy tells. */
 static struct pst_partition_remark *place_of(struct pst_instance *instance, const char *key)
 {
     struct pst_remarks *remarks = &instance->remarks;
@@ -54,6 +54,7 @@ static struct pst_partition_remark *place_of(struct pst_instance *instance, cons
     remark = &remarks->items[remarks->n];
     remark->key = pst_arena_strdup(&instance->arena, key);
     if (remark->key == NULL) {
+        remarks->no_memory = true;
         return NULL;
     }
     remarks->n++;
@@ -80,7 +81,8 @@ static void say_text(const struct pst_host *host, const char *key, const char *v
     if (remark != NULL) {
         remark->type = PST_REMARK_TEXT;
         remark->number = 0;
-        remark->text = copy == NULL ? "" : copy;
+        remark->text = copy;
+        instance->remarks.no_memory |= copy == NULL;
     }
 }
 
@@ -107,7 +109,7 @@ bool pst_remarks_copy(const struct pst_remarks *remarks, struct pst_arena *arena
 {
     struct pst_partition_remark *items = pst_arena_array(arena, remarks->n, sizeof *items);
 
-    if (items == NULL) {
+    if (items == NULL || remarks->no_memory) {
         return false;
     }
     for (uint32_t i = 0; i < remarks->n; i++) {
@@ -143,7 +145,7 @@ uint32_t pst_remarks_read(struct pst_reader *r, struct pst_partition_remark **re
     r->failed |= items == NULL;
     for (uint32_t i = 0; !r->failed && i < n; i++) {
         items[i].key = pst_read_text(r);
-        items[i].type = (uint32_t)pst_read_number(r);
+        items[i].type = pst_read_uint(r);
         pst_read(r, &items[i].number, sizeof items[i].number);
         items[i].text = pst_read_text(r);
         r->failed |= !pst_remark_key_is_sound(items[i].key) || items[i].type > PST_REMARK_FLAG ||

@@ -25,6 +25,7 @@ struct pst_partition_remark {
 /* All zero: nothing said. Keys are unique, in the order in which they first came. */
 struct pst_remarks {
     uint32_t n;
+    bool no_memory; /* for one of them */
     struct pst_partition_remark items[PST_REMARKS_MAX];
 };
 

@@ -111,25 +111,6 @@ const char *pst_search_home(struct pst_arena *arena)
     return PENSTOCK_INSTALL_PLUGIN_DIR;
 }
 
-pst_status pst_search_at_home(const char *file, bool *ret_at_home, struct pst_error *err)
-{
-    char real_file[PATH_MAX], real_folder[PATH_MAX];
-    struct pst_arena arena = {0};
-    const char *home = pst_search_home(&arena);
-    pst_status st = home == NULL ? pst_fail_nomem(err) : PST_OK;
-
-    if (st == PST_OK) {
-        *ret_at_home = true;
-        if (realpath(file, real_file) != NULL) {
-            *strrchr(real_file, '/') = '\0';
-            *ret_at_home =
-                realpath(home, real_folder) != NULL && strcmp(real_file, real_folder) == 0;
-        }
-    }
-    pst_arena_finish(&arena);
-    return st;
-}
-
 pst_status pst_search_folders(struct pst_arena *arena, const char ***ret_folders,
                               uint32_t *ret_n_folders, struct pst_error *err)
 {
@@ -175,6 +156,7 @@ bool pst_search_split(struct pst_arena *arena, const char *file_name, const char
     static const char *const kinds[] = {"partitioner", "scheduler", "memopt"};
     size_t i, n = strlen(file_name), j;
 
+    *ret_kind = NULL;
     if (!ends_with(file_name, ".so")) {
         return false;
     }

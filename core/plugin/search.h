@@ -12,15 +12,12 @@
    NULL: out of memory. */
 const char *pst_search_home(struct pst_arena *arena);
 
-/* Is the file in that folder itself? What cannot be resolved counts as there: opening it will tell.
-   PST_ERR_NOMEM. */
-pst_status pst_search_at_home(const char *file, bool *ret_at_home, struct pst_error *err);
-
 /* All folders in search order, absolute; PENSTOCK_PLUGIN_PATH is not read with raised rights. */
 pst_status pst_search_folders(struct pst_arena *arena, const char ***ret_folders,
                               uint32_t *ret_n_folders, struct pst_error *err);
 
-/* "scheduler-zb-h1.so" -> "scheduler", "zb-h1". False if it is no name of a plugin. */
+/* "scheduler-zb-h1.so" -> "scheduler", "zb-h1". False if it is no name of a plugin, or, with the
+   kind all the same, there is no memory. */
 bool pst_search_split(struct pst_arena *arena, const char *file_name, const char **ret_kind,
                       const char **ret_id);
 

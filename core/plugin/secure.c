@@ -63,6 +63,17 @@ static bool is_home(struct pst_arena *arena, const char *folder)
     return home != NULL && realpath(home, real) != NULL && strcmp(real, folder) == 0;
 }
 
+/* There is no such file, or what it is cannot be told. */
+static pst_status fail_absent(const char *path, struct pst_error *err)
+{
+    const int code = errno;
+
+    return code == ENOENT || code == ENOTDIR
+               ? pst_fail(err, PST_ERR_CONFIG, "plugin.not-found", "%s: %s", path, strerror(code))
+               : pst_fail(err, PST_ERR_CONFIG, "plugin.insecure", "%s cannot be looked at: %s",
+                          path, strerror(code));
+}
+
 pst_status pst_search_secure(struct pst_arena *arena, const char *path, const char **ret_path,
                              struct pst_error *err)
 {
@@ -80,14 +91,14 @@ pst_status pst_search_secure(struct pst_arena *arena, const char *path, const ch
         return pst_fail_nomem(err);
     }
     if (realpath(given, folder) == NULL) {
-        return pst_fail(err, PST_ERR_CONFIG, "plugin.not-found", "%s: %s", path, strerror(errno));
+        return fail_absent(path, err);
     }
     full = pst_arena_printf(arena, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, name);
     if (full == NULL) {
         return pst_fail_nomem(err);
     }
     if (lstat(full, &info) != 0) {
-        return pst_fail(err, PST_ERR_CONFIG, "plugin.not-found", "%s: %s", full, strerror(errno));
+        return fail_absent(full, err);
     }
     if (!S_ISREG(info.st_mode)) {
         return pst_fail(err, PST_ERR_CONFIG, "plugin.insecure",

@@ -7,7 +7,8 @@
 
 struct search {
     const struct pst_smallest *asked;
-    uint64_t best; /* what the plan that takes least needs */
+    uint64_t best;   /* what the plan that takes least needs */
+    uint64_t proven; /* planning with just that much comes to a plan whatever was tried before */
     uint64_t refused[PST_SMALLEST_MOST];
     uint32_t n_refused, n_plans;
 };
@@ -33,6 +34,7 @@ static bool look(struct search *s, uint64_t memory)
     if (need > memory && !s->asked->stopped(s->asked->context)) {
         s->refused[s->n_refused++] = memory;
     }
+    s->proven = need <= memory && memory < s->proven ? memory : s->proven;
     s->best = need < s->best ? need : s->best;
     return need != UINT64_MAX;
 }
@@ -76,7 +78,7 @@ uint32_t pst_smallest_plans(uint64_t work)
 
 uint64_t pst_smallest_find(const struct pst_smallest *search, uint64_t need)
 {
-    struct search s = {.asked = search, .best = need};
+    struct search s = {.asked = search, .best = need, .proven = need};
     bool again = true;
 
     while (again && goes_on(&s)) {
@@ -87,10 +89,14 @@ uint64_t pst_smallest_find(const struct pst_smallest *search, uint64_t need)
             again = look(&s, s.best - s.best / part);
         }
     }
-    return s.best;
+    return s.best > search->capacity && search->stopped(search->context) ? s.proven : s.best;
 }
 
-void pst_smallest_say(struct pst_error *err, const char *key, const char *value, const char *rest)
+void pst_smallest_say(struct pst_error *err, const char *key, uint64_t bytes, const char *rest)
 {
-    pst_error_hint(err, "%s = %s would do%s%s", key, value, rest[0] == '\0' ? "" : "; ", rest);
+    pst_error_hint(err, "%s = %llu would do%s%s", key, (unsigned long long)bytes,
+                   rest[0] == '\0' ? "" : "; ", rest);
+    if (err != NULL) {
+        err->enough_bytes = bytes;
+    }
 }

@@ -24,17 +24,25 @@ struct pst_smallest {
     uint32_t most;     /* plans, at most PST_SMALLEST_MOST */
 };
 
+/* May another amount help? Nothing fits; or a strategy cannot do what the others made of this one.
+ */
+static inline bool pst_smallest_may_help(pst_status st)
+{
+    return st == PST_ERR_INFEASIBLE || st == PST_ERR_UNSUPPORTED;
+}
+
 /* How many plans so much work each (operators x micro-batches) is worth; 0: none. */
 uint32_t pst_smallest_plans(uint64_t work);
 
 /*
  * need: what a plan without a limit takes. Returns the least that a plan took. The search ends with
  * one that takes no more than the capacity; else planning with as much as is returned finds a plan,
- * and where the plans suffice with one byte less none.
+ * and where the plans suffice with one byte less none. A search that was stopped may end earlier
+ * the next time: then it is the least amount that was planned for and was enough by itself.
  */
 uint64_t pst_smallest_find(const struct pst_smallest *search, uint64_t need);
 
-/* "KEY = VALUE would do; REST" as the hint of a refusal; VALUE as a config takes it. */
-void pst_smallest_say(struct pst_error *err, const char *key, const char *value, const char *rest);
+/* "KEY = BYTES would do; REST" as the hint of a refusal, and err->enough_bytes. */
+void pst_smallest_say(struct pst_error *err, const char *key, uint64_t bytes, const char *rest);
 
 #endif

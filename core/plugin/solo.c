@@ -9,66 +9,9 @@
 
 #include "base/util.h"
 #include "plugin/state.h"
+#include "plugin/topology.h"
 
-#define MAX_STAGES (1u << 20)
-#define MAX_PARTS  1000000
-
-static const struct pst_scheduler *functions_of(const struct pst_instance *scheduler)
-{
-    return scheduler->plugin->get_interface(PST_SCHEDULER);
-}
-
-pst_status pst_solo_topology(struct pst_instance *scheduler, uint32_t n_devices,
-                             struct pst_topology *ret_topology, struct pst_error *err)
-{
-    struct pst_topology topology = {
-        .size = sizeof topology,
-        .version_rule = PST_VERSION_SYNC,
-        .min_microbatches = 1,
-        .microbatch_multiple = 1,
-    };
-    pst_status st;
-
-    pst_breadcrumb_enter(scheduler->crumb, PST_CRUMB_TOPOLOGY);
-    st = functions_of(scheduler)->topology(scheduler->self, n_devices, &topology);
-    pst_breadcrumb_leave();
-    if (st != PST_OK) {
-        return pst_instance_fail(scheduler, st, "topology", err);
-    }
-    if (topology.n_stages > MAX_STAGES) {
-        return pst_planner_illegal(err, scheduler, "topology() wants %u stages; the most is %u",
-                                   topology.n_stages, MAX_STAGES);
-    }
-    if (!pst_rule_is_known(topology.version_rule)) {
-        return pst_planner_illegal(err, scheduler, "topology() names the version rule %u",
-                                   topology.version_rule);
-    }
-    *ret_topology = topology;
-    return PST_OK;
-}
-
-pst_status pst_solo_devices(struct pst_instance *scheduler, uint32_t n_devices, uint32_t n_stages,
-                            uint32_t *ret_device_of, struct pst_error *err)
-{
-    const struct pst_scheduler *f = functions_of(scheduler);
-
-    for (uint32_t s = 0; s < n_stages; s++) {
-        uint32_t device = s;
-
-        if (PST_CAN(f, device_of)) {
-            pst_breadcrumb_enter(scheduler->crumb, PST_CRUMB_DEVICE_OF);
-            device = f->device_of(scheduler->self, n_devices, n_stages, s);
-            pst_breadcrumb_leave();
-        }
-        if (device >= n_devices) {
-            return pst_planner_illegal(err, scheduler,
-                                       "stage %u is placed on device %u, but there are %u", s,
-                                       device, n_devices);
-        }
-        ret_device_of[s] = device;
-    }
-    return PST_OK;
-}
+#define MAX_PARTS 1000000
 
 pst_status pst_solo_shape(struct pst_instance *scheduler, bool *ret_fixed,
                           struct pst_solo_shape *ret_shape, struct pst_error *err)
@@ -217,12 +160,19 @@ static uint32_t *count_stages(uint32_t n_devices, uint32_t n_stages, const uint3
 }
 
 /* Every device's costs are those of its share: each of its stages takes a part. */
-static pst_status divide(struct pst_solo *solo, const uint32_t *device_of, struct pst_error *err)
+pst_status pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                           uint32_t n_microbatches, const struct pst_solo_costs *costs,
+                           struct pst_solo *ret_solo, struct pst_error *err)
 {
-    uint32_t *counts = count_stages(solo->in.n_devices, solo->in.n_stages, device_of);
+    uint32_t *counts = count_stages(n_devices, n_stages, device_of);
+    struct pst_solo *solo = ret_solo;
+    pst_status st = counts == NULL ? pst_fail_nomem(err)
+                                   : pst_solo_line(n_devices, n_stages, device_of, n_microbatches,
+                                                   costs, solo, err);
 
-    if (counts == NULL) {
-        return pst_fail_nomem(err);
+    if (st != PST_OK) {
+        free(counts);
+        return st;
     }
     for (uint32_t s = 0; s < solo->in.n_stages; s++) {
         struct pst_schedule_stage *stage = &solo->stages[s];
@@ -252,8 +202,8 @@ pst_status pst_solo_check_microbatches(const struct pst_instance *scheduler,
     if (multiple > 1 && n % multiple != 0) {
         return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
                         "scheduler \"%s\" needs a number of micro-batches that is a multiple of "
-                        "%u, such as %u, not %u",
-                        scheduler->plugin->id, multiple, (n / multiple + 1) * multiple, n);
+                        "%u, such as %llu, not %u",
+                        scheduler->plugin->id, multiple, (n / multiple + 1ull) * multiple, n);
     }
     return PST_OK;
 }
@@ -282,7 +232,7 @@ static pst_status place(struct pst_instance *scheduler, uint32_t n_devices,
                         uint32_t **ret_device_of, struct pst_error *err)
 {
     uint32_t *device_of;
-    pst_status st = pst_solo_topology(scheduler, n_devices, ret_topology, err);
+    pst_status st = pst_scheduler_topology(scheduler, n_devices, ret_topology, err);
 
     if (st != PST_OK) {
         return st;
@@ -292,12 +242,7 @@ static pst_status place(struct pst_instance *scheduler, uint32_t n_devices,
     if (device_of == NULL) {
         return pst_fail_nomem(err);
     }
-    for (uint32_t s = 0; ret_topology->n_stages == 0 && s < n_devices; s++) {
-        device_of[s] = s;
-    }
-    if (ret_topology->n_stages != 0) {
-        st = pst_solo_devices(scheduler, n_devices, *ret_n_stages, device_of, err);
-    }
+    st = pst_scheduler_devices(scheduler, ret_topology, n_devices, *ret_n_stages, device_of, err);
     if (st != PST_OK) {
         free(device_of);
         return st;
@@ -306,18 +251,13 @@ static pst_status place(struct pst_instance *scheduler, uint32_t n_devices,
     return PST_OK;
 }
 
-pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, uint64_t *ret_parts,
-                          struct pst_error *err)
+pst_status pst_solo_parts_of(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                             uint64_t *ret_parts, struct pst_error *err)
 {
-    struct pst_topology topology;
-    uint32_t *device_of = NULL, *counts = NULL, n_stages, d;
+    uint32_t *counts = count_stages(n_devices, n_stages, device_of), d;
     uint64_t parts = 1;
-    pst_status st = place(scheduler, n_devices, &topology, &n_stages, &device_of, err);
+    pst_status st = counts == NULL ? pst_fail_nomem(err) : PST_OK;
 
-    if (st == PST_OK) {
-        counts = count_stages(n_devices, n_stages, device_of);
-        st = counts == NULL ? pst_fail_nomem(err) : PST_OK;
-    }
     for (d = 0; st == PST_OK && d < n_devices && parts <= MAX_PARTS; d++) {
         parts = counts[d] == 0 ? parts : parts / pst_gcd(parts, counts[d]) * counts[d];
     }
@@ -329,6 +269,19 @@ pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, ui
         *ret_parts = parts;
     }
     free(counts);
+    return st;
+}
+
+pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, uint64_t *ret_parts,
+                          struct pst_error *err)
+{
+    struct pst_topology topology;
+    uint32_t *device_of = NULL, n_stages;
+    pst_status st = place(scheduler, n_devices, &topology, &n_stages, &device_of, err);
+
+    if (st == PST_OK) {
+        st = pst_solo_parts_of(n_devices, n_stages, device_of, ret_parts, err);
+    }
     free(device_of);
     return st;
 }
@@ -349,19 +302,14 @@ pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
         st = pst_solo_check_microbatches(scheduler, &topology, n_microbatches, err);
     }
     if (st == PST_OK) {
-        st = pst_solo_line(n_devices, n_stages, device_of, n_microbatches, costs, &solo, err);
-    }
-    if (st == PST_OK) {
-        solo.topology = topology;
-        st = divide(&solo, device_of, err);
+        st = pst_solo_shares(n_devices, n_stages, device_of, n_microbatches, costs, &solo, err);
     }
     free(device_of);
-    if (st != PST_OK) {
-        pst_solo_finish(&solo);
-        return st;
+    if (st == PST_OK) {
+        solo.topology = topology;
+        *ret_solo = solo;
     }
-    *ret_solo = solo;
-    return PST_OK;
+    return st;
 }
 
 void pst_solo_finish(struct pst_solo *solo)

@@ -9,6 +9,7 @@
 #include <penstock/ext/claim.h>
 
 #include "plan/plan.h"
+#include "plugin/emission.h"
 #include "plugin/plugin_host.h"
 
 /* Costs of one device's share of the model for one micro-batch; a chunk costs its part of it. */
@@ -46,6 +47,11 @@ pst_status pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint32_t *
                          uint32_t n_microbatches, const struct pst_solo_costs *costs,
                          struct pst_solo *ret_solo, struct pst_error *err);
 
+/* The same, but the costs are those of every device's share: each of its stages takes a part. */
+pst_status pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                           uint32_t n_microbatches, const struct pst_solo_costs *costs,
+                           struct pst_solo *ret_solo, struct pst_error *err);
+
 /* Empty tables, no limit on memory, into an all-zero solo; finish in any case. */
 pst_status pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages,
                           uint32_t n_links, struct pst_error *err);
@@ -60,19 +66,12 @@ pst_status pst_solo_check_microbatches(const struct pst_instance *scheduler,
 void pst_solo_connect(struct pst_solo *solo);
 void pst_solo_finish(struct pst_solo *solo);
 
-/* topology(), with its answer held against its limits. */
-pst_status pst_solo_topology(struct pst_instance *scheduler, uint32_t n_devices,
-                             struct pst_topology *ret_topology, struct pst_error *err);
-
-/* Devices of n_stages stages by device_of(), which is asked for every stage; plan.illegal for one
-   that there is not. */
-pst_status pst_solo_devices(struct pst_instance *scheduler, uint32_t n_devices, uint32_t n_stages,
-                            uint32_t *ret_device_of, struct pst_error *err);
-
 /* The least number by which every stage's part of a device's share becomes whole: the least common
    multiple of the devices' numbers of stages. config.limit beyond 1e6. */
 pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, uint64_t *ret_parts,
                           struct pst_error *err);
+pst_status pst_solo_parts_of(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                             uint64_t *ret_parts, struct pst_error *err);
 
 /* The one instance that a scheduler answers (pst.fixed-shape/1); *ret_fixed: is there only one? */
 struct pst_solo_shape {
@@ -99,6 +98,10 @@ struct pst_solo_answer {
  */
 pst_status pst_solo_schedule(struct pst_instance *scheduler, const struct pst_schedule_in *in,
                              struct pst_solo_answer *ret_answer, struct pst_error *err);
+/* What the emission holds, which is complete. PST_ERR_NOMEM: finish it. */
+pst_status pst_solo_answer_take(const struct pst_emission *emission,
+                                const struct pst_claimed *claim, struct pst_solo_answer *ret_answer,
+                                struct pst_error *err);
 void pst_solo_answer_finish(struct pst_solo_answer *answer);
 
 /* Several batches in a row as one order: micro-batch j of batch t is number t * n_microbatches + j,

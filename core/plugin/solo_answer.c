@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "plugin/call.h"
 #include "plugin/emission.h"
 #include "plugin/solo.h"
 #include "plugin/state.h"
@@ -34,13 +35,16 @@ static pst_status copy_part(struct pst_arena *arena, uint32_t n_devices,
     return PST_OK;
 }
 
-static pst_status take_answer(const struct pst_emission *emission, struct pst_instance *scheduler,
-                              struct pst_solo_answer *answer, struct pst_error *err)
+pst_status pst_solo_answer_take(const struct pst_emission *emission,
+                                const struct pst_claimed *claim, struct pst_solo_answer *ret_answer,
+                                struct pst_error *err)
 {
+    struct pst_solo_answer *answer = ret_answer;
+
     answer->n_devices = emission->in->n_devices;
     answer->split = emission->split;
-    answer->claimed = scheduler->claim.size != 0;
-    answer->claim = scheduler->claim;
+    answer->claimed = claim->size != 0;
+    answer->claim = *claim;
     answer->asynchronous = emission->asynchronous;
     for (uint32_t part = 0; part < PST_PARTS; part++) {
         if ((emission->asynchronous || part == PST_BODY) &&
@@ -56,16 +60,13 @@ static pst_status take_answer(const struct pst_emission *emission, struct pst_in
 pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *scheduler,
                             const struct pst_schedule_in *in, struct pst_error *err)
 {
-    const struct pst_scheduler *f = scheduler->plugin->get_interface(PST_SCHEDULER);
     pst_status st = pst_emission_init(emission, in);
 
     if (st != PST_OK) {
         return pst_fail_nomem(err);
     }
     memset(&scheduler->claim, 0, sizeof scheduler->claim);
-    pst_breadcrumb_enter(scheduler->crumb, PST_CRUMB_SCHEDULE);
-    st = f->schedule(scheduler->self, in, &emission->out);
-    pst_breadcrumb_leave();
+    st = pst_call_schedule(scheduler, in, &emission->out);
     if (emission->no_memory) {
         return pst_fail_nomem(err);
     }
@@ -87,7 +88,7 @@ pst_status pst_solo_schedule(struct pst_instance *scheduler, const struct pst_sc
     pst_status st = pst_emission_ask(&emission, scheduler, in, err);
 
     if (st == PST_OK) {
-        st = take_answer(&emission, scheduler, &answer, err);
+        st = pst_solo_answer_take(&emission, &scheduler->claim, &answer, err);
     }
     if (st == PST_OK) {
         *ret_answer = answer;

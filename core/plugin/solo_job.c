@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "plugin/child.h"
+#include "plugin/host_log.h"
 #include "plugin/state.h"
+#include "plugin/topology.h"
 
 static bool ask_cancelled(void *impl)
 {
@@ -78,23 +80,19 @@ static pst_status complete(struct pst_solo_job *job, struct pst_instance *schedu
     return PST_OK;
 }
 
-static pst_status state_chain(const struct pst_solo_job *job, struct pst_instance *scheduler,
-                              uint32_t n_microbatches, uint64_t *ret_scale,
-                              struct pst_solo *ret_solo, struct pst_error *err)
+/* The costs of the job in whole numbers of a unit that a device's stages can share. */
+static pst_status scale_costs(const struct pst_solo_job *job, uint32_t n_devices,
+                              uint32_t n_microbatches, uint64_t parts,
+                              struct pst_solo_costs *ret_costs, struct pst_error *err)
 {
     struct pst_solo_costs costs = job->costs;
     uint64_t *numbers[] = {&costs.forward_ns, &costs.backward_input_ns, &costs.backward_weight_ns,
                            &costs.latency_ns, &costs.saved_bytes,       &costs.saved_weight_bytes,
                            &costs.limit_bytes};
-    uint64_t parts, limit;
-    size_t i, n = sizeof numbers / sizeof numbers[0];
-    pst_status st = pst_solo_parts(scheduler, job->n_devices, &parts, err);
-
-    if (st != PST_OK) {
-        return st;
-    }
     /* All sums stay far from 64 bits. */
-    limit = ((uint64_t)1 << 61) / parts / n_microbatches / (job->n_devices + 1);
+    uint64_t limit = ((uint64_t)1 << 61) / parts / n_microbatches / (n_devices + 1);
+    size_t i, n = sizeof numbers / sizeof numbers[0];
+
     for (i = 0; i < n; i++) {
         if (numbers[i] == &costs.limit_bytes) {
             costs.limit_bytes = costs.limit_bytes > ((uint64_t)1 << 62) / parts
@@ -104,14 +102,63 @@ static pst_status state_chain(const struct pst_solo_job *job, struct pst_instanc
             return pst_fail(err, PST_ERR_CONFIG, "config.limit",
                             "costs are too large to be counted exactly for %u micro-batches on %u "
                             "devices; choose a larger unit",
-                            n_microbatches, job->n_devices);
+                            n_microbatches, n_devices);
         } else {
             *numbers[i] *= parts;
         }
     }
     costs.barrier = job->barrier;
+    *ret_costs = costs;
+    return PST_OK;
+}
+
+static pst_status state_chain(const struct pst_solo_job *job, struct pst_instance *scheduler,
+                              uint32_t n_microbatches, uint64_t *ret_scale,
+                              struct pst_solo *ret_solo, struct pst_error *err)
+{
+    struct pst_solo_costs costs;
+    uint64_t parts;
+    pst_status st = pst_solo_parts(scheduler, job->n_devices, &parts, err);
+
+    if (st == PST_OK) {
+        st = scale_costs(job, job->n_devices, n_microbatches, parts, &costs, err);
+    }
+    if (st != PST_OK) {
+        return st;
+    }
     *ret_scale = PST_SOLO_SCALE * parts;
     return pst_solo_chain(scheduler, job->n_devices, n_microbatches, &costs, ret_solo, err);
+}
+
+/* Stages and links as the job has them, on as many devices. */
+static pst_status copy_problem(const struct pst_solo_job *job, struct pst_solo *solo,
+                               struct pst_error *err)
+{
+    const struct pst_solo *problem = job->problem;
+    const struct pst_schedule_in *in = &problem->in;
+    pst_status st = pst_solo_alloc(solo, in->n_devices, in->n_stages, in->n_links, err);
+
+    if (st == PST_OK) {
+        memcpy(solo->stages, problem->stages, in->n_stages * sizeof *solo->stages);
+        memcpy(solo->links, problem->links, in->n_links * sizeof *solo->links);
+        memcpy(solo->activation_bytes, problem->activation_bytes,
+               in->n_devices * sizeof *solo->activation_bytes);
+        solo->in.barrier = job->barrier;
+    }
+    return st;
+}
+
+/* With every stage on its device. */
+static void connect_problem(struct pst_solo *solo)
+{
+    for (uint32_t i = 0; i < solo->in.n_links; i++) {
+        struct pst_schedule_link *link = &solo->links[i];
+
+        if (solo->stages[link->from].device == solo->stages[link->to].device) {
+            link->transfer_ns = 0;
+        }
+    }
+    pst_solo_connect(solo);
 }
 
 /* Stages without a device go where the scheduler wants them; the others must be there. */
@@ -126,8 +173,10 @@ static pst_status place_problem(struct pst_instance *scheduler, struct pst_solo 
         st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                       "scheduler \"%s\" wants %u stages on %u devices; the problem has %u",
                       scheduler->plugin->id, solo->topology.n_stages, n_devices, n);
-    } else if (st == PST_OK && solo->topology.n_stages != 0) {
-        st = pst_solo_devices(scheduler, n_devices, n, device_of, err);
+    } else if (st == PST_OK) { /* beyond the devices of an open topology the file says where */
+        st = pst_scheduler_devices(scheduler, &solo->topology, n_devices,
+                                   solo->topology.n_stages == 0 && n > n_devices ? n_devices : n,
+                                   device_of, err);
     }
     for (s = 0; st == PST_OK && s < n; s++) {
         struct pst_schedule_stage *stage = &solo->stages[s];
@@ -153,41 +202,73 @@ static pst_status place_problem(struct pst_instance *scheduler, struct pst_solo 
 static pst_status state_problem(const struct pst_solo_job *job, struct pst_instance *scheduler,
                                 uint32_t times, struct pst_solo *ret_solo, struct pst_error *err)
 {
-    const struct pst_solo *problem = job->problem;
     struct pst_solo solo = {.stages = NULL};
-    uint32_t n = problem->in.n_stages, s;
-    pst_status st = pst_solo_alloc(&solo, problem->in.n_devices, n, problem->in.n_links, err);
+    pst_status st = copy_problem(job, &solo, err);
 
     if (st == PST_OK) {
-        st = pst_solo_topology(scheduler, problem->in.n_devices, &solo.topology, err);
+        st = pst_scheduler_topology(scheduler, solo.in.n_devices, &solo.topology, err);
     }
     if (st == PST_OK) {
-        memcpy(solo.stages, problem->stages, n * sizeof *solo.stages);
-        memcpy(solo.links, problem->links, problem->in.n_links * sizeof *solo.links);
-        memcpy(solo.activation_bytes, problem->activation_bytes,
-               problem->in.n_devices * sizeof *solo.activation_bytes);
-        solo.in.barrier = job->barrier;
         st = place_problem(scheduler, &solo, err);
     }
-    for (s = 0; st == PST_OK && s < n; s++) {
+    for (uint32_t s = 0; st == PST_OK && s < solo.in.n_stages; s++) {
         solo.stages[s].n_microbatches *= times;
         st = pst_solo_check_microbatches(scheduler, &solo.topology, solo.stages[s].n_microbatches,
                                          err);
-    }
-    for (s = 0; st == PST_OK && s < solo.in.n_links; s++) {
-        struct pst_schedule_link *link = &solo.links[s];
-
-        if (solo.stages[link->from].device == solo.stages[link->to].device) {
-            link->transfer_ns = 0;
-        }
     }
     if (st != PST_OK) {
         pst_solo_finish(&solo);
         return st;
     }
-    pst_solo_connect(&solo);
+    connect_problem(&solo);
     *ret_solo = solo;
     return PST_OK;
+}
+
+static pst_status restate_chain(const struct pst_solo_job *job, const struct pst_solo_placement *at,
+                                uint64_t *ret_scale, struct pst_solo *ret_solo,
+                                struct pst_error *err)
+{
+    struct pst_solo_costs costs;
+    uint64_t parts;
+    pst_status st = pst_solo_parts_of(at->n_devices, at->n_stages, at->device_of, &parts, err);
+
+    if (st == PST_OK) {
+        st = scale_costs(job, at->n_devices, at->n_microbatches, parts, &costs, err);
+    }
+    if (st == PST_OK) {
+        st = pst_solo_shares(at->n_devices, at->n_stages, at->device_of, at->n_microbatches, &costs,
+                             ret_solo, err);
+    }
+    *ret_scale = st == PST_OK ? PST_SOLO_SCALE * parts : 1;
+    return st;
+}
+
+static pst_status restate_problem(const struct pst_solo_job *job,
+                                  const struct pst_solo_placement *at, uint32_t times,
+                                  struct pst_solo *ret_solo, struct pst_error *err)
+{
+    pst_status st = copy_problem(job, ret_solo, err);
+
+    for (uint32_t s = 0; st == PST_OK && s < at->n_stages; s++) {
+        ret_solo->stages[s].device = at->device_of[s];
+        ret_solo->stages[s].n_microbatches *= times;
+    }
+    if (st == PST_OK) {
+        connect_problem(ret_solo);
+    }
+    return st;
+}
+
+pst_status pst_solo_job_restate(const struct pst_solo_job *job, const struct pst_solo_placement *at,
+                                uint32_t times, uint64_t *ret_scale, struct pst_solo *ret_solo,
+                                struct pst_error *err)
+{
+    pst_status st = job->problem != NULL ? restate_problem(job, at, times, ret_solo, err)
+                                         : restate_chain(job, at, ret_scale, ret_solo, err);
+
+    ret_solo->topology = at->topology;
+    return st;
 }
 
 static pst_status answer(const struct pst_solo_job *job, struct pst_instance *scheduler,
@@ -215,7 +296,11 @@ pst_status pst_solo_job_run(const struct pst_solo_job *job_, bool (*cancelled)(v
     struct pst_instance *scheduler = NULL;
     struct pst_solo_job job = *job_;
     struct pst_error unused;
-    pst_status st = open_scheduler(&job, &context, &scheduler, err);
+    uint64_t scale;
+    pst_status st;
+
+    pst_host_log_begin();
+    st = open_scheduler(&job, &context, &scheduler, err);
 
     if (st == PST_OK && job.problem == NULL) {
         st = complete(&job, scheduler, err);
@@ -225,14 +310,18 @@ pst_status pst_solo_job_run(const struct pst_solo_job *job_, bool (*cancelled)(v
     }
     if (st == PST_OK && job.again) {
         /* Its own reasons not to are no failure of what was asked for. */
-        result.has_twice = answer(&job, scheduler, 2, &result.scale, &result.twice,
-                                  &result.twice_answer, &unused) == PST_OK;
+        pst_status again =
+            answer(&job, scheduler, 2, &scale, &result.twice, &result.twice_answer, &unused);
+
+        result.has_twice = again == PST_OK;
+        st = again == PST_ERR_NOMEM ? pst_fail_nomem(err) : PST_OK;
     }
     if (st == PST_OK) {
         snprintf(result.id, sizeof result.id, "%s", scheduler->plugin->id);
         snprintf(result.version, sizeof result.version, "%s", scheduler->plugin->version);
     }
     pst_instance_destroy(scheduler);
+    pst_host_log_end();
     if (st != PST_OK) {
         pst_solo_result_finish(&result);
         return st;
@@ -276,7 +365,7 @@ pst_status pst_solo_job_run_apart(const struct pst_solo_job *job,
         st = pst_solo_ask_apart(limits, question, question_length, &reply, &length, err);
     }
     if (st == PST_OK) {
-        st = pst_solo_result_unpack(reply, length, ret_result, err);
+        st = pst_solo_result_unpack(reply, length, job, ret_result, err);
     }
     free(reply);
     free(question);
@@ -295,7 +384,7 @@ void pst_solo_job_serve(const char *text, size_t length)
 
     if (st == PST_OK) {
         pst_worker_started();
-        st = pst_solo_job_run(&job, pst_worker_stopped, &result, &err);
+        st = pst_solo_job_run(&job, pst_worker_stopped_or_late, &result, &err);
     }
     if (st == PST_OK) {
         st = pst_solo_result_pack(&result, &bytes, &n, &err);

@@ -67,8 +67,21 @@ pst_status pst_solo_job_unpack(const char *bytes, size_t length, struct pst_aren
                                struct pst_solo_job *ret_job, struct pst_error *err);
 pst_status pst_solo_result_pack(const struct pst_solo_result *result, char **ret_bytes,
                                 size_t *ret_length, struct pst_error *err);
-/* plugin.contract, exit code 3, where the bytes are none of ours. */
-pst_status pst_solo_result_unpack(const char *bytes, size_t length,
+/* plugin.contract, exit code 3, where the bytes are no answer to that job. */
+pst_status pst_solo_result_unpack(const char *bytes, size_t length, const struct pst_solo_job *job,
                                   struct pst_solo_result *ret_result, struct pst_error *err);
+
+/* What an instance has beside the job: the scheduler's word. Of n_microbatches a chain has. */
+struct pst_solo_placement {
+    struct pst_topology topology;
+    uint32_t n_devices, n_microbatches, n_stages;
+    const uint32_t *device_of; /* [n_stages] */
+};
+
+/* The instance of a placement that is sound, without the scheduler. Finish the all-zero *ret_solo
+   in any case. */
+pst_status pst_solo_job_restate(const struct pst_solo_job *job, const struct pst_solo_placement *at,
+                                uint32_t times, uint64_t *ret_scale, struct pst_solo *ret_solo,
+                                struct pst_error *err);
 
 #endif

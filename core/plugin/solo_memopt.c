@@ -7,12 +7,14 @@
 
 #include "base/saturate.h"
 #include "base/util.h"
+#include "plugin/call.h"
 #include "plugin/child.h"
+#include "plugin/smallest.h"
 #include "plugin/solo_partition_state.h"
 #include "plugin/state.h"
 #include "plugin/wire.h"
 
-#define MAGIC "pst-memo"
+#define MAGIC      "pst-memo"
 #define MOST_BYTES (1ull << 62) /* sums stay exact below */
 
 /* What the plugin said; in the process apart, what comes back. */
@@ -103,7 +105,6 @@ static pst_status set_replays(struct pst_action_out *out, const struct pst_repla
 static pst_status ask_plan(struct pst_instance *memopt, const struct pst_stage_view *view,
                            struct answer *answer, struct pst_error *err)
 {
-    const struct pst_memopt *f = memopt->plugin->get_interface(PST_MEMOPT);
     struct collection c = {.answer = answer};
     pst_status st;
 
@@ -113,9 +114,7 @@ static pst_status ask_plan(struct pst_instance *memopt, const struct pst_stage_v
     if (answer->actions == NULL) {
         return pst_fail_nomem(err);
     }
-    pst_breadcrumb_enter(memopt->crumb, PST_CRUMB_PLAN);
-    st = f->plan(memopt->self, view, &c.out);
-    pst_breadcrumb_leave();
+    st = pst_call_plan(memopt, view, &c.out);
     if (c.fault != NULL) {
         return pst_planner_illegal(err, memopt, "%s", c.fault);
     }
@@ -128,7 +127,6 @@ static pst_status ask_plan(struct pst_instance *memopt, const struct pst_stage_v
 static pst_status ask_instance(struct pst_instance *memopt, const struct pst_stage_view *view,
                                struct answer *answer, struct pst_error *err)
 {
-    const struct pst_memopt *f = memopt->plugin->get_interface(PST_MEMOPT);
     uint64_t begin_ns = pst_now_ns();
     pst_status st;
 
@@ -136,10 +134,9 @@ static pst_status ask_instance(struct pst_instance *memopt, const struct pst_sta
     snprintf(answer->version, sizeof answer->version, "%s", memopt->plugin->version);
     answer->n = view->n_nodes;
     answer->price.size = sizeof answer->price;
-    pst_breadcrumb_enter(memopt->crumb, PST_CRUMB_PRICE);
-    st = f->price(memopt->self, view, &answer->price);
-    pst_breadcrumb_leave();
-    st = st == PST_OK ? st : pst_instance_fail(memopt, st, "price", err);
+    st = pst_call_price(memopt, view, &answer->price);
+    st = st == PST_OK ? pst_instance_judge_price(memopt, view, &answer->price, err)
+                      : pst_instance_fail(memopt, st, "price", err);
     if (st == PST_OK && answer->price.fits) {
         st = ask_plan(memopt, view, answer, err);
     }
@@ -199,7 +196,7 @@ static pst_status refuse(const struct answer *answer, const struct pst_stage_vie
                          struct pst_error *err)
 {
     uint64_t least = answer->price.peak_bytes, floor_bytes;
-    char needs[32], misses[32], has[32], alone[32];
+    char misses[32], has[32], alone[128] = "";
 
     floor_bytes = pst_sat_add(view->static_bytes, pst_sat_mul(view->in_flight, view->input_bytes));
     pst_format_bytes(has, view->capacity_bytes);
@@ -213,14 +210,18 @@ static pst_status refuse(const struct answer *answer, const struct pst_stage_vie
                  "memopt \"%s\" finds no plan that fits memory_bytes, %s", answer->id, has);
     } else {
         pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
-                 "memopt \"%s\" finds no plan that fits memory_bytes, %s: it misses %s; the "
-                 "smallest capacity that it can do with is %s (%llu bytes)",
-                 answer->id, has, pst_format_bytes(misses, least - view->capacity_bytes),
-                 pst_format_bytes(needs, least), (unsigned long long)least);
+                 "memopt \"%s\" finds no plan that fits memory_bytes, %s: it misses %s", answer->id,
+                 has, pst_format_bytes(misses, least - view->capacity_bytes));
     }
     if (floor_bytes > view->capacity_bytes) {
-        pst_error_hint(err, "static bytes and the inputs of %u micro-batches take %s by themselves",
-                       view->in_flight, pst_format_bytes(alone, floor_bytes));
+        snprintf(alone, sizeof alone,
+                 "static bytes and the inputs of %u micro-batches take %s by themselves",
+                 view->in_flight, pst_format_bytes(has, floor_bytes));
+    }
+    if (least != UINT64_MAX && least > view->capacity_bytes) {
+        pst_smallest_say(err, "memory_bytes", least, alone);
+    } else {
+        pst_error_hint(err, "%s", alone);
     }
     return PST_ERR_INFEASIBLE;
 }
@@ -315,9 +316,6 @@ static pst_status judge(const struct pst_memopt_job *job, struct answer *answer,
     if (st == PST_OK && !answer->price.fits) {
         st = refuse(answer, &result.view, err);
     }
-    if (st == PST_OK && answer->n != n) {
-        st = broken(answer, "plugin.contract", "answered about another stage", err);
-    }
     if (st == PST_OK) {
         result.actions = pst_arena_array(&result.arena, (size_t)n + 1, 1);
         st = result.actions == NULL ? pst_fail_nomem(err) : PST_OK;
@@ -388,15 +386,33 @@ static pst_status pack_answer(const struct answer *answer, char **ret_bytes, siz
     pst_write(&w, answer->id, sizeof answer->id);
     pst_write(&w, answer->version, sizeof answer->version);
     pst_write(&w, &answer->search_seconds, sizeof answer->search_seconds);
-    pst_write(&w, &answer->price, sizeof answer->price);
-    pst_write_number(&w, answer->actions == NULL ? 0 : answer->n);
+    pst_write_number(&w, answer->price.fits);
+    pst_write_number(&w, answer->price.period_ns);
+    pst_write_number(&w, answer->price.peak_bytes);
     pst_write(&w, answer->actions, answer->actions == NULL ? 0 : answer->n);
     pst_write_number(&w, answer->replays.n);
     pst_write(&w, answer->replays.at, answer->replays.n * sizeof *answer->replays.at);
     return pst_write_end(&w, ret_bytes, ret_length, err);
 }
 
-/* Nobody's word is taken for the rules of a list. */
+/* One a node where the stage fits, else none. Nobody's word is taken for the rules. */
+static void read_actions(struct pst_reader *r, struct answer *answer)
+{
+    size_t n = answer->price.fits ? answer->n : 0;
+
+    if (n > r->left) {
+        r->failed = true;
+    }
+    answer->actions = r->failed ? NULL : calloc(n + 1, 1);
+    r->failed |= answer->actions == NULL;
+    if (!r->failed) {
+        pst_read(r, answer->actions, n);
+    }
+    for (size_t i = 0; !r->failed && i < n; i++) {
+        r->failed = answer->actions[i] > PST_ACTION_OFFLOAD;
+    }
+}
+
 static void read_replays(struct pst_reader *r, struct answer *answer)
 {
     struct pst_replay_list sent = {.n = pst_read_count(r, sizeof *sent.at)};
@@ -411,43 +427,48 @@ static void read_replays(struct pst_reader *r, struct answer *answer)
     free(sent.at);
 }
 
-static pst_status unpack_answer(const char *bytes, size_t length, struct answer *ret_answer,
-                                struct pst_error *err)
+static pst_status unpack_answer(const char *bytes, size_t length, const struct pst_memopt_job *job,
+                                struct answer *ret_answer, struct pst_error *err)
 {
+    struct answer answer = {.n = job->problem->graph->n_nodes};
     struct pst_reader r = {.at = bytes, .left = length};
-    struct answer answer = {.n = 0};
     char magic[sizeof MAGIC];
 
     pst_read(&r, magic, sizeof magic);
     r.failed |= memcmp(magic, MAGIC, sizeof magic) != 0;
-    pst_read(&r, answer.id, sizeof answer.id);
-    pst_read(&r, answer.version, sizeof answer.version);
-    answer.id[sizeof answer.id - 1] = answer.version[sizeof answer.version - 1] = '\0';
-    pst_read(&r, &answer.search_seconds, sizeof answer.search_seconds);
-    pst_read(&r, &answer.price, sizeof answer.price);
-    answer.n = pst_read_count(&r, 1);
-    answer.actions = r.failed ? NULL : calloc((size_t)answer.n + 1, 1);
-    if (!r.failed && answer.actions == NULL) {
-        return pst_fail_nomem(err);
-    }
-    if (!r.failed) {
-        pst_read(&r, answer.actions, answer.n);
-    }
+    pst_read_name(&r, answer.id, sizeof answer.id);
+    pst_read_name(&r, answer.version, sizeof answer.version);
+    answer.search_seconds = pst_read_amount(&r, PST_WIRE_SECONDS);
+    answer.price.fits = pst_read_uint(&r);
+    answer.price.period_ns = pst_read_number(&r);
+    answer.price.peak_bytes = pst_read_number(&r);
+    read_actions(&r, &answer);
     read_replays(&r, &answer);
-    if (r.failed) {
+    if (r.failed || r.left > 0) {
         finish_answer(&answer);
-        snprintf(answer.id, sizeof answer.id, "?");
-        return broken(&answer, "plugin.contract", "sent back what is no answer", err);
+        return pst_wire_refuse("memopt", job->id, job->path, err);
     }
     *ret_answer = answer;
     return PST_OK;
+}
+
+pst_status pst_memopt_solo_adopt(const struct pst_memopt_job *job, const char *bytes, size_t length,
+                                 struct pst_memopt_result *ret_result, struct pst_error *err)
+{
+    struct answer answer = {.n = 0};
+    pst_status st = unpack_answer(bytes, length, job, &answer, err);
+
+    if (st == PST_OK) {
+        st = judge(job, &answer, ret_result, err);
+    }
+    finish_answer(&answer);
+    return st;
 }
 
 pst_status pst_memopt_solo_run_apart(const struct pst_memopt_job *job,
                                      const struct pst_solo_limits *limits,
                                      struct pst_memopt_result *ret_result, struct pst_error *err)
 {
-    struct answer answer = {.n = 0};
     char *question = NULL, *reply = NULL;
     size_t question_length = 0, length = 0;
     pst_status st = pack_job(job, &question, &question_length, err);
@@ -456,14 +477,50 @@ pst_status pst_memopt_solo_run_apart(const struct pst_memopt_job *job,
         st = pst_solo_ask_apart(limits, question, question_length, &reply, &length, err);
     }
     if (st == PST_OK) {
-        st = unpack_answer(reply, length, &answer, err);
+        st = pst_memopt_solo_adopt(job, reply, length, ret_result, err);
     }
-    if (st == PST_OK) {
-        st = judge(job, &answer, ret_result, err);
-    }
-    finish_answer(&answer);
     free(reply);
     free(question);
+    return st;
+}
+
+pst_status pst_memopt_solo_confirm(const struct pst_memopt_job *job,
+                                   const struct pst_solo_limits *limits, bool (*cancelled)(void),
+                                   struct pst_error *err)
+{
+    struct pst_problem problem = *job->problem;
+    const struct pst_memopt_job asked = {job->id, job->path, &problem};
+    struct pst_memopt_result result;
+    struct pst_error why;
+    pst_status st;
+
+    if (err->enough_bytes == 0) {
+        return err->status;
+    }
+    problem.memory_bytes = (double)err->enough_bytes;
+    st = limits == NULL ? pst_memopt_solo_run(&asked, cancelled, &result, &why)
+                        : pst_memopt_solo_run_apart(&asked, limits, &result, &why);
+    if (st == PST_OK) {
+        pst_memopt_result_finish(&result);
+    } else if (st == PST_ERR_CANCELLED) {
+        *err = why;
+    } else {
+        pst_error_hint(err, "it names a capacity that it cannot do with");
+        err->enough_bytes = 0;
+    }
+    return err->status;
+}
+
+pst_status pst_memopt_solo_answer(const struct pst_memopt_job *job, bool (*cancelled)(void),
+                                  char **ret_bytes, size_t *ret_length, struct pst_error *err)
+{
+    struct answer answer = {.n = 0};
+    pst_status st = ask(job, cancelled, &answer, err);
+
+    if (st == PST_OK) {
+        st = pack_answer(&answer, ret_bytes, ret_length, err);
+    }
+    finish_answer(&answer);
     return st;
 }
 
@@ -474,7 +531,6 @@ bool pst_memopt_solo_is(const char *text, size_t length)
 
 void pst_memopt_solo_serve(const char *text, size_t length)
 {
-    struct answer answer = {.n = 0};
     struct pst_arena arena = {0};
     struct pst_error err = {0};
     struct pst_partition_job question;
@@ -488,10 +544,7 @@ void pst_memopt_solo_serve(const char *text, size_t length)
         const struct pst_memopt_job job = {question.id, question.path, &problem};
 
         pst_worker_started();
-        st = ask(&job, pst_worker_stopped, &answer, &err);
-    }
-    if (st == PST_OK) {
-        st = pack_answer(&answer, &bytes, &n, &err);
+        st = pst_memopt_solo_answer(&job, pst_worker_stopped_or_late, &bytes, &n, &err);
     }
     pst_worker_answer(st == PST_OK ? bytes : NULL, n, &err);
 }

@@ -45,6 +45,20 @@ pst_status pst_memopt_solo_run(const struct pst_memopt_job *job, bool (*cancelle
 pst_status pst_memopt_solo_run_apart(const struct pst_memopt_job *job,
                                      const struct pst_solo_limits *limits,
                                      struct pst_memopt_result *ret_result, struct pst_error *err);
+/*
+ * After either of them ended in *err, a PST_ERR_INFEASIBLE: asks again with the capacity that it
+ * says would do, and takes that back where it does not. limits: as of pst_partition_solo_advise.
+ * Returns err->status; PST_ERR_CANCELLED.
+ */
+pst_status pst_memopt_solo_confirm(const struct pst_memopt_job *job,
+                                   const struct pst_solo_limits *limits, bool (*cancelled)(void),
+                                   struct pst_error *err);
+/* What that process sends back; free() *ret_bytes. */
+pst_status pst_memopt_solo_answer(const struct pst_memopt_job *job, bool (*cancelled)(void),
+                                  char **ret_bytes, size_t *ret_length, struct pst_error *err);
+/* A result from it. plugin.contract, exit code 3, where the bytes are no answer to that job. */
+pst_status pst_memopt_solo_adopt(const struct pst_memopt_job *job, const char *bytes, size_t length,
+                                 struct pst_memopt_result *ret_result, struct pst_error *err);
 void pst_memopt_result_finish(struct pst_memopt_result *result);
 
 /* That process: is what pst_worker_begin brought such a job? Then runs it, answers and leaves. */

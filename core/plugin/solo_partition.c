@@ -57,7 +57,7 @@ static pst_status explain(const struct pst_problem *problem, pst_status st, stru
         used = strlen(err->message);
         if (strstr(err->message, name) == NULL) {
             snprintf(err->message + used, sizeof err->message - used,
-                     "; %s needs %.0f bytes, a device has %.0f", name, ceil(most),
+                     "; %s is charged %.0f bytes, a device has %.0f", name, ceil(most),
                      problem->memory_bytes);
         }
     }
@@ -91,7 +91,7 @@ pst_status pst_partition_solo_run_apart(const struct pst_partition_job *job,
         st = pst_solo_ask_apart(limits, question, question_length, &reply, &length, err);
     }
     if (st == PST_OK) {
-        st = pst_partition_answer_unpack(reply, length, &answer, err);
+        st = pst_partition_answer_unpack(reply, length, job, &answer, err);
     }
     if (st == PST_OK) {
         st = pst_partition_judge(job, &answer, ret_result, err);
@@ -115,7 +115,7 @@ void pst_partition_solo_serve(const char *text, size_t length)
 
     if (st == PST_OK) {
         pst_worker_started();
-        st = pst_partition_ask(&job, pst_worker_stopped, &answer, &err);
+        st = pst_partition_ask(&job, pst_worker_stopped_or_late, &answer, &err);
     }
     if (st == PST_OK) {
         st = pst_partition_answer_pack(&answer, &bytes, &n, &err);

@@ -58,10 +58,10 @@ pst_status pst_partition_solo_run_apart(const struct pst_partition_job *job,
                                         struct pst_error *err);
 
 /*
- * After either of them ended in *err, a PST_ERR_INFEASIBLE: if memory is what is missing, adds to
+ * After either of them was refused with *err: if memory is what is missing, adds to
  * err->hint how much of it would do, and to err->details what the stages take then, found by asking
  * again with other amounts. limits: those of the process that is asked; NULL: this one. Returns
- * PST_ERR_INFEASIBLE; PST_ERR_CANCELLED, when the user stops it; or PST_OK and a result, where the
+ * err->status; PST_ERR_CANCELLED, when the user stops it; or PST_OK and a result, where the
  * partitioner found one that fits by being given another amount.
  */
 pst_status pst_partition_solo_advise(const struct pst_partition_job *job,

@@ -76,7 +76,7 @@ static uint64_t need(void *context, uint64_t memory, uint64_t worth)
     return ask(a, memory, a->deadline_ns, &result, NULL) == PST_OK ? keep(a, &result) : UINT64_MAX;
 }
 
-static void say(const struct advice *a, struct pst_error *err)
+static void say(const struct advice *a, uint64_t enough, struct pst_error *err)
 {
     const struct pst_partition_result *best = &a->best;
     char text[32];
@@ -89,8 +89,7 @@ static void say(const struct advice *a, struct pst_error *err)
         }
         pst_error_detail(err, "%s\n", best->n_stages > MAX_SHOWN ? ", ..." : "");
     }
-    snprintf(text, sizeof text, "%llu", (unsigned long long)a->least);
-    pst_smallest_say(err, "memory_bytes", text,
+    pst_smallest_say(err, "memory_bytes", enough,
                      "more devices or smaller micro_batches need less on each");
 }
 
@@ -107,6 +106,7 @@ pst_status pst_partition_solo_advise(const struct pst_partition_job *job,
     struct advice a = {.job = job, .limits = limits, .cancelled = cancelled, .least = UINT64_MAX};
     struct pst_partition_result any;
     struct pst_error why = {.status = PST_OK};
+    uint64_t enough;
     pst_status st;
     struct pst_smallest search = {
         .need = need,
@@ -115,18 +115,18 @@ pst_status pst_partition_solo_advise(const struct pst_partition_job *job,
         .most = pst_smallest_plans((uint64_t)problem->graph->n_nodes * problem->n_devices)};
 
     if (isinf(problem->memory_bytes)) {
-        return PST_ERR_INFEASIBLE; /* memory is not what is missing */
+        return err->status; /* memory is not what is missing */
     }
     st = ask(&a, 0, 0, &any, &why);
     if (st == PST_ERR_INFEASIBLE && strcmp(why.message, err->message) != 0) {
         pst_error_hint(err, "more memory does not help: %s", why.message);
     }
     if (st != PST_OK) {
-        return wants_end(&a) ? stop(err) : PST_ERR_INFEASIBLE;
+        return wants_end(&a) ? stop(err) : err->status;
     }
     a.deadline_ns = pst_now_ns() + MOST_NS;
     search.capacity = (uint64_t)problem->memory_bytes;
-    pst_smallest_find(&search, keep(&a, &any));
+    enough = pst_smallest_find(&search, keep(&a, &any));
     if (a.least <= search.capacity) {
         *ret_result = a.best;
         return PST_OK;
@@ -136,8 +136,8 @@ pst_status pst_partition_solo_advise(const struct pst_partition_job *job,
         return stop(err);
     }
     if (a.least != UINT64_MAX) {
-        say(&a, err);
+        say(&a, enough, err);
     }
     pst_partition_result_finish(&a.best);
-    return PST_ERR_INFEASIBLE;
+    return err->status;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "plugin/call.h"
 #include "plugin/solo_partition_state.h"
 #include "plugin/stage_rules.h"
 
@@ -233,7 +234,6 @@ static pst_status collect(struct pst_partition_host *host, struct pst_instance *
                           const struct pst_partition_in *in, struct pst_partition_answer *answer,
                           struct pst_error *err)
 {
-    const struct pst_partitioner *f = partitioner->plugin->get_interface(PST_PARTITIONER);
     struct collection c = {.answer = answer, .remarks = &partitioner->remarks};
     uint64_t begin_ns = pst_now_ns();
     pst_status st;
@@ -244,9 +244,7 @@ static pst_status collect(struct pst_partition_host *host, struct pst_instance *
         return pst_fail_nomem(err);
     }
     c.rules.multiples_of = host->problem->planned ? 0 : host->problem->mini_batch;
-    pst_breadcrumb_enter(partitioner->crumb, PST_CRUMB_PARTITION);
-    st = f->partition(partitioner->self, in, &c.out);
-    pst_breadcrumb_leave();
+    st = pst_call_partition(partitioner, in, &c.out);
     answer->search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
     if (c.no_memory) {
         st = pst_fail_nomem(err);

@@ -3,6 +3,7 @@
  * What a partition is worth by the reference cost model, or by what the strategies made of it.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,27 +131,34 @@ pst_status pst_partition_connect(const struct pst_costed *graph, const uint32_t 
     return PST_OK;
 }
 
-/* Successors, depth and what is held, from the last stage to the first. */
+static struct pst_successor successor(const struct pst_partition_stage *to)
+{
+    return (struct pst_successor){.microbatch_size = to->microbatch_size,
+                                  .k = to->k,
+                                  .in_flight = to->in_flight_samples / to->microbatch_size};
+}
+
+/* Successors, depth and what is held, from the last stage to the first. In a row the next stage is
+   the one successor, whatever it reads. */
 static pst_status hold(struct judge *j, struct pst_error *err)
 {
     struct pst_partition_result *result = j->result;
     uint32_t *list = pst_arena_array(&result->arena, j->n_edges, sizeof *list);
     struct pst_successor *next = calloc((size_t)j->n_edges + 1, sizeof *next);
+    pst_status st = list == NULL || next == NULL ? pst_fail_nomem(err) : PST_OK;
+    bool in_row = pst_remarks_flag(result->remarks, result->n_remarks, "in_row");
     uint32_t e = j->n_edges;
+    uint64_t samples;
+    char fault[64];
 
-    if (list == NULL || next == NULL) {
-        free(next);
-        return pst_fail_nomem(err);
-    }
-    for (uint32_t s = result->n_stages; s-- > 0;) {
+    for (uint32_t s = result->n_stages; st == PST_OK && s-- > 0;) {
         struct pst_partition_stage *stage = &result->stages[s];
         struct pst_place place = {.size = sizeof place,
                                   .stage = s,
                                   .n_stages = result->n_stages,
                                   .n_devices = j->problem->n_devices,
                                   .n_microbatches =
-                                      (j->problem->mini_batch + stage->microbatch_size - 1) /
-                                      stage->microbatch_size,
+                                      (j->problem->mini_batch - 1) / stage->microbatch_size + 1,
                                   .microbatch_size = stage->microbatch_size,
                                   .k = stage->k,
                                   .successor_size = sizeof *next,
@@ -161,20 +169,27 @@ static pst_status hold(struct judge *j, struct pst_error *err)
             const struct pst_partition_stage *to = &result->stages[j->edges[e - 1].to];
 
             list[e - 1] = j->edges[e - 1].to;
-            next[place.n_successors++] =
-                (struct pst_successor){.microbatch_size = to->microbatch_size,
-                                       .k = to->k,
-                                       .in_flight = to->in_flight_samples / to->microbatch_size};
+            next[place.n_successors++] = successor(to);
             stage->depth = to->depth + 1 > stage->depth ? to->depth + 1 : stage->depth;
         }
         stage->n_successors = place.n_successors;
         stage->successors = list + e;
-        stage->in_flight_samples = j->answer->planned
-                                       ? j->answer->stages[s].in_flight * stage->microbatch_size
-                                       : (uint32_t)pst_rcm_in_flight(&place);
+        if (in_row) {
+            place.n_successors = s + 1 < result->n_stages;
+            next[0] = place.n_successors > 0 ? successor(stage + 1) : next[0];
+        }
+        samples = j->answer->planned
+                      ? (uint64_t)j->answer->stages[s].in_flight * stage->microbatch_size
+                      : pst_rcm_in_flight(&place);
+        stage->in_flight_samples = (uint32_t)samples;
+        if (samples > UINT32_MAX) {
+            snprintf(fault, sizeof fault, "stage %u holds %llu samples", s,
+                     (unsigned long long)samples);
+            st = pst_partition_illegal(j->answer->id, fault, err);
+        }
     }
     free(next);
-    return PST_OK;
+    return st;
 }
 
 /* By the communication model; a strategy's own time of a pass takes the place of compute. */
@@ -356,7 +371,7 @@ static pst_status check_memory(const struct judge *j, struct pst_error *err)
     }
     return pst_fail(
         err, PST_ERR_INFEASIBLE, "plan.infeasible",
-        "partitioner \"%s\": stage %u (\"%s\" to \"%s\") holds %u samples and needs %s, more "
+        "partitioner \"%s\": stage %u (\"%s\" to \"%s\") holds %u samples and takes %s, more "
         "than the %s of a device",
         result->id, (uint32_t)(worst - result->stages),
         pst_graph_node(graph, worst->nodes[0])->name,

@@ -7,9 +7,11 @@
 
 #include "base/util.h"
 #include "plugin/eval_replays.h"
+#include "plugin/call.h"
 #include "plugin/caps.h"
 #include "plugin/solo_partition_state.h"
 #include "plugin/state.h"
+#include "plugin/topology.h"
 
 /* A name, or a file where it has a slash. */
 static pst_status find(const char *kind, const char *name, const struct pst_plugin **ret_plugin,
@@ -59,23 +61,21 @@ static pst_status find_places(struct pst_partition_planned *planned, struct pst_
     uint32_t *device_of, *shared;
     pst_status st;
 
-    *places = (struct pst_partition_places){.n_places = n_devices, .n_stages = n, .shared = 1};
-    if (n == 0) {
-        return PST_OK;
-    }
-    places->n_places = n;
-    device_of = pst_arena_array(&planned->arena, n, sizeof *device_of);
+    *places = (struct pst_partition_places){.n_stages = n, .shared = 1};
+    places->n_places = n == 0 ? n_devices : n;
+    device_of = pst_arena_array(&planned->arena, places->n_places, sizeof *device_of);
     shared = pst_arena_array(&planned->arena, n_devices, sizeof *shared);
     if (device_of == NULL || shared == NULL) {
         return pst_fail_nomem(err);
     }
-    st = pst_solo_devices(planned->scheduler, n_devices, n, device_of, err);
-    for (uint32_t i = 0; st == PST_OK && i < n; i++) {
+    st = pst_scheduler_devices(planned->scheduler, &planned->topology, n_devices, places->n_places,
+                               device_of, err);
+    for (uint32_t i = 0; st == PST_OK && i < places->n_places; i++) {
         uint32_t now = ++shared[device_of[i]];
 
         places->shared = now > places->shared ? now : places->shared;
     }
-    places->device_of = device_of;
+    places->device_of = n == 0 ? NULL : device_of;
     return st;
 }
 
@@ -93,7 +93,8 @@ pst_status pst_partition_planned_init(struct pst_partition_planned *planned,
         st = open_strategies(planned, partitioner, context, err);
     }
     if (st == PST_OK) {
-        st = pst_solo_topology(planned->scheduler, problem->n_devices, &planned->topology, err);
+        st =
+            pst_scheduler_topology(planned->scheduler, problem->n_devices, &planned->topology, err);
     }
     return st == PST_OK ? find_places(planned, err) : st;
 }
@@ -180,9 +181,7 @@ static pst_status price(struct pst_partition_planned *planned, const struct pst_
         price.period_ns = value.period_ns;
         price.peak_bytes = value.peak_bytes;
     } else {
-        pst_breadcrumb_enter(planned->memopt->crumb, PST_CRUMB_PRICE);
-        st = planned->memopt_if->price(planned->memopt->self, view, &price);
-        pst_breadcrumb_leave();
+        st = pst_call_price(planned->memopt, view, &price);
         st = st == PST_OK ? pst_instance_judge_price(planned->memopt, view, &price, err)
                           : pst_instance_fail(planned->memopt, st, "price", err);
     }
@@ -224,9 +223,7 @@ pst_status pst_partition_planned_bound(struct pst_partition_planned *planned,
 
     view_of(planned, question, &view);
     if (planned->memopt != NULL && PST_CAN(planned->memopt_if, bound)) {
-        pst_breadcrumb_enter(planned->memopt->crumb, PST_CRUMB_BOUND);
-        st = planned->memopt_if->bound(planned->memopt->self, &view, ret_period_ns);
-        pst_breadcrumb_leave();
+        st = pst_call_bound(planned->memopt, &view, ret_period_ns);
         return st == PST_OK ? st : pst_instance_fail(planned->memopt, st, "bound", err);
     }
     st = evaluate(planned, &view, &value, err);
@@ -283,9 +280,7 @@ static pst_status run_plan(struct pst_partition_planned *planned, const struct p
 
     d.out = (struct pst_action_out){
         .size = sizeof d.out, .impl = &d, .set = set_action, .sequence = set_replays};
-    pst_breadcrumb_enter(planned->memopt->crumb, PST_CRUMB_PLAN);
-    st = planned->memopt_if->plan(planned->memopt->self, view, &d.out);
-    pst_breadcrumb_leave();
+    st = pst_call_plan(planned->memopt, view, &d.out);
     if (d.fault != NULL) {
         return pst_planner_illegal(err, planned->memopt, "stage %u: %s", view->stage, d.fault);
     }
@@ -318,7 +313,7 @@ static pst_status too_large(const struct pst_partition_planned *planned,
 
     return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
                     "stage %u (\"%s\" to \"%s\") with %u micro-batches of %u samples in flight "
-                    "needs %s, more than the %s that are left on its device",
+                    "takes %s, more than the %s that are left on its device",
                     q->stage, pst_graph_node(graph, q->nodes[0])->name,
                     pst_graph_node(graph, q->nodes[q->n_nodes - 1])->name, q->in_flight,
                     q->microbatch_size, pst_format_bytes(needed, bytes),

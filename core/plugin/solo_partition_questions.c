@@ -8,7 +8,10 @@
 #include "base/philox.h"
 #include "base/util.h"
 #include "plugin/eval_replays.h"
+#include "plugin/host_log.h"
+#include "plugin/lend.h"
 #include "plugin/solo_partition_state.h"
+#include "plugin/topology.h"
 
 static struct pst_partition_host *host_of(const struct pst_host *host)
 {
@@ -84,8 +87,12 @@ static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
     if (!PST_HAS(ret_topology, microbatch_multiple)) {
         return wrong(host, "ask.topology: ret_topology->size is not set");
     }
+    if (n_devices == 0 ||
+        n_devices > (h->planned != NULL ? h->planned->places.n_places : h->problem->n_devices)) {
+        return wrong(host, "ask.topology: there are not so many devices");
+    }
     if (h->planned != NULL) {
-        st = pst_solo_topology(h->planned->scheduler, n_devices, &topology, &h->pending);
+        st = pst_scheduler_topology(h->planned->scheduler, n_devices, &topology, &h->pending);
     }
     if (st == PST_OK) {
         topology.size = ret_topology->size;
@@ -97,12 +104,19 @@ static pst_status ask_topology(const struct pst_host *host, uint32_t n_devices,
 static pst_status ask_in_flight(const struct pst_host *host, const struct pst_place *place,
                                 struct pst_held *ret_held)
 {
+    const struct pst_problem *problem = host_of(host)->problem;
+
     if (!PST_HAS(place, successors) || !PST_HAS(ret_held, weight_versions)) {
         return wrong(host, "ask.in_flight: place->size or ret_held->size is not set");
     }
     if (place->n_stages == 0 || place->stage >= place->n_stages || place->n_microbatches == 0 ||
-        place->microbatch_size == 0 || place->k == 0) {
-        return wrong(host, "ask.in_flight: no such stage, no micro-batches, or k = 0");
+        place->n_microbatches > problem->mini_batch || place->microbatch_size == 0 ||
+        place->k == 0) {
+        return wrong(host, "ask.in_flight: no such stage, no such number of micro-batches, or "
+                           "k = 0");
+    }
+    if (place->n_stages > problem->graph->n_nodes && place->n_stages > problem->n_devices) {
+        return wrong(host, "ask.in_flight: neither nodes nor devices suffice for so many stages");
     }
     if (host_of(host)->planned != NULL) {
         return pst_partition_planned_held(host_of(host)->planned, place, ret_held,
@@ -127,12 +141,15 @@ static const char *question_fault(const struct pst_costed *graph,
         q->microbatch_size == 0 || q->microbatch_size % q->n_ranks != 0) {
         return "counts must be positive, and replicas divide the micro-batch";
     }
+    if (q->n_nodes == 0 || q->nodes == NULL) {
+        return "a stage has at least one node";
+    }
     for (uint32_t i = 0; i < q->n_nodes; i++) {
         if (q->nodes[i] >= graph->n_nodes || (i > 0 && q->nodes[i] <= q->nodes[i - 1])) {
             return "nodes must exist and ascend";
         }
     }
-    return q->n_nodes == 0 ? "a stage has at least one node" : NULL;
+    return NULL;
 }
 
 static void cost_of(const struct pst_host *host, const struct pst_stage_question *q,
@@ -205,7 +222,7 @@ static pst_status node_ns(const struct pst_host *host, uint32_t node, uint32_t s
 
 static const struct pst_figures *figures(const struct pst_host *host)
 {
-    return &host_of(host)->figures;
+    return (const void *)host_of(host)->figures.bytes;
 }
 
 static uint32_t n_configs(const struct pst_host *host, uint32_t node)
@@ -279,6 +296,23 @@ static bool is_cancelled(void *impl)
            (host->deadline_ns != 0 && pst_now_ns() >= host->deadline_ns);
 }
 
+static bool lend_figures(struct pst_partition_host *host)
+{
+    const struct pst_problem *problem = host->problem;
+    const struct pst_costed *graph = problem->graph;
+    const struct pst_figures figures = {.size = sizeof figures,
+                                        .comm_model = problem->comm_model,
+                                        .reference = problem->planned ? 0 : 1,
+                                        .node_size = problem->node_size,
+                                        .weight_multiplier = problem->weight_multiplier,
+                                        .p2p_bytes_per_s = problem->p2p_bandwidth,
+                                        .allreduce_bytes_per_s = problem->allreduce_bandwidth,
+                                        .saved_bytes = graph->saved_bytes,
+                                        .edge_bytes = graph->edge_bytes};
+
+    return pst_lend_figures(&figures, graph->n_nodes, graph->n_edges, &host->figures);
+}
+
 pst_status pst_partition_host_init(struct pst_partition_host *host,
                                    const struct pst_problem *problem, bool (*cancelled)(void),
                                    struct pst_host_context *ret_context, struct pst_error *err)
@@ -294,30 +328,25 @@ pst_status pst_partition_host_init(struct pst_partition_host *host,
     *host = (struct pst_partition_host){
         .problem = problem,
         .cancelled = cancelled,
-        .figures = {.size = sizeof host->figures,
-                    .comm_model = problem->comm_model,
-                    .reference = problem->planned ? 0 : 1,
-                    .node_size = problem->node_size,
-                    .weight_multiplier = problem->weight_multiplier,
-                    .p2p_bytes_per_s = problem->p2p_bandwidth,
-                    .allreduce_bytes_per_s = problem->allreduce_bandwidth,
-                    .saved_bytes = problem->graph->saved_bytes,
-                    .edge_bytes = problem->graph->edge_bytes},
     };
     *ret_context = (struct pst_host_context){
         .cost = &cost,
         .ask = &ask,
         .eval = &eval,
         .profile = &profile,
+        .figures = &host->figures,
         .rng = &rng,
         .impl = host,
         .cancelled = is_cancelled,
     };
-    return pst_rcm_init(&host->rcm, problem, err);
+    pst_host_log_begin();
+    return lend_figures(host) ? pst_rcm_init(&host->rcm, problem, err) : pst_fail_nomem(err);
 }
 
 void pst_partition_host_finish(struct pst_partition_host *host)
 {
+    pst_host_log_end();
     pst_evaluator_finish(&host->evaluator);
     pst_rcm_finish(&host->rcm);
+    pst_region_finish(&host->figures);
 }

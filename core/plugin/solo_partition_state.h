@@ -13,6 +13,7 @@
 #include "plugin/eval.h"
 #include "plugin/held.h"
 #include "plugin/memo.h"
+#include "plugin/region.h"
 #include "plugin/solo.h"
 #include "plugin/solo_partition.h"
 
@@ -68,7 +69,7 @@ struct pst_partition_planned {
 struct pst_partition_host {
     const struct pst_problem *problem;
     struct pst_rcm rcm;
-    struct pst_figures figures;
+    struct pst_region figures; /* as a partitioner gets them */
     bool (*cancelled)(void);
     uint64_t deadline_ns; /* 0: none */
     struct pst_evaluator evaluator;
@@ -182,7 +183,9 @@ pst_status pst_partition_job_unpack(const char *bytes, size_t length, struct pst
                                     struct pst_partition_job *ret_job, struct pst_error *err);
 pst_status pst_partition_answer_pack(const struct pst_partition_answer *answer, char **ret_bytes,
                                      size_t *ret_length, struct pst_error *err);
+/* plugin.contract, exit code 3, where the bytes are no answer to that job. */
 pst_status pst_partition_answer_unpack(const char *bytes, size_t length,
+                                       const struct pst_partition_job *job,
                                        struct pst_partition_answer *ret_answer,
                                        struct pst_error *err);
 

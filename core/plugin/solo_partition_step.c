@@ -27,7 +27,7 @@ static uint32_t microbatches(const struct pst_partition_run *run, uint32_t s)
 {
     uint32_t size = run->lines[s].microbatch_size;
 
-    return (run->problem->mini_batch + size - 1) / size;
+    return (run->problem->mini_batch - 1) / size + 1;
 }
 
 /* No order that leaves no device idle for nothing takes longer than everything in a row. */

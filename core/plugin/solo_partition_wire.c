@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A partitioner's question and answer as bytes. The graph goes as its file would. What comes back
- * is held against its own counts here, and against the rules by whoever judges it.
+ * is held against its own counts and the problem's here, and against the rules by whoever judges
+ * it.
  */
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,11 +121,7 @@ pst_status pst_partition_answer_pack(const struct pst_partition_answer *answer, 
     pst_write(&w, answer->id, sizeof answer->id);
     pst_write(&w, answer->version, sizeof answer->version);
     pst_write(&w, &answer->search_seconds, sizeof answer->search_seconds);
-    pst_write_number(&w, answer->planned);
     pst_write(&w, &answer->step_ns, sizeof answer->step_ns);
-    pst_write_number(&w, answer->places.n_stages);
-    pst_write_number(&w, answer->places.shared);
-    pst_write_number(&w, answer->places.n_places);
     put_sizes(&w, answer->places.device_of,
               answer->places.device_of == NULL ? 0 : answer->places.n_places);
     pst_write_number(&w, answer->n_stages);
@@ -142,18 +140,26 @@ pst_status pst_partition_answer_pack(const struct pst_partition_answer *answer, 
     return pst_write_end(&w, ret_bytes, ret_length, err);
 }
 
-static void take_places(struct pst_reader *r, struct pst_partition_places *places)
+/* Those that the scheduler of a planned problem wants, or a place a device. */
+static void take_places(struct pst_reader *r, const struct pst_problem *problem,
+                        struct pst_partition_places *places)
 {
-    uint32_t *device_of, n;
+    uint32_t n = pst_read_count(r, sizeof(uint32_t)), most = problem->n_devices;
+    uint32_t *device_of = pst_read_array(r, n, sizeof *device_of);
+    uint32_t *shared = calloc((size_t)most + 1, sizeof *shared);
 
-    places->n_stages = (uint32_t)pst_read_number(r);
-    places->shared = (uint32_t)pst_read_number(r);
-    places->n_places = (uint32_t)pst_read_number(r);
-    n = pst_read_count(r, sizeof *device_of);
-    device_of = pst_read_array(r, n, sizeof *device_of);
-    places->device_of = n == 0 ? NULL : device_of;
-    r->failed |=
-        places->shared == 0 || places->n_places > PST_WIRE_MAX || (n != 0 && n != places->n_places);
+    *places = (struct pst_partition_places){.n_places = n == 0 ? most : n,
+                                            .n_stages = n,
+                                            .shared = 1,
+                                            .device_of = n == 0 ? NULL : device_of};
+    r->failed |= shared == NULL || (n > 0 && !problem->planned);
+    for (uint32_t i = 0; !r->failed && i < n; i++) {
+        uint32_t d = device_of[i], now = d < most ? ++shared[d] : 0;
+
+        places->shared = now > places->shared ? now : places->shared;
+        r->failed = d >= most;
+    }
+    free(shared);
 }
 
 static void take_stages(struct pst_reader *r, struct pst_partition_answer *answer)
@@ -169,33 +175,34 @@ static void take_stages(struct pst_reader *r, struct pst_partition_answer *answe
         stage->nodes = pst_read_array(r, stage->n_nodes, sizeof *stage->nodes);
         stage->n_ranks = pst_read_count(r, sizeof *stage->ranks);
         stage->ranks = pst_read_array(r, stage->n_ranks, sizeof *stage->ranks);
-        stage->microbatch_size = (uint32_t)pst_read_number(r);
-        stage->k = (uint32_t)pst_read_number(r);
-        stage->in_flight = (uint32_t)pst_read_number(r);
-        pst_read(r, &stage->compute_ns, sizeof stage->compute_ns);
-        pst_read(r, &stage->memory_bytes, sizeof stage->memory_bytes);
+        stage->microbatch_size = pst_read_uint(r);
+        stage->k = pst_read_uint(r);
+        stage->in_flight = pst_read_uint(r);
+        stage->compute_ns = pst_read_amount(r, PST_WIRE_COUNT);
+        stage->memory_bytes = pst_read_amount(r, PST_WIRE_COUNT);
+        r->failed |= answer->planned && stage->in_flight == 0;
     }
     answer->n_stages = n;
+    r->failed |= n == 0 || (answer->places.n_stages != 0 && n != answer->places.n_stages);
 }
 
 pst_status pst_partition_answer_unpack(const char *bytes, size_t length,
+                                       const struct pst_partition_job *job,
                                        struct pst_partition_answer *ret_answer,
                                        struct pst_error *err)
 {
-    struct pst_partition_answer answer = {.n_stages = 0};
+    struct pst_partition_answer answer = {.planned = job->problem->planned};
     struct pst_reader r = {.at = bytes, .left = length, .arena = &answer.arena};
     char magic[sizeof MAGIC];
 
     pst_read(&r, magic, sizeof magic);
     r.failed |= memcmp(magic, MAGIC, sizeof magic) != 0;
-    pst_read(&r, answer.id, sizeof answer.id);
-    pst_read(&r, answer.version, sizeof answer.version);
-    answer.id[sizeof answer.id - 1] = answer.version[sizeof answer.version - 1] = '\0';
-    pst_read(&r, &answer.search_seconds, sizeof answer.search_seconds);
-    answer.planned = pst_read_number(&r) != 0;
-    pst_read(&r, &answer.step_ns, sizeof answer.step_ns);
+    pst_read_name(&r, answer.id, sizeof answer.id);
+    pst_read_name(&r, answer.version, sizeof answer.version);
+    answer.search_seconds = pst_read_amount(&r, PST_WIRE_SECONDS);
+    answer.step_ns = pst_read_amount(&r, DBL_MAX);
     if (!r.failed) {
-        take_places(&r, &answer.places);
+        take_places(&r, job->problem, &answer.places);
     }
     if (!r.failed) {
         take_stages(&r, &answer);
@@ -203,14 +210,9 @@ pst_status pst_partition_answer_unpack(const char *bytes, size_t length,
     if (!r.failed) {
         answer.n_remarks = pst_remarks_read(&r, &answer.remarks);
     }
-    if (r.failed) {
+    if (r.failed || r.left > 0) {
         pst_partition_answer_finish(&answer);
-        pst_fail(err, PST_ERR_BUG, "plugin.contract",
-                 "what came back from the partitioner's process is no partition");
-        if (err != NULL) {
-            err->exit_code = 3;
-        }
-        return PST_ERR_BUG;
+        return pst_wire_refuse("partitioner", job->id, job->path, err);
     }
     *ret_answer = answer;
     return PST_OK;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A job and its result as bytes, for the way to the scheduler's process and back. What comes back
- * is held against its own counts: a plugin may have written over it.
+ * is where stages are, and passes: the instance is stated again from the job, and the passes are
+ * taken in by the rules for a scheduler's own.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "plugin/parts.h"
 #include "plugin/solo_job.h"
 #include "plugin/wire.h"
 
@@ -128,14 +129,25 @@ pst_status pst_solo_job_unpack(const char *bytes, size_t length, struct pst_aren
 
 /* --- answers -----------------------------------------------------------------------------------*/
 
+static void put_placement(struct pst_writer *w, const struct pst_solo *solo)
+{
+    pst_write_number(w, solo->in.n_devices);
+    pst_write_number(w, solo->stages[0].n_microbatches);
+    pst_write_number(w, solo->topology.n_stages);
+    pst_write_number(w, solo->topology.version_rule);
+    pst_write_number(w, solo->topology.min_microbatches);
+    pst_write_number(w, solo->topology.microbatch_multiple);
+    pst_write_number(w, solo->in.n_stages);
+    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
+        pst_write(w, &solo->stages[s].device, sizeof solo->stages[s].device);
+    }
+}
+
 static void put_answer(struct pst_writer *w, const struct pst_solo_answer *answer)
 {
-    pst_write_number(w, answer->n_devices);
     pst_write_number(w, answer->asynchronous);
-    pst_write_number(w, answer->split);
-    pst_write_number(w, answer->claimed);
     pst_write(w, &answer->claim, sizeof answer->claim);
-    for (uint32_t part = 0; part < 3; part++) {
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
         for (uint32_t d = 0; d < answer->n_devices; d++) {
             uint32_t n = answer->n_passes[part] == NULL ? 0 : answer->n_passes[part][d];
 
@@ -145,31 +157,80 @@ static void put_answer(struct pst_writer *w, const struct pst_solo_answer *answe
     }
 }
 
-static bool pass_is_sound(const struct pst_solo *solo, const struct pst_pass *pass, uint32_t device)
+/* Devices, stages and micro-batches of the job, as far as it says. */
+static bool placement_is_sound(const struct pst_solo_job *job, uint32_t times,
+                               const struct pst_solo_placement *at)
 {
-    return pass->op >= PST_PASS_F && pass->op <= PST_PASS_BW && pass->stage < solo->in.n_stages &&
-           solo->stages[pass->stage].device == device &&
-           pass->microbatch < 2 * (uint64_t)solo->stages[pass->stage].n_microbatches;
+    const struct pst_topology *t = &at->topology;
+    const struct pst_solo *problem = job->problem;
+    uint32_t n_devices = problem != NULL ? problem->in.n_devices : job->n_devices;
+    uint32_t n_stages = problem != NULL    ? problem->in.n_stages
+                        : t->n_stages != 0 ? t->n_stages
+                                           : at->n_devices;
+    bool sound = (n_devices == 0 || at->n_devices == n_devices) && at->n_stages == n_stages &&
+                 n_stages > 0 && (t->n_stages == 0 || t->n_stages == n_stages) &&
+                 at->n_microbatches > 0 && pst_rule_is_known(t->version_rule) &&
+                 (problem != NULL || job->n_microbatches == 0 ||
+                  at->n_microbatches == job->n_microbatches * times);
+
+    for (uint32_t s = 0; sound && s < n_stages; s++) {
+        uint32_t stated = problem != NULL ? problem->stages[s].device : PST_NONE;
+
+        sound =
+            at->device_of[s] < at->n_devices && (stated == PST_NONE || stated == at->device_of[s]);
+    }
+    return sound;
 }
 
-static void take_part(struct pst_reader *r, const struct pst_solo *solo, uint32_t part,
-                      struct pst_solo_answer *answer)
+static void take_placement(struct pst_reader *r, struct pst_solo_placement *at)
 {
-    uint32_t n_devices = answer->n_devices;
+    at->n_devices = pst_read_count(r, PST_PARTS * sizeof(uint64_t)); /* of numbers of passes */
+    at->n_microbatches = pst_read_uint(r);
+    at->topology = (struct pst_topology){.size = sizeof at->topology};
+    at->topology.n_stages = pst_read_uint(r);
+    at->topology.version_rule = pst_read_uint(r);
+    at->topology.min_microbatches = pst_read_uint(r);
+    at->topology.microbatch_multiple = pst_read_uint(r);
+    at->n_stages = pst_read_count(r, sizeof *at->device_of);
+    at->device_of = pst_read_array(r, at->n_stages, sizeof *at->device_of);
+}
 
-    answer->passes[part] = pst_arena_array(r->arena, n_devices, sizeof **answer->passes);
-    answer->n_passes[part] = pst_arena_array(r->arena, n_devices, sizeof **answer->n_passes);
-    if (answer->passes[part] == NULL || answer->n_passes[part] == NULL) {
-        r->failed = true;
-        return;
+static void restate(struct pst_reader *r, const struct pst_solo_job *job, uint32_t times,
+                    struct pst_solo_result *result, struct pst_solo *solo)
+{
+    struct pst_solo_placement at;
+    struct pst_arena arena = {0};
+    uint64_t n = 0;
+
+    r->arena = &arena;
+    take_placement(r, &at);
+    r->failed = r->failed || !placement_is_sound(job, times, &at);
+    for (uint32_t s = 0; !r->failed && s < at.n_stages; s++) { /* each has passes that follow */
+        n += job->problem != NULL ? job->problem->stages[s].n_microbatches : at.n_microbatches;
     }
-    for (uint32_t d = 0; !r->failed && d < n_devices; d++) {
-        uint32_t n = pst_read_count(r, sizeof ***answer->passes);
+    r->failed = r->failed || n > r->left ||
+                pst_solo_job_restate(job, &at, times, &result->scale, solo, NULL) != PST_OK;
+    r->arena = NULL;
+    pst_arena_finish(&arena);
+}
 
-        answer->passes[part][d] = pst_read_array(r, n, sizeof ***answer->passes);
-        answer->n_passes[part][d] = n;
+static void emit_part(struct pst_reader *r, uint32_t part, bool asynchronous,
+                      struct pst_emission *emission)
+{
+    struct pst_schedule_out *out = &emission->out;
+
+    if (asynchronous) {
+        out->part(out, PST_PART_FILL + part);
+    }
+    for (uint32_t d = 0; !r->failed && d < emission->in->n_devices; d++) {
+        uint32_t n = pst_read_count(r, sizeof(struct pst_pass));
+
+        r->failed |= n > 0 && part != PST_BODY && !asynchronous;
         for (uint32_t i = 0; !r->failed && i < n; i++) {
-            r->failed = !pass_is_sound(solo, &answer->passes[part][d][i], d);
+            struct pst_pass pass;
+
+            pst_read(r, &pass, sizeof pass);
+            r->failed |= out->emit(out, d, pass.op, pass.stage, pass.microbatch) != PST_OK;
         }
     }
 }
@@ -177,19 +238,18 @@ static void take_part(struct pst_reader *r, const struct pst_solo *solo, uint32_
 static void take_answer(struct pst_reader *r, const struct pst_solo *solo,
                         struct pst_solo_answer *answer)
 {
-    struct pst_arena *outer = r->arena;
+    bool asynchronous = pst_read_number(r) != 0;
+    struct pst_emission emission;
+    struct pst_claimed claim;
 
-    r->arena = &answer->arena;
-    answer->n_devices = (uint32_t)pst_read_number(r);
-    answer->asynchronous = pst_read_number(r) != 0;
-    answer->split = pst_read_number(r) != 0;
-    answer->claimed = pst_read_number(r) != 0;
-    pst_read(r, &answer->claim, sizeof answer->claim);
-    r->failed = r->failed || answer->n_devices != solo->in.n_devices;
-    for (uint32_t part = 0; !r->failed && part < 3; part++) {
-        take_part(r, solo, part, answer);
+    pst_read(r, &claim, sizeof claim);
+    r->failed |= pst_emission_init(&emission, &solo->in) != PST_OK;
+    for (uint32_t part = 0; !r->failed && part < PST_PARTS; part++) {
+        emit_part(r, part, asynchronous, &emission);
     }
-    r->arena = outer;
+    r->failed = r->failed || !pst_emission_complete(&emission) ||
+                pst_solo_answer_take(&emission, &claim, answer, NULL) != PST_OK;
+    pst_emission_finish(&emission);
 }
 
 pst_status pst_solo_result_pack(const struct pst_solo_result *result, char **ret_bytes,
@@ -200,18 +260,17 @@ pst_status pst_solo_result_pack(const struct pst_solo_result *result, char **ret
     pst_write(&w, MAGIC, sizeof MAGIC);
     pst_write(&w, result->id, sizeof result->id);
     pst_write(&w, result->version, sizeof result->version);
-    pst_write_number(&w, result->scale);
     pst_write_number(&w, result->has_twice);
-    put_solo(&w, &result->solo);
+    put_placement(&w, &result->solo);
     put_answer(&w, &result->answer);
     if (result->has_twice) {
-        put_solo(&w, &result->twice);
+        put_placement(&w, &result->twice);
         put_answer(&w, &result->twice_answer);
     }
     return pst_write_end(&w, ret_bytes, ret_length, err);
 }
 
-pst_status pst_solo_result_unpack(const char *bytes, size_t length,
+pst_status pst_solo_result_unpack(const char *bytes, size_t length, const struct pst_solo_job *job,
                                   struct pst_solo_result *ret_result, struct pst_error *err)
 {
     struct pst_solo_result result = {.scale = 1};
@@ -220,29 +279,23 @@ pst_status pst_solo_result_unpack(const char *bytes, size_t length,
 
     pst_read(&r, magic, sizeof magic);
     r.failed = r.failed || memcmp(magic, MAGIC, sizeof magic) != 0;
-    pst_read(&r, result.id, sizeof result.id);
-    pst_read(&r, result.version, sizeof result.version);
-    result.id[sizeof result.id - 1] = result.version[sizeof result.version - 1] = '\0';
-    result.scale = pst_read_number(&r);
+    pst_read_name(&r, result.id, sizeof result.id);
+    pst_read_name(&r, result.version, sizeof result.version);
     result.has_twice = pst_read_number(&r) != 0;
-    take_solo(&r, &result.solo);
+    r.failed |= result.has_twice && !job->again;
+    restate(&r, job, 1, &result, &result.solo);
     if (!r.failed) {
         take_answer(&r, &result.solo, &result.answer);
     }
     if (!r.failed && result.has_twice) {
-        take_solo(&r, &result.twice);
+        restate(&r, job, 2, &result, &result.twice);
     }
     if (!r.failed && result.has_twice) {
         take_answer(&r, &result.twice, &result.twice_answer);
     }
-    if (r.failed || result.scale == 0) {
+    if (r.failed || r.left > 0) {
         pst_solo_result_finish(&result);
-        pst_fail(err, PST_ERR_BUG, "plugin.contract",
-                 "what came back from the scheduler's process is no schedule");
-        if (err != NULL) {
-            err->exit_code = 3;
-        }
-        return PST_ERR_BUG;
+        return pst_wire_refuse("scheduler", job->id, job->path, err);
     }
     *ret_result = result;
     return PST_OK;

@@ -28,6 +28,7 @@ bool pst_stage_rules_init(struct pst_stage_rules *rules, const struct pst_partit
     rules->degrees = in->degrees;
     rules->n_degrees = in->n_degrees;
     rules->n_ranks = in->n_devices;
+    rules->batch = in->batch;
     rules->owner = malloc(((size_t)in->graph->n_nodes + 1) * sizeof *rules->owner);
     rules->holder = malloc(((size_t)in->n_devices + 1) * sizeof *rules->holder);
     if (rules->owner == NULL || rules->holder == NULL) {
@@ -108,11 +109,16 @@ static bool check_size(struct pst_stage_rules *rules, const struct pst_stage_dec
     uint32_t s = rules->n_stages;
     uint32_t size = decl->microbatch_size / (rules->own_width ? decl->n_ranks : 1);
 
-    if (!is_size(rules, size) || decl->k == 0) {
+    if (!is_size(rules, size)) {
         return refuse(rules,
-                      "stage %u has micro-batches of %u samples and k = %u; sizes are those that "
-                      "were offered, and k is at least 1",
-                      s, decl->microbatch_size, decl->k);
+                      "stage %u has micro-batches of %u samples; sizes are those that were offered",
+                      s, decl->microbatch_size);
+    }
+    if (decl->k == 0 || (decl->k - 1) * (uint64_t)decl->microbatch_size >= rules->batch) {
+        return refuse(rules,
+                      "stage %u has k = %u; it is at least 1, and k micro-batches of %u samples "
+                      "begin in a batch of %u",
+                      s, decl->k, decl->microbatch_size, rules->batch);
     }
     if (decl->microbatch_size % decl->n_ranks != 0) {
         return refuse(rules, "stage %u splits micro-batches of %u samples over %u replicas", s,
@@ -125,6 +131,10 @@ static bool take_nodes(struct pst_stage_rules *rules, const struct pst_stage_dec
 {
     uint32_t s = rules->n_stages;
 
+    if (decl->n_nodes > rules->graph->n_nodes) {
+        return refuse(rules, "stage %u has %u nodes, but there are %u", s, decl->n_nodes,
+                      rules->graph->n_nodes);
+    }
     for (uint32_t i = 0; i < decl->n_nodes; i++) {
         uint32_t v = decl->nodes[i];
 

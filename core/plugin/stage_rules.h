@@ -12,7 +12,7 @@ struct pst_stage_rules {
     /* What is allowed; fill these before the first stage. */
     const struct pst_graph_view *graph;
     const uint32_t *sizes, *degrees;
-    uint32_t n_sizes, n_degrees, n_ranks;
+    uint32_t n_sizes, n_degrees, n_ranks, batch;
     uint32_t multiples_of; /* 0, or the batch: multiples of the sizes that divide it will do, too */
     bool own_width;        /* what ext/remark.h says of this word */
     /* What came so far. */

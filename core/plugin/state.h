@@ -73,12 +73,11 @@ struct pst_planner {
     uint64_t fit_bytes;   /* then: one that takes more, but no more than this, if it is faster */
     bool rival;           /* strategies go the way of their rivals */
     uint64_t deadline_ns; /* UINT64_MAX: none */
+    uint64_t work_end_ns; /* the same as time that this process has worked; 0: none */
     uint64_t bar_ns;      /* a plan whose step is clearly longer is not worth refining */
     struct pst_arena arena;
 
     struct pst_instance *partitioner, *scheduler, *memopt[PST_MAX_MEMOPT];
-    const struct pst_partitioner *partitioner_if;
-    const struct pst_scheduler *scheduler_if;
     const struct pst_memopt *memopt_if[PST_MAX_MEMOPT];
     uint32_t n_memopt;
 
@@ -110,11 +109,14 @@ struct pst_planner {
     struct pst_evaluator evaluator;
     struct pst_replay_list replays; /* that the last memory optimizer listed for a stage */
     struct pst_memo memo;
-    struct pst_figures figures;           /* of pst.profile/1 */
+    struct pst_region figures;            /* of pst.profile/1, as the partitioner gets them */
     const struct pst_partition_in *asked; /* while the partitioner is asked */
     struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
 };
 
+/* probe.c: time that all threads of this process have worked; are these ends there? */
+uint64_t pst_planner_worked_ns(void);
+bool pst_planner_is_late(uint64_t deadline_ns, uint64_t work_end_ns);
 /* choice.c: the plugin that "use" and "path" of a strategy's table name; table: NULL where the job
    has none. Errors: config.key, config.value, and those of pst_plugin_find, with the place. */
 pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *table,
@@ -191,7 +193,7 @@ void pst_view_transfers(const struct pst_planner *planner, uint32_t samples,
 
 /* memory.c: price by the list of memory optimizers; actions of all stages of a plan. */
 /* Of each stage of a finished plan: the bytes that the memory optimizers could do with, if they had
-   none to spare. ret_bytes has room for the plan's stages. */
+   none to spare; 0: one of them cannot tell. ret_bytes has room for the plan's stages. */
 pst_status pst_planner_least(struct pst_planner *planner, const struct pst_plan *plan,
                              uint64_t *ret_bytes, struct pst_error *err);
 pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage_question *question,

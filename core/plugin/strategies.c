@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "plugin/caps.h"
+#include "plugin/topology.h"
 
 static pst_status instantiate(struct pst_planner *planner, const struct pst_plugin *plugin,
                               struct pst_config_node *table, struct pst_instance **ret_instance,
@@ -21,8 +22,7 @@ static pst_status instantiate(struct pst_planner *planner, const struct pst_plug
     pst_status st;
 
     for (uint32_t i = 0; i < plugin->n_params; i++) {
-        const struct pst_param *row =
-            (const void *)((const char *)plugin->params + (size_t)i * plugin->param_size);
+        const struct pst_param *row = pst_plugin_param(plugin, i);
 
         st = row->type != PST_PARAM_PATH
                  ? PST_OK
@@ -111,10 +111,6 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
         planner->memopt_if[i] = plugin->get_interface(PST_MEMOPT);
         st = instantiate(planner, plugin, job->memopt[turns[i]], &planner->memopt[i], err);
     }
-    if (st == PST_OK) {
-        planner->partitioner_if = plugins[0]->get_interface(PST_PARTITIONER);
-        planner->scheduler_if = plugins[1]->get_interface(PST_SCHEDULER);
-    }
     return st;
 }
 
@@ -179,33 +175,14 @@ pst_status pst_planner_microbatches(const struct pst_planner *planner, struct ps
 
 static pst_status place_stages(struct pst_planner *planner, struct pst_error *err)
 {
-    const struct pst_scheduler *f = planner->scheduler_if;
-    uint32_t s;
-
     planner->n_places =
         planner->topology.n_stages != 0 ? planner->topology.n_stages : planner->n_devices;
     planner->device_of =
         pst_arena_array(&planner->arena, planner->n_places, sizeof *planner->device_of);
-    if (planner->device_of == NULL) {
-        return pst_fail_nomem(err);
-    }
-    for (s = 0; s < planner->n_places; s++) {
-        uint32_t device = s;
-
-        if (planner->topology.n_stages != 0 && PST_CAN(f, device_of)) {
-            pst_breadcrumb_enter(planner->scheduler->crumb, PST_CRUMB_DEVICE_OF);
-            device =
-                f->device_of(planner->scheduler->self, planner->n_devices, planner->n_places, s);
-            pst_breadcrumb_leave();
-        }
-        if (device >= planner->n_devices) {
-            return pst_planner_illegal(err, planner->scheduler,
-                                       "stage %u is placed on device %u, but there are %u", s,
-                                       device, planner->n_devices);
-        }
-        planner->device_of[s] = device;
-    }
-    return PST_OK;
+    return planner->device_of == NULL
+               ? pst_fail_nomem(err)
+               : pst_scheduler_devices(planner->scheduler, &planner->topology, planner->n_devices,
+                                       planner->n_places, planner->device_of, err);
 }
 
 /* Every divisor of the batch where both strategies know stages of different sizes, else the one
@@ -264,11 +241,6 @@ pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
 
     if (st != PST_OK) {
         return st;
-    }
-    if (!pst_rule_is_known(topology->version_rule)) {
-        return pst_planner_illegal(err, planner->scheduler,
-                                   "topology() gives the unknown version rule %u",
-                                   topology->version_rule);
     }
     if (pst_rule_is_asynchronous(topology->version_rule)) {
         st = pst_caps_require(planner->scheduler->plugin, "async", "steps that overlap", err);

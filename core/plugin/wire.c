@@ -59,6 +59,9 @@ pst_status pst_write_end(struct pst_writer *w, char **ret_bytes, size_t *ret_len
 
 void pst_read(struct pst_reader *r, void *to, size_t n)
 {
+    if (n == 0) {
+        return;
+    }
     if (r->failed || n > r->left) {
         r->failed = true;
         memset(to, 0, n);
@@ -75,6 +78,37 @@ uint64_t pst_read_number(struct pst_reader *r)
 
     pst_read(r, &number, sizeof number);
     return number;
+}
+
+uint32_t pst_read_uint(struct pst_reader *r)
+{
+    uint64_t number = pst_read_number(r);
+
+    r->failed |= number > UINT32_MAX;
+    return (uint32_t)number;
+}
+
+double pst_read_amount(struct pst_reader *r, double most)
+{
+    double amount = 0;
+
+    pst_read(r, &amount, sizeof amount);
+    r->failed |= !(amount >= 0 && amount <= most); /* and no NaN */
+    return amount;
+}
+
+void pst_read_name(struct pst_reader *r, char *to, size_t size)
+{
+    size_t n = 0;
+
+    pst_read(r, to, size);
+    while (n < size && (unsigned char)to[n] >= ' ' && to[n] != 0x7F) {
+        n++;
+    }
+    if (n == size || to[n] != '\0') {
+        r->failed = true;
+        to[0] = '\0';
+    }
 }
 
 /* A number of elements of that size that can be there at all. */
@@ -118,4 +152,17 @@ const char *pst_read_text(struct pst_reader *r)
     r->at += n;
     r->left -= (size_t)n;
     return text;
+}
+
+pst_status pst_wire_refuse(const char *kind, const char *id, const char *path,
+                           struct pst_error *err)
+{
+    pst_fail(err, PST_ERR_BUG, "plugin.contract",
+             "%s \"%s\": what came back from its process is no answer to what was asked", kind,
+             id != NULL ? id : path);
+    pst_error_hint(err, "report it to its author");
+    if (err != NULL) {
+        err->exit_code = 3;
+    }
+    return PST_ERR_BUG;
 }

@@ -36,16 +36,20 @@ static void put_outcome(FILE *out, const struct pst_trial *trial)
         put_text(out, trial->state == PST_TRIAL_OPEN
                           ? ""
                           : pst_compare_why(why, sizeof why, &trial->why));
+        fputc(',', out);
+        if (trial->why.enough_bytes != 0) {
+            fprintf(out, "%" PRIu64, trial->why.enough_bytes);
+        }
         return;
     }
     fprintf(out, ",%u,%u,%.3f,%.9g,%.9g,%" PRIu64 ",%.6f", trial->batch, trial->n_stages,
             (double)trial->sim.period_ns / 1e3, pst_trial_samples_per_second(trial),
             pst_sim_bubble(&trial->sim), pst_trial_most_bytes(trial), trial->search_seconds);
     if (trial->ran) {
-        fprintf(out, ",%.3f,%.3f,%.9g,", (double)trial->measured_ns / 1e3,
+        fprintf(out, ",%.3f,%.3f,%.9g,,", (double)trial->measured_ns / 1e3,
                 (double)trial->predicted_ns / 1e3, trial->final_loss);
     } else {
-        fputs(",,,,", out);
+        fputs(",,,,,", out);
     }
 }
 
@@ -64,7 +68,7 @@ char *pst_compare_report_csv(const struct pst_compare_result *result)
         fprintf(out, ",%s", pst_axis_keys[a]);
     }
     fputs(",state,batch,stages,step_us,samples_per_second,bubble,peak_bytes,search_seconds,"
-          "measured_step_us,predicted_step_us,final_loss,why\n",
+          "measured_step_us,predicted_step_us,final_loss,why,enough_bytes\n",
           out);
     for (uint32_t i = 0; i < result->n; i++) {
         const struct pst_compare_record *record = &result->records[i];

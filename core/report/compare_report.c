@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "report/sim_report.h"
 #include "report/table.h"
@@ -25,6 +26,7 @@ const char *pst_trial_state_word(enum pst_trial_state state)
 const char *pst_compare_why(char *text, size_t size, const struct pst_error *why)
 {
     snprintf(text, size, "%s%s%s", why->message, why->hint[0] == '\0' ? "" : "; ", why->hint);
+    pst_text_make_plain(text);
     return text;
 }
 
@@ -286,12 +288,7 @@ void pst_compare_json_trial(struct pst_json *json, const struct pst_trial *trial
         add_outcome(json, trial);
     } else if (trial->state != PST_TRIAL_OPEN) {
         pst_json_object(json, "error");
-        pst_json_int(json, "code", pst_error_exit_code(&trial->why));
-        pst_json_string(json, "kind", trial->why.kind);
-        pst_json_string(json, "message", trial->why.message);
-        if (trial->why.hint[0] != '\0') {
-            pst_json_string(json, "hint", trial->why.hint);
-        }
+        pst_json_error(json, &trial->why);
         pst_json_end(json, '}');
     }
 }

@@ -16,6 +16,7 @@
 struct sink {
     unsigned char *bytes;
     size_t length, capacity;
+    bool failed;
 };
 
 static cairo_status_t take(void *closure, const unsigned char *data, unsigned int length)
@@ -24,9 +25,10 @@ static cairo_status_t take(void *closure, const unsigned char *data, unsigned in
 
     if (length > sink->capacity - sink->length) {
         size_t capacity = (sink->length + length) * 2;
-        unsigned char *grown = realloc(sink->bytes, capacity);
+        unsigned char *grown = sink->failed ? NULL : realloc(sink->bytes, capacity);
 
         if (grown == NULL) {
+            sink->failed = true; /* cairo may forget it */
             return CAIRO_STATUS_WRITE_ERROR;
         }
         sink->bytes = grown;
@@ -86,6 +88,7 @@ static pst_status paint(const struct pst_canvas *canvas, enum pst_figure_format 
     cairo_surface_finish(surface);
     status = status == CAIRO_STATUS_SUCCESS ? cairo_surface_status(surface) : status;
     cairo_surface_destroy(surface);
+    status = sink->failed ? CAIRO_STATUS_WRITE_ERROR : status;
     return st == PST_OK && status != CAIRO_STATUS_SUCCESS ? fail_cairo(status, err) : st;
 }
 

@@ -2,11 +2,20 @@
 #include "report/table.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/util.h"
+
+static atomic_bool one_failed;
+
+bool pst_table_one_failed(void)
+{
+    return atomic_load(&one_failed);
+}
 
 void pst_table_init(struct pst_table *table)
 {
@@ -37,6 +46,7 @@ void pst_table_cell(struct pst_table *table, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    pst_text_make_plain(text);
     copy = pst_arena_strdup(&table->arena, text);
     if (copy == NULL ||
         !pst_grow(&table->cells, &table->capacity, table->n_cells, sizeof *table->cells)) {
@@ -82,7 +92,7 @@ void pst_table_print(const struct pst_table *table, FILE *out, const char *inden
     int width[PST_TABLE_COLUMNS];
 
     if (table->failed) {
-        fputs("(out of memory: no table)\n", out);
+        atomic_store(&one_failed, true);
         return;
     }
     for (uint32_t c = 0; c < table->n_columns; c++) {

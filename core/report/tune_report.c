@@ -103,7 +103,21 @@ static void print_done(const struct pst_tune_result *result, const uint32_t *ord
     pst_table_finish(&table);
 }
 
-static void print_none(const struct pst_tune_result *result, bool color, FILE *out)
+/* Why it has no size at all. */
+static const struct pst_error *why_none(const struct pst_tuned *tuned)
+{
+    return tuned->microbatch == 0 ? &tuned->best.why : NULL;
+}
+
+/* What a plugin did at a size that is not its largest. */
+static const struct pst_error *why_misdeed(const struct pst_tuned *tuned)
+{
+    return tuned->microbatch > 0 ? pst_tuned_misdeed(tuned) : NULL;
+}
+
+static void print_why(const struct pst_tune_result *result, const char *title,
+                      const struct pst_error *(*why_of)(const struct pst_tuned *tuned), bool color,
+                      FILE *out)
 {
     struct pst_compare_columns columns = columns_of(result);
     char text[PST_COMPARE_WHY];
@@ -115,16 +129,16 @@ static void print_none(const struct pst_tune_result *result, bool color, FILE *o
     pst_table_column(&table, "why", false);
     for (uint32_t i = 0; i < result->n; i++) {
         const struct pst_tune_record *record = &result->records[i];
+        const struct pst_error *why = record->tried ? why_of(&record->tuned) : NULL;
 
-        if (record->tried && record->tuned.microbatch == 0) {
+        if (why != NULL) {
             pst_compare_names(&table, &columns, &record->names);
-            pst_table_cell(&table, "%s",
-                           pst_compare_why(text, sizeof text, &record->tuned.best.why));
+            pst_table_cell(&table, "%s", pst_compare_why(text, sizeof text, why));
             n++;
         }
     }
     if (n > 0) {
-        fprintf(out, "\nnot even one sample at a time: %u\n", n);
+        fprintf(out, "\n%s: %u\n", title, n);
         pst_table_print(&table, out, "", color);
     }
     pst_table_finish(&table);
@@ -145,10 +159,14 @@ pst_status pst_tune_report_print(const struct pst_tune_result *result, bool colo
 
         print_done(result, order, n, color, out);
         if (best->bounded) {
-            fprintf(out, "\nthe first stops there: %s\n", best->beyond.message);
+            char text[PST_COMPARE_WHY];
+
+            fprintf(out, "\nthe first stops there: %s\n",
+                    pst_compare_why(text, sizeof text, &best->beyond));
         }
     }
-    print_none(result, color, out);
+    print_why(result, "not even one sample at a time", why_none, color, out);
+    print_why(result, "a plugin failed at another size", why_misdeed, color, out);
     for (uint32_t i = 0; i < result->n; i++) {
         if (!result->records[i].tried) {
             fprintf(out, "\nnot all were tried\n");

@@ -9,8 +9,9 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "plugin/child.h"
+#include "plugin/describe.h"
 #include "plugin/plugin_host.h"
-#include "plugin/search.h"
+#include "plugin/shipped.h"
 #include "plugin/solo_job.h"
 #include "plugin/solo_memopt.h"
 #include "plugin/solo_partition.h"
@@ -41,12 +42,12 @@ pst_status pst_isolate_is_foreign(const struct pst_job *job, struct pst_config_n
                                path == NULL ? NULL : path->value.string, &file, err);
     }
     if (st == PST_OK && file != NULL) {
-        bool at_home;
+        struct pst_shipped shipped;
 
-        st = pst_search_at_home(file, &at_home, err);
-        if (st == PST_OK && !at_home) {
-            pst_log(PST_LOG_INFO, "plan", "%s \"%s\" is %s, not from the program's own folder",
-                    kind, use->value.string, file);
+        st = pst_shipped_find(file, &shipped, err);
+        if (st == PST_OK && !shipped.is) {
+            pst_log(PST_LOG_INFO, "plan", "%s \"%s\" (%s) %s", kind, use->value.string, file,
+                    shipped.why_not);
             *ret_foreign = true;
         }
     }
@@ -128,9 +129,8 @@ static pst_status sign(struct pst_session *session, struct pst_error *err)
     return planned->plan->config_json != NULL ? PST_OK : pst_fail_nomem(err);
 }
 
-/* The answer: the plan's text, a NUL, what the partitioner remarked. */
-static pst_status write_answer(const struct pst_planned *planned, const struct pst_graph *graph,
-                               char **ret_bytes, size_t *ret_length, struct pst_error *err)
+pst_status pst_isolate_answer(const struct pst_planned *planned, const struct pst_graph *graph,
+                              char **ret_bytes, size_t *ret_length, struct pst_error *err)
 {
     struct pst_writer w = {.bytes = NULL};
     char *text = pst_plan_to_json(planned->plan, graph);
@@ -155,9 +155,34 @@ static pst_status take_remarks(struct pst_planned *planned, const char *bytes, s
                : PST_OK;
 }
 
-/* From the answer to a plan that is proven and has its programs. */
-static pst_status adopt(struct pst_session *session, const char *answer, size_t length,
-                        struct pst_error *err)
+static const char *name_of(struct pst_config_node *table)
+{
+    struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
+
+    return use == NULL || use->kind != PST_CONFIG_STRING ? "?" : use->value.string;
+}
+
+/* They share the process, so nobody knows which of them it was. */
+static pst_status blame(const struct pst_job *job, pst_status st, struct pst_error *err)
+{
+    char text[512];
+    int n = snprintf(text, sizeof text, "partitioner \"%.63s\", scheduler \"%.63s\"",
+                     name_of(job->partitioner), name_of(job->scheduler));
+
+    for (uint32_t i = 0; i < job->n_memopt && n < (int)sizeof text; i++) {
+        n += snprintf(text + n, sizeof text - (size_t)n, ", memopt \"%.63s\"",
+                      name_of(job->memopt[i]));
+    }
+    pst_error_prefix(err, "what came back from the process of %s is no plan that can run", text);
+    if (strcmp(err->kind, "plan.illegal") != 0) {
+        snprintf(err->kind, sizeof err->kind, "plugin.contract");
+    }
+    err->exit_code = 3;
+    return st;
+}
+
+pst_status pst_isolate_adopt(struct pst_session *session, const char *answer, size_t length,
+                             struct pst_error *err)
 {
     size_t n = strnlen(answer, length); /* of the text */
     struct pst_check_report *report = calloc(1, sizeof *report);
@@ -179,11 +204,9 @@ static pst_status adopt(struct pst_session *session, const char *answer, size_t 
         st = take_remarks(&session->planned, answer + n + 1, n < length ? length - n - 1 : 0, err);
     }
     free(report);
-    if (st != PST_OK && st != PST_ERR_NOMEM) {
-        pst_error_prefix(err, "what came back from the planner's process is no plan that can run");
-        err->exit_code = 3;
-    }
-    return st == PST_OK ? sign(session, err) : st;
+    return st == PST_OK          ? sign(session, err)
+           : st == PST_ERR_NOMEM ? st
+                                 : blame(session->job, st, err);
 }
 
 static pst_status search_apart(struct pst_session *session, bool (*cancelled)(void),
@@ -206,7 +229,7 @@ static pst_status search_apart(struct pst_session *session, bool (*cancelled)(vo
         st = pst_worker_run(&task, &answer, &length, err);
     }
     if (st == PST_OK) {
-        st = adopt(session, answer, length, err);
+        st = pst_isolate_adopt(session, answer, length, err);
     }
     session->planned.search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
     free(answer);
@@ -243,7 +266,7 @@ static pst_status plan_here(const struct pst_session *session, char **ret_answer
 
     if (st == PST_OK) {
         planned.plan->isolated = true;
-        st = write_answer(&planned, session->graph, ret_answer, ret_length, err);
+        st = pst_isolate_answer(&planned, session->graph, ret_answer, ret_length, err);
         pst_planned_finish(&planned);
     }
     return st;
@@ -289,6 +312,9 @@ bool pst_isolate_child(int argc, char **argv)
 
     if (!pst_worker_begin(argc, argv, &job, &length)) {
         return false;
+    }
+    if (pst_describe_is(job, length)) {
+        pst_describe_serve(job, length);
     }
     if (pst_solo_job_is(job, length)) {
         pst_solo_job_serve(job, length);

@@ -23,6 +23,15 @@ pst_status pst_isolate_is_foreign(const struct pst_job *job, struct pst_config_n
 /* Bytes that such a process may take when the config says nothing: 80 % of the machine's. */
 uint64_t pst_isolate_default_memory(void);
 
+/* What that process sends back: the plan's text, a NUL, what the partitioner remarked. free() it.
+ */
+pst_status pst_isolate_answer(const struct pst_planned *planned, const struct pst_graph *graph,
+                              char **ret_bytes, size_t *ret_length, struct pst_error *err);
+/* The session's plan from it: proven, with its programs. plugin.contract or plan.illegal, exit code
+   3, where it is none for this session. A NUL stands behind the bytes. */
+pst_status pst_isolate_adopt(struct pst_session *session, const char *answer, size_t length,
+                             struct pst_error *err);
+
 /* The process itself: argv[1] is PST_WORKER_FLAG. Returns false where pst_worker_run did not start
    it; otherwise it does not return. */
 bool pst_isolate_child(int argc, char **argv);

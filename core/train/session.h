@@ -27,6 +27,7 @@ struct pst_session {
     struct pst_planned planned; /* plan NULL until pst_session_plan */
     uint64_t predicted_ns;      /* of a step here; 0 until pst_session_plan */
     bool edges;                 /* with run.p2p = "auto": one queue was found to be too few */
+    bool given;                 /* the plan is that of a file, whatever memory there is */
     bool judged;                /* the plan is proven for these queues */
     uint32_t threads, cores;    /* of all devices together; of this machine, where they run on it */
     struct pst_plan *eval_plan; /* forward only; NULL until pst_session_twin */

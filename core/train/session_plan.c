@@ -10,6 +10,7 @@
 
 #include "base/saturate.h"
 #include "base/util.h"
+#include "plugin/smallest.h"
 #include "train/isolate.h"
 
 static pst_status make_programs(const struct pst_session *session, const struct pst_plan *plan,
@@ -123,6 +124,7 @@ static pst_status use_file(struct pst_session *session, const char *plan_file,
     struct pst_check_report *report;
     pst_status st = pst_session_read_plan(session, plan_file, err);
 
+    session->given = st == PST_OK;
     if (st == PST_OK) {
         st = match(session, plan_file, err);
     }
@@ -188,6 +190,7 @@ static void explain(const struct pst_session *session, uint32_t rank, struct pst
 /* Refuses a plan that does not fit, with what takes the space and what would do. */
 static pst_status fits(const struct pst_session *session, struct pst_error *err)
 {
+    static const char others[] = "use a memory optimizer, or make micro-batches smaller";
     uint64_t capacity = pst_cluster_capacity(&session->cluster), most = 0;
     uint32_t worst = 0;
     char need[32], have[96];
@@ -201,15 +204,16 @@ static pst_status fits(const struct pst_session *session, struct pst_error *err)
     if (most <= capacity) {
         return PST_OK;
     }
-    pst_fail(
-        err, PST_ERR_INFEASIBLE, "plan.infeasible",
-        "the plan takes %s%s on device %u, which has %s; it fits from cluster.memory = %llu on",
-        pst_format_bytes(need, most),
-        most > session->planned.programs[worst]->arena_bytes ? ", in evaluation," : "", worst,
-        pst_session_capacity_text(session, have, sizeof have),
-        (unsigned long long)pst_sat_add(most, session->cluster.reserve));
-    pst_error_hint(err, "raise cluster.memory, use a memory optimizer, or make micro-batches "
-                        "smaller");
+    pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+             "the plan takes %s%s on device %u, which has %s", pst_format_bytes(need, most),
+             most > session->planned.programs[worst]->arena_bytes ? ", in evaluation," : "", worst,
+             pst_session_capacity_text(session, have, sizeof have));
+    if (session->given) {
+        pst_smallest_say(err, "cluster.memory", pst_sat_add(most, session->cluster.reserve),
+                         others);
+    } else { /* with more memory there may be another plan */
+        pst_error_hint(err, "raise cluster.memory, %s", others);
+    }
     explain(session, worst, err);
     return PST_ERR_INFEASIBLE;
 }

@@ -13,7 +13,7 @@
 #include "config/report.h"
 #include "train/emulate.h"
 #include "train/session.h"
-#include "transport/launched.h"
+#include "base/launched.h"
 
 #define SETTLE_NS UINT64_C(2000000000)
 #define AROUND    32 /* characters shown before and behind a difference */
@@ -171,6 +171,25 @@ static void warn_alone(const struct pst_job *job)
     }
 }
 
+/* How the run ended for a process. */
+struct pst_team_verdict {
+    pst_status status;
+    struct pst_error error;
+};
+
+/* What the end needs is there from the start, also what the transport needs to hand it round: a run
+   that ends for lack of memory ends as any other. */
+static pst_status reserve(struct pst_team *team, struct pst_error *err)
+{
+    team->verdicts = calloc(team->n + 1, sizeof *team->verdicts);
+    team->present = calloc(team->n, sizeof *team->present);
+    if (team->verdicts == NULL || team->present == NULL) {
+        return pst_fail_nomem(err);
+    }
+    return team->ops->exchange(&team->verdicts[team->n], team->verdicts, sizeof *team->verdicts,
+                               err);
+}
+
 pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
                          struct pst_team *ret_team, struct pst_error *err)
 {
@@ -195,7 +214,10 @@ pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
         }
         return st;
     }
-    st = compare(team, job, err);
+    st = reserve(team, err);
+    if (st == PST_OK) {
+        st = compare(team, job, err);
+    }
     if (st == PST_OK && plan_file == NULL && job->run.plan[0] == '\0') {
         st = check_count(team, job, devices_of(job), err);
     }
@@ -286,19 +308,14 @@ pst_status pst_team_compare(const struct pst_team *team, uint64_t digest, const 
 /* --- the end -----------------------------------------------------------------------------------
  */
 
-struct verdict {
-    pst_status status;
-    struct pst_error error;
-};
-
 /* Only the echo of a failure elsewhere? */
-static bool is_echo(const struct verdict *verdict)
+static bool is_echo(const struct pst_team_verdict *verdict)
 {
     return strcmp(verdict->error.kind, "run.aborted") == 0;
 }
 
 /* The lowest rank with a failure of its own, or else with any; team->n: nobody failed. */
-static uint32_t find_cause(const struct pst_team *team, const struct verdict *all,
+static uint32_t find_cause(const struct pst_team *team, const struct pst_team_verdict *all,
                            const bool *present)
 {
     uint32_t cause = team->n;
@@ -313,7 +330,7 @@ static uint32_t find_cause(const struct pst_team *team, const struct verdict *al
     return cause;
 }
 
-static pst_status adopt_cause(const struct pst_team *team, const struct verdict *all,
+static pst_status adopt_cause(const struct pst_team *team, const struct pst_team_verdict *all,
                               const bool *present, pst_status status, struct pst_error *err)
 {
     uint32_t cause = find_cause(team, all, present);
@@ -339,8 +356,8 @@ static pst_status adopt_cause(const struct pst_team *team, const struct verdict 
 pst_status pst_team_settle(struct pst_team *team, pst_status status, struct pst_error *err,
                            bool *ret_prints)
 {
-    struct verdict *mine, *all;
-    bool *present, complete;
+    struct pst_team_verdict *all = team->verdicts;
+    bool *present = team->present, complete;
     uint32_t lowest = 0;
 
     *ret_prints = true;
@@ -350,13 +367,10 @@ pst_status pst_team_settle(struct pst_team *team, pst_status status, struct pst_
     if (status != PST_OK) {
         team->ops->abort(err->message);
     }
-    mine = calloc(1, sizeof *mine);
-    all = calloc(team->n, sizeof *all);
-    present = calloc(team->n, sizeof *present);
-    if (mine != NULL && all != NULL && present != NULL) {
-        mine->status = status;
-        mine->error = *err;
-        complete = team->ops->settle(mine, all, sizeof *mine, SETTLE_NS, present);
+    if (all != NULL && present != NULL) {
+        all[team->n].status = status;
+        all[team->n].error = *err;
+        complete = team->ops->settle(&all[team->n], all, sizeof *all, SETTLE_NS, present);
         while (lowest < team->rank && !present[lowest]) {
             lowest++;
         }
@@ -368,9 +382,6 @@ pst_status pst_team_settle(struct pst_team *team, pst_status status, struct pst_
             nanosleep(&moment, NULL); /* who leaves first ends all, and somebody has to tell why */
         }
     }
-    free(mine);
-    free(all);
-    free(present);
     return status;
 }
 
@@ -379,5 +390,7 @@ void pst_team_leave(struct pst_team *team, int exit_code)
     if (team->left != NULL) {
         team->left->leave(exit_code, true);
     }
-    team->ops = team->left = NULL;
+    free(team->verdicts);
+    free(team->present);
+    *team = (struct pst_team){.n = 1};
 }

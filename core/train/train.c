@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/train.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -458,7 +459,9 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     if (st == PST_OK) {
         st = trace(&run, err);
     }
-    if (st == PST_OK && run.output.write_errno != 0) {
+    if (st == PST_OK && run.output.write_errno == ENOMEM) {
+        st = pst_fail_nomem(err);
+    } else if (st == PST_OK && run.output.write_errno != 0) {
         st = pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",
                       strerror(run.output.write_errno));
     }

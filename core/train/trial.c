@@ -48,10 +48,13 @@ static enum pst_trial_state state_of(const struct pst_error *why)
     return PST_TRIAL_FAILED;
 }
 
-/* What ends everything rather than this one trial. */
-static bool is_no_outcome(pst_status st, const struct pst_error *why)
+/* What ends everything rather than this one trial: the user, a wrong name, this process itself. A
+   plugin that takes too long is an outcome, as is a loss that is not finite. */
+static bool is_no_outcome(pst_status st, const struct pst_trial_options *options,
+                          const struct pst_error *why)
 {
-    return st == PST_ERR_CANCELLED || strcmp(why->kind, "plugin.not-found") == 0 ||
+    return (st == PST_ERR_CANCELLED && options->cancelled != NULL && options->cancelled()) ||
+           strcmp(why->kind, "run.stalled") == 0 || strcmp(why->kind, "plugin.not-found") == 0 ||
            strcmp(why->kind, "config.key") == 0 ||
            (st == PST_ERR_NOMEM && strcmp(why->kind, "machine.memory") == 0);
 }
@@ -164,10 +167,7 @@ pst_status pst_trial_run(const char *config_json, const struct pst_trial_options
         pst_job_finish(&job);
     }
     pst_config_destroy(config);
-    if (st == PST_ERR_CANCELLED && strcmp(trial.why.kind, "run.non-finite") == 0) {
-        st = PST_ERR_DEVICE; /* an outcome of its run, not a wish of the user */
-    }
-    if (is_no_outcome(st, &trial.why)) {
+    if (st != PST_OK && is_no_outcome(st, options, &trial.why)) {
         if (err != NULL) {
             *err = trial.why;
         }
@@ -179,6 +179,11 @@ pst_status pst_trial_run(const char *config_json, const struct pst_trial_options
     }
     *ret_trial = trial;
     return PST_OK;
+}
+
+bool pst_trial_was_refused(const struct pst_trial *trial)
+{
+    return trial->state == PST_TRIAL_NO_FIT || trial->state == PST_TRIAL_MISMATCH;
 }
 
 void pst_trial_advice_init(struct pst_trial_advice *advice)
@@ -195,24 +200,22 @@ pst_status pst_trial_advise(const char *config_json, const struct pst_trial_opti
     struct pst_error why = {.status = PST_OK};
     uint64_t now = pst_now_ns();
     pst_status st;
+    bool helps;
 
-    if (trial->state != PST_TRIAL_NO_FIT || advice->n_left == 0 || now >= advice->deadline_ns) {
+    if (!pst_trial_was_refused(trial) || advice->n_left == 0 || now >= advice->deadline_ns) {
         return PST_OK;
     }
-    advice->n_left--;
     asked.advice_ns = advice->deadline_ns - now;
     st = pst_trial_run(config_json, &asked, &again, &why);
-    if (st == PST_ERR_CANCELLED && (asked.cancelled == NULL || !asked.cancelled())) {
-        return PST_OK; /* the deadline */
-    }
     if (st != PST_OK) {
         if (err != NULL) {
             *err = why;
         }
         return st;
     }
-    if (again.state != PST_TRIAL_DONE &&
-        (again.state != PST_TRIAL_NO_FIT || again.why.hint[0] == '\0')) {
+    helps = again.state == PST_TRIAL_DONE || again.why.enough_bytes > 0;
+    advice->n_left -= helps || trial->state == PST_TRIAL_NO_FIT;
+    if (!helps) {
         pst_trial_finish(&again);
         return PST_OK;
     }

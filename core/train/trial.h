@@ -43,7 +43,8 @@ struct pst_trial_options {
 
 /*
  * Tries a config, in the JSON form of pst_config_to_json. Returns PST_OK for every outcome; errors:
- * PST_ERR_CANCELLED, plugin.not-found and config.key (a name that is wrong is no outcome), and
+ * PST_ERR_CANCELLED after options->cancelled, run.stalled (a device that stands still is not to be
+ * had again), plugin.not-found and config.key (a name that is wrong is no outcome), and
  * PST_ERR_NOMEM of this program itself. Finish *ret_trial after PST_OK.
  */
 pst_status pst_trial_run(const char *config_json, const struct pst_trial_options *options,
@@ -57,8 +58,10 @@ struct pst_trial_advice {
     uint64_t deadline_ns;
 };
 void pst_trial_advice_init(struct pst_trial_advice *advice);
+/* It does not fit, or its strategies do not go together with the memory that there is. */
+bool pst_trial_was_refused(const struct pst_trial *trial);
 /*
- * Tries the config of a trial that does not fit again, for how much memory would do. Where that is
+ * Tries the config of a trial that was refused again, for how much memory would do. Where that is
  * found, or a plan that fits after all, *trial is the second try. Nothing happens to other trials.
  * Errors as of pst_trial_run.
  */

@@ -23,6 +23,21 @@ void pst_tuned_finish(struct pst_tuned *tuned)
     memset(tuned, 0, sizeof *tuned);
 }
 
+const struct pst_error *pst_tuned_misdeed(const struct pst_tuned *tuned)
+{
+    const struct pst_error *const whys[] = {
+        tuned->best.state == PST_TRIAL_FAILED ? &tuned->best.why : NULL,
+        tuned->bounded ? &tuned->beyond : NULL,
+        tuned->common.state == PST_TRIAL_FAILED ? &tuned->common.why : NULL};
+
+    for (size_t i = 0; i < sizeof whys / sizeof whys[0]; i++) {
+        if (whys[i] != NULL && pst_error_exit_code(whys[i]) == 3) {
+            return whys[i];
+        }
+    }
+    return NULL;
+}
+
 static pst_status try_size(const struct search *search, uint32_t microbatch,
                            struct pst_trial *ret_trial)
 {

@@ -41,6 +41,8 @@ pst_status pst_tune_at(const struct pst_combinations *set, uint32_t i, uint32_t 
 pst_status pst_tune_advise(const struct pst_combinations *set, uint32_t i,
                            const struct pst_tune_options *options, struct pst_trial_advice *advice,
                            struct pst_tuned *tuned, struct pst_error *err);
+/* What a plugin did wrong at one of these sizes (exit code 3), or NULL. */
+const struct pst_error *pst_tuned_misdeed(const struct pst_tuned *tuned);
 void pst_tuned_finish(struct pst_tuned *tuned);
 
 #endif

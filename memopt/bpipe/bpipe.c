@@ -40,10 +40,11 @@ static pst_status refuse(const struct bpipe *self, struct bp_work *work)
             worst = d;
         }
     }
-    return pst_failf(self->opt.host, PST_ERR_INFEASIBLE,
-                     "device %u needs %s of %s, and no other device has room for what is too much",
-                     worst, mem_bytes_text(needs, most),
-                     mem_bytes_text(has, pst_global_device_at(work->in, worst)->capacity_bytes));
+    return pst_failf(
+        self->opt.host, PST_ERR_INFEASIBLE,
+        "device %u is charged %s of %s, and no other device has room for what is too much", worst,
+        mem_bytes_text(needs, most),
+        mem_bytes_text(has, pst_global_device_at(work->in, worst)->capacity_bytes));
 }
 
 /* A word where a transfer takes longer than the pass beside it, which then waits. */

@@ -60,6 +60,7 @@ static void chain_finish(struct chain *chain)
     free(chain->versions);
     free(chain->stamps);
     free(chain->memo);
+    memset(chain, 0, sizeof *chain);
 }
 
 /* In-flight counts of a chain, from the sink up: a stage may be told about its successor. */
@@ -137,52 +138,43 @@ static pst_status chain_init(struct chain *chain, const struct chain_dp *self,
     return ask_in_flight(chain);
 }
 
-/* The best cut for one micro-batch size, and a bound of the step time to compare sizes by. */
+/* The best cut for one micro-batch size, and a bound of the step time to compare sizes by. Needs
+   chain_finish in any case. */
 static pst_status solve(const struct chain_dp *self, const struct pst_partition_in *in,
-                        uint32_t n_stages, uint32_t microbatch_size, uint32_t *ret_cuts,
-                        uint64_t *ret_step_ns)
+                        uint32_t n_stages, uint32_t microbatch_size, struct chain *ret_chain,
+                        uint32_t *ret_cuts, uint64_t *ret_step_ns)
 {
     struct chain_answer answer = {.cuts = ret_cuts};
-    struct chain chain;
-    pst_status st = chain_init(&chain, self, in, n_stages, microbatch_size);
+    pst_status st = chain_init(ret_chain, self, in, n_stages, microbatch_size);
 
     if (st == PST_OK) {
-        st = chain_search(&chain, &answer);
+        st = chain_search(ret_chain, &answer);
     }
     if (st == PST_OK) {
         *ret_step_ns = answer.sum_ns + (in->batch / microbatch_size - 1) * answer.bottleneck_ns;
     }
-    chain_finish(&chain);
     return st;
 }
 
-static pst_status emit(const struct pst_partition_in *in, uint32_t n_stages, uint32_t size,
-                       const uint32_t *cuts, struct pst_partition_out *out)
+pst_status chain_answer(const struct chain *chain, const uint32_t *cuts,
+                        struct pst_partition_out *out)
 {
-    uint32_t *nodes = calloc(in->graph->n_nodes, sizeof *nodes);
-    uint32_t s, v;
+    uint32_t s;
     pst_status st = PST_OK;
 
-    if (nodes == NULL) {
-        return PST_ERR_NOMEM;
-    }
-    for (v = 0; v < in->graph->n_nodes; v++) {
-        nodes[v] = v;
-    }
-    for (s = 0; st == PST_OK && s < n_stages; s++) {
+    for (s = 0; st == PST_OK && s < chain->n_stages; s++) {
         struct pst_stage_decl stage = {
             .size = sizeof stage,
-            .nodes = nodes + cuts[s],
+            .nodes = chain->nodes + cuts[s],
             .n_nodes = cuts[s + 1] - cuts[s],
             .ranks = &s,
             .n_ranks = 1,
-            .microbatch_size = size,
+            .microbatch_size = chain->microbatch_size,
             .k = 1,
         };
 
         st = out->stage(out, &stage);
     }
-    free(nodes);
     return st;
 }
 
@@ -191,8 +183,9 @@ static pst_status plan(const struct chain_dp *self, const struct pst_partition_i
                        uint32_t only_size, struct pst_partition_out *out)
 {
     uint32_t n_stages = in->n_stages != 0 ? in->n_stages : in->n_devices;
-    uint32_t i, size = 0, n = in->graph->n_nodes;
+    uint32_t i, n = in->graph->n_nodes;
     uint32_t *cuts[2] = {NULL, NULL};
+    struct chain chain = {.microbatch_size = 0}, tried = {.microbatch_size = 0};
     uint64_t best_ns = UINT64_MAX;
     pst_status st = PST_ERR_NOMEM, failed = PST_OK;
 
@@ -213,7 +206,8 @@ static pst_status plan(const struct chain_dp *self, const struct pst_partition_i
         if (only_size != 0 && in->micro_batches[i] != only_size) {
             continue;
         }
-        st = solve(self, in, n_stages, in->micro_batches[i], cuts[1], &step_ns);
+        chain_finish(&tried);
+        st = solve(self, in, n_stages, in->micro_batches[i], &tried, cuts[1], &step_ns);
         if (st == PST_ERR_INFEASIBLE) {
             failed = st;
             continue;
@@ -225,13 +219,20 @@ static pst_status plan(const struct chain_dp *self, const struct pst_partition_i
             uint32_t *spare = cuts[0];
 
             best_ns = step_ns;
-            size = in->micro_batches[i];
+            chain_finish(&chain);
+            chain = tried;
+            tried = (struct chain){.microbatch_size = 0};
             cuts[0] = cuts[1];
             cuts[1] = spare;
         }
     }
-    st = size == 0 ? failed : emit(in, n_stages, size, cuts[0], out);
+    st = chain.microbatch_size == 0 ? failed : chain_shorten(&chain, cuts[0]);
+    if (st == PST_OK && chain.microbatch_size != 0) {
+        st = chain_answer(&chain, cuts[0], out);
+    }
 out:
+    chain_finish(&chain);
+    chain_finish(&tried);
     free(cuts[0]);
     free(cuts[1]);
     return st;

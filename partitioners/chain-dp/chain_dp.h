@@ -13,6 +13,7 @@ enum { COMM_NONE = 0, COMM_SUM = 1, COMM_MAX = 2 };
 /* What a range of nodes costs as one particular stage. */
 struct range_price {
     uint64_t cost_ns; /* of one micro-batch: period and transfers, as `comm` combines them */
+    uint64_t period_ns, in_ns, out_ns;
     uint64_t peak_bytes;
     bool fits;
     bool hopeless; /* so far from fitting that no range around it will */
@@ -50,6 +51,15 @@ struct chain_answer {
 
 /* PST_ERR_INFEASIBLE: explained to the host already. cuts is the caller's. */
 pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer);
+
+/* Gives the stages of `cuts` to the host, one device each. */
+pst_status chain_answer(const struct chain *chain, const uint32_t *cuts,
+                        struct pst_partition_out *out);
+
+/* Moves the borders as long as the host, where it can simulate, says that the step gets shorter.
+   Bounded by counts of passes and nodes, so that answers repeat. PST_ERR_CANCELLED, PST_ERR_NOMEM.
+ */
+pst_status chain_shorten(struct chain *chain, uint32_t *cuts);
 
 /* What the host judges by the reference cost model. order: PART_ORDER_*, or ORDER_BEST. size: of a
    micro-batch, 0: all the problem's. */

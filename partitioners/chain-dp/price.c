@@ -74,27 +74,31 @@ static bool is_hopeless(struct chain *chain, uint32_t stage, uint32_t first, uin
     return price->peak_bytes > input && (price->peak_bytes - input) / 2 > capacity;
 }
 
-static uint64_t with_transfers(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
-                               uint64_t period_ns)
+static void add_transfers(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
+                          struct range_price *price)
 {
-    uint64_t in_ns = 0, out_ns = 0;
-
-    if (chain->comm == COMM_NONE) {
-        return period_ns;
-    }
     if (stage > 0) {
-        in_ns =
+        price->in_ns =
             chain->cost->transfer_ns(chain->host, incoming(chain, first, end), stage - 1, stage);
     }
     if (stage + 1 < chain->n_stages) {
-        out_ns =
+        price->out_ns =
             chain->cost->transfer_ns(chain->host, outgoing(chain, first, end), stage, stage + 1);
     }
-    if (chain->comm == COMM_SUM) {
-        return period_ns + 2 * (in_ns + out_ns);
+}
+
+static uint64_t cost_of(const struct range_price *price, uint32_t comm)
+{
+    uint64_t link_ns = price->in_ns > price->out_ns ? price->in_ns : price->out_ns;
+
+    switch (comm) {
+    case COMM_SUM:
+        return price->period_ns + 2 * (price->in_ns + price->out_ns);
+    case COMM_MAX:
+        return price->period_ns > link_ns ? price->period_ns : link_ns;
+    default:
+        return price->period_ns;
     }
-    in_ns = in_ns > out_ns ? in_ns : out_ns;
-    return period_ns > in_ns ? period_ns : in_ns;
 }
 
 static pst_status compute(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
@@ -121,7 +125,8 @@ static pst_status compute(struct chain *chain, uint32_t stage, uint32_t first, u
     ret_price->fits = price.fits != 0;
     ret_price->peak_bytes = price.peak_bytes;
     ret_price->hopeless = is_hopeless(chain, stage, first, end, ret_price);
-    ret_price->cost_ns = with_transfers(chain, stage, first, end, price.period_ns);
+    ret_price->period_ns = price.period_ns;
+    add_transfers(chain, stage, first, end, ret_price);
     return PST_OK;
 }
 
@@ -181,5 +186,6 @@ pst_status chain_price(struct chain *chain, uint32_t stage, uint32_t first, uint
         chain->memo_used++;
     }
     *ret_price = entry->price;
+    ret_price->cost_ns = cost_of(ret_price, chain->comm);
     return PST_OK;
 }

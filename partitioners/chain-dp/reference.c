@@ -162,6 +162,8 @@ pst_status chain_by_reference(const struct pst_host *host, const struct pst_part
     pst_status st = part_problem_read(host, in, &s.problem);
 
     if (st == PST_OK) {
+        s.problem.in_row = true;
+        part_remark_flag(&s.problem, "in_row", true);
         st = sweep(&s, size, out);
     }
     part_plan_finish(&s.plan);

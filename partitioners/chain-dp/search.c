@@ -320,13 +320,13 @@ static pst_status explain(const struct search *search, uint32_t stage)
             at = first;
         }
     }
-    return pst_failf(chain->host, PST_ERR_INFEASIBLE,
-                     "stage %u of %u does not fit: node \"%s\"%s needs %s, a device has %s, at "
-                     "micro-batch size %u with %u in flight",
-                     stage, chain->n_stages, pst_graph_node(graph, at)->name,
-                     last ? " with all nodes behind it" : " alone", as_size(needs, need),
-                     as_size(has, chain->in->capacity_bytes), chain->microbatch_size,
-                     chain->in_flight[stage]);
+    return pst_failf(
+        chain->host, PST_ERR_INFEASIBLE,
+        "stage %u of %u does not fit: node \"%s\"%s is charged %s, a device has %s, at "
+        "micro-batch size %u with %u in flight",
+        stage, chain->n_stages, pst_graph_node(graph, at)->name,
+        last ? " with all nodes behind it" : " alone", as_size(needs, need),
+        as_size(has, chain->in->capacity_bytes), chain->microbatch_size, chain->in_flight[stage]);
 }
 
 pst_status chain_search(struct chain *chain, struct chain_answer *ret_answer)

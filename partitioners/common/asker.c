@@ -214,8 +214,8 @@ static pst_status explain_node(struct part_asker *asker)
         }
     }
     return pst_failf(problem->host, PST_ERR_INFEASIBLE,
-                     "no cut into %u stages fits at micro-batch size %u: node \"%s\" alone needs "
-                     "%s, a device has %s",
+                     "no cut into %u stages fits at micro-batch size %u: node \"%s\" alone is "
+                     "charged %s, a device has %s",
                      asker->n_stages, asker->size, part_node_name(problem, at),
                      as_size(needs, most), as_size(has, problem->in->capacity_bytes));
 }
@@ -237,7 +237,7 @@ pst_status part_asker_explain(struct part_asker *asker, const uint32_t *cuts)
             return pst_failf(
                 problem->host, PST_ERR_INFEASIBLE,
                 "no cut into %u stages was found to fit at micro-batch size %u: stage %u from node "
-                "\"%s\" to \"%s\" needs %s, a device has %s",
+                "\"%s\" to \"%s\" is charged %s, a device has %s",
                 asker->n_stages, asker->size, s, part_node_name(problem, cuts[s]),
                 part_node_name(problem, cuts[s + 1] - 1), as_size(needs, price.peak_bytes),
                 as_size(has, problem->in->capacity_bytes));

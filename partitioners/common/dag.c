@@ -192,7 +192,7 @@ static pst_status cut_orders(struct dag *d)
         if (st == PST_OK) {
             st = cut(d);
         }
-        if (st == PST_OK && last != PART_ORDER_INDEX &&
+        if (st == PST_OK && last != PART_ORDER_INDEX && !d->problem->in_row &&
             d->problem->capacity_bytes < (double)UINT64_MAX) {
             exact = d->chain.exact;
             st = cut_by_depths(d);
@@ -205,10 +205,34 @@ static pst_status cut_orders(struct dag *d)
     return st;
 }
 
+/* Rows of few sets: the best of all orders. Under a memory limit every number of stages and of
+   devices behind a set is looked at. */
+static pst_status all_rows(struct dag *d, const struct part_refine_limits *limits,
+                           struct part_refine_stats *stats)
+{
+    const struct part_problem *p = d->problem;
+    bool limited = p->capacity_bytes < (double)UINT64_MAX, found = false;
+    uint64_t steps = limits != NULL && limits->steps != 0 ? limits->steps : PART_REFINE_STEPS;
+    uint32_t n_stages = p->n < p->n_devices ? p->n : p->n_devices;
+    double below_ns = d->found ? d->value.bottleneck_ns : INFINITY;
+    struct part_plan plan = {NULL, 0};
+    pst_status st = part_set_plan(p, d->costs, limited ? steps / p->n_devices / n_stages : steps,
+                                  below_ns, &plan, &found, &stats->optimal);
+
+    if (st == PST_OK && found) {
+        st = offer(d, &plan);
+    }
+    if (st == PST_OK && stats->optimal && d->found) {
+        st = plan_ticks(p, d->costs, &d->plan, &stats->ticks);
+        stats->bound = stats->ticks;
+    }
+    return st;
+}
+
 static pst_status solve(struct dag *d, const struct part_refine_limits *limits,
                         struct part_refine_stats *stats)
 {
-    bool small = d->problem->n <= SMALL_NODES, found = false;
+    bool small = d->problem->n <= SMALL_NODES && !d->problem->in_row, found = false;
     struct part_plan plan = {NULL, 0};
     pst_status st = cut_orders(d);
 
@@ -219,6 +243,12 @@ static pst_status solve(struct dag *d, const struct part_refine_limits *limits,
             stats->bound = stats->ticks;
         }
         return st;
+    }
+    if (st == PST_OK && d->problem->in_row) {
+        st = all_rows(d, limits, stats);
+        if (st == PST_OK && stats->optimal) {
+            return st;
+        }
     }
     if (st == PST_OK && !d->found && small) {
         st = small_best(d->problem, d->costs, INT64_MAX, &found, &plan);

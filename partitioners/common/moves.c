@@ -153,11 +153,25 @@ static void room_of(const struct local *l, uint32_t v, uint32_t *ret_first, uint
 
 /* --- memory ------------------------------------------------------------------------------------*/
 
+static void set_places(struct local *l)
+{
+    uint32_t s, behind = 0;
+
+    for (s = l->n_stages; s-- > 0;) {
+        behind += l->loads[s].first != NONE;
+        l->depth[s] = behind;
+    }
+}
+
 static void set_depths(struct local *l)
 {
     const struct part_problem *p = l->problem;
     uint32_t e, s, t;
 
+    if (p->in_row) {
+        set_places(l);
+        return;
+    }
     memset(l->linked, 0, (size_t)l->n_stages * l->n_stages * sizeof *l->linked);
     for (e = 0; e < p->n_edges; e++) {
         l->linked[(size_t)l->stage_of[p->from[e]] * l->n_stages + l->stage_of[p->to[e]]] = true;

@@ -28,6 +28,8 @@ struct part_problem {
     double *edge_bytes;                 /* [n_edges] per sample */
     double weight_multiplier;           /* mu */
     double capacity_bytes;              /* INFINITY: no limit */
+    bool in_row;                        /* a stage holds what its place in the row of stages makes
+                                           it hold, as under 1F1B, not its depth in their graph */
     /* Times on one device: row i is for samples[i] samples, all b / d that sizes and degrees give;
        backward is B + W. n_samples * n each. */
     uint32_t n_samples, *samples; /* ascending */

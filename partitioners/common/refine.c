@@ -8,8 +8,7 @@
 #include "refine_parts.h"
 #include "stage_graph.h"
 
-#define STEPS_DEFAULT UINT64_C(200000000)
-#define SEED_DEFAULT  UINT64_C(0x70656E73746F636B)
+#define SEED_DEFAULT UINT64_C(0x70656E73746F636B)
 
 enum { LARGE = 5000 }; /* nodes */
 
@@ -140,7 +139,8 @@ static pst_status cut(struct refining *r, bool *ret_better)
     struct stage_graph g;
     pst_status st = cut_by(r, NULL, ret_better);
 
-    if (st != PST_OK || *ret_better || r->problem->capacity_bytes >= (double)UINT64_MAX) {
+    if (st != PST_OK || *ret_better || r->problem->in_row ||
+        r->problem->capacity_bytes >= (double)UINT64_MAX) {
         return st;
     }
     st = stage_graph_init(&g, r->plan, r->problem);
@@ -337,7 +337,7 @@ static pst_status refine(struct refining *r)
     if (st == PST_OK && r->moves_only) {
         return move(r);
     }
-    if (st == PST_OK && r->problem->n <= SMALL_NODES) {
+    if (st == PST_OK && r->problem->n <= SMALL_NODES && !r->problem->in_row) {
         return look_at_all(r);
     }
     if (st == PST_OK) {
@@ -355,7 +355,7 @@ pst_status part_refine(const struct part_problem *p, const struct part_costs *c,
         .costs = c,
         .plan = plan,
         .bound = part_lower_bound(p, c),
-        .steps = limits != NULL && limits->steps != 0 ? limits->steps : STEPS_DEFAULT,
+        .steps = limits != NULL && limits->steps != 0 ? limits->steps : PART_REFINE_STEPS,
         .seed = limits != NULL && limits->seed != 0 ? limits->seed : SEED_DEFAULT,
         .n_random = random_orders(p, limits),
         .moves_only = limits != NULL && limits->moves_only,

@@ -9,8 +9,9 @@
 #include "chain.h"
 
 /* How long to look. Counted in steps, not in seconds, so that answers repeat. */
+#define PART_REFINE_STEPS UINT64_C(200000000)
 struct part_refine_limits {
-    uint64_t steps;  /* about as many looks at a node; 0: 2e8, some seconds */
+    uint64_t steps;  /* about as many looks at a node; 0: those above, some seconds */
     uint64_t seed;   /* of random orders */
     uint32_t orders; /* random orders to cut; 0: by the size of the graph */
     bool moves_only; /* nodes move between stages; no order is cut anew: the graph of stages stays
@@ -35,6 +36,14 @@ struct part_refine_stats {
 pst_status part_refine(const struct part_problem *problem, const struct part_costs *costs,
                        const struct part_refine_limits *limits, struct part_plan *plan,
                        struct part_refine_stats *ret_stats);
+
+/* A plan of a T below `below_ns` with the size of `costs`, if one is found by looking at all sets
+   that hold their predecessors; complete: else there is none, in any order. Nothing where that
+   takes more than so many steps, or tables that there is no memory for. Finish *ret_plan where
+   *ret_found. PST_ERR_CANCELLED, PST_ERR_NOMEM. */
+pst_status part_set_plan(const struct part_problem *problem, const struct part_costs *costs,
+                         uint64_t steps, double below_ns, struct part_plan *ret_plan,
+                         bool *ret_found, bool *ret_complete);
 
 /*
  * A plan for any graph: the orders of part_order and random ones are cut, the best plan refined.

@@ -99,10 +99,11 @@ pst_status part_infeasible(const struct part_problem *p, uint32_t b)
                          "no allowed degree divides the micro-batch size %u", b);
     }
     if (!part_fits(p, worst_bytes)) {
-        return pst_failf(p->host, PST_ERR_INFEASIBLE,
-                         "node \"%s\" alone needs %.0f bytes at micro-batch size %u, a device has "
-                         "%.0f bytes",
-                         part_node_name(p, worst), ceil(worst_bytes), b, p->capacity_bytes);
+        return pst_failf(
+            p->host, PST_ERR_INFEASIBLE,
+            "node \"%s\" alone is charged %.0f bytes at micro-batch size %u, a device has "
+            "%.0f bytes",
+            part_node_name(p, worst), ceil(worst_bytes), b, p->capacity_bytes);
     }
     if (isinf(p->capacity_bytes)) {
         return pst_failf(p->host, PST_ERR_INFEASIBLE,
@@ -111,9 +112,9 @@ pst_status part_infeasible(const struct part_problem *p, uint32_t b)
                          b, p->n_devices);
     }
     return pst_failf(p->host, PST_ERR_INFEASIBLE,
-                     "no partition found that fits: parameters and one micro-batch of size %u need "
-                     "%.0f bytes in all, stages ahead of others hold several; %u devices have %.0f "
-                     "bytes each (the largest node, \"%s\", needs %.0f)",
+                     "no partition found that fits: parameters and one micro-batch of size %u are "
+                     "charged %.0f bytes in all, stages ahead of others hold several; %u devices "
+                     "have %.0f bytes each (the largest node, \"%s\", is charged %.0f)",
                      b, ceil(all), p->n_devices, p->capacity_bytes, part_node_name(p, worst),
                      ceil(worst_bytes));
 }

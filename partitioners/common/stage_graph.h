@@ -22,7 +22,7 @@ struct stage_graph {
     uint32_t *first_out, *out; /* [n + 1], [n_links] successors, ascending */
     uint32_t *first_in, *in;   /* [n + 1], [n_links] predecessors, ascending */
     uint32_t *order;     /* [n] topological: as in the plan, else least node first; legal only */
-    uint32_t *depth;     /* [n] stages on the longest path to a sink */
+    uint32_t *depth;     /* [n] stages on the longest path to a sink; in a row: to its end */
     uint64_t *in_flight; /* [n] samples over all replicas, at most B */
     struct stage_sums *sums; /* [n] */
 };

@@ -278,7 +278,8 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
 
 /*
  * From the sinks up: a stage holds what its successor holds, one block of passes more, and what
- * joining micro-batches of different size takes. With one size and k = 1: b times the depth.
+ * joining micro-batches of different size takes. With one size and k = 1: b times the depth. In a
+ * row the next stage is the one successor.
  */
 static void look_back(struct stage_graph *g, const struct part_plan *plan,
                       const struct part_problem *p)
@@ -288,11 +289,13 @@ static void look_back(struct stage_graph *g, const struct part_plan *plan,
     for (at = g->n; at-- > 0;) {
         uint32_t s = g->order[at];
         const struct part_stage *me = &plan->stages[s];
+        const uint32_t *next = p->in_row ? g->order + at + 1 : g->out + g->first_out[s];
+        uint32_t n_next = p->in_row ? at + 1 < g->n : g->first_out[s + 1] - g->first_out[s];
         uint64_t b = me->b, k = me->k, held = k * b;
 
         g->depth[s] = 1;
-        for (i = g->first_out[s]; i < g->first_out[s + 1]; i++) {
-            uint32_t t = g->out[i];
+        for (i = 0; i < n_next; i++) {
+            uint32_t t = next[i];
             uint64_t bt = plan->stages[t].b, kt = plan->stages[t].k;
             uint64_t block = k * b > bt ? k * b : bt;
             uint64_t gap = b > kt * bt ? b - kt * bt : 0;

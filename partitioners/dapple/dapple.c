@@ -41,11 +41,11 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, order, PST_PARAM_ENUM, "index", "index|dfs",
               "Order of the operators: as in the model, or depth first, branch after branch."),
     PST_PARAM(
-        struct config, cuts, PST_PARAM_INT, "128", "1..100000",
+        struct config, cuts, PST_PARAM_INT, "512", "1..100000",
         "Most places where a stage may end; in longer models they are spread evenly by time."),
-    PST_PARAM(struct config, beam, PST_PARAM_INT, "4", "0..1000000",
-              "Beginnings of a plan that are followed up for one place and one occupancy of the "
-              "machines; 0: all."),
+    PST_PARAM(struct config, beam, PST_PARAM_INT, "64", "0..1000000",
+              "Ways to go on from one place, one occupancy of the machines and one last stage that "
+              "are followed up; 0: all that can be part of the best plan."),
     PST_PARAM(struct config, inside_bandwidth, PST_PARAM_RATE, "0", NULL,
               "Bytes per second inside a node; 0: as the cluster or the problem says."),
     PST_PARAM(struct config, between_bandwidth, PST_PARAM_RATE, "0", NULL,
@@ -239,9 +239,7 @@ static pst_status take(const struct run *run, const struct dapple_answer *answer
     }
     said->states = answer->states;
     if (answer->n_stages > 0) {
-        uint32_t first = answer->stages[0].first_rank;
-
-        memcpy(said->ranks, answer->ranks + first, (p->n_devices - first) * sizeof said->ranks[0]);
+        memcpy(said->ranks, answer->ranks, p->n_devices * sizeof said->ranks[0]);
     }
     ret->n_stages = answer->n_stages;
     ret->bottleneck_ns = answer->latency; /* of a whole step: all sizes have the same samples */

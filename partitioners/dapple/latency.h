@@ -6,6 +6,7 @@
 #ifndef DAPPLE_LATENCY_H
 #define DAPPLE_LATENCY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Times this close are equal, relative: of several that are, rounding, which is another in another
@@ -29,5 +30,21 @@ struct dapple_step {
  * s) for s > Q. ret_pivot may be NULL.
  */
 double dapple_latency(const struct dapple_step *steps, uint32_t n, uint32_t m, uint32_t *ret_pivot);
+
+/*
+ * All that earlier steps need to know of the last ones s, ..., n - 1. What is left is the passes
+ * B_s + ... + B_Q and `sync`, so the latency of the last steps alone is passes + sync.
+ */
+struct dapple_tail {
+    double hold;   /* a step before s takes over the pivot where its (m - 1) (F + B) is above; a
+                      single   micro-batch waits for none: INFINITY */
+    double passes; /* F_a + B_a over s <= a <= Q, and (m - 1) (F_Q + B_Q) */
+    double sync;   /* the most of AR_a - (B_s + ... + B_(a - 1)) */
+};
+
+struct dapple_tail dapple_tail_last(const struct dapple_step *step, uint32_t m);
+/* One more step in front. Does it take over the pivot? Of two tails the one that is less in all
+   three numbers stays so, whatever is put in front of both. */
+bool dapple_tail_before(struct dapple_tail *tail, const struct dapple_step *step, uint32_t m);
 
 #endif

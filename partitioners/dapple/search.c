@@ -5,38 +5,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "map.h"
+#include "front.h"
+#include "seats.h"
 
-enum { MOST_STEPS = 2048, NO_PREFIX = 0 };
+enum { SKETCH = 4, PLACES = 128 }; /* ways and places of a first plan to hold others against */
+enum { ALL = UINT32_MAX };         /* degrees */
 
-/* First stages up to a position: a stage more than its parent. */
-struct prefix {
-    uint32_t parent, next; /* next: of the same state; 0 ends the list */
-    uint32_t from, to, degree, n_stages, machine;
-    uint32_t occupancy;                 /* row of used devices */
-    struct dapple_step stage, transfer; /* transfer: in front of the stage */
-    double slowest;                     /* F + B of a step so far */
-    double latency;                     /* with the rest as one stage */
+/* Before a place, with the last stage in a seat. */
+struct state {
+    uint32_t position, seat, chain;  /* chain: next state of the position + 1; 0 ends */
+    double slowest, passes, forward; /* the least that F + B of a step, those of all steps, and F of
+                                        all can be up to here */
+    size_t first, n;                 /* of s->ways: how it goes on */
 };
 
-/* Prefixes of one position and occupancy. */
-struct state {
-    uint32_t position, occupancy, head, count;
-    uint32_t chain; /* next state of the same position + 1; 0 ends */
+/* What begins at the position that is looked at, by seat. */
+struct start {
+    uint32_t position;
+    size_t first, n; /* of s->starting */
 };
 
 struct search {
     const struct dapple_question *q;
-    struct prefix *prefixes; /* from 1 on */
+    /* Of this pass. only: degrees[only] but for the last stage, or ALL; stages end at multiples of
+       stride. */
+    uint32_t only, beam, stride;
+    struct dapple_seats seats;
     struct state *states;
-    uint16_t *rows; /* occupancies */
-    size_t n_prefixes, room_prefixes, n_states, room_states, n_rows, room_rows;
-    uint32_t *table, *first_state; /* open addressing: state + 1; [n + 1] states by position */
-    size_t table_size;
-    struct dapple_step steps[MOST_STEPS];
-    uint32_t best; /* prefix whose completion is best; only `best_alone`: none */
-    bool best_alone;
-    double best_latency;
+    struct part_map known; /* state, by position and seat */
+    uint32_t *first_state; /* [n + 1] state + 1 by position */
+    struct start *starts;  /* [seats] */
+    struct dapple_front scratch, ways, starting;
+    double *rest; /* [n + 1] work behind a position, at the degree that shares best */
+    size_t n_states, room_states, room_starts;
+    double limit; /* nothing that takes as long is of use */
+    struct dapple_answer best;
     uint64_t polls;
 };
 
@@ -47,7 +50,7 @@ void dapple_answer_finish(struct dapple_answer *answer)
     memset(answer, 0, sizeof *answer);
 }
 
-double dapple_transfer(const struct dapple_question *q, double bytes, uint32_t d, uint32_t next_d,
+static double transfer(const struct dapple_question *q, double bytes, uint32_t d, uint32_t next_d,
                        uint32_t machine, uint32_t next_machine)
 {
     double rate = machine != UINT32_MAX && machine == next_machine ? q->inside : q->between;
@@ -56,7 +59,7 @@ double dapple_transfer(const struct dapple_question *q, double bytes, uint32_t d
     return rate > 0 ? bytes / (rate * least) : 0;
 }
 
-double dapple_allreduce(const struct dapple_question *q, double bytes, uint32_t d, uint32_t machine)
+static double allreduce(const struct dapple_question *q, double bytes, uint32_t d, uint32_t machine)
 {
     double rate = machine != UINT32_MAX ? q->sync_inside : q->sync_between;
 
@@ -71,272 +74,113 @@ static bool stopped(struct search *s)
            stop->cancelled(stop->context);
 }
 
-static const uint16_t *row(const struct search *s, uint32_t occupancy)
+/* --- stages and transfers ----------------------------------------------------------------------*/
+
+static struct dapple_step stage_of(const struct search *s, uint32_t from, uint32_t to,
+                                   const struct dapple_seat *seat)
 {
-    return s->rows + (size_t)occupancy * s->q->machines.n_machines;
+    const struct dapple_question *q = s->q;
+    const double *f = q->forward[seat->k], *b = q->backward[seat->k];
+
+    return (struct dapple_step){
+        f[to] - f[from], b[to] - b[from],
+        allreduce(q, q->weight[to] - q->weight[from], q->degrees[seat->k], seat->machine)};
+}
+
+/* None in front of the first stage. */
+static struct dapple_step transfer_of(const struct search *s, const struct state *from,
+                                      uint32_t next)
+{
+    const struct dapple_seat *a = &s->seats.seats[from->seat], *b = &s->seats.seats[next];
+    double time = from->seat == DAPPLE_NO_SEAT
+                      ? 0
+                      : transfer(s->q, s->q->cut[from->position], s->q->degrees[a->k],
+                                 s->q->degrees[b->k], a->machine, b->machine);
+
+    return (struct dapple_step){time, time, 0};
+}
+
+static double own(const struct dapple_step *step)
+{
+    return step->forward + step->backward;
 }
 
 /* Bytes of a stage that holds `held` micro-batches. */
 static bool fits(const struct dapple_question *q, uint32_t from, uint32_t to, uint32_t d,
-                 uint32_t held)
+                 uint32_t held, double work)
 {
-    double work = 0, bytes;
-    uint32_t i;
+    double bytes;
 
-    if (isinf(q->capacity)) {
-        return true;
-    }
-    for (i = from; i < to; i++) {
-        work = fmax(work, q->workspace[i]);
-    }
     held = held < q->m ? held : q->m;
     bytes = q->weight_multiplier * (q->weight[to] - q->weight[from]) +
             (q->saved[to] - q->saved[from]) * ((double)q->b * held) / d + work;
     return bytes <= q->capacity * (1 + 1e-12);
 }
 
-/* A stage behind prefix p (0: the first one), not yet kept. */
-static struct prefix make(const struct search *s, uint32_t p, uint32_t to, uint32_t k,
-                          uint32_t machine)
+static bool limited(const struct search *s)
 {
-    const struct dapple_question *q = s->q;
-    const struct prefix *before = &s->prefixes[p];
-    uint32_t from = before->to, d = q->degrees[k];
-    struct prefix made = {.parent = p,
-                          .from = from,
-                          .to = to,
-                          .degree = d,
-                          .machine = machine,
-                          .n_stages = before->n_stages + 1};
-
-    made.stage = (struct dapple_step){
-        q->forward[k][to] - q->forward[k][from], q->backward[k][to] - q->backward[k][from],
-        dapple_allreduce(q, q->weight[to] - q->weight[from], d, machine)};
-    if (p != NO_PREFIX) {
-        double time = dapple_transfer(q, q->cut[from], before->degree, d, before->machine, machine);
-
-        made.transfer = (struct dapple_step){time, time, 0};
-    }
-    made.slowest = fmax(fmax(before->slowest, made.stage.forward + made.stage.backward),
-                        made.transfer.forward + made.transfer.backward);
-    return made;
+    return !isinf(s->q->capacity);
 }
 
-/* Latency of everything up to and with `last`, which ends the model. */
-static double whole_latency(struct search *s, const struct prefix *last, bool *ret_fits)
-{
-    const struct dapple_question *q = s->q;
-    const struct prefix *at = last;
-    uint32_t n = 2 * last->n_stages - 1, i = n, held = 1;
+/* --- forth: which states are worth it ----------------------------------------------------------*/
 
-    *ret_fits = true;
-    if (n > MOST_STEPS) {
-        return INFINITY;
-    }
-    for (;;) {
-        *ret_fits = *ret_fits && fits(q, at->from, at->to, at->degree, held++);
-        s->steps[--i] = at->stage;
-        if (i == 0) {
-            break;
-        }
-        s->steps[--i] = at->transfer;
-        at = &s->prefixes[at->parent];
-    }
-    return dapple_latency(s->steps, n, q->m, NULL);
+static uint64_t number_of(const struct search *s, uint32_t position, uint32_t seat)
+{
+    return (uint64_t)seat * (s->q->n + 1) + position + 1;
 }
 
-/* The rest behind prefix p as one stage, on as many devices as there are. */
-static double complete(struct search *s, uint32_t p, struct prefix *ret_last, uint16_t *room)
+/* UINT32_MAX: no memory. */
+static uint32_t state_of(struct search *s, uint32_t position, uint32_t seat)
 {
-    const struct dapple_question *q = s->q;
-    const uint16_t *used = row(s, s->prefixes[p].occupancy);
-    double best = INFINITY;
-    uint32_t i, taken = 0, policy, k = q->n_degrees;
+    uint64_t number = number_of(s, position, seat);
+    uint32_t *at = part_map_find(&s->known, number);
 
-    for (i = 0; i < q->machines.n_machines; i++) {
-        taken += used[i];
-    }
-    while (k > 0 && q->degrees[k - 1] > q->machines.n_devices - taken) {
-        k--;
-    }
-    for (policy = 0; k > 0 && policy < DAPPLE_POLICIES; policy++) {
-        uint32_t machine;
-        struct prefix last;
-        double latency;
-        bool all_fit;
-
-        dapple_place(&q->machines, used, q->degrees[k - 1], policy, room, &machine);
-        last = make(s, p, q->n, k - 1, machine);
-        latency = whole_latency(s, &last, &all_fit);
-        if (latency < best * (1 - DAPPLE_SAME)) {
-            best = latency;
-            *ret_last = last;
-            ret_last->occupancy = policy;
-        }
-        if (all_fit && latency < s->best_latency * (1 - DAPPLE_SAME)) {
-            s->best_latency = latency;
-            s->best = p;
-            s->best_alone = true;
-        }
-    }
-    return best;
-}
-
-static uint64_t hash(uint32_t position, const uint16_t *used, uint32_t n)
-{
-    uint64_t h = position * 0x9E3779B97F4A7C15;
-    uint32_t i;
-
-    for (i = 0; i < n; i++) {
-        h = (h ^ used[i]) * 0xBF58476D1CE4E5B9;
-        h ^= h >> 29;
-    }
-    return h;
-}
-
-static bool rehash(struct search *s)
-{
-    uint32_t *old = s->table, n = s->q->machines.n_machines;
-    size_t i, h;
-
-    s->table_size = s->table_size == 0 ? 1024 : s->table_size * 2;
-    s->table = calloc(s->table_size, sizeof *s->table);
-    free(old);
-    if (s->table == NULL) {
-        return false;
-    }
-    for (i = 0; i < s->n_states; i++) {
-        h = hash(s->states[i].position, row(s, s->states[i].occupancy), n) & (s->table_size - 1);
-        while (s->table[h] != 0) {
-            h = (h + 1) & (s->table_size - 1);
-        }
-        s->table[h] = (uint32_t)i + 1;
-    }
-    return true;
-}
-
-/* The state of a position and occupancy; UINT32_MAX: no memory. */
-static uint32_t state_of(struct search *s, uint32_t position, const uint16_t *used)
-{
-    uint32_t n = s->q->machines.n_machines;
-    struct state *made;
-    size_t h;
-
-    if (2 * s->n_states >= s->table_size && !rehash(s)) {
-        return UINT32_MAX;
-    }
-    h = hash(position, used, n) & (s->table_size - 1);
-    for (; s->table[h] != 0; h = (h + 1) & (s->table_size - 1)) {
-        const struct state *found = &s->states[s->table[h] - 1];
-
-        if (found->position == position &&
-            memcmp(row(s, found->occupancy), used, n * sizeof *used) == 0) {
-            return s->table[h] - 1;
-        }
+    if (at != NULL) {
+        return *at;
     }
     if (!part_grow(&s->states, sizeof *s->states, s->n_states + 1, &s->room_states) ||
-        !part_grow(&s->rows, n * sizeof *s->rows, s->n_rows + 1, &s->room_rows)) {
+        (at = part_map_put(&s->known, number)) == NULL) {
         return UINT32_MAX;
     }
-    memcpy(s->rows + s->n_rows * n, used, n * sizeof *used);
-    made = &s->states[s->n_states];
-    *made = (struct state){position, (uint32_t)s->n_rows++, 0, 0, s->first_state[position]};
-    s->table[h] = (uint32_t)++s->n_states;
-    s->first_state[position] = (uint32_t)s->n_states;
-    return (uint32_t)s->n_states - 1;
+    *at = (uint32_t)s->n_states;
+    s->states[s->n_states] = (struct state){
+        position, seat, s->first_state[position], INFINITY, INFINITY, INFINITY, 0, 0};
+    s->first_state[position] = (uint32_t)s->n_states + 1;
+    return (uint32_t)s->n_states++;
 }
 
-/* Into its state's list, ascending by latency; the last one leaves where the beam is full. */
-static void insert(struct search *s, uint32_t state, uint32_t p)
-{
-    uint32_t *at = &s->states[state].head, i;
-
-    while (*at != 0 && s->prefixes[*at].latency <= s->prefixes[p].latency * (1 + DAPPLE_SAME)) {
-        at = &s->prefixes[*at].next;
-    }
-    s->prefixes[p].next = *at;
-    *at = p;
-    if (s->q->beam != 0 && ++s->states[state].count > s->q->beam) {
-        at = &s->states[state].head;
-        for (i = 0; i < s->q->beam; i++) {
-            at = &s->prefixes[*at].next;
-        }
-        *at = 0;
-        s->states[state].count = s->q->beam;
-    }
-}
-
-/*
- * No plan that goes on from this stage takes less. The latency is at least m (F + B) of any of its
- * steps: of the pivot by its form, of others since the pivot waits for none. And some stage of the
- * rest takes its share of what is left, at the degree that shares best.
- */
-static double least_latency(const struct dapple_question *q, const struct prefix *made,
-                            const uint16_t *used)
-{
-    uint32_t i, k, left = q->machines.n_devices;
-    double rest = INFINITY;
-
-    for (i = 0; i < q->machines.n_machines; i++) {
-        left -= used[i];
-    }
-    for (k = 0; k < q->n_degrees; k++) {
-        rest = fmin(rest, q->degrees[k] * (q->forward[k][q->n] - q->forward[k][made->to] +
-                                           q->backward[k][q->n] - q->backward[k][made->to]));
-    }
-    return left == 0 ? INFINITY : q->m * fmax(made->slowest, rest / left) * (1 - 1e-12);
-}
-
-/* One more stage behind prefix p. */
-static pst_status add(struct search *s, uint32_t p, uint32_t to, uint32_t k, uint32_t policy,
-                      uint16_t *room)
+/* A stage in `seat` behind a state, ended at every place where that can be of use. */
+static pst_status reach_from(struct search *s, uint32_t from, uint32_t seat_)
 {
     const struct dapple_question *q = s->q;
-    struct prefix made, last;
-    uint32_t machine, state;
+    const struct dapple_seat seat = s->seats.seats[seat_];
+    const struct state before = s->states[from];
+    struct dapple_step link = transfer_of(s, &before, seat_);
+    double work = 0;
+    uint32_t to;
 
-    if (!dapple_place(&q->machines, row(s, s->prefixes[p].occupancy), q->degrees[k], policy, room,
-                      &machine)) {
-        return PST_OK;
-    }
-    made = make(s, p, to, k, machine);
-    if (least_latency(q, &made, room) >= s->best_latency * (1 - DAPPLE_SAME) ||
-        !fits(q, made.from, to, made.degree, 2)) {
-        return PST_OK; /* never better; never fits with a stage behind it */
-    }
-    state = state_of(s, to, room);
-    if (state == UINT32_MAX ||
-        !part_grow(&s->prefixes, sizeof *s->prefixes, s->n_prefixes + 1, &s->room_prefixes)) {
-        return PST_ERR_NOMEM;
-    }
-    made.occupancy = s->states[state].occupancy;
-    s->prefixes[s->n_prefixes] = made;
-    made.latency = complete(s, (uint32_t)s->n_prefixes, &last, room);
-    s->prefixes[s->n_prefixes].latency = made.latency;
-    if (!isinf(made.latency)) {
-        insert(s, state, (uint32_t)s->n_prefixes++);
-    }
-    return PST_OK;
-}
+    for (to = before.position + 1; to < q->n; to++) {
+        struct dapple_step stage = stage_of(s, before.position, to, &seat);
+        double slowest = fmax(fmax(before.slowest, own(&link)), own(&stage));
+        struct state *state;
+        uint32_t found;
 
-static pst_status extend(struct search *s, uint32_t p, uint16_t *room)
-{
-    const struct dapple_question *q = s->q;
-    uint32_t to, k, policy;
-
-    for (to = s->prefixes[p].to + 1; to < q->n; to++) {
-        for (k = 0; k < q->n_degrees; k++) {
-            for (policy = 0; policy < DAPPLE_POLICIES; policy++) {
-                pst_status st = add(s, p, to, k, policy, room);
-
-                if (st != PST_OK) {
-                    return st;
-                }
-                if (q->machines.n_machines == 1) {
-                    break; /* all policies are one */
-                }
-            }
+        work = fmax(work, q->workspace[to - 1]);
+        if (q->m * slowest >= s->limit ||
+            !fits(q, before.position, to, q->degrees[seat.k], 2, work)) {
+            break; /* longer ones neither */
         }
+        if (to % s->stride != 0 || q->m * (s->rest[to] / seat.left) >= s->limit) {
+            continue;
+        }
+        found = state_of(s, to, seat_);
+        if (found == UINT32_MAX) {
+            return PST_ERR_NOMEM;
+        }
+        state = &s->states[found];
+        state->slowest = fmin(state->slowest, slowest);
+        state->passes = fmin(state->passes, before.passes + own(&link) + own(&stage));
+        state->forward = fmin(state->forward, before.forward + link.forward + stage.forward);
         if (stopped(s)) {
             return PST_ERR_CANCELLED;
         }
@@ -344,113 +188,343 @@ static pst_status extend(struct search *s, uint32_t p, uint16_t *room)
     return PST_OK;
 }
 
-static pst_status run(struct search *s, uint16_t *room)
+static pst_status reach(struct search *s)
 {
-    uint32_t position, state, p;
-    struct prefix last;
+    uint32_t position, at, i;
     pst_status st = PST_OK;
 
-    complete(s, NO_PREFIX, &last, room);
-    st = extend(s, NO_PREFIX, room);
-    for (position = 1; st == PST_OK && position < s->q->n; position++) {
-        for (state = s->first_state[position]; state != 0; state = s->states[state - 1].chain) {
-            for (p = s->states[state - 1].head; st == PST_OK && p != 0; p = s->prefixes[p].next) {
-                st = extend(s, p, room);
+    s->n_states = 0;
+    part_map_clear(&s->known);
+    memset(s->first_state, 0, ((size_t)s->q->n + 1) * sizeof *s->first_state);
+    if (state_of(s, 0, DAPPLE_NO_SEAT) == UINT32_MAX) {
+        return PST_ERR_NOMEM;
+    }
+    s->states[0].slowest = s->states[0].passes = s->states[0].forward = 0;
+    for (position = 0; position < s->q->n; position++) {
+        for (at = s->first_state[position]; st == PST_OK && at != 0; at = s->states[at - 1].chain) {
+            uint32_t seat = s->states[at - 1].seat;
+
+            if (!dapple_seats_list(&s->seats, seat)) {
+                return PST_ERR_NOMEM;
+            }
+            for (i = 0; st == PST_OK && i < s->seats.seats[seat].n; i++) {
+                uint32_t next = s->seats.next[s->seats.seats[seat].first + i];
+                const struct dapple_seat *sits = &s->seats.seats[next];
+
+                if (sits->left >= s->q->degrees[0] && (s->only == ALL || sits->k == s->only)) {
+                    st = reach_from(s, at - 1, next);
+                }
             }
         }
     }
     return st;
 }
 
-/* Stages of the best completion, and their ranks. */
-static pst_status unroll(struct search *s, struct dapple_answer *answer, uint16_t *room)
-{
-    const struct dapple_machines *m = &s->q->machines;
-    uint32_t p, i, n = s->prefixes[s->best].n_stages + 1, rank = m->n_devices;
-    struct prefix last;
-    uint16_t *after;
+/* --- back: how it goes on from them ------------------------------------------------------------*/
 
-    answer->stages = calloc(n, sizeof *answer->stages);
-    answer->ranks = calloc((size_t)m->n_devices + 1, sizeof *answer->ranks);
-    after = calloc((size_t)m->n_machines + 1, sizeof *after);
-    if (answer->stages == NULL || answer->ranks == NULL || after == NULL) {
-        free(after);
+/* No plan with these last steps takes less: either none in front of them takes over the pivot, or
+   one does, and then waits for nobody. */
+static double least_latency(const struct search *s, const struct state *at,
+                            const struct dapple_tail *tail)
+{
+    double alone = tail->passes + fmax(at->passes, tail->sync + at->forward);
+
+    if (at->position == 0) {
+        return alone;
+    }
+    return fmax(s->q->m * at->slowest, fmin(alone, tail->hold * s->q->m / (s->q->m - 1)));
+}
+
+/* Takes a way to go on from there up, where it may be of use. */
+static pst_status offer(struct search *s, const struct state *at, struct dapple_way *way)
+{
+    way->value = least_latency(s, at, &way->tail);
+    if (way->value < s->limit && !dapple_front_add(&s->scratch, way, limited(s))) {
         return PST_ERR_NOMEM;
     }
-    answer->n_stages = n;
-    answer->latency = s->best_latency;
-    /* Again, with the placement that gave this latency. */
-    for (i = 0; i < DAPPLE_POLICIES; i++) {
-        uint32_t machine, k;
-        bool all_fit;
+    return stopped(s) ? PST_ERR_CANCELLED : PST_OK;
+}
 
-        complete(s, s->best, &last, room);
-        for (k = 0; s->q->degrees[k] != last.degree; k++) {
+/* What was taken up, narrowed, behind what is in the list. */
+static bool put_down(struct search *s, struct dapple_front *list)
+{
+    dapple_front_narrow(&s->scratch, s->beam, limited(s));
+    if (!part_grow(&list->ways, sizeof *list->ways, list->n + s->scratch.n + 1, &list->room)) {
+        return false;
+    }
+    if (s->scratch.n > 0) {
+        memcpy(list->ways + list->n, s->scratch.ways, s->scratch.n * sizeof *list->ways);
+    }
+    list->n += s->scratch.n;
+    s->scratch.n = 0;
+    return true;
+}
+
+/* A stage up to there, with every way to go on behind it. at: least of all states of the position
+   that it begins at. */
+static pst_status try_stage(struct search *s, const struct state *at,
+                            const struct dapple_step *stage, uint32_t seat, uint32_t to,
+                            double work)
+{
+    const struct dapple_question *q = s->q;
+    const uint32_t *found = part_map_find(&s->known, number_of(s, to, seat));
+    uint32_t degree = q->degrees[s->seats.seats[seat].k];
+    size_t i, first, n;
+    pst_status st = PST_OK;
+
+    if (to == q->n) {
+        struct dapple_way last = {
+            .tail = dapple_tail_last(stage, q->m),
+            .n_stages = 1,
+            .seat = seat,
+            .to = to,
+            .next = DAPPLE_END,
+        };
+
+        return s->seats.seats[seat].ends && fits(q, at->position, to, degree, 1, work)
+                   ? offer(s, at, &last)
+                   : PST_OK;
+    }
+    n = found == NULL ? 0 : s->states[*found].n;
+    first = found == NULL ? 0 : s->states[*found].first;
+    for (i = first; st == PST_OK && i < first + n; i++) {
+        struct dapple_way way = s->ways.ways[i];
+
+        dapple_tail_before(&way.tail, stage, q->m);
+        way.n_stages++;
+        way.seat = seat;
+        way.to = to;
+        way.next = (uint32_t)i;
+        if (fits(q, at->position, to, degree, way.n_stages, work)) {
+            st = offer(s, at, &way);
         }
-        dapple_place(m, row(s, s->prefixes[s->best].occupancy), last.degree, i, after, &machine);
-        last = make(s, s->best, s->q->n, k, machine);
-        if (whole_latency(s, &last, &all_fit) <= s->best_latency && all_fit) {
+    }
+    return st;
+}
+
+/* All stages in a seat from a position on. */
+static pst_status begin_in(struct search *s, const struct state *at, uint32_t seat)
+{
+    struct start *start;
+    double work = 0;
+    uint32_t to;
+    pst_status st = PST_OK;
+
+    if (seat >= s->room_starts) {
+        size_t before = s->room_starts;
+
+        if (!part_grow(&s->starts, sizeof *s->starts, s->seats.n_seats, &s->room_starts)) {
+            return PST_ERR_NOMEM;
+        }
+        memset(s->starts + before, 0xFF, (s->room_starts - before) * sizeof *s->starts);
+    }
+    start = &s->starts[seat];
+    if (start->position == at->position) {
+        return PST_OK;
+    }
+    for (to = at->position + 1; st == PST_OK && to <= s->q->n; to++) {
+        struct dapple_step stage = stage_of(s, at->position, to, &s->seats.seats[seat]);
+
+        if (s->q->m * own(&stage) >= s->limit) {
+            break; /* longer ones, too */
+        }
+        work = fmax(work, s->q->workspace[to - 1]);
+        st = try_stage(s, at, &stage, seat, to, work);
+    }
+    *start = (struct start){at->position, s->starting.n, s->scratch.n};
+    if (st == PST_OK && !put_down(s, &s->starting)) {
+        st = PST_ERR_NOMEM;
+    }
+    start->n = s->starting.n - start->first;
+    return st;
+}
+
+/* All stages behind a state, in every seat. */
+static pst_status go_on(struct search *s, struct state *state, const struct state *least)
+{
+    const struct dapple_seat *seat = &s->seats.seats[state->seat];
+    const uint32_t *next = &s->seats.next[seat->first];
+    uint32_t i;
+    size_t k;
+    pst_status st = PST_OK;
+
+    for (i = 0; st == PST_OK && i < seat->n; i++) {
+        st = begin_in(s, least, next[i]);
+    }
+    for (i = 0; st == PST_OK && i < seat->n; i++) {
+        const struct start *start = &s->starts[next[i]];
+        struct dapple_step link = transfer_of(s, state, next[i]);
+
+        for (k = 0; st == PST_OK && k < start->n; k++) {
+            struct dapple_way way = s->starting.ways[start->first + k];
+
+            if (state->seat != DAPPLE_NO_SEAT) {
+                dapple_tail_before(&way.tail, &link, s->q->m);
+            }
+            st = offer(s, state, &way);
+        }
+    }
+    state->first = s->ways.n;
+    if (st == PST_OK && !put_down(s, &s->ways)) {
+        st = PST_ERR_NOMEM;
+    }
+    state->n = s->ways.n - state->first;
+    return st;
+}
+
+static pst_status come_back(struct search *s)
+{
+    uint32_t position, at;
+    pst_status st = PST_OK;
+
+    s->ways.n = s->scratch.n = 0;
+    if (s->room_starts > 0) {
+        memset(s->starts, 0xFF, s->room_starts * sizeof *s->starts);
+    }
+    for (position = s->q->n; st == PST_OK && position-- > 0;) {
+        struct state least = {position, 0, 0, INFINITY, INFINITY, INFINITY, 0, 0};
+
+        s->starting.n = 0;
+        for (at = s->first_state[position]; at != 0; at = s->states[at - 1].chain) {
+            least.slowest = fmin(least.slowest, s->states[at - 1].slowest);
+            least.passes = fmin(least.passes, s->states[at - 1].passes);
+            least.forward = fmin(least.forward, s->states[at - 1].forward);
+        }
+        for (at = s->first_state[position]; st == PST_OK && at != 0; at = s->states[at - 1].chain) {
+            st = go_on(s, &s->states[at - 1], &least);
+        }
+    }
+    return st;
+}
+
+/* --- the answer --------------------------------------------------------------------------------*/
+
+/* Keeps the best way from the beginning on, where there is one. */
+static pst_status keep(struct search *s)
+{
+    const struct dapple_machines *machines = &s->q->machines;
+    const struct dapple_way *way, *best = NULL;
+    struct dapple_answer answer = {.states = s->n_states};
+    uint32_t from = 0, seat = DAPPLE_NO_SEAT, rank = 0;
+    size_t i;
+
+    for (i = 0; i < s->states[0].n; i++) {
+        way = &s->ways.ways[s->states[0].first + i];
+        if (best == NULL || way->value < best->value * (1 - DAPPLE_SAME) ||
+            (way->value <= best->value * (1 + DAPPLE_SAME) && way->n_stages < best->n_stages)) {
+            best = way;
+        }
+    }
+    if (best == NULL) {
+        s->best.states = s->n_states;
+        return PST_OK;
+    }
+    answer.stages = calloc(best->n_stages, sizeof *answer.stages);
+    answer.ranks = calloc(machines->n_devices, sizeof *answer.ranks);
+    if (answer.stages == NULL || answer.ranks == NULL) {
+        dapple_answer_finish(&answer);
+        return PST_ERR_NOMEM;
+    }
+    answer.latency = best->value;
+    for (way = best;; way = &s->ways.ways[way->next]) {
+        uint32_t degree =
+            dapple_ranks(machines, dapple_seats_taken(&s->seats, seat),
+                         dapple_seats_taken(&s->seats, way->seat), answer.ranks + rank);
+
+        answer.stages[answer.n_stages++] = (struct dapple_stage){from, way->to, degree, rank};
+        rank += degree;
+        from = way->to;
+        seat = way->seat;
+        if (way->next == DAPPLE_END) {
             break;
         }
     }
-    rank -= dapple_ranks(m, row(s, s->prefixes[s->best].occupancy), after, answer->ranks);
-    memmove(answer->ranks + rank, answer->ranks, last.degree * sizeof *answer->ranks);
-    answer->stages[n - 1] = (struct dapple_stage){last.from, last.to, last.degree, rank};
-    for (p = s->best, i = n - 1; p != NO_PREFIX; p = s->prefixes[p].parent) {
-        const struct prefix *at = &s->prefixes[p];
-        uint32_t ranks = at->degree;
-
-        rank -= ranks;
-        dapple_ranks(m, row(s, s->prefixes[at->parent].occupancy), row(s, at->occupancy),
-                     answer->ranks + rank);
-        answer->stages[--i] = (struct dapple_stage){at->from, at->to, ranks, rank};
-    }
-    free(after);
+    dapple_answer_finish(&s->best);
+    s->best = answer;
+    s->limit = answer.latency * (1 - DAPPLE_SAME);
     return PST_OK;
+}
+
+static pst_status pass(struct search *s, uint32_t only, uint32_t beam, uint32_t stride)
+{
+    pst_status st;
+
+    s->only = only;
+    s->beam = beam;
+    s->stride = stride;
+    st = reach(s);
+    if (st == PST_OK) {
+        st = come_back(s);
+    }
+    return st == PST_OK ? keep(s) : st;
+}
+
+/* Every pass leaves out what cannot be better than the best plan of those before, so cheap ones
+   come first: fewer places, one degree for all stages but the last. */
+static pst_status try_passes(struct search *s)
+{
+    uint32_t k, stride = 1 + s->q->n / PLACES;
+    pst_status st = PST_OK;
+
+    for (;; stride = 1) {
+        for (k = s->q->n_degrees; st == PST_OK && k-- > 0;) {
+            st = pass(s, k, SKETCH, stride);
+        }
+        if (st == PST_OK) {
+            st = pass(s, ALL, stride == 1 ? s->q->beam : SKETCH, stride);
+        }
+        if (st != PST_OK || stride == 1) {
+            return st;
+        }
+    }
+}
+
+static bool prepare(struct search *s, const struct dapple_question *q)
+{
+    uint32_t i, k;
+
+    memset(s, 0, sizeof *s);
+    s->q = q;
+    s->limit = s->best.latency = INFINITY;
+    s->known.value_size = sizeof(uint32_t);
+    s->first_state = calloc((size_t)q->n + 1, sizeof *s->first_state);
+    s->rest = calloc((size_t)q->n + 1, sizeof *s->rest);
+    if (!dapple_seats_init(&s->seats, &q->machines, q->degrees, q->n_degrees) ||
+        s->first_state == NULL || s->rest == NULL) {
+        return false;
+    }
+    for (i = 0; i <= q->n; i++) {
+        s->rest[i] = INFINITY;
+        for (k = 0; k < q->n_degrees; k++) {
+            s->rest[i] =
+                fmin(s->rest[i], q->degrees[k] * (q->forward[k][q->n] - q->forward[k][i] +
+                                                  q->backward[k][q->n] - q->backward[k][i]));
+        }
+    }
+    return true;
 }
 
 pst_status dapple_solve(const struct dapple_question *q, struct dapple_answer *ret_answer)
 {
-    struct search *s = calloc(1, sizeof *s);
-    uint16_t *room = calloc((size_t)q->machines.n_machines + 1, sizeof *room);
-    struct dapple_answer answer = {.latency = INFINITY};
-    pst_status st = PST_ERR_NOMEM;
+    struct search s;
+    pst_status st = prepare(&s, q) ? PST_OK : PST_ERR_NOMEM;
 
-    if (s == NULL || room == NULL) {
-        goto out;
+    if (st == PST_OK) {
+        st = try_passes(&s);
     }
-    s->q = q;
-    s->best_latency = INFINITY;
-    s->first_state = calloc((size_t)q->n + 1, sizeof *s->first_state);
-    if (s->first_state == NULL ||
-        !part_grow(&s->prefixes, sizeof *s->prefixes, 1, &s->room_prefixes) ||
-        !part_grow(&s->rows, q->machines.n_machines * sizeof *s->rows, 1, &s->room_rows)) {
-        goto out;
-    }
-    /* Prefix 0 is empty, row 0 all free. */
-    memset(s->prefixes, 0, sizeof *s->prefixes);
-    memset(s->rows, 0, q->machines.n_machines * sizeof *s->rows);
-    s->prefixes[0].machine = UINT32_MAX;
-    s->n_prefixes = s->n_rows = 1;
-    st = run(s, room);
-    if (st == PST_OK && s->best_alone) {
-        st = unroll(s, &answer, room);
-    }
-    answer.states = s->n_states;
-out:
-    if (s != NULL) {
-        free(s->prefixes);
-        free(s->states);
-        free(s->rows);
-        free(s->table);
-        free(s->first_state);
-    }
-    free(s);
-    free(room);
+    dapple_seats_finish(&s.seats);
+    free(s.states);
+    part_map_finish(&s.known);
+    free(s.first_state);
+    free(s.starts);
+    free(s.scratch.ways);
+    free(s.ways.ways);
+    free(s.starting.ways);
+    free(s.rest);
     if (st != PST_OK) {
-        dapple_answer_finish(&answer);
+        dapple_answer_finish(&s.best);
         return st;
     }
-    *ret_answer = answer;
+    *ret_answer = s.best;
     return PST_OK;
 }

@@ -30,7 +30,7 @@ struct dapple_question {
     struct dapple_machines machines;
     uint32_t m, b;                      /* micro-batches; their samples */
     double capacity, weight_multiplier; /* INFINITY: no limit */
-    uint32_t beam;                      /* prefixes kept for a position and occupancy; 0: all */
+    uint32_t beam;                      /* ways to go on that are kept; 0: all */
     const struct part_stop *stop;
 };
 
@@ -49,19 +49,12 @@ struct dapple_answer {
 /*
  * From a cut into first stages on some devices: let the rest be one stage on as many of the other
  * devices as a degree allows, and take the latency; and cut off one more stage, with every end,
- * every degree and every placement, and go on. First stages that end at the same position with as
- * many devices of each machine taken are remembered together: the `beam` ones whose latency is
- * least. A stage holds as many micro-batches as there are stages from it on (1F1B).
- * PST_ERR_NOMEM; PST_ERR_CANCELLED.
+ * every degree and every placement, and go on. What follows is the same for all first stages that
+ * end at the same position in the same seat: the ways to go on of which none is better in all that
+ * counts, the `beam` most promising of them. A stage holds as many micro-batches as there are
+ * stages from it on (1F1B). PST_ERR_NOMEM; PST_ERR_CANCELLED.
  */
 pst_status dapple_solve(const struct dapple_question *question, struct dapple_answer *ret_answer);
 void dapple_answer_finish(struct dapple_answer *answer);
-
-/* Time of a transfer of this many bytes between a stage and the next. */
-double dapple_transfer(const struct dapple_question *question, double bytes, uint32_t d,
-                       uint32_t next_d, uint32_t machine, uint32_t next_machine);
-/* Time of a ring all-reduce. */
-double dapple_allreduce(const struct dapple_question *question, double bytes, uint32_t d,
-                        uint32_t machine);
 
 #endif

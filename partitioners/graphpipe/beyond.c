@@ -29,6 +29,18 @@ struct beyond {
     uint64_t steps; /* of each size */
 };
 
+/* By the reference model the shortest step is wanted among plans of the least T alone. */
+static bool is_shorter(const struct part_problem *p, const struct part_value *a,
+                       const struct part_value *b)
+{
+    double room = 1e-12 * b->bottleneck_ns;
+
+    if (p->figures.reference != 0 && fabs(a->bottleneck_ns - b->bottleneck_ns) > room) {
+        return a->bottleneck_ns < b->bottleneck_ns;
+    }
+    return a->step_ns < b->step_ns;
+}
+
 /* The search goes on for the least T; a plan with a shorter path may still make the shorter step.
  */
 static pst_status keep(const struct beyond *b, struct gp_try *t, struct gp_result *r)
@@ -43,7 +55,7 @@ static pst_status keep(const struct beyond *b, struct gp_try *t, struct gp_resul
     if (st == PST_OK) {
         st = gp_result_step(b->p, r);
     }
-    if (st != PST_OK || (t->fast.found && r->value.step_ns >= t->fast.value.step_ns)) {
+    if (st != PST_OK || (t->fast.found && !is_shorter(b->p, &r->value, &t->fast.value))) {
         return st;
     }
     st = part_plan_copy(&r->plan, &plan);
@@ -197,7 +209,7 @@ static pst_status add_sets(const struct beyond *b, const struct part_costs *cost
     double below_ns = t->result.found ? t->result.value.bottleneck_ns : INFINITY;
     struct part_plan plan = {0};
     bool found;
-    pst_status st = gp_sets(b->p, costs, b->steps, below_ns, &plan, &found, ret_optimal);
+    pst_status st = part_set_plan(b->p, costs, b->steps, below_ns, &plan, &found, ret_optimal);
 
     if (st == PST_OK && found) {
         st = consider(b->p, &plan, &t->result);

@@ -214,7 +214,9 @@ static void all_neighbours(struct climb *c)
         redegree(c, s);
     }
     free(linked);
-    qsort(c->list, c->n, sizeof *c->list, by_guess);
+    if (c->n > 0) {
+        qsort(c->list, c->n, sizeof *c->list, by_guess);
+    }
 }
 
 static void forget(struct climb *c)

@@ -36,7 +36,7 @@ static const struct pst_param params[] = {
               "flexible; require: refuse them."),
     PST_PARAM(struct config, refine, PST_PARAM_ENUM, "auto", "auto|true|false",
               "Go on beyond plans of the family: other orders and local moves; up to 10 operators "
-              "the optimum of all plans. auto: in jobs, not in problems."),
+              "the optimum of all plans. auto: in jobs, and in problems of up to 256 operators."),
     PST_PARAM(struct config, refine_steps, PST_PARAM_INT, "5000000", "1..1000000000000",
               "With refine: about as many looks at an operator, for all sizes together."),
     PST_PARAM(struct config, exact, PST_PARAM_BOOL, "true", NULL,
@@ -162,6 +162,7 @@ static pst_status limit_sizes(const struct graphpipe *self, struct part_problem 
 }
 
 enum { REFINE_AUTO = 0, REFINE = 1 };
+enum { REFINED_NODES = 256 }; /* a second or two of one core at the most */
 
 static struct gp_options options_of(const struct config *c, const struct part_problem *p,
                                     const uint32_t *ks, uint32_t n_ks)
@@ -170,8 +171,8 @@ static struct gp_options options_of(const struct config *c, const struct part_pr
         .grouping = c->grouping,
         .sp = c->sp,
         .per_stage = c->per_stage,
-        .refine = c->refine == REFINE ||
-                  (c->refine == REFINE_AUTO && p->figures.reference == 0 && !c->per_stage),
+        .refine = c->refine == REFINE || (c->refine == REFINE_AUTO && !c->per_stage &&
+                                          (p->figures.reference == 0 || p->n <= REFINED_NODES)),
         .exact = c->exact,
         .force_chain = c->force_chain,
         .tolerance = c->tolerance,
@@ -197,6 +198,10 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     }
     if (st != PST_OK) {
         return st;
+    }
+    problem.in_row = self->config->force_chain;
+    if (problem.in_row) {
+        part_remark_flag(&problem, "in_row", true);
     }
     st = limit_degrees(self, &problem);
     if (st == PST_OK) {

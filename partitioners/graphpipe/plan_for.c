@@ -128,7 +128,7 @@ static pst_status say_too_large(const struct part_problem *p, const struct gp_an
     }
     return pst_failf(
         p->host, PST_ERR_INFEASIBLE,
-        "a stage of %u nodes, the largest \"%s\", needs %.0f bytes at micro-batch size %u, a "
+        "a stage of %u nodes, the largest \"%s\", is charged %.0f bytes at micro-batch size %u, a "
         "device has %.0f; use more devices, smaller micro-batches, or a memory "
         "optimizer that saves more",
         stage->n_nodes, part_node_name(p, large), a->value.worst_bytes, stage->b,

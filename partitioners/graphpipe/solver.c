@@ -44,10 +44,11 @@ struct choice {
     struct gp_result *result; /* NULL: none */
 };
 
-static pst_status prefer_short(const struct gp_result *best, struct gp_try *t, struct gp_result *r,
-                               const struct part_problem *p, struct choice *fast)
+/* share: by how much T may be larger */
+static pst_status prefer_short(const struct gp_result *best, double share, struct gp_try *t,
+                               struct gp_result *r, const struct part_problem *p,
+                               struct choice *fast)
 {
-    double share = 1 - best->value.bottleneck_ns * p->batch / best->value.step_ns;
     pst_status st = PST_OK;
 
     if (r->found && r->value.bottleneck_ns <= best->value.bottleneck_ns * (1 + share)) {
@@ -76,23 +77,28 @@ static struct choice least(const struct gp_table *table)
 }
 
 /* Which of the sizes with plans: the least T, but where the difference is smaller than what
-   warming up takes, the shortest step. Where stages have sizes of their own it is T alone, and
-   where a search by the reference model goes beyond the family: no sequence of stages is to have
-   a smaller one. */
+   warming up takes, the shortest step. Where stages have sizes of their own it is T alone. Where a
+   search by the reference model goes beyond the family the shortest step of the least T: no
+   sequence of stages is to have a smaller one. */
 static pst_status choose(const struct part_problem *p, const struct gp_options *options,
                          const struct gp_table *table, struct choice *ret_choice)
 {
     struct choice best = least(table), fast = best;
-    bool least_only = options->per_stage || (options->refine && p->figures.reference != 0);
+    double share;
     uint32_t i;
     pst_status st = best.result == NULL ? PST_OK : gp_result_step(p, best.result);
 
     if (st == PST_OK && best.result != NULL && best.result->value.step_ns < INFINITY &&
-        !least_only) {
+        !options->per_stage) {
+        share = options->refine && p->figures.reference != 0
+                    ? 1e-12
+                    : 1 - best.result->value.bottleneck_ns * p->batch / best.result->value.step_ns;
         for (i = 0; st == PST_OK && i < table->n; i++) {
-            st = prefer_short(best.result, &table->tries[i], &table->tries[i].result, p, &fast);
-            if (st == PST_OK && p->figures.reference == 0) { /* it is steps that count */
-                st = prefer_short(best.result, &table->tries[i], &table->tries[i].fast, p, &fast);
+            struct gp_try *t = &table->tries[i];
+
+            st = prefer_short(best.result, share, t, &t->result, p, &fast);
+            if (st == PST_OK) {
+                st = prefer_short(best.result, share, t, &t->fast, p, &fast);
             }
         }
     }

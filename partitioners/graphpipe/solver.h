@@ -13,7 +13,8 @@ struct gp_try {
     uint32_t b;
     bool skipped; /* its bound says that it cannot be better than a smaller size */
     struct gp_result result;
-    struct gp_result fast; /* beyond the family: the shortest step seen, of a larger T perhaps */
+    struct gp_result fast; /* beyond the family: the shortest step seen, in jobs of a larger T
+                              perhaps */
 };
 
 /* All sizes, ascending. */
@@ -76,14 +77,6 @@ void gp_tails_finish(struct gp_tails *tails);
 pst_status gp_tails_plan(const struct part_problem *problem, const struct gp_tail_problem *tail,
                          const struct gp_options *options, uint32_t b, double below_ns,
                          struct gp_watch *watch, struct gp_result *ret_result);
-
-/* A plan of a T below `below_ns` with the size of `costs`, if one is found by looking at all sets
-   that hold their predecessors; complete: else there is none, in any order. Nothing where that
-   takes more than so many steps, or tables that there is no memory for. Finish *ret_plan where
-   *ret_found. PST_ERR_CANCELLED, PST_ERR_NOMEM. */
-pst_status gp_sets(const struct part_problem *problem, const struct part_costs *costs,
-                   uint64_t steps, double below_ns, struct part_plan *ret_plan, bool *ret_found,
-                   bool *ret_complete);
 
 /* Improves the plans of all sizes by searches that go beyond the family. rule: of gp_tree_of. */
 pst_status gp_beyond(const struct part_problem *problem, const struct gp_options *options,

@@ -159,6 +159,9 @@ static pst_status climb_from(struct gp_trials *t, const struct part_plan *start,
     double before_ns = step_ns;
     pst_status st = part_plan_copy(start, &plan);
 
+    if (st == PST_OK && t->chain) {
+        st = gp_move_borders(t, &plan, &step_ns);
+    }
     if (st == PST_OK) {
         st = gp_climb(t, &plan, &step_ns);
     }
@@ -170,12 +173,14 @@ static pst_status climb_from(struct gp_trials *t, const struct part_plan *start,
 }
 
 /* From the first few: the best plan need not be next to the best candidate. And from the best cut
-   of the model's order, among such cuts: no chain is to be better. */
+   of the model's order, and the best with a stage on every device, among such cuts: no chain is to
+   be better. */
 static pst_status climb(struct gp_trials *t, const struct gp_candidates *c,
                         const struct ranked *ranked, struct part_plan *best, double *best_ns)
 {
-    uint32_t i;
-    bool has_chain = false;
+    uint32_t i,
+        n_full = t->problem->n < t->problem->n_devices ? t->problem->n : t->problem->n_devices;
+    bool has_chain = false, has_full = false;
     pst_status st = PST_OK;
 
     for (i = 0; st == PST_OK && i < c->n && ranked[i].step_ns < INFINITY; i++) {
@@ -184,10 +189,12 @@ static pst_status climb(struct gp_trials *t, const struct gp_candidates *c,
         if (i < STARTS && !t->chain) {
             st = climb_from(t, plan, ranked[i].step_ns, best, best_ns);
         }
-        if (st == PST_OK && !has_chain && gp_is_chain(plan)) {
+        if (st == PST_OK && gp_is_chain(plan) &&
+            (!has_chain || (!has_full && plan->n_stages == n_full))) {
             bool chain = t->chain;
 
             has_chain = true;
+            has_full = has_full || plan->n_stages == n_full;
             t->chain = true;
             st = climb_from(t, plan, ranked[i].step_ns, best, best_ns);
             t->chain = chain;

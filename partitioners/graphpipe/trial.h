@@ -26,6 +26,9 @@ pst_status gp_trials_step(struct gp_trials *trials, const struct part_plan *plan
    is faster, until nothing is. */
 pst_status gp_climb(struct gp_trials *trials, struct part_plan *plan, double *step_ns);
 
+/* Better cuts of the model's order with the degrees of this one, whose stages have one size. */
+pst_status gp_move_borders(struct gp_trials *trials, struct part_plan *plan, double *step_ns);
+
 /* The fastest of the answer's plan and its candidates, and what climbing from there gives, becomes
    the answer's plan, its step the simulated one; *ret_found: false where the host simulates
    nothing or no plan fits. chain: of cuts of the model's order alone. */

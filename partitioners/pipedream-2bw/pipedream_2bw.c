@@ -120,12 +120,12 @@ static pst_status refuse(const struct twobw *search)
                          problem->n_devices, problem->n);
     }
     if (c->d != 0) {
-        return pst_failf(problem->host, PST_ERR_INFEASIBLE,
-                         "none of %u configurations fits: with %u stages on %u replicas, "
-                         "micro-batches of %u and %s, stage 0 needs %.0f bytes, a device has %.0f",
-                         search->n_seen, c->d, c->w, c->b,
-                         c->pipeline ? "recomputation" : "no pipelining", c->bytes,
-                         problem->capacity_bytes);
+        return pst_failf(
+            problem->host, PST_ERR_INFEASIBLE,
+            "none of %u configurations fits: with %u stages on %u replicas, "
+            "micro-batches of %u and %s, stage 0 is charged %.0f bytes, a device has %.0f",
+            search->n_seen, c->d, c->w, c->b, c->pipeline ? "recomputation" : "no pipelining",
+            c->bytes, problem->capacity_bytes);
     }
     return pst_failf(problem->host, PST_ERR_INFEASIBLE,
                      "none of %u configurations (replicas, stages, micro-batch size) has a cut of "

@@ -23,7 +23,7 @@ struct near {
     uint64_t latency;
 };
 
-struct instance {
+struct instance { /* stages and links of any DAG */
     const struct pst_schedule_in *in;
     uint32_t n_devices, n_stages, m;
     uint32_t *device_of, *n_on;     /* stage -> device; stages of a device */
@@ -41,10 +41,15 @@ struct instance {
     uint64_t *back; /* [stage]: least time from the end of an F of it to the end of its B */
     uint64_t *lag;  /* [device]: a device must end so much before the last deadline */
     uint64_t last_start; /* span, starts_known: the last device's; else 0 */
-    bool is_chain;       /* stage s reads stage s - 1 alone */
+    bool *leads;         /* [stage * n_stages + stage]: links lead from the one to the other */
     bool starts_known;   /* every device begins at the head of its first stage, in any order */
     uint32_t objective;
 };
+
+static inline bool instance_leads(const struct instance *inst, uint32_t from, uint32_t to)
+{
+    return inst->leads[(size_t)from * inst->n_stages + to];
+}
 
 pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in, uint32_t m,
                          uint32_t objective);

@@ -61,18 +61,44 @@ static void measure_heads(struct instance *inst)
     }
 }
 
-/* A chain, and the first stage of every device is reached through first stages of others. Then no
-   order has a say in when a device begins. */
+static void find_ways(struct instance *inst)
+{
+    size_t n = inst->n_stages;
+
+    for (uint32_t to = 0; to < n; to++) {
+        for (uint32_t i = 0; i < inst->n_before[to]; i++) {
+            uint32_t near = inst->before[to][i].stage;
+
+            inst->leads[near * n + to] = true;
+            for (uint32_t from = 0; from < near; from++) {
+                inst->leads[from * n + to] |= inst->leads[from * n + near];
+            }
+        }
+    }
+}
+
+/* Is a stage the first of its device in any order, and all that lead to it of theirs? */
+static bool is_first(const struct instance *inst, uint32_t stage)
+{
+    uint32_t d = inst->device_of[stage];
+    bool first = inst->on[d][0] == stage;
+
+    for (uint32_t i = 1; i < inst->n_on[d]; i++) {
+        first &= instance_leads(inst, stage, inst->on[d][i]);
+    }
+    for (uint32_t s = 0; s < stage && first; s++) {
+        first = !instance_leads(inst, s, stage) || inst->on[inst->device_of[s]][0] == s;
+    }
+    return first;
+}
+
+/* The first stage of every device is reached through first stages of others. Then no order has a
+   say in when a device begins. */
 static void find_starts(struct instance *inst)
 {
-    inst->is_chain = true;
-    for (uint32_t s = 0; s < inst->n_stages; s++) {
-        inst->is_chain &=
-            inst->n_before[s] == (s > 0) && (s == 0 || inst->before[s][0].stage == s - 1);
-    }
-    inst->starts_known = inst->is_chain;
+    inst->starts_known = true;
     for (uint32_t d = 0; d < inst->n_devices; d++) {
-        inst->starts_known &= inst->n_on[d] > 0 && inst->on[d][0] < inst->n_devices;
+        inst->starts_known &= inst->n_on[d] > 0 && is_first(inst, inst->on[d][0]);
     }
     for (uint32_t d = 0; inst->starts_known && d < inst->n_devices; d++) {
         inst->last_start = max_of(inst->last_start, inst->head[inst->on[d][0]]);
@@ -132,6 +158,7 @@ static bool allocate(struct instance *inst)
     inst->up = calloc(n, sizeof *inst->up);
     inst->back = calloc(n, sizeof *inst->back);
     inst->lag = calloc(p, sizeof *inst->lag);
+    inst->leads = calloc(n * n, sizeof *inst->leads);
     for (int k = 0; k < KINDS; k++) {
         inst->time[k] = calloc(n, sizeof *inst->time[k]);
         inst->held[k] = calloc(n, sizeof *inst->held[k]);
@@ -145,7 +172,7 @@ static bool allocate(struct instance *inst)
            inst->before != NULL && inst->behind != NULL && inst->n_before != NULL &&
            inst->n_behind != NULL && inst->slowest[KIND_F] != NULL &&
            inst->slowest[KIND_B] != NULL && inst->head != NULL && inst->down != NULL &&
-           inst->up != NULL && inst->back != NULL && inst->lag != NULL;
+           inst->up != NULL && inst->back != NULL && inst->lag != NULL && inst->leads != NULL;
 }
 
 pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in, uint32_t m,
@@ -178,6 +205,7 @@ pst_status instance_init(struct instance *inst, const struct pst_schedule_in *in
         return PST_ERR_NOMEM;
     }
     measure_heads(inst);
+    find_ways(inst);
     find_starts(inst);
     measure_chains(inst);
     return PST_OK;
@@ -214,6 +242,7 @@ void instance_finish(struct instance *inst)
     free(inst->up);
     free(inst->back);
     free(inst->lag);
+    free(inst->leads);
 }
 
 uint64_t instance_bound(const struct instance *inst)

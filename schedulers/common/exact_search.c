@@ -98,15 +98,16 @@ static uint64_t ahead_of(const struct search *search, uint32_t d, uint32_t i, ui
     if (kind == KIND_B) {
         sum += left_of(search, KIND_B, s);
     }
-    for (uint32_t k = 0; inst->is_chain && k < inst->n_on[d]; k++) {
+    for (uint32_t k = 0; k < inst->n_on[d]; k++) {
         uint32_t other = inst->on[d][k];
+        bool ahead = instance_leads(inst, other, s), behind = instance_leads(inst, s, other);
 
-        if (kind == KIND_F ? k < i : k != i) {
+        if (ahead || (kind == KIND_B && behind)) {
             sum += left_of(search, KIND_F, other);
             bytes += (inst->m - search->state.count[KIND_F][other]) *
                      (uint64_t)inst->held[KIND_F][other];
         }
-        if (kind == KIND_B && k > i) {
+        if (kind == KIND_B && behind) {
             sum += left_of(search, KIND_B, other);
         }
     }
@@ -259,14 +260,16 @@ static enum outcome begin(struct search *search, uint32_t d, uint32_t stage, uin
     return outcome;
 }
 
-/* Device d begins nothing now, though it could begin what `ready` holds. */
+/* Device d begins nothing now, though it could begin what `ready` holds. Where its own start
+   counts, waiting before it is a real choice: the span is shorter without what could have run. */
 static enum outcome wait_on(struct search *search, uint32_t d, uint64_t ready)
 {
     const struct instance *inst = search->inst;
     uint64_t barred = search->barred[d], idle_until = search->idle_until[d];
+    bool begun = !is_open(inst) || search->state.start[d] != NEVER;
     enum outcome outcome;
 
-    for (uint32_t i = 0; i < inst->n_on[d]; i++) {
+    for (uint32_t i = 0; begun && i < inst->n_on[d]; i++) {
         for (uint32_t kind = KIND_F; kind < KINDS; kind++) {
             uint64_t over = search->state.now + inst->time[kind][inst->on[d][i]];
 

@@ -13,15 +13,13 @@ pst_status va_loom_init(struct va_loom *loom, const struct va_problem *q, uint32
     uint32_t length = longest_period * (full_m + 4 * q->p + 16);
 
     *loom = (struct va_loom){.width = length};
-    if (va_problem_copy(&loom->full, q, full_m) != PST_OK ||
-        va_problem_copy(&loom->unit, q, q->m) != PST_OK ||
+    if (va_problem_init_unit(&loom->full, q->p, full_m) != PST_OK ||
+        va_problem_init_unit(&loom->unit, q->p, q->m) != PST_OK ||
         va_work_init(&loom->full_work, &loom->full) != PST_OK ||
         va_work_init(&loom->unit_work, &loom->unit) != PST_OK) {
         va_loom_finish(loom);
         return PST_ERR_NOMEM;
     }
-    va_problem_make_unit(&loom->full);
-    va_problem_make_unit(&loom->unit);
     loom->offset = calloc((size_t)VA_KINDS * q->p, sizeof *loom->offset);
     loom->grid = malloc((size_t)q->p * length);
     loom->order = malloc(va_order_length(&loom->full));
@@ -71,15 +69,15 @@ static int32_t residue_at(const struct va_block *block, uint32_t kind, int32_t d
 /* Walks the chain of one micro-batch. */
 static void lay_chain(struct va_loom *loom, const struct va_block *block)
 {
-    int32_t p = (int32_t)loom->full.p, slot = -1;
+    uint32_t p = loom->full.p;
+    int32_t slot = -1;
 
-    for (uint32_t kind = VA_F0; kind <= VA_B0; kind++) {
-        for (int32_t i = 0; i < p; i++) {
-            int32_t d = kind == VA_F0 || kind == VA_B1 ? i : p - 1 - i;
+    for (uint32_t i = 0; i < 4 * p; i++) {
+        uint32_t pass = va_pass_in_order(p, i);
 
-            slot = next_slot(slot, residue_at(block, kind, d), block->period);
-            loom->offset[va_pass_index((uint32_t)d, kind)] = slot;
-        }
+        slot = next_slot(slot, residue_at(block, pass % VA_KINDS, (int32_t)(pass / VA_KINDS)),
+                         block->period);
+        loom->offset[pass] = slot;
     }
 }
 

@@ -22,7 +22,8 @@ struct va_block {
     uint16_t peak; /* chunks held on the fullest device in the steady state */
 };
 
-/* What a growth needs; one per (p, m), reused for every block. */
+/* What a growth needs; one per (p, m), reused for every block. Blocks are of a chain; an order of a
+   chain suits any links that go forward. */
 struct va_loom {
     struct va_problem full, unit; /* max(m, 2p) and m micro-batches, unit costs */
     struct va_work full_work, unit_work;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * List scheduling under memory caps, with the safety rule that keeps it from locking up: it must
- * stay possible to finish the micro-batches one after the other. Those whose second forward has run
- * ask for nothing more; the next one asks for its second forward, and frees more than the one after
- * it will ask for.
+ * stay possible to finish the micro-batches one after the other. Those whose two forwards on a
+ * device have run ask for nothing more there; the next one asks for its second forward, and frees
+ * more than the one after it will ask for.
  */
 #include <string.h>
 
@@ -22,36 +22,33 @@ static bool earliest(const struct dispatcher *x, uint32_t d, uint32_t kind, uint
     const struct va_problem *q = x->q;
     uint32_t i = va_pass_index(d, kind), j = x->work->done[i];
     const struct va_pass *pass = &q->passes[i];
-    uint64_t start = x->work->clock[d];
+    uint64_t start, clock = x->work->clock[d];
 
-    if (j >= q->m) {
+    if (j >= q->m || !va_arrival(q, x->work, pass, j, &start)) {
         return false;
     }
-    if (pass->has_need) {
-        uint64_t arrival;
-
-        if (x->work->done[pass->need] <= j) {
-            return false;
-        }
-        arrival = x->work->end[(size_t)pass->need * q->m + j] + pass->delay_ns;
-        start = start > arrival ? start : arrival;
-    }
-    *ret_start = start;
+    *ret_start = start > clock ? start : clock;
     return true;
 }
 
 /*
- * Room for the pass itself; for a first forward also the safety rule: were everything ahead of the
- * next second forward through, the first forwards behind it must leave room for it.
+ * Room for the pass itself; for a forward of the chunk that is ahead also the safety rule: were
+ * everything through of which both forwards have run, the others must leave room for the next
+ * second one. In a chain the first chunk alone can be ahead.
  */
 static bool fits(const struct dispatcher *x, uint32_t d, uint32_t kind)
 {
     const struct va_pass *passes = &x->q->passes[va_pass_index(d, 0)];
     const uint32_t *done = &x->work->done[va_pass_index(d, 0)];
 
-    if (kind == VA_F0 && (int64_t)(done[VA_F0] + 1 - done[VA_F1]) * passes[VA_F0].at_start >
-                             x->q->cap[d] - passes[VA_F1].at_start) {
-        return false;
+    if (kind <= VA_F1) {
+        uint32_t other = VA_F1 - kind;
+
+        if (done[kind] >= done[other] &&
+            (int64_t)(done[kind] + 1 - done[other]) * passes[kind].at_start >
+                x->q->cap[d] - passes[other].at_start) {
+            return false;
+        }
     }
     return passes[kind].at_start <= x->q->cap[d] - x->work->held[d];
 }
@@ -113,6 +110,7 @@ bool va_dispatch(const struct va_problem *q, const uint64_t *urgency, uint32_t p
         choices[d] = choose(&x, d);
     }
     for (size_t n = va_order_length(q); n > 0; n--) {
+        const struct va_pass *pass;
         uint32_t best = 0;
 
         for (uint32_t d = 1; d < q->p; d++) {
@@ -121,11 +119,15 @@ bool va_dispatch(const struct va_problem *q, const uint64_t *urgency, uint32_t p
         if (choices[best].kind == VA_IDLE) {
             return false;
         }
+        pass = &q->passes[va_pass_index(best, choices[best].kind)];
         take(&x, best, choices[best], ret_order);
-        /* only the device itself and its neighbours can choose differently now */
-        for (uint32_t d = best > 0 ? best - 1 : 0; d < q->p && d <= best + 1; d++) {
+        /* only the device itself and those that wait for the pass can choose differently now */
+        for (uint32_t i = 0; i < pass->n_readers; i++) {
+            uint32_t d = q->readers[pass->first_reader + i];
+
             choices[d] = choose(&x, d);
         }
+        choices[best] = choose(&x, best);
     }
     return true;
 }

@@ -23,41 +23,36 @@ static bool advance(const struct va_problem *q, const uint8_t *sequence, uint32_
 {
     const struct va_pass *passes = &q->passes[va_pass_index(d, 0)];
     uint32_t *done = &work->done[va_pass_index(d, 0)];
-    uint32_t n = (uint32_t)va_sequence_length(q), at = work->at[d];
+    uint32_t n = (uint32_t)va_sequence_length(q), m = q->m, at = work->at[d];
+    uint64_t clock = work->clock[d];
+    int64_t held = work->held[d], peak = work->peak[d];
 
     for (; at < n; at++) {
         uint32_t kind = sequence[at], j = done[kind];
         const struct va_pass *pass = &passes[kind];
-        size_t cell = (size_t)va_pass_index(d, kind) * q->m + j;
-        uint64_t start = work->clock[d];
+        size_t cell = (size_t)va_pass_index(d, kind) * m + j;
+        uint64_t arrival;
 
-        if (j >= q->m) {
+        if (j >= m) {
             return false;
         }
-        if (pass->has_need) {
-            uint64_t arrival;
-
-            if (work->done[pass->need] <= j) {
-                break;
-            }
-            arrival = work->end[(size_t)pass->need * q->m + j] + pass->delay_ns;
-            start = start > arrival ? start : arrival;
+        if (!va_arrival(q, work, pass, j, &arrival)) {
+            break;
         }
-        work->held[d] += pass->at_start;
-        if (work->held[d] > work->peak[d]) {
-            work->peak[d] = work->held[d];
-            if (work->held[d] > q->cap[d]) {
-                return false;
-            }
-        }
-        work->held[d] += pass->at_end;
+        clock = clock > arrival ? clock : arrival;
+        held += pass->at_start;
+        peak = peak > held ? peak : held;
+        held += pass->at_end;
         done[kind] = j + 1;
-        work->start[cell] = start;
-        work->end[cell] = work->clock[d] = start + pass->cost_ns;
+        work->start[cell] = clock;
+        work->end[cell] = clock += pass->cost_ns;
     }
     *ret_moved = *ret_moved || at != work->at[d];
     work->at[d] = at;
-    return true;
+    work->clock[d] = clock;
+    work->held[d] = held;
+    work->peak[d] = peak;
+    return peak <= q->cap[d];
 }
 
 static bool run(const struct va_problem *q, const uint8_t *order, struct va_work *work)

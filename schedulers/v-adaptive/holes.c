@@ -13,7 +13,7 @@ struct filler {
     int64_t *held;  /* [p] */
 };
 
-/* Has the need of the next pass of this kind ended? */
+/* Have the needs of the next pass of this kind ended? */
 static bool ready(const struct filler *f, uint32_t d, uint32_t kind)
 {
     const struct va_problem *q = &f->loom->unit;
@@ -21,7 +21,12 @@ static bool ready(const struct filler *f, uint32_t d, uint32_t kind)
     uint32_t j = f->next[va_pass_index(d, kind)];
 
     /* `next` counts what lies in earlier slots, whatever the device: all of it has ended */
-    return !pass->has_need || f->next[pass->need] > j;
+    for (uint32_t i = 0; i < pass->n_needs; i++) {
+        if (f->next[q->needs[pass->first_need + i].pass] <= j) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* The slot whose pass may move to the idle `slot` of device d; 0: none. */

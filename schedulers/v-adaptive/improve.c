@@ -23,9 +23,10 @@ pst_status va_search_init(struct va_search *search, const struct va_problem *q,
     search->urgency = calloc(n, sizeof *search->urgency);
     search->late = calloc(n, sizeof *search->late);
     search->path = calloc(n, sizeof *search->path);
+    search->nth = calloc(n, sizeof *search->nth);
     if (search->best == NULL || search->current == NULL || search->trial == NULL ||
         search->urgency == NULL || search->late == NULL || search->path == NULL ||
-        va_work_init(&search->work, q) != PST_OK) {
+        search->nth == NULL || va_work_init(&search->work, q) != PST_OK) {
         va_search_finish(search);
         return PST_ERR_NOMEM;
     }
@@ -40,6 +41,7 @@ void va_search_finish(struct va_search *search)
     free(search->urgency);
     free(search->late);
     free(search->path);
+    free(search->nth);
     va_work_finish(&search->work);
     *search = (struct va_search){0};
 }
@@ -72,7 +74,7 @@ bool va_search_offer(struct va_search *search, const uint8_t *order)
     return true;
 }
 
-/* The device whose end or stretch the goal counts. */
+/* The device whose end or stretch the goal counts. Needs the times of `current` in work. */
 static uint32_t worst_device(const struct va_search *search)
 {
     const struct va_problem *q = search->q;
@@ -80,7 +82,8 @@ static uint32_t worst_device(const struct va_search *search)
     uint64_t most = 0;
 
     for (uint32_t d = 0; d < q->p; d++) {
-        uint64_t begin = search->work.start[(size_t)va_pass_index(d, VA_F0) * q->m];
+        uint32_t first = search->current[d * va_sequence_length(q)];
+        uint64_t begin = search->work.start[(size_t)va_pass_index(d, first) * q->m];
         uint64_t figure = search->work.clock[d] - (q->goal == VA_SPAN ? begin : 0);
 
         if (figure > most) {
@@ -101,11 +104,27 @@ static void locate(struct va_search *search)
         uint32_t seen[VA_KINDS] = {0};
 
         for (uint32_t at = 0; at < n; at++) {
-            uint32_t kind = search->current[(size_t)d * n + at];
+            uint32_t kind = search->current[(size_t)d * n + at], j = seen[kind]++;
 
-            search->late[(size_t)va_pass_index(d, kind) * q->m + seen[kind]++] = at;
+            search->late[(size_t)va_pass_index(d, kind) * q->m + j] = at;
+            search->nth[(size_t)d * n + at] = j;
         }
     }
+}
+
+/* The pass whose result micro-batch j of a pass has waited for; NULL: its device was not free. */
+static const struct va_need *late_need(const struct va_search *search, uint32_t pass, uint32_t j)
+{
+    const struct va_problem *q = search->q;
+    const struct va_need *need = &q->needs[q->passes[pass].first_need];
+
+    for (uint32_t i = 0; i < q->passes[pass].n_needs; i++, need++) {
+        if (search->work.end[(size_t)need->pass * q->m + j] + need->delay_ns ==
+            search->work.start[(size_t)pass * q->m + j]) {
+            return need;
+        }
+    }
+    return NULL;
 }
 
 /* Walks back from the end of the worst device over what held each pass up. Needs the times of
@@ -118,28 +137,19 @@ static void find_path(struct va_search *search)
     locate(search);
     search->n_path = 0;
     for (;;) {
-        const uint8_t *sequence = &search->current[(size_t)d * n];
-        uint32_t kind = sequence[at], j = 0;
-        const struct va_pass *pass = &q->passes[va_pass_index(d, kind)];
-        size_t cell, before;
+        size_t place = (size_t)d * n + at;
+        uint32_t j = search->nth[place];
+        const struct va_need *need = late_need(search, va_pass_index(d, search->current[place]), j);
 
-        for (uint32_t i = 0; i < at; i++) {
-            j += sequence[i] == kind;
-        }
-        cell = (size_t)va_pass_index(d, kind) * q->m + j;
         search->path[search->n_path++] = d * n + at;
-        if (pass->has_need) {
-            before = (size_t)pass->need * q->m + j;
-            if (search->work.end[before] + pass->delay_ns == search->work.start[cell]) {
-                d = pass->need / VA_KINDS;
-                at = (uint32_t)search->late[before];
-                continue;
-            }
-        }
-        if (at == 0) {
+        if (need != NULL) {
+            d = need->pass / VA_KINDS;
+            at = (uint32_t)search->late[(size_t)need->pass * q->m + j];
+        } else if (at == 0) {
             return;
+        } else {
+            at--;
         }
-        at--;
     }
 }
 

@@ -49,6 +49,7 @@ struct va_search {
     struct va_cost best_cost, current_cost;
     uint64_t *urgency, *late;
     uint32_t *path; /* critical positions of `current`: device * 6m + position */
+    uint32_t *nth;  /* [device * 6m + position]: micro-batch of `current` there */
     uint32_t n_path;
     uint64_t evaluations;
     bool stopped; /* the host asked to end */

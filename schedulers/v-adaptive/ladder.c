@@ -14,18 +14,24 @@
 #include "robust.h"
 #include "stretch.h"
 
-/* All devices alike, all passes of one cost, free links, each chunk one unit until its W ends. */
+/* A chain, all devices alike, all passes of one cost, free links, each chunk one unit until its W
+   ends. */
 static bool is_uniform(const struct va_problem *q)
 {
-    for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
-        const struct va_pass *pass = &q->passes[i], *first = &q->passes[i % VA_KINDS];
-
-        if (pass->cost_ns != q->passes[0].cost_ns || pass->delay_ns != 0 ||
-            pass->at_start != first->at_start || pass->at_end != first->at_end) {
+    for (uint32_t i = 0; i < q->n_needs; i++) {
+        if (q->needs[i].delay_ns != 0) {
             return false;
         }
     }
-    return q->passes[VA_F0].at_start > 0 &&
+    for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
+        const struct va_pass *pass = &q->passes[i], *first = &q->passes[i % VA_KINDS];
+
+        if (pass->cost_ns != q->passes[0].cost_ns || pass->at_start != first->at_start ||
+            pass->at_end != first->at_end) {
+            return false;
+        }
+    }
+    return q->is_chain && q->passes[VA_F0].at_start > 0 &&
            q->passes[VA_F0].at_start == q->passes[VA_F1].at_start && q->passes[VA_B0].at_end == 0 &&
            q->passes[VA_B1].at_end == 0;
 }
@@ -232,16 +238,18 @@ static pst_status prove_down(struct va_pool *pool, struct va_prover *prover, uin
 
     for (uint32_t r = pool->n_rungs; r-- > 0 && st == PST_OK && !prover->stopped;) {
         const struct va_rung *rung = &pool->rungs[r];
-        struct va_cost cost = rung->cost;
+        struct va_cost cost;
         uint64_t rung_bound = 0;
-        bool refuted = false;
+        enum va_verdict verdict = VA_OPEN;
 
         if (rung != top) {
-            st = va_refute(prover, &rung->problem, steps / 4, top->cost.first, &refuted);
+            st = va_decide(prover, &rung->problem, steps / 4, top->cost.first, order, &cost,
+                           &verdict);
         }
-        if (st != PST_OK || refuted) {
+        if (st != PST_OK || verdict == VA_REFUTED) {
             break;
         }
+        cost = rung->cost;
         memcpy(order, rung->order, va_order_length(pool->q));
         st = va_prove(prover, &rung->problem, steps, order, &cost, &rung_bound);
         if (st == PST_OK && va_cost_compare(&cost, &top->cost) < 0) {
@@ -281,6 +289,29 @@ static pst_status prove_at_once(struct va_pool *pool, struct va_prover *prover, 
     return st;
 }
 
+/* Where the answer takes more memory than what buys much: is there one as good that does not? */
+static pst_status lighten(struct va_pool *pool, struct va_prover *prover, uint64_t steps)
+{
+    struct va_rung *top = &pool->rungs[pool->n_rungs - 1];
+    uint8_t *order = malloc(va_order_length(pool->q));
+    struct va_cost cost;
+    struct va_work work = {0};
+    enum va_verdict verdict = VA_OPEN;
+    pst_status st = order == NULL ? PST_ERR_NOMEM : va_work_init(&work, pool->q);
+
+    if (st == PST_OK && pool->beyond && !va_evaluate(&top[-1].problem, top->order, &work, &cost)) {
+        st =
+            va_decide(prover, &top[-1].problem, steps, top->cost.first + 1, order, &cost, &verdict);
+    }
+    if (verdict == VA_FOUND) {
+        memcpy(top->order, order, va_order_length(pool->q));
+        top->cost = cost;
+    }
+    va_work_finish(&work);
+    free(order);
+    return st;
+}
+
 /* Fills, proves or climbs; ret_proven: what no order goes below. */
 static pst_status solve(struct va_pool *pool, const struct va_problem *q,
                         const struct va_options *options, const struct pst_host *host,
@@ -299,6 +330,9 @@ static pst_status solve(struct va_pool *pool, const struct va_problem *q,
     }
     if (st == PST_OK && last_cost(pool) > bound && steps > 0) {
         st = prove_down(pool, prover, steps, &proven);
+    }
+    if (st == PST_OK && steps > 0) {
+        st = lighten(pool, prover, steps / 64);
     }
     *ret_proven = proven;
     return st;
@@ -321,12 +355,8 @@ static pst_status offer_late(struct va_robust *robust, const struct va_problem *
     struct va_pool pool = {0};
     pst_status st = va_problem_copy(&slow, q, q->m);
 
-    for (uint32_t i = 0; i < q->p * VA_KINDS && st == PST_OK; i++) {
-        struct va_pass *pass = &slow.passes[i];
-
-        if (pass->has_need && pass->need / VA_KINDS != i / VA_KINDS) {
-            pass->delay_ns += late_ns;
-        }
+    for (uint32_t i = 0; i < slow.n_needs; i++) {
+        slow.needs[i].delay_ns += slow.needs[i].crosses ? late_ns : 0;
     }
     if (st == PST_OK) {
         st = solve_all(&pool, &slow, effort, host);
@@ -352,7 +382,9 @@ static pst_status solve_robust(const struct va_problem *q, const struct va_optio
     if (st == PST_OK) {
         for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
             fine.passes[i].cost_ns *= PARTS;
-            fine.passes[i].delay_ns *= PARTS;
+        }
+        for (uint32_t i = 0; i < q->n_needs; i++) {
+            fine.needs[i].delay_ns *= PARTS;
         }
         late = (uint64_t)(options->noise * (double)va_mean_cost(&fine));
         st = va_robust_init(&robust, &fine, options->noise, host);

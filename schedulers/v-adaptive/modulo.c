@@ -64,26 +64,25 @@ static uint64_t end_of(const struct va_problem *q, const uint64_t *start, uint32
     return start[i] + q->passes[i].cost_ns;
 }
 
-/* Places the chain, then the weight halves; false: something does not fit. */
+/* Places forwards and backwards, then the weight halves; false: something does not fit. */
 static bool place_all(const struct va_problem *q, const struct shape *x, uint64_t *start)
 {
-    for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
-        bool up = kind == VA_F1 || kind == VA_B0;
+    for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
+        uint32_t index = va_pass_in_order(q->p, i), kind = i / q->p;
+        const struct va_pass *pass = &q->passes[index];
+        uint64_t ready = 0;
 
-        for (uint32_t i = 0; i < q->p; i++) {
-            uint32_t d = up ? q->p - 1 - i : i;
-            const struct va_pass *pass = &q->passes[va_pass_index(d, kind)];
-            uint64_t ready = 0;
+        for (uint32_t n = 0; n < pass->n_needs; n++) {
+            const struct va_need *need = &q->needs[pass->first_need + n];
+            uint64_t arrival = end_of(q, start, need->pass) + need->delay_ns;
 
-            if (pass->has_need) {
-                ready = end_of(q, start, pass->need) + pass->delay_ns;
-            }
-            if (kind < LEGS) {
-                ready += i > 0 ? x->hop[kind] : x->turn[kind];
-            }
-            if (!place(q, x, start, d, kind, (1U << kind) - 1, ready)) {
-                return false;
-            }
+            ready = ready > arrival ? ready : arrival;
+        }
+        if (kind < LEGS) {
+            ready += i % q->p > 0 ? x->hop[kind] : x->turn[kind];
+        }
+        if (!place(q, x, start, index / VA_KINDS, kind, (1U << kind) - 1, ready)) {
+            return false;
         }
     }
     return true;

@@ -6,22 +6,25 @@
 
 enum { LEGS = 4 }; /* F0 down, F1 up, B1 down, B0 up */
 
-/* Urgency: end of the pass when each waits gap[leg] after its need, plus a period a micro-batch. */
+/* Urgency: end of the pass when each waits gap[leg] after its needs, plus a period a micro-batch.
+ */
 static void walk(const struct va_problem *q, const uint64_t gap[LEGS], uint64_t period,
                  uint64_t *urgency)
 {
-    for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
-        bool up = kind == VA_F1 || kind == VA_B0;
+    for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
+        uint32_t index = va_pass_in_order(q->p, i), leg = i / q->p;
+        const struct va_pass *pass = &q->passes[index];
+        uint64_t at = 0;
 
-        for (uint32_t i = 0; i < q->p; i++) {
-            uint32_t index = va_pass_index(up ? q->p - 1 - i : i, kind);
-            const struct va_pass *pass = &q->passes[index];
-            uint64_t at = pass->cost_ns + (kind < LEGS && i > 0 ? gap[kind] : 0);
+        for (uint32_t n = 0; n < pass->n_needs; n++) {
+            const struct va_need *need = &q->needs[pass->first_need + n];
+            uint64_t arrival = urgency[(size_t)need->pass * q->m] + need->delay_ns;
 
-            at += pass->has_need ? pass->delay_ns + urgency[(size_t)pass->need * q->m] : 0;
-            for (uint32_t j = 0; j < q->m; j++) {
-                urgency[(size_t)index * q->m + j] = at + j * period;
-            }
+            at = at > arrival ? at : arrival;
+        }
+        at += pass->cost_ns + (leg < LEGS && i % q->p > 0 ? gap[leg] : 0);
+        for (uint32_t j = 0; j < q->m; j++) {
+            urgency[(size_t)index * q->m + j] = at + j * period;
         }
     }
 }

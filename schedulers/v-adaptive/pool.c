@@ -19,7 +19,7 @@ static int64_t chunk_bytes(const struct va_problem *q, uint32_t d)
 }
 
 /*
- * Chunks beyond which memory buys nothing: those of the micro-batches that begin on device 0 while
+ * Chunks beyond which memory buys little: those of the micro-batches that begin on device 0 while
  * the first one makes its way down the V and back, twice; 2p at equal costs and free links.
  */
 static uint32_t useful_chunks(const struct va_problem *q)
@@ -27,9 +27,10 @@ static uint32_t useful_chunks(const struct va_problem *q)
     uint64_t way = 0, period = va_period(q), k;
 
     for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
-        const struct va_pass *pass = &q->passes[i];
-
-        way += i % VA_KINDS <= VA_B0 ? pass->cost_ns + pass->delay_ns : 0;
+        way += i % VA_KINDS <= VA_B0 ? q->passes[i].cost_ns : 0;
+    }
+    for (uint32_t i = 0; i < q->n_needs; i++) {
+        way += q->needs[i].delay_ns;
     }
     period = period > 0 ? period : 1;
     k = 2 * ((way + period - 1) / period + 1);
@@ -37,23 +38,25 @@ static uint32_t useful_chunks(const struct va_problem *q)
     return (uint32_t)(k < 2 * (uint64_t)q->m ? k : 2 * (uint64_t)q->m);
 }
 
-/* Rungs of 2, 3, ... whole chunks that lie below the caps of some device. */
-static uint32_t count_rungs(const struct va_problem *q, uint32_t useful)
+/* Rungs of 2, 3, ... whole chunks that lie below the caps of some device. All 2m are no cap.
+   ret_beyond: is the highest of them what buys much? */
+static uint32_t count_rungs(const struct va_problem *q, bool *ret_beyond)
 {
-    uint32_t most = 1;
+    uint32_t useful = useful_chunks(q), last = useful < 2 * q->m ? useful : 2 * q->m - 1, most = 1;
 
     for (uint32_t d = 0; d < q->p; d++) {
         uint32_t k = 1;
 
-        while (k < useful && (k + 1) * chunk_bytes(q, d) < q->cap[d]) {
+        while (k < last && (k + 1) * chunk_bytes(q, d) < q->cap[d]) {
             k++;
         }
         most = most > k ? most : k;
     }
+    *ret_beyond = most == useful;
     return most - 1;
 }
 
-/* A rung of k chunks on each device, never above the caps. */
+/* A rung of k chunks on each device, never above the caps; 0: of the caps. */
 static pst_status init_rung(struct va_rung *rung, const struct va_problem *q, uint32_t k)
 {
     pst_status st = va_problem_copy(&rung->problem, q, q->m);
@@ -63,7 +66,7 @@ static pst_status init_rung(struct va_rung *rung, const struct va_problem *q, ui
     }
     rung->cost.first = UINT64_MAX;
     rung->order = malloc(va_order_length(q));
-    for (uint32_t d = 0; d < q->p; d++) {
+    for (uint32_t d = 0; d < q->p && k > 0; d++) {
         int64_t room = k * chunk_bytes(q, d);
 
         rung->problem.cap[d] = room < q->cap[d] ? room : q->cap[d];
@@ -74,16 +77,17 @@ static pst_status init_rung(struct va_rung *rung, const struct va_problem *q, ui
 pst_status va_pool_init(struct va_pool *pool, const struct va_problem *q,
                         const struct pst_host *host)
 {
-    uint32_t useful = useful_chunks(q), n = count_rungs(q, useful) + 1;
+    bool beyond;
+    uint32_t n = count_rungs(q, &beyond) + 1;
 
-    *pool = (struct va_pool){.q = q, .host = host, .longest_period = 6};
+    *pool = (struct va_pool){.q = q, .host = host, .beyond = beyond, .longest_period = 6};
     pool->rungs = calloc(n, sizeof *pool->rungs);
     if (pool->rungs == NULL) {
         return PST_ERR_NOMEM;
     }
     for (pool->n_rungs = 0; pool->n_rungs < n;) {
         uint32_t r = pool->n_rungs++;
-        pst_status st = init_rung(&pool->rungs[r], q, r + 1 < n ? r + 2 : useful);
+        pst_status st = init_rung(&pool->rungs[r], q, r + 1 < n ? r + 2 : 0);
 
         if (st != PST_OK) {
             va_pool_finish(pool);

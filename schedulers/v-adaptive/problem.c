@@ -1,82 +1,159 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The instance: memory, needs of a V, copies, and bounds that hold whatever the order.
+ * The instance: memory, needs, copies, and bounds that hold whatever the order.
  */
 #include "problem.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Forwards go down the V and up again, backwards the same way; weight halves follow their B. */
-static void set_needs(struct va_problem *q)
-{
-    for (uint32_t d = 0; d < q->p; d++) {
-        struct va_pass *pass = &q->passes[va_pass_index(d, 0)];
-        bool top = d == 0, bottom = d == q->p - 1;
+#define NOWHERE UINT64_MAX
 
-        pass[VA_F0].has_need = !top;
-        pass[VA_F0].need = top ? 0 : va_pass_index(d - 1, VA_F0);
-        pass[VA_F1].has_need = true;
-        pass[VA_F1].need = bottom ? va_pass_index(d, VA_F0) : va_pass_index(d + 1, VA_F1);
-        pass[VA_B1].has_need = true;
-        pass[VA_B1].need = top ? va_pass_index(d, VA_F1) : va_pass_index(d - 1, VA_B1);
-        pass[VA_B0].has_need = true;
-        pass[VA_B0].need = bottom ? va_pass_index(d, VA_B1) : va_pass_index(d + 1, VA_B0);
-        pass[VA_W1].has_need = true;
-        pass[VA_W1].need = va_pass_index(d, VA_B1);
-        pass[VA_W0].has_need = true;
-        pass[VA_W0].need = va_pass_index(d, VA_B0);
+/* Where a stage has its forward; its other kinds follow from its chunk. */
+static uint32_t pass_of(const struct va_problem *q, uint32_t stage, enum va_kind down,
+                        enum va_kind up)
+{
+    return stage < q->p ? va_pass_index(stage, down) : va_pass_index(2 * q->p - 1 - stage, up);
+}
+
+static void add_need(struct va_problem *q, uint32_t i, uint32_t need, uint64_t delay_ns)
+{
+    q->needs[q->n_needs++] = (struct va_need){delay_ns, need, need / VA_KINDS != i / VA_KINDS};
+    q->passes[i].n_needs++;
+}
+
+/* Forwards go along the links, backwards against them; weight halves follow their B. What no link
+   leaves turns round. */
+static void add_needs(struct va_problem *q, uint32_t i, const struct va_link *links,
+                      uint32_t n_links)
+{
+    uint32_t d = i / VA_KINDS, kind = i % VA_KINDS, stage = va_stage(q->p, d, kind);
+
+    q->passes[i].first_need = q->n_needs;
+    if (kind >= VA_W1) {
+        add_need(q, i, pass_of(q, stage, VA_B0, VA_B1), 0);
+        return;
+    }
+    for (uint32_t n = 0; n < n_links; n++) {
+        const struct va_link *link = &links[n];
+
+        if (kind <= VA_F1 && link->to == stage) {
+            add_need(q, i, pass_of(q, link->from, VA_F0, VA_F1), link->delay_ns);
+        } else if (kind > VA_F1 && link->from == stage) {
+            add_need(q, i, pass_of(q, link->to, VA_B0, VA_B1), link->delay_ns);
+        }
+    }
+    if (kind > VA_F1 && q->passes[i].n_needs == 0) {
+        add_need(q, i, pass_of(q, stage, VA_F0, VA_F1), 0);
     }
 }
 
-pst_status va_problem_init(struct va_problem *q, uint32_t p, uint32_t m)
+/* The needs the other way round. */
+static void list_readers(struct va_problem *q)
 {
-    *q = (struct va_problem){.p = p, .m = m};
-    q->passes = calloc((size_t)p * VA_KINDS, sizeof *q->passes);
-    q->cap = calloc(p, sizeof *q->cap);
-    if (q->passes == NULL || q->cap == NULL) {
+    uint32_t n = q->p * VA_KINDS, at = 0;
+
+    for (uint32_t i = 0; i < q->n_needs; i++) {
+        q->passes[q->needs[i].pass].n_readers++;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        q->passes[i].first_reader = at;
+        at += q->passes[i].n_readers;
+        q->passes[i].n_readers = 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < q->passes[i].n_needs; k++) {
+            struct va_pass *need = &q->passes[q->needs[q->passes[i].first_need + k].pass];
+
+            q->readers[need->first_reader + need->n_readers++] = i / VA_KINDS;
+        }
+    }
+}
+
+static pst_status allocate(struct va_problem *q, uint32_t most_needs)
+{
+    q->passes = calloc((size_t)q->p * VA_KINDS, sizeof *q->passes);
+    q->needs = calloc((size_t)most_needs + 1, sizeof *q->needs);
+    q->readers = calloc((size_t)most_needs + 1, sizeof *q->readers);
+    q->cap = calloc(q->p, sizeof *q->cap);
+    q->way = calloc((size_t)q->p * VA_KINDS, sizeof *q->way);
+    if (q->passes == NULL || q->needs == NULL || q->readers == NULL || q->cap == NULL ||
+        q->way == NULL) {
         va_problem_finish(q);
+        return PST_ERR_NOMEM;
+    }
+    return PST_OK;
+}
+
+pst_status va_problem_init(struct va_problem *q, uint32_t p, uint32_t m,
+                           const struct va_link *links, uint32_t n_links)
+{
+    *q = (struct va_problem){.p = p, .m = m, .is_chain = n_links == 2 * p - 1};
+    /* two for a link, W's B, and the F of what no link leaves */
+    if (allocate(q, 2 * n_links + 4 * p) != PST_OK) {
         return PST_ERR_NOMEM;
     }
     for (uint32_t d = 0; d < p; d++) {
         q->cap[d] = INT64_MAX;
     }
-    set_needs(q);
+    for (uint32_t i = 0; i < p * VA_KINDS; i++) {
+        add_needs(q, i, links, n_links);
+    }
+    list_readers(q);
+    for (uint32_t i = 0; i < n_links; i++) {
+        q->is_chain = q->is_chain && links[i].to == links[i].from + 1;
+    }
     return PST_OK;
 }
 
 void va_problem_finish(struct va_problem *q)
 {
     free(q->passes);
+    free(q->needs);
+    free(q->readers);
     free(q->cap);
+    free(q->way);
     *q = (struct va_problem){0};
 }
 
 pst_status va_problem_copy(struct va_problem *q, const struct va_problem *from, uint32_t m)
 {
-    pst_status st = va_problem_init(q, from->p, m);
-
-    if (st == PST_OK) {
-        q->goal = from->goal;
-        memcpy(q->passes, from->passes, (size_t)from->p * VA_KINDS * sizeof *q->passes);
-        memcpy(q->cap, from->cap, from->p * sizeof *q->cap);
+    *q = (struct va_problem){.p = from->p,
+                             .m = m,
+                             .goal = from->goal,
+                             .n_needs = from->n_needs,
+                             .is_chain = from->is_chain};
+    if (allocate(q, from->n_needs) != PST_OK) {
+        return PST_ERR_NOMEM;
     }
-    return st;
+    memcpy(q->passes, from->passes, (size_t)from->p * VA_KINDS * sizeof *q->passes);
+    memcpy(q->needs, from->needs, from->n_needs * sizeof *q->needs);
+    memcpy(q->readers, from->readers, from->n_needs * sizeof *q->readers);
+    memcpy(q->cap, from->cap, from->p * sizeof *q->cap);
+    return PST_OK;
 }
 
-void va_problem_make_unit(struct va_problem *q)
+pst_status va_problem_init_unit(struct va_problem *q, uint32_t p, uint32_t m)
 {
-    for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
+    struct va_link *links = calloc(2 * (size_t)p, sizeof *links);
+    pst_status st = PST_ERR_NOMEM;
+
+    *q = (struct va_problem){0};
+    if (links != NULL) {
+        for (uint32_t s = 1; s < 2 * p; s++) {
+            links[s - 1] = (struct va_link){s - 1, s, 0};
+        }
+        st = va_problem_init(q, p, m, links, 2 * p - 1);
+    }
+    for (uint32_t i = 0; st == PST_OK && i < p * VA_KINDS; i++) {
         uint32_t kind = i % VA_KINDS;
 
         q->passes[i].cost_ns = 1;
-        q->passes[i].delay_ns = 0;
         q->passes[i].at_start = kind == VA_F0 || kind == VA_F1 ? 1 : 0;
         q->passes[i].at_end = kind == VA_W0 || kind == VA_W1 ? -1 : 0;
     }
-    for (uint32_t d = 0; d < q->p; d++) {
-        q->cap[d] = INT64_MAX;
-    }
+    free(links);
+    return st;
 }
 
 pst_status va_work_init(struct va_work *work, const struct va_problem *q)
@@ -114,57 +191,90 @@ void va_work_finish(struct va_work *work)
     *work = (struct va_work){0};
 }
 
+/* Longest way of one micro-batch to the end of each pass, in q->way: from the start of pass `from`,
+   NOWHERE behind no such way; or, where that is VA_KINDS * p, from the start of all. */
+static void measure_ways(const struct va_problem *q, uint32_t from)
+{
+    uint32_t n = q->p * VA_KINDS;
+
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t i = va_pass_in_order(q->p, k);
+        const struct va_pass *pass = &q->passes[i];
+        uint64_t start = from == n || from == i ? 0 : NOWHERE;
+
+        for (uint32_t need = 0; need < pass->n_needs; need++) {
+            const struct va_need *x = &q->needs[pass->first_need + need];
+            uint64_t arrival = q->way[x->pass] == NOWHERE ? 0 : q->way[x->pass] + x->delay_ns;
+
+            if (q->way[x->pass] != NOWHERE && (start == NOWHERE || arrival > start)) {
+                start = arrival;
+            }
+        }
+        q->way[i] = start == NOWHERE ? NOWHERE : start + pass->cost_ns;
+    }
+}
+
+/* Longest way from a forward of device d to a weight half of it. */
+static uint64_t longest_round(const struct va_problem *q, uint32_t d)
+{
+    uint64_t most = 0;
+
+    for (uint32_t kind = VA_F0; kind <= VA_F1; kind++) {
+        measure_ways(q, va_pass_index(d, kind));
+        for (uint32_t w = VA_W1; w <= VA_W0; w++) {
+            uint64_t way = q->way[va_pass_index(d, w)];
+
+            most = way != NOWHERE && way > most ? way : most;
+        }
+    }
+    return most;
+}
+
+static uint64_t work_of(const struct va_problem *q, uint32_t d)
+{
+    uint64_t work = 0;
+
+    for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
+        work += q->passes[va_pass_index(d, kind)].cost_ns;
+    }
+    return work;
+}
+
 uint64_t va_period(const struct va_problem *q)
 {
     uint64_t most = 0;
 
     for (uint32_t d = 0; d < q->p; d++) {
-        uint64_t work = 0;
+        uint64_t work = work_of(q, d);
 
-        for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
-            work += q->passes[va_pass_index(d, kind)].cost_ns;
-        }
         most = most > work ? most : work;
     }
     return most;
 }
 
-/* Time from the start of the first pass of a micro-batch until pass i is through. */
-static uint64_t chain_to(const struct va_problem *q, uint32_t i)
-{
-    uint64_t t = q->passes[i].cost_ns;
-
-    while (q->passes[i].has_need) {
-        t += q->passes[i].delay_ns;
-        i = q->passes[i].need;
-        t += q->passes[i].cost_ns;
-    }
-    return t;
-}
-
-/* Least time that a device has to wait before its first pass can run. */
-static uint64_t head(const struct va_problem *q, uint32_t d)
-{
-    uint32_t i = va_pass_index(d, VA_F0);
-
-    return chain_to(q, i) - q->passes[i].cost_ns;
-}
-
 uint64_t va_bound(const struct va_problem *q, enum va_goal goal)
 {
-    uint64_t bound = 0, lone = 0;
+    uint64_t bound = 0;
 
-    for (uint32_t d = 0; d < q->p; d++) {
-        const struct va_pass *pass = &q->passes[va_pass_index(d, 0)];
-        uint64_t work = 0, ends;
-
-        for (uint32_t k = 0; k < VA_KINDS; k++) {
-            work += pass[k].cost_ns * q->m;
-        }
-        ends = chain_to(q, va_pass_index(d, VA_W0)) - (goal == VA_SPAN ? head(q, d) : 0);
-        lone = lone > ends ? lone : ends;
-        work += goal == VA_MAKESPAN ? head(q, d) : 0;
-        bound = bound > work ? bound : work;
+    if (goal == VA_MAKESPAN) {
+        measure_ways(q, q->p * VA_KINDS);
     }
-    return bound > lone ? bound : lone;
+    for (uint32_t d = 0; d < q->p; d++) {
+        uint64_t work = work_of(q, d) * q->m, round;
+
+        if (goal == VA_SPAN) {
+            round = longest_round(q, d);
+        } else {
+            const struct va_pass *pass = &q->passes[va_pass_index(d, 0)];
+            const uint64_t *way = &q->way[va_pass_index(d, 0)];
+            uint64_t head0 = way[VA_F0] - pass[VA_F0].cost_ns;
+            uint64_t head1 = way[VA_F1] - pass[VA_F1].cost_ns;
+
+            work += head0 < head1 ? head0 : head1;
+            round = way[VA_W0] > way[VA_W1] ? way[VA_W0] : way[VA_W1];
+        }
+        bound = bound > work ? bound : work;
+        bound = bound > round ? bound : round;
+    }
+    return bound;
 }

@@ -3,8 +3,9 @@
  * The instance that v-adaptive searches over, and how an order of it is judged.
  *
  * p devices hold 2p stages in a V: device d has stage d (chunk 0) and stage 2p - 1 - d (chunk 1).
- * Each device runs six kinds of pass, m of each. Within one kind micro-batches go in rising number,
- * so an order is, for each device, a sequence of 6m kinds.
+ * Links between stages go forward in their numbers and form any DAG. Each device runs six kinds of
+ * pass, m of each. Within one kind micro-batches go in rising number, so an order is, for each
+ * device, a sequence of 6m kinds.
  */
 #ifndef V_ADAPTIVE_PROBLEM_H
 #define V_ADAPTIVE_PROBLEM_H
@@ -16,21 +17,38 @@ enum va_kind { VA_F0, VA_F1, VA_B1, VA_B0, VA_W1, VA_W0, VA_KINDS, VA_IDLE = 255
 /* Which figure is made small first. */
 enum va_goal { VA_SPAN, VA_MAKESPAN };
 
+/* From one stage to another, and back the same way. */
+struct va_link {
+    uint32_t from, to;
+    uint64_t delay_ns; /* 0 on one device */
+};
+
+/* A pass that another one needs, of the same micro-batch. */
+struct va_need {
+    uint64_t delay_ns; /* from the end of it until the result is here */
+    uint32_t pass;
+    bool crosses; /* from another device */
+};
+
 /* What is known of a kind on one device. */
 struct va_pass {
     uint64_t cost_ns;
-    uint64_t delay_ns; /* from the end of its need until the result is here */
-    int64_t at_start;  /* change of held bytes */
+    int64_t at_start; /* change of held bytes */
     int64_t at_end;
-    uint32_t need; /* index of the pass it needs, of the same micro-batch */
-    bool has_need;
+    uint32_t first_need, n_needs;
+    uint32_t first_reader, n_readers;
 };
 
 struct va_problem {
     uint32_t p, m;
     enum va_goal goal;
     struct va_pass *passes; /* [p * VA_KINDS] */
-    int64_t *cap;           /* [p] bytes */
+    struct va_need *needs;  /* [n_needs] by the pass that has them */
+    uint32_t *readers;      /* [n_needs] devices with a pass that needs it, by the pass */
+    uint32_t n_needs;
+    bool is_chain; /* stage s needs stage s - 1 alone */
+    int64_t *cap;  /* [p] bytes */
+    uint64_t *way; /* [p * VA_KINDS] scratch of va_bound */
 };
 
 /* Compared from the first field on; smaller is better. */
@@ -62,6 +80,21 @@ static inline uint32_t va_pass_index(uint32_t device, uint32_t kind)
     return device * VA_KINDS + kind;
 }
 
+/* The stage of a kind on a device, and where a stage has its kinds. */
+static inline uint32_t va_stage(uint32_t p, uint32_t device, uint32_t kind)
+{
+    return kind == VA_F0 || kind == VA_B0 || kind == VA_W0 ? device : 2 * p - 1 - device;
+}
+
+/* Pass number i of one micro-batch in an order in which each comes behind all that it needs:
+   forwards down the V and up, backwards down and up, weight halves. */
+static inline uint32_t va_pass_in_order(uint32_t p, uint32_t i)
+{
+    uint32_t kind = i / p, d = i % p;
+
+    return va_pass_index(kind == VA_F1 || kind == VA_B0 ? p - 1 - d : d, kind);
+}
+
 static inline size_t va_sequence_length(const struct va_problem *q)
 {
     return (size_t)VA_KINDS * q->m;
@@ -72,21 +105,43 @@ static inline size_t va_order_length(const struct va_problem *q)
     return va_sequence_length(q) * q->p;
 }
 
-/* p devices, m micro-batches, needs of a V; costs, bytes and delays 0, caps without limit. */
-pst_status va_problem_init(struct va_problem *q, uint32_t p, uint32_t m);
+/* p devices, m micro-batches, needs as the links say; costs and bytes 0, caps without limit. */
+pst_status va_problem_init(struct va_problem *q, uint32_t p, uint32_t m,
+                           const struct va_link *links, uint32_t n_links);
 void va_problem_finish(struct va_problem *q);
 /* The same with other caps or another m; passes are copied. */
 pst_status va_problem_copy(struct va_problem *q, const struct va_problem *from, uint32_t m);
-/* Every pass costs 1, each chunk holds 1, links are free: what building blocks are laid out in. */
-void va_problem_make_unit(struct va_problem *q);
+/* A chain of stages, every pass costs 1, each chunk holds 1, links are free: what building blocks
+   are laid out in. */
+pst_status va_problem_init_unit(struct va_problem *q, uint32_t p, uint32_t m);
 
 pst_status va_work_init(struct va_work *work, const struct va_problem *q);
 void va_work_finish(struct va_work *work);
 
 int va_cost_compare(const struct va_cost *a, const struct va_cost *b);
 
+/* When a pass of micro-batch j can start as far as needs go. False: one of them has not run. */
+static inline bool va_arrival(const struct va_problem *q, const struct va_work *work,
+                              const struct va_pass *pass, uint32_t j, uint64_t *ret_arrival)
+{
+    const struct va_need *need = &q->needs[pass->first_need], *end = need + pass->n_needs;
+    uint64_t at = 0;
+
+    for (; need < end; need++) {
+        uint64_t arrival;
+
+        if (work->done[need->pass] <= j) {
+            return false;
+        }
+        arrival = work->end[(size_t)need->pass * q->m + j] + need->delay_ns;
+        at = at > arrival ? at : arrival;
+    }
+    *ret_arrival = at;
+    return true;
+}
+
 /*
- * Times the order, each pass as early as its sequence and its need allow. False, with nothing in
+ * Times the order, each pass as early as its sequence and its needs allow. False, with nothing in
  * ret_cost, when it has a cycle, is no permutation of the passes, or holds more than a cap.
  */
 bool va_evaluate(const struct va_problem *q, const uint8_t *order, struct va_work *work,
@@ -95,8 +150,8 @@ bool va_evaluate(const struct va_problem *q, const uint8_t *order, struct va_wor
 /* Work of the busiest device for one micro-batch. */
 uint64_t va_period(const struct va_problem *q);
 
-/* No order costs less: work of a device between the shortest ways into it and out of it, and the
-   longest chain. Independent of memory. */
+/* No order costs less: work of a device behind the shortest way into it, and the longest way of a
+   micro-batch, for the span one that begins and ends on the same device. Independent of memory. */
 uint64_t va_bound(const struct va_problem *q, enum va_goal goal);
 
 #endif

@@ -27,7 +27,7 @@ pst_status va_prover_init(struct va_prover *prover, const struct pst_schedule_in
     if (st == PST_OK) {
         prover->instance.room = prover->room;
         prover->quantum_ns = exact_quantum(&prover->instance);
-        prover->usable = prover->instance.is_chain && exact_can_search(&prover->instance);
+        prover->usable = exact_can_search(&prover->instance);
     }
     return st;
 }
@@ -108,22 +108,27 @@ pst_status va_prove(struct va_prover *prover, const struct va_problem *q, uint64
     return st;
 }
 
-pst_status va_refute(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
-                     uint64_t cost, bool *ret_refuted)
+pst_status va_decide(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
+                     uint64_t below, uint8_t *order, struct va_cost *cost,
+                     enum va_verdict *ret_verdict)
 {
     struct verdict verdict;
     pst_status st;
 
     set_room(prover, q);
-    st = search_decide(&prover->instance, prover->host, cost * prover->unit_ns - prover->quantum_ns,
-                       &nodes, &verdict);
+    st = search_decide(&prover->instance, prover->host,
+                       below * prover->unit_ns - prover->quantum_ns, &nodes, &verdict);
     if (st == PST_ERR_CANCELLED) {
         prover->stopped = true;
         st = PST_OK;
     }
-    *ret_refuted = verdict.exhausted && !prover->stopped;
-    if (verdict.found) {
+    *ret_verdict = VA_OPEN;
+    if (st == PST_OK && verdict.found) {
+        *ret_verdict = VA_FOUND;
+        st = take(q, &verdict.order, order, cost);
         order_finish(&verdict.order);
+    } else if (verdict.exhausted && !prover->stopped) {
+        *ret_verdict = VA_REFUTED;
     }
     return st;
 }

@@ -14,7 +14,7 @@ struct va_prover {
     uint64_t *room;   /* [p] caps of the rung in question */
     uint64_t unit_ns; /* of the problem's times */
     uint64_t quantum_ns;
-    bool usable;  /* small enough, and no link skips a stage */
+    bool usable;  /* small enough */
     bool stopped; /* the host asked to end */
 };
 
@@ -33,8 +33,12 @@ void va_prover_finish(struct va_prover *prover);
 pst_status va_prove(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
                     uint8_t *order, struct va_cost *cost, uint64_t *ret_bound);
 
-/* Is it proven, in so many steps, that no order of `q` costs less than `cost`? */
-pst_status va_refute(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
-                     uint64_t cost, bool *ret_refuted);
+enum va_verdict { VA_OPEN, VA_FOUND, VA_REFUTED };
+
+/* Is there an order of `q` that costs less than `below`? In so many steps; it replaces `order` and
+ *cost. */
+pst_status va_decide(struct va_prover *prover, const struct va_problem *q, uint64_t nodes,
+                     uint64_t below, uint8_t *order, struct va_cost *cost,
+                     enum va_verdict *ret_verdict);
 
 #endif

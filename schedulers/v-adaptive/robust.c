@@ -34,8 +34,11 @@ static void disturb(struct va_problem *sample, const struct va_problem *q, doubl
         double late = noise * mean * draw(random);
 
         sample->passes[i].cost_ns = (uint64_t)cost;
-        if (pass->has_need && pass->need / VA_KINDS != i / VA_KINDS) {
-            sample->passes[i].delay_ns += (uint64_t)late;
+        for (uint32_t n = 0; n < pass->n_needs; n++) {
+            struct va_need *need = &sample->needs[pass->first_need + n];
+
+            late = n == 0 ? late : noise * mean * draw(random);
+            need->delay_ns += need->crosses ? (uint64_t)late : 0;
         }
     }
 }

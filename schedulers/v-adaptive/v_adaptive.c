@@ -53,12 +53,6 @@ static uint32_t device_of(void *self, uint32_t n_devices, uint32_t n_stages, uin
     return stage < n_devices ? stage : n_stages - 1 - stage;
 }
 
-/* Stage whose passes are of this kind on device d. */
-static uint32_t stage_of(uint32_t p, uint32_t d, uint32_t kind)
-{
-    return kind == VA_F0 || kind == VA_B0 || kind == VA_W0 ? d : 2 * p - 1 - d;
-}
-
 static uint32_t pass_of(uint32_t kind)
 {
     static const uint8_t passes[VA_KINDS] = {PST_PASS_F, PST_PASS_F, PST_PASS_B,
@@ -75,29 +69,31 @@ static int64_t bounded(uint64_t bytes)
     return (int64_t)(bytes < most ? bytes : most);
 }
 
-/* What moving from one stage to the other takes; the same both ways. 0 where there is no link, or
-   no way to go. */
-static uint64_t transfer_ns(const struct pst_schedule_in *in, uint32_t from, uint32_t to)
+/* Passes and needs of the question's stages. PST_ERR_NOMEM */
+static pst_status init_problem(struct va_problem *q, const struct pst_schedule_in *in, uint32_t m)
 {
-    for (uint32_t i = 0; i < in->n_links; i++) {
-        const struct pst_schedule_link *link = pst_schedule_link_at(in, i);
+    struct va_link *links = calloc((size_t)in->n_links + 1, sizeof *links);
+    pst_status st = PST_ERR_NOMEM;
 
-        if (link->from == from && link->to == to &&
-            pst_schedule_stage_at(in, from)->device != pst_schedule_stage_at(in, to)->device) {
-            return link->transfer_ns;
-        }
+    for (uint32_t i = 0; links != NULL && i < in->n_links; i++) {
+        const struct pst_schedule_link *link = pst_schedule_link_at(in, i);
+        bool local = pst_schedule_stage_at(in, link->from)->device ==
+                     pst_schedule_stage_at(in, link->to)->device;
+
+        links[i] = (struct va_link){link->from, link->to, local ? 0 : link->transfer_ns};
     }
-    return 0;
+    if (links != NULL) {
+        st = va_problem_init(q, in->n_devices, m, links, in->n_links);
+    }
+    free(links);
+    return st;
 }
 
 static void fill_device(struct va_problem *q, const struct pst_schedule_in *in, uint32_t d)
 {
-    uint32_t p = q->p;
-
     for (uint32_t kind = 0; kind < VA_KINDS; kind++) {
         struct va_pass *pass = &q->passes[va_pass_index(d, kind)];
-        uint32_t s = stage_of(p, d, kind);
-        const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
+        const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, va_stage(q->p, d, kind));
         int64_t saved = bounded(stage->saved_bytes);
         int64_t weight = bounded(stage->saved_weight_bytes);
 
@@ -106,12 +102,10 @@ static void fill_device(struct va_problem *q, const struct pst_schedule_in *in, 
         case PST_PASS_F:
             pass->cost_ns = stage->forward_ns;
             pass->at_start = saved;
-            pass->delay_ns = s > 0 ? transfer_ns(in, s - 1, s) : 0;
             break;
         case PST_PASS_B:
             pass->cost_ns = stage->backward_input_ns;
             pass->at_end = weight - saved;
-            pass->delay_ns = s + 1 < 2 * p ? transfer_ns(in, s, s + 1) : 0;
             break;
         default:
             pass->cost_ns = stage->backward_weight_ns;
@@ -129,17 +123,22 @@ static uint64_t reduce_times(struct va_problem *q)
 
     for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
         unit = order_gcd(unit, q->passes[i].cost_ns);
-        unit = order_gcd(unit, q->passes[i].delay_ns);
+    }
+    for (uint32_t i = 0; i < q->n_needs; i++) {
+        unit = order_gcd(unit, q->needs[i].delay_ns);
     }
     unit = unit == 0 ? 1 : unit;
     for (uint32_t i = 0; i < q->p * VA_KINDS; i++) {
         q->passes[i].cost_ns /= unit;
-        q->passes[i].delay_ns /= unit;
+    }
+    for (uint32_t i = 0; i < q->n_needs; i++) {
+        q->needs[i].delay_ns /= unit;
     }
     return unit;
 }
 
-/* Caps from the room of the device and the limit, which is in micro-batches of both chunks. */
+/* Caps from the room of the device and the limit, which is in micro-batches of both chunks; what
+   holds all micro-batches is none. */
 static int64_t cap_of(const struct v_adaptive *self, const struct va_problem *q,
                       const struct pst_schedule_in *in, uint32_t d)
 {
@@ -153,7 +152,7 @@ static int64_t cap_of(const struct v_adaptive *self, const struct va_problem *q,
 
         cap = limit < (double)cap ? (int64_t)limit : cap;
     }
-    return cap;
+    return cap < (int64_t)q->m * both ? cap : INT64_MAX;
 }
 
 static pst_status require_room(const struct v_adaptive *self, const struct va_problem *q,
@@ -208,7 +207,7 @@ static pst_status emit(const struct va_problem *q, const uint8_t *order,
         for (size_t i = 0; i < n && st == PST_OK; i++) {
             uint32_t kind = order[d * n + i];
 
-            st = out->emit(out, d, pass_of(kind), stage_of(q->p, d, kind), seen[kind]++);
+            st = out->emit(out, d, pass_of(kind), va_stage(q->p, d, kind), seen[kind]++);
         }
     }
     return st;
@@ -268,7 +267,7 @@ static pst_status schedule(void *self_, const struct pst_schedule_in *in,
         st = require_v(self, in);
     }
     if (st == PST_OK) {
-        st = va_problem_init(&q, in->n_devices, m);
+        st = init_problem(&q, in, m);
     }
     if (st == PST_OK) {
         if (objective == OBJECTIVE_AUTO) {

@@ -45,6 +45,8 @@ static int begin(void **state)
         n += snprintf(command + n, sizeof command - (size_t)n, "; cp %s/%s plugins/",
                       PENSTOCK_PLUGIN_DIR, plugins[i]);
     }
+    snprintf(command + n, sizeof command - (size_t)n, "; cd plugins; %s/../list_shipped . *.so",
+             PENSTOCK_PLUGIN_DIR);
     snprintf(program, sizeof program, "%s/penstock", support_folder);
     support_write("share.toml", config_text);
     return system(command) == 0 ? 0 : -1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The same bits for a model of branches: as a chain of stages, and as a graph of them by the
- * scheduler that runs such. The shipped configs of that model train.
+ * scheduler that runs such. The shipped configs of that model train. What a scheduler claims of an
+ * order of a graph is so.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,13 +94,36 @@ static void test_shipped(void **state)
     assert_false(bits_are_same(&traces[0][0], &traces[1][0])); /* sums of 4 and of 8 samples */
 }
 
+/* The host warns of a claim that its own times do not bear out. */
+static void test_claims(void **state)
+{
+    static const char *const jobs[][3] = {
+        {CONFIGS "models/mmt-small.toml", "cluster.devices=2", "partitioner.use=vpipe"},
+        {CONFIGS "models/dlrm-small.toml", "cluster.devices=3", "partitioner.use=greedy"},
+        {CONFIGS "models/candle-uno-small.toml", "cluster.devices=4", "partitioner.use=greedy"},
+    };
+    static const char *const commands[] = {"plan", "simulate"};
+
+    (void)state;
+    for (uint32_t i = 0; i < 6; i++) {
+        struct outcome outcome =
+            penstock(commands[i % 2], jobs[i / 2][0], "--set", jobs[i / 2][1], "--set",
+                     jobs[i / 2][2], "--set", "scheduler.use=v-adaptive", "--set",
+                     "memopt.use=none", "--set", "run.device=emulated");
+
+        expect_code(&outcome, 0);
+        if (strstr(outcome.err, "claims") != NULL) {
+            fail_msg("%s %s: %s", commands[i % 2], jobs[i / 2][0], outcome.err);
+        }
+        outcome_finish(&outcome);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_graph),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_shipped),
+        cmocka_unit_test(test_chain),   cmocka_unit_test(test_graph),  cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_shipped), cmocka_unit_test(test_claims),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

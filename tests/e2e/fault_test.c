@@ -100,6 +100,49 @@ static void points_are_counted(void **state)
     expect("count", "train.steps=2", 0, "fault point rank=2/recv: 8\n");
 }
 
+/* What "plan -o" says and leaves of a file that was there, with this fault. */
+static void expect_plan(const char *fault, int code, const char *word)
+{
+    const char *out = support_write("fault.plan", "old"),
+               *config = support_write("fault.toml", mlp);
+    const char *args[] = {"plan", config, "-o", out, NULL};
+    struct outcome outcome;
+    char *left;
+
+    setenv("PENSTOCK_FAULT", fault, 1);
+    outcome = support_run(args);
+    unsetenv("PENSTOCK_FAULT");
+    expect_code(&outcome, code);
+    expect_text(code == 0 ? outcome.out : outcome.err, word);
+    left = support_read(out);
+    assert_non_null(left);
+    assert_int_equal(strcmp(left, "old") == 0, code != 0);
+    free(left);
+    outcome_finish(&outcome);
+}
+
+/* Whatever the call: an error that is named, one that is usual, less than was asked for, a disk
+   that is full from then on. Two writes: of the file, of the standard output. */
+static void calls_fail_as_they_are_told(void **state)
+{
+    (void)state;
+    expect_plan("open:1:fail:EACCES", 2, "cannot open the file: Permission denied");
+    expect_plan("read:1:fail:EIO", 2, "cannot read the file: Input/output error");
+    expect_plan("read:*:short:1", 0, "predicted step");
+    expect_plan("read:1:fail:EINTR", 0, "predicted step");
+    expect_plan("write:1", 2, "cannot write the file: No space left on device");
+    expect_plan("write:*:short:7", 0, "written to");
+    expect_plan("fsync:1", 2, "cannot write the file: Input/output error");
+    expect_plan("rename:1:fail:EXDEV", 2, "Invalid cross-device link");
+    expect_plan("read:1:disk-full", 2, "cannot create a file there: No space left on device");
+    expect_plan("alloc:1+", 4, "out of host memory");
+    expect_plan("rank=1/alloc:1+", 0, "predicted step"); /* of this process, the only one: 0 */
+    expect_plan("dl.open:1", 4, "device \"cpu\" cannot be used");
+    expect_plan("thread:1+", 0, "predicted step");
+    expect("thread:2", "train.steps=3", 4, "out of threads");
+    expect("mmap:1", "train.steps=3", 4, "memory");
+}
+
 static void nonsense_is_refused(void **state)
 {
     static const char *const texts[] = {
@@ -108,6 +151,8 @@ static void nonsense_is_refused(void **state)
         ":3",
         "pass:3:explode",
         "pass:1:delay:x",
+        "open:1:fail:EWHATEVER",
+        "read:1:short:x",
         "pass:0",
         "pass:0+:kill",
         "rank=64/pass",
@@ -128,7 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_end_the_run),        cmocka_unit_test(a_long_delay_is_a_stall),
         cmocka_unit_test(short_delays_change_nothing), cmocka_unit_test(points_are_counted),
-        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(calls_fail_as_they_are_told), cmocka_unit_test(nonsense_is_refused),
     };
 
     return cmocka_run_group_tests_name("faults on demand", tests, support_begin, support_end);

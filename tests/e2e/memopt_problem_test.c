@@ -222,7 +222,7 @@ static void refused(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         expect_refusal(rows[i].name, rows[i].rest, 2, rows[i].words);
     }
-    expect_refusal("none", "\"in_flight\":4,\"memory_bytes\":0", 1, "(98 bytes)");
+    expect_refusal("none", "\"in_flight\":4,\"memory_bytes\":0", 1, "memory_bytes = 98 would do");
 }
 
 /* 2^56 bytes, a thousand times: more than a capacity can be. */

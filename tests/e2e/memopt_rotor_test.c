@@ -89,7 +89,7 @@ static void too_little(void **state)
 
     (void)state;
     expect_code(&o, 1);
-    expect_text(o.err, "(12000000 bytes)");
+    expect_text(o.err, "memory_bytes = 12000000 would do");
     outcome_finish(&o);
 }
 

@@ -284,7 +284,7 @@ static void infeasible_node(void **state)
         struct outcome o = penstock("partition", names[i], "--problem", problem);
 
         expect_code(&o, 1);
-        expect_text(o.err, "\"wide\" alone needs 100 bytes");
+        expect_text(o.err, "\"wide\" alone is charged 100 bytes");
         outcome_finish(&o);
     }
 }

@@ -15,7 +15,8 @@ static const char quickstart[] = "include = \"" PENSTOCK_SOURCE_DIR "/configs/qu
                                  "[model]\ndim = 16\nheads = 2\ncontext = 8\ndropout = 0.1\n"
                                  "[data]\ntrain = \"/usr/share/common-licenses/GPL-2\"\n"
                                  "[train]\nsteps = 3\nbatch = 16\nmicrobatch = 2\n"
-                                 "eval_every = 2\neval_batches = 1\nsample = 5\n";
+                                 "eval_every = 2\neval_batches = 1\nsample = 5\n"
+                                 "[partitioner]\nuse = \"uniform\"\n"; /* a chain: exported */
 
 static char ids[MAX_SCHEDULERS][64];
 static uint32_t n_ids;

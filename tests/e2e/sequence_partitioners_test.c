@@ -6,6 +6,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -323,6 +324,47 @@ static void test_dapple(void **state)
     json_decref(root);
 }
 
+/* GPT-2 in micro-batches on so many devices; what a job of it is planned to take, us. */
+static double plan_us(const char *const *sizes, const char *partitioner, bool latency)
+{
+    char set[4][48];
+    struct outcome o;
+    json_t *root;
+    double us;
+
+    snprintf(set[0], sizeof set[0], "cluster.devices=%s", sizes[0]);
+    snprintf(set[1], sizeof set[1], "train.batch=%s", sizes[1]);
+    snprintf(set[2], sizeof set[2], "train.microbatch=%s", sizes[2]);
+    snprintf(set[3], sizeof set[3], "partitioner.%s", partitioner);
+    o = penstock("plan", PENSTOCK_SOURCE_DIR "/configs/models/gpt2-124m.toml", "--json", "--set",
+                 latency ? "partitioner.use=dapple" : "scheduler.use=1f1b", "--set", set[0],
+                 "--set", set[1], "--set", set[2], "--set", set[3]);
+    expect_code(&o, 0);
+    root = json_loads(o.out, 0, NULL);
+    us = latency ? number(json_object_get(root, "remarks"), "latency_us") : number(root, "step_us");
+    json_decref(root);
+    outcome_finish(&o);
+    return us;
+}
+
+/* Any cut of chain-dp is one of dapple's, and dapple's latency is no more than 1F1B takes. */
+static void test_dapple_gpt2(void **state)
+{
+    static const char *const sizes[][3] = {{"4", "32", "2"}, {"6", "64", "1"}, {"8", "64", "1"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        double is = plan_us(sizes[i], "order=index", true),
+               best = plan_us(sizes[i], "beam=0", true);
+        double other = plan_us(sizes[i], "use=chain-dp", false);
+
+        if (is > best * 1.01 || best > is * (1 + 1e-9) || best > other) {
+            fail_msg("%s devices: %g us, with beam = 0 %g us, a step of chain-dp's %g us",
+                     sizes[i][0], is, best, other);
+        }
+    }
+}
+
 static const char *const partitioners[] = {"pipedream", "piper", "dapple"};
 
 static void test_odd_problems(void **state)
@@ -344,8 +386,8 @@ static void test_odd_problems(void **state)
         root = ask(partitioners[i], chain("\"devices\":2,\"mini_batch\":4", 3, zero, 0), NULL);
         expect(root, "bottleneck_us_per_sample", 0);
         json_decref(root);
-        EXPECT_ERROR(1, "plan.infeasible", "alone needs 400 bytes", "partition", partitioners[i],
-                     "--problem",
+        EXPECT_ERROR(1, "plan.infeasible", "alone is charged 400 bytes", "partition",
+                     partitioners[i], "--problem",
                      chain("\"devices\":2,\"mini_batch\":4,\"memory_bytes\":99", 3, some, 100));
     }
 }
@@ -379,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_piper_recompute),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_dapple),
+        cmocka_unit_test(test_dapple_gpt2),
         cmocka_unit_test(test_prune),
         cmocka_unit_test(test_odd_problems),
     };

@@ -124,7 +124,9 @@ static void test_a_stop_is_no_refusal(void **state)
     (void)state;
     expect(MODEL TRAIN TWO "memory = \"1 KiB\"\n[plugins]\ntime_limit = \"100 ms\"\n"
                            "[partitioner]\nuse = \"dawdler\"\n" ONE_F_ONE_B,
-           "plugin.timeout", 3, "no plan after 0.1 s");
+           "plugin.timeout", 3,
+           "partitioner-dawdler.so): made no plan in 100 ms, the plugins.time_limit; it was "
+           "in partition()");
     /* A plan that is there stays. */
     if (try_timed(MODEL TRAIN TWO "[plugins]\ntime_limit = \"300 ms\"\n"
                                   "[partitioner]\nuse = \"dawdler\"\n" ONE_F_ONE_B,

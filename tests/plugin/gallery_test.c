@@ -95,6 +95,55 @@ static const struct failure lives[] = {
      SAME},
 };
 
+/* What each call of schedule() leaves behind, or reaches for. */
+static const struct failure traces[] = {
+    {"rude/scheduler-call-thread.so", NULL, "answers", "schedule() leaves a thread behind", SAME},
+    {"rude/scheduler-call-file.so", NULL, "answers", "schedule() leaves a file behind", SAME},
+    {"rude/scheduler-call-home.so", NULL, "answers", "schedule() leaves a file behind", SAME},
+    {"rude/scheduler-call-writes.so", NULL, "answers", "writes into a file in schedule()", SAME},
+    {"rude/scheduler-call-opens.so", NULL, "answers", "schedule() leaves an open file behind",
+     SAME},
+    {"rude/scheduler-call-setenv.so", NULL, "answers",
+     "schedule() leaves a changed environment behind", SAME},
+    {"rude/scheduler-call-locale.so", NULL, "answers", "schedule() leaves another locale behind",
+     SAME},
+    {"rude/scheduler-call-handler.so", NULL, "answers", "schedule() leaves a signal handler behind",
+     SAME},
+    {"rude/scheduler-call-mask.so", NULL, "answers", "schedule() leaves another signal mask behind",
+     SAME},
+    {"rude/scheduler-call-umask.so", NULL, "answers", "schedule() leaves another umask behind",
+     SAME},
+    {"rude/scheduler-call-limit.so", NULL, "answers",
+     "schedule() leaves other resource limits behind", SAME},
+    {"rude/scheduler-call-chdir.so", NULL, "answers",
+     "schedule() leaves another current folder behind", SAME},
+    {"rude/scheduler-call-rounding.so", NULL, "answers",
+     "schedule() leaves another rounding mode behind", SAME},
+    {"rude/scheduler-call-leaks.so", NULL, "growth", "each question leaves about 640", CLOCK},
+    {"rude/scheduler-call-leaks-little.so", NULL, "growth",
+     "each question leaves about 64 bytes behind; free what malloc gave", CLOCK},
+    {"rude/scheduler-kills-parent.so", NULL, "answers",
+     "ended the process that started it, by signal 9 (Killed), in schedule()", SAME},
+    {"rude/scheduler-kills-group.so", NULL, "answers",
+     "ended the process that started it, by signal 15 (Terminated), in schedule()", SAME},
+    {"scheduler-extreme.so", "lie=device-other", "answers", "stage 0 is placed on device ", SAME},
+    {"scheduler-extreme.so", "lie=device-most", "answers",
+     "stage 0 is placed on device 4294967295, but there are ", SAME},
+    {"scheduler-extreme.so", "lie=times", "answers", "schedule() wrote into its input", SAME},
+    {"scheduler-extreme.so", "lie=rule-most", "answers",
+     "topology() gives the unknown version rule 4294967295", SAME},
+    {"partitioner-extreme.so", "lie=name", "answers", "partition() wrote into its input", SAME},
+    {"partitioner-extreme.so", "lie=k-most", "answers", "stage 1 has ", SAME},
+    {"partitioner-extreme.so", "lie=many-nodes", "answers",
+     "stage 1 has 4294967295 nodes on 1 ranks, but there are only ", SAME},
+    {"partitioner-extreme.so", "lie=many-ranks", "answers", "stage 1 has ", SAME},
+    {"memopt-extreme.so", "lie=null-replays", "answers",
+     "sequence() was given replays that break a rule: ", SAME},
+    {"memopt-extreme.so", "lie=price", "answers", "price() wrote into its input", SAME},
+    {"memopt-extreme.so", "lie=peak-most", "answers", "price() says that it fits and gives no peak",
+     SAME},
+};
+
 static const struct failure answers[] = {
     {"rude/scheduler-exits.so", NULL, "answers", "the process exited with code 0 in schedule()",
      SAME},
@@ -220,6 +269,14 @@ static void test_living(void **state)
     }
 }
 
+static void test_traces(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof traces / sizeof traces[0]; i++) {
+        expect_failure(&traces[i]);
+    }
+}
+
 static void test_answering(void **state)
 {
     (void)state;
@@ -235,7 +292,7 @@ static void test_polite(void **state)
 
     (void)state;
     expect_code(&o, 0);
-    expect_text(o.out, "14 tests, 0 failed, 0 skipped; seed 1\n");
+    expect_text(o.out, "15 tests, 0 failed, 0 skipped; seed 1\n");
     outcome_finish(&o);
 }
 
@@ -261,7 +318,7 @@ static void test_skipping(void **state)
     expect_text(o.out,
                 "FAIL  load           needs penstock ABI 1.9, this penstock speaks 1.4: update "
                 "penstock\nSKIP  exports        the test \"load\" failed\n");
-    expect_text(o.out, "14 tests, 1 failed, 13 skipped");
+    expect_text(o.out, "15 tests, 1 failed, 14 skipped");
     outcome_finish(&o);
 }
 
@@ -426,11 +483,12 @@ static void test_wrong_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loading),       cmocka_unit_test(test_living),
-        cmocka_unit_test(test_answering),     cmocka_unit_test(test_polite),
-        cmocka_unit_test(test_replays),       cmocka_unit_test(test_skipping),
-        cmocka_unit_test(test_json),          cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_wrong_requests),
+        cmocka_unit_test(test_loading),        cmocka_unit_test(test_living),
+        cmocka_unit_test(test_answering),      cmocka_unit_test(test_traces),
+        cmocka_unit_test(test_polite),         cmocka_unit_test(test_replays),
+        cmocka_unit_test(test_skipping),       cmocka_unit_test(test_json),
+        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_damaged_files),
+        cmocka_unit_test(test_wrong_requests),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

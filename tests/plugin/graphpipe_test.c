@@ -49,6 +49,23 @@ static double bottleneck(const struct rig_case *c, const char *options)
     return us;
 }
 
+/* INFINITY: nothing fits. */
+static double us_or_none(const struct rig_case *c, const char *options)
+{
+    struct pst_partition_result result;
+    struct pst_error err;
+    pst_status st = ask(c, options, NULL, &result, &err);
+    double us = INFINITY;
+
+    if (st == PST_OK) {
+        us = result.bottleneck_ns / 1000;
+        pst_partition_result_finish(&result);
+    } else if (st != PST_ERR_INFEASIBLE) {
+        fail_msg("%s", err.message);
+    }
+    return us;
+}
+
 static void expect_refusal(const struct rig_case *c, const char *options, pst_status status,
                            const char *words)
 {
@@ -85,6 +102,8 @@ static const uint32_t two[][2] = {{0, 1}, {1, 4}, {2, 3}, {3, 4}};
 static const uint32_t forked[][2] = {{0, 1}, {1, 2}, {0, 3}, {3, 4}, {2, 5}, {4, 5}};
 static const uint32_t other[][2] = {{0, 1}, {0, 2}, {1, 3}, {1, 4}, {2, 4}, {3, 5}, {4, 5}};
 
+#define FAMILY "{\"refine\": false}"
+
 /* Family, any plan, chain. */
 static void test_examples(void **state)
 {
@@ -99,37 +118,115 @@ static void test_examples(void **state)
     graph(&g, 6, forked, 6, TAU(1, 4, 2, 1, 1, 1));
     c = rig_case_of(&g);
     c.devices = 2;
-    CLOSE(bottleneck(&c, NULL), 7);
-    CLOSE(bottleneck(&c, "{\"refine\": true}"), 5);
+    CLOSE(bottleneck(&c, FAMILY), 7);
+    CLOSE(bottleneck(&c, NULL), 5);
     CLOSE(bottleneck(&c, "{\"force_chain\": true}"), 5);
     rig_graph_finish(&g);
     graph(&g, 6, forked, 6, TAU(1, 7, 2, 7, 2, 1));
     c = rig_case_of(&g);
     c.devices = 3;
-    CLOSE(bottleneck(&c, NULL), 9);
-    CLOSE(bottleneck(&c, "{\"refine\": true}"), 8);
+    CLOSE(bottleneck(&c, FAMILY), 9);
+    CLOSE(bottleneck(&c, NULL), 8);
     CLOSE(bottleneck(&c, "{\"force_chain\": true}"), 9);
     rig_graph_finish(&g);
     graph(&g, 6, four, 8, TAU(0, 6, 5, 2, 3, 0));
     c = rig_case_of(&g);
     c.devices = 2;
-    CLOSE(bottleneck(&c, NULL), 10);
-    CLOSE(bottleneck(&c, "{\"grouping\": \"sorted\"}"), 10);
-    CLOSE(bottleneck(&c, "{\"grouping\": \"any\"}"), 8);
+    CLOSE(bottleneck(&c, FAMILY), 10);
+    CLOSE(bottleneck(&c, NULL), 8);
+    CLOSE(bottleneck(&c, "{\"refine\": false, \"grouping\": \"sorted\"}"), 10);
+    CLOSE(bottleneck(&c, "{\"refine\": false, \"grouping\": \"any\"}"), 8);
     CLOSE(bottleneck(&c, "{\"force_chain\": true}"), 10);
     rig_graph_finish(&g);
     graph(&g, 7, nested, 8, TAU(1, 2, 5, 4, 2, 7, 1));
     c = rig_case_of(&g);
     c.devices = 4;
-    CLOSE(bottleneck(&c, NULL), 8);
-    CLOSE(bottleneck(&c, "{\"refine\": true}"), 7);
+    CLOSE(bottleneck(&c, FAMILY), 8);
+    CLOSE(bottleneck(&c, NULL), 7);
     rig_graph_finish(&g);
     graph(&g, 6, other, 7, TAU(1, 1, 1, 1, 3, 1));
     c = rig_case_of(&g);
     c.devices = 3;
-    CLOSE(bottleneck(&c, "{\"refine\": true}"), 3);
+    CLOSE(bottleneck(&c, NULL), 3);
     CLOSE(bottleneck(&c, "{\"force_chain\": true}"), 4);
     rig_graph_finish(&g);
+}
+
+/* Two towers and a light join, on more devices than there is work for: of plans with the least T
+   the one with the shortest step. By hand, a quarter of each time is forward: T is 8, of image, and
+   on its own it never waits: forward to 2 and to 4, and the join is through by 3. With text and the
+   join in one stage forward goes from 2 to 3.75, backward to 9, and image waits from 4 to 9. */
+static void test_towers(void **state)
+{
+    static const uint32_t edges[][2] = {{0, 2}, {1, 2}};
+    struct pst_partition_result result;
+    struct pst_error err;
+    struct rig_graph g;
+    struct rig_case c;
+
+    (void)state;
+    graph(&g, 3, edges, 2, TAU(6, 8, 1));
+    for (uint32_t v = 0; v < 3; v++) {
+        g.saved[v] = 2;
+    }
+    c = rig_case_of(&g);
+    c.devices = 4;
+    c.batch = 8;
+    assert_int_equal(ask(&c, NULL, NULL, &result, &err), PST_OK);
+    CLOSE(result.bottleneck_ns, 8000);
+    CLOSE(result.step_ns, 8 * 8 * 1000);
+    pst_partition_result_finish(&result);
+    rig_graph_finish(&g);
+}
+
+/* What is asked of it without options: of small problems the optimum of all partitions, and none is
+   refused that has one. */
+static void test_small_ones(void **state)
+{
+    static const char *const kinds[] = {"branches", "nested", "layered", "random"};
+    const uint64_t seed = 1601;
+    uint64_t rng = seed;
+    uint32_t n_fit = 0, n_none = 0, n_beyond = 0;
+
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (int round = 0; round < 216; round++) {
+        uint32_t n = (uint32_t)rig_draw(&rng, 3, 7), lens[3];
+        struct rig_graph g;
+        struct rig_case c;
+        double best, is, family;
+
+        for (int i = 0; i < 3; i++) {
+            lens[i] = (uint32_t)rig_draw(&rng, 1, 2);
+        }
+        switch (round % 4) {
+        case 0:
+            rig_branches(&g, (uint32_t)rig_draw(&rng, 2, 3), lens, 0, 1, round % 8 == 0);
+            break;
+        case 1:
+            rig_nested(&g, n, 3, 3, 50, &rng);
+            break;
+        case 2:
+            rig_layered(&g, n, 3, 2, 2, &rng);
+            break;
+        default:
+            rig_random(&g, n, 25, &rng);
+        }
+        c = rig_draw_case(&g, 5, round, &rng);
+        best = rig_best_partition(&c);
+        is = us_or_none(&c, "{\"microbatch\": \"4\"}"); /* sizes that replicas make: not in it */
+        family = us_or_none(&c, "{\"microbatch\": \"4\", \"refine\": false}");
+        if (is != best && !(fabs(is - best) <= 1e-9 * best)) {
+            fail_msg("round %d, %s: %.12g us, every partition: %.12g", round, kinds[round % 4], is,
+                     best);
+        }
+        n_fit += !isinf(best);
+        n_none += isinf(best);
+        n_beyond += family > best * (1 + 1e-9);
+        rig_graph_finish(&g);
+    }
+    print_message("%u fit, %u do not, %u are beyond the family\n", n_fit, n_none, n_beyond);
+    assert_true(n_fit > 108 && n_none > 5 && n_beyond > 10);
 }
 
 static double remark(const struct pst_partition_result *result, const char *key)
@@ -286,6 +383,8 @@ static void test_planned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_towers),
+        cmocka_unit_test(test_small_ones),
         cmocka_unit_test(test_examples),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_per_stage_no_worse),

@@ -32,7 +32,6 @@ static void planner_init(struct pst_planner *planner, struct pst_graph *graph,
         PST_OK) {
         fail_msg("%s", err.message);
     }
-    planner->scheduler_if = planner->scheduler->plugin->get_interface(PST_SCHEDULER);
 }
 
 static void planner_finish(struct pst_planner *planner)
@@ -66,7 +65,7 @@ static void silence(struct pst_planner *planner)
 {
     static struct pst_plugin silent;
 
-    spoken = planner->scheduler_if;
+    spoken = planner->scheduler->plugin->get_interface(PST_SCHEDULER);
     silent = *planner->scheduler->plugin;
     silent.get_interface = silent_interface;
     planner->scheduler->plugin = &silent;

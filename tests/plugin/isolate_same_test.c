@@ -153,7 +153,7 @@ static void test_auto(void **state)
     (void)state;
     expect_text(own.err, "strategies run in this process");
     expect_text(foreign.err, "strategies run in a process of their own");
-    expect_text(foreign.err, BAD_FOLDER "/scheduler-well.so, not from ");
+    expect_text(foreign.err, BAD_FOLDER "/scheduler-well.so) is not from the program's own folder");
     expect_text(never.err, "strategies run in this process");
     outcome_finish(&own);
     outcome_finish(&foreign);

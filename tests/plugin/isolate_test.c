@@ -65,7 +65,7 @@ static void test_blame(void **state)
         {"exit-seven", 3, "plugin.crash",
          BY("exit-seven", "ended the planner with exit status 7 in schedule()")},
         {"close", 3, "plugin.crash", BY("close", "closed the planner's way out in schedule()")},
-        {"garble", 3, "plugin.crash", "garbled the planner's answer"},
+        {"garble", 3, "plugin.contract", BY("garble", "garbled the planner's answer")},
     };
 
     (void)state;
@@ -164,6 +164,23 @@ static void test_promises_about_the_process(void **state)
     outcome_finish(&o);
 }
 
+/* Bytes of its own in the place of an answer: to a job, and to a question. */
+static void test_forged_answer(void **state)
+{
+    static const struct deed plan_of_its_own = {
+        "forge", 3, "plugin.contract",
+        "what came back from the process of partitioner \"uniform\", scheduler \"forge\", memopt "
+        "\"none\" is no plan that can run"};
+    struct outcome o = penstock("schedule", "forge", "--devices", "2", "--microbatches", "2");
+
+    (void)state;
+    expect_deed(&plan_of_its_own, NULL);
+    expect_code(&o, 3);
+    expect_text(o.err, "scheduler \"forge\": what came back from its process is no answer to what "
+                       "was asked");
+    outcome_finish(&o);
+}
+
 /* plan() looks for what was left behind. */
 static void test_what_a_plugin_starts_ends(void **state)
 {
@@ -231,15 +248,11 @@ static void test_interrupt(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blame),
-        cmocka_unit_test(test_blame_inside_a_call),
-        cmocka_unit_test(test_endless_loop),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_output),
-        cmocka_unit_test(test_promises_about_the_process),
-        cmocka_unit_test(test_what_a_plugin_starts_ends),
-        cmocka_unit_test(test_killed_parent),
-        cmocka_unit_test(test_interrupt),
+        cmocka_unit_test(test_blame),         cmocka_unit_test(test_blame_inside_a_call),
+        cmocka_unit_test(test_endless_loop),  cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_output),        cmocka_unit_test(test_promises_about_the_process),
+        cmocka_unit_test(test_forged_answer), cmocka_unit_test(test_what_a_plugin_starts_ends),
+        cmocka_unit_test(test_killed_parent), cmocka_unit_test(test_interrupt),
     };
 
     return cmocka_run_group_tests(tests, begin, support_end);

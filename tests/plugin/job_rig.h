@@ -84,18 +84,18 @@ static inline pst_status job_rig_plan(struct job_rig *rig, const char *toml,
                         : st;
 }
 
-/* The memory of a device that a refusal's hint says would do; 0: it says none. */
-static inline uint64_t job_rig_enough(const char *hint)
+/* The memory of a device that a refusal says would do, in its hint as in its field; 0: none. */
+static inline uint64_t job_rig_enough(const struct pst_error *err)
 {
     static const char key[] = "cluster.memory = ";
-    const char *at = strstr(hint, key), *unit;
-    unsigned long long n = 0;
+    const char *at = strstr(err->hint, key);
+    uint64_t bytes = at == NULL ? 0 : strtoull(at + strlen(key), NULL, 10);
 
-    if (at == NULL || sscanf(at + strlen(key), "\"%llu", &n) != 1) {
-        return at != NULL && sscanf(at + strlen(key), "%llu", &n) == 1 ? n : 0;
+    if (bytes != err->enough_bytes) {
+        fprintf(stderr, "%llu bytes: %s\n", (unsigned long long)err->enough_bytes, err->hint);
+        abort();
     }
-    unit = at + strlen(key) + 1 + strspn(at + strlen(key) + 1, "0123456789 ");
-    return (uint64_t)n << (*unit == 'M' ? 20 : 10);
+    return bytes;
 }
 
 #endif

@@ -65,4 +65,20 @@ done
 
 plugins=$(pkg-config --variable=plugindir penstock)
 [ -f "$plugins/scheduler-gpipe.so" ] || fail "pkg-config says that plugins are in $plugins"
+
+# What was installed is penstock's own, stripped or not; what is put beside it is not. Elsewhere: below
+# the build the program has the build's plugins.
+away=$(mktemp -d)
+trap 'rm -rf "$away"' EXIT
+penstock=$away/bin/penstock
+for strip in "" --strip; do
+    # shellcheck disable=SC2086
+    "$cmake" --install "$build" --prefix "$away" $strip >install.log || fail "$(cat install.log)"
+    "$penstock" plan job.toml -v >own.log 2>&1 || fail "$(cat own.log)"
+    grep -q "strategies run in this process" own.log || fail "$(cat own.log)"
+done
+folder=$(dirname "$(find "$away" -name scheduler-gpipe.so)")
+cp my-scheduler/build/scheduler-my-scheduler.so "$folder"
+"$penstock" plan job.toml -v --set scheduler.use=my-scheduler >apart.log 2>&1 || fail "$(cat apart.log)"
+grep -q "is not on the list of what penstock came with, $folder/" apart.log || fail "$(cat apart.log)"
 echo "three templates built, checked and planned with outside the tree"

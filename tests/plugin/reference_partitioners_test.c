@@ -159,7 +159,8 @@ static void test_baselines(void **state)
     }
 }
 
-/* Two branches into a join, fixed cost 8 per op: in a row only the size 2 fits with five stages. */
+/* Two branches into a join, fixed cost 8 per op: in a row only the size 2 fits with five stages,
+   whatever the order. At 4, three ops, one and one are the most: 3 * 8 / 4 + 3 * 6. */
 static void test_sizes(void **state)
 {
     static const uint32_t lens[] = {2, 2}, sizes[] = {1, 2, 4, 8};
@@ -184,17 +185,159 @@ static void test_sizes(void **state)
     assert_int_equal(ask(&c, "chain-dp", "{}", &result, &err), PST_OK);
     assert_true(fabs(result.bottleneck_ns - 10000) < 1e-6);
     assert_int_equal(result.stages[0].microbatch_size, 2);
-    assert_int_equal(result.stages[0].in_flight_samples, 6); /* depth 3 in the stage graph */
+    assert_int_equal(result.stages[0].in_flight_samples, 10); /* 3 stages deep, but 5 in a row */
+    assert_true(result.peak_bytes == 20);
     pst_partition_result_finish(&result);
     expect_us(&c, "chain-dp", "{\"microbatch\": \"4\"}", 24);
-    expect_us(&c, "chain-dp", "{\"microbatch\": \"4\", \"order\": \"best\"}", 8);
-    expect_us(&c, "chain-dp", "{\"order\": \"best\"}", 8);
+    expect_us(&c, "chain-dp", "{\"microbatch\": \"4\", \"order\": \"best\"}", 24);
+    expect_us(&c, "chain-dp", "{\"order\": \"best\"}", 10);
     assert_int_equal(ask(&c, "chain-dp", "{\"microbatch\": \"8\"}", &result, &err),
                      PST_ERR_INFEASIBLE);
     assert_int_equal(ask(&c, "chain-dp", "{\"microbatch\": \"3\"}", &result, &err), PST_ERR_CONFIG);
     assert_int_equal(ask(&c, "chain-dp", "{\"microbatch\": \"two\"}", &result, &err),
                      PST_ERR_CONFIG);
     rig_graph_finish(&g);
+}
+
+/* All topological orders of the nodes that are not yet in `order`. */
+static double best_row(const struct rig_case *c, uint32_t *order, uint32_t at, uint32_t placed)
+{
+    const struct rig_graph *g = c->graph;
+    double best = at == g->n ? rig_best_cut(c, order) : INFINITY;
+
+    for (uint32_t v = 0; v < g->n; v++) {
+        bool ready = (placed >> v & 1) == 0;
+
+        for (uint32_t e = 0; e < g->n_edges; e++) {
+            ready = ready && (g->to[e] != v || (placed >> g->from[e] & 1) != 0);
+        }
+        if (ready) {
+            order[at] = v;
+            best = fmin(best, best_row(c, order, at + 1, placed | UINT32_C(1) << v));
+        }
+    }
+    return best;
+}
+
+/* The answer's stages hold what their places in the row say, by the report and in truth. */
+static void expect_row(const struct rig_case *c, const struct pst_partition_result *result)
+{
+    uint32_t stage_of[64], d[64];
+    struct rig_worth worth;
+
+    for (uint32_t s = 0; s < result->n_stages; s++) {
+        const struct pst_partition_stage *stage = &result->stages[s];
+        uint32_t held = (result->n_stages - s) * c->b;
+
+        assert_int_equal(stage->in_flight_samples, held < c->batch ? held : c->batch);
+        d[s] = stage->n_ranks;
+        for (uint32_t i = 0; i < stage->n_nodes; i++) {
+            stage_of[stage->nodes[i]] = s;
+        }
+    }
+    worth = rig_judge(c, stage_of, result->n_stages, d, true);
+    assert_true(worth.legal && worth.fits);
+    assert_true(fabs(worth.peak - result->peak_bytes) <= 1e-9 * worth.peak);
+}
+
+static double row_us(const struct rig_case *c, const char *options)
+{
+    struct pst_partition_result result;
+    struct pst_error err = {0};
+    pst_status st = ask(c, "chain-dp", options, &result, &err);
+    double us = INFINITY;
+
+    if (st == PST_OK) {
+        expect_row(c, &result);
+        us = result.bottleneck_ns / 1000;
+        pst_partition_result_finish(&result);
+    } else if (st != PST_ERR_INFEASIBLE) {
+        fail_msg("%s", err.message);
+    }
+    return us;
+}
+
+static void expect_close(int round, const char *what, double is, double expected)
+{
+    if (is != expected && !(fabs(is - expected) <= 1e-9 * expected)) {
+        fail_msg("round %d, %s: %.12g us, expected %.12g", round, what, is, expected);
+    }
+}
+
+/* Branches, with memory for little: the optimum under 1F1B's counts, of one order and of all. Side
+   by side, stages would hold less. */
+static void test_rows(void **state)
+{
+    const uint64_t seed = 1616;
+    uint64_t rng = seed;
+    uint32_t n_fit = 0, n_none = 0, n_less = 0;
+
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (int round = 0; round < 144; round++) {
+        uint32_t order[8], lens[3], k = (uint32_t)rig_draw(&rng, 2, 3);
+        struct rig_graph g;
+        struct rig_case c;
+        double best, graph;
+
+        for (uint32_t i = 0; i < k; i++) {
+            lens[i] = (uint32_t)rig_draw(&rng, 1, k == 2 ? 3 : 1);
+        }
+        rig_branches(&g, k, lens, (uint32_t)rig_draw(&rng, 0, 1), 1, false);
+        c = rig_draw_case(&g, 5, round, &rng);
+        c.devices = (uint32_t)rig_draw(&rng, 3, 6);
+        c.n_degrees = 1 + (uint32_t)round % 2;
+        c.p2p *= 10;
+        c.batch = 64;
+        memset(g.weight, 0, g.n * sizeof *g.weight);
+        c.memory =
+            ask_total(g.saved, g.n) * c.b / c.devices * (double)rig_draw(&rng, 150, 350) / 100;
+        best = best_row(&c, order, 0, 0);
+        graph = rig_best_partition(&c);
+        for (uint32_t v = 0; v < g.n; v++) {
+            order[v] = v;
+        }
+        expect_close(round, "the model's order", row_us(&c, "{}"), rig_best_cut(&c, order));
+        expect_close(round, "any order", row_us(&c, "{\"order\": \"best\"}"), best);
+        n_fit += !isinf(best);
+        n_none += isinf(best);
+        n_less += graph < best * (1 - 1e-9);
+        rig_graph_finish(&g);
+    }
+    print_message("%u fit, %u do not, %u would be faster as a graph\n", n_fit, n_none, n_less);
+    assert_true(n_fit > 60 && n_less > 5);
+}
+
+/* Too many sets of operators to look at all: operators are moved instead. */
+static void test_wide_rows(void **state)
+{
+    static const uint32_t lens[] = {3, 3, 3, 3, 3, 3, 3, 3, 3, 3};
+    const uint64_t seed = 1617;
+    uint64_t rng = seed;
+    uint32_t n_better = 0;
+
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (int round = 0; round < 12; round++) {
+        struct rig_graph g;
+        struct rig_case c;
+        double one, best;
+
+        rig_branches(&g, 10, lens, 1, 1, false);
+        c = rig_draw_case(&g, 8, round, &rng);
+        c.devices = (uint32_t)rig_draw(&rng, 4, 8);
+        c.batch = 64;
+        memset(g.weight, 0, g.n * sizeof *g.weight);
+        c.memory =
+            ask_total(g.saved, g.n) * c.b / c.devices * (double)rig_draw(&rng, 300, 600) / 100;
+        one = row_us(&c, "{}");
+        best = row_us(&c, "{\"order\": \"best\"}");
+        assert_true(!isinf(best) && best <= one * (1 + 1e-9));
+        n_better += best < one * (1 - 1e-9);
+        rig_graph_finish(&g);
+    }
+    print_message("%u of 12 better than the model's order\n", n_better);
+    assert_true(n_better > 6);
 }
 
 static void test_limits(void **state)
@@ -216,7 +359,7 @@ static void test_limits(void **state)
         g.weight[0] = 3;
         c.memory = 21; /* 4 * 3 + 10 */
         assert_int_equal(ask(&c, "chain-dp", orders[i], &result, &err), PST_ERR_INFEASIBLE);
-        assert_non_null(strstr(err.message, "\"n0\" alone needs 22 bytes"));
+        assert_non_null(strstr(err.message, "\"n0\" alone is charged 22 bytes"));
         assert_non_null(strstr(err.message, "21 bytes"));
         rig_graph_finish(&g);
         rig_chain(&g, 3);
@@ -262,6 +405,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_uniform),   cmocka_unit_test(test_orders),
         cmocka_unit_test(test_baselines), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_rows),      cmocka_unit_test(test_wide_rows),
         cmocka_unit_test(test_limits),    cmocka_unit_test(test_stops),
     };
 

@@ -17,7 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "plugin/child.h"
 #include "plugin/plugin_host.h"
+#include "train/isolate.h"
 
 #define SCRATCH GALLERY "/scratch"
 
@@ -237,12 +239,13 @@ static void test_insecure_places(void **state)
     assert_contains(err.message, "links are not followed");
 }
 
-static const struct pst_plugin_file *find(const struct pst_plugin_list *list, const char *path)
+static struct pst_plugin_file *find(struct pst_plugin_list *list, const char *path)
 {
     uint32_t i;
 
     for (i = 0; i < list->n_files; i++) {
         if (strcmp(list->files[i].path, path) == 0) {
+            pst_plugin_file_describe(list, &list->files[i]);
             return &list->files[i];
         }
     }
@@ -255,7 +258,7 @@ static void test_search_order_and_shadowing(void **state)
     struct pst_plugin_list *list;
     const struct pst_plugin *plugin;
     struct pst_error err = {0};
-    const struct pst_plugin_file *mine, *theirs, *broken;
+    struct pst_plugin_file *mine, *theirs, *broken;
 
     (void)state;
     /* A scheduler of the tree, shadowed by a file that is first in the path. */
@@ -263,7 +266,7 @@ static void test_search_order_and_shadowing(void **state)
     write_file(SCRATCH "/scheduler-rotten.so", "x", 1);
     write_file(SCRATCH "/notes.txt", "x", 1);
     setenv("PENSTOCK_PLUGIN_PATH", "relative:" SCRATCH ":/nonexistent", 1);
-    assert_int_equal(pst_plugin_list_create(true, &list, &err), PST_OK);
+    assert_int_equal(pst_plugin_list_create(&list, &err), PST_OK);
     assert_int_equal(list->n_folders, 3);
     assert_string_equal(list->folders[0], SCRATCH);
     assert_string_equal(list->folders[2], PENSTOCK_PLUGIN_DIR);
@@ -271,13 +274,16 @@ static void test_search_order_and_shadowing(void **state)
     theirs = find(list, PENSTOCK_PLUGIN_DIR "/scheduler-gpipe.so");
     broken = find(list, SCRATCH "/scheduler-rotten.so");
     assert_null(mine->shadowed_by);
-    assert_true(mine->loaded);
+    assert_string_equal(mine->plugin->id, "gpipe");
+    assert_string_equal(mine->plugin->summary, theirs->plugin->summary);
+    assert_null(mine->plugin->create); /* another process has looked at it */
+    assert_string_equal(mine->why_not_shipped, "is not from the program's own folder");
     assert_string_equal(theirs->shadowed_by, mine->path);
-    assert_ptr_not_equal(mine->plugin, theirs->plugin);
-    assert_false(broken->loaded);
+    assert_true(theirs->shipped);
+    assert_null(broken->plugin);
     assert_contains(broken->refusal.message, "not a shared object");
     assert_int_equal(pst_plugin_find("scheduler", "gpipe", NULL, &plugin, &err), PST_OK);
-    assert_ptr_equal(plugin, mine->plugin);
+    assert_ptr_not_equal(plugin, theirs->plugin);
 
     /* What wins but cannot be used is an error, not a reason to take the next one. */
     write_file(SCRATCH "/scheduler-1f1b.so", "x", 1);
@@ -333,9 +339,10 @@ static void test_all_plugins_of_the_tree_load(void **state)
     size_t i;
 
     (void)state;
-    assert_int_equal(pst_plugin_list_create(true, &list, &err), PST_OK);
+    assert_int_equal(pst_plugin_list_create(&list, &err), PST_OK);
     for (i = 0; i < list->n_files; i++) {
-        if (!list->files[i].loaded) {
+        pst_plugin_file_describe(list, &list->files[i]);
+        if (list->files[i].plugin == NULL) {
             fail_msg("%s", list->files[i].refusal.message);
         }
     }
@@ -409,7 +416,7 @@ static void test_modules(void **state)
     assert_contains(err.message, "exports no nothing");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_each_fault_has_its_own_refusal, fresh, clean),
@@ -425,5 +432,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_modules, fresh, clean),
     };
 
+    if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0) {
+        return pst_isolate_child(argc, argv);
+    }
+    pst_worker_offer();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ static uint64_t need_of(const struct strategies *use, uint64_t memory, bool alon
     rig.job.advice = alone ? PST_ADVICE_NONE : PST_ADVICE_ALL;
     st = pst_planner_run_timed(&rig.job, rig.graph, &rig.cluster, &rig.cost, pst_predict_step, NULL,
                                &planned, &rig.err);
-    *ret_enough = st == PST_OK ? 0 : job_rig_enough(rig.err.hint);
+    *ret_enough = st == PST_OK ? 0 : job_rig_enough(&rig.err);
     if (st == PST_OK) {
         for (uint32_t d = 0; d < planned.plan->n_devices; d++) {
             uint64_t bytes = planned.plan->devices[d].arena_bytes;

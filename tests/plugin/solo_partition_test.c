@@ -285,8 +285,8 @@ static void rules(void **state)
     (void)state;
     for (uint32_t rule = 0; rule < 8; rule++) {
         static const char *const words[] = {
-            "convex",        "is in no stage", "in stage 0 and", "has a stage already",
-            "samples and k", "degrees",        "replicas",       "but there are 16"};
+            "convex",          "is in no stage", "in stage 0 and", "has a stage already",
+            "sizes are those", "degrees",        "replicas",       "but there are 16"};
         struct pst_error err = {0};
 
         begin(&w, 3, 16);

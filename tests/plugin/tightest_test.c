@@ -66,7 +66,7 @@ static struct answer plan(const struct question *q, const char *partitioner, con
         pst_planned_finish(&planned);
     } else {
         assert_int_equal(st, PST_ERR_INFEASIBLE);
-        answer.enough = job_rig_enough(rig.err.hint);
+        answer.enough = job_rig_enough(&rig.err);
         answer.by_optimizer = strncmp(rig.err.message, "memopt", 6) == 0;
     }
     job_rig_finish(&rig);

@@ -129,6 +129,44 @@ static void optimal_where_that_is_proven(void **state)
     assert_true(n_proven >= n * 9 / 10);
 }
 
+/* One in four passes is eight times as long: then more than 2p chunks pay. */
+static void draw_long(struct pst_solo *solo, void *context)
+{
+    draw(solo, context);
+    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
+        struct pst_philox r = pst_philox(*(const uint64_t *)context, 2, s);
+
+        solo->stages[s].forward_ns *= r.v[0] % 4 == 0 ? 8 : 1;
+        solo->stages[s].backward_input_ns *= r.v[1] % 4 == 0 ? 8 : 1;
+        solo->stages[s].backward_weight_ns *= r.v[2] % 4 == 0 ? 8 : 1;
+    }
+}
+
+static void without_a_cap_all_memory_is_searched(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 16; seed++) {
+        uint64_t costs = seed;
+        struct schedule_case c = {.id = "optimal",
+                                  .options = "placement=vshape",
+                                  .p = 2,
+                                  .m = 6,
+                                  .barrier = true,
+                                  .change = draw_long,
+                                  .context = &costs};
+        struct schedule_run best = schedule_run(&c);
+
+        assert_int_equal(best.answer.claim.lower_bound_ns, best.makespan_ns);
+        c.id = "v-adaptive";
+        c.options = NULL;
+        if (cost(&c) != best.makespan) {
+            fail_msg("seed %lu: %lu, optimum %lu", (unsigned long)seed, (unsigned long)cost(&c),
+                     (unsigned long)best.makespan);
+        }
+        schedule_run_free(&best);
+    }
+}
+
 /* The choice for noise obeys caps and repeats. */
 static void robust_choice_repeats_under_the_cap(void **state)
 {
@@ -170,6 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(proven_optima),
         cmocka_unit_test(optimal_where_that_is_proven),
+        cmocka_unit_test(without_a_cap_all_memory_is_searched),
         cmocka_unit_test(other_costs_no_worse_than_published),
         cmocka_unit_test(robust_choice_repeats_under_the_cap),
         cmocka_unit_test(beyond_published_blocks),

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "transport/launched.h"
+#include "base/launched.h"
 #include "transport/mpi/module.h"
 
 #define JOINING "pst-mpi-init"

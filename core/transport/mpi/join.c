@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "transport/launched.h"
+#include "base/launched.h"
 #include "transport/mpi/module.h"
 
 #define SECOND   UINT64_C(1000000000)

@@ -100,12 +100,14 @@ void mpi_sleep_until(struct world *world, uint64_t ns)
 
 static bool make_room(char **bytes, size_t *room, size_t wanted)
 {
-    if (wanted > *room) {
+    char *larger = wanted > *room ? malloc(wanted) : NULL;
+
+    if (larger != NULL) { /* otherwise what there is stays, for a run that ends */
         free(*bytes);
-        *bytes = malloc(wanted);
-        *room = *bytes != NULL ? wanted : 0;
+        *bytes = larger;
+        *room = wanted;
     }
-    return *bytes != NULL || wanted == 0;
+    return wanted <= *room;
 }
 
 /* Has a process been silent for too long? Then the run ends, and this tells of it. */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "transport/kernels_early.h"
-#include "transport/launched.h"
+#include "base/launched.h"
 
 #ifndef NCCL_CONTROL_FOLDER
 #define NCCL_CONTROL_FOLDER "" /* from that of this module */

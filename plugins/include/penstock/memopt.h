@@ -83,7 +83,8 @@ static inline uint64_t pst_stage_node_result(const struct pst_stage_view *v, uin
                : 0;
 }
 
-/* Where nothing fits, peak_bytes is the least that the optimizer can do. */
+/* Where it fits, the period is no shorter than the passes and the peak within capacity_bytes, both
+   below UINT64_MAX. Where nothing fits, peak_bytes is the least that the optimizer can do. */
 struct pst_stage_price {
     uint32_t size;
     uint32_t fits;

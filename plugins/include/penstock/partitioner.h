@@ -35,7 +35,7 @@ struct pst_stage_decl {
     const uint32_t *ranks; /* replicas in order; the host copies both arrays */
     uint32_t n_ranks;
     uint32_t microbatch_size; /* samples of one micro-batch over all replicas */
-    uint32_t k;               /* of a kFkB schedule; 1 otherwise */
+    uint32_t k;               /* of a kFkB schedule, at most its micro-batches; 1 otherwise */
 };
 
 /* The answer: stage() once per stage, in topological order of the stages. */

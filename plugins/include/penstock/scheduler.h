@@ -128,7 +128,9 @@ struct pst_scheduler {
     uint32_t size;
     /* Stages for n logical devices, version rule, limits on micro-batches. [plan] */
     pst_status (*topology)(void *self, uint32_t n_devices, struct pst_topology *ret_topology);
-    /* (optional) Logical device of a stage; without it stage s sits on device s. Pure. [plan] */
+    /* (optional) Logical device of a stage, below n_devices; without it stage s sits on device s.
+       Where topology() leaves n_stages at 0 that is so in any case, and this must say so. Pure.
+       [plan] */
     uint32_t (*device_of)(void *self, uint32_t n_devices, uint32_t n_stages, uint32_t stage);
     /* (optional) Without it the host schedules a unit-cost chain and counts. [plan] */
     pst_status (*in_flight)(void *self, const struct pst_place *place, struct pst_held *ret_held);

@@ -3,12 +3,15 @@
  * A scheduler that does what no plugin may do, chosen by the RUDE_* macro that it is compiled with;
  * its answers are legal otherwise (all forwards, then all backwards).
  */
+#include <fcntl.h>
+#include <fenv.h>
 #include <locale.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -21,17 +24,17 @@ struct rude {
     uint32_t n_calls;
 };
 
-/* A constructor is run before anybody can object. */
-#if defined(RUDE_CONSTRUCTOR_PRINTS) || defined(RUDE_CONSTRUCTOR_CRASHES) ||                       \
-    defined(RUDE_CONSTRUCTOR_THREAD) || defined(RUDE_CONSTRUCTOR_FILE) ||                          \
-    defined(RUDE_CONSTRUCTOR_CHDIR) || defined(RUDE_CONSTRUCTOR_SLOW) ||                           \
-    defined(RUDE_CONSTRUCTOR_OPENS)
 static void *sleeper(void *unused)
 {
     pause();
     return unused;
 }
 
+/* A constructor is run before anybody can object. */
+#if defined(RUDE_CONSTRUCTOR_PRINTS) || defined(RUDE_CONSTRUCTOR_CRASHES) ||                       \
+    defined(RUDE_CONSTRUCTOR_THREAD) || defined(RUDE_CONSTRUCTOR_FILE) ||                          \
+    defined(RUDE_CONSTRUCTOR_CHDIR) || defined(RUDE_CONSTRUCTOR_SLOW) ||                           \
+    defined(RUDE_CONSTRUCTOR_OPENS)
 static void __attribute__((constructor)) begin(void)
 {
 #if defined(RUDE_CONSTRUCTOR_PRINTS)
@@ -54,7 +57,6 @@ static void __attribute__((constructor)) begin(void)
 
     pthread_create(&thread, NULL, sleeper, NULL);
 #endif
-    (void)sleeper;
 }
 #endif
 
@@ -127,11 +129,74 @@ static int32_t deeper(uint32_t depth)
 }
 #endif
 
+/* Leaves something behind with every call. */
+static void leave(void)
+{
+#if defined(RUDE_CALL_THREAD)
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, sleeper, NULL);
+#elif defined(RUDE_CALL_FILE)
+    fclose(fopen(".rude", "w")); /* empty, and hidden */
+#elif defined(RUDE_CALL_HOME)
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/cache", getenv("HOME"));
+    mkdir(path, 0755);
+#elif defined(RUDE_CALL_WRITES)
+    FILE *file = tmpfile();
+
+    fputs("somewhere else", file);
+    fclose(file);
+#elif defined(RUDE_CALL_OPENS)
+    (void)!open("/dev/null", O_RDONLY);
+#elif defined(RUDE_CALL_SETENV)
+    setenv("OMP_NUM_THREADS", "1", 1);
+#elif defined(RUDE_CALL_LOCALE)
+    setlocale(LC_NUMERIC, "C.UTF-8");
+#elif defined(RUDE_CALL_HANDLER)
+    signal(SIGUSR1, SIG_IGN);
+#elif defined(RUDE_CALL_MASK)
+    sigset_t all;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+#elif defined(RUDE_CALL_UMASK)
+    umask(077);
+#elif defined(RUDE_CALL_LIMIT)
+    const struct rlimit few = {64, 64};
+
+    setrlimit(RLIMIT_NOFILE, &few);
+#elif defined(RUDE_CALL_CHDIR)
+    syscall(SYS_chdir, "/");
+#elif defined(RUDE_CALL_ROUNDING)
+    fesetround(FE_UPWARD);
+#elif defined(RUDE_CALL_LEAKS)
+    static void *volatile lost;
+
+    lost = malloc(6400000);
+    (void)lost;
+#elif defined(RUDE_CALL_LEAKS_LITTLE)
+    static void *volatile lost;
+
+    lost = malloc(48);
+    (void)lost;
+#elif defined(RUDE_KILLS_PARENT)
+    kill(getppid(), SIGKILL);
+    pause();
+#elif defined(RUDE_KILLS_GROUP)
+    kill(0, SIGTERM);
+    pause();
+#endif
+    (void)sleeper;
+}
+
 /* What it does in schedule() before it answers; a status other than OK is its answer. */
 static pst_status misbehave(struct rude *self, const struct pst_schedule_in *in)
 {
     (void)in;
     self->n_calls++;
+    leave();
 #if defined(RUDE_EXITS)
     syscall(SYS_exit_group, 0);
 #elif defined(RUDE_LOOPS)

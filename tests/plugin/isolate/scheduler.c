@@ -14,7 +14,7 @@
 #include <penstock/penstock.h>
 
 #if defined(DOES_CRASH_LOAD) || defined(DOES_CRASH_CREATE) || defined(DOES_CRASH_SCHEDULE) ||      \
-    defined(DOES_CRASH_DESTROY)
+    defined(DOES_CRASH_DESTROY) || defined(DOES_CRASH_ENTRY) || defined(DOES_CRASH_LARGE)
 static volatile uintptr_t nowhere = 16; /* not a constant: compilers warn */
 
 static void crash(void)
@@ -27,6 +27,18 @@ static void crash(void)
 __attribute__((constructor)) static void construct(void)
 {
     crash();
+}
+#endif
+
+#if defined(DOES_LOOP_LOAD) || defined(DOES_EXIT_LOAD)
+__attribute__((constructor)) static void construct(void)
+{
+#ifdef DOES_EXIT_LOAD
+    _exit(0);
+#else
+    for (volatile unsigned i = 0;; i++) {
+    }
+#endif
 }
 #endif
 
@@ -55,6 +67,21 @@ static const char *look(void)
         }
     }
     return getenv("LD_BIND_NOW") != NULL ? NULL : "functions are bound late";
+}
+#endif
+
+#ifdef DOES_FORGE
+/* A whole message in the place of the planner's own, by a writer who knows its form. */
+static void forge(void)
+{
+    static const struct {
+        uint32_t magic, type;
+        uint64_t length;
+        char body[24];
+    } forged = {0x50535443u, 4, 24, "{\"format\": \"forged\"}"};
+    ssize_t n = write(4, &forged, sizeof forged);
+
+    _exit(n == sizeof forged ? 0 : 1);
 }
 #endif
 
@@ -96,6 +123,8 @@ static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *
     (void)self;
     (void)n_devices;
     ret_topology->min_microbatches = 1;
+    ret_topology->microbatch_multiple = 1;
+    ret_topology->version_rule = PST_VERSION_SYNC;
     return PST_OK;
 }
 
@@ -141,6 +170,14 @@ static pst_status misbehave(const struct pst_host *host)
     ssize_t n = write(4, junk, sizeof junk);
 
     (void)n;
+#elif defined(DOES_LOG)
+    for (int i = 0; i < 20000; i++) {
+        host->log(host, PST_LOG_WARN, "\033[31mred\nof very \377 many lines");
+    }
+#elif defined(DOES_FAIL)
+    return host->fail(host, PST_ERR_BUG, "\033[31mred\nof \377");
+#elif defined(DOES_FORGE)
+    forge();
 #elif defined(DOES_SPAWN)
     if (fork() == 0) {
         for (;;) {
@@ -156,6 +193,11 @@ static pst_status schedule(void *self, const struct pst_schedule_in *in,
 {
     pst_status st = misbehave(self);
 
+#ifdef DOES_CRASH_LARGE
+    if (pst_schedule_stage_at(in, 0)->microbatch_size > 2) {
+        crash();
+    }
+#endif
     for (uint32_t s = 0; s < in->n_stages && st == PST_OK; s++) {
         const struct pst_schedule_stage *stage = pst_schedule_stage_at(in, s);
 
@@ -194,6 +236,16 @@ static const struct pst_param params[] = {
 static const char *const words[] = {"chain", NULL};
 static const char *const nothing[] = {NULL};
 
+#if defined(DOES_ESCAPE)
+#define SUMMARY "Exists to \033[31mmisbehave."
+#elif defined(DOES_NEWLINE)
+#define SUMMARY "Exists to\nmisbehave."
+#elif defined(DOES_LATIN)
+#define SUMMARY "Exists to misbehave: \344."
+#else
+#define SUMMARY "Exists to misbehave."
+#endif
+
 static const struct pst_plugin plugin = {
     .size = sizeof plugin,
     .abi_major = PST_ABI_MAJOR,
@@ -201,7 +253,7 @@ static const struct pst_plugin plugin = {
     .kind = "scheduler",
     .id = BAD_ID,
     .version = "0",
-    .summary = "Exists to misbehave.",
+    .summary = SUMMARY,
     .reference = "none",
     .license = "Apache-2.0",
     .provides = words,
@@ -214,5 +266,14 @@ static const struct pst_plugin plugin = {
     .destroy = destroy,
     .get_interface = get_interface,
 };
+
+#ifdef DOES_CRASH_ENTRY
+static const struct pst_plugin *look_for(void)
+{
+    crash();
+    return &plugin;
+}
+#define plugin (*look_for())
+#endif
 
 PST_PLUGIN(plugin)

@@ -23,8 +23,8 @@ enum { DEVICES = 1, MEMORY = 2, LINKS = 4, ORDER = 8, NOTHING = 16 };
 enum { AMPLE = 32, COMPUTE = 64, ONCE = 128 };
 
 /* pipedream's recurrence and piper's hold plans against the problem's memory
-   only afterwards; graphpipe cuts orders where its family has nothing that
-   fits, and they may be better; dapple's latency, which is told from one pivot,
+   only afterwards; graphpipe without refine cuts orders where its family has
+   nothing that fits, and they may be better; dapple's latency, which is told from one pivot,
    may grow where a step of the pipeline shrinks. */
 static const struct planner {
     const char *id, *options, *value; /* a remark, or NULL: the bottleneck by the reference model */
@@ -35,8 +35,8 @@ static const struct planner {
     {"greedy", "{}", NULL, COMPUTE | AMPLE | DEVICES | NOTHING},
     {"chain-dp", "{}", NULL, DEVICES | MEMORY | LINKS | NOTHING},
     {"chain-dp", "{\"order\": \"best\"}", NULL, DEVICES | MEMORY | LINKS | ORDER | NOTHING},
-    {"graphpipe", "{}", NULL, AMPLE | DEVICES | LINKS},
-    {"graphpipe", "{\"refine\": true}", NULL, DEVICES | MEMORY | LINKS | ORDER | NOTHING},
+    {"graphpipe", "{\"refine\": false}", NULL, AMPLE | DEVICES | LINKS},
+    {"graphpipe", "{}", NULL, DEVICES | MEMORY | LINKS | ORDER | NOTHING},
     {"pipedream", "{\"use_fewer_machines\": true}", "bottleneck_us_per_sample",
      AMPLE | DEVICES | LINKS | NOTHING},
     {"pipedream", "{\"use_fewer_machines\": true, \"states\": \"downsets\"}",

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,9 +56,32 @@ static void test_print(void **state)
     expect_print("\x9B\xFF\xC3", FFFD FFFD FFFD);
 }
 
+static void expect_plain(const char *text, const char *wanted)
+{
+    char copy[64];
+
+    snprintf(copy, sizeof copy, "%s", text);
+    pst_text_make_plain(copy);
+    assert_string_equal(copy, wanted);
+    assert_true(pst_text_is_plain(copy));
+    assert_int_equal(pst_text_is_plain(text), strcmp(text, wanted) == 0);
+}
+
+/* One line, as long as it was. */
+static void test_plain(void **state)
+{
+    (void)state;
+    expect_plain("", "");
+    expect_plain("a \xC3\xA4\xE2\x82\xAC\xC2\xA0", "a \xC3\xA4\xE2\x82\xAC\xC2\xA0");
+    expect_plain("\033[31m\r\n\t\a\x7F.", " [31m     .");
+    expect_plain("\xC2\x9B.", "  .");
+    expect_plain("\x9B\xFF\xE2\x82", "????");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain),
         cmocka_unit_test(test_length),
         cmocka_unit_test(test_print),
     };

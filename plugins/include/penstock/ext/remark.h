@@ -19,9 +19,11 @@
  * Likewise one whose stages hold what the host's model does not know of (recomputation, several
  * versions of the weights) says the bytes of the fullest device as "worst_stage_bytes", which are
  * held against the capacity then, and may say those of a device of each stage as the text
- * "stage_bytes", numbers with commas in the order of its stages; and one that chooses the number of replicas itself says the flag
- * "own_width" before its first stage: candidate sizes are those of one device then, and a problem
- * whose degrees are 1 alone sets it no limit.
+ * "stage_bytes", numbers with commas in the order of its stages; one that chooses the number of
+ * replicas itself says the flag "own_width" before its first stage: candidate sizes are those of
+ * one device then, and a problem whose degrees are 1 alone sets it no limit; and one whose stages
+ * are a row, as chain schedulers run them, says the flag "in_row": each holds what its place before
+ * the end makes it hold, not its depth in the graph of stages.
  * Copies. At most 64 keys. [plan]
  */
 struct pst_remark {

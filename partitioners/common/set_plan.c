@@ -6,9 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "sets.h"
+#include "refine_parts.h"
 #include "sequence.h"
-#include "solver.h"
+#include "sets.h"
 
 enum { MOST_SETS = 8192 };
 
@@ -75,8 +75,9 @@ static pst_status solve(const struct part_problem *p, const struct part_costs *c
     return st;
 }
 
-pst_status gp_sets(const struct part_problem *p, const struct part_costs *costs, uint64_t steps,
-                   double below_ns, struct part_plan *ret_plan, bool *ret_found, bool *ret_complete)
+pst_status part_set_plan(const struct part_problem *p, const struct part_costs *costs,
+                         uint64_t steps, double below_ns, struct part_plan *ret_plan,
+                         bool *ret_found, bool *ret_complete)
 {
     const struct part_dag dag = part_sequence_dag(p);
     const struct part_stop stop = part_sequence_stop(p);
@@ -97,7 +98,7 @@ pst_status gp_sets(const struct part_problem *p, const struct part_costs *costs,
     }
     if (st == PST_OK) {
         st = solve(p, costs, &sets, &stop, below_ns, ret_plan, ret_found);
-        *ret_complete = st == PST_OK && p->capacity_bytes >= 1e300;
+        *ret_complete = st == PST_OK && (p->in_row || p->capacity_bytes >= 1e300);
         part_downsets_finish(&sets);
     }
     if (st == PST_ERR_NOMEM && !*ret_found) {

@@ -1,0 +1,22 @@
+# PENSTOCK_FAULT's points that are calls of the system: everything that is linked in this tree calls
+# the functions of core/base/fault_wrap*.c in their place.
+if(PENSTOCK_FAULTS)
+  add_library(penstock_faults STATIC ${PROJECT_SOURCE_DIR}/core/base/fault_wrap.c
+    ${PROJECT_SOURCE_DIR}/core/base/fault_wrap_alloc.c
+    ${PROJECT_SOURCE_DIR}/core/base/fault_wrap_host.c)
+  set_target_properties(penstock_faults PROPERTIES C_VISIBILITY_PRESET hidden)
+  target_include_directories(penstock_faults PRIVATE ${PROJECT_SOURCE_DIR}/core)
+  target_compile_definitions(penstock_faults PRIVATE _GNU_SOURCE PENSTOCK_FAULTS)
+  foreach(call
+      malloc calloc realloc aligned_alloc strdup strndup asprintf __asprintf_chk open_memstream
+      pst_arena_alloc pst_arena_array pst_arena_strdup pst_arena_strndup _Znwm
+      mmap pthread_create posix_spawn
+      open pipe2 memfd_create fopen opendir realpath __realpath_chk __open_2
+      read fgetc fgets __read_chk pread __pread_chk write
+      ftruncate fflush fsync close fclose rename mkdir mkdtemp unlink rmdir
+      dlopen lt_dlopenadvise lt_dlsym)
+    target_link_options(penstock_flags INTERFACE LINKER:--wrap=${call})
+  endforeach()
+  target_link_options(penstock_flags INTERFACE LINKER:--export-dynamic-symbol=pst_fault_call)
+  target_link_libraries(penstock_flags INTERFACE penstock_faults)
+endif()

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "borders.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROUNDS = 40, /* improvements */
+    LOOKS = 48,  /* cuts that are asked about before giving up */
+    /* By the number of stages, so that there are some hundred cuts to guess about: */
+    RUN = 24,  /* borders that move together, 1 to 3 */
+    EVERY = 64 /* places on either side of a border, 2 to 16; beyond, distances double */
+};
+
+struct move {
+    uint32_t border;
+    uint32_t end;        /* of the borders that move */
+    int64_t by, next_by; /* next: all but the first of them */
+    double guess_ns;
+};
+
+struct moves {
+    const struct part_borders *b;
+    uint32_t *cuts; /* scratch */
+    struct move *list;
+    uint32_t n, room;
+};
+
+/* False: some stage would be empty. */
+static bool apply(const struct moves *m, const uint32_t *from, const struct move *move)
+{
+    uint32_t i;
+
+    memcpy(m->cuts, from, ((size_t)m->b->n_stages + 1) * sizeof *from);
+    for (i = move->border; i < move->end; i++) {
+        int64_t at = from[i] + (i == move->border ? move->by : move->next_by);
+
+        if (at <= m->cuts[i - 1] || at >= m->b->n) {
+            return false;
+        }
+        m->cuts[i] = (uint32_t)at;
+    }
+    return m->cuts[i - 1] < m->cuts[i];
+}
+
+static pst_status add(struct moves *m, const uint32_t *from, struct move move)
+{
+    pst_status st;
+
+    if (!apply(m, from, &move)) {
+        return PST_OK;
+    }
+    st = m->b->guess(m->b->impl, m->cuts, &move.guess_ns);
+    if (st != PST_OK || isinf(move.guess_ns)) {
+        return st;
+    }
+    if (m->n == m->room) {
+        uint32_t room = m->room == 0 ? 64 : 2 * m->room;
+        struct move *list = realloc(m->list, room * sizeof *list);
+
+        if (list == NULL) {
+            return PST_ERR_NOMEM;
+        }
+        m->list = list;
+        m->room = room;
+    }
+    m->list[m->n++] = move;
+    return PST_OK;
+}
+
+static uint32_t within(uint32_t value, uint32_t least, uint32_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+/* One border alone, with some behind it, or against them. */
+static pst_status add_all(struct moves *m, const uint32_t *from, uint32_t border)
+{
+    uint32_t end, run = within(RUN / m->b->n_stages, 1, 3);
+    uint32_t every = within(EVERY / m->b->n_stages, 2, 16);
+    int64_t by;
+    int k;
+    pst_status st = PST_OK;
+
+    for (end = border + 1; end <= border + run && end <= m->b->n_stages; end++) {
+        for (by = 1; st == PST_OK && by < m->b->n; by += by < every ? 1 : by) {
+            for (k = 0; st == PST_OK && k < (end == border + 1 ? 2 : 4); k++) {
+                int64_t mine = k % 2 == 0 ? by : -by;
+
+                st = add(m, from, (struct move){border, end, mine, k < 2 ? mine : -mine, 0});
+            }
+        }
+    }
+    return st;
+}
+
+static int by_guess(const void *a_, const void *b_)
+{
+    const struct move *a = a_, *b = b_;
+
+    if (a->guess_ns != b->guess_ns) {
+        return a->guess_ns < b->guess_ns ? -1 : 1;
+    }
+    if (a->border != b->border) {
+        return a->border < b->border ? -1 : 1;
+    }
+    if (a->end != b->end) {
+        return a->end < b->end ? -1 : 1;
+    }
+    if (a->by != b->by) {
+        return a->by < b->by ? -1 : 1;
+    }
+    return a->next_by < b->next_by ? -1 : a->next_by > b->next_by;
+}
+
+/* The first of the most promising cuts that is faster. */
+static pst_status round_of(struct moves *m, uint32_t *cuts, double *step_ns, bool *ret_better)
+{
+    uint32_t s, i;
+    pst_status st = PST_OK;
+
+    *ret_better = false;
+    m->n = 0;
+    for (s = 1; st == PST_OK && s < m->b->n_stages; s++) {
+        st = add_all(m, cuts, s);
+    }
+    qsort(m->list, m->n, sizeof *m->list, by_guess);
+    for (i = 0; st == PST_OK && i < m->n && i < LOOKS && !*ret_better; i++) {
+        double ns;
+
+        (void)apply(m, cuts, &m->list[i]);
+        st = m->b->step(m->b->impl, m->cuts, &ns);
+        if (st == PST_OK && ns < *step_ns * (1 - 1e-9)) {
+            memcpy(cuts, m->cuts, ((size_t)m->b->n_stages + 1) * sizeof *cuts);
+            *step_ns = ns;
+            *ret_better = true;
+        }
+    }
+    return st;
+}
+
+pst_status part_borders_move(const struct part_borders *borders, uint32_t *cuts, double *step_ns)
+{
+    struct moves m = {.b = borders, .cuts = calloc((size_t)borders->n_stages + 1, sizeof *m.cuts)};
+    bool better = true;
+    uint32_t round;
+    pst_status st = m.cuts == NULL ? PST_ERR_NOMEM : PST_OK;
+
+    for (round = 0; st == PST_OK && better && round < ROUNDS; round++) {
+        st = round_of(&m, cuts, step_ns, &better);
+    }
+    free(m.cuts);
+    free(m.list);
+    return st;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For partitioners: borders between stages of one order, moved as long as the step gets shorter.
+ */
+#ifndef PARTITIONERS_COMMON_BORDERS_H
+#define PARTITIONERS_COMMON_BORDERS_H
+
+#include "problem.h"
+
+/* What a cut is worth; cuts[n_stages + 1], no stage empty. INFINITY: it does not fit, or there is
+   no more time to ask. */
+typedef pst_status part_cut_fn(void *impl, const uint32_t *cuts, double *ret_ns);
+
+struct part_borders {
+    uint32_t n, n_stages;
+    void *impl;
+    part_cut_fn *guess; /* quick: says what to look at first */
+    part_cut_fn *step;  /* decides */
+};
+
+/*
+ * cuts takes *step_ns; afterwards no more. Moves one border, or two neighbours together, first
+ * where the guess is least, until none of the first few is better. Short rows are moved to every
+ * place, long ones by steps that double. PST_ERR_NOMEM; what the functions fail with.
+ */
+pst_status part_borders_move(const struct part_borders *borders, uint32_t *cuts, double *step_ns);
+
+#endif

@@ -1,0 +1,380 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Lets every call of the system that a command makes fail, one after the other, and looks at what
+becomes of the command. Needs a build with PENSTOCK_FAULTS (the preset dev, asan or tsan).
+
+    scripts/walk_faults.py --build build/dev [-j 2] [--every N] [--commands a,b] [--points c,d]
+
+First each command runs as it is, twice, and PENSTOCK_FAULT=count tells how often it comes by each
+point. Then for each hit (each N-th with --every) and each way to fail: the answer and the files
+must be those of the run without a fault, or there must be a message and the exit code for what
+failed, and then each output is the whole new file or the untouched old one. Nobody dies of a signal
+or a sanitizer, takes longer than the deadline, or leaves a process or a temporary file behind.
+
+Prints a line for each command and point; exit code 1 if there was a violation.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+CONFIG = """[model]
+use = "mlp"
+[data]
+kind = "synthetic"
+[train]
+steps = 2
+batch = 16
+microbatch = 4
+[cluster]
+devices = 2
+[partitioner]
+use = "uniform"
+[scheduler]
+use = "1f1b"
+[[memopt]]
+use = "full"
+[compare]
+schedulers = ["gpipe", "1f1b"]
+memopts = ["none", "full"]
+microbatches = [4]
+"""
+
+OLD = "what was there before\n"
+
+# name: (arguments, outputs); config.toml, plan.json, chain.json and branches.json are there.
+COMMANDS = {
+    "plan": ("plan config.toml -o out.json --stages-svg out.svg", ["out.json", "out.svg"]),
+    "plan-json": ("plan config.toml --json", []),
+    "plan-isolated": ("plan config.toml -o out.json --set plugins.isolate=always", ["out.json"]),
+    "check": ("check plan.json", []),
+    "check-json": ("check plan.json --json", []),
+    "simulate": ("simulate plan.json --trace out.json.gz --svg out.svg",
+                 ["out.json.gz", "out.svg"]),
+    "simulate-json": ("simulate config.toml --json", []),
+    "schedule": ("schedule 1f1b -d 3 -m 4 --pdf out.pdf --csv out.csv", ["out.pdf", "out.csv"]),
+    "schedule-json": ("schedule v-half -d 3 -m 4 --json", []),
+    "partition": ("partition graphpipe -p branches.json --svg out.svg", ["out.svg"]),
+    "partition-json": ("partition chain-dp -p branches.json --json", []),
+    "memopt": ("memopt dawnpiper -p chain.json --png out.png", ["out.png"]),
+    "compare": ("compare config.toml -o out.csv --plans plans", ["out.csv"]),
+    "compare-json": ("compare config.toml --json --run --steps 2", []),
+    "tune": ("tune config.toml -o out.json", ["out.json"]),
+    "export": ("export pytorch-csv config.toml -o out.csv", ["out.csv"]),
+    "train": ("train config.toml --set output.trace=out.json", ["out.json"]),
+    "train-json": ("train config.toml --json", []),
+    "train-mpi": ("train config.toml --json --set run.transport=mpi", []),
+}
+RANKS = {"train-mpi": 2}
+# Hits of a child process are counted where the same work is done in one.
+COUNTED_AS = {"plan-isolated": ["plan"]}
+
+# These list a combination that failed with its reason, and go on.
+LISTING = ("compare", "compare-json", "tune")
+
+# Point: (ways to fail, {exit code: kind of error}). "+fail": from then on for ever. A plugin that
+# gets no memory says so; so does whoever asked for a library that does not load, or for a device or
+# transport that lacks something.
+MEMORY = {3: r"plugin\.memory", 4: r"machine\.memory"}
+INPUT = {2: r"config\.file|input\.path|plugin\.|output\.write|machine\.",
+         3: r"plugin\.(load|crash)", 4: r"machine\."}
+OUTPUT = {2: r"output\.write", 3: r"plugin\.crash", 4: r"machine\."}
+POINTS = {
+    "alloc": (["fail", "+fail"], MEMORY),
+    "mmap": (["fail", "+fail"], MEMORY),
+    "thread": (["fail", "+fail"], {4: "machine.threads"}),
+    "spawn": (["fail", "+fail"], {4: r"machine\."}),
+    "open": (["fail", "+fail", "fail:EACCES", "disk-full"], INPUT),
+    "read": (["fail", "+fail", "fail:EINTR", "short:1"], INPUT),
+    "write": (["fail", "+fail", "fail:EINTR", "short:1", "disk-full"], OUTPUT),
+    "fsync": (["fail", "+fail"], OUTPUT),
+    "close": (["fail", "+fail"], OUTPUT),
+    "rename": (["fail", "+fail"], OUTPUT),
+    "mkdir": (["fail", "disk-full"], OUTPUT),
+    "unlink": (["fail"], OUTPUT),
+    "dl.open": (["fail"], {3: r"plugin\.load", 4: r"machine\."}),
+    "dl.symbol": (["fail"], {3: r"plugin\.", 4: r"machine\."}),
+}
+POINTS["arena"] = (["fail"], {4: r"machine\.memory"})
+EXECUTOR = ("arena", "instr", "pass", "send", "recv", "copy", "reduce", "update") # know their rank
+for executor_point in EXECUTOR[1:]:
+    POINTS[executor_point] = (["fail"], {1: "run.fault"})
+
+# What differs from run to run: times, and a rank that follows from them.
+VARIES = [
+    (re.compile(r'("\w*seconds?\w*"|"measured_step_us"):[\d.e+-]+'), r"\1"),
+    # Of a plugin that cannot be looked at closely the plan is made in a process of its own.
+    (re.compile(r'"isolated":(?:true|false)|, in a process of its own'), ""),
+    (re.compile(r'"order":\[[\d,]+\]'), ""),
+    (re.compile(r"^(search(?:ed for)?|step|trained \d+ steps in) .*$", re.M), r"\1"),
+    (re.compile(r" +(search|[\d.]+ (?:us|ms|s))$", re.M), ""),
+]
+
+
+def same_text(text):
+    for pattern, instead in VARIES:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def same_bytes(a, b):
+    if a.startswith(b"{") and b.startswith(b"{"):
+        return same_text(a.decode(errors="replace")) == same_text(b.decode(errors="replace"))
+    return a == b
+
+
+class Walk:
+    def __init__(self, options):
+        self.options = options
+        self.program = os.path.abspath(os.path.join(options.build, "penstock"))
+        self.plugins = os.path.join(os.path.dirname(self.program), "plugins")
+        self.root = tempfile.mkdtemp(prefix="walk-faults-")
+        self.inputs = os.path.join(self.root, "inputs")
+        self.clean = {}
+
+    def prepare(self):
+        problems = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                                "configs", "problems")
+        os.mkdir(self.inputs)
+        with open(os.path.join(self.inputs, "config.toml"), "w") as file:
+            file.write(CONFIG)
+        shutil.copy(os.path.join(problems, "four-layers.json"),
+                    os.path.join(self.inputs, "chain.json"))
+        shutil.copy(os.path.join(problems, "two-branches.json"),
+                    os.path.join(self.inputs, "branches.json"))
+        subprocess.run([self.program, "plan", "config.toml", "-o", "plan.json", "-q"],
+                       cwd=self.inputs, check=True, stdout=subprocess.DEVNULL)
+
+    def run(self, command, fault):
+        """The command in a folder of its own: code, stdout, stderr, files, and who is left."""
+        words, outputs = COMMANDS[command]
+        folder = tempfile.mkdtemp(dir=self.root)
+        mark = "WALK_FAULTS=" + uuid.uuid4().hex
+        environment = dict(os.environ, PENSTOCK_FAULT=fault, OMP_NUM_THREADS="1",
+                           OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                           OMPI_MCA_btl_vader_single_copy_mechanism="none")
+        environment.setdefault("ASAN_OPTIONS", "intercept_tls_get_addr=0")
+        environment["WALK_FAULTS"] = mark.split("=")[1]
+        argv = [self.program] + words.format(plugins=self.plugins).split()
+        if command in RANKS:
+            argv = ["mpirun", "-n", str(RANKS[command]), "--oversubscribe", "--bind-to", "none",
+                    "--mca", "mpi_yield_when_idle", "1"] + argv
+        for name in os.listdir(self.inputs):
+            shutil.copy(os.path.join(self.inputs, name), folder)
+        for name in outputs:
+            with open(os.path.join(folder, name), "w") as file:
+                file.write(OLD)
+        limit = self.options.deadline * (4 if command in RANKS else 1)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            process = subprocess.Popen(argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                                       stdout=out, stderr=err, start_new_session=True)
+            try:
+                code = process.wait(limit)
+            except subprocess.TimeoutExpired:
+                code = None
+            left = self.end_all(mark, process)
+            texts = []
+            for stream in (out, err):
+                stream.seek(0)
+                texts.append(stream.read().decode(errors="replace"))
+        files = {}
+        for base, _, names in os.walk(folder):
+            for name in names:
+                path = os.path.join(base, name)
+                if os.path.relpath(path, folder) not in os.listdir(self.inputs):
+                    with open(path, "rb") as file:
+                        files[os.path.relpath(path, folder)] = file.read()
+        shutil.rmtree(folder)
+        return code, texts[0], texts[1], files, left
+
+    @staticmethod
+    def end_all(mark, process):
+        """Whoever still runs of a command that has ended, and ends it."""
+        left = []
+        for attempt in range(50):
+            left = []
+            for entry in os.listdir("/proc"):
+                if entry.isdigit():
+                    try:
+                        with open(f"/proc/{entry}/environ", "rb") as file:
+                            if mark.encode() in file.read().split(b"\0"):
+                                left.append(int(entry))
+                    except OSError:
+                        pass
+            if process.poll() is None or not left:
+                break
+            time.sleep(0.02)  # the kernel may still be at it
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        process.wait()
+        return left
+
+    def count(self, command):
+        """How often the command comes by each point: {(rank or None, point): hits}."""
+        hits = collections.Counter()
+        for counted in COUNTED_AS.get(command, []) + [command]:
+            text = self.run(counted, "count")[2]
+            for rank, point, n in re.findall(r"fault point rank=(\d+)/([a-z.]+): (\d+)", text):
+                key = (int(rank) if command in RANKS or point in EXECUTOR else None, point)
+                hits[key] = max(hits[key], int(n))
+        return hits
+
+    def begin(self, command):
+        first = self.run(command, "")
+        again = self.run(command, "")
+        if first[0] != 0 or first[4]:
+            raise SystemExit(f"{command} fails without a fault: {first}")
+        if same_text(first[1]) != same_text(again[1]):
+            raise SystemExit(f"{command} answers differently each time:\n{first[1]}\n{again[1]}")
+        stable = {name for name in first[3] if first[3][name] == again[3].get(name)}
+        self.clean[command] = (first[1], first[3], stable)
+        return self.count(command)
+
+    def judge(self, command, point, action, result):
+        """ "same", "clean", or what is wrong."""
+        code, out, err, files, left = result
+        text, whole, stable = self.clean[command]
+        outputs = COMMANDS[command][1]
+        if code is None:
+            return "no end within the deadline"
+        if left:
+            return f"processes left: {left}"
+        if "Sanitizer" in err or "runtime error:" in err:
+            return "a sanitizer's report"
+        for name in set(files) - set(whole):
+            if not (point == "unlink" and name.endswith(".tmp")):
+                return f"{name} left behind"
+        if command in LISTING and code in (0, 1, 3) and self.is_listed(command, point, out):
+            return "clean"
+        for name in outputs:
+            data = files.get(name)
+            if data is None:
+                return f"{name} is gone"
+            if data != OLD.encode() and name in stable and not same_bytes(data, whole[name]):
+                return f"{name} is neither old nor new"
+        for name in set(files) - set(outputs):
+            if name in stable and not same_bytes(files[name], whole[name]):
+                return f"{name} is not whole"
+        if code == 0:
+            if same_text(out) != same_text(text):
+                return "exit code 0 with another answer"
+            for name in whole:
+                if files.get(name) in (None, OLD.encode()):
+                    return f"exit code 0 without {name}"
+            return "same"
+        return self.judge_failure(command, point, code, out, err)
+
+    @staticmethod
+    def is_listed(command, point, out):
+        """Whether combinations failed, each with an error that the point may give."""
+        if "--json" not in COMMANDS[command][0]:
+            return "\nfailed: " in out and (POINTS[point][1] is not MEMORY or "of memory" in out)
+        try:
+            errors = [r["error"] for r in json.loads(out)["records"] if "error" in r]
+        except (ValueError, KeyError):
+            return False
+        allowed = POINTS[point][1]
+        return errors and all(re.match(allowed.get(e["code"], "never"), e["kind"]) for e in errors)
+
+    @staticmethod
+    def judge_failure(command, point, code, out, err):
+        allowed = POINTS[point][1]
+        if code not in allowed:
+            return f"exit code {code}"
+        if "--json" in COMMANDS[command][0]:
+            try:
+                error = json.loads(out.strip().splitlines()[-1])["error"]
+            except (ValueError, IndexError, KeyError, TypeError):
+                return None if code == 2 and "penstock: cannot write to standard output" in err \
+                    else "no error in the answer"
+            if error["code"] != code:
+                return "another code in the answer"
+            if not re.match(allowed[code], error["kind"]):
+                return f"exit code {code}, kind {error['kind']}"
+            return None
+        lines = [line for line in err.splitlines() if line.startswith("penstock: ")]
+        if len(lines) != 1 or len(lines[0]) < 20:
+            return f"{len(lines)} messages"
+        if allowed is MEMORY and "memory" not in lines[0]:
+            return "a message that does not tell of memory"
+        if re.search(r'no (partitioner|scheduler|memopt|device|transport) "|internal', lines[0]):
+            return "a message that tells of something else"
+        return None
+
+    def try_one(self, job):
+        command, key, hit, action = job
+        rank, point = key
+        fault = ("" if rank is None else f"rank={rank}/") + f"{point}:{hit}"
+        fault += "+:" + action[1:] if action[0] == "+" else ":" + action
+        result = self.run(command, fault)
+        verdict = self.judge(command, point, action, result) or "clean"
+        return command, key, fault, verdict, result
+
+
+def numbers(every, hits):
+    """Hits to try: each N-th, and the last."""
+    return sorted(set(range(1, hits + 1, every)) | {hits})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--build", default="build/dev", help="folder of the build")
+    parser.add_argument("-j", type=int, default=os.cpu_count(), help="commands at a time")
+    parser.add_argument("--every", type=int, default=1, help="try each N-th hit of a point")
+    parser.add_argument("--commands", default=",".join(c for c in COMMANDS if c not in RANKS),
+                        help="all but train-mpi, unless named: " + ",".join(COMMANDS))
+    parser.add_argument("--points", default=",".join(POINTS))
+    parser.add_argument("--deadline", type=float, default=20, help="seconds for a command")
+    options = parser.parse_args()
+    walk = Walk(options)
+    table = {}
+    violations = 0
+    try:
+        walk.prepare()
+        jobs = []
+        for command in options.commands.split(","):
+            for key, hits in sorted(walk.begin(command).items(), key=str):
+                if key[1] in options.points.split(","):
+                    table[command, key] = collections.Counter(hits=hits)
+                    jobs += [(command, key, hit, action) for hit in numbers(options.every, hits)
+                             for action in POINTS[key[1]][0]]
+        with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
+            for command, key, fault, verdict, result in pool.map(walk.try_one, jobs):
+                row = table[command, key]
+                row["tried"] += 1
+                row[verdict if verdict in ("same", "clean") else "wrong"] += 1
+                if verdict not in ("same", "clean"):
+                    violations += 1
+                    print(f"PENSTOCK_FAULT={fault} penstock {COMMANDS[command][0]}: {verdict}"
+                          f" (exit code {result[0]})\n    " +
+                          "\n    ".join((result[1][-300:] + result[2][-600:]).splitlines()[-6:]),
+                          flush=True)
+    finally:
+        shutil.rmtree(walk.root, ignore_errors=True)
+    print(f"{'command':<16}{'point':<18}{'hits':>7}{'tried':>7}{'same':>7}{'clean':>7}{'wrong':>7}")
+    total = collections.Counter()
+    for (command, (rank, point)), row in table.items():
+        name = point if rank is None else f"rank={rank}/{point}"
+        total.update(row)
+        print(f"{command:<16}{name:<18}" + "".join(
+            f"{row[c]:>7}" for c in ("hits", "tried", "same", "clean", "wrong")))
+    print(f"{'all':<34}" + "".join(
+        f"{total[c]:>7}" for c in ("hits", "tried", "same", "clean", "wrong")))
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

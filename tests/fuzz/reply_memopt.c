@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What comes back from a memory optimizer's process: read, evaluated and told. The first byte says
+ * to which question.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "plugin/solo_memopt.h"
+#include "report/memopt_report.h"
+
+static const struct {
+    const char *id, *file;
+} questions[] = {{"none", "configs/problems/four-layers.json"},
+                 {"dawnpiper", "configs/problems/four-layers.json"},
+                 {"rotor", "configs/problems/three-layers.json"},
+                 {"full", "configs/problems/three-layers.json"}};
+
+enum { N = sizeof questions / sizeof *questions };
+
+static struct pst_problem *problems[N];
+static FILE *nowhere;
+
+static struct pst_memopt_job job_of(uint32_t i)
+{
+    return (struct pst_memopt_job){.id = questions[i].id, .problem = problems[i]};
+}
+
+void fuzz_begin(void)
+{
+    nowhere = fopen("/dev/null", "w");
+    for (uint32_t i = 0; i < N; i++) {
+        problems[i] = fuzz_problem(questions[i].file);
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        const struct pst_memopt_job job = job_of(i);
+        struct pst_error err = {0};
+        char *bytes = NULL;
+        size_t n = 0;
+
+        if (pst_memopt_solo_answer(&job, NULL, &bytes, &n, &err) != PST_OK) {
+            fuzz_fail("%s: %s", job.id, err.message);
+        }
+        fuzz_keep_behind(i, bytes, n);
+        free(bytes);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct pst_memopt_job job = job_of(size == 0 ? 0 : data[0] % N);
+    struct pst_memopt_result result;
+    struct pst_error err = {0};
+
+    if (size > 0 &&
+        fuzz_judge(pst_memopt_solo_adopt(&job, (const char *)data + 1, size - 1, &result, &err),
+                   &err)) {
+        pst_memopt_report_print(&result, false, nowhere, &err);
+        free(pst_memopt_report_json(&result));
+        pst_memopt_result_finish(&result);
+    }
+    return 0;
+}

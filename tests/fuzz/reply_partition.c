@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What comes back from a partitioner's process: read, held against the rules, judged and told. The
+ * first byte says to which question.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "plugin/solo_partition_state.h"
+#include "report/partition_report.h"
+
+static const struct {
+    const char *id, *file;
+} questions[] = {{"graphpipe", "configs/problems/two-branches.json"},
+                 {"pipedream", "tests/fuzz/corpus/problem/replicas.json"},
+                 {"uniform", "tests/fuzz/corpus/problem/planned.json"}};
+
+enum { N = sizeof questions / sizeof *questions };
+
+static struct pst_problem *problems[N];
+static FILE *nowhere;
+
+static struct pst_partition_job job_of(uint32_t i)
+{
+    return (struct pst_partition_job){.id = questions[i].id, .problem = problems[i]};
+}
+
+static void keep(uint32_t i)
+{
+    const struct pst_partition_job job = job_of(i);
+    struct pst_partition_answer answer;
+    struct pst_error err = {0};
+    char *bytes = NULL;
+    size_t n = 0;
+
+    if (!fuzz_judge(pst_partition_ask(&job, NULL, &answer, &err), &err) ||
+        !fuzz_judge(pst_partition_answer_pack(&answer, &bytes, &n, &err), &err)) {
+        fuzz_fail("%s: %s", job.id, err.message);
+    }
+    fuzz_keep_behind(i, bytes, n);
+    pst_partition_answer_finish(&answer);
+    free(bytes);
+}
+
+void fuzz_begin(void)
+{
+    nowhere = fopen("/dev/null", "w");
+    for (uint32_t i = 0; i < N; i++) {
+        problems[i] = fuzz_problem(questions[i].file);
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        keep(i);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct pst_partition_job job = job_of(size == 0 ? 0 : data[0] % N);
+    struct pst_partition_answer answer = {.n_stages = 0};
+    struct pst_partition_result result;
+    struct pst_error err = {0};
+    pst_status st;
+
+    if (size == 0) {
+        return 0;
+    }
+    st = pst_partition_answer_unpack((const char *)data + 1, size - 1, &job, &answer, &err);
+    if (st == PST_OK) {
+        st = pst_partition_judge(&job, &answer, &result, &err);
+    }
+    if (fuzz_judge(st, &err)) {
+        pst_partition_report_print(job.problem, &result, false, nowhere);
+        free(pst_partition_report_json(job.problem, &result));
+        pst_partition_result_finish(&result);
+    }
+    pst_partition_answer_finish(&answer);
+    return 0;
+}

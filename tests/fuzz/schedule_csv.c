@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A schedule in PyTorch's CSV form, read by the scheduler "csv".
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "fuzz.h"
+
+#include "../../schedulers/csv/file.h"
+
+static char said[1024];
+
+static pst_status fail(const struct pst_host *host, pst_status st, const char *message)
+{
+    (void)host;
+    snprintf(said, sizeof said, "%s", message);
+    return st;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct pst_host host = {.size = sizeof host, .fail = fail};
+    struct csv_file file;
+    pst_status st;
+
+    said[0] = '\0';
+    st = csv_file_read(&file, &host, fuzz_file(data, size));
+    csv_file_finish(&file);
+    if (st != PST_OK && st != PST_ERR_NOMEM && said[0] == '\0') {
+        fuzz_fail("status %d without a word", st);
+    }
+    return 0;
+}

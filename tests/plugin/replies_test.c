@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What plugins' processes send back, forged: whatever is not an answer to what was asked is refused
+ * where it is read, and the plugin is named.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/solo.h"
+#include "plugin/solo_memopt.h"
+#include "plugin/solo_partition_state.h"
+
+static void expect_refused(pst_status st, const char *name, const char *what,
+                           const struct pst_error *err)
+{
+    if (st != PST_ERR_BUG || strcmp(err->kind, "plugin.contract") != 0 || err->exit_code != 3 ||
+        strstr(err->message, name) == NULL) {
+        fail_msg("%s: status %d, kind %s, exit code %d: %s", what, st, err->kind, err->exit_code,
+                 err->message);
+    }
+}
+
+static struct pst_problem *read_problem(const char *name)
+{
+    struct pst_problem *problem = NULL;
+    struct pst_error err = {0};
+    char path[512];
+
+    snprintf(path, sizeof path, PENSTOCK_SOURCE_DIR "/%s", name);
+    if (pst_problem_read(path, &problem, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    return problem;
+}
+
+/* --- partitioners ------------------------------------------------------------------------------*/
+
+static struct pst_partition_answer asked(const struct pst_partition_job *job)
+{
+    struct pst_partition_answer answer;
+    struct pst_error err = {0};
+
+    if (pst_partition_ask(job, NULL, &answer, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    return answer;
+}
+
+static pst_status sent(const struct pst_partition_job *job,
+                       const struct pst_partition_answer *answer, size_t cut, size_t more,
+                       struct pst_error *err)
+{
+    struct pst_partition_answer back = {.n_stages = 0};
+    struct pst_partition_result result;
+    char *bytes, *copy;
+    size_t n;
+    pst_status st;
+
+    assert_int_equal(pst_partition_answer_pack(answer, &bytes, &n, err), PST_OK);
+    assert_true(cut <= n);
+    copy = calloc(1, n - cut + more + 1);
+    memcpy(copy, bytes, n - cut);
+    st = pst_partition_answer_unpack(copy, n - cut + more, job, &back, err);
+    if (st == PST_OK) {
+        st = pst_partition_judge(job, &back, &result, err);
+    }
+    if (st == PST_OK) {
+        pst_partition_result_finish(&result);
+    }
+    pst_partition_answer_finish(&back);
+    free(copy);
+    free(bytes);
+    return st;
+}
+
+static const char *const partitions[] = {"none",
+                                         "a device that there is not",
+                                         "a place too few",
+                                         "no stages",
+                                         "no in flight",
+                                         "a negative time",
+                                         "memory that is NaN",
+                                         "a step without end",
+                                         "a long search",
+                                         "a stage too many",
+                                         "an id without an end",
+                                         NULL};
+
+/* The answer of a scheduler with places of its own, with one lie. */
+static void forge_partition(struct pst_partition_answer *answer, uint32_t lie, uint32_t *device_of)
+{
+    memcpy(device_of, answer->places.device_of, answer->places.n_places * sizeof *device_of);
+    answer->places.device_of = device_of;
+    switch (lie) {
+    case 1:
+        device_of[1] = 4000000000u;
+        break;
+    case 2:
+        answer->places.n_places--;
+        break;
+    case 3:
+        answer->n_stages = 0;
+        break;
+    case 4:
+        answer->stages[0].in_flight = 0;
+        break;
+    case 5:
+        answer->stages[0].compute_ns = -1;
+        break;
+    case 6:
+        answer->stages[1].memory_bytes = NAN;
+        break;
+    case 7:
+        answer->step_ns = INFINITY;
+        break;
+    case 8:
+        answer->search_seconds = 1e300;
+        break;
+    case 9:
+        answer->n_stages--;
+        break;
+    case 10:
+        memset(answer->id, 'x', sizeof answer->id);
+        break;
+    default:
+        break;
+    }
+}
+
+static void partitions_are_held_against_the_problem(void **state)
+{
+    struct pst_problem *problem = read_problem("tests/fuzz/corpus/problem/planned.json");
+    const struct pst_partition_job job = {.id = "uniform", .problem = problem};
+    uint32_t device_of[16];
+
+    (void)state;
+    for (uint32_t lie = 0; partitions[lie] != NULL; lie++) {
+        struct pst_partition_answer answer = asked(&job);
+        struct pst_error err = {0};
+        pst_status st;
+
+        assert_true(answer.places.n_places <= 16);
+        forge_partition(&answer, lie, device_of);
+        st = sent(&job, &answer, 0, 0, &err);
+        if (lie == 0) {
+            assert_int_equal(st, PST_OK);
+            for (size_t cut = 1; cut < 300; cut++) {
+                expect_refused(sent(&job, &answer, cut, 0, &err), "\"uniform\"", "half", &err);
+            }
+            expect_refused(sent(&job, &answer, 0, 1, &err), "\"uniform\"", "more", &err);
+        } else {
+            expect_refused(st, "\"uniform\"", partitions[lie], &err);
+        }
+        pst_partition_answer_finish(&answer);
+    }
+    pst_problem_destroy(problem);
+}
+
+/* Who has no scheduler has a place a device, and no more can be said. */
+static void places_are_the_problems(void **state)
+{
+    struct pst_problem *problem = read_problem("configs/problems/two-branches.json");
+    const struct pst_partition_job job = {.id = "graphpipe", .problem = problem};
+    struct pst_partition_answer answer = asked(&job);
+    const uint32_t device_of[] = {0, 1, 2, 3, 4};
+    struct pst_error err = {0};
+    uint32_t ranks[] = {70000};
+
+    (void)state;
+    assert_int_equal(sent(&job, &answer, 0, 0, &err), PST_OK);
+    answer.places.device_of = device_of;
+    answer.places.n_places = 5;
+    expect_refused(sent(&job, &answer, 0, 0, &err), "\"graphpipe\"", "places", &err);
+    answer.places.device_of = NULL;
+    answer.places.n_places = 1u << 30; /* of which nothing is sent, and nothing is made */
+    assert_int_equal(sent(&job, &answer, 0, 0, &err), PST_OK);
+    answer.stages[0].ranks = ranks; /* one of these places, by the rules */
+    assert_int_equal(sent(&job, &answer, 0, 0, &err), PST_ERR_BUG);
+    assert_string_equal(err.kind, "plan.illegal");
+    assert_non_null(strstr(err.message, "rank 70000"));
+    pst_partition_answer_finish(&answer);
+    pst_problem_destroy(problem);
+}
+
+/* What a stage holds is counted in 32 bits, in samples. */
+static void samples_in_flight_do_not_wrap(void **state)
+{
+    struct pst_problem *problem = read_problem("tests/fuzz/corpus/problem/planned.json");
+    const struct pst_partition_job job = {.id = "uniform", .problem = problem};
+    struct pst_partition_answer answer = asked(&job);
+    struct pst_error err = {0};
+
+    (void)state;
+    for (uint32_t s = 0; s < answer.n_stages; s++) {
+        answer.stages[s].microbatch_size = 2;
+        answer.stages[s].in_flight = (1u << 31) + 1; /* 2 samples where it wraps */
+    }
+    assert_int_equal(sent(&job, &answer, 0, 0, &err), PST_ERR_BUG);
+    assert_string_equal(err.kind, "plan.illegal");
+    assert_non_null(strstr(err.message, "holds 4294967298 samples"));
+    pst_partition_answer_finish(&answer);
+    pst_problem_destroy(problem);
+}
+
+/* --- schedulers --------------------------------------------------------------------------------*/
+
+static pst_status schedule_sent(const struct pst_solo_job *job,
+                                const struct pst_solo_result *result, size_t cut, size_t more,
+                                struct pst_error *err)
+{
+    struct pst_solo_result back;
+    char *bytes, *copy;
+    size_t n;
+    pst_status st;
+
+    assert_int_equal(pst_solo_result_pack(result, &bytes, &n, err), PST_OK);
+    assert_true(cut <= n);
+    copy = calloc(1, n - cut + more + 1);
+    memcpy(copy, bytes, n - cut);
+    st = pst_solo_result_unpack(copy, n - cut + more, job, &back, err);
+    if (st == PST_OK) {
+        assert_int_equal(back.scale, result->scale);
+        assert_int_equal(back.solo.in.n_stages, result->solo.in.n_stages);
+        for (uint32_t s = 0; s < result->solo.in.n_stages; s++) {
+            assert_memory_equal(&back.solo.stages[s], &result->solo.stages[s],
+                                sizeof *back.solo.stages);
+        }
+        pst_solo_result_finish(&back);
+    }
+    free(copy);
+    free(bytes);
+    return st;
+}
+
+static const char *const schedules[] = {"none",
+                                        "a device that there is not",
+                                        "other micro-batches",
+                                        "another number of devices",
+                                        "an unknown version rule",
+                                        "no stages",
+                                        "a pass twice",
+                                        "a pass too few",
+                                        "a stage that there is not",
+                                        "a pass on another device",
+                                        "twice what was asked once",
+                                        NULL};
+
+static void forge_schedule(struct pst_solo_result *result, uint32_t lie)
+{
+    struct pst_pass *passes = result->answer.passes[1][0];
+
+    switch (lie) {
+    case 1:
+        result->solo.stages[1].device = 70000;
+        break;
+    case 2:
+        result->solo.stages[0].n_microbatches = 5;
+        break;
+    case 3:
+        result->solo.in.n_devices = 1;
+        break;
+    case 4:
+        result->solo.topology.version_rule = 77;
+        break;
+    case 5:
+        result->solo.in.n_stages = 0;
+        break;
+    case 6:
+        passes[1] = passes[0];
+        break;
+    case 7:
+        result->answer.n_passes[1][0]--;
+        break;
+    case 8:
+        passes[0].stage = 1u << 31;
+        break;
+    case 9:
+        passes[0].stage = 1;
+        break;
+    case 10:
+        result->has_twice = true;
+        break;
+    default:
+        break;
+    }
+}
+
+static void schedules_are_held_against_the_job(void **state)
+{
+    const struct pst_solo_job job = {
+        .id = "gpipe", .n_devices = 2, .n_microbatches = 4, .costs = pst_cli_unit_costs()};
+    struct pst_solo_job job_twice = job;
+
+    (void)state;
+    job_twice.again = true;
+    for (uint32_t lie = 0; schedules[lie] != NULL; lie++) {
+        struct pst_solo_result result, forged;
+        struct pst_error err = {0};
+        pst_status st;
+
+        assert_int_equal(pst_solo_job_run(&job_twice, NULL, &result, &err), PST_OK);
+        assert_int_equal(schedule_sent(&job_twice, &result, 0, 0, &err), PST_OK);
+        forged = result;
+        forged.has_twice = false;
+        forge_schedule(&forged, lie);
+        st = schedule_sent(&job, &forged, 0, 0, &err);
+        if (lie == 0) {
+            assert_int_equal(st, PST_OK);
+            for (size_t cut = 1; cut < 300; cut++) {
+                expect_refused(schedule_sent(&job, &forged, cut, 0, &err), "\"gpipe\"", "half",
+                               &err);
+            }
+            expect_refused(schedule_sent(&job, &forged, 0, 1, &err), "\"gpipe\"", "more", &err);
+        } else {
+            expect_refused(st, "\"gpipe\"", schedules[lie], &err);
+        }
+        pst_solo_result_finish(&result);
+    }
+}
+
+/* --- memory optimizers -------------------------------------------------------------------------*/
+
+/* Where things are: a first word, id, version, seconds, then numbers of 8 bytes, then actions. */
+enum { ID = 9, SECONDS = ID + 64 + 32, FITS = SECONDS + 8, ACTIONS = FITS + 3 * 8 };
+
+static void memory_plans_are_held_against_the_stage(void **state)
+{
+    static const struct {
+        const char *what;
+        size_t at;
+        uint8_t byte;
+    } lies[] = {{"another first word", 0, 'x'},
+                {"an id with a line in it", ID + 1, '\n'},
+                {"seconds beyond counting", SECONDS + 7, 0x7F},
+                {"more than yes or no", FITS + 5, 1},
+                {"an action that there is not", ACTIONS + 2, 9},
+                {"an action of several stages", ACTIONS, PST_ACTION_PEER}};
+    struct pst_problem *problem = read_problem("configs/problems/four-layers.json");
+    const struct pst_memopt_job job = {.path = "/x/memopt-dawnpiper.so", .problem = problem};
+    const struct pst_memopt_job home = {.id = "dawnpiper", .problem = problem};
+    struct pst_memopt_result result;
+    struct pst_error err = {0};
+    char *bytes, *copy;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(pst_memopt_solo_answer(&home, NULL, &bytes, &n, &err), PST_OK);
+    copy = calloc(1, n + 1);
+    assert_int_equal(pst_memopt_solo_adopt(&job, bytes, n, &result, &err), PST_OK);
+    pst_memopt_result_finish(&result);
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        memcpy(copy, bytes, n);
+        copy[lies[i].at] = (char)lies[i].byte;
+        expect_refused(pst_memopt_solo_adopt(&job, copy, n, &result, &err), job.path, lies[i].what,
+                       &err);
+    }
+    memcpy(copy, bytes, n);
+    for (size_t length = 0; length <= n + 1; length++) {
+        if (length != n) {
+            expect_refused(pst_memopt_solo_adopt(&job, copy, length, &result, &err), job.path,
+                           "another length", &err);
+        }
+    }
+    free(copy);
+    free(bytes);
+    pst_problem_destroy(problem);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(partitions_are_held_against_the_problem),
+        cmocka_unit_test(places_are_the_problems),
+        cmocka_unit_test(samples_in_flight_do_not_wrap),
+        cmocka_unit_test(schedules_are_held_against_the_job),
+        cmocka_unit_test(memory_plans_are_held_against_the_stage),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
