@@ -9,7 +9,9 @@
 #include "seats.h"
 
 enum { SKETCH = 4, PLACES = 128 }; /* ways and places of a first plan to hold others against */
-enum { ALL = UINT32_MAX };         /* degrees */
+/* Ways looked at, after which no wider beam is tried, and after which a beam is given up. */
+enum { ENOUGH = 500000, MOST = 4 * ENOUGH };
+enum { ALL = UINT32_MAX }; /* degrees */
 
 /* Before a place, with the last stage in a seat. */
 struct state {
@@ -41,6 +43,7 @@ struct search {
     double limit; /* nothing that takes as long is of use */
     struct dapple_answer best;
     uint64_t polls;
+    bool enough; /* the beam was given up */
 };
 
 void dapple_answer_finish(struct dapple_answer *answer)
@@ -70,8 +73,9 @@ static bool stopped(struct search *s)
 {
     const struct part_stop *stop = s->q->stop;
 
-    return (++s->polls & 0x3FF) == 0 && stop != NULL && stop->cancelled != NULL &&
-           stop->cancelled(stop->context);
+    s->enough = s->q->beam > 0 && s->best.stages != NULL && s->only == ALL && s->polls > MOST;
+    return s->enough || ((++s->polls & 0x3FF) == 0 && stop != NULL && stop->cancelled != NULL &&
+                         stop->cancelled(stop->context));
 }
 
 /* --- stages and transfers ----------------------------------------------------------------------*/
@@ -459,6 +463,20 @@ static pst_status pass(struct search *s, uint32_t only, uint32_t beam, uint32_t 
     return st == PST_OK ? keep(s) : st;
 }
 
+/* All degrees, up to the beam that was asked for or as wide as the problem is small. 0 is no beam:
+   at once. What is given up leaves the best plan so far. */
+static pst_status widen(struct search *s)
+{
+    uint32_t beam = s->q->beam > 0 ? 1 : 0;
+    pst_status st = pass(s, ALL, beam, 1);
+
+    while (st == PST_OK && beam < s->q->beam && s->polls < ENOUGH) {
+        beam = beam > s->q->beam / 4 ? s->q->beam : 4 * beam;
+        st = pass(s, ALL, beam, 1);
+    }
+    return st;
+}
+
 /* Every pass leaves out what cannot be better than the best plan of those before, so cheap ones
    come first: fewer places, one degree for all stages but the last. */
 static pst_status try_passes(struct search *s)
@@ -471,7 +489,8 @@ static pst_status try_passes(struct search *s)
             st = pass(s, k, SKETCH, stride);
         }
         if (st == PST_OK) {
-            st = pass(s, ALL, stride == 1 ? s->q->beam : SKETCH, stride);
+            st = stride == 1 ? widen(s) : pass(s, ALL, SKETCH, stride);
+            st = s->enough ? PST_OK : st;
         }
         if (st != PST_OK || stride == 1) {
             return st;

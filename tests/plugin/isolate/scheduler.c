@@ -78,7 +78,7 @@ static void forge(void)
         uint32_t magic, type;
         uint64_t length;
         char body[24];
-    } forged = {0x50535443u, 4, 24, "{\"format\": \"forged\"}"};
+    } forged = {0x50535443u, 5, 24, "{\"format\": \"forged\"}"};
     ssize_t n = write(4, &forged, sizeof forged);
 
     _exit(n == sizeof forged ? 0 : 1);
