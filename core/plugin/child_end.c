@@ -61,6 +61,9 @@ static pst_status fail_memory(const struct pst_worker_task *task, const struct p
 {
     char limit[32];
 
+    if (!blame->known) {
+        return pst_fail_nomem(err);
+    }
     return fail(err, blame, PST_ERR_NOMEM, "plugin.memory", "%s took more memory than %s%s, %s",
                 blame->subject, pst_format_bytes(limit, task->memory_limit_bytes),
                 task->describes ? "" : ", the plugins.memory_limit", blame->place);
@@ -79,6 +82,10 @@ static pst_status fail_crash(const struct pst_worker_end *end,
 
         fail(err, blame, PST_ERR_BUG, kind, "%s %s with SIG%s %s", subject,
              end->status == SIGKILL ? "was killed" : "crashed", name != NULL ? name : "?", where);
+    } else if (end->status == PST_WORKER_UNSENT && !blame->known) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                        "the process that plans cannot read its job or send its answer; memory or "
+                        "descriptors may be exhausted");
     } else if (end->status == PST_WORKER_UNSENT) {
         fail(err, blame, PST_ERR_BUG, kind, "%s closed the planner's way out %s", subject, where);
     } else {
