@@ -125,7 +125,9 @@ static pst_status round_of(struct moves *m, uint32_t *cuts, double *step_ns, boo
     for (s = 1; st == PST_OK && s < m->b->n_stages; s++) {
         st = add_all(m, cuts, s);
     }
-    qsort(m->list, m->n, sizeof *m->list, by_guess);
+    if (m->n > 0) {
+        qsort(m->list, m->n, sizeof *m->list, by_guess);
+    }
     for (i = 0; st == PST_OK && i < m->n && i < LOOKS && !*ret_better; i++) {
         double ns;
 
