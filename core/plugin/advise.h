@@ -17,7 +17,7 @@ struct pst_search {
     bool (*cancelled)(void);  /* may be NULL */
     pst_planner_clock *clock; /* may be NULL */
     uint64_t deadline_ns;     /* UINT64_MAX: none */
-    uint64_t work_end_ns;     /* the same as time that this process has worked; 0: none */
+    uint64_t work_end_ns;     /* the same as time that this thread has worked; 0: none */
     bool brief;               /* fewer attempts: what they do not find is not said to be enough */
     bool rival;               /* the job's tables are those of its strategies' rivals */
     bool tightest;            /* the plan that takes least is wanted, whatever there is */

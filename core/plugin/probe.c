@@ -46,7 +46,7 @@ uint64_t pst_planner_worked_ns(void)
 {
     struct timespec time = {0, 0};
 
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 

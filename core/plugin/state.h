@@ -73,7 +73,7 @@ struct pst_planner {
     uint64_t fit_bytes;   /* then: one that takes more, but no more than this, if it is faster */
     bool rival;           /* strategies go the way of their rivals */
     uint64_t deadline_ns; /* UINT64_MAX: none */
-    uint64_t work_end_ns; /* the same as time that this process has worked; 0: none */
+    uint64_t work_end_ns; /* the same as time that this thread has worked; 0: none */
     uint64_t bar_ns;      /* a plan whose step is clearly longer is not worth refining */
     struct pst_arena arena;
 
@@ -114,7 +114,8 @@ struct pst_planner {
     struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
 };
 
-/* probe.c: time that all threads of this process have worked; are these ends there? */
+/* probe.c: time that this thread has worked, so that no other one changes an answer; are these ends
+ * there? */
 uint64_t pst_planner_worked_ns(void);
 bool pst_planner_is_late(uint64_t deadline_ns, uint64_t work_end_ns);
 /* choice.c: the plugin that "use" and "path" of a strategy's table name; table: NULL where the job
