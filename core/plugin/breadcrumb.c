@@ -7,16 +7,21 @@
 #include "base/text.h"
 #include "base/util.h"
 
-static struct pst_breadcrumb_page own;
-static struct pst_breadcrumb_page *current = &own;
+static _Thread_local struct pst_breadcrumb_page own; /* jobs may be planned side by side */
+static struct pst_breadcrumb_page *shared;           /* with the parent; NULL: own */
 static void (*current_switch)(uint32_t plugin);
 static void (*current_return)(void);
 static uint32_t switched_to = PST_NONE;
 
+static struct pst_breadcrumb_page *page_of(void)
+{
+    return shared != NULL ? shared : &own;
+}
+
 void pst_breadcrumb_use(struct pst_breadcrumb_page *page, void (*on_switch)(uint32_t plugin),
                         void (*on_return)(void))
 {
-    current = page;
+    shared = page;
     current_switch = on_switch;
     current_return = on_return;
     switched_to = PST_NONE;
@@ -26,29 +31,29 @@ uint32_t pst_breadcrumb_plugin(const char *kind, const char *id, const char *pat
 {
     uint32_t i, n;
 
-    n = atomic_load(&current->n_plugins);
+    n = atomic_load(&page_of()->n_plugins);
     for (i = 0; i < n && i < PST_BREADCRUMB_PLUGINS; i++) {
-        if (strcmp(current->plugins[i].path, path) == 0) {
+        if (strcmp(page_of()->plugins[i].path, path) == 0) {
             return i;
         }
     }
     if (i == PST_BREADCRUMB_PLUGINS) {
         return PST_NONE;
     }
-    snprintf(current->plugins[i].kind, sizeof current->plugins[i].kind, "%s", kind);
-    snprintf(current->plugins[i].id, sizeof current->plugins[i].id, "%s", id);
-    snprintf(current->plugins[i].path, sizeof current->plugins[i].path, "%s", path);
-    atomic_store(&current->n_plugins, i + 1);
+    snprintf(page_of()->plugins[i].kind, sizeof page_of()->plugins[i].kind, "%s", kind);
+    snprintf(page_of()->plugins[i].id, sizeof page_of()->plugins[i].id, "%s", id);
+    snprintf(page_of()->plugins[i].path, sizeof page_of()->plugins[i].path, "%s", path);
+    atomic_store(&page_of()->n_plugins, i + 1);
     return i;
 }
 
 uint32_t pst_breadcrumb_find(const char *kind, const char *id)
 {
-    uint32_t i, n = atomic_load(&current->n_plugins);
+    uint32_t i, n = atomic_load(&page_of()->n_plugins);
 
     for (i = 0; i < n && i < PST_BREADCRUMB_PLUGINS; i++) {
-        if (strcmp(current->plugins[i].kind, kind) == 0 &&
-            strcmp(current->plugins[i].id, id) == 0) {
+        if (strcmp(page_of()->plugins[i].kind, kind) == 0 &&
+            strcmp(page_of()->plugins[i].id, id) == 0) {
             return i;
         }
     }
@@ -57,12 +62,12 @@ uint32_t pst_breadcrumb_find(const char *kind, const char *id)
 
 void pst_breadcrumb_enter(uint32_t plugin, enum pst_plugin_call call)
 {
-    uint32_t depth = atomic_load(&current->depth);
+    uint32_t depth = atomic_load(&page_of()->depth);
 
     if (depth < PST_BREADCRUMB_DEPTH) {
-        current->calls[depth] = (struct pst_breadcrumb_call){plugin, call, pst_now_ns()};
+        page_of()->calls[depth] = (struct pst_breadcrumb_call){plugin, call, pst_now_ns()};
     }
-    atomic_store(&current->depth, depth + 1);
+    atomic_store(&page_of()->depth, depth + 1);
     if (depth == 0 && current_switch != NULL && plugin != switched_to) {
         switched_to = plugin;
         current_switch(plugin);
@@ -71,7 +76,7 @@ void pst_breadcrumb_enter(uint32_t plugin, enum pst_plugin_call call)
 
 void pst_breadcrumb_leave(void)
 {
-    uint32_t depth = atomic_load(&current->depth);
+    uint32_t depth = atomic_load(&page_of()->depth);
 
     if (depth == 0) {
         return; /* somebody wrote over the page */
@@ -80,25 +85,25 @@ void pst_breadcrumb_leave(void)
         current_return();
     }
     if (depth <= PST_BREADCRUMB_DEPTH) {
-        current->last = current->calls[depth - 1];
-        atomic_store(&current->has_last, true);
+        page_of()->last = page_of()->calls[depth - 1];
+        atomic_store(&page_of()->has_last, true);
     }
-    atomic_store(&current->depth, depth - 1);
+    atomic_store(&page_of()->depth, depth - 1);
 }
 
 void pst_breadcrumb_begin(void)
 {
-    atomic_store(&current->has_told, false);
-    atomic_store(&current->has_last, false);
+    atomic_store(&page_of()->has_told, false);
+    atomic_store(&page_of()->has_last, false);
 }
 
 void pst_breadcrumb_tell(void)
 {
-    uint32_t depth = atomic_load(&current->depth);
+    uint32_t depth = atomic_load(&page_of()->depth);
 
-    if (depth > 0 && depth <= PST_BREADCRUMB_DEPTH && !atomic_load(&current->has_told)) {
-        current->told = current->calls[depth - 1];
-        atomic_store(&current->has_told, true);
+    if (depth > 0 && depth <= PST_BREADCRUMB_DEPTH && !atomic_load(&page_of()->has_told)) {
+        page_of()->told = page_of()->calls[depth - 1];
+        atomic_store(&page_of()->has_told, true);
     }
 }
 
@@ -170,7 +175,7 @@ void pst_breadcrumb_read(const struct pst_breadcrumb_page *page, struct pst_blam
     struct pst_breadcrumb_call call = {.plugin = PST_NONE};
     uint32_t depth;
 
-    page = page == NULL ? current : page;
+    page = page == NULL ? page_of() : page;
     depth = atomic_load(&page->depth);
     depth = depth < PST_BREADCRUMB_DEPTH ? depth : PST_BREADCRUMB_DEPTH;
     if (depth > 0) {
@@ -183,7 +188,7 @@ void pst_breadcrumb_read(const struct pst_breadcrumb_page *page, struct pst_blam
 
 void pst_breadcrumb_read_late(const struct pst_breadcrumb_page *page, struct pst_blame *ret_blame)
 {
-    page = page == NULL ? current : page;
+    page = page == NULL ? page_of() : page;
     if (!atomic_load(&page->has_told)) {
         pst_breadcrumb_read(page, ret_blame);
         return;
