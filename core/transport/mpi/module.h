@@ -167,6 +167,7 @@ struct team_job {
     bool begun;            /* the communicator's */
     MPI_Request *requests; /* receives, then sends */
     atomic_uint state;
+    atomic_uint missing; /* a rank that has not come to it, MPI_NO_RANK: none is known */
 };
 
 /* The communicator's room for sums; it grows with the first steps. */

@@ -75,6 +75,9 @@ bool mpi_team_progress(struct world *world)
     for (uint32_t r = 0; r < 2 * world->n_ranks; r++) {
         bool ended = mpi_ended(world, &job->requests[r]);
 
+        if (all && !ended) {
+            atomic_store(&job->missing, r % world->n_ranks);
+        }
         all = all && ended;
         over = over && (ended || world->gone[r % world->n_ranks].is);
     }
@@ -147,6 +150,7 @@ static pst_status run(struct world *world, int tag, bool to_all, int bytes, uint
     job->bytes = bytes;
     job->deadline_ns = mpi_now_ns() + limit_ns;
     job->begun = false;
+    atomic_store(&job->missing, MPI_NO_RANK);
     atomic_store(&job->state, STATE_POSTED);
     mpi_ring(world);
     while (atomic_load(&job->state) == STATE_POSTED && !is_lost(world)) {

@@ -39,8 +39,10 @@ void mpi_watch_end(struct world *world)
 static uint32_t waits_for(struct world *world)
 {
     struct sum *sum = atomic_load(&world->waits_sum);
+    uint32_t peer = sum != NULL ? atomic_load(&sum->missing) : atomic_load(&world->waits_for);
+    bool in_team = peer == MPI_NO_RANK && atomic_load(&world->job.state) == STATE_POSTED;
 
-    return sum != NULL ? atomic_load(&sum->missing) : atomic_load(&world->waits_for);
+    return in_team ? atomic_load(&world->job.missing) : peer;
 }
 
 /* Under the mutex: what this rank says of itself. */
