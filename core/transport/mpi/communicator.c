@@ -144,7 +144,7 @@ static bool allocate(struct world *world)
         world->peers[i].header_request = MPI_REQUEST_NULL;
         world->beat_sends[i] = world->abort_sends[i] = MPI_REQUEST_NULL;
         world->job.requests[i] = world->job.requests[n + i] = MPI_REQUEST_NULL;
-        world->beats[i].waits_for = MPI_NO_RANK;
+        world->beats[i].waits_for = world->beats[i].misses = MPI_NO_RANK;
         world->heard_ns[i] = mpi_now_ns();
         atomic_init(&world->gone[i].fd, -1);
     }

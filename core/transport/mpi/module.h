@@ -131,6 +131,7 @@ struct sum {
 struct beat {
     uint32_t rank;
     uint32_t waits_for; /* rank, or MPI_NO_RANK */
+    uint32_t misses;    /* where all meet, outside of a step: rank, or MPI_NO_RANK */
     uint64_t since_ns;  /* it has done so, or what it does, for that long */
     char doing[112];
 };

@@ -39,10 +39,8 @@ void mpi_watch_end(struct world *world)
 static uint32_t waits_for(struct world *world)
 {
     struct sum *sum = atomic_load(&world->waits_sum);
-    uint32_t peer = sum != NULL ? atomic_load(&sum->missing) : atomic_load(&world->waits_for);
-    bool in_team = peer == MPI_NO_RANK && atomic_load(&world->job.state) == STATE_POSTED;
 
-    return in_team ? atomic_load(&world->job.missing) : peer;
+    return sum != NULL ? atomic_load(&sum->missing) : atomic_load(&world->waits_for);
 }
 
 /* Under the mutex: what this rank says of itself. */
@@ -50,8 +48,11 @@ static struct beat own_beat(struct world *world, uint64_t now)
 {
     const struct pst_transport *transport = world->transport;
     uint64_t since = atomic_load(&world->waits_since_ns);
-    struct beat beat = {.rank = world->rank, .waits_for = waits_for(world)};
+    struct beat beat = {.rank = world->rank, .waits_for = waits_for(world), .misses = MPI_NO_RANK};
 
+    if (atomic_load(&world->job.state) == STATE_POSTED) {
+        beat.misses = atomic_load(&world->job.missing);
+    }
     beat.since_ns = since != 0 && now > since ? now - since : 0;
     if (transport != NULL && transport->doing != NULL) {
         transport->doing(transport->doing_context, world->rank, beat.doing, sizeof beat.doing);
@@ -232,6 +233,14 @@ static uint32_t last_of(const struct world *world, uint32_t rank, uint64_t now)
     return stopped_or(world, rank, now);
 }
 
+static bool waits_for_it(const struct world *world, uint32_t rank, uint32_t it, uint64_t now)
+{
+    const struct beat *beat = &world->beats[rank];
+
+    return beat->misses == it ||
+           (beat->waits_for < world->n_ranks && last_of(world, rank, now) == it);
+}
+
 static void list_waiting(const struct world *world, uint32_t for_whom, uint64_t now, char *text,
                          size_t size)
 {
@@ -241,8 +250,7 @@ static void list_waiting(const struct world *world, uint32_t for_whom, uint64_t 
     for (uint32_t r = 0; r < world->n_ranks; r++) {
         size_t used = strlen(text);
 
-        if (r != for_whom && !is_silent(world, r, now) &&
-            world->beats[r].waits_for < world->n_ranks && last_of(world, r, now) == for_whom) {
+        if (r != for_whom && !is_silent(world, r, now) && waits_for_it(world, r, for_whom, now)) {
             snprintf(text + used, size - used, "%s %u", n++ == 0 ? "" : ",", r);
         }
     }
