@@ -73,7 +73,7 @@ endif()
 # Own kernels, an object library since nvcc takes other flags. Rounding as on the cpu device: nothing
 # contracted, subnormals flushed.
 function(penstock_cuda_flags target)
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/core
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/core ${PROJECT_SOURCE_DIR}/plugins
     ${PROJECT_SOURCE_DIR}/plugins/include)
   set_target_properties(${target} PROPERTIES CUDA_STANDARD 17 CUDA_VISIBILITY_PRESET hidden
     CUDA_RUNTIME_LIBRARY Shared POSITION_INDEPENDENT_CODE ON)

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/philox.h"
-#include "plugin/eval_replays.h"
+#include "planner/eval_replays.h"
 #include "plugin_rig.h"
 
 #define MAX_NODES 64

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "plugin/plugin_host.h"
+#include "host/plugin_host.h"
 
 /* options: the lines of the strategy's table, "split = true"; may be "". */
 static inline pst_status plugin_rig_open(const char *kind, const char *id, const char *options,

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugin/emission.h"
-#include "plugin/solo.h"
+#include "planner/emission.h"
+#include "planner/solo.h"
 #include "plan/order_eval.h"
 
 #include <setjmp.h>

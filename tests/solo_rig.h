@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plugin/solo_partition.h"
+#include "planner/solo_partition.h"
 
 #define SOLO_NODES 512
 #define SOLO_SIZES 8

@@ -6,7 +6,7 @@
 #ifndef PST_BENCH_BLOCK_H
 #define PST_BENCH_BLOCK_H
 
-#include "device/device.h"
+#include "exec/device.h"
 
 /* Samples, tokens of each, width, heads, entries of the vocabulary. */
 struct block_sizes {

@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cost/problem.h"
-#include "plugin/solo_partition.h"
+#include "graph/problem.h"
+#include "planner/solo_partition.h"
 
 static double now_s(void)
 {

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/philox.h"
-#include "plugin/eval.h"
+#include "planner/eval.h"
 #include "plugin_rig.h"
 
 enum { MOST = 64, STAGES = 60 };

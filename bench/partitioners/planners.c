@@ -17,9 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cost/problem.h"
+#include "graph/problem.h"
 #include "partition_rig.h"
-#include "plugin/solo_partition.h"
+#include "planner/solo_partition.h"
 
 static const struct {
     const char *name, *id, *options;

@@ -5,7 +5,7 @@
 #ifndef BENCH_SCHEDULERS_H
 #define BENCH_SCHEDULERS_H
 
-#include "plugin/solo.h"
+#include "planner/solo.h"
 #include "sim/order_eval.h"
 
 struct bench_question {

@@ -5,7 +5,7 @@
 #ifndef BENCH_SCHEDULERS_INSTANCE_H
 #define BENCH_SCHEDULERS_INSTANCE_H
 
-#include "plugin/solo.h"
+#include "planner/solo.h"
 #include "sim/order_eval.h"
 
 /* Costs of one device's share of the model. */

@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "config/config.h"
-#include "plugin/plugin_host.h"
+#include "host/plugin_host.h"
 
 static void check(pst_status status, const struct pst_error *err)
 {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "model/builder.h"
-#include "plan/check/check.h"
+#include "graph/builder.h"
+#include "prove/check.h"
 #include "sim/sim.h"
 
 struct bench {

@@ -23,9 +23,9 @@
 
 #include <stdatomic.h>
 
-#include "device/device.h"
+#include "exec/device.h"
 #include "plan/program.h"
-#include "transport/transport.h"
+#include "exec/transport.h"
 
 struct pst_exec;
 struct pst_recorder;

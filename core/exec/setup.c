@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "model/builder.h"
+#include "graph/builder.h"
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {

@@ -13,8 +13,8 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "cost/cost.h"
-#include "model/graph.h"
+#include "graph/cost.h"
+#include "graph/graph.h"
 
 enum pst_instr_op {
     PST_I_F = PST_PASS_F,

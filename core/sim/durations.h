@@ -6,7 +6,7 @@
 #ifndef PST_SIM_DURATIONS_H
 #define PST_SIM_DURATIONS_H
 
-#include "cost/cost.h"
+#include "graph/cost.h"
 #include "plan/pass_calls.h"
 
 /* What happens inside the passes of a stage that offloads. */

@@ -17,7 +17,7 @@
 #ifndef PST_SIM_SIM_H
 #define PST_SIM_SIM_H
 
-#include "cost/cost.h"
+#include "graph/cost.h"
 #include "plan/plan.h"
 #include "plan/program.h"
 #include "sim/timeline.h"

@@ -9,7 +9,7 @@
 #define PST_TRAIN_DATA_H
 
 #include "config/job.h"
-#include "model/graph.h"
+#include "graph/graph.h"
 
 enum pst_split {
     PST_SPLIT_TRAIN = 0,

@@ -8,13 +8,13 @@
 
 #include "base/log.h"
 #include "base/util.h"
-#include "plugin/child.h"
-#include "plugin/describe.h"
-#include "plugin/plugin_host.h"
-#include "plugin/shipped.h"
-#include "plugin/solo_job.h"
-#include "plugin/solo_memopt.h"
-#include "plugin/solo_partition.h"
+#include "host/child.h"
+#include "host/describe.h"
+#include "host/plugin_host.h"
+#include "host/shipped.h"
+#include "planner/solo_job.h"
+#include "planner/solo_memopt.h"
+#include "planner/solo_partition.h"
 
 uint64_t pst_isolate_default_memory(void)
 {

@@ -7,7 +7,7 @@
 #define PST_TRAIN_SCHEDULE_H
 
 #include "config/job.h"
-#include "device/device.h"
+#include "exec/device.h"
 
 /* Of step 0 ... steps - 1. The last warm-up step has lr, the last step of a cosine min_lr. */
 double pst_learning_rate(const struct pst_job_train *train, uint64_t step);

@@ -7,10 +7,10 @@
 
 #include "base/log.h"
 #include "exec/exec.h"
-#include "model/builder.h"
-#include "plugin/plugin_host.h"
+#include "graph/builder.h"
+#include "host/plugin_host.h"
 #include "train/gpus.h"
-#include "transport/kernels_early.h"
+#include "exec/kernels_early.h"
 
 static const struct pst_model_builder *find_builder(const struct pst_config_node *use,
                                                     struct pst_error *err)

@@ -7,10 +7,10 @@
 #ifndef PST_TRAIN_SESSION_H
 #define PST_TRAIN_SESSION_H
 
-#include "device/device.h"
-#include "plugin/planner.h"
+#include "exec/device.h"
+#include "planner/planner.h"
 #include "train/team.h"
-#include "transport/transport.h"
+#include "exec/transport.h"
 
 struct pst_session {
     const struct pst_job *job; /* borrowed */

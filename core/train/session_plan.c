@@ -10,7 +10,7 @@
 
 #include "base/saturate.h"
 #include "base/util.h"
-#include "plugin/smallest.h"
+#include "planner/smallest.h"
 #include "train/isolate.h"
 
 static pst_status make_programs(const struct pst_session *session, const struct pst_plan *plan,

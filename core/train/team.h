@@ -8,7 +8,7 @@
 #define PST_TRAIN_TEAM_H
 
 #include "config/job.h"
-#include "transport/transport.h"
+#include "exec/transport.h"
 
 struct pst_session;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who may include whom: strategies only <penstock/...> and their own folder; in core a folder only
- * those before it, and modules only base, model, device and transport. And core names no strategy.
+ * Who may include whom: strategies only <penstock/...> and their own folder; in core and in the
+ * program a folder only those before it, the program after core; modules base, graph and what exec
+ * is to them. And none of them names a strategy.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,10 +17,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In the order in which they may use each other. */
-static const char *const layers[] = {"base", "config", "model",  "cluster", "cost",
-                                     "plan", "plugin", "sim",    "device",  "transport",
-                                     "exec", "train",  "report", "check",   "cli"};
+/* In the order in which they may use each other: core, the modules, the program. */
+static const char *const layers[] = {"base",        "config",    "graph",   "plan",    "prove",
+                                     "sim",         "host",      "planner", "exec",    "train",
+                                     "device",      "transport", "measure", "tune",    "exchange",
+                                     "conformance", "reports",   "figures", "commands"};
+static const char *const roots[] = {"/core/", "/plugins/device/", "/plugins/transport/",
+                                    "/tools/penstock/"};
+/* What exec is to a module: interfaces, and arithmetic that all devices share. */
+static const char *const for_modules[] = {"base/",
+                                          "graph/",
+                                          "device/",
+                                          "transport/",
+                                          "exec/device.h",
+                                          "exec/transport.h",
+                                          "exec/bf16.h",
+                                          "exec/optimizer.h",
+                                          "exec/window.h",
+                                          "exec/activation.inc",
+                                          "exec/kernels_early.h"};
 #define N_LAYERS (sizeof layers / sizeof layers[0])
 
 static char *strategies[64]; /* "\"gpipe\"" */
@@ -45,28 +61,30 @@ static void complain(const char *path, unsigned line, const char *what)
 }
 
 /* device/cpu/..., transport/threads/...: loaded beside the program, so they know little of it. */
-static bool is_module(const char *below_core)
+static bool may_use(const char *below_root, const char *header)
 {
-    const char *slash = strchr(below_core, '/');
+    size_t used = layer_of(header, strcspn(header, "/"));
+    size_t own = layer_of(below_root, strcspn(below_root, "/"));
 
-    return (strncmp(below_core, "device/", 7) == 0 || strncmp(below_core, "transport/", 10) == 0) &&
-           strchr(slash + 1, '/') != NULL;
+    if (strncmp(below_root, "device/", 7) != 0 && strncmp(below_root, "transport/", 10) != 0) {
+        return used >= N_LAYERS || own >= N_LAYERS || used <= own;
+    }
+    for (size_t i = 0; i < sizeof for_modules / sizeof *for_modules; i++) {
+        if (strncmp(header, for_modules[i], strlen(for_modules[i])) == 0) {
+            return true;
+        }
+    }
+    return used >= N_LAYERS;
 }
 
-static bool is_for_modules(const char *layer)
-{
-    return strcmp(layer, "base") == 0 || strcmp(layer, "model") == 0 ||
-           strcmp(layer, "device") == 0 || strcmp(layer, "transport") == 0;
-}
-
-/* `below_core`: path below core/ or NULL for a strategy. */
-static void check_line(const char *path, const char *below_core, unsigned number, const char *line)
+/* `below_root`: path below core/, plugins/ or tools/penstock/, or NULL for a strategy. */
+static void check_line(const char *path, const char *below_root, unsigned number, const char *line)
 {
     const char *quoted = strstr(line, "#include \"");
-    const char *slash;
+    const char *header = quoted == NULL ? NULL : quoted + strlen("#include \"");
 
-    if (below_core == NULL) {
-        if (quoted != NULL && strchr(quoted, '/') != NULL) {
+    if (below_root == NULL) {
+        if (header != NULL && strchr(header, '/') != NULL) {
             complain(path, number, line);
         }
         if (strncmp(line, "#include <penstock/", 19) != 0 &&
@@ -80,23 +98,28 @@ static void check_line(const char *path, const char *below_core, unsigned number
             complain(path, number, line);
         }
     }
-    slash = quoted == NULL ? NULL : strchr(quoted, '/');
-    if (slash != NULL) {
-        const char *name = quoted + strlen("#include \"");
-        size_t used = layer_of(name, (size_t)(slash - name));
-        size_t own = layer_of(below_core, strcspn(below_core, "/"));
+    if (header != NULL && strchr(header, '/') != NULL && !may_use(below_root, header)) {
+        complain(path, number, line);
+    }
+}
 
-        if (used < N_LAYERS && own < N_LAYERS && used > own) {
-            complain(path, number, line);
-        } else if (used < N_LAYERS && is_module(below_core) && !is_for_modules(layers[used])) {
-            complain(path, number, line);
+/* NULL: below none of the roots. */
+static const char *below_root_of(const char *path)
+{
+    const char *below = path + strlen(PENSTOCK_SOURCE_DIR);
+
+    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
+        if (strncmp(below, roots[i], strlen(roots[i])) == 0) {
+            bool module = strncmp(roots[i], "/plugins/", 9) == 0;
+
+            return below + (module ? strlen("/plugins/") : strlen(roots[i]));
         }
     }
+    return NULL;
 }
 
 static int visit(const char *path, const struct stat *info, int kind, struct FTW *ftw)
 {
-    const char *core = strstr(path, PENSTOCK_SOURCE_DIR "/core/");
     const char *dot = strrchr(path, '.');
     char line[1024];
     unsigned number = 0;
@@ -105,15 +128,15 @@ static int visit(const char *path, const struct stat *info, int kind, struct FTW
     (void)info;
     (void)ftw;
     if (kind != FTW_F || dot == NULL ||
-        (strcmp(dot, ".c") != 0 && strcmp(dot, ".h") != 0 && strcmp(dot, ".cpp") != 0)) {
+        (strcmp(dot, ".c") != 0 && strcmp(dot, ".h") != 0 && strcmp(dot, ".cpp") != 0 &&
+         strcmp(dot, ".cu") != 0)) {
         return 0;
     }
     file = fopen(path, "r");
     assert_non_null(file);
     n_files++;
     while (fgets(line, sizeof line, file) != NULL) {
-        check_line(path, core == NULL ? NULL : core + strlen(PENSTOCK_SOURCE_DIR "/core/"),
-                   ++number, line);
+        check_line(path, below_root_of(path), ++number, line);
     }
     fclose(file);
     return 0;
@@ -147,8 +170,11 @@ static void test_layers(void **state)
         assert_int_equal(nftw(path, visit, 8, FTW_PHYS), 0);
     }
     assert_true(n_strategies >= 6);
-    snprintf(path, sizeof path, "%s/core", PENSTOCK_SOURCE_DIR);
-    assert_int_equal(nftw(path, visit, 8, FTW_PHYS), 0);
+    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
+        snprintf(path, sizeof path, "%s%s", PENSTOCK_SOURCE_DIR, roots[i]);
+        path[strlen(path) - 1] = '\0';
+        assert_int_equal(nftw(path, visit, 8, FTW_PHYS), 0);
+    }
     assert_true(n_files > 100);
     for (size_t i = 0; i < n_strategies; i++) {
         free(strategies[i]);

@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-#include "device/device.h"
+#include "exec/device.h"
 
 #include "host_stream.h"
 

@@ -6,7 +6,7 @@
 #ifndef PENSTOCK_TESTS_CUDA_MODULE_RIG_H
 #define PENSTOCK_TESTS_CUDA_MODULE_RIG_H
 
-#include "unit/model/model_support.h"
+#include "unit/graph/model_support.h"
 
 #include "cuda/open.h"
 

@@ -8,7 +8,7 @@
 #include <dlfcn.h>
 
 #include "cuda/control.h"
-#include "device/device.h"
+#include "exec/device.h"
 
 static inline bool cuda_on_host_open(const struct pst_device_ops **ret_ops,
                                      struct cuda_on_host **ret_host)

@@ -15,7 +15,7 @@
 
 #include "expect_error.h"
 
-#include "device/device.h"
+#include "exec/device.h"
 
 #define MODULE PENSTOCK_PLUGIN_DIR "/device-cuda.so"
 

@@ -3,7 +3,7 @@
  * tools/penstock_from_torch.py on a small module whose bytes can be counted by hand, with the
  * PyTorch of PENSTOCK_TORCH_PYTHON, or /opt/torch/bin/python. Skipped where there is none.
  */
-#include "cost/costed.h"
+#include "graph/costed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

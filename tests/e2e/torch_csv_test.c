@@ -3,7 +3,7 @@
  * Every synchronous scheduler of the tree, written as PyTorch's CSV and loaded by PyTorch itself
  * (PENSTOCK_TORCH_PYTHON, or /opt/torch/bin/python). Skipped where there is none.
  */
-#include "report/torch_csv.h"
+#include "exchange/torch_csv.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <glob.h>
 
-#include "plugin/solo_job.h"
+#include "planner/solo_job.h"
 #include "support.h"
 
 static const char *python;

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/util.h"
-#include "cost/problem.h"
+#include "graph/problem.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 

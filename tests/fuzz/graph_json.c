@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "cost/costed.h"
+#include "graph/costed.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -2,7 +2,7 @@
  *
  * A profile of PipeDream's profiler. The first byte chooses what becomes of nodes.
  */
-#include "cost/pipedream_profile.h"
+#include "exchange/pipedream_profile.h"
 
 #include "fuzz.h"
 

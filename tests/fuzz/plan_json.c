@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "report/plan_report.h"
+#include "reports/plan_report.h"
 #include "sessions.h"
 
 static FILE *nowhere;

@@ -6,8 +6,8 @@
  */
 #include "fuzz.h"
 
-#include "unit/check/list_mutations.h"
-#include "unit/check/plan_mutations.h"
+#include "unit/prove/list_mutations.h"
+#include "unit/prove/plan_mutations.h"
 
 struct choice {
     uint8_t model, mutation;

@@ -2,11 +2,11 @@
  *
  * A problem for partitioners and memory optimizers: read, and asked about.
  */
-#include "cost/problem.h"
+#include "graph/problem.h"
 
 #include "fuzz.h"
-#include "plugin/solo_memopt.h"
-#include "plugin/solo_partition.h"
+#include "planner/solo_memopt.h"
+#include "planner/solo_partition.h"
 
 /* What asks in time that grows with the file. */
 static bool is_small(const struct pst_problem *problem)

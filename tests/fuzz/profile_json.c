@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "cost/profile.h"
+#include "graph/profile.h"
 #include "fuzz.h"
 #include "sessions.h"
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "plugin/solo_memopt.h"
-#include "report/memopt_report.h"
+#include "planner/solo_memopt.h"
+#include "reports/memopt_report.h"
 
 static const struct {
     const char *id, *file;

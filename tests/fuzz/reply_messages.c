@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "fuzz.h"
-#include "plugin/child_run.h"
+#include "host/child_run.h"
 
 static void drop(uint32_t level, const char *area, const char *text)
 {

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "plugin/solo_partition_state.h"
-#include "report/partition_report.h"
+#include "planner/solo_partition_state.h"
+#include "reports/partition_report.h"
 
 static const struct {
     const char *id, *file;

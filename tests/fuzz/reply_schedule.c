@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/schedule_problem.h"
-#include "cli/solo.h"
+#include "commands/schedule_problem.h"
+#include "commands/solo.h"
 #include "fuzz.h"
-#include "report/schedule_report.h"
-#include "report/torch_csv.h"
+#include "reports/schedule_report.h"
+#include "exchange/torch_csv.h"
 
 static const char graph[] =
     "{\"format\":\"penstock-schedule-problem\",\"version\":1,\"samples\":8,\"devices\":3,"

@@ -2,10 +2,10 @@
  *
  * A problem for schedulers: read, and asked about where it is small.
  */
-#include "cli/schedule_problem.h"
+#include "commands/schedule_problem.h"
 
 #include "fuzz.h"
-#include "plugin/solo_job.h"
+#include "planner/solo_job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -3,7 +3,7 @@
  * adapipe where it has too many units to look for the least peak one by one: what it names as
  * enough is enough, what it says fits does, and it says no only beyond what it has.
  */
-#include "plugin/eval.h"
+#include "planner/eval.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  * the shortest step.
  */
 #include "job_rig.h"
-#include "plugin/advise.h"
+#include "planner/advise.h"
 #include "sim/sim.h"
 #include "train/session.h"
 

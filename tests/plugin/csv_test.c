@@ -3,7 +3,7 @@
  * The scheduler that reads PyTorch's schedule CSV: what it takes, in both conventions, and the one
  * message that each broken file gets, with row and cell.
  */
-#include "plugin/emission.h"
+#include "planner/emission.h"
 #include "plugin_rig.h"
 
 #include <setjmp.h>

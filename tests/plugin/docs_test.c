@@ -12,8 +12,8 @@
 #include <stdlib.h>
 
 #include "config_docs.h"
-#include "model/builder.h"
-#include "plugin/plugin_host.h"
+#include "graph/builder.h"
+#include "host/plugin_host.h"
 
 static void test_models(void **state)
 {

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/philox.h"
-#include "plan/check/check.h"
-#include "report/torch_csv.h"
+#include "prove/check.h"
+#include "exchange/torch_csv.h"
 
 enum { MAX_SCHEDULERS = 64 };
 

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "job_expect.h"
-#include "plugin/solo_job.h"
-#include "plugin/solo_memopt.h"
-#include "plugin/solo_partition.h"
+#include "planner/solo_job.h"
+#include "planner/solo_memopt.h"
+#include "planner/solo_partition.h"
 #include "support.h"
 
 /* Where a lie can be told. */

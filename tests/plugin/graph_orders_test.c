@@ -6,7 +6,7 @@
  */
 #include "schedule_rig.h"
 
-#include "check/problem.h" /* random numbers */
+#include "conformance/problem.h" /* random numbers */
 
 enum { ROUNDS = 60, MAX_STAGES = 6, MAX_M = 3, F = 0, B = 1, W = 2, KINDS = 3 };
 

@@ -3,8 +3,8 @@
  * In-flight counts of a scheduler that does not tell: counted on a unit chain they are those that
  * the same scheduler tells. And what earlier attempts counted is the least.
  */
-#include "plugin/held.h"
-#include "plugin/state.h"
+#include "planner/held.h"
+#include "planner/state.h"
 #include "plugin_rig.h"
 
 #include <setjmp.h>

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/builder.h"
-#include "plugin/planner.h"
+#include "graph/builder.h"
+#include "planner/planner.h"
 
 struct job_rig {
     struct pst_config *config;

@@ -3,7 +3,7 @@
  * sqrt, selective, offload and vpipe: worked examples done by hand, every answer booked by the
  * ledger.
  */
-#include "plugin/eval.h"
+#include "planner/eval.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

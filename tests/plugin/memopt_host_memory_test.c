@@ -3,7 +3,7 @@
  * Stages with a limit on host memory: of k micro-batches no more is offloaded than there is room
  * for, whoever decides, and within that the best plan is found and every plan that fits.
  */
-#include "plugin/eval.h"
+#include "planner/eval.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * sqrt, selective, offload and vpipe on random stages and on absurd ones: every answer is booked by
  * the ledger and held against enumeration.
  */
-#include "plugin/eval.h"
+#include "planner/eval.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

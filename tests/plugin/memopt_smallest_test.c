@@ -3,7 +3,7 @@
  * What an optimizer says where nothing fits: the smallest capacity that it can do with. It must be
  * one that it can do with indeed, and no smaller one may do; and every capacity above does, too.
  */
-#include "plugin/eval.h"
+#include "planner/eval.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  *
  * none and full: which nodes are dropped, what the plans cost, what a replay may not do.
  */
-#include "plugin/eval.h"
+#include "planner/eval.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
  */
 #include "schedule_rig.h"
 
-#include "check/problem.h" /* random numbers */
+#include "conformance/problem.h" /* random numbers */
 
 #define MAX_STAGES 8
 

@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "plugin/child.h"
-#include "plugin/plugin_host.h"
+#include "host/child.h"
+#include "host/plugin_host.h"
 #include "train/isolate.h"
 
 #define SCRATCH GALLERY "/scratch"

@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "cli/solo.h"
-#include "plugin/solo_memopt.h"
-#include "plugin/solo_partition_state.h"
+#include "commands/solo.h"
+#include "planner/solo_memopt.h"
+#include "planner/solo_partition_state.h"
 
 static void expect_refused(pst_status st, const char *name, const char *what,
                            const struct pst_error *err)

@@ -3,7 +3,7 @@
  * gpipe and 1f1b: lists written by hand for three devices and four micro-batches; makespan, memory
  * and in-flight counts against their closed forms on random sizes; stages with branches.
  */
-#include "plugin/emission.h"
+#include "planner/emission.h"
 #include "plugin_rig.h"
 
 #include <setjmp.h>

@@ -5,9 +5,9 @@
  * mutation on every other device.
  */
 #include "shipped_rig.h"
-#include "unit/check/buffer_mutations.h"
-#include "unit/check/memory_mutations.h"
-#include "unit/check/turn_mutations.h"
+#include "unit/prove/buffer_mutations.h"
+#include "unit/prove/memory_mutations.h"
+#include "unit/prove/turn_mutations.h"
 
 static uint32_t memory_counts[N_MEMORY_MUTATIONS][2], buffer_counts[N_BUFFER_MUTATIONS][2],
     turn_counts[N_TURN_MUTATIONS][2];

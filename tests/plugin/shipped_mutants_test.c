@@ -5,8 +5,8 @@
  * that runs the lists says that it is still legal.
  */
 #include "shipped_rig.h"
-#include "unit/check/part_mutations.h"
-#include "unit/check/plan_mutations.h"
+#include "unit/prove/part_mutations.h"
+#include "unit/prove/plan_mutations.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MOST_PLACES 8

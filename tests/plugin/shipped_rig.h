@@ -9,7 +9,7 @@
 #define TESTS_PLUGIN_SHIPPED_RIG_H
 
 #include "job_rig.h"
-#include "unit/check/rig.h"
+#include "unit/prove/rig.h"
 
 #include <dirent.h>
 #include <unistd.h>

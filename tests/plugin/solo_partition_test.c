@@ -3,7 +3,7 @@
  * What a partition is worth, from stages written down by hand: depth, what is held, bottleneck,
  * time of a step. No plugin takes part.
  */
-#include "plugin/solo_partition_state.h"
+#include "planner/solo_partition_state.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -5,7 +5,7 @@
  */
 #include "schedule_rig.h"
 
-#include "report/timeline_text.h"
+#include "reports/timeline_text.h"
 #include "sim/order_timeline.h"
 
 static char *print(const struct schedule_run *run, uint32_t width, bool colour, bool utf8)

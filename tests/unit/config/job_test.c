@@ -2,7 +2,7 @@
  *
  * The core's sections of a config.
  */
-#include "cluster/cluster.h"
+#include "graph/cluster.h"
 #include "config/job.h"
 #include "unit/config/support.h"
 

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "base/philox.h"
-#include "device/device.h"
+#include "exec/device.h"
 #include "far_rig.h"
 
 #define RIG_MAX 3

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
-#include "device/device.h"
+#include "exec/device.h"
 
 #include <cmocka.h>
 

@@ -5,7 +5,7 @@
 #ifndef PENSTOCK_TESTS_FAR_RIG_H
 #define PENSTOCK_TESTS_FAR_RIG_H
 
-#include "device/device.h"
+#include "exec/device.h"
 
 struct rig_buffer {
     void *data; /* aligned to 64 bytes */

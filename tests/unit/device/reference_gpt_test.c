@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "device/cpu/reference/reference.h"
-#include "model/builder.h"
+#include "graph/builder.h"
 
 #define LAYERS 2
 

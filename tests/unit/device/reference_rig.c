@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/philox.h"
-#include "device/bf16.h"
+#include "exec/bf16.h"
 
 /* --- the graph --------------------------------------------------- */
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "device/device.h"
+#include "exec/device.h"
 
 #define RIG_INPUTS  3
 #define RIG_PARAMS  2

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/bf16.h"
+#include "exec/bf16.h"
 #include "device/cpu/reference/reference.h"
 
 /* Typed copies of everything; exact sizes, so that a sanitizer sees an overrun. */

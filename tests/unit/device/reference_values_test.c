@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/philox.h"
-#include "device/bf16.h"
+#include "exec/bf16.h"
 #include "device/cpu/reference/reference.h"
 
 static const uint32_t dtypes[] = {PST_F32, PST_BF16, PST_F64};

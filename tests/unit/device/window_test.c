@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "device/window.h"
+#include "exec/window.h"
 
 enum { MOST = 7 };
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "device/device.h"
+#include "exec/device.h"
 
 struct pst_device {
     uint32_t index;

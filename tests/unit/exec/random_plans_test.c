@@ -7,7 +7,7 @@
  *
  * The seed is printed; PENSTOCK_SEED and PENSTOCK_ROUNDS choose others.
  */
-#include "unit/check/rig.h"
+#include "unit/prove/rig.h"
 #include "unit/transport/support.h"
 
 #include <math.h>

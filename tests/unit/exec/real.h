@@ -12,10 +12,10 @@
 
 #include "base/philox.h"
 #include "exec/exec.h"
-#include "model/builder.h"
+#include "graph/builder.h"
 
 #include "unit/exec/orders.h"
-#include "unit/model/model_support.h"
+#include "unit/graph/model_support.h"
 #include "unit/transport/support.h"
 
 /* What is offloaded, in the tests that set it before they make a plan. */

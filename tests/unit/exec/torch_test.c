@@ -4,7 +4,7 @@
  * those that PyTorch computes for the same weights (recorded by scripts/record_torch.py); and the
  * weights that every optimizer arrives at against its rule written out in double.
  */
-#include "unit/check/rig.h"
+#include "unit/prove/rig.h"
 #include "unit/transport/support.h"
 
 #include <jansson.h>

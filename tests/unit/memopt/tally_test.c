@@ -3,7 +3,7 @@
  * The tally of a plan against the evaluator, change by change, what it foretells of one, and the
  * bound against enumeration.
  */
-#include "plugin/eval.h"
+#include "planner/eval.h"
 #include "search.h"
 
 #include <setjmp.h>

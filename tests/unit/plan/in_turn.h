@@ -6,7 +6,7 @@
 #ifndef PST_TEST_PLAN_IN_TURN_H
 #define PST_TEST_PLAN_IN_TURN_H
 
-#include "unit/check/rig.h"
+#include "unit/prove/rig.h"
 
 #define IN_TURN_MOST 80 /* passes of a device */
 

@@ -3,7 +3,7 @@
  * Lower bounds against every order of small instances and against optima that an exhaustive search
  * has proven.
  */
-#include "plugin/solo.h"
+#include "planner/solo.h"
 #include "plan/order_eval.h"
 
 #include <setjmp.h>

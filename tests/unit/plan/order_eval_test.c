@@ -3,7 +3,7 @@
  * Timing of orders against a plain sweep over the lists, on random graphs of stages; what is said
  * of orders that cannot run.
  */
-#include "plugin/solo.h"
+#include "planner/solo.h"
 #include "plan/order_eval.h"
 
 #include <setjmp.h>

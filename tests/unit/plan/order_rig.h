@@ -8,7 +8,7 @@
 
 #include "base/philox.h"
 #include "plan/order_eval.h"
-#include "plugin/solo.h"
+#include "planner/solo.h"
 
 enum { MAX_STAGES = 8, MAX_MB = 24, MAX_LIST = 600 };
 

@@ -7,7 +7,7 @@
 #include "plan/pass_calls.h"
 #include "plan/program.h"
 
-#include "unit/model/model_support.h"
+#include "unit/graph/model_support.h"
 
 enum { STAGES = 2 };
 

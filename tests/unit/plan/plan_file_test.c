@@ -3,7 +3,7 @@
  * Plan files: the same bytes after a round trip, a clean refusal of everything else, with the
  * place.
  */
-#include "unit/check/rig.h"
+#include "unit/prove/rig.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -7,7 +7,7 @@
 #include "base/philox.h"
 #include "plan/program.h"
 
-#include "unit/model/model_support.h"
+#include "unit/graph/model_support.h"
 
 enum { SEQUENCE_GPIPE, SEQUENCE_1F1B, SEQUENCE_SPLIT, SEQUENCE_REVERSE, SEQUENCES };
 

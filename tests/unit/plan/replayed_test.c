@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "plan/plan.h"
-#include "unit/model/model_support.h"
+#include "unit/graph/model_support.h"
 
 enum { KEEP = PST_ACTION_KEEP, AGAIN = PST_ACTION_RECOMPUTE };
 

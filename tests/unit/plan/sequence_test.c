@@ -4,7 +4,7 @@
  * the programs of random lists, which the checker proves; the plan file; lists that break a rule.
  */
 #include "plan/sequence.h"
-#include "unit/check/rig.h"
+#include "unit/prove/rig.h"
 
 enum { MOST_STEPS = 8192, MOST_NODES = 128 };
 

@@ -13,7 +13,7 @@
 #include "plan/pass_calls.h"
 #include "sim/sim.h"
 
-#include "unit/check/rig.h"
+#include "unit/prove/rig.h"
 
 enum { MICROS = 24, AHEAD = 3, MOST_NODES = 64, MOST_CALLS = 256, SAMPLES = 2 };
 

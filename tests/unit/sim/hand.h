@@ -7,7 +7,7 @@
 
 #include "sim/sim.h"
 
-#include "unit/check/rig.h"
+#include "unit/prove/rig.h"
 
 /*
  * A machine on which everything that is computed takes as long as its launches: peak and bandwidth

@@ -4,7 +4,7 @@
  */
 #include "sim/sim.h"
 
-#include "unit/check/async_rig.h"
+#include "unit/prove/async_rig.h"
 
 static uint64_t sum(const struct pst_memory_point *point)
 {

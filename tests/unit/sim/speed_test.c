@@ -8,7 +8,7 @@
 
 #include <time.h>
 
-#include "unit/check/rig.h"
+#include "unit/prove/rig.h"
 
 #define DEVICES 16
 

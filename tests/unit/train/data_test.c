@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "model/builder.h"
+#include "graph/builder.h"
 #include "train/data.h"
 
 #define CONTEXT 8

@@ -4,7 +4,7 @@
  * shifted, several tensors to learn from, numbers as targets.
  */
 #include "train/data.h"
-#include "unit/model/graph_support.h"
+#include "unit/graph/graph_support.h"
 
 #include <math.h>
 

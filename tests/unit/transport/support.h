@@ -16,7 +16,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "transport/transport.h"
+#include "exec/transport.h"
 
 #define MAX_RANKS 8
 

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a device module offers to the core: an arena, kernels, and the elementwise work around the
+ * step. Private: the table may change at any commit. A module is device-<id>.so, loaded by
+ * plugin/dl.c, exporting pst_device_module().
+ *
+ * A device is driven by one thread: enter() comes first on that thread, then everything else.
+ * After compile() nothing allocates. All buffers are inside the arena, aligned to 64 bytes.
+ */
+#ifndef PST_EXEC_DEVICE_H
+#define PST_EXEC_DEVICE_H
+
+#include "graph/graph.h"
+
+enum pst_kernel_pass { PST_KERNEL_F = 0, PST_KERNEL_B = 1, PST_KERNEL_W = 2 };
+
+enum {
+    PST_CALL_TRAINING = 1u << 0, /* dropout on, batch norm uses and updates statistics */
+    PST_CALL_REPLAY = 1u << 1    /* recompute: no side effect on state */
+};
+
+/*
+ * Operands of one kernel call; which are read or written is told by struct pst_op_grad (model).
+ * Pointers that do not apply are NULL. Activations and their gradients have the tensor's dtype, p
+ * the parameter's dtype, dp and state are f32.
+ *   F: reads x, p; writes y[0] and aux y[1..]
+ *   B: reads dy (not for a loss: its gradient is scale/rows) and x, p, y as told; writes dx[i]
+ * where not NULL, as gradient + add[i] where add[i] is not NULL; writes z W: reads dy, z, x, p, y
+ * as told; overwrites dp[i] (never accumulates) Outputs never overlap inputs, except that add[i]
+ * may equal dx[i].
+ */
+struct pst_call {
+    void *const *x, *const *p, *const *y;
+    const void *dy;
+    void *const *dx, *const *add;
+    void *const *z;
+    float *const *dp;
+    float *const *state;
+    void *workspace;       /* as many bytes as compile() asked for */
+    uint64_t first_sample; /* global index (from the start of the run) of row 0 */
+    uint64_t seed;
+    float scale;    /* loss B: 1 / samples of the step */
+    uint32_t flags; /* PST_CALL_* */
+};
+
+struct pst_kernel {
+    void (*run)(const struct pst_kernel *kernel, const struct pst_call *call);
+    void (*destroy)(struct pst_kernel *kernel);
+    uint64_t workspace_bytes;
+};
+
+/* Optimizer update of one parameter (Kingma and Ba; Loshchilov and Hutter; heavy-ball momentum). */
+enum pst_optimizer { PST_SGD = 0, PST_MOMENTUM = 1, PST_ADAM = 2, PST_ADAMW = 3 };
+
+struct pst_update {
+    uint32_t optimizer;
+    float lr, momentum, beta1, beta2, eps,
+        weight_decay; /* weight_decay 0 where it does not apply */
+    uint64_t step;    /* 1 for the first update */
+    float grad_scale; /* gradients are multiplied by this first (clipping) */
+};
+
+/* How long a described device takes, in the time of this machine. Pure; asked by any thread. */
+struct pst_device_times {
+    void *context;
+    /* One call of a kernel. */
+    uint64_t (*kernel_ns)(void *context, uint32_t op, uint32_t pass, uint32_t samples);
+    /* The update of so many parameters with n_slots values of state each; first: of its stage. */
+    uint64_t (*update_ns)(void *context, uint64_t elems, uint32_t n_slots, bool first);
+};
+
+struct pst_device_config {
+    uint32_t threads;    /* per device */
+    const char *kernels; /* "auto"; cpu: "onednn", "reference"; cuda: "simple", "unordered" */
+    uint32_t index;      /* which device of the machine; cpu: ignored */
+    const struct pst_device_times *times; /* of a device that stands in for another, which needs it
+                                             before compile(); outlives the device. Others: NULL */
+    bool tf32;                            /* products of f32 may round their operands to 11 bits */
+    /* Takes what users may want to know and is no error: one line; the same more than once. Any
+       thread; outlives the device. NULL: nobody does. */
+    void (*note)(const char *text);
+    /* Several ranks on one GPU; others ignore them. */
+    uint32_t share;               /* rank r has GPU r / share; 0: r modulo their number */
+    uint32_t first_rank, n_ranks; /* what this process has; 0: one that stands alone */
+};
+
+enum {
+    PST_DEVICE_HOLLOW = 1u << 0, /* stands in for another: takes its time and makes no values */
+    /* Its arena is none of the host's memory; kernels and the work around the step may return
+       before they have ended, in the order of the calls. It has sync(), queues and marks. */
+    PST_DEVICE_APART = 1u << 1,
+    PST_DEVICE_TF32 = 1u << 4 /* heeds tf32 of its config */
+};
+
+/*
+ * Of a device that stands apart: what it was asked for is in queues, each worked off in order and
+ * beside the others. Kernels and the work around the step are in the first.
+ */
+enum pst_queue {
+    PST_QUEUE_COMPUTE = 0,
+    PST_QUEUE_OUT,   /* to host memory */
+    PST_QUEUE_IN,    /* from there */
+    PST_QUEUE_LINK,  /* from other ranks: lower ones, */
+    PST_QUEUE_BACK,  /* higher ones */
+    PST_QUEUE_SUM,   /* sums with other ranks */
+    PST_QUEUE_RELAY, /* waits for others */
+    PST_QUEUES
+};
+
+struct pst_device;
+struct pst_mark;   /* a place in a queue (below) */
+struct pst_replay; /* what was captured (below) */
+
+/* What may differ each time that something captured is asked for again. */
+struct pst_changes {
+    uint64_t first_sample;            /* of its kernel calls */
+    const struct pst_update *updates; /* those of its updates that differ in weight decay */
+    uint32_t n_updates;
+};
+
+struct pst_device_ops {
+    uint32_t size;
+    const char *id;
+    /* Is it usable here? If not, why (one line). */
+    pst_status (*probe)(char *ret_why, size_t why_size);
+    /* One line about it for `doctor`: library, instruction set. */
+    void (*describe)(char *ret_text, size_t text_size);
+    pst_status (*open)(const struct pst_device_config *config, struct pst_device **ret_device,
+                       struct pst_error *err);
+    void (*close)(struct pst_device *device); /* frees its arenas; kernels are destroyed before */
+    /* Makes the calling thread the device's own (threads, rounding mode). */
+    void (*enter)(struct pst_device *device);
+    /* One block of exactly `bytes` followed by an inaccessible page, filled with 0xFF. */
+    pst_status (*arena)(struct pst_device *device, uint64_t bytes, void **ret_base,
+                        struct pst_error *err);
+    /* Whether dtype is supported for training here; else why not. */
+    pst_status (*supports)(struct pst_device *device, uint32_t dtype, struct pst_error *err);
+    /* Workspace bytes of a kernel without making it; cheap, pure, and what compile() will say. */
+    uint64_t (*workspace)(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                          uint32_t pass, uint32_t samples);
+    /* Makes one kernel for a micro-batch of `samples` samples. */
+    pst_status (*compile)(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                          uint32_t pass, uint32_t samples, struct pst_kernel **ret_kernel,
+                          struct pst_error *err);
+    /* Host to device, device to host. Other threads may call them too while the device runs, on
+       bytes that nothing else touches then; not on a hollow device. */
+    void (*upload)(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
+    void (*download)(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
+    void (*zero)(struct pst_device *device, void *dst, uint64_t bytes);
+    /* dst += src, f32: gradients over micro-batches and tied parameters. */
+    void (*accumulate)(struct pst_device *device, float *dst, const float *src, uint64_t elems);
+    /* dst = a + b in dtype: gradients of a tensor with several consumers. dst may equal a or b. */
+    void (*sum)(struct pst_device *device, void *dst, const void *a, const void *b, uint64_t elems,
+                uint32_t dtype);
+    /* Sum of squares: chunks of 4096 elements, pairwise inside and over chunks, in double. */
+    double (*square_sum)(struct pst_device *device, const float *values, uint64_t elems);
+    /* weights (f32) and state are updated; `working` (dtype; may be NULL or equal weights)
+       refreshed. s0, s1: optimizer state, NULL where the optimizer has none. */
+    void (*update)(struct pst_device *device, const struct pst_update *update, float *weights,
+                   const float *grad, float *s0, float *s1, void *working, uint32_t working_dtype,
+                   uint64_t elems);
+    /* working = weights rounded to working_dtype. */
+    void (*refresh)(struct pst_device *device, void *working, const float *weights,
+                    uint32_t working_dtype, uint64_t elems);
+    uint32_t flags; /* PST_DEVICE_* */
+    /*
+     * This and the queues below are there where PST_DEVICE_APART is set. sync returns when all that
+     * the thread of the device asked for has ended; errors of a device stick, so it says what went
+     * wrong first, then or earlier. On the thread of the device, as everything above but upload and
+     * download, which end before they return, too.
+     */
+    pst_status (*sync)(struct pst_device *device, struct pst_error *err);
+    /*
+     * Queues. Those of PST_QUEUE_COMPUTE are for the thread of the device alone, the others for any
+     * thread, also of another device of the module. None of these waits for the device; a failure
+     * sticks. What depends on something is asked for after it, so queues cannot wait in a circle.
+     */
+    /* Host memory that queues move to and from; close() frees it. */
+    pst_status (*pinned)(struct pst_device *device, uint64_t bytes, void **ret_base,
+                         struct pst_error *err);
+    /* A mark for the queues of this device, freed by close(). It stands nowhere at first. */
+    pst_status (*mark_create)(struct pst_device *device, bool timed, struct pst_mark **ret_mark,
+                              struct pst_error *err);
+    /* Sets the mark behind all that the queue was asked for so far. */
+    void (*mark)(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
+    /* What the queue is asked for from now on begins once all before the mark, where it stands now,
+       has ended; the mark is of any device of the module. */
+    void (*follow)(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
+    /* Whether all before the mark has ended, or the device has failed. Any thread. */
+    bool (*passed)(struct pst_device *device, struct pst_mark *mark);
+    /* When all before a timed mark had ended, on CLOCK_MONOTONIC: differences are the device's own,
+       the clock's to some 10 us. For the thread of the device, of marks that were passed, before
+       its next sync(). */
+    uint64_t (*mark_ns)(struct pst_device *device, struct pst_mark *mark);
+    /* Between arenas of any devices, and pinned memory. */
+    void (*move)(struct pst_device *device, uint32_t queue, void *dst, const void *src,
+                 uint64_t bytes);
+    /* dst += src, f32 */
+    void (*add)(struct pst_device *device, uint32_t queue, float *dst, const float *src,
+                uint64_t elems);
+    /* square_sum() into pinned memory, in the first queue. */
+    void (*squares)(struct pst_device *device, const float *values, uint64_t elems,
+                    double *ret_pinned);
+    /* For whoever watches the device from outside (cuda: an NVTX range): what the calling thread
+       asks for from now on has this name; NULL: it ends. The op is NULL where nobody can watch. */
+    void (*range)(struct pst_device *device, const char *name);
+    /* What else works with the device takes its place in the order of its kernels here: its native
+       compute queue (cuda: the cudaStream_t) and its number on this machine. NULL: it has none. */
+    void *(*stream)(struct pst_device *device, int *ret_ordinal);
+    /*
+     * Captures; all NULL where there are none. Kernel calls, sum, accumulate, update and refresh
+     * between capture_begin and capture_end are not done but kept, and replay() asks for all of
+     * them at once, as often as one likes, in the first queue. Operands are those of then, first
+     * samples and updates those of `changes`. Each kernel has run before. On the thread of the
+     * device, which asks it for nothing else in between. What cannot be captured: capture_end says
+     * so (run.graph), nothing was done, and the device goes on; where it cannot even begin,
+     * capture_begin returns false, nothing may be asked for, and capture_end says why. A replay is
+     * destroyed before the device is closed and waits for it.
+     */
+    bool (*capture_begin)(struct pst_device *device);
+    pst_status (*capture_end)(struct pst_device *device, struct pst_replay **ret_replay,
+                              struct pst_error *err);
+    void (*replay)(struct pst_device *device, struct pst_replay *replay,
+                   const struct pst_changes *changes);
+    void (*replay_destroy)(struct pst_device *device, struct pst_replay *replay);
+    /*
+     * Whether the ranks of this process, as first_rank, n_ranks and share say, find room on this
+     * machine; arena_bytes: one for each of them, NULL: not yet known. Asked before devices are
+     * opened. machine.missing, machine.memory (exit 4). NULL: wherever there is memory.
+     */
+    pst_status (*fits)(const struct pst_device_config *config, const uint64_t *arena_bytes,
+                       struct pst_error *err);
+    /* How ranks share a device, in one line; "" where they do not. NULL: never. */
+    void (*sharing)(struct pst_device *device, char *ret_text, size_t size);
+    /* Which device of this machine the rank of a config has: a name that all processes of the
+       machine know it by ("0000:3b:00.0"); "" where that is not told. NULL: it has none. */
+    void (*identity)(const struct pst_device_config *config, char *ret_text, size_t size);
+    /*
+     * What follows may be NULL; a device has all of it or nothing. Such a device keeps a clock:
+     * when what it was asked for so far ends, on CLOCK_MONOTONIC. The clock says when things end if
+     * this machine is never late, so that delays do not add up.
+     */
+    uint64_t (*now)(struct pst_device *device);
+    /* It does nothing before ns. Returns when this machine is there, too. */
+    void (*advance)(struct pst_device *device, uint64_t ns);
+    /* Returns when all that was asked for has ended. Called behind each pass and update. */
+    void (*finish)(struct pst_device *device);
+    /* Something else than the device reads or writes this part of an arena. */
+    void (*touch)(struct pst_device *device, const void *data, uint64_t bytes);
+    /* Bytes of the arena up to the end of the highest operand of any call so far. */
+    uint64_t (*reached)(struct pst_device *device);
+};
+
+/* The module's one export. */
+typedef const struct pst_device_ops *pst_device_module_fn(void);
+#define PST_DEVICE_MODULE_SYMBOL "pst_device_module"
+
+#endif

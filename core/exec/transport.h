@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a transport offers to the executor: point-to-point transfers that are posted and waited for,
+ * and small collectives. Private. A module is transport-<id>.so exporting pst_transport_module().
+ *
+ * A transfer completes when both ends have posted it; payloads are matched by (from, to, tag) and
+ * their sizes must agree. Every wait has a deadline and ends early when the transport is aborted.
+ * Calls with the same `rank` come from one thread.
+ */
+#ifndef PST_EXEC_TRANSPORT_H
+#define PST_EXEC_TRANSPORT_H
+
+#include "base/error.h"
+
+struct pst_transport;
+struct pst_mark;
+
+/* Of one transfer. follows: it is a piece of the message of which the transfer before it on this
+   link was one, and starts right behind that. */
+struct pst_transfer_time {
+    uint64_t ns;
+    bool follows;
+};
+
+/*
+ * Links of a described machine, whose times the transport keeps. A transfer starts when both its
+ * ends are at the heads of their rank's queue of sends and of receives and its link direction is
+ * free; it occupies the link for its time and no rank's thread. Two ranks of one node have a
+ * link of their own; others share the way out of one node and the way into the other, first come,
+ * first served, at equal times the lower sender. A collective starts when the last member has come.
+ * All of it is counted on the clocks of the ranks: a post counts from its rank's clock, and a wait
+ * puts that forward to the end.
+ */
+struct pst_transport_times {
+    void *context;
+    /* The clock of a rank, and putting it forward: returns when this machine is there, too. Called
+       on the rank's thread. */
+    uint64_t (*now)(void *context, uint32_t rank);
+    void (*advance)(void *context, uint32_t rank, uint64_t ns);
+    /* These are pure. */
+    struct pst_transfer_time (*transfer)(void *context, uint32_t from, uint32_t to, uint64_t tag,
+                                         uint64_t bytes);
+    uint64_t (*collective_ns)(void *context, uint64_t bytes, const uint32_t *ranks,
+                              uint32_t n_ranks);
+    uint32_t (*node)(void *context, uint32_t rank); /* below n_ranks */
+    bool hollow; /* buffers of transfers and reductions are neither read nor written */
+};
+
+/* What the lists of a rank have open at once, at most. */
+struct pst_transport_needs {
+    uint32_t transfers, sums;
+    uint64_t transfer_bytes; /* of the largest transfer */
+    uint64_t sum_bytes;      /* of all buffers of the largest sum: parts; or sources and result */
+    uint32_t sum_buffers;    /* most parts or sources of a sum */
+};
+
+/*
+ * Buffers that are not the host's: how a rank's device moves and adds up what transfers and sums
+ * name. They reach the buffers of all ranks, and tell no errors: the device keeps those.
+ */
+struct pst_transport_memory {
+    void *context;
+    /* Between the rank's device and the host, on the rank's thread; they end before they return. */
+    void (*upload)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
+    void (*download)(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes);
+    /* The native queue that the rank's kernels are in (cuda: a cudaStream_t) and the number of its
+       device on this machine; NULL: there is none. From attach() on. */
+    void *(*stream)(void *context, uint32_t rank, int *ret_ordinal);
+    /* The one piece of the device's memory in which everything lies that transfers and sums of the
+       rank name, from attach() to detach(). NULL: nobody knows. */
+    void *(*region)(void *context, uint32_t rank, uint64_t *ret_bytes);
+    /* The queues of the rank's device: enum pst_queue and what goes with it in device/device.h,
+       from attach() on. */
+    pst_status (*mark_create)(void *context, uint32_t rank, struct pst_mark **ret_mark,
+                              struct pst_error *err);
+    void (*mark)(void *context, uint32_t rank, uint32_t queue, struct pst_mark *mark);
+    void (*follow)(void *context, uint32_t rank, uint32_t queue, struct pst_mark *mark);
+    void (*move)(void *context, uint32_t rank, uint32_t queue, void *dst, const void *src,
+                 uint64_t bytes);
+    void (*sum)(void *context, uint32_t rank, uint32_t queue, float *dst, const float *src,
+                uint64_t elems); /* dst += src */
+    bool timed;                  /* marks are, and swap() will be asked for them */
+    /* Host memory that the device copies from and to at its full rate, on the rank's thread from
+       attach() on; it goes when the device is closed. NULL: there is none. */
+    pst_status (*pinned)(void *context, uint32_t rank, uint64_t bytes, void **ret_base,
+                         struct pst_error *err);
+    /* From attach() on; NULL: nobody knows. */
+    struct pst_transport_needs (*needs)(void *context, uint32_t rank);
+};
+
+enum { PST_MEETS_TRANSFER = 1u << 0, PST_MEETS_SUM = 1u << 1 };
+
+struct pst_transport_config {
+    uint32_t n_ranks;
+    uint32_t max_requests;   /* per rank, in flight at once: transfers */
+    uint32_t max_reductions; /* the same of all_reduce */
+    uint64_t stall_ns;       /* longest wait before PST_ERR_CANCELLED with kind run.stalled */
+    /* What a rank of this process is at, in words for a message ("F of stage 2, micro-batch 5"); ""
+       where that is nothing. Asked by any thread at any time; NULL: nobody knows. */
+    void (*doing)(void *context, uint32_t rank, char *ret_text, size_t size);
+    void *doing_context;
+    /* What two ranks have to do with each other, PST_MEETS_*, the same from both sides. Pure; asked
+       by any thread. NULL: everything. Of a rank with itself: what it sums without others. */
+    uint32_t (*meets)(void *context, uint32_t rank, uint32_t other);
+    void *meets_context;
+    /* Transfers of each pair of ranks, in each direction, wait for no others. False: those of a
+       rank may be one queue. Transports that always do heed it not. */
+    bool edges;
+    /* A line for the log, at its lowest level; any thread. NULL: nobody reads it. */
+    void (*note)(const char *text);
+    const struct pst_transport_times *times;   /* copied; NULL: as fast as this machine moves it */
+    const struct pst_transport_memory *memory; /* copied; NULL: buffers are the host's */
+};
+
+typedef uint32_t pst_request;
+
+/* A buffer of one member of a sum. */
+struct pst_reduce_part {
+    float *data;
+    uint64_t elems;
+};
+
+/*
+ * Of a transport whose ranks are processes that a launcher has started. One thread of a process
+ * makes these calls, and what is collective is called by all processes in the same order. A wait
+ * ends early when the run is aborted anywhere, when a process has not been heard of for the stall
+ * limit, and on nothing else: others may be at work for as long as they like.
+ */
+struct pst_transport_processes {
+    /* Once, before everything else: finds the other processes. `transport` is what run.transport
+       is, for messages. Errors: config.value (exit 2) where no launcher has started this one,
+       run.device where the library fails, run.stalled where they do not come within the limit.
+       *ret_n_ranks is 0 where it fails before they have met; else abort, settle and leave end
+       them together. */
+    pst_status (*join)(const char *transport, uint64_t stall_ns, uint32_t *ret_rank,
+                       uint32_t *ret_n_ranks, struct pst_error *err);
+    const char *(*host)(uint32_t rank);
+    /* What join told. */
+    uint32_t (*rank)(void);
+    /* What this process must add to its CLOCK_MONOTONIC to get that of rank 0. */
+    int64_t (*clock_ns)(void);
+    /* Collective: all[r * bytes] := what process r brought. */
+    pst_status (*exchange)(const void *mine, void *all, uint64_t bytes, struct pst_error *err);
+    /* Collective: what rank 0 has to all. */
+    pst_status (*broadcast)(void *data, uint64_t bytes, struct pst_error *err);
+    /* Ends the waits of all processes, here and above; the first text is kept. */
+    void (*abort)(const char *why);
+    /* Of a transport beside this one: whom this process's rank waits for, UINT32_MAX: nobody; and
+       run.stalled, once it has waited for too long. `what` says for what. Any thread. */
+    void (*waits)(uint32_t peer);
+    pst_status (*stalled)(uint32_t peer, const char *what, struct pst_error *err);
+    /* The last exchange of a run, aborted or not; limit_ns bounds it where it was aborted. Of
+       processes that do not come present[r] is false. Returns whether all came. */
+    bool (*settle)(const void *mine, void *all, uint64_t bytes, uint64_t limit_ns, bool *present);
+    /* Nothing may be called behind it; also of processes that have not met. Not `orderly`, or where
+       the others do not come: ends all processes with this exit code, and may not return. */
+    void (*leave)(int exit_code, bool orderly);
+};
+
+struct pst_transport_ops {
+    uint32_t size;
+    const char *id;
+    bool takes_memory; /* open heeds config->memory */
+    /* With config->memory: a post takes its place behind what the rank's device was asked for so
+       far, and a wait returns once what the device is asked for from then on comes behind the
+       transfer or sum; neither waits for the device. Otherwise posts are of buffers that are whole
+       and wait returns when they have changed. */
+    bool ordered;
+    pst_status (*probe)(char *ret_why, size_t why_size);
+    pst_status (*open)(const struct pst_transport_config *config,
+                       struct pst_transport **ret_transport, struct pst_error *err);
+    void (*close)(struct pst_transport *transport);
+    /* With config->memory: on the thread of each rank of this process, once its device is open and
+       before anything is posted. NULL: there is nothing to do. */
+    pst_status (*attach)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+    /* With config->memory: on the thread of each rank of this process, before its device is closed
+       and once it posts no more, whether or not attach went well. From then on nothing reads or
+       writes what is the device's, nor what memory->pinned gave; abort and close alone may follow.
+       False: something still does (a kernel that spins, a library that hangs) and closing the
+       device might wait for ever, so that it is to be left as it is. NULL: always true. */
+    bool (*detach)(struct pst_transport *transport, uint32_t rank);
+    /* Post; neither blocks nor allocates. The buffer belongs to the transport until wait returns. A
+       transport that is not ordered may copy what a device's memory holds, which the rank's device
+       ends at once; it allocates (PST_ERR_NOMEM) where memory->needs has not told of that much. */
+    pst_status (*send)(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
+                       const void *data, uint64_t bytes, pst_request *ret_request);
+    pst_status (*recv)(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
+                       void *data, uint64_t bytes, pst_request *ret_request);
+    /* What was posted goes on its way, one group of transfers: the rank turns to something else.
+       NULL: it does so by itself. */
+    pst_status (*flush)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+    pst_status (*wait)(struct pst_transport *transport, uint32_t rank, pst_request request,
+                       struct pst_error *err);
+    /* values[n] := sum over all ranks; every rank calls it in the same order. Exact where at most
+       one rank contributes a non-zero to an element. */
+    pst_status (*sum)(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
+                      struct pst_error *err);
+    /*
+     * Among `members` (ascending ranks, the same on each): dst = the members' src buffers added up
+     * in the order of `members`, left to right, bit for bit equal on all. src is unchanged; dst
+     * differs from src. Several sources of one member are passed as n_src of them, added in the
+     * order given; `order` lists (member index, source index) pairs for the whole sum.
+     */
+    pst_status (*reduce)(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
+                         uint32_t n_members, const float *const *src, uint32_t n_src,
+                         const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
+                         struct pst_error *err);
+    /*
+     * Posts a sum in place: every part of each of the members becomes the sum of that part over
+     * `members` (distinct ranks, the same on each), left to right, bit for bit equal on all. Sizes
+     * agree. Blocks and allocates as send does; what is pointed to belongs to the transport until
+     * wait returns. Sums of one rank are a queue: each begins once it is first in those of all its
+     * members, after the one before it has ended.
+     */
+    pst_status (*all_reduce)(struct pst_transport *transport, uint32_t rank,
+                             const uint32_t *members, uint32_t n_members,
+                             const struct pst_reduce_part *parts, uint32_t n_parts,
+                             pst_request *ret_request);
+    pst_status (*barrier)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+    /* Wakes every waiter with PST_ERR_CANCELLED; the first caller's text is kept. */
+    void (*abort)(struct pst_transport *transport, uint32_t rank, const char *why);
+    /* What ended the run, PST_OK while nothing has. Of an ordered transport what is behind a wait
+       is true only if this says so once the device is there, too. Any thread; NULL: waits tell. */
+    pst_status (*check)(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+    /* When that which this rank's last wait, sum, reduce or barrier ended began to move (the last
+       end had come), and when it was over; CLOCK_MONOTONIC, with times: on its link's clock. */
+    void (*span)(const struct pst_transport *transport, uint32_t rank, uint64_t *ret_start_ns,
+                 uint64_t *ret_end_ns);
+    /* Of an ordered transport: the marks between which that moves which this rank's last wait or
+       reduce put in order; it takes the two given for them. With memory->timed; NULL: span() tells,
+       as it does for others. */
+    void (*swap)(struct pst_transport *transport, uint32_t rank, struct pst_mark **start,
+                 struct pst_mark **end);
+    /* NULL: all ranks are threads of one process, and open may be called at any time. Otherwise
+       this process has the one rank that join told, and the calls above are for that. */
+    const struct pst_transport_processes *processes;
+};
+
+typedef const struct pst_transport_ops *pst_transport_module_fn(void);
+#define PST_TRANSPORT_MODULE_SYMBOL "pst_transport_module"
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Models by name: the table behind [model] use = "...".
+ */
+#ifndef PST_GRAPH_BUILDER_H
+#define PST_GRAPH_BUILDER_H
+
+#include <penstock/params.h>
+
+#include "graph/graph.h"
+
+struct pst_model_builder {
+    const char *id, *summary;
+    const struct pst_param *params; /* parameters of [model] for this builder */
+    uint32_t n_params;
+    size_t config_size;
+    /* dtype: PST_F32, PST_BF16 or PST_F64 (tests). */
+    pst_status (*build)(const void *config, uint32_t dtype, struct pst_graph **ret_graph,
+                        struct pst_error *err);
+};
+
+/* All of them, ended by NULL: mlp, gpt, bert, t5, resnet, amoebanet, mmt, dlrm, candle-uno. */
+extern const struct pst_model_builder *const pst_model_builders[];
+
+/* NULL when there is none of that name. */
+const struct pst_model_builder *pst_model_builder_find(const char *id);
+
+/* Writes initial values: a function of (seed, parameter's canonical name) alone. f32 [elems]. */
+void pst_parameter_init(const struct pst_parameter *parameter, uint64_t seed, float *ret_values);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/cluster.h"
+
+#include "base/util.h"
+
+#define ROW(field, type, initial, range, doc)                                                      \
+    PST_PARAM(struct pst_cluster, field, PST_PARAM_##type, initial, range, doc)
+
+const struct pst_param pst_cluster_params[] = {
+    ROW(devices, INT, "1", "1..65536", "Number of devices."),
+    ROW(memory, BYTES, "0", NULL, "Memory of one device; 0: no limit."),
+    ROW(reserve, BYTES, "0", NULL,
+        "Of that memory, what plans leave free: for libraries, and whatever else takes some."),
+    ROW(flops, FLOAT, "150e9", "1..", "Peak of one device in f32 operations per second."),
+    ROW(bf16_flops, FLOAT, "300e9", "1..", "The same in bf16."),
+    ROW(efficiency, FLOAT, "1", "0.001..1", "Part of that peak which operators reach."),
+    ROW(memory_bandwidth, RATE, "12e9", "1..", "What one device reads from its memory per second."),
+    ROW(launch_overhead, TIME, "2 us", NULL, "Time that each kernel costs besides its work."),
+    ROW(link_bandwidth, RATE, "8e9", "1..", "What goes from one device to another per second."),
+    ROW(link_latency, TIME, "5 us", NULL, "Time that each transfer costs besides its bytes."),
+    ROW(node_size, INT, "0", "0..65536",
+        "Devices per node, counted by rank; 0: all devices are in one node."),
+    ROW(node_link_bandwidth, RATE, "1e9", "1..",
+        "What leaves a node per second, and what comes in; its devices share it."),
+    ROW(node_link_latency, TIME, "20 us", NULL,
+        "Time that a transfer to another node costs besides its bytes."),
+    ROW(host_bandwidth, RATE, "12e9", "1..",
+        "What goes from a device to host memory, or back, per second."),
+    ROW(link_directions, INT, "1", "1..2",
+        "1: copies to and from host memory go on side by side; 2: both directions share the host "
+        "link."),
+};
+
+const uint32_t pst_cluster_n_params = sizeof pst_cluster_params / sizeof *pst_cluster_params;
+
+uint64_t pst_cluster_capacity(const struct pst_cluster *cluster)
+{
+    if (cluster->memory == 0) {
+        return UINT64_MAX;
+    }
+    return cluster->memory > cluster->reserve ? cluster->memory - cluster->reserve : 0;
+}
+
+pst_status pst_cluster_check(const struct pst_cluster *cluster, struct pst_error *err)
+{
+    char memory[32], reserve[32];
+
+    if (cluster->memory == 0 || cluster->reserve < cluster->memory) {
+        return PST_OK;
+    }
+    return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                    "cluster.reserve = %s leaves nothing of cluster.memory = %s to a plan",
+                    pst_format_bytes(reserve, cluster->reserve),
+                    pst_format_bytes(memory, cluster->memory));
+}

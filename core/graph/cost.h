@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What passes, transfers and workspaces cost: a roofline over the operators' work (pst_op_work)
+ * with the numbers of a device description, or what was measured. Deterministic, pure.
+ */
+#ifndef PST_GRAPH_COST_H
+#define PST_GRAPH_COST_H
+
+#include <penstock/ext/cost.h>
+
+#include "graph/cluster.h"
+#include "graph/profile.h"
+
+/* Workspace bytes of a kernel (pass: 0 F, 1 B, 2 W), as the device module says. */
+typedef uint64_t pst_workspace_fn(void *context, uint32_t op, uint32_t pass, uint32_t samples);
+
+struct pst_cost_model {
+    const struct pst_graph *graph;
+    const struct pst_cluster *cluster;
+    const struct pst_costed *profile; /* measured times, or NULL: the roofline of [cluster] */
+    const uint32_t *profile_nodes;    /* pst_profile_bind */
+    double profile_scale;             /* its times are multiplied by this; 0 counts as 1 */
+    pst_workspace_fn *workspace;      /* NULL: no kernel needs any */
+    void *workspace_context;
+};
+
+/* Times of one operator for `samples` samples on a device of the cluster's description, or on the
+   one that was measured. */
+void pst_cost_op(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
+                 struct pst_times *ret_times);
+/* The sum over ops. */
+void pst_cost_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint32_t n_ops,
+                  uint32_t samples, struct pst_times *ret_times);
+uint64_t pst_cost_workspace(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,
+                            uint32_t samples);
+/* Node of a rank; 0 where all devices are in one node. */
+uint32_t pst_cost_node(const struct pst_cost_model *cost, uint32_t rank);
+/* Latency + bytes / bandwidth of the link: that of the two devices, or that of their nodes where
+   these differ; 0 within one rank. */
+uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t from,
+                              uint32_t to);
+/* Between a device and host memory, one direction. */
+uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes);
+/* Ring all-reduce, over the links of nodes where the ranks cannot all be in one. */
+uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks);
+/* The same, over the links of nodes or within one as told. */
+uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks,
+                          bool between_nodes);
+/* Whether not all of these ranks are in one node. */
+bool pst_cost_spans_nodes(const struct pst_cost_model *cost, const uint32_t *ranks,
+                          uint32_t n_ranks);
+
+#endif

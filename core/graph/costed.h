@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A costed graph: the shape of a model and what its operators cost, without the model. What a
+ * penstock-graph file holds (docs/formats.md).
+ */
+#ifndef PST_GRAPH_COSTED_H
+#define PST_GRAPH_COSTED_H
+
+#include <jansson.h>
+
+#include <penstock/model.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+/* Times at one profiled size. */
+struct pst_costed_times {
+    uint32_t samples;
+    double ns[3]; /* F, B, W */
+};
+
+/* One of Piper's ways to run a node (pst_node_config), for the graph's batch. */
+struct pst_costed_config {
+    const char *name;
+    uint32_t tensor_degree;
+    double ns, param_bytes, in_flight_bytes, fixed_bytes;
+};
+
+struct pst_costed_node {
+    const char *name, *op;
+    double ns[3];     /* F, B, W for the graph's batch; in proportion to samples */
+    double fixed_ns;  /* once per micro-batch */
+    uint32_t n_times; /* > 0: a table, ascending by samples, in place of the two above */
+    const struct pst_costed_times *times;
+    double param_bytes, saved_bytes, output_bytes;    /* of the graph's batch, but for parameters */
+    double workspace_bytes, backward_workspace_bytes; /* as they are, whatever the size */
+    uint32_t n_configs;                               /* mostly 0 */
+    const struct pst_costed_config *configs;
+};
+
+struct pst_costed_edge {
+    uint32_t from, to;
+    double bytes; /* of the graph's batch */
+};
+
+struct pst_costed {
+    struct pst_arena arena;
+    const char *name, *notes; /* notes: NULL or what the file says of itself */
+    uint32_t batch;
+    double update_bytes_per_s; /* parameters whose update takes a second; 0: not known */
+    uint32_t n_nodes, n_edges;
+    struct pst_costed_node *nodes; /* in topological order; ties as in the file */
+    struct pst_costed_edge *edges; /* by (from, to); parallel edges are one, bytes added */
+    struct pst_graph_view view;    /* bytes per sample rounded up; view.batch = batch */
+    double *saved_bytes;           /* [n_nodes] per sample, not rounded */
+    double *edge_bytes;            /* [n_edges] per sample */
+    uint64_t digest;               /* XXH3 of everything but the notes */
+};
+
+/*
+ * Reads a file, or an object inside another one (`where`: "graph." then). Errors (PST_ERR_CONFIG):
+ * those of pst_json_load (config/json_fields.h); input.syntax: another format or version;
+ * input.limit; config.key, config.value naming the place ("nodes[3].forward_us"); graph.empty;
+ * graph.edge (unknown end, self-loop); graph.duplicate (a name stands twice); graph.cycle (names
+ * the nodes of one); PST_ERR_NOMEM.
+ *
+ * What may be left out: name ("graph"), batch (1), edges; of a node all but its name (op: "op";
+ * times and bytes: 0; backward_workspace_bytes: workspace_bytes; of a config param_bytes: those of
+ * the node); of an edge bytes (output_bytes of its start); inside another object format and
+ * version.
+ */
+pst_status pst_costed_read(const char *path, struct pst_costed **ret_graph, struct pst_error *err);
+pst_status pst_costed_parse(const json_t *object, const char *path, const char *where,
+                            struct pst_costed **ret_graph, struct pst_error *err);
+void pst_costed_destroy(struct pst_costed *graph);
+
+/* Building one by hand: arrays of *draft (name, notes, batch, nodes, edges; any order) are copied,
+   sorted, checked as above. */
+pst_status pst_costed_create(const struct pst_costed *draft, struct pst_costed **ret_graph,
+                             struct pst_error *err);
+
+/* As a penstock-graph file: reading it gives the same digest. NULL: out of memory. free() it. */
+char *pst_costed_write(const struct pst_costed *graph, size_t *ret_length);
+
+/* Nanoseconds of F, B, W. From a table: between its sizes on the line, beyond the largest by the
+   last slope (0 where more samples took less time), below the smallest by the first slope, or in
+   proportion where that line would begin below 0; one row alone: in proportion. Otherwise fixed
+   time is spread over the passes in proportion to their own times (all of it to F where these are
+   0). samples >= 1. Pure. */
+void pst_costed_node_ns(const struct pst_costed *graph, uint32_t node, uint32_t samples,
+                        double ret_ns[3]);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Times of a node at any size.
+ */
+#include "graph/costed_impl.h"
+
+#include <math.h>
+
+double pst_costed_us(double ns, double *ret_ns)
+{
+    double quotient = ns / 1000.0, down = quotient, up = quotient;
+
+    *ret_ns = ns;
+    for (int step = 0; step < 3; step++) {
+        if (down * 1000.0 == ns) {
+            return down;
+        }
+        if (up * 1000.0 == ns) {
+            return up;
+        }
+        down = nextafter(down, 0.0);
+        up = nextafter(up, INFINITY);
+    }
+    *ret_ns = quotient * 1000.0;
+    return quotient;
+}
+
+/* On the line through two points, whose slope counts as 0 where more samples took less time. */
+static double on_line(double x0, double y0, double x1, double y1, double x)
+{
+    double slope = y1 > y0 ? (y1 - y0) / (x1 - x0) : 0.0;
+
+    return x <= x0 ? y0 - slope * (x0 - x) : y1 + slope * (x - x1);
+}
+
+static double from_table(const struct pst_costed_times *times, uint32_t n, uint32_t pass, double x)
+{
+    const struct pst_costed_times *first = &times[0], *last = &times[n - 1];
+    uint32_t low = 0, high = n - 1;
+
+    if (n == 1) {
+        return first->ns[pass] * (x / first->samples);
+    }
+    if (x >= last->samples) {
+        return on_line(last[-1].samples, last[-1].ns[pass], last->samples, last->ns[pass], x);
+    }
+    if (x <= first->samples) {
+        /* A line that would be below 0 at no samples is not one: in proportion then. */
+        return on_line(first->samples, first->ns[pass], first[1].samples, first[1].ns[pass], 0) < 0
+                   ? first->ns[pass] * (x / first->samples)
+                   : on_line(first->samples, first->ns[pass], first[1].samples, first[1].ns[pass],
+                             x);
+    }
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (times[middle].samples <= x) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return times[low].ns[pass] +
+           (times[high].ns[pass] - times[low].ns[pass]) *
+               ((x - times[low].samples) / ((double)times[high].samples - times[low].samples));
+}
+
+void pst_costed_node_ns(const struct pst_costed *graph, uint32_t node, uint32_t samples,
+                        double ret_ns[3])
+{
+    const struct pst_costed_node *row = &graph->nodes[node];
+    double part = (double)samples / graph->batch, all = row->ns[0] + row->ns[1] + row->ns[2];
+
+    for (uint32_t pass = 0; pass < 3; pass++) {
+        if (row->n_times > 0) {
+            ret_ns[pass] = from_table(row->times, row->n_times, pass, samples);
+        } else {
+            double share = all > 0 ? row->ns[pass] / all : (pass == 0 ? 1.0 : 0.0);
+
+            ret_ns[pass] = row->ns[pass] * part + row->fixed_ns * share;
+        }
+    }
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a costed graph is to strategies, and the digest by which it is known.
+ */
+#include "graph/costed_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* Below 2^62 because pst_costed_build has seen to it. */
+static uint64_t round_up(double bytes)
+{
+    return (uint64_t)ceil(bytes);
+}
+
+static void fill_nodes(const struct pst_costed *graph, struct pst_node *nodes, double *saved)
+{
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const struct pst_costed_node *node = &graph->nodes[i];
+
+        saved[i] = node->saved_bytes / graph->batch;
+        nodes[i] = (struct pst_node){
+            .name = node->name,
+            .op = node->op,
+            .layer = i,
+            .param_bytes = round_up(node->param_bytes),
+            .saved_bytes = round_up(saved[i]),
+            .output_bytes = round_up(node->output_bytes / graph->batch),
+            .forward_work_bytes = round_up(node->workspace_bytes),
+            .backward_work_bytes = round_up(node->backward_workspace_bytes),
+        };
+    }
+}
+
+static void fill_edges(const struct pst_costed *graph, struct pst_node *nodes,
+                       struct pst_edge *edges, double *bytes, uint32_t *in_edges,
+                       uint32_t *out_edges)
+{
+    uint32_t in = 0, out = 0;
+
+    for (uint32_t i = 0; i < graph->n_edges; i++) {
+        const struct pst_costed_edge *edge = &graph->edges[i];
+
+        bytes[i] = edge->bytes / graph->batch;
+        edges[i] = (struct pst_edge){
+            .from = edge->from, .to = edge->to, .bytes = round_up(bytes[i]), .batched = 1};
+        out_edges[i] = i;
+        nodes[edge->from].n_out++;
+        nodes[edge->to].n_in++;
+    }
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        nodes[i].first_in = in;
+        nodes[i].first_out = out;
+        in += nodes[i].n_in;
+        out += nodes[i].n_out;
+        nodes[i].n_in = 0;
+    }
+    for (uint32_t i = 0; i < graph->n_edges; i++) {
+        struct pst_node *node = &nodes[edges[i].to];
+
+        in_edges[node->first_in + node->n_in++] = i;
+    }
+}
+
+pst_status pst_costed_make_view(struct pst_costed *graph, struct pst_error *err)
+{
+    struct pst_arena *arena = &graph->arena;
+    struct pst_node *nodes = pst_arena_array(arena, graph->n_nodes, sizeof *nodes);
+    struct pst_edge *edges = pst_arena_array(arena, graph->n_edges, sizeof *edges);
+    uint32_t *in_edges = pst_arena_array(arena, graph->n_edges, sizeof *in_edges);
+    uint32_t *out_edges = pst_arena_array(arena, graph->n_edges, sizeof *out_edges);
+
+    graph->saved_bytes = pst_arena_array(arena, graph->n_nodes, sizeof *graph->saved_bytes);
+    graph->edge_bytes = pst_arena_array(arena, graph->n_edges, sizeof *graph->edge_bytes);
+    if (nodes == NULL || edges == NULL || in_edges == NULL || out_edges == NULL ||
+        graph->saved_bytes == NULL || graph->edge_bytes == NULL) {
+        return pst_fail_nomem(err);
+    }
+    fill_nodes(graph, nodes, graph->saved_bytes);
+    fill_edges(graph, nodes, edges, graph->edge_bytes, in_edges, out_edges);
+    graph->view = (struct pst_graph_view){
+        .size = sizeof graph->view,
+        .n_nodes = graph->n_nodes,
+        .node_size = sizeof *nodes,
+        .n_edges = graph->n_edges,
+        .edge_size = sizeof *edges,
+        .batch = graph->batch,
+        .nodes = nodes,
+        .edges = edges,
+        .in_edges = in_edges,
+        .out_edges = out_edges,
+    };
+    return PST_OK;
+}
+
+static void put(XXH3_state_t *state, uint64_t value)
+{
+    XXH3_64bits_update(state, &value, sizeof value);
+}
+
+static void put_numbers(XXH3_state_t *state, const double *values, uint32_t n)
+{
+    XXH3_64bits_update(state, values, n * sizeof *values);
+}
+
+static void put_text(XXH3_state_t *state, const char *text)
+{
+    put(state, strlen(text));
+    XXH3_64bits_update(state, text, strlen(text));
+}
+
+static void put_node(XXH3_state_t *state, const struct pst_costed_node *node)
+{
+    const double numbers[] = {
+        node->ns[0],        node->ns[1],           node->ns[2],
+        node->fixed_ns,     node->param_bytes,     node->saved_bytes,
+        node->output_bytes, node->workspace_bytes, node->backward_workspace_bytes};
+
+    put_text(state, node->name);
+    put_text(state, node->op);
+    put_numbers(state, numbers, sizeof numbers / sizeof *numbers);
+    put(state, node->n_times);
+    for (uint32_t i = 0; i < node->n_times; i++) {
+        put(state, node->times[i].samples);
+        put_numbers(state, node->times[i].ns, 3);
+    }
+    put(state, node->n_configs);
+    for (uint32_t i = 0; i < node->n_configs; i++) {
+        const struct pst_costed_config *config = &node->configs[i];
+        const double amounts[] = {config->ns, config->param_bytes, config->in_flight_bytes,
+                                  config->fixed_bytes};
+
+        put_text(state, config->name);
+        put(state, config->tensor_degree);
+        put_numbers(state, amounts, 4);
+    }
+}
+
+uint64_t pst_costed_digest(const struct pst_costed *graph)
+{
+    XXH3_state_t state;
+
+    XXH3_INITSTATE(&state);
+    XXH3_64bits_reset(&state);
+    put_text(&state, graph->name);
+    put(&state, graph->batch);
+    if (graph->update_bytes_per_s > 0) {
+        put_numbers(&state, &graph->update_bytes_per_s, 1);
+    }
+    put(&state, graph->n_nodes);
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        put_node(&state, &graph->nodes[i]);
+    }
+    put(&state, graph->n_edges);
+    for (uint32_t i = 0; i < graph->n_edges; i++) {
+        put(&state, (uint64_t)graph->edges[i].from << 32 | graph->edges[i].to);
+        put_numbers(&state, &graph->edges[i].bytes, 1);
+    }
+    return XXH3_64bits_digest(&state);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The digest by which plans, checkpoints and ranks agree that they mean the same model. Every field
+ * goes in as a 64-bit number, names with their length, so that no two graphs share a byte stream.
+ */
+#include "graph/draft.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+static void put(XXH3_state_t *state, uint64_t value)
+{
+    XXH3_64bits_update(state, &value, sizeof value);
+}
+
+static void put_float(XXH3_state_t *state, float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    put(state, bits);
+}
+
+static void put_text(XXH3_state_t *state, const char *text)
+{
+    put(state, strlen(text));
+    XXH3_64bits_update(state, text, strlen(text));
+}
+
+static void put_all(XXH3_state_t *state, const uint32_t *values, uint32_t n)
+{
+    put(state, n);
+    for (uint32_t i = 0; i < n; i++) {
+        put(state, values[i]);
+    }
+}
+
+static void put_shape(XXH3_state_t *state, uint32_t rank, const uint64_t *dims)
+{
+    put(state, rank);
+    for (uint32_t i = 0; i < rank; i++) {
+        put(state, dims[i]);
+    }
+}
+
+static void put_op(XXH3_state_t *state, const struct pst_op *op)
+{
+    put(state, op->kind);
+    put_text(state, op->name);
+    put(state, op->layer);
+    put_all(state, op->in, op->n_in);
+    put_all(state, op->out, op->n_out);
+    put_all(state, op->param, op->n_param);
+    put_shape(state, op->n_state, op->state_elems);
+    put(state, op->act);
+    put(state, op->transposed);
+    put(state, op->causal);
+    put(state, op->heads);
+    put(state, op->max_distance);
+    put_float(state, op->scale);
+    put(state, op->bag);
+    put_all(state, op->kernel, 2);
+    put_all(state, op->stride, 2);
+    put_all(state, op->pad, 2);
+    put_float(state, op->p);
+    put_float(state, op->eps);
+    put_float(state, op->momentum);
+    put(state, op->salt);
+}
+
+static void put_tensor(XXH3_state_t *state, const struct pst_tensor *tensor)
+{
+    put_text(state, tensor->name);
+    put(state, tensor->role);
+    put(state, tensor->dtype);
+    put(state, tensor->field);
+    put_shape(state, tensor->rank, tensor->dims);
+    put(state, tensor->batched);
+}
+
+static void put_parameter(XXH3_state_t *state, const struct pst_parameter *param)
+{
+    put_text(state, param->name);
+    put_shape(state, param->rank, param->dims);
+    put(state, param->dtype);
+    put(state, param->init);
+    put_float(state, param->init_scale);
+    put(state, param->decay);
+}
+
+uint64_t pst_graph_digest(const struct pst_graph *graph)
+{
+    XXH3_state_t state;
+
+    XXH3_INITSTATE(&state);
+    XXH3_64bits_reset(&state);
+    put_text(&state, graph->name);
+    put(&state, graph->n_ops);
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
+        put_op(&state, &graph->ops[i]);
+    }
+    put(&state, graph->n_tensors);
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
+        put_tensor(&state, &graph->tensors[i]);
+    }
+    put(&state, graph->n_params);
+    for (uint32_t i = 0; i < graph->n_params; i++) {
+        put_parameter(&state, &graph->params[i]);
+    }
+    put(&state, graph->loss);
+    put(&state, graph->logits);
+    return XXH3_64bits_digest(&state);
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Building a graph step by step. A failure is kept and silences all later calls, so that builders
+ * need not look at every result.
+ */
+#include "graph/draft.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct pst_op_arity arities[PST_OP_KINDS] = {
+    [PST_OP_EMBEDDING] = {"embedding", 1, 1, 2, 1},
+    [PST_OP_LINEAR] = {"linear", 1, 1, 2, 1},
+    [PST_OP_LAYERNORM] = {"layernorm", 1, 1, 2, 3},
+    [PST_OP_ATTENTION] = {"attention", 1, 2, 1, 0},
+    [PST_OP_ADD] = {"add", 2, 2, 0, 0},
+    [PST_OP_DROPOUT] = {"dropout", 1, 1, 0, 0},
+    [PST_OP_ACT] = {"act", 1, 1, 0, 0},
+    [PST_OP_CROSS_ENTROPY] = {"cross-entropy", 2, 2, 0, 0},
+    [PST_OP_CONV2D] = {"conv2d", 1, 1, 2, 1},
+    [PST_OP_BATCHNORM] = {"batchnorm", 1, 1, 2, 3},
+    [PST_OP_MAXPOOL2D] = {"maxpool2d", 1, 1, 0, 0},
+    [PST_OP_AVGPOOL] = {"avgpool", 1, 1, 0, 0},
+    [PST_OP_CONCAT] = {"concat", 1, PST_MAX_IN, 0, 0},
+    [PST_OP_MSE] = {"mse", 2, 2, 0, 0},
+    [PST_OP_RMSNORM] = {"rmsnorm", 1, 1, 1, 1},
+    [PST_OP_AVGPOOL2D] = {"avgpool2d", 1, 1, 0, 0},
+    [PST_OP_SHIFT2D] = {"shift2d", 1, 1, 0, 0},
+};
+
+const struct pst_op_arity *pst_op_arity(uint32_t kind)
+{
+    return kind < PST_OP_KINDS ? &arities[kind] : NULL;
+}
+
+const char *pst_op_kind_name(uint32_t kind)
+{
+    return kind < PST_OP_KINDS ? arities[kind].name : "?";
+}
+
+pst_status pst_graph_builder_create(const char *name, uint32_t dtype,
+                                    struct pst_graph_builder **ret_builder, struct pst_error *err)
+{
+    struct pst_graph_builder *builder;
+
+    if (dtype != PST_F32 && dtype != PST_BF16 && dtype != PST_F64) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "model.dtype",
+                        "a model cannot have element type %u; f32, bf16 and f64 exist", dtype);
+    }
+    builder = calloc(1, sizeof *builder);
+    if (builder == NULL) {
+        return pst_fail_nomem(err);
+    }
+    builder->dtype = dtype;
+    builder->name = pst_arena_strdup(&builder->arena, name);
+    if (builder->name == NULL) {
+        pst_graph_builder_destroy(builder);
+        return pst_fail_nomem(err);
+    }
+    *ret_builder = builder;
+    return PST_OK;
+}
+
+void pst_graph_builder_destroy(struct pst_graph_builder *builder)
+{
+    if (builder != NULL) {
+        pst_arena_finish(&builder->arena);
+        free(builder);
+    }
+}
+
+void pst_graph_layer(struct pst_graph_builder *builder, uint32_t layer)
+{
+    builder->layer = layer;
+}
+
+uint32_t pst_graph_dtype(const struct pst_graph_builder *builder)
+{
+    return builder->dtype;
+}
+
+static uint32_t out_of_memory(struct pst_graph_builder *builder)
+{
+    builder->status = pst_fail_nomem(&builder->error);
+    return PST_NONE;
+}
+
+/* Room for one element more; the array may move. NULL when there is no memory. */
+static void *room(struct pst_arena *arena, void *items, size_t *capacity, uint32_t count,
+                  size_t element_size)
+{
+    size_t more = *capacity == 0 ? 16 : *capacity * 2;
+    void *copy;
+
+    if (count < *capacity) {
+        return items;
+    }
+    copy = pst_arena_array(arena, more, element_size);
+    if (copy == NULL) {
+        return NULL;
+    }
+    if (count != 0) {
+        memcpy(copy, items, count * element_size);
+    }
+    *capacity = more;
+    return copy;
+}
+
+static struct pst_tensor *add_tensor(struct pst_graph_builder *builder)
+{
+    void *tensors = room(&builder->arena, builder->tensors, &builder->tensors_capacity,
+                         builder->n_tensors, sizeof *builder->tensors);
+
+    if (tensors == NULL) {
+        out_of_memory(builder);
+        return NULL;
+    }
+    builder->tensors = tensors;
+    return &builder->tensors[builder->n_tensors++];
+}
+
+/* Checks name and shape of an input or parameter. */
+static bool check_shape(struct pst_graph_builder *builder, const char *what, const char *name,
+                        uint32_t rank, const uint64_t *dims, uint64_t *ret_elems)
+{
+    char text[256];
+
+    if (builder->status != PST_OK) {
+        return false;
+    }
+    if (rank > PST_MAX_RANK) {
+        builder->status =
+            pst_fail(&builder->error, PST_ERR_CONFIG, "model.shape",
+                     "%s %s: %u axes; at most %d are possible", what, name, rank, PST_MAX_RANK);
+        return false;
+    }
+    if (!pst_shape_elems(rank, dims, ret_elems)) {
+        builder->status = pst_fail(&builder->error, PST_ERR_CONFIG, "model.shape",
+                                   "%s %s: shape %s has an axis of 0 or more than 2^40 elements",
+                                   what, name, pst_shape_text(text, sizeof text, rank, dims));
+        return false;
+    }
+    return true;
+}
+
+uint32_t pst_graph_input(struct pst_graph_builder *builder, const char *name, uint32_t field,
+                         uint32_t dtype, uint32_t rank, const uint64_t *dims)
+{
+    struct pst_tensor *tensor;
+    uint64_t elems;
+
+    if (!check_shape(builder, "input", name, rank, dims, &elems)) {
+        return PST_NONE;
+    }
+    if (dtype != PST_I32 && dtype != builder->dtype) {
+        builder->status = pst_fail(&builder->error, PST_ERR_CONFIG, "model.dtype",
+                                   "input %s: element type must be i32 or the model's own", name);
+        return PST_NONE;
+    }
+    if (builder->n_inputs >= PST_MAX_INPUTS) {
+        builder->status = pst_fail(&builder->error, PST_ERR_BUG, "model.build",
+                                   "input %s: a model has at most %d", name, PST_MAX_INPUTS);
+        return PST_NONE;
+    }
+    builder->n_inputs++;
+    tensor = add_tensor(builder);
+    if (tensor == NULL) {
+        return PST_NONE;
+    }
+    memset(tensor, 0, sizeof *tensor);
+    tensor->name = pst_arena_strdup(&builder->arena, name);
+    if (tensor->name == NULL) {
+        return out_of_memory(builder);
+    }
+    tensor->role = PST_ROLE_INPUT;
+    tensor->field = field;
+    tensor->dtype = dtype;
+    tensor->rank = rank;
+    if (rank != 0) {
+        memcpy(tensor->dims, dims, rank * sizeof *dims);
+    }
+    tensor->batched = true;
+    tensor->elems = elems;
+    tensor->bytes = elems * pst_dtype_bytes(dtype);
+    tensor->producer = PST_NONE;
+    return builder->n_tensors - 1;
+}
+
+uint32_t pst_graph_param(struct pst_graph_builder *builder, const char *name, uint32_t rank,
+                         const uint64_t *dims, uint32_t init, float init_scale, bool decay)
+{
+    struct pst_parameter *param;
+    uint64_t elems;
+    void *params;
+
+    if (!check_shape(builder, "parameter", name, rank, dims, &elems)) {
+        return PST_NONE;
+    }
+    params = room(&builder->arena, builder->params, &builder->params_capacity, builder->n_params,
+                  sizeof *builder->params);
+    if (params == NULL) {
+        return out_of_memory(builder);
+    }
+    builder->params = params;
+    param = &builder->params[builder->n_params];
+    memset(param, 0, sizeof *param);
+    param->name = pst_arena_strdup(&builder->arena, name);
+    if (param->name == NULL) {
+        return out_of_memory(builder);
+    }
+    param->rank = rank;
+    if (rank != 0) {
+        memcpy(param->dims, dims, rank * sizeof *dims);
+    }
+    param->elems = elems;
+    param->dtype = builder->dtype == PST_BF16 && rank < 2 ? (uint32_t)PST_F32 : builder->dtype;
+    param->init = init;
+    param->init_scale = init_scale;
+    param->decay = decay;
+    return builder->n_params++;
+}
+
+static pst_status check_operands(const struct pst_graph_builder *builder, const struct pst_op *op,
+                                 struct pst_error *err)
+{
+    const struct pst_op_arity *arity = pst_op_arity(op->kind);
+
+    if (arity == NULL || op->name == NULL || builder->n_ops >= PST_MAX_OPS) {
+        return pst_fail(err, PST_ERR_BUG, "model.build", "%s: no such kind of operator (%u)",
+                        op->name == NULL ? "?" : op->name, op->kind);
+    }
+    if (op->n_in < arity->min_in || op->n_in > arity->max_in || op->n_param > arity->n_param) {
+        return pst_fail(err, PST_ERR_BUG, "model.build",
+                        "%s: %u inputs and %u parameters given; %s takes %u to %u and up to %u",
+                        op->name, op->n_in, op->n_param, arity->name, arity->min_in, arity->max_in,
+                        arity->n_param);
+    }
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (op->in[i] >= builder->n_tensors || builder->tensors[op->in[i]].role == PST_ROLE_AUX) {
+            return pst_fail(err, PST_ERR_BUG, "model.build", "%s: input %u is no tensor to read",
+                            op->name, i);
+        }
+    }
+    for (uint32_t i = 0; i < arity->n_param; i++) {
+        uint32_t param = i < op->n_param ? op->param[i] : PST_NONE;
+
+        if (param == PST_NONE ? (arity->required_params >> i & 1) != 0
+                              : param >= builder->n_params) {
+            return pst_fail(err, PST_ERR_BUG, "model.build", "%s: parameter %u is missing",
+                            op->name, i);
+        }
+    }
+    return PST_OK;
+}
+
+/* Copies what the caller gave into the arena. Absent optional parameters are made explicit. */
+static bool copy_op(struct pst_graph_builder *builder, const struct pst_op *op,
+                    const struct pst_shapes *shapes, struct pst_op *ret_op)
+{
+    struct pst_arena *arena = &builder->arena;
+    uint32_t n_param = pst_op_arity(op->kind)->n_param;
+    uint32_t *in = pst_arena_array(arena, op->n_in, sizeof *in);
+    uint32_t *out = pst_arena_array(arena, PST_MAX_OUT, sizeof *out);
+    uint32_t *param = pst_arena_array(arena, PST_MAX_PARAM, sizeof *param);
+    uint64_t *state = pst_arena_array(arena, 2, sizeof *state);
+    char *name = pst_arena_strdup(arena, op->name);
+
+    if (in == NULL || out == NULL || param == NULL || state == NULL || name == NULL) {
+        return false;
+    }
+    memcpy(in, op->in, op->n_in * sizeof *in);
+    for (uint32_t i = 0; i < n_param; i++) {
+        param[i] = i < op->n_param ? op->param[i] : PST_NONE;
+    }
+    memcpy(state, shapes->state_elems, sizeof shapes->state_elems);
+    *ret_op = *op;
+    ret_op->name = name;
+    ret_op->layer = builder->layer;
+    ret_op->in = in;
+    ret_op->out = out;
+    ret_op->param = param;
+    ret_op->n_param = n_param;
+    ret_op->state_elems = state;
+    ret_op->n_state = shapes->n_state;
+    ret_op->n_out = shapes->n_out;
+    ret_op->salt = op->p > 0.0f ? builder->n_ops : 0;
+    return true;
+}
+
+static bool add_outputs(struct pst_graph_builder *builder, struct pst_op *op,
+                        const struct pst_shapes *shapes)
+{
+    uint32_t *out = (uint32_t *)op->out;
+
+    for (uint32_t i = 0; i < shapes->n_out; i++) {
+        const struct pst_shape *shape = &shapes->out[i];
+        struct pst_tensor *tensor = add_tensor(builder);
+
+        if (tensor == NULL) {
+            return false;
+        }
+        memset(tensor, 0, sizeof *tensor);
+        tensor->role = shape->role;
+        tensor->dtype = shape->dtype;
+        tensor->rank = shape->rank;
+        memcpy(tensor->dims, shape->dims, sizeof tensor->dims);
+        tensor->batched = shape->batched;
+        tensor->producer = builder->n_ops;
+        tensor->output = i;
+        if (!pst_shape_elems(shape->rank, shape->dims, &tensor->elems)) {
+            char text[256];
+
+            builder->status = pst_fail(&builder->error, PST_ERR_CONFIG, "model.shape",
+                                       "%s: output %s has more than 2^40 elements", op->name,
+                                       pst_shape_text(text, sizeof text, shape->rank, shape->dims));
+            return false;
+        }
+        tensor->bytes = tensor->elems * pst_dtype_bytes(shape->dtype);
+        out[i] = builder->n_tensors - 1;
+    }
+    return true;
+}
+
+uint32_t pst_graph_add(struct pst_graph_builder *builder, const struct pst_op *op)
+{
+    struct pst_shapes shapes;
+    struct pst_op copy;
+    void *ops;
+
+    if (builder->status != PST_OK) {
+        return PST_NONE;
+    }
+    builder->status = check_operands(builder, op, &builder->error);
+    if (builder->status == PST_OK) {
+        builder->status = pst_shape_infer(builder, op, &shapes, &builder->error);
+    }
+    if (builder->status != PST_OK) {
+        return PST_NONE;
+    }
+    ops = room(&builder->arena, builder->ops, &builder->ops_capacity, builder->n_ops,
+               sizeof *builder->ops);
+    if (ops == NULL || !copy_op(builder, op, &shapes, &copy)) {
+        return out_of_memory(builder);
+    }
+    builder->ops = ops;
+    if (!add_outputs(builder, &copy, &shapes)) {
+        return PST_NONE;
+    }
+    builder->ops[builder->n_ops++] = copy;
+    return copy.out[0];
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Times of transfers and reductions: a link has a latency and a bandwidth; 0 bytes/s means that the
+ * bandwidth is not modelled (free).
+ */
+#include "graph/cost.h"
+
+#include "base/saturate.h"
+
+/* ceil(bytes * 1e9 / bandwidth), exact, saturating. */
+static uint64_t move_ns(unsigned __int128 bytes, uint64_t bandwidth)
+{
+    if (bandwidth == 0) {
+        return 0;
+    }
+    unsigned __int128 ns = (bytes * 1000000000u + bandwidth - 1) / bandwidth;
+    return ns > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)ns;
+}
+
+uint32_t pst_cost_node(const struct pst_cost_model *cost, uint32_t rank)
+{
+    int64_t size = cost->cluster->node_size;
+
+    return size > 0 ? (uint32_t)(rank / (uint64_t)size) : 0;
+}
+
+uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t from,
+                              uint32_t to)
+{
+    const struct pst_cluster *cluster = cost->cluster;
+
+    if (from == to) {
+        return 0;
+    }
+    if (pst_cost_node(cost, from) != pst_cost_node(cost, to)) {
+        return pst_sat_add(cluster->node_link_latency,
+                           move_ns(bytes, cluster->node_link_bandwidth));
+    }
+    return pst_sat_add(cluster->link_latency, move_ns(bytes, cluster->link_bandwidth));
+}
+
+uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes)
+{
+    return move_ns(bytes, cost->cluster->host_bandwidth);
+}
+
+/*
+ * Ring: n - 1 steps of reduce-scatter and n - 1 of all-gather, each moving 1/n of the bytes
+ * (Patarasuk and Yuan, 2009). Its slowest link sets the pace.
+ */
+uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks,
+                          bool between_nodes)
+{
+    const struct pst_cluster *cluster = cost->cluster;
+
+    if (n_ranks < 2) {
+        return 0;
+    }
+    unsigned __int128 steps = 2 * ((unsigned __int128)n_ranks - 1);
+    unsigned __int128 moved = (steps * bytes + n_ranks - 1) / n_ranks;
+    unsigned __int128 latency =
+        steps * (between_nodes ? cluster->node_link_latency : cluster->link_latency);
+    uint64_t latency_ns = latency > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)latency;
+    return pst_sat_add(latency_ns, move_ns(moved, between_nodes ? cluster->node_link_bandwidth
+                                                                : cluster->link_bandwidth));
+}
+
+uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks)
+{
+    const struct pst_cluster *cluster = cost->cluster;
+
+    return pst_cost_ring_ns(cost, bytes, n_ranks,
+                            cluster->node_size > 0 && n_ranks > (uint64_t)cluster->node_size);
+}
+
+bool pst_cost_spans_nodes(const struct pst_cost_model *cost, const uint32_t *ranks,
+                          uint32_t n_ranks)
+{
+    for (uint32_t i = 1; i < n_ranks; i++) {
+        if (pst_cost_node(cost, ranks[i]) != pst_cost_node(cost, ranks[0])) {
+            return true;
+        }
+    }
+    return false;
+}

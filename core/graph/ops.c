@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Times of operators: the roofline of Williams, Waterman and Patterson (2009). A pass takes the
+ * longer of its arithmetic at peak speed and its memory traffic at full bandwidth, plus one launch.
+ */
+#include "graph/cost.h"
+
+#include <math.h>
+
+#include "base/saturate.h"
+
+/* Beyond this (292 years / 2) a time is only "very long"; sums of many of them still fit. */
+#define LONGEST_NS 4e18
+
+/* Reduced precision has its own peak where anything that the operator touches is stored so. */
+static bool op_is_bf16(const struct pst_graph *graph, const struct pst_op *op)
+{
+    if (op->n_out > 0 && graph->tensors[op->out[0]].dtype == PST_BF16) {
+        return true;
+    }
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (graph->tensors[op->in[i]].dtype == PST_BF16) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t pass_ns(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,
+                        uint32_t samples)
+{
+    const struct pst_cluster *cluster = cost->cluster;
+    double flops = 0, bytes = 0;
+    pst_op_work(cost->graph, op, pass, samples, &flops, &bytes);
+    double peak =
+        op_is_bf16(cost->graph, &cost->graph->ops[op]) ? cluster->bf16_flops : cluster->flops;
+    double reached = peak * (cluster->efficiency > 0 ? cluster->efficiency : 1);
+    double arithmetic = reached > 0 ? flops / reached * 1e9 : 0;
+    double traffic =
+        cluster->memory_bandwidth > 0 ? bytes / (double)cluster->memory_bandwidth * 1e9 : 0;
+    double ns =
+        ceil(arithmetic > traffic ? arithmetic : traffic) + (double)cluster->launch_overhead;
+    return ns < LONGEST_NS ? (uint64_t)ns : (uint64_t)LONGEST_NS;
+}
+
+static void profiled(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
+                     struct pst_times *ret_times)
+{
+    double ns[3], scale = cost->profile_scale > 0 ? cost->profile_scale : 1;
+
+    pst_costed_node_ns(cost->profile, cost->profile_nodes[op], samples, ns);
+    for (uint32_t pass = 0; pass < 3; pass++) {
+        ns[pass] *= scale;
+        ns[pass] = ns[pass] < LONGEST_NS ? round(ns[pass]) : LONGEST_NS;
+    }
+    *ret_times = (struct pst_times){(uint64_t)ns[0], (uint64_t)ns[1], (uint64_t)ns[2]};
+}
+
+void pst_cost_op(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
+                 struct pst_times *ret_times)
+{
+    if (cost->profile != NULL) {
+        profiled(cost, op, samples, ret_times);
+        return;
+    }
+    struct pst_op_grad grad;
+    pst_op_grad_info(cost->graph, op, &grad);
+    *ret_times = (struct pst_times){
+        .forward_ns = pass_ns(cost, op, 0, samples),
+        .backward_input_ns = grad.has_b ? pass_ns(cost, op, 1, samples) : 0,
+        .backward_weight_ns = grad.has_w ? pass_ns(cost, op, 2, samples) : 0,
+    };
+}
+
+void pst_cost_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint32_t n_ops,
+                  uint32_t samples, struct pst_times *ret_times)
+{
+    struct pst_times sum = {0};
+    for (uint32_t i = 0; i < n_ops; i++) {
+        struct pst_times one;
+        pst_cost_op(cost, ops[i], samples, &one);
+        sum.forward_ns = pst_sat_add(sum.forward_ns, one.forward_ns);
+        sum.backward_input_ns = pst_sat_add(sum.backward_input_ns, one.backward_input_ns);
+        sum.backward_weight_ns = pst_sat_add(sum.backward_weight_ns, one.backward_weight_ns);
+    }
+    *ret_times = sum;
+}
+
+uint64_t pst_cost_workspace(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,
+                            uint32_t samples)
+{
+    return cost->workspace != NULL ? cost->workspace(cost->workspace_context, op, pass, samples)
+                                   : 0;
+}

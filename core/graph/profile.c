@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/profile.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct named {
+    const char *name;
+    uint32_t node;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+}
+
+static uint64_t param_bytes(const struct pst_graph *graph, const struct pst_op *op)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < op->n_param; i++) {
+        bytes += op->param[i] == PST_NONE ? 0 : graph->params[op->param[i]].elems * sizeof(float);
+    }
+    return bytes;
+}
+
+/* What sets a node apart from an operator, or NULL. */
+static const char *difference(const struct pst_costed *profile, const struct pst_costed_node *node,
+                              const struct pst_graph *graph, const struct pst_op *op)
+{
+    const struct pst_tensor *result = &graph->tensors[op->out[0]];
+    double samples = result->batched ? profile->batch : 1;
+
+    if (strcmp(node->op, pst_op_kind_name(op->kind)) != 0) {
+        return "is another kind of operator";
+    }
+    if (fabs(node->param_bytes - (double)param_bytes(graph, op)) > 0.5) {
+        return "has parameters of another size";
+    }
+    if (fabs(node->output_bytes - samples * (double)result->bytes) > 0.5) {
+        return "has a result of another size";
+    }
+    return NULL;
+}
+
+static pst_status bind(const struct pst_costed *profile, const struct pst_graph *graph,
+                       const struct named *names, uint32_t *nodes, struct pst_error *err)
+{
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        const struct named key = {graph->ops[o].name, 0};
+        const struct named *found = bsearch(&key, names, profile->n_nodes, sizeof *names, by_name);
+        const char *why = found == NULL ? "is not in it"
+                                        : difference(profile, &profile->nodes[found->node], graph,
+                                                     &graph->ops[o]);
+
+        if (why != NULL) {
+            pst_fail(err, PST_ERR_CONFIG, "config.value",
+                     "the profile is not one of this model: operator \"%s\" %s", key.name, why);
+            pst_error_hint(err, "measure this model: penstock profile CONFIG -o FILE");
+            return PST_ERR_CONFIG;
+        }
+        nodes[o] = found->node;
+    }
+    return PST_OK;
+}
+
+pst_status pst_profile_bind(const struct pst_costed *profile, const struct pst_graph *graph,
+                            struct pst_arena *arena, const uint32_t **ret_nodes,
+                            struct pst_error *err)
+{
+    struct named *names = malloc((profile->n_nodes + 1) * sizeof *names);
+    uint32_t *nodes = pst_arena_array(arena, graph->n_ops + 1, sizeof *nodes);
+    pst_status st;
+
+    if (names == NULL || nodes == NULL) {
+        free(names);
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < profile->n_nodes; i++) {
+        names[i] = (struct named){profile->nodes[i].name, i};
+    }
+    qsort(names, profile->n_nodes, sizeof *names, by_name);
+    st = bind(profile, graph, names, nodes, err);
+    free(names);
+    if (st == PST_OK) {
+        *ret_nodes = nodes;
+    }
+    return st;
+}

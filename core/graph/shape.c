@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shape inference: what an operator makes of its inputs, and the errors that a person sees when a
+ * model's numbers do not fit together.
+ */
+#include "graph/shape_rules.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool pst_shape_elems(uint32_t rank, const uint64_t *dims, uint64_t *ret_elems)
+{
+    uint64_t elems = 1;
+
+    for (uint32_t i = 0; i < rank; i++) {
+        if (dims[i] == 0 || dims[i] > PST_MAX_ELEMS / elems) {
+            return false;
+        }
+        elems *= dims[i];
+    }
+    *ret_elems = elems;
+    return true;
+}
+
+char *pst_shape_text(char *text, size_t size, uint32_t rank, const uint64_t *dims)
+{
+    size_t used = (size_t)snprintf(text, size, "[");
+
+    for (uint32_t i = 0; i < rank && used + 1 < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s%llu", i == 0 ? "" : ", ",
+                                 (unsigned long long)dims[i]);
+    }
+    if (used + 1 < size) {
+        snprintf(text + used, size - used, "]");
+    }
+    return text;
+}
+
+static pst_status infer_linear(const struct pst_rule *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    uint64_t weight[2], width, out;
+    struct pst_shape *y;
+    pst_status status = check_rank(c, 1, PST_MAX_RANK, "[..., C]", err);
+
+    if (status == PST_OK) {
+        status = check_param_rank(c, 2, c->op->transposed ? "[out, in]" : "[in, out]", err);
+    }
+    if (status != PST_OK) {
+        return status;
+    }
+    if (c->op->act > PST_ACT_GELU) {
+        return BAD("%s: no such activation function (%u)", c->op->name, c->op->act);
+    }
+    width = x->dims[x->rank - 1];
+    out = param0(c)->dims[c->op->transposed ? 0 : 1];
+    weight[0] = c->op->transposed ? out : width;
+    weight[1] = c->op->transposed ? width : out;
+    status = check_param(c, 0, 2, weight, err);
+    if (status == PST_OK) {
+        status = check_param(c, 1, 1, &out, err);
+    }
+    y = result_like(c);
+    y->dims[y->rank - 1] = out;
+    if (c->op->act == PST_ACT_GELU) {
+        output(c, PST_ROLE_AUX, y->dtype, y->rank, y->dims);
+    }
+    return status;
+}
+
+static pst_status check_norm(const struct pst_rule *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    pst_status status = check_rank(c, 1, PST_MAX_RANK, "[..., C]", err);
+
+    if (status == PST_OK) {
+        status = check_param(c, 0, 1, &x->dims[x->rank - 1], err);
+    }
+    if (status == PST_OK) {
+        status = check_param(c, 1, 1, &x->dims[x->rank - 1], err);
+    }
+    if (status == PST_OK && !(c->op->eps > 0.0f)) {
+        return BAD("%s: eps must be greater than 0", c->op->name);
+    }
+    return status;
+}
+
+static pst_status infer_layernorm(const struct pst_rule *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    pst_status status = check_norm(c, err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    result_like(c);
+    output(c, PST_ROLE_AUX, statistics_dtype(c), x->rank - 1, x->dims);
+    output(c, PST_ROLE_AUX, statistics_dtype(c), x->rank - 1, x->dims);
+    return PST_OK;
+}
+
+static pst_status infer_batchnorm(const struct pst_rule *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    pst_status status = check_norm(c, err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    if (c->op->act != PST_ACT_NONE && c->op->act != PST_ACT_RELU) {
+        return BAD("%s: batch norm goes with relu or no activation function", c->op->name);
+    }
+    if (!(c->op->momentum >= 0.0f && c->op->momentum <= 1.0f)) {
+        return BAD("%s: momentum %g is not in [0, 1]", c->op->name, (double)c->op->momentum);
+    }
+    result_like(c);
+    for (uint32_t i = 0; i < 2; i++) {
+        output(c, PST_ROLE_AUX, statistics_dtype(c), 1, &x->dims[x->rank - 1])->batched = false;
+        c->shapes->state_elems[i] = x->dims[x->rank - 1];
+    }
+    c->shapes->n_state = 2;
+    return PST_OK;
+}
+
+static pst_status check_probability(const struct pst_rule *c, struct pst_error *err)
+{
+    if (!(c->op->p >= 0.0f && c->op->p < 1.0f)) {
+        return BAD("%s: dropout probability %g is not in [0, 1)", c->op->name, (double)c->op->p);
+    }
+    return PST_OK;
+}
+
+static pst_status infer_add(const struct pst_rule *c, struct pst_error *err)
+{
+    const struct pst_tensor *a = input(c, 0), *b = input(c, 1);
+    char left[256], right[256];
+
+    if (a->dtype != b->dtype || a->rank != b->rank ||
+        memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) != 0) {
+        return BAD("%s: cannot add shapes %s and %s", c->op->name,
+                   pst_shape_text(left, sizeof left, a->rank, a->dims),
+                   pst_shape_text(right, sizeof right, b->rank, b->dims));
+    }
+    result_like(c);
+    return check_dtype(c, 0, c->builder->dtype, err) != PST_OK ? PST_ERR_CONFIG
+                                                               : check_probability(c, err);
+}
+
+static pst_status infer_elementwise(const struct pst_rule *c, struct pst_error *err)
+{
+    result_like(c);
+    if (check_dtype(c, 0, c->builder->dtype, err) != PST_OK) {
+        return PST_ERR_CONFIG;
+    }
+    if (c->op->kind == PST_OP_DROPOUT) {
+        return check_probability(c, err);
+    }
+    if (c->op->act != PST_ACT_RELU && c->op->act != PST_ACT_GELU) {
+        return BAD("%s: no such activation function (%u)", c->op->name, c->op->act);
+    }
+    return PST_OK;
+}
+
+static pst_status infer_cross_entropy(const struct pst_rule *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0), *t = input(c, 1);
+    char logits[256], targets[256];
+    pst_status status = check_rank(c, 1, PST_MAX_RANK, "[..., classes]", err);
+
+    if (status == PST_OK) {
+        status = check_dtype(c, 1, PST_I32, err);
+    }
+    if (status != PST_OK) {
+        return status;
+    }
+    if (t->rank + 1 != x->rank || memcmp(t->dims, x->dims, t->rank * sizeof *t->dims) != 0) {
+        return BAD("%s: targets of shape %s do not go with logits of shape %s", c->op->name,
+                   pst_shape_text(targets, sizeof targets, t->rank, t->dims),
+                   pst_shape_text(logits, sizeof logits, x->rank, x->dims));
+    }
+    output(c, PST_ROLE_ACTIVATION, statistics_dtype(c), 0, NULL);
+    output(c, PST_ROLE_AUX, statistics_dtype(c), t->rank, t->dims);
+    return PST_OK;
+}
+
+static pst_status infer_mse(const struct pst_rule *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0), *t = input(c, 1);
+    char left[256], right[256];
+    pst_status status = check_rank(c, 0, PST_MAX_RANK, "[...]", err);
+
+    if (status == PST_OK) {
+        status = check_dtype(c, 1, c->builder->dtype, err);
+    }
+    if (status != PST_OK) {
+        return status;
+    }
+    if (t->role != PST_ROLE_INPUT || t->rank != x->rank ||
+        memcmp(t->dims, x->dims, t->rank * sizeof *t->dims) != 0) {
+        return BAD("%s: targets of shape %s do not go with results of shape %s, or are no data",
+                   c->op->name, pst_shape_text(right, sizeof right, t->rank, t->dims),
+                   pst_shape_text(left, sizeof left, x->rank, x->dims));
+    }
+    output(c, PST_ROLE_ACTIVATION, statistics_dtype(c), 0, NULL);
+    return PST_OK;
+}
+
+static pst_status infer_concat(const struct pst_rule *c, struct pst_error *err)
+{
+    const struct pst_tensor *first = input(c, 0);
+    char a[256], b[256];
+    uint64_t width = 0;
+    pst_status status = check_rank(c, 1, PST_MAX_RANK, "[..., C]", err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < c->op->n_in; i++) {
+        const struct pst_tensor *x = input(c, i);
+
+        if (x->rank != first->rank || x->dtype != first->dtype ||
+            memcmp(x->dims, first->dims, (first->rank - 1) * sizeof *x->dims) != 0) {
+            return BAD("%s: inputs of shape %s and %s differ in more than the last axis",
+                       c->op->name, pst_shape_text(a, sizeof a, first->rank, first->dims),
+                       pst_shape_text(b, sizeof b, x->rank, x->dims));
+        }
+        width += x->dims[x->rank - 1];
+    }
+    result_like(c)->dims[first->rank - 1] = width;
+    return PST_OK;
+}
+
+pst_status pst_shape_infer(const struct pst_graph_builder *builder, const struct pst_op *op,
+                           struct pst_shapes *ret_shapes, struct pst_error *err)
+{
+    static pst_shape_rule *const rules[PST_OP_KINDS] = {
+        [PST_OP_EMBEDDING] = pst_infer_embedding,
+        [PST_OP_LINEAR] = infer_linear,
+        [PST_OP_LAYERNORM] = infer_layernorm,
+        [PST_OP_ATTENTION] = pst_infer_attention,
+        [PST_OP_ADD] = infer_add,
+        [PST_OP_DROPOUT] = infer_elementwise,
+        [PST_OP_ACT] = infer_elementwise,
+        [PST_OP_CROSS_ENTROPY] = infer_cross_entropy,
+        [PST_OP_CONV2D] = pst_infer_conv2d,
+        [PST_OP_BATCHNORM] = infer_batchnorm,
+        [PST_OP_MAXPOOL2D] = pst_infer_maxpool2d,
+        [PST_OP_AVGPOOL] = pst_infer_avgpool,
+        [PST_OP_CONCAT] = infer_concat,
+        [PST_OP_MSE] = infer_mse,
+        [PST_OP_RMSNORM] = pst_infer_rmsnorm,
+        [PST_OP_AVGPOOL2D] = pst_infer_avgpool2d,
+        [PST_OP_SHIFT2D] = pst_infer_shift2d,
+    };
+    struct pst_shapes shapes;
+    struct pst_rule c = {.builder = builder, .op = op, .shapes = &shapes};
+    pst_status status;
+
+    memset(&shapes, 0, sizeof shapes);
+    status = rules[op->kind](&c, err);
+    if (status == PST_OK) {
+        *ret_shapes = shapes;
+    }
+    return status;
+}
+
+const char *pst_output_suffix(const struct pst_op *op, uint32_t output_index)
+{
+    switch (op->kind) {
+    case PST_OP_LAYERNORM:
+    case PST_OP_BATCHNORM:
+        return output_index == 1 ? "mean" : "rstd";
+    case PST_OP_LINEAR:
+        return "pre";
+    case PST_OP_MAXPOOL2D:
+        return "index";
+    case PST_OP_RMSNORM:
+        return "rstd";
+    default:
+        return "lse";
+    }
+}

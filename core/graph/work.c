@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How much one pass of an operator computes and moves. Products count 2 M N K exactly; attention
+ * counts the products that a kernel makes which keeps no score matrix: two forward, five backward
+ * (Dao et al.: "FlashAttention", NeurIPS 2022). Elementwise work is a few operations per element,
+ * where the bytes are what matters.
+ */
+#include "graph/graph.h"
+
+/* Bytes of tensor for `samples` samples. */
+static double tensor_bytes(const struct pst_graph *graph, uint32_t tensor, uint64_t samples)
+{
+    const struct pst_tensor *t = &graph->tensors[tensor];
+
+    return (double)t->bytes * (t->batched ? (double)samples : 1.0);
+}
+
+static double some_bytes(const struct pst_graph *graph, const uint32_t *tensors, uint32_t n,
+                         uint64_t mask, uint64_t samples)
+{
+    double bytes = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if ((mask >> i & 1) != 0) {
+            bytes += tensor_bytes(graph, tensors[i], samples);
+        }
+    }
+    return bytes;
+}
+
+static double param_bytes(const struct pst_graph *graph, const struct pst_op *op, uint64_t mask,
+                          bool gradients)
+{
+    double bytes = 0;
+
+    for (uint32_t i = 0; i < op->n_param; i++) {
+        if ((mask >> i & 1) != 0 && op->param[i] != PST_NONE) {
+            const struct pst_parameter *param = &graph->params[op->param[i]];
+
+            bytes += (double)param->elems *
+                     (double)(gradients ? sizeof(float) : pst_dtype_bytes(param->dtype));
+        }
+    }
+    return bytes;
+}
+
+static double scratch_bytes(const struct pst_op_grad *info, uint64_t samples)
+{
+    double bytes = 0;
+
+    for (uint32_t i = 0; i < info->n_z; i++) {
+        bytes += (double)info->z_elems[i] * (double)pst_dtype_bytes(info->z_dtype[i]) *
+                 (info->z_batched[i] ? (double)samples : 1.0);
+    }
+    return bytes;
+}
+
+static double forward_bytes(const struct pst_graph *graph, const struct pst_op *op,
+                            uint64_t samples)
+{
+    double bytes = some_bytes(graph, op->in, op->n_in, UINT64_MAX, samples) +
+                   some_bytes(graph, op->out, op->n_out, UINT64_MAX, samples);
+
+    if (op->kind == PST_OP_EMBEDDING) { /* touches the rows of the tokens only */
+        const struct pst_parameter *table = &graph->params[op->param[0]];
+        double rows = (double)samples * (double)graph->tensors[op->in[0]].elems;
+
+        return bytes + rows * (double)(table->dims[1] * pst_dtype_bytes(table->dtype)) +
+               param_bytes(graph, op, 2, false);
+    }
+    return bytes + param_bytes(graph, op, UINT64_MAX, false);
+}
+
+static double backward_bytes(const struct pst_graph *graph, const struct pst_op *op,
+                             const struct pst_op_grad *info, uint64_t samples)
+{
+    double bytes = some_bytes(graph, op->in, op->n_in, info->b_reads_x, samples) +
+                   some_bytes(graph, op->in, op->n_in, info->b_dx, samples) +
+                   some_bytes(graph, op->out, op->n_out, info->b_reads_y, samples) +
+                   param_bytes(graph, op, info->b_reads_p, false) + scratch_bytes(info, samples);
+
+    return bytes + tensor_bytes(graph, op->out[0], samples);
+}
+
+static double weight_bytes(const struct pst_graph *graph, const struct pst_op *op,
+                           const struct pst_op_grad *info, uint64_t samples)
+{
+    double bytes = some_bytes(graph, op->in, op->n_in, info->w_reads_x, samples) +
+                   some_bytes(graph, op->out, op->n_out, info->w_reads_y, samples) +
+                   param_bytes(graph, op, info->w_reads_p, false) +
+                   param_bytes(graph, op, UINT64_MAX, true) + scratch_bytes(info, samples);
+
+    return bytes + (info->w_reads_dy ? tensor_bytes(graph, op->out[0], samples) : 0);
+}
+
+/* Of the products of one pass; 0 where a kind has none. */
+static double product_flops(const struct pst_graph *graph, const struct pst_op *op, uint32_t pass)
+{
+    const struct pst_tensor *x = &graph->tensors[op->in[0]], *y = &graph->tensors[op->out[0]];
+    double flops, keys = (double)y->dims[0];
+
+    switch (op->kind) {
+    case PST_OP_LINEAR:
+        return 2.0 * (double)y->elems * (double)x->dims[x->rank - 1];
+    case PST_OP_CONV2D:
+        return 2.0 * (double)y->elems * (double)op->kernel[0] * (double)op->kernel[1] *
+               (double)x->dims[2];
+    case PST_OP_ATTENTION:
+        if (op->n_in == 2) {
+            keys = (double)graph->tensors[op->in[1]].dims[0];
+        }
+        flops = 2.0 * (double)y->elems * keys;
+        return flops * (pass == 0 ? 2.0 : 5.0) * (op->causal ? 0.5 : 1.0);
+    default:
+        return 0;
+    }
+}
+
+/* Operations per element of the result (of the input for a loss and a mean). */
+static double element_flops(const struct pst_graph *graph, const struct pst_op *op, uint32_t pass)
+{
+    double per = 1.0, elems = (double)graph->tensors[op->out[0]].elems;
+
+    switch (op->kind) {
+    case PST_OP_LAYERNORM:
+    case PST_OP_BATCHNORM:
+        per = pass == 0 ? 8.0 : 12.0;
+        break;
+    case PST_OP_RMSNORM:
+        per = pass == 0 ? 4.0 : 9.0;
+        break;
+    case PST_OP_EMBEDDING:
+        elems =
+            (double)graph->tensors[op->in[0]].elems * (double)graph->params[op->param[0]].dims[1];
+        break;
+    case PST_OP_MSE:
+        per = 3.0;
+        elems = (double)graph->tensors[op->in[0]].elems;
+        break;
+    case PST_OP_ACT:
+        per = op->act == PST_ACT_GELU ? 12.0 : 1.0;
+        break;
+    case PST_OP_CROSS_ENTROPY:
+        per = pass == 0 ? 5.0 : 3.0;
+        elems = (double)graph->tensors[op->in[0]].elems;
+        break;
+    case PST_OP_MAXPOOL2D:
+    case PST_OP_AVGPOOL2D:
+        per = pass == 0 ? (double)op->kernel[0] * (double)op->kernel[1] : 1.0;
+        break;
+    case PST_OP_AVGPOOL:
+        elems = (double)graph->tensors[op->in[0]].elems;
+        break;
+    case PST_OP_CONCAT:
+    case PST_OP_SHIFT2D:
+        per = 0.0;
+        break;
+    default:
+        break;
+    }
+    return per * elems;
+}
+
+void pst_op_work(const struct pst_graph *graph, uint32_t op_index, uint32_t pass, uint64_t samples,
+                 double *ret_flops, double *ret_bytes)
+{
+    const struct pst_op *op = &graph->ops[op_index];
+    struct pst_op_grad info;
+    double flops = product_flops(graph, op, pass);
+    double bytes;
+
+    pst_op_grad_info(graph, op_index, &info);
+    if (flops <= 0.0) {
+        flops = element_flops(graph, op, pass);
+    } else if (pass == 1 && info.b_dx == 0) {
+        flops = (double)graph->tensors[op->out[0]].elems; /* only the activation's gradient */
+    }
+    if ((pass == 1 && !info.has_b) || (pass == 2 && !info.has_w)) {
+        flops = bytes = 0;
+    } else if (pass == 0) {
+        bytes = forward_bytes(graph, op, samples);
+    } else if (pass == 1) {
+        bytes = backward_bytes(graph, op, &info, samples);
+    } else {
+        bytes = weight_bytes(graph, op, &info, samples);
+        if (info.n_z != 0 && op->kind != PST_OP_LINEAR) {
+            flops = 0; /* a copy of what B found */
+        }
+    }
+    *ret_flops = flops * (double)samples;
+    *ret_bytes = bytes;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs a planner's process: sends the job, takes answers and output as they come, keeps time, and
+ * leaves nothing behind.
+ */
+#include "host/child.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/util.h"
+#include "host/child_run.h"
+
+#define SECOND_NS   ((uint64_t)1000000000)
+#define TERM_NS     (2 * SECOND_NS) /* from the time limit to SIGTERM */
+#define KILL_NS     (5 * SECOND_NS) /* from the time limit to SIGKILL */
+#define TICK_MS     50
+#define CHUNK_BYTES ((size_t)64 << 10)
+
+struct run {
+    const struct pst_worker_task *task;
+    struct pst_worker_process process;
+    struct pst_worker_reader reader;
+    struct pst_worker_output *output;
+    struct pst_worker_end end;
+    char *job; /* head, then text */
+    size_t job_length, job_sent;
+    uint64_t started_ns, stop_ns; /* 0: not yet */
+    int last_signal;
+    int pipe_errno; /* why the process could not be talked to; 0: it could */
+    char *chunk;    /* [CHUNK_BYTES] */
+};
+
+static bool offered;
+
+void pst_worker_offer(void)
+{
+    offered = true;
+}
+
+static pst_status make_job(struct run *run, struct pst_error *err)
+{
+    const struct pst_worker_task *task = run->task;
+    struct pst_worker_head head = {.magic = PST_WORKER_MAGIC, .type = PST_WORKER_JOB};
+    struct pst_worker_job job = {.memory_limit_bytes = task->memory_limit_bytes,
+                                 .log_level = pst_log_level()};
+
+    if (task->job_length > PST_WORKER_JOB_BYTES) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.limit", "the job is too large");
+    }
+    head.length = sizeof job + task->job_length;
+    run->job_length = sizeof head + (size_t)head.length;
+    run->job = malloc(run->job_length);
+    run->output = calloc(1, sizeof *run->output);
+    run->chunk = malloc(CHUNK_BYTES);
+    if (run->job == NULL || run->output == NULL || run->chunk == NULL) {
+        return pst_fail_nomem(err);
+    }
+    run->output->plugin = PST_NONE;
+    memcpy(run->job, &head, sizeof head);
+    memcpy(run->job + sizeof head, &job, sizeof job);
+    memcpy(run->job + sizeof head + sizeof job, task->job, task->job_length);
+    return PST_OK;
+}
+
+/* Has a pipe ended? EPIPE: at the other side, whose own affair that is. */
+static bool has_broken(struct run *run, ssize_t n)
+{
+    if (n >= 0 || errno == EAGAIN || errno == EINTR) {
+        return false;
+    }
+    run->pipe_errno = errno == EPIPE ? run->pipe_errno : errno;
+    return true;
+}
+
+static void send_job(struct run *run)
+{
+    ssize_t n =
+        write(run->process.job_fd, run->job + run->job_sent, run->job_length - run->job_sent);
+
+    if (n > 0) {
+        run->job_sent += (size_t)n;
+    }
+    if (has_broken(run, n) || run->job_sent == run->job_length) {
+        pst_worker_close(&run->process.job_fd);
+    }
+}
+
+/* Takes what is there; false when there is nothing more for now. */
+static bool receive(struct run *run, int *fd)
+{
+    ssize_t n = read(*fd, run->chunk, CHUNK_BYTES);
+
+    if (n == 0 || has_broken(run, n)) {
+        pst_worker_close(fd);
+        return false;
+    }
+    if (n > 0 && fd == &run->process.answer_fd) {
+        pst_worker_reader_take(&run->reader, run->chunk, (size_t)n);
+    } else if (n > 0) {
+        pst_worker_output_take(run->output, run->chunk, (size_t)n);
+    }
+    return n > 0;
+}
+
+static void exchange(struct run *run)
+{
+    struct pst_worker_process *p = &run->process;
+    struct pollfd fds[] = {{.fd = p->job_fd, .events = POLLOUT},
+                           {.fd = p->answer_fd, .events = POLLIN},
+                           {.fd = p->output_fd, .events = POLLIN}};
+    bool silent = p->answer_fd < 0 && p->output_fd < 0; /* it is about to end */
+
+    if (poll(fds, 3, silent ? 1 : TICK_MS) <= 0) {
+        return;
+    }
+    if (fds[0].revents != 0) {
+        send_job(run);
+    }
+    if (fds[1].revents != 0) {
+        receive(run, &p->answer_fd);
+    }
+    if (fds[2].revents != 0) {
+        receive(run, &p->output_fd);
+    }
+    if (run->reader.started && run->started_ns == 0) {
+        run->started_ns = pst_now_ns();
+    }
+}
+
+static void keep_time(struct run *run)
+{
+    const struct pst_worker_task *task = run->task;
+    uint64_t now = pst_now_ns(), passed;
+
+    if (run->end.stop != PST_WORKER_CANCELLED && task->cancelled != NULL && task->cancelled()) {
+        run->end.stop = PST_WORKER_CANCELLED;
+        run->stop_ns = run->stop_ns != 0 ? run->stop_ns : now;
+        atomic_store(&run->process.page->stop, true);
+    } else if (run->stop_ns == 0 && task->time_limit_ns > 0 && run->started_ns > 0 &&
+               now - run->started_ns >= task->time_limit_ns) {
+        run->end.stop = PST_WORKER_TIMED_OUT;
+        run->stop_ns = now;
+        atomic_store(&run->process.page->late, true);
+    }
+    passed = run->stop_ns == 0 ? 0 : task->describes ? KILL_NS : now - run->stop_ns;
+    if (passed >= KILL_NS && run->last_signal != SIGKILL) {
+        run->last_signal = SIGKILL;
+        kill(-run->process.pid, SIGKILL);
+    } else if (passed >= TERM_NS && run->last_signal == 0) {
+        run->last_signal = SIGTERM;
+        kill(-run->process.pid, SIGTERM);
+    }
+}
+
+/* Has it ended? It stays a zombie, so that its group's number is not given away. */
+static bool has_ended(struct run *run)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    if (waitid(P_PID, (id_t)run->process.pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
+        return errno != EINTR;
+    }
+    if (info.si_pid == 0) {
+        return false;
+    }
+    run->end.code = info.si_code;
+    run->end.status = info.si_status;
+    return true;
+}
+
+static void watch(struct run *run)
+{
+    while (!has_ended(run)) {
+        keep_time(run);
+        if (run->reader.no_memory || run->reader.broken) {
+            kill(-run->process.pid, SIGKILL);
+        }
+        exchange(run);
+    }
+    run->end.end_ns = pst_now_ns();
+    run->end.killed = run->last_signal != 0;
+    kill(-run->process.pid, SIGKILL); /* whatever it started */
+    while (waitpid(run->process.pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+    while (run->process.answer_fd >= 0 && receive(run, &run->process.answer_fd)) {
+    }
+    while (run->process.output_fd >= 0 && receive(run, &run->process.output_fd)) {
+    }
+}
+
+static void finish(struct run *run)
+{
+    pst_worker_close(&run->process.job_fd);
+    pst_worker_close(&run->process.answer_fd);
+    pst_worker_close(&run->process.output_fd);
+    if (run->process.page != NULL) {
+        munmap(run->process.page, sizeof *run->process.page);
+    }
+    pst_worker_reader_finish(&run->reader);
+    free(run->output);
+    free(run->chunk);
+    free(run->job);
+}
+
+pst_status pst_worker_run(const struct pst_worker_task *task, char **ret_plan, size_t *ret_length,
+                          struct pst_error *err)
+{
+    struct run run = {.task = task,
+                      .process = {.job_fd = -1, .answer_fd = -1, .output_fd = -1},
+                      .reader = {.plugin = PST_NONE},
+                      .end = {.stop = PST_WORKER_RUNS}};
+    pst_status st;
+
+    if (!offered) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                        "this program cannot plan in a process of its own; set plugins.isolate = "
+                        "\"never\"");
+    }
+    st = make_job(&run, err);
+    if (st == PST_OK) {
+        st = pst_worker_start(&run.process, err);
+    }
+    if (st == PST_OK) {
+        watch(&run);
+        pst_worker_output_log(run.output, run.process.page);
+        st = pst_worker_judge(task, &run.end, &run.reader, run.process.page, run.output, err);
+    }
+    if (st != PST_OK && run.pipe_errno != 0) {
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                      "the process that plans cannot be talked to: %s", strerror(run.pipe_errno));
+    }
+    if (st == PST_OK) {
+        *ret_plan = run.reader.plan;
+        *ret_length = run.reader.plan_length;
+        run.reader.plan = NULL;
+    }
+    finish(&run);
+    return st;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a plugin says of itself. One of the program's own is opened for that; any other is opened in
+ * a process apart, which hands its description over: what its constructors do ends that process and
+ * nothing else.
+ */
+#ifndef PST_HOST_DESCRIBE_H
+#define PST_HOST_DESCRIBE_H
+
+#include "host/plugin_host.h"
+#include "host/shipped.h"
+
+/*
+ * kind and id may be NULL. The description may be read and nothing else: its functions may be NULL.
+ * It lives as long as the arena. ret_shipped may be NULL. Errors: those of pst_plugin_open, and
+ * those of pst_worker_run.
+ */
+pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const char *kind,
+                               const char *id, const struct pst_plugin **ret_plugin,
+                               struct pst_shipped *ret_shipped, struct pst_error *err);
+
+/* The process itself: is that its job; does it, and leaves. */
+bool pst_describe_is(const char *job, size_t length);
+void pst_describe_serve(const char *job, size_t length) __attribute__((noreturn));
+
+#endif

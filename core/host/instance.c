@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/plugin_host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/saturate.h"
+#include "base/text.h"
+#include "host/host_log.h"
+
+struct pst_instance *pst_host_instance(const struct pst_host *host)
+{
+    return host->impl;
+}
+
+static void *host_alloc(const struct pst_host *host, size_t bytes, size_t align)
+{
+    return pst_arena_alloc(&pst_host_instance(host)->arena, bytes, align);
+}
+
+static pst_status host_fail(const struct pst_host *host, pst_status code, const char *msg)
+{
+    struct pst_error *failure = &pst_host_instance(host)->failure;
+
+    pst_fail(failure, code, "plugin.contract", "%s", msg != NULL ? msg : "");
+    pst_text_make_plain(failure->message);
+    return code;
+}
+
+static void host_log(const struct pst_host *host, uint32_t level, const char *msg)
+{
+    pst_host_log(pst_host_instance(host)->plugin->id, level, msg != NULL ? msg : "");
+}
+
+static bool host_cancelled(const struct pst_host *host)
+{
+    const struct pst_host_context *context = &pst_host_instance(host)->context;
+
+    if (context->cancelled == NULL || !context->cancelled(context->impl)) {
+        return false;
+    }
+    pst_breadcrumb_tell();
+    return true;
+}
+
+static pst_status host_claim(const struct pst_host *host, const struct pst_claimed *claimed)
+{
+    struct pst_claimed *claim = &pst_host_instance(host)->claim;
+    size_t size = claimed->size < sizeof *claim ? claimed->size : sizeof *claim;
+
+    memset(claim, 0, sizeof *claim);
+    memcpy(claim, claimed, size);
+    claim->size = sizeof *claim;
+    return PST_OK;
+}
+
+static const struct pst_claim claim_functions = {.size = sizeof claim_functions,
+                                                 .claim = host_claim};
+
+/* Each kind gets what it may ask, and nothing else: so questions never nest. */
+static const void *host_extension(const struct pst_host *host, const char *id)
+{
+    const struct pst_instance *instance = pst_host_instance(host);
+    const struct pst_host_context *context = &instance->context;
+    const char *kind = instance->plugin->kind;
+    const struct {
+        const char *id, *kind; /* kind NULL: everybody */
+        const void *table;
+    } extensions[] = {{PST_COST, NULL, context->cost},
+                      {PST_RNG, NULL, context->rng},
+                      {PST_REMARK, NULL, &pst_remark_functions},
+                      {PST_ASK, "partitioner", context->ask},
+                      {PST_PROFILE, "partitioner", context->profile},
+                      {PST_TRIAL, "partitioner", context->trial},
+                      {PST_EVAL, "memopt", context->eval},
+                      {PST_CLAIM, "scheduler", &claim_functions}};
+    size_t i;
+
+    for (i = 0; i < sizeof extensions / sizeof extensions[0]; i++) {
+        if (strcmp(extensions[i].id, id) == 0) {
+            bool allowed = extensions[i].kind == NULL || strcmp(extensions[i].kind, kind) == 0;
+
+            return allowed ? extensions[i].table : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* A key that the plugin does not know may be meant for the one that --set put in its place. */
+static void explain_key(const struct pst_plugin *plugin, struct pst_config_node *table,
+                        struct pst_error *err)
+{
+    const struct pst_config_node *use = table == NULL ? NULL : pst_config_get(table, "use");
+    bool repeats = strcmp(plugin->kind, "memopt") == 0;
+
+    if (err != NULL && use != NULL && strcmp(err->kind, "config.key") == 0 &&
+        strcmp(use->file, "--set") == 0 && strcmp(err->file, "--set") != 0) {
+        pst_error_hint(err, "--set '%s=%s{use = \"%s\"}%s' replaces the whole table", plugin->kind,
+                       repeats ? "[" : "", plugin->id, repeats ? "]" : "");
+    }
+}
+
+static pst_status fill_config(struct pst_instance *instance, struct pst_config_node *table,
+                              struct pst_error *err)
+{
+    static const char *const others[] = {"use", "path", NULL};
+    const struct pst_plugin *plugin = instance->plugin;
+    bool repeats = strcmp(plugin->kind, "memopt") == 0;
+    const char *section;
+    pst_status st;
+
+    instance->config =
+        pst_arena_alloc(&instance->arena, plugin->config_size != 0 ? plugin->config_size : 1, 0);
+    section = pst_arena_printf(&instance->arena, repeats ? "[[%s]] (%s)" : "[%s] (%s)",
+                               plugin->kind, plugin->id);
+    if (instance->config == NULL || section == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = pst_params_fill(plugin->params, plugin->n_params, plugin->param_size, table, section,
+                         others, &instance->arena, instance->config, err);
+    if (st != PST_OK) {
+        explain_key(plugin, table, err);
+    }
+    return st;
+}
+
+pst_status pst_instance_check(const struct pst_plugin *plugin, struct pst_config_node *table,
+                              struct pst_error *err)
+{
+    struct pst_instance *instance = calloc(1, sizeof *instance);
+    pst_status st;
+
+    if (instance == NULL) {
+        return pst_fail_nomem(err);
+    }
+    instance->plugin = plugin;
+    st = fill_config(instance, table, err);
+    pst_arena_finish(&instance->arena);
+    free(instance);
+    return st;
+}
+
+pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_config_node *table,
+                               const struct pst_host_context *context,
+                               struct pst_instance **ret_instance, struct pst_error *err)
+{
+    struct pst_instance *instance = calloc(1, sizeof *instance);
+    pst_status st;
+
+    if (instance == NULL) {
+        return pst_fail_nomem(err);
+    }
+    instance->plugin = plugin;
+    instance->crumb = pst_breadcrumb_find(plugin->kind, plugin->id);
+    instance->context = *context;
+    instance->host = (struct pst_host){
+        .size = sizeof instance->host,
+        .abi_major = PST_ABI_MAJOR,
+        .abi_minor = PST_ABI_MINOR,
+        .impl = instance,
+        .alloc = host_alloc,
+        .fail = host_fail,
+        .log = host_log,
+        .cancelled = host_cancelled,
+        .get_extension = host_extension,
+    };
+    st = fill_config(instance, table, err);
+    if (st == PST_OK) {
+        pst_breadcrumb_enter(instance->crumb, PST_CRUMB_CREATE);
+        st = plugin->create(&instance->host, instance->config, &instance->self);
+        pst_breadcrumb_leave();
+        if (st != PST_OK) {
+            instance->self = NULL;
+            st = pst_instance_fail(instance, st, "create", err);
+        }
+    }
+    if (st != PST_OK) {
+        pst_instance_destroy(instance);
+        return st;
+    }
+    *ret_instance = instance;
+    return PST_OK;
+}
+
+void pst_instance_destroy(struct pst_instance *instance)
+{
+    if (instance == NULL) {
+        return;
+    }
+    pst_breadcrumb_enter(instance->crumb, PST_CRUMB_DESTROY);
+    instance->plugin->destroy(instance->self);
+    pst_breadcrumb_leave();
+    pst_arena_finish(&instance->arena);
+    free(instance);
+}
+
+/* What a status that a plugin may return means for the user. */
+struct meaning {
+    pst_status status;
+    const char *kind, *words;
+    int exit_code; /* 0: by status and kind */
+};
+
+static const struct meaning *meaning_of(pst_status status)
+{
+    static const struct meaning meanings[] = {
+        {PST_ERR_CONFIG, "config.value", "refuses its parameters", 2},
+        {PST_ERR_INFEASIBLE, "plan.infeasible", "found no answer", 1},
+        {PST_ERR_UNSUPPORTED, "plan.mismatch", "cannot do this", 2},
+        {PST_ERR_CANCELLED, "run.cancelled", "was stopped", 0},
+        {PST_ERR_NOMEM, "plugin.memory", "ran out of memory", 3},
+        {PST_ERR_IO, "input.path", "could not read or write a file", 2},
+        {PST_ERR_DEVICE, "machine.missing", "could not use a device", 4},
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
+        if (meanings[i].status == status) {
+            return &meanings[i];
+        }
+    }
+    return NULL;
+}
+
+pst_status pst_instance_fail(struct pst_instance *instance, pst_status status, const char *function,
+                             struct pst_error *err)
+{
+    const struct pst_plugin *plugin = instance->plugin;
+    const struct meaning *meaning = meaning_of(status);
+    const char *said = instance->failure.message;
+
+    if (strcmp(instance->failure.kind, "machine.memory") == 0) { /* the host's own, not its */
+        memset(&instance->failure, 0, sizeof instance->failure);
+        return pst_fail_nomem(err);
+    }
+    if (meaning != NULL) {
+        pst_fail(err, status, meaning->kind, "%s \"%s\": %s", plugin->kind, plugin->id,
+                 said[0] != '\0' ? said : meaning->words);
+    } else if (said[0] != '\0') {
+        pst_fail(err, PST_ERR_BUG, "plugin.contract", "%s \"%s\" broke its contract in %s(): %s",
+                 plugin->kind, plugin->id, function, said);
+    } else if (status == PST_ERR_BUG) {
+        pst_fail(err, PST_ERR_BUG, "plugin.contract",
+                 "%s \"%s\" broke its contract: %s() says so itself; report it to its author",
+                 plugin->kind, plugin->id, function);
+    } else {
+        pst_fail(err, PST_ERR_BUG, "plugin.contract",
+                 "%s \"%s\" broke its contract: %s() returned the unknown status %d", plugin->kind,
+                 plugin->id, function, (int)status);
+    }
+    if (err != NULL) {
+        err->exit_code = meaning != NULL ? meaning->exit_code : 3;
+    }
+    memset(&instance->failure, 0, sizeof instance->failure);
+    return meaning != NULL ? status : PST_ERR_BUG;
+}
+
+/* Whatever is kept, recomputed and at work at once; UINT64_MAX: beyond counting. */
+static uint64_t most_bytes(const struct pst_stage_view *view)
+{
+    uint64_t kept = view->input_bytes, work = 0;
+
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
+        const struct pst_stage_node *node = pst_stage_node_at(view, v);
+
+        kept = pst_sat_add(kept, pst_sat_add(node->saved_bytes, pst_stage_node_output(view, v)));
+        work = pst_sat_add(work, pst_sat_add(node->forward_work_bytes, node->backward_work_bytes));
+    }
+    return pst_sat_add(view->static_bytes, pst_sat_add(pst_sat_mul(kept, view->in_flight), work));
+}
+
+/* Of all passes, each once. */
+static uint64_t passes_ns(const struct pst_stage_view *view)
+{
+    uint64_t ns = 0;
+
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
+        const struct pst_stage_node *node = pst_stage_node_at(view, v);
+
+        ns = pst_sat_add(ns, pst_sat_add(node->forward_ns, node->backward_ns));
+    }
+    return ns;
+}
+
+bool pst_price_holds(const struct pst_stage_view *view, const struct pst_stage_price *price,
+                     char *ret_fault, size_t room)
+{
+    const uint64_t alone_ns = price->fits != 0 ? passes_ns(view) : 0;
+
+    ret_fault[0] = '\0';
+    if (price->fits == 0) {
+        return true;
+    }
+    if (price->period_ns < alone_ns) {
+        snprintf(ret_fault, room, "price() promised %llu ns, but its passes alone take %llu ns",
+                 (unsigned long long)price->period_ns, (unsigned long long)alone_ns);
+    } else if (price->peak_bytes > view->capacity_bytes) {
+        snprintf(ret_fault, room, "price() says that %llu bytes fit into %llu",
+                 (unsigned long long)price->peak_bytes, (unsigned long long)view->capacity_bytes);
+    } else if (price->period_ns == UINT64_MAX && alone_ns != UINT64_MAX) {
+        snprintf(ret_fault, room, "price() says that it fits and gives no period");
+    } else if (price->peak_bytes == UINT64_MAX && most_bytes(view) != UINT64_MAX) {
+        snprintf(ret_fault, room, "price() says that it fits and gives no peak");
+    }
+    return ret_fault[0] == '\0';
+}
+
+pst_status pst_instance_judge_price(const struct pst_instance *memopt,
+                                    const struct pst_stage_view *view,
+                                    const struct pst_stage_price *price, struct pst_error *err)
+{
+    char fault[160];
+
+    if (pst_price_holds(view, price, fault, sizeof fault)) {
+        return PST_OK;
+    }
+    pst_fail(err, PST_ERR_BUG, "plugin.contract",
+             "memopt \"%s\" broke its contract: for stage %u %s", memopt->plugin->id, view->stage,
+             fault);
+    if (err != NULL) {
+        err->exit_code = 3;
+    }
+    return PST_ERR_BUG;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/plugin_host.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host/dl.h"
+#include "host/search.h"
+
+#define MAX_IDS 32
+
+const struct pst_module_known pst_modules_known[] = {
+    {"device", "cuda", "NVIDIA GPUs"},
+    {"transport", "mpi", "devices on several machines; it takes libopenmpi-dev and openmpi-bin"},
+    {"transport", "nccl", "links between NVIDIA GPUs; it takes CUDA and libnccl-dev"},
+    {NULL, NULL, NULL},
+};
+
+static bool is_id(const char *text)
+{
+    return text[0] != '\0' && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-")] == '\0';
+}
+
+static const struct pst_module_known *find_known(const char *kind, const char *id)
+{
+    for (const struct pst_module_known *k = pst_modules_known; k->kind != NULL; k++) {
+        if (strcmp(k->kind, kind) == 0 && strcmp(k->id, id) == 0) {
+            return k;
+        }
+    }
+    return NULL;
+}
+
+/* The modules of a kind that lie next to the binary, sorted; at most `max`. False: no memory. */
+static bool list_modules(struct pst_arena *arena, const char *kind, const char **ret_ids,
+                         uint32_t max, uint32_t *ret_n)
+{
+    const char *home = pst_search_home(arena);
+    char *pattern = home == NULL ? NULL : pst_arena_printf(arena, "%s/%s-*.so", home, kind);
+    glob_t found;
+    int code;
+
+    *ret_n = 0;
+    if (pattern == NULL) {
+        return false;
+    }
+    code = glob(pattern, 0, NULL, &found);
+    for (size_t i = 0; code == 0 && i < found.gl_pathc && *ret_n < max; i++) {
+        const char *id = strrchr(found.gl_pathv[i], '/') + 1 + strlen(kind) + 1;
+
+        ret_ids[*ret_n] = pst_arena_strndup(arena, id, strlen(id) - 3);
+        if (ret_ids[*ret_n] == NULL) {
+            code = GLOB_NOSPACE;
+        } else {
+            (*ret_n)++;
+        }
+    }
+    globfree(&found);
+    return code != GLOB_NOSPACE;
+}
+
+/* There is no such file: a word that means something elsewhere, or none at all. */
+static pst_status fail_absent(struct pst_arena *arena, const char *kind, const char *id,
+                              struct pst_error *err)
+{
+    const struct pst_module_known *known = find_known(kind, id);
+    const char *ids[MAX_IDS + 8], *nearest;
+    uint32_t n;
+    pst_status st;
+
+    if (!list_modules(arena, kind, ids, MAX_IDS, &n)) {
+        return pst_fail_nomem(err);
+    }
+    if (known != NULL) {
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                      "this build has no %s \"%s\", which serves %s", kind, id, known->serves);
+    } else {
+        nearest = pst_nearest(id, ids, n);
+        st = pst_fail(err, PST_ERR_CONFIG, "config.value", "no %s \"%s\"%s%s%s", kind, id,
+                      nearest == NULL ? "" : "; did you mean \"", nearest == NULL ? "" : nearest,
+                      nearest == NULL ? "" : "\"?");
+    }
+    pst_error_hint(err, "this build has ");
+    for (uint32_t i = 0; err != NULL && i < n; i++) {
+        size_t used = strlen(err->hint);
+
+        snprintf(err->hint + used, sizeof err->hint - used, "%s%s", i == 0 ? "" : ", ", ids[i]);
+    }
+    return st;
+}
+
+pst_status pst_module_check(const char *kind, const char *id, struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    const char *ids[MAX_IDS + 8];
+    uint32_t n;
+    bool listed = list_modules(&arena, kind, ids, MAX_IDS, &n);
+    bool found = find_known(kind, id) != NULL;
+    pst_status st;
+
+    for (uint32_t i = 0; i < n && !found; i++) {
+        found = strcmp(ids[i], id) == 0;
+    }
+    st = found ? PST_OK : !listed ? pst_fail_nomem(err) : fail_absent(&arena, kind, id, err);
+    pst_arena_finish(&arena);
+    return st;
+}
+
+pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
+                           void **ret_function, struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    const char *home = pst_search_home(&arena);
+    struct pst_error why;
+    char reason[512];
+    char *path;
+    const char *canonical;
+    void *handle, *function;
+    pst_status st;
+
+    path =
+        home != NULL && is_id(id) ? pst_arena_printf(&arena, "%s/%s-%s.so", home, kind, id) : NULL;
+    if (path == NULL) {
+        st = home == NULL || is_id(id) ? pst_fail_nomem(err) : fail_absent(&arena, kind, id, err);
+        goto out;
+    }
+    st = pst_search_secure(&arena, path, &canonical, &why);
+    if (st != PST_OK && strcmp(why.kind, "plugin.not-found") == 0) {
+        st = fail_absent(&arena, kind, id, err);
+        goto out;
+    }
+    if (st != PST_OK) {
+        if (err != NULL) {
+            *err = why;
+        }
+        goto out;
+    }
+    if (!pst_dl_open(canonical, &handle, reason, sizeof reason)) {
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "%s \"%s\" cannot be used: %s",
+                      kind, id, reason);
+        goto out;
+    }
+    function = pst_dl_symbol(handle, symbol);
+    if (function == NULL) {
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
+                      "%s exports no %s; it belongs to another build of penstock", canonical,
+                      symbol);
+        goto out;
+    }
+    *ret_function = function;
+out:
+    pst_arena_finish(&arena);
+    return st;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finding, loading and refusing plugins, and an instance of one with its parameters filled. All of
+ * libltdl is behind dl.h; modules of the core (devices, transports) are loaded through it as well.
+ */
+#ifndef PST_HOST_PLUGIN_HOST_H
+#define PST_HOST_PLUGIN_HOST_H
+
+#include <penstock/ext/claim.h>
+#include <penstock/penstock.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "config/config.h"
+#include "host/breadcrumb.h"
+#include "host/region.h"
+#include "host/remark.h"
+
+/* A file that could be a plugin, as discovery sees it. */
+struct pst_plugin_file {
+    const char *kind, *id, *path;
+    const char *shadowed_by; /* path of the file that wins, or NULL */
+    /* After pst_plugin_file_describe: */
+    const struct pst_plugin *plugin; /* to be read, not called; NULL: refused */
+    struct pst_error refusal;        /* why */
+    bool shipped;                    /* the program's own */
+    const char *why_not_shipped;
+};
+
+static inline const struct pst_param *pst_plugin_param(const struct pst_plugin *plugin, uint32_t i)
+{
+    return (const struct pst_param *)(const void *)((const char *)plugin->params +
+                                                    (size_t)i * plugin->param_size);
+}
+
+struct pst_plugin_list {
+    struct pst_arena arena;
+    uint32_t n_files;
+    struct pst_plugin_file *files; /* sorted by kind, id, search order */
+    uint32_t n_folders;
+    const char **folders; /* searched, in order */
+};
+
+/* Looks in PENSTOCK_PLUGIN_PATH, then the build or install folder next to the binary. Opens
+ * nothing. */
+pst_status pst_plugin_list_create(struct pst_plugin_list **ret_list, struct pst_error *err);
+void pst_plugin_list_destroy(struct pst_plugin_list *list);
+/* Asks a file of the list what it is (describe.h). Refusal is no error. */
+void pst_plugin_file_describe(struct pst_plugin_list *list, struct pst_plugin_file *file);
+
+/* Opens exactly this file and checks everything that needs no configuration, in this order: file,
+   ELF, entry symbol, struct size, ABI major, minor, kind, name against file name, parameter rows,
+   interface. kind and id may be NULL (taken from the file name). Errors: plugin.load, plugin.abi,
+   plugin.descriptor with exit code 3; plugin.not-found, plugin.insecure with 2. */
+pst_status pst_plugin_open(const char *path, const char *kind, const char *id,
+                           const struct pst_plugin **ret_plugin, struct pst_error *err);
+
+/* Finds <kind>-<id>.so in the search path (or takes `path` if not NULL) and opens it. */
+pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
+                           const struct pst_plugin **ret_plugin, struct pst_error *err);
+
+/* The file that find would open, without opening it: as written, or NULL if there is none. */
+pst_status pst_plugin_locate(struct pst_arena *arena, const char *kind, const char *id,
+                             const char *path, const char **ret_file, struct pst_error *err);
+
+/* Modules that a build may lack and that a user may ask for all the same; ended by a NULL kind. */
+struct pst_module_known {
+    const char *kind, *id, *serves;
+};
+extern const struct pst_module_known pst_modules_known[];
+
+/* A core module: device-<id>.so or transport-<id>.so from the folder next to the binary only.
+   machine.missing (exit 4) where this build lacks it or it cannot be loaded, with the linker's
+   words; config.value where nothing of that name is known. */
+pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
+                           void **ret_function, struct pst_error *err);
+
+/* Is there such a module, here or in some build? Else config.value. Loads nothing. */
+pst_status pst_module_check(const char *kind, const char *id, struct pst_error *err);
+
+/* What host extensions work on; the planner fills it. Any member may be NULL. */
+struct pst_host_context {
+    const struct pst_cost *cost;
+    const struct pst_ask *ask;
+    const struct pst_eval *eval;
+    const struct pst_rng *rng;
+    const struct pst_profile *profile;
+    const struct pst_region *figures; /* that pst.profile/1 gives out */
+    const struct pst_trial *trial;
+    void *impl; /* for the functions of these tables: host->impl leads to it */
+    bool (*cancelled)(void *impl);
+};
+
+/* An instance: plugin + config struct + host table. */
+struct pst_instance {
+    const struct pst_plugin *plugin;
+    uint32_t crumb; /* its number in the breadcrumb page */
+    struct pst_host host;
+    struct pst_arena arena;
+    struct pst_host_context context;
+    struct pst_error failure; /* what host->fail recorded */
+    struct pst_claimed claim; /* what a scheduler said of its answer; size 0: nothing */
+    struct pst_remarks remarks;
+    const char *way; /* behind its name in plans: what the host set on its own account; or "" */
+    void *config, *self;
+};
+
+/* `table` is the strategy's TOML table (NULL: defaults); "use" and "path" are skipped. */
+pst_status pst_instance_create(const struct pst_plugin *plugin, struct pst_config_node *table,
+                               const struct pst_host_context *context,
+                               struct pst_instance **ret_instance, struct pst_error *err);
+void pst_instance_destroy(struct pst_instance *instance);
+/* Could it be made of this table, as far as rows say? config.key, config.value at their place. */
+pst_status pst_instance_check(const struct pst_plugin *plugin, struct pst_config_node *table,
+                              struct pst_error *err);
+
+/* What <penstock/memopt.h> says of the price of a stage that fits; else why not, in ret_fault.
+   Partitioners may count on it. */
+bool pst_price_holds(const struct pst_stage_view *view, const struct pst_stage_price *price,
+                     char *ret_fault, size_t room);
+/* Where it does not hold: plugin.contract, naming the plugin. */
+pst_status pst_instance_judge_price(const struct pst_instance *memopt,
+                                    const struct pst_stage_view *view,
+                                    const struct pst_stage_price *price, struct pst_error *err);
+/* Turns what a plugin call returned into an error that names the plugin: its own words if it gave
+   any; PST_ERR_BUG or an unknown status is plugin.contract, exit 3. */
+pst_status pst_instance_fail(struct pst_instance *instance, pst_status status, const char *function,
+                             struct pst_error *err);
+
+/* The context behind a host table, for extension functions. */
+struct pst_instance *pst_host_instance(const struct pst_host *host);
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/plugin_host.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "host/describe.h"
+#include "host/search.h"
+
+struct growing {
+    struct pst_plugin_file *files;
+    size_t capacity;
+};
+
+/* Sort key that breaks ties: position in the search order, kept in line until the end. */
+static int compare(const void *a_, const void *b_)
+{
+    const struct pst_plugin_file *a = a_, *b = b_;
+    int order = strcmp(a->kind, b->kind);
+
+    if (order == 0) {
+        order = strcmp(a->id, b->id);
+    }
+    if (order == 0) {
+        order = a->refusal.line < b->refusal.line ? -1 : a->refusal.line > b->refusal.line;
+    }
+    return order;
+}
+
+static pst_status scan(struct pst_plugin_list *list, uint32_t folder, struct growing *growing,
+                       struct pst_error *err)
+{
+    DIR *dir = opendir(list->folders[folder]);
+    const struct dirent *entry;
+    pst_status st = PST_OK;
+
+    if (dir == NULL && (errno == ENOENT || errno == ENOTDIR)) {
+        return PST_OK; /* a folder that is not there holds nothing */
+    }
+    if (dir == NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
+                        "%s: plugins cannot be looked for: %s", list->folders[folder],
+                        strerror(errno));
+    }
+    while (st == PST_OK && (entry = readdir(dir)) != NULL) {
+        const char *kind, *id = NULL;
+        struct pst_plugin_file *file;
+
+        if (entry->d_type == DT_DIR ||
+            (!pst_search_split(&list->arena, entry->d_name, &kind, &id) && kind == NULL)) {
+            continue;
+        }
+        if (id == NULL ||
+            !pst_grow(&growing->files, &growing->capacity, list->n_files, sizeof *file)) {
+            st = pst_fail_nomem(err);
+            break;
+        }
+        file = &growing->files[list->n_files];
+        memset(file, 0, sizeof *file);
+        file->kind = kind;
+        file->id = id;
+        file->refusal.line = folder; /* until sorted */
+        file->path = pst_arena_printf(&list->arena, "%s/%s", list->folders[folder], entry->d_name);
+        if (file->path == NULL) {
+            st = pst_fail_nomem(err);
+            break;
+        }
+        list->n_files++;
+    }
+    closedir(dir);
+    return st;
+}
+
+static void mark_shadowed(struct pst_plugin_list *list)
+{
+    const struct pst_plugin_file *winner = NULL;
+    uint32_t i;
+
+    for (i = 0; i < list->n_files; i++) {
+        struct pst_plugin_file *file = &list->files[i];
+
+        file->refusal.line = 0;
+        if (winner != NULL && strcmp(winner->kind, file->kind) == 0 &&
+            strcmp(winner->id, file->id) == 0) {
+            file->shadowed_by = winner->path;
+        } else {
+            winner = file;
+        }
+    }
+}
+
+pst_status pst_plugin_list_create(struct pst_plugin_list **ret_list, struct pst_error *err)
+{
+    struct pst_plugin_list *list = calloc(1, sizeof *list);
+    struct growing growing = {NULL, 0};
+    uint32_t i;
+    pst_status st;
+
+    if (list == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = pst_search_folders(&list->arena, &list->folders, &list->n_folders, err);
+    for (i = 0; st == PST_OK && i < list->n_folders; i++) {
+        st = scan(list, i, &growing, err);
+    }
+    list->files = growing.files;
+    if (st != PST_OK) {
+        pst_plugin_list_destroy(list);
+        return st;
+    }
+    if (list->n_files > 0) {
+        qsort(list->files, list->n_files, sizeof *list->files, compare);
+    }
+    mark_shadowed(list);
+    *ret_list = list;
+    return PST_OK;
+}
+
+void pst_plugin_file_describe(struct pst_plugin_list *list, struct pst_plugin_file *file)
+{
+    struct pst_shipped shipped = {.is = false};
+
+    if (pst_plugin_describe(&list->arena, file->path, file->kind, file->id, &file->plugin, &shipped,
+                            &file->refusal) != PST_OK) {
+        file->plugin = NULL;
+    }
+    file->shipped = shipped.is;
+    file->why_not_shipped = pst_arena_strdup(&list->arena, shipped.why_not);
+}
+
+void pst_plugin_list_destroy(struct pst_plugin_list *list)
+{
+    if (list == NULL) {
+        return;
+    }
+    free(list->files);
+    pst_arena_finish(&list->arena);
+    free(list);
+}
+
+static pst_status not_found(const struct pst_plugin_list *list, const char *kind, const char *id,
+                            struct pst_error *err)
+{
+    const char **names = calloc(list->n_files + 1, sizeof *names);
+    const char *nearest;
+    uint32_t i, n = 0;
+    pst_status st;
+
+    if (names == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (i = 0; i < list->n_files; i++) {
+        if (strcmp(list->files[i].kind, kind) == 0) {
+            names[n++] = list->files[i].id;
+        }
+    }
+    nearest = pst_nearest(id, names, n);
+    if (nearest != NULL) {
+        st = pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
+                      "no %s \"%s\"; did you mean \"%s\"? \"penstock plugins\" lists them", kind,
+                      id, nearest);
+    } else {
+        st = pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
+                      "no %s \"%s\"; \"penstock plugins\" lists them", kind, id);
+    }
+    for (i = 0; i < list->n_folders; i++) {
+        pst_error_detail(err, "searched: %s\n", list->folders[i]);
+    }
+    free(names);
+    return st;
+}
+
+/* Sorted: the first is the one that wins. n_files if there is none. */
+static uint32_t find_in(const struct pst_plugin_list *list, const char *kind, const char *id)
+{
+    uint32_t i;
+
+    for (i = 0; i < list->n_files; i++) {
+        if (strcmp(list->files[i].kind, kind) == 0 && strcmp(list->files[i].id, id) == 0) {
+            break;
+        }
+    }
+    return i;
+}
+
+pst_status pst_plugin_find(const char *kind, const char *id, const char *path,
+                           const struct pst_plugin **ret_plugin, struct pst_error *err)
+{
+    struct pst_plugin_list *list;
+    uint32_t i;
+    pst_status st;
+
+    if (path != NULL) {
+        return pst_plugin_open(path, kind, id, ret_plugin, err);
+    }
+    st = pst_plugin_list_create(&list, err);
+    if (st != PST_OK) {
+        return st;
+    }
+    i = find_in(list, kind, id);
+    st = i < list->n_files ? pst_plugin_open(list->files[i].path, kind, id, ret_plugin, err)
+                           : not_found(list, kind, id, err);
+    pst_plugin_list_destroy(list);
+    return st;
+}
+
+pst_status pst_plugin_locate(struct pst_arena *arena, const char *kind, const char *id,
+                             const char *path, const char **ret_file, struct pst_error *err)
+{
+    struct pst_plugin_list *list;
+    const char *file = NULL;
+    uint32_t i;
+    pst_status st;
+
+    if (path != NULL) {
+        file = pst_arena_strdup(arena, path);
+        *ret_file = file;
+        return file != NULL ? PST_OK : pst_fail_nomem(err);
+    }
+    st = pst_plugin_list_create(&list, err);
+    if (st != PST_OK) {
+        return st;
+    }
+    i = find_in(list, kind, id);
+    if (i < list->n_files) {
+        file = pst_arena_strdup(arena, list->files[i].path);
+        st = file != NULL ? PST_OK : pst_fail_nomem(err);
+    }
+    pst_plugin_list_destroy(list);
+    if (st == PST_OK) {
+        *ret_file = file;
+    }
+    return st;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/search.h"
+
+#include <dirent.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+static bool has_raised_rights(void)
+{
+    return getauxval(AT_SECURE) != 0 || getuid() != geteuid() || getgid() != getegid();
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), k = strlen(end);
+
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
+static bool holds_shared_objects(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    bool found = false;
+
+    if (dir == NULL) {
+        return false;
+    }
+    while (!found && (entry = readdir(dir)) != NULL) {
+        found = strchr(entry->d_name, '-') != NULL && ends_with(entry->d_name, ".so");
+    }
+    closedir(dir);
+    return found;
+}
+
+/* The first folder of the pattern that holds something; NULL if none does. */
+static char *first_match(struct pst_arena *arena, const char *pattern)
+{
+    glob_t matches;
+    char *folder = NULL;
+    size_t i;
+
+    if (glob(pattern, 0, NULL, &matches) != 0) {
+        return NULL;
+    }
+    for (i = 0; folder == NULL && i < matches.gl_pathc; i++) {
+        if (holds_shared_objects(matches.gl_pathv[i])) {
+            folder = pst_arena_strdup(arena, matches.gl_pathv[i]);
+        }
+    }
+    globfree(&matches);
+    return folder;
+}
+
+/* Is the executable inside the build tree that this code was compiled in? */
+static bool in_build_tree(const char *exe)
+{
+    const char *plugins = PENSTOCK_BUILD_PLUGIN_DIR;
+    const char *slash = strrchr(plugins, '/');
+    size_t n = slash == NULL ? 0 : (size_t)(slash - plugins);
+
+    return n > 0 && strncmp(exe, plugins, n) == 0 && exe[n] == '/';
+}
+
+const char *pst_search_home(struct pst_arena *arena)
+{
+    static const char *const installed[] = {"../lib/penstock", "../lib64/penstock",
+                                            "../lib/*/penstock"};
+    char exe[PATH_MAX];
+    ssize_t n;
+    size_t i;
+    char *slash, *folder;
+
+    if (has_raised_rights()) {
+        return PENSTOCK_INSTALL_PLUGIN_DIR;
+    }
+    n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n <= 0) {
+        return PENSTOCK_INSTALL_PLUGIN_DIR;
+    }
+    exe[n] = '\0';
+    if (in_build_tree(exe)) {
+        return PENSTOCK_BUILD_PLUGIN_DIR;
+    }
+    slash = strrchr(exe, '/');
+    *slash = '\0';
+    folder = pst_arena_printf(arena, "%s/plugins", exe);
+    if (folder == NULL) {
+        return NULL;
+    }
+    if (holds_shared_objects(folder)) {
+        return folder;
+    }
+    for (i = 0; i < sizeof installed / sizeof installed[0]; i++) {
+        const char *pattern = pst_arena_printf(arena, "%s/%s", exe, installed[i]);
+
+        if (pattern == NULL) {
+            return NULL;
+        }
+        folder = first_match(arena, pattern);
+        if (folder != NULL) {
+            return folder;
+        }
+    }
+    return PENSTOCK_INSTALL_PLUGIN_DIR;
+}
+
+pst_status pst_search_folders(struct pst_arena *arena, const char ***ret_folders,
+                              uint32_t *ret_n_folders, struct pst_error *err)
+{
+    const char *path = has_raised_rights() ? NULL : getenv("PENSTOCK_PLUGIN_PATH");
+    const char *c, **folders;
+    size_t room = 2;
+    uint32_t n = 0;
+
+    for (c = path; c != NULL && *c != '\0'; c++) {
+        room += *c == ':';
+    }
+    folders = pst_arena_array(arena, room, sizeof *folders);
+    if (folders == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (c = path; c != NULL && *c != '\0';) {
+        size_t length = strcspn(c, ":");
+
+        if (*c == '/') {
+            folders[n] = pst_arena_strndup(arena, c, length);
+            if (folders[n++] == NULL) {
+                return pst_fail_nomem(err);
+            }
+        } else if (length > 0) {
+            pst_log(PST_LOG_WARN, "plugin",
+                    "PENSTOCK_PLUGIN_PATH: \"%.*s\" is not an absolute path and is left out",
+                    (int)length, c);
+        }
+        c += length + (c[length] == ':');
+    }
+    folders[n] = pst_search_home(arena);
+    if (folders[n++] == NULL) {
+        return pst_fail_nomem(err);
+    }
+    *ret_folders = folders;
+    *ret_n_folders = n;
+    return PST_OK;
+}
+
+bool pst_search_split(struct pst_arena *arena, const char *file_name, const char **ret_kind,
+                      const char **ret_id)
+{
+    static const char *const kinds[] = {"partitioner", "scheduler", "memopt"};
+    size_t i, n = strlen(file_name), j;
+
+    *ret_kind = NULL;
+    if (!ends_with(file_name, ".so")) {
+        return false;
+    }
+    for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        size_t k = strlen(kinds[i]);
+
+        if (strncmp(file_name, kinds[i], k) != 0 || file_name[k] != '-' || n <= k + 4) {
+            continue;
+        }
+        for (j = k + 1; j < n - 3; j++) {
+            char c = file_name[j];
+
+            if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-') {
+                return false;
+            }
+        }
+        *ret_kind = kinds[i];
+        *ret_id = pst_arena_strndup(arena, file_name + k + 1, n - k - 4);
+        return *ret_id != NULL;
+    }
+    return false;
+}

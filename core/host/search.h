@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where plugins and modules are looked for, and whether a file found there may be trusted.
+ */
+#ifndef PST_HOST_SEARCH_H
+#define PST_HOST_SEARCH_H
+
+#include "base/arena.h"
+#include "base/error.h"
+
+/* The folder of the binary's own plugins and modules: the build's or the installation's; absolute.
+   NULL: out of memory. */
+const char *pst_search_home(struct pst_arena *arena);
+
+/* All folders in search order, absolute; PENSTOCK_PLUGIN_PATH is not read with raised rights. */
+pst_status pst_search_folders(struct pst_arena *arena, const char ***ret_folders,
+                              uint32_t *ret_n_folders, struct pst_error *err);
+
+/* "scheduler-zb-h1.so" -> "scheduler", "zb-h1". False if it is no name of a plugin, or, with the
+   kind all the same, there is no memory. */
+bool pst_search_split(struct pst_arena *arena, const char *file_name, const char **ret_kind,
+                      const char **ret_id);
+
+/*
+ * A regular file (no link) that nobody but root and the effective user can exchange: neither it nor
+ * a folder above it belongs to somebody else or is writable by all, where a sticky folder such as
+ * /tmp counts as writable only if it holds the plugin itself. The program's own plugin folder is
+ * trusted as the program is. ret_path: absolute, folders resolved. plugin.not-found,
+ * plugin.insecure: exit code 2.
+ */
+pst_status pst_search_secure(struct pst_arena *arena, const char *path, const char **ret_path,
+                             struct pst_error *err);
+
+#endif

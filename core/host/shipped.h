@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which files are the program's own: those in its plugin folder that are, byte for byte, on the
+ * list that its build or installation wrote there. All others are somebody else's, wherever they
+ * lie: they are opened in a process apart.
+ */
+#ifndef PST_HOST_SHIPPED_H
+#define PST_HOST_SHIPPED_H
+
+#include "base/error.h"
+
+#define PST_SHIPPED_WHY 640
+
+struct pst_shipped {
+    bool is;
+    char why_not[PST_SHIPPED_WHY]; /* "is not ...", or "" */
+};
+
+/* What cannot be found counts as the program's own: opening it will tell. PST_ERR_NOMEM. */
+pst_status pst_shipped_find(const char *file, struct pst_shipped *ret_shipped,
+                            struct pst_error *err);
+
+#endif

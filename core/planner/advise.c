@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * After a search that found nothing within the memory: what takes the space, and what would do. All
+ * of it is found by planning again, with more memory or with a memory optimizer that recomputes, so
+ * that what is said is true. How often depends on the job alone; where each plan may take long also
+ * on how long they do.
+ */
+#include "planner/advise.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/saturate.h"
+#include "base/util.h"
+#include "host/caps.h"
+#include "host/search.h"
+#include "host/shipped.h"
+#include "planner/smallest.h"
+#include "planner/state.h"
+
+#define PROBES         6 /* halvings of the interval in which the least memory lies */
+#define MAX_CANDIDATES 4
+#define MAX_SHOWN      16 /* stages */
+#define SLOW_NS        5000000000u
+
+/* What a device has for plans, as all memory here; 0: any amount. */
+static uint64_t limit_of(const struct pst_search *search)
+{
+    const uint64_t capacity = pst_cluster_capacity(search->cluster);
+
+    return capacity == UINT64_MAX ? 0 : capacity;
+}
+
+static bool works(const struct pst_search *search, uint64_t memory, bool brief)
+{
+    struct pst_planned planned = {.plan = NULL};
+    bool ok = pst_planner_probe(search, memory, brief, &planned);
+
+    if (ok) {
+        pst_planned_finish(&planned);
+    }
+    return ok;
+}
+
+/* Of a job that is too large for a search: some memory that is enough. 0: none was found. `found`
+   and `need`: what the best plan so far takes, and the one made without a limit. */
+static uint64_t some_memory(const struct pst_search *search, uint64_t found, uint64_t need)
+{
+    /* The last: what strategies are charged by may be a little dearer than layouts turn out. */
+    const uint64_t tries[] = {found, need, pst_sat_add(need, need / 8), pst_sat_mul(2, need)};
+
+    for (uint32_t i = found == 0 ? 1 : 0; i < 4; i++) {
+        if (works(search, tries[i], true) && works(search, tries[i], false)) {
+            return tries[i];
+        }
+    }
+    return 0;
+}
+
+/* About the least memory that is enough: more than `low`, which is not; 0: none was found. */
+static uint64_t least_memory(const struct pst_search *search, uint64_t low, uint64_t need)
+{
+    const uint64_t tries[] = {need, pst_sat_add(need, need / 8), pst_sat_mul(2, need)};
+    uint64_t high = 0;
+
+    for (uint32_t i = 0; i < 3 && high == 0; i++) {
+        high = works(search, tries[i], true) ? tries[i] : 0;
+    }
+    for (uint32_t i = 0; i < PROBES && high > low + 1 && pst_planner_probes(search) > 0; i++) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (works(search, middle, true)) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    return high;
+}
+
+/* What the strategies take of so much memory, 0: of all they want; UINT64_MAX if it does not do. */
+static uint64_t need_of(const struct pst_search *search, uint64_t memory)
+{
+    struct pst_planned planned = {.plan = NULL};
+    uint64_t need = UINT64_MAX;
+
+    if (pst_planner_probe(search, memory, true, &planned)) {
+        need = pst_planned_need(&planned);
+        pst_planned_finish(&planned);
+    }
+    return need;
+}
+
+static bool is_used(const struct pst_job *job, const char *id)
+{
+    for (uint32_t i = 0; i < job->n_memopt; i++) {
+        const struct pst_config_node *use = pst_config_get(job->memopt[i], "use");
+
+        if (use != NULL && use->kind == PST_CONFIG_STRING && strcmp(use->value.string, id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The table of a [[memopt]] that names the file. NULL: out of memory. */
+static struct pst_config *table_of(const char *id, const char *path)
+{
+    struct pst_config *config = NULL;
+    struct pst_json json;
+    char *text;
+
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_string(&json, "use", id);
+    pst_json_string(&json, "path", path);
+    pst_json_end(&json, '}');
+    text = pst_json_take(&json);
+    if (text != NULL && pst_config_from_json(text, &config, NULL) != PST_OK) {
+        config = NULL;
+    }
+    free(text);
+    return config;
+}
+
+/* What a change of the job leads to. Less memory is better; of as much the shorter step. */
+struct outcome {
+    uint64_t need, step_ns; /* UINT64_MAX: more than wanted; not known */
+};
+
+static bool is_better(const struct outcome *a, const struct outcome *b)
+{
+    return a->need != b->need ? a->need < b->need : a->step_ns < b->step_ns;
+}
+
+/* Does it fit as things are? Then how long a step takes, if the caller of the planner can tell. */
+static bool fits_now(const struct pst_search *search, struct outcome *ret_outcome)
+{
+    uint64_t limit = limit_of(search);
+    struct pst_planned planned = {.plan = NULL};
+    struct pst_error unused;
+
+    if (!pst_planner_probe(search, limit, true, &planned)) {
+        return false;
+    }
+    *ret_outcome = (struct outcome){limit, UINT64_MAX};
+    if (search->clock != NULL) {
+        search->clock(planned.plan, search->graph, search->cost, false, &ret_outcome->step_ns,
+                      &unused);
+    }
+    pst_planned_finish(&planned);
+    return true;
+}
+
+/* A job with this memory optimizer in the place of its own. */
+struct changed {
+    struct pst_job job;
+    struct pst_search search;
+    struct pst_config *config;
+};
+
+/* False: it is none to recommend. Else finish by pst_config_destroy(config). */
+static bool change(const struct pst_search *search, const char *id, const char *path,
+                   struct changed *changed)
+{
+    const struct pst_plugin *plugin = NULL;
+
+    if (pst_plugin_open(path, "memopt", id, &plugin, NULL) != PST_OK ||
+        !pst_caps_has(plugin->provides, "recompute") ||
+        pst_caps_has(plugin->provides, "exhaustive")) {
+        return false;
+    }
+    changed->config = table_of(id, path);
+    if (changed->config == NULL) {
+        return false;
+    }
+    changed->job = *search->job;
+    changed->job.memopt[0] = changed->config->root;
+    changed->job.n_memopt = 1;
+    changed->search = *search;
+    changed->search.job = &changed->job;
+    return true;
+}
+
+/* What the strategies need with it; need UINT64_MAX: more than `enough`, or it is none. */
+static struct outcome need_with(const struct pst_search *search, const char *id, const char *path,
+                                uint64_t enough)
+{
+    struct outcome outcome = {UINT64_MAX, UINT64_MAX};
+    uint64_t limit = limit_of(search), need;
+    struct changed changed;
+
+    if (!change(search, id, path, &changed)) {
+        return outcome;
+    }
+    if (!fits_now(&changed.search, &outcome) && enough > limit) {
+        need = need_of(&changed.search, enough == UINT64_MAX ? 0 : enough);
+        need = need < enough ? least_memory(&changed.search, limit, need) : UINT64_MAX;
+        outcome.need = need == 0 || need >= enough ? UINT64_MAX : need;
+    }
+    pst_config_destroy(changed.config);
+    return outcome;
+}
+
+/* All this was tried in brief: is it true of the whole search, too? */
+static bool confirms(const struct pst_search *search, const char *id, const char *path,
+                     uint64_t memory)
+{
+    struct changed changed;
+    bool ok = change(search, id, path, &changed);
+
+    if (ok) {
+        ok = works(&changed.search, memory, false);
+        pst_config_destroy(changed.config);
+    }
+    return ok;
+}
+
+/* The program's own memory optimizer with which the least memory is enough, of several the one of
+   the shortest step; UINT64_MAX: none helps. */
+static uint64_t best_memopt(const struct pst_search *search, uint64_t enough, char ret_id[64])
+{
+    struct pst_arena arena = {0};
+    const char *home = pst_search_home(&arena), *kind, *id, *best_path = NULL;
+    char *pattern = home == NULL ? NULL : pst_arena_printf(&arena, "%s/memopt-*.so", home);
+    struct outcome best = {UINT64_MAX, UINT64_MAX};
+    uint32_t tried = 0;
+    glob_t found;
+
+    if (pattern == NULL || glob(pattern, 0, NULL, &found) != 0) {
+        pst_arena_finish(&arena);
+        return UINT64_MAX;
+    }
+    for (size_t i = 0; i < found.gl_pathc && tried < MAX_CANDIDATES; i++) {
+        const char *path = found.gl_pathv[i];
+        struct pst_shipped shipped = {.is = false};
+        struct outcome outcome;
+
+        if (!pst_search_split(&arena, strrchr(path, '/') + 1, &kind, &id) ||
+            is_used(search->job, id) || pst_shipped_find(path, &shipped, NULL) != PST_OK ||
+            !shipped.is) {
+            continue;
+        }
+        outcome = need_with(search, id, path, enough < best.need ? enough : best.need);
+        tried += outcome.need != UINT64_MAX;
+        if (is_better(&outcome, &best)) {
+            best = outcome;
+            best_path = path;
+            snprintf(ret_id, 64, "%s", id);
+        }
+    }
+    if (best_path != NULL && !confirms(search, ret_id, best_path, best.need)) {
+        best.need = UINT64_MAX;
+    }
+    globfree(&found);
+    pst_arena_finish(&arena);
+    return best.need;
+}
+
+/* What the stages of the plan could do with; those of one device add up. */
+static void say_least(const struct pst_plan *plan, const uint64_t *least, struct pst_error *err)
+{
+    char text[32];
+
+    pst_error_detail(err, "the least that stages cut like this can do with%s%s:",
+                     plan->memopt[0] == '\0' ? "" : ", by memopt ", plan->memopt);
+    for (uint32_t s = 0; s < plan->n_stages && s < MAX_SHOWN; s++) {
+        if (least[s] == 0 || least[s] == UINT64_MAX) {
+            pst_error_detail(err, "%s not known", s == 0 ? "" : ",");
+        } else {
+            pst_error_detail(err, "%s %s", s == 0 ? "" : ",", pst_format_bytes(text, least[s]));
+        }
+    }
+    pst_error_detail(err, "%s\n", plan->n_stages > MAX_SHOWN ? ", ..." : "");
+}
+
+static void say(const struct pst_search *search, uint64_t enough, struct pst_error *err)
+{
+    uint64_t limit = limit_of(search), worth = enough == 0 ? UINT64_MAX : enough - enough / 16;
+    const uint64_t reserve = search->cluster->reserve;
+    char id[64] = "", rest[224] = "";
+    uint64_t with = search->few ? UINT64_MAX : best_memopt(search, worth, id);
+
+    if (with == limit) {
+        snprintf(rest, sizeof rest, "memopt.use = \"%s\" would do with what there is; ", id);
+    } else if (with != UINT64_MAX) {
+        snprintf(rest, sizeof rest, "%llu with memopt.use = \"%s\"; ",
+                 (unsigned long long)pst_sat_add(with, reserve), id);
+    }
+    snprintf(rest + strlen(rest), sizeof rest - strlen(rest),
+             "more devices or a smaller train.microbatch need less on each");
+    if (enough != 0) {
+        pst_smallest_say(err, "cluster.memory", pst_sat_add(enough, reserve), rest);
+    } else {
+        pst_error_hint(err, "%s", rest);
+    }
+}
+
+/* Does the scheduler search so long that a plan is not to be asked for in passing? */
+static bool is_slow(const struct pst_job *job)
+{
+    const struct pst_plugin *plugin;
+
+    return pst_job_plugin(job, job->scheduler, "scheduler", &plugin, NULL) == PST_OK &&
+           pst_caps_has(plugin->provides, "exhaustive");
+}
+
+/* With a plan at hand that takes more than there is; enough: an amount that would do, 0: none. */
+static void explain(const struct pst_search *search, uint64_t enough,
+                    const struct pst_planned *planned, const uint64_t *least, struct pst_error *err)
+{
+    if (search->job->advice == PST_ADVICE_MEMORY) {
+        pst_smallest_say(err, "cluster.memory", pst_sat_add(enough, search->cluster->reserve), "");
+        return;
+    }
+    if (err->details[0] == '\0') {
+        pst_error_detail(err, "with all the memory it wants, the plan would be:\n");
+        pst_planned_table(planned, search->graph, err);
+    }
+    say_least(planned->plan, least, err);
+    say(search, enough, err);
+}
+
+/* Plans that take long: the least memory that is found with so much work. */
+static void limit_work(struct pst_search *search)
+{
+    search->few = is_slow(search->job);
+    search->work_end_ns = search->few ? pst_planner_worked_ns() + SLOW_NS : 0;
+}
+
+pst_status pst_planner_advise(const struct pst_search *search, uint64_t found,
+                              struct pst_planned *ret_planned, struct pst_error *err)
+{
+    struct pst_planned planned = {.plan = NULL}, smaller = {.plan = NULL};
+    struct pst_search asked = *search;
+    uint64_t limit = limit_of(search), need, enough;
+    uint64_t *least = calloc((size_t)search->graph->n_ops + 1, sizeof *least);
+    pst_status st = err->status;
+
+    asked.least_bytes = least;
+    if (least == NULL || limit == 0 ||
+        (search->job->advice == PST_ADVICE_MEMORY &&
+         pst_planner_probes(&asked) < PST_SMALLEST_MOST) ||
+        !pst_planner_probe(&asked, 0, true, &planned)) {
+        free(least);
+        return st; /* memory is not what is missing, or the job too large */
+    }
+    asked.least_bytes = NULL;
+    limit_work(&asked);
+    enough = need = pst_planned_need(&planned);
+    if (need > limit) {
+        enough = pst_planner_smallest(&asked, need, &smaller);
+    } else if (pst_planner_probe(&asked, 0, false, &smaller) &&
+               pst_planned_need(&smaller) > limit) {
+        pst_planned_finish(&smaller); /* the brief one fits */
+    }
+    if (smaller.plan != NULL || need <= limit) {
+        /* The strategies see less in what there is than in another amount. */
+        *ret_planned = smaller.plan != NULL ? smaller : planned;
+        ret_planned->plan->capacity_bytes = limit;
+        st = PST_OK;
+    } else if (search->cancelled != NULL && search->cancelled()) {
+        st = pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "planning was stopped");
+    } else {
+        enough = pst_planner_probes(&asked) > 0 ? enough : some_memory(&asked, found, need);
+        explain(&asked, enough, &planned, least, err);
+    }
+    if (ret_planned->plan != planned.plan) {
+        pst_planned_finish(&planned);
+    }
+    free(least);
+    return st;
+}

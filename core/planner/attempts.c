@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attempts at a plan that fits. Whether a device has room is known only when its program is laid
+ * out; if one has not, every stage is charged what its layout took beyond the estimate, and memory
+ * is decided anew: on the same cuts as long as that helps, then on new ones.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/attempts.h"
+
+#define MAX_ATTEMPTS 4   /* at cuts */
+#define MAX_ROUNDS   6   /* on the same cuts */
+#define BRIEF_ROUNDS 2   /* for advice */
+#define MARGIN       100 /* part of the memory that a stage which fails again must spare */
+
+static pst_status build_programs(struct pst_planner *planner, struct pst_planned *planned,
+                                 struct pst_error *err)
+{
+    struct pst_plan *plan = planned->plan;
+    uint32_t r;
+    pst_status st;
+
+    planned->programs = calloc(plan->n_devices + 1, sizeof(struct pst_program *));
+    if (planned->programs == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = pst_programs_create(plan, planner->graph, planner->cost, planned->programs, err);
+    for (r = 0; st == PST_OK && r < plan->n_devices; r++) {
+        plan->devices[r].peak_bytes = planned->programs[r]->peak_bytes;
+        plan->devices[r].arena_bytes = planned->programs[r]->arena_bytes;
+        plan->devices[r].host_bytes = planned->programs[r]->host_bytes;
+    }
+    return st;
+}
+
+static const char *named(struct pst_arena *arena, const struct pst_instance *instance)
+{
+    return pst_arena_printf(arena, "%s %s%s", instance->plugin->id, instance->plugin->version,
+                            instance->way);
+}
+
+static pst_status sign(const struct pst_planner *planner, struct pst_plan *plan,
+                       struct pst_error *err)
+{
+    char *json = pst_config_to_json(planner->job->config);
+    const char *memopt = "";
+    uint32_t i;
+
+    plan->config_json = json == NULL ? NULL : pst_arena_strdup(&plan->arena, json);
+    free(json);
+    plan->graph_digest = planner->graph->digest;
+    plan->partitioner = named(&plan->arena, planner->partitioner);
+    plan->scheduler = named(&plan->arena, planner->scheduler);
+    for (i = 0; memopt != NULL && i < planner->n_memopt; i++) {
+        const char *name = named(&plan->arena, planner->memopt[i]);
+
+        memopt = name == NULL
+                     ? NULL
+                     : pst_arena_printf(&plan->arena, "%s%s%s", memopt, i > 0 ? ", " : "", name);
+    }
+    plan->memopt = memopt;
+    return plan->config_json != NULL && plan->partitioner != NULL && plan->scheduler != NULL &&
+                   plan->memopt != NULL
+               ? PST_OK
+               : pst_fail_nomem(err);
+}
+
+static pst_status copy_stages(const struct pst_planner *planner, const struct pst_plan *from,
+                              struct pst_plan *plan, struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    for (uint32_t s = 0; st == PST_OK && s < from->n_stages; s++) {
+        const struct pst_plan_stage *stage = &from->stages[s];
+
+        st = pst_plan_add_stage(plan, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks,
+                                stage->microbatch_size, stage->k, err);
+    }
+    return st == PST_OK ? pst_plan_connect(plan, planner->graph, err) : st;
+}
+
+/* Of the partitioner's last answer. */
+static bool keep_remarks(const struct pst_planner *planner, struct pst_planned *planned)
+{
+    const struct pst_remarks *remarks = &planner->partitioner->remarks;
+
+    planned->n_remarks = remarks->n;
+    return pst_remarks_copy(remarks, &planned->plan->arena, &planned->remarks);
+}
+
+pst_status pst_attempts_keep_cuts(struct attempts *a, const struct pst_plan *plan,
+                                  struct pst_error *err)
+{
+    pst_plan_destroy(a->cuts);
+    a->cuts = NULL;
+    pst_status st = pst_planner_empty(a->planner, &a->cuts, err);
+
+    return st == PST_OK ? copy_stages(a->planner, plan, a->cuts, err) : st;
+}
+
+pst_status pst_attempts_make(struct attempts *a, bool same_cuts, struct pst_planned *planned,
+                             struct pst_error *err)
+{
+    struct pst_planner *planner = a->planner;
+    pst_status st = pst_planner_empty(planner, &planned->plan, err);
+
+    pst_questions_finish(planner); /* answers hold for one attempt */
+    if (st == PST_OK) {
+        st = same_cuts ? copy_stages(planner, a->cuts, planned->plan, err)
+                       : pst_planner_partition(planner, planned->plan, err);
+    }
+    if (st == PST_OK && !same_cuts) { /* they stay where what follows finds no room */
+        st = pst_attempts_keep_cuts(a, planned->plan, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_complete(planner, planned->plan, err);
+    }
+    if (st == PST_OK) {
+        st = build_programs(planner, planned, err);
+    }
+    if (st == PST_OK && !keep_remarks(planner, planned)) {
+        st = pst_fail_nomem(err);
+    }
+    return st == PST_OK ? sign(planner, planned->plan, err) : st;
+}
+
+pst_status pst_attempts_cut(struct attempts *a, struct pst_error *err)
+{
+    struct pst_plan *plan = NULL;
+    pst_status st = pst_planner_empty(a->planner, &plan, err);
+
+    pst_questions_finish(a->planner);
+    if (st == PST_OK) {
+        st = pst_planner_partition(a->planner, plan, err);
+    }
+    if (st == PST_OK) {
+        st = pst_attempts_keep_cuts(a, plan, err);
+    }
+    pst_plan_destroy(plan);
+    return st;
+}
+
+/* Of the ranks of a stage the one that takes most. */
+static uint64_t arena_of(const struct pst_plan *plan, uint32_t stage)
+{
+    const struct pst_plan_stage *s = &plan->stages[stage];
+    uint64_t most = 0;
+
+    for (uint32_t r = 0; r < s->n_ranks; r++) {
+        uint64_t bytes = plan->devices[s->ranks[r]].arena_bytes;
+
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+int64_t pst_attempts_excess(const struct pst_planner *planner, const struct pst_plan *plan,
+                            uint32_t stage)
+{
+    uint32_t rank = plan->stages[stage].ranks[0], n = 0;
+    int64_t excess = (int64_t)arena_of(plan, stage);
+
+    for (uint32_t t = 0; t < plan->n_stages; t++) {
+        if (plan->stages[t].ranks[0] == rank) {
+            excess -= (int64_t)planner->estimated[t];
+            n++;
+        }
+    }
+    return excess / (int64_t)n;
+}
+
+/* What the next attempt must know: how many micro-batches stages held in fact, and what each device
+   took beyond the estimates, shared by its stages. Plans that differ in cuts and actions are not
+   wrong by the same bytes, so what has failed twice gets some room beside. */
+static void learn(struct attempts *a, const struct pst_planned *planned)
+{
+    struct pst_planner *planner = a->planner;
+    const struct pst_plan *plan = planned->plan;
+    bool again = a->n_learned++ > 0;
+
+    planner->exceeded = true;
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        int64_t excess = pst_attempts_excess(planner, plan, s);
+
+        if (excess > 0 || !again) {     /* later attempts become more careful, never less */
+            planner->bias[s] += excess; /* estimates held the bias so far */
+        }
+        if (again && arena_of(plan, s) > a->limit) {
+            planner->bias[s] += (int64_t)(a->limit / MARGIN);
+        }
+        if (plan->stages[s].in_flight > planner->counted[s]) {
+            planner->counted[s] = plan->stages[s].in_flight;
+        }
+    }
+    planner->capacity_bytes = plan->capacity_bytes;
+}
+
+static void keep_better(struct attempts *a, struct pst_planned *planned)
+{
+    if (a->best->plan == NULL || a->need < pst_planned_need(a->best)) {
+        pst_planned_finish(a->best);
+        *a->best = *planned;
+    } else {
+        pst_planned_finish(planned);
+    }
+}
+
+static pst_status attempt(struct attempts *a, bool same_cuts, struct pst_error *err)
+{
+    struct pst_planned planned = {.plan = NULL};
+    size_t n = same_cuts ? 0 : a->planner->graph->n_ops;
+
+    memcpy(a->cut_bias, a->planner->bias, n * sizeof *a->cut_bias);
+    pst_status st = pst_attempts_make(a, same_cuts, &planned, err);
+    bool unchanged;
+
+    if (st != PST_OK) {
+        pst_planned_finish(&planned);
+        return st;
+    }
+    unchanged = same_cuts && a->need == pst_planned_need(&planned);
+    a->need = pst_planned_need(&planned);
+    if (a->need > a->limit && planned.plan->spread_sends) {
+        a->planner->tight = true; /* the same once more, which teaches nothing */
+    } else if (a->need > a->limit && !unchanged) {
+        learn(a, &planned);
+    }
+    keep_better(a, &planned);
+    return PST_OK;
+}
+
+/* On the cuts that there are. What a device takes beyond the estimate changes with the actions, so
+   that need not shrink each time. */
+static pst_status settle(struct attempts *a, struct pst_error *err)
+{
+    uint32_t n_rounds = a->planner->brief ? BRIEF_ROUNDS : MAX_ROUNDS;
+
+    for (uint32_t round = 0; round < n_rounds && a->need > a->limit; round++) {
+        struct pst_error why = {.status = PST_OK};
+        uint64_t before = a->need;
+        pst_status st = attempt(a, true, &why);
+
+        if (st == PST_ERR_INFEASIBLE) {
+            a->need = before;
+            return PST_OK;
+        }
+        if (st != PST_OK) {
+            *err = why;
+            return st;
+        }
+        if (a->need == before && round > 0) {
+            break; /* nothing is decided by memory */
+        }
+    }
+    return PST_OK;
+}
+
+pst_status pst_attempts_round(struct attempts *a, struct pst_error *err)
+{
+    pst_status st = attempt(a, false, err);
+
+    return st == PST_OK ? settle(a, err) : st;
+}
+
+/*
+ * Nothing fits by the model that strategies are charged by. Where stages share a device, the
+ * partitioner gave each an equal part of it: one attempt in which a stage may take the whole, and
+ * the division among them is left to the prices of what it answers. Besides, the model may be a
+ * little dearer than the layout turns out: one attempt with an eighth more shows that, or at least
+ * what takes the space.
+ */
+static bool relax(struct attempts *a, pst_status st)
+{
+    struct pst_planner *planner = a->planner;
+    uint64_t more = planner->capacity_bytes / 8;
+
+    if (st != PST_ERR_INFEASIBLE || a->best->plan != NULL) {
+        return false;
+    }
+    if (!planner->undivided && planner->n_memopt > 0 && pst_planner_shares_devices(planner)) {
+        planner->undivided = true;
+        return true;
+    }
+    if (a->relaxed || planner->capacity_bytes > UINT64_MAX - more) {
+        return false;
+    }
+    planner->capacity_bytes += more;
+    a->relaxed = true;
+    return true;
+}
+
+/* Nothing fits by the model, which may be dearer than the layout of the very plans that take least:
+   one attempt with these, on the last cuts. Without any it is the partitioner that says no, and
+   would again. */
+static pst_status try_least(struct attempts *a, struct pst_error *err)
+{
+    struct pst_error why = {.status = PST_OK};
+    pst_status st;
+
+    if (a->cuts == NULL) {
+        return PST_OK;
+    }
+    a->planner->least = true;
+    st = attempt(a, true, &why);
+    a->planner->least = false;
+    if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
+        *err = why;
+        return st;
+    }
+    return PST_OK;
+}
+
+static pst_status find(struct attempts *a, struct pst_error *err)
+{
+    uint64_t last_need = 0;
+    pst_status st = PST_OK;
+
+    for (uint32_t n = 0; n < MAX_ATTEMPTS; n++) {
+        struct pst_error why = {.status = PST_OK};
+
+        st = attempt(a, false, &why);
+        if (st != PST_OK) {
+            if (n == 0 || st != PST_ERR_INFEASIBLE) {
+                *err = why;
+            }
+            if (relax(a, st)) {
+                continue;
+            }
+            break;
+        }
+        st = settle(a, err);
+        if (st != PST_OK || a->need <= a->limit || a->need == last_need) {
+            break; /* it fits; or the strategies do not heed memory */
+        }
+        last_need = a->need;
+    }
+    if ((st == PST_OK || st == PST_ERR_INFEASIBLE) && a->planner->n_memopt > 0 &&
+        (a->best->plan == NULL || pst_planned_need(a->best) > a->limit)) {
+        bool none = a->best->plan == NULL;
+        pst_status tried = try_least(a, err);
+
+        if (tried == PST_OK && none && a->best->plan != NULL) {
+            tried = settle(a, err); /* now it is known by how much the model is dearer */
+        }
+        if (tried != PST_OK) {
+            return tried;
+        }
+        if (none && a->best->plan != NULL && pst_planned_need(a->best) > a->limit) {
+            pst_planned_finish(a->best); /* the strategies' own words say more */
+        } else if (none && a->best->plan != NULL) {
+            st = PST_OK;
+        }
+    }
+    /* With less memory than there is nothing may be possible: then the best so far counts. */
+    return st == PST_ERR_INFEASIBLE && a->best->plan != NULL ? PST_OK : st;
+}
+
+static bool found(const struct attempts *a)
+{
+    return a->best->plan != NULL && pst_planned_need(a->best) <= a->limit;
+}
+
+/* What waits for W is charged by a bound. Where it is too high, the layout of plans that are not
+   charged for it may do. */
+static pst_status find_uncharged(struct attempts *a, struct pst_error *err)
+{
+    struct pst_planner *planner = a->planner;
+    size_t n = planner->graph->n_ops;
+    struct pst_error why = {.status = PST_OK};
+    pst_status st;
+
+    memset(planner->bias, 0, n * sizeof *planner->bias);
+    memset(planner->counted, 0, n * sizeof *planner->counted);
+    planner->capacity_bytes = a->limit;
+    planner->undivided = false;
+    planner->uncharged = true;
+    a->n_learned = 0;
+    a->relaxed = false;
+    pst_plan_destroy(a->cuts);
+    a->cuts = NULL;
+    st = find(a, &why);
+    if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
+        *err = why;
+        return st;
+    }
+    return PST_OK;
+}
+
+pst_status pst_planner_attempts(struct pst_planner *planner, struct pst_planned *ret_best,
+                                struct pst_error *err)
+{
+    struct attempts a = {.planner = planner, .best = ret_best, .limit = planner->capacity_bytes};
+    pst_status st;
+
+    a.cut_bias = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *a.cut_bias);
+    if (a.cut_bias == NULL) {
+        return pst_fail_nomem(err);
+    }
+    if (planner->tightest) {
+        st = pst_attempts_tightest(&a, planner->few, planner->fit_bytes, err);
+        pst_plan_destroy(a.cuts);
+        return st;
+    }
+    st = find(&a, err);
+    if ((st == PST_OK || st == PST_ERR_INFEASIBLE) && planner->charged && !found(&a)) {
+        bool none = a.best->plan == NULL;
+        pst_status tried = find_uncharged(&a, err);
+
+        if (tried != PST_OK) {
+            st = tried;
+        } else if (found(&a)) {
+            st = PST_OK;
+        } else if (none && a.best->plan != NULL) {
+            pst_planned_finish(a.best);
+        }
+    }
+    if (st == PST_OK && found(&a) && planner->n_memopt > 0 && planner->clock != NULL &&
+        !planner->brief && a.need == pst_planned_need(a.best)) {
+        st = pst_attempts_recut(&a, err);
+    }
+    pst_plan_destroy(a.cuts);
+    return st;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "planner/costed_stage.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- layers and kinds --------------------------------------------------------------------------*/
+
+/* Length of the beginning of a name that its layer shares: up to its first number. */
+static size_t layer_length(const char *name)
+{
+    size_t begin = strcspn(name, "0123456789");
+
+    return begin + strspn(name + begin, "0123456789");
+}
+
+static bool same_layer(const char *a, const char *b)
+{
+    size_t n = layer_length(a);
+
+    return a[strcspn(a, "0123456789")] != '\0' && layer_length(b) == n && strncmp(a, b, n) == 0;
+}
+
+/* The last part of a name, without a number at its end. */
+static void add_kind(const char *name, char *ret_word)
+{
+    const char *dot = strrchr(name, '.'), *from = dot != NULL && dot[1] != '\0' ? dot + 1 : name;
+    size_t n = strlen(from);
+
+    while (n > 1 && strchr("0123456789_", from[n - 1]) != NULL) {
+        n--;
+    }
+    memcpy(ret_word, from, n);
+    ret_word[n] = '\0';
+}
+
+static pst_status name_nodes(struct pst_costed_stage *stage, struct pst_error *err)
+{
+    const struct pst_costed *graph = stage->problem->graph;
+    size_t used = 0, length = 1;
+
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        length += strlen(graph->nodes[i].name) + 1;
+    }
+    stage->words = malloc(length);
+    if (stage->words == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const struct pst_costed_node *node = &graph->nodes[i];
+
+        stage->layers[i] =
+            i == 0 ? 0 : stage->layers[i - 1] + !same_layer(graph->nodes[i - 1].name, node->name);
+        stage->kinds[i] = node->op;
+        if (node->op == NULL || strcmp(node->op, "op") == 0) {
+            stage->kinds[i] = stage->words + used;
+            add_kind(node->name, stage->words + used);
+            used += strlen(stage->words + used) + 1;
+        }
+    }
+    return PST_OK;
+}
+
+/* --- room --------------------------------------------------------------------------------------*/
+
+pst_status pst_costed_stage_init(struct pst_costed_stage *stage, const struct pst_problem *problem,
+                                 struct pst_error *err)
+{
+    size_t n = (size_t)problem->graph->n_nodes + 1, n_edges = (size_t)problem->graph->n_edges + 1;
+
+    memset(stage, 0, sizeof *stage);
+    stage->problem = problem;
+    stage->nodes = calloc(n, sizeof *stage->nodes);
+    stage->producers = calloc(n_edges, sizeof *stage->producers);
+    stage->position = calloc(n, sizeof *stage->position);
+    stage->stamps = calloc(n, sizeof *stage->stamps);
+    stage->read = calloc(n, sizeof *stage->read);
+    stage->layers = calloc(n, sizeof *stage->layers);
+    stage->kinds = calloc(n, sizeof *stage->kinds);
+    return stage->nodes != NULL && stage->producers != NULL && stage->position != NULL &&
+                   stage->stamps != NULL && stage->read != NULL && stage->layers != NULL &&
+                   stage->kinds != NULL
+               ? name_nodes(stage, err)
+               : pst_fail_nomem(err);
+}
+
+void pst_costed_stage_finish(struct pst_costed_stage *stage)
+{
+    free(stage->nodes);
+    free(stage->producers);
+    free(stage->position);
+    free(stage->stamps);
+    free(stage->read);
+    free(stage->layers);
+    free(stage->kinds);
+    free(stage->words);
+    memset(stage, 0, sizeof *stage);
+}
+
+static uint64_t up(double number)
+{
+    return number >= 9e18 ? (uint64_t)9e18 : (uint64_t)ceil(number);
+}
+
+/* Two stamps a view: its nodes have the even one, nodes outside that it reads the odd one. */
+static void begin(struct pst_costed_stage *stage, const uint32_t *nodes, uint32_t n_nodes)
+{
+    if (stage->stamp >= UINT32_MAX - 3) {
+        memset(stage->stamps, 0, stage->problem->graph->n_nodes * sizeof *stage->stamps);
+        stage->stamp = 0;
+    }
+    stage->stamp += 2;
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        stage->stamps[nodes[i]] = stage->stamp;
+        stage->position[nodes[i]] = i;
+    }
+}
+
+/* Bytes of a sample by which the stage's input grows: a node's output comes once, as large as the
+   largest edge that the stage reads it through. */
+static double read_edge(struct pst_costed_stage *stage, uint32_t e)
+{
+    const struct pst_costed *graph = stage->problem->graph;
+    uint32_t from = graph->edges[e].from;
+    double old;
+
+    if (stage->stamps[from] != stage->stamp + 1) {
+        stage->stamps[from] = stage->stamp + 1;
+        stage->read[from] = 0;
+    }
+    old = stage->read[from];
+    stage->read[from] = fmax(old, graph->edge_bytes[e]);
+    return stage->read[from] - old;
+}
+
+/* What other nodes read of its result, for each sample: as much as the longest edge; all that it
+   saves where nothing is said. Where anything is saved the result is of it, however much of it
+   crosses a cut: what a graph file says a node leaves behind is all that it leaves. */
+static double output_bytes(const struct pst_costed *graph, uint32_t v)
+{
+    const struct pst_node *node = pst_graph_node(&graph->view, v);
+    double bytes = graph->nodes[v].output_bytes / graph->batch;
+
+    for (uint32_t k = 0; k < node->n_out; k++) {
+        bytes = fmax(bytes, graph->edge_bytes[graph->view.out_edges[node->first_out + k]]);
+    }
+    return bytes > 0 ? bytes : graph->saved_bytes[v];
+}
+
+struct pst_stage_node *pst_costed_stage_build(struct pst_costed_stage *stage, const uint32_t *nodes,
+                                              uint32_t n_nodes, uint32_t samples, uint32_t versions,
+                                              struct pst_stage_view *ret_view)
+{
+    const struct pst_problem *problem = stage->problem;
+    const struct pst_costed *graph = problem->graph;
+    double weights = 0, input = 0, own_input = 0;
+    uint32_t n_producers = 0;
+
+    begin(stage, nodes, n_nodes);
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        const struct pst_costed_node *costed = &graph->nodes[nodes[i]];
+        const struct pst_node *node = pst_graph_node(&graph->view, nodes[i]);
+        struct pst_stage_node *to = &stage->nodes[i];
+        double ns[3];
+
+        pst_costed_node_ns(graph, nodes[i], samples, ns);
+        *to = (struct pst_stage_node){
+            .node = nodes[i],
+            .layer = stage->layers[nodes[i]],
+            .op = stage->kinds[nodes[i]],
+            .action = PST_ACTION_KEEP,
+            .forward_ns = up(ns[0]),
+            .backward_ns = up(ns[1] + ns[2]),
+            .saved_bytes = up(graph->saved_bytes[nodes[i]] * samples),
+            .forward_work_bytes = up(costed->workspace_bytes),
+            .backward_work_bytes = up(costed->backward_workspace_bytes),
+            .first_producer = n_producers,
+            .output_bytes = up(output_bytes(graph, nodes[i]) * samples),
+        };
+        if (to->saved_bytes > 0 && to->output_bytes > to->saved_bytes) {
+            to->output_bytes = to->saved_bytes;
+        }
+        to->output_saved = to->output_bytes <= to->saved_bytes;
+        weights += costed->param_bytes;
+        if (node->n_in == 0) { /* reads what goes into the model */
+            own_input = problem->input_bytes / problem->micro_batches[0];
+        }
+        for (uint32_t k = 0; k < node->n_in; k++) {
+            uint32_t e = graph->view.in_edges[node->first_in + k];
+
+            if (stage->stamps[graph->edges[e].from] == stage->stamp) {
+                stage->producers[n_producers++] = stage->position[graph->edges[e].from];
+                to->n_producers++;
+            } else {
+                input += read_edge(stage, e);
+            }
+        }
+    }
+    input += own_input;
+    *ret_view = (struct pst_stage_view){
+        .size = sizeof *ret_view,
+        .n_stages = 1,
+        .n_nodes = n_nodes,
+        .node_size = sizeof *stage->nodes,
+        .nodes = stage->nodes,
+        .producers = stage->producers,
+        .in_flight = 1,
+        .weight_versions = versions,
+        .staging_copies = problem->staging,
+        .link_directions = problem->link_directions,
+        .capacity_bytes = UINT64_MAX,
+        .static_bytes = up((problem->weight_multiplier + versions - 1.0) * weights),
+        .input_bytes = up(input * samples),
+        .host_capacity_bytes = UINT64_MAX,
+        .link_bytes_per_s = up(problem->swap_bandwidth),
+    };
+    return stage->nodes;
+}

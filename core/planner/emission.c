@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "planner/emission.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "planner/parts.h"
+
+static const char *const names[] = {"?", "F", "B", "W", "BW", "R"};
+
+static pst_status refuse(struct pst_emission *e, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static pst_status refuse(struct pst_emission *e, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(e->fault, sizeof e->fault, format, args);
+    va_end(args);
+    return PST_ERR_BUG;
+}
+
+/* Passes that must have run before, and must not have run, as bits. */
+static const uint8_t before[] = {
+    [PST_PASS_F] = 0,
+    [PST_PASS_B] = 1u << PST_PASS_F,
+    [PST_PASS_W] = 1u << PST_PASS_B,
+    [PST_PASS_BW] = 1u << PST_PASS_F,
+};
+static const uint8_t excluded[] = {
+    [PST_PASS_F] = 1u << PST_PASS_F,
+    [PST_PASS_B] = 1u << PST_PASS_B | 1u << PST_PASS_BW,
+    [PST_PASS_W] = 1u << PST_PASS_W | 1u << PST_PASS_BW,
+    [PST_PASS_BW] = 1u << PST_PASS_B | 1u << PST_PASS_W | 1u << PST_PASS_BW,
+};
+
+static pst_status check(struct pst_emission *e, uint32_t device, uint32_t pass, uint32_t stage,
+                        uint32_t microbatch)
+{
+    const struct pst_schedule_stage *s;
+    uint8_t done;
+
+    if (pass == PST_PASS_R) {
+        return refuse(e, "R of stage %u is placed; replays run inside their backward", stage);
+    }
+    if (pass < PST_PASS_F || pass > PST_PASS_BW) {
+        return refuse(e, "there is no pass %u", pass);
+    }
+    if (stage >= e->in->n_stages) {
+        return refuse(e, "%s of stage %u, but there are %u stages", names[pass], stage,
+                      e->in->n_stages);
+    }
+    s = pst_schedule_stage_at(e->in, stage);
+    if (device != s->device) {
+        return refuse(e, "%s of stage %u is emitted on device %u, but the stage is on device %u",
+                      names[pass], stage, device, s->device);
+    }
+    if (e->asynchronous) { /* what comes before what: once all is there */
+        return microbatch < 2 * (uint64_t)s->n_microbatches
+                   ? PST_OK
+                   : refuse(e,
+                            "%s of micro-batch %u on stage %u in %s: a part runs passes of the "
+                            "batch that it closes and of the next, so below %llu",
+                            names[pass], microbatch, stage, pst_part_name(e->part),
+                            2ull * s->n_microbatches);
+    }
+    if (microbatch >= s->n_microbatches) {
+        return refuse(e, "%s of micro-batch %u on stage %u, which has %u", names[pass], microbatch,
+                      stage, s->n_microbatches);
+    }
+    done = e->done[stage][microbatch];
+    if ((done & excluded[pass]) != 0) {
+        return refuse(e, "%s of micro-batch %u on stage %u comes twice", names[pass], microbatch,
+                      stage);
+    }
+    if ((done & before[pass]) != before[pass]) {
+        return refuse(e, "%s of micro-batch %u on stage %u comes before its %s", names[pass],
+                      microbatch, stage, pass == PST_PASS_W ? "B" : "F");
+    }
+    return PST_OK;
+}
+
+static pst_status emit(struct pst_schedule_out *out, uint32_t device, uint32_t pass, uint32_t stage,
+                       uint32_t microbatch)
+{
+    struct pst_emission *e = out->impl;
+    struct pst_pass **list;
+    uint32_t *n;
+
+    if (e->fault[0] != '\0' || e->no_memory) {
+        return e->no_memory ? PST_ERR_NOMEM : PST_ERR_BUG;
+    }
+    if (check(e, device, pass, stage, microbatch) != PST_OK) {
+        return PST_ERR_BUG;
+    }
+    list = &e->parts[e->part][device];
+    n = &e->n_parts[e->part][device];
+    if (!pst_grow(list, &e->room[e->part][device], *n, sizeof **list)) {
+        e->no_memory = true;
+        return PST_ERR_NOMEM;
+    }
+    (*list)[(*n)++] = (struct pst_pass){(uint8_t)pass, stage, microbatch};
+    if (!e->asynchronous) {
+        e->done[stage][microbatch] |= (uint8_t)(1u << pass);
+    }
+    e->split |= pass == PST_PASS_B;
+    e->any = true;
+    return PST_OK;
+}
+
+/* Run as F, then backward. */
+static pst_status emit_pair(struct pst_schedule_out *out, uint32_t device, uint32_t stage_f,
+                            uint32_t mb_f, uint32_t pass_b, uint32_t stage_b, uint32_t mb_b)
+{
+    pst_status st = emit(out, device, PST_PASS_F, stage_f, mb_f);
+
+    if (st == PST_OK && pass_b != PST_PASS_B && pass_b != PST_PASS_BW) {
+        return refuse(out->impl, "a pair of F and pass %u; the second is B or BW", pass_b);
+    }
+    return st == PST_OK ? emit(out, device, pass_b, stage_b, mb_b) : st;
+}
+
+static pst_status begin_part(struct pst_schedule_out *out, uint32_t part)
+{
+    struct pst_emission *e = out->impl;
+
+    if (e->any && !e->asynchronous) {
+        return refuse(e, "part() comes after passes that belong to no part");
+    }
+    if (part < PST_PART_FILL || part > PST_PART_DRAIN) {
+        return refuse(e, "there is no part %u", part);
+    }
+    e->part = part - PST_PART_FILL;
+    e->asynchronous = true;
+    return PST_OK;
+}
+
+pst_status pst_emission_init(struct pst_emission *emission, const struct pst_schedule_in *in)
+{
+    uint32_t s;
+
+    memset(emission, 0, sizeof *emission);
+    emission->out = (struct pst_schedule_out){
+        .size = sizeof emission->out,
+        .impl = emission,
+        .emit = emit,
+        .pair = emit_pair,
+        .part = begin_part,
+    };
+    emission->in = in;
+    emission->part = PST_BODY;
+    for (uint32_t p = 0; p < PST_PARTS; p++) {
+        emission->parts[p] = calloc(in->n_devices + 1, sizeof **emission->parts);
+        emission->n_parts[p] = calloc(in->n_devices + 1, sizeof **emission->n_parts);
+        emission->room[p] = calloc(in->n_devices + 1, sizeof **emission->room);
+        if (emission->parts[p] == NULL || emission->n_parts[p] == NULL ||
+            emission->room[p] == NULL) {
+            return PST_ERR_NOMEM;
+        }
+    }
+    emission->passes = emission->parts[PST_BODY];
+    emission->n_passes = emission->n_parts[PST_BODY];
+    emission->done = calloc(in->n_stages + 1, sizeof *emission->done);
+    if (emission->done == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (s = 0; s < in->n_stages; s++) {
+        emission->done[s] = calloc(pst_schedule_stage_at(in, s)->n_microbatches + 1, 1);
+        if (emission->done[s] == NULL) {
+            return PST_ERR_NOMEM;
+        }
+    }
+    return PST_OK;
+}
+
+void pst_emission_finish(struct pst_emission *emission)
+{
+    uint32_t i;
+
+    if (emission->in == NULL) {
+        return;
+    }
+    for (uint32_t p = 0; p < PST_PARTS; p++) {
+        for (i = 0; emission->parts[p] != NULL && i < emission->in->n_devices; i++) {
+            free(emission->parts[p][i]);
+        }
+        free(emission->parts[p]);
+        free(emission->n_parts[p]);
+        free(emission->room[p]);
+    }
+    for (i = 0; emission->done != NULL && i < emission->in->n_stages; i++) {
+        free(emission->done[i]);
+    }
+    free(emission->done);
+    memset(emission, 0, sizeof *emission);
+}
+
+static bool parts_complete(struct pst_emission *e)
+{
+    struct pst_pass *const *const passes[PST_PARTS] = {e->parts[0], e->parts[1], e->parts[2]};
+    const uint32_t *const n_passes[PST_PARTS] = {e->n_parts[0], e->n_parts[1], e->n_parts[2]};
+    bool complete = false;
+
+    e->no_memory |= pst_parts_complete(e->in, passes, n_passes, e->fault, sizeof e->fault,
+                                       &complete) == PST_ERR_NOMEM;
+    return complete && !e->no_memory;
+}
+
+bool pst_emission_complete(struct pst_emission *emission)
+{
+    const uint8_t fused = 1u << PST_PASS_F | 1u << PST_PASS_BW;
+    const uint8_t split = 1u << PST_PASS_F | 1u << PST_PASS_B | 1u << PST_PASS_W;
+    uint32_t s, j;
+
+    if (emission->asynchronous) {
+        return parts_complete(emission);
+    }
+    for (s = 0; s < emission->in->n_stages; s++) {
+        for (j = 0; j < pst_schedule_stage_at(emission->in, s)->n_microbatches; j++) {
+            uint8_t done = emission->done[s][j];
+
+            if (done != fused && done != split) {
+                refuse(emission, "micro-batch %u of stage %u never gets its %s", j, s,
+                       done == 0                          ? "F"
+                       : (done & (1u << PST_PASS_B)) != 0 ? "W"
+                                                          : "backward");
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* +1 where a micro-batch begins to be held, -1 behind where it ends, else 0. */
+static int held_change(uint8_t op)
+{
+    return op == PST_PASS_F ? 1 : op == PST_PASS_W || op == PST_PASS_BW ? -1 : 0;
+}
+
+/* What is held is the same after each body, so one body behind fill shows all that follow. */
+static const uint8_t all_parts[] = {PST_FILL, PST_BODY, PST_DRAIN};
+
+static const uint8_t *parts_of(const struct pst_emission *e, uint32_t *ret_n)
+{
+    *ret_n = e->asynchronous ? 3 : 1;
+    return e->asynchronous ? all_parts : &all_parts[1];
+}
+
+static uint32_t count_stage(const struct pst_emission *e, uint32_t stage)
+{
+    uint32_t d = pst_schedule_stage_at(e->in, stage)->device, n_parts;
+    const uint8_t *parts = parts_of(e, &n_parts);
+    int64_t now = 0, most = 0;
+
+    for (uint32_t k = 0; k < n_parts; k++) {
+        for (uint32_t i = 0; i < e->n_parts[parts[k]][d]; i++) {
+            const struct pst_pass *pass = &e->parts[parts[k]][d][i];
+
+            if (pass->stage == stage) {
+                now += held_change(pass->op);
+                most = now > most ? now : most;
+            }
+        }
+    }
+    return (uint32_t)most;
+}
+
+void pst_emission_count(const struct pst_emission *emission, uint32_t *ret_held)
+{
+    for (uint32_t s = 0; s < emission->in->n_stages; s++) {
+        ret_held[s] = count_stage(emission, s);
+    }
+}
+
+/* `now` and `late` are per stage and zero on entry. */
+static void count_device(const struct pst_emission *e, uint32_t device, uint32_t *now,
+                         uint32_t *late, uint32_t *ret_held, uint32_t *ret_late)
+{
+    uint64_t bytes = 0, most = 0;
+    uint32_t n_parts, i, s;
+    const uint8_t *parts = parts_of(e, &n_parts);
+
+    for (uint32_t k = 0; k < n_parts; k++) {
+        for (i = 0; i < e->n_parts[parts[k]][device]; i++) {
+            const struct pst_pass *pass = &e->parts[parts[k]][device][i];
+            uint64_t unit = pst_schedule_stage_at(e->in, pass->stage)->saved_bytes;
+            int change = held_change(pass->op);
+
+            now[pass->stage] += (uint32_t)change;
+            late[pass->stage] += pass->op == PST_PASS_B;
+            late[pass->stage] -= pass->op == PST_PASS_W;
+            bytes = change > 0 ? bytes + unit : change < 0 ? bytes - unit : bytes;
+            if (bytes <= most) {
+                continue;
+            }
+            most = bytes;
+            for (s = 0; s < e->in->n_stages; s++) {
+                if (pst_schedule_stage_at(e->in, s)->device == device) {
+                    ret_held[s] = now[s];
+                    if (ret_late != NULL) {
+                        ret_late[s] = late[s];
+                    }
+                }
+            }
+        }
+    }
+}
+
+pst_status pst_emission_count_at_peak(const struct pst_emission *emission, uint32_t *ret_held,
+                                      uint32_t *ret_late)
+{
+    uint32_t n = emission->in->n_stages;
+    uint32_t *now = calloc((size_t)2 * n + 1, sizeof *now);
+    uint32_t d;
+
+    if (now == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    memset(ret_held, 0, n * sizeof *ret_held);
+    if (ret_late != NULL) {
+        memset(ret_late, 0, n * sizeof *ret_late);
+    }
+    for (d = 0; d < emission->in->n_devices; d++) {
+        count_device(emission, d, now, now + n, ret_held, ret_late);
+    }
+    free(now);
+    return PST_OK;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to the planner: takes in what a scheduler emits and refuses what is out of bounds or out
+ * of order on its own device at once, then counts what the lists hold. What depends on other
+ * devices is found when the plan is lowered.
+ */
+#ifndef PST_PLANNER_EMISSION_H
+#define PST_PLANNER_EMISSION_H
+
+#include "plan/plan.h"
+#include "host/plugin_host.h"
+
+struct pst_emission {
+    struct pst_schedule_out out;
+    const struct pst_schedule_in *in;
+    bool asynchronous;        /* part() was called: passes come in fill, body and drain */
+    struct pst_pass **passes; /* [n_devices] growing; asynchronous: of body */
+    uint32_t *n_passes;
+    struct pst_pass **parts[PST_PARTS]; /* fill, body (= passes), drain */
+    uint32_t *n_parts[PST_PARTS];
+    size_t *room[PST_PARTS];
+    uint32_t part;   /* that emit adds to */
+    uint8_t **done;  /* synchronous: [stage][microbatch] bit per pass */
+    bool any, split; /* there is a pass; a B or W */
+    char fault[256]; /* the first rule that was broken, or "" */
+    bool no_memory;
+};
+
+/* `in` must outlive it. Call finish in any case. PST_ERR_NOMEM without memory. */
+pst_status pst_emission_init(struct pst_emission *emission, const struct pst_schedule_in *in);
+void pst_emission_finish(struct pst_emission *emission);
+
+/*
+ * Asks a scheduler's schedule() for the passes of `in`, complete. Call finish in any case. Errors:
+ * as the scheduler fails; plan.illegal for an answer that breaks a rule.
+ */
+pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *scheduler,
+                            const struct pst_schedule_in *in, struct pst_error *err);
+
+/* Has every micro-batch of every stage run forward and backward? Else says so in fault, or sets
+   no_memory. */
+bool pst_emission_complete(struct pst_emission *emission);
+
+/* The most micro-batches that each stage holds at any time, from F to W or BW; of an asynchronous
+   answer over several batches. */
+void pst_emission_count(const struct pst_emission *emission, uint32_t *ret_held);
+
+/* What each stage holds when its device holds most bytes, by saved_bytes of the stages, and how
+   many of these are between B and W (ret_late, or NULL); the first such moment. */
+pst_status pst_emission_count_at_peak(const struct pst_emission *emission, uint32_t *ret_held,
+                                      uint32_t *ret_late);
+
+#endif

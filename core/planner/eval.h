@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The one evaluator of memory plans, behind pst.eval/1. It charges a stage as follows.
+ *
+ * Each node is kept (K), dropped and recomputed (R), or offloaded to the host and back (O). a is
+ * what a node leaves for the backward passes, wf and wb are the workspaces of its forward and
+ * backward, tf and tb their times. A run is a maximal block of consecutive R nodes; it is replayed
+ * as a whole, just before the backward of the node t(run): the largest in-stage consumer of any
+ * member, or the last member itself. With k micro-batches in flight,
+ *
+ *     peak   = static + (k - 1) (input + sum of a over K) + (min(k, staging) - 1) (sum of a over O)
+ *              + input + the largest residency of the active micro-batch
+ *     period = max(sum of tf + tb, plus tf of R once more; directions x (sum of a over O) / link)
+ *
+ * Residency in the forward of v: a of all earlier K and O, of earlier R that a node from v on still
+ * reads, of v itself, and wf. In its backward: a of K and O up to v, of restored runs up to v, and
+ * wb. While run r is replayed: a of K and O up to t(r), of the members so far, of members up to
+ * t(r) of runs that were restored before it (larger t, or equal t and later begin), and wf.
+ *
+ * A node that is not dropped while one that reads it is also holds its result for the replay, where
+ * no backward pass reads it and it is not in a for that: a is larger by that much.
+ *
+ * Legal: every in-stage producer of an input of a run's member is in the run or not R; flags and
+ * earlier decisions are respected; offloading needs a host link and host memory.
+ */
+#ifndef PST_PLANNER_EVAL_H
+#define PST_PLANNER_EVAL_H
+
+#include <penstock/ext/eval.h>
+
+#include "base/error.h"
+
+/* Scratch space that grows with the largest stage evaluated. All zero is valid. */
+struct pst_evaluator {
+    uint32_t room;
+    uint32_t *last;    /* [room] lc: largest in-stage consumer */
+    uint64_t *kept;    /* [room + 1] bytes of K and O before a position */
+    uint64_t *dropped; /* [room + 1] bytes of R before a position */
+    uint64_t *expire;  /* [room + 1] bytes of R that no node from this position on reads */
+    uint64_t *later;   /* [room + 1] whole earlier runs that are restored at a position */
+    uint64_t *same;    /* [room] bytes of runs with this t, so far */
+    uint64_t *also;    /* [room] results held for replays of others */
+};
+
+void pst_evaluator_finish(struct pst_evaluator *evaluator);
+
+/* Time of the host link for these bytes of a micro-batch, out and back, rounded up. */
+uint64_t pst_eval_link_ns(const struct pst_stage_view *view, uint64_t bytes);
+
+/* actions: one per node, NULL for those of the view. False: out of memory. */
+bool pst_evaluate(struct pst_evaluator *evaluator, const struct pst_stage_view *view,
+                  const uint8_t *actions, struct pst_stage_value *ret_value);
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory optimizers that decide about all devices at once (pst.memopt-global/1): what they are
+ * told, and what becomes of their answer. Buffers must fit without gaps between them, which shows
+ * only when programs are laid out; so where they do not, the question is asked again with less
+ * capacity.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/call.h"
+#include "host/caps.h"
+#include "planner/global.h"
+
+#define MAX_ROUNDS 6
+
+/* One optimizer's question and its answer. */
+struct ask {
+    struct pst_global_out out;
+    struct pst_planner *planner;
+    struct pst_instance *instance;
+    struct pst_plan *plan;
+    struct pst_global_question *question;
+    uint32_t **keeper; /* [stage][micro-batch] device that is to keep it, or PST_NONE */
+    uint8_t **actions; /* [stage][position] */
+    bool *chosen;      /* [stage] its nodes are */
+    bool refused;
+};
+
+/* --- the answer -------------------------------------------------------------------------------
+ */
+
+static pst_status refuse(struct ask *ask, const struct pst_global_move *move, const char *why)
+{
+    ask->refused = true;
+    return pst_planner_illegal(&ask->planner->pending, ask->instance,
+                               "stage %u, micro-batch %u to device %u: %s", move->stage,
+                               move->microbatch, move->device, why);
+}
+
+/* Which nodes go: of the first move of a stage; the others must say the same. */
+static const char *choose(struct ask *ask, const struct pst_global_move *move)
+{
+    const struct pst_global_stage *stage = &ask->question->stages[move->stage];
+    uint8_t *actions = ask->actions[move->stage];
+    uint32_t next = 0;
+    bool any = false;
+
+    for (uint32_t i = 0; i < stage->view->n_nodes; i++) {
+        bool named = next < move->n_positions && move->positions[next] == i;
+        bool goes = move->n_positions == 0 ? stage->move_bytes[i] > 0 : named;
+
+        next += named;
+        if (goes && stage->move_bytes[i] == 0) {
+            return "one of its nodes has nothing to move, or must keep it";
+        }
+        if (ask->chosen[move->stage] && goes != (actions[i] == PST_ACTION_PEER)) {
+            return "other nodes than before; all moves of a stage take the same";
+        }
+        actions[i] = goes ? PST_ACTION_PEER : actions[i];
+        any |= goes;
+    }
+    ask->chosen[move->stage] = true;
+    return next < move->n_positions ? "positions that do not ascend, or do not exist"
+           : !any                   ? "nothing of it can be moved"
+                                    : NULL;
+}
+
+static const char *fault_of(const struct ask *ask, const struct pst_global_move *move)
+{
+    const struct pst_global_question *q = ask->question;
+    const struct pst_global_stage *stage;
+    const uint32_t *at;
+
+    if (move->stage >= q->in.n_stages || move->device >= q->in.n_devices) {
+        return "there is no such stage or device";
+    }
+    stage = &q->stages[move->stage];
+    if (move->microbatch >= stage->n_microbatches) {
+        return "there is no such micro-batch";
+    }
+    if (move->device == stage->device ||
+        q->devices[move->device].n_ranks != q->devices[stage->device].n_ranks) {
+        return "it must be another device, with as many ranks";
+    }
+    if (ask->keeper[move->stage][move->microbatch] != PST_NONE) {
+        return "it is on another device already";
+    }
+    at = q->at[move->stage] + 2 * (size_t)move->microbatch;
+    return at[1] < at[0] + 3 ? "its backward pass comes less than three passes behind its F" : NULL;
+}
+
+static pst_status take_move(struct pst_global_out *out, const struct pst_global_move *move)
+{
+    struct ask *ask = out->impl;
+    const char *fault;
+    pst_status st;
+
+    if (ask->refused) {
+        return ask->planner->pending.status;
+    }
+    if (!PST_HAS(move, positions)) {
+        ask->refused = true;
+        return pst_planner_illegal(&ask->planner->pending, ask->instance,
+                                   "a move whose size is not set");
+    }
+    fault = move->n_positions > 0 && move->positions == NULL ? "there are no positions"
+                                                             : fault_of(ask, move);
+    fault = fault == NULL ? choose(ask, move) : fault;
+    if (fault != NULL) {
+        return refuse(ask, move, fault);
+    }
+    st = pst_caps_require(ask->instance->plugin, "peer", "peer", &ask->planner->pending);
+    ask->refused = st != PST_OK;
+    ask->keeper[move->stage][move->microbatch] = move->device;
+    return st;
+}
+
+/* The answer into the plan. */
+static pst_status settle(const struct ask *ask, struct pst_error *err)
+{
+    struct pst_plan *plan = ask->plan;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        struct pst_plan_stage *stage = &plan->stages[s];
+        struct pst_plan_guest *guests =
+            pst_arena_array(&plan->arena, stage->n_microbatches, sizeof *guests);
+        uint8_t *actions = pst_arena_array(&plan->arena, stage->n_nodes, 1);
+        uint32_t n = 0;
+
+        if (guests == NULL || actions == NULL) {
+            return pst_fail_nomem(err);
+        }
+        for (uint32_t j = 0; j < stage->n_microbatches; j++) {
+            if (ask->keeper[s][j] != PST_NONE) {
+                guests[n++] =
+                    (struct pst_plan_guest){j, ask->question->first_rank[ask->keeper[s][j]]};
+            }
+        }
+        memcpy(actions, ask->actions[s], stage->n_nodes);
+        stage->actions = actions;
+        stage->guests = guests;
+        stage->n_guests = n;
+    }
+    return PST_OK;
+}
+
+/* What earlier optimizers have decided. */
+static bool start_answer(struct ask *ask, struct pst_arena *arena)
+{
+    const struct pst_plan *plan = ask->plan;
+
+    ask->keeper = pst_arena_array(arena, plan->n_stages, sizeof(uint32_t *));
+    ask->actions = pst_arena_array(arena, plan->n_stages, sizeof(uint8_t *));
+    ask->chosen = pst_arena_array(arena, plan->n_stages, sizeof *ask->chosen);
+    if (ask->keeper == NULL || ask->actions == NULL || ask->chosen == NULL) {
+        return false;
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        ask->keeper[s] = pst_arena_array(arena, stage->n_microbatches, sizeof(uint32_t));
+        ask->actions[s] = pst_arena_array(arena, stage->n_nodes, 1);
+        if (ask->keeper[s] == NULL || ask->actions[s] == NULL) {
+            return false;
+        }
+        memcpy(ask->actions[s], stage->actions, stage->n_nodes);
+        memset(ask->keeper[s], 0xFF, stage->n_microbatches * sizeof(uint32_t));
+        for (uint32_t i = 0; i < stage->n_guests; i++) {
+            ask->keeper[s][stage->guests[i].microbatch] =
+                ask->question->device_of[stage->guests[i].rank];
+        }
+        ask->chosen[s] = stage->n_guests > 0;
+    }
+    return true;
+}
+
+/* --- the run ----------------------------------------------------------------------------------
+ */
+
+static pst_status call(struct ask *ask, struct pst_error *err)
+{
+    struct pst_planner *planner = ask->planner;
+    pst_status st;
+
+    st = pst_call_global(ask->instance, &ask->question->in, &ask->out);
+    if (st == PST_OK && ask->refused) {
+        st = planner->pending.status;
+    }
+    st = pst_planner_blame(planner, ask->instance, st, "plan", err);
+    return st == PST_OK ? settle(ask, err) : st;
+}
+
+/* Devices whose buffers take more than they have are told of less; false: there is none, or nothing
+   that could be told. */
+static bool tell_less(struct pst_global_question *q, const uint64_t *arena_bytes,
+                      uint64_t capacity_bytes)
+{
+    bool any = false;
+
+    for (uint32_t r = 0; r < q->n_ranks; r++) {
+        uint64_t *told = &q->devices[q->device_of[r]].capacity_bytes;
+
+        if (arena_bytes[r] > capacity_bytes) {
+            uint64_t excess = arena_bytes[r] - capacity_bytes;
+
+            *told = *told > excess ? *told - excess : 0;
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* Asks one optimizer, until what it says fits or it says that nothing does. */
+static pst_status ask_one(struct pst_planner *planner, uint32_t i, struct pst_plan *plan,
+                          const struct pst_orders *orders, struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    struct pst_global_question question = {0};
+    uint64_t *arena_bytes = pst_arena_array(&arena, plan->n_devices, sizeof *arena_bytes);
+    pst_status st =
+        arena_bytes != NULL
+            ? pst_planner_blame_scheduler(
+                  planner, pst_global_question_init(&question, planner, plan, orders, &arena, err),
+                  err)
+            : pst_fail_nomem(err);
+    bool again = st == PST_OK, moved = false;
+    struct ask before = {.plan = plan, .question = &question};
+
+    if (st == PST_OK && !start_answer(&before, &arena)) {
+        st = pst_fail_nomem(err);
+    }
+    for (uint32_t round = 0; st == PST_OK && again && round < MAX_ROUNDS; round++) {
+        struct ask ask = {.planner = planner,
+                          .instance = planner->memopt[i],
+                          .plan = plan,
+                          .question = &question};
+        struct pst_error why = {.status = PST_OK};
+
+        ask.out = (struct pst_global_out){.size = sizeof ask.out, .impl = &ask, .move = take_move};
+        st = round > 0 ? settle(&before, err) : PST_OK;
+        if (st == PST_OK && !start_answer(&ask, &arena)) {
+            st = pst_fail_nomem(err);
+        }
+        st = st == PST_OK ? call(&ask, &why) : st;
+        if (st != PST_OK && why.status != PST_OK && err != NULL) {
+            *err = why;
+        }
+        moved = false;
+        for (uint32_t s = 0; s < plan->n_stages; s++) {
+            moved |= plan->stages[s].n_guests > 0;
+        }
+        again = false;
+        if (st == PST_OK && moved && planner->capacity_bytes != UINT64_MAX) {
+            st = pst_global_measure(planner, plan, orders, NULL, arena_bytes, err);
+            again = st == PST_OK && tell_less(&question, arena_bytes, planner->capacity_bytes);
+        }
+    }
+    pst_arena_finish(&arena);
+    return st;
+}
+
+pst_status pst_planner_global(struct pst_planner *planner, struct pst_plan *plan,
+                              const struct pst_orders *orders, struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    for (uint32_t i = 0; st == PST_OK && i < planner->n_memopt; i++) {
+        const struct pst_plugin *plugin = planner->memopt[i]->plugin;
+        const struct pst_memopt_global *f = plugin->get_interface(PST_MEMOPT_GLOBAL);
+
+        if (f == NULL || !PST_CAN(f, plan)) {
+            continue;
+        }
+        if (plan->asynchronous) {
+            st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                          "memopt \"%s\" leaves bytes on other devices, which needs a synchronous "
+                          "schedule; the steps of scheduler \"%s\" overlap",
+                          plugin->id, planner->scheduler->plugin->id);
+        } else {
+            st = ask_one(planner, i, plan, orders, err);
+        }
+    }
+    return st;
+}

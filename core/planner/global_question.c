@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What memory optimizers of pst.memopt-global/1 are told: stages with what their nodes may leave
+ * elsewhere, every pass with its time and the bytes that are held meanwhile, links between devices.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/global.h"
+
+/* --- bytes over the passes --------------------------------------------------------------------
+ */
+
+/* The most that lives from the end of a pass to the end of the next one. */
+static pst_status read_live(const struct pst_program *program, uint64_t *ret_live, uint32_t n,
+                            struct pst_error *err)
+{
+    uint64_t *rise = calloc((size_t)program->n_ticks + 1, sizeof *rise), live = 0;
+    uint32_t pass = 0;
+
+    if (rise == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t v = 0; v < program->n_values; v++) { /* differences wrap around and cancel out */
+        const struct pst_value *value = &program->values[v];
+
+        if (value->kind != PST_V_HOST) {
+            rise[value->first] += value->bytes;
+            rise[value->last + 1] -= value->bytes;
+        }
+    }
+    memset(ret_live, 0, n * sizeof *ret_live);
+    for (uint32_t i = 0; i < program->n_instrs && n > 0; i++) {
+        const struct pst_program_instr *list = &program->lists[i];
+        uint64_t *most = &ret_live[pass < n ? pass : n - 1];
+
+        for (uint32_t t = list->first_tick; t < list->first_tick + list->n_ticks; t++) {
+            live += rise[t];
+            *most = live > *most ? live : *most;
+        }
+        pass += program->instrs[i].op < PST_I_SEND;
+    }
+    free(rise);
+    return PST_OK;
+}
+
+pst_status pst_global_measure(const struct pst_planner *planner, struct pst_plan *plan,
+                              const struct pst_orders *orders, uint64_t *const *ret_live,
+                              uint64_t *ret_arena_bytes, struct pst_error *err)
+{
+    struct pst_program **programs = calloc((size_t)plan->n_devices + 1, sizeof(void *));
+    const uint32_t *n_passes = orders->n_passes[PST_BODY];
+    pst_status st = programs != NULL ? PST_OK : pst_fail_nomem(err);
+
+    if (st == PST_OK) {
+        st = pst_plan_lower(plan, planner->graph, planner->cost,
+                            (const struct pst_pass *const *)orders->passes[PST_BODY], n_passes,
+                            true, err);
+    }
+    if (st == PST_OK) {
+        st = pst_programs_create(plan, planner->graph, planner->cost, programs, err);
+    }
+    for (uint32_t r = 0; st == PST_OK && r < plan->n_devices; r++) {
+        if (ret_arena_bytes != NULL) {
+            ret_arena_bytes[r] = programs[r]->arena_bytes;
+        }
+        if (ret_live != NULL) {
+            st = read_live(programs[r], ret_live[r], n_passes[r], err);
+        }
+    }
+    for (uint32_t r = 0; programs != NULL && r < plan->n_devices; r++) {
+        pst_program_destroy(programs[r]);
+    }
+    free(programs);
+    return st;
+}
+
+/* --- devices ----------------------------------------------------------------------------------
+ */
+
+static bool make_devices(struct pst_global_question *q, const struct pst_planner *planner,
+                         const struct pst_plan *plan, const struct pst_orders *orders,
+                         struct pst_arena *arena)
+{
+    uint32_t n, at = 0;
+
+    q->n_ranks = plan->n_devices;
+    q->device_of = pst_arena_array(arena, plan->n_devices, sizeof *q->device_of);
+    q->first_rank = pst_arena_array(arena, plan->n_devices, sizeof *q->first_rank);
+    q->devices = pst_arena_array(arena, plan->n_devices, sizeof *q->devices);
+    if (q->device_of == NULL || q->first_rank == NULL || q->devices == NULL) {
+        return false;
+    }
+    q->in.n_devices = n = pst_plan_logical(plan, q->device_of);
+    for (uint32_t r = plan->n_devices; r-- > 0;) {
+        q->first_rank[q->device_of[r]] = r;
+        q->devices[q->device_of[r]].n_ranks++;
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        q->first_rank[q->device_of[plan->stages[s].ranks[0]]] = plan->stages[s].ranks[0];
+    }
+    for (uint32_t d = 0; d < n; d++) {
+        q->devices[d].capacity_bytes = planner->capacity_bytes;
+        q->devices[d].first_pass = at;
+        q->devices[d].n_passes = orders->n_passes[PST_BODY][q->first_rank[d]];
+        at += q->devices[d].n_passes;
+    }
+    q->in.n_passes = at;
+    return true;
+}
+
+static bool make_links(struct pst_global_question *q, const struct pst_planner *planner,
+                       struct pst_arena *arena)
+{
+    const struct pst_cluster *cluster = planner->cluster;
+    uint32_t n = q->in.n_devices;
+
+    q->links = pst_arena_array(arena, (size_t)n * n, sizeof *q->links);
+    for (uint32_t i = 0; q->links != NULL && i < n * n; i++) {
+        bool far = pst_cost_node(planner->cost, q->first_rank[i / n]) !=
+                   pst_cost_node(planner->cost, q->first_rank[i % n]);
+
+        q->links[i] =
+            far ? (struct pst_global_link){cluster->node_link_bandwidth, cluster->node_link_latency}
+                : (struct pst_global_link){cluster->link_bandwidth, cluster->link_latency};
+    }
+    return q->links != NULL;
+}
+
+/* Times and bytes of every pass. */
+static pst_status make_passes(struct pst_global_question *q, const struct pst_planner *planner,
+                              struct pst_plan *plan, const struct pst_orders *orders,
+                              struct pst_arena *arena, struct pst_error *err)
+{
+    uint64_t **rows[3]; /* start, end, bytes */
+    pst_status st = PST_OK;
+
+    q->passes = pst_arena_array(arena, q->in.n_passes, sizeof *q->passes);
+    for (uint32_t k = 0; k < 3; k++) {
+        rows[k] = pst_arena_array(arena, plan->n_devices, sizeof(uint64_t *));
+        for (uint32_t r = 0; rows[k] != NULL && r < plan->n_devices; r++) {
+            rows[k][r] = pst_arena_array(arena, orders->n_passes[PST_BODY][r], sizeof(uint64_t));
+            rows[k] = rows[k][r] == NULL ? NULL : rows[k];
+            if (rows[k] == NULL) {
+                break;
+            }
+        }
+        if (rows[k] == NULL || q->passes == NULL) {
+            return pst_fail_nomem(err);
+        }
+    }
+    st = pst_plan_pass_times(plan, planner->graph, planner->cost,
+                             (const struct pst_pass *const *)orders->passes[PST_BODY],
+                             orders->n_passes[PST_BODY], rows[0], rows[1], err);
+    st = st == PST_OK ? pst_global_measure(planner, plan, orders, rows[2], NULL, err) : st;
+    for (uint32_t r = 0; st == PST_OK && r < plan->n_devices; r++) {
+        const struct pst_global_device *device = &q->devices[q->device_of[r]];
+
+        for (uint32_t i = 0; i < device->n_passes; i++) {
+            const struct pst_pass *pass = &orders->passes[PST_BODY][r][i];
+            struct pst_global_pass *row = &q->passes[device->first_pass + i];
+            uint64_t live = row->live_bytes;
+
+            *row = (struct pst_global_pass){
+                .op = pass->op,
+                .stage = pass->stage,
+                .microbatch = pass->microbatch,
+                .start_ns = rows[0][r][i],
+                .end_ns = rows[1][r][i],
+                .live_bytes = rows[2][r][i] > live ? rows[2][r][i] : live,
+            };
+        }
+    }
+    return st;
+}
+
+/* --- stages -----------------------------------------------------------------------------------
+ */
+
+/* A view that stays while others are built. */
+static struct pst_stage_view *copy_view(struct pst_planner *planner, const struct pst_plan *plan,
+                                        uint32_t s, struct pst_arena *arena)
+{
+    const struct pst_plan_stage *stage = &plan->stages[s];
+    struct pst_stage_view *view = pst_arena_array(arena, 1, sizeof *view);
+    struct pst_stage_node *built =
+        view == NULL ? NULL
+                     : pst_view_build(planner, stage->nodes, stage->n_nodes,
+                                      pst_plan_samples(stage), stage->weight_versions, view);
+    struct pst_stage_node *nodes = pst_arena_array(arena, stage->n_nodes, sizeof *nodes);
+    uint32_t n_producers = 0, *producers;
+
+    if (built == NULL || nodes == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        nodes[i] = built[i];
+        nodes[i].action = stage->actions[i];
+        n_producers += built[i].n_producers;
+    }
+    producers = pst_arena_array(arena, n_producers, sizeof *producers);
+    if (producers == NULL) {
+        return NULL;
+    }
+    if (n_producers > 0) {
+        memcpy(producers, view->producers, n_producers * sizeof *producers);
+    }
+    view->nodes = nodes;
+    view->producers = producers;
+    view->stage = s;
+    view->n_stages = plan->n_stages;
+    view->in_flight = stage->in_flight;
+    view->capacity_bytes = planner->capacity_bytes;
+    pst_view_transfers(planner, pst_plan_samples(stage), stage->n_microbatches, view);
+    return view;
+}
+
+/* What goes with each node: all that is kept; where an earlier optimizer has chosen, its choice. */
+static uint64_t *find_bytes(const struct pst_planner *planner, const struct pst_plan_stage *stage,
+                            const struct pst_stage_view *view, struct pst_arena *arena)
+{
+    const struct pst_graph *graph = planner->graph;
+    uint64_t *bytes = pst_arena_array(arena, stage->n_nodes, sizeof *bytes);
+    bool *saved = pst_arena_array(arena, graph->n_tensors, sizeof *saved);
+    uint32_t wanted = stage->n_guests > 0 ? PST_ACTION_PEER : PST_ACTION_KEEP;
+
+    if (bytes == NULL || saved == NULL || !pst_plan_saved(stage, graph, saved)) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        const struct pst_op *op = &graph->ops[stage->nodes[i]];
+        const struct pst_stage_node *node = pst_stage_node_at(view, i);
+
+        for (uint32_t k = 0; k < op->n_out; k++) {
+            const struct pst_tensor *tensor = &graph->tensors[op->out[k]];
+
+            if (saved[op->out[k]] && stage->actions[i] == wanted &&
+                (node->flags & PST_NODE_NO_OFFLOAD) == 0) {
+                bytes[i] += tensor->bytes * (tensor->batched ? pst_plan_samples(stage) : 1);
+            }
+        }
+    }
+    return bytes;
+}
+
+static bool make_stages(struct pst_global_question *q, struct pst_planner *planner,
+                        const struct pst_plan *plan, struct pst_arena *arena)
+{
+    q->stages = pst_arena_array(arena, plan->n_stages, sizeof *q->stages);
+    q->at = pst_arena_array(arena, plan->n_stages, sizeof(uint32_t *));
+    if (q->stages == NULL || q->at == NULL) {
+        return false;
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+        struct pst_stage_view *view = copy_view(planner, plan, s, arena);
+        uint64_t *bytes = view == NULL ? NULL : find_bytes(planner, stage, view, arena);
+        uint32_t *keepers;
+
+        q->at[s] = pst_arena_array(arena, 2 * (size_t)stage->n_microbatches, sizeof **q->at);
+        keepers = pst_arena_array(arena, stage->n_microbatches, sizeof *keepers);
+        if (bytes == NULL || q->at[s] == NULL || keepers == NULL) {
+            return false;
+        }
+        memset(keepers, 0xFF, stage->n_microbatches * sizeof *keepers);
+        for (uint32_t i = 0; i < stage->n_guests; i++) {
+            keepers[stage->guests[i].microbatch] = q->device_of[stage->guests[i].rank];
+        }
+        q->stages[s] = (struct pst_global_stage){.device = q->device_of[stage->ranks[0]],
+                                                 .n_microbatches = stage->n_microbatches,
+                                                 .view = view,
+                                                 .keepers = keepers,
+                                                 .move_bytes = bytes};
+    }
+    return true;
+}
+
+/* The pass of a device that runs at that time: the first one that ends later; none: how many. */
+static uint32_t running_at(const struct pst_global_question *q, uint32_t device, uint64_t ns)
+{
+    uint32_t low = 0, high = q->devices[device].n_passes;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (q->passes[q->devices[device].first_pass + middle].end_ns > ns) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+static bool stay(const struct pst_global_in *in, uint32_t s, uint32_t microbatch, uint32_t device,
+                 uint32_t *ret_first, uint32_t *ret_last)
+{
+    const struct pst_global_question *q = in->impl;
+    const struct pst_global_stage *stage = s < in->n_stages ? &q->stages[s] : NULL;
+    const struct pst_global_pass *own;
+    const uint32_t *at;
+    uint64_t leaves, bytes = 0;
+    uint32_t n, running;
+
+    if (stage == NULL || microbatch >= stage->n_microbatches || device >= in->n_devices ||
+        device == stage->device || q->devices[device].n_passes == 0 ||
+        q->devices[device].n_ranks != q->devices[stage->device].n_ranks) {
+        return false;
+    }
+    at = q->at[s] + 2 * (size_t)microbatch;
+    if (at[1] < at[0] + 3) {
+        return false;
+    }
+    for (uint32_t i = 0; i < stage->view->n_nodes; i++) {
+        bytes += stage->move_bytes[i];
+    }
+    n = q->devices[device].n_passes;
+    own = &q->passes[q->devices[stage->device].first_pass];
+    running = running_at(q, device, own[at[0]].end_ns);
+    leaves = pst_plan_guest_leaves(
+        own[at[0]].end_ns, own[at[0] + 1].end_ns,
+        running < n ? q->passes[q->devices[device].first_pass + running].end_ns : own[at[0]].end_ns,
+        pst_cost_transfer_ns(q->cost, bytes, q->first_rank[stage->device], q->first_rank[device]));
+    *ret_first = running_at(q, device, leaves);
+    *ret_last = running_at(q, device, own[at[1] - 2].end_ns);
+    *ret_first = *ret_first < n ? *ret_first : n - 1;
+    *ret_last = *ret_last < n ? *ret_last : n - 1;
+    return true;
+}
+
+static void find_places(struct pst_global_question *q)
+{
+    for (uint32_t d = 0; d < q->in.n_devices; d++) {
+        for (uint32_t i = 0; i < q->devices[d].n_passes; i++) {
+            const struct pst_global_pass *pass = &q->passes[q->devices[d].first_pass + i];
+
+            if (pass->op == PST_PASS_F) {
+                q->at[pass->stage][2 * (size_t)pass->microbatch] = i;
+            } else if (pass->op == PST_PASS_B || pass->op == PST_PASS_BW) {
+                q->at[pass->stage][2 * (size_t)pass->microbatch + 1] = i;
+            }
+        }
+    }
+}
+
+pst_status pst_global_question_init(struct pst_global_question *q, struct pst_planner *planner,
+                                    struct pst_plan *plan, const struct pst_orders *orders,
+                                    struct pst_arena *arena, struct pst_error *err)
+{
+    pst_status st;
+
+    if (!make_devices(q, planner, plan, orders, arena) || !make_links(q, planner, arena) ||
+        !make_stages(q, planner, plan, arena)) {
+        return pst_fail_nomem(err);
+    }
+    st = make_passes(q, planner, plan, orders, arena, err);
+    if (st == PST_OK) {
+        find_places(q);
+        q->in.size = sizeof q->in;
+        q->in.n_stages = plan->n_stages;
+        q->in.device_size = sizeof *q->devices;
+        q->in.stage_size = sizeof *q->stages;
+        q->in.pass_size = sizeof *q->passes;
+        q->in.link_size = sizeof *q->links;
+        q->in.devices = q->devices;
+        q->in.stages = q->stages;
+        q->in.passes = q->passes;
+        q->in.links = q->links;
+        q->in.impl = q;
+        q->in.stay = stay;
+        q->cost = planner->cost;
+    }
+    return st;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory of backward passes in two parts. A micro-batch between its B and its W holds what W reads,
+ * gradients among it, and no action changes that. The model of plugin/eval.h knows one kind of
+ * parked micro-batch; so those that wait for W become bytes of the stage that are there in any
+ * case, as many as there are when the scheduler's order holds most.
+ */
+#include "host/caps.h"
+#include "planner/state.h"
+
+#include <string.h>
+
+static void count_tensor(struct pst_planner *planner, uint32_t tensor, uint32_t n_nodes,
+                         uint32_t samples)
+{
+    struct pst_view_scratch *scratch = &planner->scratch;
+    const struct pst_tensor *t = &planner->graph->tensors[tensor];
+    bool inside = t->producer != PST_NONE && scratch->op_stamp[t->producer] == scratch->stamp;
+
+    if (scratch->late_stamp[tensor] != scratch->late_round) {
+        scratch->late_stamp[tensor] = scratch->late_round;
+        scratch->late_bytes[inside ? scratch->position[t->producer] : n_nodes] +=
+            pst_view_tensor_bytes(t, samples);
+    }
+}
+
+static void count_node(struct pst_planner *planner, uint32_t position, uint32_t n_nodes,
+                       uint32_t samples)
+{
+    const struct pst_graph *graph = planner->graph;
+    uint32_t v = planner->scratch.nodes[position].node, i;
+    uint64_t *bytes = &planner->scratch.late_bytes[position];
+    const struct pst_op *op = &graph->ops[v];
+    struct pst_op_grad grad;
+
+    pst_op_grad_info(graph, v, &grad);
+    if (!grad.has_w) {
+        return;
+    }
+    for (i = 0; i < op->n_in; i++) {
+        if (grad.w_reads_x >> i & 1) {
+            count_tensor(planner, op->in[i], n_nodes, samples);
+        }
+    }
+    for (i = 0; i < op->n_out; i++) {
+        if (grad.w_reads_y >> i & 1) {
+            count_tensor(planner, op->out[i], n_nodes, samples);
+        }
+    }
+    if (grad.w_reads_dy && op->out[0] != graph->loss) {
+        *bytes += pst_view_tensor_bytes(&graph->tensors[op->out[0]], samples);
+    }
+    for (i = 0; i < grad.n_z; i++) {
+        *bytes +=
+            grad.z_elems[i] * pst_dtype_bytes(grad.z_dtype[i]) * (grad.z_batched[i] ? samples : 1);
+    }
+}
+
+uint64_t pst_view_late_bytes(struct pst_planner *planner, uint32_t n_nodes, uint32_t samples)
+{
+    uint64_t *late_bytes = planner->scratch.late_bytes, sum = 0;
+
+    planner->scratch.late_round++;
+    memset(late_bytes, 0, ((size_t)n_nodes + 1) * sizeof *late_bytes);
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        count_node(planner, i, n_nodes, samples);
+    }
+    for (uint32_t i = 0; i <= n_nodes; i++) {
+        sum += late_bytes[i];
+    }
+    return sum;
+}
+
+/* The order of the chain, or NULL where it has no backward passes in two parts: by the scheduler's
+   words, or because it has no answer to such a chain. */
+static pst_status split_order(struct pst_planner *planner, uint32_t n_stages,
+                              uint32_t n_microbatches, const struct pst_scheduler_count **ret_count,
+                              struct pst_error *err)
+{
+    const struct pst_count_table *table = NULL;
+    pst_status st;
+
+    *ret_count = NULL;
+    if (!pst_caps_has(planner->scheduler->plugin->provides, "split-backward")) {
+        return PST_OK;
+    }
+    st = pst_planner_count(planner, n_stages, n_microbatches, planner->batch / n_microbatches, 1,
+                           &table, err);
+    if (st == PST_OK && table->status == PST_OK && table->count.split) {
+        *ret_count = &table->count;
+    }
+    return st;
+}
+
+pst_status pst_planner_splits(struct pst_planner *planner, uint32_t n_stages,
+                              uint32_t n_microbatches, bool *ret_splits, struct pst_error *err)
+{
+    const struct pst_scheduler_count *count;
+    pst_status st = split_order(planner, n_stages, n_microbatches, &count, err);
+
+    if (st == PST_OK) {
+        *ret_splits = count != NULL;
+    }
+    return st;
+}
+
+pst_status pst_view_split(struct pst_planner *planner, uint32_t samples, uint32_t n_microbatches,
+                          struct pst_stage_view *view, struct pst_error *err)
+{
+    const struct pst_scheduler_count *count;
+    struct pst_stage_node *nodes = planner->scratch.nodes;
+    uint64_t bytes, behind = 0;
+    uint32_t late;
+    pst_status st;
+
+    if (planner->uncharged) {
+        return PST_OK;
+    }
+    st = split_order(planner, view->n_stages, n_microbatches, &count, err);
+    if (st != PST_OK || count == NULL) {
+        return st;
+    }
+    planner->charged = true;
+    bytes = pst_view_late_bytes(planner, view->n_nodes, samples);
+    late = count->late[view->stage];
+    late = late < view->in_flight ? late : view->in_flight - 1;
+    view->in_flight -= late;
+    view->static_bytes += late * bytes;
+    for (uint32_t i = view->n_nodes; i-- > 0;) {
+        nodes[i].backward_work_bytes += behind;
+        behind += planner->scratch.late_bytes[i];
+    }
+    return PST_OK;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A second opinion on plans that keep host links busy. Memory optimizers weigh periods, and a
+ * period does not show what copies cost where a step begins and ends, nor passes that wait because
+ * a link is nearly full. So such a job is planned once more with links that seem slower, and the
+ * plan of the shorter step counts.
+ */
+#include <stdlib.h>
+
+#include "planner/advise.h"
+#include "planner/state.h"
+
+/* Part of a stage's time that its copies may take before the period says too little. */
+#define FULL_PART 3
+#define FULL_OF   4
+
+/* Do the copies of some stage take longer than that? False where memory runs out as well: then
+   there is no second opinion. */
+static bool is_busy(const struct pst_search *search, const struct pst_plan *plan)
+{
+    uint64_t *bytes = calloc((size_t)search->graph->n_ops + 1, sizeof *bytes);
+    bool busy = false;
+
+    for (uint32_t s = 0; s < plan->n_stages && bytes != NULL && !busy; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+        uint64_t moved = 0, pass_ns = 0;
+
+        if (!pst_plan_offload_bytes(stage, search->graph, bytes)) {
+            break;
+        }
+        for (uint32_t i = 0; i < stage->n_nodes; i++) {
+            struct pst_times times;
+
+            pst_cost_op(search->cost, stage->nodes[i], pst_plan_samples(stage), &times);
+            pass_ns += times.forward_ns + times.backward_input_ns + times.backward_weight_ns;
+            moved += bytes[i];
+        }
+        busy = pst_cost_host_ns(search->cost, moved) * (uint64_t)search->cluster->link_directions >
+               pass_ns / FULL_OF * FULL_PART;
+    }
+    free(bytes);
+    return busy;
+}
+
+uint64_t pst_planner_step(const struct pst_search *search, const struct pst_planned *planned)
+{
+    struct pst_error unused;
+    uint64_t ns = UINT64_MAX;
+
+    return search->clock != NULL && search->clock(planned->plan, search->graph, search->cost, false,
+                                                  &ns, &unused) == PST_OK
+               ? ns
+               : UINT64_MAX;
+}
+
+void pst_planner_lighten(const struct pst_search *search, struct pst_planned *planned)
+{
+    struct pst_cluster cluster = *search->cluster;
+    struct pst_search slower = *search;
+    struct pst_planned other = {.plan = NULL};
+    struct pst_error unused;
+    uint64_t unused_need;
+
+    if (search->clock == NULL || !is_busy(search, planned->plan)) {
+        return;
+    }
+    cluster.host_bandwidth = cluster.host_bandwidth / FULL_OF * FULL_PART;
+    slower.cluster = &cluster;
+    slower.bar_ns = pst_planner_step(search, planned);
+    if (pst_planner_try(&slower, &other, &unused_need, &unused) != PST_OK) {
+        return;
+    }
+    if (pst_planner_step(search, &other) < pst_planner_step(search, planned)) {
+        pst_planned_finish(planned);
+        *planned = other;
+    } else {
+        pst_planned_finish(&other);
+    }
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The list of memory optimizers: each takes the decisions of those before it as fixed; price and
+ * fit are those of the last. An empty list keeps everything.
+ */
+#include "planner/state.h"
+
+#include <string.h>
+
+#include "plan/sequence.h"
+#include "host/call.h"
+#include "host/caps.h"
+#include "planner/eval_replays.h"
+
+/* What one optimizer decides, checked as it comes. */
+struct decision {
+    struct pst_action_out out;
+    struct pst_planner *planner;
+    struct pst_instance *instance;
+    const struct pst_stage_view *view;
+    struct pst_stage_node *nodes;
+    uint8_t *actions;   /* [n_nodes] new ones */
+    bool refused, last; /* last: no other optimizer comes behind */
+};
+
+static pst_status refuse(struct decision *d, uint32_t position, const char *why)
+{
+    const struct pst_planner *planner = d->planner;
+    const char *name =
+        position < d->view->n_nodes ? planner->graph->ops[d->nodes[position].node].name : "?";
+
+    d->refused = true;
+    return pst_planner_illegal(&d->planner->pending, d->instance,
+                               "stage %u, position %u (\"%s\"): %s", d->view->stage, position, name,
+                               why);
+}
+
+static pst_status set_action(struct pst_action_out *out, uint32_t position, uint32_t action)
+{
+    static const char *const words[] = {NULL, "recompute", "offload", "peer"};
+    struct decision *d = out->impl;
+    pst_status st = PST_OK;
+
+    if (d->refused) {
+        return d->planner->pending.status;
+    }
+    if (position >= d->view->n_nodes) {
+        return refuse(d, position, "there is no such node");
+    }
+    if (action > PST_ACTION_PEER) {
+        return refuse(d, position, "there is no such action");
+    }
+    if (d->nodes[position].action != PST_ACTION_KEEP && action != d->nodes[position].action) {
+        return refuse(d, position, "an earlier memory optimizer decided about it");
+    }
+    if (action == PST_ACTION_RECOMPUTE && (d->nodes[position].flags & PST_NODE_NO_RECOMPUTE) != 0) {
+        return refuse(d, position, "it must not be replayed");
+    }
+    if (action == PST_ACTION_OFFLOAD && (d->nodes[position].flags & PST_NODE_NO_OFFLOAD) != 0) {
+        return refuse(d, position, "it must not leave the device");
+    }
+    if (action == PST_ACTION_OFFLOAD && pst_caps_executor("offload") &&
+        d->view->link_bytes_per_s == 0) {
+        return refuse(d, position, "there is no link to the host");
+    }
+    if (words[action] != NULL) {
+        st = pst_caps_require(d->instance->plugin, words[action], words[action],
+                              &d->planner->pending);
+        d->refused = st != PST_OK;
+    }
+    d->actions[position] = (uint8_t)action;
+    return st;
+}
+
+static pst_status refuse_replays(struct decision *d, const char *why)
+{
+    d->refused = true;
+    return pst_planner_illegal(&d->planner->pending, d->instance, "stage %u, its replays: %s",
+                               d->view->stage, why);
+}
+
+static pst_status set_replays(struct pst_action_out *out, const struct pst_replay *replays,
+                              uint32_t n_replays)
+{
+    struct decision *d = out->impl;
+    const char *fault;
+    pst_status st;
+
+    if (d->refused) {
+        return d->planner->pending.status;
+    }
+    if (!d->last) {
+        return refuse_replays(d, "only the last memory optimizer may list them");
+    }
+    fault = pst_replay_list_take(&d->planner->replays, replays, n_replays, d->view->n_nodes);
+    if (fault != NULL) {
+        return refuse_replays(d, fault);
+    }
+    st = pst_caps_require(d->instance->plugin, "nested", "replays within replays",
+                          &d->planner->pending);
+    d->refused = st != PST_OK;
+    return st;
+}
+
+/* Runs plan() of optimizer i; its decisions become those of the view. */
+static pst_status decide(struct pst_planner *planner, uint32_t i, const struct pst_stage_view *view,
+                         struct pst_stage_node *nodes, struct pst_error *err)
+{
+    struct decision d = {
+        .out = {.size = sizeof d.out, .impl = &d, .set = set_action, .sequence = set_replays},
+        .planner = planner,
+        .instance = planner->memopt[i],
+        .view = view,
+        .nodes = nodes,
+        .actions = planner->scratch.actions,
+        .last = i + 1 == planner->n_memopt,
+    };
+    uint32_t v;
+    pst_status st;
+
+    for (v = 0; v < view->n_nodes; v++) {
+        d.actions[v] = (uint8_t)nodes[v].action;
+    }
+    st = pst_call_plan(planner->memopt[i], view, &d.out);
+    if (st == PST_OK && d.refused) {
+        st = planner->pending.status;
+    }
+    st = pst_planner_blame(planner, planner->memopt[i], st, "plan", err);
+    for (v = 0; st == PST_OK && v < view->n_nodes; v++) {
+        nodes[v].action = d.actions[v];
+    }
+    return st;
+}
+
+/* Charges a stage for what earlier attempts found the evaluator to be wrong by. */
+static void correct(const struct pst_planner *planner, struct pst_stage_view *view)
+{
+    int64_t bias = view->stage < planner->graph->n_ops ? planner->bias[view->stage] : 0;
+
+    if (bias >= 0) {
+        view->static_bytes += (uint64_t)bias;
+    } else if (view->static_bytes > (uint64_t)-bias) {
+        view->static_bytes -= (uint64_t)-bias;
+    } else {
+        view->static_bytes = 0;
+    }
+}
+
+/* Price of a view whose earlier optimizers have decided, by the last one. */
+static pst_status price_view(struct pst_planner *planner, const struct pst_stage_view *view,
+                             struct pst_stage_price *ret_price, struct pst_error *err)
+{
+    struct pst_stage_price price = {.size = sizeof price};
+    struct pst_stage_value value = {.size = sizeof value};
+    uint32_t last = planner->n_memopt - 1;
+    pst_status st;
+
+    if (planner->n_memopt == 0) {
+        if (!pst_evaluate(&planner->evaluator, view, NULL, &value)) {
+            return pst_fail_nomem(err);
+        }
+        price.fits = value.peak_bytes <= view->capacity_bytes;
+        price.period_ns = value.period_ns;
+        price.peak_bytes = value.peak_bytes;
+    } else {
+        st = pst_call_price(planner->memopt[last], view, &price);
+        st = pst_planner_blame(planner, planner->memopt[last], st, "price", err);
+        if (st == PST_OK) {
+            st = pst_instance_judge_price(planner->memopt[last], view, &price, err);
+        }
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    *ret_price = price;
+    return PST_OK;
+}
+
+pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage_question *question,
+                             struct pst_stage_price *ret_price, struct pst_error *err)
+{
+    struct pst_stage_view view;
+    struct pst_stage_node *nodes = pst_view_build(planner, question->nodes, question->n_nodes,
+                                                  question->microbatch_size / question->n_ranks,
+                                                  question->weight_versions, &view);
+    uint32_t i;
+    pst_status st;
+
+    if (nodes == NULL) {
+        return pst_fail_nomem(err);
+    }
+    view.stage = question->stage;
+    view.n_stages = question->n_stages;
+    view.in_flight = question->in_flight;
+    view.capacity_bytes = question->capacity_bytes;
+    correct(planner, &view);
+    pst_view_transfers(planner, question->microbatch_size / question->n_ranks,
+                       planner->batch / question->microbatch_size, &view);
+    st = pst_view_split(planner, question->microbatch_size / question->n_ranks,
+                        planner->batch / question->microbatch_size, &view, err);
+    if (st != PST_OK) {
+        return st;
+    }
+    for (i = 0; i + 1 < planner->n_memopt; i++) {
+        st = decide(planner, i, &view, nodes, err);
+
+        if (st == PST_ERR_INFEASIBLE) {
+            *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
+            return PST_OK;
+        }
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    return price_view(planner, &view, ret_price, err);
+}
+
+struct pst_stage_question pst_planner_question(const struct pst_plan *plan, uint32_t s)
+{
+    const struct pst_plan_stage *stage = &plan->stages[s];
+
+    return (struct pst_stage_question){.size = sizeof(struct pst_stage_question),
+                                       .nodes = stage->nodes,
+                                       .n_nodes = stage->n_nodes,
+                                       .stage = s,
+                                       .n_stages = plan->n_stages,
+                                       .microbatch_size = stage->microbatch_size,
+                                       .n_ranks = stage->n_ranks,
+                                       .in_flight = stage->in_flight,
+                                       .weight_versions = stage->weight_versions};
+}
+
+pst_status pst_planner_least(struct pst_planner *planner, const struct pst_plan *plan,
+                             uint64_t *ret_bytes, struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    for (uint32_t s = 0; st == PST_OK && s < plan->n_stages; s++) {
+        const struct pst_stage_question question = pst_planner_question(plan, s);
+        struct pst_stage_price price = {.size = sizeof price};
+
+        st = pst_planner_price(planner, &question, &price, err); /* nothing fits into nothing */
+        ret_bytes[s] = st == PST_OK ? price.peak_bytes : 0;
+        st = st == PST_ERR_UNSUPPORTED ? PST_OK : st;
+    }
+    return st;
+}
+
+/* The finished actions of a stage must be legal, and no worse than what was promised. */
+static pst_status verify(struct pst_planner *planner, const struct pst_stage_view *view,
+                         const struct pst_stage_price *promised, struct pst_error *err)
+{
+    struct pst_instance *last = planner->memopt[planner->n_memopt - 1];
+    struct pst_stage_value value = {.size = sizeof value};
+
+    if (!pst_evaluate_list(&planner->evaluator, view, &planner->replays, &value)) {
+        return pst_fail_nomem(err);
+    }
+    if (!value.legal) {
+        return pst_planner_illegal(
+            err, last, "stage %u, node \"%s\": %s", view->stage,
+            value.node < view->n_nodes
+                ? planner->graph->ops[pst_stage_node_at(view, value.node)->node].name
+                : "?",
+            value.rule);
+    }
+    if (promised->fits &&
+        (value.peak_bytes > promised->peak_bytes || value.period_ns > promised->period_ns)) {
+        pst_fail(err, PST_ERR_BUG, "plugin.contract",
+                 "memopt \"%s\" broke its contract: for stage %u price() promised %llu ns and %llu "
+                 "bytes, its plan takes %llu ns and %llu bytes",
+                 last->plugin->id, view->stage, (unsigned long long)promised->period_ns,
+                 (unsigned long long)promised->peak_bytes, (unsigned long long)value.period_ns,
+                 (unsigned long long)value.peak_bytes);
+        if (err != NULL) {
+            err->exit_code = 3;
+        }
+        return PST_ERR_BUG;
+    }
+    return PST_OK;
+}
+
+/* Listed replays into the plan, and the actions that follow from them. */
+static bool settle_replays(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
+                           uint8_t *actions)
+{
+    struct pst_plan_stage *stage = &plan->stages[s];
+    const struct pst_replay_list *list = &planner->replays;
+    struct pst_replay *replays = pst_arena_array(&plan->arena, list->n, sizeof *replays);
+
+    if (replays == NULL) {
+        return false;
+    }
+    if (list->n > 0) {
+        memcpy(replays, list->at, list->n * sizeof *replays);
+    }
+    stage->n_replays = list->n;
+    stage->replays = replays;
+    return list->n == 0 || pst_sequence_actions(stage, planner->graph, actions);
+}
+
+/* The actions into the plan; what the evaluator makes of them into `estimated` and off `left`. */
+static pst_status settle(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
+                         const struct pst_stage_view *view, uint64_t *left, struct pst_error *err)
+{
+    struct pst_stage_value value = {.size = sizeof value};
+    uint8_t *actions = pst_arena_array(&plan->arena, view->n_nodes, 1);
+
+    if (actions == NULL ||
+        !pst_evaluate_list(&planner->evaluator, view, &planner->replays, &value)) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < view->n_nodes; i++) {
+        actions[i] = (uint8_t)pst_stage_node_at(view, i)->action;
+    }
+    plan->stages[s].actions = actions;
+    if (!settle_replays(planner, plan, s, actions)) {
+        return pst_fail_nomem(err);
+    }
+    planner->estimated[s] = value.peak_bytes;
+    if (*left != UINT64_MAX) {
+        *left = value.peak_bytes < *left ? *left - value.peak_bytes : 0;
+    }
+    return PST_OK;
+}
+
+/* A capacity of the least that the last optimizer can do with. */
+static pst_status least_of_view(struct pst_planner *planner, struct pst_stage_view *view,
+                                struct pst_error *err)
+{
+    struct pst_stage_price price = {.size = sizeof price};
+    pst_status st;
+
+    view->capacity_bytes = 0;
+    st = price_view(planner, view, &price, err);
+    view->capacity_bytes = price.peak_bytes;
+    return st;
+}
+
+/* `left`: bytes on its device that are kept for no stage behind it. */
+static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
+                             uint64_t *left, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &plan->stages[s];
+    struct pst_stage_view view;
+    struct pst_stage_price promised = {.size = sizeof promised};
+    struct pst_stage_node *nodes;
+    uint32_t i;
+    pst_status st;
+
+    nodes = pst_view_build(planner, stage->nodes, stage->n_nodes,
+                           stage->microbatch_size / stage->n_ranks, stage->weight_versions, &view);
+    if (nodes == NULL) {
+        return pst_fail_nomem(err);
+    }
+    pst_replay_list_finish(&planner->replays);
+    view.stage = s;
+    view.n_stages = plan->n_stages;
+    view.in_flight = stage->in_flight;
+    view.capacity_bytes = *left;
+    correct(planner, &view);
+    pst_view_transfers(planner, stage->microbatch_size / stage->n_ranks, stage->n_microbatches,
+                       &view);
+    st = pst_view_split(planner, stage->microbatch_size / stage->n_ranks, stage->n_microbatches,
+                        &view, err);
+    for (i = 0; st == PST_OK && i < planner->n_memopt; i++) {
+        if (i + 1 == planner->n_memopt) {
+            st = planner->least ? least_of_view(planner, &view, err) : PST_OK;
+            st = st == PST_OK ? price_view(planner, &view, &promised, err) : st;
+        }
+        if (st == PST_OK) {
+            st = decide(planner, i, &view, nodes, err);
+        }
+    }
+    if (st == PST_OK && planner->n_memopt > 0) {
+        st = verify(planner, &view, &promised, err);
+    }
+    return st == PST_OK ? settle(planner, plan, s, &view, left, err) : st;
+}
+
+pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *plan,
+                               struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    uint64_t *left = pst_arena_array(&arena, planner->n_ranks, sizeof *left);
+    uint64_t *share = pst_arena_array(&arena, plan->n_stages, sizeof *share);
+    pst_status st = PST_OK;
+
+    if (left == NULL || share == NULL) {
+        pst_arena_finish(&arena);
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t r = 0; r < planner->n_ranks; r++) {
+        left[r] = planner->capacity_bytes;
+    }
+    st = pst_planner_divide(planner, plan, share, err);
+    for (uint32_t s = 0; s < plan->n_stages; s++) { /* what is not kept for others is the first's */
+        uint64_t *of = &left[plan->stages[s].ranks[0]];
+
+        *of -= share[s] < *of ? share[s] : *of;
+    }
+    for (uint32_t s = 0; st == PST_OK && s < plan->n_stages; s++) {
+        uint64_t *of = &left[plan->stages[s].ranks[0]];
+
+        *of += *of != UINT64_MAX ? share[s] : 0;
+        st = plan_stage(planner, plan, s, of, err);
+    }
+    pst_arena_finish(&arena);
+    return st;
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The scheduler's question, from the plan's stages, edges and memory actions; and its answer.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/order_eval.h"
+#include "host/call.h"
+#include "host/caps.h"
+#include "host/claim.h"
+#include "planner/emission.h"
+#include "planner/state.h"
+
+/* The question, in arrays. */
+struct question {
+    struct pst_arena arena;
+    uint32_t *device_of; /* [rank] logical device */
+    struct pst_schedule_in in;
+    struct pst_schedule_stage *stages;
+    struct pst_schedule_link *links;
+    uint32_t *out_links;
+    uint64_t *activation_bytes, *work_bytes; /* of each device: room; most that one pass takes */
+};
+
+/* Between B and W there may be more than before B: gradients, what was replayed. Where the
+   scheduler has such a time as much is charged from F on. */
+static void charge_late(struct pst_schedule_stage *row, uint64_t late_bytes, bool split)
+{
+    if (late_bytes > row->saved_bytes && split) {
+        row->saved_bytes = late_bytes;
+    }
+    row->saved_weight_bytes = late_bytes < row->saved_bytes ? late_bytes : row->saved_bytes;
+}
+
+/* Off the room goes what is there in any case. That the largest pass is charged as if all else were
+   held beside it covers the buffers of transfers for the most part. Where a layout has shown that
+   it does not, and the order is the scheduler's to choose, they count as in prices. The view is the
+   one that was built last. */
+static void take_room(const struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
+                      struct pst_stage_view *view, uint64_t *room)
+{
+    const struct pst_plan_stage *stage = &plan->stages[s];
+
+    view->stage = s;
+    view->n_stages = plan->n_stages;
+    view->in_flight = stage->in_flight;
+    if (planner->exceeded && pst_caps_has(planner->scheduler->plugin->provides, "within-memory")) {
+        pst_view_transfers(planner, pst_plan_samples(stage), stage->n_microbatches, view);
+    }
+    if (*room != UINT64_MAX) {
+        *room = *room > view->static_bytes ? *room - view->static_bytes : 0;
+    }
+}
+
+/* Costs of one stage, and the room that it leaves for activations. */
+static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
+                             struct question *q, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &plan->stages[s];
+    struct pst_schedule_stage *row = &q->stages[s];
+    uint32_t device = q->device_of[stage->ranks[0]], samples = pst_plan_samples(stage);
+    struct pst_stage_view view;
+    const struct pst_stage_node *nodes;
+    struct pst_times times;
+    uint64_t work = 0;
+    uint32_t *replayed = pst_arena_array(&q->arena, stage->n_nodes, sizeof *replayed);
+    bool split;
+    uint32_t i;
+    pst_status st = pst_planner_splits(planner, plan->n_stages, stage->n_microbatches, &split, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    nodes = pst_view_build(planner, stage->nodes, stage->n_nodes, samples, stage->weight_versions,
+                           &view);
+    if (nodes == NULL || replayed == NULL || !pst_plan_replayed(stage, planner->graph, replayed)) {
+        return pst_fail_nomem(err);
+    }
+    pst_cost_ops(planner->cost, stage->nodes, stage->n_nodes, samples, &times);
+    *row = (struct pst_schedule_stage){
+        .device = device,
+        .microbatch_size = stage->microbatch_size,
+        .n_microbatches = stage->n_microbatches,
+        .k = stage->k,
+        .forward_ns = times.forward_ns,
+        .backward_input_ns = times.backward_input_ns,
+        .backward_weight_ns = times.backward_weight_ns,
+        .saved_bytes = view.input_bytes,
+        .input_bytes = view.input_bytes,
+    };
+    for (i = 0; i < view.n_nodes; i++) {
+        const struct pst_stage_node *node = &nodes[i];
+        uint64_t most = node->forward_work_bytes > node->backward_work_bytes
+                            ? node->forward_work_bytes
+                            : node->backward_work_bytes;
+
+        row->replay_ns += node->forward_ns * replayed[i];
+        if (stage->actions[i] == PST_ACTION_KEEP) {
+            row->saved_bytes += node->saved_bytes;
+        } else if (replayed[i] > 0) {
+            most += node->saved_bytes;
+        }
+        work = most > work ? most : work;
+    }
+    row->backward_input_ns += row->replay_ns;
+    charge_late(row, pst_view_late_bytes(planner, stage->n_nodes, samples), split);
+    if (work > q->work_bytes[device]) {
+        q->work_bytes[device] = work;
+    }
+    take_room(planner, plan, s, &view, &q->activation_bytes[device]);
+    return PST_OK;
+}
+
+/* Samples of a micro-batch of `from` that go over one link: those of one rank, or fewer where more
+   ranks share them. */
+static uint32_t samples_a_link(const struct pst_plan_stage *from, const struct pst_plan_stage *to)
+{
+    uint32_t n = to->n_ranks > from->n_ranks ? to->n_ranks : from->n_ranks;
+
+    return (from->microbatch_size + n - 1) / n;
+}
+
+/* links sorted by (to, from), out_links by (from, to); the plan's edges are sorted by (from, to).
+ */
+static void fill_links(const struct pst_planner *planner, const struct pst_plan *plan,
+                       struct question *q)
+{
+    uint32_t *row_of_edge = pst_arena_array(&q->arena, plan->n_edges, sizeof *row_of_edge);
+    uint32_t s, e, n = 0;
+
+    if (row_of_edge == NULL) {
+        q->out_links = NULL;
+        return;
+    }
+    for (s = 0; s < plan->n_stages; s++) {
+        q->stages[s].first_pred = n;
+        for (e = 0; e < plan->n_edges; e++) {
+            const struct pst_plan_edge *edge = &plan->edges[e];
+            const struct pst_plan_stage *from = &plan->stages[edge->from];
+
+            if (edge->to == s) {
+                q->links[n] = (struct pst_schedule_link){
+                    .from = edge->from,
+                    .to = s,
+                    .transfer_ns = pst_cost_transfer_ns(planner->cost,
+                                                        edge->bytes_per_sample *
+                                                            samples_a_link(from, &plan->stages[s]),
+                                                        from->ranks[0], plan->stages[s].ranks[0]),
+                };
+                row_of_edge[e] = n++;
+            }
+        }
+        q->stages[s].n_pred = n - q->stages[s].first_pred;
+    }
+    for (e = 0; e < plan->n_edges; e++) {
+        struct pst_schedule_stage *from = &q->stages[plan->edges[e].from];
+
+        q->out_links[e] = row_of_edge[e];
+        from->first_succ = from->n_succ == 0 ? e : from->first_succ;
+        from->n_succ++;
+    }
+}
+
+/* Logical devices, and the rank that stands for each. */
+static pst_status find_devices(struct question *q, struct pst_planner *planner,
+                               const struct pst_plan *plan, struct pst_error *err)
+{
+    q->device_of = pst_arena_array(&q->arena, plan->n_devices, sizeof *q->device_of);
+    planner->first_rank =
+        pst_arena_array(&planner->arena, plan->n_devices, sizeof *planner->first_rank);
+    if (q->device_of == NULL || planner->first_rank == NULL) {
+        return pst_fail_nomem(err);
+    }
+    q->in.n_devices = pst_plan_logical(plan, q->device_of);
+    for (uint32_t r = plan->n_devices; r-- > 0;) {
+        planner->first_rank[q->device_of[r]] = r;
+    }
+    return PST_OK;
+}
+
+static pst_status question_init(struct question *q, struct pst_planner *planner,
+                                const struct pst_plan *plan, bool limited, struct pst_error *err)
+{
+    uint32_t s, d, n_devices;
+    pst_status st = find_devices(q, planner, plan, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    n_devices = q->in.n_devices;
+
+    q->stages = pst_arena_array(&q->arena, plan->n_stages, sizeof *q->stages);
+    q->links = pst_arena_array(&q->arena, plan->n_edges, sizeof *q->links);
+    q->out_links = pst_arena_array(&q->arena, plan->n_edges, sizeof *q->out_links);
+    q->activation_bytes = pst_arena_array(&q->arena, n_devices, sizeof *q->activation_bytes);
+    q->work_bytes = pst_arena_array(&q->arena, n_devices, sizeof *q->work_bytes);
+    if (q->stages == NULL || q->links == NULL || q->out_links == NULL ||
+        q->activation_bytes == NULL || q->work_bytes == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (d = 0; d < n_devices; d++) {
+        q->activation_bytes[d] = limited ? planner->capacity_bytes : UINT64_MAX;
+    }
+    for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
+        st = fill_stage(planner, plan, s, q, err);
+    }
+    for (d = 0; d < n_devices; d++) { /* one pass at a time works */
+        uint64_t *room = &q->activation_bytes[d];
+
+        if (*room != UINT64_MAX) {
+            *room = *room > q->work_bytes[d] ? *room - q->work_bytes[d] : 0;
+        }
+    }
+    if (st == PST_OK) {
+        fill_links(planner, plan, q);
+        st = q->out_links == NULL ? pst_fail_nomem(err) : PST_OK;
+    }
+    q->in = (struct pst_schedule_in){
+        .size = sizeof q->in,
+        .n_devices = n_devices,
+        .n_stages = plan->n_stages,
+        .stage_size = sizeof *q->stages,
+        .n_links = plan->n_edges,
+        .link_size = sizeof *q->links,
+        .stages = q->stages,
+        .links = q->links,
+        .out_links = q->out_links,
+        .activation_bytes = q->activation_bytes,
+        .barrier = plan->version_rule == PST_VERSION_SYNC && plan->barrier,
+    };
+    return st;
+}
+
+static bool copy_part(const struct pst_emission *emission, uint32_t part, struct pst_orders *orders)
+{
+    uint32_t n_devices = emission->in->n_devices, d;
+    struct pst_pass **passes = pst_arena_array(&orders->arena, n_devices, sizeof *passes);
+    uint32_t *n_passes = pst_arena_array(&orders->arena, n_devices, sizeof *n_passes);
+
+    orders->passes[part] = passes;
+    orders->n_passes[part] = n_passes;
+    for (d = 0; passes != NULL && n_passes != NULL && d < n_devices; d++) {
+        uint32_t n = emission->n_parts[part][d];
+
+        n_passes[d] = n;
+        passes[d] = pst_arena_array(&orders->arena, n, sizeof **passes);
+        if (passes[d] == NULL) {
+            return false;
+        }
+        if (n > 0) {
+            memcpy(passes[d], emission->parts[part][d], n * sizeof **passes);
+        }
+    }
+    return passes != NULL && n_passes != NULL;
+}
+
+/* From logical devices to ranks: each runs the list of its logical device. */
+static pst_status spread(const struct question *q, const struct pst_plan *plan,
+                         struct pst_orders *orders, struct pst_error *err)
+{
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        struct pst_pass **passes = pst_arena_array(&orders->arena, plan->n_devices, sizeof *passes);
+        uint32_t *n = pst_arena_array(&orders->arena, plan->n_devices, sizeof *n);
+
+        if (passes == NULL || n == NULL) {
+            return pst_fail_nomem(err);
+        }
+        for (uint32_t r = 0; r < plan->n_devices; r++) {
+            passes[r] = orders->passes[part][q->device_of[r]];
+            n[r] = orders->n_passes[part][q->device_of[r]];
+        }
+        orders->passes[part] = passes;
+        orders->n_passes[part] = n;
+    }
+    return PST_OK;
+}
+
+/* Takes the lists out of the emission, and what they hold into the plan. */
+static pst_status accept(struct pst_emission *emission, struct pst_plan *plan,
+                         struct pst_orders *orders, struct pst_error *err)
+{
+    uint32_t s;
+    uint32_t *held = pst_arena_array(&orders->arena, plan->n_stages, sizeof *held);
+
+    if (held == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        if (!copy_part(emission, part, orders)) {
+            return pst_fail_nomem(err);
+        }
+    }
+    pst_emission_count(emission, held);
+    for (s = 0; s < plan->n_stages; s++) {
+        plan->stages[s].in_flight = held[s];
+    }
+    return PST_OK;
+}
+
+/* Warns where the scheduler says other times than an evaluation of its answer. An order that cannot
+   be satisfied is for the lowering to explain. */
+static pst_status check_claim(const struct pst_instance *scheduler,
+                              const struct pst_schedule_in *in, const struct pst_orders *orders,
+                              struct pst_error *err)
+{
+    struct pst_order_eval eval;
+    struct pst_error unused;
+    pst_status st = PST_OK;
+
+    if (scheduler->claim.size == 0) {
+        return PST_OK;
+    }
+    st = pst_order_evaluate(in, (const struct pst_pass *const *)orders->passes[PST_BODY],
+                            orders->n_passes[PST_BODY], &eval, &unused);
+    if (st == PST_OK) {
+        pst_claim_check(scheduler->plugin->id, &scheduler->claim, eval.makespan_ns, eval.span_ns,
+                        1e3);
+        pst_order_eval_finish(&eval);
+    }
+    return st == PST_ERR_NOMEM ? pst_fail_nomem(err) : PST_OK;
+}
+
+static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool limited,
+                      struct pst_orders *ret_orders, struct pst_error *err)
+{
+    struct question q = {.stages = NULL};
+    struct pst_emission emission = {.in = NULL};
+    struct pst_orders orders = {.arena = {NULL, 0, 0}};
+    pst_status st = question_init(&q, planner, plan, limited, err);
+
+    if (st == PST_OK && pst_emission_init(&emission, &q.in) != PST_OK) {
+        st = pst_fail_nomem(err);
+    }
+    if (st != PST_OK) {
+        goto out;
+    }
+    memset(&planner->scheduler->claim, 0, sizeof planner->scheduler->claim);
+    st = pst_call_schedule(planner->scheduler, &q.in, &emission.out);
+    if (emission.fault[0] == '\0' && st == PST_OK && emission.asynchronous != plan->asynchronous) {
+        snprintf(emission.fault, sizeof emission.fault, "%s",
+                 emission.asynchronous
+                     ? "fill, body and drain are parts of asynchronous schedules; its version rule "
+                       "is that of whole steps"
+                     : "its version rule lets steps overlap, but it emits no fill, body and drain");
+    }
+    if (emission.fault[0] == '\0' && st == PST_OK) {
+        (void)pst_emission_complete(&emission); /* says why not */
+    }
+    if (emission.no_memory) {
+        st = pst_fail_nomem(err);
+    } else if (emission.fault[0] != '\0') {
+        st = pst_planner_illegal(err, planner->scheduler, "%s", emission.fault);
+    } else {
+        st = pst_planner_blame(planner, planner->scheduler, st, "schedule", err);
+    }
+    if (st == PST_OK && emission.split) {
+        st = pst_caps_require(planner->scheduler->plugin, "split-backward", "B and W passes", err);
+    }
+    if (st == PST_OK) {
+        st = accept(&emission, plan, &orders, err);
+    }
+    if (st == PST_OK && !emission.asynchronous) {
+        st = check_claim(planner->scheduler, &q.in, &orders, err);
+    }
+    if (st == PST_OK) {
+        st = spread(&q, plan, &orders, err);
+    }
+    if (st == PST_OK) {
+        *ret_orders = orders;
+        orders.arena = (struct pst_arena){NULL, 0, 0};
+    }
+out:
+    pst_orders_finish(&orders);
+    pst_emission_finish(&emission);
+    pst_arena_finish(&q.arena);
+    return st;
+}
+
+static bool may_save(const struct pst_planner *planner)
+{
+    for (uint32_t i = 0; i < planner->n_memopt; i++) {
+        const char *const *provides = planner->memopt[i]->plugin->provides;
+
+        if (pst_caps_has(provides, "recompute") || pst_caps_has(provides, "offload")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A scheduler without room for its order says no and not by how much. Where actions can make room
+   it is asked for the order as if there were enough, and the layout tells what is missing. */
+pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
+                             struct pst_orders *ret_orders, struct pst_error *err)
+{
+    struct pst_error why = {.status = PST_OK};
+    pst_status st = ask(planner, plan, true, ret_orders, &why);
+
+    if (st == PST_ERR_INFEASIBLE && planner->capacity_bytes != UINT64_MAX && may_save(planner) &&
+        !pst_caps_has(planner->scheduler->plugin->provides, "within-memory")) {
+        return ask(planner, plan, false, ret_orders, err);
+    }
+    if (st != PST_OK && err != NULL) {
+        *err = why;
+    }
+    return st;
+}
+
+void pst_orders_finish(struct pst_orders *orders)
+{
+    pst_arena_finish(&orders->arena);
+    memset(orders, 0, sizeof *orders);
+}

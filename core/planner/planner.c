@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The run of a planning job: partition, memory actions, order of passes, lowering, programs, check.
+ */
+#include "planner/planner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "planner/advise.h"
+#include "host/host_log.h"
+#include "planner/smallest.h"
+#include "planner/state.h"
+
+#define ON_NON_FINITE_SKIP 1 /* train.on_non_finite */
+
+static uint32_t slots_of(uint32_t optimizer)
+{
+    return optimizer == 0 ? 0 : optimizer == 1 ? 1 : 2; /* sgd, momentum, adam and adamw */
+}
+
+static pst_status init(struct pst_planner *planner, const struct pst_search *search,
+                       struct pst_error *err)
+{
+    const struct pst_cluster *cluster = search->cluster;
+    const struct pst_graph *graph = search->graph;
+    const struct pst_job *job = search->job;
+
+    memset(planner, 0, sizeof *planner);
+    planner->job = job;
+    planner->graph = search->graph;
+    planner->cluster = cluster;
+    planner->cost = search->cost;
+    planner->cancelled = search->cancelled;
+    planner->clock = search->clock;
+    planner->deadline_ns = search->deadline_ns;
+    planner->work_end_ns = search->work_end_ns;
+    planner->brief = search->brief;
+    planner->tightest = search->tightest;
+    planner->few = search->few;
+    planner->fit_bytes = search->fit_bytes;
+    planner->rival = search->rival;
+    planner->bar_ns = search->bar_ns == 0 ? UINT64_MAX : search->bar_ns;
+    planner->n_ranks = (uint32_t)cluster->devices;
+    planner->batch = (uint32_t)job->train.batch;
+    planner->microbatch = (uint32_t)job->train.microbatch;
+    planner->n_microbatches = planner->batch / planner->microbatch;
+    planner->optimizer_slots = slots_of(job->train.optimizer);
+    planner->capacity_bytes = pst_cluster_capacity(cluster);
+    planner->counted = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->counted);
+    planner->estimated = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->estimated);
+    planner->bias = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->bias);
+    return planner->counted != NULL && planner->estimated != NULL && planner->bias != NULL
+               ? PST_OK
+               : pst_fail_nomem(err);
+}
+
+static void finish(struct pst_planner *planner)
+{
+    uint32_t i;
+
+    pst_instance_destroy(planner->partitioner);
+    pst_instance_destroy(planner->scheduler);
+    for (i = 0; i < planner->n_memopt; i++) {
+        pst_instance_destroy(planner->memopt[i]);
+    }
+    pst_questions_finish(planner);
+    pst_evaluator_finish(&planner->evaluator);
+    pst_region_finish(&planner->figures);
+    pst_replay_list_finish(&planner->replays);
+    pst_arena_finish(&planner->arena);
+}
+
+void pst_planned_finish(struct pst_planned *planned)
+{
+    uint32_t r;
+
+    for (r = 0; planned->programs != NULL && r < planned->plan->n_devices; r++) {
+        pst_program_destroy(planned->programs[r]);
+    }
+    free(planned->programs);
+    pst_plan_destroy(planned->plan);
+    memset(planned, 0, sizeof *planned);
+}
+
+/* An illegal plan is blamed on the scheduler: stages and actions were checked as they came. */
+pst_status pst_planner_blame_scheduler(const struct pst_planner *planner, pst_status st,
+                                       struct pst_error *err)
+{
+    if (st != PST_OK && err != NULL && strcmp(err->kind, "plan.illegal") == 0) {
+        pst_error_prefix(err, "scheduler \"%s\" made an illegal plan",
+                         planner->scheduler->plugin->id);
+        err->exit_code = 3;
+    }
+    return st;
+}
+
+bool pst_planner_barrier(const struct pst_job *job)
+{
+    return job->train.clip > 0 || job->train.on_non_finite == ON_NON_FINITE_SKIP;
+}
+
+static pst_status lower(const struct pst_planner *planner, struct pst_plan *plan,
+                        const struct pst_orders *orders, struct pst_error *err)
+{
+    const struct pst_pass *const *passes[PST_PARTS];
+    const uint32_t *n_passes[PST_PARTS];
+
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        passes[part] = (const struct pst_pass *const *)orders->passes[part];
+        n_passes[part] = orders->n_passes[part];
+    }
+    if (plan->asynchronous) {
+        return pst_plan_lower_parts(plan, planner->graph, planner->cost, passes, n_passes, err);
+    }
+    return pst_plan_lower(plan, planner->graph, planner->cost, passes[PST_BODY], n_passes[PST_BODY],
+                          true, err);
+}
+
+pst_status pst_planner_empty(const struct pst_planner *planner, struct pst_plan **ret_plan,
+                             struct pst_error *err)
+{
+    bool asynchronous = pst_rule_is_asynchronous(planner->topology.version_rule);
+    struct pst_plan *plan = NULL;
+    pst_status st = pst_plan_create(planner->graph, planner->batch, planner->n_ranks, &plan, err);
+
+    if (st == PST_OK) {
+        plan->optimizer_slots = planner->optimizer_slots;
+        plan->capacity_bytes = pst_cluster_capacity(planner->cluster);
+        plan->version_rule = planner->topology.version_rule;
+        plan->asynchronous = asynchronous;
+        plan->drain_every = asynchronous ? (uint32_t)planner->job->train.drain_every : 0;
+        plan->barrier = pst_planner_barrier(planner->job);
+        plan->spread_sends = !asynchronous && !planner->tight;
+        *ret_plan = plan;
+    }
+    return st;
+}
+
+pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *plan,
+                                struct pst_error *err)
+{
+    struct pst_orders orders = {.arena = {NULL, 0, 0}};
+    pst_status st = pst_planner_chosen(planner, plan, err);
+
+    if (st == PST_OK) {
+        st = pst_planner_hold(planner, plan, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_actions(planner, plan, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_order(planner, plan, &orders, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_global(planner, plan, &orders, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_blame_scheduler(planner, lower(planner, plan, &orders, err), err);
+    }
+    pst_orders_finish(&orders);
+    return st;
+}
+
+static pst_status check(const struct pst_planner *planner, const struct pst_planned *planned,
+                        struct pst_error *err)
+{
+    const struct pst_check_limits limits = {.channel_capacity = 0, .ordered = false};
+    struct pst_check_report *report = malloc(sizeof *report);
+    pst_status st;
+
+    if (report == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = pst_plan_check(planned->plan, planner->graph, &limits,
+                        (const struct pst_program *const *)planned->programs, report, err);
+    free(report);
+    return pst_planner_blame_scheduler(planner, st, err);
+}
+
+/* A search that the time limit ended is the plugin's fault, not the user's wish. */
+static pst_status explain_stop(const struct pst_planner *planner, pst_status st,
+                               struct pst_error *err)
+{
+    bool asked = planner->cancelled != NULL && planner->cancelled();
+
+    struct pst_blame blame;
+
+    if (st != PST_ERR_CANCELLED || asked || planner->deadline_ns == UINT64_MAX) {
+        return st;
+    }
+    pst_breadcrumb_read_late(NULL, &blame);
+    return pst_blame_timeout(&blame, planner->job->plugins.time_limit, "plugins.time_limit",
+                             pst_now_ns(), err);
+}
+
+pst_status pst_planner_try(const struct pst_search *search, struct pst_planned *ret_planned,
+                           uint64_t *ret_need, struct pst_error *err)
+{
+    struct pst_planner planner;
+    struct pst_planned planned = {.plan = NULL};
+    uint64_t limit;
+    pst_status st = init(&planner, search, err);
+
+    limit = planner.capacity_bytes;
+    if (st == PST_OK) {
+        st = pst_planner_load(&planner, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_place(&planner, err);
+    }
+    if (st == PST_OK) {
+        st = pst_views_init(&planner, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_figures(&planner, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_attempts(&planner, &planned, err);
+    }
+    *ret_need = st == PST_OK ? pst_planned_need(&planned) : 0;
+    if (*ret_need > limit && *ret_need > search->worth_bytes) {
+        st = pst_planned_too_large(&planner, &planned, limit, err);
+    } else if (*ret_need > limit) {
+        planned.plan->capacity_bytes = *ret_need;
+    }
+    if (st == PST_OK) {
+        st = check(&planner, &planned, err);
+    }
+    if (st == PST_OK && search->least_bytes != NULL) {
+        st = pst_planner_least(&planner, planned.plan, search->least_bytes, err);
+    }
+    st = explain_stop(&planner, st, err);
+    finish(&planner);
+    if (st != PST_OK) {
+        pst_planned_finish(&planned);
+        return st;
+    }
+    *ret_planned = planned;
+    return PST_OK;
+}
+
+pst_status pst_planner_run(const struct pst_job *job, struct pst_graph *graph,
+                           const struct pst_cluster *cluster, const struct pst_cost_model *cost,
+                           bool (*cancelled)(void), struct pst_planned *ret_planned,
+                           struct pst_error *err)
+{
+    return pst_planner_run_timed(job, graph, cluster, cost, NULL, cancelled, ret_planned, err);
+}
+
+pst_status pst_planner_run_timed(const struct pst_job *job, struct pst_graph *graph,
+                                 const struct pst_cluster *cluster,
+                                 const struct pst_cost_model *cost, pst_planner_clock *clock,
+                                 bool (*cancelled)(void), struct pst_planned *ret_planned,
+                                 struct pst_error *err)
+{
+    struct pst_planned planned = {.plan = NULL};
+    struct pst_error unused;
+    uint64_t begin_ns = pst_now_ns(), time_limit = job->plugins.time_limit, found = 0;
+    const struct pst_search search = {
+        .job = job,
+        .graph = graph,
+        .cluster = cluster,
+        .cost = cost,
+        .cancelled = cancelled,
+        .clock = clock,
+        .deadline_ns = time_limit == 0 || time_limit > UINT64_MAX - begin_ns
+                           ? UINT64_MAX
+                           : begin_ns + time_limit,
+    };
+    pst_status st;
+
+    err = err == NULL ? &unused : err;
+    pst_breadcrumb_begin();
+    pst_host_log_begin();
+    st = pst_planner_try(&search, &planned, &found, err);
+    if (st == PST_OK) {
+        pst_planner_lighten(&search, &planned);
+    }
+    if (st == PST_OK || pst_smallest_may_help(st)) {
+        bool is_plan = st == PST_OK;
+        pst_status stopped = pst_planner_rival(&search, &is_plan, &planned, err);
+
+        st = is_plan ? PST_OK : stopped != PST_OK ? stopped : st;
+    }
+    if (pst_smallest_may_help(st) && job->advice != PST_ADVICE_NONE) {
+        st = pst_planner_advise(&search, found, &planned, err);
+    }
+    pst_host_log_end();
+    if (st == PST_OK) {
+        planned.search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
+        *ret_planned = planned;
+    }
+    return st;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cuts made once more when the layout of a plan that fits has shown how dear the estimates were.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/attempts.h"
+
+#define MOST_ROUNDS 2
+#define CLEARLY     50 /* part of the memory by which estimates of the cuts must be wrong */
+
+static bool decides(const struct pst_plan_stage *stage)
+{
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        if (stage->actions[i] != PST_ACTION_KEEP) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Were the cuts made for clearly other memory than some stage has in fact? */
+static bool is_worth_it(const struct attempts *a)
+{
+    const struct pst_planner *planner = a->planner;
+    const struct pst_plan *plan = a->best->plan;
+    int64_t clearly = (int64_t)(a->limit / CLEARLY);
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        int64_t off = planner->bias[s] + pst_attempts_excess(planner, plan, s) - a->cut_bias[s];
+
+        if ((off > clearly || off < -clearly) && decides(&plan->stages[s])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint64_t pst_attempts_step(const struct pst_planner *planner, const struct pst_planned *planned)
+{
+    struct pst_error unused;
+    uint64_t ns = UINT64_MAX;
+
+    return planner->clock(planned->plan, planner->graph, planner->cost, false, &ns, &unused) ==
+                   PST_OK
+               ? ns
+               : UINT64_MAX;
+}
+
+/* Charges every stage what its layout took, no more and no less. */
+static void relearn(struct pst_planner *planner, const struct pst_plan *plan)
+{
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        planner->bias[s] += pst_attempts_excess(planner, plan, s);
+    }
+}
+
+/* One round; *step_ns: of the best plan; *ret_better: it is a new one. */
+static pst_status try_again(struct attempts *a, uint64_t *step_ns, bool *ret_better,
+                            struct pst_error *err)
+{
+    struct pst_planned before = *a->best;
+    uint64_t need = a->need;
+    struct pst_error why = {.status = PST_OK};
+    pst_status st;
+
+    memset(a->best, 0, sizeof *a->best);
+    relearn(a->planner, before.plan);
+    st = pst_attempts_round(a, &why);
+    *ret_better = false;
+    if (st == PST_OK && pst_planned_need(a->best) <= a->limit) {
+        uint64_t ns = pst_attempts_step(a->planner, a->best);
+
+        *ret_better = ns < *step_ns;
+        *step_ns = *ret_better ? ns : *step_ns;
+    }
+    if (*ret_better) {
+        pst_planned_finish(&before);
+        return PST_OK;
+    }
+    pst_planned_finish(a->best);
+    *a->best = before;
+    a->need = need;
+    if (st == PST_OK || st == PST_ERR_INFEASIBLE) {
+        return PST_OK;
+    }
+    if (st == PST_ERR_CANCELLED && !(a->planner->cancelled != NULL && a->planner->cancelled())) {
+        return PST_OK; /* out of time, but there is a plan */
+    }
+    *err = why;
+    return st;
+}
+
+pst_status pst_attempts_recut(struct attempts *a, struct pst_error *err)
+{
+    struct pst_planner *planner = a->planner;
+    size_t size = planner->graph->n_ops * sizeof *planner->bias;
+    int64_t *bias = malloc(size + 1);
+    uint64_t step_ns = pst_attempts_step(planner, a->best);
+    bool better = step_ns / 8 * 7 <= planner->bar_ns;
+    pst_status st = PST_OK;
+
+    if (bias == NULL) {
+        return pst_fail_nomem(err);
+    }
+    memcpy(bias, planner->bias, size);
+    planner->capacity_bytes = a->limit;
+    for (uint32_t n = 0; st == PST_OK && n < MOST_ROUNDS && better && is_worth_it(a); n++) {
+        st = try_again(a, &step_ns, &better, err);
+        if (better) {
+            memcpy(bias, planner->bias, size);
+        }
+    }
+    memcpy(planner->bias, bias, size);
+    free(bias);
+    return st;
+}

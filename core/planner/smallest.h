@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The least memory that something can do with, where that is known by planning alone. Strategies
+ * and layouts are heuristics: an amount may do where a greater one does not. So the amounts that
+ * are tried depend on what is planned alone, not on what memory there is. Whatever of it is enough,
+ * all above is, too: the plan that was found for less serves there.
+ */
+#ifndef PST_PLANNER_SMALLEST_H
+#define PST_PLANNER_SMALLEST_H
+
+#include "base/error.h"
+
+#define PST_SMALLEST_MOST 64 /* plans that a small job is worth */
+#define PST_SMALLEST_FEW  12 /* that one of some thousand passes of operators is */
+
+struct pst_smallest {
+    /* Plans with so much memory. Returns what the plan takes, UINT64_MAX: there is none. One that
+       takes more than `memory` and no more than `worth` is an answer, too. Who asks keeps the plan
+       if it takes no more than `capacity`. */
+    uint64_t (*need)(void *context, uint64_t memory, uint64_t worth);
+    bool (*stopped)(void *context); /* what was found by then counts */
+    void *context;
+    uint64_t capacity; /* what there is */
+    uint32_t most;     /* plans, at most PST_SMALLEST_MOST */
+};
+
+/* May another amount help? Nothing fits; or a strategy cannot do what the others made of this one.
+ */
+static inline bool pst_smallest_may_help(pst_status st)
+{
+    return st == PST_ERR_INFEASIBLE || st == PST_ERR_UNSUPPORTED;
+}
+
+/* How many plans so much work each (operators x micro-batches) is worth; 0: none. */
+uint32_t pst_smallest_plans(uint64_t work);
+
+/*
+ * need: what a plan without a limit takes. Returns the least that a plan took. The search ends with
+ * one that takes no more than the capacity; else planning with as much as is returned finds a plan,
+ * and where the plans suffice with one byte less none. A search that was stopped may end earlier
+ * the next time: then it is the least amount that was planned for and was enough by itself.
+ */
+uint64_t pst_smallest_find(const struct pst_smallest *search, uint64_t need);
+
+/* "KEY = BYTES would do; REST" as the hint of a refusal, and err->enough_bytes. */
+void pst_smallest_say(struct pst_error *err, const char *key, uint64_t bytes, const char *rest);
+
+#endif

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The question to a scheduler from plain numbers.
+ */
+#include "planner/solo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "planner/state.h"
+#include "planner/topology.h"
+
+#define MAX_PARTS 1000000
+
+pst_status pst_solo_shape(struct pst_instance *scheduler, bool *ret_fixed,
+                          struct pst_solo_shape *ret_shape, struct pst_error *err)
+{
+    const struct pst_fixed_shape *f = scheduler->plugin->get_interface(PST_FIXED_SHAPE);
+    struct pst_solo_shape shape = {0, 0, 0};
+    pst_status st;
+
+    *ret_fixed = f != NULL && PST_CAN(f, shape);
+    if (!*ret_fixed) {
+        return PST_OK;
+    }
+    pst_breadcrumb_enter(scheduler->crumb, PST_CRUMB_TOPOLOGY);
+    st = f->shape(scheduler->self, &shape.n_devices, &shape.n_stages, &shape.n_microbatches);
+    pst_breadcrumb_leave();
+    if (st != PST_OK) {
+        return pst_instance_fail(scheduler, st, "shape", err);
+    }
+    *ret_shape = shape;
+    return PST_OK;
+}
+
+pst_status pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages,
+                          uint32_t n_links, struct pst_error *err)
+{
+    solo->stages = pst_arena_array(&solo->arena, n_stages, sizeof *solo->stages);
+    solo->links = pst_arena_array(&solo->arena, n_links, sizeof *solo->links);
+    solo->out_links = pst_arena_array(&solo->arena, n_links, sizeof *solo->out_links);
+    solo->activation_bytes =
+        pst_arena_array(&solo->arena, n_devices, sizeof *solo->activation_bytes);
+    if (solo->stages == NULL || solo->links == NULL || solo->out_links == NULL ||
+        solo->activation_bytes == NULL) {
+        return pst_fail_nomem(err);
+    }
+    memset(solo->activation_bytes, 0xFF, n_devices * sizeof *solo->activation_bytes);
+    solo->topology = (struct pst_topology){
+        .size = sizeof solo->topology,
+        .version_rule = PST_VERSION_SYNC,
+        .min_microbatches = 1,
+        .microbatch_multiple = 1,
+    };
+    solo->in = (struct pst_schedule_in){
+        .size = sizeof solo->in,
+        .n_devices = n_devices,
+        .n_stages = n_stages,
+        .stage_size = sizeof *solo->stages,
+        .n_links = n_links,
+        .link_size = sizeof *solo->links,
+        .stages = solo->stages,
+        .links = solo->links,
+        .out_links = solo->out_links,
+        .activation_bytes = solo->activation_bytes,
+    };
+    return PST_OK;
+}
+
+static int by_to(const void *a_, const void *b_)
+{
+    const struct pst_schedule_link *a = a_, *b = b_;
+
+    return a->to != b->to       ? (a->to > b->to) - (a->to < b->to)
+           : a->from != b->from ? (a->from > b->from) - (a->from < b->from)
+                                : 0;
+}
+
+/* Rows by their origin, counted; within one origin they stay in order of `to`. */
+void pst_solo_connect(struct pst_solo *solo)
+{
+    uint32_t n = solo->in.n_links, s, i, at = 0;
+
+    if (n > 0) {
+        qsort(solo->links, n, sizeof *solo->links, by_to);
+    }
+    for (s = 0; s < solo->in.n_stages; s++) {
+        solo->stages[s].n_pred = solo->stages[s].n_succ = 0;
+    }
+    for (i = 0; i < n; i++) {
+        struct pst_schedule_stage *to = &solo->stages[solo->links[i].to];
+
+        to->first_pred = to->n_pred++ == 0 ? i : to->first_pred;
+        solo->stages[solo->links[i].from].n_succ++;
+    }
+    for (s = 0; s < solo->in.n_stages; s++) {
+        solo->stages[s].first_succ = at;
+        at += solo->stages[s].n_succ;
+        solo->stages[s].n_succ = 0;
+        solo->stages[s].first_pred = solo->stages[s].n_pred == 0 ? 0 : solo->stages[s].first_pred;
+    }
+    for (i = 0; i < n; i++) {
+        struct pst_schedule_stage *from = &solo->stages[solo->links[i].from];
+
+        solo->out_links[from->first_succ + from->n_succ++] = i;
+    }
+}
+
+pst_status pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                         uint32_t n_microbatches, const struct pst_solo_costs *costs,
+                         struct pst_solo *ret_solo, struct pst_error *err)
+{
+    struct pst_solo solo = {.stages = NULL};
+    pst_status st = pst_solo_alloc(&solo, n_devices, n_stages, n_stages - 1, err);
+    uint32_t s;
+
+    if (st != PST_OK) {
+        pst_arena_finish(&solo.arena);
+        return st;
+    }
+    for (s = 0; s < n_stages; s++) {
+        solo.stages[s] = (struct pst_schedule_stage){
+            .device = device_of[s],
+            .microbatch_size = 1,
+            .n_microbatches = n_microbatches,
+            .k = 1,
+            .forward_ns = costs->forward_ns,
+            .backward_input_ns = costs->backward_input_ns,
+            .backward_weight_ns = costs->backward_weight_ns,
+            .saved_bytes = costs->saved_bytes,
+            .saved_weight_bytes = costs->saved_weight_bytes,
+        };
+        if (s + 1 < n_stages) {
+            solo.links[s] = (struct pst_schedule_link){
+                .from = s,
+                .to = s + 1,
+                .transfer_ns = device_of[s] == device_of[s + 1] ? 0 : costs->latency_ns,
+            };
+        }
+    }
+    for (s = 0; s < n_devices; s++) {
+        solo.activation_bytes[s] = costs->limit_bytes;
+    }
+    solo.in.barrier = costs->barrier;
+    pst_solo_connect(&solo);
+    *ret_solo = solo;
+    return PST_OK;
+}
+
+/* Stages of each device; free() it. NULL: out of memory. */
+static uint32_t *count_stages(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of)
+{
+    uint32_t *counts = calloc(n_devices, sizeof *counts);
+
+    for (uint32_t s = 0; counts != NULL && s < n_stages; s++) {
+        counts[device_of[s]]++;
+    }
+    return counts;
+}
+
+/* Every device's costs are those of its share: each of its stages takes a part. */
+pst_status pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                           uint32_t n_microbatches, const struct pst_solo_costs *costs,
+                           struct pst_solo *ret_solo, struct pst_error *err)
+{
+    uint32_t *counts = count_stages(n_devices, n_stages, device_of);
+    struct pst_solo *solo = ret_solo;
+    pst_status st = counts == NULL ? pst_fail_nomem(err)
+                                   : pst_solo_line(n_devices, n_stages, device_of, n_microbatches,
+                                                   costs, solo, err);
+
+    if (st != PST_OK) {
+        free(counts);
+        return st;
+    }
+    for (uint32_t s = 0; s < solo->in.n_stages; s++) {
+        struct pst_schedule_stage *stage = &solo->stages[s];
+        uint32_t n = counts[stage->device];
+
+        stage->forward_ns /= n;
+        stage->backward_input_ns /= n;
+        stage->backward_weight_ns /= n;
+        stage->saved_bytes /= n;
+        stage->saved_weight_bytes /= n;
+    }
+    free(counts);
+    return PST_OK;
+}
+
+pst_status pst_solo_check_microbatches(const struct pst_instance *scheduler,
+                                       const struct pst_topology *topology, uint32_t n,
+                                       struct pst_error *err)
+{
+    uint32_t least = topology->min_microbatches, multiple = topology->microbatch_multiple;
+
+    if (n < least) {
+        return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                        "scheduler \"%s\" needs at least %u micro-batches, not %u",
+                        scheduler->plugin->id, least, n);
+    }
+    if (multiple > 1 && n % multiple != 0) {
+        return pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
+                        "scheduler \"%s\" needs a number of micro-batches that is a multiple of "
+                        "%u, such as %llu, not %u",
+                        scheduler->plugin->id, multiple, (n / multiple + 1ull) * multiple, n);
+    }
+    return PST_OK;
+}
+
+static pst_status check_shape(struct pst_instance *scheduler, uint32_t n_devices,
+                              uint32_t n_microbatches, struct pst_error *err)
+{
+    struct pst_solo_shape shape;
+    bool fixed;
+    pst_status st = pst_solo_shape(scheduler, &fixed, &shape, err);
+
+    if (st == PST_OK && fixed &&
+        (shape.n_devices != n_devices || shape.n_microbatches != n_microbatches)) {
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                      "scheduler \"%s\" holds an order for %u devices and %u micro-batches, not "
+                      "for %u and %u",
+                      scheduler->plugin->id, shape.n_devices, shape.n_microbatches, n_devices,
+                      n_microbatches);
+    }
+    return st;
+}
+
+/* Asks for topology and devices; free() *ret_device_of. */
+static pst_status place(struct pst_instance *scheduler, uint32_t n_devices,
+                        struct pst_topology *ret_topology, uint32_t *ret_n_stages,
+                        uint32_t **ret_device_of, struct pst_error *err)
+{
+    uint32_t *device_of;
+    pst_status st = pst_scheduler_topology(scheduler, n_devices, ret_topology, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    *ret_n_stages = ret_topology->n_stages != 0 ? ret_topology->n_stages : n_devices;
+    device_of = calloc(*ret_n_stages, sizeof *device_of);
+    if (device_of == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = pst_scheduler_devices(scheduler, ret_topology, n_devices, *ret_n_stages, device_of, err);
+    if (st != PST_OK) {
+        free(device_of);
+        return st;
+    }
+    *ret_device_of = device_of;
+    return PST_OK;
+}
+
+pst_status pst_solo_parts_of(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                             uint64_t *ret_parts, struct pst_error *err)
+{
+    uint32_t *counts = count_stages(n_devices, n_stages, device_of), d;
+    uint64_t parts = 1;
+    pst_status st = counts == NULL ? pst_fail_nomem(err) : PST_OK;
+
+    for (d = 0; st == PST_OK && d < n_devices && parts <= MAX_PARTS; d++) {
+        parts = counts[d] == 0 ? parts : parts / pst_gcd(parts, counts[d]) * counts[d];
+    }
+    if (st == PST_OK && parts > MAX_PARTS) {
+        st = pst_fail(err, PST_ERR_UNSUPPORTED, "config.limit",
+                      "the devices' numbers of stages differ too much to divide costs evenly");
+    }
+    if (st == PST_OK) {
+        *ret_parts = parts;
+    }
+    free(counts);
+    return st;
+}
+
+pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, uint64_t *ret_parts,
+                          struct pst_error *err)
+{
+    struct pst_topology topology;
+    uint32_t *device_of = NULL, n_stages;
+    pst_status st = place(scheduler, n_devices, &topology, &n_stages, &device_of, err);
+
+    if (st == PST_OK) {
+        st = pst_solo_parts_of(n_devices, n_stages, device_of, ret_parts, err);
+    }
+    free(device_of);
+    return st;
+}
+
+pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
+                          uint32_t n_microbatches, const struct pst_solo_costs *costs,
+                          struct pst_solo *ret_solo, struct pst_error *err)
+{
+    struct pst_topology topology;
+    struct pst_solo solo = {.stages = NULL};
+    uint32_t *device_of = NULL, n_stages = 0;
+    pst_status st = check_shape(scheduler, n_devices, n_microbatches, err);
+
+    if (st == PST_OK) {
+        st = place(scheduler, n_devices, &topology, &n_stages, &device_of, err);
+    }
+    if (st == PST_OK) {
+        st = pst_solo_check_microbatches(scheduler, &topology, n_microbatches, err);
+    }
+    if (st == PST_OK) {
+        st = pst_solo_shares(n_devices, n_stages, device_of, n_microbatches, costs, &solo, err);
+    }
+    free(device_of);
+    if (st == PST_OK) {
+        solo.topology = topology;
+        *ret_solo = solo;
+    }
+    return st;
+}
+
+void pst_solo_finish(struct pst_solo *solo)
+{
+    pst_arena_finish(&solo->arena);
+    memset(solo, 0, sizeof *solo);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A scheduler on its own: an instance stated by numbers instead of a model, and its answer. For
+ * `penstock schedule`, for counting what stages hold, and for tests.
+ */
+#ifndef PST_PLANNER_SOLO_H
+#define PST_PLANNER_SOLO_H
+
+#include <penstock/ext/claim.h>
+
+#include "plan/plan.h"
+#include "planner/emission.h"
+#include "host/plugin_host.h"
+
+/* Costs of one device's share of the model for one micro-batch; a chunk costs its part of it. */
+struct pst_solo_costs {
+    uint64_t forward_ns, backward_input_ns, backward_weight_ns;
+    uint64_t latency_ns; /* between two devices */
+    uint64_t saved_bytes, saved_weight_bytes;
+    uint64_t limit_bytes; /* room for activations on each device; UINT64_MAX: no limit */
+    bool barrier;
+};
+
+/* A question in memory of its own; change `stages`, `links`, `activation_bytes` as you like. */
+struct pst_solo {
+    struct pst_arena arena;
+    struct pst_schedule_in in;
+    struct pst_topology topology;
+    struct pst_schedule_stage *stages;
+    struct pst_schedule_link *links;
+    uint32_t *out_links;
+    uint64_t *activation_bytes;
+};
+
+/*
+ * The chain that `scheduler` wants on n devices, every device's share divided evenly over its
+ * stages (the costs should be divisible). Errors: as topology() fails; plan.infeasible for too few
+ * micro-batches or a number that is no multiple of what the scheduler wants; plan.mismatch where it
+ * answers one instance only and this is another.
+ */
+pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
+                          uint32_t n_microbatches, const struct pst_solo_costs *costs,
+                          struct pst_solo *ret_solo, struct pst_error *err);
+
+/* A chain of n_stages stages, stage s on device_of[s]; the costs are those of every stage. */
+pst_status pst_solo_line(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                         uint32_t n_microbatches, const struct pst_solo_costs *costs,
+                         struct pst_solo *ret_solo, struct pst_error *err);
+
+/* The same, but the costs are those of every device's share: each of its stages takes a part. */
+pst_status pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                           uint32_t n_microbatches, const struct pst_solo_costs *costs,
+                           struct pst_solo *ret_solo, struct pst_error *err);
+
+/* Empty tables, no limit on memory, into an all-zero solo; finish in any case. */
+pst_status pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages,
+                          uint32_t n_links, struct pst_error *err);
+
+/* plan.infeasible where the scheduler wants another number. */
+pst_status pst_solo_check_microbatches(const struct pst_instance *scheduler,
+                                       const struct pst_topology *topology, uint32_t n,
+                                       struct pst_error *err);
+
+/* Fills first_pred, n_pred, first_succ, n_succ of the stages, and out_links, from the links; sorts
+   these. For other graphs than chains. */
+void pst_solo_connect(struct pst_solo *solo);
+void pst_solo_finish(struct pst_solo *solo);
+
+/* The least number by which every stage's part of a device's share becomes whole: the least common
+   multiple of the devices' numbers of stages. config.limit beyond 1e6. */
+pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, uint64_t *ret_parts,
+                          struct pst_error *err);
+pst_status pst_solo_parts_of(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
+                             uint64_t *ret_parts, struct pst_error *err);
+
+/* The one instance that a scheduler answers (pst.fixed-shape/1); *ret_fixed: is there only one? */
+struct pst_solo_shape {
+    uint32_t n_devices, n_stages, n_microbatches;
+};
+pst_status pst_solo_shape(struct pst_instance *scheduler, bool *ret_fixed,
+                          struct pst_solo_shape *ret_shape, struct pst_error *err);
+
+/* The three parts of an answer; a synchronous one has only body. */
+struct pst_solo_answer {
+    struct pst_arena arena;
+    uint32_t n_devices;
+    struct pst_pass **passes[3]; /* [fill, body, drain][device][position] */
+    uint32_t *n_passes[3];
+    bool asynchronous;
+    bool split; /* there is a B or W */
+    bool claimed;
+    struct pst_claimed claim;
+};
+
+/*
+ * Asks schedule(), checks the answer for form and completeness. Errors: as schedule() fails, most
+ * often plan.infeasible; plan.illegal, exit code 3, for an answer that breaks a rule.
+ */
+pst_status pst_solo_schedule(struct pst_instance *scheduler, const struct pst_schedule_in *in,
+                             struct pst_solo_answer *ret_answer, struct pst_error *err);
+/* What the emission holds, which is complete. PST_ERR_NOMEM: finish it. */
+pst_status pst_solo_answer_take(const struct pst_emission *emission,
+                                const struct pst_claimed *claim, struct pst_solo_answer *ret_answer,
+                                struct pst_error *err);
+void pst_solo_answer_finish(struct pst_solo_answer *answer);
+
+/* Several batches in a row as one order: micro-batch j of batch t is number t * n_microbatches + j,
+   and `in` has as many. Nothing keeps a synchronous batch from beginning before the last one ends.
+ */
+struct pst_solo_stream {
+    struct pst_arena arena;
+    struct pst_schedule_in in;
+    struct pst_pass **passes; /* [device][position] */
+    uint32_t *n_passes;
+};
+
+/* n_batches >= 1. config.limit where there are more passes than 32 bits count; PST_ERR_NOMEM. */
+pst_status pst_solo_unroll(const struct pst_solo_answer *answer, const struct pst_schedule_in *in,
+                           uint32_t n_batches, struct pst_solo_stream *ret_stream,
+                           struct pst_error *err);
+void pst_solo_stream_finish(struct pst_solo_stream *stream);
+
+#endif

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A set of operators as strategies see a stage: times and bytes of one micro-batch, what the stage
+ * holds in any case, what comes in. Built thousands of times in a search, so everything that
+ * depends on the operator alone is tabulated per number of samples. It counts what programs lay
+ * out: keep it in step with core/plan/program_static.c.
+ */
+#include "planner/state.h"
+
+#include <string.h>
+
+#include "plan/program.h"
+#include "host/caps.h"
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + PST_VALUE_ALIGN - 1) / PST_VALUE_ALIGN * PST_VALUE_ALIGN;
+}
+
+uint64_t pst_view_tensor_bytes(const struct pst_tensor *tensor, uint64_t samples)
+{
+    return tensor->bytes * (tensor->batched ? samples : 1);
+}
+
+static uint64_t largest(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Gradients that live while operator v runs backward: of its result, its inputs, its parameters,
+   and what B leaves for W. */
+static uint64_t backward_bytes(const struct pst_planner *planner, uint32_t v, uint32_t samples)
+{
+    const struct pst_graph *graph = planner->graph;
+    const struct pst_op *op = &graph->ops[v];
+    struct pst_op_grad grad;
+    uint64_t bytes, dp = 0;
+    uint32_t i;
+
+    pst_op_grad_info(graph, v, &grad);
+    bytes =
+        op->out[0] == graph->loss ? 0 : pst_view_tensor_bytes(&graph->tensors[op->out[0]], samples);
+    for (i = 0; i < op->n_in; i++) {
+        if (grad.b_dx >> i & 1) {
+            bytes += pst_view_tensor_bytes(&graph->tensors[op->in[i]], samples);
+        }
+    }
+    for (i = 0; i < grad.n_z; i++) {
+        bytes +=
+            grad.z_elems[i] * pst_dtype_bytes(grad.z_dtype[i]) * (grad.z_batched[i] ? samples : 1);
+    }
+    for (i = 0; grad.has_w && planner->batch > samples && i < op->n_param; i++) {
+        dp += op->param[i] != PST_NONE ? graph->params[op->param[i]].elems * 4 : 0;
+    }
+    return bytes + largest(pst_cost_workspace(planner->cost, v, 1, samples),
+                           pst_cost_workspace(planner->cost, v, 2, samples) + dp);
+}
+
+static void cost_op(const struct pst_planner *planner, uint32_t v, uint32_t samples,
+                    struct pst_op_cost *ret_cost)
+{
+    const struct pst_graph *graph = planner->graph;
+    const struct pst_op *op = &graph->ops[v];
+    struct pst_op_grad grad;
+    struct pst_times times;
+    uint32_t i;
+
+    pst_cost_op(planner->cost, v, samples, &times);
+    pst_op_grad_info(graph, v, &grad);
+    ret_cost->forward_ns = times.forward_ns;
+    ret_cost->backward_ns = times.backward_input_ns + times.backward_weight_ns;
+    for (i = 0; i < op->n_out; i++) {
+        uint64_t bytes = pst_view_tensor_bytes(&graph->tensors[op->out[i]], samples);
+
+        ret_cost->outputs_bytes += bytes;
+        ret_cost->output_bytes = i == 0 ? bytes : ret_cost->output_bytes;
+        if ((grad.b_reads_y | grad.w_reads_y) >> i & 1) {
+            ret_cost->own_saved_bytes += bytes;
+            ret_cost->reads_output |= i == 0;
+        }
+    }
+    ret_cost->forward_workspace_bytes = pst_cost_workspace(planner->cost, v, 0, samples);
+    ret_cost->backward_work_bytes = backward_bytes(planner, v, samples);
+}
+
+static const struct pst_size_table *sizes_for(struct pst_planner *planner, uint32_t samples)
+{
+    struct pst_size_table *table;
+    uint32_t v;
+
+    for (table = planner->sizes; table != NULL; table = table->next) {
+        if (table->samples == samples) {
+            return table;
+        }
+    }
+    table = pst_arena_array(&planner->arena, 1, sizeof *table);
+    if (table == NULL) {
+        return NULL;
+    }
+    table->samples = samples;
+    table->ops = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *table->ops);
+    if (table->ops == NULL) {
+        return NULL;
+    }
+    for (v = 0; v < planner->graph->n_ops; v++) {
+        cost_op(planner, v, samples, &table->ops[v]);
+    }
+    table->next = planner->sizes;
+    planner->sizes = table;
+    return table;
+}
+
+/* Work bytes of the planning nodes, at the job's micro-batch size. Of a sample on a logical device
+   each rank has its part. */
+static pst_status fill_work_bytes(struct pst_planner *planner, struct pst_error *err)
+{
+    uint32_t share = planner->degree;
+    const struct pst_size_table *table = sizes_for(planner, planner->microbatch / share);
+    struct pst_graph_view *view = planner->view;
+    struct pst_node *nodes;
+    struct pst_edge *edges;
+    uint32_t v, e;
+
+    nodes = pst_arena_array(&planner->arena, view->n_nodes, sizeof *nodes);
+    edges = pst_arena_array(&planner->arena, view->n_edges, sizeof *edges);
+    if (table == NULL || nodes == NULL || edges == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (v = 0; v < view->n_nodes; v++) {
+        nodes[v] = *pst_graph_node(view, v);
+        nodes[v].saved_bytes = (nodes[v].saved_bytes + share - 1) / share;
+        nodes[v].output_bytes = (nodes[v].output_bytes + share - 1) / share;
+        nodes[v].forward_work_bytes = table->ops[v].forward_workspace_bytes;
+        nodes[v].backward_work_bytes = table->ops[v].backward_work_bytes;
+    }
+    for (e = 0; e < view->n_edges; e++) {
+        edges[e] = *pst_graph_edge(view, e);
+        edges[e].bytes = edges[e].batched ? (edges[e].bytes + share - 1) / share : edges[e].bytes;
+    }
+    view->nodes = nodes;
+    view->node_size = sizeof *nodes;
+    view->edges = edges;
+    view->edge_size = sizeof *edges;
+    return PST_OK;
+}
+
+/* Does some backward pass of operator `to` read the first result of `from`? */
+static bool keeps_result(const struct pst_graph *graph, uint32_t from, uint32_t to)
+{
+    const struct pst_op *op = &graph->ops[to];
+    struct pst_op_grad grad;
+    uint32_t i;
+
+    pst_op_grad_info(graph, to, &grad);
+    for (i = 0; i < op->n_in; i++) {
+        if (op->in[i] == graph->ops[from].out[0] &&
+            ((grad.b_reads_x | grad.w_reads_x) >> i & 1) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err)
+{
+    const struct pst_graph *graph = planner->graph;
+    struct pst_view_scratch *scratch = &planner->scratch;
+    struct pst_arena *arena = &planner->arena;
+    struct pst_graph_view *made = NULL;
+    uint32_t e;
+    pst_status st = pst_graph_make_view(planner->graph, planner->microbatch, &made, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    planner->view = pst_arena_array(arena, 1, sizeof *planner->view);
+    scratch->nodes = pst_arena_array(arena, graph->n_ops, sizeof *scratch->nodes);
+    scratch->producers = pst_arena_array(arena, made->n_edges, sizeof *scratch->producers);
+    scratch->position = pst_arena_array(arena, graph->n_ops, sizeof *scratch->position);
+    scratch->op_stamp = pst_arena_array(arena, graph->n_ops, sizeof *scratch->op_stamp);
+    scratch->tensor_stamp = pst_arena_array(arena, graph->n_tensors, sizeof *scratch->tensor_stamp);
+    scratch->param_stamp = pst_arena_array(arena, graph->n_params, sizeof *scratch->param_stamp);
+    scratch->actions = pst_arena_array(arena, graph->n_ops, 1);
+    scratch->late_stamp = pst_arena_array(arena, graph->n_tensors, sizeof *scratch->late_stamp);
+    scratch->late_bytes =
+        pst_arena_array(arena, (size_t)graph->n_ops + 1, sizeof *scratch->late_bytes);
+    scratch->keeps_result = pst_arena_array(arena, made->n_edges, sizeof *scratch->keeps_result);
+    if (planner->view == NULL || scratch->nodes == NULL || scratch->producers == NULL ||
+        scratch->position == NULL || scratch->op_stamp == NULL || scratch->tensor_stamp == NULL ||
+        scratch->param_stamp == NULL || scratch->actions == NULL || scratch->keeps_result == NULL ||
+        scratch->late_stamp == NULL || scratch->late_bytes == NULL) {
+        return pst_fail_nomem(err);
+    }
+    *planner->view = *made;
+    for (e = 0; e < made->n_edges; e++) {
+        const struct pst_edge *edge = pst_graph_edge(made, e);
+
+        scratch->keeps_result[e] = keeps_result(graph, edge->from, edge->to);
+    }
+    return fill_work_bytes(planner, err);
+}
+
+/* Weights, gradients, optimizer state and the like of one operator's parameters. */
+static uint64_t op_static_bytes(struct pst_planner *planner, const struct pst_op *op,
+                                uint32_t versions)
+{
+    struct pst_view_scratch *scratch = &planner->scratch;
+    uint64_t bytes = 0;
+    uint32_t i;
+
+    for (i = 0; i < op->n_param; i++) {
+        const struct pst_parameter *parameter;
+        uint64_t copy;
+
+        if (op->param[i] == PST_NONE) {
+            continue;
+        }
+        parameter = &planner->graph->params[op->param[i]];
+        copy = aligned(parameter->elems * 4);
+        bytes += copy; /* accumulator: one per using operator */
+        if (scratch->param_stamp[op->param[i]] == scratch->stamp) {
+            continue;
+        }
+        scratch->param_stamp[op->param[i]] = scratch->stamp;
+        bytes += copy * (versions + planner->optimizer_slots + (parameter->n_users > 1 ? 1 : 0));
+        if (parameter->dtype != PST_F32) {
+            bytes += aligned(parameter->elems * pst_dtype_bytes(parameter->dtype));
+        }
+    }
+    for (i = 0; i < op->n_state; i++) {
+        bytes += aligned(op->state_elems[i] * 4);
+    }
+    return bytes;
+}
+
+/* Tensors that the operator reads and that no operator of the set makes; each once. */
+static uint64_t op_input_bytes(struct pst_planner *planner, const struct pst_op *op,
+                               uint32_t samples)
+{
+    struct pst_view_scratch *scratch = &planner->scratch;
+    uint64_t bytes = 0;
+    uint32_t i;
+
+    for (i = 0; i < op->n_in; i++) {
+        const struct pst_tensor *tensor = &planner->graph->tensors[op->in[i]];
+        bool inside =
+            tensor->producer != PST_NONE && scratch->op_stamp[tensor->producer] == scratch->stamp;
+
+        if (!inside && scratch->tensor_stamp[op->in[i]] != scratch->stamp) {
+            scratch->tensor_stamp[op->in[i]] = scratch->stamp;
+            bytes += pst_view_tensor_bytes(tensor, samples);
+        }
+    }
+    return bytes;
+}
+
+/* A reader in the stage wants the result again: it is saved, and no longer transient. */
+static void keep_result(struct pst_stage_node *producer, const struct pst_op_cost *cost)
+{
+    if (!producer->output_saved) {
+        producer->saved_bytes += cost->output_bytes;
+        producer->forward_work_bytes -= cost->output_bytes;
+        producer->output_saved = 1;
+    }
+}
+
+static void fill_node(struct pst_planner *planner, const struct pst_size_table *table, uint32_t v,
+                      uint32_t *n_producers, struct pst_stage_node *ret_node)
+{
+    struct pst_view_scratch *scratch = &planner->scratch;
+    const struct pst_node *node = pst_graph_node(planner->view, v);
+    const struct pst_op_cost *cost = &table->ops[v];
+    uint32_t i;
+
+    *ret_node = (struct pst_stage_node){
+        .node = v,
+        .layer = node->layer,
+        .op = node->op,
+        .flags = node->flags,
+        .action = PST_ACTION_KEEP,
+        .forward_ns = cost->forward_ns,
+        .backward_ns = cost->backward_ns,
+        .saved_bytes = cost->own_saved_bytes,
+        .forward_work_bytes =
+            cost->forward_workspace_bytes + cost->outputs_bytes - cost->own_saved_bytes,
+        .backward_work_bytes = cost->backward_work_bytes,
+        .first_producer = *n_producers,
+        .output_bytes = cost->output_bytes,
+        .output_saved = cost->reads_output,
+    };
+    for (i = 0; i < node->n_in; i++) {
+        uint32_t e = planner->view->in_edges[node->first_in + i];
+        uint32_t from = pst_graph_edge(planner->view, e)->from;
+
+        if (scratch->op_stamp[from] != scratch->stamp) {
+            continue;
+        }
+        scratch->producers[(*n_producers)++] = scratch->position[from];
+        ret_node->n_producers++;
+        if (scratch->keeps_result[e]) {
+            keep_result(&scratch->nodes[scratch->position[from]], &table->ops[from]);
+        }
+    }
+}
+
+struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_t *nodes,
+                                      uint32_t n_nodes, uint32_t samples, uint32_t versions,
+                                      struct pst_stage_view *ret_view)
+{
+    struct pst_view_scratch *scratch = &planner->scratch;
+    const struct pst_size_table *table = sizes_for(planner, samples);
+    uint32_t i, n_producers = 0;
+
+    if (table == NULL) {
+        return NULL;
+    }
+    scratch->stamp++;
+    for (i = 0; i < n_nodes; i++) {
+        scratch->op_stamp[nodes[i]] = scratch->stamp;
+        scratch->position[nodes[i]] = i;
+    }
+    *ret_view = (struct pst_stage_view){
+        .size = sizeof *ret_view,
+        .n_stages = 1,
+        .n_nodes = n_nodes,
+        .node_size = sizeof *scratch->nodes,
+        .nodes = scratch->nodes,
+        .producers = scratch->producers,
+        .in_flight = 1,
+        .weight_versions = versions,
+        .staging_copies = 2,
+        .link_directions = (uint32_t)planner->cluster->link_directions,
+        .capacity_bytes = UINT64_MAX,
+        .host_capacity_bytes = pst_planner_host_share(planner),
+    };
+    /* Where nothing can be offloaded there is no link. */
+    if (pst_caps_executor("offload")) {
+        ret_view->link_bytes_per_s = planner->cluster->host_bandwidth;
+    }
+    for (i = 0; i < n_nodes; i++) {
+        const struct pst_op *op = &planner->graph->ops[nodes[i]];
+
+        fill_node(planner, table, nodes[i], &n_producers, &scratch->nodes[i]);
+        ret_view->static_bytes += op_static_bytes(planner, op, versions);
+        ret_view->input_bytes += op_input_bytes(planner, op, samples);
+    }
+    return scratch->nodes;
+}

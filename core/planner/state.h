@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to the planner: one planning run. Everything hangs on this struct, so that a run could as
+ * well take place in a process of its own.
+ */
+#ifndef PST_PLANNER_STATE_H
+#define PST_PLANNER_STATE_H
+
+#include <penstock/ext/profile.h>
+#include <penstock/ext/trial.h>
+
+#include "planner/eval_replays.h"
+#include "planner/held.h"
+#include "planner/memo.h"
+#include "planner/planner.h"
+#include "host/plugin_host.h"
+
+#define PST_MAX_MEMOPT 8
+
+/* What operators cost for one number of samples. */
+struct pst_op_cost {
+    uint64_t forward_ns, backward_ns;
+    uint64_t own_saved_bytes; /* results that its own backward reads */
+    uint64_t outputs_bytes;   /* all results */
+    uint64_t output_bytes;    /* the first result, which other operators read */
+    bool reads_output;        /* its own backward reads that */
+    uint64_t forward_workspace_bytes;
+    uint64_t backward_work_bytes; /* workspace, and gradients that live during the call */
+};
+
+struct pst_size_table {
+    uint32_t samples;
+    struct pst_op_cost *ops; /* [n_ops] */
+    struct pst_size_table *next;
+};
+
+/* Room for one stage view at a time; arrays are as large as the graph asks for. */
+struct pst_view_scratch {
+    struct pst_stage_node *nodes;
+    uint32_t *producers;
+    uint32_t *position;     /* [n_ops] in the stage */
+    bool *keeps_result;     /* [n_edges] the backward of the reader reads what the edge carries */
+    uint32_t *op_stamp;     /* [n_ops] the view that has the operator */
+    uint32_t *tensor_stamp; /* [n_tensors] the view that counted it as input */
+    uint32_t *param_stamp;  /* [n_params] the view that counted its weights */
+    uint32_t stamp;
+    uint8_t *actions;     /* [n_ops] */
+    uint32_t *late_stamp; /* [n_tensors] the view whose late W was charged for it */
+    uint32_t late_round;
+    uint64_t *late_bytes; /* [n_ops + 1] by position: what W reads of it; the last: of the input */
+};
+
+/* What the scheduler's order of a chain of unit costs holds; counted once for each such chain. */
+struct pst_count_table {
+    uint32_t n_stages, n_microbatches, microbatch_size, k;
+    pst_status status;     /* of asking for it */
+    struct pst_error *why; /* unless PST_OK; then there is no count */
+    struct pst_scheduler_count count;
+    struct pst_count_table *next;
+};
+
+struct pst_planner {
+    const struct pst_job *job;
+    struct pst_graph *graph;
+    const struct pst_cluster *cluster;
+    const struct pst_cost_model *cost;
+    bool (*cancelled)(void);
+    pst_planner_clock *clock;
+    bool tight;           /* memory did not suffice with what only saves time */
+    bool exceeded;        /* layouts have taken more than estimates said */
+    bool brief;           /* fewer rounds */
+    bool tightest, few;   /* the plan that takes least is wanted; few: with fewer rounds */
+    uint64_t fit_bytes;   /* then: one that takes more, but no more than this, if it is faster */
+    bool rival;           /* strategies go the way of their rivals */
+    uint64_t deadline_ns; /* UINT64_MAX: none */
+    uint64_t work_end_ns; /* the same as time that this thread has worked; 0: none */
+    uint64_t bar_ns;      /* a plan whose step is clearly longer is not worth refining */
+    struct pst_arena arena;
+
+    struct pst_instance *partitioner, *scheduler, *memopt[PST_MAX_MEMOPT];
+    const struct pst_memopt *memopt_if[PST_MAX_MEMOPT];
+    uint32_t n_memopt;
+
+    struct pst_graph_view *view;
+    uint32_t n_ranks;
+    uint32_t degrees[PST_MAX_DEGREES], n_degrees; /* replica counts that a stage may have */
+    bool replicates;                              /* some of them is above 1 */
+    bool chooses;         /* the partitioner says which ranks a stage has; to it places are ranks */
+    uint32_t degree;      /* else ranks of every logical device */
+    uint32_t n_devices;   /* logical devices; where the partitioner chooses: ranks */
+    uint32_t *first_rank; /* of each logical device of the finished partition; NULL: none yet */
+    uint32_t batch, microbatch, n_microbatches, optimizer_slots;
+    uint32_t n_candidates;
+    uint32_t *candidates; /* micro-batch sizes offered to the partitioner; the job's own first */
+    struct pst_topology topology;
+    uint32_t n_places;       /* what the partitioner may fill: stages wanted, or devices */
+    uint32_t *device_of;     /* [n_places] logical device */
+    uint64_t capacity_bytes; /* that this attempt plans for; UINT64_MAX: no limit */
+    bool undivided;          /* a stage may ask for all of a device that it shares */
+    bool least;              /* stages take as little as their optimizers can, whatever there is */
+    bool charged, uncharged; /* stages are charged for late W; shall not be */
+    uint64_t *estimated; /* [n_ops] by stage: peak of the last plan as the evaluator charges it */
+    int64_t *bias; /* [n_ops] by stage: what its layout took beyond that; charged from then on */
+    uint32_t *counted; /* [n_ops] in-flight counts of earlier attempts by stage, at least so many */
+
+    struct pst_size_table *sizes;
+    struct pst_count_table *counts;
+    struct pst_view_scratch scratch;
+    struct pst_evaluator evaluator;
+    struct pst_replay_list replays; /* that the last memory optimizer listed for a stage */
+    struct pst_memo memo;
+    struct pst_region figures;            /* of pst.profile/1, as the partitioner gets them */
+    const struct pst_partition_in *asked; /* while the partitioner is asked */
+    struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
+};
+
+/* probe.c: time that this thread has worked, so that no other one changes an answer; are these ends
+ * there? */
+uint64_t pst_planner_worked_ns(void);
+bool pst_planner_is_late(uint64_t deadline_ns, uint64_t work_end_ns);
+/* choice.c: the plugin that "use" and "path" of a strategy's table name; table: NULL where the job
+   has none. Errors: config.key, config.value, and those of pst_plugin_find, with the place. */
+pst_status pst_job_plugin(const struct pst_job *job, struct pst_config_node *table,
+                          const char *kind, const struct pst_plugin **ret_plugin,
+                          struct pst_error *err);
+/* rival.c: " (KEY = VALUE)" where the table has the plugin's rival, else "". NULL: out of memory.
+ */
+const char *pst_rival_way(struct pst_arena *arena, const struct pst_plugin *plugin,
+                          struct pst_config_node *table);
+/* strategies.c: finds and instantiates what the job names; caller runs pst_planner_finish anyway.
+ */
+pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err);
+/* degrees.c: logical devices, and what the scheduler says to that many. */
+pst_status pst_planner_devices(struct pst_planner *planner, struct pst_error *err);
+/* The same once the partitioner has chosen: a logical device for each stage. */
+pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan *plan,
+                              struct pst_error *err);
+/* strategies.c: are there as many micro-batches as the scheduler wants? */
+pst_status pst_planner_microbatches(const struct pst_planner *planner, struct pst_error *err);
+/* Number of micro-batches; places. */
+pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err);
+/* Does the optimizer step need something of all devices: the norm of all gradients, or a common
+   verdict that they are finite? */
+bool pst_planner_barrier(const struct pst_job *job);
+/* What a call into `instance` came to: an error that a callback met inside goes first. */
+pst_status pst_planner_blame(struct pst_planner *planner, struct pst_instance *instance,
+                             pst_status status, const char *function, struct pst_error *err);
+/* A plan that breaks a rule: plan.illegal, exit code 3, naming the plugin. Returns PST_ERR_BUG. */
+pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance *instance,
+                               const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* planner.c: an illegal plan whose stages and actions were checked as they came. Returns st. */
+pst_status pst_planner_blame_scheduler(const struct pst_planner *planner, pst_status st,
+                                       struct pst_error *err);
+
+/* partition.c: fills the plan's stages and derives its edges. */
+pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
+                                 struct pst_error *err);
+/* Host memory that one stage may fill: equal parts of run.host_memory for all devices, and for all
+   stages of one. UINT64_MAX: no limit. */
+uint64_t pst_planner_host_share(const struct pst_planner *planner);
+
+/* Do stages share devices, as far as the scheduler places them? */
+bool pst_planner_shares_devices(const struct pst_planner *planner);
+/* The same as pst_planner_partition with stages that the partitioner, in the middle of its search,
+ * asks about. */
+pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_stage_decl *stages,
+                               uint32_t n_stages, struct pst_plan *plan, struct pst_error *err);
+
+/* stage_view.c. A view stays valid until the next one is built. */
+pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err);
+struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_t *nodes,
+                                      uint32_t n_nodes, uint32_t samples, uint32_t versions,
+                                      struct pst_stage_view *ret_view);
+
+uint64_t pst_view_tensor_bytes(const struct pst_tensor *tensor, uint64_t samples);
+
+/* late.c: what W reads of a micro-batch of the view that was built last, each tensor once:
+   activations, gradients and what B computes for it. Held until W, whatever the actions. */
+uint64_t pst_view_late_bytes(struct pst_planner *planner, uint32_t n_nodes, uint32_t samples);
+/* Does the scheduler cut backward passes in two, on a chain of so many stages? */
+pst_status pst_planner_splits(struct pst_planner *planner, uint32_t n_stages,
+                              uint32_t n_microbatches, bool *ret_splits, struct pst_error *err);
+/* Charges the view that was built last, whose stage, n_stages and in_flight are set, for backward
+   passes in two parts. Micro-batches that wait for W alone leave in_flight, and what they hold is
+   static; while B runs, what W reads of the nodes behind is part of the work. */
+pst_status pst_view_split(struct pst_planner *planner, uint32_t samples, uint32_t n_microbatches,
+                          struct pst_stage_view *view, struct pst_error *err);
+
+/* transfer_bytes.c: charges the view that was built last, whose stage and in_flight are set, for
+   what lies in buffers of its transfers: the next input, and what was sent last. */
+void pst_view_transfers(const struct pst_planner *planner, uint32_t samples,
+                        uint32_t n_microbatches, struct pst_stage_view *view);
+
+/* memory.c: price by the list of memory optimizers; actions of all stages of a plan. */
+/* Of each stage of a finished plan: the bytes that the memory optimizers could do with, if they had
+   none to spare; 0: one of them cannot tell. ret_bytes has room for the plan's stages. */
+pst_status pst_planner_least(struct pst_planner *planner, const struct pst_plan *plan,
+                             uint64_t *ret_bytes, struct pst_error *err);
+pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage_question *question,
+                             struct pst_stage_price *ret_price, struct pst_error *err);
+/* What a finished stage costs, with no memory to spare; points into the plan. */
+struct pst_stage_question pst_planner_question(const struct pst_plan *plan, uint32_t s);
+/* divide.c: of each stage of a plan the bytes that are kept for it on a device that it shares; 0:
+   none are. ret_share has room for the plan's stages. */
+pst_status pst_planner_divide(struct pst_planner *planner, const struct pst_plan *plan,
+                              uint64_t *ret_share, struct pst_error *err);
+pst_status pst_planner_actions(struct pst_planner *planner, struct pst_plan *plan,
+                               struct pst_error *err);
+
+/* Logical devices under a number of stages, as far as it can be known before they are placed. */
+static inline uint32_t pst_planner_logical(const struct pst_planner *planner, uint32_t n_stages)
+{
+    return planner->chooses && planner->replicates ? n_stages : planner->n_devices;
+}
+
+/* inflight.c: the scheduler's order of such a chain. *ret_table stays as long as the planner; its
+   status is that of the scheduler. Errors: PST_ERR_NOMEM, PST_ERR_CANCELLED. */
+pst_status pst_planner_count(struct pst_planner *planner, uint32_t n_stages,
+                             uint32_t n_microbatches, uint32_t microbatch_size, uint32_t k,
+                             const struct pst_count_table **ret_table, struct pst_error *err);
+/* What the scheduler says a stage holds; without its word, counted on a unit chain. */
+pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place *place,
+                            struct pst_held *ret_held, struct pst_error *err);
+/* The same for every stage of a plan, into its in_flight. */
+pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
+                            struct pst_error *err);
+
+/* questions.c: the tables behind the host's extensions. */
+void pst_questions_context(struct pst_planner *planner, struct pst_host_context *ret_context);
+void pst_questions_finish(struct pst_planner *planner);
+struct pst_planner *pst_questions_planner(const struct pst_host *host);
+
+/* profile.c: the table of pst.profile/1; its figures, which need the view. */
+pst_status pst_planner_figures(struct pst_planner *planner, struct pst_error *err);
+extern const struct pst_profile pst_planner_profile;
+
+/* order.c: passes of every device, as the scheduler orders them; in_flight as counted. */
+struct pst_orders {
+    struct pst_arena arena;
+    struct pst_pass **passes[PST_PARTS]; /* [part][rank]; synchronous: body alone */
+    uint32_t *n_passes[PST_PARTS];
+};
+
+pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
+                             struct pst_orders *ret_orders, struct pst_error *err);
+void pst_orders_finish(struct pst_orders *orders);
+
+/* global.c: asks the memory optimizers that decide about all devices at once; their guests and
+   actions into the plan, whose lists it uses for itself. */
+pst_status pst_planner_global(struct pst_planner *planner, struct pst_plan *plan,
+                              const struct pst_orders *orders, struct pst_error *err);
+
+/* attempts.c: plans until one fits; *ret_best, zeroed before: that one, or the one that needs
+   least. PST_ERR_INFEASIBLE: there is none at all. */
+pst_status pst_planner_attempts(struct pst_planner *planner, struct pst_planned *ret_best,
+                                struct pst_error *err);
+
+/* planner.c: a plan without stages; in-flight counts, actions, passes and lists of one with stages.
+ */
+pst_status pst_planner_empty(const struct pst_planner *planner, struct pst_plan **ret_plan,
+                             struct pst_error *err);
+pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *plan,
+                                struct pst_error *err);
+
+/* trial.c: the table of pst.trial/1. */
+extern const struct pst_trial pst_planner_trial;
+
+/* fit.c */
+uint64_t pst_planned_need(const struct pst_planned *planned);
+/* What takes the space, as details: every device, then the one that needs most by kinds of data. */
+void pst_planned_table(const struct pst_planned *planned, const struct pst_graph *graph,
+                       struct pst_error *err);
+pst_status pst_planned_too_large(const struct pst_planner *planner,
+                                 const struct pst_planned *planned, uint64_t capacity_bytes,
+                                 struct pst_error *err);
+
+#endif

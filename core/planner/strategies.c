@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The strategies of a job: matched, instantiated; and what the scheduler wants to be given.
+ */
+#include <penstock/memopt_global.h>
+
+#include "planner/state.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host/caps.h"
+#include "planner/topology.h"
+
+static pst_status instantiate(struct pst_planner *planner, const struct pst_plugin *plugin,
+                              struct pst_config_node *table, struct pst_instance **ret_instance,
+                              struct pst_error *err)
+{
+    struct pst_instance *instance;
+    struct pst_host_context context;
+    pst_status st;
+
+    for (uint32_t i = 0; i < plugin->n_params; i++) {
+        const struct pst_param *row = pst_plugin_param(plugin, i);
+
+        st = row->type != PST_PARAM_PATH
+                 ? PST_OK
+                 : pst_config_resolve(planner->job->config, table, row->key, err);
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    pst_questions_context(planner, &context);
+    st = pst_instance_create(plugin, table, &context, &instance, err);
+    if (st != PST_OK) {
+        return st;
+    }
+    *ret_instance = instance;
+    instance->way = planner->rival ? pst_rival_way(&instance->arena, plugin, table) : "";
+    return instance->way != NULL ? PST_OK : pst_fail_nomem(err);
+}
+
+/*
+ * Replays within replays settle a stage: nobody decides about it afterwards. So there is one
+ * optimizer that lists them, and it is asked last, behind those that come after it in the config
+ * and decide about all devices at once: their turn is when all stages are settled anyway.
+ */
+static pst_status find_turns(const struct pst_plugin *const *memopts, uint32_t n, uint32_t *turns,
+                             struct pst_error *err)
+{
+    uint32_t nested = n, used = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        bool lists = pst_caps_has(memopts[i]->provides, "nested");
+
+        if (nested < n && lists) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "memopt \"%s\" and memopt \"%s\" both list replays, which settles a "
+                            "stage: there may be one such [[memopt]]",
+                            memopts[nested]->id, memopts[i]->id);
+        }
+        if (nested < n && memopts[i]->get_interface(PST_MEMOPT_GLOBAL) == NULL) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "memopt \"%s\" lists replays, which settles a stage: its [[memopt]] "
+                            "must come behind that of \"%s\"; only those that decide about all "
+                            "devices at once may follow it",
+                            memopts[nested]->id, memopts[i]->id);
+        }
+        if (lists) {
+            nested = i;
+        } else {
+            turns[used++] = i;
+        }
+    }
+    if (nested < n) {
+        turns[used] = nested;
+    }
+    return PST_OK;
+}
+
+pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
+{
+    const struct pst_job *job = planner->job;
+    const struct pst_plugin *plugins[2 + PST_MAX_MEMOPT];
+    uint32_t turns[PST_MAX_MEMOPT], i, n = job->n_memopt;
+    pst_status st = pst_job_plugin(job, job->partitioner, "partitioner", &plugins[0], err);
+
+    if (st == PST_OK) {
+        st = pst_job_plugin(job, job->scheduler, "scheduler", &plugins[1], err);
+    }
+    for (i = 0; st == PST_OK && i < n; i++) {
+        st = pst_job_plugin(job, job->memopt[i], "memopt", &plugins[2 + i], err);
+    }
+    if (st == PST_OK) {
+        st = pst_caps_match(plugins, 2 + n, err);
+    }
+    if (st == PST_OK) {
+        st = find_turns(&plugins[2], n, turns, err);
+    }
+    if (st == PST_OK) {
+        st = instantiate(planner, plugins[0], job->partitioner, &planner->partitioner, err);
+    }
+    if (st == PST_OK) {
+        st = instantiate(planner, plugins[1], job->scheduler, &planner->scheduler, err);
+    }
+    for (i = 0; st == PST_OK && i < n; i++) {
+        const struct pst_plugin *plugin = plugins[2 + turns[i]];
+
+        planner->n_memopt = i + 1;
+        planner->memopt_if[i] = plugin->get_interface(PST_MEMOPT);
+        st = instantiate(planner, plugin, job->memopt[turns[i]], &planner->memopt[i], err);
+    }
+    return st;
+}
+
+pst_status pst_planner_blame(struct pst_planner *planner, struct pst_instance *instance,
+                             pst_status status, const char *function, struct pst_error *err)
+{
+    struct pst_error pending = planner->pending;
+
+    memset(&planner->pending, 0, sizeof planner->pending);
+    if (status == PST_OK) {
+        return PST_OK; /* a plugin may live with an answer that failed */
+    }
+    if (pending.status == status) {
+        memset(&instance->failure, 0, sizeof instance->failure);
+        if (err != NULL) {
+            *err = pending;
+        }
+        return status;
+    }
+    return pst_instance_fail(instance, status, function, err);
+}
+
+pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance *instance,
+                               const char *format, ...)
+{
+    char text[768];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pst_fail(err, PST_ERR_BUG, "plan.illegal", "%s \"%s\" made an illegal plan: %s",
+             instance->plugin->kind, instance->plugin->id, text);
+    if (err != NULL) {
+        err->exit_code = 3;
+    }
+    return PST_ERR_BUG;
+}
+
+pst_status pst_planner_microbatches(const struct pst_planner *planner, struct pst_error *err)
+{
+    const struct pst_topology *topology = &planner->topology;
+    uint32_t m = planner->n_microbatches;
+
+    if (m < topology->min_microbatches) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "scheduler \"%s\" needs at least %u micro-batches, but batch %u in "
+                        "micro-batches of %u gives %u; raise train.batch or lower train.microbatch",
+                        planner->scheduler->plugin->id, topology->min_microbatches, planner->batch,
+                        planner->microbatch, m);
+    }
+    if (topology->microbatch_multiple > 1 && m % topology->microbatch_multiple != 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "scheduler \"%s\" needs a number of micro-batches that is a multiple of "
+                        "%u, but batch %u in micro-batches of %u gives %u; change train.batch or "
+                        "train.microbatch",
+                        planner->scheduler->plugin->id, topology->microbatch_multiple,
+                        planner->batch, planner->microbatch, m);
+    }
+    return PST_OK;
+}
+
+static pst_status place_stages(struct pst_planner *planner, struct pst_error *err)
+{
+    planner->n_places =
+        planner->topology.n_stages != 0 ? planner->topology.n_stages : planner->n_devices;
+    planner->device_of =
+        pst_arena_array(&planner->arena, planner->n_places, sizeof *planner->device_of);
+    return planner->device_of == NULL
+               ? pst_fail_nomem(err)
+               : pst_scheduler_devices(planner->scheduler, &planner->topology, planner->n_devices,
+                                       planner->n_places, planner->device_of, err);
+}
+
+/* Every divisor of the batch where both strategies know stages of different sizes, else the one
+   size of the job; as far as replicas can share them. */
+static pst_status offer_sizes(struct pst_planner *planner, struct pst_error *err)
+{
+    static const char word[] = "per-stage-microbatch";
+    bool several = pst_caps_has(planner->partitioner->plugin->provides, word) &&
+                   pst_caps_has(planner->scheduler->plugin->provides, word) &&
+                   pst_caps_executor(word);
+    uint32_t b, n = 1;
+
+    for (b = 1; several && b <= planner->batch; b++) {
+        n += planner->batch % b == 0;
+    }
+    planner->candidates = pst_arena_array(&planner->arena, n, sizeof *planner->candidates);
+    if (planner->candidates == NULL) {
+        return pst_fail_nomem(err);
+    }
+    planner->candidates[0] = planner->microbatch;
+    planner->n_candidates = 1;
+    for (b = 1; several && b <= planner->batch; b++) {
+        if (planner->batch % b == 0 && b % planner->degree == 0 && b != planner->microbatch) {
+            planner->candidates[planner->n_candidates++] = b;
+        }
+    }
+    return PST_OK;
+}
+
+/* Stages that share a device are chunks, which the scheduler must provide. */
+static pst_status check_chunks(const struct pst_planner *planner, struct pst_error *err)
+{
+    uint32_t s, t, most = 1;
+    char word[32], what[64];
+
+    for (s = 0; s < planner->n_places; s++) {
+        uint32_t n = 0;
+
+        for (t = 0; t < planner->n_places; t++) {
+            n += planner->device_of[t] == planner->device_of[s];
+        }
+        most = n > most ? n : most;
+    }
+    if (most == 1) {
+        return PST_OK;
+    }
+    snprintf(word, sizeof word, "chunks=%u", most);
+    snprintf(what, sizeof what, "%u stages on one device", most);
+    return pst_caps_require(planner->scheduler->plugin, word, what, err);
+}
+
+pst_status pst_planner_place(struct pst_planner *planner, struct pst_error *err)
+{
+    const struct pst_topology *topology = &planner->topology;
+    pst_status st = pst_planner_devices(planner, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    if (pst_rule_is_asynchronous(topology->version_rule)) {
+        st = pst_caps_require(planner->scheduler->plugin, "async", "steps that overlap", err);
+        if (st == PST_OK && topology->version_rule == PST_VERSION_STASHED &&
+            pst_planner_barrier(planner->job)) {
+            st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                          "scheduler \"%s\" has each stage update its weights after every "
+                          "micro-batch, so there is no norm of the whole gradient to clip by or to "
+                          "look at; set train.clip = 0 and train.on_non_finite = \"stop\"",
+                          planner->scheduler->plugin->id);
+        }
+        if (st != PST_OK) {
+            return st;
+        }
+    }
+    if (!planner->chooses || !planner->replicates) { /* else: once the stages are known */
+        st = pst_planner_microbatches(planner, err);
+    }
+    if (st == PST_OK) {
+        st = offer_sizes(planner, err);
+    }
+    if (st == PST_OK) {
+        st = place_stages(planner, err);
+    }
+    return st == PST_OK ? check_chunks(planner, err) : st;
+}

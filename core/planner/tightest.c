@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The least that a job takes, without a limit in view: cuts are made for ever less memory until
+ * none fits, and on them the memory optimizers take as little as they can. What the layout of the
+ * best of these plans shows about the estimates is charged when cuts are made in the next round.
+ * What is decided for a given amount is planned for speed instead, and what the layouts of such
+ * plans take beyond the estimates may refuse cuts that would do.
+ */
+#include <string.h>
+
+#include "base/saturate.h"
+#include "planner/attempts.h"
+
+#define TRIES  4   /* at a plan that fits into a given amount */
+#define ROUNDS 5   /* cuts, layouts, cuts once more */
+#define TILT   4   /* part of its share by which a stage's allowance is varied */
+#define FINE   128 /* part of an amount in which the least is sought by halving */
+#define COARSE 32  /* of a job that takes long, in a single round */
+
+struct tightest {
+    struct attempts *a;
+    uint64_t need; /* of a plan with all the memory it wants, then of the best one */
+    uint64_t seen; /* digest of the cuts that were planned on last */
+    int64_t *bias; /* [n_ops] by stage: what the layout of the best plan shows */
+};
+
+static uint64_t digest_of(const struct pst_plan *cuts)
+{
+    uint64_t digest = 14695981039346656037u; /* FNV-1a, by words */
+
+    for (uint32_t s = 0; s < cuts->n_stages; s++) {
+        for (uint32_t i = 0; i < cuts->stages[s].n_nodes; i++) {
+            digest = (digest ^ cuts->stages[s].nodes[i]) * 1099511628211u;
+        }
+        digest = (digest ^ UINT32_MAX) * 1099511628211u;
+    }
+    return digest;
+}
+
+/* What the stages of a device take on average, less what this one takes. */
+static int64_t to_level(const struct pst_planner *planner, const struct pst_plan *plan, uint32_t s)
+{
+    int64_t sum = 0, n = 0;
+
+    for (uint32_t t = 0; t < plan->n_stages; t++) {
+        if (plan->stages[t].ranks[0] == plan->stages[s].ranks[0]) {
+            sum += (int64_t)planner->estimated[t];
+            n++;
+        }
+    }
+    return sum / n - (int64_t)planner->estimated[s];
+}
+
+static void learn_held(struct pst_planner *planner, const struct pst_plan *plan)
+{
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        if (plan->stages[s].in_flight > planner->counted[s]) {
+            planner->counted[s] = plan->stages[s].in_flight;
+        }
+    }
+    planner->exceeded = true;
+}
+
+/* In the next round stages are charged what the last layout took. Partitioners give the stages of a
+   device equal parts of it, but the best parts are not equal: what a stage took more than others is
+   let off it, so that cuts that fit into less are better for the device. */
+static void learn(struct attempts *a, const struct pst_plan *plan)
+{
+    struct pst_planner *planner = a->planner;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        a->cut_bias[s] =
+            planner->bias[s] + pst_attempts_excess(planner, plan, s) + to_level(planner, plan, s);
+    }
+    learn_held(planner, plan);
+}
+
+/* What the layout of the best plan shows. */
+static void remember(struct tightest *t)
+{
+    const struct pst_plan *plan = t->a->best->plan;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        t->bias[s] = t->a->planner->bias[s] + pst_attempts_excess(t->a->planner, plan, s);
+    }
+}
+
+/* The least on the last cuts. */
+static pst_status take_least(struct tightest *t, struct pst_error *err)
+{
+    struct pst_planner *planner = t->a->planner;
+    struct pst_planned planned = {.plan = NULL};
+    uint64_t digest = digest_of(t->a->cuts), need;
+    pst_status st;
+
+    if (digest == t->seen) {
+        return PST_OK;
+    }
+    t->seen = digest;
+    planner->capacity_bytes = UINT64_MAX;
+    planner->least = true;
+    st = pst_attempts_make(t->a, true, &planned, err);
+    planner->least = false;
+    need = st == PST_OK ? pst_planned_need(&planned) : UINT64_MAX;
+    if (st == PST_OK) {
+        learn(t->a, planned.plan);
+    }
+    if (st != PST_OK || (t->a->best->plan != NULL && need >= t->need)) {
+        pst_planned_finish(&planned);
+        return st;
+    }
+    pst_planned_finish(t->a->best);
+    *t->a->best = planned;
+    t->need = need;
+    remember(t);
+    return PST_OK;
+}
+
+/* Cuts for so much memory; those before stay where there are none. */
+static pst_status cut(struct attempts *a, uint64_t memory, bool *ret_found, struct pst_error *err)
+{
+    struct pst_error why = {.status = PST_OK};
+    pst_status st;
+
+    a->planner->capacity_bytes = memory;
+    st = pst_attempts_cut(a, &why);
+    *ret_found = st == PST_OK;
+    if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
+        *err = why;
+        return st;
+    }
+    return PST_OK;
+}
+
+/* Halves what lies between none and some. The last cuts take least by the estimates, which are not
+   the layouts: where there is time for that those before count, too. */
+static pst_status round_of(struct tightest *t, bool few, struct pst_error *err)
+{
+    uint64_t low = t->a->best->plan == NULL ? 0 : t->need / 2;
+    uint64_t high = pst_sat_add(t->need, t->need / 4);
+    bool found = false;
+    pst_status st = cut(t->a, high, &found, err);
+
+    if (st == PST_OK && !found) {
+        return take_least(t, err); /* on those made for all the memory there may be */
+    }
+    while (st == PST_OK && high - low > high / (few ? COARSE : FINE) + 1) {
+        uint64_t middle = low + (high - low) / 2;
+
+        st = found && !few ? take_least(t, err) : PST_OK;
+        st = st == PST_OK ? cut(t->a, middle, &found, err) : st;
+        low = found ? low : middle;
+        high = found ? middle : high;
+    }
+    return st == PST_OK ? take_least(t, err) : st;
+}
+
+/* --- there is more than that -------------------------------------------------------------------*/
+
+/* For `fit` bytes, on the best cuts or on new ones, until a plan fits; the faster one is kept. */
+static pst_status quicken(struct tightest *t, bool same_cuts, uint64_t fit, struct pst_error *err)
+{
+    struct pst_planner *planner = t->a->planner;
+    struct pst_error why = {.status = PST_OK};
+    uint64_t need = UINT64_MAX;
+    pst_status st = PST_OK;
+
+    for (uint32_t n = 0; st == PST_OK && n < TRIES && need > fit; n++) {
+        struct pst_planned planned = {.plan = NULL};
+
+        planner->capacity_bytes = fit;
+        st = pst_attempts_make(t->a, same_cuts || n > 0, &planned, &why);
+        need = st == PST_OK ? pst_planned_need(&planned) : 0;
+        for (uint32_t s = 0; st == PST_OK && s < planned.plan->n_stages; s++) {
+            planner->bias[s] += pst_attempts_excess(planner, planned.plan, s);
+        }
+        if (st == PST_OK && need <= fit &&
+            pst_attempts_step(planner, &planned) < pst_attempts_step(planner, t->a->best)) {
+            struct pst_planned spare = *t->a->best;
+
+            *t->a->best = planned;
+            planned = spare;
+        }
+        pst_planned_finish(&planned);
+    }
+    if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
+        *err = why;
+        return st;
+    }
+    return PST_OK;
+}
+
+/* The plan that takes least is slow; where there is more memory one for that may be faster. */
+static pst_status use_up(struct tightest *t, uint64_t fit, struct pst_error *err)
+{
+    struct pst_planner *planner = t->a->planner;
+    size_t size = planner->graph->n_ops * sizeof *planner->bias;
+    pst_status st = pst_attempts_keep_cuts(t->a, t->a->best->plan, err);
+
+    for (int same = 1; st == PST_OK && same >= 0; same--) {
+        memcpy(planner->bias, t->bias, size);
+        st = quicken(t, same == 1, fit, err);
+    }
+    return st;
+}
+
+/* --- rounds ------------------------------------------------------------------------------------*/
+
+/* What a plan takes that is not short of anything. */
+static pst_status take_all(struct tightest *t, struct pst_error *err)
+{
+    struct pst_planned planned = {.plan = NULL};
+    pst_status st;
+
+    t->a->planner->capacity_bytes = UINT64_MAX;
+    st = pst_attempts_make(t->a, false, &planned, err);
+    t->need = st == PST_OK ? pst_planned_need(&planned) : 0;
+    pst_planned_finish(&planned);
+    return st;
+}
+
+/* Stages of a device need not have equal parts of it: those that come first get more, 1, or less,
+   -1, than the others. */
+static void tilt(struct tightest *t, int32_t way)
+{
+    struct pst_planner *planner = t->a->planner;
+    const struct pst_plan *plan = t->a->best->plan;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        int64_t n = 0, before = 0;
+
+        for (uint32_t r = 0; r < plan->n_stages; r++) {
+            bool here = plan->stages[r].ranks[0] == plan->stages[s].ranks[0];
+
+            n += here;
+            before += here && r < s;
+        }
+        planner->bias[s] = (int64_t)(t->need / TILT) / n * (2 * before - n + 1) * way / n;
+    }
+}
+
+static pst_status run_rounds(struct tightest *t, uint32_t n_rounds, bool few, struct pst_error *err)
+{
+    struct pst_planner *planner = t->a->planner;
+    pst_status st = PST_OK;
+
+    for (uint32_t n = 0; st == PST_OK && n < n_rounds; n++) {
+        t->seen = 0;
+        st = round_of(t, few, err);
+        memcpy(planner->bias, t->a->cut_bias, planner->graph->n_ops * sizeof *planner->bias);
+    }
+    return st;
+}
+
+pst_status pst_attempts_tightest(struct attempts *a, bool few, uint64_t fit, struct pst_error *err)
+{
+    struct tightest t = {.a = a};
+    struct pst_planner *planner = a->planner;
+    bool shares = pst_planner_shares_devices(planner);
+    pst_status st;
+
+    t.bias = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *t.bias);
+    if (t.bias == NULL) {
+        return pst_fail_nomem(err);
+    }
+    planner->tight = true;
+    st = take_all(&t, err);
+    st = st == PST_OK ? run_rounds(&t, few ? 1 : ROUNDS, few, err) : st;
+    for (int32_t way = 1; st == PST_OK && shares && !few && way >= -1; way -= 2) {
+        tilt(&t, way);
+        st = run_rounds(&t, ROUNDS / 2, few, err);
+    }
+    if (st == PST_ERR_INFEASIBLE && a->best->plan != NULL) {
+        st = PST_OK;
+    }
+    return st == PST_OK && t.need < fit && planner->clock != NULL ? use_up(&t, fit, err) : st;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "planner/topology.h"
+
+#include <stdio.h>
+
+#include "plan/plan.h"
+#include "planner/state.h"
+
+bool pst_topology_holds(const struct pst_topology *topology, char *ret_fault, size_t room)
+{
+    ret_fault[0] = '\0';
+    if (topology->n_stages > PST_TOPOLOGY_MAX_STAGES) {
+        snprintf(ret_fault, room, "topology() wants %u stages; the most is %u", topology->n_stages,
+                 PST_TOPOLOGY_MAX_STAGES);
+    } else if (!pst_rule_is_known(topology->version_rule)) {
+        snprintf(ret_fault, room, "topology() gives the unknown version rule %u",
+                 topology->version_rule);
+    } else if (topology->min_microbatches == 0 || topology->microbatch_multiple == 0) {
+        snprintf(ret_fault, room,
+                 "topology() asks for at least %u micro-batches, a multiple of %u; both are at "
+                 "least 1",
+                 topology->min_microbatches, topology->microbatch_multiple);
+    }
+    return ret_fault[0] == '\0';
+}
+
+bool pst_place_holds(const struct pst_topology *topology, uint32_t n_devices, uint32_t stage,
+                     uint32_t device, char *ret_fault, size_t room)
+{
+    ret_fault[0] = '\0';
+    if (device >= n_devices) {
+        snprintf(ret_fault, room, "stage %u is placed on device %u, but there are %u", stage,
+                 device, n_devices);
+    } else if (topology->n_stages == 0 && device != stage) {
+        snprintf(ret_fault, room,
+                 "stage %u is placed on device %u, but topology() leaves the number of stages "
+                 "open, and stage %u sits on device %u then",
+                 stage, device, stage, stage);
+    }
+    return ret_fault[0] == '\0';
+}
+
+pst_status pst_scheduler_topology(struct pst_instance *scheduler, uint32_t n_devices,
+                                  struct pst_topology *ret_topology, struct pst_error *err)
+{
+    const struct pst_scheduler *f = scheduler->plugin->get_interface(PST_SCHEDULER);
+    struct pst_topology topology = {
+        .size = sizeof topology,
+        .version_rule = PST_VERSION_SYNC,
+        .min_microbatches = 1,
+        .microbatch_multiple = 1,
+    };
+    char fault[160];
+    pst_status st;
+
+    pst_breadcrumb_enter(scheduler->crumb, PST_CRUMB_TOPOLOGY);
+    st = f->topology(scheduler->self, n_devices, &topology);
+    pst_breadcrumb_leave();
+    if (st != PST_OK) {
+        return pst_instance_fail(scheduler, st, "topology", err);
+    }
+    if (!pst_topology_holds(&topology, fault, sizeof fault)) {
+        return pst_planner_illegal(err, scheduler, "%s", fault);
+    }
+    topology.size = sizeof topology;
+    *ret_topology = topology;
+    return PST_OK;
+}
+
+pst_status pst_scheduler_devices(struct pst_instance *scheduler,
+                                 const struct pst_topology *topology, uint32_t n_devices,
+                                 uint32_t n_stages, uint32_t *ret_device_of, struct pst_error *err)
+{
+    const struct pst_scheduler *f = scheduler->plugin->get_interface(PST_SCHEDULER);
+    char fault[192];
+
+    for (uint32_t s = 0; s < n_stages; s++) {
+        uint32_t device = s;
+
+        if (PST_CAN(f, device_of)) {
+            pst_breadcrumb_enter(scheduler->crumb, PST_CRUMB_DEVICE_OF);
+            device = f->device_of(scheduler->self, n_devices, n_stages, s);
+            pst_breadcrumb_leave();
+        }
+        if (!pst_place_holds(topology, n_devices, s, device, fault, sizeof fault)) {
+            return pst_planner_illegal(err, scheduler, "%s", fault);
+        }
+        ret_device_of[s] = device;
+    }
+    return PST_OK;
+}

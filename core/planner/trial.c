@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pst.trial/1 of a planning run: stages that a partitioner thinks of go the way of an answer, up to
+ * the lists, and the caller of the planner times these. The run itself is as before afterwards.
+ */
+#include "planner/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What the other strategies' answers leave in the planner. */
+struct kept {
+    struct pst_topology topology;
+    uint32_t *first_rank;
+    uint64_t *estimated; /* [n_ops] */
+};
+
+static pst_status keep(const struct pst_planner *planner, struct kept *kept, struct pst_error *err)
+{
+    size_t n = planner->graph->n_ops;
+
+    kept->topology = planner->topology;
+    kept->first_rank = planner->first_rank;
+    kept->estimated = calloc(n + 1, sizeof *kept->estimated);
+    if (kept->estimated == NULL) {
+        return pst_fail_nomem(err);
+    }
+    memcpy(kept->estimated, planner->estimated, n * sizeof *kept->estimated);
+    return PST_OK;
+}
+
+static void restore(struct pst_planner *planner, struct kept *kept)
+{
+    planner->topology = kept->topology;
+    planner->first_rank = kept->first_rank;
+    if (kept->estimated != NULL) {
+        memcpy(planner->estimated, kept->estimated,
+               planner->graph->n_ops * sizeof *kept->estimated);
+    }
+    free(kept->estimated);
+}
+
+/* Of the device whose stages take most together. */
+static uint64_t peak_of(const struct pst_planner *planner, const struct pst_plan *plan)
+{
+    uint64_t most = 0;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        uint64_t bytes = 0;
+
+        for (uint32_t t = 0; t < plan->n_stages; t++) {
+            if (plan->stages[t].ranks[0] == plan->stages[s].ranks[0]) {
+                bytes += planner->estimated[t];
+            }
+        }
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static pst_status try(struct pst_planner *planner, const struct pst_stage_decl *stages,
+                      uint32_t n_stages, struct pst_trial_value *value, struct pst_error *err)
+{
+    struct pst_plan *plan = NULL;
+    pst_status st = pst_planner_empty(planner, &plan, err);
+
+    if (st == PST_OK) {
+        st = pst_planner_suppose(planner, stages, n_stages, plan, err);
+    }
+    if (st == PST_OK) {
+        st = pst_planner_complete(planner, plan, err);
+        if (st == PST_OK) {
+            st = planner->clock(plan, planner->graph, planner->cost, value->quick != 0,
+                                &value->step_ns, err);
+        }
+        if (st == PST_OK) {
+            value->peak_bytes = peak_of(planner, plan);
+            value->fits = value->peak_bytes <= planner->capacity_bytes;
+        }
+        if (st == PST_ERR_INFEASIBLE || st == PST_ERR_CONFIG || st == PST_ERR_UNSUPPORTED) {
+            *value = (struct pst_trial_value){.size = sizeof *value};
+            st = PST_OK; /* not with these stages */
+        }
+    }
+    pst_plan_destroy(plan);
+    return st;
+}
+
+static pst_status step(const struct pst_host *host, const struct pst_stage_decl *stages,
+                       uint32_t n_stages, struct pst_trial_value *ret_value)
+{
+    struct pst_planner *planner = pst_questions_planner(host);
+    struct pst_trial_value value = {.size = sizeof value};
+    struct pst_error err = {.status = PST_OK};
+    struct kept kept = {.estimated = NULL};
+    pst_status st;
+
+    if (!PST_HAS(ret_value, peak_bytes) || n_stages == 0 || !PST_HAS(stages, k)) {
+        return (host->fail)(host, PST_ERR_BUG,
+                            "trial.step: no stages, stages[0].size or ret_value->size is not set");
+    }
+    if (planner->asked == NULL) {
+        return (host->fail)(host, PST_ERR_BUG, "trial.step was called outside of partition()");
+    }
+    value.quick = ret_value->quick;
+    st = keep(planner, &kept, &err);
+    if (st == PST_OK) {
+        st = try(planner, stages, n_stages, &value, &err);
+        restore(planner, &kept);
+    }
+    memset(&planner->pending, 0, sizeof planner->pending);
+    if (st != PST_OK) {
+        planner->pending = err;
+        return st;
+    }
+    ret_value->fits = value.fits;
+    ret_value->step_ns = value.step_ns;
+    ret_value->peak_bytes = value.peak_bytes;
+    return PST_OK;
+}
+
+const struct pst_trial pst_planner_trial = {.size = sizeof pst_planner_trial, .step = step};

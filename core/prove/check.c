@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The order of the rules. Form comes first, because everything after it trusts indices; liveness
+ * runs on any well-formed lists; buffers are looked at once the lists themselves are legal.
+ */
+#include "prove/internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Of an unrolled list: which part the instruction is in. */
+static void add_origin(const struct pst_check *check, struct pst_violation *violation)
+{
+    static const char *const parts[PST_PARTS] = {"fill", "body", "drain"};
+    struct pst_origin origin =
+        pst_plan_origin(check->source, violation->device, violation->instr, check->n_batches, 0);
+    size_t length = strlen(violation->text);
+    snprintf(violation->text + length, sizeof violation->text - length, " (%s, instruction %u)",
+             parts[origin.part], origin.instr);
+}
+
+void pst_check_add(struct pst_check *check, const char *rule, uint32_t device, uint32_t instr,
+                   const char *format, ...)
+{
+    struct pst_check_report *report = check->report;
+    if (report->n_violations < PST_CHECK_MAX) {
+        struct pst_violation *violation = &report->violations[report->n_violations];
+        snprintf(violation->rule, sizeof violation->rule, "%s", rule);
+        violation->device = device;
+        violation->instr = instr;
+        va_list args;
+        va_start(args, format);
+        vsnprintf(violation->text, sizeof violation->text, format, args);
+        va_end(args);
+        if (check->source != NULL && device != PST_NONE && instr != PST_NONE) {
+            add_origin(check, violation);
+        }
+    }
+    report->n_violations++;
+}
+
+void *pst_check_array(struct pst_check *check, uint64_t count, size_t size)
+{
+    void *array = pst_arena_array(&check->arena, count, size);
+    if (array == NULL) {
+        check->status = PST_ERR_NOMEM;
+    }
+    return array;
+}
+
+bool pst_check_lists(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    check->list_base = pst_check_array(check, (uint64_t)plan->n_devices + 1, sizeof(uint64_t));
+    if (check->list_base == NULL) {
+        return false;
+    }
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        check->list_base[d + 1] = check->list_base[d] + plan->devices[d].n_instrs;
+    }
+    return true;
+}
+
+void pst_check_enter(struct pst_check *check, uint32_t rank)
+{
+    for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
+        check->place[check->rank_stages[i]] = check->rank_replicas[i];
+    }
+}
+
+void pst_check_leave(struct pst_check *check, uint32_t rank)
+{
+    for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
+        check->place[check->rank_stages[i]] = PST_NONE;
+    }
+}
+
+char *pst_check_describe(const struct pst_instr *instr, char *text)
+{
+    const char *name = pst_instr_name(instr->op);
+    const size_t room = 64;
+    switch (instr->op) {
+    case PST_I_SEND:
+    case PST_I_RECV:
+        snprintf(text, room, "%s %u %s %u+%u %s %u", name, instr->stage,
+                 pst_payload_name(instr->payload), instr->first_sample, instr->n_samples,
+                 instr->op == PST_I_SEND ? "to" : "from", instr->peer);
+        break;
+    case PST_I_OFFLOAD:
+    case PST_I_FETCH:
+        snprintf(text, room, "%s %u %u node %u", name, instr->stage, instr->microbatch,
+                 instr->node);
+        break;
+    case PST_I_NORM:
+        snprintf(text, room, "%s", name);
+        break;
+    case PST_I_REDUCE:
+    case PST_I_TIE:
+    case PST_I_STEP:
+        snprintf(text, room, "%s %u", name, instr->stage);
+        break;
+    default:
+        snprintf(text, room, "%s %u %u", name, instr->stage, instr->microbatch);
+        break;
+    }
+    return text;
+}
+
+/* PASS, COMM, WVER and LIVE rules on the lists of check->plan, then those of buffers. */
+static bool check_lists(struct pst_check *check, bool legal)
+{
+    if (legal && check->status == PST_OK) {
+        legal = pst_check_passes(check);
+        if (check->status == PST_OK && check->passes != NULL) {
+            pst_check_waits(check);
+        }
+        if (check->status == PST_OK && check->passes != NULL) {
+            legal &= pst_check_copies(check);
+            legal &= pst_check_transfers(check);
+            legal &= pst_check_reductions(check);
+        }
+    }
+    if (check->status == PST_OK) {
+        legal &= pst_check_live(check);
+    }
+    if (check->status == PST_OK && check->maker != NULL && check->report->n_violations == 0) {
+        check->made = check->maker->make(check->maker->context, &check->programs, check->err);
+    }
+    if (check->status == PST_OK && legal && check->programs != NULL) {
+        uint32_t before = check->report->n_violations;
+        pst_check_memory(check, check->programs);
+        legal = check->report->n_violations == before;
+    }
+    return legal;
+}
+
+/* The lists of n batches in a row. */
+static bool check_unrolled(struct pst_check *check, uint32_t n_batches, bool legal)
+{
+    const struct pst_plan *plan = check->plan;
+    struct pst_error err = {.status = PST_OK};
+    struct pst_plan *unrolled = NULL;
+    pst_status status = pst_plan_unroll(plan, n_batches, 0, &unrolled, &err);
+    if (status != PST_OK) {
+        if (status == PST_ERR_NOMEM) {
+            check->status = status;
+        } else {
+            pst_check_add(check, "FORM1", PST_NONE, PST_NONE, "%s", err.message);
+        }
+        return false;
+    }
+    check->source = plan;
+    check->plan = unrolled;
+    check->n_batches = n_batches;
+    check->passes = NULL;
+    legal = pst_check_lists(check) && check_lists(check, legal);
+    check->plan = plan;
+    check->source = NULL;
+    check->n_batches = 1;
+    pst_plan_destroy(unrolled);
+    return legal && pst_check_lists(check);
+}
+
+static void check_asynchronous(struct pst_check *check, bool legal)
+{
+    uint32_t versions = 2;
+    legal &= pst_check_drains(check);
+    /* Long enough for every version to be read and overwritten; then the shortest run, in which no
+       body stands between fill and drain. */
+    legal &= check_unrolled(check, versions + 2, legal);
+    if (legal && check->status == PST_OK) {
+        check_unrolled(check, 1, legal);
+    }
+}
+
+static void run_rules(struct pst_check *check)
+{
+    if (!pst_check_form(check) || check->status != PST_OK) {
+        return;
+    }
+    bool legal = pst_check_partition(check);
+    if (check->plan->asynchronous) {
+        check_asynchronous(check, legal);
+    } else {
+        check_lists(check, legal);
+    }
+}
+
+static void write_details(const struct pst_check_report *report, struct pst_error *err)
+{
+    uint32_t kept = report->n_violations < PST_CHECK_MAX ? report->n_violations : PST_CHECK_MAX;
+    for (uint32_t i = 0; i < kept; i++) {
+        const struct pst_violation *violation = &report->violations[i];
+        if (violation->device == PST_NONE) {
+            pst_error_detail(err, "%s: %s\n", violation->rule, violation->text);
+        } else if (violation->instr == PST_NONE) {
+            pst_error_detail(err, "%s: device %u: %s\n", violation->rule, violation->device,
+                             violation->text);
+        } else {
+            pst_error_detail(err, "%s: device %u, instruction %u: %s\n", violation->rule,
+                             violation->device, violation->instr, violation->text);
+        }
+    }
+}
+
+static pst_status check_all(struct pst_check *check)
+{
+    struct pst_check_report *report = check->report;
+    struct pst_error *err = check->err;
+    memset(report, 0, sizeof *report);
+    run_rules(check);
+    pst_arena_finish(&check->arena);
+    if (check->status != PST_OK) {
+        return pst_fail_nomem(err);
+    }
+    if (check->made != PST_OK) {
+        return check->made;
+    }
+    if (report->n_violations == 0) {
+        return PST_OK;
+    }
+    const struct pst_violation *first = &report->violations[0];
+    if (first->device == PST_NONE) {
+        pst_fail(err, PST_ERR_BUG, "plan.illegal", "the plan is illegal: %s: %s", first->rule,
+                 first->text);
+    } else {
+        pst_fail(err, PST_ERR_BUG, "plan.illegal", "the plan is illegal: %s: device %u: %s",
+                 first->rule, first->device, first->text);
+    }
+    if (report->n_violations > 1) {
+        pst_error_hint(err, "%u violations in all, the first %u below", report->n_violations,
+                       report->n_violations < PST_CHECK_MAX ? report->n_violations
+                                                            : (uint32_t)PST_CHECK_MAX);
+    }
+    write_details(report, err);
+    return PST_ERR_BUG;
+}
+
+pst_status pst_plan_check(const struct pst_plan *plan, const struct pst_graph *graph,
+                          const struct pst_check_limits *limits,
+                          const struct pst_program *const *programs,
+                          struct pst_check_report *ret_report, struct pst_error *err)
+{
+    struct pst_check check = {.plan = plan,
+                              .graph = graph,
+                              .limits = limits,
+                              .report = ret_report,
+                              .programs = programs,
+                              .n_batches = 1,
+                              .err = err};
+    return check_all(&check);
+}
+
+pst_status pst_plan_prove(const struct pst_plan *plan, const struct pst_graph *graph,
+                          const struct pst_check_limits *limits,
+                          const struct pst_check_maker *maker, struct pst_check_report *ret_report,
+                          struct pst_error *err)
+{
+    struct pst_check check = {.plan = plan,
+                              .graph = graph,
+                              .limits = limits,
+                              .report = ret_report,
+                              .n_batches = 1,
+                              .maker = maker,
+                              .err = err};
+    const struct pst_program *const *programs = NULL;
+    pst_status status;
+    if (!plan->asynchronous) {
+        return check_all(&check);
+    }
+    /* The programs are of the lists as they are, and rules hold for several runs of them. */
+    status = pst_plan_check(plan, graph, limits, NULL, ret_report, err);
+    if (status == PST_OK) {
+        status = maker->make(maker->context, &programs, err);
+    }
+    return status == PST_OK ? pst_plan_check(plan, graph, limits, programs, ret_report, err)
+                            : status;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PASS6: what leaves the device for the host comes back. OFFLOAD stands behind the forward pass
+ * that makes the bytes and waits for it; FETCH comes later and waits for its OFFLOAD; a backward
+ * pass of the micro-batch waits for it. Whether that is the pass that reads first, MEM2 tells.
+ */
+#include <stdlib.h>
+
+#include "prove/internal.h"
+
+struct copy {
+    uint32_t stage, microbatch, node, at;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct copy *x = a, *y = b;
+    if (x->stage != y->stage) {
+        return x->stage < y->stage ? -1 : 1;
+    }
+    if (x->microbatch != y->microbatch) {
+        return x->microbatch < y->microbatch ? -1 : 1;
+    }
+    if (x->node != y->node) {
+        return x->node < y->node ? -1 : 1;
+    }
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static bool offloads(const struct pst_plan_stage *stage, uint32_t node)
+{
+    uint32_t low = 0, high = stage->n_nodes;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (stage->nodes[middle] < node) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < stage->n_nodes && stage->nodes[low] == node &&
+           stage->actions[low] == PST_ACTION_OFFLOAD;
+}
+
+static bool waits_for(const struct pst_instr *instr, uint32_t other)
+{
+    uint32_t low = 0, high = instr->n_waits;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (instr->waits[middle] < other) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < instr->n_waits && instr->waits[low] == other;
+}
+
+static bool of_same(const struct pst_instr *a, const struct pst_instr *b)
+{
+    return a->stage == b->stage && a->microbatch == b->microbatch;
+}
+
+/* The pass behind which the copy at `at` stands; form has found that there is one. */
+static uint32_t pass_before(const struct pst_instr *list, uint32_t at)
+{
+    while (at > 0 && !pst_check_is_pass(list[at].op)) {
+        at--;
+    }
+    return at;
+}
+
+static void check_out(struct pst_check *check, uint32_t rank, const struct pst_instr *list,
+                      uint32_t at)
+{
+    const struct pst_instr *copy = &list[at];
+    uint32_t pass = pass_before(list, at);
+    char text[64];
+    pst_check_describe(copy, text);
+    if (check->place[copy->stage] == PST_NONE) {
+        pst_check_add(check, "PASS6", rank, at, "%s: the stage does not sit on this device", text);
+    } else if (!offloads(&check->plan->stages[copy->stage], copy->node)) {
+        pst_check_add(check, "PASS6", rank, at, "%s: nothing of that stage that is to be offloaded",
+                      text);
+    } else if (list[pass].op != PST_I_F || !of_same(&list[pass], copy)) {
+        pst_check_add(check, "PASS6", rank, at, "%s does not stand behind its forward pass", text);
+    } else if (!waits_for(copy, pass)) {
+        pst_check_add(check, "PASS6", rank, at, "%s does not wait for the pass at %u", text, pass);
+    }
+}
+
+static void check_in(struct pst_check *check, uint32_t rank, const struct pst_instr *list,
+                     uint32_t out, uint32_t at)
+{
+    uint32_t known = check->known[check->list_base[rank] + at];
+    char text[64];
+    pst_check_describe(&list[at], text);
+    if (!waits_for(&list[at], out)) {
+        pst_check_add(check, "PASS6", rank, at, "%s does not wait for its OFFLOAD at %u", text,
+                      out);
+    }
+    if (known == PST_NONE || list[known].op == PST_I_F || !pst_check_is_pass(list[known].op) ||
+        !of_same(&list[known], &list[at])) {
+        pst_check_add(check, "PASS6", rank, at,
+                      "%s: no backward pass of the micro-batch waits for it first", text);
+    }
+}
+
+/* The copies of one operator and micro-batch: OFFLOAD and FETCH. */
+static void check_group(struct pst_check *check, uint32_t rank, const struct copy *copies,
+                        uint32_t n)
+{
+    const struct pst_instr *list = check->plan->devices[rank].body;
+    char text[64];
+    if (list[copies[0].at].op != PST_I_OFFLOAD) {
+        pst_check_add(check, "PASS6", rank, copies[0].at, "%s comes before its OFFLOAD",
+                      pst_check_describe(&list[copies[0].at], text));
+        return;
+    }
+    check_out(check, rank, list, copies[0].at);
+    if (n < 2) {
+        pst_check_add(check, "PASS6", rank, copies[0].at, "%s: no FETCH, expected one",
+                      pst_check_describe(&list[copies[0].at], text));
+    } else if (list[copies[1].at].op != PST_I_FETCH || n > 2) {
+        uint32_t twice = list[copies[1].at].op != PST_I_FETCH ? 1 : 2;
+        pst_check_add(check, "PASS6", rank, copies[twice].at, "%s is there twice, expected once",
+                      pst_check_describe(&list[copies[twice].at], text));
+    } else {
+        check_in(check, rank, list, copies[0].at, copies[1].at);
+    }
+}
+
+static void check_list(struct pst_check *check, uint32_t rank)
+{
+    const struct pst_plan_device *device = &check->plan->devices[rank];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < device->n_instrs; i++) {
+        n += pst_check_is_copy(device->body[i].op);
+    }
+    struct copy *copies = n > 0 ? malloc(n * sizeof *copies) : NULL;
+    if (copies == NULL) {
+        check->status = n > 0 ? PST_ERR_NOMEM : check->status;
+        return;
+    }
+    n = 0;
+    for (uint32_t i = 0; i < device->n_instrs; i++) {
+        const struct pst_instr *instr = &device->body[i];
+        if (pst_check_is_copy(instr->op)) {
+            copies[n++] = (struct copy){instr->stage, instr->microbatch, instr->node, i};
+        }
+    }
+    qsort(copies, n, sizeof *copies, by_name);
+    pst_check_enter(check, rank);
+    for (uint32_t i = 0, end; i < n; i = end) {
+        for (end = i + 1;
+             end < n && copies[end].stage == copies[i].stage &&
+             copies[end].microbatch == copies[i].microbatch && copies[end].node == copies[i].node;
+             end++) {
+        }
+        check_group(check, rank, &copies[i], end - i);
+    }
+    pst_check_leave(check, rank);
+    free(copies);
+}
+
+bool pst_check_copies(struct pst_check *check)
+{
+    uint32_t before = check->report->n_violations;
+    for (uint32_t d = 0; d < check->plan->n_devices && check->status == PST_OK; d++) {
+        check_list(check, d);
+    }
+    return check->report->n_violations == before;
+}

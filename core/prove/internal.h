@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the rules of the checker share: the report under construction and tables that one rule fills
+ * and later ones read. Every table is linear in plan and graph. Private to prove.
+ */
+#ifndef PST_PROVE_INTERNAL_H
+#define PST_PROVE_INTERNAL_H
+
+#include "prove/check.h"
+
+/* Where a stage's pass stands in the list of its rank; PST_NONE: nowhere. BW counts as b and w. */
+struct pst_pass_row {
+    uint32_t f, b, w, r;
+};
+
+/* One transfer that the plan must hold: an overlap of two slices of an edge, in one direction. */
+struct pst_check_transfer {
+    uint32_t send, recv;         /* instructions on their ranks, PST_NONE: missing */
+    uint32_t send_seq, recv_seq; /* position on the channel, at either end */
+};
+
+/* A guest of one replica: to the other device and back. */
+struct pst_check_guest {
+    struct pst_check_transfer evict, load;
+};
+
+/* How the two ends of an edge cut the samples of a step: into slices of a and of b samples. */
+struct pst_check_cut {
+    uint32_t a, b;
+    uint64_t both;       /* samples after which both begin a slice at once */
+    uint64_t n_overlaps; /* in a step */
+};
+
+struct pst_check {
+    const struct pst_plan *plan;
+    const struct pst_graph *graph;
+    const struct pst_check_limits *limits;
+    struct pst_check_report *report;
+    struct pst_arena arena;
+    const struct pst_program *const *programs; /* of all ranks, or NULL */
+    const struct pst_check_maker *maker;       /* of programs, NULL: none are made */
+    pst_status made;                           /* what it said */
+    struct pst_error *err;                     /* for it */
+    const struct pst_plan *source; /* asynchronous: the plan whose lists `plan` has unrolled */
+    uint32_t n_batches;            /* of the lists that are looked at; synchronous: 1 */
+    pst_status status;             /* PST_ERR_NOMEM: a table could not be made; rules stop */
+
+    uint64_t *gradients;   /* [tensor] all contributions to its gradient, as a number */
+    uint32_t *stage_of;    /* [operator] */
+    uint64_t *list_base;   /* [rank] first entry of its list in flat arrays; [n_devices] = total */
+    uint32_t *rank_first;  /* [rank] rows of rank_stages; [n_devices] = total */
+    uint32_t *rank_stages; /* stages of each rank, ascending */
+    uint32_t *rank_replicas; /* which replica of that stage the rank is */
+    uint32_t *place;         /* [stage] replica on the entered rank, else PST_NONE */
+    uint64_t *pass_base;     /* [stage] first row of passes; [n_stages] = total */
+    struct pst_pass_row *passes;
+    uint32_t *known;     /* [flat] first instruction that waits for this one; PST_NONE: none */
+    uint64_t *edge_base; /* [edge] first of its transfers, activations before gradients */
+    struct pst_check_transfer *transfers;
+    uint64_t *guest_base;           /* [stage] first row of its guests; [n_stages] = total */
+    struct pst_check_guest *guests; /* guest by guest, in each by replica */
+    uint32_t **guest_tensors, *n_guest_tensors; /* [stage] what one consists of */
+    bool *edge_grad;                            /* [edge] gradients flow back on it */
+    struct pst_check_cut *cuts;                 /* [edge] */
+};
+
+/* Adds a violation; device and instr are PST_NONE where they do not apply. */
+void pst_check_add(struct pst_check *check, const char *rule, uint32_t device, uint32_t instr,
+                   const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* From the check's arena; NULL and status NOMEM when there is none. Zeroed. */
+void *pst_check_array(struct pst_check *check, uint64_t count, size_t size);
+
+/* First entries of the lists of check->plan in flat arrays; false without memory. */
+bool pst_check_lists(struct pst_check *check);
+
+/* check->place for the stages of one rank; leave undoes it. */
+void pst_check_enter(struct pst_check *check, uint32_t rank);
+void pst_check_leave(struct pst_check *check, uint32_t rank);
+
+static inline bool pst_check_is_pass(uint32_t op)
+{
+    return op >= PST_I_F && op <= PST_I_R;
+}
+
+/* The list stays at it until it has ended. */
+static inline bool pst_check_blocks(uint32_t op)
+{
+    return pst_check_is_pass(op) || op == PST_I_STEP;
+}
+
+static inline bool pst_check_is_copy(uint32_t op)
+{
+    return op == PST_I_OFFLOAD || op == PST_I_FETCH;
+}
+
+static inline bool pst_check_is_reduction(uint32_t op)
+{
+    return op == PST_I_REDUCE || op == PST_I_TIE || op == PST_I_NORM;
+}
+
+static inline struct pst_pass_row *pst_check_row(const struct pst_check *check, uint32_t stage,
+                                                 uint32_t microbatch, uint32_t replica)
+{
+    uint64_t n_ranks = check->plan->stages[stage].n_ranks;
+    return &check->passes[check->pass_base[stage] + microbatch * n_ranks + replica];
+}
+
+/* "F 2 5", "SEND 3 act 8+4 to 1": an instruction in few words. text holds 64 bytes; returns it. */
+char *pst_check_describe(const struct pst_instr *instr, char *text);
+
+/* Micro-batches of a stage in one batch, also where lists are unrolled. */
+static inline uint32_t pst_check_per_batch(const struct pst_check *check, uint32_t stage)
+{
+    return check->plan->stages[stage].n_microbatches / check->n_batches;
+}
+
+/* Micro-batches of a stage from one update of its weights to the next, and updates in a batch,
+   which are as many for all stages. */
+static inline uint32_t pst_check_unit(const struct pst_check *check, uint32_t stage)
+{
+    return pst_rule_unit(check->plan->version_rule, pst_check_per_batch(check, stage));
+}
+
+static inline uint32_t pst_check_updates(const struct pst_check *check)
+{
+    return check->plan->n_stages == 0 ? 1
+                                      : pst_check_per_batch(check, 0) / pst_check_unit(check, 0);
+}
+
+/* The rules, in the order in which they run; each returns whether it found nothing. */
+bool pst_check_form(struct pst_check *check);      /* FORM1 FORM2 WVER3 */
+bool pst_check_partition(struct pst_check *check); /* PART1 PART2 PART3 PART4 PART5 PART6 */
+bool pst_check_passes(struct pst_check *check);    /* PASS1 PASS2 WVER1 WVER2; fills passes */
+void pst_check_waits(struct pst_check *check);     /* fills known */
+bool pst_check_copies(struct pst_check *check);    /* PASS6 */
+bool pst_check_drains(struct pst_check *check);    /* PASS5 */
+bool pst_check_transfers(struct pst_check *check); /* PASS3 COMM1 COMM2; PASS7 */
+/* guests.c, for transfers.c: the table; where EVICT or LOAD goes in it, NULL with a violation; the
+   rules. */
+bool pst_check_guest_table(struct pst_check *check);
+struct pst_check_transfer *pst_check_guest_transfer(struct pst_check *check, uint32_t rank,
+                                                    uint32_t at, const struct pst_instr *instr);
+void pst_check_guests(struct pst_check *check);     /* PASS7 COMM1 COMM2 */
+bool pst_check_reductions(struct pst_check *check); /* PASS4 PART4 COMM3 */
+bool pst_check_live(struct pst_check *check);       /* LIVE1 LIVE2 LIVE4 */
+void pst_check_memory(struct pst_check *check, const struct pst_program *const *programs);
+void pst_check_gradients(struct pst_check *check); /* fills gradients */
+void pst_check_params(struct pst_check *check, const struct pst_program *program); /* MEM2 */
+void pst_check_pieces(struct pst_check *check,
+                      const struct pst_program *const *programs); /* COMM1 */
+/* MEM2 NUM1; `phase` is that of the first batch. */
+void pst_check_operands(struct pst_check *check, const struct pst_program *program, uint32_t phase);
+void pst_check_layout(struct pst_check *check, const struct pst_program *program);   /* MEM1 MEM3 */
+void pst_check_overlaps(struct pst_check *check, const struct pst_program *program); /* MEM3 */
+
+#endif

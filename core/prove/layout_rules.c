@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MEM1, MEM3: buffers are large enough, aligned, apart from each other while they live, and
+ * together within the capacity. One sweep over the ticks: the live buffers mark the stretches of
+ * the arena that they cover, in a tree over all begins and ends, so that each buffer costs a
+ * logarithm.
+ */
+#include "prove/sizes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The least that a value must hold by its kind. */
+static uint64_t least_bytes(const struct pst_check *check, const struct pst_value *value)
+{
+    const struct pst_graph *graph = check->graph;
+    uint32_t samples = pst_plan_samples(&check->plan->stages[value->stage]);
+    struct pst_op_grad grad;
+    switch (value->kind) {
+    case PST_V_WORKING:
+        return graph->params[value->what].elems * pst_dtype_bytes(graph->params[value->what].dtype);
+    case PST_V_WEIGHT:
+    case PST_V_GRAD:
+    case PST_V_TIE:
+    case PST_V_OPTIMIZER:
+    case PST_V_SCRATCH:
+        return graph->params[value->what].elems * sizeof(float);
+    case PST_V_STATE:
+        return value->slot < graph->ops[value->what].n_state
+                   ? graph->ops[value->what].state_elems[value->slot] * sizeof(float)
+                   : UINT64_MAX;
+    case PST_V_Z:
+        pst_op_grad_info(graph, value->what, &grad);
+        return value->slot < grad.n_z
+                   ? grad.z_elems[value->slot] * pst_dtype_bytes(grad.z_dtype[value->slot]) *
+                         (grad.z_batched[value->slot] ? samples : 1)
+                   : UINT64_MAX;
+    case PST_V_WORKSPACE:
+        return 1;
+    default:
+        return pst_check_tensor_bytes(&graph->tensors[value->what], samples);
+    }
+}
+
+/* A tree over the stretches between neighbouring bounds. */
+struct cover {
+    uint64_t *bounds; /* ascending, distinct */
+    uint32_t n;       /* stretches */
+    uint32_t size;    /* leaves, a power of two */
+    uint32_t *whole;  /* [node] live values that cover all of it, counted at their topmost nodes */
+    bool *any;        /* [node] something lives in or below it */
+};
+
+static int compare_u64(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Buffers of the device, or those in host memory. */
+static bool belongs(const struct pst_value *value, bool host)
+{
+    return (value->kind == PST_V_HOST) == host;
+}
+
+static bool make_cover(struct pst_check *check, const struct pst_program *program, bool host,
+                       struct cover *cover)
+{
+    uint64_t room = 2 * (uint64_t)program->n_values + 2;
+    cover->bounds = pst_check_array(check, room, sizeof(uint64_t));
+    if (cover->bounds == NULL) {
+        return false;
+    }
+    uint32_t n = 0;
+    for (uint32_t v = 0; v < program->n_values; v++) {
+        if (belongs(&program->values[v], host)) {
+            cover->bounds[n++] = program->values[v].offset;
+            cover->bounds[n++] = program->values[v].offset + program->values[v].bytes;
+        }
+    }
+    qsort(cover->bounds, n, sizeof(uint64_t), compare_u64);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (kept == 0 || cover->bounds[kept - 1] != cover->bounds[i]) {
+            cover->bounds[kept++] = cover->bounds[i];
+        }
+    }
+    cover->n = kept > 0 ? kept - 1 : 0;
+    cover->size = 1;
+    while (cover->size < cover->n) {
+        cover->size *= 2;
+    }
+    cover->whole = pst_check_array(check, 2 * (uint64_t)cover->size, sizeof(uint32_t));
+    cover->any = pst_check_array(check, 2 * (uint64_t)cover->size, sizeof(bool));
+    return cover->whole != NULL && cover->any != NULL;
+}
+
+static uint32_t bound_index(const struct cover *cover, uint64_t bound)
+{
+    uint32_t low = 0, high = cover->n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (cover->bounds[middle] < bound) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* One live value more or less over all of a node; above it as far as that makes a difference. */
+static void count(struct cover *cover, uint32_t node, int by)
+{
+    cover->whole[node] += (uint32_t)by;
+    for (; node >= 1; node /= 2) {
+        bool any = cover->whole[node] > 0 ||
+                   (node < cover->size && (cover->any[2 * node] || cover->any[2 * node + 1]));
+        if (any == cover->any[node]) {
+            return;
+        }
+        cover->any[node] = any;
+    }
+}
+
+/* Adds a live value over stretches [begin, end), or takes it away (by = -1). */
+static void mark(struct cover *cover, uint32_t begin, uint32_t end, int by)
+{
+    uint32_t left = begin + cover->size, right = end + cover->size;
+    for (; left < right; left /= 2, right /= 2) {
+        if (left & 1) {
+            count(cover, left++, by);
+        }
+        if (right & 1) {
+            count(cover, --right, by);
+        }
+    }
+}
+
+/* Whether something lives in stretches [begin, end): in a node that makes it up, or around one. */
+static bool is_taken(const struct cover *cover, uint32_t begin, uint32_t end)
+{
+    uint32_t left = begin + cover->size, right = end + cover->size;
+    for (uint32_t node = left; node >= 1; node /= 2) {
+        if (cover->whole[node] > 0) {
+            return true;
+        }
+    }
+    for (uint32_t node = right - 1; node >= 1; node /= 2) {
+        if (cover->whole[node] > 0) {
+            return true;
+        }
+    }
+    for (; left < right; left /= 2, right /= 2) {
+        if ((left & 1) && cover->any[left++]) {
+            return true;
+        }
+        if ((right & 1) && cover->any[--right]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Values by first and by last tick: a counting sort of indices. */
+static uint32_t *by_tick(struct pst_check *check, const struct pst_program *program, bool host,
+                         bool first, uint32_t **ret_start)
+{
+    uint32_t *start = pst_check_array(check, (uint64_t)program->n_ticks + 2, sizeof *start);
+    uint32_t *order = pst_check_array(check, (uint64_t)program->n_values + 1, sizeof *order);
+    if (start == NULL || order == NULL) {
+        return NULL;
+    }
+    for (uint32_t v = 0; v < program->n_values; v++) {
+        const struct pst_value *value = &program->values[v];
+        start[(first ? value->first : value->last) + 2] += belongs(value, host);
+    }
+    for (uint32_t t = 0; t < program->n_ticks; t++) {
+        start[t + 2] += start[t + 1];
+    }
+    for (uint32_t v = 0; v < program->n_values; v++) {
+        const struct pst_value *value = &program->values[v];
+        if (belongs(value, host)) {
+            order[start[(first ? value->first : value->last) + 1]++] = v;
+        }
+    }
+    *ret_start = start;
+    return order;
+}
+
+static void report_overlap(struct pst_check *check, const struct pst_program *program, uint32_t v,
+                           uint32_t tick)
+{
+    const struct pst_value *self = &program->values[v];
+    uint32_t other = 0;
+    while (other < program->n_values) {
+        const struct pst_value *value = &program->values[other];
+        if (other != v && belongs(value, self->kind == PST_V_HOST) && value->first <= tick &&
+            value->last >= tick && value->offset < self->offset + self->bytes &&
+            self->offset < value->offset + value->bytes) {
+            break;
+        }
+        other++;
+    }
+    pst_check_add(check, "MEM3", program->rank, PST_NONE,
+                  "buffer %u at %llu, %llu bytes, overlaps buffer %u, alive at tick %u", v,
+                  (unsigned long long)self->offset, (unsigned long long)self->bytes, other, tick);
+}
+
+/* Largest live sum; overlaps are reported on the way. */
+static uint64_t sweep(struct pst_check *check, const struct pst_program *program, bool host)
+{
+    struct cover cover = {0};
+    uint32_t *start, *until;
+    uint32_t *starting = by_tick(check, program, host, true, &start);
+    uint32_t *ending = by_tick(check, program, host, false, &until);
+    uint64_t live = 0, peak = 0;
+    if (starting == NULL || ending == NULL || !make_cover(check, program, host, &cover)) {
+        return 0;
+    }
+    for (uint32_t t = 0; t < program->n_ticks; t++) {
+        for (uint32_t i = start[t]; i < start[t + 1]; i++) {
+            const struct pst_value *value = &program->values[starting[i]];
+            uint32_t begin = bound_index(&cover, value->offset);
+            uint32_t end = bound_index(&cover, value->offset + value->bytes);
+            live += value->bytes;
+            if (begin < end) {
+                if (is_taken(&cover, begin, end) && check->report->n_violations < PST_CHECK_MAX) {
+                    report_overlap(check, program, starting[i], t);
+                }
+                mark(&cover, begin, end, 1);
+            }
+        }
+        peak = live > peak ? live : peak;
+        for (uint32_t i = until[t]; i < until[t + 1]; i++) {
+            const struct pst_value *value = &program->values[ending[i]];
+            uint32_t begin = bound_index(&cover, value->offset);
+            uint32_t end = bound_index(&cover, value->offset + value->bytes);
+            live -= value->bytes;
+            if (begin < end) {
+                mark(&cover, begin, end, -1);
+            }
+        }
+    }
+    return peak;
+}
+
+static void check_values(struct pst_check *check, const struct pst_program *program)
+{
+    for (uint32_t v = 0; v < program->n_values; v++) {
+        const struct pst_value *value = &program->values[v];
+        uint64_t least = least_bytes(check, value);
+        if (value->bytes < least) {
+            pst_check_add(check, "MEM3", program->rank, PST_NONE,
+                          "buffer %u holds %llu bytes, its shape and type need %llu", v,
+                          (unsigned long long)value->bytes, (unsigned long long)least);
+        }
+        if (value->offset % PST_VALUE_ALIGN != 0) {
+            pst_check_add(check, "MEM3", program->rank, PST_NONE,
+                          "buffer %u starts at %llu, no multiple of %u", v,
+                          (unsigned long long)value->offset, PST_VALUE_ALIGN);
+        }
+        bool persistent = value->kind <= PST_V_STATE;
+        if (persistent != value->is_static ||
+            (persistent && (value->first != 0 || value->last != program->n_ticks - 1 ||
+                            value->offset + value->bytes > program->static_bytes))) {
+            pst_check_add(check, "MEM3", program->rank, PST_NONE,
+                          "buffer %u: what outlives the step lies in the static part, for all of "
+                          "the list, and nothing else does",
+                          v);
+        }
+    }
+}
+
+static void check_stated(struct pst_check *check, const struct pst_program *program, uint64_t peak)
+{
+    const struct pst_plan_device *device = &check->plan->devices[program->rank];
+    uint64_t ends[2] = {0, 0};
+    for (uint32_t v = 0; v < program->n_values; v++) {
+        uint64_t value_end = program->values[v].offset + program->values[v].bytes;
+        uint64_t *end_of = &ends[program->values[v].kind == PST_V_HOST];
+        *end_of = value_end > *end_of ? value_end : *end_of;
+    }
+    uint64_t end = ends[0];
+    /* A plan whose peaks nobody has filled in states 0. */
+    if (program->peak_bytes != peak || program->arena_bytes != end ||
+        (device->peak_bytes != 0 && device->peak_bytes != peak) ||
+        (device->arena_bytes != 0 && device->arena_bytes != end)) {
+        pst_check_add(
+            check, "MEM3", program->rank, PST_NONE,
+            "peak of %llu and arena of %llu bytes are stated (plan: %llu, %llu), found "
+            "%llu and %llu",
+            (unsigned long long)program->peak_bytes, (unsigned long long)program->arena_bytes,
+            (unsigned long long)device->peak_bytes, (unsigned long long)device->arena_bytes,
+            (unsigned long long)peak, (unsigned long long)end);
+    }
+    if (program->host_bytes != ends[1] ||
+        (device->host_bytes != 0 && device->host_bytes != ends[1])) {
+        pst_check_add(check, "MEM3", program->rank, PST_NONE,
+                      "%llu bytes of host memory are stated (plan: %llu), found %llu",
+                      (unsigned long long)program->host_bytes,
+                      (unsigned long long)device->host_bytes, (unsigned long long)ends[1]);
+    }
+    uint64_t capacity = check->plan->capacity_bytes;
+    if (peak > capacity || end > capacity) {
+        pst_check_add(check, "MEM1", program->rank, PST_NONE,
+                      "%llu bytes live at the peak, %llu allocated; the device has %llu",
+                      (unsigned long long)peak, (unsigned long long)end,
+                      (unsigned long long)capacity);
+    }
+}
+
+void pst_check_overlaps(struct pst_check *check, const struct pst_program *program)
+{
+    sweep(check, program, false);
+    if (program->n_copies > 0 && check->status == PST_OK) {
+        sweep(check, program, true);
+    }
+}
+
+void pst_check_layout(struct pst_check *check, const struct pst_program *program)
+{
+    check_values(check, program);
+    uint64_t peak = sweep(check, program, false);
+    if (program->n_copies > 0 && check->status == PST_OK) {
+        sweep(check, program, true);
+    }
+    if (check->status == PST_OK) {
+        check_stated(check, program, peak);
+    }
+}

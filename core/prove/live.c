@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * LIVE1, LIVE2: the run (live.h), by a worklist of ranks. Each rank goes as far as it can; whoever
+ * changes something that another rank may wait for puts that rank on the list. Every instruction
+ * and every wait is passed once, so the run is linear in the plan.
+ */
+#include "prove/live.h"
+
+#include <string.h>
+
+static void wake(struct pst_live *live, uint32_t rank)
+{
+    if (!live->ranks[rank].queued) {
+        live->ranks[rank].queued = true;
+        uint32_t at = live->first + live->n_queued++;
+        live->worklist[at < live->plan->n_devices ? at : at - live->plan->n_devices] = rank;
+    }
+}
+
+static void finish(struct pst_live *live, uint32_t rank, uint32_t at)
+{
+    live->ranks[rank].open[at] = 0;
+    live->n_done++;
+    wake(live, rank);
+}
+
+uint32_t pst_live_send_head(struct pst_live_rank *rank)
+{
+    while (rank->send < rank->pc && rank->open[rank->send] != PST_I_SEND) {
+        rank->send++;
+    }
+    return rank->send < rank->pc ? rank->send : PST_NONE;
+}
+
+uint32_t pst_live_recv_head(struct pst_live_rank *rank)
+{
+    while (rank->recv < rank->pc && rank->open[rank->recv] != PST_I_RECV) {
+        rank->recv++;
+    }
+    return rank->recv < rank->pc ? rank->recv : PST_NONE;
+}
+
+uint32_t pst_live_reduction_head(struct pst_live_rank *rank)
+{
+    while (rank->reduction < rank->reductions_until &&
+           !pst_check_is_reduction(rank->open[rank->reduction])) {
+        rank->reduction++;
+    }
+    return rank->reduction < rank->reductions_until ? rank->reduction : PST_NONE;
+}
+
+/* Fewer messages than its capacity are in the channel: the RECV `capacity` places back has ended.
+ */
+static bool has_room(const struct pst_live *live, uint32_t rank, uint32_t at)
+{
+    const struct pst_live_rank *self = &live->ranks[rank];
+    if (self->sequence[at] < live->capacity) {
+        return true;
+    }
+    if (live->capacity == 0 || self->row[at] - live->capacity >= live->n_recvs) {
+        return false;
+    }
+    const struct pst_live_recv *recv = &live->recvs[self->row[at] - live->capacity];
+    const struct pst_live_rank *peer = &live->ranks[recv->rank];
+    return recv->rank == self->peer[at] && peer->peer[recv->instr] == rank &&
+           peer->open[recv->instr] == 0;
+}
+
+static bool try_send(struct pst_live *live, uint32_t rank)
+{
+    struct pst_live_rank *self = &live->ranks[rank];
+    uint32_t at = pst_live_send_head(self);
+    if (at == PST_NONE) {
+        return false;
+    }
+    uint32_t peer = self->peer[at], partner = self->partner[at];
+    if (has_room(live, rank, at)) {
+        finish(live, rank, at);
+        wake(live, peer);
+        return true;
+    }
+    if (partner != PST_NONE && pst_live_recv_head(&live->ranks[peer]) == partner) {
+        finish(live, rank, at);
+        finish(live, peer, partner);
+        return true;
+    }
+    return false;
+}
+
+static bool try_recv(struct pst_live *live, uint32_t rank)
+{
+    struct pst_live_rank *self = &live->ranks[rank];
+    uint32_t at = pst_live_recv_head(self);
+    if (at == PST_NONE) {
+        return false;
+    }
+    uint32_t peer = self->peer[at], partner = self->partner[at];
+    if (partner == PST_NONE) {
+        return false;
+    }
+    if (live->ranks[peer].open[partner] == 0) {
+        finish(live, rank, at);
+        wake(live, peer);
+        return true;
+    }
+    if (pst_live_send_head(&live->ranks[peer]) == partner) {
+        finish(live, rank, at);
+        finish(live, peer, partner);
+        return true;
+    }
+    return false;
+}
+
+/* Ordered: moves to the next group where the last one has ended; false where there is none. */
+static bool next_group(struct pst_live_rank *self)
+{
+    if (self->group_left > 0) {
+        return true;
+    }
+    uint32_t at = self->group_end;
+    while (at < self->n && !pst_live_is_transfer(self->ops[at])) {
+        at++;
+    }
+    self->group = self->group_end = at;
+    self->group_active = false;
+    while (self->group_end < self->n && pst_live_is_transfer(self->ops[self->group_end])) {
+        self->group_end++;
+    }
+    self->group_left = self->group_end - self->group;
+    return self->group_left > 0;
+}
+
+/* Ordered: once all of the group is posted, its members go with those that are active elsewhere. */
+static bool try_group(struct pst_live *live, uint32_t rank)
+{
+    struct pst_live_rank *self = &live->ranks[rank];
+    if (!next_group(self) || self->group_active || self->pc < self->group_end) {
+        return false;
+    }
+    self->group_active = true;
+    for (uint32_t at = self->group; at < self->group_end; at++) {
+        uint32_t peer = self->peer[at], partner = self->partner[at];
+        struct pst_live_rank *other = &live->ranks[peer];
+        if (partner != PST_NONE && other->group_active && partner >= other->group &&
+            partner < other->group_end) {
+            finish(live, rank, at);
+            finish(live, peer, partner);
+            self->group_left--;
+            other->group_left--;
+        }
+    }
+    return true;
+}
+
+static void leave_meeting(struct pst_live *live, uint32_t rank, uint32_t id)
+{
+    struct pst_live_rank *self = &live->ranks[rank];
+    uint32_t at = pst_live_reduction_head(self);
+    if (self->arrived && at != PST_NONE && pst_live_reduction(live->plan, &self->list[at]) == id) {
+        self->arrived = false;
+        finish(live, rank, at);
+    }
+}
+
+static void leave_stage(struct pst_live *live, uint32_t stage, uint32_t id)
+{
+    for (uint32_t r = 0; r < live->plan->stages[stage].n_ranks; r++) {
+        leave_meeting(live, live->plan->stages[stage].ranks[r], id);
+    }
+}
+
+static bool try_reduction(struct pst_live *live, uint32_t rank)
+{
+    struct pst_live_rank *self = &live->ranks[rank];
+    const struct pst_plan *plan = live->plan;
+    uint32_t at = pst_live_reduction_head(self);
+    if (at == PST_NONE || self->arrived) {
+        return false;
+    }
+    const struct pst_instr *instr = &self->list[at];
+    uint32_t id = pst_live_reduction(plan, instr);
+    self->arrived = true;
+    if (++live->arrived[id] < live->n_members[id]) {
+        return true;
+    }
+    live->arrived[id] = 0;
+    if (instr->op == PST_I_REDUCE) {
+        leave_stage(live, instr->stage, id);
+    } else if (instr->op == PST_I_TIE) {
+        for (uint32_t s = 0; s < plan->ties[instr->stage].n_stages; s++) {
+            leave_stage(live, plan->ties[instr->stage].stages[s], id);
+        }
+    } else {
+        for (uint32_t d = 0; d < plan->n_devices; d++) {
+            leave_meeting(live, d, id);
+        }
+    }
+    return true;
+}
+
+/* Many lists are walked in turn, a few instructions at a time: what the next visit reads is asked
+   for now. */
+static void prefetch(const struct pst_live_rank *self)
+{
+    if (self->pc + 4 < self->n) {
+        __builtin_prefetch(&self->list[self->pc + 4]);
+        __builtin_prefetch(self->list[self->pc + 2].waits);
+    }
+}
+
+static bool walk(struct pst_live *live, uint32_t rank)
+{
+    struct pst_live_rank *self = &live->ranks[rank];
+    uint32_t before = self->pc, posted = self->reductions_until;
+    while (self->pc < self->n) {
+        const struct pst_instr *instr = &self->list[self->pc];
+        while (self->n_waited < instr->n_waits && self->open[instr->waits[self->n_waited]] == 0) {
+            self->n_waited++;
+        }
+        if (self->n_waited < instr->n_waits) {
+            break;
+        }
+        /* Copies need nothing but what comes before them in the list. */
+        if (pst_check_blocks(instr->op) || pst_check_is_copy(instr->op)) {
+            finish(live, rank, self->pc);
+        } else if (pst_check_is_reduction(instr->op)) {
+            self->reductions_until = self->pc + 1;
+            if (!live->async_reductions && instr->op != PST_I_REDUCE && self->open[self->pc] != 0) {
+                break;
+            }
+        }
+        self->pc++;
+        self->n_waited = 0;
+    }
+    prefetch(self);
+    return self->pc != before || self->reductions_until != posted;
+}
+
+static void advance(struct pst_live *live, uint32_t rank)
+{
+    bool moved = true;
+    while (moved) {
+        moved = walk(live, rank);
+        if (live->ordered) {
+            moved |= try_group(live, rank);
+        } else {
+            moved |= try_send(live, rank);
+            moved |= try_recv(live, rank);
+        }
+        moved |= try_reduction(live, rank);
+    }
+}
+
+static void rewind_all(struct pst_live *live)
+{
+    const struct pst_plan *plan = live->plan;
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        struct pst_live_rank *rank = &live->ranks[d];
+        if (rank->n > 0) {
+            memcpy(rank->open, rank->ops, rank->n);
+        }
+        *rank = (struct pst_live_rank){.list = rank->list,
+                                       .ops = rank->ops,
+                                       .open = rank->open,
+                                       .peer = rank->peer,
+                                       .sequence = rank->sequence,
+                                       .row = rank->row,
+                                       .partner = rank->partner,
+                                       .n = rank->n};
+    }
+    memset(live->arrived, 0, ((size_t)plan->n_stages + plan->n_ties + 1) * sizeof(uint32_t));
+    live->first = live->n_queued = 0;
+    live->n_done = 0;
+}
+
+bool pst_live_run(struct pst_live *live, uint32_t capacity, bool ordered)
+{
+    live->capacity = capacity;
+    live->ordered = ordered;
+    rewind_all(live);
+    for (uint32_t d = 0; d < live->plan->n_devices; d++) {
+        wake(live, d);
+    }
+    while (live->n_queued > 0) {
+        uint32_t rank = live->worklist[live->first];
+        live->first = live->first + 1 < live->plan->n_devices ? live->first + 1 : 0;
+        live->n_queued--;
+        advance(live, rank); /* still marked as queued, for it goes as far as it can by itself */
+        live->ranks[rank].queued = false;
+    }
+    return live->n_done == live->check->list_base[live->plan->n_devices];
+}
+
+/* Larger channels never hurt, so the smallest that does is found by halving. */
+static uint32_t smallest_capacity(struct pst_live *live, uint32_t too_small)
+{
+    uint32_t low = too_small, high = too_small + 1;
+    while (!pst_live_run(live, high, false)) {
+        low = high;
+        high = high > UINT32_MAX / 2 ? UINT32_MAX : 2 * high;
+    }
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (pst_live_run(live, middle, false)) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    return high;
+}
+
+static void explain(struct pst_live *live, const struct pst_check_limits *limits)
+{
+    struct pst_check *check = live->check;
+    uint64_t total = check->list_base[live->plan->n_devices], done = live->n_done;
+    if (pst_live_run(live, UINT32_MAX, false)) {
+        if (limits->ordered && pst_live_run(live, limits->channel_capacity, false)) {
+            pst_check_add(check, "LIVE2", PST_NONE, PST_NONE,
+                          "the lists stop after %llu of %llu instructions; they need a transport "
+                          "whose sends and receives are separate queues",
+                          (unsigned long long)done, (unsigned long long)total);
+        } else {
+            pst_check_add(check, "LIVE2", PST_NONE, PST_NONE,
+                          "the lists stop after %llu of %llu instructions; channels hold %u "
+                          "messages, %u would do",
+                          (unsigned long long)done, (unsigned long long)total,
+                          limits->channel_capacity,
+                          smallest_capacity(live, limits->channel_capacity));
+        }
+    } else {
+        pst_check_add(check, "LIVE1", PST_NONE, PST_NONE,
+                      "the lists stop after %llu of %llu instructions, however much the channels "
+                      "hold",
+                      (unsigned long long)done, (unsigned long long)total);
+    }
+}
+
+bool pst_check_live(struct pst_check *check)
+{
+    struct pst_live live = {0};
+    const struct pst_check_limits *limits = check->limits;
+    if (!pst_live_prepare(&live, check) ||
+        pst_live_run(&live, limits->channel_capacity, limits->ordered)) {
+        return check->status == PST_OK;
+    }
+    explain(&live, limits);
+    /* once more, to stand where it stops under the transport's own limits */
+    pst_live_run(&live, limits->channel_capacity, limits->ordered);
+    pst_live_report(&live);
+    return false;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Channels: every ordered pair of ranks between which something is sent. Linear: receives are dealt
+ * out by sender first, so that one array of peers, stamped by sender, finds those of each channel.
+ */
+#include "prove/live.h"
+
+#include <string.h>
+
+/* The receives of a rank from the sender that is looked at. */
+struct peer {
+    uint32_t stamp;
+    uint32_t first, next, end; /* rows; the next SEND goes with `next` */
+};
+
+/* Rows by sender, in order of receiver and list: those from rank d are [first[d], first[d + 1]). */
+static uint64_t *deal_receives(struct pst_live *live)
+{
+    struct pst_check *check = live->check;
+    uint32_t n_ranks = live->plan->n_devices;
+    uint64_t *first = pst_check_array(check, (uint64_t)n_ranks + 2, sizeof *first);
+    if (first == NULL) {
+        return NULL;
+    }
+    for (uint32_t d = 0; d < n_ranks; d++) {
+        const struct pst_live_rank *rank = &live->ranks[d];
+        for (uint32_t i = 0; i < rank->n; i++) {
+            if (rank->ops[i] == PST_I_RECV) {
+                first[rank->peer[i] + 2]++;
+                live->n_recvs++;
+            }
+        }
+    }
+    live->recvs = pst_check_array(check, (uint64_t)live->n_recvs + 1, sizeof *live->recvs);
+    if (live->recvs == NULL) {
+        return NULL;
+    }
+    for (uint32_t d = 0; d < n_ranks; d++) {
+        first[d + 2] += first[d + 1];
+    }
+    for (uint32_t d = 0; d < n_ranks; d++) {
+        const struct pst_live_rank *rank = &live->ranks[d];
+        for (uint32_t i = 0; i < rank->n; i++) {
+            if (rank->ops[i] == PST_I_RECV) {
+                live->recvs[first[rank->peer[i] + 1]++] = (struct pst_live_recv){d, i};
+            }
+        }
+    }
+    return first;
+}
+
+static struct peer *peer_of(struct peer *peers, uint32_t rank, uint32_t from, uint32_t row)
+{
+    if (peers[rank].stamp != from + 1) {
+        peers[rank] = (struct peer){from + 1, row, row, row};
+    }
+    return &peers[rank];
+}
+
+/* The k-th SEND of a channel goes with its k-th RECV. */
+static bool pair_ends(struct pst_live *live)
+{
+    uint64_t *first = deal_receives(live);
+    struct peer *peers = pst_check_array(live->check, live->plan->n_devices, sizeof *peers);
+    if (first == NULL || peers == NULL) {
+        return false;
+    }
+    for (uint32_t from = 0; from < live->plan->n_devices; from++) {
+        struct pst_live_rank *sender = &live->ranks[from];
+        for (uint32_t row = (uint32_t)first[from]; row < first[from + 1]; row++) {
+            const struct pst_live_recv *recv = &live->recvs[row];
+            peer_of(peers, recv->rank, from, row)->end = row + 1;
+            live->ranks[recv->rank].partner[recv->instr] = PST_NONE;
+        }
+        for (uint32_t i = 0; i < sender->n; i++) {
+            if (sender->ops[i] != PST_I_SEND) {
+                continue;
+            }
+            struct peer *peer = peer_of(peers, sender->peer[i], from, live->n_recvs);
+            uint32_t row = peer->next++;
+            sender->row[i] = row;
+            sender->sequence[i] = row - peer->first;
+            sender->partner[i] = PST_NONE;
+            if (row < peer->end) {
+                sender->partner[i] = live->recvs[row].instr;
+                live->ranks[sender->peer[i]].partner[live->recvs[row].instr] = i;
+            }
+        }
+    }
+    return true;
+}
+
+static bool make_ranks(struct pst_live *live)
+{
+    struct pst_check *check = live->check;
+    uint64_t total = check->list_base[live->plan->n_devices];
+    uint8_t *ops = pst_check_array(check, total + 1, sizeof *ops);
+    uint8_t *open = pst_check_array(check, total + 1, sizeof *open);
+    uint32_t *peer = pst_check_array(check, total + 1, sizeof *peer);
+    uint32_t *partner = pst_check_array(check, total + 1, sizeof *partner);
+    uint32_t *sequence = pst_check_array(check, total + 1, sizeof *sequence);
+    uint32_t *row = pst_check_array(check, total + 1, sizeof *row);
+    live->ranks = pst_check_array(check, live->plan->n_devices, sizeof *live->ranks);
+    live->worklist = pst_check_array(check, live->plan->n_devices, sizeof(uint32_t));
+    if (check->status != PST_OK) {
+        return false;
+    }
+    for (uint32_t d = 0; d < live->plan->n_devices; d++) {
+        live->ranks[d].list = live->plan->devices[d].body;
+        live->ranks[d].n = live->plan->devices[d].n_instrs;
+        live->ranks[d].ops = &ops[check->list_base[d]];
+        live->ranks[d].open = &open[check->list_base[d]];
+        live->ranks[d].peer = &peer[check->list_base[d]];
+        live->ranks[d].partner = &partner[check->list_base[d]];
+        live->ranks[d].sequence = &sequence[check->list_base[d]];
+        live->ranks[d].row = &row[check->list_base[d]];
+        for (uint32_t i = 0; i < live->ranks[d].n; i++) {
+            live->ranks[d].ops[i] = live->ranks[d].list[i].op;
+            live->ranks[d].peer[i] = live->ranks[d].list[i].peer;
+        }
+    }
+    return true;
+}
+
+/* How many ranks meet in each reduction. */
+static bool count_members(struct pst_live *live)
+{
+    const struct pst_plan *plan = live->plan;
+    uint64_t n = (uint64_t)plan->n_stages + plan->n_ties + 1;
+    live->arrived = pst_check_array(live->check, n, sizeof(uint32_t));
+    live->n_members = pst_check_array(live->check, n, sizeof(uint32_t));
+    uint32_t *seen = pst_check_array(live->check, plan->n_devices, sizeof *seen);
+    if (live->check->status != PST_OK) {
+        return false;
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        live->n_members[s] = plan->stages[s].n_ranks;
+    }
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        for (uint32_t i = 0; i < plan->ties[t].n_stages; i++) {
+            const struct pst_plan_stage *stage = &plan->stages[plan->ties[t].stages[i]];
+            for (uint32_t r = 0; r < stage->n_ranks; r++) {
+                live->n_members[plan->n_stages + t] += seen[stage->ranks[r]] != t + 1;
+                seen[stage->ranks[r]] = t + 1;
+            }
+        }
+    }
+    live->n_members[n - 1] = plan->n_devices;
+    return true;
+}
+
+bool pst_live_prepare(struct pst_live *live, struct pst_check *check)
+{
+    live->check = check;
+    live->plan = check->plan;
+    live->async_reductions = check->limits->async_reductions;
+    return make_ranks(live) && count_members(live) && pair_ends(live);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The buffers of all ranks: each program is well formed and belongs to its lists, then MEM1, MEM2,
+ * MEM3 and NUM1 rank by rank, and COMM1 on the pieces of every transfer. Where lists are unrolled
+ * the program is too, beginning with each of its phases.
+ */
+#include "prove/unrolled.h"
+#include "prove/walk.h"
+
+#include <stdlib.h>
+
+static bool call_in_range(const struct pst_check *check, const struct pst_program *program,
+                          const struct pst_program_call *call)
+{
+    uint32_t count = 3;
+    uint32_t limit = check->graph->n_tensors;
+    if (call->kind == PST_C_KERNEL) {
+        if (call->op >= check->graph->n_ops || call->pass > 2) {
+            return false;
+        }
+        count = pst_operands_of(&check->graph->ops[call->op]).count;
+    } else if (call->kind == PST_C_ACCUMULATE) {
+        limit = check->graph->n_params;
+    }
+    if (call->kind > PST_C_LOSS || (call->kind != PST_C_KERNEL && call->op >= limit) ||
+        call->first_operand > program->n_operands ||
+        count > program->n_operands - call->first_operand) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t value = program->operands[call->first_operand + i];
+        if (value != PST_NONE && value >= program->n_values) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Calls and pieces follow each other in list order; ticks are counted as program.h says. */
+static const char *list_fault(const struct pst_check *check, const struct pst_program *program)
+{
+    uint64_t calls = 0, parts = 0, ticks = 0;
+    for (uint32_t i = 0; i < program->n_instrs; i++) {
+        const struct pst_program_instr *list = &program->lists[i];
+        if ((list->n_calls > 0 && list->first_call != calls) ||
+            (list->n_parts > 0 && list->first_part != parts)) {
+            return "calls or pieces of the instructions do not follow each other";
+        }
+        calls += list->n_calls;
+        parts += list->n_parts;
+        if (calls > program->n_calls || list->first_tick != ticks ||
+            list->n_ticks != pst_check_ticks(program, i)) {
+            return "ticks of the instructions do not follow each other";
+        }
+        ticks += list->n_ticks;
+    }
+    if (calls != program->n_calls || parts != program->n_parts ||
+        program->n_ticks != (ticks > 0 ? ticks : 1)) {
+        return "counts of calls, pieces or ticks do not add up";
+    }
+    for (uint32_t c = 0; c < program->n_calls; c++) {
+        if (!call_in_range(check, program, &program->calls[c])) {
+            return "a call with an operand out of range";
+        }
+    }
+    for (uint32_t p = 0; p < program->n_parts; p++) {
+        const struct pst_transfer_part *part = &program->parts[p];
+        if (part->value >= program->n_values || part->begin > program->values[part->value].bytes ||
+            part->bytes > program->values[part->value].bytes - part->begin) {
+            return "a piece of a transfer outside its buffer";
+        }
+    }
+    return NULL;
+}
+
+static const char *value_fault(const struct pst_check *check, const struct pst_program *program)
+{
+    const struct pst_graph *graph = check->graph;
+    for (uint32_t v = 0; v < program->n_values; v++) {
+        const struct pst_value *value = &program->values[v];
+        bool parameter = value->kind <= PST_V_OPTIMIZER || value->kind == PST_V_SCRATCH;
+        bool op =
+            value->kind == PST_V_STATE || value->kind == PST_V_Z || value->kind == PST_V_WORKSPACE;
+        uint32_t limit = parameter ? graph->n_params : op ? graph->n_ops : graph->n_tensors;
+        if (value->kind >= PST_V_KINDS || value->what >= limit ||
+            value->stage >= check->plan->n_stages || value->first > value->last ||
+            value->last >= program->n_ticks || value->offset > UINT64_MAX / 2 ||
+            value->bytes > UINT64_MAX / 2 ||
+            (value->period > 0 && (value->microbatch >= value->period || value->first != 0 ||
+                                   value->last != program->n_ticks - 1))) {
+            return "a buffer of nothing that exists, or alive outside the list";
+        }
+    }
+    return NULL;
+}
+
+static bool same_instrs(const struct pst_instr *a, const struct pst_instr *b, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (a[i].op != b[i].op || a[i].payload != b[i].payload || a[i].stage != b[i].stage ||
+            a[i].microbatch != b[i].microbatch || a[i].node != b[i].node ||
+            a[i].first_sample != b[i].first_sample || a[i].n_samples != b[i].n_samples ||
+            a[i].peer != b[i].peer || a[i].n_waits != b[i].n_waits || a[i].waits != b[i].waits) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Phase by phase the lists of the plan: every part, or the body alone. */
+static const char *section_fault(const struct pst_check *check, const struct pst_program *program)
+{
+    const struct pst_plan *plan = check->source != NULL ? check->source : check->plan;
+    const struct pst_plan_device *device = &plan->devices[program->rank];
+    uint32_t n_parts = plan->asynchronous ? PST_PARTS : 1, tick = 0, at = 0;
+    if (program->n_phases == 0 || (plan->asynchronous && program->n_phases % 2 != 0) ||
+        program->n_sections / n_parts != program->n_phases || program->n_sections % n_parts != 0) {
+        return "a number of sections that cannot be";
+    }
+    for (uint32_t i = 0; i < program->n_sections; i++) {
+        const struct pst_program_section *section = &program->sections[i];
+        enum pst_part part = plan->asynchronous ? i % PST_PARTS : PST_BODY;
+        uint32_t n;
+        const struct pst_instr *list = pst_plan_list(device, part, &n);
+        if (section->part != part || section->phase != i / n_parts || section->n_instrs != n ||
+            section->first_instr != at || section->first_tick != tick ||
+            n > program->n_instrs - at || !same_instrs(program->instrs + at, list, n)) {
+            return "the program was made for another list";
+        }
+        for (uint32_t k = 0; k < n; k++, at++) {
+            tick += program->lists[at].n_ticks;
+        }
+    }
+    return at == program->n_instrs ? NULL : "the program was made for another list";
+}
+
+static bool check_shape(struct pst_check *check, const struct pst_program *program, uint32_t rank)
+{
+    const char *fault = program->rank != rank ? "the program was made for another list"
+                                              : section_fault(check, program);
+    fault = fault == NULL ? list_fault(check, program) : fault;
+    fault = fault == NULL ? value_fault(check, program) : fault;
+    fault = fault == NULL ? pst_check_copy_fault(program) : fault;
+    if (fault != NULL) {
+        pst_check_add(check, "MEM2", rank, PST_NONE, "%s", fault);
+    }
+    return fault == NULL;
+}
+
+/* MEM2, NUM1 and the overlaps of MEM3 for the batches that are unrolled. */
+static void check_unrolled(struct pst_check *check, const struct pst_program *program)
+{
+    for (uint32_t phase = 0; phase < program->n_phases && check->status == PST_OK; phase++) {
+        struct pst_arena kept = check->arena;
+        struct pst_program unrolled;
+        check->arena = (struct pst_arena){NULL, 0, 0};
+        if (pst_check_unroll_program(check, program, phase, &unrolled)) {
+            pst_check_operands(check, &unrolled, phase);
+            if (check->status == PST_OK) {
+                pst_check_overlaps(check, &unrolled);
+            }
+            free(unrolled.values);
+        }
+        pst_arena_finish(&check->arena);
+        check->arena = kept;
+    }
+}
+
+/* COMM1 on the pieces of unrolled transfers, which are the same in every phase. */
+static void check_unrolled_pieces(struct pst_check *check,
+                                  const struct pst_program *const *programs)
+{
+    uint32_t n = check->plan->n_devices, made = 0;
+    struct pst_program *unrolled = pst_check_array(check, n, sizeof *unrolled);
+    const struct pst_program **rows = pst_check_array(check, n, sizeof *rows);
+    while (check->status == PST_OK && made < n &&
+           pst_check_unroll_program(check, programs[made], 0, &unrolled[made])) {
+        rows[made] = &unrolled[made];
+        made++;
+    }
+    if (made == n && check->status == PST_OK) {
+        pst_check_pieces(check, rows);
+    }
+    for (uint32_t d = 0; d < made; d++) {
+        free(unrolled[d].values);
+    }
+}
+
+void pst_check_memory(struct pst_check *check, const struct pst_program *const *programs)
+{
+    uint32_t before = check->report->n_violations;
+    bool shaped = true;
+    pst_check_gradients(check);
+    for (uint32_t d = 0; d < check->plan->n_devices && check->status == PST_OK; d++) {
+        if (!check_shape(check, programs[d], d)) {
+            shaped = false;
+            continue;
+        }
+        pst_check_params(check, programs[d]);
+        if (check->source != NULL) {
+            check_unrolled(check, programs[d]);
+        } else {
+            pst_check_operands(check, programs[d], 0);
+        }
+        if (check->status == PST_OK) {
+            pst_check_layout(check, programs[d]);
+        }
+    }
+    if (!shaped || check->status != PST_OK) {
+        return;
+    }
+    if (check->source == NULL) {
+        pst_check_pieces(check, programs);
+    } else if (check->report->n_violations == before) {
+        check_unrolled_pieces(check, programs);
+    }
+}

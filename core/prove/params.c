@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MEM2 on what outlives the step: each parameter that a rank uses has its weights, their versions,
+ * accumulators, sums and optimizer state in buffers of its own; reductions and steps find them by
+ * this table, not by operands.
+ */
+#include "prove/internal.h"
+
+struct holder {
+    struct pst_check *check;
+    const struct pst_program *program;
+    uint32_t parameter;
+};
+
+static void fault(const struct holder *h, const char *what)
+{
+    pst_check_add(h->check, "MEM2", h->program->rank, PST_NONE, "parameter %s: %s",
+                  h->check->graph->params[h->parameter].name, what);
+}
+
+/* Value v is the buffer of this kind for `what`. */
+static bool is(const struct holder *h, uint32_t v, uint8_t kind, uint32_t what, uint32_t slot)
+{
+    if (v >= h->program->n_values) {
+        return false;
+    }
+    const struct pst_value *value = &h->program->values[v];
+    return value->kind == kind && value->is_static && value->what == what && value->slot == slot;
+}
+
+static bool is_local(const struct holder *h, uint32_t op)
+{
+    const struct pst_plan_stage *stage = &h->check->plan->stages[h->check->stage_of[op]];
+    return pst_plan_replica(stage, h->program->rank) != PST_NONE;
+}
+
+/* The first replica of the first user counts it in the norm. */
+static bool is_owner(const struct holder *h)
+{
+    uint32_t op = h->check->graph->params[h->parameter].users[0];
+    return h->check->plan->stages[h->check->stage_of[op]].ranks[0] == h->program->rank;
+}
+
+static void check_weights(const struct holder *h, const struct pst_program_param *row)
+{
+    bool f32 = h->check->graph->params[h->parameter].dtype == PST_F32;
+    uint8_t kind = f32 ? PST_V_WEIGHT : PST_V_WORKING;
+    const struct pst_plan *plan = h->check->plan;
+    uint32_t n = row->stage < plan->n_stages ? pst_plan_slots(plan, row->stage) : 0;
+    if (!is(h, row->weight, PST_V_WEIGHT, h->parameter, 0) ||
+        !is(h, row->working, kind, h->parameter, 0)) {
+        fault(h, "its weights are not where they should be");
+    }
+    bool right = row->n_versions == n && n > 0 && row->versions[0] == row->working;
+    for (uint32_t v = 1; right && v < n; v++) {
+        right = is(h, row->versions[v], kind, h->parameter, v);
+    }
+    if (!right) {
+        fault(h, n > 1 ? "its rule needs several versions in buffers of their own"
+                       : "passes of a step read one version of the weights");
+    }
+}
+
+/* One accumulator for each use on this rank, and one more for every other batch where steps are
+   deferred. */
+static void check_accumulators(const struct holder *h, const struct pst_program_param *row)
+{
+    const struct pst_parameter *parameter = &h->check->graph->params[h->parameter];
+    uint32_t n = 0;
+    for (uint32_t u = 0; u < parameter->n_users; u++) {
+        if (!is_local(h, parameter->users[u])) {
+            continue;
+        }
+        for (uint32_t parity = 0; parity <= h->check->plan->deferred_step; parity++) {
+            uint32_t v = n < row->n_grads ? row->grads[parity * row->n_grads + n] : PST_NONE;
+            if (!is(h, v, PST_V_GRAD, h->parameter, u) || row->grad_users[n] != u ||
+                h->program->values[v].microbatch != parity) {
+                fault(h, "an accumulator of its gradients is not where it should be");
+                return;
+            }
+        }
+        n++;
+    }
+    if (n != row->n_grads) {
+        fault(h, "it has more accumulators than uses");
+    }
+}
+
+static void check_row(const struct holder *h, const struct pst_program_param *row)
+{
+    const struct pst_parameter *parameter = &h->check->graph->params[h->parameter];
+    bool updated = false;
+    for (uint32_t u = 0; u < parameter->n_users; u++) {
+        updated |= is_local(h, parameter->users[u]) &&
+                   h->check->stage_of[parameter->users[u]] == row->stage;
+    }
+    check_weights(h, row);
+    check_accumulators(h, row);
+    if (parameter->n_users > 1 ? !is(h, row->tie, PST_V_TIE, h->parameter, 0)
+                               : row->tie != PST_NONE) {
+        fault(h, "the sum of its tied gradients is not where it should be");
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        if (i < h->check->plan->optimizer_slots
+                ? !is(h, row->optimizer[i], PST_V_OPTIMIZER, h->parameter, i)
+                : row->optimizer[i] != PST_NONE) {
+            fault(h, "its optimizer state is not where it should be");
+        }
+    }
+    if (!updated || row->owner != is_owner(h)) {
+        fault(h, "the STEP of another stage updates it, or the norm counts it elsewhere");
+    }
+}
+
+static void check_statistics(struct holder *h)
+{
+    const struct pst_graph *graph = h->check->graph;
+    for (uint32_t op = 0; op < graph->n_ops; op++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            uint32_t v = h->program->state_values[2 * (size_t)op + i];
+            if (i < graph->ops[op].n_state && is_local(h, op) ? !is(h, v, PST_V_STATE, op, i)
+                                                              : v != PST_NONE) {
+                pst_check_add(h->check, "MEM2", h->program->rank, PST_NONE,
+                              "operator %s: its running statistics are not where they should be",
+                              graph->ops[op].name);
+            }
+        }
+    }
+}
+
+void pst_check_params(struct pst_check *check, const struct pst_program *program)
+{
+    struct holder h = {.check = check, .program = program};
+    uint32_t at = 0;
+    for (h.parameter = 0; h.parameter < check->graph->n_params; h.parameter++) {
+        const struct pst_parameter *parameter = &check->graph->params[h.parameter];
+        bool used = false;
+        for (uint32_t u = 0; u < parameter->n_users; u++) {
+            used |= is_local(&h, parameter->users[u]);
+        }
+        bool there = at < program->n_params && program->params[at].parameter == h.parameter;
+        if (used != there) {
+            fault(&h, used ? "it is used here, but has no place" : "it is not used here");
+        } else if (there) {
+            check_row(&h, &program->params[at]);
+        }
+        at += there;
+    }
+    if (at != program->n_params) {
+        pst_check_add(check, "MEM2", program->rank, PST_NONE,
+                      "parameters that do not exist, or not in ascending order");
+    }
+    check_statistics(&h);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PASS1, PASS2: every micro-batch passes every stage once and in order. PASS8: replays make what
+ * passes read. WVER1, WVER2: which weights a micro-batch reads there.
+ */
+#include "prove/internal.h"
+#include "plan/sequence.h"
+
+#include <string.h>
+
+static bool make_rows(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    check->pass_base = pst_check_array(check, (uint64_t)plan->n_stages + 1, sizeof(uint64_t));
+    if (check->pass_base == NULL) {
+        return false;
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        check->pass_base[s + 1] = check->pass_base[s] + (uint64_t)plan->stages[s].n_ranks *
+                                                            plan->stages[s].n_microbatches;
+    }
+    uint64_t rows = check->pass_base[plan->n_stages];
+    if (rows > check->list_base[plan->n_devices]) {
+        /* Also keeps the tables below linear in what the plan really holds. */
+        pst_check_add(check, "PASS1", PST_NONE, PST_NONE,
+                      "the stages need %llu forward passes, the lists hold %llu instructions",
+                      (unsigned long long)rows,
+                      (unsigned long long)check->list_base[plan->n_devices]);
+        return false;
+    }
+    check->passes = pst_check_array(check, rows + 1, sizeof *check->passes);
+    if (check->passes == NULL) {
+        return false;
+    }
+    memset(check->passes, 0xFF, rows * sizeof *check->passes);
+    return true;
+}
+
+/* Notes where the pass stands; false where one stands already. */
+static bool note_pass(struct pst_pass_row *row, uint32_t op, uint32_t at)
+{
+    uint32_t *places[2] = {NULL, NULL};
+    switch (op) {
+    case PST_I_F:
+        places[0] = &row->f;
+        break;
+    case PST_I_W:
+        places[0] = &row->w;
+        break;
+    case PST_I_R:
+        places[0] = &row->r;
+        break;
+    case PST_I_B:
+        places[0] = &row->b;
+        break;
+    default:
+        places[0] = &row->b;
+        places[1] = &row->w;
+        break;
+    }
+    bool first = *places[0] == PST_NONE && (places[1] == NULL || *places[1] == PST_NONE);
+    for (int i = 0; i < 2; i++) {
+        if (places[i] != NULL && *places[i] == PST_NONE) {
+            *places[i] = at;
+        }
+    }
+    return first;
+}
+
+/* What the passes of a list read: version v of a stage is there from its v-th STEP on. */
+struct reading {
+    uint32_t *n_steps;   /* [stage] STEPs so far */
+    uint32_t *last_step; /* [stage] where the last one is */
+};
+
+static const char *unit_name(const struct pst_check *check)
+{
+    return check->plan->version_rule == PST_VERSION_STASHED ? "update" : "batch";
+}
+
+/*
+ * Synchronous: no pass of a stage after its STEP. Else what makes the gradient of update u reads
+ * version max(u - (V - 1), 0), of V that are kept; it has been made and is one of the V newest, as
+ * older ones are overwritten. Delayed: an update is a batch, and V is 2. Stashed: it is a
+ * micro-batch.
+ */
+static void check_version(struct pst_check *check, uint32_t rank, uint32_t at,
+                          const struct reading *reading)
+{
+    const struct pst_instr *instr = &check->plan->devices[rank].body[at];
+    uint32_t made = reading->n_steps[instr->stage], last = reading->last_step[instr->stage];
+    char text[64];
+    if (check->source == NULL) {
+        if (made > 0) {
+            pst_check_add(check, "WVER1", rank, at,
+                          "%s after STEP at %u; all passes of a step read one version",
+                          pst_check_describe(instr, text), last);
+        }
+        return;
+    }
+    uint32_t update = instr->microbatch / pst_check_unit(check, instr->stage);
+    uint32_t older = pst_plan_slots(check->plan, instr->stage) - 1;
+    uint32_t version = update > older ? update - older : 0;
+    if (made < version) {
+        pst_check_add(check, "WVER2", rank, at,
+                      "%s of %s %u reads version %u of the weights, but only %u STEP of the "
+                      "stage come before",
+                      pst_check_describe(instr, text), unit_name(check), update, version, made);
+    } else if (made > version + older) {
+        pst_check_add(check, "WVER2", rank, at,
+                      "%s of %s %u reads version %u of the weights, which STEP at %u has "
+                      "overwritten",
+                      pst_check_describe(instr, text), unit_name(check), update, version, last);
+    }
+}
+
+/* The executor counts the updates of a batch in the part that closes it. */
+static void check_update(struct pst_check *check, uint32_t rank, uint32_t at)
+{
+    const struct pst_instr *instr = &check->plan->devices[rank].body[at];
+    char text[64];
+    if (check->plan->version_rule != PST_VERSION_STASHED ||
+        (instr->op != PST_I_W && instr->op != PST_I_BW)) {
+        return;
+    }
+    struct pst_origin origin = pst_plan_origin(check->source, rank, at, check->n_batches, 0);
+    uint32_t batch = instr->microbatch / pst_check_per_batch(check, instr->stage);
+    if (origin.part == PST_FILL || batch != origin.batch) {
+        pst_check_add(check, "PASS1", rank, at,
+                      "%s: where every micro-batch makes an update, it is made by the part that "
+                      "closes its batch",
+                      pst_check_describe(instr, text));
+    }
+}
+
+static void read_list(struct pst_check *check, uint32_t rank, struct reading *reading)
+{
+    const struct pst_plan_device *device = &check->plan->devices[rank];
+    char text[64];
+    for (uint32_t i = 0; i < device->n_instrs; i++) {
+        const struct pst_instr *instr = &device->body[i];
+        if (instr->op == PST_I_STEP && check->place[instr->stage] != PST_NONE) {
+            reading->n_steps[instr->stage]++;
+            reading->last_step[instr->stage] = i;
+        }
+        if (!pst_check_is_pass(instr->op)) {
+            continue;
+        }
+        uint32_t replica = check->place[instr->stage];
+        if (replica == PST_NONE) {
+            pst_check_add(check, "PASS1", rank, i, "%s: the stage does not sit on this device",
+                          pst_check_describe(instr, text));
+            continue;
+        }
+        if (instr->microbatch >= check->plan->stages[instr->stage].n_microbatches) {
+            pst_check_add(check, "PASS1", rank, i, "%s: of a batch that is never closed",
+                          pst_check_describe(instr, text));
+            continue;
+        }
+        if (!note_pass(pst_check_row(check, instr->stage, instr->microbatch, replica), instr->op,
+                       i)) {
+            pst_check_add(check, "PASS1", rank, i, "%s is there twice, expected once",
+                          pst_check_describe(instr, text));
+        }
+        check_version(check, rank, i, reading);
+        if (check->source != NULL) {
+            check_update(check, rank, i);
+        }
+    }
+    for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
+        reading->n_steps[check->rank_stages[i]] = 0; /* its other replicas count anew */
+    }
+}
+
+static bool has_recompute(const struct pst_plan_stage *stage)
+{
+    for (uint32_t n = 0; n < stage->n_nodes; n++) {
+        if (stage->actions[n] == PST_ACTION_RECOMPUTE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A list of replays and the actions go together; R is for stages without a list. */
+static void check_sequence(struct pst_check *check, uint32_t s)
+{
+    const struct pst_plan_stage *stage = &check->plan->stages[s];
+    const char *what = NULL;
+    uint32_t node = PST_NONE;
+    if (stage->n_replays > 0 && !pst_sequence_check(stage, check->graph, &node, &what)) {
+        check->status = PST_ERR_NOMEM;
+    } else if (node != PST_NONE) {
+        pst_check_add(check, "PASS8", PST_NONE, PST_NONE, "stage %u: operator %s %s", s,
+                      check->graph->ops[stage->nodes[node]].name, what);
+    }
+}
+
+static void check_backward(struct pst_check *check, uint32_t rank, uint32_t s, uint32_t mb,
+                           const struct pst_pass_row *row)
+{
+    if (row->b == PST_NONE || row->w == PST_NONE) {
+        pst_check_add(check, "PASS1", rank, PST_NONE,
+                      "stage %u, micro-batch %u: no %s; expected one BW, or one B and one W", s, mb,
+                      row->b == PST_NONE ? "B" : "W");
+    }
+    if (row->f != PST_NONE && row->b != PST_NONE && row->b < row->f) {
+        pst_check_add(check, "PASS2", rank, row->b,
+                      "stage %u, micro-batch %u: B before its F at %u", s, mb, row->f);
+    }
+    if (row->b != PST_NONE && row->w != PST_NONE && row->w < row->b) {
+        pst_check_add(check, "PASS2", rank, row->w,
+                      "stage %u, micro-batch %u: W before its B at %u", s, mb, row->b);
+    }
+    if (row->f != PST_NONE && row->w != PST_NONE && row->w < row->f) {
+        pst_check_add(check, "PASS2", rank, row->w,
+                      "stage %u, micro-batch %u: W before its F at %u", s, mb, row->f);
+    }
+}
+
+static void check_row(struct pst_check *check, uint32_t s, uint32_t mb, uint32_t replica,
+                      bool recomputes)
+{
+    const struct pst_pass_row *row = pst_check_row(check, s, mb, replica);
+    uint32_t rank = check->plan->stages[s].ranks[replica];
+    if (row->f == PST_NONE) {
+        pst_check_add(check, "PASS1", rank, PST_NONE,
+                      "stage %u, micro-batch %u: no F, expected one", s, mb);
+    }
+    if (check->limits->forward_only) {
+        if (row->b != PST_NONE || row->w != PST_NONE || row->r != PST_NONE) {
+            pst_check_add(check, "PASS1", rank, PST_NONE,
+                          "stage %u, micro-batch %u: a backward pass in a forward-only plan", s,
+                          mb);
+        }
+        return;
+    }
+    check_backward(check, rank, s, mb, row);
+    if (row->r != PST_NONE && (!recomputes || row->f == PST_NONE || row->r < row->f ||
+                               (row->b != PST_NONE && row->r > row->b))) {
+        pst_check_add(check, "PASS2", rank, row->r,
+                      "stage %u, micro-batch %u: R belongs between F and B of a stage that "
+                      "recomputes",
+                      s, mb);
+    }
+}
+
+bool pst_check_passes(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    uint32_t before = check->report->n_violations;
+    struct reading reading = {pst_check_array(check, plan->n_stages, sizeof(uint32_t)),
+                              pst_check_array(check, plan->n_stages, sizeof(uint32_t))};
+    if (check->status != PST_OK || !make_rows(check)) {
+        return false;
+    }
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        pst_check_enter(check, d);
+        read_list(check, d, &reading);
+        pst_check_leave(check, d);
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        bool recomputes = has_recompute(&plan->stages[s]) && plan->stages[s].n_replays == 0;
+        check_sequence(check, s);
+        for (uint32_t mb = 0; mb < plan->stages[s].n_microbatches; mb++) {
+            for (uint32_t r = 0; r < plan->stages[s].n_ranks; r++) {
+                check_row(check, s, mb, r, recomputes);
+            }
+        }
+    }
+    return check->report->n_violations == before;
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PASS4, PART4 (one reduction), COMM3: gradients are reduced once a batch, after the last pass that
+ * adds to them, the norm sees all of them where there is one, and the update follows. The k-th
+ * REDUCE, TIE, NORM and STEP of a list belong to its k-th update: a batch, as a rule. Reductions of
+ * a rank run in list order, so order in the list is enough among them.
+ */
+#include "prove/internal.h"
+
+#include <string.h>
+
+/* What one list does about the end of each update; rows [stage or tie][update]. */
+struct ending {
+    uint32_t n;                       /* updates */
+    uint32_t *reduce, *step;          /* [stage] instruction, PST_NONE */
+    uint32_t *first_w, *last_w;       /* [stage] first and last pass that adds to its gradients */
+    uint32_t *tie;                    /* [tie] */
+    uint32_t *norm;                   /* [update] */
+    uint32_t *n_reduce, *n_step;      /* [stage] how many there are */
+    uint32_t *n_tie, n_norm;          /* [tie] */
+    uint32_t *member;                 /* [tie] rank + 1 where the entered rank is a member */
+    bool *has_params;                 /* [stage] the same for all lists */
+    uint32_t *tie_first, *stage_ties; /* ties of stage s: rows [tie_first[s], tie_first[s + 1]) */
+};
+
+static void find_params(const struct pst_check *check, bool *has_params)
+{
+    for (uint32_t p = 0; p < check->graph->n_params; p++) {
+        const struct pst_parameter *parameter = &check->graph->params[p];
+        for (uint32_t u = 0; u < parameter->n_users; u++) {
+            has_params[check->stage_of[parameter->users[u]]] = true;
+        }
+    }
+}
+
+/* Notes the next one of a row of n; there must be no more. */
+static void note(struct pst_check *check, const char *rule, uint32_t rank, uint32_t at, uint32_t n,
+                 uint32_t *row, uint32_t *count)
+{
+    char text[64];
+    if (*count == n) {
+        pst_check_describe(&check->plan->devices[rank].body[at], text);
+        if (check->n_batches == 1) {
+            pst_check_add(check, rule, rank, at, "%s is there twice, first at %u", text, row[0]);
+        } else {
+            pst_check_add(check, rule, rank, at, "%s is there once too often in %u batches", text,
+                          check->n_batches);
+        }
+        return;
+    }
+    row[(*count)++] = at;
+}
+
+static void note_gradient(const struct pst_check *check, const struct pst_instr *instr, uint32_t at,
+                          struct ending *ending)
+{
+    uint32_t update = instr->microbatch / pst_check_unit(check, instr->stage);
+    uint64_t row = (uint64_t)instr->stage * ending->n + update;
+    if (update < ending->n) {
+        ending->first_w[row] = ending->first_w[row] == PST_NONE ? at : ending->first_w[row];
+        ending->last_w[row] = at;
+    }
+}
+
+static void read_list(struct pst_check *check, uint32_t rank, struct ending *ending)
+{
+    const struct pst_plan_device *device = &check->plan->devices[rank];
+    uint32_t n = ending->n;
+    char text[64];
+    ending->n_norm = 0;
+    for (uint32_t i = 0; i < device->n_instrs; i++) {
+        const struct pst_instr *instr = &device->body[i];
+        uint32_t s = instr->stage;
+        bool of_stage = instr->op == PST_I_REDUCE || instr->op == PST_I_STEP;
+        if (of_stage && check->place[s] == PST_NONE) {
+            pst_check_add(check, "PASS4", rank, i, "%s: the stage does not sit on this device",
+                          pst_check_describe(instr, text));
+        } else if (instr->op == PST_I_REDUCE) {
+            note(check, "PASS4", rank, i, n, &ending->reduce[(uint64_t)s * n],
+                 &ending->n_reduce[s]);
+        } else if (instr->op == PST_I_STEP) {
+            note(check, "PASS4", rank, i, n, &ending->step[(uint64_t)s * n], &ending->n_step[s]);
+        } else if (instr->op == PST_I_TIE) {
+            note(check, "PART4", rank, i, n, &ending->tie[(uint64_t)s * n], &ending->n_tie[s]);
+        } else if (instr->op == PST_I_NORM && !check->plan->barrier) {
+            pst_check_add(check, "COMM3", rank, i,
+                          "NORM, though the optimizer step needs no norm of the whole model");
+        } else if (instr->op == PST_I_NORM) {
+            note(check, "COMM3", rank, i, n, ending->norm, &ending->n_norm);
+        } else if (instr->op == PST_I_W || instr->op == PST_I_BW) {
+            note_gradient(check, instr, i, ending);
+        }
+    }
+    if (check->plan->barrier && ending->n_norm < n) {
+        pst_check_add(check, "COMM3", rank, PST_NONE,
+                      "%s; every device takes part in it once a step",
+                      ending->n_norm == 0 ? "no NORM" : "NORM is missing in some batch");
+    }
+}
+
+/* The NORM of a batch must see it. */
+static void check_seen(struct pst_check *check, uint32_t rank, uint32_t at, uint32_t norm)
+{
+    char text[64];
+    if (norm != PST_NONE && at != PST_NONE && at > norm) {
+        pst_check_add(check, "COMM3", rank, at, "%s after NORM at %u, which must see it",
+                      pst_check_describe(&check->plan->devices[rank].body[at], text), norm);
+    }
+}
+
+/* Whether the list has waited for `what` when it comes to `at`. */
+static bool is_known(const struct pst_check *check, uint32_t rank, uint32_t what, uint32_t at)
+{
+    uint32_t known = check->known[check->list_base[rank] + what];
+    return what < at && known != PST_NONE && known <= at;
+}
+
+static void check_step(struct pst_check *check, uint32_t rank, uint32_t stage, uint32_t batch,
+                       const struct ending *ending)
+{
+    uint64_t row = (uint64_t)stage * ending->n + batch;
+    uint32_t step = ending->step[row], reduce = ending->reduce[row], norm = ending->norm[batch];
+    if (norm != PST_NONE && !is_known(check, rank, norm, step)) {
+        pst_check_add(check, "PASS4", rank, step, "STEP %u does not wait for NORM at %u", stage,
+                      norm);
+    }
+    if (check->plan->barrier) {
+        return;
+    }
+    if (reduce != PST_NONE && !is_known(check, rank, reduce, step)) {
+        pst_check_add(check, "PASS4", rank, step, "STEP %u does not wait for REDUCE at %u", stage,
+                      reduce);
+    }
+    for (uint32_t k = ending->tie_first[stage]; k < ending->tie_first[stage + 1]; k++) {
+        uint32_t tie = ending->tie[(uint64_t)ending->stage_ties[k] * ending->n + batch];
+        if (tie != PST_NONE && !is_known(check, rank, tie, step)) {
+            pst_check_add(check, "PASS4", rank, step, "STEP %u does not wait for TIE %u at %u",
+                          stage, ending->stage_ties[k], tie);
+        }
+    }
+}
+
+/* Gradients of the batch whose accumulator this one uses again come after its STEP. */
+static void check_accumulator(struct pst_check *check, uint32_t rank, uint32_t stage,
+                              uint32_t batch, const struct ending *ending)
+{
+    uint32_t apart = check->plan->deferred_step ? 2 : 1;
+    uint64_t row = (uint64_t)stage * ending->n + batch;
+    if (batch + apart < ending->n && ending->step[row] != PST_NONE &&
+        ending->first_w[row + apart] < ending->step[row]) {
+        pst_check_add(check, "PASS4", rank, ending->step[row],
+                      "STEP %u of batch %u after the pass at %u that adds to the same gradients "
+                      "for batch %u",
+                      stage, batch, ending->first_w[row + apart], batch + apart);
+    }
+}
+
+static void check_batch(struct pst_check *check, uint32_t rank, uint32_t stage, uint32_t batch,
+                        const struct ending *ending)
+{
+    uint64_t row = (uint64_t)stage * ending->n + batch;
+    uint32_t reduce = ending->reduce[row], step = ending->step[row], last_w = ending->last_w[row];
+    bool params = ending->has_params[stage];
+    if (params && reduce == PST_NONE) {
+        pst_check_add(check, "PASS4", rank, PST_NONE, "stage %u: no REDUCE, expected one", stage);
+    }
+    if (params && step == PST_NONE) {
+        pst_check_add(check, "PASS4", rank, PST_NONE, "stage %u: no STEP, expected one", stage);
+    }
+    if (reduce != PST_NONE && last_w != PST_NONE && reduce < last_w) {
+        pst_check_add(check, "PASS4", rank, reduce,
+                      "REDUCE %u before the pass at %u that adds to its gradients", stage, last_w);
+    }
+    check_seen(check, rank, reduce, ending->norm[batch]);
+    if (step != PST_NONE) {
+        check_step(check, rank, stage, batch, ending);
+    }
+    check_accumulator(check, rank, stage, batch, ending);
+}
+
+/* PART4: each member rank takes part once, after the REDUCE of its member stages. */
+static void check_ties(struct pst_check *check, uint32_t rank, uint32_t stage, uint32_t batch,
+                       const struct ending *ending)
+{
+    uint32_t reduce = ending->reduce[(uint64_t)stage * ending->n + batch];
+    for (uint32_t k = ending->tie_first[stage]; k < ending->tie_first[stage + 1]; k++) {
+        uint32_t tie = ending->stage_ties[k];
+        uint32_t at = ending->tie[(uint64_t)tie * ending->n + batch];
+        ending->member[tie] = rank + 1;
+        if (at == PST_NONE) {
+            pst_check_add(check, "PART4", rank, PST_NONE, "no TIE %u, though stage %u is a member",
+                          tie, stage);
+        } else if (reduce != PST_NONE && at < reduce) {
+            pst_check_add(check, "PART4", rank, at, "TIE %u before REDUCE %u at %u", tie, stage,
+                          reduce);
+        }
+        check_seen(check, rank, at, ending->norm[batch]);
+    }
+}
+
+/* A TIE on a rank without a member. */
+static void check_strangers(struct pst_check *check, uint32_t rank, const struct ending *ending)
+{
+    const struct pst_plan_device *device = &check->plan->devices[rank];
+    for (uint32_t i = 0; check->plan->n_ties > 0 && i < device->n_instrs; i++) {
+        uint32_t tie = device->body[i].stage;
+        if (device->body[i].op == PST_I_TIE && ending->member[tie] != rank + 1) {
+            pst_check_add(check, "PART4", rank, i, "TIE %u: no member stage sits on this device",
+                          tie);
+        }
+    }
+}
+
+static void reset(const struct pst_check *check, uint32_t rank, struct ending *ending)
+{
+    uint64_t n = ending->n;
+    for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
+        uint32_t stage = check->rank_stages[i];
+        uint32_t *const rows[] = {ending->reduce, ending->step, ending->first_w, ending->last_w};
+        for (uint32_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+            memset(&rows[k][stage * n], 0xFF, n * sizeof(uint32_t));
+        }
+        ending->n_reduce[stage] = ending->n_step[stage] = 0;
+    }
+    const struct pst_plan_device *device = &check->plan->devices[rank];
+    for (uint32_t i = 0; check->plan->n_ties > 0 && i < device->n_instrs; i++) {
+        if (device->body[i].op == PST_I_TIE) {
+            memset(&ending->tie[device->body[i].stage * n], 0xFF, n * sizeof(uint32_t));
+            ending->n_tie[device->body[i].stage] = 0;
+        }
+    }
+    memset(ending->norm, 0xFF, n * sizeof(uint32_t));
+}
+
+/* Ties by member stage. */
+static bool index_ties(struct pst_check *check, struct ending *ending)
+{
+    const struct pst_plan *plan = check->plan;
+    uint32_t *first = pst_check_array(check, (uint64_t)plan->n_stages + 2, sizeof *first);
+    uint64_t total = 0;
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        total += plan->ties[t].n_stages;
+    }
+    uint32_t *ties = pst_check_array(check, total + 1, sizeof *ties);
+    if (first == NULL || ties == NULL) {
+        return false;
+    }
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        for (uint32_t s = 0; s < plan->ties[t].n_stages; s++) {
+            first[plan->ties[t].stages[s] + 2]++;
+        }
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        first[s + 2] += first[s + 1];
+    }
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        for (uint32_t s = 0; s < plan->ties[t].n_stages; s++) {
+            ties[first[plan->ties[t].stages[s] + 1]++] = t;
+        }
+    }
+    ending->tie_first = first;
+    ending->stage_ties = ties;
+    return true;
+}
+
+static bool make_tables(struct pst_check *check, struct ending *ending)
+{
+    const struct pst_plan *plan = check->plan;
+    uint64_t stages = plan->n_stages, ties = (uint64_t)plan->n_ties + 1;
+    uint64_t n = (uint64_t)check->n_batches * pst_check_updates(check);
+    *ending = (struct ending){
+        .n = (uint32_t)n,
+        .reduce = pst_check_array(check, stages * n, sizeof(uint32_t)),
+        .step = pst_check_array(check, stages * n, sizeof(uint32_t)),
+        .first_w = pst_check_array(check, stages * n, sizeof(uint32_t)),
+        .last_w = pst_check_array(check, stages * n, sizeof(uint32_t)),
+        .tie = pst_check_array(check, ties * n, sizeof(uint32_t)),
+        .norm = pst_check_array(check, n, sizeof(uint32_t)),
+        .n_reduce = pst_check_array(check, stages, sizeof(uint32_t)),
+        .n_step = pst_check_array(check, stages, sizeof(uint32_t)),
+        .n_tie = pst_check_array(check, ties, sizeof(uint32_t)),
+        .member = pst_check_array(check, ties, sizeof(uint32_t)),
+        .has_params = pst_check_array(check, stages, sizeof(bool)),
+    };
+    if (check->status != PST_OK || !index_ties(check, ending)) {
+        return false;
+    }
+    find_params(check, ending->has_params);
+    memset(ending->tie, 0xFF, ties * n * sizeof(uint32_t));
+    return true;
+}
+
+/* Forward-only lists have nothing to reduce. */
+static void check_nothing(struct pst_check *check, uint32_t rank)
+{
+    const struct pst_plan_device *device = &check->plan->devices[rank];
+    char text[64];
+    for (uint32_t i = 0; i < device->n_instrs; i++) {
+        if (pst_check_is_reduction(device->body[i].op) || device->body[i].op == PST_I_STEP) {
+            pst_check_add(check, "PASS4", rank, i, "%s in a forward-only plan",
+                          pst_check_describe(&device->body[i], text));
+        }
+    }
+}
+
+bool pst_check_reductions(struct pst_check *check)
+{
+    uint32_t before = check->report->n_violations;
+    struct ending ending;
+    if (!make_tables(check, &ending)) {
+        return false;
+    }
+    for (uint32_t d = 0; d < check->plan->n_devices; d++) {
+        if (check->limits->forward_only) {
+            check_nothing(check, d);
+            continue;
+        }
+        pst_check_enter(check, d);
+        reset(check, d, &ending);
+        read_list(check, d, &ending);
+        for (uint32_t i = check->rank_first[d]; i < check->rank_first[d + 1]; i++) {
+            for (uint32_t k = 0; k < ending.n; k++) {
+                check_batch(check, d, check->rank_stages[i], k, &ending);
+                check_ties(check, d, check->rank_stages[i], k, &ending);
+            }
+        }
+        check_strangers(check, d, &ending);
+        reset(check, d, &ending);
+        pst_check_leave(check, d);
+    }
+    return check->report->n_violations == before;
+}

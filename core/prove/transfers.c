@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PASS3, COMM1, COMM2: what crosses a stage boundary. Both stages cut the samples of a step into
+ * slices, one for each micro-batch and replica; where two slices overlap, those samples go from one
+ * to the other: through the memory of a rank that holds both, else by one SEND and one RECV.
+ */
+#include "prove/internal.h"
+
+#include <string.h>
+
+#include "base/util.h"
+
+struct end {
+    uint32_t stage, microbatch, replica, rank;
+};
+
+struct overlap {
+    uint32_t first, n;
+    struct end from, to; /* along the activations */
+};
+
+/* How many overlaps of the edge begin at samples 1 ... sample. */
+static uint64_t overlap_index(const struct pst_check_cut *cut, uint32_t sample)
+{
+    if (cut->a == cut->b) {
+        return sample / cut->a;
+    }
+    return (uint64_t)(sample / cut->a) + sample / cut->b - sample / cut->both;
+}
+
+/* slice: its number in the step, over all replicas. */
+static struct end end_at(const struct pst_check *check, uint32_t stage, uint32_t slice)
+{
+    const struct pst_plan_stage *s = &check->plan->stages[stage];
+    if (s->n_ranks == 1) {
+        return (struct end){stage, slice, 0, s->ranks[0]};
+    }
+    uint32_t replica = slice % s->n_ranks;
+    return (struct end){stage, slice / s->n_ranks, replica, s->ranks[replica]};
+}
+
+/* The overlap that begins at `first`, or that holds it. */
+static struct overlap overlap_at(const struct pst_check *check, uint32_t e, uint32_t first)
+{
+    const struct pst_plan_edge *edge = &check->plan->edges[e];
+    const struct pst_check_cut *cut = &check->cuts[e];
+    uint32_t slice_a = first / cut->a, slice_b = cut->b == cut->a ? slice_a : first / cut->b;
+    uint64_t end_a = (slice_a + 1ull) * cut->a, end_b = (slice_b + 1ull) * cut->b;
+    return (struct overlap){first, (uint32_t)((end_a < end_b ? end_a : end_b) - first),
+                            end_at(check, edge->from, slice_a), end_at(check, edge->to, slice_b)};
+}
+
+static void make_cut(const struct pst_check *check, const struct pst_plan_edge *edge,
+                     struct pst_check_cut *cut)
+{
+    cut->a = pst_plan_samples(&check->plan->stages[edge->from]);
+    cut->b = pst_plan_samples(&check->plan->stages[edge->to]);
+    cut->both = cut->a / pst_gcd(cut->a, cut->b) * cut->b;
+    cut->n_overlaps = overlap_index(cut, check->plan->batch);
+}
+
+static bool make_table(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    check->edge_base = pst_check_array(check, (uint64_t)plan->n_edges + 1, sizeof(uint64_t));
+    check->edge_grad = pst_check_array(check, (uint64_t)plan->n_edges + 1, sizeof(bool));
+    check->cuts = pst_check_array(check, (uint64_t)plan->n_edges + 1, sizeof *check->cuts);
+    if (check->edge_base == NULL || check->edge_grad == NULL || check->cuts == NULL) {
+        return false;
+    }
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
+        const struct pst_plan_edge *edge = &plan->edges[e];
+        for (uint32_t i = 0; i < edge->n_tensors && !check->limits->forward_only; i++) {
+            check->edge_grad[e] |= check->graph->tensors[edge->tensors[i]].needs_grad;
+        }
+        make_cut(check, edge, &check->cuts[e]);
+        check->edge_base[e + 1] = check->edge_base[e] + 2 * check->cuts[e].n_overlaps;
+    }
+    uint64_t n = check->edge_base[plan->n_edges];
+    check->transfers = pst_check_array(check, n + 1, sizeof *check->transfers);
+    if (check->transfers == NULL) {
+        return false;
+    }
+    memset(check->transfers, 0xFF, n * sizeof *check->transfers);
+    return true;
+}
+
+static uint64_t transfer_index(const struct pst_check *check, uint32_t e, uint32_t payload,
+                               uint32_t first)
+{
+    const struct pst_check_cut *cut = &check->cuts[e];
+    return check->edge_base[e] + (payload == PST_PAYLOAD_GRAD ? cut->n_overlaps : 0) +
+           overlap_index(cut, first);
+}
+
+/* COMM1: is this transfer one that the plan needs at this end? Then where it goes in the table. */
+static struct pst_check_transfer *expect(struct pst_check *check, uint32_t rank, uint32_t at,
+                                         const struct pst_instr *instr)
+{
+    char text[64];
+    if (instr->first_sample >= check->plan->batch ||
+        instr->n_samples > check->plan->batch - instr->first_sample) {
+        pst_check_add(check, "COMM1", rank, at, "%s: of a batch that is never closed",
+                      pst_check_describe(instr, text));
+        return NULL;
+    }
+    if (pst_instr_moves_guest(instr)) {
+        return pst_check_guest_transfer(check, rank, at, instr);
+    }
+    const struct pst_check_cut *cut = &check->cuts[instr->stage];
+    struct overlap overlap = overlap_at(check, instr->stage, instr->first_sample);
+    bool act = instr->payload == PST_PAYLOAD_ACT, send = instr->op == PST_I_SEND;
+    const struct end *self = act == send ? &overlap.from : &overlap.to;
+    const struct end *peer = act == send ? &overlap.to : &overlap.from;
+    bool starts = instr->first_sample % cut->a == 0 || instr->first_sample % cut->b == 0;
+    if ((act || check->edge_grad[instr->stage]) && starts && instr->n_samples == overlap.n &&
+        self->rank == rank && peer->rank == instr->peer && self->rank != peer->rank) {
+        return &check->transfers[transfer_index(check, instr->stage, instr->payload,
+                                                instr->first_sample)];
+    }
+    pst_check_describe(instr, text);
+    if (!act && !check->edge_grad[instr->stage]) {
+        pst_check_add(check, "COMM1", rank, at, "%s: no gradient flows back on this edge", text);
+    } else if (!starts || instr->n_samples != overlap.n) {
+        pst_check_add(check, "COMM1", rank, at,
+                      "%s: samples %u+%u; the micro-batches of both ends meet in %u samples%s",
+                      text, instr->first_sample, instr->n_samples, overlap.n,
+                      starts ? "" : " from an earlier one on");
+    } else {
+        pst_check_add(check, "COMM1", rank, at, "%s: expected device %u to %s device %u%s", text,
+                      self->rank, send ? "send to" : "receive from", peer->rank,
+                      self->rank == peer->rank ? ", where nothing is sent" : "");
+    }
+    return NULL;
+}
+
+/* All counts 0 again, in time linear in the list. */
+static void forget(const struct pst_check *check, const struct pst_plan_device *device,
+                   uint32_t *sends, uint32_t *recvs)
+{
+    uint32_t n = check->plan->n_devices;
+    if (n <= device->n_instrs) {
+        memset(sends, 0, n * sizeof *sends);
+        memset(recvs, 0, n * sizeof *recvs);
+        return;
+    }
+    for (uint32_t i = 0; i < device->n_instrs; i++) {
+        if (device->body[i].op == PST_I_SEND || device->body[i].op == PST_I_RECV) {
+            sends[device->body[i].peer] = recvs[device->body[i].peer] = 0;
+        }
+    }
+}
+
+/* Enters every SEND and RECV; counts: [peer] how many there were on that channel, all 0. */
+static void read_list(struct pst_check *check, uint32_t rank, uint32_t *sends, uint32_t *recvs)
+{
+    const struct pst_plan_device *device = &check->plan->devices[rank];
+    char text[64];
+    for (uint32_t i = 0; i < device->n_instrs; i++) {
+        const struct pst_instr *instr = &device->body[i];
+        if (instr->op != PST_I_SEND && instr->op != PST_I_RECV) {
+            continue;
+        }
+        bool send = instr->op == PST_I_SEND;
+        uint32_t sequence = (send ? sends : recvs)[instr->peer]++;
+        struct pst_check_transfer *transfer = expect(check, rank, i, instr);
+        if (transfer == NULL) {
+            continue;
+        }
+        uint32_t *place = send ? &transfer->send : &transfer->recv;
+        if (*place != PST_NONE) {
+            pst_check_add(check, "COMM1", rank, i, "%s is there twice, first at %u",
+                          pst_check_describe(instr, text), *place);
+            continue;
+        }
+        *place = i;
+        *(send ? &transfer->send_seq : &transfer->recv_seq) = sequence;
+    }
+    forget(check, device, sends, recvs);
+}
+
+/* One direction of an overlap: from the pass that makes the rows to the pass that reads them. */
+struct flow {
+    const struct end *from, *to;
+    uint32_t producer, consumer; /* in the lists of their ranks; may be PST_NONE */
+    uint32_t edge, first, n;
+    const char *payload;
+};
+
+static void check_local(struct pst_check *check, const struct flow *flow)
+{
+    if (flow->producer != PST_NONE && flow->consumer != PST_NONE &&
+        flow->producer > flow->consumer) {
+        pst_check_add(check, "PASS3", flow->to->rank, flow->consumer,
+                      "stage %u, micro-batch %u reads %s of stage %u, micro-batch %u, which comes "
+                      "later, at %u",
+                      flow->to->stage, flow->to->microbatch, flow->payload, flow->from->stage,
+                      flow->from->microbatch, flow->producer);
+    }
+}
+
+static void check_remote(struct pst_check *check, const struct flow *flow,
+                         const struct pst_check_transfer *transfer)
+{
+    if (transfer->send == PST_NONE || transfer->recv == PST_NONE) {
+        bool send = transfer->send == PST_NONE;
+        pst_check_add(check, "COMM1", send ? flow->from->rank : flow->to->rank, PST_NONE,
+                      "no %s of edge %u, %s %u+%u, %s device %u", send ? "SEND" : "RECV",
+                      flow->edge, flow->payload, flow->first, flow->n, send ? "to" : "from",
+                      send ? flow->to->rank : flow->from->rank);
+    }
+    if (transfer->send != PST_NONE && flow->producer != PST_NONE &&
+        transfer->send < flow->producer) {
+        pst_check_add(check, "PASS3", flow->from->rank, transfer->send,
+                      "SEND of edge %u, %s %u+%u, before the pass at %u that makes them",
+                      flow->edge, flow->payload, flow->first, flow->n, flow->producer);
+    }
+    if (transfer->recv != PST_NONE && flow->consumer != PST_NONE) {
+        uint32_t known = check->known[check->list_base[flow->to->rank] + transfer->recv];
+        if (transfer->recv > flow->consumer || known == PST_NONE || known > flow->consumer) {
+            pst_check_add(check, "PASS3", flow->to->rank, flow->consumer,
+                          "stage %u, micro-batch %u does not wait for the RECV at %u of edge %u, "
+                          "%s %u+%u",
+                          flow->to->stage, flow->to->microbatch, transfer->recv, flow->edge,
+                          flow->payload, flow->first, flow->n);
+        }
+    }
+    if (transfer->send != PST_NONE && transfer->recv != PST_NONE &&
+        transfer->send_seq != transfer->recv_seq) {
+        pst_check_add(check, "COMM2", flow->to->rank, transfer->recv,
+                      "received as number %u of the channel from device %u, sent as number %u "
+                      "(there at %u)",
+                      transfer->recv_seq, flow->from->rank, transfer->send_seq, transfer->send);
+    }
+}
+
+static void check_flow(struct pst_check *check, const struct flow *flow,
+                       const struct pst_check_transfer *transfer)
+{
+    if (flow->from->rank == flow->to->rank) {
+        check_local(check, flow);
+    } else {
+        check_remote(check, flow, transfer);
+    }
+}
+
+static void check_edge(struct pst_check *check, uint32_t e)
+{
+    const struct pst_check_transfer *act = &check->transfers[check->edge_base[e]];
+    const struct pst_check_transfer *grad = act + check->cuts[e].n_overlaps;
+    struct overlap o;
+    for (uint32_t first = 0; first < check->plan->batch; first += o.n) {
+        o = overlap_at(check, e, first);
+        const struct pst_pass_row *from =
+            pst_check_row(check, o.from.stage, o.from.microbatch, o.from.replica);
+        const struct pst_pass_row *to =
+            pst_check_row(check, o.to.stage, o.to.microbatch, o.to.replica);
+        check_flow(check,
+                   &(struct flow){&o.from, &o.to, from->f, to->f, e, first, o.n, "activations"},
+                   act++);
+        if (check->edge_grad[e]) {
+            check_flow(check,
+                       &(struct flow){&o.to, &o.from, to->b, from->b, e, first, o.n, "gradients"},
+                       grad++);
+        }
+    }
+}
+
+bool pst_check_transfers(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    uint32_t before = check->report->n_violations;
+    uint32_t *sends = pst_check_array(check, plan->n_devices, sizeof *sends);
+    uint32_t *recvs = pst_check_array(check, plan->n_devices, sizeof *recvs);
+    if (sends == NULL || recvs == NULL || !make_table(check) || !pst_check_guest_table(check)) {
+        return false;
+    }
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        read_list(check, d, sends, recvs);
+    }
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
+        check_edge(check, e);
+    }
+    pst_check_guests(check);
+    return check->report->n_violations == before;
+}
+
+/* The transfer of a SEND or RECV that the rules have passed. */
+static const struct pst_check_transfer *transfer_of(const struct pst_check *check,
+                                                    const struct pst_instr *instr)
+{
+    if (!pst_instr_moves_guest(instr)) {
+        return &check->transfers[transfer_index(check, instr->stage, instr->payload,
+                                                instr->first_sample)];
+    }
+    const struct pst_plan_stage *stage = &check->plan->stages[instr->stage];
+    const struct pst_plan_guest *guest =
+        pst_plan_guest_of(stage, instr->first_sample / stage->microbatch_size);
+    uint32_t replica = instr->first_sample % stage->microbatch_size / pst_plan_samples(stage);
+    const struct pst_check_guest *row =
+        &check->guests[check->guest_base[instr->stage] +
+                       (uint64_t)(guest - stage->guests) * stage->n_ranks + replica];
+    return instr->payload == PST_PAYLOAD_EVICT ? &row->evict : &row->load;
+}
+
+/* COMM1 on buffers: both ends of every transfer list the same pieces. The table is filled. */
+void pst_check_pieces(struct pst_check *check, const struct pst_program *const *programs)
+{
+    for (uint32_t d = 0; d < check->plan->n_devices; d++) {
+        for (uint32_t i = 0; i < programs[d]->n_instrs; i++) {
+            const struct pst_instr *instr = &programs[d]->instrs[i];
+            if (instr->op != PST_I_SEND) {
+                continue;
+            }
+            const struct pst_program *other = programs[instr->peer];
+            uint32_t recv = transfer_of(check, instr)->recv;
+            const struct pst_program_instr *a = &programs[d]->lists[i], *b = &other->lists[recv];
+            bool same = a->n_parts == b->n_parts;
+            for (uint32_t p = 0; same && p < a->n_parts; p++) {
+                same = programs[d]->parts[a->first_part + p].bytes ==
+                       other->parts[b->first_part + p].bytes;
+            }
+            if (!same || a->n_parts == 0) {
+                pst_check_add(check, "COMM1", d, i,
+                              "%u pieces are sent, device %u receives %u at %u, or their bytes "
+                              "differ",
+                              a->n_parts, instr->peer, b->n_parts, recv);
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to the cpu device: the device object, its kernels, and the families that make them. A
+ * family serves one kind of operator; what none serves goes to the reference kernels.
+ *
+ * Floating point (enter()): round to nearest, subnormals flushed to zero on input and output, on
+ * the device thread and on its OpenMP workers alike.
+ */
+#ifndef PST_DEVICE_CPU_CPU_H
+#define PST_DEVICE_CPU_CPU_H
+
+#include "base/guarded.h"
+#include "exec/device.h"
+#include "simd.h"
+
+struct pst_cpu_arena {
+    struct pst_cpu_arena *next;
+    struct pst_guarded block;
+};
+
+struct pst_device {
+    uint32_t threads;
+    bool reference; /* kernels = "reference" */
+    const struct pst_simd *simd;
+    struct pst_cpu_arena *arenas;
+    void *engine, *stream; /* oneDNN's; NULL without it */
+};
+
+/* What a kernel is made from. */
+struct pst_cpu_request {
+    const struct pst_device *device;
+    const struct pst_graph *graph;
+    const struct pst_op *op;
+    uint32_t op_index, pass, samples;
+    uint32_t dtype; /* of the activations: of x[0] for a loss, else of y[0] */
+};
+
+struct pst_cpu_kernel {
+    struct pst_kernel base; /* first */
+    struct pst_cpu_request request;
+    const struct pst_cpu_family *family;
+};
+
+struct pst_cpu_family {
+    size_t kernel_bytes; /* of the family's kernel, which starts with struct pst_cpu_kernel */
+    /* Whether this family has a kernel for it. */
+    bool (*serves)(const struct pst_cpu_request *request);
+    /* NULL: none. Pure; sets no thread state that it does not restore. */
+    uint64_t (*workspace)(const struct pst_cpu_request *request);
+    /* Optional; finish() also runs after a failed init(), on what that has left. */
+    pst_status (*init)(struct pst_cpu_kernel *kernel, struct pst_error *err);
+    void (*finish)(struct pst_cpu_kernel *kernel);
+    void (*run[3])(const struct pst_kernel *kernel, const struct pst_call *call);
+};
+
+extern const struct pst_cpu_family pst_cpu_add, pst_cpu_dropout, pst_cpu_act, pst_cpu_embedding,
+    pst_cpu_layernorm, pst_cpu_cross_entropy, pst_cpu_batchnorm, pst_cpu_maxpool2d, pst_cpu_mse,
+    pst_cpu_avgpool2d;
+/* dnnl_*.c: built where oneDNN is there. */
+extern const struct pst_cpu_family pst_cpu_linear, pst_cpu_attention, pst_cpu_conv2d,
+    pst_cpu_strided; /* conv2d: the W of some */
+
+static inline const struct pst_cpu_kernel *pst_cpu_kernel_of(const struct pst_kernel *kernel)
+{
+    return (const struct pst_cpu_kernel *)(const void *)kernel;
+}
+
+/* Length of the last axis, and how many such rows the micro-batch has. */
+static inline uint64_t pst_cpu_columns(const struct pst_tensor *tensor)
+{
+    return tensor->rank == 0 ? 1 : tensor->dims[tensor->rank - 1];
+}
+
+static inline uint64_t pst_cpu_rows(const struct pst_cpu_request *request,
+                                    const struct pst_tensor *tensor)
+{
+    return request->samples * (tensor->elems / pst_cpu_columns(tensor));
+}
+
+static inline const struct pst_tensor *pst_cpu_in(const struct pst_cpu_request *request, uint32_t i)
+{
+    return &request->graph->tensors[request->op->in[i]];
+}
+
+static inline const struct pst_tensor *pst_cpu_out(const struct pst_cpu_request *request)
+{
+    return &request->graph->tensors[request->op->out[0]];
+}
+
+static inline bool pst_cpu_has_param(const struct pst_cpu_request *request, uint32_t i)
+{
+    return i < request->op->n_param && request->op->param[i] != PST_NONE;
+}
+
+/* Operand i of an array that may be missing as a whole. */
+static inline void *pst_cpu_operand(void *const *operands, uint32_t i)
+{
+    return operands == NULL ? NULL : operands[i];
+}
+
+/* --- compile.c -------------------------------------------------------------------------------- */
+
+pst_status pst_cpu_compile(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                           uint32_t pass, uint32_t samples, struct pst_kernel **ret_kernel,
+                           struct pst_error *err);
+uint64_t pst_cpu_workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                           uint32_t pass, uint32_t samples);
+
+/* --- arena.c ---------------------------------------------------------------------------------- */
+
+pst_status pst_cpu_arena_add(struct pst_device *device, uint64_t bytes, void **ret_base,
+                             struct pst_error *err);
+void pst_cpu_arenas_finish(struct pst_device *device);
+
+/* --- thread.c --------------------------------------------------------------------------------- */
+
+void pst_cpu_enter(struct pst_device *device);
+void pst_cpu_leave(struct pst_device *device);
+
+/* Does the items begin ... end - 1; thread numbers count from 0. */
+typedef void pst_cpu_work(void *context, uint64_t begin, uint64_t end, uint32_t thread);
+
+/* Splits items 0 ... n - 1 into one range per thread of the device; on its thread alone if that is
+   one. What an item computes must not depend on the split. */
+void pst_cpu_parallel(const struct pst_device *device, uint64_t n, pst_cpu_work *work,
+                      void *context);
+
+/* Calls oneDNN must see `threads`, whoever asks: sets the count, returns the one to put back. */
+int pst_cpu_threads_push(uint32_t threads);
+void pst_cpu_threads_pop(int old);
+
+/* --- bias.c ----------------------------------------------------------------------------------- */
+
+/* Sums of the columns of x [rows, n], which has the request's dtype. `floats` is workspace. */
+uint64_t pst_cpu_bias_floats(const struct pst_cpu_request *request);
+void pst_cpu_bias_gradient(const struct pst_cpu_request *request, const void *x, uint64_t rows,
+                           uint64_t n, float *ret_sums, float *floats);
+
+/* --- step.c ----------------------------------------------------------------------------------- */
+
+void pst_cpu_accumulate(struct pst_device *device, float *dst, const float *src, uint64_t elems);
+void pst_cpu_sum(struct pst_device *device, void *dst, const void *a, const void *b, uint64_t elems,
+                 uint32_t dtype);
+double pst_cpu_square_sum(struct pst_device *device, const float *values, uint64_t elems);
+void pst_cpu_update(struct pst_device *device, const struct pst_update *update, float *weights,
+                    const float *grad, float *s0, float *s1, void *working, uint32_t working_dtype,
+                    uint64_t elems);
+void pst_cpu_refresh(struct pst_device *device, void *working, const float *weights,
+                     uint32_t working_dtype, uint64_t elems);
+
+/* --- dnnl_device.c ---------------------------------------------------------------------------- */
+
+pst_status pst_dnnl_open(struct pst_device *device, struct pst_error *err);
+void pst_dnnl_close(struct pst_device *device);
+/* "oneDNN 2.6.3, AVX-512 with AMX"; bf16 matrix products in hardware? */
+void pst_dnnl_describe(char *ret_text, size_t text_size);
+bool pst_dnnl_has_bf16(void);
+
+#endif

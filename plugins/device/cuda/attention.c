@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention from products: the scores of all heads of a sample at once, in f32, then the next
+ * sample. Backward makes them again. Memory grows with rows times keys: this is what there is where
+ * no fused kernel serves, and what such kernels are compared with.
+ */
+#include "attention.h"
+#include "product.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "graph/distance.h"
+
+enum { SCORES = 0, VALUES = 1, DPROBS = 1, DV = 2, DQ = 3, DK = 4, N_PRODUCTS = 5 };
+
+struct attention_state {
+    struct pst_cuda_product products[N_PRODUCTS];
+    int32_t *buckets; /* device memory; NULL: no bias */
+};
+
+/* Pieces of the workspace. probs, dscores: the activations' type; in f32 the same as these two. */
+struct pieces {
+    void *product;
+    float *scores, *dprobs, *diagonals;
+    void *probs, *dscores;
+};
+
+struct pst_cuda_heads pst_cuda_heads(const struct pst_cuda_request *r)
+{
+    const struct pst_tensor *y = pst_cuda_out(r);
+    struct pst_cuda_heads a = {.packed = r->op->n_in == 1, .heads = r->op->heads};
+
+    a.columns = pst_cuda_columns(y);
+    a.rows = y->elems / a.columns;
+    a.keys = a.packed ? a.rows : pst_cuda_in(r, 1)->dims[0];
+    a.depth = a.columns / a.heads;
+    a.q_stride = (a.packed ? 3 : 1) * a.columns;
+    a.kv_stride = (a.packed ? 3 : 2) * a.columns;
+    a.k_at = a.packed ? a.columns : 0;
+    a.v_at = a.k_at + a.columns;
+    a.scale = r->op->scale > 0 ? r->op->scale : 1 / sqrtf((float)a.depth);
+    a.n_buckets =
+        pst_cuda_has_param(r, 0) ? (uint32_t)r->graph->params[r->op->param[0]].dims[0] : 0;
+    return a;
+}
+
+static struct pieces carve(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
+                           void *base, uint64_t *ret_bytes)
+{
+    const uint64_t n = a->heads * a->rows * a->keys;
+    const bool back = r->pass == PST_KERNEL_B, half = pst_cuda_bf16(r);
+    struct pieces p = {0};
+    uint64_t used = 0;
+
+    if (r->pass != PST_KERNEL_W) {
+        p.product = pst_cuda_carve(base, &used, PST_CUDA_PRODUCT_BYTES);
+        p.scores = pst_cuda_carve(base, &used, n * sizeof(float));
+        p.probs = half ? pst_cuda_carve(base, &used, n * 2) : p.scores;
+    }
+    if (back) {
+        p.dprobs = pst_cuda_carve(base, &used, n * sizeof(float));
+        p.dscores = half ? pst_cuda_carve(base, &used, n * 2) : p.dprobs;
+    }
+    if (back && a->n_buckets > 0) {
+        p.diagonals =
+            pst_cuda_carve(base, &used, a->heads * (a->rows + a->keys - 1) * sizeof(float));
+    }
+    *ret_bytes = used;
+    return p;
+}
+
+static uint64_t workspace(const struct pst_cuda_request *r)
+{
+    const struct pst_cuda_heads a = pst_cuda_heads(r);
+    uint64_t bytes = 0;
+
+    carve(r, &a, NULL, &bytes);
+    return bytes;
+}
+
+/* A product with a batch for each head. Steps: `depth` for what lies side by side in a row. */
+static struct pst_cuda_product_shape product_of(const struct pst_cuda_request *r,
+                                                const struct pst_cuda_heads *a, uint32_t which)
+{
+    const uint64_t square = a->rows * a->keys;
+    struct pst_cuda_product_shape p = {.batches = a->heads, .bf16 = pst_cuda_bf16(r)};
+    const bool forward = r->pass == PST_KERNEL_F;
+
+    p.align = pst_cuda_alignment(a->depth * pst_dtype_bytes(r->dtype));
+    p.a_step = p.b_step = p.d_step = a->depth;
+    if (which == SCORES || (which == DPROBS && !forward)) { /* [rows,keys] = q k^T, dy v^T */
+        p.m = a->rows;
+        p.n = p.ldd = a->keys;
+        p.k = a->depth;
+        p.lda = which == SCORES ? a->q_stride : a->columns;
+        p.ldb = a->kv_stride;
+        p.b_transposed = true;
+        p.d_step = square;
+        return p;
+    }
+    p.d_bf16 = p.bf16;
+    p.n = a->depth;
+    p.lda = a->keys;
+    p.a_step = square;
+    if (which == DV || which == DK) { /* [keys,depth] = probs^T dy, dscores^T q */
+        p.m = a->keys;
+        p.k = a->rows;
+        p.a_transposed = true;
+        p.ldb = which == DV ? a->columns : a->q_stride;
+        p.ldd = a->kv_stride;
+        return p;
+    }
+    p.m = a->rows; /* [rows,depth] = probs v, dscores k */
+    p.k = a->keys;
+    p.ldb = a->kv_stride;
+    p.ldd = which == DQ ? a->q_stride : a->columns;
+    return p;
+}
+
+/* By key - row + rows - 1: which element of p0 a pair falls on. */
+static pst_status init_buckets(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
+                               struct attention_state *state, struct pst_error *err)
+{
+    const uint64_t n = a->rows + a->keys - 1;
+    int32_t *host = malloc(n * sizeof *host);
+    cudaError_t error;
+
+    if (host == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        host[i] = (int32_t)pst_distance_bucket((int64_t)i - (int64_t)(a->rows - 1), a->n_buckets,
+                                               r->op->max_distance, r->op->causal);
+    }
+    error = cudaMalloc((void **)&state->buckets, n * sizeof *host);
+    if (error == cudaSuccess) {
+        error = cudaMemcpyAsync(state->buckets, host, n * sizeof *host, cudaMemcpyHostToDevice,
+                                r->device->compute);
+    }
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(r->device->compute);
+    }
+    free(host);
+    return error == cudaSuccess ? PST_OK : pst_cuda_fail(err, "a table of distances", error);
+}
+
+static pst_status init(struct pst_cuda_kernel *k, struct pst_error *err)
+{
+    const struct pst_cuda_request *r = &k->request;
+    const struct pst_cuda_heads a = pst_cuda_heads(r);
+    struct attention_state *state = calloc(1, sizeof *state);
+    const uint32_t n = r->pass == PST_KERNEL_F ? VALUES + 1 : N_PRODUCTS;
+    pst_status status = PST_OK;
+
+    k->state = state;
+    if (state == NULL) {
+        return pst_fail_nomem(err);
+    }
+    if (r->pass == PST_KERNEL_W) {
+        return PST_OK;
+    }
+    for (uint32_t i = 0; i < n && status == PST_OK; i++) {
+        const struct pst_cuda_product_shape p = product_of(r, &a, i);
+
+        status = pst_cuda_product_init(r->device, &p, &state->products[i], err);
+    }
+    return status == PST_OK && a.n_buckets > 0 ? init_buckets(r, &a, state, err) : status;
+}
+
+static void finish(struct pst_cuda_kernel *k)
+{
+    struct attention_state *state = k->state;
+
+    for (uint32_t i = 0; state != NULL && i < N_PRODUCTS; i++) {
+        pst_cuda_product_finish(&state->products[i]);
+    }
+    if (state != NULL) {
+        cudaFree(state->buckets);
+        free(state);
+    }
+}
+
+static struct pst_cuda_attention kernel_shape(const struct pst_cuda_kernel *k,
+                                              const struct pst_cuda_heads *a)
+{
+    const struct attention_state *state = k->state;
+    struct pst_cuda_attention shape;
+
+    shape.heads = a->heads;
+    shape.rows = a->rows;
+    shape.keys = a->keys;
+    shape.causal = k->request.op->causal;
+    shape.buckets = state->buckets;
+    shape.n_buckets = a->n_buckets;
+    return shape;
+}
+
+void *pst_cuda_keys(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
+                    void *const *operands, uint64_t sample)
+{
+    void *base = pst_cuda_operand(operands, a->packed ? 0 : 1);
+
+    return base == NULL ? NULL : pst_cuda_at(r, base, sample * a->keys * a->kv_stride + a->k_at);
+}
+
+void *pst_cuda_queries(const struct pst_cuda_request *r, const struct pst_cuda_heads *a,
+                       void *const *operands, uint64_t sample)
+{
+    void *base = pst_cuda_operand(operands, 0);
+
+    return base == NULL ? NULL : pst_cuda_at(r, base, sample * a->rows * a->q_stride);
+}
+
+static void forward(const struct pst_cuda_kernel *k, const struct pst_call *call)
+{
+    const struct pst_cuda_request *r = &k->request;
+    const struct attention_state *state = k->state;
+    const struct pst_cuda_heads a = pst_cuda_heads(r);
+    const struct pst_cuda_attention shape = kernel_shape(k, &a);
+    const char *name = r->op->name;
+    uint64_t bytes;
+    const struct pieces w = carve(r, &a, call->workspace, &bytes);
+
+    for (uint64_t s = 0; s < r->samples; s++) {
+        const void *keys = pst_cuda_keys(r, &a, call->x, s);
+        float *lse = call->y[1];
+
+        pst_cuda_product_run(&state->products[SCORES], name, w.scores,
+                             pst_cuda_queries(r, &a, call->x, s), keys, a.scale, 0, w.product);
+        pst_cuda_softmax(r->device->compute, pst_cuda_bf16(r), &shape, w.scores, w.probs,
+                         pst_cuda_param(r, call, 0),
+                         lse == NULL ? NULL : lse + s * a.heads * a.rows);
+        pst_cuda_product_run(&state->products[VALUES], name,
+                             pst_cuda_at(r, call->y[0], s * a.rows * a.columns), w.probs,
+                             pst_cuda_at(r, keys, a.columns), 1, 0, w.product);
+    }
+}
+
+static void backward_sample(const struct pst_cuda_kernel *k, const struct pst_call *call,
+                            const struct pst_cuda_heads *a, uint64_t s)
+{
+    const struct pst_cuda_request *r = &k->request;
+    const struct pst_cuda_attention shape = kernel_shape(k, a);
+    const struct pst_cuda_product *products = ((const struct attention_state *)k->state)->products;
+    const void *q = pst_cuda_queries(r, a, call->x, s), *keys = pst_cuda_keys(r, a, call->x, s);
+    const void *dy = pst_cuda_at(r, call->dy, s * a->rows * a->columns);
+    void *dq = pst_cuda_queries(r, a, call->dx, s), *dkeys = pst_cuda_keys(r, a, call->dx, s);
+    const float *lse = (const float *)call->y[1] + s * a->heads * a->rows;
+    const char *name = r->op->name;
+    uint64_t bytes;
+    const struct pieces w = carve(r, a, call->workspace, &bytes);
+
+    pst_cuda_product_run(&products[SCORES], name, w.scores, q, keys, a->scale, 0, w.product);
+    pst_cuda_product_run(&products[DPROBS], name, w.dprobs, dy, pst_cuda_at(r, keys, a->columns), 1,
+                         0, w.product);
+    pst_cuda_softmax_back(r->device->compute, pst_cuda_bf16(r), &shape, w.scores, w.dprobs, w.probs,
+                          w.dscores, pst_cuda_param(r, call, 0), lse);
+    if (a->n_buckets > 0) {
+        pst_cuda_bucket_sums(r->device->compute, &shape, call->z[0], w.dprobs, s > 0, w.diagonals);
+    }
+    if (dq != NULL) {
+        pst_cuda_product_run(&products[DQ], name, dq, w.dscores, keys, a->scale, 0, w.product);
+    }
+    if (dkeys != NULL) {
+        pst_cuda_product_run(&products[DK], name, dkeys, w.dscores, q, a->scale, 0, w.product);
+        pst_cuda_product_run(&products[DV], name, pst_cuda_at(r, dkeys, a->columns), w.probs, dy, 1,
+                             0, w.product);
+    }
+}
+
+static void backward(const struct pst_cuda_kernel *k, const struct pst_call *call)
+{
+    const struct pst_cuda_heads a = pst_cuda_heads(&k->request);
+
+    for (uint64_t s = 0; s < k->request.samples; s++) {
+        backward_sample(k, call, &a, s);
+    }
+}
+
+static void weights(const struct pst_cuda_kernel *k, const struct pst_call *call)
+{
+    const struct pst_cuda_request *r = &k->request;
+    float *dp = pst_cuda_dp(r, call, 0);
+
+    if (dp != NULL) {
+        pst_cuda_note(r->device, r->op->name,
+                      cudaMemcpyAsync(dp, call->z[0],
+                                      r->graph->params[r->op->param[0]].elems * sizeof *dp,
+                                      cudaMemcpyDeviceToDevice, r->device->compute));
+    }
+}
+
+const struct pst_cuda_family pst_cuda_attention_family = {
+    .workspace = workspace,
+    .init = init,
+    .finish = finish,
+    .run = {forward, backward, weights},
+};

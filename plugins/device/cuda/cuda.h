@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to the cuda device: the device object, its kernels, and the families that make them. A
+ * family serves one kind of operator. A kernel's run() puts work on the device's stream and
+ * returns.
+ *
+ * Errors stick: the first one of the runtime or of cuBLASLt is kept with the name of what was being
+ * done, and sync() tells it. After an error nothing that the device says has a meaning.
+ */
+#ifndef PST_DEVICE_CUDA_CUDA_H
+#define PST_DEVICE_CUDA_CUDA_H
+
+#include <cublasLt.h>
+#include <stdatomic.h>
+
+#include "device/cuda/kernels.h"
+#include "exec/device.h"
+
+/* What a product may use beside its operands; NVIDIA advises this size for Hopper. */
+#ifndef PST_CUDA_PRODUCT_BYTES
+#define PST_CUDA_PRODUCT_BYTES (32u << 20)
+#endif
+
+struct pst_cuda_dnn;  /* plans of cuDNN: dnn.h */
+struct pst_cuda_part; /* of a GPU: parts.h */
+
+/* What kernels read from memory, because it changes between launches of a graph. */
+struct pst_cuda_changing {
+    struct pst_update_factors factors[2]; /* of updates without and with weight decay */
+    uint64_t first_sample;
+};
+enum { PST_CUDA_SAMPLE = 1u << 2 }; /* and 1 << i: factors[i] */
+
+struct pst_device {
+    int ordinal;
+    uint32_t share, slot;       /* ranks a GPU, 0: not said; which of them */
+    struct pst_cuda_part *part; /* NULL: the whole GPU, where it is shared because: */
+    char undivided[128];
+    uint32_t sms; /* multiprocessors of the part; 0: all */
+    cudaStream_t compute;
+    cudaStream_t queues[PST_QUEUES]; /* [PST_QUEUE_COMPUTE] is compute */
+    cudaEvent_t base;                /* when it was passed is known: */
+    uint64_t base_ns;                /* on CLOCK_MONOTONIC */
+    struct pst_mark **marks;
+    uint32_t n_marks;
+    void **pinned;
+    uint32_t n_pinned;
+    cublasLtHandle_t blas;
+    struct pst_cuda_dnn *dnn;
+    bool tf32; /* products of f32 round their operands */
+    void **arenas;
+    uint32_t n_arenas;
+    double *squares;                    /* scratch of square_sum, on the device */
+    double *square;                     /* its result, in pinned memory */
+    uint64_t n_squares;                 /* doubles */
+    struct pst_cuda_changing *changing; /* on the device; its thread's, as the next: */
+    struct pst_cuda_changing written;   /* what is there */
+    uint32_t is_written, captured;      /* PST_CUDA_SAMPLE and so on; of the capture under way */
+    bool refused;                       /* the capture under way, at, for: */
+    char refused_doing[96], refused_why[256];
+    _Atomic(const char *) last; /* operator that was asked for last; NULL: none */
+    atomic_flag failing;
+    atomic_bool failed; /* the two below are written once, before it */
+    char doing[96];     /* what was asked for last when the error showed */
+    char why[256];
+};
+
+/* What a kernel is made from. */
+struct pst_cuda_request {
+    struct pst_device *device;
+    const struct pst_graph *graph;
+    const struct pst_op *op;
+    uint32_t op_index, pass, samples;
+    uint32_t dtype; /* of the activations: of x[0] for a loss, else of y[0] */
+};
+
+struct pst_cuda_kernel {
+    struct pst_kernel base; /* first */
+    struct pst_cuda_request request;
+    const struct pst_cuda_family *family;
+    void *state; /* of the family: products, tables */
+};
+
+typedef void pst_cuda_run(const struct pst_cuda_kernel *kernel, const struct pst_call *call);
+
+struct pst_cuda_family {
+    /* Whether it can make this kernel; NULL: it can make all. What it says no to goes the simple
+       way. */
+    bool (*serves)(const struct pst_cuda_request *request);
+    /* Bytes of workspace; NULL: none. Pure. */
+    uint64_t (*workspace)(const struct pst_cuda_request *request);
+    /* Optional; finish() also runs after a failed init(), on what that has left. */
+    pst_status (*init)(struct pst_cuda_kernel *kernel, struct pst_error *err);
+    void (*finish)(struct pst_cuda_kernel *kernel);
+    pst_cuda_run *run[3]; /* NULL: nothing to do */
+};
+
+extern const struct pst_cuda_family pst_cuda_embedding_family, pst_cuda_linear_family,
+    pst_cuda_layernorm_family, pst_cuda_attention_family, pst_cuda_add_family,
+    pst_cuda_dropout_family, pst_cuda_act_family, pst_cuda_cross_entropy_family,
+    pst_cuda_conv2d_family, pst_cuda_batchnorm_family, pst_cuda_maxpool2d_family,
+    pst_cuda_avgpool_family, pst_cuda_concat_family, pst_cuda_mse_family, pst_cuda_rmsnorm_family,
+    pst_cuda_avgpool2d_family, pst_cuda_shift2d_family;
+
+/* --- questions about shapes --------------------------------------------------------------------
+ */
+
+/* Length of the last axis, and how many such rows the micro-batch has. */
+static inline uint64_t pst_cuda_columns(const struct pst_tensor *tensor)
+{
+    return tensor->rank == 0 ? 1 : tensor->dims[tensor->rank - 1];
+}
+
+static inline uint64_t pst_cuda_rows(const struct pst_cuda_request *request,
+                                     const struct pst_tensor *tensor)
+{
+    return request->samples * (tensor->elems / pst_cuda_columns(tensor));
+}
+
+static inline const struct pst_tensor *pst_cuda_in(const struct pst_cuda_request *request,
+                                                   uint32_t i)
+{
+    return &request->graph->tensors[request->op->in[i]];
+}
+
+static inline const struct pst_tensor *pst_cuda_out(const struct pst_cuda_request *request)
+{
+    return &request->graph->tensors[request->op->out[0]];
+}
+
+static inline bool pst_cuda_has_param(const struct pst_cuda_request *request, uint32_t i)
+{
+    return i < request->op->n_param && request->op->param[i] != PST_NONE;
+}
+
+/* Parameter i, or the place of its gradient; NULL where the operator has none. */
+static inline void *pst_cuda_param(const struct pst_cuda_request *request,
+                                   const struct pst_call *call, uint32_t i)
+{
+    return pst_cuda_has_param(request, i) ? call->p[i] : NULL;
+}
+
+static inline float *pst_cuda_dp(const struct pst_cuda_request *request,
+                                 const struct pst_call *call, uint32_t i)
+{
+    return pst_cuda_has_param(request, i) ? call->dp[i] : NULL;
+}
+
+/* Operand i of an array that may be missing as a whole. */
+static inline void *pst_cuda_operand(void *const *operands, uint32_t i)
+{
+    return operands == NULL ? NULL : operands[i];
+}
+
+/* The part of a buffer that is behind its first n elements of the activations' type. */
+static inline void *pst_cuda_at(const struct pst_cuda_request *request, const void *data,
+                                uint64_t n)
+{
+    return (char *)(uintptr_t)data + n * pst_dtype_bytes(request->dtype);
+}
+
+static inline bool pst_cuda_bf16(const struct pst_cuda_request *request)
+{
+    return request->dtype == PST_BF16;
+}
+
+/* Images of x[0] and y[0]. */
+struct pst_window pst_cuda_window(const struct pst_cuda_request *request);
+
+/* A piece of a workspace, aligned for every use; *used grows. base may be NULL, to measure. */
+static inline void *pst_cuda_carve(void *base, uint64_t *used, uint64_t bytes)
+{
+    void *piece = base == NULL ? NULL : (char *)base + *used;
+
+    *used += (bytes + 255) / 256 * 256;
+    return piece;
+}
+
+/* --- errors.c ----------------------------------------------------------------------------------
+ */
+
+/* Keeps the first failure. doing: an operator's name, or what else was asked for. */
+void pst_cuda_note(struct pst_device *device, const char *doing, cudaError_t error);
+void pst_cuda_note_blas(struct pst_device *device, const char *doing, cublasStatus_t status);
+void pst_cuda_note_text(struct pst_device *device, const char *doing, const char *name,
+                        const char *text);
+/* Whether launches so far were accepted. */
+void pst_cuda_note_launch(struct pst_device *device, const char *doing);
+/* Kernels that were accepted fail later: the one asked for last, or one before it. */
+const char *pst_cuda_doing(const struct pst_device *device, char *text, size_t size);
+pst_status pst_cuda_failure(struct pst_device *device, struct pst_error *err);
+/* What there is to do where a GPU has too little memory, as a hint. */
+void pst_cuda_hint_memory(struct pst_error *err);
+/* A failure that is told at once, when something is set up. */
+pst_status pst_cuda_fail(struct pst_error *err, const char *doing, cudaError_t error);
+/* The same of host memory that was to be pinned. */
+pst_status pst_cuda_fail_pinned(const struct pst_device *device, uint64_t bytes, cudaError_t error,
+                                struct pst_error *err);
+
+/* --- graphs.c: captures, and what may change between their launches ----------------------------
+ */
+
+/* Where kernels find it. Asks for it to be written where it is not there yet and nothing is
+   captured. */
+const uint64_t *pst_cuda_first_sample(struct pst_device *device, uint64_t value);
+const struct pst_update_factors *pst_cuda_factors(struct pst_device *device,
+                                                  const struct pst_update *update);
+/* Whether this thread captures on the device; then failures are the capture's. */
+bool pst_cuda_captures(const struct pst_device *device);
+bool pst_cuda_capture_begin(struct pst_device *device);
+pst_status pst_cuda_capture_end(struct pst_device *device, struct pst_replay **ret_replay,
+                                struct pst_error *err);
+void pst_cuda_replay(struct pst_device *device, struct pst_replay *replay,
+                     const struct pst_changes *changes);
+void pst_cuda_replay_destroy(struct pst_device *device, struct pst_replay *replay);
+
+/* --- compile.c ---------------------------------------------------------------------------------
+ */
+
+pst_status pst_cuda_compile(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                            uint32_t pass, uint32_t samples, struct pst_kernel **ret_kernel,
+                            struct pst_error *err);
+uint64_t pst_cuda_workspace(struct pst_device *device, const struct pst_graph *graph, uint32_t op,
+                            uint32_t pass, uint32_t samples);
+
+/* --- memory.c: arenas, copies ------------------------------------------------------------------
+ */
+
+pst_status pst_cuda_arena(struct pst_device *device, uint64_t bytes, void **ret_base,
+                          struct pst_error *err);
+void pst_cuda_arenas_free(struct pst_device *device);
+void pst_cuda_enter(struct pst_device *device);
+void pst_cuda_upload(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
+void pst_cuda_download(struct pst_device *device, void *dst, const void *src, uint64_t bytes);
+void pst_cuda_zero(struct pst_device *device, void *dst, uint64_t bytes);
+/* Has the calling thread work on a GPU, whichever it entered; and back. */
+void pst_cuda_visit(struct pst_device *device);
+void pst_cuda_return(struct pst_device *device);
+
+/* --- place.c: where a rank is ------------------------------------------------------------------
+ */
+
+/* GPU, share and slot of a device that is opened. */
+pst_status pst_cuda_place(const struct pst_device_config *config, struct pst_device *device,
+                          struct pst_error *err);
+/* Its part, where there are such. The thread has chosen the GPU. */
+pst_status pst_cuda_part_of(struct pst_device *device, struct pst_error *err);
+/* Sums over ranks on several GPUs read each other's memory: those of this process. */
+pst_status pst_cuda_reach_others(const struct pst_device_config *config,
+                                 const struct pst_device *device, struct pst_error *err);
+pst_status pst_cuda_fits(const struct pst_device_config *config, const uint64_t *arena_bytes,
+                         struct pst_error *err);
+void pst_cuda_sharing(struct pst_device *device, char *ret_text, size_t size);
+void pst_cuda_identity(const struct pst_device_config *config, char *ret_text, size_t size);
+
+/* --- queues.c: streams, marks, pinned memory ---------------------------------------------------
+ */
+
+struct pst_mark {
+    cudaEvent_t event;
+};
+
+pst_status pst_cuda_queues_open(struct pst_device *device, struct pst_error *err);
+/* Waits for all of them. */
+void pst_cuda_queues_close(struct pst_device *device);
+pst_status pst_cuda_pinned(struct pst_device *device, uint64_t bytes, void **ret_base,
+                           struct pst_error *err);
+pst_status pst_cuda_mark_create(struct pst_device *device, bool timed, struct pst_mark **ret_mark,
+                                struct pst_error *err);
+/* Ties times of marks to the clock, where that was long ago. Nothing is in the first queue. */
+void pst_cuda_anchor(struct pst_device *device);
+uint64_t pst_cuda_mark_ns(struct pst_device *device, struct pst_mark *mark);
+void pst_cuda_mark(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
+void pst_cuda_follow(struct pst_device *device, uint32_t queue, struct pst_mark *mark);
+bool pst_cuda_passed(struct pst_device *device, struct pst_mark *mark);
+void pst_cuda_move(struct pst_device *device, uint32_t queue, void *dst, const void *src,
+                   uint64_t bytes);
+void pst_cuda_add(struct pst_device *device, uint32_t queue, float *dst, const float *src,
+                  uint64_t elems);
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For .cu files: launching, types of elements, sums over a block. A test compiles the same files as
+ * C++ for the host (PST_CUDA_ON_HOST), where blocks are run one after the other.
+ */
+#ifndef PST_DEVICE_CUDA_LAUNCH_H
+#define PST_DEVICE_CUDA_LAUNCH_H
+
+#include "exec/bf16.h"
+#include "device/cuda/kernels.h"
+
+#ifdef PST_CUDA_ON_HOST
+#include "on_host.h"
+#else
+#define PST_THREADS 256u
+/* Kernels whose threads go their own ways; kernels that meet at __syncthreads(). */
+#define PST_LAUNCH(kernel, blocks, stream, ...)                                                    \
+    kernel<<<(unsigned)(blocks), PST_THREADS, 0, (stream)>>>(__VA_ARGS__)
+#define PST_LAUNCH_MEETING(kernel, blocks, stream, ...)                                            \
+    PST_LAUNCH(kernel, blocks, stream, __VA_ARGS__)
+#endif
+
+#define PST_MOST_BLOCKS 65536u
+
+/* Blocks of a kernel that strides through n items. */
+static inline unsigned pst_blocks(uint64_t n)
+{
+    const uint64_t blocks = n / PST_THREADS + (n % PST_THREADS != 0);
+
+    return blocks < 1 ? 1u : blocks > PST_MOST_BLOCKS ? PST_MOST_BLOCKS : (unsigned)blocks;
+}
+
+/* For kernels with a block per item. */
+static inline unsigned pst_blocks_each(uint64_t n)
+{
+    return n < 1 ? 1u : n < PST_MOST_BLOCKS ? (unsigned)n : PST_MOST_BLOCKS;
+}
+
+#define PST_EACH(i, n)                                                                             \
+    for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n);                    \
+         i += (uint64_t)gridDim.x * blockDim.x)
+#define PST_EACH_BLOCK(i, n)  for (uint64_t i = blockIdx.x; i < (n); i += gridDim.x)
+#define PST_EACH_THREAD(i, n) for (uint64_t i = threadIdx.x; i < (n); i += blockDim.x)
+
+struct pst_half {
+    uint16_t bits;
+};
+
+__device__ static inline float pst_load(float value)
+{
+    return value;
+}
+__device__ static inline float pst_load(pst_half value)
+{
+    return pst_bf16_load(value.bits);
+}
+__device__ static inline void pst_store(float *at, float value)
+{
+    *at = value;
+}
+__device__ static inline void pst_store(pst_half *at, float value)
+{
+    at->bits = pst_bf16_round(value);
+}
+
+/* Neighbours that are moved at once: 16 bytes of the activations' type. */
+template <class S, unsigned W> struct alignas(W * sizeof(S)) pst_some {
+    S v[W];
+};
+
+template <unsigned W, class S> __device__ static inline pst_some<S, W> pst_read(const S *at)
+{
+    return *(const pst_some<S, W> *)(const void *)at;
+}
+template <unsigned W, class S>
+__device__ static inline void pst_write(S *at, const pst_some<S, W> &values)
+{
+    *(pst_some<S, W> *)(void *)at = values;
+}
+
+/* Whether rows of n elements are made of such neighbours, up to 8 floats; addresses may be NULL. */
+static inline bool pst_is_wide(uint64_t n, const void *a, const void *b, const void *c)
+{
+    const uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
+
+    return n % 8 == 0 && all % 32 == 0;
+}
+
+/* A gradient as it is stored: rounded, then summed with the addend and rounded again. */
+template <class S> __device__ static inline void pst_store_gradient(S *at, float g, const S *add)
+{
+    S rounded;
+
+    pst_store(&rounded, g);
+    if (add == NULL) {
+        *at = rounded;
+    } else {
+        pst_store(at, pst_load(rounded) + pst_load(*add));
+    }
+}
+
+/* Sum over the threads of a block, the same for all of them: halves are added until one is left. */
+template <class T> __device__ static inline T pst_block_sum(T value)
+{
+    __shared__ T part[PST_THREADS];
+
+    part[threadIdx.x] = value;
+    __syncthreads();
+    for (unsigned width = PST_THREADS / 2; width > 0; width /= 2) {
+        if (threadIdx.x < width) {
+            part[threadIdx.x] += part[threadIdx.x + width];
+        }
+        __syncthreads();
+    }
+    value = part[0];
+    __syncthreads();
+    return value;
+}
+
+/* Sum of a column of partial [chunks, n], by PST_PARTS threads that each have every so manieth
+   chunk; valid in those of lane 0. For all threads of a block; columns side by side in it. */
+#define PST_PARTS         8u
+#define PST_WIDTH         (PST_THREADS / PST_PARTS)
+#define PST_COLUMN(group) ((group)*PST_WIDTH + threadIdx.x % PST_WIDTH)
+#define PST_LANE          (threadIdx.x / PST_WIDTH)
+
+template <class T>
+__device__ static inline T pst_column_sum(const T *partial, uint64_t chunks, uint64_t n,
+                                          uint64_t column)
+{
+    __shared__ T part[PST_THREADS];
+    T sum = 0;
+
+    for (uint64_t i = PST_LANE; column < n && i < chunks; i += PST_PARTS) {
+        sum += partial[i * n + column];
+    }
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    for (unsigned k = 1; PST_LANE == 0 && k < PST_PARTS; k++) {
+        sum += part[k * PST_WIDTH + threadIdx.x];
+    }
+    __syncthreads();
+    return sum;
+}
+
+static inline uint64_t pst_column_groups(uint64_t n)
+{
+    return (n + PST_WIDTH - 1) / PST_WIDTH;
+}
+
+/* The largest; NaN where one of them is. */
+__device__ static inline float pst_block_max(float value)
+{
+    __shared__ float part[PST_THREADS];
+
+    part[threadIdx.x] = value;
+    __syncthreads();
+    for (unsigned width = PST_THREADS / 2; width > 0; width /= 2) {
+        if (threadIdx.x < width) {
+            const float a = part[threadIdx.x], b = part[threadIdx.x + width];
+
+            part[threadIdx.x] = b > a || b != b ? b : a;
+        }
+        __syncthreads();
+    }
+    value = part[0];
+    __syncthreads();
+    return value;
+}
+
+/* Calls a template for the type of the activations, and for how many elements at once. */
+#define PST_TYPED_WIDE(bf16, wide, call)                                                           \
+    do {                                                                                           \
+        if ((bf16) && (wide)) {                                                                    \
+            using S = pst_half;                                                                    \
+            constexpr unsigned W = 8;                                                              \
+            call;                                                                                  \
+        } else if (wide) {                                                                         \
+            using S = float;                                                                       \
+            constexpr unsigned W = 4;                                                              \
+            call;                                                                                  \
+        } else if (bf16) {                                                                         \
+            using S = pst_half;                                                                    \
+            constexpr unsigned W = 1;                                                              \
+            call;                                                                                  \
+        } else {                                                                                   \
+            using S = float;                                                                       \
+            constexpr unsigned W = 1;                                                              \
+            call;                                                                                  \
+        }                                                                                          \
+    } while (0)
+
+/* Calls a template for the type of the activations. */
+#define PST_TYPED(bf16, call)                                                                      \
+    do {                                                                                           \
+        if (bf16) {                                                                                \
+            using S = pst_half;                                                                    \
+            call;                                                                                  \
+        } else {                                                                                   \
+            using S = float;                                                                       \
+            call;                                                                                  \
+        }                                                                                          \
+    } while (0)
+
+#endif

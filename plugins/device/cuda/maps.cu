@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Element by element: dropout, activations, what stands behind a product; sums of columns.
+ */
+#include "device/cuda/launch.h"
+
+#define REAL    float
+#define NAME(f) f##_f32
+#define MATH(m) m##f
+#include "exec/activation.inc"
+
+#define CHUNK 64u /* rows that one thread adds up */
+
+/* A thread has the four elements that a block of random words serves; W: 4 where they are read at
+   once, which takes samples of whole groups. */
+template <class S, unsigned W>
+__global__ void dropout_kernel(S *y, const S *x, const S *base, struct pst_cuda_dropout how)
+{
+    const uint64_t groups = (how.elems + 3) / 4;
+    const uint32_t threshold = (uint32_t)(how.p * 4294967296.0f);
+    const float factor = 1.0f / (1.0f - how.p);
+    const uint64_t before = how.p > 0 ? *how.first_sample : 0;
+
+    PST_EACH(i, how.samples * groups)
+    {
+        const uint64_t sample = i / groups, group = i % groups;
+        struct pst_philox words = {};
+
+        if (how.p > 0) {
+            words = pst_philox(how.seed, pst_dropout_stream(how.salt, before + sample),
+                               group);
+        }
+        for (uint32_t first = 0; first < 4; first += W) {
+            const uint64_t at = sample * how.elems + group * 4 + first;
+
+            if (group * 4 + first < how.elems) {
+                pst_some<S, W> some = pst_read<W>(x + at), under = some;
+
+                if (base != NULL) {
+                    under = pst_read<W>(base + at);
+                }
+                for (uint32_t k = 0; k < W; k++) {
+                    float value = pst_load(some.v[k]);
+
+                    if (how.p > 0) {
+                        value = words.v[first + k] >= threshold ? value * factor : 0;
+                    }
+                    pst_store(&some.v[k], base == NULL ? value : pst_load(under.v[k]) + value);
+                }
+                pst_write<W>(y + at, some);
+            }
+        }
+    }
+}
+
+template <class S, unsigned W>
+__global__ void act_kernel(S *y, const S *x, uint32_t act, uint64_t n)
+{
+    PST_EACH(i, n / W)
+    {
+        pst_some<S, W> some = pst_read<W>(x + i * W);
+
+        for (unsigned k = 0; k < W; k++) {
+            pst_store(&some.v[k], act_f32(act, pst_load(some.v[k])));
+        }
+        pst_write<W>(y + i * W, some);
+    }
+}
+
+template <class S, unsigned W>
+__global__ void act_back_kernel(S *dx, const S *dy, const S *seen, uint32_t act, uint64_t n)
+{
+    PST_EACH(i, n / W)
+    {
+        const pst_some<S, W> all = pst_read<W>(seen + i * W);
+        pst_some<S, W> some = pst_read<W>(dy + i * W);
+
+        for (unsigned k = 0; k < W; k++) {
+            const float at = pst_load(all.v[k]), g = pst_load(some.v[k]);
+
+            pst_store(&some.v[k], act == PST_ACT_RELU ? (at > 0 ? g : 0) : g * gelu_slope_f32(at));
+        }
+        pst_write<W>(dx + i * W, some);
+    }
+}
+
+/* n: of a row; a multiple of W. */
+template <class S, unsigned W>
+__global__ void bias_act_kernel(S *y, S *h, const float *acc, const float *bias, uint32_t act,
+                                uint64_t elems, uint64_t n)
+{
+    PST_EACH(i, elems / W)
+    {
+        pst_some<float, W> sums = pst_read<W>(acc + i * W);
+        pst_some<S, W> some;
+
+        if (bias != NULL) {
+            const pst_some<float, W> more = pst_read<W>(bias + i * W % n);
+
+            for (unsigned k = 0; k < W; k++) {
+                sums.v[k] += more.v[k];
+            }
+        }
+        for (unsigned k = 0; k < W; k++) {
+            pst_store(&some.v[k], sums.v[k]);
+        }
+        if (h != NULL) {
+            pst_write<W>(h + i * W, some);
+        }
+        for (unsigned k = 0; k < W; k++) {
+            pst_store(&some.v[k], act_f32(act, sums.v[k]));
+        }
+        pst_write<W>(y + i * W, some);
+    }
+}
+
+template <class S>
+__global__ void column_kernel(float *partial, const S *x, uint64_t rows, uint64_t n)
+{
+    const uint64_t chunks = (rows + CHUNK - 1) / CHUNK;
+
+    PST_EACH(i, chunks * n)
+    {
+        const uint64_t first = i / n * CHUNK, column = i % n;
+        const uint64_t end = first + CHUNK < rows ? first + CHUNK : rows;
+        float sum = 0;
+
+        for (uint64_t r = first; r < end; r++) {
+            sum += pst_load(x[r * n + column]);
+        }
+        partial[i] = sum;
+    }
+}
+
+__global__ void column_end_kernel(float *sums, const float *partial, uint64_t chunks, uint64_t n)
+{
+    PST_EACH_BLOCK(group, (n + PST_WIDTH - 1) / PST_WIDTH)
+    {
+        const uint64_t column = PST_COLUMN(group);
+        const float sum = pst_column_sum(partial, chunks, n, column);
+
+        if (PST_LANE == 0 && column < n) {
+            sums[column] = sum;
+        }
+    }
+}
+
+void pst_cuda_dropout(cudaStream_t stream, bool bf16, void *y, const void *x, const void *base,
+                      const struct pst_cuda_dropout *how)
+{
+    const unsigned blocks = pst_blocks(how->samples * ((how->elems + 3) / 4));
+
+    if (pst_is_wide(how->elems, y, x, base)) {
+        PST_TYPED(bf16, PST_LAUNCH((dropout_kernel<S, 4>), blocks, stream, (S *)y, (const S *)x,
+                                   (const S *)base, *how));
+    } else {
+        PST_TYPED(bf16, PST_LAUNCH((dropout_kernel<S, 1>), blocks, stream, (S *)y, (const S *)x,
+                                   (const S *)base, *how));
+    }
+}
+
+void pst_cuda_act(cudaStream_t stream, bool bf16, void *y, const void *x, uint32_t act, uint64_t n)
+{
+    PST_TYPED_WIDE(
+        bf16, pst_is_wide(n, y, x, NULL),
+        PST_LAUNCH((act_kernel<S, W>), pst_blocks(n / W), stream, (S *)y, (const S *)x, act, n));
+}
+
+void pst_cuda_act_back(cudaStream_t stream, bool bf16, void *dx, const void *dy, const void *seen,
+                       uint32_t act, uint64_t n)
+{
+    PST_TYPED_WIDE(bf16, pst_is_wide(n, dx, dy, seen),
+                   PST_LAUNCH((act_back_kernel<S, W>), pst_blocks(n / W), stream, (S *)dx,
+                              (const S *)dy, (const S *)seen, act, n));
+}
+
+void pst_cuda_bias_act(cudaStream_t stream, bool bf16, void *y, void *h, const float *acc,
+                       const float *bias, uint32_t act, uint64_t rows, uint64_t n)
+{
+    const uint64_t elems = rows * n;
+
+    PST_TYPED_WIDE(bf16, pst_is_wide(n, y, h, acc) && pst_is_wide(n, bias, NULL, NULL),
+                   PST_LAUNCH((bias_act_kernel<S, W>), pst_blocks(elems / W), stream, (S *)y,
+                              (S *)h, acc, bias, act, elems, n));
+}
+
+uint64_t pst_cuda_column_floats(uint64_t rows, uint64_t n)
+{
+    return (rows + CHUNK - 1) / CHUNK * n;
+}
+
+void pst_cuda_column_end(cudaStream_t stream, float *sums, const float *partial, uint64_t chunks,
+                         uint64_t n)
+{
+    PST_LAUNCH_MEETING(column_end_kernel, pst_blocks_each(pst_column_groups(n)), stream, sums,
+                       partial, chunks, n);
+}
+
+void pst_cuda_column_sums(cudaStream_t stream, bool bf16, float *sums, const void *x, uint64_t rows,
+                          uint64_t n, float *partial)
+{
+    const uint64_t chunks = (rows + CHUNK - 1) / CHUNK;
+
+    PST_TYPED(bf16, PST_LAUNCH(column_kernel<S>, pst_blocks(chunks * n), stream, partial,
+                               (const S *)x, rows, n));
+    pst_cuda_column_end(stream, sums, partial, chunks, n);
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside of the `mpi` transport: ranks are processes. One thread of a process, the communicator,
+ * makes every call to MPI, from MPI_Init_thread to MPI_Finalize, and never a blocking one; it asks
+ * for no more than MPI_THREAD_FUNNELED. The rank's thread and the thread that drives the run leave
+ * their wishes in lists and sleep until these are done.
+ *
+ * Transfers are matched by 64-bit tags that no MPI tag can hold. So a send is two messages: a
+ * header with the tag, the size and a number, then the bytes under an MPI tag made of that number.
+ * The receiver looks for the receive that the header is for, and only then asks for the bytes.
+ *
+ * What belongs to the communicator alone is marked so; everything else is under the mutex, or
+ * atomic.
+ */
+#ifndef PST_TRANSPORT_MPI_MODULE_H
+#define PST_TRANSPORT_MPI_MODULE_H
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "exec/transport.h"
+
+#define MPI_NO_RANK UINT32_MAX
+#define MPI_PIECE   ((uint64_t)1 << 30) /* bytes of a message at most: MPI counts in int */
+#define MPI_NUMBERS (1u << 24)          /* numbers of messages at most */
+#define MPI_INLINE  8192u               /* bytes of a sum that travel with its head */
+#define MPI_WHY     768u
+
+/* MPI tags. */
+enum {
+    TAG_HEADER = 1,
+    TAG_SUM_HEAD,
+    TAG_SUM,
+    TAG_BEAT,
+    TAG_ABORT,
+    TAG_EXCHANGE,
+    TAG_SETTLE,
+    TAG_LEAVE,
+    TAG_DATA = 1024 /* plus the number */
+};
+
+/* Ordered: over from DONE on. */
+enum { STATE_FREE = 0, STATE_POSTED = 1, STATE_MOVING = 2, STATE_DONE = 3, STATE_BAD = 4 };
+
+struct header {
+    uint64_t tag, bytes;
+    uint32_t number, unused;
+};
+
+/* Host memory in place of a device's. What is pinned belongs to the device; what that does not hold
+   is of this process's own and grows. */
+struct stage {
+    char *bytes;
+    uint64_t room;
+    bool pinned;
+};
+
+struct request {
+    struct request *next; /* in the list of free ones, the inbox, or that of expected receives */
+    void *data;
+    uint64_t bytes, tag, moved;
+    uint64_t peer_bytes; /* with STATE_BAD */
+    uint32_t peer, number;
+    bool is_send, has_header;
+    struct header header;
+    MPI_Request header_request, data_request;
+    uint64_t posted_ns, start_ns, end_ns;
+    atomic_uint state;
+    struct stage stage; /* in place of `data` of a device; `far` is where that is */
+    void *far;
+};
+
+/* A header whose receive has not been posted. */
+struct arrival {
+    struct arrival *next;
+    struct header header;
+    uint64_t at_ns;
+};
+
+/* The communicator's, one for each other process. */
+struct peer {
+    struct request *expected, *expected_last; /* receives without a header, oldest first */
+    struct arrival *arrived, *arrived_last;
+    struct header header; /* the next one lands here */
+    MPI_Request header_request;
+    uint32_t n_sent; /* messages so far */
+};
+
+/* What members tell each other of a sum before it begins. */
+struct sum_head {
+    uint64_t elems, shape; /* of all parts together; digest of their sizes */
+    uint32_t n_terms, unused;
+};
+
+#define MPI_HEAD (sizeof(struct sum_head) + MPI_INLINE)
+
+enum sum_phase { SUM_HEADS, SUM_TERMS, SUM_RESULTS };
+
+/* A sum over members, or a barrier: elems is 0 then. */
+struct sum {
+    struct sum *next; /* in the list of free ones, the inbox, or the queue */
+    const char *name;
+    const uint32_t *members;
+    uint32_t n_members, me;      /* me: position among them */
+    const uint32_t (*order)[2];  /* terms: (member, source); NULL: one of each member in turn */
+    uint32_t n_terms, n_mine;    /* n_mine: of this rank */
+    const float *const *sources; /* with `order`; else the parts, or values */
+    const struct pst_reduce_part *parts;
+    uint32_t n_parts;
+    double *values;
+    float *result; /* with `order` */
+    uint64_t elems;
+    size_t size; /* of an element */
+    /* the communicator's */
+    enum sum_phase phase;
+    uint64_t at, share; /* elements behind us; of a member in this round */
+    uint64_t start_ns, end_ns;
+    atomic_uint missing;          /* a rank from which something has not come */
+    uint32_t peer;                /* with STATE_BAD: who disagrees, */
+    struct sum_head mine, theirs; /* and what is told */
+    atomic_uint state;
+    /* Where buffers are a device's: host memory in place of them, and where they are. */
+    struct stage stage, stage_table;
+    const struct pst_reduce_part *far_parts;
+    float *far_result;
+};
+
+/* What a rank says of itself, each second. */
+struct beat {
+    uint32_t rank;
+    uint32_t waits_for; /* rank, or MPI_NO_RANK */
+    uint32_t misses;    /* where all meet, outside of a step: rank, or MPI_NO_RANK */
+    uint64_t since_ns;  /* it has done so, or what it does, for that long */
+    char doing[112];
+};
+
+struct abort_message {
+    uint32_t rank;
+    char why[MPI_WHY];
+};
+
+/* What tells processes of one machine from each other, as far as their numbers go. */
+struct mpi_self {
+    char boot[36];      /* the machine's, since it started */
+    int32_t pid;        /* 0: not known */
+    uint64_t pid_names; /* of the namespace that the number is of */
+};
+
+/* Of another process. */
+struct gone {
+    atomic_int fd;     /* its pidfd, -1: none */
+    uint64_t since_ns; /* the communicator's: when it was found to have ended, 0: it has not */
+    bool is;           /* the communicator sets it, under the mutex */
+};
+
+/* What the driving thread waits for. */
+struct team_job {
+    int tag;
+    bool to_all; /* else from rank 0 */
+    bool final;  /* goes on after an abort, to the deadline */
+    char *mine, *all;
+    size_t room_mine, room_all;
+    int bytes;
+    uint64_t deadline_ns;
+    bool *present;
+    bool begun;            /* the communicator's */
+    MPI_Request *requests; /* receives, then sends */
+    atomic_uint state;
+    atomic_uint missing; /* a rank that has not come to it, MPI_NO_RANK: none is known */
+};
+
+/* The communicator's room for sums; it grows with the first steps. */
+struct staging {
+    char *bytes;
+    size_t room;
+    char *heads; /* of all members: head and inline bytes */
+    MPI_Request *requests;
+    uint32_t n_requests, n_room;
+};
+
+struct pst_transport {
+    uint32_t max_requests, max_reductions;
+    uint64_t stall_ns;
+    struct request *requests, *free;
+    struct sum *sums, *free_sums; /* max_reductions, and one for calls that wait at once */
+    uint32_t *all;                /* 0 .. n_ranks - 1 */
+    uint64_t start_ns, end_ns;    /* of what the last wait ended */
+    void (*doing)(void *context, uint32_t rank, char *ret_text, size_t size);
+    void *doing_context;
+    void (*note)(const char *text);
+    bool apart; /* buffers are a device's */
+    bool hangs; /* the communicator does not give up what it has, and may look at all of this */
+    struct pst_transport_memory memory;
+};
+
+/* One per process, from join to leave. */
+struct world {
+    uint32_t rank, n_ranks, n_near; /* near: processes of this host */
+    uint64_t stall_ns, beat_ns;
+    char (*hosts)[64];
+    int64_t clock_ns;
+    bool spins;
+    uint32_t n_numbers; /* of messages, until they begin anew */
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;                 /* the communicator */
+    pthread_cond_t rank_wake, team_wake; /* the two others */
+    bool rung;                           /* there is something new for the communicator */
+    struct pst_transport *transport;     /* NULL: none is open */
+    struct request *inbox, *inbox_last;
+    struct sum *sum_inbox, *sum_inbox_last;
+    bool closing, closed; /* the transport's requests are to be given up; they are */
+    struct team_job job;
+    atomic_bool aborted;
+    bool abort_wanted, abort_sent;
+    bool abort_gone; /* it is this process that found another one gone */
+    struct abort_message abort;
+    /* what the rank waits for: its peer, MPI_NO_RANK: nothing or a sum; and since when */
+    atomic_uint waits_for;
+    atomic_uint_fast64_t waits_since_ns;
+    struct sum *_Atomic waits_sum;
+    struct beat *beats; /* the last of each rank */
+    uint64_t *heard_ns; /* and when it came; of a process itself: 0 */
+    struct gone *gone;
+    int quit; /* 1: MPI_Finalize, 2: MPI_Abort */
+    int exit_code;
+    bool ready, failed, left; /* of the communicator: is in the loop; has no MPI; is gone */
+    char why[256];
+    /* the communicator's */
+    MPI_Comm comm;
+    struct peer *peers;
+    struct request **active;
+    uint32_t n_active;
+    struct sum *queue, *queue_last;
+    bool sum_begun;
+    struct staging staging;
+    struct arrival *free_arrivals;
+    struct beat beat_in, *beats_out; /* one for each rank: a send may take its time */
+    struct abort_message abort_in;
+    MPI_Request beat_request, abort_request;
+    MPI_Request *beat_sends, *abort_sends;
+    uint64_t beaten_ns, gone_looked_ns;
+    bool open, told; /* there is a transport; a beat had something to tell of */
+};
+
+extern struct world *mpi_world; /* NULL: nobody has joined */
+
+static inline const char *mpi_host_of(const struct world *world, uint32_t rank)
+{
+    return world->hosts[rank][0] != '\0' ? world->hosts[rank] : "not known yet";
+}
+
+static inline uint64_t mpi_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* communicator.c: its thread; argument is the world. */
+void *mpi_communicator(void *argument);
+/* Under the mutex: there is something new. */
+void mpi_ring(struct world *world);
+/* For the communicator: a call to MPI went wrong; false then, and the run is aborted. */
+bool mpi_ok(struct world *world, int code, const char *what);
+/* Has it ended? Tells and forgets; true where there is none. */
+bool mpi_ended(struct world *world, MPI_Request *request);
+/* Takes a receive back, or waits for it no more. */
+void mpi_drop(struct world *world, MPI_Request *request, bool is_receive);
+/* Sets a state for the rank's thread and wakes it. */
+void mpi_publish(struct world *world, atomic_uint *word, uint32_t value);
+
+/* transfers.c: the communicator's side; all return whether something moved. */
+bool mpi_transfers_take(struct world *world, struct request *inbox);
+bool mpi_transfers_progress(struct world *world);
+void mpi_transfers_drop(struct world *world);
+/* Number of bytes of the piece that begins behind `moved`. */
+int mpi_piece(uint64_t bytes, uint64_t moved);
+
+/* sums.c: the communicator's side. */
+void mpi_sums_take(struct world *world, struct sum *inbox);
+bool mpi_sums_progress(struct world *world);
+void mpi_sums_drop(struct world *world);
+
+/* sum_bytes.c: elements [at, at + n) of one of this rank's terms; writing of the result; adding. */
+void mpi_sum_read(const struct sum *sum, uint32_t term, uint64_t at, uint64_t n, char *to);
+void mpi_sum_write(const struct sum *sum, uint64_t at, uint64_t n, const char *from);
+void mpi_sum_add(const struct sum *sum, char *to, const char *term, uint64_t n);
+/* Position among members of the one that brings a term. */
+static inline uint32_t mpi_term_member(const struct sum *sum, uint32_t term)
+{
+    return sum->order != NULL ? sum->order[term][0] : term;
+}
+uint32_t mpi_terms_of(const struct sum *sum, uint32_t member);
+
+/* team.c: the communicator's side of what the driving thread waits for. */
+bool mpi_team_progress(struct world *world);
+extern const struct pst_transport_processes mpi_processes;
+/* The driving thread sleeps until its team_wake, at most to that time. Under the mutex. */
+void mpi_sleep_until(struct world *world, uint64_t ns);
+
+/* join.c: coming; *ret_n_ranks is 0 unless the processes have met, also where it fails. */
+pst_status mpi_join(const char *transport, uint64_t stall_ns, uint32_t *ret_rank,
+                    uint32_t *ret_n_ranks, struct pst_error *err);
+void mpi_world_destroy(struct world *world);
+/* The communicator does not come back from MPI_Init: nothing but the end of the process ends it. */
+extern bool mpi_hangs;
+
+/* watch.c: beats and aborts, the communicator's side; who waits for whom. */
+bool mpi_watch_begin(struct world *world);
+bool mpi_watch_progress(struct world *world);
+void mpi_watch_end(struct world *world);
+void mpi_abort(struct world *world, uint32_t rank, const char *why);
+pst_status mpi_fail_aborted(struct world *world, struct pst_error *err);
+/* run.stalled: this rank has waited too long for `peer`; `what` says for what. */
+pst_status mpi_fail_stalled(struct world *world, uint32_t peer, const char *what,
+                            struct pst_error *err);
+/* gone.c: processes of this machine that end before the run does. */
+void mpi_self(struct mpi_self *ret_self);
+void mpi_gone_watch(struct world *world, uint32_t rank, const struct mpi_self *self,
+                    const struct mpi_self *other);
+/* The communicator's. */
+void mpi_gone_progress(struct world *world, uint64_t now);
+void mpi_gone_finish(struct world *world);
+/* What is known of one that has ended, and of those that wait for it; and the end of the run. */
+void mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t size);
+void mpi_abort_gone(struct world *world, const char *why);
+/* A process that was not heard of for the stall limit, or MPI_NO_RANK. */
+uint32_t mpi_silent(struct world *world);
+
+/* absent.c: processes that do not come to MPI_Init. This thread is about to call it; has called. */
+void mpi_absent_mark(bool joining);
+/* Who has not come, as far as this machine can know; false: it is none of its own. */
+bool mpi_absent_tell(char *ret_text, size_t size);
+
+/* post.c: the rank's side. */
+pst_status mpi_send(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
+                    const void *data, uint64_t bytes, pst_request *ret_request);
+pst_status mpi_recv(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
+                    void *data, uint64_t bytes, pst_request *ret_request);
+pst_status mpi_wait(struct pst_transport *transport, uint32_t rank, pst_request id,
+                    struct pst_error *err);
+enum outcome { OUTCOME_REACHED, OUTCOME_ABORTED, OUTCOME_STALLED };
+enum outcome mpi_await(struct world *world, const atomic_uint *word, uint64_t stall_ns);
+
+/* staged.c: the rank's side of buffers that are a device's, on its thread. MPI of most builds knows
+   nothing of GPUs, so everything goes through host memory: pinned, and made before the first post,
+   as far as it is known what there will be. The first two of each are for a post, the last for a
+   wait that ended well. */
+pst_status mpi_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+pst_status mpi_stage_transfer(struct pst_transport *transport, struct request *request);
+void mpi_unstage_transfer(struct pst_transport *transport, const struct request *request);
+pst_status mpi_stage_parts(struct pst_transport *transport, struct sum *sum);
+pst_status mpi_stage_sources(struct pst_transport *transport, struct sum *sum, uint32_t n_src);
+void mpi_unstage_sum(struct pst_transport *transport, const struct sum *sum);
+/* Those that are pinned, for the device is about to be closed; all others. */
+void mpi_stages_forget(struct pst_transport *transport);
+void mpi_stages_free(struct pst_transport *transport);
+
+/* collective.c: the rank's side. */
+pst_status mpi_all_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
+                          uint32_t n_members, const struct pst_reduce_part *parts, uint32_t n_parts,
+                          pst_request *ret_request);
+pst_status mpi_sum_wait(struct pst_transport *transport, struct sum *sum, struct pst_error *err);
+pst_status mpi_barrier(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+pst_status mpi_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
+                   struct pst_error *err);
+pst_status mpi_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
+                      uint32_t n_members, const float *const *src, uint32_t n_src,
+                      const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
+                      struct pst_error *err);
+
+#endif

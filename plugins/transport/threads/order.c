@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Transfers between devices that work off queues. Whoever has both ends asks for the copy: the
+ * receiver's queue for its link follows the marks that both ends set in the order of their kernels,
+ * and both ends get a mark behind the copy that their kernels follow. That of the sender is set in
+ * a queue of its own device, which does nothing but wait: a mark belongs to one device.
+ *
+ * A sum is asked for by the member that comes last. Each member's device makes a share of the
+ * elements, in the first member's buffer and in the order of members, and copies it to the others.
+ */
+#include "exec/device.h"
+#include "transport/threads/reduce.h"
+
+pst_status threads_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err)
+{
+    const struct pst_transport_memory *memory = &transport->memory;
+    struct rank *self = &transport->ranks[rank];
+    struct pst_mark **own[] = {&self->come, &self->start, &self->gone, &self->end};
+    pst_status status = PST_OK;
+
+    for (uint32_t i = 0; i < 4 && status == PST_OK; i++) {
+        status = memory->mark_create(memory->context, rank, own[i], err);
+    }
+    for (uint32_t i = 0; i < transport->max_requests && status == PST_OK; i++) {
+        struct request *request = &self->requests[i];
+
+        struct pst_mark **marks[] = {&request->begin, &request->start, &request->end};
+
+        for (uint32_t k = 0; k < 3 && status == PST_OK; k++) {
+            status = memory->mark_create(memory->context, rank, marks[k], err);
+        }
+    }
+    return status == PST_OK ? threads_reduce_attach(transport, rank, err) : status;
+}
+
+void threads_swap(struct pst_transport *transport, uint32_t rank, struct pst_mark **start,
+                  struct pst_mark **end)
+{
+    struct pst_mark **given[] = {start, end};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        struct pst_mark **own = transport->ranks[rank].moved[i], *mark = *own;
+
+        *own = *given[i];
+        *given[i] = mark;
+    }
+}
+
+void threads_order_mark(const struct pst_transport *transport, uint32_t rank, struct pst_mark *mark)
+{
+    transport->memory.mark(transport->memory.context, rank, PST_QUEUE_COMPUTE, mark);
+}
+
+void threads_order_follow(const struct pst_transport *transport, uint32_t rank,
+                          struct pst_mark *mark)
+{
+    transport->memory.follow(transport->memory.context, rank, PST_QUEUE_COMPUTE, mark);
+}
+
+void threads_order_transfer(const struct pst_transport *transport, struct request *send,
+                            struct request *recv, uint32_t from, uint32_t to)
+{
+    const struct pst_transport_memory *memory = &transport->memory;
+    const uint32_t queue = from < to ? PST_QUEUE_LINK : PST_QUEUE_BACK;
+
+    memory->follow(memory->context, to, queue, send->begin);
+    memory->follow(memory->context, to, queue, recv->begin);
+    if (memory->timed) {
+        memory->mark(memory->context, to, queue, recv->start);
+        memory->follow(memory->context, from, PST_QUEUE_RELAY, recv->start);
+        memory->mark(memory->context, from, PST_QUEUE_RELAY, send->start);
+    }
+    if (recv->bytes > 0) {
+        memory->move(memory->context, to, queue, recv->data, send->data, recv->bytes);
+    }
+    memory->mark(memory->context, to, queue, recv->end);
+    memory->follow(memory->context, from, PST_QUEUE_RELAY, recv->end);
+    memory->mark(memory->context, from, PST_QUEUE_RELAY, send->end);
+}
+
+#define ALIGN 1024u /* elements; shares begin at a multiple */
+
+pst_status threads_reduce_attach(struct pst_transport *transport, uint32_t rank,
+                                 struct pst_error *err)
+{
+    const struct pst_transport_memory *memory = &transport->memory;
+    struct reduce_rank *self = &transport->reduce->ranks[rank];
+    pst_status status = PST_OK;
+
+    for (uint32_t i = 0; i < transport->max_reductions && status == PST_OK; i++) {
+        struct pst_mark **marks[] = {&self->posts[i].begin, &self->posts[i].start,
+                                     &self->posts[i].part, &self->posts[i].end};
+
+        for (uint32_t k = 0; k < 4 && status == PST_OK; k++) {
+            status = memory->mark_create(memory->context, rank, marks[k], err);
+        }
+    }
+    return status;
+}
+
+/* The share of member `which` of n, made by the device of `rank`. */
+static void sum_share(const struct pst_transport *transport, const struct post *first,
+                      uint32_t rank, uint32_t which, uint32_t part)
+{
+    const struct pst_transport_memory *memory = &transport->memory;
+    const uint64_t elems = first->parts[part].elems, n = first->n_members;
+    const uint64_t blocks = elems / ALIGN + (elems % ALIGN > 0);
+    const uint64_t begin = blocks * which / n * ALIGN, last = blocks * (which + 1) / n * ALIGN;
+    const uint64_t end = last < elems ? last : elems;
+    float *sum = first->parts[part].data + begin;
+
+    if (begin >= end) {
+        return;
+    }
+    for (const struct post *post = first->after; post != NULL; post = post->after) {
+        memory->sum(memory->context, rank, PST_QUEUE_SUM, sum, post->parts[part].data + begin,
+                    end - begin);
+    }
+    for (const struct post *post = first->after; post != NULL; post = post->after) {
+        memory->move(memory->context, rank, PST_QUEUE_SUM, post->parts[part].data + begin, sum,
+                     (end - begin) * sizeof *sum);
+    }
+}
+
+void threads_order_sum(const struct pst_transport *transport, const struct post *first)
+{
+    const struct pst_transport_memory *memory = &transport->memory;
+    uint32_t which = 0;
+
+    for (const struct post *post = first; post != NULL; post = post->after, which++) {
+        for (const struct post *other = first; other != NULL; other = other->after) {
+            memory->follow(memory->context, post->rank, PST_QUEUE_SUM, other->begin);
+        }
+        if (memory->timed) {
+            memory->mark(memory->context, post->rank, PST_QUEUE_SUM, post->start);
+        }
+        for (uint32_t part = 0; part < first->n_parts; part++) {
+            sum_share(transport, first, post->rank, which, part);
+        }
+        memory->mark(memory->context, post->rank, PST_QUEUE_SUM, post->part);
+    }
+    for (const struct post *post = first; post != NULL; post = post->after) {
+        for (const struct post *other = first; other != NULL; other = other->after) {
+            memory->follow(memory->context, post->rank, PST_QUEUE_SUM, other->part);
+        }
+        memory->mark(memory->context, post->rank, PST_QUEUE_SUM, post->end);
+    }
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside of the `threads` transport: ranks are threads of one process. A transfer is one memcpy,
+ * made by whichever end posts second; the other end finds it done. Everything is allocated at open.
+ *
+ * A rank sleeps on its own condition variable and is woken under its own mutex, so whatever it
+ * waits for is a word that only grows: the state of a request, or a counter of another rank.
+ *
+ * After a failed wait the buffers of a rank are its own again once every rank has left its call.
+ */
+#ifndef PST_TRANSPORT_THREADS_THREADS_H
+#define PST_TRANSPORT_THREADS_THREADS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "exec/transport.h"
+
+/* Ordered: a request is over from DONE on. */
+enum {
+    REQUEST_FREE = 0,
+    REQUEST_POSTED = 1,
+    REQUEST_COPYING = 2,
+    REQUEST_DONE = 3,
+    REQUEST_BAD = 4
+};
+
+struct request {
+    struct request *next; /* in the list of its pair, or of free requests */
+    void *data;           /* not written through by a send */
+    uint64_t bytes, tag;
+    uint64_t peer_bytes; /* set with REQUEST_BAD */
+    uint32_t peer;
+    bool is_send;
+    bool misfit;               /* set with REQUEST_BAD: the other end is of another transfer */
+    uint64_t posted_ns;        /* with times */
+    uint64_t start_ns, end_ns; /* set before the state is DONE */
+    struct pst_mark *begin, *start, *end; /* in order: posted, begun, ended */
+    atomic_uint state;
+};
+
+/* Posts without their other end, oldest first. */
+struct queue {
+    struct request *head, *tail;
+};
+
+struct pair {
+    _Alignas(64) pthread_mutex_t mutex;
+    struct queue pending[2]; /* recv, send */
+};
+
+/* What a rank brings to a collective; the others read it between the two syncs. */
+struct cell {
+    double *values;
+    const float *const *src;
+    float *dst;
+    uint64_t elems;
+    uint32_t n_src, n_order;
+    uint64_t at_ns; /* when it came, on its clock */
+};
+
+struct rank {
+    _Alignas(64) pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    struct request *requests, *free; /* `free` belongs to the rank's thread */
+    struct cell cell;
+    struct pst_mark *come, *start, *gone, *end; /* in order: of a reduction */
+    struct pst_mark **moved[2];                 /* start and end of what was put in order last */
+    uint64_t start_ns, end_ns;                  /* of what its last wait ended */
+    uint32_t brief; /* so many waits from now on are short of patience */
+    bool poked;     /* there is a new request for a shared link; under the mutex */
+};
+
+/* Links with times of their own: links.c. */
+struct wire_rank {
+    struct queue queue[2];  /* posts that have not started: recv, send */
+    uint64_t last_start[2]; /* of the transfers of each queue */
+    bool queued;            /* in the worklist */
+    bool requested;         /* the transfer at the head of its sends asks for a shared link: */
+    uint64_t ready_ns;      /* since then, */
+    uint64_t due_ns;        /* and is served not before that, or never late for it */
+};
+
+struct wire {
+    pthread_mutex_t mutex; /* of all below */
+    bool ready;
+    struct wire_rank *ranks;
+    uint64_t *link_free;          /* [from * n_ranks + to] */
+    uint64_t *node_out, *node_in; /* [node] */
+    uint32_t *worklist, n_work;   /* ranks whose queues have a new head */
+    uint32_t *asking, n_asking;   /* ranks that have `requested` */
+};
+
+struct reduce;
+
+struct pst_transport {
+    uint32_t n_ranks, max_requests, max_reductions;
+    uint64_t spin_ns; /* a rank looks so long before it sleeps; 0: others want its core */
+    uint64_t stall_ns;
+    struct rank *ranks;
+    struct pair *pairs;  /* [from * n_ranks + to] */
+    atomic_uint *counts; /* [from * n_ranks + to]: syncs that `from` entered together with `to` */
+    uint32_t *all;       /* 0 .. n_ranks - 1 */
+    bool timed;
+    struct pst_transport_times times; /* where timed */
+    bool apart;                       /* buffers are reached through `memory` */
+    struct pst_transport_memory memory;
+    struct wire wire;
+    struct reduce *reduce;
+    uint32_t n_ready; /* ranks and pairs whose locks exist, for close */
+    uint32_t n_pairs_ready;
+    pthread_mutex_t abort_mutex;
+    atomic_bool aborted;
+    uint32_t abort_rank; /* these two are written once, before `aborted` */
+    char abort_text[512];
+};
+
+enum outcome { OUTCOME_REACHED, OUTCOME_ABORTED, OUTCOME_STALLED, OUTCOME_DUE };
+
+/* wait.c: sleeps until *word >= target (modulo 2^32), the abort or the deadline. */
+enum outcome threads_await(struct pst_transport *transport, uint32_t rank, const atomic_uint *word,
+                           uint32_t target);
+/* The same, or until due_ns or a poke (OUTCOME_DUE); the deadline is stall_ns behind begin_ns. */
+enum outcome threads_await_due(struct pst_transport *transport, uint32_t rank,
+                               const atomic_uint *word, uint32_t target, uint64_t begin_ns,
+                               uint64_t due_ns);
+/* threads_await, and links with times are served meanwhile. */
+enum outcome threads_await_serving(struct pst_transport *transport, uint32_t rank,
+                                   const atomic_uint *word, uint32_t target);
+/* Has the rank's threads_await_due return, now or the next time. */
+void threads_poke(struct pst_transport *transport, uint32_t rank);
+/* *word := value, then wakes the rank. */
+void threads_publish(struct pst_transport *transport, uint32_t rank, atomic_uint *word,
+                     uint32_t value);
+void threads_abort(struct pst_transport *transport, uint32_t rank, const char *why);
+pst_status threads_fail_aborted(const struct pst_transport *transport, struct pst_error *err);
+
+static inline uint64_t threads_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* order.c: for devices with queues. */
+void threads_swap(struct pst_transport *transport, uint32_t rank, struct pst_mark **start,
+                  struct pst_mark **end);
+/* What swap() is about. */
+static inline void threads_order_moved(struct pst_transport *transport, uint32_t rank,
+                                       struct pst_mark **start, struct pst_mark **end)
+{
+    transport->ranks[rank].moved[0] = start;
+    transport->ranks[rank].moved[1] = end;
+}
+pst_status threads_attach(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+/* Sets a mark in the queue of the rank's kernels, or has that follow one. On its thread. */
+void threads_order_mark(const struct pst_transport *transport, uint32_t rank,
+                        struct pst_mark *mark);
+void threads_order_follow(const struct pst_transport *transport, uint32_t rank,
+                          struct pst_mark *mark);
+/* Both ends are there; any thread. */
+void threads_order_transfer(const struct pst_transport *transport, struct request *send,
+                            struct request *recv, uint32_t from, uint32_t to);
+
+/* links.c: takes the place of matching by tag where links have times. */
+bool threads_wire_init(struct pst_transport *transport);
+void threads_wire_finish(struct pst_transport *transport);
+void threads_wire_post(struct pst_transport *transport, uint32_t rank, struct request *request);
+/* Serves what is due on shared links; when the next is, UINT64_MAX: nothing asks. */
+uint64_t threads_wire_serve(struct pst_transport *transport);
+/* Takes a post back; false when it has started. */
+bool threads_wire_withdraw(struct pst_transport *transport, uint32_t rank, struct request *request);
+
+/* post.c */
+void threads_append(struct queue *queue, struct request *request);
+/* Takes out `which`, or the oldest with this tag where that is NULL; NULL: it is not there. */
+struct request *threads_take(struct queue *queue, const struct request *which, uint64_t tag);
+pst_status threads_send(struct pst_transport *transport, uint32_t rank, uint32_t to, uint64_t tag,
+                        const void *data, uint64_t bytes, pst_request *ret_request);
+pst_status threads_recv(struct pst_transport *transport, uint32_t rank, uint32_t from, uint64_t tag,
+                        void *data, uint64_t bytes, pst_request *ret_request);
+pst_status threads_wait(struct pst_transport *transport, uint32_t rank, pst_request request,
+                        struct pst_error *err);
+
+/* On the rank's thread, from threads_attach(). */
+pst_status threads_reduce_attach(struct pst_transport *transport, uint32_t rank,
+                                 struct pst_error *err);
+
+/* reduce.c; request ids of sums count from 0 here */
+bool threads_reduce_init(struct pst_transport *transport);
+void threads_reduce_finish(struct pst_transport *transport);
+pst_status threads_all_reduce(struct pst_transport *transport, uint32_t rank,
+                              const uint32_t *members, uint32_t n_members,
+                              const struct pst_reduce_part *parts, uint32_t n_parts,
+                              pst_request *ret_request);
+pst_status threads_reduce_wait(struct pst_transport *transport, uint32_t rank, pst_request id,
+                               struct pst_error *err);
+
+/* collective.c */
+pst_status threads_barrier(struct pst_transport *transport, uint32_t rank, struct pst_error *err);
+pst_status threads_sum(struct pst_transport *transport, uint32_t rank, double *values, uint32_t n,
+                       struct pst_error *err);
+pst_status threads_reduce(struct pst_transport *transport, uint32_t rank, const uint32_t *members,
+                          uint32_t n_members, const float *const *src, uint32_t n_src,
+                          const uint32_t (*order)[2], uint32_t n_order, float *dst, uint64_t elems,
+                          struct pst_error *err);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "commands/options.h"
+
+static int no_run(const struct pst_command *command, int argc, char **argv)
+{
+    (void)command;
+    (void)argc;
+    (void)argv;
+    return 0;
+}
+
+static const struct pst_command command = {"cook", "DISH", "Cooks", NULL, no_run};
+
+static bool hot;
+static const char *pan;
+static const struct pst_option options[] = {
+    {"hot", 't', NULL, "hot", &hot, NULL},
+    {"pan", 'p', "NAME", "pan", NULL, &pan},
+};
+
+static struct pst_cli cli;
+static struct pst_error err;
+
+/* Splits a line at blanks and parses it. */
+static pst_status parse(const char *line)
+{
+    static char words[256];
+    static char *argv[16];
+    char *save = NULL;
+    int argc = 0;
+
+    hot = false;
+    pan = NULL;
+    memset(&err, 0, sizeof err);
+    strcpy(words, line);
+    for (char *w = strtok_r(words, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save)) {
+        argv[argc++] = w;
+    }
+    argv[argc] = NULL;
+    return pst_options_parse(&command, options, 2, argc, argv, &cli, &err);
+}
+
+static void test_common(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("cook a --json b --set x=1 --set y=2 --color=never"), PST_OK);
+    assert_true(cli.json);
+    assert_false(cli.color);
+    assert_int_equal(cli.n_arguments, 2);
+    assert_string_equal(cli.arguments[0], "a");
+    assert_string_equal(cli.arguments[1], "b");
+    assert_int_equal(cli.n_sets, 2);
+    assert_string_equal(cli.sets[0], "x=1");
+    assert_string_equal(cli.sets[1], "y=2");
+    assert_int_equal(parse("cook --color always"), PST_OK);
+    assert_true(cli.color);
+    assert_false(cli.json);
+    assert_int_equal(cli.n_arguments, 0);
+    assert_int_equal(parse("cook -- --json"), PST_OK);
+    assert_false(cli.json);
+    assert_string_equal(cli.arguments[0], "--json");
+}
+
+static void test_own(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("cook --hot --pan iron"), PST_OK);
+    assert_true(hot);
+    assert_string_equal(pan, "iron");
+    assert_int_equal(parse("cook -tp iron dish"), PST_OK);
+    assert_true(hot);
+    assert_string_equal(pan, "iron");
+    assert_string_equal(cli.arguments[0], "dish");
+    assert_int_equal(parse("cook"), PST_OK);
+    assert_false(hot);
+    assert_null(pan);
+}
+
+static void expect_usage(const char *line, const char *message, const char *hint)
+{
+    assert_int_equal(parse(line), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "usage");
+    assert_int_equal(pst_error_exit_code(&err), 2);
+    assert_non_null(strstr(err.message, message));
+    assert_non_null(strstr(err.hint, hint));
+}
+
+static void test_errors(void **state)
+{
+    (void)state;
+    expect_usage("cook --jsn", "--jsn", "--json");
+    expect_usage("cook --pon x", "--pon", "--pan");
+    expect_usage("cook -x", "-x", "--help");
+    expect_usage("cook --pan", "--pan", "--help");
+    expect_usage("cook -p", "-p", "--help");
+    expect_usage("cook --hot=3", "--hot=3", "");
+    expect_usage("cook --set x", "KEY=VALUE", "");
+    expect_usage("cook --color red", "red", "");
+}
+
+static void test_arguments(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("cook a b"), PST_OK);
+    assert_int_equal(pst_options_arguments(&command, &cli, 1, 2, &err), PST_OK);
+    assert_int_equal(pst_options_arguments(&command, &cli, 3, 3, &err), PST_ERR_CONFIG);
+    assert_non_null(strstr(err.message, "DISH"));
+    assert_int_equal(pst_options_arguments(&command, &cli, 0, 1, &err), PST_ERR_CONFIG);
+    assert_non_null(strstr(err.message, "\"b\""));
+}
+
+static void test_want_json(void **state)
+{
+    static char words[5][16] = {"penstock", "cook", "--nonsense", "--json", "--"};
+    char *with[] = {words[0], words[1], words[2], words[3]};
+    char *behind[] = {words[0], words[1], words[4], words[3]};
+
+    (void)state;
+    assert_true(pst_options_want_json(4, with));
+    assert_false(pst_options_want_json(3, with));
+    assert_false(pst_options_want_json(4, behind));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_common),    cmocka_unit_test(test_own),
+        cmocka_unit_test(test_errors),    cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_want_json),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

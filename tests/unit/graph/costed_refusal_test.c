@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Costed graphs: which files and drafts are refused and how; no file does harm.
+ */
+#include "unit/graph/costed_rig.h"
+
+struct refusal {
+    const char *text, *kind, *words;
+};
+
+#define NODE(more) HEAD "\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"," more "}]}"
+#define EDGES(more)                                                                                \
+    HEAD "\"nodes\":[{\"name\":\"encoder.0\"},{\"name\":\"encoder.1\"},{\"name\":\"encoder.2\"},"  \
+         "{\"name\":\"head\"}],\"edges\":[" more "]}"
+#define EDGE(from, to) "{\"from\":\"" from "\",\"to\":\"" to "\"}"
+
+static const struct refusal refusals[] = {
+    {"{\n \"format\": }", "input.syntax", "unexpected token"},
+    {"[]", "input.syntax", "must be an object"},
+    {"{\"version\":1}", "input.syntax", "format: must be \"penstock-graph\""},
+    {"{\"format\":\"penstock-plan\",\"version\":1}", "input.syntax", "not \"penstock-plan\""},
+    {"{\"format\":\"penstock-graph\",\"version\":2}", "input.syntax", "version"},
+    {HEAD "\"node\":[]}", "config.key", "unknown key \"node\"; did you mean \"nodes\"?"},
+    {HEAD "\"batch\":1}", "config.key", "\"nodes\" is missing"},
+    {HEAD "\"nodes\":{}}", "config.value", "nodes: must be an array"},
+    {HEAD "\"nodes\":[]}", "graph.empty", "nodes"},
+    {HEAD "\"nodes\":[3]}", "config.value", "nodes[0]: must be an object"},
+    {HEAD "\"batch\":0,\"nodes\":[{\"name\":\"a\"}]}", "config.value", "batch: must be"},
+    {HEAD "\"batch\":1.5,\"nodes\":[{\"name\":\"a\"}]}", "config.value", "whole number"},
+    {HEAD "\"nodes\":[{\"op\":\"a\"}]}", "config.key", "nodes[0]: \"name\" is missing"},
+    {HEAD "\"nodes\":[{\"name\":\"\"}]}", "config.value", "nodes[0].name"},
+    {HEAD "\"nodes\":[{\"name\":\"a\\u0000\"}]}", "input.syntax", "\\u0000"},
+    {HEAD "\"nodes\":[{\"name\":\"a\",\"name\":\"b\"}]}", "input.syntax", "duplicate"},
+    {NODE("\"forward_us\":-1"), "config.value",
+     "nodes[1].forward_us (\"b\"): must be a number from 0 to"},
+    {NODE("\"forward_us\":NaN"), "input.syntax",
+     "nodes[1].forward_us (\"b\"): must be a finite number, not NaN"},
+    {NODE("\"times\":[{},{\"forward_us\":-Infinity"), "input.syntax",
+     "nodes[1].times[1].forward_us (\"b\"): must be a finite number, not -Infinity"},
+    {HEAD "\"name\":\"a, \\\"NaN\\\"}\",\"batch\":Infinity}", "input.syntax",
+     "batch (\"a, \\\"NaN\\\"}\"): must be a finite number, not Infinity"},
+    {NODE("\"forward_us\":1e999"), "input.syntax", "real number overflow"},
+    {NODE("\"forward_us\":1e13"), "config.value", "nodes[1].forward_us"},
+    {NODE("\"saved_bytes\":1e18"), "config.value", "nodes[1].saved_bytes"},
+    {NODE("\"param_bytes\":\"1\""), "config.value", "nodes[1].param_bytes"},
+    {NODE("\"parambytes\":1"), "config.key", "did you mean \"param_bytes\"?"},
+    {NODE("\"times\":[]"), "config.value", "nodes[1].times"},
+    {NODE("\"times\":[{\"forward_us\":1}]"), "config.key", "nodes[1].times[0] (\"b\"): \"batch\""},
+    {NODE("\"times\":[{\"batch\":0}]"), "config.value", "nodes[1].times[0].batch"},
+    {NODE("\"times\":[{\"batch\":2},{\"batch\":2}]"), "config.value", "batch 2 stands twice"},
+    {NODE("\"times\":[{\"batch\":2}],\"fixed_us\":1"), "config.value", "nodes[1].fixed_us"},
+    {NODE("\"configs\":[{\"name\":\"x\",\"tensor_degree\":0}]"), "config.value",
+     "nodes[1].configs[0].tensor_degree"},
+    {HEAD "\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"},{\"name\":\"a\"}]}", "graph.duplicate",
+     "nodes[2].name: \"a\" is the name of nodes[0]"},
+    /* What is wrong with the nodes is said first, not what follows from it. */
+    {HEAD "\"nodes\":[],\"edges\":[" EDGE("a", "b") "]}", "graph.empty", "nodes"},
+    {HEAD "\"nodes\":[{\"name\":\"a\"},{\"name\":\"a\"}],\"edges\":[" EDGE("a", "b") "]}",
+     "graph.duplicate", "\"a\" is the name of nodes[0]"},
+    {EDGES(EDGE("encoder.0", "encoder.1") "," EDGE("encoder.1", "haed")), "graph.edge",
+     "edges[1].to: no node has the name \"haed\"; did you mean \"head\"?"},
+    {EDGES("{\"from\":\"head\"}"), "config.key", "edges[0]: \"to\" is missing"},
+    {EDGES(EDGE("head", "head")), "graph.edge", "edges[0]: goes from \"head\" to itself"},
+    {EDGES(EDGE("encoder.2", "encoder.1") "," EDGE("encoder.0", "encoder.1") "," EDGE(
+         "encoder.1", "head") "," EDGE("encoder.1", "encoder.2")),
+     "graph.cycle", "encoder.1 -> encoder.2 -> encoder.1"},
+};
+
+static void wrong_files_are_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        const struct refusal *r = &refusals[i];
+        struct pst_costed *graph = NULL;
+        struct pst_error err = {0};
+        const char *path = support_write("wrong.json", r->text);
+
+        if (pst_costed_read(path, &graph, &err) != PST_ERR_CONFIG ||
+            strcmp(err.kind, r->kind) != 0 || strstr(err.message, r->words) == NULL) {
+            fail_msg("%s\ngives %s: %s\nexpected %s: %s", r->text, err.kind, err.message, r->kind,
+                     r->words);
+        }
+        assert_string_equal(err.file, path);
+        assert_int_equal(pst_error_exit_code(&err), 2);
+        assert_null(graph);
+    }
+}
+
+static void broken_json_has_a_line(void **state)
+{
+    (void)state;
+    struct pst_costed *graph = NULL;
+    struct pst_error err = {0};
+
+    assert_int_equal(pst_costed_read(support_write("line.json", "{\n\n  \"a\": x}"), &graph, &err),
+                     PST_ERR_CONFIG);
+    assert_int_equal(err.line, 3);
+    assert_true(err.column > 0);
+}
+
+/* Cut off anywhere, a file is refused, never half read. */
+static void truncated_files_are_refused(void **state)
+{
+    (void)state;
+    static const char text[] = HEAD "\"nodes\":[{\"name\":\"a\",\"times\":[{\"batch\":1}]},"
+                                    "{\"name\":\"b\"}],\"edges\":[{\"from\":\"a\",\"to\":\"b\"}]}";
+    char part[sizeof text];
+
+    for (size_t n = 0; n < sizeof text - 1; n++) {
+        struct pst_costed *graph = NULL;
+        struct pst_error err = {0};
+
+        memcpy(part, text, n);
+        part[n] = '\0';
+        assert_int_equal(pst_costed_read(support_write("part.json", part), &graph, &err),
+                         PST_ERR_CONFIG);
+    }
+}
+
+/* Any byte changed or left out: read or refused, and what is read can be written and read. */
+static void mutated_files_do_no_harm(void **state)
+{
+    (void)state;
+    static const char text[] =
+        HEAD "\"batch\":2,\"nodes\":[{\"name\":\"a\",\"times\":[{\"batch\":1,\"forward_us\":1e3},"
+             "{\"batch\":4}],\"configs\":[{\"name\":\"c\",\"time_us\":5}]},{\"name\":\"b\","
+             "\"saved_bytes\":12345}],\"edges\":[{\"from\":\"a\",\"to\":\"b\",\"bytes\":7}]}";
+    static const char bytes[] = "0123456789-+.eE\"{}[],: \\ab\x80\x01";
+    char changed[sizeof text];
+    uint64_t seed = 99;
+    uint32_t n_read = 0;
+
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (int round = 0; round < 3000; round++) {
+        struct pst_costed *graph = NULL;
+        struct pst_error err = {0};
+        size_t at = next_random(&seed) % (sizeof text - 1);
+        pst_status st;
+
+        memcpy(changed, text, sizeof text);
+        if (round % 4 == 0) {
+            memmove(changed + at, changed + at + 1, sizeof text - at - 1);
+        } else {
+            changed[at] = bytes[next_random(&seed) % (sizeof bytes - 1)];
+        }
+        st = pst_costed_read(support_write("changed.json", changed), &graph, &err);
+        if (st == PST_OK) {
+            size_t length = 0;
+            char *again = pst_costed_write(graph, &length);
+            struct pst_costed *copy = read_text(again);
+
+            assert_true(copy->digest == graph->digest);
+            n_read++;
+            free(again);
+            pst_costed_destroy(copy);
+        } else {
+            assert_int_equal(st, PST_ERR_CONFIG);
+            assert_true(err.message[0] != '\0');
+        }
+        pst_costed_destroy(graph);
+    }
+    assert_true(n_read > 100); /* some changes are harmless */
+}
+
+static void nesting_is_bounded(void **state)
+{
+    (void)state;
+    char text[100001];
+    struct pst_costed *graph = NULL;
+    struct pst_error err = {0};
+
+    memset(text, '[', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    assert_int_equal(pst_costed_read(support_write("deep.json", text), &graph, &err),
+                     PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "input.limit");
+}
+
+static void a_byte_order_mark_is_skipped(void **state)
+{
+    (void)state;
+    pst_costed_destroy(read_text("\xEF\xBB\xBF" HEAD "\r\n\"nodes\":[{\"name\":\"a\"}]}"));
+}
+
+static void drafts_are_checked(void **state)
+{
+    (void)state;
+    struct pst_costed_node nodes[2] = {{.name = "a"}, {.name = "b"}};
+    struct pst_costed_edge edge = {0, 2, 1};
+    struct pst_costed draft = {.batch = 1, .n_nodes = 2, .nodes = nodes, .edges = &edge};
+    struct pst_costed *graph = NULL;
+    struct pst_error err = {0};
+
+    draft.n_edges = 1;
+    assert_int_equal(pst_costed_create(&draft, &graph, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "graph.edge");
+    edge.to = 1;
+    nodes[1].ns[2] = __builtin_nan("");
+    assert_int_equal(pst_costed_create(&draft, &graph, &err), PST_ERR_CONFIG);
+    assert_non_null(strstr(err.message, "nodes[1].backward_weight_us"));
+    nodes[1].ns[2] = __builtin_inf();
+    assert_int_equal(pst_costed_create(&draft, &graph, &err), PST_ERR_CONFIG);
+    nodes[1].ns[2] = 0;
+    nodes[0].name = NULL;
+    assert_int_equal(pst_costed_create(&draft, &graph, &err), PST_ERR_CONFIG);
+    nodes[0].name = "a";
+    draft.batch = 0;
+    assert_int_equal(pst_costed_create(&draft, &graph, &err), PST_ERR_CONFIG);
+    draft.batch = 1;
+    assert_int_equal(pst_costed_create(&draft, &graph, &err), PST_OK);
+    pst_costed_destroy(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_files_are_refused),
+        cmocka_unit_test(broken_json_has_a_line),
+        cmocka_unit_test(truncated_files_are_refused),
+        cmocka_unit_test(mutated_files_do_no_harm),
+        cmocka_unit_test(nesting_is_bounded),
+        cmocka_unit_test(a_byte_order_mark_is_skipped),
+        cmocka_unit_test(drafts_are_checked),
+    };
+
+    return cmocka_run_group_tests(tests, support_begin, support_end);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Costed graphs from texts, for tests.
+ */
+#ifndef PENSTOCK_TESTS_COSTED_RIG_H
+#define PENSTOCK_TESTS_COSTED_RIG_H
+
+#include "base/util.h"
+#include "graph/costed.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support.h"
+
+#define HEAD "{\"format\":\"penstock-graph\",\"version\":1,"
+
+static inline struct pst_costed *read_text(const char *text)
+{
+    struct pst_costed *graph = NULL;
+    struct pst_error err = {0};
+
+    if (pst_costed_read(support_write("graph.json", text), &graph, &err) != PST_OK) {
+        fail_msg("%s: %s", err.kind, err.message);
+    }
+    return graph;
+}
+
+static inline uint64_t next_random(uint64_t *seed)
+{
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed;
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The examples of docs/formats.md are what the readers read.
+ */
+#include "base/util.h"
+#include "graph/problem.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../../support.h"
+
+/* The n-th block of JSON of the page, written into the test's folder under `name`. */
+static const char *example(int n, const char *name)
+{
+    char *page = support_read(PENSTOCK_SOURCE_DIR "/docs/formats.md"), *begin = page, *end;
+    const char *path;
+
+    assert_non_null(page);
+    for (int i = 0; i <= n; i++) {
+        begin = strstr(begin, "```json\n");
+        assert_non_null(begin);
+        begin += strlen("```json\n");
+    }
+    end = strstr(begin, "```");
+    assert_non_null(end);
+    *end = '\0';
+    path = support_write(name, begin);
+    free(page);
+    return path;
+}
+
+static void examples_are_read(void **state)
+{
+    (void)state;
+    struct pst_costed *graph = NULL;
+    struct pst_problem *problem = NULL;
+    struct pst_error err = {0};
+
+    if (pst_costed_read(example(0, "two-towers.json"), &graph, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    assert_int_equal(graph->n_nodes, 3);
+    if (pst_problem_read(example(1, "problem.json"), &problem, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    assert_true(problem->graph->digest == graph->digest);
+    pst_costed_destroy(graph);
+    pst_problem_destroy(problem);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(examples_are_read),
+    };
+
+    return cmocka_run_group_tests(tests, support_begin, support_end);
+}

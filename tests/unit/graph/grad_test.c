@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the backward parts of each operator read and write, against tables written by hand, and the
+ * work that the passes are said to do.
+ */
+#include "unit/graph/graph_support.h"
+
+/* Expected answer; z sizes are checked where n_z says so. */
+struct expected {
+    bool has_b, has_w;
+    uint64_t b_reads_x, b_reads_p, b_reads_y, w_reads_x;
+    bool w_reads_dy;
+    uint64_t b_dx, b_alias, b_adds;
+    uint32_t n_z;
+};
+
+static struct pst_op_grad check_grad(const struct pst_graph *graph, const char *name,
+                                     struct expected e)
+{
+    struct pst_op_grad info;
+
+    pst_op_grad_info(graph, find_op(graph, name), &info);
+    assert_int_equal(info.has_b, e.has_b);
+    assert_int_equal(info.has_w, e.has_w);
+    assert_int_equal(info.b_reads_x, e.b_reads_x);
+    assert_int_equal(info.b_reads_p, e.b_reads_p);
+    assert_int_equal(info.b_reads_y, e.b_reads_y);
+    assert_int_equal(info.w_reads_x, e.w_reads_x);
+    assert_int_equal(info.w_reads_p, 0);
+    assert_int_equal(info.w_reads_y, 0);
+    assert_int_equal(info.w_reads_dy, e.w_reads_dy);
+    assert_int_equal(info.b_dx, e.b_dx);
+    assert_int_equal(info.b_alias, e.b_alias);
+    assert_int_equal(info.b_adds, e.b_adds);
+    assert_int_equal(info.n_z, e.n_z);
+    return info;
+}
+
+/* data -> in -> relu -> gelu -> out -> loss, all linear */
+static void linear_parts(void **state)
+{
+    struct pst_graph_builder *b = new_builder(PST_BF16);
+    uint32_t h = linear(b, "in", input(b, "x", PST_BF16, 4, 3, 0), 3, 5, PST_ACT_NONE);
+    struct pst_graph *graph;
+    struct pst_op_grad info;
+
+    (void)state;
+    h = linear(b, "relu", h, 5, 6, PST_ACT_RELU);
+    h = linear(b, "gelu", h, 6, 7, PST_ACT_GELU);
+    graph = finish(b, linear(b, "out", h, 7, 2, PST_ACT_NONE), 4, 0);
+    check_grad(graph, "in", (struct expected){.has_w = true, .w_reads_x = 1, .w_reads_dy = true});
+    info = check_grad(graph, "relu",
+                      (struct expected){.has_b = true,
+                                        .has_w = true,
+                                        .b_reads_p = 1,
+                                        .b_reads_y = 1,
+                                        .w_reads_x = 1,
+                                        .b_dx = 1,
+                                        .n_z = 1});
+    assert_int_equal(info.z_elems[0], 4 * 6);
+    assert_true(info.z_batched[0]);
+    assert_int_equal(info.z_dtype[0], PST_BF16);
+    check_grad(graph, "gelu",
+               (struct expected){.has_b = true,
+                                 .has_w = true,
+                                 .b_reads_p = 1,
+                                 .b_reads_y = 2,
+                                 .w_reads_x = 1,
+                                 .b_dx = 1,
+                                 .n_z = 1});
+    check_grad(graph, "out",
+               (struct expected){.has_b = true,
+                                 .has_w = true,
+                                 .b_reads_p = 1,
+                                 .w_reads_x = 1,
+                                 .w_reads_dy = true,
+                                 .b_dx = 1});
+    check_grad(graph, "loss",
+               (struct expected){.has_b = true, .b_reads_x = 3, .b_reads_y = 2, .b_dx = 1});
+    pst_graph_destroy(graph);
+}
+
+/* On data the activation's gradient is still made, for W. */
+static void linear_on_data_with_act(void **state)
+{
+    struct pst_graph *graph = make_model("mlp", "layers=1 act=gelu", PST_F32);
+
+    (void)state;
+    check_grad(
+        graph, "layers.0",
+        (struct expected){.has_b = true, .has_w = true, .b_reads_y = 2, .w_reads_x = 1, .n_z = 1});
+    pst_graph_destroy(graph);
+}
+
+static void transformer_parts(void **state)
+{
+    struct pst_graph *graph = make_model("gpt", "layers=1 dropout=0.5", PST_F32);
+    struct pst_op_grad info;
+
+    (void)state;
+    check_grad(graph, "wte", (struct expected){.has_w = true, .w_reads_x = 1, .w_reads_dy = true});
+    check_grad(graph, "drop", (struct expected){.has_b = true, .b_dx = 1});
+    info = check_grad(graph, "h.0.ln_1",
+                      (struct expected){.has_b = true,
+                                        .has_w = true,
+                                        .b_reads_x = 1,
+                                        .b_reads_p = 1,
+                                        .b_reads_y = 6,
+                                        .b_dx = 1,
+                                        .b_adds = 1,
+                                        .n_z = 2});
+    assert_int_equal(info.z_elems[0], 128);
+    assert_int_equal(info.z_elems[1], 128);
+    assert_false(info.z_batched[0]);
+    assert_int_equal(info.z_dtype[1], PST_F32);
+    check_grad(graph, "h.0.attn",
+               (struct expected){.has_b = true, .b_reads_x = 1, .b_reads_y = 3, .b_dx = 1});
+    check_grad(graph, "h.0.attn.add", (struct expected){.has_b = true, .b_dx = 2, .b_alias = 1});
+    pst_graph_destroy(graph);
+    graph = make_model("gpt", "layers=1", PST_F32);
+    check_grad(graph, "h.0.attn.add", (struct expected){.b_alias = 3});
+    pst_graph_destroy(graph);
+}
+
+static void image_parts(void **state)
+{
+    struct pst_graph *graph =
+        make_model("resnet", "stages=2 blocks=1 width=4 image=16 stem=large", PST_F32);
+    struct pst_op_grad info;
+
+    (void)state;
+    check_grad(graph, "conv1",
+               (struct expected){.has_w = true, .w_reads_x = 1, .w_reads_dy = true});
+    info = check_grad(graph, "bn1",
+                      (struct expected){.has_b = true,
+                                        .has_w = true,
+                                        .b_reads_x = 1,
+                                        .b_reads_p = 1,
+                                        .b_reads_y = 7,
+                                        .b_dx = 1,
+                                        .n_z = 2});
+    assert_int_equal(info.z_elems[0], 4);
+    assert_false(info.z_batched[1]);
+    check_grad(graph, "maxpool", (struct expected){.has_b = true, .b_reads_y = 2, .b_dx = 1});
+    check_grad(graph, "layer1.0.bn2",
+               (struct expected){.has_b = true,
+                                 .has_w = true,
+                                 .b_reads_x = 1,
+                                 .b_reads_p = 1,
+                                 .b_reads_y = 6,
+                                 .b_dx = 1,
+                                 .n_z = 2});
+    check_grad(graph, "layer1.0.conv1",
+               (struct expected){.has_b = true,
+                                 .has_w = true,
+                                 .b_reads_p = 1,
+                                 .w_reads_x = 1,
+                                 .w_reads_dy = true,
+                                 .b_dx = 1});
+    check_grad(graph, "layer1.0.relu", (struct expected){.has_b = true, .b_reads_y = 1, .b_dx = 1});
+    check_grad(graph, "avgpool", (struct expected){.has_b = true, .b_dx = 1});
+    pst_graph_destroy(graph);
+}
+
+static void data_gets_no_gradient(void **state)
+{
+    struct pst_graph_builder *b = new_builder(PST_F64);
+    uint32_t x = input(b, "x", PST_F64, 3, 0, 0);
+    uint32_t in[3] = {0, x, 0};
+    struct pst_op concat = {.kind = PST_OP_CONCAT, .name = "concat", .n_in = 3, .in = in};
+    struct pst_graph *graph;
+    struct pst_op_grad info;
+
+    (void)state;
+    in[0] = linear(b, "fc", x, 3, 3, PST_ACT_NONE);
+    in[0] = plain(b, PST_OP_ADD, "add", x, in[0]);
+    in[2] = act(b, "gelu", plain(b, PST_OP_ADD, "twice", in[0], in[0]), PST_ACT_GELU);
+    x = norm(b, PST_OP_LAYERNORM, "ln", pst_graph_add(b, &concat), 9, PST_ACT_NONE);
+    graph = finish(b, x, 0, 0);
+    check_grad(graph, "add", (struct expected){.b_alias = 2});
+    check_grad(graph, "twice", (struct expected){.b_alias = 3});
+    check_grad(graph, "gelu", (struct expected){.has_b = true, .b_reads_x = 1, .b_dx = 1});
+    check_grad(graph, "concat", (struct expected){.has_b = true, .b_dx = 5});
+    pst_op_grad_info(graph, find_op(graph, "ln"), &info);
+    assert_int_equal(info.z_dtype[0], PST_F64);
+    pst_graph_destroy(graph);
+
+    /* data alone: no backward at all before the first parameter */
+    b = new_builder(PST_F32);
+    x = dropout(b, "drop", act(b, "relu", input(b, "x", PST_F32, 3, 0, 0), PST_ACT_RELU), 0.5f);
+    graph = finish(b, norm(b, PST_OP_LAYERNORM, "ln", x, 3, PST_ACT_NONE), 0, 0);
+    check_grad(graph, "relu", (struct expected){0});
+    check_grad(graph, "drop", (struct expected){0});
+    check_grad(
+        graph, "ln",
+        (struct expected){.has_b = true, .has_w = true, .b_reads_x = 1, .b_reads_y = 6, .n_z = 2});
+    assert_false(graph->tensors[graph->ops[1].out[0]].needs_grad);
+    pst_graph_destroy(graph);
+}
+
+static void check_work(const struct pst_graph *graph, const char *name, uint32_t pass,
+                       uint64_t samples, double flops, double bytes)
+{
+    double found_flops, found_bytes;
+
+    pst_op_work(graph, find_op(graph, name), pass, samples, &found_flops, &found_bytes);
+    assert_true(found_flops == flops);
+    if (bytes >= 0) {
+        assert_true(found_bytes == bytes);
+    }
+}
+
+static void work_of_products(void **state)
+{
+    struct pst_graph *graph =
+        make_model("gpt", "layers=1 dim=8 heads=2 context=6 vocab=11", PST_F32);
+
+    (void)state;
+    /* c_attn: [6, 8] x [8, 24]; x 192 B, y 576 B a sample; weights 768 B, bias 96 B */
+    check_work(graph, "h.0.attn.c_attn", 0, 3, 2.0 * 18 * 8 * 24, 3 * (192 + 576) + 768 + 96);
+    check_work(graph, "h.0.attn.c_attn", 1, 3, 2.0 * 18 * 8 * 24, 3 * (192 + 576) + 768);
+    check_work(graph, "h.0.attn.c_attn", 2, 3, 2.0 * 18 * 8 * 24, 3 * (192 + 576) + 768 + 96);
+    /* scores and context, half of them masked: 2 x 2 T^2 C / 2 */
+    check_work(graph, "h.0.attn", 0, 1, 2.0 * 36 * 8, -1);
+    check_work(graph, "h.0.attn", 1, 1, 5.0 * 36 * 8, -1);
+    check_work(graph, "h.0.attn", 2, 1, 0, 0);
+    /* 6 tokens, 6 rows read, positions read, 6 rows written; the table's gradient is 88 floats */
+    check_work(graph, "wte", 0, 1, 48, 24 + 192 + 192 + 192);
+    check_work(graph, "wte", 1, 1, 0, 0);
+    check_work(graph, "wte", 2, 1, 48, 24 + 192 + 4 * 88 + 192);
+    check_work(graph, "h.0.attn.add", 0, 2, 2 * 48, 2 * 3 * 192);
+    check_work(graph, "h.0.attn.add", 1, 2, 0, 0);
+    pst_graph_destroy(graph);
+
+    graph = make_model("mmt", "branches=2 layers=1 dim=8 heads=2 context=6 vocab=11", PST_F32);
+    check_work(graph, "branch.0.h.0.attn", 0, 1, 4.0 * 36 * 8, -1);
+    pst_graph_destroy(graph);
+}
+
+/* Of one 224 x 224 image: 4.09e9 multiply-adds are the figure that everybody quotes. */
+static void work_of_resnet50(void **state)
+{
+    struct pst_graph *graph =
+        make_model("resnet", "depth=50 image=224 width=64 classes=1000", PST_F32);
+    double products = 0;
+
+    (void)state;
+    check_work(graph, "conv1", 0, 2, 2.0 * 2 * 112 * 112 * 64 * 7 * 7 * 3, -1);
+    check_work(graph, "conv1", 1, 2, 0, 0);
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
+        double flops, bytes;
+
+        if (graph->ops[i].kind == PST_OP_CONV2D || graph->ops[i].kind == PST_OP_LINEAR) {
+            pst_op_work(graph, i, 0, 1, &flops, &bytes);
+            products += flops / 2;
+        }
+    }
+    assert_true(products > 4.08e9 && products < 4.10e9);
+    pst_graph_destroy(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(linear_parts),          cmocka_unit_test(linear_on_data_with_act),
+        cmocka_unit_test(transformer_parts),     cmocka_unit_test(image_parts),
+        cmocka_unit_test(data_gets_no_gradient), cmocka_unit_test(work_of_products),
+        cmocka_unit_test(work_of_resnet50),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For tests of single operators: a few lines make a graph input -> operators -> loss.
+ */
+#ifndef TESTS_GRAPH_SUPPORT_H
+#define TESTS_GRAPH_SUPPORT_H
+
+#include "unit/graph/model_support.h"
+
+static inline struct pst_graph_builder *new_builder(uint32_t dtype)
+{
+    struct pst_graph_builder *builder = NULL;
+
+    assert_int_equal(pst_graph_builder_create("test", dtype, &builder, NULL), PST_OK);
+    return builder;
+}
+
+/* Dims end at the first 0. */
+static inline uint32_t rank_of(const uint64_t *dims)
+{
+    uint32_t rank = 0;
+
+    while (rank < 4 && dims[rank] != 0) {
+        rank++;
+    }
+    return rank;
+}
+
+static inline uint32_t input(struct pst_graph_builder *b, const char *name, uint32_t dtype,
+                             uint64_t d0, uint64_t d1, uint64_t d2)
+{
+    uint64_t dims[4] = {d0, d1, d2, 0};
+
+    return pst_graph_input(b, name, dtype == PST_I32 ? PST_FIELD_TARGET : PST_FIELD_X, dtype,
+                           rank_of(dims), dims);
+}
+
+static inline uint32_t param(struct pst_graph_builder *b, const char *name, uint64_t d0,
+                             uint64_t d1, uint64_t d2, uint64_t d3)
+{
+    uint64_t dims[5] = {d0, d1, d2, d3, 0};
+
+    return pst_graph_param(b, name, rank_of(dims), dims, PST_INIT_NORMAL, 0.02f, d1 != 0);
+}
+
+/* Adds *op with up to two inputs and parameters; PST_NONE where there is none. */
+static inline uint32_t add_op(struct pst_graph_builder *b, struct pst_op op, const char *name,
+                              uint32_t x0, uint32_t x1, uint32_t p0, uint32_t p1)
+{
+    uint32_t in[2] = {x0, x1}, params[2] = {p0, p1};
+
+    op.name = name;
+    op.in = in;
+    op.n_in = x0 == PST_NONE ? 0 : x1 == PST_NONE ? 1 : 2;
+    op.param = params;
+    op.n_param = p0 == PST_NONE ? 0 : 2;
+    return pst_graph_add(b, &op);
+}
+
+/* Linear with bias; parameters name.w, name.b. */
+static inline uint32_t linear(struct pst_graph_builder *b, const char *name, uint32_t x,
+                              uint64_t in, uint64_t out, uint32_t act)
+{
+    char weight[64], bias[64];
+
+    snprintf(weight, sizeof weight, "%s.w", name);
+    snprintf(bias, sizeof bias, "%s.b", name);
+    return add_op(b, (struct pst_op){.kind = PST_OP_LINEAR, .act = act}, name, x, PST_NONE,
+                  param(b, weight, in, out, 0, 0), param(b, bias, out, 0, 0, 0));
+}
+
+static inline uint32_t norm(struct pst_graph_builder *b, uint32_t kind, const char *name,
+                            uint32_t x, uint64_t width, uint32_t act)
+{
+    char gain[64], bias[64];
+
+    snprintf(gain, sizeof gain, "%s.g", name);
+    snprintf(bias, sizeof bias, "%s.b", name);
+    return add_op(b, (struct pst_op){.kind = kind, .eps = 1e-5f, .act = act}, name, x, PST_NONE,
+                  param(b, gain, width, 0, 0, 0), param(b, bias, width, 0, 0, 0));
+}
+
+static inline uint32_t conv(struct pst_graph_builder *b, const char *name, uint32_t x, uint64_t in,
+                            uint64_t out, uint32_t kernel, uint32_t stride, uint32_t pad)
+{
+    char weight[64];
+
+    snprintf(weight, sizeof weight, "%s.w", name);
+    return add_op(b,
+                  (struct pst_op){.kind = PST_OP_CONV2D,
+                                  .kernel = {kernel, kernel},
+                                  .stride = {stride, stride},
+                                  .pad = {pad, pad}},
+                  name, x, PST_NONE, param(b, weight, kernel, kernel, in, out), PST_NONE);
+}
+
+static inline uint32_t plain(struct pst_graph_builder *b, uint32_t kind, const char *name,
+                             uint32_t x0, uint32_t x1)
+{
+    return add_op(b, (struct pst_op){.kind = kind}, name, x0, x1, PST_NONE, PST_NONE);
+}
+
+static inline uint32_t act(struct pst_graph_builder *b, const char *name, uint32_t x, uint32_t f)
+{
+    return add_op(b, (struct pst_op){.kind = PST_OP_ACT, .act = f}, name, x, PST_NONE, PST_NONE,
+                  PST_NONE);
+}
+
+static inline uint32_t dropout(struct pst_graph_builder *b, const char *name, uint32_t x, float p)
+{
+    return add_op(b, (struct pst_op){.kind = PST_OP_DROPOUT, .p = p}, name, x, PST_NONE, PST_NONE,
+                  PST_NONE);
+}
+
+/* Loss over logits with targets of shape [d0, d1] (0: absent), and the frozen graph. */
+static inline struct pst_graph *finish(struct pst_graph_builder *b, uint32_t logits, uint64_t d0,
+                                       uint64_t d1)
+{
+    struct pst_graph *graph = NULL;
+    struct pst_error err;
+    uint32_t targets = input(b, "targets", PST_I32, d0, d1, 0);
+    uint32_t loss = plain(b, PST_OP_CROSS_ENTROPY, "loss", logits, targets);
+
+    if (pst_graph_finish(b, loss, logits, &graph, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    pst_graph_builder_destroy(b);
+    return graph;
+}
+
+#endif

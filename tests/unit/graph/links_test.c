@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* before cmocka.h, whose macro fail() would rewrite host->fail */
+#include "graph/cost.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* 3 bytes/s: one byte takes a third of a second, which is no whole number of nanoseconds. */
+static const struct pst_cluster slow = {.link_bandwidth = 3, .link_latency = 7};
+static const struct pst_cluster unlimited = {.link_bandwidth = 0, .link_latency = 5};
+
+static void transfer_rounds_up_and_adds_latency(void **state)
+{
+    (void)state;
+    struct pst_cost_model cost = {.cluster = &slow};
+    assert_int_equal(pst_cost_transfer_ns(&cost, 0, 0, 1), 7);
+    assert_int_equal(pst_cost_transfer_ns(&cost, 1, 0, 1), 333333334 + 7);
+    assert_int_equal(pst_cost_transfer_ns(&cost, 3, 0, 1), 1000000000 + 7);
+    assert_int_equal(pst_cost_transfer_ns(&cost, 3, 2, 2), 0);
+}
+
+static void no_bandwidth_means_latency_only(void **state)
+{
+    (void)state;
+    struct pst_cost_model cost = {.cluster = &unlimited};
+    assert_int_equal(pst_cost_transfer_ns(&cost, UINT64_MAX, 0, 1), 5);
+    assert_int_equal(pst_cost_allreduce_ns(&cost, UINT64_MAX, 4), 2 * 3 * 5);
+}
+
+static void huge_transfers_saturate(void **state)
+{
+    (void)state;
+    struct pst_cost_model cost = {.cluster = &slow};
+    assert_true(pst_cost_transfer_ns(&cost, UINT64_MAX, 0, 1) >= UINT64_MAX / 2);
+    assert_true(pst_cost_allreduce_ns(&cost, UINT64_MAX, UINT32_MAX) >= UINT64_MAX / 2);
+}
+
+/* n ranks move 2(n-1)/n of the bytes in 2(n-1) steps. */
+static void ring_moves_its_share(void **state)
+{
+    (void)state;
+    struct pst_cost_model cost = {.cluster = &slow};
+    assert_int_equal(pst_cost_allreduce_ns(&cost, 1000, 0), 0);
+    assert_int_equal(pst_cost_allreduce_ns(&cost, 1000, 1), 0);
+    /* 2 ranks: 2 steps, the bytes once: 6 bytes at 3 bytes/s */
+    assert_int_equal(pst_cost_allreduce_ns(&cost, 6, 2), 2000000000u + 2 * 7);
+    /* 4 ranks: 6 steps, 1.5 times the bytes: 12 bytes */
+    assert_int_equal(pst_cost_allreduce_ns(&cost, 8, 4), 4000000000u + 6 * 7);
+}
+
+/* Ranks 0 to 2 in one node, 3 to 5 in the next: 2 bytes/s and 11 ns between them. */
+static void nodes_have_links_of_their_own(void **state)
+{
+    (void)state;
+    struct pst_cluster cluster = slow;
+    struct pst_cost_model cost = {.cluster = &cluster};
+    cluster.node_size = 3;
+    cluster.node_link_bandwidth = 2;
+    cluster.node_link_latency = 11;
+    assert_int_equal(pst_cost_node(&cost, 2), 0);
+    assert_int_equal(pst_cost_node(&cost, 3), 1);
+    assert_int_equal(pst_cost_transfer_ns(&cost, 6, 0, 2), 2000000000u + 7);
+    assert_int_equal(pst_cost_transfer_ns(&cost, 6, 2, 3), 3000000000u + 11);
+    /* 3 ranks may be in one node, 4 cannot */
+    assert_int_equal(pst_cost_allreduce_ns(&cost, 9, 3), 4000000000u + 4 * 7);
+    assert_int_equal(pst_cost_allreduce_ns(&cost, 8, 4), 6000000000u + 6 * 11);
+    /* two ranks that are not */
+    const uint32_t apart[] = {3, 2}, together[] = {5, 3, 4};
+    assert_true(pst_cost_spans_nodes(&cost, apart, 2));
+    assert_false(pst_cost_spans_nodes(&cost, together, 3));
+    assert_false(pst_cost_spans_nodes(&cost, apart, 1));
+    assert_int_equal(pst_cost_ring_ns(&cost, 6, 2, false), 2000000000u + 2 * 7);
+    assert_int_equal(pst_cost_ring_ns(&cost, 6, 2, true), 3000000000u + 2 * 11);
+    assert_int_equal(pst_cost_ring_ns(&cost, 6, 1, true), 0);
+}
+
+static void host_copies_take_their_bytes(void **state)
+{
+    (void)state;
+    struct pst_cluster cluster = {.host_bandwidth = 4};
+    struct pst_cost_model cost = {.cluster = &cluster};
+    assert_int_equal(pst_cost_host_ns(&cost, 8), 2000000000u);
+    cluster.host_bandwidth = 0;
+    assert_int_equal(pst_cost_host_ns(&cost, 8), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_have_links_of_their_own),
+        cmocka_unit_test(host_copies_take_their_bytes),
+        cmocka_unit_test(transfer_rounds_up_and_adds_latency),
+        cmocka_unit_test(no_bandwidth_means_latency_only),
+        cmocka_unit_test(huge_transfers_saturate),
+        cmocka_unit_test(ring_moves_its_share),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Measuring operators: every pass that does something has a time, what is alike has the same, and
+ * neither groups nor being stopped change that.
+ */
+#include "measure/measure.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "config/config.h"
+#include "measure/measure_impl.h"
+#include "graph/builder.h"
+
+static const struct pst_device_ops *device;
+
+static int load(void **state)
+{
+    void *module = dlopen(PENSTOCK_PLUGIN_DIR "/device-cpu.so", RTLD_NOW | RTLD_LOCAL);
+    pst_device_module_fn *entry = NULL;
+
+    (void)state;
+    if (module != NULL) {
+        *(void **)&entry = dlsym(module, PST_DEVICE_MODULE_SYMBOL);
+    }
+    device = entry == NULL ? NULL : entry();
+    return device == NULL ? -1 : 0;
+}
+
+/* A model with its parameters at their defaults but for those that are named. */
+static struct pst_graph *build(const char *id, const char *key, int64_t value)
+{
+    const struct pst_model_builder *builder = pst_model_builder_find(id);
+    struct pst_arena arena = {0};
+    struct pst_graph *graph = NULL;
+    struct pst_error err = {0};
+    void *config;
+
+    assert_non_null(builder);
+    config = pst_arena_alloc(&arena, builder->config_size, 0);
+    assert_int_equal(pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param),
+                                     NULL, "[model]", NULL, &arena, config, &err),
+                     PST_OK);
+    for (uint32_t i = 0; i < builder->n_params; i++) {
+        if (strcmp(builder->params[i].key, key) == 0) {
+            memcpy((char *)config + builder->params[i].offset, &value, sizeof value);
+        }
+    }
+    if (builder->build(config, PST_F32, &graph, &err) != PST_OK) {
+        fail_msg("%s: %s", id, err.message);
+    }
+    pst_arena_finish(&arena);
+    return graph;
+}
+
+static struct pst_measure_config config_of(const struct pst_graph *graph, uint32_t samples)
+{
+    return (struct pst_measure_config){
+        .graph = graph,
+        .device = device,
+        .device_config = {.threads = 1, .kernels = "auto"},
+        .samples = samples,
+        .warmups = 1,
+        .rounds = 3,
+        .memory_bytes = UINT64_MAX,
+    };
+}
+
+static struct pst_measured *measure(const struct pst_measure_config *config)
+{
+    struct pst_measured *measured = calloc(config->graph->n_ops, sizeof *measured);
+    struct pst_measured_update update;
+    struct pst_error err = {0};
+
+    assert_non_null(measured);
+    if (pst_measure_ops(config, measured, &update, &err) != PST_OK) {
+        fail_msg("%s", err.message);
+    }
+    return measured;
+}
+
+/* Every kernel of every model that the core builds can be run on its own. */
+static void test_every_pass_of_every_model_has_a_time(void **state)
+{
+    static const char *const models[][2] = {
+        {"mlp", "layers"}, {"gpt", "layers"}, {"resnet", ""}, {"mmt", "layers"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct pst_graph *graph = build(models[i][0], models[i][1], 2);
+        struct pst_measure_config config = config_of(graph, 2);
+        struct pst_measured *measured = measure(&config);
+
+        for (uint32_t o = 0; o < graph->n_ops; o++) {
+            struct pst_op_grad grad;
+
+            pst_op_grad_info(graph, o, &grad);
+            assert_true(measured[o].ns[0] > 0);
+            assert_int_equal(measured[o].ns[1] > 0, grad.has_b);
+            assert_int_equal(measured[o].ns[2] > 0, grad.has_w);
+            assert_true(measured[o].rounds >= 3);
+        }
+        free(measured);
+        pst_graph_destroy(graph);
+    }
+}
+
+static void test_operators_that_are_alike_share_a_time(void **state)
+{
+    struct pst_graph *graph = build("gpt", "layers", 6);
+    struct pst_measure_config config = config_of(graph, 1);
+    struct pst_measured *measured = measure(&config);
+    uint32_t pairs = 0;
+
+    (void)state;
+    for (uint32_t a = 0; a < graph->n_ops; a++) {
+        for (uint32_t b = a + 1; b < graph->n_ops; b++) {
+            if (pst_measure_alike(graph, a, b)) {
+                assert_memory_equal(&measured[a], &measured[b], sizeof *measured);
+                pairs++;
+            }
+        }
+    }
+    /* attention alone: the pairs of six */
+    assert_true(pairs >= 15);
+    free(measured);
+    pst_graph_destroy(graph);
+}
+
+static void count_groups(void *context, uint64_t done, uint64_t all)
+{
+    uint64_t *seen = context;
+
+    assert_true(done <= all);
+    assert_true(done >= seen[0]);
+    seen[0] = done;
+    seen[1] = all;
+}
+
+/* One operator at a time gives times to all of them, too. */
+static void test_small_memory_makes_groups(void **state)
+{
+    struct pst_graph *graph = build("mlp", "layers", 4);
+    struct pst_measure_config config = config_of(graph, 4);
+    uint64_t seen[2] = {0, 0}, largest = 0;
+    struct pst_measured *measured;
+
+    (void)state;
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        const struct pst_op *op = &graph->ops[o];
+        uint64_t bytes = 4096;
+
+        for (uint32_t i = 0; i < op->n_in; i++) {
+            bytes += 4 * 2 * graph->tensors[op->in[i]].bytes + 128;
+        }
+        for (uint32_t i = 0; i < op->n_out; i++) {
+            bytes += 4 * 2 * graph->tensors[op->out[i]].bytes + 128;
+        }
+        for (uint32_t i = 0; i < op->n_param; i++) {
+            bytes += op->param[i] == PST_NONE ? 0 : 3 * 4 * graph->params[op->param[i]].elems + 192;
+        }
+        largest = bytes > largest ? bytes : largest;
+    }
+    config.memory_bytes = largest + (1u << 20); /* and a workspace */
+    config.progress = count_groups;
+    config.context = seen;
+    measured = measure(&config);
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        assert_true(measured[o].ns[0] > 0);
+    }
+    assert_true(seen[0] == seen[1] && seen[1] > 0);
+    free(measured);
+    pst_graph_destroy(graph);
+}
+
+static void test_too_little_memory_names_the_operator(void **state)
+{
+    struct pst_graph *graph = build("mlp", "layers", 2);
+    struct pst_measure_config config = config_of(graph, 4);
+    struct pst_measured *measured = calloc(graph->n_ops, sizeof *measured);
+    struct pst_measured_update update;
+    struct pst_error err = {0};
+
+    (void)state;
+    config.memory_bytes = 1;
+    assert_int_equal(pst_measure_ops(&config, measured, &update, &err), PST_ERR_NOMEM);
+    assert_string_equal(err.kind, "machine.memory");
+    assert_non_null(strstr(err.message, graph->ops[0].name));
+    free(measured);
+    pst_graph_destroy(graph);
+}
+
+static bool stop(void)
+{
+    return true;
+}
+
+static void test_it_can_be_stopped(void **state)
+{
+    struct pst_graph *graph = build("mlp", "layers", 2);
+    struct pst_measure_config config = config_of(graph, 4);
+    struct pst_measured *measured = calloc(graph->n_ops, sizeof *measured);
+    struct pst_measured_update update;
+    struct pst_error err = {0};
+
+    (void)state;
+    config.cancelled = stop;
+    assert_int_equal(pst_measure_ops(&config, measured, &update, &err), PST_ERR_CANCELLED);
+    free(measured);
+    pst_graph_destroy(graph);
+}
+
+/* Three rounds are asked for; where they take too little there are up to fifty times as many. */
+static void test_short_rounds_are_repeated(void **state)
+{
+    struct pst_graph *graph = build("mlp", "layers", 2);
+    struct pst_measure_config config = config_of(graph, 1);
+    uint64_t seen[2] = {0, 0};
+    struct pst_measured *measured;
+
+    (void)state;
+    config.least_ns = UINT64_MAX;
+    config.progress = count_groups;
+    config.context = seen;
+    measured = measure(&config);
+    assert_true(measured[0].rounds >= 50 * config.rounds);
+    assert_int_equal(measured[0].rounds % (50 * config.rounds), 0);
+    assert_true(seen[0] == seen[1] && seen[1] > 0);
+    free(measured);
+    pst_graph_destroy(graph);
+}
+
+#define ADDING_NS 3000000u
+
+static void add_slowly(struct pst_device *opened, float *dst, const float *src, uint64_t elems)
+{
+    uint64_t start = pst_now_ns();
+
+    (void)opened;
+    (void)dst;
+    (void)src;
+    (void)elems;
+    while (pst_now_ns() - start < ADDING_NS) {
+    }
+}
+
+/* Of four micro-batches three add their gradient to what is there. */
+static void test_all_but_the_first_gradient_are_added(void **state)
+{
+    struct pst_graph *graph = build("mlp", "layers", 2);
+    struct pst_measure_config config = config_of(graph, 1);
+    struct pst_device_ops slow = *device;
+    struct pst_measured *measured;
+
+    (void)state;
+    slow.accumulate = add_slowly;
+    config.device = &slow;
+    config.microbatches = 4;
+    measured = measure(&config);
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < graph->ops[o].n_param; i++) {
+            n += graph->ops[o].param[i] != PST_NONE;
+        }
+        assert_true(measured[o].ns[2] >= 0.75 * n * ADDING_NS);
+    }
+    free(measured);
+    pst_graph_destroy(graph);
+}
+
+static uint64_t updated_elems;
+
+static void count_update(struct pst_device *opened, const struct pst_update *update, float *weights,
+                         const float *grad, float *s0, float *s1, void *working, uint32_t dtype,
+                         uint64_t elems)
+{
+    uint64_t start = pst_now_ns();
+
+    assert_non_null(s0);
+    assert_non_null(s1);
+    assert_int_equal(dtype, PST_F32);
+    device->update(opened, update, weights, grad, s0, s1, working, dtype, elems);
+    updated_elems += elems;
+    while (pst_now_ns() - start < ADDING_NS) {
+    }
+}
+
+/* Seven rounds of three micro-batches are three steps. */
+static void test_updates_are_measured_once_a_step(void **state)
+{
+    const struct pst_update update = {.optimizer = PST_ADAMW,
+                                      .beta1 = 0.9f,
+                                      .beta2 = 0.999f,
+                                      .eps = 1e-8f,
+                                      .step = 1,
+                                      .grad_scale = 1};
+    struct pst_graph *graph = build("mlp", "layers", 2);
+    struct pst_measure_config config = config_of(graph, 1);
+    struct pst_device_ops slow = *device;
+    struct pst_measured *measured = calloc(graph->n_ops, sizeof *measured);
+    struct pst_measured_update result;
+    struct pst_error err = {0};
+    uint64_t elems = 0;
+
+    (void)state;
+    for (uint32_t p = 0; p < graph->n_params; p++) {
+        elems += graph->params[p].elems;
+    }
+    slow.update = count_update;
+    config.device = &slow;
+    config.update = &update;
+    config.optimizer_slots = 2;
+    config.microbatches = 3;
+    config.rounds = 7;
+    updated_elems = 0;
+    assert_int_equal(pst_measure_ops(&config, measured, &result, &err), PST_OK);
+    assert_int_equal(updated_elems, 3 * elems);
+    assert_int_equal(result.bytes, elems * sizeof(float));
+    assert_true(result.ns >= (double)graph->n_params * ADDING_NS);
+    free(measured);
+    pst_graph_destroy(graph);
+}
+
+#define CELL 64u
+
+/* Who wrote last to each cell of the arena: a gradient (its root), or what an operator has for
+   itself. */
+struct owners {
+    const struct measure_layout *layout;
+    uint32_t *cells, *roots;
+};
+
+static void own(struct owners *owners, uint64_t at, uint64_t bytes, uint32_t owner)
+{
+    assert_true(at + bytes <= owners->layout->bytes);
+    for (uint64_t c = at / CELL; c < (at + bytes + CELL - 1) / CELL; c++) {
+        owners->cells[c] = owner;
+    }
+}
+
+static void assert_owned(const struct owners *owners, uint64_t at, uint64_t bytes, uint32_t owner)
+{
+    for (uint64_t c = at / CELL; c < (at + bytes + CELL - 1) / CELL; c++) {
+        assert_int_equal(owners->cells[c], owner);
+    }
+}
+
+static void walk_back(const struct pst_measure_config *config, struct owners *owners, uint32_t o,
+                      bool *written)
+{
+    const struct pst_graph *graph = config->graph;
+    const struct pst_op *op = &graph->ops[o];
+    uint32_t out = op->out[0], mine = graph->n_tensors + o;
+    const uint64_t *grads = owners->layout->grad;
+    uint64_t dp = owners->layout->first_dp[o], z = owners->layout->first_z[o];
+    struct pst_op_grad grad;
+
+    pst_op_grad_info(graph, o, &grad);
+    for (uint32_t i = 0; i < grad.n_z; i++) {
+        own(owners, z, measure_z_bytes(config, &grad, i), mine);
+        z += measure_round_up(measure_z_bytes(config, &grad, i));
+    }
+    for (uint32_t i = 0; i < op->n_param; i++) {
+        uint64_t bytes =
+            op->param[i] == PST_NONE ? 0 : graph->params[op->param[i]].elems * sizeof(float);
+
+        own(owners, dp, bytes, mine);
+        dp += measure_round_up(bytes);
+    }
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        uint32_t in = op->in[i];
+
+        if ((grad.b_dx >> i & 1) != 0) {
+            assert_true(grads[in] != grads[out]);
+            own(owners, grads[in], measure_tensor_bytes(config, in), owners->roots[in]);
+            written[in] = true;
+        } else if ((grad.b_alias >> i & 1) != 0 && !written[in] && grads[in] == grads[out]) {
+            owners->roots[in] = owners->roots[out];
+            written[in] = written[out];
+        }
+    }
+    /* nothing of that has been put where the gradient of the result is, which W reads */
+    if (written[out]) {
+        assert_owned(owners, grads[out], measure_tensor_bytes(config, out), owners->roots[out]);
+    }
+}
+
+static void test_gradients_that_pass_by_lie_apart(void **state)
+{
+    static const char *const models[] = {"mlp", "gpt", "resnet", "mmt", "bert", "t5"};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
+        struct pst_graph *graph = build(models[k], "layers", 2);
+        struct pst_measure_config config = config_of(graph, 1);
+        struct pst_arena arena = {0};
+        struct measure_layout layout;
+        uint32_t *ops = calloc(graph->n_ops, sizeof *ops);
+        bool *written = calloc(graph->n_tensors, sizeof *written);
+        struct owners owners = {&layout, NULL, calloc(graph->n_tensors, sizeof(uint32_t))};
+        uint64_t all = 0;
+
+        for (uint32_t o = 0; o < graph->n_ops; o++) {
+            ops[o] = o;
+        }
+        assert_true(measure_lay_out(&config, NULL, ops, graph->n_ops, &arena, &layout));
+        owners.cells = malloc((layout.bytes / CELL + 1) * sizeof *owners.cells);
+        memset(owners.cells, 0xFF, (layout.bytes / CELL + 1) * sizeof *owners.cells);
+        for (uint32_t t = 0; t < graph->n_tensors; t++) {
+            owners.roots[t] = t;
+            all += measure_tensor_bytes(&config, t);
+        }
+        for (uint32_t o = graph->n_ops; o-- > 0;) {
+            walk_back(&config, &owners, o, written);
+        }
+        for (uint32_t p = 0; p < graph->n_params; p++) {
+            all += 3 * graph->params[p].elems * sizeof(float);
+        }
+        /* they take turns: all of them and all scratch take less than the values again */
+        assert_true(layout.bytes < 2 * all);
+        free(owners.cells);
+        free(owners.roots);
+        free(written);
+        free(ops);
+        pst_arena_finish(&arena);
+        pst_graph_destroy(graph);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_pass_of_every_model_has_a_time),
+        cmocka_unit_test(test_operators_that_are_alike_share_a_time),
+        cmocka_unit_test(test_small_memory_makes_groups),
+        cmocka_unit_test(test_too_little_memory_names_the_operator),
+        cmocka_unit_test(test_it_can_be_stopped),
+        cmocka_unit_test(test_short_rounds_are_repeated),
+        cmocka_unit_test(test_all_but_the_first_gradient_are_added),
+        cmocka_unit_test(test_updates_are_measured_once_a_step),
+        cmocka_unit_test(test_gradients_that_pass_by_lie_apart),
+    };
+
+    return cmocka_run_group_tests(tests, load, NULL);
+}

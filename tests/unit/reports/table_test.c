@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "reports/table.h"
+
+static void expect_print(const struct pst_table *table, const char *expected)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    assert_non_null(out);
+    pst_table_print(table, out, "> ", false);
+    fclose(out);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+/* Widths follow characters, not bytes; the last column has no blanks behind it, nor have titles; a
+   short row is completed. */
+static void test_layout(void **state)
+{
+    struct pst_table table;
+
+    (void)state;
+    pst_table_init(&table);
+    pst_table_column(&table, "name", false);
+    pst_table_column(&table, "n", true);
+    pst_table_column(&table, "note", false);
+    pst_table_cell(&table, "%s", "long name");
+    pst_table_cell(&table, "%d", 7);
+    pst_table_cell(&table, "ok");
+    pst_table_cell(&table, "\xC3\xA9t\xC3\xA9"); /* two letters of two bytes each */
+    pst_table_cell(&table, "%d", 123);
+    expect_print(&table, "> name         n  note\n"
+                         "> long name    7  ok\n"
+                         "> \xC3\xA9t\xC3\xA9        123  \n");
+    pst_table_finish(&table);
+}
+
+static void test_empty(void **state)
+{
+    struct pst_table table;
+
+    (void)state;
+    pst_table_init(&table);
+    pst_table_column(&table, "a", false);
+    pst_table_column(&table, "b", false);
+    expect_print(&table, "> a  b\n");
+    pst_table_finish(&table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_empty),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

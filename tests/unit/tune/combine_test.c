@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * [compare]: what it lists becomes configs; what it does not list stays; what is wrong is named.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tune/combine.h"
+
+#include <cmocka.h>
+
+#define BASE                                                                                       \
+    "[model]\nuse = 'gpt'\n[train]\nbatch = 24\nmicrobatch = 4\nlr = 0.25\n"                       \
+    "[cluster]\ndevices = 4\n[partitioner]\nuse = 'greedy'\n"                                      \
+    "[scheduler]\nuse = 'interleaved'\nchunks = 3\n[[memopt]]\nuse = 'full'\nunit = 'layer'\n"
+
+struct rig {
+    struct pst_config *config;
+    struct pst_job job;
+    struct pst_combinations set;
+};
+
+static pst_status read(struct rig *rig, const char *compare, struct pst_error *err)
+{
+    char text[2048];
+
+    memset(rig, 0, sizeof *rig);
+    memset(err, 0, sizeof *err);
+    snprintf(text, sizeof text, "%s%s", BASE, compare);
+    assert_int_equal(pst_config_parse(text, strlen(text), "test.toml", &rig->config, err), PST_OK);
+    assert_int_equal(pst_job_read(rig->config, &rig->job, err), PST_OK);
+    return pst_combinations_read(&rig->job, &rig->set, err);
+}
+
+static void finish(struct rig *rig)
+{
+    pst_combinations_finish(&rig->set);
+    pst_job_finish(&rig->job);
+    pst_config_destroy(rig->config);
+}
+
+static json_t *config_of(const struct rig *rig, uint32_t i, uint32_t microbatch, uint32_t batch)
+{
+    char *text = pst_combination_config(&rig->set, i, microbatch, batch);
+    json_t *config;
+
+    assert_non_null(text);
+    config = json_loads(text, 0, NULL);
+    assert_non_null(config);
+    free(text);
+    return config;
+}
+
+/* The value at a path such as "scheduler.chunks", as compact JSON. */
+static void expect_at(const json_t *config, const char *path, const char *should)
+{
+    char copy[64], *rest = copy, *part, *is;
+
+    snprintf(copy, sizeof copy, "%s", path);
+    while ((part = strsep(&rest, ".")) != NULL) {
+        config = json_is_array(config) ? json_array_get(config, (size_t)atoi(part))
+                                       : json_object_get(config, part);
+    }
+    is = config == NULL ? strdup("nothing") : json_dumps(config, JSON_ENCODE_ANY | JSON_COMPACT);
+    assert_string_equal(is, should);
+    free(is);
+}
+
+static void test_without_lists(void **state)
+{
+    struct pst_error err;
+    struct rig rig;
+    json_t *config;
+
+    (void)state;
+    assert_int_equal(read(&rig, "", &err), PST_OK);
+    assert_int_equal(rig.set.n, 1);
+    assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_SCHEDULER),
+                        "interleaved chunks=3");
+    assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_MEMOPT), "full unit=layer");
+    assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_DEVICES), "4");
+    assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_MICROBATCH), "4");
+    config = config_of(&rig, 0, 0, 0);
+    expect_at(config, "train.lr", "0.25");
+    expect_at(config, "scheduler.chunks", "3");
+    expect_at(config, "train.microbatch", "4");
+    json_decref(config);
+    finish(&rig);
+}
+
+/* The last list goes round fastest, and every pair of values is met once. */
+static void test_product(void **state)
+{
+    static const char *const partitioners[] = {"uniform", "greedy"};
+    static const char *const sizes[] = {"1", "2", "3"};
+    struct pst_error err;
+    struct rig rig;
+
+    (void)state;
+    assert_int_equal(
+        read(&rig, "[compare]\nmicrobatches = [1, 2, 3]\npartitioners = ['uniform', 'greedy']\n",
+             &err),
+        PST_OK);
+    assert_int_equal(rig.set.n, 6);
+    for (uint32_t i = 0; i < 6; i++) {
+        json_t *config = config_of(&rig, i, 0, 0);
+        char quoted[32];
+
+        snprintf(quoted, sizeof quoted, "\"%s\"", partitioners[i / 3]);
+        assert_string_equal(pst_combination_label(&rig.set, i, PST_AXIS_PARTITIONER),
+                            partitioners[i / 3]);
+        expect_at(config, "partitioner.use", quoted);
+        expect_at(config, "train.microbatch", sizes[i % 3]);
+        expect_at(config, "compare", "nothing");
+        json_decref(config);
+    }
+    finish(&rig);
+}
+
+/* A bare name of the config's own strategy keeps its parameters, another has none. */
+static void test_parameters(void **state)
+{
+    struct pst_error err;
+    struct rig rig;
+    json_t *config;
+
+    (void)state;
+    assert_int_equal(
+        read(
+            &rig,
+            "[compare]\nschedulers = ['interleaved', '1f1b', { use = 'interleaved', chunks = 2 }]\n"
+            "memopts = ['none', 'full', ['full', { use = 'none' }]]\ndevices = [2]\n",
+            &err),
+        PST_OK);
+    assert_int_equal(rig.set.n, 9);
+    config = config_of(&rig, 0, 0, 0);
+    expect_at(config, "scheduler.chunks", "3");
+    expect_at(config, "memopt", "[{\"use\":\"none\"}]");
+    expect_at(config, "cluster.devices", "2");
+    json_decref(config);
+    config = config_of(&rig, 4, 7, 35);
+    expect_at(config, "scheduler", "{\"use\":\"1f1b\"}");
+    expect_at(config, "memopt.0.unit", "\"layer\"");
+    expect_at(config, "train.microbatch", "7");
+    expect_at(config, "train.batch", "35");
+    json_decref(config);
+    config = config_of(&rig, 8, 0, 0);
+    expect_at(config, "scheduler.chunks", "2");
+    expect_at(config, "memopt.1", "{\"use\":\"none\"}");
+    assert_string_equal(pst_combination_label(&rig.set, 8, PST_AXIS_MEMOPT),
+                        "full unit=layer + none");
+    json_decref(config);
+    finish(&rig);
+}
+
+/* Strategies of a method go round together, with every number of devices. */
+static void test_methods(void **state)
+{
+    static const struct {
+        const char *method, *partitioner, *scheduler, *memopt, *devices;
+    } should[] = {
+        {"old", "\"uniform\"", "\"gpipe\"", "\"full\"", "2"},
+        {"old", "\"uniform\"", "\"gpipe\"", "\"full\"", "3"},
+        {"new", "\"greedy\"", "\"interleaved\"", "\"none\"", "2"},
+        {"new", "\"greedy\"", "\"interleaved\"", "\"none\"", "3"},
+    };
+    struct pst_error err;
+    struct rig rig;
+
+    (void)state;
+    assert_int_equal(read(&rig,
+                          "[compare]\ndevices = [2, 3]\n"
+                          "methods = [{ name = 'old', partitioner = 'uniform', "
+                          "scheduler = 'gpipe' }, { name = 'new', memopt = ['none'] }]\n",
+                          &err),
+                     PST_OK);
+    assert_int_equal(rig.set.n, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        json_t *config = config_of(&rig, i, 0, 0);
+
+        assert_string_equal(pst_combination_method(&rig.set, i), should[i].method);
+        expect_at(config, "partitioner.use", should[i].partitioner);
+        expect_at(config, "scheduler.use", should[i].scheduler);
+        expect_at(config, "memopt.0.use", should[i].memopt);
+        expect_at(config, "cluster.devices", should[i].devices);
+        json_decref(config);
+    }
+    assert_string_equal(pst_combination_label(&rig.set, 2, PST_AXIS_SCHEDULER),
+                        "interleaved chunks=3");
+    finish(&rig);
+}
+
+static void test_sizes(void **state)
+{
+    struct pst_error err;
+    struct rig rig;
+
+    (void)state;
+    assert_int_equal(read(&rig, "[compare]\ndevices = [1, 2]\n", &err), PST_OK);
+    assert_int_equal(pst_combinations_all_sizes(&rig.set, 24, &err), PST_OK);
+    assert_int_equal(rig.set.n, 8); /* 1, 2, 4, 8 divide 24 */
+    assert_string_equal(pst_combination_label(&rig.set, 3, PST_AXIS_MICROBATCH), "8");
+    pst_combinations_one_size(&rig.set);
+    assert_int_equal(rig.set.n, 2);
+    finish(&rig);
+    assert_int_equal(read(&rig, "[compare]\nmicrobatches = [3]\n", &err), PST_OK);
+    assert_int_equal(pst_combinations_all_sizes(&rig.set, 24, &err), PST_OK);
+    assert_int_equal(rig.set.n, 1);
+    finish(&rig);
+}
+
+static void test_faults(void **state)
+{
+    static const struct {
+        const char *compare, *kind, *words;
+    } cases[] = {
+        {"scheduler = ['1f1b']", "config.key", "\"scheduler\""},
+        {"schedulers = '1f1b'", "config.value", "\"schedulers\""},
+        {"schedulers = []", "config.value", "\"schedulers\""},
+        {"schedulers = [3]", "config.value", "\"schedulers\""},
+        {"partitioners = [{ chunks = 2 }]", "config.value", "\"partitioners\""},
+        {"memopts = ['none', [['none']]]", "config.value", "\"memopts\""},
+        {"devices = [0]", "config.value", "\"devices\""},
+        {"microbatches = [1.5]", "config.value", "\"microbatches\""},
+        {"methods = [{ partitioner = 'uniform' }]", "config.value", "\"methods\""},
+        {"methods = [{ name = 'a', devices = 2 }]", "config.key", "\"devices\""},
+        {"methods = [{ name = 'a' }]\nmemopts = ['none']", "config.value", "\"methods\""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct pst_error err;
+        struct rig rig;
+        char text[128];
+
+        snprintf(text, sizeof text, "[compare]\n%s\n", cases[i].compare);
+        assert_int_equal(read(&rig, text, &err), PST_ERR_CONFIG);
+        assert_string_equal(err.kind, cases[i].kind);
+        assert_non_null(strstr(err.message, cases[i].words));
+        assert_string_equal(err.file, "test.toml");
+        assert_true(err.line > 0);
+        finish(&rig);
+    }
+}
+
+static void test_too_many(void **state)
+{
+    char text[8192] = "[compare]\n";
+    struct pst_error err;
+    struct rig rig;
+
+    (void)state;
+    for (int list = 0; list < 2; list++) {
+        strcat(text, list == 0 ? "devices = [1" : "microbatches = [1");
+        for (int i = 2; i <= 320; i++) {
+            sprintf(text + strlen(text), ",%d", i);
+        }
+        strcat(text, "]\n");
+    }
+    memset(&rig, 0, sizeof rig);
+    assert_int_equal(pst_config_parse(text, strlen(text), "test.toml", &rig.config, &err), PST_OK);
+    assert_int_equal(pst_job_read(rig.config, &rig.job, &err), PST_OK);
+    assert_int_equal(pst_combinations_read(&rig.job, &rig.set, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "config.limit");
+    finish(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_without_lists), cmocka_unit_test(test_product),
+        cmocka_unit_test(test_parameters),    cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_methods),       cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_too_many),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

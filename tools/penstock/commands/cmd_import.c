@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `penstock import FORMAT FILE`: a schedule or a profile that was made elsewhere. Reading a
+ * schedule is the work of a scheduler that says that it can: capability import=FORMAT, parameter
+ * `file`.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "commands/commands.h"
+#include "commands/import_profile.h"
+#include "commands/solo.h"
+#include "host/caps.h"
+#include "host/describe.h"
+#include "train/session.h"
+#include "train/stop.h"
+
+#define TIME_LIMIT_NS ((uint64_t)600 * 1000000000u)
+
+static const char *const formats[] = {"pytorch-csv", "pipedream-profile", NULL};
+
+struct request {
+    const char *format, *file, *config, *output;
+    struct pst_arena arena;
+    const char *path;   /* of the file, absolute */
+    const char *quoted; /* the same as a TOML string with its quotes */
+    const char *id;     /* of the scheduler */
+    const char *plugin; /* its file */
+};
+
+/* Takes the first scheduler that has the word: penstock's own, or the others. */
+static pst_status find_among(struct request *request, struct pst_plugin_list *list,
+                             const char *word, bool own, struct pst_error *err)
+{
+    struct pst_shipped shipped;
+    pst_status st = PST_OK;
+
+    for (uint32_t i = 0; st == PST_OK && i < list->n_files && request->id == NULL; i++) {
+        struct pst_plugin_file *file = &list->files[i];
+
+        if (file->shadowed_by != NULL || strcmp(file->kind, "scheduler") != 0) {
+            continue;
+        }
+        st = pst_shipped_find(file->path, &shipped, err);
+        if (st != PST_OK || shipped.is != own) {
+            continue;
+        }
+        pst_plugin_file_describe(list, file);
+        if (file->plugin != NULL && pst_caps_has(file->plugin->provides, word)) {
+            request->id = pst_arena_strdup(&request->arena, file->id);
+            request->plugin = pst_arena_strdup(&request->arena, file->path);
+        }
+    }
+    return st;
+}
+
+/* The others are opened only if they must. */
+static pst_status find_reader(struct request *request, struct pst_error *err)
+{
+    struct pst_plugin_list *list = NULL;
+    char word[64];
+    pst_status st = pst_plugin_list_create(&list, err);
+
+    snprintf(word, sizeof word, "import=%s", request->format);
+    for (int own = 1; st == PST_OK && own >= 0 && request->id == NULL; own--) {
+        st = find_among(request, list, word, own == 1, err);
+    }
+    pst_plugin_list_destroy(list);
+    if (st != PST_OK) {
+        return st;
+    }
+    if (request->id == NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "plugin.not-found",
+                        "no scheduler here reads %s; \"penstock plugins\" lists them, and one "
+                        "that does has the capability %s",
+                        request->format, word);
+    }
+    return request->plugin == NULL ? pst_fail_nomem(err) : PST_OK;
+}
+
+/* JSON escapes are those of a TOML string. */
+static const char *quote(struct pst_arena *arena, const char *text)
+{
+    struct pst_json json;
+    char *quoted;
+    const char *copy;
+
+    pst_json_init(&json);
+    pst_json_string(&json, NULL, text);
+    quoted = pst_json_take(&json);
+    copy = quoted == NULL ? NULL : pst_arena_strdup(arena, quoted);
+    free(quoted);
+    return copy;
+}
+
+/* Plugins may work in another folder, and a path in a config is meant from the config's. */
+static pst_status find_file(struct request *request, struct pst_error *err)
+{
+    char *path = realpath(request->file, NULL);
+    pst_status st = PST_OK;
+
+    if (path == NULL) {
+        return pst_fail_at(err, PST_ERR_IO, "input.path", request->file, 0, 0,
+                           "cannot open the schedule: %m");
+    }
+    request->path = pst_arena_strdup(&request->arena, path);
+    request->quoted = quote(&request->arena, path);
+    if (request->path == NULL || request->quoted == NULL) {
+        st = pst_fail_nomem(err);
+    }
+    free(path);
+    return st;
+}
+
+static char *answer_json(const struct request *request, const struct pst_schedule_figures *figures)
+{
+    char *schedule = pst_schedule_report_json(figures, false);
+    struct pst_json json;
+
+    if (schedule == NULL) {
+        return NULL;
+    }
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_string(&json, "format", request->format);
+    pst_json_string(&json, "input", request->file);
+    if (request->output != NULL) {
+        pst_json_string(&json, "file", request->output);
+    }
+    pst_json_raw(&json, "schedule", schedule);
+    pst_json_end(&json, '}');
+    free(schedule);
+    return pst_json_take(&json);
+}
+
+static pst_status tell(const struct pst_cli *cli, const struct request *request,
+                       const struct pst_solo_result *result, struct pst_error *err)
+{
+    struct pst_schedule_page page = pst_cli_schedule_page(cli);
+    struct pst_schedule_figures figures;
+    struct pst_schedule_units units = {.ns = (double)result->scale, .bytes = (double)result->scale};
+    const char *slash = strrchr(request->file, '/');
+    char title[160];
+    pst_status st;
+
+    snprintf(title, sizeof title, "%.80s: %u devices, %u stages, %u micro-batches",
+             slash == NULL ? request->file : slash + 1, result->solo.in.n_devices,
+             result->solo.in.n_stages, result->solo.stages[0].n_microbatches);
+    units.title = title;
+    st = pst_schedule_figures_init(result, 1, &units, &figures, err);
+    if (st != PST_OK) {
+        return st;
+    }
+    st = request->output == NULL ? PST_OK : pst_cli_write_order(request->output, result, err);
+    if (st == PST_OK && cli->json) {
+        st = pst_cli_print_json(answer_json(request, &figures), err);
+    } else if (st == PST_OK) {
+        st = pst_schedule_report_print(&figures, &page, stdout, err);
+    }
+    if (st == PST_OK && !cli->json && request->output != NULL) {
+        printf("\n%s: the same order, passes alone, in today's letters\n", request->output);
+    }
+    pst_schedule_figures_finish(&figures);
+    return st;
+}
+
+static pst_status show(const struct pst_cli *cli, struct request *request, struct pst_error *err)
+{
+    struct pst_solo_job job = {.path = request->plugin,
+                               .options =
+                                   pst_arena_printf(&request->arena, "file=%s", request->quoted),
+                               .costs = pst_cli_unit_costs()};
+    struct pst_solo_result result = {.scale = 1};
+    pst_status st;
+
+    if (job.options == NULL) {
+        return pst_fail_nomem(err);
+    }
+    if (cli->n_sets > 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "usage",
+                        "import: --set changes a config, and there is no --config");
+    }
+    st = pst_cli_solo_run(&job, TIME_LIMIT_NS, &result, err);
+    if (st == PST_OK) {
+        st = tell(cli, request, &result, err);
+    }
+    pst_solo_result_finish(&result);
+    return st;
+}
+
+/* The config with its scheduler exchanged. */
+static pst_status plan(struct pst_cli *cli, struct request *request, struct pst_error *err)
+{
+    struct pst_session *session = NULL;
+    struct pst_cli_job job = {0};
+    pst_status st;
+
+    if (cli->n_sets == PST_CLI_SETS) {
+        return pst_fail(err, PST_ERR_CONFIG, "usage", "import: too many --set");
+    }
+    cli->sets[cli->n_sets] = pst_arena_printf(&request->arena, "scheduler={use=\"%s\", file=%s}",
+                                              request->id, request->quoted);
+    if (cli->sets[cli->n_sets++] == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = pst_cli_job_open(request->config, cli, &job, err);
+    if (st == PST_OK) {
+        st = pst_session_create_for_planning(&job.job, &session, err);
+    }
+    if (st == PST_OK) {
+        st = pst_session_plan(session, NULL, pst_stop_requested, err);
+    }
+    if (st == PST_OK) {
+        st = pst_cli_answer_plan(cli, session, request->output, err);
+    } else if (st == PST_ERR_CANCELLED && pst_stop_requested()) {
+        st = pst_stop_fail(err);
+    }
+    pst_session_destroy(session);
+    pst_cli_job_close(&job);
+    return st;
+}
+
+static pst_status import_schedule(struct pst_cli *cli, struct request *request,
+                                  const struct pst_import_profile *profile, struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    if (profile->batch != NULL || profile->inputs != NULL || profile->keep_empty) {
+        st = pst_fail(err, PST_ERR_CONFIG, "usage",
+                      "import: --batch, --inputs and --keep-empty are about profiles, and %s is a "
+                      "schedule",
+                      request->format);
+    }
+    if (st == PST_OK) {
+        st = find_file(request, err);
+    }
+    if (st == PST_OK) {
+        st = find_reader(request, err);
+    }
+    if (st == PST_OK) {
+        st = request->config == NULL ? show(cli, request, err) : plan(cli, request, err);
+    }
+    return st;
+}
+
+static pst_status import_profile(const struct pst_cli *cli, const struct request *request,
+                                 struct pst_import_profile *profile, struct pst_error *err)
+{
+    if (request->config != NULL || cli->n_sets > 0) {
+        return pst_fail(err, PST_ERR_CONFIG, "usage",
+                        "import: a profile becomes a graph file, for which no config is read");
+    }
+    profile->file = request->file;
+    profile->output = request->output;
+    return pst_import_profile(cli, profile, err);
+}
+
+int pst_cmd_import(const struct pst_command *command, int argc, char **argv)
+{
+    struct request request = {0};
+    struct pst_import_profile profile = {0};
+    const struct pst_option options[] = {
+        {"output", 'o', "FILE", "write the schedule or graph there; with --config the plan", NULL,
+         &request.output},
+        {"config", 0, "CONFIG", "plan this job with the schedule", NULL, &request.config},
+        {"batch", 'b', "N", "a profile's samples", NULL, &profile.batch},
+        {"inputs", 0, "keep|drop", "a profile's Input nodes: with their time, or not at all", NULL,
+         &profile.inputs},
+        {"keep-empty", 0, NULL, "keep a profile's nodes that take no time", &profile.keep_empty,
+         NULL},
+    };
+    bool json = pst_options_want_json(argc, argv);
+    struct pst_error err = {0};
+    struct pst_cli cli;
+    uint32_t format = 0;
+    pst_status st = pst_options_parse(command, options, sizeof options / sizeof *options, argc,
+                                      argv, &cli, &err);
+
+    if (st != PST_OK || cli.help) {
+        return pst_cli_end(st, json, &err);
+    }
+    pst_stop_install();
+    st = pst_options_arguments(command, &cli, 2, 2, &err);
+    if (st == PST_OK) {
+        request.format = cli.arguments[0];
+        request.file = cli.arguments[1];
+        st = pst_cli_choose(command, "format", request.format, formats, &format, &err);
+    }
+    if (st == PST_OK) {
+        st = format == 1 ? import_profile(&cli, &request, &profile, &err)
+                         : import_schedule(&cli, &request, &profile, &err);
+    }
+    pst_arena_finish(&request.arena);
+    return pst_cli_end(st, cli.json, &err);
+}

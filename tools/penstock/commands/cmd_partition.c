@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `penstock partition NAME --problem FILE`: a partitioner on its own, on a costed graph.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands/commands.h"
+#include "commands/outputs.h"
+#include "commands/print_error.h"
+#include "commands/problem_request.h"
+#include "planner/smallest.h"
+#include "planner/solo_partition.h"
+#include "reports/partition_report.h"
+#include "figures/stage_figure.h"
+#include "train/isolate.h"
+#include "train/stop.h"
+
+/* What the command line asks for. */
+struct request {
+    struct pst_cli_problem_request asked;
+    struct pst_cli_stage_outputs outputs;
+};
+
+/* One strategy from elsewhere, and all of them run in a process apart. */
+static pst_status find_foreign(const struct request *request, bool *ret_foreign,
+                               struct pst_error *err)
+{
+    const struct pst_problem *problem = request->asked.problem;
+    const struct {
+        const char *kind, *name;
+    } others[] = {{"scheduler", problem->scheduler}, {"memopt", problem->memopt}};
+    pst_status st =
+        pst_cli_is_foreign("partitioner", request->asked.id, request->asked.path, ret_foreign, err);
+
+    for (size_t i = 0; st == PST_OK && i < sizeof others / sizeof others[0]; i++) {
+        const char *name = others[i].name;
+        bool foreign, is_path = name != NULL && strchr(name, '/') != NULL;
+
+        if (problem->planned && name != NULL) {
+            st = pst_cli_is_foreign(others[i].kind, is_path ? NULL : name, is_path ? name : NULL,
+                                    &foreign, err);
+            *ret_foreign = *ret_foreign || (st == PST_OK && foreign);
+        }
+    }
+    return st;
+}
+
+static pst_status ask(const struct request *request, struct pst_partition_result *ret_result,
+                      struct pst_error *err)
+{
+    const struct pst_partition_job job = {
+        .id = request->asked.id, .path = request->asked.path, .problem = request->asked.problem};
+    const struct pst_solo_limits limits = {.time_ns = request->asked.time_limit_ns,
+                                           .memory_bytes = pst_isolate_default_memory(),
+                                           .cancelled = pst_stop_requested};
+    bool foreign;
+    pst_status st = find_foreign(request, &foreign, err);
+
+    if (st == PST_OK) {
+        st = foreign ? pst_partition_solo_run_apart(&job, &limits, ret_result, err)
+                     : pst_partition_solo_run(&job, pst_stop_requested, ret_result, err);
+    }
+    if (pst_smallest_may_help(st)) {
+        st = pst_partition_solo_advise(&job, foreign ? &limits : NULL, pst_stop_requested,
+                                       ret_result, err);
+    }
+    return pst_cli_problem_blame(&request->asked, st, err);
+}
+
+static pst_status draw(const struct request *request, const struct pst_partition_result *result,
+                       struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    for (uint32_t f = PST_FIGURE_SVG; f <= PST_FIGURE_PDF && st == PST_OK; f++) {
+        if (request->outputs.figures[f] != NULL) {
+            st = pst_stage_figure_write_partition(request->asked.problem, result,
+                                                  request->outputs.figures[f],
+                                                  (enum pst_figure_format)f, err);
+        }
+    }
+    return st;
+}
+
+int pst_cmd_partition(const struct pst_command *command, int argc, char **argv)
+{
+    struct request request = {.asked = {.problem_file = NULL}};
+    const struct pst_option options[] = {
+        {"problem", 'p', "FILE", "costed graph, devices and what is asked", NULL,
+         &request.asked.problem_file},
+        {"options", 'o', "LIST", "parameters of the partitioner: key=value,...", NULL,
+         &request.asked.options},
+        {"time-limit", 0, "TIME", "for a partitioner that is not penstock's own; 10 min", NULL,
+         &request.asked.time_limit},
+        PST_CLI_STAGE_OPTIONS(request.outputs, ""),
+    };
+    bool json = pst_options_want_json(argc, argv);
+    struct pst_partition_result result = {.n_stages = 0};
+    struct pst_error err = {0};
+    struct pst_cli cli;
+    pst_status st = pst_options_parse(command, options, sizeof options / sizeof *options, argc,
+                                      argv, &cli, &err);
+    int code;
+
+    if (st != PST_OK || cli.help) {
+        return pst_cli_end(st, json, &err);
+    }
+    pst_stop_install();
+    st = pst_options_arguments(command, &cli, 1, 1, &err);
+    if (st == PST_OK) {
+        st = pst_cli_problem_read(&request.asked, &cli, "partition", "the partitioner", &err);
+    }
+    if (st == PST_OK && request.asked.problem->no_devices) {
+        st = pst_fail(&err, PST_ERR_CONFIG, "config.key", "\"devices\" is missing");
+        snprintf(err.file, sizeof err.file, "%s", request.asked.problem_file);
+    }
+    if (st == PST_OK) {
+        st = ask(&request, &result, &err);
+    }
+    if (st == PST_OK) {
+        st = draw(&request, &result, &err);
+    }
+    if (st == PST_OK && cli.json) {
+        st = pst_cli_print_json(pst_partition_report_json(request.asked.problem, &result), &err);
+    } else if (st == PST_OK) {
+        pst_partition_report_print(request.asked.problem, &result, cli.color, stdout);
+    }
+    if (st == PST_ERR_INFEASIBLE && cli.json) {
+        code = pst_cli_problem_no(&request.asked, "partitioner", "feasible", &err);
+    } else {
+        code = pst_cli_end(st, cli.json, &err);
+    }
+    pst_partition_result_finish(&result);
+    pst_problem_destroy(request.asked.problem);
+    return code;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `penstock profile CONFIG`: what the model's operators take on this device.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "commands/commands.h"
+#include "reports/profile_report.h"
+#include "measure/describe.h"
+#include "train/stop.h"
+#include "base/launched.h"
+
+#define ROUNDS      20u
+#define WARMUPS     5u
+#define GROUP_NS    20000000000u /* of one size, at most */
+#define LEAST_NS    600000000u
+#define MOST_ROUNDS 100000u
+#define REDRAW_NS   100000000u
+
+struct request {
+    const char *file, *cluster_file, *sizes_text, *rounds_text;
+    struct pst_profile_request profile;
+    uint64_t drawn_ns;
+    bool drawing;
+};
+
+static bool read_number(const char **text, uint32_t most, uint32_t *ret_number)
+{
+    unsigned long n;
+    char *end;
+
+    if (**text < '1' || **text > '9') {
+        return false;
+    }
+    n = strtoul(*text, &end, 10);
+    *text = end;
+    *ret_number = (uint32_t)n;
+    return n <= most;
+}
+
+/* "1,2,4": ascending, none larger than the batch. */
+static pst_status read_sizes(const struct pst_job *job, struct request *request,
+                             struct pst_error *err)
+{
+    struct pst_profile_request *profile = &request->profile;
+    const char *text = request->sizes_text;
+    bool good = true;
+
+    if (text == NULL) {
+        pst_profile_sizes(job, profile);
+        return PST_OK;
+    }
+    for (profile->n_sizes = 0; good && profile->n_sizes < PST_PROFILE_SIZES; text++) {
+        uint32_t n = profile->n_sizes++;
+
+        good = read_number(&text, (uint32_t)job->train.batch, &profile->sizes[n]) &&
+               (n == 0 || profile->sizes[n] > profile->sizes[n - 1]) &&
+               (*text == ',' || *text == '\0');
+        if (*text == '\0') {
+            break;
+        }
+    }
+    if (!good || *text != '\0') {
+        return pst_fail(err, PST_ERR_CONFIG, "usage",
+                        "--sizes must be up to %d ascending numbers from 1 to train.batch = %lld, "
+                        "such as 1,2,4, not \"%s\"",
+                        PST_PROFILE_SIZES, (long long)job->train.batch, request->sizes_text);
+    }
+    return PST_OK;
+}
+
+static pst_status read_request(const struct pst_job *job, struct request *request,
+                               struct pst_error *err)
+{
+    const char *text = request->rounds_text;
+
+    request->profile.warmups = WARMUPS;
+    request->profile.rounds = ROUNDS;
+    request->profile.least_ns = text == NULL ? LEAST_NS : 0;
+    request->profile.group_ns = text == NULL ? GROUP_NS : 0;
+    if (text != NULL &&
+        (!read_number(&text, MOST_ROUNDS, &request->profile.rounds) || *text != '\0')) {
+        return pst_fail(err, PST_ERR_CONFIG, "usage",
+                        "--rounds must be a number from 1 to %u, not \"%s\"", MOST_ROUNDS,
+                        request->rounds_text);
+    }
+    return read_sizes(job, request, err);
+}
+
+static void draw(void *context, uint64_t done, uint64_t all, uint32_t size)
+{
+    struct request *request = context;
+    uint64_t now = pst_now_ns();
+    unsigned filled = (unsigned)(all == 0 ? 0 : 30 * done / all);
+
+    if (request->drawing && (now - request->drawn_ns >= REDRAW_NS || done == all)) {
+        request->drawn_ns = now;
+        fprintf(stderr, "\r[%.*s%*s] micro-batches of %u: %3u %% ", (int)filled,
+                "##############################", (int)(30 - filled), "", size,
+                (unsigned)(all == 0 ? 100 : 100 * done / all));
+        fflush(stderr);
+    }
+}
+
+static void clear(const struct request *request)
+{
+    if (request->drawing) {
+        fprintf(stderr, "\r\033[K");
+    }
+}
+
+static pst_status write_graph(const struct pst_profiled *profile, const char *file,
+                              struct pst_error *err)
+{
+    size_t length = 0;
+    char *text = pst_costed_write(profile->graph, &length);
+    pst_status st = text == NULL ? pst_fail_nomem(err) : pst_file_write(file, text, length, err);
+
+    free(text);
+    return st;
+}
+
+/* The machine as a [cluster] section. */
+static pst_status write_cluster(const struct pst_session *session,
+                                const struct pst_profiled *profile, const char *file,
+                                struct pst_error *err)
+{
+    struct pst_described described;
+    pst_status st = pst_describe(session, profile, &described, err);
+    char *text;
+
+    if (st != PST_OK) {
+        return st;
+    }
+    text = pst_described_toml(&described, session, profile);
+    st = text == NULL ? pst_fail_nomem(err) : pst_file_write(file, text, strlen(text), err);
+    free(text);
+    return st;
+}
+
+static pst_status answer(const struct pst_session *session, struct request *request,
+                         const struct pst_cli *cli, struct pst_error *err)
+{
+    struct pst_profiled profile;
+    pst_status st;
+
+    request->profile.progress = draw;
+    request->profile.context = request;
+    request->profile.cancelled = pst_stop_requested;
+    request->drawing = cli->verbosity >= 0 && isatty(STDERR_FILENO) == 1;
+    st = pst_profile_run(session, &request->profile, &profile, err);
+    clear(request);
+    if (st != PST_OK) {
+        return st == PST_ERR_CANCELLED && pst_stop_requested() ? pst_stop_fail(err) : st;
+    }
+    if (request->file != NULL) {
+        st = write_graph(&profile, request->file, err);
+    }
+    if (st == PST_OK && request->cluster_file != NULL) {
+        st = write_cluster(session, &profile, request->cluster_file, err);
+    }
+    if (st == PST_OK && cli->json) {
+        st = pst_cli_print_json(pst_profile_report_json(session, &profile, request->file), err);
+    } else if (st == PST_OK) {
+        pst_profile_report_print(session, &profile, request->file, cli->color, stdout);
+    }
+    pst_profile_finish(&profile);
+    return st;
+}
+
+/* Several would take the machine from each other while they measure, and write the same files. */
+static pst_status check_alone(struct pst_error *err)
+{
+    if (!pst_launched_as_several()) {
+        return PST_OK;
+    }
+    pst_fail(err, PST_ERR_CONFIG, "usage",
+             "penstock profile measures one device in one process, and %s were started",
+             pst_launched_size());
+    pst_error_hint(err, "start it without a launcher, or as one process on the host to measure: "
+                        "mpirun -n 1, srun -n 1");
+    return PST_ERR_CONFIG;
+}
+
+static pst_status run(struct request *request, const struct pst_cli *cli, struct pst_error *err)
+{
+    struct pst_session *session = NULL;
+    struct pst_cli_job job = {0};
+    pst_status st = check_alone(err);
+
+    if (st == PST_OK && request->file != NULL) {
+        st = pst_file_write_check(request->file, err);
+    }
+    if (st == PST_OK && request->cluster_file != NULL) {
+        st = pst_file_write_check(request->cluster_file, err);
+    }
+    if (st == PST_OK) {
+        st = pst_cli_job_open(cli->arguments[0], cli, &job, err);
+    }
+    if (st == PST_OK) {
+        st = read_request(&job.job, request, err);
+    }
+    if (st == PST_OK) {
+        st = request->cluster_file == NULL
+                 ? pst_session_create_for_planning(&job.job, &session, err)
+                 : pst_session_create(&job.job, &session, err);
+    }
+    if (st == PST_OK && request->cluster_file != NULL &&
+        (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0) {
+        st = pst_fail(err, PST_ERR_CONFIG, "usage",
+                      "--cluster measures a machine, and run.device = \"%s\" stands in for one",
+                      job.job.run.device);
+    }
+    if (st == PST_OK) {
+        st = answer(session, request, cli, err);
+    }
+    pst_session_destroy(session);
+    pst_cli_job_close(&job);
+    return st;
+}
+
+int pst_cmd_profile(const struct pst_command *command, int argc, char **argv)
+{
+    struct request request = {0};
+    const struct pst_option options[] = {
+        {"output", 'o', "FILE", "write the profile, a penstock-graph file", NULL, &request.file},
+        {"cluster", 'c', "FILE", "measure links and memory, too, and write a [cluster] section",
+         NULL, &request.cluster_file},
+        {"sizes", 's', "LIST", "samples of micro-batches: 1,2,4,...; powers of two up to the job's",
+         NULL, &request.sizes_text},
+        {"rounds", 'r', "N", "timed runs of each operator; 20, more or fewer as time allows", NULL,
+         &request.rounds_text},
+    };
+    bool json = pst_options_want_json(argc, argv);
+    struct pst_error err = {0};
+    struct pst_cli cli;
+    pst_status st = pst_options_parse(command, options, sizeof options / sizeof *options, argc,
+                                      argv, &cli, &err);
+
+    if (st != PST_OK || cli.help) {
+        return pst_cli_end(st, json, &err);
+    }
+    pst_stop_install();
+    st = pst_options_arguments(command, &cli, 1, 1, &err);
+    if (st == PST_OK) {
+        st = run(&request, &cli, &err);
+    }
+    return pst_cli_end(st, cli.json, &err);
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "commands/machine.h"
+
+#include <glob.h>
+#include <gnu/libc-version.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "exec/device.h"
+#include "host/digest.h"
+#include "host/plugin_host.h"
+#include "host/shipped.h"
+#include "train/isolate.h"
+#include "exec/transport.h"
+
+/* Variables that change what penstock or its libraries do. */
+static const char *const variables[] = {
+    "PENSTOCK_PLUGIN_PATH",
+    "PENSTOCK_LOG",
+    "OMP_NUM_THREADS",
+    "OMP_PROC_BIND",
+    "OMP_PLACES",
+    "OMP_WAIT_POLICY",
+    "ONEDNN_MAX_CPU_ISA",
+    "DNNL_MAX_CPU_ISA",
+    "ONEDNN_VERBOSE",
+    "DNNL_VERBOSE",
+    "ONEDNN_DEFAULT_FPMATH_MODE",
+    "DNNL_DEFAULT_FPMATH_MODE",
+    "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
+    "MALLOC_ARENA_MAX",
+    "NO_COLOR",
+    "TERM",
+    "CUDA_VISIBLE_DEVICES",
+    "NCCL_DEBUG",
+    "NCCL_SOCKET_IFNAME",
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_JOB_ID",
+    "OMPI_COMM_WORLD_SIZE",
+};
+
+/* The value behind "key" in a file of "key : value" lines, such as those in /proc. */
+static bool read_field(const char *path, const char *key, char *ret_text, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    char line[512];
+    bool found = false;
+
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
+        char *colon = strchr(line, ':');
+
+        if (colon != NULL && strncmp(line, key, strlen(key)) == 0) {
+            char *value = colon + 1 + strspn(colon + 1, " \t");
+
+            value[strcspn(value, "\n")] = '\0';
+            snprintf(ret_text, size, "%s", value);
+            found = true;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found;
+}
+
+static uint64_t memory_field(const char *key)
+{
+    char text[64];
+
+    return read_field("/proc/meminfo", key, text, sizeof text) ? strtoull(text, NULL, 10) * 1024
+                                                               : 0;
+}
+
+static void examine_system(struct pst_machine *machine)
+{
+    char processor[256] = "unknown";
+    struct utsname name;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+
+    machine->version = PENSTOCK_VERSION;
+#if defined(__clang__)
+    machine->compiler = "clang " __clang_version__;
+#else
+    machine->compiler = "gcc " __VERSION__;
+#endif
+    machine->system = "unknown";
+    if (uname(&name) == 0) {
+        machine->system = pst_arena_printf(&machine->arena, "%s %s, %s, glibc %s", name.sysname,
+                                           name.release, name.machine, gnu_get_libc_version());
+    }
+    read_field("/proc/cpuinfo", "model name", processor, sizeof processor);
+    machine->processor = pst_arena_strdup(&machine->arena, processor);
+    machine->cores = online > 0 ? (uint32_t)online : 1;
+    machine->usable_cores = pst_usable_cores();
+    machine->memory_bytes = memory_field("MemTotal");
+    machine->available_bytes = memory_field("MemAvailable");
+}
+
+static void add_fact(struct pst_machine_fact *facts, uint32_t *n, const char *name,
+                     const char *text)
+{
+    facts[*n].name = name;
+    facts[*n].text = text == NULL ? "" : text;
+    (*n)++;
+}
+
+static void add_missing(struct pst_machine *machine, const char *why, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void add_missing(struct pst_machine *machine, const char *why, const char *format, ...)
+{
+    char what[128];
+    va_list args;
+
+    if (machine->n_missing == sizeof machine->missing / sizeof machine->missing[0]) {
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    add_fact(machine->missing, &machine->n_missing, pst_arena_strdup(&machine->arena, what),
+             pst_arena_strdup(&machine->arena, why));
+}
+
+static void describe_device(struct pst_machine *machine, struct pst_machine_module *module,
+                            const struct pst_device_ops *ops)
+{
+    char text[512] = "";
+
+    module->usable = ops->probe(text, sizeof text) == PST_OK;
+    if (module->usable) {
+        ops->describe(text, sizeof text);
+    }
+    module->text = pst_arena_strdup(&machine->arena, text);
+}
+
+static void describe_transport(struct pst_machine *machine, struct pst_machine_module *module,
+                               const struct pst_transport_ops *ops)
+{
+    char text[512] = "";
+
+    module->usable = ops->probe(text, sizeof text) == PST_OK;
+    module->text = pst_arena_strdup(&machine->arena, module->usable ? "ready" : text);
+}
+
+/* Which types of numbers can a usable device not train in? */
+static void examine_types(struct pst_machine *machine, const char *id,
+                          const struct pst_device_ops *ops)
+{
+    const struct pst_device_config config = {.threads = 1, .kernels = "auto"};
+    struct pst_device *device = NULL;
+    struct pst_error err = {0};
+    pst_status st = ops->open(&config, &device, &err);
+
+    if (st == PST_OK) {
+        st = ops->supports(device, PST_BF16, &err);
+        ops->close(device);
+    }
+    if (st != PST_OK) {
+        add_missing(machine, err.message, "run.dtype = \"bf16\" on %s", id);
+    }
+}
+
+static void examine_module(struct pst_machine *machine, const char *file, const char *kind,
+                           const char *id)
+{
+    struct pst_machine_module *module = &machine->modules[machine->n_modules++];
+    bool is_device = strcmp(kind, "device") == 0;
+    struct pst_shipped shipped = {.is = false};
+    struct pst_error err = {0};
+    void *function = NULL;
+
+    module->kind = kind;
+    module->id = id;
+    if (pst_shipped_find(file, &shipped, &err) != PST_OK || !shipped.is) {
+        module->text = pst_arena_printf(&machine->arena, "not opened: it %s", shipped.why_not);
+    } else if (pst_module_load(kind, id,
+                               is_device ? PST_DEVICE_MODULE_SYMBOL : PST_TRANSPORT_MODULE_SYMBOL,
+                               &function, &err) != PST_OK) {
+        module->text = pst_arena_strdup(&machine->arena, err.message);
+    } else if (is_device) {
+        pst_device_module_fn *entry;
+
+        *(void **)&entry = function;
+        describe_device(machine, module, entry());
+        if (module->usable) {
+            examine_types(machine, id, entry());
+        }
+    } else {
+        pst_transport_module_fn *entry;
+
+        *(void **)&entry = function;
+        describe_transport(machine, module, entry());
+    }
+}
+
+/* Modules lie where the plugins of the build or install lie: the last folder of the search. */
+static pst_status examine_modules(struct pst_machine *machine, const char *kind,
+                                  struct pst_error *err)
+{
+    const char *folder = machine->n_folders == 0 ? "." : machine->folders[machine->n_folders - 1];
+    char *pattern = pst_arena_printf(&machine->arena, "%s/%s-*.so", folder, kind);
+    glob_t found;
+    int rc;
+
+    if (pattern == NULL) {
+        return pst_fail_nomem(err);
+    }
+    rc = glob(pattern, 0, NULL, &found);
+    if (rc != 0) {
+        return rc == GLOB_NOSPACE ? pst_fail_nomem(err) : PST_OK;
+    }
+    for (size_t i = 0; i < found.gl_pathc && machine->n_modules < 32; i++) {
+        const char *id = strrchr(found.gl_pathv[i], '/') + 1 + strlen(kind) + 1;
+        char *copy = pst_arena_strndup(&machine->arena, id, strlen(id) - 3);
+
+        if (copy != NULL) {
+            examine_module(machine, found.gl_pathv[i], kind, copy);
+        }
+    }
+    globfree(&found);
+    return PST_OK;
+}
+
+static pst_status examine_folders(struct pst_machine *machine, struct pst_error *err)
+{
+    struct pst_plugin_list *list = NULL;
+    pst_status st = pst_plugin_list_create(&list, err);
+
+    for (uint32_t i = 0; st == PST_OK && i < list->n_folders && machine->n_folders < 32; i++) {
+        machine->folders[machine->n_folders] = pst_arena_strdup(&machine->arena, list->folders[i]);
+        if (machine->folders[machine->n_folders++] == NULL) {
+            st = pst_fail_nomem(err);
+        }
+    }
+    pst_plugin_list_destroy(list);
+    if (st == PST_OK) {
+        machine->trusted_list = /* the program's own folder is last */
+            pst_arena_printf(&machine->arena, "%s/" PST_SHIPPED_LIST,
+                             machine->folders[machine->n_folders - 1]);
+        st = machine->trusted_list == NULL ? pst_fail_nomem(err) : PST_OK;
+        machine->planner_bytes = pst_isolate_default_memory();
+    }
+    return st;
+}
+
+static void examine_environment(struct pst_machine *machine)
+{
+    for (uint32_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *value = getenv(variables[i]);
+
+        if (value != NULL) {
+            add_fact(machine->variables, &machine->n_variables, variables[i],
+                     pst_arena_strdup(&machine->arena, value));
+        }
+    }
+}
+
+/* Modules that one may have heard of and that are not here, or cannot be used. */
+static void examine_missing(struct pst_machine *machine)
+{
+    for (const struct pst_module_known *known = pst_modules_known; known->kind != NULL; known++) {
+        bool found = false;
+
+        for (uint32_t i = 0; i < machine->n_modules; i++) {
+            found = found || (strcmp(machine->modules[i].kind, known->kind) == 0 &&
+                              strcmp(machine->modules[i].id, known->id) == 0);
+        }
+        if (!found) {
+            char why[128];
+
+            snprintf(why, sizeof why, "for %s; not part of this build", known->serves);
+            add_missing(machine, why, "run.%s = \"%s\"", known->kind, known->id);
+        }
+    }
+    for (uint32_t i = 0; i < machine->n_modules; i++) {
+        const struct pst_machine_module *m = &machine->modules[i];
+
+        if (!m->usable) {
+            add_missing(machine, m->text, "run.%s = \"%s\"", m->kind, m->id);
+        }
+    }
+}
+
+pst_status pst_machine_examine(struct pst_machine *ret_machine, struct pst_error *err)
+{
+    struct pst_machine *machine = ret_machine;
+    pst_status st;
+
+    memset(machine, 0, sizeof *machine);
+    examine_system(machine);
+    add_fact(machine->libraries, &machine->n_libraries, "jansson", jansson_version_str());
+    examine_environment(machine);
+    st = examine_folders(machine, err);
+    if (st == PST_OK) {
+        st = examine_modules(machine, "device", err);
+    }
+    if (st == PST_OK) {
+        st = examine_modules(machine, "transport", err);
+    }
+    if (st == PST_OK) {
+        examine_missing(machine);
+    }
+    return st;
+}
+
+void pst_machine_finish(struct pst_machine *machine)
+{
+    pst_arena_finish(&machine->arena);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "commands/options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "config/config.h"
+
+#define MAX_OPTIONS 32
+#define OWN_BASE    256 /* values of long options, out of the way of letters */
+
+enum { COMMON_JSON, COMMON_VERBOSE, COMMON_QUIET, COMMON_SET, COMMON_COLOR, COMMON_HELP, N_COMMON };
+
+static const struct {
+    const char *name;
+    char letter;
+    const char *value_name, *doc;
+} common[N_COMMON] = {
+    [COMMON_JSON] = {"json", 0, NULL, "machine-readable answer on standard output, nothing else"},
+    [COMMON_VERBOSE] = {"verbose", 'v', NULL, "more log lines; twice for debugging"},
+    [COMMON_QUIET] = {"quiet", 'q', NULL, "errors only, no progress"},
+    [COMMON_SET] = {"set", 0, "KEY=VALUE", "override a key of the config, e.g. train.steps=10"},
+    [COMMON_COLOR] = {"color", 0, "WHEN", "auto (default), always or never"},
+    [COMMON_HELP] = {"help", 'h', NULL, "this text"},
+};
+
+static void print_option(const char *name, char letter, const char *value_name, const char *doc)
+{
+    char left[64], comma[8] = "    ";
+
+    if (letter != 0) {
+        snprintf(comma, sizeof comma, "-%c, ", letter);
+    }
+    snprintf(left, sizeof left, "%s--%s%s%s", comma, name, value_name == NULL ? "" : " ",
+             value_name == NULL ? "" : value_name);
+    printf("  %-26s %s\n", left, doc);
+}
+
+static void print_help(const struct pst_command *command, const struct pst_option *options,
+                       uint32_t n_options)
+{
+    printf("penstock %s %s\n\n%s.\n", command->name, command->arguments, command->summary);
+    if (command->text != NULL) {
+        printf("\n%s\n", command->text);
+    }
+    fputs("\nOptions\n", stdout);
+    for (uint32_t i = 0; i < n_options; i++) {
+        print_option(options[i].name, options[i].letter, options[i].value_name, options[i].doc);
+    }
+    for (uint32_t i = 0; i < N_COMMON; i++) {
+        print_option(common[i].name, common[i].letter, common[i].value_name, common[i].doc);
+    }
+}
+
+/* What getopt_long wants, made of both tables. */
+struct tables {
+    struct option longs[MAX_OPTIONS + N_COMMON + 1];
+    char letters[2 * (MAX_OPTIONS + N_COMMON) + 3];
+};
+
+static void add(struct tables *tables, uint32_t i, const char *name, char letter, bool has_value)
+{
+    size_t n = strlen(tables->letters);
+
+    tables->longs[i].name = name;
+    tables->longs[i].has_arg = has_value ? required_argument : no_argument;
+    tables->longs[i].flag = NULL;
+    tables->longs[i].val = OWN_BASE + (int)i;
+    if (letter != 0) {
+        snprintf(tables->letters + n, sizeof tables->letters - n, "%c%s", letter,
+                 has_value ? ":" : "");
+    }
+}
+
+static void make_tables(struct tables *tables, const struct pst_option *options, uint32_t n_options)
+{
+    memset(tables, 0, sizeof *tables);
+    PST_ASSERT(n_options <= MAX_OPTIONS);
+    strcpy(tables->letters, ":"); /* a missing value is told apart */
+    for (uint32_t i = 0; i < N_COMMON; i++) {
+        add(tables, i, common[i].name, common[i].letter, common[i].value_name != NULL);
+    }
+    for (uint32_t i = 0; i < n_options; i++) {
+        add(tables, N_COMMON + i, options[i].name, options[i].letter,
+            options[i].value_name != NULL);
+    }
+}
+
+static pst_status fail_usage(const struct pst_command *command, struct pst_error *err,
+                             const char *what, const char *word)
+{
+    pst_status st = pst_fail(err, PST_ERR_CONFIG, "usage", "%s: %s %s", command->name, what, word);
+
+    pst_error_hint(err, "\"penstock %s --help\" lists the options", command->name);
+    return st;
+}
+
+static pst_status fail_unknown(const struct pst_command *command, const struct tables *tables,
+                               const char *word, struct pst_error *err)
+{
+    const char *names[MAX_OPTIONS + N_COMMON], *nearest;
+    char bare[128];
+    uint32_t n = 0;
+    pst_status st;
+
+    while (tables->longs[n].name != NULL) {
+        names[n] = tables->longs[n].name;
+        n++;
+    }
+    /* getopt_long says no more of "--json=yes". */
+    for (uint32_t i = 0; i < n && strncmp(word, "--", 2) == 0; i++) {
+        size_t length = strlen(names[i]);
+
+        if (strncmp(word + 2, names[i], length) == 0 && word[2 + length] == '=') {
+            return fail_usage(command, err, "no value may follow in", word);
+        }
+    }
+    st = fail_usage(command, err, "unknown option", word);
+    snprintf(bare, sizeof bare, "%s", word + strspn(word, "-"));
+    bare[strcspn(bare, "=")] = '\0';
+    nearest = pst_nearest(bare, names, n);
+    if (nearest != NULL) {
+        pst_error_hint(err, "did you mean --%s?", nearest);
+    }
+    return st;
+}
+
+static bool stream_is_colored(const char *when)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+
+    if (strcmp(when, "auto") != 0) {
+        return strcmp(when, "always") == 0;
+    }
+    return isatty(STDOUT_FILENO) == 1 && (no_color == NULL || no_color[0] == '\0') &&
+           term != NULL && strcmp(term, "dumb") != 0;
+}
+
+/* Carries out one common option. */
+static pst_status take_common(const struct pst_command *command, uint32_t which, const char **color,
+                              struct pst_cli *cli, struct pst_error *err)
+{
+    switch (which) {
+    case COMMON_JSON:
+        cli->json = true;
+        break;
+    case COMMON_VERBOSE:
+        cli->verbosity++;
+        break;
+    case COMMON_QUIET:
+        cli->verbosity = -1;
+        break;
+    case COMMON_SET:
+        if (cli->n_sets == PST_CLI_SETS) {
+            return fail_usage(command, err,
+                              "too many --set; the most is 64, and this is one more:", optarg);
+        }
+        if (strchr(optarg, '=') == NULL) {
+            return fail_usage(command, err, "--set wants KEY=VALUE, not", optarg);
+        }
+        cli->sets[cli->n_sets++] = optarg;
+        break;
+    case COMMON_COLOR:
+        if (strcmp(optarg, "auto") != 0 && strcmp(optarg, "always") != 0 &&
+            strcmp(optarg, "never") != 0) {
+            return fail_usage(command, err, "--color wants auto, always or never, not", optarg);
+        }
+        *color = optarg;
+        break;
+    default:
+        cli->help = true;
+        break;
+    }
+    return PST_OK;
+}
+
+static const char *last_word(int argc, char **argv)
+{
+    return optind > 1 && optind <= argc ? argv[optind - 1] : "";
+}
+
+/* Index into tables->longs of what getopt_long returned: long options carry it, letters are sought.
+ */
+static uint32_t index_of(int code, const struct pst_option *options)
+{
+    uint32_t i = 0;
+
+    if (code >= OWN_BASE) {
+        return (uint32_t)(code - OWN_BASE);
+    }
+    while (i < N_COMMON && common[i].letter != code) {
+        i++;
+    }
+    while (i >= N_COMMON && options[i - N_COMMON].letter != code) {
+        i++;
+    }
+    return i;
+}
+
+static pst_status parse(const struct pst_command *command, const struct pst_option *options,
+                        const struct tables *tables, int argc, char **argv, const char **color,
+                        struct pst_cli *cli, struct pst_error *err)
+{
+    pst_status st = PST_OK;
+    int code;
+
+    optind = 0; /* starts over, also after another command line of this process */
+    opterr = 0;
+    while (st == PST_OK &&
+           (code = getopt_long(argc, argv, tables->letters, tables->longs, NULL)) != -1) {
+        uint32_t i;
+
+        if (code == ':') {
+            return fail_usage(command, err, "a value is missing after", last_word(argc, argv));
+        }
+        if (code == '?') {
+            char letter[3] = {'-', (char)optopt, '\0'};
+
+            return fail_unknown(command, tables,
+                                optopt != 0 && optopt < OWN_BASE ? letter : last_word(argc, argv),
+                                err);
+        }
+        i = index_of(code, options);
+        if (i < N_COMMON) {
+            st = take_common(command, i, color, cli, err);
+        } else if (options[i - N_COMMON].flag != NULL) {
+            *options[i - N_COMMON].flag = true;
+        } else {
+            *options[i - N_COMMON].value = optarg;
+        }
+    }
+    return st;
+}
+
+pst_status pst_options_parse(const struct pst_command *command, const struct pst_option *options,
+                             uint32_t n_options, int argc, char **argv, struct pst_cli *ret_cli,
+                             struct pst_error *err)
+{
+    struct tables tables;
+    const char *color = "auto";
+    pst_status st;
+
+    memset(ret_cli, 0, sizeof *ret_cli);
+    make_tables(&tables, options, n_options);
+    st = parse(command, options, &tables, argc, argv, &color, ret_cli, err);
+    if (st != PST_OK) {
+        return st;
+    }
+    ret_cli->n_arguments = (uint32_t)(argc - optind);
+    ret_cli->arguments = argv + optind;
+    ret_cli->color = stream_is_colored(color);
+    if (ret_cli->verbosity != 0) {
+        pst_log_set_level(ret_cli->verbosity < 0    ? PST_LOG_ERROR
+                          : ret_cli->verbosity == 1 ? PST_LOG_INFO
+                                                    : PST_LOG_DEBUG);
+    }
+    if (ret_cli->help) {
+        print_help(command, options, n_options);
+    }
+    return PST_OK;
+}
+
+pst_status pst_options_arguments(const struct pst_command *command, const struct pst_cli *cli,
+                                 uint32_t min, uint32_t max, struct pst_error *err)
+{
+    pst_status st;
+
+    if (cli->n_arguments >= min && cli->n_arguments <= max) {
+        return PST_OK;
+    }
+    st = cli->n_arguments < min
+             ? pst_fail(err, PST_ERR_CONFIG, "usage", "%s: %s is missing", command->name,
+                        command->arguments)
+             : pst_fail(err, PST_ERR_CONFIG, "usage", "%s: unexpected argument \"%s\"",
+                        command->name, cli->arguments[max]);
+    pst_error_hint(err, "penstock %s%s%s", command->name, command->arguments[0] == '\0' ? "" : " ",
+                   command->arguments);
+    return st;
+}
+
+bool pst_options_want_json(int argc, char *const *argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--json") == 0) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "conformance/conformance.h"
+#include "commands/commands.h"
+#include "commands/plugins_kit.h"
+#include "train/stop.h"
+
+static const char *const words[] = {"", "PASS", "FAIL", "SKIP"};
+static const char *const colors[] = {"", "\033[32m", "\033[31m", "\033[33m"};
+
+struct printing {
+    bool json, color;
+};
+
+/* As soon as it is known: a test may take its whole time limit. */
+static void print_result(void *context, const struct pst_conformance_result *result)
+{
+    const struct printing *printing = context;
+    uint32_t o = result->outcome;
+
+    if (!printing->json) {
+        printf("%s%s%s  %-14s %s\n", printing->color ? colors[o] : "", words[o],
+               printing->color ? "\033[0m" : "", result->name,
+               o == PST_CONFORMANCE_PASS ? result->what : result->text);
+        fflush(stdout);
+    }
+}
+
+static char *report_json(const char *path, const struct pst_conformance_report *report)
+{
+    static const char *const outcomes[] = {"", "pass", "fail", "skip"};
+    struct pst_json json;
+
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_string(&json, "file", path);
+    pst_json_uint(&json, "seed", report->seed);
+    pst_json_uint(&json, "failed", report->n_failed);
+    pst_json_uint(&json, "skipped", report->n_skipped);
+    pst_json_array(&json, "tests");
+    for (uint32_t i = 0; i < report->n_results; i++) {
+        const struct pst_conformance_result *result = &report->results[i];
+
+        pst_json_object(&json, NULL);
+        pst_json_string(&json, "test", result->name);
+        pst_json_string(&json, "what", result->what);
+        pst_json_string(&json, "outcome", outcomes[result->outcome]);
+        if (result->outcome != PST_CONFORMANCE_PASS) {
+            pst_json_string(&json, "text", result->text);
+        }
+        pst_json_number(&json, "seconds", (double)result->elapsed_ns / 1e9);
+        pst_json_end(&json, '}');
+    }
+    pst_json_end(&json, ']');
+    pst_json_end(&json, '}');
+    return pst_json_take(&json);
+}
+
+static pst_status read_number(const char *option, const char *text, uint64_t most,
+                              uint64_t *ret_number, struct pst_error *err)
+{
+    char *end;
+
+    if (text == NULL) {
+        return PST_OK;
+    }
+    *ret_number = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || *ret_number > most) {
+        return pst_fail(err, PST_ERR_CONFIG, "usage",
+                        "plugins: %s %s is no whole number from 0 to %llu", option, text,
+                        (unsigned long long)most);
+    }
+    return PST_OK;
+}
+
+pst_status pst_plugins_check(const struct pst_cli *cli, const struct pst_plugins_options *options,
+                             int *ret_code, struct pst_error *err)
+{
+    struct printing printing = {cli->json, cli->color};
+    struct pst_conformance_question question = {.path = cli->arguments[1],
+                                                .only = options->only,
+                                                .seed = PST_CONFORMANCE_SEED,
+                                                .sets = cli->sets,
+                                                .n_sets = cli->n_sets,
+                                                .cancelled = pst_stop_requested,
+                                                .told = print_result,
+                                                .context = &printing};
+    uint64_t limit_s = 0;
+    struct pst_conformance_report *report = NULL;
+    pst_status st = read_number("--seed", options->seed, UINT64_MAX, &question.seed, err);
+
+    if (st == PST_OK) {
+        st = read_number("--time-limit", options->time_limit, 86400, &limit_s, err);
+    }
+    if (st == PST_OK) {
+        question.time_limit_s = (uint32_t)limit_s;
+        report = calloc(1, sizeof *report);
+        pst_stop_install();
+        st = report == NULL ? pst_fail_nomem(err) : pst_conformance_run(&question, report, err);
+        st = st == PST_ERR_CANCELLED ? pst_stop_fail(err) : st;
+    }
+    if (st == PST_OK) {
+        *ret_code = report->n_failed == 0 ? 0 : 3;
+        if (cli->json) {
+            st = pst_cli_print_json(report_json(question.path, report), err);
+        } else {
+            printf("%u tests, %u failed, %u skipped; seed %llu\n", report->n_results,
+                   report->n_failed, report->n_skipped, (unsigned long long)report->seed);
+        }
+    }
+    free(report);
+    return st;
+}

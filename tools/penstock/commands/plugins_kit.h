@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What `plugins` offers to authors: a check of a plugin, and a project to start from.
+ */
+#ifndef PST_COMMANDS_PLUGINS_KIT_H
+#define PST_COMMANDS_PLUGINS_KIT_H
+
+#include "commands/options.h"
+
+/* Values of the options of `plugins check`, NULL where they are not given. */
+struct pst_plugins_options {
+    const char *seed, *only, *time_limit;
+};
+
+/* plugins check FILE. ret_code: 3 where a test fails, else 0. */
+pst_status pst_plugins_check(const struct pst_cli *cli, const struct pst_plugins_options *options,
+                             int *ret_code, struct pst_error *err);
+
+/* plugins new KIND ID [FOLDER] */
+pst_status pst_plugins_new(const struct pst_cli *cli, struct pst_error *err);
+
+#endif

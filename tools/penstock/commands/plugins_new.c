@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/util.h"
+#include "commands/commands.h"
+#include "commands/plugins_kit.h"
+#include "host/search.h"
+
+enum { TEMPLATE_MAX = 1 << 20, N_FILES = 2, ID_MAX = 48 };
+
+static const char *const kinds[] = {"partitioner", "scheduler", "memopt"};
+
+/* Where things come from and go to. */
+struct project {
+    struct pst_arena arena;
+    const char *kind, *id, *c_name, *folder;
+    const char *templates, *package; /* folders: of the kind's template, of the CMake package */
+    const char *files[N_FILES];
+};
+
+static pst_status check_words(struct project *project, struct pst_error *err)
+{
+    const char *nearest = pst_nearest(project->kind, kinds, 3), *kind, *id;
+    char name[128];
+    size_t i;
+    pst_status st;
+
+    for (i = 0; i < 3 && strcmp(project->kind, kinds[i]) != 0; i++) {
+    }
+    if (i == 3) {
+        st = pst_fail(err, PST_ERR_CONFIG, "usage", "plugins new: no kind \"%s\"", project->kind);
+        if (nearest != NULL) {
+            pst_error_hint(err, "did you mean \"%s\"?", nearest);
+        } else {
+            pst_error_hint(err, "a kind is partitioner, scheduler or memopt");
+        }
+        return st;
+    }
+    snprintf(name, sizeof name, "%s-%.*s.so", project->kind, ID_MAX + 1, project->id);
+    if (strlen(project->id) > ID_MAX || !pst_search_split(&project->arena, name, &kind, &id)) {
+        return pst_fail(err, PST_ERR_CONFIG, "usage",
+                        "plugins new: \"%s\" is no id; it has lower case, digits and hyphens, at "
+                        "most %d of them",
+                        project->id, ID_MAX);
+    }
+    return PST_OK;
+}
+
+/* The templates beside the plugins of this binary, built or installed. */
+static pst_status locate(struct project *project, struct pst_error *err)
+{
+    struct pst_arena *arena = &project->arena;
+    const char *home = pst_search_home(arena), *templates;
+    char *name;
+
+    if (home == NULL) {
+        return pst_fail_nomem(err);
+    }
+    if (strcmp(home, PENSTOCK_BUILD_PLUGIN_DIR) == 0) {
+        templates = PENSTOCK_BUILD_TEMPLATE_DIR;
+        project->package = pst_arena_printf(arena, "%s/../cmake", home);
+    } else {
+        const char *lib = strstr(home, "/lib"); /* <prefix>/lib[/<machine>]/penstock */
+
+        templates = lib == NULL ? PENSTOCK_INSTALL_TEMPLATE_DIR
+                                : pst_arena_printf(arena, "%.*s/share/penstock/template",
+                                                   (int)(lib - home), home);
+        project->package = pst_arena_printf(arena, "%s/../cmake/penstock", home);
+    }
+    project->templates =
+        templates == NULL ? NULL : pst_arena_printf(arena, "%s/%s", templates, project->kind);
+    project->files[0] = "CMakeLists.txt";
+    project->files[1] = pst_arena_printf(arena, "%s.c", project->kind);
+    /* A C name does not begin with a digit. */
+    name = pst_arena_printf(arena, "%s%s",
+                            project->id[0] >= '0' && project->id[0] <= '9' ? "plugin_" : "",
+                            project->id);
+    if (project->package == NULL || project->templates == NULL || project->files[1] == NULL ||
+        name == NULL) {
+        return pst_fail_nomem(err);
+    }
+    project->c_name = name;
+    for (; *name != '\0'; name++) {
+        *name = *name == '-' ? '_' : *name;
+    }
+    return PST_OK;
+}
+
+/* Both placeholders have the same length, so one pass finds either. */
+static char *rename_all(const struct project *project, const char *text, size_t *ret_length)
+{
+    static const char hyphen[] = "my-plugin", underscore[] = "my_plugin";
+    char *out = NULL;
+    FILE *file = open_memstream(&out, ret_length);
+
+    if (file == NULL) {
+        return NULL;
+    }
+    while (*text != '\0') {
+        if (strncmp(text, hyphen, sizeof hyphen - 1) == 0) {
+            fputs(project->id, file);
+            text += sizeof hyphen - 1;
+        } else if (strncmp(text, underscore, sizeof underscore - 1) == 0) {
+            fputs(project->c_name, file);
+            text += sizeof underscore - 1;
+        } else {
+            fputc(*text++, file);
+        }
+    }
+    if (fclose(file) != 0) {
+        free(out);
+        return NULL;
+    }
+    return out;
+}
+
+static pst_status copy_file(const struct project *project, const char *name, struct pst_error *err)
+{
+    char from[PATH_MAX], to[PATH_MAX], *text = NULL, *renamed;
+    size_t length;
+    pst_status st;
+
+    snprintf(from, sizeof from, "%s/%s", project->templates, name);
+    snprintf(to, sizeof to, "%s/%s", project->folder, name);
+    st = pst_file_read(from, TEMPLATE_MAX, "input.path", &text, &length, err);
+    if (st != PST_OK) {
+        pst_error_prefix(err, "the template is missing, reinstall penstock");
+        return st;
+    }
+    renamed = rename_all(project, text, &length);
+    free(text);
+    if (renamed == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = pst_file_write(to, renamed, length, err);
+    free(renamed);
+    return st;
+}
+
+static pst_status make_folder(const struct project *project, struct pst_error *err)
+{
+    char path[PATH_MAX];
+
+    if (mkdir(project->folder, 0777) != 0 && errno != EEXIST) {
+        return pst_fail(err, PST_ERR_IO, "output.write", "%s: cannot be made: %s", project->folder,
+                        strerror(errno));
+    }
+    for (size_t i = 0; i < N_FILES; i++) {
+        snprintf(path, sizeof path, "%s/%s", project->folder, project->files[i]);
+        if (access(path, F_OK) == 0) {
+            return pst_fail(err, PST_ERR_CONFIG, "output.write",
+                            "%s exists already; name another folder, or remove it", path);
+        }
+    }
+    return PST_OK;
+}
+
+static char *project_json(const struct project *project)
+{
+    struct pst_json json;
+
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_string(&json, "folder", project->folder);
+    pst_json_array(&json, "files");
+    for (size_t i = 0; i < N_FILES; i++) {
+        pst_json_string(&json, NULL, project->files[i]);
+    }
+    pst_json_end(&json, ']');
+    pst_json_end(&json, '}');
+    return pst_json_take(&json);
+}
+
+static void print_next(const struct project *project)
+{
+    char package[PATH_MAX];
+
+    if (realpath(project->package, package) == NULL) {
+        snprintf(package, sizeof package, "%s", project->package);
+    }
+    printf("%s has a complete %s, %s. Build it, check it, then edit it:\n\n"
+           "  cd %s\n"
+           "  cmake -B build -Dpenstock_DIR=%s\n"
+           "  cmake --build build\n"
+           "  penstock plugins check build/%s-%s.so\n",
+           project->folder, project->kind, project->files[1], project->folder, package,
+           project->kind, project->id);
+}
+
+pst_status pst_plugins_new(const struct pst_cli *cli, struct pst_error *err)
+{
+    struct project project = {.kind = cli->arguments[1], .id = cli->arguments[2]};
+    pst_status st = check_words(&project, err);
+
+    project.folder = cli->n_arguments > 3 ? cli->arguments[3] : project.id;
+    if (st == PST_OK) {
+        st = locate(&project, err);
+    }
+    if (st == PST_OK) {
+        st = make_folder(&project, err);
+    }
+    for (size_t i = 0; st == PST_OK && i < N_FILES; i++) {
+        st = copy_file(&project, project.files[i], err);
+    }
+    if (st == PST_OK && cli->json) {
+        st = pst_cli_print_json(project_json(&project), err);
+    } else if (st == PST_OK) {
+        print_next(&project);
+    }
+    pst_arena_finish(&project.arena);
+    return st;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "commands/print_error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/text.h"
+
+/* The lines of the details as an array of strings. */
+static void add_details(struct pst_json *json, const char *details)
+{
+    char line[sizeof((struct pst_error *)NULL)->details];
+
+    pst_json_array(json, "details");
+    while (*details != '\0') {
+        size_t n = strcspn(details, "\n");
+
+        memcpy(line, details, n);
+        line[n] = '\0';
+        pst_json_string(json, NULL, line);
+        details += n + (details[n] == '\n');
+    }
+    pst_json_end(json, ']');
+}
+
+void pst_error_add_json(struct pst_json *json, const struct pst_error *err)
+{
+    pst_json_object(json, "error");
+    pst_json_error(json, err);
+    if (err->file[0] != '\0') {
+        pst_json_string(json, "file", err->file);
+    }
+    if (err->line != 0) {
+        pst_json_uint(json, "line", err->line);
+    }
+    if (err->column != 0) {
+        pst_json_uint(json, "column", err->column);
+    }
+    if (err->details[0] != '\0') {
+        add_details(json, err->details);
+    }
+    pst_json_end(json, '}');
+}
+
+static void print_json(const struct pst_error *err)
+{
+    struct pst_json json;
+    char *text;
+
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_error_add_json(&json, err);
+    pst_json_end(&json, '}');
+    text = pst_json_take(&json);
+    if (text != NULL) {
+        printf("%s\n", text);
+    } else {
+        printf("{\"error\":{\"code\":%d,\"kind\":\"%s\",\"message\":\"out of host memory\"}}\n",
+               pst_error_exit_code(err), err->kind);
+    }
+    fflush(stdout);
+    free(text);
+}
+
+static void print_text(const struct pst_error *err, int code)
+{
+    fputs(code == PST_EXIT_BUG ? "penstock: internal error, please report it: " : "penstock: ",
+          stderr);
+    if (err->file[0] != '\0') {
+        pst_text_print(stderr, err->file);
+        fputc(':', stderr);
+        if (err->line != 0) {
+            fprintf(stderr, "%u:", err->line);
+        }
+        if (err->column != 0) {
+            fprintf(stderr, "%u:", err->column);
+        }
+        fputc(' ', stderr);
+    }
+    pst_text_print(stderr, err->message);
+    if (err->hint[0] != '\0') {
+        size_t n = strlen(err->message);
+
+        fputs(n > 0 && err->message[n - 1] == '?' ? " " : "; ", stderr);
+    }
+    pst_text_print(stderr, err->hint);
+    fputc('\n', stderr);
+    if (err->details[0] != '\0') {
+        pst_text_print(stderr, err->details);
+        fputs(err->details[strlen(err->details) - 1] == '\n' ? "" : "\n", stderr);
+    }
+}
+
+int pst_print_error(const struct pst_error *err, bool json)
+{
+    int code = pst_error_exit_code(err);
+
+    /* What cannot be written to standard output need not be tried there. */
+    bool broken = strncmp(err->message, "cannot write to standard output", 31) == 0;
+
+    fflush(stdout);
+    if (json && !broken) {
+        print_json(err);
+    } else {
+        print_text(err, code);
+    }
+    return code;
+}

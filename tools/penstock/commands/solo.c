@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "commands/solo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/util.h"
+#include "commands/terminal.h"
+#include "host/shipped.h"
+#include "exchange/torch_csv.h"
+#include "train/isolate.h"
+#include "train/stop.h"
+
+pst_status pst_cli_is_foreign(const char *kind, const char *id, const char *path, bool *ret_foreign,
+                              struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    const char *file = NULL;
+    struct pst_shipped shipped = {.is = true};
+    pst_status st = pst_plugin_locate(&arena, kind, id, path, &file, err);
+
+    if (st == PST_OK && file != NULL) {
+        st = pst_shipped_find(file, &shipped, err);
+    }
+    if (!shipped.is) {
+        pst_log(PST_LOG_INFO, "plugin", "%s (%s) %s", kind, file, shipped.why_not);
+    }
+    *ret_foreign = !shipped.is;
+    pst_arena_finish(&arena);
+    return st;
+}
+
+pst_status pst_cli_solo_run(const struct pst_solo_job *job, uint64_t time_ns,
+                            struct pst_solo_result *ret_result, struct pst_error *err)
+{
+    const struct pst_solo_limits limits = {.time_ns = time_ns,
+                                           .memory_bytes = pst_isolate_default_memory(),
+                                           .cancelled = pst_stop_requested};
+    bool foreign;
+    pst_status st = pst_cli_is_foreign("scheduler", job->id, job->path, &foreign, err);
+
+    if (st == PST_OK) {
+        st = foreign ? pst_solo_job_run_apart(job, &limits, ret_result, err)
+                     : pst_solo_job_run(job, pst_stop_requested, ret_result, err);
+    }
+    return st == PST_ERR_CANCELLED && pst_stop_requested() ? pst_stop_fail(err) : st;
+}
+
+struct pst_schedule_page pst_cli_schedule_page(const struct pst_cli *cli)
+{
+    return (struct pst_schedule_page){
+        .width = pst_terminal_width(), .color = cli->color, .utf8 = pst_terminal_utf8()};
+}
+
+struct pst_solo_costs pst_cli_unit_costs(void)
+{
+    return (struct pst_solo_costs){
+        .forward_ns = PST_SOLO_SCALE,
+        .backward_input_ns = PST_SOLO_SCALE,
+        .backward_weight_ns = PST_SOLO_SCALE,
+        .saved_bytes = PST_SOLO_SCALE,
+        .saved_weight_bytes = PST_SOLO_SCALE,
+        .limit_bytes = UINT64_MAX,
+    };
+}
+
+pst_status pst_cli_write_order(const char *file, const struct pst_solo_result *result,
+                               struct pst_error *err)
+{
+    char *text = NULL;
+    pst_status st =
+        pst_torch_csv_of_answer(&result->solo, &result->answer, PST_TORCH_COMPUTE, &text, err);
+
+    if (st == PST_OK) {
+        st = pst_file_write(file, text, strlen(text), err);
+        free(text);
+    }
+    return st;
+}

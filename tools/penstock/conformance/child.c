@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The child of the plugin checker: one test of one plugin. Arguments: FILE TEST SEED FOLDER
+ * [key=value ...].
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "conformance/tests.h"
+#include "conformance/verdict.h"
+#include "host/plugin_host.h"
+
+const struct pst_conformance_test pst_conformance_tests[] = {
+    {"load", "loads quickly, without output, threads, files or other traces", pst_test_load, true,
+     false},
+    {"exports", "exports pst_plugin_entry alone, imports nothing from penstock", pst_test_exports,
+     false, false},
+    {"description", "description, parameter rows and defaults are sound", pst_test_description,
+     false, false},
+    {"interfaces", "gives its interface for the exact id, NULL for every other",
+     pst_test_interfaces, false, false},
+    {"lifecycle", "is created and destroyed a thousand times without growth", pst_test_lifecycle,
+     false, false},
+    {"growth", "keeps no more memory however often it is asked", pst_test_growth, false, false},
+    {"answers", "answers random questions legally", pst_test_answers, false, false},
+    {"edges", "answers or explains a refusal at the edges, never crashes", pst_test_edges, false,
+     false},
+    {"repeats", "gives the same answer to the same question, in every process", pst_test_repeats,
+     false, true},
+    {"two-instances", "two instances at once do not disturb each other", pst_test_two_instances,
+     false, false},
+    {"newer-host", "gives the same answer to a host with longer structs", pst_test_newer_host,
+     false, false},
+    {"bare-host", "works or refuses where the host has no extensions", pst_test_bare_host, false,
+     false},
+    {"allocations", "survives the failure of every allocation", pst_test_allocations, false, false},
+    {"plan", "makes legal plans of small models with the other strategies", pst_test_plan, false,
+     true},
+    {"cancel", "ends a search within 2 s when it is cancelled", pst_test_cancel, false, false},
+};
+
+const uint32_t pst_conformance_n_tests =
+    sizeof pst_conformance_tests / sizeof pst_conformance_tests[0];
+
+/* No core files, no bytes into files, a bounded address space, and an end when the parent ends. */
+static void limit_self(void)
+{
+    static const struct rlimit none = {0, 0};
+
+    setrlimit(RLIMIT_CORE, &none);
+    setrlimit(RLIMIT_FSIZE, &none);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+#if PST_CONFORMANCE_SLOWDOWN == 1
+    static const struct rlimit memory = {(rlim_t)8 << 30, (rlim_t)8 << 30};
+
+    setrlimit(RLIMIT_AS, &memory);
+#endif
+}
+
+/*
+ * The plugin runs in a process whose parent has nothing else to do: whatever a plugin does to its
+ * parent, the checker is told. Returns in the plugin's process.
+ */
+static void step_behind(void)
+{
+    pid_t pid = fork(); /* no threads yet */
+    int status = 0;
+
+    if (pid < 0) {
+        pst_verdict_skip("cannot start a process for the plugin: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a fork forgets it */
+        return;
+    }
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    pst_verdict_ended(status);
+    _exit(0);
+}
+
+/* Where programs put what they keep: there a file is found. */
+static void move_home(const char *folder)
+{
+    static const char *const names[] = {"HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME",
+                                        "XDG_DATA_HOME"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (setenv(names[i], folder, 1) != 0) {
+            pst_verdict_skip("the checker ran out of memory");
+        }
+    }
+}
+
+static void read_parameters(int n, char **sets, struct pst_subject *subject)
+{
+    struct pst_config *config = NULL;
+    struct pst_error err = {0};
+
+    if (n == 0) {
+        return;
+    }
+    if (pst_config_from_sets((const char *const *)sets, (uint32_t)n, &config, &err) != PST_OK) {
+        pst_verdict_refuse("--set: %s", err.message);
+    }
+    subject->sets = (const char *const *)sets;
+    subject->n_sets = (uint32_t)n;
+    subject->parameters = config->root; /* lives as long as the process */
+}
+
+static const struct pst_conformance_test *find_test(const char *name)
+{
+    for (uint32_t i = 0; i < pst_conformance_n_tests; i++) {
+        if (strcmp(pst_conformance_tests[i].name, name) == 0) {
+            return &pst_conformance_tests[i];
+        }
+    }
+    return NULL;
+}
+
+int pst_conformance_child(int argc, char **argv)
+{
+    const struct pst_conformance_test *test = argc >= 6 ? find_test(argv[3]) : NULL;
+    struct pst_subject subject = {0};
+    struct pst_error err = {0};
+
+    if (test == NULL || !pst_verdict_open()) {
+        fputs("penstock: this mode belongs to \"penstock plugins check\"\n", stderr);
+        return 2;
+    }
+    limit_self();
+    step_behind();
+    move_home(argv[5]);
+    subject.path = argv[2];
+    subject.seed = strtoull(argv[4], NULL, 10);
+    subject.folder = argv[5];
+    if (chdir(subject.folder) != 0) {
+        pst_verdict_skip("cannot use the folder %s", subject.folder);
+    }
+    if (!test->first) {
+        pst_verdict_call("loading");
+        if (pst_plugin_open(subject.path, NULL, NULL, &subject.plugin, &err) != PST_OK) {
+            pst_verdict_fail("%s", err.message);
+        }
+        pst_verdict_call(NULL);
+        read_parameters(argc - 6, argv + 6, &subject);
+    }
+    test->run(&subject);
+    pst_verdict_pass();
+}

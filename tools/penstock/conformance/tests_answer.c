@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "conformance/answer.h"
+#include "conformance/tests.h"
+#include "conformance/verdict.h"
+
+enum { QUESTIONS = 60, FEW = 12 };
+
+static const struct pst_manners polite;
+
+struct pst_case pst_case_random(uint64_t seed, uint32_t i)
+{
+    uint64_t state = seed * 1000003u + i;
+    struct pst_case question = {.shape = i % PST_SHAPES};
+
+    question.n_devices = (uint32_t)pst_random_between(&state, 1, 6);
+    question.n_nodes = (uint32_t)pst_random_between(&state, question.n_devices, 24);
+    question.n_microbatches = (uint32_t)pst_random_between(&state, 1, 12);
+    question.memory = i % 4 == 3 ? PST_MEMORY_TIGHT : PST_MEMORY_AMPLE;
+    question.seed = pst_random(&state);
+    return question;
+}
+
+/* "a random graph of 12 nodes, 3 devices, 8 micro-batches (seed 1, question 4)"; returns text. */
+static const char *case_text(const struct pst_case *question, char *text, size_t size)
+{
+    static const char *const shapes[] = {"a chain", "diamonds", "a random graph"};
+
+    snprintf(text, size, "%s%s%s, %u nodes, %u devices, %u micro-batches%s",
+             question->name != NULL ? question->name : "", question->name != NULL ? ": " : "",
+             shapes[question->shape], question->n_nodes, question->n_devices,
+             question->n_microbatches,
+             question->memory == PST_MEMORY_AMPLE ? "" : ", little memory");
+    return text;
+}
+
+/* Skips the rest where the plugin cannot be asked at all. */
+static void start(struct pst_rig *rig, const struct pst_subject *subject,
+                  const struct pst_manners *manners)
+{
+    pst_status st = pst_rig_init(rig, subject, manners);
+
+    if (st != PST_OK) {
+        pst_verdict_fail("create() failed with status %d%s%s", (int)st,
+                         rig->said[0] != '\0' ? ": " : "", rig->said);
+    }
+}
+
+static void refuse_broken(const struct pst_case *question, const struct pst_answer *answer,
+                          const struct pst_subject *subject)
+{
+    char text[256];
+
+    if (answer->broken[0] != '\0') {
+        pst_verdict_fail("%s (%s; seed %llu)", answer->broken,
+                         case_text(question, text, sizeof text), (unsigned long long)subject->seed);
+    }
+}
+
+void pst_test_answers(struct pst_subject *subject)
+{
+    uint32_t n_answered = 0, i;
+    char refusal[512] = "";
+
+    for (i = 0; i < QUESTIONS; i++) {
+        struct pst_case question = pst_case_random(subject->seed, i);
+        struct pst_answer answer;
+        struct pst_rig rig;
+
+        start(&rig, subject, &polite);
+        pst_ask_plugin(&rig, &question, &answer);
+        refuse_broken(&question, &answer, subject);
+        n_answered += answer.status == PST_OK;
+        if (answer.status != PST_OK && refusal[0] == '\0') {
+            snprintf(refusal, sizeof refusal, "%s", rig.said);
+        }
+        pst_answer_finish(&answer);
+        pst_rig_finish(&rig);
+    }
+    if (n_answered == 0) {
+        pst_verdict_fail("it refuses each of %d ordinary questions; the first time it says: %s",
+                         QUESTIONS, refusal);
+    }
+}
+
+static const struct pst_case edges[] = {
+    {"one device", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 9, 1, 4, 0, false},
+    {"one node", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 1, 1, 4, 0, false},
+    {"one node on several devices", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 1, 4, 4, 0, false},
+    {"one micro-batch", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 12, 4, 1, 0, false},
+    {"everything once", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 1, 1, 1, 0, false},
+    {"more devices than nodes", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 3, 8, 4, 0, false},
+    {"more devices than nodes", 3, PST_SHAPE_DIAMOND, PST_MEMORY_AMPLE, 3, 8, 4, 0, false},
+    {"as many devices as nodes", 2, PST_SHAPE_RANDOM, PST_MEMORY_AMPLE, 8, 8, 8, 0, false},
+    {"fewer micro-batches than devices", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 16, 8, 2, 0, false},
+    {"no memory", 2, PST_SHAPE_CHAIN, PST_MEMORY_NONE, 12, 4, 4, 0, false},
+    {"no memory", 3, PST_SHAPE_RANDOM, PST_MEMORY_NONE, 12, 4, 4, 0, false},
+    {"huge numbers", 2, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 12, 4, 4, 0, true},
+    {"huge numbers", 3, PST_SHAPE_RANDOM, PST_MEMORY_TIGHT, 12, 4, 4, 0, true},
+    {"many devices", 3, PST_SHAPE_CHAIN, PST_MEMORY_AMPLE, 64, 32, 64, 0, false},
+};
+
+void pst_test_edges(struct pst_subject *subject)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof edges / sizeof edges[0]; i++) {
+        struct pst_answer answer;
+        struct pst_rig rig;
+
+        start(&rig, subject, &polite);
+        pst_ask_plugin(&rig, &edges[i], &answer);
+        refuse_broken(&edges[i], &answer, subject);
+        pst_answer_finish(&answer);
+        pst_rig_finish(&rig);
+    }
+}
+
+static void fail_different(const struct pst_case *question, const char *when)
+{
+    char text[256];
+
+    pst_verdict_fail("the same question gets another answer %s (%s)", when,
+                     case_text(question, text, sizeof text));
+}
+
+void pst_test_repeats(struct pst_subject *subject)
+{
+    uint32_t i;
+
+    for (i = 0; i < FEW; i++) {
+        struct pst_case question = pst_case_random(subject->seed, i);
+        struct pst_answer first, again;
+        struct pst_rig rig;
+
+        start(&rig, subject, &polite);
+        pst_ask_plugin(&rig, &question, &first);
+        pst_ask_plugin(&rig, &question, &again);
+        if (!pst_answer_equal(&first, &again)) {
+            fail_different(&question, "when it is asked twice");
+        }
+        pst_rig_finish(&rig);
+        pst_answer_finish(&again);
+        start(&rig, subject, &polite);
+        pst_ask_plugin(&rig, &question, &again);
+        if (!pst_answer_equal(&first, &again)) {
+            fail_different(&question, "from a new instance");
+        }
+        pst_rig_finish(&rig);
+        pst_verdict_digest(first.record, first.n_record);
+        pst_answer_finish(&again);
+        pst_answer_finish(&first);
+    }
+}
+
+void pst_test_two_instances(struct pst_subject *subject)
+{
+    uint32_t i;
+
+    for (i = 0; i < FEW; i++) {
+        struct pst_case question = pst_case_random(subject->seed, i);
+        struct pst_case other = pst_case_random(subject->seed, i + FEW);
+        struct pst_answer alone, beside, different;
+        struct pst_rig a, b;
+
+        start(&a, subject, &polite);
+        pst_ask_plugin(&a, &question, &alone);
+        pst_rig_finish(&a);
+        start(&a, subject, &polite);
+        start(&b, subject, &polite);
+        pst_ask_plugin(&b, &other, &different);
+        pst_ask_plugin(&a, &question, &beside);
+        if (!pst_answer_equal(&alone, &beside)) {
+            fail_different(&question, "beside a second instance");
+        }
+        pst_rig_finish(&b);
+        pst_answer_finish(&different);
+        pst_answer_finish(&beside);
+        /* The one that is left must not notice. */
+        pst_ask_plugin(&a, &question, &beside);
+        if (!pst_answer_equal(&alone, &beside)) {
+            fail_different(&question, "after a second instance has been destroyed");
+        }
+        pst_rig_finish(&a);
+        pst_answer_finish(&beside);
+        pst_answer_finish(&alone);
+    }
+}
+
+/* Whoever steps through an array by its own sizeof, or compares sizes for equality, is found. */
+void pst_test_newer_host(struct pst_subject *subject)
+{
+    static const struct pst_manners newer = {.newer = true};
+    uint32_t i;
+
+    for (i = 0; i < FEW; i++) {
+        struct pst_case question = pst_case_random(subject->seed, i);
+        struct pst_answer now, later;
+        struct pst_rig rig;
+
+        start(&rig, subject, &polite);
+        pst_ask_plugin(&rig, &question, &now);
+        pst_rig_finish(&rig);
+        start(&rig, subject, &newer);
+        question.extra = 24;
+        pst_ask_plugin(&rig, &question, &later);
+        if (!pst_answer_equal(&now, &later)) {
+            pst_verdict_fail("it answers otherwise when the elements of arrays are longer than it "
+                             "knows; go through the accessors%s%s",
+                             later.broken[0] != '\0' ? ": " : "", later.broken);
+        }
+        pst_rig_finish(&rig);
+        pst_answer_finish(&later);
+        pst_answer_finish(&now);
+    }
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The plugin in its place: the planner makes plans for small models with it and with each of the
+ * other strategies that are installed beside the program; the plan checker proves them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "conformance/tests.h"
+#include "conformance/verdict.h"
+#include "graph/builder.h"
+#include "planner/planner.h"
+#include "host/plugin_host.h"
+#include "host/shipped.h"
+
+enum { COMPANIONS = 3, SETS = 64 };
+
+/* Overrides of an empty config, one job each. */
+static const char *const jobs[][8] = {
+    {"model.use=mlp", "model.layers=6", "model.hidden=32", "cluster.devices=1"},
+    {"model.use=mlp", "model.layers=6", "model.hidden=32", "cluster.devices=3"},
+    {"model.use=gpt", "model.layers=2", "model.dim=32", "model.heads=2", "model.context=16",
+     "model.vocab=64", "cluster.devices=2"},
+    {"model.use=mmt", "model.layers=1", "model.dim=32", "model.heads=2", "model.context=16",
+     "model.vocab=64", "cluster.devices=4"},
+    {"model.use=mlp", "model.layers=6", "model.hidden=32", "cluster.devices=2",
+     "cluster.memory=64 KiB"},
+};
+
+/* A planning job: the texts of its settings, and what they make. */
+struct trial {
+    char texts[SETS][512];
+    const char *sets[SETS];
+    uint32_t n_sets;
+    struct pst_config *config;
+    struct pst_job job;
+    bool has_job;
+    struct pst_graph *graph;
+    struct pst_cluster cluster;
+    struct pst_cost_model cost;
+};
+
+static void set(struct trial *trial, const char *table, const char *text)
+{
+    if (trial->n_sets == SETS) {
+        pst_verdict_skip("too many parameters are given");
+    }
+    snprintf(trial->texts[trial->n_sets], sizeof trial->texts[0], "%s%s%s", table,
+             table[0] != '\0' ? "." : "", text);
+    trial->sets[trial->n_sets] = trial->texts[trial->n_sets];
+    trial->n_sets++;
+}
+
+static void set_strategy(struct trial *trial, const char *kind, const char *id, const char *path)
+{
+    char text[400];
+
+    snprintf(text, sizeof text, "use=\"%s\"", id);
+    set(trial, kind, text);
+    snprintf(text, sizeof text, "path=\"%s\"", path);
+    set(trial, kind, text);
+}
+
+static pst_status build_model(struct trial *trial, struct pst_error *err)
+{
+    static const char *const others[] = {"use", NULL};
+    struct pst_config_node *use = pst_config_get(trial->job.model, "use");
+    const struct pst_model_builder *builder = pst_model_builder_find(use->value.string);
+    pst_status st;
+    void *config;
+
+    if (builder == NULL) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing", "no model %s",
+                        use->value.string);
+    }
+    config = pst_arena_alloc(&trial->job.arena, builder->config_size, 0);
+    if (config == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = pst_params_fill(builder->params, builder->n_params, sizeof(struct pst_param),
+                         trial->job.model, "[model]", others, &trial->job.arena, config, err);
+    return st == PST_OK ? builder->build(config, PST_F32, &trial->graph, err) : st;
+}
+
+static pst_status prepare(struct trial *trial, struct pst_error *err)
+{
+    pst_status st = pst_config_from_sets(trial->sets, trial->n_sets, &trial->config, err);
+
+    if (st == PST_OK) {
+        st = pst_job_read(trial->config, &trial->job, err);
+        trial->has_job = st == PST_OK;
+    }
+    if (st == PST_OK) {
+        st = pst_params_fill(pst_cluster_params, pst_cluster_n_params, sizeof(struct pst_param),
+                             trial->job.cluster, "[cluster]", NULL, &trial->job.arena,
+                             &trial->cluster, err);
+    }
+    if (st == PST_OK) {
+        st = build_model(trial, err);
+    }
+    trial->cost.graph = trial->graph;
+    trial->cost.cluster = &trial->cluster;
+    return st;
+}
+
+static void finish(struct trial *trial)
+{
+    pst_graph_destroy(trial->graph);
+    if (trial->has_job) {
+        pst_job_finish(&trial->job);
+    }
+    pst_config_destroy(trial->config);
+}
+
+/* An error of the plugin itself; other strategies may have faults of their own. */
+static bool is_blamed(const struct pst_subject *subject, const struct pst_error *err)
+{
+    char name[128];
+
+    snprintf(name, sizeof name, "%s \"%s\"", subject->plugin->kind, subject->plugin->id);
+    return pst_error_exit_code(err) == 3 && strstr(err->message, name) != NULL;
+}
+
+/* Plans once. True: there is a plan; else ret_err says why not. */
+static bool plan(struct trial *trial, const struct pst_subject *subject, struct pst_error *ret_err)
+{
+    struct pst_planned planned = {0};
+    char *text = NULL;
+    pst_status st;
+
+    memset(ret_err, 0, sizeof *ret_err);
+    st = prepare(trial, ret_err);
+    if (st == PST_OK) {
+        pst_verdict_call("a plan with other strategies");
+        st = pst_planner_run(&trial->job, trial->graph, &trial->cluster, &trial->cost, NULL,
+                             &planned, ret_err);
+        pst_verdict_call(NULL);
+    }
+    if (st == PST_OK) {
+        text = pst_plan_to_json(planned.plan, trial->graph);
+        if (text == NULL) {
+            pst_verdict_skip("the checker ran out of memory");
+        }
+        pst_verdict_digest(text, strlen(text));
+        free(text);
+        pst_planned_finish(&planned);
+    } else if (is_blamed(subject, ret_err)) {
+        pst_verdict_fail("%s%s%.600s", ret_err->message, ret_err->details[0] != '\0' ? ": " : "",
+                         ret_err->details);
+    }
+    finish(trial);
+    return st == PST_OK;
+}
+
+/* At most COMPANIONS plugins of a kind, penstock's own. */
+static uint32_t find_companions(const struct pst_plugin_list *list, const char *kind,
+                                const struct pst_plugin_file **ret_files)
+{
+    struct pst_shipped shipped;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < list->n_files && n < COMPANIONS; i++) {
+        if (strcmp(list->files[i].kind, kind) == 0 &&
+            pst_shipped_find(list->files[i].path, &shipped, NULL) == PST_OK && shipped.is) {
+            ret_files[n++] = &list->files[i];
+        }
+    }
+    return n;
+}
+
+static void fill_trial(struct trial *trial, const struct pst_subject *subject, size_t job,
+                       const struct pst_plugin_file *const *companions)
+{
+    const char *kind = subject->plugin->kind;
+
+    memset(trial, 0, sizeof *trial);
+    for (size_t i = 0; i < sizeof jobs[0] / sizeof jobs[0][0] && jobs[job][i] != NULL; i++) {
+        set(trial, "", jobs[job][i]);
+    }
+    set(trial, "", "data.kind=synthetic");
+    set(trial, "", "train.batch=16");
+    set(trial, "", "train.microbatch=2");
+    set_strategy(trial, kind, subject->plugin->id, subject->path);
+    for (uint32_t i = 0; i < subject->n_sets; i++) {
+        set(trial, kind, subject->sets[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        set_strategy(trial, companions[i]->kind, companions[i]->id, companions[i]->path);
+    }
+}
+
+void pst_test_plan(struct pst_subject *subject)
+{
+    static const char *const kinds[] = {"partitioner", "scheduler", "memopt"};
+    const struct pst_plugin_file *files[2][COMPANIONS], *pair[2];
+    struct trial *trial = malloc(sizeof *trial);
+    struct pst_plugin_list *list = NULL;
+    struct pst_error err = {0}, first = {0};
+    uint32_t n[2] = {0, 0}, n_kinds = 0, n_plans = 0, a, b;
+    size_t job;
+
+    if (trial == NULL || pst_plugin_list_create(&list, &err) != PST_OK) {
+        pst_verdict_skip("the checker ran out of memory");
+    }
+    pst_log_set_level(PST_LOG_ERROR);
+    for (size_t i = 0; i < 3; i++) {
+        if (strcmp(kinds[i], subject->plugin->kind) != 0) {
+            n[n_kinds] = find_companions(list, kinds[i], files[n_kinds]);
+            n_kinds++;
+        }
+    }
+    if (n[0] == 0 || n[1] == 0) {
+        pst_verdict_skip("there are no other strategies to plan with");
+    }
+    for (job = 0; job < sizeof jobs / sizeof jobs[0]; job++) {
+        for (a = 0; a < n[0]; a++) {
+            for (b = 0; b < n[1]; b++) {
+                pair[0] = files[0][a];
+                pair[1] = files[1][b];
+                fill_trial(trial, subject, job, pair);
+                if (plan(trial, subject, &err)) {
+                    n_plans++;
+                } else if (first.kind[0] == '\0') {
+                    first = err;
+                }
+            }
+        }
+    }
+    if (n_plans == 0) {
+        pst_verdict_skip("no plan comes of it; the first time: %s", first.message);
+    }
+    pst_plugin_list_destroy(list);
+    free(trial);
+}

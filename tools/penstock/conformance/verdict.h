@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a child of the plugin checker leaves behind: a page that it shares with its parent. It holds
+ * the verdict, and the plugin call in progress, so that whatever ends the child can be blamed on
+ * it.
+ */
+#ifndef PST_CONFORMANCE_VERDICT_H
+#define PST_CONFORMANCE_VERDICT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "conformance/conformance.h"
+
+#define PST_VERDICT_FD 3
+
+/* Besides PST_CONFORMANCE_*: the parameters that were given make no sense; nothing was tested. */
+enum { PST_VERDICT_REFUSED = 4 };
+
+struct pst_verdict {
+    uint32_t outcome; /* PST_CONFORMANCE_*, 0 while there is none */
+    uint32_t ended;   /* 1: the plugin's process has ended, with wait_status */
+    int32_t wait_status;
+    uint64_t digest; /* of all answers, where the parent compares two runs; else 0 */
+    char call[64];   /* "schedule()", or "" outside of the plugin */
+    char text[1024];
+};
+
+/* Maps the page behind PST_VERDICT_FD. False if there is none. */
+bool pst_verdict_open(void);
+
+/* The plugin call that begins; NULL: it has returned. */
+void pst_verdict_call(const char *function);
+void pst_verdict_digest(const void *bytes, size_t n);
+void pst_verdict_ended(int wait_status);
+
+/* FNV-1a: equal bytes are all that it must tell. Begins with PST_FNV1A. */
+#define PST_FNV1A 14695981039346656037u
+uint64_t pst_fnv1a(uint64_t digest, const void *bytes, size_t n);
+
+/* Nanoseconds that pass for this thread: the clock, less what it waited for a processor, so that a
+   busy machine is not held against a plugin. */
+uint64_t pst_verdict_clock_ns(void);
+
+/* End the process. */
+void pst_verdict_pass(void) __attribute__((noreturn));
+void pst_verdict_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+void pst_verdict_refuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+void pst_verdict_skip(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* How much longer things take in this build: sanitizers slow a program down. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PST_CONFORMANCE_SLOWDOWN 20u
+#else
+#define PST_CONFORMANCE_SLOWDOWN 1u
+#endif
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The walk is PyTorch's own: round after round each rank runs its next pass if what this reads has
+ * been made, and a send and its receive are written down at once, behind the pass on its rank and
+ * at the end of the receiver's row. So no two ranks ever wait for each other.
+ */
+#include "exchange/torch_csv.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+
+const char *const pst_torch_flavours[] = {"compute", "comms", "comms-waits", NULL};
+
+/* One row while it grows. */
+struct row {
+    char *text;
+    size_t length, capacity;
+};
+
+struct writer {
+    const struct pst_torch_order *order;
+    enum pst_torch_flavour flavour;
+    struct row *rows;
+    uint32_t *at;        /* next pass of each rank */
+    uint8_t *done;       /* [stage][microbatch]: bits FORWARD, BACKWARD, SENT, WAITED */
+    uint32_t *n_weights; /* weight gradients of each stage that are made */
+    bool failed;         /* no memory */
+};
+
+enum { FORWARD = 1, BACKWARD = 2, SENT_F = 4, SENT_B = 8, WAITED_F = 16 };
+
+static void put(struct writer *writer, uint32_t rank, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void put(struct writer *writer, uint32_t rank, const char *format, ...)
+{
+    struct row *row = &writer->rows[rank];
+    char cell[64];
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(cell, sizeof cell, format, args);
+    va_end(args);
+    if (row->capacity - row->length < sizeof cell + 2) {
+        size_t capacity = row->capacity * 2 + 512;
+        char *text = realloc(row->text, capacity);
+
+        if (text == NULL) {
+            writer->failed = true;
+            return;
+        }
+        row->text = text;
+        row->capacity = capacity;
+    }
+    if (row->length > 0) {
+        row->text[row->length++] = ',';
+    }
+    memcpy(row->text + row->length, cell, (size_t)n + 1);
+    row->length += (size_t)n;
+}
+
+static uint8_t *state_of(const struct writer *writer, uint32_t stage, uint32_t microbatch)
+{
+    return &writer->done[(size_t)stage * writer->order->n_microbatches + microbatch];
+}
+
+static bool is_ready(const struct writer *writer, const struct pst_pass *pass)
+{
+    if (pass->op == PST_PASS_F) {
+        return pass->stage == 0 ||
+               (*state_of(writer, pass->stage - 1, pass->microbatch) & FORWARD) != 0;
+    }
+    if (pass->op == PST_PASS_B || pass->op == PST_PASS_BW) {
+        return pass->stage == writer->order->n_stages - 1 ||
+               (*state_of(writer, pass->stage + 1, pass->microbatch) & BACKWARD) != 0;
+    }
+    return true;
+}
+
+/* The send of what a pass made, and its receive, where the neighbour sits on another rank. */
+static void put_transfer(struct writer *writer, uint32_t rank, const struct pst_pass *pass)
+{
+    const struct pst_torch_order *order = writer->order;
+    bool forward = pass->op == PST_PASS_F;
+    uint32_t to = forward ? pass->stage + 1 : pass->stage - 1; /* wraps at stage 0: no stage */
+
+    if (to >= order->n_stages || order->rank_of[to] == rank) {
+        return;
+    }
+    put(writer, rank, "%uSEND_%c%u", pass->stage, forward ? 'F' : 'B', pass->microbatch);
+    put(writer, order->rank_of[to], "%uRECV_%c%u", to, forward ? 'F' : 'B', pass->microbatch);
+    *state_of(writer, pass->stage, pass->microbatch) |= forward ? SENT_F : SENT_B;
+}
+
+/* The backward of a micro-batch proves that its activations have arrived: PyTorch waits there for
+   their send. */
+static void put_wait(struct writer *writer, uint32_t rank, const struct pst_pass *pass)
+{
+    uint8_t *state = state_of(writer, pass->stage, pass->microbatch);
+
+    if ((pass->op == PST_PASS_B || pass->op == PST_PASS_BW) && (*state & SENT_F) != 0) {
+        put(writer, rank, "%uWAIT_SEND_F%u", pass->stage, pass->microbatch);
+        *state |= WAITED_F;
+    }
+}
+
+/* The gradients of a stage are reduced behind its last weight gradient. */
+static void put_reduction(struct writer *writer, uint32_t rank, const struct pst_pass *pass)
+{
+    if ((pass->op == PST_PASS_W || pass->op == PST_PASS_BW) &&
+        ++writer->n_weights[pass->stage] == writer->order->n_microbatches) {
+        put(writer, rank, "%uREDUCE_GRAD", pass->stage);
+        put(writer, rank, "%uWAIT_REDUCE_GRAD", pass->stage);
+    }
+}
+
+static void put_pass(struct writer *writer, uint32_t rank, const struct pst_pass *pass)
+{
+    static const char letters[] = {
+        [PST_PASS_F] = 'F', [PST_PASS_B] = 'I', [PST_PASS_W] = 'W', [PST_PASS_BW] = 'B'};
+
+    if (pass->op == PST_PASS_R) {
+        return;
+    }
+    put(writer, rank, "%u%c%u", pass->stage, letters[pass->op], pass->microbatch);
+    if (pass->op != PST_PASS_W) {
+        *state_of(writer, pass->stage, pass->microbatch) |=
+            pass->op == PST_PASS_F ? FORWARD : BACKWARD;
+    }
+    if (writer->flavour == PST_TORCH_WAITS) {
+        put_wait(writer, rank, pass);
+    }
+    if (writer->flavour != PST_TORCH_COMPUTE && pass->op != PST_PASS_W) {
+        put_transfer(writer, rank, pass);
+    }
+    if (writer->flavour == PST_TORCH_WAITS) {
+        put_reduction(writer, rank, pass);
+    }
+}
+
+static pst_status walk(struct writer *writer, struct pst_error *err)
+{
+    const struct pst_torch_order *order = writer->order;
+    uint32_t n_left = order->n_ranks;
+    bool moved = true;
+
+    while (n_left > 0 && moved) {
+        moved = false;
+        n_left = 0;
+        for (uint32_t r = 0; r < order->n_ranks; r++) {
+            const struct pst_pass *pass = &order->passes[r][writer->at[r]];
+
+            if (writer->at[r] < order->n_passes[r] &&
+                (writer->flavour == PST_TORCH_COMPUTE || is_ready(writer, pass))) {
+                put_pass(writer, r, pass);
+                writer->at[r]++;
+                moved = true;
+            }
+            n_left += writer->at[r] < order->n_passes[r];
+        }
+    }
+    return n_left == 0 ? PST_OK
+                       : pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                                  "the order cannot be satisfied: ranks wait for each other");
+}
+
+/* Sends that nothing has waited for, in the order in which they were made. */
+static void put_last_waits(struct writer *writer, uint32_t rank)
+{
+    const struct pst_torch_order *order = writer->order;
+
+    for (uint32_t i = 0; i < order->n_passes[rank]; i++) {
+        const struct pst_pass *pass = &order->passes[rank][i];
+        uint8_t state = *state_of(writer, pass->stage, pass->microbatch);
+
+        if (pass->op == PST_PASS_F && (state & (SENT_F | WAITED_F)) == SENT_F) {
+            put(writer, rank, "%uWAIT_SEND_F%u", pass->stage, pass->microbatch);
+        }
+        if ((pass->op == PST_PASS_B || pass->op == PST_PASS_BW) && (state & SENT_B) != 0) {
+            put(writer, rank, "%uWAIT_SEND_B%u", pass->stage, pass->microbatch);
+        }
+    }
+}
+
+static char *join(const struct writer *writer)
+{
+    size_t length = 1, at = 0;
+    char *text;
+
+    for (uint32_t r = 0; r < writer->order->n_ranks; r++) {
+        length += writer->rows[r].length + 1;
+    }
+    text = malloc(length);
+    for (uint32_t r = 0; r < writer->order->n_ranks && text != NULL; r++) {
+        const struct row *row = &writer->rows[r];
+
+        if (row->length > 0) {
+            memcpy(text + at, row->text, row->length);
+        }
+        at += row->length;
+        text[at++] = '\n';
+    }
+    if (text != NULL) {
+        text[at] = '\0';
+    }
+    return text;
+}
+
+static pst_status write_rows(struct writer *writer, char **ret_text, struct pst_error *err)
+{
+    pst_status st = walk(writer, err);
+    char *text;
+
+    for (uint32_t r = 0; r < writer->order->n_ranks && writer->flavour == PST_TORCH_WAITS; r++) {
+        put_last_waits(writer, r);
+    }
+    if (st != PST_OK) {
+        return st;
+    }
+    text = writer->failed ? NULL : join(writer);
+    if (text == NULL) {
+        return pst_fail_nomem(err);
+    }
+    *ret_text = text;
+    return PST_OK;
+}
+
+pst_status pst_torch_csv(const struct pst_torch_order *order, enum pst_torch_flavour flavour,
+                         char **ret_text, struct pst_error *err)
+{
+    struct writer writer = {.order = order, .flavour = flavour};
+    pst_status st;
+
+    writer.rows = calloc((size_t)order->n_ranks + 1, sizeof *writer.rows);
+    writer.at = calloc((size_t)order->n_ranks + 1, sizeof *writer.at);
+    writer.n_weights = calloc((size_t)order->n_stages + 1, sizeof *writer.n_weights);
+    writer.done = calloc((size_t)order->n_stages + 1, (size_t)order->n_microbatches + 1);
+    if (writer.rows == NULL || writer.at == NULL || writer.n_weights == NULL ||
+        writer.done == NULL) {
+        st = pst_fail_nomem(err);
+    } else {
+        st = write_rows(&writer, ret_text, err);
+    }
+    for (uint32_t r = 0; r < order->n_ranks && writer.rows != NULL; r++) {
+        free(writer.rows[r].text);
+    }
+    free(writer.rows);
+    free(writer.at);
+    free(writer.n_weights);
+    free(writer.done);
+    return st;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The time axis: its unit, round ticks, and the grid lines that go through all panels.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "figures/figure_impl.h"
+
+double pst_figure_nice_step(double range, uint32_t n_ticks)
+{
+    double rough = range / (n_ticks == 0 ? 1 : n_ticks), power;
+
+    if (!(rough > 0)) {
+        return 1;
+    }
+    power = pow(10, floor(log10(rough)));
+    return power * (rough <= power ? 1 : rough <= 2 * power ? 2 : rough <= 5 * power ? 5 : 10);
+}
+
+void pst_figure_choose_ticks(struct pst_figure_page *page)
+{
+    static const char *const units[] = {"ns", "\xC2\xB5s", "ms", "s"};
+    double range = (double)(page->to_ns - page->from_ns);
+    int i = 0;
+
+    page->unit = "";
+    page->ns_per_unit = page->timeline->ns_per_unit;
+    if (!(page->ns_per_unit > 0)) {
+        for (page->ns_per_unit = 1; i < 3 && range / page->ns_per_unit >= 2000; i++) {
+            page->ns_per_unit *= 1000;
+        }
+        page->unit = units[i];
+    }
+    page->tick = pst_figure_nice_step(range / page->ns_per_unit,
+                                      (uint32_t)((page->right - page->left) / 55));
+}
+
+double pst_figure_x(const struct pst_figure_page *page, uint64_t ns)
+{
+    double part;
+
+    if (ns < page->from_ns) {
+        return page->left;
+    }
+    part = (double)(ns - page->from_ns) / (double)(page->to_ns - page->from_ns);
+    return page->left + part * (page->right - page->left);
+}
+
+static uint32_t count_ticks(const struct pst_figure_page *page)
+{
+    double range = (double)(page->to_ns - page->from_ns) / page->ns_per_unit;
+
+    return (uint32_t)floor(range / page->tick * (1 + 1e-9)) + 1;
+}
+
+static double tick_x(const struct pst_figure_page *page, uint32_t i)
+{
+    double range = (double)(page->to_ns - page->from_ns) / page->ns_per_unit;
+
+    return page->left + (page->right - page->left) * (page->tick * i / range);
+}
+
+void pst_figure_draw_grid(const struct pst_figure_page *page, double top, double bottom)
+{
+    uint32_t n = count_ticks(page);
+
+    pst_figure_source(page->cr, (struct pst_color){0.88, 0.88, 0.88});
+    cairo_set_line_width(page->cr, 0.5);
+    for (uint32_t i = 0; i < n; i++) {
+        cairo_move_to(page->cr, tick_x(page, i), top);
+        cairo_line_to(page->cr, tick_x(page, i), bottom);
+    }
+    cairo_stroke(page->cr);
+}
+
+void pst_figure_draw_time_axis(const struct pst_figure_page *page, double y)
+{
+    double font = page->options.font_pt, decimals = page->tick < 1 ? ceil(-log10(page->tick)) : 0;
+    uint32_t n = count_ticks(page);
+    char text[64];
+
+    pst_figure_source(page->cr, (struct pst_color){0.35, 0.35, 0.35});
+    cairo_set_line_width(page->cr, 0.6);
+    cairo_move_to(page->cr, page->left, y);
+    cairo_line_to(page->cr, page->right, y);
+    for (uint32_t i = 0; i < n; i++) {
+        cairo_move_to(page->cr, tick_x(page, i), y);
+        cairo_line_to(page->cr, tick_x(page, i), y + 3);
+    }
+    cairo_stroke(page->cr);
+    pst_figure_font(page->cr, font, false);
+    pst_figure_source(page->cr, (struct pst_color){0.2, 0.2, 0.2});
+    for (uint32_t i = 0; i < n; i++) {
+        snprintf(text, sizeof text, "%.*f", (int)decimals, page->tick * i);
+        pst_figure_text(page->cr, tick_x(page, i), y + 4 + font * 0.6, ALIGN_CENTER, text);
+    }
+    snprintf(text, sizeof text, page->unit[0] == '\0' ? "time" : "time (%s)", page->unit);
+    pst_figure_text(page->cr, (page->left + page->right) / 2, y + 4 + font * 1.9, ALIGN_CENTER,
+                    text);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What any figure needs: a surface of the wanted format, its bytes, the file.
+ */
+#include <cairo-pdf.h>
+#include <cairo-svg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "figures/figure_impl.h"
+
+#define PNG_SCALE 2.0
+
+/* Bytes that cairo hands over. */
+struct sink {
+    unsigned char *bytes;
+    size_t length, capacity;
+    bool failed;
+};
+
+static cairo_status_t take(void *closure, const unsigned char *data, unsigned int length)
+{
+    struct sink *sink = closure;
+
+    if (length > sink->capacity - sink->length) {
+        size_t capacity = (sink->length + length) * 2;
+        unsigned char *grown = sink->failed ? NULL : realloc(sink->bytes, capacity);
+
+        if (grown == NULL) {
+            sink->failed = true; /* cairo may forget it */
+            return CAIRO_STATUS_WRITE_ERROR;
+        }
+        sink->bytes = grown;
+        sink->capacity = capacity;
+    }
+    memcpy(sink->bytes + sink->length, data, length);
+    sink->length += length;
+    return CAIRO_STATUS_SUCCESS;
+}
+
+static cairo_surface_t *create_surface(enum pst_figure_format format, double width, double height,
+                                       struct sink *sink)
+{
+    cairo_surface_t *surface;
+
+    if (format == PST_FIGURE_PNG) {
+        return cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)(width * PNG_SCALE),
+                                          (int)(height * PNG_SCALE));
+    }
+    if (format == PST_FIGURE_SVG) {
+        return cairo_svg_surface_create_for_stream(take, sink, width, height);
+    }
+    surface = cairo_pdf_surface_create_for_stream(take, sink, width, height);
+    cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATE_DATE, ""); /* none */
+    return surface;
+}
+
+static pst_status fail_cairo(cairo_status_t status, struct pst_error *err)
+{
+    if (status == CAIRO_STATUS_NO_MEMORY || status == CAIRO_STATUS_WRITE_ERROR) {
+        return pst_fail_nomem(err);
+    }
+    return pst_fail(err, PST_ERR_CONFIG, "config.value", "the figure cannot be drawn: %s",
+                    cairo_status_to_string(status));
+}
+
+static pst_status paint(const struct pst_canvas *canvas, enum pst_figure_format format,
+                        struct sink *sink, struct pst_error *err)
+{
+    cairo_surface_t *surface = create_surface(format, canvas->width, canvas->height, sink);
+    cairo_t *cr = cairo_create(surface);
+    cairo_status_t status;
+    pst_status st;
+
+    if (format == PST_FIGURE_PNG) {
+        cairo_scale(cr, PNG_SCALE, PNG_SCALE);
+    }
+    cairo_set_source_rgb(cr, 1, 1, 1);
+    cairo_paint(cr);
+    st = canvas->draw(canvas->context, cr, err);
+    cairo_show_page(cr);
+    status = cairo_status(cr);
+    cairo_destroy(cr);
+    if (status == CAIRO_STATUS_SUCCESS && format == PST_FIGURE_PNG) {
+        status = cairo_surface_write_to_png_stream(surface, take, sink);
+    }
+    cairo_surface_finish(surface);
+    status = status == CAIRO_STATUS_SUCCESS ? cairo_surface_status(surface) : status;
+    cairo_surface_destroy(surface);
+    status = sink->failed ? CAIRO_STATUS_WRITE_ERROR : status;
+    return st == PST_OK && status != CAIRO_STATUS_SUCCESS ? fail_cairo(status, err) : st;
+}
+
+/* Cairo numbers the surfaces of a process, and writes the number: id="surface12". */
+static void forget_surface_number(struct sink *sink)
+{
+    static const char mark[] = "id=\"surface";
+    size_t n = sizeof mark - 1, to = 0;
+
+    for (size_t from = 0; from < sink->length;) {
+        if (sink->length - from > n && memcmp(sink->bytes + from, mark, n) == 0) {
+            memmove(sink->bytes + to, sink->bytes + from, n);
+            from += n;
+            to += n;
+            while (from < sink->length && sink->bytes[from] >= '0' && sink->bytes[from] <= '9') {
+                from++;
+            }
+        } else {
+            sink->bytes[to++] = sink->bytes[from++];
+        }
+    }
+    sink->length = to;
+}
+
+pst_status pst_canvas_render(const struct pst_canvas *canvas, enum pst_figure_format format,
+                             unsigned char **ret_bytes, size_t *ret_length, struct pst_error *err)
+{
+    struct sink sink = {0};
+    pst_status st = paint(canvas, format, &sink, err);
+
+    if (st == PST_OK && format == PST_FIGURE_SVG) {
+        forget_surface_number(&sink);
+    }
+    if (st == PST_OK) {
+        *ret_bytes = sink.bytes;
+        *ret_length = sink.length;
+    } else {
+        free(sink.bytes);
+    }
+    return st;
+}
+
+pst_status pst_canvas_measure(pst_status (*lay_out)(void *context, cairo_t *cr,
+                                                    struct pst_error *err),
+                              void *context, struct pst_error *err)
+{
+    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1);
+    cairo_t *cr = cairo_create(surface);
+    pst_status st = lay_out(context, cr, err);
+
+    cairo_destroy(cr);
+    cairo_surface_destroy(surface);
+    return st;
+}

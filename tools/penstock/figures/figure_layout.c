@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where everything goes: first what occurs, then the columns of the page, then its rows.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "figures/figure_impl.h"
+
+#define MARGIN 8.0
+
+static double clamp(double value, double low, double high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+/* The stages of each rank in ascending order are its chunks 0, 1, ... */
+static pst_status number_chunks(struct pst_figure_page *page, struct pst_error *err)
+{
+    const struct pst_timeline *timeline = page->timeline;
+    uint32_t n = timeline->n_stages, *owner, *stages;
+
+    page->n_chunks = 1;
+    page->chunk_of = pst_arena_array(&page->arena, (size_t)n + 1, sizeof *page->chunk_of);
+    owner = pst_arena_array(&page->arena, (size_t)n + 1, sizeof *owner);
+    stages = pst_arena_array(&page->arena, (size_t)n + 1, sizeof *stages);
+    if (page->chunk_of == NULL || owner == NULL || stages == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t r = 0; r < timeline->n_ranks; r++) {
+        const struct pst_timeline_rank *rank = &timeline->ranks[r];
+        uint32_t n_here = 0;
+
+        for (uint32_t i = rank->first; i < rank->first + rank->n_spans; i++) {
+            const struct pst_span *span = &timeline->spans[i];
+
+            if (span->lane == PST_LANE_COMPUTE && span->stage < n && owner[span->stage] != r + 1) {
+                uint32_t at = n_here++;
+
+                owner[span->stage] = r + 1;
+                for (; at > 0 && stages[at - 1] > span->stage; at--) {
+                    stages[at] = stages[at - 1];
+                }
+                stages[at] = span->stage;
+            }
+        }
+        for (uint32_t i = 0; i < n_here; i++) {
+            page->chunk_of[stages[i]] = i;
+        }
+        page->n_chunks = n_here > page->n_chunks ? n_here : page->n_chunks;
+    }
+    return PST_OK;
+}
+
+/* Copies come operator by operator; what follows without a gap is one piece to the eye. */
+static bool goes_on(const struct pst_timeline *timeline, uint32_t i)
+{
+    const struct pst_span *span = &timeline->spans[i], *last = &timeline->spans[i > 0 ? i - 1 : 0];
+
+    return i > 0 && (span->lane == PST_LANE_D2H || span->lane == PST_LANE_H2D) &&
+           last->rank == span->rank && last->lane == span->lane && last->end_ns == span->start_ns;
+}
+
+/* Rows whose spans would be hairlines are noise: left out, and out of the legend. */
+static void see_what_occurs(struct pst_figure_page *page)
+{
+    const struct pst_timeline *timeline = page->timeline;
+    double total[PST_LANES] = {0};
+    uint32_t n[PST_LANES] = {0};
+
+    for (uint32_t i = 0; i < timeline->n_spans; i++) {
+        const struct pst_span *span = &timeline->spans[i];
+
+        total[span->lane] += pst_figure_x(page, span->end_ns) - pst_figure_x(page, span->start_ns);
+        n[span->lane] += !goes_on(timeline, i);
+    }
+    for (uint32_t lane = 0; lane < PST_LANES; lane++) {
+        page->lane_shown[lane] = lane != PST_LANE_COMPUTE && lane != PST_LANE_OPTIMIZER &&
+                                 n[lane] > 0 && total[lane] >= 1.5 * n[lane];
+        page->n_lanes += page->lane_shown[lane];
+    }
+}
+
+static void see_kinds(struct pst_figure_page *page)
+{
+    const struct pst_timeline *timeline = page->timeline;
+
+    for (uint32_t i = 0; i < timeline->n_spans; i++) {
+        const struct pst_span *span = &timeline->spans[i];
+
+        if (span->lane == PST_LANE_COMPUTE || span->lane == PST_LANE_OPTIMIZER ||
+            page->lane_shown[span->lane]) {
+            page->occurs[pst_figure_kind_of(span)] = true;
+        }
+    }
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+/* Durations of all passes in ascending order. */
+static pst_status sort_passes(struct pst_figure_page *page, uint64_t **ret_times, uint32_t *ret_n,
+                              struct pst_error *err)
+{
+    const struct pst_timeline *timeline = page->timeline;
+    uint64_t *times = pst_arena_array(&page->arena, (size_t)timeline->n_spans + 1, sizeof *times);
+    uint32_t n = 0;
+
+    if (times == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < timeline->n_spans; i++) {
+        if (timeline->spans[i].lane == PST_LANE_COMPUTE) {
+            times[n++] = timeline->spans[i].end_ns - timeline->spans[i].start_ns;
+        }
+    }
+    qsort(times, n, sizeof *times, compare_times);
+    *ret_times = times;
+    *ret_n = n;
+    return PST_OK;
+}
+
+/* Wider than usual where that gives the numbers of most passes room. */
+static void choose_width(struct pst_figure_page *page, const uint64_t *times, uint32_t n)
+{
+    double font = page->options.font_pt, usual = 90 * font, most = 135 * font, wanted;
+
+    page->options.width_pt = usual;
+    if (n > 0 && times[n / 20] > 0) {
+        wanted =
+            16 * font + 0.85 * font * (double)(page->to_ns - page->from_ns) / (double)times[n / 20];
+        page->options.width_pt = wanted <= usual || wanted > most ? usual : ceil(wanted);
+    }
+}
+
+/* Where the times lie: from 0, unless the clock began long before. */
+static void choose_times(struct pst_figure_page *page)
+{
+    const struct pst_timeline *timeline = page->timeline;
+
+    page->to_ns = timeline->end_ns;
+    page->from_ns =
+        timeline->begin_ns > (timeline->end_ns - timeline->begin_ns) / 2 ? timeline->begin_ns : 0;
+    if (page->to_ns == page->from_ns) {
+        page->to_ns = page->from_ns + 1;
+    }
+}
+
+static void choose_columns(struct pst_figure_page *page)
+{
+    double font = page->options.font_pt, widest = 0, width = page->options.width_pt;
+    char text[sizeof page->timeline->ranks[0].name];
+
+    pst_figure_font(page->cr, font, false);
+    for (uint32_t r = 0; r < page->timeline->n_ranks; r++) {
+        double label;
+
+        memcpy(text, page->timeline->ranks[r].name, sizeof text);
+        pst_figure_shorten(page->cr, text, sizeof text, width);
+        label = pst_figure_text_width(page->cr, text);
+        widest = label > widest ? label : widest;
+    }
+    page->left = MARGIN + clamp(widest, 4 * font, 0.2 * width) + 6;
+    page->right = width - MARGIN - pst_figure_text_width(page->cr, "100 %") - 5;
+}
+
+/* Rows as high as the number of ranks asks for; in `height` if that is given (0: not). */
+static void size_rows(struct pst_figure_page *page, double height)
+{
+    double n = page->timeline->n_ranks == 0 ? 1 : page->timeline->n_ranks;
+    double gap, share;
+
+    page->row_h = clamp(480 / n, n > 256 ? 1.5 : 4.5, 2.75 * page->options.font_pt);
+    page->lane_h = clamp(page->row_h * 0.2, 1.5, 4);
+    gap = clamp(page->row_h * 0.22, 0.5, 4);
+    page->pitch = page->row_h + page->lane_h * page->n_lanes + gap;
+    if (height > 0) {
+        share = height / (n * page->pitch);
+        if (share < 0.8 || n > 64) {
+            page->n_lanes = 0; /* thin rows would be lines */
+            memset(page->lane_shown, 0, sizeof page->lane_shown);
+            page->pitch = page->row_h + gap;
+            share = height / (n * page->pitch);
+        }
+        page->row_h *= share;
+        page->lane_h *= share;
+        page->pitch *= share;
+    }
+}
+
+/* Above, between and below the rows and the memory panel. */
+static void stack_panels(struct pst_figure_page *page, bool memory)
+{
+    double font = page->options.font_pt, axis = 4 + 2.6 * font, n = page->timeline->n_ranks;
+    double curves = memory ? pst_figure_memory_height(page->timeline) : 0;
+    double between = memory ? 2.4 * font : 0;
+    double fixed = MARGIN + page->header_h + 0.6 * font + axis + MARGIN / 2 + between, rest = 0;
+
+    if (page->options.height_pt > 0) {
+        rest = page->options.height_pt - fixed;
+        curves = memory ? clamp(0.28 * rest, 20, 260) : 0;
+        rest -= curves;
+        rest = rest < 1 ? 1 : rest;
+    }
+    size_rows(page, rest);
+    page->rows_top = MARGIN + page->header_h + 0.6 * font;
+    page->rows_bottom = page->rows_top + n * page->pitch;
+    page->memory_top = page->rows_bottom + between;
+    page->memory_bottom = page->memory_top + curves;
+    if (!memory) {
+        page->memory_top = page->memory_bottom = page->rows_bottom;
+    }
+    if (!(page->options.height_pt > 0)) {
+        page->options.height_pt = ceil(page->memory_bottom + axis + MARGIN / 2);
+    }
+}
+
+static pst_status check_room(const struct pst_figure_page *page, struct pst_error *err)
+{
+    if (page->right - page->left < 60) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "the figure is too narrow: of %g points %g are left for the rows; wider, "
+                        "or a smaller font",
+                        page->options.width_pt, page->right - page->left);
+    }
+    if (page->row_h < 0.5) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "the figure is too low for %u ranks: %g points", page->timeline->n_ranks,
+                        page->options.height_pt);
+    }
+    if (page->options.height_pt > 14000) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value", "%u ranks are too many for one figure",
+                        page->timeline->n_ranks);
+    }
+    return PST_OK;
+}
+
+static void arrange(struct pst_figure_page *page, const uint64_t *times, uint32_t n)
+{
+    double per_ns = (page->right - page->left) / (double)(page->to_ns - page->from_ns);
+
+    page->typical_pass = n == 0 ? 0 : (double)times[n / 2] * per_ns;
+    page->dense = n > 0 && page->typical_pass < 1.2;
+    pst_figure_choose_ticks(page);
+    see_what_occurs(page);
+    see_kinds(page);
+    page->header_h = pst_figure_draw_head(page, false);
+    stack_panels(page, page->options.show_memory && pst_figure_memory_known(page->timeline));
+}
+
+pst_status pst_figure_layout(struct pst_figure_page *page, struct pst_error *err)
+{
+    uint64_t *times = NULL;
+    uint32_t n = 0;
+    pst_status st = number_chunks(page, err);
+
+    if (st == PST_OK) {
+        st = sort_passes(page, &times, &n, err);
+    }
+    if (st != PST_OK) {
+        return st;
+    }
+    choose_times(page);
+    if (page->options.width_pt == 0) {
+        choose_width(page, times, n);
+    }
+    choose_columns(page);
+    if (page->right - page->left >= 60) {
+        arrange(page, times, n);
+    }
+    return check_room(page, err);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "figures/stage_impl.h"
+
+#define MAX_SLOTS   60000
+#define MAX_POINTS  14000.0
+#define HEAD_H      58.0
+#define MARGIN      18.0
+#define LINE_GAP    22.0
+#define EDGE_H      4.0
+#define ASPECT      1.7 /* of a page that is looked at on a screen */
+#define ONE_LINE    1700.0
+#define MIN_COLUMNS 4
+
+double pst_stage_x(const struct pst_stage_layout *layout, uint32_t layer)
+{
+    return layout->left + layer % layout->columns * STAGE_COLUMN_W;
+}
+
+double pst_stage_y(const struct pst_stage_layout *layout, uint32_t slot)
+{
+    return layout->line_top[layout->slots[slot].layer / layout->columns] + layout->slots[slot].y;
+}
+
+/* Column of every stage, and how many slots and links that makes. */
+static pst_status make_layers(const struct pst_stage_graph *graph, uint32_t *layer,
+                              struct pst_stage_layout *l, struct pst_error *err)
+{
+    uint32_t deepest = 0;
+    uint64_t n_slots = graph->n_stages, n_links = 0;
+
+    for (uint32_t s = graph->n_stages; s-- > 0;) {
+        const struct pst_stage_box *box = &graph->stages[s];
+
+        layer[s] = 0; /* stages behind it */
+        for (uint32_t i = 0; i < box->n_successors; i++) {
+            uint32_t next = box->successors[i];
+
+            PST_ASSERT(next > s && next < graph->n_stages);
+            layer[s] = layer[next] + 1 > layer[s] ? layer[next] + 1 : layer[s];
+        }
+        deepest = layer[s] > deepest ? layer[s] : deepest;
+    }
+    for (uint32_t s = 0; s < graph->n_stages; s++) {
+        layer[s] = deepest - layer[s];
+    }
+    for (uint32_t s = 0; s < graph->n_stages; s++) {
+        for (uint32_t i = 0; i < graph->stages[s].n_successors; i++) {
+            uint32_t length = layer[graph->stages[s].successors[i]] - layer[s];
+
+            n_links += length;
+            n_slots += length - 1;
+        }
+    }
+    if (n_slots > MAX_SLOTS || n_links > MAX_SLOTS) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "the stages have too many edges for a figure");
+    }
+    l->n_layers = deepest + 1;
+    l->n_slots = (uint32_t)n_slots;
+    l->n_links = (uint32_t)n_links;
+    return PST_OK;
+}
+
+/* Counting sort of slots by layer; of links by the layer in which they begin. */
+static void sort_by_layer(struct pst_stage_layout *l, const struct pst_stage_link *unsorted)
+{
+    for (uint32_t i = 0; i < l->n_slots; i++) {
+        l->first[l->slots[i].layer + 1]++;
+    }
+    for (uint32_t i = 0; i < l->n_links; i++) {
+        l->first_link[l->slots[unsorted[i].from].layer + 1]++;
+    }
+    for (uint32_t k = 0; k < l->n_layers; k++) {
+        l->first[k + 1] += l->first[k];
+        l->first_link[k + 1] += l->first_link[k];
+    }
+    for (uint32_t i = 0; i < l->n_slots; i++) {
+        l->order[l->first[l->slots[i].layer]++] = i;
+    }
+    for (uint32_t i = 0; i < l->n_links; i++) {
+        l->links[l->first_link[l->slots[unsorted[i].from].layer]++] = unsorted[i];
+    }
+    for (uint32_t k = l->n_layers; k > 0; k--) {
+        l->first[k] = l->first[k - 1];
+        l->first_link[k] = l->first_link[k - 1];
+    }
+    l->first[0] = l->first_link[0] = 0;
+}
+
+static void make_slots(const struct pst_stage_graph *graph, const uint32_t *layer,
+                       struct pst_stage_layout *l, struct pst_stage_link *links)
+{
+    uint32_t n = graph->n_stages, n_links = 0;
+
+    for (uint32_t s = 0; s < graph->n_stages; s++) {
+        l->slots[s] = (struct pst_stage_slot){.stage = s, .layer = layer[s], .height = STAGE_BOX_H};
+    }
+    for (uint32_t s = 0; s < graph->n_stages; s++) {
+        for (uint32_t i = 0; i < graph->stages[s].n_successors; i++) {
+            uint32_t next = graph->stages[s].successors[i], from = s;
+
+            for (uint32_t k = layer[s] + 1; k < layer[next]; k++) {
+                l->slots[n] =
+                    (struct pst_stage_slot){.stage = PST_NONE, .layer = k, .height = EDGE_H};
+                links[n_links++] = (struct pst_stage_link){from, n};
+                from = n++;
+            }
+            links[n_links++] = (struct pst_stage_link){from, next};
+        }
+    }
+    sort_by_layer(l, links);
+}
+
+/* What the layers from..to-1 take up and down. */
+static void span(const struct pst_stage_layout *l, uint32_t from, uint32_t to, double *ret_top,
+                 double *ret_bottom)
+{
+    *ret_top = INFINITY;
+    *ret_bottom = -INFINITY;
+    for (uint32_t i = l->first[from]; i < l->first[to]; i++) {
+        const struct pst_stage_slot *slot = &l->slots[l->order[i]];
+
+        *ret_top = fmin(*ret_top, slot->y - slot->height / 2);
+        *ret_bottom = fmax(*ret_bottom, slot->y + slot->height / 2);
+    }
+}
+
+/* Sizes of the page for so many columns a line. */
+static void measure(struct pst_stage_layout *l, uint32_t columns)
+{
+    double y = MARGIN + HEAD_H;
+
+    l->columns = columns;
+    l->n_lines = (l->n_layers + columns - 1) / columns;
+    l->n_turns = 0;
+    for (uint32_t line = 1; line < l->n_lines; line++) {
+        uint32_t gap = line * columns - 1, n = l->first_link[gap + 1] - l->first_link[gap];
+
+        l->n_turns = n > l->n_turns ? n : l->n_turns;
+    }
+    for (uint32_t line = 0; line < l->n_lines; line++) {
+        uint32_t end = (line + 1) * columns;
+        double top, bottom;
+
+        span(l, line * columns, end < l->n_layers ? end : l->n_layers, &top, &bottom);
+        l->line_top[line] = y - top;
+        y += bottom - top;
+        y += line + 1 < l->n_lines ? LINE_GAP + STAGE_LANE * l->n_turns : 0;
+    }
+    l->left = MARGIN + (l->n_turns > 0 ? STAGE_LANE * (l->n_turns + 2) : 0);
+    l->width = l->left + columns * STAGE_COLUMN_W - (STAGE_COLUMN_W - STAGE_BOX_W) +
+               (l->left - MARGIN) + MARGIN;
+    l->width = fmax(l->width, 420); /* the head */
+    l->height = y + MARGIN;
+}
+
+/* Two places of the same number are at the same height from line to line, so the best shape is a
+   matter of the page alone. */
+static void choose_columns(struct pst_stage_layout *l)
+{
+    uint32_t best = l->n_layers;
+    double least = INFINITY;
+
+    for (uint32_t columns = l->n_layers; columns >= 1; columns--) {
+        uint32_t n_lines = (l->n_layers + columns - 1) / columns;
+        double unlike;
+
+        if ((columns < MIN_COLUMNS && columns < l->n_layers) ||
+            (columns < l->n_layers && (l->n_layers + n_lines - 1) / n_lines != columns)) {
+            continue; /* lines as full as can be */
+        }
+        measure(l, columns);
+        unlike = fabs(log(l->width / l->height / ASPECT));
+        if (unlike < least - 1e-9) {
+            least = unlike;
+            best = columns;
+        }
+        if (columns == l->n_layers && l->width < ONE_LINE) {
+            break; /* one line is short enough to be read */
+        }
+    }
+    measure(l, best);
+}
+
+pst_status pst_stage_lay_out(const struct pst_stage_graph *graph, struct pst_arena *arena,
+                             struct pst_stage_layout *ret_layout, struct pst_error *err)
+{
+    struct pst_stage_layout l = {.n_layers = 0};
+    struct pst_stage_link *links;
+    uint32_t *layer = pst_arena_array(arena, graph->n_stages, sizeof *layer);
+    pst_status st = layer == NULL ? pst_fail_nomem(err) : make_layers(graph, layer, &l, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    l.slots = pst_arena_array(arena, l.n_slots, sizeof *l.slots);
+    l.links = pst_arena_array(arena, l.n_links, sizeof *l.links);
+    links = pst_arena_array(arena, l.n_links, sizeof *links);
+    l.order = pst_arena_array(arena, l.n_slots, sizeof *l.order);
+    l.first = pst_arena_array(arena, l.n_layers + (size_t)1, sizeof *l.first);
+    l.first_link = pst_arena_array(arena, l.n_layers + (size_t)1, sizeof *l.first_link);
+    l.line_top = pst_arena_array(arena, l.n_layers + (size_t)1, sizeof *l.line_top);
+    if (l.slots == NULL || l.links == NULL || links == NULL || l.order == NULL || l.first == NULL ||
+        l.first_link == NULL || l.line_top == NULL) {
+        return pst_fail_nomem(err);
+    }
+    make_slots(graph, layer, &l, links);
+    st = pst_stage_order(&l, err);
+    if (st != PST_OK) {
+        return st;
+    }
+    choose_columns(&l);
+    l.top = MARGIN;
+    if (l.width > MAX_POINTS || l.height > MAX_POINTS) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "a figure of these stages would be %.0f by %.0f points; at most %.0f are "
+                        "drawn",
+                        l.width, l.height, MAX_POINTS);
+    }
+    *ret_layout = l;
+    return PST_OK;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the figure of stages is drawn from: a partitioner's answer, or a plan.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/util.h"
+#include "reports/plan_report.h"
+#include "figures/stage_figure.h"
+
+static pst_status write_graph(const struct pst_stage_graph *graph, const char *path,
+                              enum pst_figure_format format, struct pst_error *err)
+{
+    unsigned char *bytes = NULL;
+    size_t length = 0;
+    pst_status st = pst_stage_figure_render(graph, format, &bytes, &length, err);
+
+    if (st == PST_OK) {
+        st = pst_file_write(path, bytes, length, err);
+        free(bytes);
+    }
+    return st;
+}
+
+pst_status pst_stage_figure_write_partition(const struct pst_problem *problem,
+                                            const struct pst_partition_result *result,
+                                            const char *path, enum pst_figure_format format,
+                                            struct pst_error *err)
+{
+    struct pst_arena arena = {NULL, 0, 0};
+    struct pst_stage_box *boxes = pst_arena_array(&arena, result->n_stages, sizeof *boxes);
+    struct pst_stage_graph graph = {
+        .n_stages = result->n_stages, .stages = boxes, .limit_bytes = problem->memory_bytes};
+    char bottleneck[32];
+    uint32_t depth = 0;
+    bool ok = boxes != NULL;
+    pst_status st;
+
+    for (uint32_t s = 0; ok && s < result->n_stages; s++) {
+        const struct pst_partition_stage *stage = &result->stages[s];
+        const struct pst_costed_node *nodes = problem->graph->nodes;
+
+        boxes[s] = (struct pst_stage_box){
+            .first = nodes[stage->nodes[0]].name,
+            .last = nodes[stage->nodes[stage->n_nodes - 1]].name,
+            .n_nodes = stage->n_nodes,
+            .n_devices = stage->n_ranks,
+            .n_successors = stage->n_successors,
+            .devices = stage->ranks,
+            .successors = stage->successors,
+            .microbatch_size = stage->microbatch_size,
+            .in_flight_samples = stage->in_flight_samples,
+            .time_ns = stage->compute_ns,
+            .memory_bytes = stage->memory_bytes,
+        };
+        depth = stage->depth > depth ? stage->depth : depth;
+    }
+    pst_format_ns(bottleneck, (uint64_t)llround(fmin(result->bottleneck_ns, 9e18)));
+    graph.title = pst_arena_printf(&arena, "%s: %s, %u stages on %u devices", problem->graph->name,
+                                   result->id, result->n_stages, problem->n_devices);
+    graph.subtitle =
+        pst_arena_printf(&arena, "depth %u; slowest stage %s per sample", depth, bottleneck);
+    ok = ok && graph.title != NULL && graph.subtitle != NULL;
+    st = ok ? write_graph(&graph, path, format, err) : pst_fail_nomem(err);
+    pst_arena_finish(&arena);
+    return st;
+}
+
+/* Edges are sorted by the stage in which they begin. */
+static void add_successors(const struct pst_plan *plan, uint32_t *ends, struct pst_stage_box *boxes)
+{
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
+        struct pst_stage_box *box = &boxes[plan->edges[e].from];
+
+        ends[e] = plan->edges[e].to;
+        box->successors = box->n_successors == 0 ? &ends[e] : box->successors;
+        box->n_successors++;
+    }
+}
+
+static pst_status draw_plan(const struct pst_session *session,
+                            const struct pst_stage_report *reports, struct pst_arena *arena,
+                            const char *path, enum pst_figure_format format, struct pst_error *err)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    struct pst_stage_box *boxes = pst_arena_array(arena, plan->n_stages, sizeof *boxes);
+    uint32_t *ends = pst_arena_array(arena, plan->n_edges + (size_t)1, sizeof *ends);
+    struct pst_stage_graph graph = {.n_stages = plan->n_stages,
+                                    .stages = boxes,
+                                    .limit_bytes = plan->capacity_bytes == UINT64_MAX
+                                                       ? INFINITY
+                                                       : (double)plan->capacity_bytes};
+    bool ok = boxes != NULL && ends != NULL;
+
+    for (uint32_t s = 0; ok && s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        boxes[s] = (struct pst_stage_box){
+            .first = session->graph->ops[reports[s].first_operator].name,
+            .last = session->graph->ops[reports[s].last_operator].name,
+            .n_nodes = stage->n_nodes,
+            .n_devices = stage->n_ranks,
+            .devices = stage->ranks,
+            .microbatch_size = stage->microbatch_size,
+            .in_flight_samples = stage->in_flight * stage->microbatch_size,
+            .time_ns = (double)reports[s].forward_ns + (double)reports[s].backward_ns,
+            .memory_bytes = (double)reports[s].static_bytes + (double)reports[s].activation_bytes,
+        };
+    }
+    if (ok) {
+        add_successors(plan, ends, boxes);
+        graph.title = pst_arena_printf(arena, "%s: %u stages on %u devices", session->graph->name,
+                                       plan->n_stages, plan->n_devices);
+        graph.subtitle = pst_arena_printf(arena, "%s, %s, %s; batch %u", plan->partitioner,
+                                          plan->scheduler, plan->memopt, plan->batch);
+        ok = graph.title != NULL && graph.subtitle != NULL;
+    }
+    return ok ? write_graph(&graph, path, format, err) : pst_fail_nomem(err);
+}
+
+pst_status pst_stage_figure_write_plan(const struct pst_session *session, const char *path,
+                                       enum pst_figure_format format, struct pst_error *err)
+{
+    struct pst_arena arena = {NULL, 0, 0};
+    struct pst_stage_report *reports = NULL;
+    pst_status st = pst_plan_report_stages(session, &reports, err);
+
+    if (st == PST_OK) {
+        st = draw_plan(session, reports, &arena, path, format, err);
+    }
+    free(reports);
+    pst_arena_finish(&arena);
+    return st;
+}

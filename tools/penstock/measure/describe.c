@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "measure/describe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+
+#define LINK_ROUNDS 15u
+#define COPY_ROUNDS 7u
+#define COPY_BYTES  ((uint64_t)32 << 20) /* of each array: beyond most caches */
+
+static bool is_product(uint32_t kind)
+{
+    return kind == PST_OP_LINEAR || kind == PST_OP_CONV2D || kind == PST_OP_ATTENTION;
+}
+
+static void describe_compute(const struct pst_session *session, const struct pst_profiled *profile,
+                             struct pst_described *described)
+{
+    uint32_t last = profile->n_sizes - 1;
+    double flops = 0, ns = 0;
+
+    described->launch_ns = 0;
+    for (uint32_t o = 0; o < profile->n_ops; o++) {
+        const struct pst_measured *m = &profile->measured[last][o];
+        double first = profile->measured[0][o].ns[0];
+
+        if (described->launch_ns <= 0 || first < described->launch_ns) {
+            described->launch_ns = first;
+        }
+        for (uint32_t pass = 0; pass < 3; pass++) {
+            double work = 0, bytes = 0;
+
+            pst_op_work(session->graph, o, pass, profile->sizes[last], &work, &bytes);
+            if (is_product(session->graph->ops[o].kind) && m->ns[pass] > 0) {
+                flops += work;
+                ns += m->ns[pass];
+            }
+        }
+    }
+    described->flops = ns > 0 ? flops / ns * 1e9 : 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Median nanoseconds of adding two arrays into a third, and of a copy from the host. */
+static void time_copies(const struct pst_device_ops *ops, struct pst_device *device,
+                        unsigned char *base, const void *host, double *ret_sum_ns,
+                        double *ret_copy_ns)
+{
+    uint64_t sums[COPY_ROUNDS], copies[COPY_ROUNDS];
+
+    ops->zero(device, base, 3 * COPY_BYTES);
+    for (uint32_t i = 0; i < COPY_ROUNDS; i++) {
+        uint64_t start = pst_now_ns(), middle;
+
+        ops->sum(device, base, base + COPY_BYTES, base + 2 * COPY_BYTES, COPY_BYTES / sizeof(float),
+                 PST_F32);
+        middle = pst_now_ns();
+        ops->upload(device, base, host, COPY_BYTES);
+        copies[i] = pst_now_ns() - middle;
+        sums[i] = middle - start;
+    }
+    qsort(sums, COPY_ROUNDS, sizeof *sums, by_size);
+    qsort(copies, COPY_ROUNDS, sizeof *copies, by_size);
+    *ret_sum_ns = (double)sums[COPY_ROUNDS / 2];
+    *ret_copy_ns = (double)copies[COPY_ROUNDS / 2];
+}
+
+static pst_status describe_memory(const struct pst_session *session,
+                                  struct pst_described *described, struct pst_error *err)
+{
+    const struct pst_device_ops *ops = session->device_ops;
+    struct pst_device *device = NULL;
+    void *base = NULL, *host = calloc(1, COPY_BYTES);
+    double sum_ns = 0, copy_ns = 0;
+    pst_status st =
+        host == NULL ? pst_fail_nomem(err) : ops->open(&session->device_config, &device, err);
+
+    if (st == PST_OK) {
+        ops->enter(device);
+        st = ops->arena(device, 3 * COPY_BYTES, &base, err);
+    }
+    if (st == PST_OK) {
+        time_copies(ops, device, base, host, &sum_ns, &copy_ns);
+        described->memory_bandwidth = 3 * (double)COPY_BYTES / sum_ns * 1e9;
+        described->host_bandwidth = (double)COPY_BYTES / copy_ns * 1e9;
+    }
+    if (device != NULL) {
+        ops->close(device);
+    }
+    free(host);
+    return st;
+}
+
+pst_status pst_describe(const struct pst_session *session, const struct pst_profiled *profile,
+                        struct pst_described *ret_described, struct pst_error *err)
+{
+    struct pst_described described = {0};
+    pst_status st;
+
+    describe_compute(session, profile, &described);
+    st = describe_memory(session, &described, err);
+    if (st == PST_OK) {
+        st = pst_measure_link(session->transport_ops, LINK_ROUNDS, &described.link, err);
+    }
+    if (st == PST_OK) {
+        *ret_described = described;
+    }
+    return st;
+}
+
+/* Three digits say what such measurements know. */
+#define ROW(file, key, value, unit, comment)                                                       \
+    fprintf(file, "%s = \"%.3g %s\"%s\n", key, value, unit, comment)
+
+char *pst_described_toml(const struct pst_described *described, const struct pst_session *session,
+                         const struct pst_profiled *profile)
+{
+    const struct pst_cluster *cluster = &session->cluster;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *file = open_memstream(&text, &length);
+
+    if (file == NULL) {
+        return NULL;
+    }
+    fprintf(file,
+            "# Measured with %s.\n# %s.\n# Bring it into a config: include = \"this file\".\n\n"
+            "[cluster]\ndevices = %lld\n",
+            session->graph->name, profile->graph->notes, (long long)cluster->devices);
+    if (cluster->memory != 0) {
+        fprintf(file, "memory = %llu\n", (unsigned long long)cluster->memory);
+    }
+    if (cluster->reserve != 0) {
+        fprintf(file, "reserve = %llu\n", (unsigned long long)cluster->reserve);
+    }
+    fprintf(file, "%s = %.3g  # that products reached\n",
+            session->job->run.dtype == PST_RUN_BF16 ? "bf16_flops" : "flops", described->flops);
+    ROW(file, "memory_bandwidth", described->memory_bandwidth / 1e9, "GB/s", "");
+    ROW(file, "launch_overhead", described->launch_ns / 1e3, "us",
+        "  # the shortest forward pass of an operator");
+    ROW(file, "link_bandwidth", described->link.bytes_per_s / 1e9, "GB/s", "");
+    ROW(file, "link_latency", described->link.latency_ns / 1e3, "us", "");
+    ROW(file, "host_bandwidth", described->host_bandwidth / 1e9, "GB/s", "");
+    if (fclose(file) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "measure/measure_links.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+
+#define FIRST_BYTES 1024u
+#define STALL_NS    60000000000u
+
+struct end {
+    const struct pst_transport_ops *ops;
+    struct pst_transport *transport;
+    uint32_t rank, rounds;
+    unsigned char *data;
+    double *ns; /* [rounds]; rank 0 */
+    struct pst_measured_link *link;
+    pst_status status;
+    struct pst_error err;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* One message out and one back; the other end answers. */
+static pst_status round_trip(struct end *end, uint64_t bytes, uint64_t tag)
+{
+    uint32_t other = 1 - end->rank;
+    pst_request request;
+    pst_status st = PST_OK;
+
+    for (uint32_t half = 0; half < 2 && st == PST_OK; half++) {
+        bool sends = half == end->rank;
+
+        st = sends ? end->ops->send(end->transport, end->rank, other, tag + half, end->data, bytes,
+                                    &request)
+                   : end->ops->recv(end->transport, end->rank, other, tag + half, end->data, bytes,
+                                    &request);
+        if (st == PST_OK) {
+            st = end->ops->wait(end->transport, end->rank, request, &end->err);
+        }
+    }
+    return st;
+}
+
+static void *run_end(void *argument)
+{
+    struct end *end = argument;
+    uint64_t bytes = FIRST_BYTES, tag = 0;
+
+    for (uint32_t size = 0; size < PST_LINK_SIZES && end->status == PST_OK; size++, bytes *= 4) {
+        end->status = round_trip(end, bytes, tag); /* a warm-up */
+        tag += 2;
+        for (uint32_t i = 0; i < end->rounds && end->status == PST_OK; i++, tag += 2) {
+            uint64_t start = pst_now_ns();
+
+            end->status = round_trip(end, bytes, tag);
+            end->ns[i] = (double)(pst_now_ns() - start) / 2;
+        }
+        if (end->rank == 0) {
+            qsort(end->ns, end->rounds, sizeof *end->ns, by_value);
+            end->link->samples[size] = (struct pst_link_sample){bytes, end->ns[end->rounds / 2]};
+        }
+    }
+    if (end->status != PST_OK) {
+        end->ops->abort(end->transport, end->rank, "measuring ended");
+    }
+    return NULL;
+}
+
+void pst_fit_link(const struct pst_link_sample *samples, uint32_t n, double *ret_latency_ns,
+                  double *ret_bytes_per_s)
+{
+    double w = 0, wx = 0, wxx = 0, wy = 0, wxy = 0, slope, latency;
+
+    for (uint32_t i = 0; i < n; i++) {
+        double x = (double)samples[i].bytes, y = samples[i].ns, weight = 1 / (y * y);
+
+        w += weight;
+        wx += weight * x;
+        wxx += weight * x * x;
+        wy += weight * y;
+        wxy += weight * x * y;
+    }
+    slope = (w * wxy - wx * wy) / (w * wxx - wx * wx);
+    latency = (wy - slope * wx) / w;
+    if (latency < 0) {
+        latency = 0;
+        slope = wxy / wxx;
+    }
+    *ret_latency_ns = latency;
+    *ret_bytes_per_s = slope > 0 ? 1e9 / slope : 0;
+}
+
+static void judge(struct pst_measured_link *link)
+{
+    pst_fit_link(link->samples, PST_LINK_SIZES, &link->latency_ns, &link->bytes_per_s);
+    link->worst_error = 0;
+    for (uint32_t i = 0; i < PST_LINK_SIZES; i++) {
+        double said = link->latency_ns + (double)link->samples[i].bytes / link->bytes_per_s * 1e9;
+        double error = said / link->samples[i].ns - 1;
+
+        error = error < 0 ? -error : error;
+        link->worst_error = error > link->worst_error ? error : link->worst_error;
+    }
+}
+
+static pst_status run_both(struct end ends[2], struct pst_error *err)
+{
+    pthread_t threads[2];
+    uint32_t started = 0;
+
+    while (started < 2 && pthread_create(&threads[started], NULL, run_end, &ends[started]) == 0) {
+        started++;
+    }
+    if (started == 1) {
+        ends[0].ops->abort(ends[0].transport, 1, "no second thread");
+    }
+    for (uint32_t i = 0; i < started; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    if (started < 2) {
+        return pst_fail(err, PST_ERR_NOMEM, "machine.threads", "no thread could be started");
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        if (ends[i].status != PST_OK) {
+            if (err != NULL) {
+                *err = ends[i].err;
+            }
+            return ends[i].status;
+        }
+    }
+    return PST_OK;
+}
+
+pst_status pst_measure_link(const struct pst_transport_ops *transport, uint32_t rounds,
+                            struct pst_measured_link *ret_link, struct pst_error *err)
+{
+    const struct pst_transport_config config = {
+        .n_ranks = 2, .max_requests = 2, .stall_ns = STALL_NS};
+    const size_t most = (size_t)FIRST_BYTES << (2 * (PST_LINK_SIZES - 1));
+    struct pst_measured_link link;
+    struct pst_transport *opened = NULL;
+    struct end ends[2];
+    unsigned char *data = calloc(2, most);
+    double *ns = calloc((size_t)2 * rounds, sizeof *ns);
+    pst_status st =
+        data == NULL || ns == NULL ? pst_fail_nomem(err) : transport->open(&config, &opened, err);
+
+    if (st == PST_OK) {
+        for (uint32_t i = 0; i < 2; i++) {
+            ends[i] = (struct end){.ops = transport,
+                                   .transport = opened,
+                                   .rank = i,
+                                   .rounds = rounds,
+                                   .data = data + i * most,
+                                   .ns = ns + (size_t)i * rounds,
+                                   .link = &link};
+        }
+        st = run_both(ends, err);
+        transport->close(opened);
+    }
+    if (st == PST_OK) {
+        judge(&link);
+        *ret_link = link;
+    }
+    free(data);
+    free(ns);
+    return st;
+}

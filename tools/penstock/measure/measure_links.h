@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Measures what a transport takes between two ranks of this machine, and fits the line by which
+ * [cluster] describes a link: latency + bytes / bandwidth.
+ */
+#ifndef PST_MEASURE_MEASURE_LINKS_H
+#define PST_MEASURE_MEASURE_LINKS_H
+
+#include "exec/transport.h"
+
+#define PST_LINK_SIZES 8
+
+struct pst_link_sample {
+    uint64_t bytes;
+    double ns; /* one way: half the median of a message there and one back */
+};
+
+struct pst_measured_link {
+    struct pst_link_sample samples[PST_LINK_SIZES]; /* 1 KiB to 16 MiB, by fours */
+    double latency_ns, bytes_per_s;                 /* of the fitted line */
+    double worst_error;                             /* of the line, part of what was measured */
+};
+
+/* Starts two threads. Errors: those of the transport; machine.threads, PST_ERR_NOMEM. */
+pst_status pst_measure_link(const struct pst_transport_ops *transport, uint32_t rounds,
+                            struct pst_measured_link *ret_link, struct pst_error *err);
+
+/* latency + bytes / bandwidth with the least sum of squared relative errors, latency from 0. */
+void pst_fit_link(const struct pst_link_sample *samples, uint32_t n, double *ret_latency_ns,
+                  double *ret_bytes_per_s);
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "measure/profile.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "measure/host_memory.h"
+#include "train/schedule.h"
+
+#define NOTEWORTHY 0.01 /* part of a step */
+
+void pst_profile_sizes(const struct pst_job *job, struct pst_profile_request *request)
+{
+    uint32_t batch = (uint32_t)job->train.batch, microbatch = (uint32_t)job->train.microbatch;
+
+    request->n_sizes = 0;
+    for (uint32_t size = 1; request->n_sizes < PST_PROFILE_SIZES && size <= batch; size *= 2) {
+        request->sizes[request->n_sizes++] = size;
+        if (size >= microbatch) {
+            break;
+        }
+    }
+}
+
+/* --- measuring --------------------------------------------------------------------------------*/
+
+struct ticking {
+    const struct pst_profile_request *request;
+    uint32_t index; /* of the size */
+};
+
+static void tick(void *context, uint64_t done, uint64_t all)
+{
+    const struct ticking *ticking = context;
+
+    ticking->request->progress(ticking->request->context, ticking->index * all + done,
+                               ticking->request->n_sizes * all,
+                               ticking->request->sizes[ticking->index]);
+}
+
+static bool is_hollow(const struct pst_session *session)
+{
+    return (session->device_ops->flags & PST_DEVICE_HOLLOW) != 0;
+}
+
+/* What [cluster] says, for a device that is not here. */
+static void describe(const struct pst_session *session, uint32_t samples,
+                     struct pst_measured *ret_measured)
+{
+    struct pst_cost_model cost = session->cost;
+
+    cost.profile = NULL;
+    for (uint32_t o = 0; o < session->graph->n_ops; o++) {
+        struct pst_times times;
+
+        pst_cost_op(&cost, o, samples, &times);
+        ret_measured[o].ns[0] = (double)times.forward_ns;
+        ret_measured[o].ns[1] = (double)times.backward_input_ns;
+        ret_measured[o].ns[2] = (double)times.backward_weight_ns;
+    }
+}
+
+static pst_status measure_size(const struct pst_session *session,
+                               const struct pst_profile_request *request, uint32_t i,
+                               struct pst_measured *ret_measured,
+                               struct pst_measured_update *ret_update, struct pst_error *err)
+{
+    const struct pst_update update = pst_update_at(&session->job->train, 0);
+    struct ticking ticking = {request, i};
+    const struct pst_measure_config config = {
+        .graph = session->graph,
+        .device = session->device_ops,
+        .device_config = session->device_config,
+        .samples = request->sizes[i],
+        .microbatches = (uint32_t)session->job->train.batch / request->sizes[i],
+        .warmups = request->warmups,
+        .rounds = request->rounds,
+        .update = &update,
+        .optimizer_slots = pst_session_optimizer_slots(session->job),
+        .least_ns = request->least_ns,
+        .group_ns = request->group_ns,
+        .memory_bytes = pst_host_available_bytes() / 2,
+        .progress = request->progress == NULL ? NULL : tick,
+        .context = &ticking,
+        .cancelled = request->cancelled,
+    };
+
+    if (is_hollow(session)) {
+        describe(session, request->sizes[i], ret_measured);
+        return PST_OK;
+    }
+    return pst_measure_ops(&config, ret_measured, ret_update, err);
+}
+
+static pst_status measure(const struct pst_session *session,
+                          const struct pst_profile_request *request, struct pst_profiled *profile,
+                          struct pst_error *err)
+{
+    pst_status st = PST_OK;
+
+    for (uint32_t i = 0; i < request->n_sizes && st == PST_OK; i++) {
+        profile->sizes[i] = request->sizes[i];
+        profile->measured[i] =
+            pst_arena_array(&profile->arena, session->graph->n_ops, sizeof **profile->measured);
+        st = profile->measured[i] == NULL
+                 ? pst_fail_nomem(err)
+                 : measure_size(session, request, i, profile->measured[i], &profile->update, err);
+    }
+    return st;
+}
+
+/* --- the graph --------------------------------------------------------------------------------*/
+
+static double workspace(const struct pst_session *session, uint32_t op, uint32_t pass,
+                        uint32_t samples)
+{
+    return (double)pst_cost_workspace(&session->cost, op, pass, samples);
+}
+
+static bool add_times(const struct pst_profiled *profile, struct pst_arena *arena, uint32_t op,
+                      struct pst_costed_node *node)
+{
+    struct pst_costed_times *times = pst_arena_array(arena, profile->n_sizes, sizeof *times);
+
+    if (times == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < profile->n_sizes; i++) {
+        times[i].samples = profile->sizes[i];
+        memcpy(times[i].ns, profile->measured[i][op].ns, sizeof times[i].ns);
+    }
+    node->times = times;
+    node->n_times = profile->n_sizes;
+    return true;
+}
+
+static pst_status add_nodes(const struct pst_session *session, const struct pst_profiled *profile,
+                            const struct pst_graph_view *view, struct pst_costed *draft,
+                            struct pst_error *err)
+{
+    draft->n_nodes = view->n_nodes;
+    draft->nodes = pst_arena_array(&draft->arena, view->n_nodes, sizeof *draft->nodes);
+    if (draft->nodes == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
+        const struct pst_node *from = pst_graph_node(view, v);
+        struct pst_costed_node *node = &draft->nodes[v];
+        double weight = workspace(session, v, 2, draft->batch);
+
+        node->name = from->name;
+        node->op = from->op;
+        node->param_bytes = (double)from->param_bytes;
+        node->saved_bytes = (double)from->saved_bytes * draft->batch;
+        node->output_bytes = (double)from->output_bytes * draft->batch;
+        node->workspace_bytes = workspace(session, v, 0, draft->batch);
+        node->backward_workspace_bytes = workspace(session, v, 1, draft->batch);
+        if (weight > node->backward_workspace_bytes) {
+            node->backward_workspace_bytes = weight;
+        }
+        if (!add_times(profile, &draft->arena, v, node)) {
+            return pst_fail_nomem(err);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status add_edges(const struct pst_graph_view *view, struct pst_costed *draft,
+                            struct pst_error *err)
+{
+    draft->n_edges = view->n_edges;
+    draft->edges = pst_arena_array(&draft->arena, view->n_edges + 1, sizeof *draft->edges);
+    if (draft->edges == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t e = 0; e < view->n_edges; e++) {
+        const struct pst_edge *edge = pst_graph_edge(view, e);
+
+        draft->edges[e] = (struct pst_costed_edge){
+            edge->from, edge->to, (double)edge->bytes * (edge->batched ? draft->batch : 1)};
+    }
+    return PST_OK;
+}
+
+static const char *about_device(const struct pst_session *session,
+                                const struct pst_profile_request *request, struct pst_arena *arena)
+{
+    static const char *const dtypes[] = {
+        [PST_RUN_F32] = "f32", [PST_RUN_BF16] = "bf16", [PST_RUN_TF32] = "tf32"};
+    const struct pst_job_run *run = &session->job->run;
+    char about[512] = "", text[256];
+    const char *sharing = pst_session_sharing(session, text, sizeof text);
+
+    session->device_ops->describe(about, sizeof about);
+    return pst_arena_printf(
+        arena,
+        "measured on %s (%s%s%s), %u thread%s per device, %s; mean of the middle "
+        "four fifths of %u runs or more; W includes adding up gradients",
+        run->device, about, sharing == NULL ? "" : "; ", sharing == NULL ? "" : sharing,
+        session->device_config.threads, session->device_config.threads == 1 ? "" : "s",
+        dtypes[run->dtype], request->rounds);
+}
+
+static const char *about_description(const struct pst_session *session, struct pst_arena *arena)
+{
+    const struct pst_cluster *cluster = &session->cluster;
+    bool bf16 = session->job->run.dtype == PST_RUN_BF16;
+
+    return pst_arena_printf(arena,
+                            "described, not measured: %.4g %s FLOP/s at %.4g of it, memory at %.4g "
+                            "bytes/s, %.4g us per kernel",
+                            bf16 ? cluster->bf16_flops : cluster->flops, bf16 ? "bf16" : "f32",
+                            cluster->efficiency, (double)cluster->memory_bandwidth,
+                            (double)cluster->launch_overhead / 1e3);
+}
+
+static pst_status make_graph(const struct pst_session *session,
+                             const struct pst_profile_request *request,
+                             struct pst_profiled *profile, struct pst_error *err)
+{
+    struct pst_costed draft = {.name = session->graph->name,
+                               .batch = profile->sizes[profile->n_sizes - 1]};
+    struct pst_graph_view *view;
+    pst_status st = pst_graph_make_view(session->graph, draft.batch, &view, err);
+
+    draft.notes = is_hollow(session) ? about_description(session, &draft.arena)
+                                     : about_device(session, request, &draft.arena);
+    if (st == PST_OK && draft.notes == NULL) {
+        st = pst_fail_nomem(err);
+    }
+    if (st == PST_OK) {
+        st = add_nodes(session, profile, view, &draft, err);
+    }
+    if (profile->update.ns > 0) {
+        draft.update_bytes_per_s = (double)profile->update.bytes / profile->update.ns * 1e9;
+    }
+    if (st == PST_OK) {
+        st = add_edges(view, &draft, err);
+    }
+    if (st == PST_OK) {
+        st = pst_costed_create(&draft, &profile->graph, err);
+    }
+    pst_arena_finish(&draft.arena);
+    return st;
+}
+
+static void judge(struct pst_profiled *profile)
+{
+    const struct pst_measured *last = profile->measured[profile->n_sizes - 1];
+    double all = 0;
+
+    for (uint32_t o = 0; o < profile->n_ops; o++) {
+        all += last[o].ns[0] + last[o].ns[1] + last[o].ns[2];
+    }
+    for (uint32_t o = 0; o < profile->n_ops; o++) {
+        for (uint32_t pass = 0; pass < 3; pass++) {
+            if (last[o].ns[pass] >= NOTEWORTHY * all &&
+                last[o].spread[pass] > profile->worst_spread) {
+                profile->worst_spread = last[o].spread[pass];
+                profile->worst_op = o;
+            }
+        }
+    }
+}
+
+pst_status pst_profile_run(const struct pst_session *session,
+                           const struct pst_profile_request *request,
+                           struct pst_profiled *ret_profile, struct pst_error *err)
+{
+    struct pst_profiled profile = {.n_ops = session->graph->n_ops, .n_sizes = request->n_sizes};
+    pst_status st;
+
+    st = measure(session, request, &profile, err);
+    if (st == PST_OK) {
+        judge(&profile);
+        st = make_graph(session, request, &profile, err);
+    }
+    if (st != PST_OK) {
+        pst_profile_finish(&profile);
+        return st;
+    }
+    *ret_profile = profile;
+    return PST_OK;
+}
+
+void pst_profile_finish(struct pst_profiled *profile)
+{
+    pst_costed_destroy(profile->graph);
+    pst_arena_finish(&profile->arena);
+    memset(profile, 0, sizeof *profile);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reports/compare_report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/util.h"
+#include "reports/sim_report.h"
+#include "reports/table.h"
+
+const char *const pst_axis_keys[PST_AXES] = {
+    [PST_AXIS_PARTITIONER] = "partitioner", [PST_AXIS_SCHEDULER] = "scheduler",
+    [PST_AXIS_MEMOPT] = "memopt",           [PST_AXIS_DEVICES] = "devices",
+    [PST_AXIS_MICROBATCH] = "microbatch",
+};
+
+const char *pst_trial_state_word(enum pst_trial_state state)
+{
+    static const char *const words[] = {"open", "done", "incompatible", "does-not-fit", "failed"};
+
+    return words[state];
+}
+
+const char *pst_compare_why(char *text, size_t size, const struct pst_error *why)
+{
+    snprintf(text, size, "%s%s%s", why->message, why->hint[0] == '\0' ? "" : "; ", why->hint);
+    pst_text_make_plain(text);
+    return text;
+}
+
+char *pst_compare_rate(char text[32], double samples_per_second)
+{
+    int decimals = samples_per_second >= 1000  ? 0
+                   : samples_per_second >= 100 ? 1
+                   : samples_per_second >= 10  ? 2
+                                               : 3;
+
+    snprintf(text, 32, "%.*f", decimals, samples_per_second);
+    return text;
+}
+
+/* --- order -------------------------------------------------------------------------------------*/
+
+struct rank {
+    double speed;
+    uint32_t record;
+};
+
+static int by_speed(const void *a, const void *b)
+{
+    const struct rank *x = a, *y = b;
+
+    if (x->speed != y->speed) {
+        return x->speed > y->speed ? -1 : 1;
+    }
+    return x->record < y->record ? -1 : x->record > y->record;
+}
+
+/* Those that are done, the fastest first; equal ones in the order asked for. ret_order: n. Returns
+   how many. */
+static uint32_t order_results(const struct pst_compare_result *result, uint32_t *ret_order)
+{
+    struct rank *ranks = calloc((size_t)result->n + 1, sizeof *ranks);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; ranks != NULL && i < result->n; i++) {
+        if (result->records[i].trial.state == PST_TRIAL_DONE) {
+            ranks[n++] = (struct rank){pst_trial_samples_per_second(&result->records[i].trial), i};
+        }
+    }
+    if (n > 0) {
+        qsort(ranks, n, sizeof *ranks, by_speed);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        ret_order[i] = ranks[i].record;
+    }
+    free(ranks);
+    return n;
+}
+
+/* --- for people --------------------------------------------------------------------------------*/
+
+void pst_compare_names(struct pst_table *table, const struct pst_compare_columns *columns,
+                       const struct pst_compare_record *record)
+{
+    if (columns->config) {
+        pst_table_cell(table, "%s", record->config);
+    }
+    if (columns->method) {
+        pst_table_cell(table, "%s", record->method == NULL ? "-" : record->method);
+    }
+    for (uint32_t a = 0; a < columns->n_axes; a++) {
+        pst_table_cell(table, "%s", record->labels[a]);
+    }
+}
+
+void pst_compare_name_columns(struct pst_table *table, const struct pst_compare_columns *columns)
+{
+    static const char *const titles[PST_AXES] = {"partitioner", "scheduler", "memory", "devices",
+                                                 "micro-batch"};
+
+    if (columns->config) {
+        pst_table_column(table, "config", false);
+    }
+    if (columns->method) {
+        pst_table_column(table, "method", false);
+    }
+    for (uint32_t a = 0; a < columns->n_axes; a++) {
+        pst_table_column(table, titles[a], a >= PST_AXIS_DEVICES);
+    }
+}
+
+static struct pst_compare_columns columns_of(const struct pst_compare_result *result)
+{
+    struct pst_compare_columns columns = {.config = result->n_configs > 1, .n_axes = PST_AXES};
+
+    for (uint32_t i = 0; i < result->n; i++) {
+        columns.method |= result->records[i].method != NULL;
+    }
+    return columns;
+}
+
+/* What the devices hold: the least and the most. */
+static void add_memory(struct pst_table *table, const struct pst_trial *trial)
+{
+    uint64_t least = UINT64_MAX, most = pst_trial_most_bytes(trial);
+    char low[32], high[32];
+
+    for (uint32_t d = 0; d < trial->n_devices; d++) {
+        least = trial->arena_bytes[d] < least ? trial->arena_bytes[d] : least;
+    }
+    if (least == most) {
+        pst_table_cell(table, "%s", pst_format_bytes(high, most));
+    } else {
+        pst_table_cell(table, "%s to %s", pst_format_bytes(low, least),
+                       pst_format_bytes(high, most));
+    }
+}
+
+static void add_done(struct pst_table *table, const struct pst_compare_result *result,
+                     const struct pst_compare_columns *columns,
+                     const struct pst_compare_record *record, double best)
+{
+    const struct pst_trial *trial = &record->trial;
+    double speed = pst_trial_samples_per_second(trial);
+    char text[32];
+
+    pst_compare_names(table, columns, record);
+    pst_table_cell(table, "%s", pst_compare_rate(text, speed));
+    pst_table_cell(table, "%.3f", best > 0 ? speed / best : 0);
+    if (result->run) {
+        pst_table_cell(table, "%s", pst_format_ns(text, trial->measured_ns));
+        pst_table_cell(table, "%s", pst_format_ns(text, trial->predicted_ns));
+        pst_table_cell(table, "%.4f", trial->final_loss);
+    } else {
+        pst_table_cell(table, "%s", pst_format_ns(text, trial->sim.period_ns));
+    }
+    pst_table_cell(table, "%.1f %%", 100.0 * pst_sim_bubble(&trial->sim));
+    add_memory(table, trial);
+    pst_table_cell(table, "%s", pst_format_ns(text, (uint64_t)(1e9 * trial->search_seconds)));
+}
+
+static void print_done(const struct pst_compare_result *result, const uint32_t *order, uint32_t n,
+                       bool color, FILE *out)
+{
+    double best = n == 0 ? 0 : pst_trial_samples_per_second(&result->records[order[0]].trial);
+    struct pst_compare_columns columns = columns_of(result);
+    struct pst_table table;
+
+    pst_table_init(&table);
+    pst_compare_name_columns(&table, &columns);
+    pst_table_column(&table, "samples/s", true);
+    pst_table_column(&table, "of best", true);
+    pst_table_column(&table, "step", true);
+    if (result->run) {
+        pst_table_column(&table, "predicted", true);
+        pst_table_column(&table, "loss", true);
+    }
+    pst_table_column(&table, "bubble", true);
+    pst_table_column(&table, "memory of a device", true);
+    pst_table_column(&table, "search", true);
+    for (uint32_t i = 0; i < n; i++) {
+        add_done(&table, result, &columns, &result->records[order[i]], best);
+    }
+    pst_table_print(&table, out, "", color);
+    pst_table_finish(&table);
+}
+
+static void print_others(const struct pst_compare_result *result, enum pst_trial_state state,
+                         const char *title, bool color, FILE *out)
+{
+    struct pst_compare_columns columns = columns_of(result);
+    char text[PST_COMPARE_WHY];
+    struct pst_table table;
+    uint32_t n = 0;
+
+    pst_table_init(&table);
+    pst_compare_name_columns(&table, &columns);
+    pst_table_column(&table, "why", false);
+    for (uint32_t i = 0; i < result->n; i++) {
+        if (result->records[i].trial.state == state) {
+            pst_compare_names(&table, &columns, &result->records[i]);
+            pst_table_cell(&table, "%s",
+                           pst_compare_why(text, sizeof text, &result->records[i].trial.why));
+            n++;
+        }
+    }
+    if (n > 0) {
+        fprintf(out, "\n%s: %u\n", title, n);
+        pst_table_print(&table, out, "", color);
+    }
+    pst_table_finish(&table);
+}
+
+pst_status pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out,
+                                    struct pst_error *err)
+{
+    uint32_t *order = calloc((size_t)result->n + 1, sizeof *order), n, n_open = 0;
+
+    if (order == NULL) {
+        return pst_fail_nomem(err);
+    }
+    n = order_results(result, order);
+    for (uint32_t i = 0; i < result->n; i++) {
+        n_open += result->records[i].trial.state == PST_TRIAL_OPEN;
+    }
+    fprintf(out, "%u of %u combinations %s\n", n, result->n, result->run ? "ran" : "simulated");
+    if (n > 0) {
+        print_done(result, order, n, color, out);
+    }
+    print_others(result, PST_TRIAL_NO_FIT, "do not fit", color, out);
+    print_others(result, PST_TRIAL_MISMATCH, "do not go together", color, out);
+    print_others(result, PST_TRIAL_FAILED, "failed", color, out);
+    if (n_open > 0) {
+        fprintf(out, "\nnot tried: %u\n", n_open);
+    }
+    free(order);
+    return PST_OK;
+}
+
+/* --- for tools ---------------------------------------------------------------------------------*/
+
+void pst_compare_json_labels(struct pst_json *json, const struct pst_compare_record *record)
+{
+    pst_json_string(json, "config", record->config);
+    if (record->method != NULL) {
+        pst_json_string(json, "method", record->method);
+    }
+    for (uint32_t a = 0; a < PST_AXES; a++) {
+        if (a < PST_AXIS_DEVICES) {
+            pst_json_string(json, pst_axis_keys[a], record->labels[a]);
+        } else if (record->labels[a][0] != '-') {
+            pst_json_raw(json, pst_axis_keys[a], record->labels[a]);
+        }
+    }
+}
+
+static void add_outcome(struct pst_json *json, const struct pst_trial *trial)
+{
+    pst_json_uint(json, "batch", trial->batch);
+    pst_json_uint(json, "stages", trial->n_stages);
+    pst_json_number(json, "step_us", (double)trial->sim.period_ns / 1e3);
+    pst_json_number(json, "samples_per_second", pst_trial_samples_per_second(trial));
+    pst_json_number(json, "bubble", pst_sim_bubble(&trial->sim));
+    pst_json_array(json, "memory_bytes");
+    for (uint32_t d = 0; d < trial->n_devices; d++) {
+        pst_json_uint(json, NULL, trial->arena_bytes[d]);
+    }
+    pst_json_end(json, ']');
+    if (trial->capacity_bytes != UINT64_MAX) {
+        pst_json_uint(json, "capacity_bytes", trial->capacity_bytes);
+    }
+    pst_json_number(json, "search_seconds", trial->search_seconds);
+    if (trial->ran) {
+        pst_json_number(json, "measured_step_us", (double)trial->measured_ns / 1e3);
+        pst_json_number(json, "predicted_step_us", (double)trial->predicted_ns / 1e3);
+        pst_json_number(json, "final_loss", trial->final_loss);
+        pst_json_bool(json, "memory_as_predicted", trial->peaks_equal);
+    }
+}
+
+void pst_compare_json_trial(struct pst_json *json, const struct pst_trial *trial)
+{
+    pst_json_string(json, "state", pst_trial_state_word(trial->state));
+    if (trial->state == PST_TRIAL_DONE) {
+        add_outcome(json, trial);
+    } else if (trial->state != PST_TRIAL_OPEN) {
+        pst_json_object(json, "error");
+        pst_json_error(json, &trial->why);
+        pst_json_end(json, '}');
+    }
+}
+
+void pst_compare_json_order(struct pst_json *json, const uint32_t *order, uint32_t n)
+{
+    pst_json_array(json, "order");
+    for (uint32_t i = 0; i < n; i++) {
+        pst_json_uint(json, NULL, order[i]);
+    }
+    pst_json_end(json, ']');
+}
+
+char *pst_compare_report_json(const struct pst_compare_result *result)
+{
+    uint32_t *order = calloc((size_t)result->n + 1, sizeof *order);
+    struct pst_json json;
+    uint32_t n;
+
+    if (order == NULL) {
+        return NULL;
+    }
+    n = order_results(result, order);
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_uint(&json, "combinations", result->n);
+    pst_json_bool(&json, "run", result->run);
+    pst_compare_json_order(&json, order, n);
+    pst_json_array(&json, "records");
+    for (uint32_t i = 0; i < result->n; i++) {
+        pst_json_object(&json, NULL);
+        pst_compare_json_labels(&json, &result->records[i]);
+        pst_compare_json_trial(&json, &result->records[i].trial);
+        pst_json_end(&json, '}');
+    }
+    pst_json_end(&json, ']');
+    pst_json_end(&json, '}');
+    free(order);
+    return pst_json_take(&json);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Combinations side by side: a table for people, records for tools, CSV.
+ */
+#ifndef PST_REPORTS_COMPARE_REPORT_H
+#define PST_REPORTS_COMPARE_REPORT_H
+
+#include <stdio.h>
+
+#include "base/json.h"
+#include "tune/combine.h"
+#include "tune/trial.h"
+
+/* One combination and what came of it. Labels are the set's, which outlives it. */
+struct pst_compare_record {
+    const char *config; /* path of its config */
+    const char *method; /* name of its triple of strategies, or NULL */
+    const char *labels[PST_AXES];
+    struct pst_trial trial;
+};
+
+struct pst_compare_result {
+    uint32_t n; /* asked for; those behind a stop are open */
+    struct pst_compare_record *records;
+    uint32_t n_configs;
+    bool run; /* rather than simulated alone */
+};
+
+/* Out of memory: PST_ERR_NOMEM. */
+pst_status pst_compare_report_print(const struct pst_compare_result *result, bool color, FILE *out,
+                                    struct pst_error *err);
+/* free() it; NULL: out of memory. */
+char *pst_compare_report_json(const struct pst_compare_result *result);
+/* One line a combination, in the order asked for, behind a line of titles. free() it. */
+char *pst_compare_report_csv(const struct pst_compare_result *result);
+
+/* Shared with the report of `tune`. What names a combination: config and method, then the first
+   n_axes axes. */
+struct pst_compare_columns {
+    bool config, method; /* some record has such */
+    uint32_t n_axes;
+};
+
+struct pst_table;
+void pst_compare_name_columns(struct pst_table *table, const struct pst_compare_columns *columns);
+void pst_compare_names(struct pst_table *table, const struct pst_compare_columns *columns,
+                       const struct pst_compare_record *record);
+/* Message and hint in one line, in PST_COMPARE_WHY bytes. */
+#define PST_COMPARE_WHY (sizeof(struct pst_error) - sizeof(((struct pst_error *)0)->details))
+const char *pst_compare_why(char *text, size_t size, const struct pst_error *why);
+char *pst_compare_rate(char text[32], double samples_per_second);
+const char *pst_trial_state_word(enum pst_trial_state state);
+extern const char *const pst_axis_keys[PST_AXES];
+void pst_compare_json_order(struct pst_json *json, const uint32_t *order, uint32_t n);
+void pst_compare_json_labels(struct pst_json *json, const struct pst_compare_record *record);
+void pst_compare_json_trial(struct pst_json *json, const struct pst_trial *trial);
+
+#endif

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reports/memopt_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/saturate.h"
+#include "base/util.h"
+#include "planner/eval.h"
+#include "reports/memory_chart.h"
+#include "reports/table.h"
+
+#define MAX_SINGLE 40 /* nodes, each with a row of its own */
+
+static const char *const words[] = {"keep", "recompute", "offload", "peer"};
+
+/* Consecutive nodes with one action, as a row. */
+struct block {
+    uint32_t first, n;
+    uint64_t saved, freed, replay_ns;
+};
+
+static uint64_t in_flight(const struct pst_memopt_result *result)
+{
+    return result->view.in_flight > 0 ? result->view.in_flight : 1;
+}
+
+/* Copies of dropped or offloaded bytes that need no place. */
+static uint64_t freed_copies(const struct pst_memopt_result *result, uint32_t action)
+{
+    uint64_t k = in_flight(result);
+    uint64_t staged = result->view.staging_copies < k ? result->view.staging_copies : k;
+
+    return action == PST_ACTION_RECOMPUTE ? k - 1 : action == PST_ACTION_OFFLOAD ? k - staged : 0;
+}
+
+/* Bytes of parked micro-batches that the node's action frees. */
+static uint64_t freed_bytes(const struct pst_memopt_result *result, uint32_t v)
+{
+    uint32_t action = result->actions[v];
+    uint64_t saved = pst_stage_node_at(&result->view, v)->saved_bytes;
+    uint64_t left = result->left != NULL && action == PST_ACTION_RECOMPUTE ? result->left[v] : 0;
+
+    return pst_sat_mul(freed_copies(result, action), saved > left ? saved - left : 0);
+}
+
+/* How often each node runs again. */
+static void count_replays(const struct pst_memopt_result *result, uint32_t *ret_times)
+{
+    memset(ret_times, 0, result->view.n_nodes * sizeof *ret_times);
+    for (uint32_t i = 0; i < result->n_events; i++) {
+        ret_times[result->events[i].node] += result->events[i].pass == PST_MEMORY_REPLAY;
+    }
+}
+
+static struct block block_at(const struct pst_memopt_result *result, const uint32_t *times,
+                             uint32_t first)
+{
+    struct block b = {.first = first};
+    bool together = result->view.n_nodes > MAX_SINGLE;
+    uint32_t v = first;
+
+    do {
+        const struct pst_stage_node *node = pst_stage_node_at(&result->view, v);
+
+        b.saved = pst_sat_add(b.saved, node->saved_bytes);
+        b.freed = pst_sat_add(b.freed, freed_bytes(result, v));
+        b.replay_ns = pst_sat_add(b.replay_ns, pst_sat_mul(times[v], node->forward_ns));
+        b.n++;
+        v++;
+    } while (together && v < result->view.n_nodes && result->actions[v] == result->actions[first]);
+    return b;
+}
+
+/* --- for people --------------------------------------------------------------------------------*/
+
+/* Does a replay outside of v's own run read it? */
+static bool is_replay_source(const struct pst_memopt_result *result, uint32_t v)
+{
+    for (uint32_t u = v + 1; u < result->view.n_nodes; u++) {
+        const struct pst_stage_node *node = pst_stage_node_at(&result->view, u);
+
+        for (uint32_t j = 0; result->actions[u] == PST_ACTION_RECOMPUTE && j < node->n_producers;
+             j++) {
+            if (result->view.producers[node->first_producer + j] == v) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Why a node has its action: what it brings, or what stands against another one. */
+static const char *reason(const struct pst_memopt_result *result, const struct block *b,
+                          char text[96])
+{
+    const struct pst_stage_node *node = pst_stage_node_at(&result->view, b->first);
+    const struct pst_memory_sums *sums = &result->sums;
+    uint32_t action = result->actions[b->first];
+    char bytes[32];
+
+    text[0] = '\0';
+    if (action == PST_ACTION_KEEP) {
+        if (b->n == 1 && (node->flags & PST_NODE_NO_RECOMPUTE) != 0) {
+            snprintf(text, 96, "must not be replayed");
+        } else if (b->n == 1 && is_replay_source(result, b->first)) {
+            snprintf(text, 96, "a replay reads it");
+        }
+    } else if (action == PST_ACTION_RECOMPUTE && b->freed == 0) {
+        snprintf(text, 96, "%s", b->saved > 0 ? "of the active micro-batch alone" : "");
+    } else if (action == PST_ACTION_RECOMPUTE && b->replay_ns > 0) {
+        double per_us = (double)b->freed / ((double)b->replay_ns / 1000.0);
+
+        snprintf(text, 96, "%s for each us",
+                 pst_format_bytes(bytes, per_us < 1e18 ? (uint64_t)per_us : (uint64_t)1e18));
+    } else if (action == PST_ACTION_OFFLOAD) {
+        snprintf(text, 96, "%s",
+                 sums->link_ns <= pst_sat_add(sums->total_ns, sums->replay_ns)
+                     ? "hidden behind the passes"
+                     : "passes wait for the link");
+    }
+    return text;
+}
+
+static uint64_t cost_ns(const struct pst_memopt_result *result, const struct block *b)
+{
+    switch (result->actions[b->first]) {
+    case PST_ACTION_RECOMPUTE:
+        return b->replay_ns;
+    case PST_ACTION_OFFLOAD:
+        return pst_eval_link_ns(&result->view, b->saved);
+    default:
+        return 0;
+    }
+}
+
+static void print_block(const struct pst_memopt_result *result, const struct block *b,
+                        struct pst_table *table)
+{
+    const struct pst_costed_node *nodes = result->stage.problem->graph->nodes;
+    const struct pst_stage_node *first = pst_stage_node_at(&result->view, b->first);
+    uint32_t action = result->actions[b->first];
+    char text[96];
+
+    if (b->n == 1) {
+        pst_table_cell(table, "%.60s", nodes[first->node].name);
+        pst_table_cell(table, "%.24s", first->op != NULL ? first->op : "");
+    } else {
+        const struct pst_stage_node *last = pst_stage_node_at(&result->view, b->first + b->n - 1);
+
+        pst_table_cell(table, "%.40s ... %.40s", nodes[first->node].name, nodes[last->node].name);
+        pst_table_cell(table, "%u nodes", b->n);
+    }
+    pst_table_cell(table, "%s", words[action]);
+    pst_table_cell(table, "%s", pst_format_bytes(text, b->saved));
+    pst_table_cell(table, "%s", action == PST_ACTION_KEEP ? "" : pst_format_bytes(text, b->freed));
+    pst_table_cell(table, "%s",
+                   action == PST_ACTION_KEEP ? "" : pst_format_ns(text, cost_ns(result, b)));
+    pst_table_cell(table, "%s", reason(result, b, text));
+}
+
+/* times: [n_nodes] how often each runs again. */
+static void print_nodes(const struct pst_memopt_result *result, const uint32_t *times, bool color,
+                        FILE *out)
+{
+    struct pst_table table;
+    struct block b;
+
+    pst_table_init(&table);
+    pst_table_column(&table, "operator", false);
+    pst_table_column(&table, "kind", false);
+    pst_table_column(&table, "action", false);
+    pst_table_column(&table, "saved", true);
+    pst_table_column(&table, "frees", true);
+    pst_table_column(&table, "time", true);
+    pst_table_column(&table, "why", false);
+    for (uint32_t v = 0; v < result->view.n_nodes; v += b.n) {
+        b = block_at(result, times, v);
+        print_block(result, &b, &table);
+    }
+    pst_table_print(&table, out, "  ", color);
+    pst_table_finish(&table);
+}
+
+/* The replays in their order, where they are listed. */
+static void print_replays(const struct pst_memopt_result *result, FILE *out)
+{
+    const struct pst_costed_node *nodes = result->stage.problem->graph->nodes;
+
+    for (uint32_t i = 0; i < result->replays.n; i++) {
+        const struct pst_replay *r = &result->replays.at[i];
+
+        fprintf(out, i == 0 ? "\nreplays   " : "          ");
+        fprintf(out, "%.60s to %.60s before the backward of %.60s\n",
+                nodes[pst_stage_node_at(&result->view, r->first)->node].name,
+                nodes[pst_stage_node_at(&result->view, r->last)->node].name,
+                nodes[pst_stage_node_at(&result->view, r->before)->node].name);
+    }
+}
+
+static void print_sums(const struct pst_memopt_result *result, FILE *out)
+{
+    const struct pst_memory_sums *sums = &result->sums;
+    char a[32], b[32], c[32], d[32];
+
+    fprintf(out, "\npeak      %s", pst_format_bytes(a, result->value.peak_bytes));
+    if (result->view.capacity_bytes != UINT64_MAX) {
+        fprintf(out, " of %s", pst_format_bytes(b, result->view.capacity_bytes));
+    }
+    fprintf(out, ": %s static, %s parked, %s of the active micro-batch\n",
+            pst_format_bytes(a, sums->static_bytes), pst_format_bytes(b, sums->parked_bytes),
+            pst_format_bytes(c, sums->active_bytes));
+    fprintf(out, "period    %s: %s without memory optimizer, %s more",
+            pst_format_ns(a, result->value.period_ns), pst_format_ns(b, sums->total_ns),
+            pst_format_ns(c, result->value.extra_ns));
+    if (sums->total_ns > 0) {
+        fprintf(out, " (%.1f %%)", 100.0 * (double)result->value.extra_ns / (double)sums->total_ns);
+    }
+    fprintf(out, "\ndropped   %s of a micro-batch, %s of replays\n",
+            pst_format_bytes(a, sums->dropped_bytes), pst_format_ns(b, sums->replay_ns));
+    if (result->view.link_bytes_per_s > 0) {
+        fprintf(out, "offloaded %s of a micro-batch; the host link is busy for %s\n",
+                pst_format_bytes(a, sums->offloaded_bytes), pst_format_ns(d, sums->link_ns));
+    }
+    fprintf(out, "search    %s by %s %s, %u micro-batch%s in flight\n\n",
+            pst_format_ns(a, (uint64_t)(result->search_seconds * 1e9)), result->id, result->version,
+            result->view.in_flight, result->view.in_flight == 1 ? "" : "es");
+}
+
+pst_status pst_memopt_report_print(const struct pst_memopt_result *result, bool color, FILE *out,
+                                   struct pst_error *err)
+{
+    uint32_t *times = calloc((size_t)result->view.n_nodes + 1, sizeof *times);
+
+    if (times == NULL) {
+        return pst_fail_nomem(err);
+    }
+    count_replays(result, times);
+    print_nodes(result, times, color, out);
+    print_replays(result, out);
+    print_sums(result, out);
+    pst_memory_chart_print(result->events, result->n_events, result->view.capacity_bytes, out);
+    free(times);
+    return PST_OK;
+}
+
+/* --- for tools ---------------------------------------------------------------------------------*/
+
+/* Where replays are listed: as objects, by names. */
+static void put_replays(struct pst_json *json, const struct pst_memopt_result *result)
+{
+    const struct pst_costed_node *nodes = result->stage.problem->graph->nodes;
+
+    if (result->replays.n == 0) {
+        return;
+    }
+    pst_json_array(json, "sequence");
+    for (uint32_t i = 0; i < result->replays.n; i++) {
+        const struct pst_replay *r = &result->replays.at[i];
+
+        pst_json_object(json, NULL);
+        pst_json_string(json, "before",
+                        nodes[pst_stage_node_at(&result->view, r->before)->node].name);
+        pst_json_string(json, "first",
+                        nodes[pst_stage_node_at(&result->view, r->first)->node].name);
+        pst_json_string(json, "last", nodes[pst_stage_node_at(&result->view, r->last)->node].name);
+        pst_json_end(json, '}');
+    }
+    pst_json_end(json, ']');
+}
+
+char *pst_memopt_report_json(const struct pst_memopt_result *result)
+{
+    const struct pst_costed_node *nodes = result->stage.problem->graph->nodes;
+    const struct pst_memory_sums *sums = &result->sums;
+    struct pst_json json;
+
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_string(&json, "memopt", result->id);
+    pst_json_bool(&json, "fits", true);
+    pst_json_number(&json, "extra_us", (double)result->value.extra_ns / 1000.0);
+    pst_json_uint(&json, "peak_bytes", result->value.peak_bytes);
+    pst_json_array(&json, "actions");
+    for (uint32_t v = 0; v < result->view.n_nodes; v++) {
+        pst_json_object(&json, NULL);
+        pst_json_string(&json, "tensor", nodes[pst_stage_node_at(&result->view, v)->node].name);
+        pst_json_string(&json, "action", words[result->actions[v]]);
+        pst_json_end(&json, '}');
+    }
+    pst_json_end(&json, ']');
+    put_replays(&json, result);
+    pst_json_number(&json, "period_us", (double)result->value.period_ns / 1000.0);
+    pst_json_number(&json, "recompute_us", (double)sums->replay_ns / 1000.0);
+    pst_json_number(&json, "link_us", (double)sums->link_ns / 1000.0);
+    pst_json_uint(&json, "in_flight", result->view.in_flight);
+    pst_json_uint(&json, "static_bytes", sums->static_bytes);
+    pst_json_uint(&json, "parked_bytes", sums->parked_bytes);
+    pst_json_uint(&json, "active_bytes", sums->active_bytes);
+    pst_json_uint(&json, "recomputed_bytes", sums->dropped_bytes);
+    pst_json_uint(&json, "offloaded_bytes", sums->offloaded_bytes);
+    pst_json_number(&json, "search_seconds", result->search_seconds);
+    pst_json_end(&json, '}');
+    return pst_json_take(&json);
+}

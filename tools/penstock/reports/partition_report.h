@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A partitioner's answer to a problem, for people and tools.
+ */
+#ifndef PST_REPORTS_PARTITION_REPORT_H
+#define PST_REPORTS_PARTITION_REPORT_H
+
+#include <stdio.h>
+
+#include "planner/solo_partition.h"
+
+/* Stages as a table, what they come to, remarks. */
+void pst_partition_report_print(const struct pst_problem *problem,
+                                const struct pst_partition_result *result, bool color, FILE *out);
+
+/* One JSON object; free() it; NULL when there is no memory. docs/commands.md names the fields. */
+char *pst_partition_report_json(const struct pst_problem *problem,
+                                const struct pst_partition_result *result);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reports/partition_words.h"
+
+#include "base/text.h"
+
+const char *pst_report_ranks(const uint32_t *ranks, uint32_t n, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < n && used < size; i++) {
+        uint32_t run = i;
+
+        while (run + 1 < n && ranks[run + 1] == ranks[run] + 1) {
+            run++;
+        }
+        used += (size_t)snprintf(text + used, size - used, "%s%u", i == 0 ? "" : ",", ranks[i]);
+        if (run > i && used < size) {
+            used += (size_t)snprintf(text + used, size - used, "-%u", ranks[run]);
+        }
+        i = run;
+    }
+    return text;
+}
+
+void pst_report_remarks_print(const struct pst_partition_remark *remarks, uint32_t n,
+                              bool (*hides)(const char *key), FILE *out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct pst_partition_remark *remark = &remarks[i];
+
+        if (hides != NULL && hides(remark->key)) {
+            continue;
+        }
+        fprintf(out, "  %s: ", remark->key);
+        if (remark->type == PST_REMARK_TEXT) {
+            pst_text_print(out, remark->text);
+            fputc('\n', out);
+        } else if (remark->type == PST_REMARK_FLAG) {
+            fputs(remark->number != 0 ? "yes\n" : "no\n", out);
+        } else {
+            fprintf(out, "%.10g\n", remark->number);
+        }
+    }
+}
+
+void pst_report_remarks_json(const struct pst_partition_remark *remarks, uint32_t n,
+                             bool (*hides)(const char *key), struct pst_json *json)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct pst_partition_remark *remark = &remarks[i];
+
+        if (hides != NULL && hides(remark->key)) {
+            continue;
+        }
+        if (remark->type == PST_REMARK_TEXT) {
+            pst_json_string(json, remark->key, remark->text);
+        } else if (remark->type == PST_REMARK_FLAG) {
+            pst_json_bool(json, remark->key, remark->number != 0);
+        } else {
+            pst_json_number(json, remark->key, remark->number);
+        }
+    }
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reports/plan_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/util.h"
+#include "reports/partition_words.h"
+#include "reports/table.h"
+#include "train/data.h"
+#include "train/progress.h"
+
+/* "keep 1.2 MiB, recompute 5: 3.0 MiB, +1.20 ms, offload 2: 4.0 MiB, link 333 us" */
+static const char *memory_actions(const struct pst_stage_report *stage,
+                                  const struct pst_plan_stage *plan, char *text, size_t size)
+{
+    /* Micro-batches that are nobody's guests keep what the others leave with a peer. */
+    uint64_t kept =
+        stage->kept_bytes + (plan->n_guests < plan->n_microbatches ? stage->peer_bytes : 0);
+    char bytes[32], time[32];
+    size_t used = (size_t)snprintf(text, size, "keep %s", pst_format_bytes(bytes, kept));
+
+    if (stage->n_recomputed > 0 && used < size) {
+        used +=
+            (size_t)snprintf(text + used, size - used, ", recompute %u: %s, +%s",
+                             stage->n_recomputed, pst_format_bytes(bytes, stage->recomputed_bytes),
+                             pst_format_ns(time, stage->recompute_ns));
+    }
+    if (stage->n_offloaded > 0 && used < size) {
+        used +=
+            (size_t)snprintf(text + used, size - used, ", offload %u: %s, link %s",
+                             stage->n_offloaded, pst_format_bytes(bytes, stage->offloaded_bytes),
+                             pst_format_ns(time, stage->link_ns));
+    }
+    if (plan->n_guests > 0 && used < size) {
+        used += (size_t)snprintf(
+            text + used, size - used, ", peer %u: %s of %u of %u micro-batches", stage->n_peers,
+            pst_format_bytes(bytes, stage->peer_bytes), plan->n_guests, plan->n_microbatches);
+    }
+    if (stage->guest_bytes > 0 && used < size) {
+        snprintf(text + used, size - used, ", guests %s",
+                 pst_format_bytes(bytes, stage->guest_bytes));
+    }
+    return text;
+}
+
+static void add_row(struct pst_table *table, const struct pst_session *session,
+                    const struct pst_stage_report *r)
+{
+    const struct pst_plan_stage *stage = &session->planned.plan->stages[r->stage];
+    const struct pst_graph *graph = session->graph;
+    char text[256];
+
+    pst_table_cell(table, "%u", r->stage);
+    pst_table_cell(table, "%s", pst_report_ranks(stage->ranks, stage->n_ranks, text, sizeof text));
+    pst_table_cell(table, "%u", r->n_operators);
+    if (r->n_operators == 1) {
+        pst_table_cell(table, "%s", graph->ops[r->first_operator].name);
+    } else {
+        pst_table_cell(table, "%s .. %s", graph->ops[r->first_operator].name,
+                       graph->ops[r->last_operator].name);
+    }
+    pst_table_cell(table, "%s", pst_format_count(text, (double)r->parameters));
+    pst_table_cell(table, "%s", pst_format_ns(text, r->forward_ns));
+    pst_table_cell(table, "%s", pst_format_ns(text, r->backward_ns));
+    pst_table_cell(table, "%u x %u", stage->in_flight, stage->microbatch_size);
+    pst_table_cell(table, "%s", memory_actions(r, stage, text, sizeof text));
+    pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes));
+    pst_table_cell(table, "%s", pst_format_bytes(text, r->activation_bytes));
+    pst_table_cell(table, "%s", pst_format_bytes(text, r->static_bytes + r->activation_bytes));
+    pst_table_cell(table, "%s", r->limited_by);
+}
+
+static void print_stages(const struct pst_session *session, const struct pst_stage_report *stages,
+                         bool color, FILE *out)
+{
+    static const struct {
+        const char *title;
+        bool right;
+    } columns[] = {{"stage", true},      {"device", true},      {"ops", true},
+                   {"operators", false}, {"params", true},      {"forward", true},
+                   {"backward", true},   {"held", true},        {"saved", false},
+                   {"static", true},     {"activations", true}, {"total", true},
+                   {"limited by", false}};
+    struct pst_table table;
+
+    pst_table_init(&table);
+    for (uint32_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        pst_table_column(&table, columns[i].title, columns[i].right);
+    }
+    for (uint32_t i = 0; i < session->planned.plan->n_stages; i++) {
+        add_row(&table, session, &stages[i]);
+    }
+    pst_table_print(&table, out, "", color);
+    pst_table_finish(&table);
+}
+
+static void print_devices(const struct pst_session *session, FILE *out)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    char text[32], limit[96];
+    bool host = false;
+
+    fputs("peak per device ", out);
+    for (uint32_t i = 0; i < plan->n_devices; i++) {
+        fprintf(out, "%s%s", i == 0 ? "" : ", ",
+                pst_format_bytes(text, plan->devices[i].arena_bytes));
+    }
+    fprintf(out, " (%s)\n", pst_session_capacity_text(session, limit, sizeof limit));
+    for (uint32_t i = 0; i < plan->n_devices; i++) {
+        host |= plan->devices[i].host_bytes > 0;
+    }
+    for (uint32_t i = 0; host && i < plan->n_devices; i++) {
+        fprintf(out, "%s%s%s", i == 0 ? "host memory     " : ", ",
+                pst_format_bytes(text, plan->devices[i].host_bytes),
+                i + 1 < plan->n_devices ? "" : "\n");
+    }
+}
+
+static uint32_t most_versions(const struct pst_plan *plan)
+{
+    uint32_t most = 1;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        uint32_t n = plan->stages[s].weight_versions;
+
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* What sets an asynchronous plan apart. */
+static void print_versions(const struct pst_plan *plan, FILE *out)
+{
+    if (!plan->asynchronous) {
+        return;
+    }
+    if (plan->version_rule == PST_VERSION_STASHED) {
+        fprintf(
+            out,
+            "asynchronous: up to %u versions of the weights, an update after every micro-batch, "
+            "drained ",
+            most_versions(plan));
+    } else {
+        fprintf(out, "asynchronous: two versions of the weights, gradients one step old, drained ");
+    }
+    if (plan->drain_every > 1) {
+        fprintf(out, "every %u steps\n", plan->drain_every);
+    } else {
+        fprintf(out, "%s\n", plan->drain_every == 1 ? "after every step" : "at the end");
+    }
+}
+
+/* Tokens, or samples where a sample has one target. */
+static uint64_t tokens_per_step(const struct pst_session *session)
+{
+    struct pst_sample_shape shape = {.rows = 1};
+
+    if (pst_sample_shape_of(session->graph, &shape, NULL) != PST_OK) {
+        shape.rows = 1;
+    }
+    return session->planned.plan->batch * shape.rows;
+}
+
+static void print_prediction(const struct pst_session *session, FILE *out)
+{
+    uint64_t ns = session->predicted_ns;
+    uint32_t n = session->planned.plan->n_devices;
+    char step[32], rate[32];
+
+    fprintf(out, "\npredicted step  %s, %s tok/s", pst_format_ns(step, ns),
+            pst_format_count(rate,
+                             ns == 0 ? 0.0 : (double)tokens_per_step(session) * 1e9 / (double)ns));
+    if (session->threads > session->cores) {
+        fprintf(out, " (%u device%s", n, n == 1 ? "" : "s");
+        if (session->device_config.threads > 1) {
+            fprintf(out, " of %u threads", session->device_config.threads);
+        }
+        fprintf(out, " share %u core%s)", session->cores, session->cores == 1 ? "" : "s");
+    }
+    fputc('\n', out);
+}
+
+pst_status pst_plan_report_print(const struct pst_session *session, const char *file, bool color,
+                                 FILE *out, struct pst_error *err)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    struct pst_stage_report *stages = NULL;
+    const char *sharing;
+    char count[32], text[256];
+    pst_status st = pst_plan_report_stages(session, &stages, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    fprintf(out, "%s: %s parameters, %u operators, %u stages on %u devices, batch %u\n",
+            session->graph->name,
+            pst_format_count(count, (double)pst_graph_parameters(session->graph)),
+            session->graph->n_ops, plan->n_stages, plan->n_devices, plan->batch);
+    fprintf(out, "partitioner %s, scheduler %s, memopt %s\n", plan->partitioner, plan->scheduler,
+            plan->memopt[0] == '\0' ? "-" : plan->memopt);
+    print_versions(plan, out);
+    fputc('\n', out);
+    print_stages(session, stages, color, out);
+    print_prediction(session, out);
+    sharing = pst_session_sharing(session, text, sizeof text);
+    if (sharing != NULL) {
+        fprintf(out, "shared          %s\n", sharing);
+    }
+    print_devices(session, out);
+    if (session->planned.search_seconds > 0) {
+        fprintf(out, "searched for    %.2f s%s\n", session->planned.search_seconds,
+                plan->isolated ? ", in a process of its own" : "");
+    }
+    if (session->planned.n_remarks > 0) {
+        fputs("the partitioner remarks\n", out);
+        pst_report_remarks_print(session->planned.remarks, session->planned.n_remarks, NULL, out);
+    }
+    if (file != NULL) {
+        fprintf(out, "written to      %s\n", file);
+    }
+    free(stages);
+    return PST_OK;
+}
+
+static void add_stage(struct pst_json *json, const struct pst_session *session,
+                      const struct pst_stage_report *r)
+{
+    const struct pst_plan_stage *stage = &session->planned.plan->stages[r->stage];
+
+    pst_json_object(json, NULL);
+    pst_json_uint(json, "id", r->stage);
+    pst_json_array(json, "devices");
+    for (uint32_t i = 0; i < stage->n_ranks; i++) {
+        pst_json_uint(json, NULL, stage->ranks[i]);
+    }
+    pst_json_end(json, ']');
+    pst_json_uint(json, "operators", r->n_operators);
+    pst_json_string(json, "first_operator", session->graph->ops[r->first_operator].name);
+    pst_json_string(json, "last_operator", session->graph->ops[r->last_operator].name);
+    pst_json_uint(json, "parameters", r->parameters);
+    pst_json_uint(json, "microbatch_size", stage->microbatch_size);
+    pst_json_uint(json, "microbatches", stage->n_microbatches);
+    pst_json_uint(json, "k", stage->k);
+    pst_json_uint(json, "in_flight", stage->in_flight);
+    pst_json_number(json, "forward_us", (double)r->forward_ns / 1e3);
+    pst_json_number(json, "backward_us", (double)r->backward_ns / 1e3);
+    pst_json_uint(json, "recomputed", r->n_recomputed);
+    pst_json_uint(json, "offloaded", r->n_offloaded);
+    pst_json_uint(json, "kept_bytes", r->kept_bytes);
+    pst_json_uint(json, "recomputed_bytes", r->recomputed_bytes);
+    pst_json_uint(json, "offloaded_bytes", r->offloaded_bytes);
+    pst_json_uint(json, "peers", r->n_peers);
+    pst_json_uint(json, "peer_bytes", r->peer_bytes);
+    pst_json_uint(json, "peer_microbatches", stage->n_guests);
+    pst_json_uint(json, "guest_bytes", r->guest_bytes);
+    pst_json_number(json, "recompute_us", (double)r->recompute_ns / 1e3);
+    pst_json_number(json, "link_us", (double)r->link_ns / 1e3);
+    pst_json_uint(json, "static_bytes", r->static_bytes);
+    pst_json_uint(json, "activation_bytes", r->activation_bytes);
+    pst_json_uint(json, "total_bytes", r->static_bytes + r->activation_bytes);
+    pst_json_string(json, "limited_by", r->limited_by);
+    pst_json_end(json, '}');
+}
+
+static void add_devices(struct pst_json *json, const struct pst_plan *plan)
+{
+    pst_json_array(json, "devices");
+    for (uint32_t i = 0; i < plan->n_devices; i++) {
+        pst_json_object(json, NULL);
+        pst_json_uint(json, "rank", i);
+        pst_json_uint(json, "peak_bytes", plan->devices[i].peak_bytes);
+        pst_json_uint(json, "arena_bytes", plan->devices[i].arena_bytes);
+        pst_json_uint(json, "host_bytes", plan->devices[i].host_bytes);
+        pst_json_end(json, '}');
+    }
+    pst_json_end(json, ']');
+}
+
+char *pst_plan_report_json(const struct pst_session *session, const char *file)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    struct pst_stage_report *stages = NULL;
+    struct pst_json json;
+
+    if (pst_plan_report_stages(session, &stages, NULL) != PST_OK) {
+        return NULL;
+    }
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_string(&json, "model", session->graph->name);
+    pst_json_uint(&json, "parameters", pst_graph_parameters(session->graph));
+    pst_json_string(&json, "partitioner", plan->partitioner);
+    pst_json_string(&json, "scheduler", plan->scheduler);
+    pst_json_string(&json, "memopt", plan->memopt);
+    pst_json_uint(&json, "batch", plan->batch);
+    pst_json_bool(&json, "asynchronous", plan->asynchronous);
+    pst_json_uint(&json, "weight_versions", most_versions(plan));
+    pst_json_uint(&json, "drain_every", plan->drain_every);
+    pst_json_array(&json, "stages");
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        add_stage(&json, session, &stages[i]);
+    }
+    pst_json_end(&json, ']');
+    add_devices(&json, plan);
+    pst_json_number(&json, "step_us", (double)session->predicted_ns / 1e3);
+    if (session->cores != 0) {
+        pst_json_uint(&json, "threads", session->threads);
+        pst_json_uint(&json, "cores", session->cores);
+    }
+    pst_json_number(&json, "search_seconds", session->planned.search_seconds);
+    pst_json_bool(&json, "isolated", plan->isolated);
+    pst_json_object(&json, "remarks");
+    pst_report_remarks_json(session->planned.remarks, session->planned.n_remarks, NULL, &json);
+    pst_json_end(&json, '}');
+    if (file != NULL) {
+        pst_json_string(&json, "file", file);
+    }
+    pst_json_end(&json, '}');
+    free(stages);
+    return pst_json_take(&json);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A plan for people and tools: which stage does what, where, for how long and in how much memory.
+ * Memory is counted from the buffers of the lowered programs, so the stages of a device add up to
+ * its peak to the byte.
+ */
+#ifndef PST_REPORTS_PLAN_REPORT_H
+#define PST_REPORTS_PLAN_REPORT_H
+
+#include <stdio.h>
+
+#include "train/session.h"
+
+/* One stage on one of its ranks. */
+struct pst_stage_report {
+    uint32_t stage, n_operators, first_operator, last_operator;
+    uint64_t parameters;                /* values */
+    uint64_t forward_ns, backward_ns;   /* of one micro-batch on one rank, replays not counted */
+    uint32_t n_recomputed, n_offloaded; /* operators whose saved tensors are not kept */
+    uint64_t kept_bytes, recomputed_bytes, offloaded_bytes; /* saved by one micro-batch */
+    uint32_t n_peers;      /* operators whose saved tensors of guests are on another device */
+    uint64_t peer_bytes;   /* of one micro-batch */
+    uint64_t guest_bytes;  /* kept for other devices at the peak, of the first stage of a device */
+    uint64_t recompute_ns; /* of replays, per micro-batch */
+    uint64_t link_ns;      /* of the host link, per micro-batch */
+    uint64_t static_bytes; /* weights, gradients, optimizer state, statistics */
+    uint64_t activation_bytes; /* everything else alive at the peak of the device */
+    const char *limited_by; /* of what its device has least left: "memory"; else the largest part of
+                               its time: "compute", "transfers", "all-reduce" */
+};
+
+/* The figures of every stage (n_stages of them) on its first rank; free() them. */
+pst_status pst_plan_report_stages(const struct pst_session *session,
+                                  struct pst_stage_report **ret_stages, struct pst_error *err);
+
+/* Table and summary. file: where the plan was written, or NULL. */
+pst_status pst_plan_report_print(const struct pst_session *session, const char *file, bool color,
+                                 FILE *out, struct pst_error *err);
+
+/* One JSON object; free() it; NULL when there is no memory. */
+char *pst_plan_report_json(const struct pst_session *session, const char *file);
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reports/plan_report.h"
+
+#include <stdlib.h>
+
+/* The first tick at which the live bytes of a program are at their peak. */
+static pst_status peak_tick(const struct pst_program *program, uint32_t *ret_tick,
+                            struct pst_error *err)
+{
+    int64_t *change = calloc((size_t)program->n_ticks + 1, sizeof *change), live = 0, most = -1;
+
+    if (change == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < program->n_values; i++) {
+        const struct pst_value *value = &program->values[i];
+
+        if (!value->is_static && value->kind != PST_V_HOST) {
+            change[value->first] += (int64_t)value->bytes;
+            change[value->last + 1] -= (int64_t)value->bytes;
+        }
+    }
+    for (uint32_t tick = 0; tick < program->n_ticks; tick++) {
+        live += change[tick];
+        if (live > most) {
+            most = live;
+            *ret_tick = tick;
+        }
+    }
+    free(change);
+    return PST_OK;
+}
+
+/* What a device keeps for others is shown with the first stage on it. */
+static void add_guests(const struct pst_plan *plan, uint32_t rank, uint64_t bytes,
+                       struct pst_stage_report *stages)
+{
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        if (plan->stages[s].ranks[0] == rank) {
+            stages[s].guest_bytes = bytes;
+            stages[s].activation_bytes += bytes;
+            return;
+        }
+    }
+}
+
+static pst_status add_memory(const struct pst_session *session, struct pst_stage_report *stages,
+                             struct pst_error *err)
+{
+    const struct pst_plan *plan = session->planned.plan;
+
+    for (uint32_t rank = 0; rank < plan->n_devices; rank++) {
+        const struct pst_program *program = session->planned.programs[rank];
+        uint64_t guest_bytes = 0;
+        uint32_t tick = 0;
+        pst_status st = peak_tick(program, &tick, err);
+
+        if (st != PST_OK) {
+            return st;
+        }
+        for (uint32_t i = 0; i < program->n_values; i++) {
+            const struct pst_value *value = &program->values[i];
+            struct pst_stage_report *stage = &stages[value->stage];
+
+            if (value->kind == PST_V_GUEST && value->first <= tick && tick <= value->last) {
+                guest_bytes += value->bytes;
+            }
+            if (plan->stages[value->stage].ranks[0] != rank || value->kind == PST_V_HOST) {
+                continue;
+            }
+            if (value->is_static) {
+                stage->static_bytes += value->bytes;
+            } else if (value->first <= tick && tick <= value->last) {
+                stage->activation_bytes += value->bytes;
+            }
+        }
+        add_guests(plan, rank, guest_bytes, stages);
+    }
+    return PST_OK;
+}
+
+/* Parameters that operators of the stage use, each once. */
+static uint64_t count_parameters(const struct pst_session *session, uint32_t stage)
+{
+    const struct pst_program *program =
+        session->planned.programs[session->planned.plan->stages[stage].ranks[0]];
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < program->n_params; i++) {
+        if (program->params[i].stage == stage) {
+            count += session->graph->params[program->params[i].parameter].elems;
+        }
+    }
+    return count;
+}
+
+/* Does a backward pass of operator `reader` read the tensor? */
+static bool backward_reads(const struct pst_graph *graph, uint32_t reader, uint32_t tensor)
+{
+    const struct pst_op *op = &graph->ops[reader];
+    struct pst_op_grad grad;
+    bool reads = false;
+
+    pst_op_grad_info(graph, reader, &grad);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        reads |= op->in[i] == tensor && ((grad.b_reads_x | grad.w_reads_x) >> i & 1) != 0;
+    }
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        reads |= op->out[i] == tensor && ((grad.b_reads_y | grad.w_reads_y) >> i & 1) != 0;
+    }
+    return reads;
+}
+
+static bool has_node(const struct pst_plan_stage *stage, uint32_t op)
+{
+    uint32_t low = 0, high = stage->n_nodes;
+
+    while (low < high) { /* nodes ascend */
+        uint32_t middle = low + (high - low) / 2;
+
+        if (stage->nodes[middle] < op) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < stage->n_nodes && stage->nodes[low] == op;
+}
+
+/* What an operator leaves for backward passes of its own stage; another stage has its own copy. */
+static uint64_t saved_bytes(const struct pst_graph *graph, const struct pst_plan_stage *stage,
+                            uint32_t op)
+{
+    uint32_t samples = stage->microbatch_size / stage->n_ranks;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < graph->ops[op].n_out; i++) {
+        const struct pst_tensor *tensor = &graph->tensors[graph->ops[op].out[i]];
+        bool read = backward_reads(graph, op, graph->ops[op].out[i]);
+
+        for (uint32_t k = 0; k < tensor->n_consumers && !read; k++) {
+            read = has_node(stage, tensor->consumers[k]) &&
+                   backward_reads(graph, tensor->consumers[k], graph->ops[op].out[i]);
+        }
+        bytes += read ? tensor->bytes * (tensor->batched ? samples : 1) : 0;
+    }
+    return bytes;
+}
+
+/* By action: how many operators, bytes, what it costs. False: out of memory. */
+static bool add_actions(const struct pst_session *session, const struct pst_plan_stage *stage,
+                        struct pst_stage_report *report)
+{
+    uint32_t *times_again = calloc((size_t)stage->n_nodes + 1, sizeof *times_again);
+
+    if (times_again == NULL || !pst_plan_replayed(stage, session->graph, times_again)) {
+        free(times_again);
+        return false;
+    }
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        uint64_t bytes = saved_bytes(session->graph, stage, stage->nodes[i]);
+        struct pst_times times;
+
+        pst_cost_op(&session->cost, stage->nodes[i], stage->microbatch_size / stage->n_ranks,
+                    &times);
+        report->recompute_ns += times.forward_ns * times_again[i];
+        switch (stage->actions[i]) {
+        case PST_ACTION_RECOMPUTE:
+            report->n_recomputed++;
+            report->recomputed_bytes += bytes;
+            break;
+        case PST_ACTION_OFFLOAD:
+            report->n_offloaded++;
+            report->offloaded_bytes += bytes;
+            break;
+        case PST_ACTION_PEER:
+            report->n_peers++;
+            report->peer_bytes += bytes;
+            break;
+        default:
+            report->kept_bytes += bytes;
+            break;
+        }
+    }
+    report->link_ns = pst_cost_host_ns(&session->cost, report->offloaded_bytes) *
+                      (uint64_t)session->cluster.link_directions;
+    free(times_again);
+    return true;
+}
+
+/* False: out of memory. */
+static bool describe(const struct pst_session *session, uint32_t id,
+                     struct pst_stage_report *ret_stage)
+{
+    const struct pst_plan_stage *stage = &session->planned.plan->stages[id];
+    struct pst_times times;
+
+    pst_cost_ops(&session->cost, stage->nodes, stage->n_nodes,
+                 stage->microbatch_size / stage->n_ranks, &times);
+    ret_stage->stage = id;
+    ret_stage->n_operators = stage->n_nodes;
+    ret_stage->first_operator = stage->nodes[0];
+    ret_stage->last_operator = stage->nodes[stage->n_nodes - 1];
+    ret_stage->forward_ns = times.forward_ns;
+    ret_stage->backward_ns = times.backward_input_ns + times.backward_weight_ns;
+    ret_stage->parameters = count_parameters(session, id);
+    return add_actions(session, stage, ret_stage);
+}
+
+/* Of a step, on the stage's first rank; replays not counted. */
+static double compute_ns(const struct pst_plan *plan, const struct pst_stage_report *stages,
+                         uint32_t id)
+{
+    return (double)(stages[id].forward_ns + stages[id].backward_ns) *
+           plan->stages[id].n_microbatches;
+}
+
+/* The longer of what comes in and what goes out, activations one way, gradients the other. */
+static double transfers_ns(const struct pst_session *session, uint32_t id)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    const struct pst_plan_stage *stage = &plan->stages[id];
+    double in = 0, out = 0;
+
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
+        const struct pst_plan_edge *edge = &plan->edges[e];
+        uint32_t other = edge->from == id ? edge->to : edge->from;
+
+        if (edge->from == id || edge->to == id) {
+            double *sum = edge->from == id ? &out : &in;
+
+            *sum += (double)pst_cost_transfer_ns(&session->cost,
+                                                 edge->bytes_per_sample * pst_plan_samples(stage),
+                                                 stage->ranks[0], plan->stages[other].ranks[0]);
+        }
+    }
+    return (in > out ? in : out) * stage->n_microbatches;
+}
+
+/* shares: of each device's compute in that of the busiest one. */
+static void set_limit(const struct pst_session *session, const double *shares,
+                      struct pst_stage_report *stages, uint32_t id)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    const struct pst_plan_stage *stage = &plan->stages[id];
+    struct pst_stage_report *r = &stages[id];
+    double compute = compute_ns(plan, stages, id), transfers = transfers_ns(session, id), memory;
+    double reduce = (double)pst_cost_allreduce_ns(&session->cost, r->parameters * sizeof(float),
+                                                  stage->n_ranks);
+
+    memory =
+        plan->capacity_bytes == UINT64_MAX || plan->capacity_bytes == 0
+            ? 0
+            : (double)plan->devices[stage->ranks[0]].arena_bytes / (double)plan->capacity_bytes;
+    if (memory > shares[stage->ranks[0]]) {
+        r->limited_by = "memory";
+    } else if (transfers > compute && transfers >= reduce) {
+        r->limited_by = "transfers";
+    } else {
+        r->limited_by = reduce > compute ? "all-reduce" : "compute";
+    }
+}
+
+static pst_status add_limits(const struct pst_session *session, struct pst_stage_report *stages,
+                             struct pst_error *err)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    double *shares = calloc((size_t)plan->n_devices + 1, sizeof *shares), most = 0;
+
+    if (shares == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        double *share = &shares[plan->stages[i].ranks[0]];
+
+        *share += compute_ns(plan, stages, i);
+        most = *share > most ? *share : most;
+    }
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        shares[d] /= most > 0 ? most : 1;
+    }
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        set_limit(session, shares, stages, i);
+    }
+    free(shares);
+    return PST_OK;
+}
+
+pst_status pst_plan_report_stages(const struct pst_session *session,
+                                  struct pst_stage_report **ret_stages, struct pst_error *err)
+{
+    uint32_t n = session->planned.plan->n_stages;
+    struct pst_stage_report *stages = calloc(n, sizeof *stages);
+    pst_status st = PST_OK;
+
+    if (stages == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; st == PST_OK && i < n; i++) {
+        st = describe(session, i, &stages[i]) ? PST_OK : pst_fail_nomem(err);
+    }
+    if (st == PST_OK) {
+        st = add_memory(session, stages, err);
+    }
+    if (st == PST_OK) {
+        st = add_limits(session, stages, err);
+    }
+    if (st != PST_OK) {
+        free(stages);
+        return st;
+    }
+    *ret_stages = stages;
+    return PST_OK;
+}

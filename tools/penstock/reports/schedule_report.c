@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reports/schedule_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "base/text.h"
+#include "base/util.h"
+#include "reports/table.h"
+#include "reports/timeline_text.h"
+
+static const char *time_text(const struct pst_schedule_figures *f, uint64_t ns, char text[32])
+{
+    char digits[32];
+
+    snprintf(text, 32, "%s",
+             pst_number_format(digits, (double)((long double)ns / (long double)f->ns_per_unit)));
+    return text;
+}
+
+/* Six digits are enough for people where the exact number has more. */
+static const char *short_text(double value, char text[32])
+{
+    pst_number_format(text, value);
+    if (strlen(text) > 9) {
+        snprintf(text, 32, "%.6g", value);
+    }
+    return text;
+}
+
+static void cost_row(const struct pst_schedule_figures *f, struct pst_table *table,
+                     const char *name, uint64_t cost_ns, uint64_t bound_ns)
+{
+    uint64_t bubble = cost_ns - f->work_ns;
+    double unit = f->ns_per_unit;
+    char text[32];
+
+    pst_table_cell(table, "%s", name);
+    pst_table_cell(table, "%s", short_text((double)cost_ns / unit, text));
+    pst_table_cell(table, "%s", short_text((double)bubble / unit, text));
+    pst_table_cell(table, "%.2f %%", cost_ns == 0 ? 0 : 100.0 * (double)bubble / (double)cost_ns);
+    pst_table_cell(table, "%s", short_text((double)bound_ns / unit, text));
+    if (cost_ns == bound_ns) {
+        pst_table_cell(table, "none: optimal");
+    } else {
+        pst_table_cell(table, "%.2f %%",
+                       bound_ns == 0 ? 0 : 100.0 * (double)(cost_ns - bound_ns) / (double)bound_ns);
+    }
+}
+
+static void print_costs(const struct pst_schedule_figures *f, bool color, FILE *out)
+{
+    struct pst_table table;
+
+    pst_table_init(&table);
+    pst_table_column(&table, "", false);
+    pst_table_column(&table, "time", true);
+    pst_table_column(&table, "bubble", true);
+    pst_table_column(&table, "of time", true);
+    pst_table_column(&table, "lower bound", true);
+    pst_table_column(&table, "gap", true);
+    cost_row(f, &table, "makespan", f->makespan_ns, f->lower_bound_ns);
+    cost_row(f, &table, "span", f->span_ns, f->span_bound_ns);
+    pst_table_print(&table, out, "  ", color);
+    pst_table_finish(&table);
+}
+
+static const char *peak_text(const struct pst_schedule_figures *f, uint64_t bytes, char text[32])
+{
+    if (bytes == UINT64_MAX) {
+        snprintf(text, 32, "-");
+    } else if (f->bytes_per_unit > 0) {
+        short_text((double)((long double)bytes / (long double)f->bytes_per_unit), text);
+    } else {
+        pst_format_bytes(text, bytes);
+    }
+    return text;
+}
+
+static void print_stages_of(const struct pst_schedule_figures *f, uint32_t device,
+                            struct pst_table *table)
+{
+    char text[128] = "";
+    size_t used = 0;
+
+    for (uint32_t s = 0; s < f->stream.in.n_stages && used + 16 < sizeof text; s++) {
+        if (pst_schedule_stage_at(&f->stream.in, s)->device == device) {
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%s%u", used > 0 ? ", " : "", s);
+        }
+    }
+    pst_table_cell(table, "%s%s", text, used + 16 < sizeof text ? "" : ", ...");
+}
+
+static void print_devices(const struct pst_schedule_figures *f, bool color, FILE *out)
+{
+    struct pst_table table;
+    char text[32];
+
+    pst_table_init(&table);
+    pst_table_column(&table, "device", true);
+    pst_table_column(&table, "stages", false);
+    pst_table_column(&table, "busy", true);
+    pst_table_column(&table, "of makespan", true);
+    pst_table_column(&table, "peak activation", true);
+    pst_table_column(&table, "limit", true);
+    for (uint32_t d = 0; d < f->eval.n_devices; d++) {
+        pst_table_cell(&table, "%u", d);
+        print_stages_of(f, d, &table);
+        pst_table_cell(&table, "%s", short_text((double)f->busy_ns[d] / f->ns_per_unit, text));
+        pst_table_cell(
+            &table, "%.1f %%",
+            f->makespan_ns == 0 ? 0 : 100.0 * (double)f->busy_ns[d] / (double)f->makespan_ns);
+        pst_table_cell(&table, "%s", peak_text(f, f->eval.peak_bytes[d], text));
+        pst_table_cell(&table, "%s", peak_text(f, f->stream.in.activation_bytes[d], text));
+    }
+    pst_table_print(&table, out, "  ", color);
+    pst_table_finish(&table);
+}
+
+static void print_held(const struct pst_schedule_figures *f, bool color, FILE *out)
+{
+    struct pst_table table;
+
+    pst_table_init(&table);
+    pst_table_column(&table, "stage", true);
+    pst_table_column(&table, "device", true);
+    pst_table_column(&table, "micro-batch", true);
+    pst_table_column(&table, "in flight", true);
+    pst_table_column(&table, "samples", true);
+    for (uint32_t s = 0; s < f->stream.in.n_stages; s++) {
+        const struct pst_schedule_stage *stage = pst_schedule_stage_at(&f->stream.in, s);
+
+        pst_table_cell(&table, "%u", s);
+        pst_table_cell(&table, "%u", stage->device);
+        pst_table_cell(&table, "%u", stage->microbatch_size);
+        pst_table_cell(&table, "%u", f->held[s]);
+        pst_table_cell(&table, "%llu", (unsigned long long)f->held[s] * stage->microbatch_size);
+    }
+    fputc('\n', out);
+    pst_table_print(&table, out, "  ", color);
+    pst_table_finish(&table);
+}
+
+static void print_summary(const struct pst_schedule_figures *f, FILE *out)
+{
+    char text[32], number[32];
+
+    if (f->has_period) {
+        fprintf(out, "  steady state: %s per micro-batch",
+                short_text(f->steady_period_ns / f->ns_per_unit, number));
+        fputs(f->n_transfers > 0 ? ", " : "\n", out);
+    } else {
+        fputs("  ", out);
+    }
+    if (f->n_transfers > 0) {
+        fprintf(out, "%u transfers between devices\n", f->n_transfers);
+    } else if (!f->has_period) {
+        fputs("no transfers\n", out);
+    }
+    if (f->result->answer.claimed && f->result->answer.claim.lower_bound_ns > 0) {
+        fprintf(out, "  %s proves: no order of this placement and memory takes less than %s\n",
+                f->result->id, time_text(f, f->result->answer.claim.lower_bound_ns, text));
+    }
+}
+
+pst_status pst_schedule_report_print(const struct pst_schedule_figures *figures,
+                                     const struct pst_schedule_page *page, FILE *out,
+                                     struct pst_error *err)
+{
+    fprintf(out, "%s%s%s\n\n", page->color ? "\033[1m" : "", figures->timeline->title,
+            page->color ? "\033[0m" : "");
+    print_costs(figures, page->color, out);
+    fputc('\n', out);
+    print_devices(figures, page->color, out);
+    if (page->in_samples) {
+        print_held(figures, page->color, out);
+    }
+    fputc('\n', out);
+    print_summary(figures, out);
+    fputc('\n', out);
+    return pst_report_timeline(out, figures->timeline, page->width, page->color, page->utf8, err);
+}

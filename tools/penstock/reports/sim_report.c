@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reports/sim_report.h"
+
+#include "base/json.h"
+#include "base/util.h"
+#include "reports/table.h"
+#include "sim/usage.h"
+
+double pst_sim_bubble(const struct pst_sim_result *result)
+{
+    if (result->period_ns == 0 || result->work_ns >= result->period_ns) {
+        return 0;
+    }
+    return (double)(result->period_ns - result->work_ns) / (double)result->period_ns;
+}
+
+/* --- for people ------------------------------------------------------------------------------- */
+
+static double percent(uint64_t part, uint64_t whole)
+{
+    return whole == 0 ? 0 : 100.0 * (double)part / (double)whole;
+}
+
+enum { STALL = 5 }; /* a column where something is copied to host memory */
+
+static bool has_copies(const struct pst_timeline *timeline)
+{
+    for (uint32_t i = 0; i < timeline->n_spans; i++) {
+        if (timeline->spans[i].op == PST_I_OFFLOAD) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_row(struct pst_table *table, const struct pst_plan *plan,
+                    const struct pst_timeline *timeline, uint32_t rank, bool copies)
+{
+    const struct pst_timeline_rank *row = &timeline->ranks[rank];
+    struct pst_usage usage = pst_timeline_usage(timeline, rank);
+    uint64_t all = timeline->end_ns - timeline->begin_ns;
+    char text[32];
+
+    pst_table_cell(table, "%s", row->name);
+    pst_table_cell(table, "%s", pst_format_ns(text, usage.busy_ns));
+    pst_table_cell(table, "%.1f %%", percent(usage.busy_ns, all));
+    pst_table_cell(table, "%s", pst_format_ns(text, usage.idle_ns));
+    pst_table_cell(table, "%s", pst_format_ns(text, usage.exposed_ns));
+    if (copies) {
+        pst_table_cell(table, "%s", pst_format_ns(text, usage.stall_ns));
+    }
+    pst_table_cell(table, "%s",
+                   row->points == NULL ? "-" : pst_format_bytes(text, row->peak_bytes));
+    pst_table_cell(table, "%s",
+                   row->points == NULL ? "-"
+                                       : pst_format_bytes(text, plan->devices[rank].arena_bytes));
+    pst_table_cell(table, "%s",
+                   row->capacity_bytes == UINT64_MAX ? "no limit"
+                                                     : pst_format_bytes(text, row->capacity_bytes));
+}
+
+static void print_ranks(const struct pst_plan *plan, const struct pst_timeline *timeline,
+                        bool color, FILE *out)
+{
+    static const char *const titles[] = {"device", "busy", "",          "idle",    "exposed",
+                                         "stall",  "peak", "allocated", "capacity"};
+    bool copies = has_copies(timeline);
+    struct pst_table table;
+
+    pst_table_init(&table);
+    for (uint32_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
+        if (copies || i != STALL) {
+            pst_table_column(&table, titles[i], i > 0);
+        }
+    }
+    for (uint32_t r = 0; r < timeline->n_ranks; r++) {
+        add_row(&table, plan, timeline, r, copies);
+    }
+    pst_table_print(&table, out, "", color);
+    pst_table_finish(&table);
+}
+
+void pst_sim_report_print(const struct pst_session *session, const struct pst_timeline *timeline,
+                          const struct pst_sim_result *result, bool color, FILE *out)
+{
+    char period[32], total[32];
+
+    fprintf(out, "%s: %s\n", session->graph->name, timeline->title);
+    fprintf(out, "predicted step  %s, bubble %.1f %%\n", pst_format_ns(period, result->period_ns),
+            100.0 * pst_sim_bubble(result));
+    fprintf(out, "simulated       %u step%s, %s\n\n", result->n_steps,
+            result->n_steps == 1 ? "" : "s", pst_format_ns(total, result->total_ns));
+    print_ranks(session->planned.plan, timeline, color, out);
+}
+
+/* --- for tools -------------------------------------------------------------------------------- */
+
+static const char *const lanes[PST_LANES] = {"compute", "send",   "recv",      "d2h",
+                                             "h2d",     "reduce", "optimizer", "host"};
+static const char *const kinds[PST_MEM_KINDS] = {"params",  "grads",     "optimizer", "activations",
+                                                 "buffers", "workspace", "guests"};
+
+static void add_us(struct pst_json *json, const char *key, uint64_t ns)
+{
+    pst_json_number(json, key, (double)ns / 1e3);
+}
+
+static void add_number(struct pst_json *json, const char *key, uint32_t number)
+{
+    if (number != PST_NONE) {
+        pst_json_uint(json, key, number);
+    }
+}
+
+static void add_span(struct pst_json *json, const struct pst_span *span)
+{
+    pst_json_object(json, NULL);
+    pst_json_string(json, "op", pst_instr_name(span->op));
+    add_number(json, "stage", span->stage);
+    add_number(json, "to_stage", span->to_stage);
+    add_number(json, "microbatch", span->microbatch);
+    add_us(json, "start_us", span->start_ns);
+    add_us(json, "end_us", span->end_ns);
+    pst_json_string(json, "lane", lanes[span->lane]);
+    pst_json_uint(json, "step", span->step);
+    add_number(json, "instr", span->instr);
+    if (span->peer != PST_NONE) {
+        pst_json_uint(json, "peer", span->peer);
+        pst_json_string(json, "payload", pst_payload_name(span->payload));
+        pst_json_uint(json, "first_sample", span->first_sample);
+        pst_json_uint(json, "samples", span->n_samples);
+    }
+    if (span->bytes > 0) {
+        pst_json_uint(json, "bytes", span->bytes);
+    }
+    if (span->stall_ns > 0) {
+        add_us(json, "stall_us", span->stall_ns);
+    }
+    pst_json_end(json, '}');
+}
+
+static void add_point(struct pst_json *json, const struct pst_memory_point *point)
+{
+    pst_json_object(json, NULL);
+    add_us(json, "us", point->ns);
+    pst_json_object(json, "bytes");
+    for (uint32_t k = 0; k < PST_MEM_KINDS; k++) {
+        pst_json_uint(json, kinds[k], point->bytes[k]);
+    }
+    pst_json_end(json, '}');
+    pst_json_end(json, '}');
+}
+
+static void add_rank(struct pst_json *json, const struct pst_plan *plan,
+                     const struct pst_timeline *timeline, uint32_t rank)
+{
+    const struct pst_timeline_rank *row = &timeline->ranks[rank];
+    struct pst_usage usage = pst_timeline_usage(timeline, rank);
+
+    pst_json_object(json, NULL);
+    pst_json_uint(json, "rank", rank);
+    add_us(json, "busy_us", usage.busy_ns);
+    add_us(json, "idle_us", usage.idle_ns);
+    add_us(json, "exposed_comm_us", usage.exposed_ns);
+    if (usage.stall_ns > 0) {
+        add_us(json, "copy_stall_us", usage.stall_ns);
+    }
+    if (row->points != NULL) {
+        pst_json_uint(json, "peak_bytes", row->peak_bytes);
+        pst_json_uint(json, "arena_bytes", plan->devices[rank].arena_bytes);
+    } else {
+        pst_json_raw(json, "peak_bytes", "null");
+        pst_json_raw(json, "arena_bytes", "null");
+    }
+    if (row->capacity_bytes != UINT64_MAX) {
+        pst_json_uint(json, "capacity_bytes", row->capacity_bytes);
+    } else {
+        pst_json_raw(json, "capacity_bytes", "null");
+    }
+    pst_json_end(json, '}');
+}
+
+char *pst_sim_report_json(const struct pst_plan *plan, const struct pst_timeline *timeline,
+                          const struct pst_sim_result *result)
+{
+    struct pst_json json;
+
+    pst_json_init(&json);
+    pst_json_object(&json, NULL);
+    pst_json_uint(&json, "devices", timeline->n_ranks);
+    pst_json_uint(&json, "steps", result->n_steps);
+    add_us(&json, "step_us", result->period_ns);
+    add_us(&json, "total_us", result->total_ns);
+    add_us(&json, "span_us", result->span_ns);
+    pst_json_number(&json, "bubble", pst_sim_bubble(result));
+    pst_json_array(&json, "ranks");
+    for (uint32_t r = 0; r < timeline->n_ranks; r++) {
+        add_rank(&json, plan, timeline, r);
+    }
+    pst_json_end(&json, ']');
+    pst_json_array(&json, "timeline");
+    for (uint32_t r = 0; r < timeline->n_ranks; r++) {
+        const struct pst_timeline_rank *row = &timeline->ranks[r];
+
+        pst_json_array(&json, NULL);
+        for (uint32_t i = row->first; i < row->first + row->n_spans; i++) {
+            add_span(&json, &timeline->spans[i]);
+        }
+        pst_json_end(&json, ']');
+    }
+    pst_json_end(&json, ']');
+    pst_json_array(&json, "memory");
+    for (uint32_t r = 0; r < timeline->n_ranks; r++) {
+        const struct pst_timeline_rank *row = &timeline->ranks[r];
+
+        pst_json_array(&json, NULL);
+        for (uint32_t i = 0; i < row->n_points; i++) {
+            add_point(&json, &row->points[i]);
+        }
+        pst_json_end(&json, ']');
+    }
+    pst_json_end(&json, ']');
+    pst_json_end(&json, '}');
+    return pst_json_take(&json);
+}

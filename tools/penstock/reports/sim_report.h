@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A simulated run for people and tools: time, who waits for what, memory.
+ */
+#ifndef PST_REPORTS_SIM_REPORT_H
+#define PST_REPORTS_SIM_REPORT_H
+
+#include <stdio.h>
+
+#include "sim/sim.h"
+#include "train/session.h"
+
+/* Part of a steady step in which not even the busiest device computes: 1 - work / period. */
+double pst_sim_bubble(const struct pst_sim_result *result);
+
+/* Summary, and a row per device. */
+void pst_sim_report_print(const struct pst_session *session, const struct pst_timeline *timeline,
+                          const struct pst_sim_result *result, bool color, FILE *out);
+
+/* One JSON object with every span and every point of memory; free() it; NULL when there is no
+   memory. */
+char *pst_sim_report_json(const struct pst_plan *plan, const struct pst_timeline *timeline,
+                          const struct pst_sim_result *result);
+
+#endif

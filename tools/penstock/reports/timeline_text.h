@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A timeline in a terminal: a row a rank, as wide as there is room.
+ */
+#ifndef PST_REPORTS_TIMELINE_TEXT_H
+#define PST_REPORTS_TIMELINE_TEXT_H
+
+#include <stdio.h>
+
+#include "sim/timeline.h"
+
+/*
+ * Prints the passes of every rank, an axis and a legend; `width` columns at most, but never less
+ * than 48. Where all times are multiples of one that is wide enough, the picture is exact; else it
+ * is scaled. utf8: may use characters beyond ASCII. PST_ERR_NOMEM.
+ */
+pst_status pst_report_timeline(FILE *out, const struct pst_timeline *timeline, uint32_t width,
+                               bool colour, bool utf8, struct pst_error *err);
+
+#endif

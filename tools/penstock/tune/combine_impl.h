@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to combinations: what combine_read.c reads and combine.c hands out.
+ */
+#ifndef PST_TUNE_COMBINE_IMPL_H
+#define PST_TUNE_COMBINE_IMPL_H
+
+#include "tune/combine.h"
+
+/* What an axis is called in [compare], and where its values go. */
+struct pst_axis_place {
+    const char *key, *table, *entry; /* entry: NULL where the value is the whole table */
+};
+extern const struct pst_axis_place pst_axis_places[PST_AXES];
+
+/* How many times an axis multiplies the combinations: strategies of methods go round together. */
+uint32_t pst_combination_factor(const struct pst_combinations *set, enum pst_axis_kind axis);
+
+/* combine_check.c: the strategies of a [compare] that has the right form: plugin.not-found,
+   config.key, config.value at their place. */
+pst_status pst_combinations_check(const struct pst_job *job, struct pst_error *err);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One combination of strategies tried out: planned, simulated, run where that is wanted. What does
+ * not work is an outcome too, with its reason.
+ */
+#ifndef PST_TUNE_TRIAL_H
+#define PST_TUNE_TRIAL_H
+
+#include "base/error.h"
+#include "sim/sim.h"
+
+enum pst_trial_state {
+    PST_TRIAL_OPEN = 0, /* not tried */
+    PST_TRIAL_DONE,
+    PST_TRIAL_MISMATCH, /* the strategies do not go together, or not with this job */
+    PST_TRIAL_NO_FIT,   /* no plan within the memory */
+    PST_TRIAL_FAILED    /* a plugin misbehaved, or the run failed */
+};
+
+struct pst_trial {
+    enum pst_trial_state state;
+    struct pst_error why; /* unless open or done */
+    uint32_t batch, microbatch, n_stages, n_devices;
+    struct pst_sim_result sim; /* on the described devices */
+    uint64_t *arena_bytes;     /* [n_devices] */
+    uint64_t capacity_bytes;   /* UINT64_MAX: no limit */
+    double search_seconds;
+    char *plan; /* the plan file's text; NULL unless it was asked for */
+    /* of a run */
+    bool ran, peaks_equal; /* every device reached just what was predicted */
+    uint64_t measured_ns;  /* median step */
+    uint64_t predicted_ns; /* here, where devices may share cores */
+    double final_loss;
+};
+
+struct pst_trial_options {
+    uint32_t run_steps; /* 0: it is not run */
+    bool keep_plan;
+    uint64_t advice_ns; /* planning takes no longer, and where nothing fits `why` has the hint with
+                           how much memory would do; 0: no such limit, no such hint */
+    bool (*cancelled)(void);
+};
+
+/*
+ * Tries a config, in the JSON form of pst_config_to_json. Returns PST_OK for every outcome; errors:
+ * PST_ERR_CANCELLED after options->cancelled, run.stalled (a device that stands still is not to be
+ * had again), plugin.not-found and config.key (a name that is wrong is no outcome), and
+ * PST_ERR_NOMEM of this program itself. Finish *ret_trial after PST_OK.
+ */
+pst_status pst_trial_run(const char *config_json, const struct pst_trial_options *options,
+                         struct pst_trial *ret_trial, struct pst_error *err);
+void pst_trial_finish(struct pst_trial *trial);
+
+/* How much advice there may still be: so many trials, and of slow ones those before the deadline.
+ */
+struct pst_trial_advice {
+    uint32_t n_left;
+    uint64_t deadline_ns;
+};
+void pst_trial_advice_init(struct pst_trial_advice *advice);
+/* It does not fit, or its strategies do not go together with the memory that there is. */
+bool pst_trial_was_refused(const struct pst_trial *trial);
+/*
+ * Tries the config of a trial that was refused again, for how much memory would do. Where that is
+ * found, or a plan that fits after all, *trial is the second try. Nothing happens to other trials.
+ * Errors as of pst_trial_run.
+ */
+pst_status pst_trial_advise(const char *config_json, const struct pst_trial_options *options,
+                            struct pst_trial_advice *advice, struct pst_trial *trial,
+                            struct pst_error *err);
+
+/* By the prediction, or by the run where there was one; 0 unless done. */
+double pst_trial_samples_per_second(const struct pst_trial *trial);
+
+/* Of the device that holds the most. */
+uint64_t pst_trial_most_bytes(const struct pst_trial *trial);
+
+#endif

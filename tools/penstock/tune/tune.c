@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tune/tune.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tune/largest.h"
+
+/* One search. */
+struct search {
+    const struct pst_combinations *set;
+    uint32_t combination;
+    const struct pst_tune_options *options;
+    struct pst_tuned *tuned;
+    struct pst_error *err;
+    uint32_t beyond; /* size that tuned->beyond is about */
+};
+
+void pst_tuned_finish(struct pst_tuned *tuned)
+{
+    pst_trial_finish(&tuned->best);
+    pst_trial_finish(&tuned->common);
+    memset(tuned, 0, sizeof *tuned);
+}
+
+const struct pst_error *pst_tuned_misdeed(const struct pst_tuned *tuned)
+{
+    const struct pst_error *const whys[] = {
+        tuned->best.state == PST_TRIAL_FAILED ? &tuned->best.why : NULL,
+        tuned->bounded ? &tuned->beyond : NULL,
+        tuned->common.state == PST_TRIAL_FAILED ? &tuned->common.why : NULL};
+
+    for (size_t i = 0; i < sizeof whys / sizeof whys[0]; i++) {
+        if (whys[i] != NULL && pst_error_exit_code(whys[i]) == 3) {
+            return whys[i];
+        }
+    }
+    return NULL;
+}
+
+static pst_status try_size(const struct search *search, uint32_t microbatch,
+                           struct pst_trial *ret_trial)
+{
+    const struct pst_tune_options *options = search->options;
+    struct pst_trial_options trial = {.keep_plan = options->keep_plan,
+                                      .cancelled = options->cancelled};
+    char *config = pst_combination_config(search->set, search->combination, microbatch,
+                                          microbatch * options->n_microbatches);
+    pst_status st;
+
+    if (config == NULL) {
+        return pst_fail_nomem(search->err);
+    }
+    if (options->progress != NULL) {
+        options->progress(options->context, microbatch);
+    }
+    search->tuned->n_trials++;
+    st = pst_trial_run(config, &trial, ret_trial, search->err);
+    free(config);
+    return st;
+}
+
+/* Keeps what is best so far, and why the size closest above it does not do. */
+static pst_status step(void *context, uint32_t microbatch, bool *ret_fits)
+{
+    struct search *search = context;
+    struct pst_tuned *tuned = search->tuned;
+    struct pst_trial trial;
+    pst_status st = try_size(search, microbatch, &trial);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    *ret_fits = trial.state == PST_TRIAL_DONE;
+    if (*ret_fits || tuned->n_trials == 1) {
+        pst_trial_finish(&tuned->best);
+        tuned->best = trial;
+        tuned->microbatch = *ret_fits ? microbatch : 0;
+        return PST_OK;
+    }
+    if (search->beyond <= tuned->microbatch || microbatch < search->beyond) {
+        search->beyond = microbatch;
+        tuned->beyond = trial.why;
+    }
+    pst_trial_finish(&trial);
+    return PST_OK;
+}
+
+static pst_status search_all(struct search *search)
+{
+    struct pst_tuned *tuned = search->tuned;
+    const struct pst_largest largest = {search->options->limit, step, search};
+    uint32_t size = 0;
+    pst_status st = pst_largest_search(&largest, &size, &tuned->bounded);
+
+    if (st == PST_OK && tuned->bounded && search->beyond != size + 1) {
+        bool fits; /* it did not, when something smaller was to be explained */
+
+        st = step(search, size + 1, &fits);
+    }
+    return st;
+}
+
+pst_status pst_tune_max_batch(const struct pst_combinations *set, uint32_t i,
+                              const struct pst_tune_options *options, struct pst_tuned *ret_tuned,
+                              struct pst_error *err)
+{
+    struct pst_tuned tuned = {.microbatch = 0};
+    struct search search = {set, i, options, &tuned, err, 0};
+    pst_status st = search_all(&search);
+
+    if (st != PST_OK) {
+        pst_tuned_finish(&tuned);
+        return st;
+    }
+    *ret_tuned = tuned;
+    return PST_OK;
+}
+
+pst_status pst_tune_at(const struct pst_combinations *set, uint32_t i, uint32_t microbatch,
+                       const struct pst_tune_options *options, struct pst_tuned *tuned,
+                       struct pst_error *err)
+{
+    const struct search search = {set, i, options, tuned, err, 0};
+
+    return try_size(&search, microbatch, &tuned->common);
+}
+
+pst_status pst_tune_advise(const struct pst_combinations *set, uint32_t i,
+                           const struct pst_tune_options *options, struct pst_trial_advice *advice,
+                           struct pst_tuned *tuned, struct pst_error *err)
+{
+    const struct pst_trial_options trial = {.keep_plan = options->keep_plan,
+                                            .cancelled = options->cancelled};
+    char *config;
+    pst_status st;
+
+    if (tuned->microbatch > 0) {
+        return PST_OK;
+    }
+    config = pst_combination_config(set, i, 1, options->n_microbatches);
+    st = config == NULL ? pst_fail_nomem(err)
+                        : pst_trial_advise(config, &trial, advice, &tuned->best, err);
+    free(config);
+    tuned->microbatch = tuned->best.state == PST_TRIAL_DONE ? 1 : 0;
+    return st;
+}
