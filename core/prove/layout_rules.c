@@ -42,6 +42,12 @@ static uint64_t least_bytes(const struct pst_check *check, const struct pst_valu
     }
 }
 
+enum { RECENT = 1 << 14 }; /* addresses */
+
+struct stretches {
+    uint32_t begin, end;
+};
+
 /* A tree over the stretches between neighbouring bounds. */
 struct cover {
     uint64_t *bounds; /* ascending, distinct */
@@ -49,6 +55,7 @@ struct cover {
     uint32_t size;    /* leaves, a power of two */
     uint32_t *whole;  /* [node] live values that cover all of it, counted at their topmost nodes */
     bool *any;        /* [node] something lives in or below it */
+    struct stretches *of; /* [value] that it lies on, from when it begins to live */
 };
 
 static int compare_u64(const void *a, const void *b)
@@ -63,21 +70,34 @@ static bool belongs(const struct pst_value *value, bool host)
     return (value->kind == PST_V_HOST) == host;
 }
 
+/* Begins and ends of all buffers. Each micro-batch comes to the same addresses again, so most are
+   told apart from one that was met lately, and not sorted. */
+static uint32_t collect_bounds(const struct pst_program *program, bool host, uint64_t *recent,
+                               uint64_t *bounds)
+{
+    uint32_t n = 0;
+    for (uint64_t i = 0; i < 2 * (uint64_t)program->n_values; i++) {
+        const struct pst_value *value = &program->values[i / 2];
+        uint64_t bound = value->offset + (i % 2 != 0 ? value->bytes : 0);
+        uint64_t *met = &recent[(bound ^ bound >> 18) / PST_VALUE_ALIGN % RECENT];
+        if (belongs(value, host) && *met != bound + 1) {
+            *met = bound + 1;
+            bounds[n++] = bound;
+        }
+    }
+    return n;
+}
+
 static bool make_cover(struct pst_check *check, const struct pst_program *program, bool host,
                        struct cover *cover)
 {
     uint64_t room = 2 * (uint64_t)program->n_values + 2;
+    uint64_t *recent = pst_check_array(check, RECENT, sizeof *recent);
     cover->bounds = pst_check_array(check, room, sizeof(uint64_t));
-    if (cover->bounds == NULL) {
+    if (cover->bounds == NULL || recent == NULL) {
         return false;
     }
-    uint32_t n = 0;
-    for (uint32_t v = 0; v < program->n_values; v++) {
-        if (belongs(&program->values[v], host)) {
-            cover->bounds[n++] = program->values[v].offset;
-            cover->bounds[n++] = program->values[v].offset + program->values[v].bytes;
-        }
-    }
+    uint32_t n = collect_bounds(program, host, recent, cover->bounds);
     qsort(cover->bounds, n, sizeof(uint64_t), compare_u64);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -92,7 +112,8 @@ static bool make_cover(struct pst_check *check, const struct pst_program *progra
     }
     cover->whole = pst_check_array(check, 2 * (uint64_t)cover->size, sizeof(uint32_t));
     cover->any = pst_check_array(check, 2 * (uint64_t)cover->size, sizeof(bool));
-    return cover->whole != NULL && cover->any != NULL;
+    cover->of = pst_check_array(check, program->n_values, sizeof *cover->of);
+    return cover->whole != NULL && cover->any != NULL && cover->of != NULL;
 }
 
 static uint32_t bound_index(const struct cover *cover, uint64_t bound)
@@ -123,10 +144,10 @@ static void count(struct cover *cover, uint32_t node, int by)
     }
 }
 
-/* Adds a live value over stretches [begin, end), or takes it away (by = -1). */
-static void mark(struct cover *cover, uint32_t begin, uint32_t end, int by)
+/* Adds a live value over its stretches, or takes it away (by = -1). */
+static void mark(struct cover *cover, struct stretches of, int by)
 {
-    uint32_t left = begin + cover->size, right = end + cover->size;
+    uint32_t left = of.begin + cover->size, right = of.end + cover->size;
     for (; left < right; left /= 2, right /= 2) {
         if (left & 1) {
             count(cover, left++, by);
@@ -137,10 +158,13 @@ static void mark(struct cover *cover, uint32_t begin, uint32_t end, int by)
     }
 }
 
-/* Whether something lives in stretches [begin, end): in a node that makes it up, or around one. */
-static bool is_taken(const struct cover *cover, uint32_t begin, uint32_t end)
+/* Whether something lives in the stretches: in a node that makes them up, or around one. */
+static bool is_taken(const struct cover *cover, struct stretches of)
 {
-    uint32_t left = begin + cover->size, right = end + cover->size;
+    uint32_t left = of.begin + cover->size, right = of.end + cover->size;
+    if (left >= right) {
+        return false;
+    }
     for (uint32_t node = left; node >= 1; node /= 2) {
         if (cover->whole[node] > 0) {
             return true;
@@ -221,25 +245,19 @@ static uint64_t sweep(struct pst_check *check, const struct pst_program *program
     for (uint32_t t = 0; t < program->n_ticks; t++) {
         for (uint32_t i = start[t]; i < start[t + 1]; i++) {
             const struct pst_value *value = &program->values[starting[i]];
-            uint32_t begin = bound_index(&cover, value->offset);
-            uint32_t end = bound_index(&cover, value->offset + value->bytes);
+            struct stretches of = {bound_index(&cover, value->offset),
+                                   bound_index(&cover, value->offset + value->bytes)};
             live += value->bytes;
-            if (begin < end) {
-                if (is_taken(&cover, begin, end) && check->report->n_violations < PST_CHECK_MAX) {
-                    report_overlap(check, program, starting[i], t);
-                }
-                mark(&cover, begin, end, 1);
+            if (is_taken(&cover, of) && check->report->n_violations < PST_CHECK_MAX) {
+                report_overlap(check, program, starting[i], t);
             }
+            mark(&cover, of, 1);
+            cover.of[starting[i]] = of;
         }
         peak = live > peak ? live : peak;
         for (uint32_t i = until[t]; i < until[t + 1]; i++) {
-            const struct pst_value *value = &program->values[ending[i]];
-            uint32_t begin = bound_index(&cover, value->offset);
-            uint32_t end = bound_index(&cover, value->offset + value->bytes);
-            live -= value->bytes;
-            if (begin < end) {
-                mark(&cover, begin, end, -1);
-            }
+            live -= program->values[ending[i]].bytes;
+            mark(&cover, cover.of[ending[i]], -1);
         }
     }
     return peak;
