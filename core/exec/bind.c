@@ -13,11 +13,6 @@ static bool is_transfer(const struct pst_instr *instr)
     return instr->op == PST_I_SEND || instr->op == PST_I_RECV;
 }
 
-void *exec_value(const struct exec_rank *rank, const struct pst_program *program, uint32_t value)
-{
-    return value == PST_NONE ? NULL : rank->base + program->values[value].offset;
-}
-
 /* The program is ours, but may come with a plan read from a file: no pointer leaves the arena. */
 static pst_status check_ranges(const struct exec_rank *rank, const struct pst_program *program,
                                struct pst_error *err)

@@ -346,7 +346,11 @@ void exec_kernels_destroy(struct exec_rank *rank);
 pst_status exec_bind(struct exec_rank *rank, struct exec_list *list, const struct pst_plan *plan,
                      const struct pst_program *program, struct pst_error *err);
 /* The buffer of a value, NULL for PST_NONE. */
-void *exec_value(const struct exec_rank *rank, const struct pst_program *program, uint32_t value);
+static inline void *exec_value(const struct exec_rank *rank, const struct pst_program *program,
+                               uint32_t value)
+{
+    return value == PST_NONE ? NULL : rank->base + program->values[value].offset;
+}
 
 /* bind_calls.c: calls of the whole list. */
 pst_status exec_bind_calls(struct exec_rank *rank, struct exec_list *list, struct pst_error *err);
