@@ -16,6 +16,7 @@
 
 #define LOOK_NS  UINT64_C(20000000)  /* between two looks */
 #define GRACE_NS UINT64_C(150000000) /* from the end of a process to the end of the run */
+#define MOST_NS  (4 * GRACE_NS)      /* the same, while nobody is known to wait for it */
 
 void mpi_self(struct mpi_self *ret_self)
 {
@@ -59,12 +60,24 @@ static void mark(struct world *world, uint32_t rank, uint64_t now)
         now - GRACE_NS / 3 > world->beat_ns ? now + GRACE_NS / 3 - world->beat_ns : 0;
 }
 
-static void end_run(struct world *world, uint32_t rank)
+static void set_gone(struct world *world, uint32_t rank, bool is)
+{
+    pthread_mutex_lock(&world->mutex);
+    world->gone[rank].is = is;
+    pthread_mutex_unlock(&world->mutex);
+}
+
+/* On a busy machine the others take their time until they come to wait for it. */
+static void end_run(struct world *world, uint32_t rank, bool at_once)
 {
     char why[MPI_WHY];
 
-    mpi_tell_gone(world, rank, why, sizeof why);
-    mpi_abort_gone(world, why);
+    set_gone(world, rank, true);
+    if (mpi_tell_gone(world, rank, why, sizeof why) || at_once) {
+        mpi_abort_gone(world, why);
+    } else {
+        set_gone(world, rank, false);
+    }
 }
 
 void mpi_gone_progress(struct world *world, uint64_t now)
@@ -84,10 +97,7 @@ void mpi_gone_progress(struct world *world, uint64_t now)
             mark(world, r, now);
         }
         if (gone->since_ns != 0 && now - gone->since_ns >= GRACE_NS) {
-            pthread_mutex_lock(&world->mutex);
-            gone->is = true;
-            pthread_mutex_unlock(&world->mutex);
-            end_run(world, r);
+            end_run(world, r, now - gone->since_ns >= MOST_NS);
         }
     }
 }

@@ -325,8 +325,9 @@ void mpi_gone_watch(struct world *world, uint32_t rank, const struct mpi_self *s
 /* The communicator's. */
 void mpi_gone_progress(struct world *world, uint64_t now);
 void mpi_gone_finish(struct world *world);
-/* What is known of one that has ended, and of those that wait for it; and the end of the run. */
-void mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t size);
+/* What is known of one that has ended, and of those that wait for it: false, if of none; and the
+   end of the run. */
+bool mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t size);
 void mpi_abort_gone(struct world *world, const char *why);
 /* A process that was not heard of for the stall limit, or MPI_NO_RANK. */
 uint32_t mpi_silent(struct world *world);

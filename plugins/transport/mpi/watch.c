@@ -279,7 +279,7 @@ static void describe(const struct world *world, uint32_t rank, uint64_t now, cha
     }
 }
 
-void mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t size)
+bool mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t size)
 {
     uint64_t now = mpi_now_ns();
     char culprit[384], waiting[192];
@@ -294,6 +294,7 @@ void mpi_tell_gone(struct world *world, uint32_t rank, char *ret_why, size_t siz
              : strchr(waiting, ',') != NULL ? "devices"
                                             : "device",
              waiting);
+    return waiting[0] != '\0';
 }
 
 pst_status mpi_fail_stalled(struct world *world, uint32_t peer, const char *what,
