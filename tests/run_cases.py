@@ -32,6 +32,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import re
 import shlex
 import shutil
@@ -78,7 +79,7 @@ def read_lines(path):
         for at, line in stack[1:]:
             if not text or depth > at:
                 line.raw.append(raw)
-        if text and not text.startswith("# "):
+        if text and text != "#" and not text.startswith("# "):
             while stack[-1][0] >= depth:
                 stack.pop()
             line = Line(number, text)
@@ -139,13 +140,13 @@ def row(text, name):
     return " ".join(text[text.index(name):].split("\n")[0].split())
 
 
-def problem(nodes, edges=None, transfer=8, batch=1, **rest):
-    """A file for partition and memopt: dicts of nodes, pairs of their names (none: a chain), whatever else it says."""
-    pairs = zip(nodes, nodes[1:]) if edges is None else ()
-    edges = [(a["name"], b["name"]) for a, b in pairs] if edges is None else edges
-    links = [{"from": a, "to": b, "bytes": transfer} for a, b in edges]
-    graph = {"format": "penstock-graph", "version": 1, "batch": batch, "nodes": nodes, "edges": links}
-    return json.dumps({"format": "penstock-problem", "version": 1, **rest, "graph": graph})
+def problem(nodes, edges=None, transfer=None, graph=None, **rest):
+    """A file for partition and memopt: dicts of nodes, pairs of their names (none: a chain), bytes on each, the rest."""
+    if edges is None:
+        edges = [(a["name"], b["name"]) for a, b in zip(nodes, nodes[1:])]
+    links = [{"from": a, "to": b} | ({} if transfer is None else {"bytes": transfer}) for a, b in edges]
+    whole = (graph or {"batch": 1}) | {"nodes": nodes, "edges": links}
+    return json.dumps({"format": "penstock-problem", "version": 1, **rest, "graph": whole})
 
 
 def blocks(line):
@@ -163,11 +164,11 @@ class Runner:
             "near": lambda a, b, part=1e-12: math.isclose(a, b, rel_tol=part),
             "read": lambda name: (folder / name).read_text(),
             "load": lambda name: parse((folder / name).read_text()),
-            "save": lambda name, value: (folder / name).write_text(json.dumps(value)),
+            "save": lambda name, value: self.put(name, json.dumps(value)),
             "put": self.put,
             "path": lambda name: folder / name,
             "copy": lambda path, name: shutil.copy(path, folder / name),
-            "problem": problem, "row": row, "re": re, "os": os, "math": math,
+            "problem": problem, "row": row, "random": random, "re": re, "os": os, "math": math,
         }
 
     def put(self, name, text):
@@ -257,7 +258,7 @@ class Runner:
 
     def rule(self, line, word, rest):
         names, below = self.rules[word]
-        parts = re.split(r"(?:^|\s+)\|(?:\s+|$)", rest)
+        parts = [part.strip() for part in re.split(r"(?:^|\s)\|(?=\s|$)", rest)]
         if len(parts) > len(names):
             raise Wrong(f"{word} takes {len(names)} parts, not {len(parts)}")
         before = {name: self.names.get(name) for name in names}
