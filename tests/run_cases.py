@@ -236,7 +236,7 @@ class Runner:
         self.names["err"] = plain
 
     def hold(self, stream, text, name, holds=True):
-        if len(text) > 1 and text[0] == text[-1] == '"':
+        if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
             text = ast.literal_eval(text)
         if (text in stream) != holds:
             raise Wrong(f"{name} should {'' if holds else 'not '}hold {text!r}")
