@@ -19,6 +19,7 @@ lines of the following kinds; what stands deeper below a line belongs to it.
     for NAME in EXPRESSION the lines below, for each
     define WORD A B ...    the lines below are what "WORD a | b | ..." does in this file
     needs EXPRESSION       the rest of the case is left out where this is false
+    use FILE               what the file beside this one says stands here
     # ...                  nothing
 
 ${EXPRESSION} stands for its value in every line; as a word of a command @{EXPRESSION} stands for the words in it. Expressions
@@ -213,12 +214,12 @@ class Runner:
             raise Wrong(f"the command did not end within {LIMIT_S} s") from None
         out, err = (stream.decode("utf-8", "surrogateescape") for stream in (done.stdout, done.stderr))
         self.done = done.returncode if done.returncode >= 0 else 128 - done.returncode, out, err
-        self.names.update(code=self.done[0], out=out, err=err, json=None, lines=None)
-        if out.lstrip().startswith(("{", "[")):
+        self.names.update(code=self.done[0], out=out, err=err, json=None, lines=[])
+        if out.startswith(("{", "[")):
             try:
                 self.names["json"] = parse(out)
             except json.JSONDecodeError:
-                self.names["lines"] = [parse(text) for text in out.splitlines() if text.startswith("{")]
+                self.names["lines"] = [parse(text) for text in out.splitlines()]
         if code != "*" and self.done[0] != int(code):
             raise Wrong(f"exit code {self.done[0]}, should be {code}")
 
@@ -250,7 +251,7 @@ class Runner:
                 if not isinstance(side, ast.Constant)]))
 
     def each(self, line, text):
-        name, values = re.fullmatch(r"([\w, ]+?) in (.*)", text).groups()
+        name, values = re.fullmatch(r"([\w, ()]+?) in (.*)", text).groups()
         for value in self.value(values):
             self.names["each_"] = value
             exec(f"{name} = each_", self.names)  # pylint: disable=exec-used
@@ -301,6 +302,8 @@ class Runner:
             self.claim(self.fill(rest))
         elif word == "let":
             exec(textwrap.dedent(self.fill(rest)), self.names)  # pylint: disable=exec-used
+        elif word == "use":
+            self.block(read_lines(self.options.file.parent / rest))
         elif word == "needs":
             if not self.value(self.fill(rest)):
                 raise Skip(rest)
