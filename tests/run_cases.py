@@ -277,7 +277,7 @@ class Runner:
             else:
                 self.run(self.words(line), self.fill(how[2]) if how else 0)
         elif word in ("write", "text", "define", "for"):
-            rest = rest if word == "for" else self.fill(rest)
+            rest = self.fill(rest)
             if word == "write":
                 self.names["put"](rest, self.fill(blocks(line)))
             elif word == "text":
@@ -285,7 +285,7 @@ class Runner:
             elif word == "define":
                 self.rules[rest.split()[0]] = rest.split()[1:], line.below
             else:
-                self.each(line, " ".join([rest]))
+                self.each(line, rest)
         elif word not in ("exit", "fails"):
             self.check(line, word, " ".join([rest] + [part.strip() for part in line.raw]).strip())
 
