@@ -9,6 +9,7 @@ lines of the following kinds; what stands deeper below a line belongs to it.
     write NAME             the lines below are the file NAME in the scratch folder, in which commands run
     text NAME              the lines below are the value of NAME
     let STATEMENT          a statement of Python: let least = json.error.enough_bytes
+    python                 the lines below are Python, for what one statement cannot say
     $ [VAR=X] penstock ... runs the program, or another one; words are those of a shell, lines below are more words
     exit N                 directly below: the exit code, * for any; without it 0
     fails N KIND WORDS     directly below, for exit: the command refuses, as text and with --json, and says so
@@ -220,7 +221,7 @@ class Runner:
                 self.names["json"] = parse(out)
             except json.JSONDecodeError:
                 self.names["lines"] = [parse(text) for text in out.splitlines()]
-        if code != "*" and self.done[0] != int(code):
+        if code != "*" and self.done[0] != self.value(str(code)):
             raise Wrong(f"exit code {self.done[0]}, should be {code}")
 
     def refused(self, words, rest):
@@ -286,6 +287,8 @@ class Runner:
                 self.rules[rest.split()[0]] = rest.split()[1:], line.below
             else:
                 self.each(line, rest)
+        elif word == "python":
+            exec(blocks(line), self.names)  # pylint: disable=exec-used
         elif word not in ("exit", "fails"):
             self.check(line, word, " ".join([rest] + [part.strip() for part in line.raw]).strip())
 
