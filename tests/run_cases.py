@@ -162,7 +162,7 @@ class Runner:
         self.names = {
             "PENSTOCK": options.penstock, "MPIEXEC": options.mpiexec, "BUILD": options.build, "PLUGINS": options.plugins,
             "SOURCE": str(options.source), "GALLERY": f"{options.build}/tests/gallery", "ISOLATE": f"{options.build}/tests/isolate",
-            "about": lambda value, part=1e-12: About(value, part),
+            "SANITIZED": options.sanitized, "about": lambda value, part=1e-12: About(value, part),
             "near": lambda a, b, part=1e-12: math.isclose(a, b, rel_tol=part),
             "read": lambda name: (folder / name).read_text(),
             "load": lambda name: parse((folder / name).read_text()),
@@ -371,6 +371,7 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--plugins", required=True)
     parser.add_argument("--mpiexec", default="", help="the launcher, where this build has MPI")
+    parser.add_argument("--sanitized", action="store_true", help="this build has sanitizers")
     parser.add_argument("--all-wrong", action="store_true", help="each case must go wrong: the runner's own test")
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("title", nargs="?", default="")
