@@ -10,7 +10,7 @@ lines of the following kinds; what stands deeper below a line belongs to it.
     text NAME              the lines below are the value of NAME
     let STATEMENT          a statement of Python: let least = json.error.enough_bytes
     python                 the lines below are Python, for what one statement cannot say
-    $ [VAR=X] penstock ... runs the program, or another one; words are those of a shell, lines below are more words
+    $ [VAR=X] penstock ... runs the program (PENSTOCK), or another one; words are those of a shell, lines below are more words
     exit N                 directly below: the exit code, * for any; without it 0
     fails N KIND WORDS     directly below, for exit: the command refuses, as text and with --json, and says so
     out: TEXT   err: TEXT  the stream holds this text ("..." is a Python string)
@@ -24,7 +24,7 @@ lines of the following kinds; what stands deeper below a line belongs to it.
     # ...                  nothing
 
 ${EXPRESSION} stands for its value in every line; as a word of a command @{EXPRESSION} stands for the words in it. Expressions
-are Python's and see what let, text, for and define named, the last command's code, out, err, json (keys are attributes) and
+are Python's and see what let, text, for and define named, the last command's pid, code, out, err, json (keys are attributes) and
 lines (of JSON), and the functions below. Exit code 0: all is as it should be; 77: nothing was tried.
 """
 
@@ -42,6 +42,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 
 LIMIT_S = 120
 SHOWN = 1500
@@ -170,7 +171,7 @@ class Runner:
             "put": self.put,
             "path": lambda name: folder / name,
             "copy": lambda path, name: shutil.copy(path, folder / name),
-            "problem": problem, "row": row, "random": random, "re": re, "os": os, "math": math,
+            "problem": problem, "row": row, "random": random, "re": re, "os": os, "subprocess": subprocess, "time": time, "math": math,
         }
 
     def put(self, name, text):
@@ -207,14 +208,17 @@ class Runner:
             environment[name[0]] = name[2]
             if not name[2]:
                 del environment[name[0]]
-        program = {"penstock": self.options.penstock, "python3": sys.executable}.get(words[0], words[0])
-        try:
-            done = subprocess.run([program, *words[1:]], cwd=self.folder, capture_output=True, timeout=LIMIT_S,
-                                  env=environment, stdin=subprocess.DEVNULL, check=False)
-        except subprocess.TimeoutExpired:
-            raise Wrong(f"the command did not end within {LIMIT_S} s") from None
-        out, err = (stream.decode("utf-8", "surrogateescape") for stream in (done.stdout, done.stderr))
-        self.done = done.returncode if done.returncode >= 0 else 128 - done.returncode, out, err
+        program = {"penstock": self.names["PENSTOCK"], "python3": sys.executable}.get(words[0], words[0])
+        with subprocess.Popen([program, *words[1:]], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env=environment, stdin=subprocess.DEVNULL) as process:
+            try:
+                streams = process.communicate(timeout=LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise Wrong(f"the command did not end within {LIMIT_S} s") from None
+        out, err = (stream.decode("utf-8", "surrogateescape") for stream in streams)
+        self.done = process.returncode if process.returncode >= 0 else 128 - process.returncode, out, err
+        self.names["pid"] = process.pid
         self.names.update(code=self.done[0], out=out, err=err, json=None, lines=[])
         if out.startswith(("{", "[")):
             try:
@@ -260,7 +264,7 @@ class Runner:
 
     def rule(self, line, word, rest):
         names, below = self.rules[word]
-        parts = [part.strip() for part in re.split(r"(?:^|\s)\|(?=\s|$)", rest)]
+        parts = [part.strip() for part in re.split(r"(?:^|\s)\|(?=\s|$)", rest)] if rest else []
         if len(parts) > len(names):
             raise Wrong(f"{word} takes {len(names)} parts, not {len(parts)}")
         before = {name: self.names.get(name) for name in names}
