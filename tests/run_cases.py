@@ -171,7 +171,8 @@ class Runner:
             "put": self.put,
             "path": lambda name: folder / name,
             "copy": lambda path, name: shutil.copy(path, folder / name),
-            "problem": problem, "row": row, "random": random, "re": re, "os": os, "subprocess": subprocess, "time": time, "math": math,
+            "problem": problem, "parse": parse, "row": row, "random": random, "re": re, "os": os,
+            "subprocess": subprocess, "time": time, "math": math,
         }
 
     def put(self, name, text):
