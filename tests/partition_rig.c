@@ -132,6 +132,24 @@ struct rig_case rig_case_of(const struct rig_graph *g)
     };
 }
 
+struct rig_case rig_two_branches(struct rig_graph *g, double alpha)
+{
+    static const uint32_t lens[] = {2, 2};
+    struct rig_case c;
+
+    rig_branches(g, 2, lens, 0, 1, false);
+    for (uint32_t v = 0; v < g->n; v++) {
+        g->tau[v] = 6;
+        g->saved[v] = 2;
+        g->alpha[v] = alpha;
+    }
+    c = rig_case_of(g);
+    c.devices = 5;
+    c.batch = 32;
+    c.memory = 24;
+    return c;
+}
+
 void rig_case_choose(struct rig_case *c, uint32_t devices, uint32_t batch, const uint32_t *sizes,
                      uint32_t n_sizes, const uint32_t *degrees, uint32_t n_degrees)
 {

@@ -2,8 +2,8 @@
  *
  * The plugin ABI as it was published for 64-bit little-endian Linux: sizes, offsets, values. A
  * plugin that was built then still runs. What may be done here: raise a SIZE because a field was
- * appended, with an AT for the field; add a VALUE. If anything else fails to compile, the header is
- * wrong and not this file. CONTRIBUTING.md, "The plugin ABI", has the rules.
+ * appended, with the field and its offset; add a VALUE. If anything else fails to compile, the
+ * header is wrong and not this file. CONTRIBUTING.md, "The plugin ABI", has the rules.
  */
 #include "layout.h"
 
@@ -12,304 +12,86 @@
 
 #include <cmocka.h>
 
-SIZE(pst_host, 56);
-AT(pst_host, size, 0);
-AT(pst_host, abi_major, 4);
-AT(pst_host, abi_minor, 6);
-AT(pst_host, impl, 8);
-AT(pst_host, alloc, 16);
-AT(pst_host, fail, 24);
-AT(pst_host, log, 32);
-AT(pst_host, cancelled, 40);
-AT(pst_host, get_extension, 48);
+LAYOUT(pst_host, 56, size, 0, abi_major, 4, abi_minor, 6, impl, 8, alloc, 16, fail, 24, log, 32,
+       cancelled, 40, get_extension, 48);
+LAYOUT(pst_param, 40, key, 0, initial, 8, range, 16, doc, 24, type, 32, offset, 36);
+LAYOUT(pst_plugin, 120, size, 0, abi_major, 4, abi_minor, 6, kind, 8, id, 16, version, 24, summary,
+       32, reference, 40, license, 48, provides, 56, needs, 64, params, 72, n_params, 80,
+       param_size, 84, config_size, 88, create, 96, destroy, 104, get_interface, 112);
+LAYOUT(pst_node, 80, name, 0, op, 8, layer, 16, flags, 20, param_bytes, 24, saved_bytes, 32,
+       output_bytes, 40, forward_work_bytes, 48, backward_work_bytes, 56, first_in, 64, n_in, 68,
+       first_out, 72, n_out, 76);
+LAYOUT(pst_edge, 24, from, 0, to, 4, bytes, 8, batched, 16);
+LAYOUT(pst_graph_view, 56, size, 0, n_nodes, 4, node_size, 8, n_edges, 12, edge_size, 16, batch, 20,
+       nodes, 24, edges, 32, in_edges, 40, out_edges, 48);
+LAYOUT(pst_cluster_device, 24, memory_bytes, 0, node, 8, speed, 16);
+LAYOUT(pst_cluster_view, 24, size, 0, n_devices, 4, device_size, 8, devices, 16);
+LAYOUT(pst_partition_in, 72, size, 0, graph, 8, cluster, 16, batch, 24, micro_batches, 32, degrees,
+       40, n_micro_batches, 48, n_degrees, 52, n_stages, 56, n_devices, 60, capacity_bytes, 64);
+LAYOUT(pst_stage_decl, 48, size, 0, nodes, 8, n_nodes, 16, ranks, 24, n_ranks, 32, microbatch_size,
+       36, k, 40);
+LAYOUT(pst_partition_out, 24, size, 0, impl, 8, stage, 16);
+LAYOUT(pst_partitioner, 16, size, 0, partition, 8);
+LAYOUT(pst_topology, 20, size, 0, n_stages, 4, version_rule, 8, min_microbatches, 12,
+       microbatch_multiple, 16);
+LAYOUT(pst_successor, 12, microbatch_size, 0, k, 4, in_flight, 8);
+LAYOUT(pst_place, 48, size, 0, stage, 4, n_stages, 8, n_devices, 12, n_microbatches, 16,
+       microbatch_size, 20, k, 24, n_successors, 28, successor_size, 32, successors, 40);
+LAYOUT(pst_held, 12, size, 0, microbatches, 4, weight_versions, 8);
+LAYOUT(pst_schedule_stage, 88, device, 0, microbatch_size, 4, n_microbatches, 8, k, 12, forward_ns,
+       16, backward_input_ns, 24, backward_weight_ns, 32, replay_ns, 40, saved_bytes, 48,
+       saved_weight_bytes, 56, input_bytes, 64, first_pred, 72, n_pred, 76, first_succ, 80, n_succ,
+       84);
+LAYOUT(pst_schedule_link, 16, from, 0, to, 4, transfer_ns, 8);
+LAYOUT(pst_schedule_in, 64, size, 0, n_devices, 4, n_stages, 8, stage_size, 12, n_links, 16,
+       link_size, 20, stages, 24, links, 32, out_links, 40, activation_bytes, 48, barrier, 56);
+LAYOUT(pst_fixed_shape, 16, size, 0, shape, 8);
+LAYOUT(pst_claimed, 32, size, 0, minimised, 4, makespan_ns, 8, span_ns, 16, lower_bound_ns, 24);
+LAYOUT(pst_claim, 16, size, 0, claim, 8);
+LAYOUT(pst_schedule_out, 40, size, 0, impl, 8, emit, 16, pair, 24, part, 32);
+LAYOUT(pst_scheduler, 40, size, 0, topology, 8, device_of, 16, in_flight, 24, schedule, 32);
+LAYOUT(pst_stage_question, 56, size, 0, nodes, 8, n_nodes, 16, stage, 20, n_stages, 24,
+       microbatch_size, 28, n_ranks, 32, in_flight, 36, weight_versions, 40, capacity_bytes, 48);
+LAYOUT(pst_ask, 40, size, 0, topology, 8, in_flight, 16, bound, 24, price, 32);
+LAYOUT(pst_figures, 56, size, 0, comm_model, 4, reference, 8, node_size, 12, weight_multiplier, 16,
+       p2p_bytes_per_s, 24, allreduce_bytes_per_s, 32, saved_bytes, 40, edge_bytes, 48);
+LAYOUT(pst_node_config, 48, size, 0, tensor_degree, 4, name, 8, ns_per_sample, 16, param_bytes, 24,
+       in_flight_bytes, 32, fixed_bytes, 40);
+LAYOUT(pst_profile, 40, size, 0, node_ns, 8, figures, 16, n_configs, 24, config, 32);
+LAYOUT(pst_trial, 16, size, 0, step, 8);
+LAYOUT(pst_trial_value, 32, size, 0, quick, 4, fits, 8, step_ns, 16, peak_bytes, 24);
+LAYOUT(pst_remark, 32, size, 0, number, 8, text, 16, flag, 24);
+LAYOUT(pst_times, 24, forward_ns, 0, backward_input_ns, 8, backward_weight_ns, 16);
+LAYOUT(pst_cost, 32, size, 0, compute, 8, transfer_ns, 16, allreduce_ns, 24);
+LAYOUT(pst_stage_value, 48, size, 0, legal, 4, node, 8, rule, 16, peak_bytes, 24, period_ns, 32,
+       extra_ns, 40);
+LAYOUT(pst_eval, 24, size, 0, evaluate, 8, evaluate_replays, 16);
+LAYOUT(pst_rng, 16, size, 0, bits, 8);
+/* Memory optimizers. */
 
-SIZE(pst_param, 40);
-AT(pst_param, key, 0);
-AT(pst_param, initial, 8);
-AT(pst_param, range, 16);
-AT(pst_param, doc, 24);
-AT(pst_param, type, 32);
-AT(pst_param, offset, 36);
-
-SIZE(pst_plugin, 120);
-AT(pst_plugin, size, 0);
-AT(pst_plugin, abi_major, 4);
-AT(pst_plugin, abi_minor, 6);
-AT(pst_plugin, kind, 8);
-AT(pst_plugin, id, 16);
-AT(pst_plugin, version, 24);
-AT(pst_plugin, summary, 32);
-AT(pst_plugin, reference, 40);
-AT(pst_plugin, license, 48);
-AT(pst_plugin, provides, 56);
-AT(pst_plugin, needs, 64);
-AT(pst_plugin, params, 72);
-AT(pst_plugin, n_params, 80);
-AT(pst_plugin, param_size, 84);
-AT(pst_plugin, config_size, 88);
-AT(pst_plugin, create, 96);
-AT(pst_plugin, destroy, 104);
-AT(pst_plugin, get_interface, 112);
-
-SIZE(pst_node, 80);
-AT(pst_node, name, 0);
-AT(pst_node, op, 8);
-AT(pst_node, layer, 16);
-AT(pst_node, flags, 20);
-AT(pst_node, param_bytes, 24);
-AT(pst_node, saved_bytes, 32);
-AT(pst_node, output_bytes, 40);
-AT(pst_node, forward_work_bytes, 48);
-AT(pst_node, backward_work_bytes, 56);
-AT(pst_node, first_in, 64);
-AT(pst_node, n_in, 68);
-AT(pst_node, first_out, 72);
-AT(pst_node, n_out, 76);
-
-SIZE(pst_edge, 24);
-AT(pst_edge, from, 0);
-AT(pst_edge, to, 4);
-AT(pst_edge, bytes, 8);
-AT(pst_edge, batched, 16);
-
-SIZE(pst_graph_view, 56);
-AT(pst_graph_view, size, 0);
-AT(pst_graph_view, n_nodes, 4);
-AT(pst_graph_view, node_size, 8);
-AT(pst_graph_view, n_edges, 12);
-AT(pst_graph_view, edge_size, 16);
-AT(pst_graph_view, batch, 20);
-AT(pst_graph_view, nodes, 24);
-AT(pst_graph_view, edges, 32);
-AT(pst_graph_view, in_edges, 40);
-AT(pst_graph_view, out_edges, 48);
-
-SIZE(pst_cluster_device, 24);
-AT(pst_cluster_device, memory_bytes, 0);
-AT(pst_cluster_device, node, 8);
-AT(pst_cluster_device, speed, 16);
-
-SIZE(pst_cluster_view, 24);
-AT(pst_cluster_view, size, 0);
-AT(pst_cluster_view, n_devices, 4);
-AT(pst_cluster_view, device_size, 8);
-AT(pst_cluster_view, devices, 16);
-
-SIZE(pst_partition_in, 72);
-AT(pst_partition_in, size, 0);
-AT(pst_partition_in, graph, 8);
-AT(pst_partition_in, cluster, 16);
-AT(pst_partition_in, batch, 24);
-AT(pst_partition_in, micro_batches, 32);
-AT(pst_partition_in, degrees, 40);
-AT(pst_partition_in, n_micro_batches, 48);
-AT(pst_partition_in, n_degrees, 52);
-AT(pst_partition_in, n_stages, 56);
-AT(pst_partition_in, n_devices, 60);
-AT(pst_partition_in, capacity_bytes, 64);
-
-SIZE(pst_stage_decl, 48);
-AT(pst_stage_decl, size, 0);
-AT(pst_stage_decl, nodes, 8);
-AT(pst_stage_decl, n_nodes, 16);
-AT(pst_stage_decl, ranks, 24);
-AT(pst_stage_decl, n_ranks, 32);
-AT(pst_stage_decl, microbatch_size, 36);
-AT(pst_stage_decl, k, 40);
-
-SIZE(pst_partition_out, 24);
-AT(pst_partition_out, size, 0);
-AT(pst_partition_out, impl, 8);
-AT(pst_partition_out, stage, 16);
-
-SIZE(pst_partitioner, 16);
-AT(pst_partitioner, size, 0);
-AT(pst_partitioner, partition, 8);
-
-SIZE(pst_topology, 20);
-AT(pst_topology, size, 0);
-AT(pst_topology, n_stages, 4);
-AT(pst_topology, version_rule, 8);
-AT(pst_topology, min_microbatches, 12);
-AT(pst_topology, microbatch_multiple, 16);
-
-SIZE(pst_successor, 12);
-AT(pst_successor, microbatch_size, 0);
-AT(pst_successor, k, 4);
-AT(pst_successor, in_flight, 8);
-
-SIZE(pst_place, 48);
-AT(pst_place, size, 0);
-AT(pst_place, stage, 4);
-AT(pst_place, n_stages, 8);
-AT(pst_place, n_devices, 12);
-AT(pst_place, n_microbatches, 16);
-AT(pst_place, microbatch_size, 20);
-AT(pst_place, k, 24);
-AT(pst_place, n_successors, 28);
-AT(pst_place, successor_size, 32);
-AT(pst_place, successors, 40);
-
-SIZE(pst_held, 12);
-AT(pst_held, size, 0);
-AT(pst_held, microbatches, 4);
-AT(pst_held, weight_versions, 8);
-
-SIZE(pst_schedule_stage, 88);
-AT(pst_schedule_stage, device, 0);
-AT(pst_schedule_stage, microbatch_size, 4);
-AT(pst_schedule_stage, n_microbatches, 8);
-AT(pst_schedule_stage, k, 12);
-AT(pst_schedule_stage, forward_ns, 16);
-AT(pst_schedule_stage, backward_input_ns, 24);
-AT(pst_schedule_stage, backward_weight_ns, 32);
-AT(pst_schedule_stage, replay_ns, 40);
-AT(pst_schedule_stage, saved_bytes, 48);
-AT(pst_schedule_stage, saved_weight_bytes, 56);
-AT(pst_schedule_stage, input_bytes, 64);
-AT(pst_schedule_stage, first_pred, 72);
-AT(pst_schedule_stage, n_pred, 76);
-AT(pst_schedule_stage, first_succ, 80);
-AT(pst_schedule_stage, n_succ, 84);
-
-SIZE(pst_schedule_link, 16);
-AT(pst_schedule_link, from, 0);
-AT(pst_schedule_link, to, 4);
-AT(pst_schedule_link, transfer_ns, 8);
-
-SIZE(pst_schedule_in, 64);
-AT(pst_schedule_in, size, 0);
-AT(pst_schedule_in, n_devices, 4);
-AT(pst_schedule_in, n_stages, 8);
-AT(pst_schedule_in, stage_size, 12);
-AT(pst_schedule_in, n_links, 16);
-AT(pst_schedule_in, link_size, 20);
-AT(pst_schedule_in, stages, 24);
-AT(pst_schedule_in, links, 32);
-AT(pst_schedule_in, out_links, 40);
-AT(pst_schedule_in, activation_bytes, 48);
-AT(pst_schedule_in, barrier, 56); /* 1.1 */
-
-SIZE(pst_fixed_shape, 16);
-AT(pst_fixed_shape, size, 0);
-AT(pst_fixed_shape, shape, 8);
-
-SIZE(pst_claimed, 32);
-AT(pst_claimed, size, 0);
-AT(pst_claimed, minimised, 4);
-AT(pst_claimed, makespan_ns, 8);
-AT(pst_claimed, span_ns, 16);
-AT(pst_claimed, lower_bound_ns, 24);
-
-SIZE(pst_claim, 16);
-AT(pst_claim, size, 0);
-AT(pst_claim, claim, 8);
-
-SIZE(pst_schedule_out, 40);
-AT(pst_schedule_out, size, 0);
-AT(pst_schedule_out, impl, 8);
-AT(pst_schedule_out, emit, 16);
-AT(pst_schedule_out, pair, 24);
-AT(pst_schedule_out, part, 32);
-
-SIZE(pst_scheduler, 40);
-AT(pst_scheduler, size, 0);
-AT(pst_scheduler, topology, 8);
-AT(pst_scheduler, device_of, 16);
-AT(pst_scheduler, in_flight, 24);
-AT(pst_scheduler, schedule, 32);
-
-SIZE(pst_stage_question, 56);
-AT(pst_stage_question, size, 0);
-AT(pst_stage_question, nodes, 8);
-AT(pst_stage_question, n_nodes, 16);
-AT(pst_stage_question, stage, 20);
-AT(pst_stage_question, n_stages, 24);
-AT(pst_stage_question, microbatch_size, 28);
-AT(pst_stage_question, n_ranks, 32);
-AT(pst_stage_question, in_flight, 36);
-AT(pst_stage_question, weight_versions, 40);
-AT(pst_stage_question, capacity_bytes, 48);
-
-SIZE(pst_ask, 40);
-AT(pst_ask, size, 0);
-AT(pst_ask, topology, 8);
-AT(pst_ask, in_flight, 16);
-AT(pst_ask, bound, 24);
-AT(pst_ask, price, 32);
-
-SIZE(pst_figures, 56);
-AT(pst_figures, size, 0);
-AT(pst_figures, comm_model, 4);
-AT(pst_figures, reference, 8);
-AT(pst_figures, node_size, 12);
-AT(pst_figures, weight_multiplier, 16);
-AT(pst_figures, p2p_bytes_per_s, 24);
-AT(pst_figures, allreduce_bytes_per_s, 32);
-AT(pst_figures, saved_bytes, 40);
-AT(pst_figures, edge_bytes, 48);
-
-SIZE(pst_node_config, 48);
-AT(pst_node_config, size, 0);
-AT(pst_node_config, tensor_degree, 4);
-AT(pst_node_config, name, 8);
-AT(pst_node_config, ns_per_sample, 16);
-AT(pst_node_config, param_bytes, 24);
-AT(pst_node_config, in_flight_bytes, 32);
-AT(pst_node_config, fixed_bytes, 40);
-
-SIZE(pst_profile, 40);
-AT(pst_profile, size, 0);
-AT(pst_profile, node_ns, 8);
-AT(pst_profile, figures, 16);
-AT(pst_profile, n_configs, 24);
-AT(pst_profile, config, 32);
-
-SIZE(pst_trial, 16);
-AT(pst_trial, size, 0);
-AT(pst_trial, step, 8);
-
-SIZE(pst_trial_value, 32);
-AT(pst_trial_value, size, 0);
-AT(pst_trial_value, quick, 4);
-AT(pst_trial_value, fits, 8);
-AT(pst_trial_value, step_ns, 16);
-AT(pst_trial_value, peak_bytes, 24);
-
-SIZE(pst_remark, 32);
-AT(pst_remark, size, 0);
-AT(pst_remark, number, 8);
-AT(pst_remark, text, 16);
-AT(pst_remark, flag, 24);
-
-SIZE(pst_times, 24);
-AT(pst_times, forward_ns, 0);
-AT(pst_times, backward_input_ns, 8);
-AT(pst_times, backward_weight_ns, 16);
-
-SIZE(pst_cost, 32);
-AT(pst_cost, size, 0);
-AT(pst_cost, compute, 8);
-AT(pst_cost, transfer_ns, 16);
-AT(pst_cost, allreduce_ns, 24);
-
-SIZE(pst_stage_value, 48);
-AT(pst_stage_value, size, 0);
-AT(pst_stage_value, legal, 4);
-AT(pst_stage_value, node, 8);
-AT(pst_stage_value, rule, 16);
-AT(pst_stage_value, peak_bytes, 24);
-AT(pst_stage_value, period_ns, 32);
-AT(pst_stage_value, extra_ns, 40);
-
-SIZE(pst_eval, 24);
-AT(pst_eval, size, 0);
-AT(pst_eval, evaluate, 8);
-AT(pst_eval, evaluate_replays, 16);
-
-SIZE(pst_rng, 16);
-AT(pst_rng, size, 0);
-AT(pst_rng, bits, 8);
+LAYOUT(pst_stage_node, 88, node, 0, layer, 4, flags, 8, action, 12, forward_ns, 16, backward_ns, 24,
+       saved_bytes, 32, forward_work_bytes, 40, backward_work_bytes, 48, first_producer, 56,
+       n_producers, 60, op, 64, output_bytes, 72, output_saved, 80);
+LAYOUT(pst_stage_view, 104, size, 0, stage, 4, n_stages, 8, n_nodes, 12, node_size, 16, nodes, 24,
+       producers, 32, in_flight, 40, weight_versions, 44, staging_copies, 48, link_directions, 52,
+       capacity_bytes, 56, static_bytes, 64, input_bytes, 72, host_capacity_bytes, 80,
+       link_bytes_per_s, 88, slack_ns, 96);
+LAYOUT(pst_stage_price, 24, size, 0, fits, 4, period_ns, 8, peak_bytes, 16);
+LAYOUT(pst_replay, 12, before, 0, first, 4, last, 8);
+LAYOUT(pst_action_out, 32, size, 0, impl, 8, set, 16, sequence, 24);
+LAYOUT(pst_memopt, 32, size, 0, bound, 8, price, 16, plan, 24);
+LAYOUT(pst_global_pass, 40, op, 0, stage, 4, microbatch, 8, start_ns, 16, end_ns, 24, live_bytes,
+       32);
+LAYOUT(pst_global_device, 24, capacity_bytes, 0, first_pass, 8, n_passes, 12, n_ranks, 16);
+LAYOUT(pst_global_stage, 32, device, 0, n_microbatches, 4, view, 8, keepers, 16, move_bytes, 24);
+LAYOUT(pst_global_link, 16, bytes_per_s, 0, latency_ns, 8);
+LAYOUT(pst_global_in, 80, size, 0, n_devices, 4, n_stages, 8, n_passes, 12, device_size, 16,
+       stage_size, 20, pass_size, 24, link_size, 28, devices, 32, stages, 40, passes, 48, links, 56,
+       impl, 64, stay, 72);
+LAYOUT(pst_global_move, 32, size, 0, stage, 4, microbatch, 8, device, 12, n_positions, 16,
+       positions, 24);
+LAYOUT(pst_global_out, 24, size, 0, impl, 8, move, 16);
+LAYOUT(pst_memopt_global, 16, size, 0, plan, 8);
 
 VALUE(PST_ACTION_KEEP, 0);
 VALUE(PST_ACTION_RECOMPUTE, 1);
@@ -369,6 +151,8 @@ static void test_words(void **state)
     assert_string_equal(PST_REMARK, "pst.remark/1");
     assert_string_equal(PST_EVAL, "pst.eval/1");
     assert_string_equal(PST_RNG, "pst.rng/1");
+    assert_string_equal(PST_MEMOPT, "pst.memopt/1");
+    assert_string_equal(PST_MEMOPT_GLOBAL, "pst.memopt-global/1");
     assert_int_equal(PST_ABI_MAJOR, 1);
     assert_true(PST_HAS(&plugin, config_size));
     assert_false(PST_HAS(&plugin, create));

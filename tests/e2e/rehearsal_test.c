@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rehearsals on emulated devices through the program: what it says where nothing is computed, its
- * scale, traces (also of runs that compute), signals, many devices. How well step times agree with
- * the simulator's is fidelity_test.
+ * Traces of rehearsals on emulated devices, and of runs that compute, through the program. What
+ * else is said of rehearsals is rehearsal_output_test.txt, how well step times agree with the
+ * simulator's fidelity_test.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,125 +26,6 @@ static const char model[] = "[model]\nuse = \"gpt\"\nlayers = 8\ndim = 256\nhead
                             "[run]\ndevice = \"emulated\"\ndtype = \"bf16\"\n"
                             "[partitioner]\nuse = \"chain-dp\"\n"
                             "[scheduler]\nuse = \"1f1b\"\n";
-
-static double seconds(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-/* The lines of a JSON output; the last one is returned, the others are counted and looked at. */
-static json_t *read_lines(const char *text, uint32_t *ret_steps)
-{
-    json_t *last = NULL;
-
-    *ret_steps = 0;
-    while (*text != '\0') {
-        size_t length = strcspn(text, "\n");
-        json_t *line = json_loadb(text, length, 0, NULL);
-
-        assert_non_null(line);
-        if (json_object_get(line, "step") != NULL) {
-            ++*ret_steps;
-            assert_int_equal(json_integer_value(json_object_get(line, "step")), *ret_steps);
-            assert_true(json_is_null(json_object_get(line, "loss")));
-            assert_true(json_is_null(json_object_get(line, "loss_hex")));
-            assert_true(json_is_null(json_object_get(line, "grad_norm")));
-            assert_true(json_real_value(json_object_get(line, "seconds")) > 0);
-            assert_null(json_object_get(line, "skipped"));
-        }
-        json_decref(last);
-        last = line;
-        text += length + (text[length] == '\n');
-    }
-    assert_non_null(last);
-    return last;
-}
-
-static void expect_equal_peaks(const json_t *done, size_t n_devices)
-{
-    const json_t *peaks = json_object_get(done, "peak_bytes");
-    const json_t *predicted = json_object_get(done, "predicted_peak_bytes");
-
-    assert_int_equal(json_array_size(peaks), n_devices);
-    assert_int_equal(json_array_size(predicted), n_devices);
-    for (size_t i = 0; i < n_devices; i++) {
-        assert_true(json_integer_value(json_array_get(peaks, i)) > 0);
-        assert_int_equal(json_integer_value(json_array_get(peaks, i)),
-                         json_integer_value(json_array_get(predicted, i)));
-    }
-}
-
-/* No data is read, nothing is evaluated or written, and there are no losses; everything else is
-   there. Wall time is what it says: never less than scale times the step time. */
-static void nothing_is_computed(void **state)
-{
-    const char *path = support_write("run.toml", model);
-    double begin = seconds(), step;
-    struct outcome outcome = penstock("train", path, "--json", "--set", "run.emulated_scale=25",
-                                      "--set", "data={kind=\"text\",train=\"/nowhere\"}");
-    json_t *done;
-    uint32_t n;
-
-    (void)state;
-    begin = seconds() - begin;
-    expect_code(&outcome, 0);
-    done = read_lines(outcome.out, &n);
-    assert_int_equal(n, 4);
-    assert_true(json_is_true(json_object_get(done, "done")));
-    assert_true(json_is_true(json_object_get(done, "emulated")));
-    assert_true(json_number_value(json_object_get(done, "emulated_scale")) == 25);
-    assert_true(json_is_null(json_object_get(done, "final_loss")));
-    assert_true(json_is_null(json_object_get(done, "eval_loss")));
-    assert_true(json_is_null(json_object_get(done, "sample")));
-    assert_null(json_object_get(done, "signal"));
-    step = json_number_value(json_object_get(done, "predicted_step_seconds"));
-    assert_true(step > 0 && begin >= 3 * 25 * step); /* steps in flight overlap by less than one */
-    expect_equal_peaks(done, 4);
-    json_decref(done);
-    outcome_finish(&outcome);
-    outcome = penstock("train", path, "--set", "train.steps=2");
-    expect_code(&outcome, 0);
-    expect_text(outcome.out, "nothing was computed, so there is no loss");
-    expect_text(outcome.err, "step 2/2");
-    assert_null(strstr(outcome.err, "loss"));
-    outcome_finish(&outcome);
-}
-
-/* 0: as slow as this machine needs, at 100 us for each instruction and core, and never faster than
-   described. */
-static void scale_of_its_own(void **state)
-{
-    const char *path = support_write("run.toml", model);
-    const char *const slow[] = {"cluster.bf16_flops=20e12", "cluster.bf16_flops=5e9"};
-
-    (void)state;
-    for (uint32_t i = 0; i < 2; i++) {
-        struct outcome outcome =
-            penstock("train", path, "--json", "--set", "train.steps=1", "--set", slow[i], "--set",
-                     "model.layers=4", "--set", "model.context=32", "--set", "train.batch=4");
-        json_t *done;
-        uint32_t n;
-        double scale;
-
-        expect_code(&outcome, 0);
-        done = read_lines(outcome.out, &n);
-        scale = json_number_value(json_object_get(done, "emulated_scale"));
-        if (i == 0) {
-            assert_true(scale >= 1 && scale <= 1000 && scale == floor(scale));
-        } else {
-            assert_true(scale == 1);
-        }
-        json_decref(done);
-        outcome_finish(&outcome);
-    }
-    struct outcome outcome = penstock("train", path, "--set", "run.emulated_scale=-1");
-    expect_code(&outcome, 2);
-    expect_text(outcome.err, "emulated_scale");
-    outcome_finish(&outcome);
-}
 
 static struct trace_rig traced(const char *path, const char *scheduler, const char *memopt,
                                const char *more)
@@ -281,127 +162,13 @@ static void traces_of_real_runs(void **state)
     trace_rig_finish(&rig);
 }
 
-/* The steps in flight end, what was done is reported, 128 + signal comes back. */
-/* Before the first step, not behind the last one. */
-static void refuses_a_trace_that_cannot_be_written(void **state)
-{
-    struct outcome o;
-
-    (void)state;
-    support_write("job.toml", model);
-    o = penstock("train", support_path("job.toml"), "--set", "output.trace=/no/such/folder/t.json");
-    expect_code(&o, 2);
-    assert_non_null(strstr(o.err, "/no/such/folder/t.json: cannot create a file there"));
-    assert_string_equal(o.out, "");
-    outcome_finish(&o);
-}
-
-static void stops_when_told(void **state)
-{
-    static const int signals[] = {SIGINT, SIGTERM};
-    const char *path = support_write("run.toml", model);
-
-    (void)state;
-    for (uint32_t i = 0; i < 2; i++) {
-        const char *args[] = {"train",
-                              path,
-                              "--json",
-                              "--set",
-                              "train.steps=1000000",
-                              "--set",
-                              "run.emulated_scale=20",
-                              NULL};
-        int ends[2], err = memfd_create("err", MFD_CLOEXEC);
-        struct outcome outcome = {0};
-        char text[1 << 16];
-        size_t n = 0;
-        ssize_t got;
-        json_t *done;
-        uint32_t steps;
-        pid_t pid;
-
-        assert_int_equal(pipe(ends), 0);
-        fcntl(ends[0], F_SETFD, FD_CLOEXEC);
-        pid = support_spawn(args, ends[1], err);
-        close(ends[1]);
-        while ((got = read(ends[0], text + n, sizeof text - 1 - n)) > 0) {
-            if (n == 0) {
-                kill(pid, signals[i]); /* with the first line */
-            }
-            n += (size_t)got;
-        }
-        text[n] = '\0';
-        close(ends[0]);
-        outcome.code = support_wait(pid);
-        outcome.out = text;
-        outcome.err = support_drain(err);
-        expect_code(&outcome, 128 + signals[i]);
-        done = read_lines(text, &steps);
-        assert_true(steps >= 1 && steps < 100);
-        assert_true(json_is_true(json_object_get(done, "done")));
-        assert_int_equal(json_integer_value(json_object_get(done, "steps")), steps);
-        assert_int_equal(json_integer_value(json_object_get(done, "signal")), signals[i]);
-        expect_equal_peaks(done, 4);
-        json_decref(done);
-        free(outcome.err);
-    }
-}
-
-/* 64 devices with more than a terabyte in use between them, on whatever this machine has. */
-static void a_cluster_on_a_laptop(void **state)
-{
-    static const char cluster[] =
-        "[model]\nuse = \"gpt\"\nlayers = 64\ndim = 12288\nheads = 96\ncontext = 128\n"
-        "vocab = 50000\n"
-        "[train]\nsteps = 2\nbatch = 8\nmicrobatch = 1\noptimizer = \"adamw\"\n"
-        "[cluster]\ndevices = 64\nmemory = \"160 GiB\"\nbf16_flops = 400e12\nflops = 60e12\n"
-        "memory_bandwidth = \"3 TB/s\"\nlink_bandwidth = \"200 GB/s\"\nnode_size = 8\n"
-        "node_link_bandwidth = \"100 GB/s\"\n"
-        "[run]\ndevice = \"emulated\"\ndtype = \"bf16\"\n"
-        "[partitioner]\nuse = \"uniform\"\n[scheduler]\nuse = \"1f1b\"\n";
-    struct outcome outcome =
-        penstock("train", support_write("cluster.toml", cluster), "--json", "-q");
-    json_t *done;
-    uint64_t total = 0;
-    uint32_t n;
-
-    (void)state;
-    expect_code(&outcome, 0);
-    done = read_lines(outcome.out, &n);
-    assert_int_equal(n, 2);
-    expect_equal_peaks(done, 64);
-    for (size_t i = 0; i < 64; i++) {
-        total +=
-            (uint64_t)json_integer_value(json_array_get(json_object_get(done, "peak_bytes"), i));
-    }
-    assert_true(total > (uint64_t)1 << 40); /* a terabyte */
-    json_decref(done);
-    outcome_finish(&outcome);
-}
-
-static void doctor_knows_it(void **state)
-{
-    struct outcome outcome = penstock("doctor");
-
-    (void)state;
-    expect_code(&outcome, 0);
-    expect_text(outcome.out, "device-emulated    yes");
-    outcome_finish(&outcome);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_computed),
-        cmocka_unit_test(scale_of_its_own),
         cmocka_unit_test(a_run_is_its_prediction),
         cmocka_unit_test(guests_as_predicted),
         cmocka_unit_test(shared_links_as_predicted),
         cmocka_unit_test(traces_of_real_runs),
-        cmocka_unit_test(refuses_a_trace_that_cannot_be_written),
-        cmocka_unit_test(stops_when_told),
-        cmocka_unit_test(a_cluster_on_a_laptop),
-        cmocka_unit_test(doctor_knows_it),
     };
 
     return cmocka_run_group_tests(tests, support_begin, support_end);

@@ -13,7 +13,9 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "partition_rig.h"
+#include "support.h"
+
+#include "commands.h"
 #include "plugin/job_rig.h"
 
 #define MODEL                                                                                      \
@@ -176,7 +178,7 @@ static char *answer_of(const char *const *args, bool elsewhere)
     go_elsewhere(elsewhere);
     o = support_run(args);
     go_elsewhere(false);
-    root = object_of(&o);
+    root = only_line(&o);
     for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
         (void)json_object_del(root, moments[i]);
     }

@@ -98,7 +98,6 @@ static void graph(struct rig_graph *g, uint32_t n, const uint32_t (*edges)[2], u
     }
 #define CLOSE(a, b) assert_true(fabs((a) - (b)) < 1e-6)
 
-static const uint32_t two[][2] = {{0, 1}, {1, 4}, {2, 3}, {3, 4}};
 static const uint32_t forked[][2] = {{0, 1}, {1, 2}, {0, 3}, {3, 4}, {2, 5}, {4, 5}};
 static const uint32_t other[][2] = {{0, 1}, {0, 2}, {1, 3}, {1, 4}, {2, 4}, {3, 5}, {4, 5}};
 
@@ -250,15 +249,8 @@ static void test_sizes(void **state)
     struct rig_case c;
 
     (void)state;
-    graph(&g, 5, two, 4, TAU(6, 6, 6, 6, 6));
-    for (uint32_t v = 0; v < 5; v++) {
-        g.alpha[v] = 8;
-        g.saved[v] = 2;
-    }
-    c = rig_case_of(&g);
-    c.devices = 5;
+    c = rig_two_branches(&g, 8);
     c.batch = 64;
-    c.memory = 24;
     c.sizes = sizes;
     c.n_sizes = 4;
     assert_int_equal(ask(&c, NULL, NULL, &result, &err), PST_OK);
@@ -359,13 +351,7 @@ static void test_planned(void **state)
     struct rig_case c;
 
     (void)state;
-    graph(&g, 5, two, 4, TAU(6, 6, 6, 6, 6));
-    for (uint32_t v = 0; v < 5; v++) {
-        g.saved[v] = 2;
-    }
-    c = rig_case_of(&g);
-    c.devices = 5;
-    c.batch = 32;
+    c = rig_two_branches(&g, 0);
     c.memory = 8;
     assert_int_equal(ask(&c, NULL, "per-stage", &result, &err), PST_OK);
     assert_int_equal(result.n_stages, 5);

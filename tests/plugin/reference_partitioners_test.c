@@ -163,23 +163,15 @@ static void test_baselines(void **state)
    whatever the order. At 4, three ops, one and one are the most: 3 * 8 / 4 + 3 * 6. */
 static void test_sizes(void **state)
 {
-    static const uint32_t lens[] = {2, 2}, sizes[] = {1, 2, 4, 8};
+    static const uint32_t sizes[] = {1, 2, 4, 8};
     struct pst_partition_result result;
     struct pst_error err = {0};
     struct rig_graph g;
     struct rig_case c;
 
     (void)state;
-    rig_branches(&g, 2, lens, 0, 1, false);
-    for (int v = 0; v < 5; v++) {
-        g.tau[v] = 6;
-        g.alpha[v] = 8;
-        g.saved[v] = 2;
-    }
-    c = rig_case_of(&g);
-    c.devices = 5;
+    c = rig_two_branches(&g, 8);
     c.batch = 64;
-    c.memory = 24;
     c.sizes = sizes;
     c.n_sizes = 4;
     assert_int_equal(ask(&c, "chain-dp", "{}", &result, &err), PST_OK);

@@ -14,6 +14,24 @@ struct expected {
     uint32_t n_z;
 };
 
+/* A product with weights; one that reads data. */
+static const struct expected product = {
+    .has_b = true, .has_w = true, .b_reads_p = 1, .w_reads_x = 1, .w_reads_dy = true, .b_dx = 1};
+static const struct expected on_data = {.has_w = true, .w_reads_x = 1, .w_reads_dy = true};
+
+/* A normalization. */
+static struct expected normed(uint64_t b_reads_y, uint64_t b_adds)
+{
+    return (struct expected){.has_b = true,
+                             .has_w = true,
+                             .b_reads_x = 1,
+                             .b_reads_p = 1,
+                             .b_reads_y = b_reads_y,
+                             .b_dx = 1,
+                             .b_adds = b_adds,
+                             .n_z = 2};
+}
+
 static struct pst_op_grad check_grad(const struct pst_graph *graph, const char *name,
                                      struct expected e)
 {
@@ -48,7 +66,7 @@ static void linear_parts(void **state)
     h = linear(b, "relu", h, 5, 6, PST_ACT_RELU);
     h = linear(b, "gelu", h, 6, 7, PST_ACT_GELU);
     graph = finish(b, linear(b, "out", h, 7, 2, PST_ACT_NONE), 4, 0);
-    check_grad(graph, "in", (struct expected){.has_w = true, .w_reads_x = 1, .w_reads_dy = true});
+    check_grad(graph, "in", on_data);
     info = check_grad(graph, "relu",
                       (struct expected){.has_b = true,
                                         .has_w = true,
@@ -68,13 +86,7 @@ static void linear_parts(void **state)
                                  .w_reads_x = 1,
                                  .b_dx = 1,
                                  .n_z = 1});
-    check_grad(graph, "out",
-               (struct expected){.has_b = true,
-                                 .has_w = true,
-                                 .b_reads_p = 1,
-                                 .w_reads_x = 1,
-                                 .w_reads_dy = true,
-                                 .b_dx = 1});
+    check_grad(graph, "out", product);
     check_grad(graph, "loss",
                (struct expected){.has_b = true, .b_reads_x = 3, .b_reads_y = 2, .b_dx = 1});
     pst_graph_destroy(graph);
@@ -98,17 +110,9 @@ static void transformer_parts(void **state)
     struct pst_op_grad info;
 
     (void)state;
-    check_grad(graph, "wte", (struct expected){.has_w = true, .w_reads_x = 1, .w_reads_dy = true});
+    check_grad(graph, "wte", on_data);
     check_grad(graph, "drop", (struct expected){.has_b = true, .b_dx = 1});
-    info = check_grad(graph, "h.0.ln_1",
-                      (struct expected){.has_b = true,
-                                        .has_w = true,
-                                        .b_reads_x = 1,
-                                        .b_reads_p = 1,
-                                        .b_reads_y = 6,
-                                        .b_dx = 1,
-                                        .b_adds = 1,
-                                        .n_z = 2});
+    info = check_grad(graph, "h.0.ln_1", normed(6, 1));
     assert_int_equal(info.z_elems[0], 128);
     assert_int_equal(info.z_elems[1], 128);
     assert_false(info.z_batched[0]);
@@ -129,34 +133,13 @@ static void image_parts(void **state)
     struct pst_op_grad info;
 
     (void)state;
-    check_grad(graph, "conv1",
-               (struct expected){.has_w = true, .w_reads_x = 1, .w_reads_dy = true});
-    info = check_grad(graph, "bn1",
-                      (struct expected){.has_b = true,
-                                        .has_w = true,
-                                        .b_reads_x = 1,
-                                        .b_reads_p = 1,
-                                        .b_reads_y = 7,
-                                        .b_dx = 1,
-                                        .n_z = 2});
+    check_grad(graph, "conv1", on_data);
+    info = check_grad(graph, "bn1", normed(7, 0));
     assert_int_equal(info.z_elems[0], 4);
     assert_false(info.z_batched[1]);
     check_grad(graph, "maxpool", (struct expected){.has_b = true, .b_reads_y = 2, .b_dx = 1});
-    check_grad(graph, "layer1.0.bn2",
-               (struct expected){.has_b = true,
-                                 .has_w = true,
-                                 .b_reads_x = 1,
-                                 .b_reads_p = 1,
-                                 .b_reads_y = 6,
-                                 .b_dx = 1,
-                                 .n_z = 2});
-    check_grad(graph, "layer1.0.conv1",
-               (struct expected){.has_b = true,
-                                 .has_w = true,
-                                 .b_reads_p = 1,
-                                 .w_reads_x = 1,
-                                 .w_reads_dy = true,
-                                 .b_dx = 1});
+    check_grad(graph, "layer1.0.bn2", normed(6, 0));
+    check_grad(graph, "layer1.0.conv1", product);
     check_grad(graph, "layer1.0.relu", (struct expected){.has_b = true, .b_reads_y = 1, .b_dx = 1});
     check_grad(graph, "avgpool", (struct expected){.has_b = true, .b_dx = 1});
     pst_graph_destroy(graph);

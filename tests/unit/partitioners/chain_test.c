@@ -172,20 +172,11 @@ static void test_memory_of_1f1b(void **state)
 /* Two branches 0-1 and 2-3 into 4; sequential columns of the two examples with branches. */
 static void test_branches(void **state)
 {
-    static const uint32_t lens[] = {2, 2};
     struct rig_graph g;
     struct rig_case c;
 
     (void)state;
-    rig_branches(&g, 2, lens, 0, 1, false);
-    for (int v = 0; v < 5; v++) {
-        g.tau[v] = 6;
-        g.saved[v] = 2;
-    }
-    c = rig_case_of(&g);
-    c.devices = 5;
-    c.batch = 32;
-    c.memory = 24;
+    c = rig_two_branches(&g, 0);
     c.b = 2;
     close_to(solve(&c, PART_ORDER_INDEX, NULL, NULL), 6);
     c.b = 4;

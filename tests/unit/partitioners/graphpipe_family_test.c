@@ -96,19 +96,11 @@ static void build(struct rig_graph *g, uint32_t n, const uint32_t (*edges)[2], u
 /* Two branches 0 -> 1, 2 -> 3, join 4: a graph saves memory, and a larger micro-batch then pays. */
 static void test_two_branches(void **state)
 {
-    static const uint32_t edges[][2] = {{0, 1}, {1, 4}, {2, 3}, {3, 4}};
     struct rig_graph g;
     struct rig_case c;
 
     (void)state;
-    build(&g, 5, edges, 4, TAU(6, 6, 6, 6, 6));
-    for (uint32_t v = 0; v < 5; v++) {
-        g.saved[v] = 2;
-    }
-    c = rig_case_of(&g);
-    c.batch = 32;
-    c.devices = 5;
-    c.memory = 24;
+    c = rig_two_branches(&g, 0);
     c.b = 2;
     close_to(solve(&c, GP_CONTIGUOUS), 6);
     c.b = 4;

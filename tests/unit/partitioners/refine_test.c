@@ -135,21 +135,12 @@ static void test_examples(void **state)
 /* Two branches of two ops and a join: side by side they hold less than in a row. */
 static void test_branches_save_memory(void **state)
 {
-    static const uint32_t lens[] = {2, 2};
     struct part_refine_stats stats;
     struct rig_graph g;
     struct rig_case c;
 
     (void)state;
-    rig_branches(&g, 2, lens, 0, 1, false);
-    for (int v = 0; v < 5; v++) {
-        g.tau[v] = 6;
-        g.saved[v] = 2;
-    }
-    c = rig_case_of(&g);
-    c.devices = 5;
-    c.batch = 32;
-    c.memory = 24;
+    c = rig_two_branches(&g, 0);
     c.b = 4;
     close_to(solve(&c, &stats), 6);
     c.b = 2;
