@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the order of passes on each rank to a global order of transfers: every pass is timed with
- * the cost model, a transfer's key is the end of its producer, and both ends post their transfers
- * in key order, so that the earliest unmatched one is always next on both ranks.
+ * From the order of passes on each rank to instruction lists: every pass is timed with the cost
+ * model, which also shows that the order is complete and can be satisfied.
  */
 #include "plan/lower.h"
 
@@ -119,9 +118,7 @@ static pst_status compare_replica(const struct pst_lowering *low, uint32_t r, st
     uint32_t first = low->plan->stages[low->home[r]].ranks[0], i = 0;
 
     for (; i < low->n_passes[r] && i < low->n_passes[first]; i++) {
-        const struct pst_pass *a = &low->orders[r][i], *b = &low->orders[first][i];
-
-        if (a->op != b->op || a->stage != b->stage || a->microbatch != b->microbatch) {
+        if (!pst_pass_same(&low->orders[r][i], &low->orders[first][i])) {
             break;
         }
     }
@@ -310,90 +307,6 @@ static pst_status evaluate(struct pst_lowering *low, struct pst_error *err)
     return finished ? PST_OK : report_stuck(low, done, err);
 }
 
-/* --- transfers ---------------------------------------------------------------------------------
- */
-
-/* The transfers that the part of a pass which begins at `first` starts on an edge, from `stage`
-   towards stage `other`. */
-static void add_transfers(struct pst_lowering *low, uint32_t stage, uint32_t other, uint32_t edge,
-                          uint32_t first, bool grad, bool count_only)
-{
-    const struct pst_plan_stage *from = &low->plan->stages[stage];
-    const struct pst_plan_stage *to = &low->plan->stages[other];
-    uint32_t end = first + pst_plan_samples(from), share = pst_plan_samples(to);
-    uint32_t row = low->base[stage] + first / from->microbatch_size;
-    uint32_t from_rank = pst_plan_rank_of(from, first);
-
-    while (first < end) {
-        uint32_t border = (first / share + 1) * share, stop = border < end ? border : end;
-        uint32_t other_row = low->base[other] + first / to->microbatch_size;
-
-        if (!count_only) {
-            struct pst_transfer *t = &low->transfers[low->n_transfers];
-
-            t->from_rank = from_rank;
-            t->from_pass = grad ? pst_lowering_backward(low, row) : low->at[PST_PASS_F][row];
-            t->to_rank = pst_plan_rank_of(to, first);
-            t->to_pass =
-                grad ? pst_lowering_backward(low, other_row) : low->at[PST_PASS_F][other_row];
-            t->time_ns = low->end_ns[t->from_rank][t->from_pass];
-            t->edge = edge;
-            t->first_sample = first;
-            t->n_samples = stop - first;
-            t->payload = grad ? PST_PAYLOAD_GRAD : PST_PAYLOAD_ACT;
-        }
-        low->n_transfers++;
-        first = stop;
-    }
-}
-
-static void walk_transfers(struct pst_lowering *low, bool count_only)
-{
-    low->n_transfers = 0;
-    for (uint32_t e = 0; e < low->plan->n_edges; e++) {
-        const struct pst_plan_edge *edge = &low->plan->edges[e];
-        uint32_t sent = pst_plan_samples(&low->plan->stages[edge->from]);
-        uint32_t returned = pst_plan_samples(&low->plan->stages[edge->to]);
-
-        if (pst_lowering_together(low, edge->from, edge->to)) {
-            continue;
-        }
-        for (uint32_t first = 0; first < low->plan->batch; first += sent) {
-            add_transfers(low, edge->from, edge->to, e, first, false, count_only);
-        }
-        for (uint32_t first = 0; low->edge_grad[e] && first < low->plan->batch; first += returned) {
-            add_transfers(low, edge->to, edge->from, e, first, true, count_only);
-        }
-    }
-    pst_lowering_add_guests(low, count_only);
-}
-
-static int compare_transfers(const void *a, const void *b)
-{
-    const struct pst_transfer *x = a, *y = b;
-
-    if (x->time_ns != y->time_ns) {
-        return x->time_ns < y->time_ns ? -1 : 1;
-    }
-    if ((x->payload == PST_PAYLOAD_LOAD) != (y->payload == PST_PAYLOAD_LOAD)) {
-        return x->payload == PST_PAYLOAD_LOAD ? 1
-                                              : -1; /* behind its EVICT if passes take no time */
-    }
-    if (x->from_rank != y->from_rank) {
-        return x->from_rank < y->from_rank ? -1 : 1;
-    }
-    if (x->from_pass != y->from_pass) {
-        return x->from_pass < y->from_pass ? -1 : 1;
-    }
-    if (x->payload != y->payload) {
-        return x->payload < y->payload ? -1 : 1;
-    }
-    if (x->edge != y->edge) {
-        return x->edge < y->edge ? -1 : 1;
-    }
-    return x->first_sample < y->first_sample ? -1 : x->first_sample > y->first_sample;
-}
-
 /* Every micro-batch needs the passes that transfers hang on, or there is nothing to lower. */
 static pst_status check_complete(const struct pst_lowering *low, struct pst_error *err)
 {
@@ -443,24 +356,19 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
                                .orders = orders,
                                .n_passes = n_passes,
                                .training = training};
+    struct pst_parts parts = {.plan = plan, .low = &low};
     pst_status st = pst_lowering_prepare(&low, err);
 
     if (st == PST_OK) {
         st = pst_lowering_guests_possible(&low, err);
     }
     if (st == PST_OK) {
-        walk_transfers(&low, true);
-        low.transfers = pst_arena_array(&low.arena, low.n_transfers, sizeof *low.transfers);
-        if (low.transfers == NULL) {
-            st = pst_fail_nomem(err);
-        } else {
-            walk_transfers(&low, false);
-            if (low.n_transfers > 0) {
-                qsort(low.transfers, low.n_transfers, sizeof *low.transfers, compare_transfers);
-            }
-            st = pst_lowering_index_guests(&low) ? pst_lowering_emit(&low, err)
-                                                 : pst_fail_nomem(err);
-        }
+        uint32_t *none = pst_arena_array(&low.arena, plan->n_devices, sizeof *none);
+
+        parts.passes[PST_BODY] = orders;
+        parts.n_passes[PST_BODY] = n_passes;
+        parts.n_passes[PST_FILL] = parts.n_passes[PST_DRAIN] = none;
+        st = none != NULL ? pst_lowering_write(&parts, err) : pst_fail_nomem(err);
     }
     pst_arena_finish(&low.arena);
     return st;

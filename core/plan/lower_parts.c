@@ -2,7 +2,7 @@
  *
  * Lowering of an asynchronous plan: some batches in a row are timed like one large step, which
  * proves the order complete and free of cycles; then the parts are cut where the optimizer step
- * goes. The lists are written by lower_part_list.c.
+ * goes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -208,11 +208,6 @@ static uint32_t place_step(const struct cutter *c, uint32_t rank, uint64_t time_
     return cut;
 }
 
-static bool same(const struct pst_pass *a, const struct pst_pass *b)
-{
-    return a->op == b->op && a->stage == b->stage && a->microbatch == b->microbatch;
-}
-
 /* Moves the first `cut` passes of body and drain into the parts before them. */
 static pst_status cut_rank(struct cutter *c, uint32_t rank, uint32_t cut, struct pst_error *err)
 {
@@ -220,7 +215,7 @@ static pst_status cut_rank(struct cutter *c, uint32_t rank, uint32_t cut, struct
     uint32_t n[PST_PARTS];
 
     for (uint32_t i = 0; i < cut; i++) {
-        if (i >= c->n_passes[PST_DRAIN][rank] || !same(&body[i], &drain[i])) {
+        if (i >= c->n_passes[PST_DRAIN][rank] || !pst_pass_same(&body[i], &drain[i])) {
             return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                             "device %u: drain must begin as body does, up to the first pass of the "
                             "next batch; pass %u differs",
@@ -275,7 +270,7 @@ static pst_status emit(struct cutter *c, const uint32_t *cuts, bool bare, struct
         parts.passes[part] = (const struct pst_pass *const *)c->cut[part];
         parts.n_passes[part] = c->n_cut[part];
     }
-    return st == PST_OK ? pst_parts_emit(&parts, err) : st;
+    return st == PST_OK ? pst_lowering_write(&parts, err) : st;
 }
 
 static bool skips_stages(const struct pst_plan *plan)
