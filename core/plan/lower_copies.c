@@ -59,12 +59,8 @@ static pst_status find_moved(const struct pst_lowering *low, uint32_t s, struct 
                              struct moved *moved, struct pst_error *err)
 {
     const struct pst_plan_stage *stage = &low->plan->stages[s];
-    uint32_t n = 0;
 
-    for (uint32_t i = 0; i < stage->n_nodes; i++) {
-        n += stage->actions[i] == PST_ACTION_OFFLOAD;
-    }
-    if (n == 0) {
+    if (!pst_plan_stage_has(stage, PST_ACTION_OFFLOAD)) {
         return PST_OK;
     }
     moved->bytes = pst_arena_array(arena, stage->n_nodes, sizeof *moved->bytes);
@@ -199,11 +195,8 @@ static uint64_t copy_ns(const struct pst_lowering *low, const struct moved *move
                         const struct pst_copy *copy)
 {
     const struct pst_plan_stage *stage = &low->plan->stages[copy->stage];
-    uint32_t v = 0;
+    uint32_t v = pst_plan_node(stage, copy->node);
 
-    while (stage->nodes[v] != copy->node) {
-        v++;
-    }
     return pst_cost_host_ns(low->cost, moved[copy->stage].bytes[v]) *
            (uint64_t)low->cost->cluster->link_directions;
 }
@@ -411,10 +404,8 @@ static bool offloads(const struct pst_parts *parts, uint32_t rank)
     bool any = false;
 
     for (uint32_t s = 0; s < parts->plan->n_stages && !any; s++) {
-        const struct pst_plan_stage *stage = &parts->plan->stages[s];
-
         any = pst_lowering_holds(parts->low, rank, s) &&
-              memchr(stage->actions, PST_ACTION_OFFLOAD, stage->n_nodes) != NULL;
+              pst_plan_stage_has(&parts->plan->stages[s], PST_ACTION_OFFLOAD);
     }
     return any;
 }

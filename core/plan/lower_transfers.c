@@ -206,13 +206,11 @@ pst_status pst_lowering_guests_possible(struct pst_lowering *low, struct pst_err
 pst_status pst_lowering_no_guests(const struct pst_plan *plan, struct pst_error *err)
 {
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
-            if (plan->stages[s].actions[i] == PST_ACTION_PEER) {
-                return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                                "stage %u is to leave bytes to other devices in an asynchronous "
-                                "schedule; this version keeps, recomputes or offloads there",
-                                s);
-            }
+        if (pst_plan_stage_has(&plan->stages[s], PST_ACTION_PEER)) {
+            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                            "stage %u is to leave bytes to other devices in an asynchronous "
+                            "schedule; this version keeps, recomputes or offloads there",
+                            s);
         }
     }
     return PST_OK;

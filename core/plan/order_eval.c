@@ -302,18 +302,12 @@ static uint64_t peak_of(const struct pst_order_work *w, uint32_t device)
 
     for (uint32_t i = 0; i < w->n_passes[device]; i++) {
         const struct pst_pass *pass = &w->passes[device][i];
-        const struct pst_schedule_stage *s = pst_order_stage(w, pass->stage);
-        uint64_t weight =
-            s->saved_weight_bytes < s->saved_bytes ? s->saved_weight_bytes : s->saved_bytes;
+        uint64_t more, less;
 
-        if (pass->op == PST_PASS_F) {
-            live += s->saved_bytes;
-        }
+        pst_order_held(pst_order_stage(w, pass->stage), pass->op, &more, &less);
+        live += more;
         peak = live > peak ? live : peak;
-        live -= pass->op == PST_PASS_B    ? s->saved_bytes - weight
-                : pass->op == PST_PASS_W  ? weight
-                : pass->op == PST_PASS_BW ? s->saved_bytes
-                                          : 0;
+        live -= less;
     }
     return peak;
 }

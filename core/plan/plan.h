@@ -8,6 +8,8 @@
 #ifndef PST_PLAN_PLAN_H
 #define PST_PLAN_PLAN_H
 
+#include <string.h>
+
 #include <penstock/memopt.h>
 #include <penstock/scheduler.h>
 
@@ -92,6 +94,12 @@ struct pst_plan_stage {
 static inline uint32_t pst_plan_samples(const struct pst_plan_stage *stage)
 {
     return stage->n_ranks > 1 ? stage->microbatch_size / stage->n_ranks : stage->microbatch_size;
+}
+
+/* Whether any operator of the stage has the action. */
+static inline bool pst_plan_stage_has(const struct pst_plan_stage *stage, uint8_t action)
+{
+    return stage->n_nodes > 0 && memchr(stage->actions, action, stage->n_nodes) != NULL;
 }
 
 /* Which replica of the stage a rank is; PST_NONE: the stage is not there. */

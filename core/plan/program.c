@@ -277,71 +277,6 @@ pst_status pst_build_section(struct pst_builder *b, struct pst_program_section *
     return st == PST_OK ? end_unjoined(b, section, err) : st;
 }
 
-static void keep(struct pst_builder *b, struct pst_program_section *section, uint32_t tensor)
-{
-    struct pst_program *program = b->program;
-    uint32_t stage = b->stage_of[b->graph->tensors[tensor].producer];
-    uint32_t n = b->plan->stages[stage].n_microbatches;
-
-    if (b->stages[stage].local && n > 0) {
-        section->kept_output = b->stages[stage].micros[n - 1].act[tensor];
-        if (section->kept_output != PST_NONE) {
-            program->values[section->kept_output].last = b->tick - 1;
-        }
-    }
-}
-
-/* After so many versions each is in the slot where the first was, in all stages of the rank. */
-static uint32_t turn_of_slots(const struct pst_builder *b)
-{
-    uint32_t n = 1;
-
-    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
-        uint32_t slots = pst_plan_slots(b->plan, s);
-
-        n = b->stages[s].local ? n / (uint32_t)pst_gcd(n, slots) * slots : n;
-    }
-    return n;
-}
-
-/* One list; an evaluation of a plan with several versions of the weights runs it on any. */
-static pst_status build_list(struct pst_builder *b, uint32_t keep_output, struct pst_error *err)
-{
-    const struct pst_plan_device *device = &b->plan->devices[b->rank];
-    struct pst_program *program = b->program;
-    uint32_t n = turn_of_slots(b);
-    struct pst_instr *instrs =
-        pst_arena_array(&program->arena, (size_t)n * device->n_instrs, sizeof *instrs);
-    pst_status st = PST_OK;
-
-    b->newest = true;
-    program->n_sections = program->n_phases = n;
-    program->n_instrs = n * device->n_instrs;
-    program->lists = pst_arena_array(&program->arena, program->n_instrs, sizeof *program->lists);
-    program->sections = pst_arena_array(&program->arena, n, sizeof *program->sections);
-    if (instrs == NULL || program->lists == NULL || program->sections == NULL) {
-        return pst_fail_nomem(err);
-    }
-    program->instrs = n == 1 ? device->body : instrs;
-    for (uint32_t i = 0; i < n && st == PST_OK; i++) {
-        struct pst_program_section *section = &program->sections[i];
-
-        *section = (struct pst_program_section){.part = PST_BODY,
-                                                .phase = i,
-                                                .first_instr = i * device->n_instrs,
-                                                .n_instrs = device->n_instrs};
-        if (device->n_instrs > 0) {
-            memcpy(instrs + section->first_instr, device->body, device->n_instrs * sizeof *instrs);
-        }
-        pst_build_reset(b);
-        st = pst_build_section(b, section, err);
-        if (st == PST_OK && keep_output != PST_NONE) {
-            keep(b, section, keep_output);
-        }
-    }
-    return st;
-}
-
 /* All ticks are there: what lives all the time does so from the first to the last. */
 static void extend_lives(struct pst_builder *b)
 {
@@ -369,7 +304,8 @@ static pst_status build_program(const struct pst_plan *plan, const struct pst_gr
                             .program = program,
                             .rank = rank,
                             .n_batches = plan->asynchronous ? 2 : 1,
-                            .batch = plan->batch};
+                            .batch = plan->batch,
+                            .newest = !plan->asynchronous};
     pst_status st;
 
     if (program == NULL) {
@@ -378,7 +314,7 @@ static pst_status build_program(const struct pst_plan *plan, const struct pst_gr
     program->rank = rank;
     st = pst_build_begin(&b, err);
     if (st == PST_OK) {
-        st = plan->asynchronous ? pst_build_phases(&b, err) : build_list(&b, keep_output, err);
+        st = pst_build_phases(&b, keep_output, err);
     }
     if (st == PST_OK) {
         st = pst_build_copies(&b, err);

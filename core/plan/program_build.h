@@ -130,10 +130,13 @@ pst_status pst_build_begin(struct pst_builder *b, struct pst_error *err);
 pst_status pst_build_section(struct pst_builder *b, struct pst_program_section *section,
                              struct pst_error *err);
 
-/* program_phases.c, program_classes.c: all sections of an asynchronous plan. */
-pst_status pst_build_phases(struct pst_builder *b, struct pst_error *err);
-/* The buffer of a value that lives across parts; PST_NONE: a new one is to be made, and recorded.
-   False: out of memory. */
+/* program_phases.c: all sections; those of n phases of the plan's parts. keep_output: a tensor, or
+   PST_NONE. */
+pst_status pst_build_phases(struct pst_builder *b, uint32_t keep_output, struct pst_error *err);
+pst_status pst_build_sections(struct pst_builder *b, uint32_t n_phases, uint32_t keep_output,
+                              struct pst_error *err);
+/* program_classes.c: the buffer of a value that lives across parts; PST_NONE: a new one is to be
+   made, and recorded. False: out of memory. */
 uint32_t pst_build_shared(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch);
 bool pst_build_record(struct pst_builder *b, uint8_t kind, uint32_t value);
 

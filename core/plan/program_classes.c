@@ -196,24 +196,11 @@ static void find_shared(struct pst_classes *classes, const struct pst_builder *r
 /* Builds the unrolled list, as far as lives are concerned. */
 static pst_status build_unrolled(struct pst_builder *r, struct pst_error *err)
 {
-    const struct pst_plan_device *device = &r->plan->devices[r->rank];
-    struct pst_program *program = r->program;
     pst_status st = pst_build_begin(r, err);
 
-    if (st != PST_OK) {
-        return st;
+    if (st == PST_OK) {
+        st = pst_build_sections(r, 1, PST_NONE, err);
     }
-    program->instrs = device->body;
-    program->n_instrs = device->n_instrs;
-    program->lists = pst_arena_array(&program->arena, program->n_instrs, sizeof *program->lists);
-    program->sections = pst_arena_array(&program->arena, 1, sizeof *program->sections);
-    if (program->lists == NULL || program->sections == NULL) {
-        return pst_fail_nomem(err);
-    }
-    program->n_sections = 1;
-    program->sections[0] =
-        (struct pst_program_section){.part = PST_BODY, .n_instrs = device->n_instrs};
-    st = pst_build_section(r, &program->sections[0], err);
     return st == PST_OK ? pst_build_copies(r, err) : st;
 }
 

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs of asynchronous plans. What a micro-batch keeps may live from one part to the next, so
- * its place must not depend on which batch it belongs to, and must not be taken by a later
- * micro-batch too early. A class is what every micro-batch makes alike: the i-th buffer of a kind
- * that one pass or transfer makes. Micro-batch g of the run has buffer g mod K of each class that
- * lives across parts. K is as small as the lives allow; it divides the micro-batches of U batches,
- * so that after U batches everything is where it was: the program is U phases of fill, body and
- * drain. Everything else lives inside one part and is packed like the values of a synchronous step.
+ * The sections of a program: its phases, each of which has the parts of the plan; of a synchronous
+ * plan the body alone. An evaluation of a plan with several versions of the weights has a phase for
+ * each, and runs any.
+ *
+ * In an asynchronous plan what a micro-batch keeps may live from one part to the next, so its place
+ * must not depend on which batch it belongs to, and must not be taken by a later micro-batch too
+ * early. A class is what every micro-batch makes alike: the i-th buffer of a kind that one pass or
+ * transfer makes. Micro-batch g of the run has buffer g mod K of each class that lives across
+ * parts. K is as small as the lives allow; it divides the micro-batches of U batches, so that after
+ * U batches everything is where it was: the program is U phases of fill, body and drain. Everything
+ * else lives inside one part and is packed like the values of a synchronous step.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -123,11 +127,13 @@ static void restore_state(struct pst_builder *b, const struct state *state)
 /* --- the parts ---------------------------------------------------------------------------------
  */
 
-/* Rows of the program's tables for n phases of fill, body and drain. */
+/* Rows of the program's tables for n phases. */
 static pst_status make_sections(struct pst_builder *b, uint32_t n_phases, struct pst_error *err)
 {
     const struct pst_plan_device *device = &b->plan->devices[b->rank];
     struct pst_program *program = b->program;
+    uint32_t n_parts = b->plan->asynchronous ? PST_PARTS : 1;
+    bool single = n_phases * n_parts == 1; /* the plan's list serves */
     struct pst_instr *instrs;
     uint64_t n_instrs =
         (uint64_t)n_phases * ((uint64_t)device->n_fill + device->n_instrs + device->n_drain);
@@ -137,45 +143,62 @@ static pst_status make_sections(struct pst_builder *b, uint32_t n_phases, struct
                         "device %u: %llu instructions are too many", b->rank,
                         (unsigned long long)n_instrs);
     }
-    instrs = pst_arena_array(&program->arena, n_instrs, sizeof *instrs);
+    instrs = pst_arena_array(&program->arena, single ? 0 : n_instrs, sizeof *instrs);
     program->lists = pst_arena_array(&program->arena, n_instrs, sizeof *program->lists);
     program->sections =
-        pst_arena_array(&program->arena, (size_t)n_phases * PST_PARTS, sizeof *program->sections);
+        pst_arena_array(&program->arena, (size_t)n_phases * n_parts, sizeof *program->sections);
     if (instrs == NULL || program->lists == NULL || program->sections == NULL) {
         return pst_fail_nomem(err);
     }
-    program->instrs = instrs;
+    program->instrs = single ? device->body : instrs;
     program->n_phases = n_phases;
-    for (uint32_t i = 0; i < n_phases * PST_PARTS; i++) {
+    for (uint32_t i = 0; i < n_phases * n_parts; i++) {
         struct pst_program_section *section = &program->sections[i];
-        enum pst_part part = i % PST_PARTS;
+        enum pst_part part = n_parts == 1 ? PST_BODY : (enum pst_part)(i % PST_PARTS);
         const struct pst_instr *list = pst_plan_list(device, part, &section->n_instrs);
 
         section->part = (uint8_t)part;
-        section->phase = i / PST_PARTS;
+        section->phase = i / n_parts;
         section->first_instr = program->n_instrs;
-        if (section->n_instrs > 0) {
+        if (!single && section->n_instrs > 0) {
             memcpy(instrs + program->n_instrs, list, section->n_instrs * sizeof *instrs);
         }
-        for (uint32_t k = pst_plan_apart(list, section->n_instrs); k-- > 0;) {
+        for (uint32_t k = n_parts > 1 ? pst_plan_apart(list, section->n_instrs) : 0; k-- > 0;) {
             instrs[program->n_instrs + k].apart = true;
         }
         program->n_instrs += section->n_instrs;
     }
-    program->n_sections = n_phases * PST_PARTS;
+    program->n_sections = n_phases * n_parts;
     return PST_OK;
 }
 
-/* What a fill leaves is what a body leaves, one batch on: so every part starts from the former. */
-static pst_status build_sections(struct pst_builder *b, struct pst_error *err)
+/* The result of the last micro-batch stays until the section ends. */
+static void keep(struct pst_builder *b, struct pst_program_section *section, uint32_t tensor)
 {
-    struct state state;
-    pst_status st = make_state(b, &state, err);
+    struct pst_program *program = b->program;
+    uint32_t stage = b->stage_of[b->graph->tensors[tensor].producer];
+    uint32_t n = b->plan->stages[stage].n_microbatches;
+
+    if (b->stages[stage].local && n > 0) {
+        section->kept_output = b->stages[stage].micros[n - 1].act[tensor];
+        if (section->kept_output != PST_NONE) {
+            program->values[section->kept_output].last = b->tick - 1;
+        }
+    }
+}
+
+/* What a fill leaves is what a body leaves, one batch on: so every part behind a fill starts from
+   the former. */
+static pst_status build_sections(struct pst_builder *b, uint32_t keep_output, struct pst_error *err)
+{
+    bool parts = b->plan->asynchronous;
+    struct state state = {0};
+    pst_status st = parts ? make_state(b, &state, err) : PST_OK;
 
     for (uint32_t i = 0; i < b->program->n_sections && st == PST_OK; i++) {
         struct pst_program_section *section = &b->program->sections[i];
 
-        if (section->part == PST_FILL) {
+        if (!parts || section->part == PST_FILL) {
             pst_build_reset(b);
         } else {
             restore_state(b, &state);
@@ -184,8 +207,19 @@ static pst_status build_sections(struct pst_builder *b, struct pst_error *err)
         if (section->part == PST_FILL) {
             save_state(b, &state);
         }
+        if (st == PST_OK && keep_output != PST_NONE) {
+            keep(b, section, keep_output);
+        }
     }
     return st;
+}
+
+pst_status pst_build_sections(struct pst_builder *b, uint32_t n_phases, uint32_t keep_output,
+                              struct pst_error *err)
+{
+    pst_status st = make_sections(b, n_phases, err);
+
+    return st == PST_OK ? build_sections(b, keep_output, err) : st;
 }
 
 /* One buffer for each turn of each class that lives across parts. */
@@ -211,29 +245,26 @@ static pst_status make_shared(struct pst_builder *b, struct pst_error *err)
     return b->failed ? pst_fail_nomem(err) : PST_OK;
 }
 
-/* After so many batches, an even number, every version of the weights is in the slot where the
-   first was. */
-static uint32_t turn_of_batches(const struct pst_builder *b)
+/* After so many phases, a multiple of `turn`, every version of the weights is in the slot where the
+   first was. A phase of a training plan is a batch, one of an evaluation a version. */
+static uint32_t turn_of_phases(const struct pst_builder *b, uint32_t turn)
 {
-    uint32_t turn = 2;
-
     for (uint32_t s = 0; s < b->plan->n_stages; s++) {
         const struct pst_stage_build *build = &b->stages[s];
         uint32_t slots = pst_plan_slots(b->plan, s);
 
         if (build->local) {
-            slots /= (uint32_t)pst_gcd(slots, build->n_batch / build->n_unit);
+            slots /= b->newest ? 1 : (uint32_t)pst_gcd(slots, build->n_batch / build->n_unit);
             turn = turn / (uint32_t)pst_gcd(turn, slots) * slots;
         }
     }
     return turn;
 }
 
-pst_status pst_build_phases(struct pst_builder *b, struct pst_error *err)
+static pst_status build_parts(struct pst_builder *b, struct pst_error *err)
 {
     struct pst_classes classes = {0};
-    uint32_t n_phases = 0;
-    uint32_t turn = turn_of_batches(b);
+    uint32_t n_phases = 0, turn = turn_of_phases(b, 2); /* gradients take turns, too */
     pst_status st = pst_classes_record(b, &classes, err);
 
     if (st == PST_OK) {
@@ -242,12 +273,15 @@ pst_status pst_build_phases(struct pst_builder *b, struct pst_error *err)
         st = make_shared(b, err);
     }
     if (st == PST_OK) {
-        st = make_sections(b, n_phases, err);
-    }
-    if (st == PST_OK) {
-        st = build_sections(b, err);
+        st = pst_build_sections(b, n_phases, PST_NONE, err);
     }
     b->classes = NULL;
     pst_classes_finish(&classes);
     return st;
+}
+
+pst_status pst_build_phases(struct pst_builder *b, uint32_t keep_output, struct pst_error *err)
+{
+    return b->plan->asynchronous ? build_parts(b, err)
+                                 : pst_build_sections(b, turn_of_phases(b, 1), keep_output, err);
 }

@@ -68,12 +68,8 @@ static pst_status prepare_copies(struct pst_builder *b, uint32_t s, struct pst_e
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];
     struct pst_stage_build *build = &b->stages[s];
-    uint32_t n = 0;
 
-    for (uint32_t i = 0; i < stage->n_nodes; i++) {
-        n += stage->actions[i] == PST_ACTION_OFFLOAD;
-    }
-    if (n == 0) {
+    if (!pst_plan_stage_has(stage, PST_ACTION_OFFLOAD)) {
         return PST_OK;
     }
     build->saved = pst_arena_array(&b->arena, b->graph->n_tensors, sizeof *build->saved);

@@ -2,14 +2,7 @@
  *
  * Durations inside the passes of stages that offload.
  */
-#include <string.h>
-
 #include "sim/durations.h"
-
-static bool offloads(const struct pst_plan_stage *stage)
-{
-    return memchr(stage->actions, PST_ACTION_OFFLOAD, stage->n_nodes) != NULL;
-}
 
 static bool time_calls(const struct pst_sim_durations *durations, struct pst_arena *arena,
                        const struct pst_plan_stage *stage, bool placed,
@@ -39,7 +32,7 @@ bool pst_sim_offload_init(const struct pst_sim_durations *durations, struct pst_
 {
     const uint32_t ops[] = {PST_I_F, PST_I_B, PST_I_W, PST_I_BW};
     const struct pst_plan_stage *stage = &durations->plan->stages[s];
-    if (!offloads(stage)) {
+    if (!pst_plan_stage_has(stage, PST_ACTION_OFFLOAD)) {
         return true;
     }
     struct pst_sim_offload *offload = pst_arena_array(arena, 1, sizeof *offload);
