@@ -3,10 +3,10 @@
  * From the order of passes on each rank to instruction lists: every pass is timed with the cost
  * model, which also shows that the order is complete and can be satisfied.
  */
-#include "plan/lower.h"
-
-#include <stdlib.h>
 #include <string.h>
+
+#include "plan/lower.h"
+#include "plan/pass_calls.h"
 
 static pst_status index_edges(struct pst_lowering *low, struct pst_error *err)
 {
@@ -42,41 +42,14 @@ static pst_status index_edges(struct pst_lowering *low, struct pst_error *err)
     return PST_OK;
 }
 
-/* F of the operators of a stage that run again. */
-static bool time_replay(const struct pst_lowering *low, const struct pst_plan_stage *stage,
-                        uint64_t *ret_ns)
-{
-    uint32_t *replayed = calloc((size_t)stage->n_nodes + 1, sizeof *replayed);
-    bool ok = replayed != NULL && pst_plan_replayed(stage, low->graph, replayed);
-
-    *ret_ns = 0;
-    for (uint32_t i = 0; ok && i < stage->n_nodes; i++) {
-        struct pst_times times;
-
-        if (replayed[i] > 0) {
-            pst_cost_op(low->cost, stage->nodes[i], pst_plan_samples(stage), &times);
-            *ret_ns += times.forward_ns * replayed[i];
-        }
-    }
-    free(replayed);
-    return ok;
-}
-
 static pst_status time_stages(struct pst_lowering *low, struct pst_error *err)
 {
     const struct pst_plan *plan = low->plan;
 
-    low->times = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->times);
-    low->replay_ns = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->replay_ns);
-    if (low->times == NULL || low->replay_ns == NULL) {
-        return pst_fail_nomem(err);
-    }
+    low->pass_ns = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->pass_ns);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        const struct pst_plan_stage *stage = &plan->stages[s];
-
-        pst_cost_ops(low->cost, stage->nodes, stage->n_nodes, pst_plan_samples(stage),
-                     &low->times[s]);
-        if (!time_replay(low, stage, &low->replay_ns[s])) {
+        if (low->pass_ns == NULL ||
+            !pst_plan_pass_ns(&plan->stages[s], low->graph, low->cost, true, low->pass_ns[s])) {
             return pst_fail_nomem(err);
         }
     }
@@ -239,22 +212,6 @@ static bool pass_ready(const struct pst_lowering *low, const uint32_t *done, uin
     }
     *ret_ready = ready;
     return true;
-}
-
-uint64_t pst_lowering_pass_ns(const struct pst_lowering *low, const struct pst_pass *pass)
-{
-    const struct pst_times *times = &low->times[pass->stage];
-
-    switch (pass->op) {
-    case PST_PASS_F:
-        return times->forward_ns;
-    case PST_PASS_B:
-        return times->backward_input_ns + low->replay_ns[pass->stage];
-    case PST_PASS_W:
-        return times->backward_weight_ns;
-    default:
-        return times->backward_input_ns + times->backward_weight_ns + low->replay_ns[pass->stage];
-    }
 }
 
 static pst_status report_stuck(const struct pst_lowering *low, const uint32_t *done,

@@ -16,14 +16,13 @@ struct pst_lowering {
     const struct pst_pass *const *orders;
     const uint32_t *n_passes;
     bool training;
-    struct pst_arena arena;  /* temporary */
-    uint32_t *home;          /* per rank: lowest stage on it, PST_NONE: none */
-    uint32_t *replica;       /* per rank: which one it is, of every stage on it */
-    struct pst_times *times; /* per stage, of one micro-batch */
-    uint64_t *replay_ns;     /* per stage */
-    uint32_t *base;          /* per stage: first row of its micro-batches in the tables below */
-    uint32_t *at[6];         /* [pass][row]: position in the rank's order, or PST_NONE */
-    uint64_t **end_ns;       /* [rank][position] */
+    struct pst_arena arena;              /* temporary */
+    uint32_t *home;                      /* per rank: lowest stage on it, PST_NONE: none */
+    uint32_t *replica;                   /* per rank: which one it is, of every stage on it */
+    uint64_t (*pass_ns)[PST_PASS_R + 1]; /* per stage, of one micro-batch: by PST_PASS_* */
+    uint32_t *base;    /* per stage: first row of its micro-batches in the tables below */
+    uint32_t *at[6];   /* [pass][row]: position in the rank's order, or PST_NONE */
+    uint64_t **end_ns; /* [rank][position] */
     uint32_t *in_first, *in_edges; /* per stage: edges that end there */
     uint32_t *out_first;           /* per stage: edges that start there (they are consecutive) */
     bool *edge_grad;               /* whether a gradient flows back on the edge */
@@ -71,7 +70,11 @@ pst_status pst_lowering_supported(struct pst_lowering *low, struct pst_error *er
    complete. low->arena holds the tables. */
 pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err);
 
-uint64_t pst_lowering_pass_ns(const struct pst_lowering *low, const struct pst_pass *pass);
+static inline uint64_t pst_lowering_pass_ns(const struct pst_lowering *low,
+                                            const struct pst_pass *pass)
+{
+    return low->pass_ns[pass->stage][pass->op];
+}
 
 /*
  * What the lists of a plan are written from: every rank's passes, part by part; of a synchronous

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/pass_calls.h"
 
+#include <stdlib.h>
+
+#include "base/saturate.h"
 #include "plan/sequence.h"
 
 uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op)
@@ -187,4 +190,47 @@ bool pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_gr
         ok = add_pass(&shape, arena, ops[i], &ret_passes[ops[i]]);
     }
     return ok;
+}
+
+/* --- times -------------------------------------------------------------------------------------*/
+
+/* F of the operators that run again. */
+static bool time_replays(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                         const struct pst_cost_model *cost, uint64_t *ret_ns)
+{
+    uint32_t *replayed = calloc((size_t)stage->n_nodes + 1, sizeof *replayed);
+    bool ok = replayed != NULL && pst_plan_replayed(stage, graph, replayed);
+
+    *ret_ns = 0;
+    for (uint32_t i = 0; ok && i < stage->n_nodes; i++) {
+        struct pst_times times;
+
+        if (replayed[i] > 0) {
+            pst_cost_op(cost, stage->nodes[i], pst_plan_samples(stage), &times);
+            if (__builtin_mul_overflow(times.forward_ns, replayed[i], &times.forward_ns)) {
+                times.forward_ns = UINT64_MAX / 2;
+            }
+            *ret_ns = pst_sat_add_ns(*ret_ns, times.forward_ns);
+        }
+    }
+    free(replayed);
+    return ok;
+}
+
+bool pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                      const struct pst_cost_model *cost, bool inside, uint64_t *ret_ns)
+{
+    struct pst_times times;
+    uint64_t replay;
+
+    if (!time_replays(stage, graph, cost, &replay)) {
+        return false;
+    }
+    pst_cost_ops(cost, stage->nodes, stage->n_nodes, pst_plan_samples(stage), &times);
+    ret_ns[PST_I_F] = times.forward_ns;
+    ret_ns[PST_I_B] = pst_sat_add_ns(times.backward_input_ns, inside ? replay : 0);
+    ret_ns[PST_I_W] = times.backward_weight_ns;
+    ret_ns[PST_I_BW] = pst_sat_add_ns(ret_ns[PST_I_B], times.backward_weight_ns);
+    ret_ns[PST_I_R] = replay;
+    return true;
 }

@@ -3,10 +3,6 @@
 
 #include <math.h>
 
-#include "base/saturate.h"
-
-#define add_ns pst_sim_add_ns
-
 /* A rank has one copy of a parameter, however many of its stages use it; the lowest updates it. */
 static uint64_t updated_elsewhere(const struct pst_plan *plan, const struct pst_graph *graph,
                                   uint32_t stage)
@@ -66,51 +62,16 @@ uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_byt
     return ns > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)ns;
 }
 
-/* F of the operators that run again. */
-static bool replay_ns(const struct pst_sim_durations *durations, struct pst_arena *arena,
-                      const struct pst_plan_stage *stage, uint32_t samples, uint64_t *ret_ns)
-{
-    uint32_t *replayed = pst_arena_array(arena, (size_t)stage->n_nodes + 1, sizeof *replayed);
-    if (replayed == NULL || !pst_plan_replayed(stage, durations->graph, replayed)) {
-        return false;
-    }
-    *ret_ns = 0;
-    for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        if (replayed[n] > 0) {
-            struct pst_times one;
-            pst_cost_op(durations->cost, stage->nodes[n], samples, &one);
-            if (__builtin_mul_overflow(one.forward_ns, replayed[n], &one.forward_ns)) {
-                one.forward_ns = UINT64_MAX / 2;
-            }
-            *ret_ns = add_ns(*ret_ns, one.forward_ns);
-        }
-    }
-    return true;
-}
-
 /* placed: the lists hold R passes of the stage, so that B does not replay. */
-static bool stage_times(const struct pst_sim_durations *durations, struct pst_arena *arena,
+static bool stage_times(const struct pst_sim_durations *durations,
                         const struct pst_plan_stage *stage, bool placed,
                         struct pst_sim_stage *ret_stage)
 {
-    const struct pst_cost_model *cost = durations->cost;
-    uint32_t samples = pst_plan_samples(stage);
-    uint64_t replay, inside;
     uint64_t *ns = ret_stage->compute_ns;
-    struct pst_times times;
-    if (!replay_ns(durations, arena, stage, samples, &replay)) {
-        return false;
-    }
-    inside = placed ? 0 : replay;
-    pst_cost_ops(cost, stage->nodes, stage->n_nodes, samples, &times);
-    ns[PST_I_F] = times.forward_ns;
-    ns[PST_I_B] = add_ns(times.backward_input_ns, inside);
-    ns[PST_I_W] = times.backward_weight_ns;
-    ns[PST_I_BW] = add_ns(add_ns(times.backward_input_ns, times.backward_weight_ns), inside);
-    ns[PST_I_R] = replay;
-    ns[PST_I_STEP] =
-        pst_sim_update_ns(cost, ret_stage->update_bytes, durations->plan->optimizer_slots);
-    return true;
+
+    ns[PST_I_STEP] = pst_sim_update_ns(durations->cost, ret_stage->update_bytes,
+                                       durations->plan->optimizer_slots);
+    return pst_plan_pass_ns(stage, durations->graph, durations->cost, !placed, ns);
 }
 
 static void mark_placed(const struct pst_instr *list, uint32_t n, bool *placed)
@@ -181,7 +142,7 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
         stage->param_bytes = stage_param_bytes(graph, &plan->stages[s], s + 1, seen);
         stage->gradient_bytes = pst_plan_gradient_bytes(plan, graph, s);
         stage->update_bytes = stage->param_bytes - updated_elsewhere(plan, graph, s);
-        if (!stage_times(durations, arena, &plan->stages[s], placed[s], stage) ||
+        if (!stage_times(durations, &plan->stages[s], placed[s], stage) ||
             !pst_sim_offload_init(durations, arena, s, placed[s], &stage->offload)) {
             return false;
         }

@@ -6,6 +6,7 @@
 #ifndef PST_SIM_DURATIONS_H
 #define PST_SIM_DURATIONS_H
 
+#include "base/saturate.h"
 #include "graph/cost.h"
 #include "plan/pass_calls.h"
 
@@ -46,13 +47,6 @@ struct pst_sim_durations {
 bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_arena *arena,
                             const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost);
-
-/* A sum of times never reaches UINT64_MAX, which stands for "not known". */
-static inline uint64_t pst_sim_add_ns(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) || sum == UINT64_MAX ? UINT64_MAX - 1 : sum;
-}
 
 /* Of a pass or STEP. */
 static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durations,
