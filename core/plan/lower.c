@@ -1,12 +1,101 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the order of passes on each rank to instruction lists: every pass is timed with the cost
- * model, which also shows that the order is complete and can be satisfied.
+ * From the order of passes on each rank to instruction lists. What lowering takes: samples that can
+ * be dealt out, and logical devices, ranks that hold the same stages in the same order of replicas.
+ * Every pass is timed with the cost model, each as early as its order allows, which also shows that
+ * the order is complete and can be satisfied.
  */
 #include <string.h>
-
 #include "plan/lower.h"
 #include "plan/pass_calls.h"
+
+/* --- what is taken ------------------------------------------------------------------------------
+ */
+
+static pst_status check_samples(const struct pst_plan *plan, uint32_t s, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &plan->stages[s];
+
+    if (stage->n_ranks == 0 || stage->microbatch_size == 0 ||
+        plan->batch % stage->microbatch_size != 0) {
+        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                        "PART5: stage %u on %u devices has micro-batches of %u samples, batch %u",
+                        s, stage->n_ranks, stage->microbatch_size, plan->batch);
+    }
+    if (stage->microbatch_size % stage->n_ranks != 0) {
+        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                        "PART6: stage %u: micro-batches of %u samples cannot be dealt to %u "
+                        "replicas",
+                        s, stage->microbatch_size, stage->n_ranks);
+    }
+    return PST_OK;
+}
+
+/* Every rank has one home; its stages have the same ranks in the same order. */
+static pst_status settle(struct pst_lowering *low, uint32_t s, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &low->plan->stages[s];
+
+    for (uint32_t r = 0; r < stage->n_ranks; r++) {
+        uint32_t rank = stage->ranks[r];
+        const struct pst_plan_stage *home;
+
+        if (rank >= low->plan->n_devices) {
+            return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                            "PART3: stage %u is on device %u, which does not exist", s, rank);
+        }
+        if (low->home[rank] == PST_NONE) {
+            low->home[rank] = s;
+            low->replica[rank] = r;
+        }
+        home = &low->plan->stages[low->home[rank]];
+        if (low->replica[rank] != r || home->n_ranks != stage->n_ranks ||
+            memcmp(home->ranks, stage->ranks, stage->n_ranks * sizeof *stage->ranks) != 0) {
+            return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                            "PART3: stages %u and %u share device %u, but not all their devices in "
+                            "the same order",
+                            low->home[rank], s, rank);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status check_supported(struct pst_lowering *low, struct pst_error *err)
+{
+    const struct pst_plan *plan = low->plan;
+    pst_status st = PST_OK;
+
+    low->home = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->home);
+    low->replica = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->replica);
+    if (low->home == NULL || low->replica == NULL) {
+        return pst_fail_nomem(err);
+    }
+    memset(low->home, 0xFF, plan->n_devices * sizeof *low->home);
+    for (uint32_t s = 0; s < plan->n_stages && st == PST_OK; s++) {
+        st = check_samples(plan, s, err);
+        st = st == PST_OK ? settle(low, s, err) : st;
+    }
+    for (uint32_t e = 0; e < plan->n_edges && st == PST_OK; e++) {
+        const struct pst_plan_edge *edge = &plan->edges[e];
+
+        if (edge->from >= edge->to) {
+            st = pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                          "PART2: stage %u feeds stage %u, which comes before it; stages must be "
+                          "numbered in topological order",
+                          edge->from, edge->to);
+        } else if (pst_lowering_together(low, edge->from, edge->to) &&
+                   plan->stages[edge->from].microbatch_size !=
+                       plan->stages[edge->to].microbatch_size) {
+            st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                          "stages %u and %u share a device but not a micro-batch size", edge->from,
+                          edge->to);
+        }
+    }
+    return st;
+}
+
+/* --- times --------------------------------------------------------------------------------------
+ */
 
 static pst_status index_edges(struct pst_lowering *low, struct pst_error *err)
 {
@@ -286,7 +375,7 @@ static pst_status check_complete(const struct pst_lowering *low, struct pst_erro
 
 pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
 {
-    pst_status st = pst_lowering_supported(low, err);
+    pst_status st = check_supported(low, err);
 
     if (st == PST_OK) {
         st = index_edges(low, err);
@@ -301,6 +390,33 @@ pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
         st = check_complete(low, err);
     }
     return st == PST_OK ? evaluate(low, err) : st;
+}
+
+/* --- orders -------------------------------------------------------------------------------------
+ */
+
+pst_status pst_plan_pass_times(struct pst_plan *plan, const struct pst_graph *graph,
+                               const struct pst_cost_model *cost,
+                               const struct pst_pass *const *orders, const uint32_t *n_passes,
+                               uint64_t *const *ret_start_ns, uint64_t *const *ret_end_ns,
+                               struct pst_error *err)
+{
+    struct pst_lowering low = {.plan = plan,
+                               .graph = graph,
+                               .cost = cost,
+                               .orders = orders,
+                               .n_passes = n_passes,
+                               .training = true};
+    pst_status st = pst_lowering_prepare(&low, err);
+
+    for (uint32_t r = 0; st == PST_OK && r < plan->n_devices; r++) {
+        for (uint32_t i = 0; i < n_passes[r]; i++) {
+            ret_end_ns[r][i] = low.end_ns[r][i];
+            ret_start_ns[r][i] = low.end_ns[r][i] - pst_lowering_pass_ns(&low, &orders[r][i]);
+        }
+    }
+    pst_arena_finish(&low.arena);
+    return st;
 }
 
 pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,

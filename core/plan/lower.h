@@ -63,9 +63,6 @@ static inline uint32_t pst_lowering_backward(const struct pst_lowering *low, uin
     return at != PST_NONE ? at : low->at[PST_PASS_BW][row];
 }
 
-/* lower_groups.c: refuses what lowering cannot do; fills home and replica. */
-pst_status pst_lowering_supported(struct pst_lowering *low, struct pst_error *err);
-
 /* Refuses what lowering cannot do; edges by stage; every pass timed in the given order, and
    complete. low->arena holds the tables. */
 pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err);
@@ -157,10 +154,5 @@ pst_status pst_lowering_copies(const struct pst_parts *parts, uint32_t rank, enu
 
 /* lower_list.c: writes all lists of every rank. */
 pst_status pst_lowering_write(const struct pst_parts *parts, struct pst_error *err);
-
-/* Of each rank of an unrolled plan: how many passes it ends if it halts before pass number
-   io_passes[rank] and transfers meet at both ends. */
-pst_status pst_lowering_reach(const struct pst_plan *unrolled, uint32_t *io_passes,
-                              struct pst_error *err);
 
 #endif
