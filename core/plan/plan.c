@@ -26,6 +26,22 @@ const char *pst_payload_name(uint32_t payload)
     return payload < PST_PAYLOAD_COUNT ? names[payload] : "?";
 }
 
+uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op)
+{
+    uint32_t low = 0, high = stage->n_nodes;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (stage->nodes[middle] < op) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < stage->n_nodes && stage->nodes[low] == op ? low : PST_NONE;
+}
+
 pst_status pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_devices,
                            struct pst_plan **ret_plan, struct pst_error *err)
 {

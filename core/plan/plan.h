@@ -219,6 +219,9 @@ pst_status pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint
                               const uint32_t *ranks, uint32_t n_ranks, uint32_t microbatch_size,
                               uint32_t k, struct pst_error *err);
 
+/* Position of an operator in the stage; PST_NONE: it is elsewhere. */
+uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op);
+
 /* The logical device of each rank: ranks that hold the same stages are one, and so is every rank
    without any; numbered by their lowest ranks. ret_device_of: n_devices. Returns how many. */
 uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of);
