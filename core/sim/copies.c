@@ -56,7 +56,9 @@ static const struct pst_pass_calls *calls_of(const struct pst_sim *sim,
 static uint32_t call_of_node(const struct pst_sim *sim, const struct pst_pass_calls *calls,
                              const struct pst_instr *pass, const struct pst_instr *copy)
 {
-    uint32_t node = copy->stage == pass->stage ? pst_sim_node(&sim->durations, copy) : PST_NONE;
+    uint32_t node = copy->stage == pass->stage
+                        ? pst_plan_node(&sim->plan->stages[copy->stage], copy->node)
+                        : PST_NONE;
     if (node == PST_NONE) {
         return PST_NONE;
     }
@@ -125,7 +127,7 @@ static uint64_t node_end(const struct pst_sim *sim, const struct pst_sim_rank *s
 {
     const struct pst_instr *pass = &state->list[state->behind];
     const struct pst_pass_calls *calls = calls_of(sim, pass);
-    uint32_t node = pst_sim_node(&sim->durations, copy);
+    uint32_t node = pst_plan_node(&sim->plan->stages[copy->stage], copy->node);
     if (calls == NULL || pass->stage != copy->stage || node == PST_NONE) {
         return state->end[state->behind];
     }

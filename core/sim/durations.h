@@ -64,13 +64,6 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
 /* far: the two ranks are in different nodes. */
 uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct pst_instr *send,
                              uint32_t from, bool far);
-/* offload.c: fills in ret_offload where the stage has any. placed: passes R replay, so that B does
-   not. False: out of memory. */
-bool pst_sim_offload_init(const struct pst_sim_durations *durations, struct pst_arena *arena,
-                          uint32_t stage, bool placed, struct pst_sim_offload **ret_offload);
-/* Which node of its stage an OFFLOAD or FETCH is for; PST_NONE: none. */
-uint32_t pst_sim_node(const struct pst_sim_durations *durations, const struct pst_instr *copy);
-
 /* Of OFFLOAD or FETCH. */
 uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct pst_instr *instr);
 /* Of REDUCE, TIE or NORM among n ranks. */
