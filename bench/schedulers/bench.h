@@ -6,7 +6,7 @@
 #define BENCH_SCHEDULERS_H
 
 #include "planner/solo.h"
-#include "sim/order_eval.h"
+#include "plan/order_eval.h"
 
 struct bench_question {
     const char *id, *options; /* "key=value,..." or "" */

@@ -14,6 +14,14 @@ static inline uint64_t pst_sat_add(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
+/* Of times where UINT64_MAX stands for "not known", which a sum never reaches. */
+static inline uint64_t pst_sat_add_ns(uint64_t a, uint64_t b)
+{
+    uint64_t sum = pst_sat_add(a, b);
+
+    return sum < UINT64_MAX ? sum : UINT64_MAX - 1;
+}
+
 static inline uint64_t pst_sat_mul(uint64_t a, uint64_t b)
 {
     uint64_t product;

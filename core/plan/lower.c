@@ -1,13 +1,102 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the order of passes on each rank to a global order of transfers: every pass is timed with
- * the cost model, a transfer's key is the end of its producer, and both ends post their transfers
- * in key order, so that the earliest unmatched one is always next on both ranks.
+ * From the order of passes on each rank to instruction lists. What lowering takes: samples that can
+ * be dealt out, and logical devices, ranks that hold the same stages in the same order of replicas.
+ * Every pass is timed with the cost model, each as early as its order allows, which also shows that
+ * the order is complete and can be satisfied.
  */
-#include "plan/lower.h"
-
 #include <stdlib.h>
 #include <string.h>
+#include "plan/lower.h"
+#include "plan/pass_calls.h"
+
+/* --- what is taken ------------------------------------------------------------------------------
+ */
+
+static pst_status check_samples(const struct pst_plan *plan, uint32_t s, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &plan->stages[s];
+
+    if (stage->n_ranks == 0 || stage->microbatch_size == 0 ||
+        plan->batch % stage->microbatch_size != 0) {
+        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                        "PART5: stage %u on %u devices has micro-batches of %u samples, batch %u",
+                        s, stage->n_ranks, stage->microbatch_size, plan->batch);
+    }
+    if (stage->microbatch_size % stage->n_ranks != 0) {
+        return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                        "PART6: stage %u: micro-batches of %u samples cannot be dealt to %u "
+                        "replicas",
+                        s, stage->microbatch_size, stage->n_ranks);
+    }
+    return PST_OK;
+}
+
+/* Every rank has one home; its stages have the same ranks in the same order. */
+static pst_status settle(struct pst_lowering *low, uint32_t s, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &low->plan->stages[s];
+
+    for (uint32_t r = 0; r < stage->n_ranks; r++) {
+        uint32_t rank = stage->ranks[r];
+        const struct pst_plan_stage *home;
+
+        if (rank >= low->plan->n_devices) {
+            return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                            "PART3: stage %u is on device %u, which does not exist", s, rank);
+        }
+        if (low->home[rank] == PST_NONE) {
+            low->home[rank] = s;
+            low->replica[rank] = r;
+        }
+        home = &low->plan->stages[low->home[rank]];
+        if (low->replica[rank] != r || home->n_ranks != stage->n_ranks ||
+            memcmp(home->ranks, stage->ranks, stage->n_ranks * sizeof *stage->ranks) != 0) {
+            return pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                            "PART3: stages %u and %u share device %u, but not all their devices in "
+                            "the same order",
+                            low->home[rank], s, rank);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status check_supported(struct pst_lowering *low, struct pst_error *err)
+{
+    const struct pst_plan *plan = low->plan;
+    pst_status st = PST_OK;
+
+    low->home = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->home);
+    low->replica = pst_arena_array(&low->arena, plan->n_devices, sizeof *low->replica);
+    if (low->home == NULL || low->replica == NULL) {
+        return pst_fail_nomem(err);
+    }
+    memset(low->home, 0xFF, plan->n_devices * sizeof *low->home);
+    for (uint32_t s = 0; s < plan->n_stages && st == PST_OK; s++) {
+        st = check_samples(plan, s, err);
+        st = st == PST_OK ? settle(low, s, err) : st;
+    }
+    for (uint32_t e = 0; e < plan->n_edges && st == PST_OK; e++) {
+        const struct pst_plan_edge *edge = &plan->edges[e];
+
+        if (edge->from >= edge->to) {
+            st = pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                          "PART2: stage %u feeds stage %u, which comes before it; stages must be "
+                          "numbered in topological order",
+                          edge->from, edge->to);
+        } else if (pst_lowering_together(low, edge->from, edge->to) &&
+                   plan->stages[edge->from].microbatch_size !=
+                       plan->stages[edge->to].microbatch_size) {
+            st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                          "stages %u and %u share a device but not a micro-batch size", edge->from,
+                          edge->to);
+        }
+    }
+    return st;
+}
+
+/* --- times --------------------------------------------------------------------------------------
+ */
 
 static pst_status index_edges(struct pst_lowering *low, struct pst_error *err)
 {
@@ -43,41 +132,14 @@ static pst_status index_edges(struct pst_lowering *low, struct pst_error *err)
     return PST_OK;
 }
 
-/* F of the operators of a stage that run again. */
-static bool time_replay(const struct pst_lowering *low, const struct pst_plan_stage *stage,
-                        uint64_t *ret_ns)
-{
-    uint32_t *replayed = calloc((size_t)stage->n_nodes + 1, sizeof *replayed);
-    bool ok = replayed != NULL && pst_plan_replayed(stage, low->graph, replayed);
-
-    *ret_ns = 0;
-    for (uint32_t i = 0; ok && i < stage->n_nodes; i++) {
-        struct pst_times times;
-
-        if (replayed[i] > 0) {
-            pst_cost_op(low->cost, stage->nodes[i], pst_plan_samples(stage), &times);
-            *ret_ns += times.forward_ns * replayed[i];
-        }
-    }
-    free(replayed);
-    return ok;
-}
-
 static pst_status time_stages(struct pst_lowering *low, struct pst_error *err)
 {
     const struct pst_plan *plan = low->plan;
 
-    low->times = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->times);
-    low->replay_ns = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->replay_ns);
-    if (low->times == NULL || low->replay_ns == NULL) {
-        return pst_fail_nomem(err);
-    }
+    low->pass_ns = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->pass_ns);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        const struct pst_plan_stage *stage = &plan->stages[s];
-
-        pst_cost_ops(low->cost, stage->nodes, stage->n_nodes, pst_plan_samples(stage),
-                     &low->times[s]);
-        if (!time_replay(low, stage, &low->replay_ns[s])) {
+        if (low->pass_ns == NULL ||
+            !pst_plan_pass_ns(&plan->stages[s], low->graph, low->cost, true, low->pass_ns[s])) {
             return pst_fail_nomem(err);
         }
     }
@@ -119,9 +181,7 @@ static pst_status compare_replica(const struct pst_lowering *low, uint32_t r, st
     uint32_t first = low->plan->stages[low->home[r]].ranks[0], i = 0;
 
     for (; i < low->n_passes[r] && i < low->n_passes[first]; i++) {
-        const struct pst_pass *a = &low->orders[r][i], *b = &low->orders[first][i];
-
-        if (a->op != b->op || a->stage != b->stage || a->microbatch != b->microbatch) {
+        if (!pst_pass_same(&low->orders[r][i], &low->orders[first][i])) {
             break;
         }
     }
@@ -244,22 +304,6 @@ static bool pass_ready(const struct pst_lowering *low, const uint32_t *done, uin
     return true;
 }
 
-uint64_t pst_lowering_pass_ns(const struct pst_lowering *low, const struct pst_pass *pass)
-{
-    const struct pst_times *times = &low->times[pass->stage];
-
-    switch (pass->op) {
-    case PST_PASS_F:
-        return times->forward_ns;
-    case PST_PASS_B:
-        return times->backward_input_ns + low->replay_ns[pass->stage];
-    case PST_PASS_W:
-        return times->backward_weight_ns;
-    default:
-        return times->backward_input_ns + times->backward_weight_ns + low->replay_ns[pass->stage];
-    }
-}
-
 static pst_status report_stuck(const struct pst_lowering *low, const uint32_t *done,
                                struct pst_error *err)
 {
@@ -310,90 +354,6 @@ static pst_status evaluate(struct pst_lowering *low, struct pst_error *err)
     return finished ? PST_OK : report_stuck(low, done, err);
 }
 
-/* --- transfers ---------------------------------------------------------------------------------
- */
-
-/* The transfers that the part of a pass which begins at `first` starts on an edge, from `stage`
-   towards stage `other`. */
-static void add_transfers(struct pst_lowering *low, uint32_t stage, uint32_t other, uint32_t edge,
-                          uint32_t first, bool grad, bool count_only)
-{
-    const struct pst_plan_stage *from = &low->plan->stages[stage];
-    const struct pst_plan_stage *to = &low->plan->stages[other];
-    uint32_t end = first + pst_plan_samples(from), share = pst_plan_samples(to);
-    uint32_t row = low->base[stage] + first / from->microbatch_size;
-    uint32_t from_rank = pst_plan_rank_of(from, first);
-
-    while (first < end) {
-        uint32_t border = (first / share + 1) * share, stop = border < end ? border : end;
-        uint32_t other_row = low->base[other] + first / to->microbatch_size;
-
-        if (!count_only) {
-            struct pst_transfer *t = &low->transfers[low->n_transfers];
-
-            t->from_rank = from_rank;
-            t->from_pass = grad ? pst_lowering_backward(low, row) : low->at[PST_PASS_F][row];
-            t->to_rank = pst_plan_rank_of(to, first);
-            t->to_pass =
-                grad ? pst_lowering_backward(low, other_row) : low->at[PST_PASS_F][other_row];
-            t->time_ns = low->end_ns[t->from_rank][t->from_pass];
-            t->edge = edge;
-            t->first_sample = first;
-            t->n_samples = stop - first;
-            t->payload = grad ? PST_PAYLOAD_GRAD : PST_PAYLOAD_ACT;
-        }
-        low->n_transfers++;
-        first = stop;
-    }
-}
-
-static void walk_transfers(struct pst_lowering *low, bool count_only)
-{
-    low->n_transfers = 0;
-    for (uint32_t e = 0; e < low->plan->n_edges; e++) {
-        const struct pst_plan_edge *edge = &low->plan->edges[e];
-        uint32_t sent = pst_plan_samples(&low->plan->stages[edge->from]);
-        uint32_t returned = pst_plan_samples(&low->plan->stages[edge->to]);
-
-        if (pst_lowering_together(low, edge->from, edge->to)) {
-            continue;
-        }
-        for (uint32_t first = 0; first < low->plan->batch; first += sent) {
-            add_transfers(low, edge->from, edge->to, e, first, false, count_only);
-        }
-        for (uint32_t first = 0; low->edge_grad[e] && first < low->plan->batch; first += returned) {
-            add_transfers(low, edge->to, edge->from, e, first, true, count_only);
-        }
-    }
-    pst_lowering_add_guests(low, count_only);
-}
-
-static int compare_transfers(const void *a, const void *b)
-{
-    const struct pst_transfer *x = a, *y = b;
-
-    if (x->time_ns != y->time_ns) {
-        return x->time_ns < y->time_ns ? -1 : 1;
-    }
-    if ((x->payload == PST_PAYLOAD_LOAD) != (y->payload == PST_PAYLOAD_LOAD)) {
-        return x->payload == PST_PAYLOAD_LOAD ? 1
-                                              : -1; /* behind its EVICT if passes take no time */
-    }
-    if (x->from_rank != y->from_rank) {
-        return x->from_rank < y->from_rank ? -1 : 1;
-    }
-    if (x->from_pass != y->from_pass) {
-        return x->from_pass < y->from_pass ? -1 : 1;
-    }
-    if (x->payload != y->payload) {
-        return x->payload < y->payload ? -1 : 1;
-    }
-    if (x->edge != y->edge) {
-        return x->edge < y->edge ? -1 : 1;
-    }
-    return x->first_sample < y->first_sample ? -1 : x->first_sample > y->first_sample;
-}
-
 /* Every micro-batch needs the passes that transfers hang on, or there is nothing to lower. */
 static pst_status check_complete(const struct pst_lowering *low, struct pst_error *err)
 {
@@ -416,7 +376,7 @@ static pst_status check_complete(const struct pst_lowering *low, struct pst_erro
 
 pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
 {
-    pst_status st = pst_lowering_supported(low, err);
+    pst_status st = check_supported(low, err);
 
     if (st == PST_OK) {
         st = index_edges(low, err);
@@ -433,6 +393,33 @@ pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
     return st == PST_OK ? evaluate(low, err) : st;
 }
 
+/* --- orders -------------------------------------------------------------------------------------
+ */
+
+pst_status pst_plan_pass_times(struct pst_plan *plan, const struct pst_graph *graph,
+                               const struct pst_cost_model *cost,
+                               const struct pst_pass *const *orders, const uint32_t *n_passes,
+                               uint64_t *const *ret_start_ns, uint64_t *const *ret_end_ns,
+                               struct pst_error *err)
+{
+    struct pst_lowering low = {.plan = plan,
+                               .graph = graph,
+                               .cost = cost,
+                               .orders = orders,
+                               .n_passes = n_passes,
+                               .training = true};
+    pst_status st = pst_lowering_prepare(&low, err);
+
+    for (uint32_t r = 0; st == PST_OK && r < plan->n_devices; r++) {
+        for (uint32_t i = 0; i < n_passes[r]; i++) {
+            ret_end_ns[r][i] = low.end_ns[r][i];
+            ret_start_ns[r][i] = low.end_ns[r][i] - pst_lowering_pass_ns(&low, &orders[r][i]);
+        }
+    }
+    pst_arena_finish(&low.arena);
+    return st;
+}
+
 pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
                           const struct pst_cost_model *cost, const struct pst_pass *const *orders,
                           const uint32_t *n_passes, bool training, struct pst_error *err)
@@ -443,25 +430,109 @@ pst_status pst_plan_lower(struct pst_plan *plan, const struct pst_graph *graph,
                                .orders = orders,
                                .n_passes = n_passes,
                                .training = training};
+    struct pst_parts parts = {.plan = plan, .low = &low};
     pst_status st = pst_lowering_prepare(&low, err);
 
     if (st == PST_OK) {
         st = pst_lowering_guests_possible(&low, err);
     }
     if (st == PST_OK) {
-        walk_transfers(&low, true);
-        low.transfers = pst_arena_array(&low.arena, low.n_transfers, sizeof *low.transfers);
-        if (low.transfers == NULL) {
-            st = pst_fail_nomem(err);
-        } else {
-            walk_transfers(&low, false);
-            if (low.n_transfers > 0) {
-                qsort(low.transfers, low.n_transfers, sizeof *low.transfers, compare_transfers);
-            }
-            st = pst_lowering_index_guests(&low) ? pst_lowering_emit(&low, err)
-                                                 : pst_fail_nomem(err);
-        }
+        uint32_t *none = pst_arena_array(&low.arena, plan->n_devices, sizeof *none);
+
+        parts.passes[PST_BODY] = orders;
+        parts.n_passes[PST_BODY] = n_passes;
+        parts.n_passes[PST_FILL] = parts.n_passes[PST_DRAIN] = none;
+        st = none != NULL ? pst_lowering_write(&parts, err) : pst_fail_nomem(err);
     }
     pst_arena_finish(&low.arena);
+    return st;
+}
+
+/* --- forward-only twin -------------------------------------------------------------------------
+ */
+
+/* A pass is due when the last of its samples is: stages of one rank may differ in size. */
+static pst_status twin_orders(const struct pst_plan *twin, struct pst_pass **orders,
+                              uint32_t *n_passes, struct pst_error *err)
+{
+    for (uint32_t r = 0; r < twin->n_devices; r++) {
+        size_t n = 0;
+
+        for (uint32_t s = 0; s < twin->n_stages; s++) {
+            n += pst_plan_replica(&twin->stages[s], r) != PST_NONE ? twin->stages[s].n_microbatches
+                                                                   : 0;
+        }
+        orders[r] = calloc(n + 1, sizeof **orders);
+        if (orders[r] == NULL) {
+            return pst_fail_nomem(err);
+        }
+        for (uint32_t due = 1; due <= twin->batch && n_passes[r] < n; due++) {
+            for (uint32_t s = 0; s < twin->n_stages; s++) {
+                const struct pst_plan_stage *stage = &twin->stages[s];
+
+                if (due % stage->microbatch_size == 0 && pst_plan_replica(stage, r) != PST_NONE) {
+                    orders[r][n_passes[r]++] =
+                        (struct pst_pass){PST_PASS_F, s, due / stage->microbatch_size - 1};
+                }
+            }
+        }
+    }
+    return PST_OK;
+}
+
+pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_graph *graph,
+                                 const struct pst_cost_model *cost, uint32_t batch,
+                                 struct pst_plan **ret_plan, struct pst_error *err)
+{
+    struct pst_plan *twin = NULL;
+    struct pst_pass **orders = calloc(plan->n_devices + 1, sizeof *orders);
+    uint32_t *n_passes = calloc(plan->n_devices + 1, sizeof *n_passes);
+    pst_status st = PST_OK;
+
+    if (orders == NULL || n_passes == NULL) {
+        st = pst_fail_nomem(err);
+        goto out;
+    }
+    st = pst_plan_create(graph, batch, plan->n_devices, &twin, err);
+    for (uint32_t s = 0; s < plan->n_stages && st == PST_OK; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        st = pst_plan_add_stage(twin, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks,
+                                stage->microbatch_size, stage->k, err);
+        if (st == PST_OK) {
+            twin->stages[s].weight_versions = stage->weight_versions;
+        }
+        if (st == PST_OK && batch % stage->microbatch_size != 0) {
+            st = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "evaluation batch %u is not divisible by micro-batch size %u", batch,
+                          stage->microbatch_size);
+        }
+    }
+    if (st != PST_OK) {
+        goto out;
+    }
+    twin->capacity_bytes = plan->capacity_bytes;
+    twin->optimizer_slots = plan->optimizer_slots;
+    twin->version_rule = plan->version_rule; /* what lives all the time is the same */
+    twin->deferred_step = plan->deferred_step;
+    st = pst_plan_connect(twin, graph, err);
+    if (st == PST_OK) {
+        st = twin_orders(twin, orders, n_passes, err);
+    }
+    if (st == PST_OK) {
+        st = pst_plan_lower(twin, graph, cost, (const struct pst_pass *const *)orders, n_passes,
+                            false, err);
+    }
+    if (st == PST_OK) {
+        *ret_plan = twin;
+        twin = NULL;
+    }
+out:
+    pst_plan_destroy(twin);
+    for (uint32_t r = 0; orders != NULL && r < plan->n_devices; r++) {
+        free(orders[r]);
+    }
+    free(orders);
+    free(n_passes);
     return st;
 }

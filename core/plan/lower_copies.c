@@ -6,12 +6,28 @@
  * its way in or read. Where no pass stands between, the bytes stay. Where the link is too slow for
  * that copies back begin some passes earlier, but never before the stage is through with the
  * micro-batch before.
+ *
+ * Both stand in the part of the pass that makes or reads the bytes, whatever the other one does:
+ * what a part leaves in host memory, a later one fetches. Before the first pass of a part FETCH
+ * stands at its head.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/lower.h"
 #include "plan/pass_calls.h"
+
+/* The passes of one list of a rank. */
+struct order {
+    const struct pst_pass *passes;
+    uint32_t n;
+    uint32_t *base;               /* per stage: first row of its micro-batches in `at` */
+    uint32_t *at[PST_PASS_R + 1]; /* [pass][row]: position in the list, or PST_NONE */
+    bool part;                    /* one of several: what it leaves open, others do */
+    /* Of a part, numbered like its own: the pass that always runs right before the first of the
+       list, and the one that always runs right behind its last; NULL: there is none such. */
+    const struct pst_pass *before, *behind;
+};
 
 /* What of a stage is moved. */
 struct moved {
@@ -43,12 +59,8 @@ static pst_status find_moved(const struct pst_lowering *low, uint32_t s, struct 
                              struct moved *moved, struct pst_error *err)
 {
     const struct pst_plan_stage *stage = &low->plan->stages[s];
-    uint32_t n = 0;
 
-    for (uint32_t i = 0; i < stage->n_nodes; i++) {
-        n += stage->actions[i] == PST_ACTION_OFFLOAD;
-    }
-    if (n == 0) {
+    if (!pst_plan_stage_has(stage, PST_ACTION_OFFLOAD)) {
         return PST_OK;
     }
     moved->bytes = pst_arena_array(arena, stage->n_nodes, sizeof *moved->bytes);
@@ -70,7 +82,7 @@ static bool reads_first(const struct pst_pass *pass, const struct moved *moved, 
 }
 
 /* That pass of a micro-batch as a position in the list; PST_NONE: it is in another part. */
-static uint32_t reading_pass(const struct pst_copy_order *order, const struct pst_pass *forward,
+static uint32_t reading_pass(const struct order *order, const struct pst_pass *forward,
                              const struct moved *moved, uint32_t v)
 {
     uint32_t row = order->base[forward->stage] + forward->microbatch;
@@ -86,7 +98,7 @@ static bool same_batch(const struct pst_pass *a, const struct pst_pass *b)
 }
 
 /* Whether F and the pass that reads are neighbours, of which one is at `at`. */
-static bool stays(const struct pst_copy_order *order, uint32_t at, uint32_t reader,
+static bool stays(const struct order *order, uint32_t at, uint32_t reader,
                   const struct moved *moved, uint32_t v)
 {
     const struct pst_pass *pass = &order->passes[at];
@@ -114,7 +126,7 @@ static bool takes_turns(const struct pst_pass *behind, uint32_t stage, const str
 }
 
 /* The way back, before the pass at `reader`; `out`: the row of the way out, or PST_NONE. */
-static void add_fetch(const struct pst_copy_order *order, const struct pst_plan_stage *stage,
+static void add_fetch(const struct order *order, const struct pst_plan_stage *stage,
                       uint32_t reader, uint32_t out, const struct moved *moved, uint32_t v,
                       struct pst_copies *copies)
 {
@@ -135,9 +147,8 @@ static void add_fetch(const struct pst_copy_order *order, const struct pst_plan_
 
 /* The copies of the micro-batch whose F stands at `at`; `next`: the next F of the stage, or none.
  */
-static void add_copies(const struct pst_lowering *low, const struct pst_copy_order *order,
-                       uint32_t at, uint32_t next, const struct moved *moved,
-                       struct pst_copies *copies)
+static void add_copies(const struct pst_lowering *low, const struct order *order, uint32_t at,
+                       uint32_t next, const struct moved *moved, struct pst_copies *copies)
 {
     const struct pst_pass *pass = &order->passes[at];
     const struct pst_plan_stage *stage = &low->plan->stages[pass->stage];
@@ -164,8 +175,8 @@ static void add_copies(const struct pst_lowering *low, const struct pst_copy_ord
 }
 
 /* Of a backward pass whose F is in an earlier part: the way back of what it reads first. */
-static void add_fetches(const struct pst_lowering *low, const struct pst_copy_order *order,
-                        uint32_t at, const struct moved *moved, struct pst_copies *copies)
+static void add_fetches(const struct pst_lowering *low, const struct order *order, uint32_t at,
+                        const struct moved *moved, struct pst_copies *copies)
 {
     const struct pst_pass *pass = &order->passes[at];
     const struct pst_plan_stage *stage = &low->plan->stages[pass->stage];
@@ -184,17 +195,14 @@ static uint64_t copy_ns(const struct pst_lowering *low, const struct moved *move
                         const struct pst_copy *copy)
 {
     const struct pst_plan_stage *stage = &low->plan->stages[copy->stage];
-    uint32_t v = 0;
+    uint32_t v = pst_plan_node(stage, copy->node);
 
-    while (stage->nodes[v] != copy->node) {
-        v++;
-    }
     return pst_cost_host_ns(low->cost, moved[copy->stage].bytes[v]) *
            (uint64_t)low->cost->cluster->link_directions;
 }
 
 /* What the copies back of one pass are too late by, at worst, if they begin with it. */
-static uint64_t late_by(const struct pst_lowering *low, const struct pst_copy_order *order,
+static uint64_t late_by(const struct pst_lowering *low, const struct order *order,
                         const struct moved *moved, struct pst_copy *const *group, uint32_t n)
 {
     const struct pst_pass *reader = &order->passes[group[0]->waited_by];
@@ -212,7 +220,7 @@ static uint64_t late_by(const struct pst_lowering *low, const struct pst_copy_or
 
 /* Passes earlier until there is time enough; not past what the stage does backward before, nor into
    the F of the micro-batch. */
-static void begin_earlier(const struct pst_lowering *low, const struct pst_copy_order *order,
+static void begin_earlier(const struct pst_lowering *low, const struct order *order,
                           const struct moved *moved, const struct pst_copies *copies,
                           struct pst_copy *const *group, uint32_t n)
 {
@@ -232,7 +240,7 @@ static void begin_earlier(const struct pst_lowering *low, const struct pst_copy_
     }
 }
 
-static void place_copies(const struct pst_lowering *low, const struct pst_copy_order *order,
+static void place_copies(const struct pst_lowering *low, const struct order *order,
                          const struct moved *moved, struct pst_copies *copies)
 {
     for (uint32_t i = 0; i < copies->n; i++) {
@@ -259,7 +267,7 @@ static void place_copies(const struct pst_lowering *low, const struct pst_copy_o
 
 /* Who waits for the way out of a micro-batch that no F follows, where memory is short: the next
    pass of the stage. */
-static uint32_t next_of_stage(const struct pst_copy_order *order, uint32_t at)
+static uint32_t next_of_stage(const struct order *order, uint32_t at)
 {
     uint32_t next = at + 1;
 
@@ -269,7 +277,7 @@ static uint32_t next_of_stage(const struct pst_copy_order *order, uint32_t at)
     return next < order->n ? next : PST_NONE;
 }
 
-static size_t most_copies(const struct pst_lowering *low, const struct pst_copy_order *order,
+static size_t most_copies(const struct pst_lowering *low, const struct order *order,
                           const struct moved *moved)
 {
     size_t room = 0;
@@ -277,7 +285,7 @@ static size_t most_copies(const struct pst_lowering *low, const struct pst_copy_
     for (uint32_t p = 0; p < order->n; p++) {
         const struct pst_pass *pass = &order->passes[p];
 
-        if (moved[pass->stage].bytes != NULL && (pass->op == PST_PASS_F || order->part)) {
+        if (moved[pass->stage].bytes != NULL) {
             room += 2 * (size_t)low->plan->stages[pass->stage].n_nodes;
         }
     }
@@ -285,7 +293,7 @@ static size_t most_copies(const struct pst_lowering *low, const struct pst_copy_
 }
 
 /* All rows, backwards. What no F of a part waits for, the first of a later part does. */
-static void add_all(const struct pst_lowering *low, const struct pst_copy_order *order,
+static void add_all(const struct pst_lowering *low, const struct order *order,
                     const struct moved *moved, uint32_t *next, struct pst_copies *copies)
 {
     for (uint32_t p = order->n; p-- > 0;) {
@@ -303,71 +311,129 @@ static void add_all(const struct pst_lowering *low, const struct pst_copy_order 
             }
             add_copies(low, order, p, waiter, &moved[pass->stage], copies);
             next[pass->stage] = p;
-        } else if (order->part && order->at[PST_PASS_F][row] == PST_NONE) {
+        } else if (order->at[PST_PASS_F][row] == PST_NONE) {
             add_fetches(low, order, p, &moved[pass->stage], copies);
         }
     }
 }
 
-pst_status pst_lowering_copies_of(const struct pst_lowering *low, uint32_t rank,
-                                  const struct pst_copy_order *order, struct pst_arena *arena,
-                                  struct pst_copies *ret_copies, struct pst_error *err)
+static pst_status copies_of(const struct pst_lowering *low, uint32_t rank,
+                            const struct order *order, struct pst_arena *arena,
+                            struct pst_copies *ret_copies, struct pst_error *err)
 {
     uint32_t n_stages = low->plan->n_stages;
     struct moved *moved = pst_arena_array(arena, n_stages, sizeof *moved);
     uint32_t *next = pst_arena_array(arena, n_stages, sizeof *next);
     struct pst_copies copies = {0};
-    bool any = false;
+    size_t room;
     pst_status st = moved != NULL && next != NULL ? PST_OK : pst_fail_nomem(err);
 
-    for (uint32_t s = 0; s < n_stages && st == PST_OK && low->training; s++) {
+    for (uint32_t s = 0; s < n_stages && st == PST_OK; s++) {
         if (pst_lowering_holds(low, rank, s)) {
             st = find_moved(low, s, arena, &moved[s], err);
-            any |= moved[s].bytes != NULL;
         }
     }
-    if (st == PST_OK && any) {
-        size_t room = most_copies(low, order, moved);
-
-        memset(next, 0xFF, n_stages * sizeof *next);
-        copies.rows = pst_arena_array(arena, room, sizeof *copies.rows);
-        copies.places = pst_arena_array(arena, room, sizeof(struct pst_copy *));
-        if (copies.rows == NULL || copies.places == NULL) {
-            return pst_fail_nomem(err);
-        }
-        add_all(low, order, moved, next, &copies);
-        place_copies(low, order, moved, &copies);
+    if (st != PST_OK) {
+        return st;
     }
-    if (st == PST_OK) {
-        *ret_copies = copies;
+    room = most_copies(low, order, moved);
+    memset(next, 0xFF, n_stages * sizeof *next);
+    copies.rows = pst_arena_array(arena, room, sizeof *copies.rows);
+    copies.places = pst_arena_array(arena, room, sizeof(struct pst_copy *));
+    if (copies.rows == NULL || copies.places == NULL) {
+        return pst_fail_nomem(err);
     }
-    return st;
+    add_all(low, order, moved, next, &copies);
+    place_copies(low, order, moved, &copies);
+    *ret_copies = copies;
+    return PST_OK;
 }
 
-pst_status pst_lowering_copies(struct pst_lowering *low, uint32_t rank,
-                               struct pst_copies *ret_copies, struct pst_error *err)
-{
-    const struct pst_copy_order order = {
-        .passes = low->orders[rank], .n = low->n_passes[rank], .base = low->base, .at = low->at};
+/* --- parts -------------------------------------------------------------------------------------
+ */
 
-    return pst_lowering_copies_of(low, rank, &order, &low->arena, ret_copies, err);
+/* The last pass of fill, which is that of every body, a batch on; the first of body, which is that
+   of drain. NULL where they are not. */
+static void find_seam(const struct pst_parts *parts, uint32_t rank,
+                      const struct pst_pass **ret_last, const struct pst_pass **ret_first)
+{
+    const uint32_t *const *n = parts->n_passes;
+    const struct pst_pass *body = parts->passes[PST_BODY][rank];
+    struct pst_pass last;
+
+    *ret_last = *ret_first = NULL;
+    if (n[PST_FILL][rank] == 0 || n[PST_BODY][rank] == 0 || n[PST_DRAIN][rank] == 0) {
+        return;
+    }
+    last = parts->passes[PST_FILL][rank][n[PST_FILL][rank] - 1];
+    last.microbatch += parts->plan->stages[last.stage].n_microbatches;
+    if (pst_pass_same(&last, &body[n[PST_BODY][rank] - 1]) &&
+        pst_pass_same(&body[0], &parts->passes[PST_DRAIN][rank][0])) {
+        *ret_last = &parts->passes[PST_FILL][rank][n[PST_FILL][rank] - 1];
+        *ret_first = &body[0];
+    }
 }
 
-uint32_t pst_lowering_copy_waits(const struct pst_copies *copies, const uint32_t *pass_at,
-                                 struct pst_wait_pair *pairs, uint32_t n)
+/* Positions of the passes; a part reaches into the batch after the one that it closes. */
+static bool index_order(const struct pst_plan *plan, struct pst_arena *arena, struct order *order)
 {
-    for (uint32_t i = 0; i < copies->n; i++) {
-        const struct pst_copy *copy = &copies->rows[i];
+    uint32_t rows = 0;
 
-        if (copy->waits_behind) {
-            pairs[n++] = (struct pst_wait_pair){copy->at, pass_at[copy->behind]};
-        }
-        if (copy->out != PST_NONE) {
-            pairs[n++] = (struct pst_wait_pair){copy->at, copies->rows[copy->out].at};
-        }
-        if (copy->waited_by != PST_NONE) {
-            pairs[n++] = (struct pst_wait_pair){pass_at[copy->waited_by], copy->at};
-        }
+    order->base = pst_arena_array(arena, plan->n_stages, sizeof *order->base);
+    for (uint32_t s = 0; order->base != NULL && s < plan->n_stages; s++) {
+        order->base[s] = rows;
+        rows += 2 * plan->stages[s].n_microbatches;
     }
-    return n;
+    for (uint32_t op = 0; op <= PST_PASS_R; op++) {
+        order->at[op] = pst_arena_array(arena, rows, sizeof *order->at[op]);
+        if (order->base == NULL || order->at[op] == NULL) {
+            return false;
+        }
+        memset(order->at[op], 0xFF, rows * sizeof *order->at[op]);
+    }
+    for (uint32_t i = 0; i < order->n; i++) {
+        const struct pst_pass *pass = &order->passes[i];
+
+        order->at[pass->op][order->base[pass->stage] + pass->microbatch] = i;
+    }
+    return true;
+}
+
+static bool offloads(const struct pst_parts *parts, uint32_t rank)
+{
+    bool any = false;
+
+    for (uint32_t s = 0; s < parts->plan->n_stages && !any; s++) {
+        any = pst_lowering_holds(parts->low, rank, s) &&
+              pst_plan_stage_has(&parts->plan->stages[s], PST_ACTION_OFFLOAD);
+    }
+    return any;
+}
+
+pst_status pst_lowering_copies(const struct pst_parts *parts, uint32_t rank, enum pst_part part,
+                               struct pst_arena *arena, struct pst_copies *ret_copies,
+                               struct pst_error *err)
+{
+    const struct pst_plan *plan = parts->plan;
+    struct order order = {.passes = parts->passes[part][rank],
+                          .n = parts->n_passes[part][rank],
+                          .part = plan->asynchronous};
+    const struct pst_pass *last, *first;
+    struct pst_pass behind;
+
+    *ret_copies = (struct pst_copies){0};
+    if (!parts->low->training || !offloads(parts, rank)) {
+        return PST_OK;
+    }
+    if (!index_order(plan, arena, &order)) {
+        return pst_fail_nomem(err);
+    }
+    find_seam(parts, rank, &last, &first);
+    if (first != NULL) {
+        behind = *first;
+        behind.microbatch += part == PST_BODY ? plan->stages[behind.stage].n_microbatches : 0;
+        order.before = part != PST_FILL ? last : NULL;
+        order.behind = part != PST_DRAIN ? &behind : NULL;
+    }
+    return copies_of(parts->low, rank, &order, arena, ret_copies, err);
 }

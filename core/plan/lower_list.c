@@ -1,286 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Second half of lowering: where each transfer is posted, what waits for what, and the instruction
- * lists themselves.
+ * The instruction lists of every rank: fill, body and drain; of a synchronous plan the body alone.
+ * A list is its passes in their order, with ends of transfers (lower_transfers.c) and copies
+ * (lower_copies.c) between them, the sums and the optimizer step of a stage behind its last
+ * gradient where they need nobody else, and all others at the end.
  */
-#include "plan/lower.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_SEND_BUFFERS 4 /* of a stage and direction; beyond that the link is what is slow */
+#include "base/util.h"
+#include "plan/lower.h"
 
-/* While a rank's list is written. */
-struct list {
+/* While one list is written. */
+struct writer {
+    const struct pst_parts *parts;
+    uint32_t rank;
+    enum pst_part part;
+    const struct pst_pass *passes;
+    uint32_t n_passes;
     struct pst_instr *instrs;
-    uint32_t n, room;
-    uint32_t *pass_at;     /* final position of each pass of the order */
-    uint32_t *transfer_at; /* final position of each transfer's end here (send or recv), by index */
+    size_t room, pair_room;
+    struct pst_wait_pair *pairs;
+    uint32_t n, n_pairs;
+    bool no_memory;
+    struct pst_ends ends;
+    struct pst_copies copies;
+    uint32_t n_copied;          /* of those, written */
+    uint32_t *pass_at;          /* [pass] its place in the list */
+    uint32_t *reduced, *tied;   /* [stage], [tie] the last REDUCE, TIE, or PST_NONE */
+    uint32_t norm;              /* its place, or PST_NONE */
+    uint8_t *closes[PST_PARTS]; /* [pass] it adds the last gradient of an update of its stage */
 };
 
-static uint32_t max_u32(uint32_t a, uint32_t b)
+static struct pst_instr *append(struct writer *w, uint8_t op, uint32_t stage)
 {
-    return a > b ? a : b;
+    if (!pst_grow(&w->instrs, &w->room, w->n, sizeof *w->instrs)) {
+        w->no_memory = true;
+        return NULL;
+    }
+    w->instrs[w->n] = (struct pst_instr){.op = op, .stage = stage};
+    return &w->instrs[w->n++];
 }
 
-/*
- * In key order: a SEND right behind its producer, a RECV before the pass that runs when the data
- * leaves, neither before an earlier transfer of its rank. The consumer ends after the data leaves,
- * so a RECV never comes behind it.
+/* PST_NONE on either side: nobody waits. */
+static void wait_for(struct writer *w, uint32_t instr, uint32_t wait)
+{
+    if (instr == PST_NONE || wait == PST_NONE) {
+        return;
+    }
+    if (!pst_grow(&w->pairs, &w->pair_room, w->n_pairs, sizeof *w->pairs)) {
+        w->no_memory = true;
+        return;
+    }
+    w->pairs[w->n_pairs++] = (struct pst_wait_pair){instr, wait};
+}
+
+/* --- sums and steps ----------------------------------------------------------------------------
  */
-static pst_status place_transfers(struct pst_lowering *low, struct pst_error *err)
-{
-    uint32_t *last = pst_arena_array(&low->arena, low->plan->n_devices, sizeof *last);
-
-    if (last == NULL) {
-        return pst_fail_nomem(err);
-    }
-    for (uint32_t i = 0; i < low->n_transfers; i++) {
-        struct pst_transfer *t = &low->transfers[i];
-
-        t->send_gap = t->payload == PST_PAYLOAD_LOAD /* has been there for long */
-                          ? pst_lowering_running_at(low, t->from_rank, t->time_ns)
-                          : t->from_pass + 1;
-        t->send_gap = max_u32(t->send_gap, last[t->from_rank]);
-        last[t->from_rank] = t->send_gap;
-        t->recv_gap =
-            max_u32(pst_lowering_running_at(low, t->to_rank, t->time_ns), last[t->to_rank]);
-        last[t->to_rank] = t->recv_gap;
-        if (t->recv_gap > t->to_pass) {
-            return pst_fail(err, PST_ERR_BUG, "plan.illegal",
-                            "LIVE1: no place for the receive of edge %u, samples %u.., before its "
-                            "consumer on device %u",
-                            t->edge, t->first_sample, t->to_rank);
-        }
-    }
-    return PST_OK;
-}
-
-static struct pst_instr *append(struct list *list, uint8_t op, uint32_t stage)
-{
-    struct pst_instr *instr = &list->instrs[list->n++];
-
-    PST_ASSERT(list->n <= list->room);
-    memset(instr, 0, sizeof *instr);
-    instr->op = op;
-    instr->stage = stage;
-    return instr;
-}
-
-static void append_transfer(struct list *list, const struct pst_transfer *t, bool send,
-                            uint32_t index)
-{
-    struct pst_instr *instr = append(list, send ? PST_I_SEND : PST_I_RECV, t->edge);
-
-    instr->payload = t->payload;
-    instr->first_sample = t->first_sample;
-    instr->n_samples = t->n_samples;
-    instr->peer = send ? t->to_rank : t->from_rank;
-    list->transfer_at[index] = list->n - 1;
-}
-
-/* Which pass of each stage is the last that adds to its gradients. */
-static pst_status find_last_gradients(struct pst_lowering *low, struct pst_error *err)
-{
-    uint32_t n = low->plan->n_stages;
-
-    low->last_gradient = pst_arena_array(&low->arena, n, sizeof *low->last_gradient);
-    if (low->last_gradient == NULL) {
-        return pst_fail_nomem(err);
-    }
-    for (uint32_t s = 0; s < n && low->training; s++) {
-        for (uint32_t j = 0; j < low->plan->stages[s].n_microbatches; j++) {
-            uint32_t row = low->base[s] + j, at = low->at[PST_PASS_W][row];
-
-            at = at != PST_NONE ? at : low->at[PST_PASS_BW][row];
-            low->last_gradient[s] = max_u32(low->last_gradient[s], at);
-        }
-    }
-    return PST_OK;
-}
-
-static bool tie_on_rank(const struct pst_lowering *low, const struct pst_plan_tie *tie,
-                        uint32_t rank)
-{
-    for (uint32_t i = 0; i < tie->n_stages; i++) {
-        if (pst_lowering_holds(low, rank, tie->stages[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_tied(const struct pst_plan *plan, uint32_t stage)
-{
-    for (uint32_t t = 0; t < plan->n_ties; t++) {
-        for (uint32_t i = 0; i < plan->ties[t].n_stages; i++) {
-            if (plan->ties[t].stages[i] == stage) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* REDUCE behind the last gradient of a stage, and STEP where that needs no other rank. */
-static void write_sums(const struct pst_lowering *low, uint32_t stage, struct list *list)
-{
-    append(list, PST_I_REDUCE, stage);
-    if (!low->plan->barrier && !is_tied(low->plan, stage) &&
-        low->plan->stages[stage].n_ranks == 1) {
-        append(list, PST_I_STEP, stage);
-    }
-}
-
-static void write_pass(const struct pst_pass *pass, uint32_t p, const struct pst_copies *copies,
-                       uint32_t *next_copy, struct list *list)
-{
-    append(list, pass->op, pass->stage)->microbatch = pass->microbatch;
-    list->pass_at[p] = list->n - 1;
-    for (; *next_copy < copies->n && copies->places[*next_copy]->behind == p; ++*next_copy) {
-        struct pst_copy *copy = copies->places[*next_copy];
-        struct pst_instr *instr = append(list, copy->op, copy->stage);
-
-        instr->microbatch = copy->microbatch;
-        instr->node = copy->node;
-        copy->at = list->n - 1;
-    }
-}
-
-/* Passes with the copies behind them and the transfers between. Of a stage with replicas REDUCE
-   follows what is sent behind its last gradient: the others may wait for that. */
-static void write_body(struct pst_lowering *low, uint32_t rank, const struct pst_copies *copies,
-                       struct list *list)
-{
-    uint32_t next = 0, next_copy = 0, put_off = PST_NONE;
-
-    for (uint32_t p = 0; p <= low->n_passes[rank]; p++) {
-        for (; next < low->n_transfers; next++) {
-            const struct pst_transfer *t = &low->transfers[next];
-            uint32_t gap = t->from_rank == rank ? t->send_gap : t->recv_gap;
-
-            if (t->from_rank != rank && t->to_rank != rank) {
-                continue;
-            }
-            if (gap > p) {
-                break;
-            }
-            append_transfer(list, t, t->from_rank == rank, next);
-        }
-        if (put_off != PST_NONE) {
-            write_sums(low, put_off, list);
-            put_off = PST_NONE;
-        }
-        if (p < low->n_passes[rank]) {
-            const struct pst_pass *pass = &low->orders[rank][p];
-
-            write_pass(pass, p, copies, &next_copy, list);
-            if (low->training && pass->op >= PST_PASS_W && p == low->last_gradient[pass->stage]) {
-                if (low->plan->stages[pass->stage].n_ranks > 1) {
-                    put_off = pass->stage;
-                } else {
-                    write_sums(low, pass->stage, list);
-                }
-            }
-        }
-    }
-}
-
-static void write_tail(struct pst_lowering *low, uint32_t rank, struct list *list)
-{
-    const struct pst_plan *plan = low->plan;
-
-    for (uint32_t i = 0; i < plan->n_ties; i++) {
-        if (tie_on_rank(low, &plan->ties[i], rank)) {
-            append(list, PST_I_TIE, i);
-        }
-    }
-    if (plan->barrier) {
-        append(list, PST_I_NORM, 0);
-    }
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        if (pst_lowering_holds(low, rank, s) &&
-            (plan->barrier || is_tied(plan, s) || plan->stages[s].n_ranks > 1)) {
-            append(list, PST_I_STEP, s);
-        }
-    }
-}
-
-/* --- waits -------------------------------------------------------------------------------------
- */
-
-/* The pass after `gap` that writes the same buffer again: same stage, same direction. */
-static uint32_t next_alike(const struct pst_lowering *low, uint32_t rank, uint32_t producer,
-                           uint32_t gap)
-{
-    const struct pst_pass *pass = &low->orders[rank][producer];
-    bool forward = pass->op == PST_PASS_F;
-
-    for (uint32_t p = max_u32(gap, producer + 1); p < low->n_passes[rank]; p++) {
-        const struct pst_pass *other = &low->orders[rank][p];
-
-        if (other->stage == pass->stage && other->op != PST_PASS_W &&
-            (other->op == PST_PASS_F) == forward) {
-            return p;
-        }
-    }
-    return PST_NONE;
-}
-
-static uint64_t begin_ns(const struct pst_lowering *low, uint32_t rank, uint32_t pass)
-{
-    return low->end_ns[rank][pass] - pst_lowering_pass_ns(low, &low->orders[rank][pass]);
-}
-
-/* The pass that waits for a SEND, for it may write to the same buffer: the next one alike. Where
-   that would stand still, a later one, and there is a buffer more. */
-static uint32_t send_join(const struct pst_lowering *low, uint32_t rank,
-                          const struct pst_transfer *t)
-{
-    uint64_t bytes = low->plan->edges[t->edge].bytes_per_sample * t->n_samples;
-    uint64_t free_ns =
-        t->time_ns + pst_cost_transfer_ns(low->cost, bytes, t->from_rank, t->to_rank);
-    uint32_t join = next_alike(low, rank, t->from_pass, t->send_gap);
-
-    for (uint32_t n = 1; low->plan->spread_sends && n < MOST_SEND_BUFFERS && join != PST_NONE &&
-                         begin_ns(low, rank, join) < free_ns;
-         n++) {
-        join = next_alike(low, rank, join, join + 1);
-    }
-    return join;
-}
-
-static void add_pair(struct pst_wait_pair *pairs, uint32_t *n, uint32_t instr, uint32_t wait)
-{
-    pairs[(*n)++] = (struct pst_wait_pair){instr, wait};
-}
-
-/* Transfers: a SEND for its producer; the producer's next run for the SEND; a consumer for its
- * RECV. */
-static void transfer_waits(const struct pst_lowering *low, uint32_t rank, const struct list *list,
-                           uint32_t norm, struct pst_wait_pair *pairs, uint32_t *n)
-{
-    for (uint32_t i = 0; i < low->n_transfers; i++) {
-        const struct pst_transfer *t = &low->transfers[i];
-        uint32_t at = list->transfer_at[i];
-
-        if (t->payload >= PST_PAYLOAD_EVICT) {
-            pst_lowering_guest_waits(low, rank, i, list->pass_at, list->transfer_at, norm, pairs,
-                                     n);
-        } else if (t->from_rank == rank) {
-            uint32_t join = send_join(low, rank, t);
-
-            add_pair(pairs, n, at, list->pass_at[t->from_pass]);
-            if (join != PST_NONE) {
-                add_pair(pairs, n, list->pass_at[join], at);
-            } else if (norm != PST_NONE) {
-                add_pair(pairs, n, norm, at);
-            }
-        } else if (t->to_rank == rank) {
-            add_pair(pairs, n, list->pass_at[t->to_pass], at);
-        }
-    }
-}
 
 static bool is_member(const struct pst_plan_tie *tie, uint32_t stage)
 {
@@ -292,44 +68,254 @@ static bool is_member(const struct pst_plan_tie *tie, uint32_t stage)
     return false;
 }
 
-/* TIE and STEP: for the REDUCE of their stages; STEP also for their TIE. */
-static void sum_waits(const struct pst_lowering *low, const struct list *list, uint32_t at,
-                      struct pst_wait_pair *pairs, uint32_t *n)
+static bool is_tied(const struct pst_plan *plan, uint32_t stage)
 {
-    const struct pst_instr *instr = &list->instrs[at];
-    const struct pst_plan_tie *ties = low->plan->ties;
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        if (is_member(&plan->ties[t], stage)) {
+            return true;
+        }
+    }
+    return false;
+}
 
-    for (uint32_t r = 0; r < at; r++) {
-        const struct pst_instr *other = &list->instrs[r];
-        bool needed = other->op == PST_I_REDUCE
-                          ? (instr->op == PST_I_TIE ? is_member(&ties[instr->stage], other->stage)
-                                                    : other->stage == instr->stage)
-                          : instr->op == PST_I_STEP && other->op == PST_I_TIE &&
-                                is_member(&ties[other->stage], instr->stage);
+/* Whether the ties and the STEP of a stage come at the end of the list. */
+static bool steps_last(const struct pst_plan *plan, uint32_t stage)
+{
+    return plan->asynchronous
+               ? plan->deferred_step
+               : plan->barrier || is_tied(plan, stage) || plan->stages[stage].n_ranks > 1;
+}
 
-        if (needed) {
-            add_pair(pairs, n, at, r);
+/* Behind those REDUCE of its stages that the list holds. */
+static void append_tie(struct writer *w, uint32_t tie)
+{
+    const struct pst_plan_tie *members = &w->parts->plan->ties[tie];
+
+    w->tied[tie] = w->n;
+    append(w, PST_I_TIE, tie);
+    for (uint32_t i = 0; i < members->n_stages; i++) {
+        wait_for(w, w->tied[tie], w->reduced[members->stages[i]]);
+    }
+}
+
+/* Behind NORM, or else the sums of its own stage. */
+static void append_step(struct writer *w, uint32_t stage)
+{
+    const struct pst_plan *plan = w->parts->plan;
+    uint32_t at = w->n;
+
+    append(w, PST_I_STEP, stage);
+    if (w->norm != PST_NONE) {
+        wait_for(w, at, w->norm);
+        return;
+    }
+    wait_for(w, at, w->reduced[stage]);
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        if (is_member(&plan->ties[t], stage)) {
+            wait_for(w, at, w->tied[t]);
         }
     }
 }
 
-static void tail_waits(const struct pst_lowering *low, const struct list *list, uint32_t norm,
-                       struct pst_wait_pair *pairs, uint32_t *n)
+/* Behind the last gradient of an update, made by pass p. */
+static void close_update(struct writer *w, uint32_t p)
 {
-    for (uint32_t i = 0; i < list->n; i++) {
-        const struct pst_instr *instr = &list->instrs[i];
-        bool sum = instr->op == PST_I_REDUCE || instr->op == PST_I_TIE;
+    const struct pst_plan *plan = w->parts->plan;
+    uint32_t stage = w->passes[p].stage;
 
-        if (instr->op == PST_I_REDUCE) {
-            add_pair(pairs, n, i, list->pass_at[low->last_gradient[instr->stage]]);
+    w->reduced[stage] = w->n;
+    append(w, PST_I_REDUCE, stage);
+    wait_for(w, w->reduced[stage], w->pass_at[p]);
+    if (steps_last(plan, stage)) {
+        return;
+    }
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        if (plan->ties[t].stages[0] == stage) {
+            append_tie(w, t); /* a tie of this stage alone */
         }
-        if (sum && norm != PST_NONE) {
-            add_pair(pairs, n, norm, i);
+    }
+    append_step(w, stage);
+}
+
+static bool tie_on_rank(const struct writer *w, uint32_t tie)
+{
+    const struct pst_plan_tie *members = &w->parts->plan->ties[tie];
+
+    for (uint32_t i = 0; i < members->n_stages; i++) {
+        if (pst_lowering_holds(w->parts->low, w->rank, members->stages[i])) {
+            return true;
         }
-        if (instr->op == PST_I_STEP && norm != PST_NONE) {
-            add_pair(pairs, n, i, norm);
-        } else if (instr->op == PST_I_TIE || instr->op == PST_I_STEP) {
-            sum_waits(low, list, i, pairs, n);
+    }
+    return false;
+}
+
+/* What has been put off: sums over stages, the norm, the step of every stage. */
+static void append_tail(struct writer *w)
+{
+    const struct pst_plan *plan = w->parts->plan;
+
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        if (tie_on_rank(w, t)) {
+            append_tie(w, t);
+        }
+    }
+    if (plan->barrier) {
+        w->norm = w->n;
+        append(w, PST_I_NORM, 0);
+        for (uint32_t s = 0; s < plan->n_stages; s++) {
+            wait_for(w, w->norm, w->reduced[s]);
+        }
+        for (uint32_t t = 0; t < plan->n_ties; t++) {
+            wait_for(w, w->norm, w->tied[t]);
+        }
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        if (pst_lowering_holds(w->parts->low, w->rank, s) && steps_last(plan, s)) {
+            append_step(w, s);
+        }
+    }
+}
+
+static bool has_tail(const struct writer *w)
+{
+    return w->parts->plan->asynchronous
+               ? w->parts->plan->deferred_step && w->part != PST_FILL && !w->parts->bare
+               : w->parts->low->training;
+}
+
+/* --- passes, transfers and copies --------------------------------------------------------------
+ */
+
+static void append_end(struct writer *w, struct pst_end *end)
+{
+    struct pst_instr *instr = append(w, end->send ? PST_I_SEND : PST_I_RECV, end->edge);
+
+    if (instr == NULL) {
+        return;
+    }
+    instr->payload = end->payload;
+    instr->first_sample = end->first_sample;
+    instr->n_samples = end->n_samples;
+    instr->peer = end->peer;
+    end->at = w->n - 1;
+}
+
+/* The copies behind a pass; PST_NONE: at the head of the list. */
+static void append_copies(struct writer *w, uint32_t behind)
+{
+    const struct pst_copies *copies = &w->copies;
+
+    for (; w->n_copied < copies->n && copies->places[w->n_copied]->behind == behind;
+         w->n_copied++) {
+        struct pst_copy *copy = copies->places[w->n_copied];
+        struct pst_instr *instr = append(w, copy->op, copy->stage);
+
+        if (instr == NULL) {
+            return;
+        }
+        instr->microbatch = copy->microbatch;
+        instr->node = copy->node;
+        copy->at = w->n - 1;
+    }
+}
+
+static void append_pass(struct writer *w, uint32_t p)
+{
+    struct pst_instr *instr = append(w, w->passes[p].op, w->passes[p].stage);
+
+    if (instr != NULL) {
+        instr->microbatch = w->passes[p].microbatch;
+        w->pass_at[p] = w->n - 1;
+        append_copies(w, p);
+    }
+}
+
+/*
+ * Whether an end that stands behind pass p, the last of an update, comes before the sums. Where the
+ * stage has replicas all do: the others may wait for what is sent. Parts, which repeat, sum behind
+ * what the pass itself sends.
+ */
+static bool stands_before_sums(const struct writer *w, const struct pst_end *end, uint32_t p)
+{
+    const struct pst_plan *plan = w->parts->plan;
+
+    return plan->asynchronous ? end->send : plan->stages[w->passes[p].stage].n_ranks > 1;
+}
+
+static void write_list(struct writer *w)
+{
+    const uint8_t *closes = w->closes[w->part];
+    uint32_t next = 0;
+
+    append_copies(w, PST_NONE);
+    for (uint32_t p = 0; p <= w->n_passes && !w->no_memory; p++) {
+        bool closing = p > 0 && closes[p - 1];
+
+        for (; next < w->ends.n && w->ends.rows[next].gap == p; next++) {
+            if (closing && !stands_before_sums(w, &w->ends.rows[next], p - 1)) {
+                close_update(w, p - 1);
+                closing = false;
+            }
+            append_end(w, &w->ends.rows[next]);
+        }
+        if (closing) {
+            close_update(w, p - 1);
+        }
+        if (p < w->n_passes) {
+            append_pass(w, p);
+        }
+    }
+    if (has_tail(w)) {
+        append_tail(w);
+    }
+}
+
+/* --- waits -------------------------------------------------------------------------------------
+ */
+
+/* A SEND for its producer, the pass that may write to the same buffer for the SEND, a consumer for
+   its RECV. NORM joins what no pass of a synchronous plan does; of a part, a later part. */
+static void wait_for_ends(struct writer *w)
+{
+    bool whole = !w->parts->plan->asynchronous;
+
+    for (uint32_t i = 0; i < w->ends.n; i++) {
+        const struct pst_end *end = &w->ends.rows[i];
+        uint32_t pass = end->pass != PST_NONE ? w->pass_at[end->pass] : PST_NONE;
+
+        if (!end->send) {
+            wait_for(w, pass, end->at);
+            continue;
+        }
+        wait_for(w, end->at, pass);
+        if (end->behind != PST_NONE) {
+            wait_for(w, end->at, w->ends.rows[end->behind].at);
+        }
+        if (end->before != PST_NONE) {
+            wait_for(w, w->ends.rows[end->before].at, end->at);
+        }
+        if (end->join != PST_NONE) {
+            wait_for(w, w->pass_at[end->join], end->at);
+        } else if (whole) {
+            wait_for(w, w->norm, end->at);
+        }
+    }
+}
+
+/* What copies wait for, and who waits for them. */
+static void wait_for_copies(struct writer *w)
+{
+    for (uint32_t i = 0; i < w->copies.n; i++) {
+        const struct pst_copy *copy = &w->copies.rows[i];
+
+        if (copy->waits_behind) {
+            wait_for(w, copy->at, w->pass_at[copy->behind]);
+        }
+        if (copy->out != PST_NONE) {
+            wait_for(w, copy->at, w->copies.rows[copy->out].at);
+        }
+        if (copy->waited_by != PST_NONE) {
+            wait_for(w, w->pass_at[copy->waited_by], copy->at);
         }
     }
 }
@@ -344,110 +330,167 @@ static int compare_pairs(const void *a, const void *b)
     return x->wait < y->wait ? -1 : x->wait > y->wait;
 }
 
-pst_status pst_lowering_join(struct pst_arena *arena, struct pst_instr *instrs,
-                             struct pst_wait_pair *pairs, size_t n, struct pst_error *err)
+/* Sorts the pairs, drops doubles, and gives each instruction its waits. */
+static pst_status join_waits(struct writer *w, struct pst_error *err)
 {
-    uint32_t *waits = pst_arena_array(arena, n, sizeof *waits);
+    uint32_t *waits = pst_arena_array(&w->parts->plan->arena, w->n_pairs, sizeof *waits);
     uint32_t kept = 0;
 
     if (waits == NULL) {
         return pst_fail_nomem(err);
     }
-    if (n > 0) {
-        qsort(pairs, n, sizeof *pairs, compare_pairs);
+    if (w->n_pairs > 0) {
+        qsort(w->pairs, w->n_pairs, sizeof *w->pairs, compare_pairs);
     }
-    for (size_t i = 0; i < n; i++) {
-        struct pst_instr *instr = &instrs[pairs[i].instr];
+    for (uint32_t i = 0; i < w->n_pairs; i++) {
+        const struct pst_wait_pair *pair = &w->pairs[i];
+        struct pst_instr *instr = &w->instrs[pair->instr];
 
-        if (i > 0 && compare_pairs(&pairs[i], &pairs[i - 1]) == 0) {
+        if (i > 0 && compare_pairs(pair, pair - 1) == 0) {
             continue;
         }
-        PST_ASSERT(pairs[i].wait < pairs[i].instr);
+        PST_ASSERT(pair->wait < pair->instr);
         if (instr->n_waits == 0) {
             instr->waits = &waits[kept];
         }
-        waits[kept++] = pairs[i].wait;
+        waits[kept++] = pair->wait;
         instr->n_waits++;
     }
     return PST_OK;
 }
 
-static pst_status write_waits(struct pst_lowering *low, uint32_t rank,
-                              const struct pst_copies *copies, struct list *list,
-                              struct pst_error *err)
-{
-    uint32_t norm = PST_NONE, n = 0;
-    size_t room = 4 * (size_t)low->n_transfers + 3 * (size_t)copies->n +
-                  (size_t)list->n * (low->plan->n_stages + low->plan->n_ties + 3);
-    struct pst_wait_pair *pairs = malloc((room + 1) * sizeof *pairs);
-    pst_status st;
+/* --- all lists ---------------------------------------------------------------------------------
+ */
 
-    if (pairs == NULL) {
+static pst_status keep_list(struct writer *w, struct pst_error *err)
+{
+    struct pst_plan *plan = w->parts->plan;
+    struct pst_plan_device *device = &plan->devices[w->rank];
+    struct pst_instr *list = pst_arena_array(&plan->arena, w->n, sizeof *list);
+
+    if (list == NULL) {
         return pst_fail_nomem(err);
     }
-    for (uint32_t i = 0; i < list->n; i++) {
-        if (list->instrs[i].op == PST_I_NORM) {
-            norm = i;
-        }
+    if (w->n > 0) {
+        memcpy(list, w->instrs, w->n * sizeof *list);
     }
-    transfer_waits(low, rank, list, norm, pairs, &n);
-    tail_waits(low, list, norm, pairs, &n);
-    n = pst_lowering_copy_waits(copies, list->pass_at, pairs, n);
-    st = pst_lowering_join(&low->plan->arena, list->instrs, pairs, n, err);
-    free(pairs);
-    return st;
+    if (w->part == PST_FILL) {
+        device->fill = list;
+        device->n_fill = w->n;
+    } else if (w->part == PST_BODY) {
+        device->body = list;
+        device->n_instrs = w->n;
+    } else {
+        device->drain = list;
+        device->n_drain = w->n;
+    }
+    return PST_OK;
 }
 
-static pst_status write_rank(struct pst_lowering *low, uint32_t rank, struct pst_error *err)
+static pst_status write_part(struct writer *w, enum pst_part part, struct pst_arena *arena,
+                             struct pst_error *err)
 {
-    struct pst_plan *plan = low->plan;
-    struct list list = {0};
-    struct pst_copies copies;
-    pst_status st = pst_lowering_copies(low, rank, &copies, err);
+    const struct pst_parts *parts = w->parts;
+    pst_status st = pst_lowering_copies(parts, w->rank, part, arena, &w->copies, err);
 
+    if (st == PST_OK) {
+        st = pst_lowering_ends(parts, w->rank, part, &w->ends, err);
+    }
     if (st != PST_OK) {
         return st;
     }
-    list.room =
-        low->n_passes[rank] + low->n_transfers + copies.n + 2 * plan->n_stages + plan->n_ties + 1;
-    list.instrs = malloc((size_t)list.room * sizeof *list.instrs);
-    list.pass_at = pst_arena_array(&low->arena, low->n_passes[rank], sizeof *list.pass_at);
-    list.transfer_at = pst_arena_array(&low->arena, low->n_transfers, sizeof *list.transfer_at);
-    if (list.instrs == NULL || list.pass_at == NULL || list.transfer_at == NULL) {
-        free(list.instrs);
-        return pst_fail_nomem(err);
-    }
-    write_body(low, rank, &copies, &list);
-    if (low->training) {
-        write_tail(low, rank, &list);
-    }
-    st = write_waits(low, rank, &copies, &list, err);
-    if (st == PST_OK) {
-        struct pst_instr *body = pst_arena_array(&plan->arena, list.n, sizeof *body);
-
-        if (body == NULL) {
-            st = pst_fail_nomem(err);
-        } else {
-            if (list.n > 0) {
-                memcpy(body, list.instrs, list.n * sizeof *body);
-            }
-            plan->devices[rank].body = body;
-            plan->devices[rank].n_instrs = list.n;
-        }
-    }
-    free(list.instrs);
-    return st;
+    w->part = part;
+    w->passes = parts->passes[part][w->rank];
+    w->n_passes = parts->n_passes[part][w->rank];
+    w->n = w->n_pairs = w->n_copied = 0;
+    w->norm = PST_NONE;
+    memset(w->reduced, 0xFF, parts->plan->n_stages * sizeof *w->reduced);
+    memset(w->tied, 0xFF, parts->plan->n_ties * sizeof *w->tied);
+    write_list(w);
+    wait_for_ends(w);
+    wait_for_copies(w);
+    st = w->no_memory ? pst_fail_nomem(err) : join_waits(w, err);
+    return st == PST_OK ? keep_list(w, err) : st;
 }
 
-pst_status pst_lowering_emit(struct pst_lowering *low, struct pst_error *err)
+/*
+ * Marks the passes that end an update, as a rule a batch. The stream is fill, three bodies, drain,
+ * so no more than four batches; body must end batches at the same place each time.
+ */
+static bool find_closing(struct writer *w, uint32_t *counts)
 {
-    pst_status st = find_last_gradients(low, err);
+    static const uint8_t stream[] = {PST_FILL, PST_BODY, PST_BODY, PST_BODY, PST_DRAIN};
+    const struct pst_plan *plan = w->parts->plan;
 
-    if (st == PST_OK) {
-        st = place_transfers(low, err);
+    for (uint32_t k = 0; k < sizeof stream; k++) {
+        uint32_t part = stream[k], batches = k == 0 ? 0 : k - 1;
+
+        for (uint32_t i = 0; i < w->parts->n_passes[part][w->rank]; i++) {
+            const struct pst_pass *pass = &w->parts->passes[part][w->rank][i];
+            uint32_t m = plan->stages[pass->stage].n_microbatches;
+            uint32_t batch = batches + pass->microbatch / m;
+            bool gradient = pass->op >= PST_PASS_W;
+            bool closes =
+                gradient &&
+                ++counts[8 * pass->stage + batch] % pst_rule_unit(plan->version_rule, m) == 0;
+
+            if (part == PST_BODY && k > 1 && closes != w->closes[part][i]) {
+                return false;
+            }
+            w->closes[part][i] = closes;
+        }
     }
-    for (uint32_t r = 0; r < low->plan->n_devices && st == PST_OK; r++) {
-        st = write_rank(low, r, err);
+    return true;
+}
+
+static pst_status prepare(struct writer *w, struct pst_arena *arena, struct pst_error *err)
+{
+    const struct pst_plan *plan = w->parts->plan;
+    uint32_t *counts = pst_arena_array(arena, 8 * (size_t)plan->n_stages, sizeof *counts);
+    uint32_t most = 1;
+
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        uint32_t n = w->parts->n_passes[part][w->rank];
+
+        most = n > most ? n : most;
+        w->closes[part] = pst_arena_array(arena, n, sizeof *w->closes[part]);
+        w->no_memory |= w->closes[part] == NULL;
     }
+    w->pass_at = pst_arena_array(arena, most, sizeof *w->pass_at);
+    w->reduced = pst_arena_array(arena, plan->n_stages, sizeof *w->reduced);
+    w->tied = pst_arena_array(arena, plan->n_ties, sizeof *w->tied);
+    if (w->no_memory || counts == NULL || w->pass_at == NULL || w->reduced == NULL ||
+        w->tied == NULL) {
+        return pst_fail_nomem(err);
+    }
+    if (!find_closing(w, counts)) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                        "device %u: the last backward of a batch must come at the same place in "
+                        "each repetition of body",
+                        w->rank);
+    }
+    return PST_OK;
+}
+
+pst_status pst_lowering_write(const struct pst_parts *parts, struct pst_error *err)
+{
+    struct writer w = {.parts = parts};
+    pst_status st = PST_OK;
+
+    for (uint32_t r = 0; st == PST_OK && r < parts->plan->n_devices; r++) {
+        struct pst_arena arena = {0};
+
+        w.rank = r;
+        st = prepare(&w, &arena, err);
+        for (uint32_t part = 0; st == PST_OK && part < PST_PARTS; part++) {
+            if (part == PST_BODY || parts->plan->asynchronous) {
+                st = write_part(&w, (enum pst_part)part, &arena, err);
+            }
+        }
+        pst_arena_finish(&arena);
+    }
+    free(w.instrs);
+    free(w.pairs);
+    free(w.ends.rows);
     return st;
 }

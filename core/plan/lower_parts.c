@@ -2,11 +2,11 @@
  *
  * Lowering of an asynchronous plan: some batches in a row are timed like one large step, which
  * proves the order complete and free of cycles; then the parts are cut where the optimizer step
- * goes. The lists are written by lower_part_list.c.
+ * goes: the ranks of the unrolled lists halt before some pass, transfers meet at both ends, each
+ * queue first in, first out; where all stand then, a meeting of all can be put.
  */
 #include <stdlib.h>
 #include <string.h>
-
 #include "plan/lower.h"
 
 /* So many batches are timed. By the third the pipeline runs evenly; the step of that is placed
@@ -208,11 +208,6 @@ static uint32_t place_step(const struct cutter *c, uint32_t rank, uint64_t time_
     return cut;
 }
 
-static bool same(const struct pst_pass *a, const struct pst_pass *b)
-{
-    return a->op == b->op && a->stage == b->stage && a->microbatch == b->microbatch;
-}
-
 /* Moves the first `cut` passes of body and drain into the parts before them. */
 static pst_status cut_rank(struct cutter *c, uint32_t rank, uint32_t cut, struct pst_error *err)
 {
@@ -220,7 +215,7 @@ static pst_status cut_rank(struct cutter *c, uint32_t rank, uint32_t cut, struct
     uint32_t n[PST_PARTS];
 
     for (uint32_t i = 0; i < cut; i++) {
-        if (i >= c->n_passes[PST_DRAIN][rank] || !same(&body[i], &drain[i])) {
+        if (i >= c->n_passes[PST_DRAIN][rank] || !pst_pass_same(&body[i], &drain[i])) {
             return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                             "device %u: drain must begin as body does, up to the first pass of the "
                             "next batch; pass %u differs",
@@ -275,7 +270,7 @@ static pst_status emit(struct cutter *c, const uint32_t *cuts, bool bare, struct
         parts.passes[part] = (const struct pst_pass *const *)c->cut[part];
         parts.n_passes[part] = c->n_cut[part];
     }
-    return st == PST_OK ? pst_parts_emit(&parts, err) : st;
+    return st == PST_OK ? pst_lowering_write(&parts, err) : st;
 }
 
 static bool skips_stages(const struct pst_plan *plan)
@@ -323,6 +318,125 @@ static uint32_t passes_before(const struct cutter *c, uint32_t r)
     return c->n_passes[PST_FILL][r] + (PLACED_BATCH + 1) * c->n_passes[PST_BODY][r];
 }
 
+/* --- how far the ranks get ----------------------------------------------------------------------
+ */
+
+struct rank {
+    const struct pst_instr *list;
+    bool *done;
+    uint32_t halt, pc, send, recv;
+};
+
+/* The first instruction behind the pass before pass `n`, and what it sends. */
+static uint32_t end_of_pass(const struct pst_plan_device *device, uint32_t n)
+{
+    uint32_t i = 0, passes = 0;
+
+    for (; i < device->n_instrs && passes < n; i++) {
+        passes += device->body[i].op <= PST_I_R;
+    }
+    while (n > 0 && i < device->n_instrs && device->body[i].op != PST_I_RECV &&
+           device->body[i].op > PST_I_R) {
+        i++;
+    }
+    return n > 0 ? i : 0;
+}
+
+static bool walk(struct rank *rank)
+{
+    uint32_t before = rank->pc;
+
+    for (; rank->pc < rank->halt; rank->pc++) {
+        const struct pst_instr *instr = &rank->list[rank->pc];
+
+        for (uint32_t w = 0; w < instr->n_waits; w++) {
+            if (!rank->done[instr->waits[w]]) {
+                return rank->pc > before;
+            }
+        }
+        rank->done[rank->pc] = instr->op != PST_I_SEND && instr->op != PST_I_RECV;
+    }
+    return rank->pc > before;
+}
+
+/* The first open transfer of a kind; pc: none. */
+static uint32_t head(const struct rank *rank, uint32_t from, uint8_t op)
+{
+    while (from < rank->pc && (rank->list[from].op != op || rank->done[from])) {
+        from++;
+    }
+    return from;
+}
+
+static bool meet(struct rank *ranks, uint32_t r)
+{
+    struct rank *self = &ranks[r], *peer;
+    const struct pst_instr *send, *recv;
+
+    self->send = head(self, self->send, PST_I_SEND);
+    if (self->send == self->pc) {
+        return false;
+    }
+    send = &self->list[self->send];
+    peer = &ranks[send->peer];
+    peer->recv = head(peer, peer->recv, PST_I_RECV);
+    if (peer->recv == peer->pc) {
+        return false;
+    }
+    recv = &peer->list[peer->recv];
+    if (recv->peer != r || recv->stage != send->stage || recv->payload != send->payload ||
+        recv->first_sample != send->first_sample) {
+        return false;
+    }
+    self->done[self->send] = peer->done[peer->recv] = true;
+    return true;
+}
+
+/* Of each rank of an unrolled plan: how many passes it ends if it halts before pass number
+   io_passes[rank]. */
+static pst_status halt_at(const struct pst_plan *unrolled, uint32_t *io_passes,
+                          struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    struct rank *ranks = pst_arena_array(&arena, unrolled->n_devices, sizeof *ranks);
+    bool moved = ranks != NULL;
+
+    for (uint32_t r = 0; ranks != NULL && r < unrolled->n_devices; r++) {
+        const struct pst_plan_device *device = &unrolled->devices[r];
+
+        ranks[r].list = device->body;
+        ranks[r].halt = end_of_pass(device, io_passes[r]);
+        ranks[r].done = pst_arena_array(&arena, device->n_instrs, sizeof *ranks[r].done);
+        if (ranks[r].done == NULL) {
+            ranks = NULL;
+        }
+    }
+    if (ranks == NULL) {
+        pst_arena_finish(&arena);
+        return pst_fail_nomem(err);
+    }
+    while (moved) {
+        moved = false;
+        for (uint32_t r = 0; r < unrolled->n_devices; r++) {
+            moved |= walk(&ranks[r]);
+            while (meet(ranks, r)) {
+                moved = true;
+            }
+        }
+    }
+    for (uint32_t r = 0; r < unrolled->n_devices; r++) {
+        io_passes[r] = 0;
+        for (uint32_t i = 0; i < ranks[r].pc; i++) {
+            io_passes[r] += ranks[r].list[i].op <= PST_I_R;
+        }
+    }
+    pst_arena_finish(&arena);
+    return PST_OK;
+}
+
+/* --- the cuts -----------------------------------------------------------------------------------
+ */
+
 /*
  * Takes cuts back to where the ranks can all get before any of them goes on. *ret_reached false:
  * some do not get to the end of the batch. `passes` is room for one number a rank.
@@ -340,7 +454,7 @@ static pst_status reach(const struct cutter *c, const struct pst_plan *unrolled,
         for (uint32_t r = 0; r < n; r++) {
             passes[r] = passes_before(c, r) + io_cuts[r];
         }
-        st = pst_lowering_reach(unrolled, passes, err);
+        st = halt_at(unrolled, passes, err);
         for (uint32_t r = 0; st == PST_OK && r < n; r++) {
             uint32_t before = passes_before(c, r);
 
@@ -359,7 +473,7 @@ static pst_status run_through(const struct cutter *c, const struct pst_plan *unr
     pst_status st;
 
     memcpy(passes, c->low.n_passes, c->plan->n_devices * sizeof *passes);
-    st = pst_lowering_reach(unrolled, passes, err);
+    st = halt_at(unrolled, passes, err);
     for (uint32_t r = 0; st == PST_OK && r < c->plan->n_devices; r++) {
         st = passes[r] < c->low.n_passes[r] ? refuse_skips(err) : PST_OK;
     }

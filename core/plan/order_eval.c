@@ -2,12 +2,58 @@
  *
  * Eager evaluation of an order: a device runs until a pass lacks something, then sleeps at the pass
  * that makes it; who ends that pass wakes it. Every need is looked at once, so time is linear.
+ *
+ * Of an order that cannot be satisfied the way is shown from a device that waits to the one that it
+ * waits for, until a device comes again or what is needed is in no list.
  */
-#include "plan/order_work.h"
+#include "plan/order_eval.h"
 
+#include <stdio.h>
 #include <string.h>
 
-const uint8_t pst_order_kinds[] = {
+enum { KIND_F, KIND_B, KIND_W, KIND_R, KINDS }; /* BW counts as B */
+
+/* Where a device stands within what its next pass needs. */
+struct front {
+    uint32_t position;
+    uint32_t range, offset; /* of the needs of that pass */
+    uint32_t decisive;      /* the need that came last; PST_NONE: no need yet */
+    uint64_t ready_ns, clock_ns;
+    uint32_t waits_for; /* slot, or PST_NONE */
+    uint32_t next;      /* device that sleeps at the same slot, or PST_NONE */
+};
+
+/* A slot is a possible pass: (stage, microbatch, kind). A node is a pass in a list. */
+struct work {
+    const struct pst_schedule_in *in;
+    const struct pst_pass *const *passes;
+    const uint32_t *n_passes;
+    struct pst_arena arena;
+    uint64_t *first_slot; /* [n_stages] */
+    uint32_t *node_of;    /* [slot]; PST_NONE: in no list */
+    uint32_t *sleeper;    /* [slot] the first device that sleeps there */
+    uint64_t *done_ns;    /* [slot]; UINT64_MAX: not yet */
+    uint32_t *first_node; /* [n_devices + 1] */
+    uint32_t *before;     /* [node] the node whose end let it start, or PST_NONE */
+    struct front *fronts; /* [n_devices] */
+    uint32_t *awake;      /* devices to go on with */
+    uint32_t n_awake;
+    uint64_t n_slots;
+};
+
+static inline const struct pst_schedule_stage *stage_of(const struct work *w, uint32_t s)
+{
+    return pst_schedule_stage_at(w->in, s);
+}
+
+static inline uint64_t slot_of(const struct work *w, uint32_t stage, uint32_t microbatch,
+                               uint32_t kind)
+{
+    return w->first_slot[stage] + (uint64_t)microbatch * KINDS + kind;
+}
+
+/* By PST_PASS_*. */
+static const uint8_t kind_of_op[] = {
     [PST_PASS_F] = KIND_F,  [PST_PASS_B] = KIND_B, [PST_PASS_W] = KIND_W,
     [PST_PASS_BW] = KIND_B, [PST_PASS_R] = KIND_R,
 };
@@ -21,7 +67,7 @@ struct range {
     bool crosses; /* comes from another device */
 };
 
-static pst_status work_init(struct pst_order_work *w, struct pst_error *err)
+static pst_status work_init(struct work *w, struct pst_error *err)
 {
     const struct pst_schedule_in *in = w->in;
     uint64_t n_nodes = 0, slot;
@@ -36,7 +82,7 @@ static pst_status work_init(struct pst_order_work *w, struct pst_error *err)
     }
     for (s = 0; s < in->n_stages; s++) {
         w->first_slot[s] = w->n_slots;
-        w->n_slots += (uint64_t)pst_order_stage(w, s)->n_microbatches * KINDS;
+        w->n_slots += (uint64_t)stage_of(w, s)->n_microbatches * KINDS;
     }
     for (d = 0; d < in->n_devices; d++) {
         w->first_node[d] = (uint32_t)n_nodes;
@@ -63,7 +109,7 @@ static pst_status work_init(struct pst_order_work *w, struct pst_error *err)
 }
 
 /* Gives every pass its slot; refuses what has none. */
-static pst_status place_passes(struct pst_order_work *w, struct pst_error *err)
+static pst_status place_passes(struct work *w, struct pst_error *err)
 {
     for (uint32_t d = 0; d < w->in->n_devices; d++) {
         for (uint32_t i = 0; i < w->n_passes[d]; i++) {
@@ -71,15 +117,14 @@ static pst_status place_passes(struct pst_order_work *w, struct pst_error *err)
             uint32_t *node;
 
             if (pass->op < PST_PASS_F || pass->op > PST_PASS_R || pass->stage >= w->in->n_stages ||
-                pst_order_stage(w, pass->stage)->device != d ||
-                pass->microbatch >= pst_order_stage(w, pass->stage)->n_microbatches) {
+                stage_of(w, pass->stage)->device != d ||
+                pass->microbatch >= stage_of(w, pass->stage)->n_microbatches) {
                 return pst_fail(err, PST_ERR_BUG, "plan.illegal",
                                 "pass %u of device %u (stage %u, micro-batch %u) does not belong "
                                 "there",
                                 i, d, pass->stage, pass->microbatch);
             }
-            node = &w->node_of[pst_order_slot(w, pass->stage, pass->microbatch,
-                                              pst_order_kinds[pass->op])];
+            node = &w->node_of[slot_of(w, pass->stage, pass->microbatch, kind_of_op[pass->op])];
             if (*node != PST_NONE) {
                 return pst_fail(err, PST_ERR_BUG, "plan.illegal",
                                 "%s of micro-batch %u on stage %u comes twice on device %u",
@@ -106,10 +151,10 @@ static void overlap(const struct pst_schedule_stage *stage, uint32_t microbatch,
 }
 
 /* Range number i of what a pass needs; false: there are no more. */
-static bool range_at(const struct pst_order_work *w, const struct pst_pass *pass, uint32_t i,
+static bool range_at(const struct work *w, const struct pst_pass *pass, uint32_t i,
                      struct range *ret_range)
 {
-    const struct pst_schedule_stage *stage = pst_order_stage(w, pass->stage);
+    const struct pst_schedule_stage *stage = stage_of(w, pass->stage);
     bool forward = pass->op == PST_PASS_F;
     const struct pst_schedule_stage *other;
     const struct pst_schedule_link *link;
@@ -123,7 +168,7 @@ static bool range_at(const struct pst_order_work *w, const struct pst_pass *pass
     }
     if (pass->op == PST_PASS_B || pass->op == PST_PASS_BW) {
         /* a replay of its own comes first */
-        if (w->node_of[pst_order_slot(w, pass->stage, pass->microbatch, KIND_R)] != PST_NONE) {
+        if (w->node_of[slot_of(w, pass->stage, pass->microbatch, KIND_R)] != PST_NONE) {
             ret_range->kind = KIND_R;
             if (i-- == 0) {
                 return true;
@@ -139,16 +184,16 @@ static bool range_at(const struct pst_order_work *w, const struct pst_pass *pass
                                                : w->in->out_links[stage->first_succ + i]);
     ret_range->stage = forward ? link->from : link->to;
     ret_range->kind = forward ? KIND_F : KIND_B;
-    other = pst_order_stage(w, ret_range->stage);
+    other = stage_of(w, ret_range->stage);
     overlap(stage, pass->microbatch, other, ret_range);
     ret_range->crosses = other->device != stage->device;
     ret_range->latency_ns = ret_range->crosses ? link->transfer_ns : 0;
     return true;
 }
 
-static uint64_t duration(const struct pst_order_work *w, const struct pst_pass *pass)
+static uint64_t duration(const struct work *w, const struct pst_pass *pass)
 {
-    const struct pst_schedule_stage *s = pst_order_stage(w, pass->stage);
+    const struct pst_schedule_stage *s = stage_of(w, pass->stage);
     uint64_t back = s->backward_input_ns;
 
     if (pass->op == PST_PASS_F) {
@@ -160,22 +205,22 @@ static uint64_t duration(const struct pst_order_work *w, const struct pst_pass *
     if (pass->op == PST_PASS_W) {
         return s->backward_weight_ns;
     }
-    if (w->node_of[pst_order_slot(w, pass->stage, pass->microbatch, KIND_R)] != PST_NONE) {
+    if (w->node_of[slot_of(w, pass->stage, pass->microbatch, KIND_R)] != PST_NONE) {
         back -= back < s->replay_ns ? back : s->replay_ns;
     }
     return pass->op == PST_PASS_B ? back : back + s->backward_weight_ns;
 }
 
 /* Goes on through the needs of the next pass; false: the device sleeps now. */
-static bool gather(struct pst_order_work *w, uint32_t device, uint32_t *n_transfers)
+static bool gather(struct work *w, uint32_t device, uint32_t *n_transfers)
 {
-    struct pst_order_front *front = &w->fronts[device];
+    struct front *front = &w->fronts[device];
     const struct pst_pass *pass = &w->passes[device][front->position];
     struct range range;
 
     for (; range_at(w, pass, front->range, &range); front->range++, front->offset = 0) {
         for (; range.first + front->offset <= range.last; front->offset++) {
-            uint64_t slot = pst_order_slot(w, range.stage, range.first + front->offset, range.kind);
+            uint64_t slot = slot_of(w, range.stage, range.first + front->offset, range.kind);
 
             if (w->done_ns[slot] == UINT64_MAX) {
                 front->waits_for = (uint32_t)slot;
@@ -194,7 +239,7 @@ static bool gather(struct pst_order_work *w, uint32_t device, uint32_t *n_transf
     return true;
 }
 
-static void wake(struct pst_order_work *w, uint64_t slot)
+static void wake(struct work *w, uint64_t slot)
 {
     uint32_t d = w->sleeper[slot];
 
@@ -208,12 +253,12 @@ static void wake(struct pst_order_work *w, uint64_t slot)
     w->sleeper[slot] = PST_NONE;
 }
 
-static void run_pass(struct pst_order_work *w, uint32_t device, struct pst_order_eval *eval)
+static void run_pass(struct work *w, uint32_t device, struct pst_order_eval *eval)
 {
-    struct pst_order_front *front = &w->fronts[device];
+    struct front *front = &w->fronts[device];
     const struct pst_pass *pass = &w->passes[device][front->position];
     uint32_t node = w->first_node[device] + front->position;
-    uint64_t slot = pst_order_slot(w, pass->stage, pass->microbatch, pst_order_kinds[pass->op]);
+    uint64_t slot = slot_of(w, pass->stage, pass->microbatch, kind_of_op[pass->op]);
     uint64_t start = front->clock_ns > front->ready_ns ? front->clock_ns : front->ready_ns;
 
     if (front->ready_ns > front->clock_ns) {
@@ -233,7 +278,7 @@ static void run_pass(struct pst_order_work *w, uint32_t device, struct pst_order
     wake(w, slot);
 }
 
-static void run_all(struct pst_order_work *w, struct pst_order_eval *eval)
+static void run_all(struct work *w, struct pst_order_eval *eval)
 {
     for (uint32_t d = w->in->n_devices; d-- > 0;) {
         w->fronts[d].waits_for = w->fronts[d].next = w->fronts[d].decisive = PST_NONE;
@@ -248,10 +293,85 @@ static void run_all(struct pst_order_work *w, struct pst_order_eval *eval)
     }
 }
 
+/* --- orders that cannot be satisfied ----------------------------------------------------------*/
+
+static uint32_t device_of(const struct work *w, uint32_t node)
+{
+    uint32_t low = 0, high = w->in->n_devices; /* first_node[low] <= node < first_node[high] */
+
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (w->first_node[middle] <= node) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static void name_slot(const struct work *w, uint64_t slot, char *text, size_t size)
+{
+    static const char *const kinds[KINDS] = {"F", "B", "W", "R"};
+    uint32_t s = 0;
+
+    while (s + 1 < w->in->n_stages && w->first_slot[s + 1] <= slot) {
+        s++;
+    }
+    slot -= w->first_slot[s];
+    snprintf(text, size, "%s of micro-batch %u on stage %u", kinds[slot % KINDS],
+             (uint32_t)(slot / KINDS), s);
+}
+
+/* The device that holds up `device`; PST_NONE: what it needs is in no list. */
+static uint32_t blocker(const struct work *w, uint32_t device)
+{
+    uint32_t node = w->node_of[w->fronts[device].waits_for];
+
+    return node == PST_NONE ? PST_NONE : device_of(w, node);
+}
+
+static pst_status fail_stuck(const struct work *w, struct pst_error *err)
+{
+    char needed[96], own[96];
+    uint32_t d = 0, first, i;
+    pst_status st = pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                             "the order of passes can never be satisfied: devices wait for each "
+                             "other in a circle");
+
+    while (w->fronts[d].waits_for == PST_NONE) {
+        d++;
+    }
+    /* Everyone who waits is followed by one other; after n steps it is within a circle. */
+    for (i = 0; i < w->in->n_devices && blocker(w, d) != PST_NONE; i++) {
+        d = blocker(w, d);
+    }
+    first = d;
+    do {
+        const struct front *front = &w->fronts[d];
+        const struct pst_pass *pass = &w->passes[d][front->position];
+
+        name_slot(w, front->waits_for, needed, sizeof needed);
+        name_slot(w, slot_of(w, pass->stage, pass->microbatch, kind_of_op[pass->op]), own,
+                  sizeof own);
+        if (blocker(w, d) == PST_NONE) {
+            pst_fail(err, PST_ERR_BUG, "plan.illegal",
+                     "the order of passes can never be satisfied: %s waits for %s, which is in no "
+                     "list",
+                     own, needed);
+            break;
+        }
+        pst_error_detail(err, "device %u: %s waits for %s on device %u, which has that behind\n", d,
+                         own, needed, blocker(w, d));
+        d = blocker(w, d);
+    } while (d != first);
+    return st;
+}
+
 /* --- results -----------------------------------------------------------------------------------*/
 
-static void note_times(const struct pst_order_work *w, struct pst_order_eval *eval,
-                       uint32_t *ret_last)
+static void note_times(const struct work *w, struct pst_order_eval *eval, uint32_t *ret_last)
 {
     *ret_last = PST_NONE;
     for (uint32_t d = 0; d < w->in->n_devices; d++) {
@@ -273,8 +393,8 @@ static void note_times(const struct pst_order_work *w, struct pst_order_eval *ev
 }
 
 /* From the pass that ends last back to the one that starts at 0. */
-static pst_status note_critical(const struct pst_order_work *w, struct pst_order_eval *eval,
-                                uint32_t last, struct pst_error *err)
+static pst_status note_critical(const struct work *w, struct pst_order_eval *eval, uint32_t last,
+                                struct pst_error *err)
 {
     uint32_t n = 0, node, i;
 
@@ -287,7 +407,7 @@ static pst_status note_critical(const struct pst_order_work *w, struct pst_order
     }
     eval->n_critical = n;
     for (node = last, i = n; node != PST_NONE; node = w->before[node]) {
-        uint32_t d = pst_order_device(w, node);
+        uint32_t d = device_of(w, node);
 
         i--;
         eval->critical[i][0] = d;
@@ -296,29 +416,23 @@ static pst_status note_critical(const struct pst_order_work *w, struct pst_order
     return PST_OK;
 }
 
-static uint64_t peak_of(const struct pst_order_work *w, uint32_t device)
+static uint64_t peak_of(const struct work *w, uint32_t device)
 {
     uint64_t live = 0, peak = 0;
 
     for (uint32_t i = 0; i < w->n_passes[device]; i++) {
         const struct pst_pass *pass = &w->passes[device][i];
-        const struct pst_schedule_stage *s = pst_order_stage(w, pass->stage);
-        uint64_t weight =
-            s->saved_weight_bytes < s->saved_bytes ? s->saved_weight_bytes : s->saved_bytes;
+        uint64_t more, less;
 
-        if (pass->op == PST_PASS_F) {
-            live += s->saved_bytes;
-        }
+        pst_order_held(stage_of(w, pass->stage), pass->op, &more, &less);
+        live += more;
         peak = live > peak ? live : peak;
-        live -= pass->op == PST_PASS_B    ? s->saved_bytes - weight
-                : pass->op == PST_PASS_W  ? weight
-                : pass->op == PST_PASS_BW ? s->saved_bytes
-                                          : 0;
+        live -= less;
     }
     return peak;
 }
 
-static pst_status eval_init(const struct pst_order_work *w, struct pst_order_eval *eval,
+static pst_status eval_init(const struct work *w, struct pst_order_eval *eval,
                             struct pst_error *err)
 {
     uint32_t n = w->in->n_devices;
@@ -343,7 +457,7 @@ static pst_status eval_init(const struct pst_order_work *w, struct pst_order_eva
     return PST_OK;
 }
 
-static bool is_stuck(const struct pst_order_work *w)
+static bool is_stuck(const struct work *w)
 {
     for (uint32_t d = 0; d < w->in->n_devices; d++) {
         if (w->fronts[d].position < w->n_passes[d]) {
@@ -357,7 +471,7 @@ pst_status pst_order_evaluate(const struct pst_schedule_in *in,
                               const struct pst_pass *const *passes, const uint32_t *n_passes,
                               struct pst_order_eval *ret_eval, struct pst_error *err)
 {
-    struct pst_order_work w = {.in = in, .passes = passes, .n_passes = n_passes};
+    struct work w = {.in = in, .passes = passes, .n_passes = n_passes};
     struct pst_order_eval eval = {.n_devices = 0};
     uint32_t last;
     pst_status st = work_init(&w, err);
@@ -370,7 +484,7 @@ pst_status pst_order_evaluate(const struct pst_schedule_in *in,
     }
     if (st == PST_OK) {
         run_all(&w, &eval);
-        st = is_stuck(&w) ? pst_order_stuck(&w, err) : PST_OK;
+        st = is_stuck(&w) ? fail_stuck(&w, err) : PST_OK;
     }
     if (st == PST_OK) {
         for (uint32_t d = 0; d < in->n_devices; d++) {

@@ -21,12 +21,25 @@ struct pst_order_eval {
     uint64_t span_ns;     /* most over devices: end of the last pass - start of the first */
     uint64_t work_ns;     /* E: work of the busiest device */
     uint64_t *busy_ns;    /* per device */
-    uint64_t *peak_bytes; /* per device: + saved_bytes at F, - (saved - saved_weight) after B, the
-                             rest after W or BW */
+    uint64_t *peak_bytes; /* per device: the most held at a time */
     uint32_t n_transfers; /* between devices */
     uint32_t n_critical;  /* critical path, first to last: (device, position) */
     uint32_t (*critical)[2];
 };
+
+/* Bytes that a pass holds from its start on, or gives back at its end. */
+static inline void pst_order_held(const struct pst_schedule_stage *stage, uint8_t op,
+                                  uint64_t *ret_more, uint64_t *ret_less)
+{
+    uint64_t weight = stage->saved_weight_bytes < stage->saved_bytes ? stage->saved_weight_bytes
+                                                                     : stage->saved_bytes;
+
+    *ret_more = op == PST_PASS_F ? stage->saved_bytes : 0;
+    *ret_less = op == PST_PASS_BW  ? stage->saved_bytes
+                : op == PST_PASS_B ? stage->saved_bytes - weight
+                : op == PST_PASS_W ? weight
+                                   : 0;
+}
 
 /*
  * Stages of different micro-batch sizes: a pass needs every pass of its neighbours that shares

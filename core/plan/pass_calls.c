@@ -1,83 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kernel calls of the passes of a stage, and how long they take.
+ */
 #include "plan/pass_calls.h"
 
+#include <stdlib.h>
+
+#include "base/saturate.h"
 #include "plan/sequence.h"
-
-uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op)
-{
-    uint32_t low = 0, high = stage->n_nodes;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (stage->nodes[middle] < op) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < stage->n_nodes && stage->nodes[low] == op ? low : PST_NONE;
-}
-
-/* --- replays ---------------------------------------------------------------------------------- */
-
-/* When a node is read backward: at its own place, or where the run that replays it is triggered.
-   The runs behind it are known. */
-static uint32_t read_at(const struct pst_run *runs, uint32_t n_runs, const uint32_t *replayed,
-                        uint32_t node)
-{
-    for (uint32_t r = 0; replayed[node] && r < n_runs; r++) {
-        if (runs[r].first <= node && node <= runs[r].last) {
-            return runs[r].trigger;
-        }
-    }
-    return node;
-}
-
-/* The place in the stage, in forward order, whose backward first needs the node's result. */
-static uint32_t last_reader(const struct pst_plan_stage *stage, const struct pst_graph *graph,
-                            const uint32_t *replayed, const struct pst_run *runs, uint32_t n_runs,
-                            uint32_t node)
-{
-    const struct pst_tensor *tensor = &graph->tensors[graph->ops[stage->nodes[node]].out[0]];
-    uint32_t last = node;
-
-    for (uint32_t i = 0; i < tensor->n_consumers; i++) {
-        uint32_t reader = pst_plan_node(stage, tensor->consumers[i]);
-
-        if (reader != PST_NONE) {
-            uint32_t at = read_at(runs, n_runs, replayed, reader);
-
-            last = at > last ? at : last;
-        }
-    }
-    return last;
-}
-
-uint32_t pst_plan_runs(const struct pst_plan_stage *stage, const struct pst_graph *graph,
-                       const uint32_t *replayed, struct pst_run *ret_runs)
-{
-    uint32_t n_runs = 0;
-
-    for (uint32_t last = stage->n_nodes; last-- > 0;) {
-        struct pst_run run = {last, last, last};
-
-        if (stage->actions[last] != PST_ACTION_RECOMPUTE) {
-            continue;
-        }
-        while (run.first > 0 && stage->actions[run.first - 1] == PST_ACTION_RECOMPUTE) {
-            run.first--;
-        }
-        for (uint32_t u = run.first; u <= run.last; u++) {
-            uint32_t reader = last_reader(stage, graph, replayed, ret_runs, n_runs, u);
-
-            run.trigger = reader > run.trigger ? reader : run.trigger;
-        }
-        ret_runs[n_runs++] = run;
-        last = run.first;
-    }
-    return n_runs;
-}
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
@@ -187,4 +117,47 @@ bool pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_gr
         ok = add_pass(&shape, arena, ops[i], &ret_passes[ops[i]]);
     }
     return ok;
+}
+
+/* --- times -------------------------------------------------------------------------------------*/
+
+/* F of the operators that run again. */
+static bool time_replays(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                         const struct pst_cost_model *cost, uint64_t *ret_ns)
+{
+    uint32_t *replayed = calloc((size_t)stage->n_nodes + 1, sizeof *replayed);
+    bool ok = replayed != NULL && pst_plan_replayed(stage, graph, replayed);
+
+    *ret_ns = 0;
+    for (uint32_t i = 0; ok && i < stage->n_nodes; i++) {
+        struct pst_times times;
+
+        if (replayed[i] > 0) {
+            pst_cost_op(cost, stage->nodes[i], pst_plan_samples(stage), &times);
+            if (__builtin_mul_overflow(times.forward_ns, replayed[i], &times.forward_ns)) {
+                times.forward_ns = UINT64_MAX / 2;
+            }
+            *ret_ns = pst_sat_add_ns(*ret_ns, times.forward_ns);
+        }
+    }
+    free(replayed);
+    return ok;
+}
+
+bool pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                      const struct pst_cost_model *cost, bool inside, uint64_t *ret_ns)
+{
+    struct pst_times times;
+    uint64_t replay;
+
+    if (!time_replays(stage, graph, cost, &replay)) {
+        return false;
+    }
+    pst_cost_ops(cost, stage->nodes, stage->n_nodes, pst_plan_samples(stage), &times);
+    ret_ns[PST_I_F] = times.forward_ns;
+    ret_ns[PST_I_B] = pst_sat_add_ns(times.backward_input_ns, inside ? replay : 0);
+    ret_ns[PST_I_W] = times.backward_weight_ns;
+    ret_ns[PST_I_BW] = pst_sat_add_ns(ret_ns[PST_I_B], times.backward_weight_ns);
+    ret_ns[PST_I_R] = replay;
+    return true;
 }

@@ -8,19 +8,6 @@
 
 #include "plan/plan.h"
 
-/* Position of an operator in the stage; PST_NONE: it is elsewhere. */
-uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op);
-
-/* A maximal block of consecutive recomputed nodes of a stage, replayed before node `trigger`. */
-struct pst_run {
-    uint32_t first, last, trigger;
-};
-
-/* The runs of a stage, descending by first. replayed: from pst_plan_replayed. ret_runs: room for
-   n_nodes. Returns how many. */
-uint32_t pst_plan_runs(const struct pst_plan_stage *stage, const struct pst_graph *graph,
-                       const uint32_t *replayed, struct pst_run *ret_runs);
-
 struct pst_pass_call {
     uint32_t node; /* position in the stage */
     uint8_t pass;  /* 0 F, 1 B, 2 W */
@@ -41,5 +28,10 @@ struct pst_pass_calls {
    programs do not divide, so there is none. Arrays come from the arena. False: out of memory. */
 bool pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                          struct pst_arena *arena, struct pst_pass_calls ret_passes[PST_I_BW + 1]);
+
+/* How long the passes of a micro-batch take on one rank of the stage, by PST_I_*; R: the replays
+   alone, which are in B and BW if `inside`. ret_ns: [PST_I_R + 1]. False: out of memory. */
+bool pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                      const struct pst_cost_model *cost, bool inside, uint64_t *ret_ns);
 
 #endif

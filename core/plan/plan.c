@@ -26,6 +26,22 @@ const char *pst_payload_name(uint32_t payload)
     return payload < PST_PAYLOAD_COUNT ? names[payload] : "?";
 }
 
+uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op)
+{
+    uint32_t low = 0, high = stage->n_nodes;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (stage->nodes[middle] < op) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < stage->n_nodes && stage->nodes[low] == op ? low : PST_NONE;
+}
+
 pst_status pst_plan_create(const struct pst_graph *graph, uint32_t batch, uint32_t n_devices,
                            struct pst_plan **ret_plan, struct pst_error *err)
 {
@@ -291,93 +307,4 @@ uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of)
         ret_device_of[r] = first ? n++ : ret_device_of[ret_device_of[r]];
     }
     return n;
-}
-
-/* --- forward-only twin -------------------------------------------------------------------------
- */
-
-/* A pass is due when the last of its samples is: stages of one rank may differ in size. */
-static pst_status twin_orders(const struct pst_plan *twin, struct pst_pass **orders,
-                              uint32_t *n_passes, struct pst_error *err)
-{
-    for (uint32_t r = 0; r < twin->n_devices; r++) {
-        size_t n = 0;
-
-        for (uint32_t s = 0; s < twin->n_stages; s++) {
-            n += pst_plan_replica(&twin->stages[s], r) != PST_NONE ? twin->stages[s].n_microbatches
-                                                                   : 0;
-        }
-        orders[r] = calloc(n + 1, sizeof **orders);
-        if (orders[r] == NULL) {
-            return pst_fail_nomem(err);
-        }
-        for (uint32_t due = 1; due <= twin->batch && n_passes[r] < n; due++) {
-            for (uint32_t s = 0; s < twin->n_stages; s++) {
-                const struct pst_plan_stage *stage = &twin->stages[s];
-
-                if (due % stage->microbatch_size == 0 && pst_plan_replica(stage, r) != PST_NONE) {
-                    orders[r][n_passes[r]++] =
-                        (struct pst_pass){PST_PASS_F, s, due / stage->microbatch_size - 1};
-                }
-            }
-        }
-    }
-    return PST_OK;
-}
-
-pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_graph *graph,
-                                 const struct pst_cost_model *cost, uint32_t batch,
-                                 struct pst_plan **ret_plan, struct pst_error *err)
-{
-    struct pst_plan *twin = NULL;
-    struct pst_pass **orders = calloc(plan->n_devices + 1, sizeof *orders);
-    uint32_t *n_passes = calloc(plan->n_devices + 1, sizeof *n_passes);
-    pst_status st = PST_OK;
-
-    if (orders == NULL || n_passes == NULL) {
-        st = pst_fail_nomem(err);
-        goto out;
-    }
-    st = pst_plan_create(graph, batch, plan->n_devices, &twin, err);
-    for (uint32_t s = 0; s < plan->n_stages && st == PST_OK; s++) {
-        const struct pst_plan_stage *stage = &plan->stages[s];
-
-        st = pst_plan_add_stage(twin, stage->nodes, stage->n_nodes, stage->ranks, stage->n_ranks,
-                                stage->microbatch_size, stage->k, err);
-        if (st == PST_OK) {
-            twin->stages[s].weight_versions = stage->weight_versions;
-        }
-        if (st == PST_OK && batch % stage->microbatch_size != 0) {
-            st = pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "evaluation batch %u is not divisible by micro-batch size %u", batch,
-                          stage->microbatch_size);
-        }
-    }
-    if (st != PST_OK) {
-        goto out;
-    }
-    twin->capacity_bytes = plan->capacity_bytes;
-    twin->optimizer_slots = plan->optimizer_slots;
-    twin->version_rule = plan->version_rule; /* what lives all the time is the same */
-    twin->deferred_step = plan->deferred_step;
-    st = pst_plan_connect(twin, graph, err);
-    if (st == PST_OK) {
-        st = twin_orders(twin, orders, n_passes, err);
-    }
-    if (st == PST_OK) {
-        st = pst_plan_lower(twin, graph, cost, (const struct pst_pass *const *)orders, n_passes,
-                            false, err);
-    }
-    if (st == PST_OK) {
-        *ret_plan = twin;
-        twin = NULL;
-    }
-out:
-    pst_plan_destroy(twin);
-    for (uint32_t r = 0; orders != NULL && r < plan->n_devices; r++) {
-        free(orders[r]);
-    }
-    free(orders);
-    free(n_passes);
-    return st;
 }

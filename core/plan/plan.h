@@ -8,6 +8,8 @@
 #ifndef PST_PLAN_PLAN_H
 #define PST_PLAN_PLAN_H
 
+#include <string.h>
+
 #include <penstock/memopt.h>
 #include <penstock/scheduler.h>
 
@@ -92,6 +94,12 @@ struct pst_plan_stage {
 static inline uint32_t pst_plan_samples(const struct pst_plan_stage *stage)
 {
     return stage->n_ranks > 1 ? stage->microbatch_size / stage->n_ranks : stage->microbatch_size;
+}
+
+/* Whether any operator of the stage has the action. */
+static inline bool pst_plan_stage_has(const struct pst_plan_stage *stage, uint8_t action)
+{
+    return stage->n_nodes > 0 && memchr(stage->actions, action, stage->n_nodes) != NULL;
 }
 
 /* Which replica of the stage a rank is; PST_NONE: the stage is not there. */
@@ -210,6 +218,9 @@ void pst_plan_destroy(struct pst_plan *plan);
 pst_status pst_plan_add_stage(struct pst_plan *plan, const uint32_t *nodes, uint32_t n_nodes,
                               const uint32_t *ranks, uint32_t n_ranks, uint32_t microbatch_size,
                               uint32_t k, struct pst_error *err);
+
+/* Position of an operator in the stage; PST_NONE: it is elsewhere. */
+uint32_t pst_plan_node(const struct pst_plan_stage *stage, uint32_t op);
 
 /* The logical device of each rank: ranks that hold the same stages are one, and so is every rank
    without any; numbered by their lowest ranks. ret_device_of: n_devices. Returns how many. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to the plan file: a first look at the text (plan_file_scan.c), fields with their path in
- * messages (plan_file_field.c), and the parts of the reader.
+ * messages (plan_file_field.c).
  */
 #ifndef PST_PLAN_PLAN_FILE_H
 #define PST_PLAN_PLAN_FILE_H
@@ -69,10 +69,5 @@ uint32_t pst_plan_find_op(struct pst_plan_reader *reader, const char *name);
 /* The result of the operator of that name, which is the tensor's name too. */
 uint32_t pst_plan_find_result(struct pst_plan_reader *reader, const char *name);
 uint32_t pst_plan_find_param(struct pst_plan_reader *reader, const char *name);
-
-/* The parts of the file, in the order in which they are read. */
-void pst_plan_read_stages(struct pst_plan_reader *reader, json_t *root);
-void pst_plan_read_edges(struct pst_plan_reader *reader, json_t *root);
-void pst_plan_read_devices(struct pst_plan_reader *reader, json_t *root);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/util.h"
 #include "plan/plan_file.h"
+#include "plan/sequence.h"
 
 static json_t *parse(const char *path, const char *text, size_t length, struct pst_error *err)
 {
@@ -232,6 +233,504 @@ static void read_predicted(struct pst_plan_reader *reader, json_t *root)
     pst_plan_leave(reader, mark);
 }
 
+/* --- stages, edges and ties ---------------------------------------------------------------------
+ */
+
+struct positions {
+    const uint32_t *nodes;
+    uint32_t n;
+};
+
+/* Sets one action for the named operators; each must be a node of the stage. */
+static void read_actions(struct pst_plan_reader *reader, json_t *object, const char *key,
+                         struct positions nodes, uint8_t action, uint8_t *actions)
+{
+    json_t *names = pst_plan_array(reader, object, key);
+    size_t mark = pst_plan_enter(reader, key);
+    uint32_t at = 0;
+    for (size_t i = 0; i < json_array_size(names) && reader->status == PST_OK; i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        uint32_t op = name != NULL ? pst_plan_find_op(reader, name) : PST_NONE;
+        /* in the order of the nodes, so one walk finds them all */
+        while (op != PST_NONE && at < nodes.n && nodes.nodes[at] != op) {
+            at++;
+        }
+        if (op == PST_NONE || at == nodes.n || actions[at] != PST_ACTION_KEEP) {
+            pst_plan_fail(reader, NULL,
+                          "element %zu: expected an operator of the stage, in the order of nodes, "
+                          "with one action",
+                          i);
+            break;
+        }
+        actions[at++] = action;
+    }
+    pst_plan_leave(reader, mark);
+}
+
+/* Position in the stage of the operator that element i names. */
+static uint32_t read_position(struct pst_plan_reader *reader, json_t *names, size_t i,
+                              const struct pst_plan_stage *stage)
+{
+    const char *name = json_string_value(json_array_get(names, i));
+    uint32_t op = name != NULL ? pst_plan_find_op(reader, name) : PST_NONE;
+    return op != PST_NONE ? pst_plan_node(stage, op) : PST_NONE;
+}
+
+static void read_replay(struct pst_plan_reader *reader, json_t *names,
+                        const struct pst_plan_stage *stage, struct pst_replay *ret_replay)
+{
+    struct pst_replay r = {read_position(reader, names, 0, stage),
+                           read_position(reader, names, 1, stage),
+                           read_position(reader, names, 2, stage)};
+    if (json_array_size(names) != 3 || r.before == PST_NONE || r.first == PST_NONE ||
+        r.last == PST_NONE) {
+        pst_plan_fail(reader, NULL,
+                      "expected three operators of the stage: whose backward comes next, the first "
+                      "and the last that run again");
+    }
+    *ret_replay = r;
+}
+
+/* The replays of a stage, which ascends; there may be none. */
+static void read_sequence(struct pst_plan_reader *reader, json_t *object,
+                          struct pst_plan_stage *stage)
+{
+    if (reader->status != PST_OK || json_object_get(object, "sequence") == NULL) {
+        return;
+    }
+    json_t *items = pst_plan_array(reader, object, "sequence");
+    size_t n = json_array_size(items), mark = pst_plan_enter(reader, "sequence");
+    struct pst_replay *replays = NULL;
+    if (reader->status == PST_OK && n > stage->n_nodes) {
+        pst_plan_fail(reader, NULL, "%zu replays, more than the stage has operators", n);
+    } else if (reader->status == PST_OK) {
+        replays = pst_arena_array(&reader->plan->arena, n, sizeof *replays);
+        reader->status = replays == NULL ? pst_fail_nomem(reader->err) : PST_OK;
+    }
+    for (size_t i = 0; i < n && reader->status == PST_OK; i++) {
+        size_t inner = pst_plan_enter_index(reader, i);
+        read_replay(reader, json_array_get(items, i), stage, &replays[i]);
+        pst_plan_leave(reader, inner);
+    }
+    if (reader->status == PST_OK) {
+        uint32_t at = 0;
+        const char *fault = pst_sequence_fault(replays, (uint32_t)n, stage->n_nodes, &at);
+        size_t inner = pst_plan_enter_index(reader, at);
+        if (fault != NULL) {
+            pst_plan_fail(reader, NULL, "%s", fault);
+        }
+        pst_plan_leave(reader, inner);
+        stage->n_replays = (uint32_t)n;
+        stage->replays = replays;
+    }
+    pst_plan_leave(reader, mark);
+}
+
+static uint32_t *read_nodes(struct pst_plan_reader *reader, json_t *object, uint32_t *ret_n)
+{
+    json_t *names = pst_plan_array(reader, object, "nodes");
+    size_t n = json_array_size(names);
+    size_t mark = pst_plan_enter(reader, "nodes");
+    uint32_t *nodes = NULL;
+    if (reader->status == PST_OK && n > reader->graph->n_ops) {
+        pst_plan_fail(reader, NULL, "%zu operators, the model has %u", n, reader->graph->n_ops);
+    }
+    if (reader->status == PST_OK) {
+        nodes = malloc((n + 1) * sizeof *nodes);
+        if (nodes == NULL) {
+            reader->status = pst_fail_nomem(reader->err);
+        }
+    }
+    for (size_t i = 0; i < n && reader->status == PST_OK; i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        if (name == NULL) {
+            pst_plan_fail(reader, NULL, "element %zu: expected the name of an operator", i);
+        } else {
+            nodes[i] = pst_plan_find_op(reader, name);
+        }
+    }
+    pst_plan_leave(reader, mark);
+    *ret_n = (uint32_t)n;
+    return nodes;
+}
+
+/* Pairs of a micro-batch and the device that keeps it. */
+static void read_guests(struct pst_plan_reader *reader, json_t *object,
+                        struct pst_plan_stage *stage)
+{
+    if (reader->status != PST_OK || json_object_get(object, "guests") == NULL) {
+        return;
+    }
+    json_t *rows = pst_plan_array(reader, object, "guests");
+    size_t n = json_array_size(rows), mark = pst_plan_enter(reader, "guests");
+    struct pst_plan_guest *guests = NULL;
+    if (reader->status == PST_OK && (n == 0 || n > stage->n_microbatches)) {
+        pst_plan_fail(reader, NULL, "%zu guests of %u micro-batches; leave the list out for none",
+                      n, stage->n_microbatches);
+    }
+    if (reader->status == PST_OK) {
+        guests = pst_arena_array(&reader->plan->arena, n, sizeof *guests);
+        reader->status = guests == NULL ? pst_fail_nomem(reader->err) : PST_OK;
+    }
+    for (size_t i = 0; i < n && reader->status == PST_OK; i++) {
+        json_t *row = json_array_get(rows, i);
+        if (json_array_size(row) != 2) {
+            pst_plan_fail(reader, NULL, "element %zu: expected [micro-batch, device]", i);
+            break;
+        }
+        guests[i].microbatch = pst_plan_u32_at(reader, row, 0);
+        guests[i].rank = pst_plan_u32_at(reader, row, 1);
+    }
+    pst_plan_leave(reader, mark);
+    if (reader->status == PST_OK) {
+        stage->guests = guests;
+        stage->n_guests = (uint32_t)n;
+    }
+}
+
+static void add_stage(struct pst_plan_reader *reader, json_t *object, const uint32_t *nodes,
+                      uint32_t n_nodes, const uint32_t *ranks, uint32_t n_ranks)
+{
+    struct pst_plan *plan = reader->plan;
+    uint32_t size = pst_plan_u32(reader, object, "microbatch_size");
+    uint32_t k = pst_plan_u32(reader, object, "k");
+    uint32_t in_flight = pst_plan_u32(reader, object, "in_flight");
+    uint32_t weight_versions = pst_plan_u32(reader, object, "weight_versions");
+    if (reader->status == PST_OK && size == 0) {
+        pst_plan_fail(reader, NULL, "microbatch_size: 0, expected at least 1");
+    } else if (reader->status == PST_OK && plan->batch / size > PST_PLAN_FILE_MICROBATCHES) {
+        pst_plan_fail(reader, "input.limit", "%u micro-batches; at most %u", plan->batch / size,
+                      PST_PLAN_FILE_MICROBATCHES);
+    }
+    if (reader->status != PST_OK) {
+        return;
+    }
+    reader->status = pst_plan_add_stage(plan, nodes, n_nodes, ranks, n_ranks, size, k, reader->err);
+    if (reader->status != PST_OK) {
+        return;
+    }
+    struct pst_plan_stage *stage = &plan->stages[plan->n_stages - 1];
+    struct positions positions = {stage->nodes, n_nodes};
+    uint8_t *actions = pst_arena_array(&plan->arena, n_nodes, 1);
+    if (actions == NULL) {
+        reader->status = pst_fail_nomem(reader->err);
+        return;
+    }
+    stage->in_flight = in_flight;
+    stage->weight_versions = weight_versions;
+    stage->actions = actions;
+    read_actions(reader, object, "recompute", positions, PST_ACTION_RECOMPUTE, actions);
+    read_actions(reader, object, "offload", positions, PST_ACTION_OFFLOAD, actions);
+    read_actions(reader, object, "peer", positions, PST_ACTION_PEER, actions);
+    read_guests(reader, object, stage);
+    read_sequence(reader, object, stage);
+}
+
+static void check_id(struct pst_plan_reader *reader, json_t *object, const char *key,
+                     size_t expected)
+{
+    uint32_t id = pst_plan_u32(reader, object, key);
+    if (reader->status == PST_OK && id != expected) {
+        pst_plan_fail(reader, NULL, "%s: %u, expected %zu: they are numbered in order", key, id,
+                      expected);
+    }
+}
+
+static void read_stage(struct pst_plan_reader *reader, json_t *object, size_t index)
+{
+    static const char *const keys[] = {
+        "id",         "nodes",     "devices",         "microbatch_size",
+        "k",          "in_flight", "weight_versions", "recompute",
+        "offload",    "peer",      "guests",          "sequence",
+        "peak_bytes", NULL};
+    uint32_t n_nodes = 0;
+    pst_plan_known_keys(reader, object, keys);
+    check_id(reader, object, "id", index);
+    pst_plan_u64(reader, object, "peak_bytes"); /* follows from the devices */
+    uint32_t *nodes = read_nodes(reader, object, &n_nodes);
+    json_t *devices = pst_plan_array(reader, object, "devices");
+    size_t mark = pst_plan_enter(reader, "devices");
+    uint32_t *ranks = NULL;
+    if (reader->status == PST_OK && json_array_size(devices) > reader->plan->n_devices) {
+        pst_plan_fail(reader, NULL, "more devices than there are");
+    } else if (reader->status == PST_OK) {
+        ranks = pst_plan_u32_array(reader, devices);
+    }
+    pst_plan_leave(reader, mark);
+    if (reader->status == PST_OK) {
+        add_stage(reader, object, nodes, n_nodes, ranks, (uint32_t)json_array_size(devices));
+    }
+    free(nodes);
+}
+
+static void read_stages(struct pst_plan_reader *reader, json_t *root)
+{
+    json_t *stages = pst_plan_array(reader, root, "stages");
+    size_t mark = pst_plan_enter(reader, "stages");
+    for (size_t s = 0; s < json_array_size(stages) && reader->status == PST_OK; s++) {
+        size_t inner = pst_plan_enter_index(reader, s);
+        read_stage(reader, json_array_get(stages, s), s);
+        pst_plan_leave(reader, inner);
+    }
+    pst_plan_leave(reader, mark);
+}
+
+static void read_edge(struct pst_plan_reader *reader, json_t *object, size_t index,
+                      struct pst_plan_edge *ret_edge)
+{
+    static const char *const keys[] = {"id", "from", "to", "tensors", "bytes_per_sample", NULL};
+    pst_plan_known_keys(reader, object, keys);
+    check_id(reader, object, "id", index);
+    ret_edge->from = pst_plan_u32(reader, object, "from");
+    ret_edge->to = pst_plan_u32(reader, object, "to");
+    ret_edge->bytes_per_sample = pst_plan_u64(reader, object, "bytes_per_sample");
+    json_t *names = pst_plan_array(reader, object, "tensors");
+    size_t n = json_array_size(names);
+    uint32_t *tensors = pst_arena_array(&reader->plan->arena, n, sizeof *tensors);
+    if (tensors == NULL) {
+        reader->status = pst_fail_nomem(reader->err);
+        return;
+    }
+    for (size_t i = 0; i < n && reader->status == PST_OK; i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        if (name == NULL) {
+            pst_plan_fail(reader, NULL, "tensors[%zu]: expected a name", i);
+        } else {
+            tensors[i] = pst_plan_find_result(reader, name);
+        }
+    }
+    ret_edge->tensors = tensors;
+    ret_edge->n_tensors = (uint32_t)n;
+}
+
+static void read_tie(struct pst_plan_reader *reader, json_t *object, struct pst_plan_tie *ret_tie)
+{
+    static const char *const keys[] = {"parameter", "stages", NULL};
+    pst_plan_known_keys(reader, object, keys);
+    const char *name = pst_plan_string(reader, object, "parameter");
+    ret_tie->parameter = name != NULL ? pst_plan_find_param(reader, name) : PST_NONE;
+    json_t *stages = pst_plan_array(reader, object, "stages");
+    size_t mark = pst_plan_enter(reader, "stages");
+    if (reader->status == PST_OK) {
+        ret_tie->stages = pst_plan_u32_array(reader, stages);
+        ret_tie->n_stages = (uint32_t)json_array_size(stages);
+    }
+    pst_plan_leave(reader, mark);
+}
+
+static void read_edges(struct pst_plan_reader *reader, json_t *root)
+{
+    struct pst_plan *plan = reader->plan;
+    json_t *edges = pst_plan_array(reader, root, "edges"),
+           *ties = pst_plan_array(reader, root, "ties");
+    if (reader->status != PST_OK) {
+        return;
+    }
+    plan->edges = pst_arena_array(&plan->arena, json_array_size(edges), sizeof *plan->edges);
+    plan->ties = pst_arena_array(&plan->arena, json_array_size(ties), sizeof *plan->ties);
+    if (plan->edges == NULL || plan->ties == NULL) {
+        reader->status = pst_fail_nomem(reader->err);
+        return;
+    }
+    size_t mark = pst_plan_enter(reader, "edges");
+    for (size_t e = 0; e < json_array_size(edges) && reader->status == PST_OK; e++) {
+        size_t inner = pst_plan_enter_index(reader, e);
+        read_edge(reader, json_array_get(edges, e), e, &plan->edges[plan->n_edges++]);
+        pst_plan_leave(reader, inner);
+    }
+    pst_plan_leave(reader, mark);
+    mark = pst_plan_enter(reader, "ties");
+    for (size_t t = 0; t < json_array_size(ties) && reader->status == PST_OK; t++) {
+        size_t inner = pst_plan_enter_index(reader, t);
+        read_tie(reader, json_array_get(ties, t), &plan->ties[plan->n_ties++]);
+        pst_plan_leave(reader, inner);
+    }
+    pst_plan_leave(reader, mark);
+}
+
+/* --- instruction lists --------------------------------------------------------------------------
+ */
+
+static uint32_t find_op(const char *name)
+{
+    for (uint32_t op = 1; op < PST_I_COUNT; op++) {
+        if (strcmp(pst_instr_name(op), name) == 0) {
+            return op;
+        }
+    }
+    return 0;
+}
+
+static void read_transfer(struct pst_plan_reader *reader, json_t *row, struct pst_instr *instr)
+{
+    const char *payload = json_string_value(json_array_get(row, 2));
+    uint8_t found = 0;
+    while (payload != NULL && found < PST_PAYLOAD_COUNT &&
+           strcmp(payload, pst_payload_name(found)) != 0) {
+        found++;
+    }
+    if (payload == NULL || found == PST_PAYLOAD_COUNT) {
+        pst_plan_fail(reader, NULL, "the payload is \"act\", \"grad\", \"evict\" or \"load\"");
+        return;
+    }
+    instr->payload = found;
+    instr->first_sample = pst_plan_u32_at(reader, row, 3);
+    instr->n_samples = pst_plan_u32_at(reader, row, 4);
+    instr->peer = pst_plan_u32_at(reader, row, 5);
+}
+
+static void read_copy(struct pst_plan_reader *reader, json_t *row, struct pst_instr *instr)
+{
+    const char *name = json_string_value(json_array_get(row, 3));
+    instr->microbatch = pst_plan_u32_at(reader, row, 2);
+    if (name == NULL) {
+        pst_plan_fail(reader, NULL, "a copy names its operator");
+    } else {
+        instr->node = pst_plan_find_op(reader, name);
+    }
+}
+
+static void read_waits(struct pst_plan_reader *reader, json_t *object, struct pst_instr *instr)
+{
+    static const char *const keys[] = {"waits", NULL};
+    pst_plan_known_keys(reader, object, keys);
+    json_t *waits = pst_plan_array(reader, object, "waits");
+    size_t mark = pst_plan_enter(reader, "waits");
+    if (reader->status == PST_OK && json_array_size(waits) == 0) {
+        pst_plan_fail(reader, NULL, "empty; leave the object out");
+    } else if (reader->status == PST_OK) {
+        instr->n_waits = (uint32_t)json_array_size(waits);
+        instr->waits = pst_plan_u32_array(reader, waits);
+    }
+    pst_plan_leave(reader, mark);
+}
+
+/* How many elements an instruction has, its waits left out. */
+static size_t length_of(uint32_t op)
+{
+    switch (op) {
+    case PST_I_SEND:
+    case PST_I_RECV:
+        return 6;
+    case PST_I_OFFLOAD:
+    case PST_I_FETCH:
+        return 4;
+    case PST_I_NORM:
+        return 1;
+    case PST_I_REDUCE:
+    case PST_I_TIE:
+    case PST_I_STEP:
+        return 2;
+    default:
+        return 3;
+    }
+}
+
+static void read_instr(struct pst_plan_reader *reader, json_t *row, struct pst_instr *instr)
+{
+    const char *name = json_string_value(json_array_get(row, 0));
+    uint32_t op = name != NULL ? find_op(name) : 0;
+    size_t n = json_array_size(row);
+    if (op == 0) {
+        pst_plan_fail(reader, NULL, "expected [operation, ...] with a known operation");
+        return;
+    }
+    json_t *last = json_array_get(row, n - 1);
+    if (json_is_object(last)) {
+        n--;
+        read_waits(reader, last, instr);
+    }
+    if (n != length_of(op)) {
+        pst_plan_fail(reader, NULL, "%s with %zu elements, expected %zu", name, n, length_of(op));
+        return;
+    }
+    instr->op = (uint8_t)op;
+    if (op != PST_I_NORM) {
+        instr->stage = pst_plan_u32_at(reader, row, 1);
+    }
+    if (op == PST_I_SEND || op == PST_I_RECV) {
+        read_transfer(reader, row, instr);
+    } else if (op == PST_I_OFFLOAD || op == PST_I_FETCH) {
+        read_copy(reader, row, instr);
+    } else if (op < PST_I_SEND) {
+        instr->microbatch = pst_plan_u32_at(reader, row, 2);
+    }
+}
+
+static const struct pst_instr *read_list(struct pst_plan_reader *reader, json_t *rows,
+                                         uint32_t *ret_n)
+{
+    size_t n = json_array_size(rows);
+    reader->n_instrs += n;
+    if (reader->n_instrs > PST_PLAN_FILE_INSTRS) {
+        pst_plan_fail(reader, "input.limit", "more than %u instructions", PST_PLAN_FILE_INSTRS);
+        return NULL;
+    }
+    struct pst_instr *list = pst_arena_array(&reader->plan->arena, n, sizeof *list);
+    if (list == NULL) {
+        reader->status = pst_fail_nomem(reader->err);
+        return NULL;
+    }
+    for (size_t i = 0; i < n && reader->status == PST_OK; i++) {
+        size_t mark = pst_plan_enter_index(reader, i);
+        read_instr(reader, json_array_get(rows, i), &list[i]);
+        pst_plan_leave(reader, mark);
+    }
+    *ret_n = (uint32_t)n;
+    return list;
+}
+
+static void read_part(struct pst_plan_reader *reader, json_t *object, const char *key,
+                      const struct pst_instr **ret_list, uint32_t *ret_n)
+{
+    json_t *rows = pst_plan_array(reader, object, key);
+    size_t mark = pst_plan_enter(reader, key);
+    if (reader->status == PST_OK) {
+        *ret_list = read_list(reader, rows, ret_n);
+    }
+    pst_plan_leave(reader, mark);
+}
+
+static void read_device(struct pst_plan_reader *reader, json_t *object, uint32_t rank)
+{
+    static const char *const keys[] = {"rank",       "fill",        "body",       "drain",
+                                       "peak_bytes", "arena_bytes", "host_bytes", NULL};
+    struct pst_plan_device *device = &reader->plan->devices[rank];
+    pst_plan_known_keys(reader, object, keys);
+    uint32_t stated = pst_plan_u32(reader, object, "rank");
+    if (reader->status == PST_OK && stated != rank) {
+        pst_plan_fail(reader, NULL, "rank: %u, expected %u: they are numbered in order", stated,
+                      rank);
+    }
+    device->peak_bytes = pst_plan_u64(reader, object, "peak_bytes");
+    device->arena_bytes = pst_plan_u64(reader, object, "arena_bytes");
+    if (json_object_get(object, "host_bytes") != NULL) {
+        device->host_bytes = pst_plan_u64(reader, object, "host_bytes");
+    }
+    read_part(reader, object, "fill", &device->fill, &device->n_fill);
+    read_part(reader, object, "body", &device->body, &device->n_instrs);
+    read_part(reader, object, "drain", &device->drain, &device->n_drain);
+    if (!reader->plan->asynchronous && device->n_fill + (uint64_t)device->n_drain > 0) {
+        pst_plan_fail(reader, "input.unsupported",
+                      "fill and drain of a synchronous plan are empty");
+    }
+}
+
+static void read_devices(struct pst_plan_reader *reader, json_t *root)
+{
+    json_t *devices = pst_plan_array(reader, root, "devices");
+    size_t mark = pst_plan_enter(reader, "devices");
+    for (uint32_t d = 0; d < reader->plan->n_devices && reader->status == PST_OK; d++) {
+        size_t inner = pst_plan_enter_index(reader, d);
+        read_device(reader, json_array_get(devices, d), d);
+        pst_plan_leave(reader, inner);
+    }
+    pst_plan_leave(reader, mark);
+}
+
+/* --- the file -----------------------------------------------------------------------------------
+ */
+
 /* How many devices there are decides about the plan's first allocation. */
 static void create(struct pst_plan_reader *reader, json_t *root)
 {
@@ -274,9 +773,9 @@ pst_status pst_plan_parse(const char *name, const char *text, size_t length,
     if (reader.status == PST_OK && pst_plan_index_names(&reader)) {
         read_mode(&reader, root);
         read_provenance(&reader, root, text + begin, end - begin);
-        pst_plan_read_stages(&reader, root);
-        pst_plan_read_edges(&reader, root);
-        pst_plan_read_devices(&reader, root);
+        read_stages(&reader, root);
+        read_edges(&reader, root);
+        read_devices(&reader, root);
         read_predicted(&reader, root);
     }
     json_decref(root);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the construction of programs: the builder's state and the steps that live in
- * program_forward.c, program_backward.c, program_weights.c (kernel calls of a pass),
- * program_static.c (what lives for the whole run), program_copies.c (to the host and back),
- * program_peers.c (to another device and back) and layout.c (offsets).
+ * Private to the construction of programs: program_build.c (the builder's state), program_static.c
+ * (what lives for the whole run), program_passes.c (kernel calls), program_transfers.c (between
+ * devices), program_copies.c (to the host and back), program_classes.c (buffers that live across
+ * parts), program_sections.c (lists), program_phases.c, program.c, layout.c (offsets).
  */
 #ifndef PST_PLAN_PROGRAM_BUILD_H
 #define PST_PLAN_PROGRAM_BUILD_H
@@ -125,25 +125,28 @@ bool pst_build_is_local(const struct pst_builder *b, uint32_t stage);
 /* program_static.c */
 pst_status pst_build_static(struct pst_builder *b, struct pst_error *err);
 
-/* program.c: tables of all stages and what is static; a section from the lists of a plan. */
+/* program_build.c: tables of all stages. */
+pst_status pst_build_tables(struct pst_builder *b, struct pst_error *err);
+
+/* program_sections.c: tables and what is static; a section from the lists of a plan. */
 pst_status pst_build_begin(struct pst_builder *b, struct pst_error *err);
 pst_status pst_build_section(struct pst_builder *b, struct pst_program_section *section,
                              struct pst_error *err);
 
-/* program_phases.c, program_classes.c: all sections of an asynchronous plan. */
-pst_status pst_build_phases(struct pst_builder *b, struct pst_error *err);
-/* The buffer of a value that lives across parts; PST_NONE: a new one is to be made, and recorded.
-   False: out of memory. */
+/* program_phases.c: all sections; program_sections.c: those of n phases of the plan's parts.
+   keep_output: a tensor, or PST_NONE. */
+pst_status pst_build_phases(struct pst_builder *b, uint32_t keep_output, struct pst_error *err);
+pst_status pst_build_sections(struct pst_builder *b, uint32_t n_phases, uint32_t keep_output,
+                              struct pst_error *err);
+/* program_classes.c: the buffer of a value that lives across parts; PST_NONE: a new one is to be
+   made, and recorded. False: out of memory. */
 uint32_t pst_build_shared(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch);
 bool pst_build_record(struct pst_builder *b, uint8_t kind, uint32_t value);
 
-/* program_stage.c: forgets what the micro-batches of all stages have. */
+/* program_build.c: forgets what the micro-batches of all stages have. */
 void pst_build_reset(struct pst_builder *b);
 
-/* program_stage.c: runs, replays, tables of one stage; its micro-batches. */
-pst_status pst_build_stage(struct pst_builder *b, uint32_t stage, struct pst_error *err);
-
-/* program_forward.c */
+/* program_build.c */
 uint64_t pst_build_bytes(const struct pst_tensor *tensor, uint32_t samples);
 const struct pst_op *pst_build_op(const struct pst_builder *b, uint32_t stage, uint32_t node);
 void pst_build_set(struct pst_builder *b, const struct pst_program_call *call, uint32_t operand,
@@ -161,11 +164,11 @@ void pst_build_forward_node(struct pst_builder *b, uint32_t stage, uint32_t micr
 pst_status pst_build_forward(struct pst_builder *b, uint32_t stage, uint32_t microbatch,
                              struct pst_error *err);
 
-/* program_backward.c: B, or BW where with_weights. */
+/* B, or BW where with_weights. */
 pst_status pst_build_backward(struct pst_builder *b, uint32_t stage, uint32_t microbatch,
                               bool with_weights, struct pst_error *err);
 
-/* program_weights.c: W of one node; adding a micro-batch's gradients once it is their turn; W. */
+/* W of one node; adding a micro-batch's gradients once it is their turn; W. */
 void pst_build_weights_node(struct pst_builder *b, uint32_t stage, uint32_t microbatch,
                             uint32_t node);
 void pst_build_add_node(struct pst_builder *b, uint32_t stage, uint32_t microbatch, uint32_t node);
@@ -173,13 +176,12 @@ void pst_build_sum_in_turn(struct pst_builder *b, uint32_t stage, uint32_t micro
 pst_status pst_build_weights(struct pst_builder *b, uint32_t stage, uint32_t microbatch,
                              struct pst_error *err);
 
-/* program_peers.c: tables; the pieces of EVICT and LOAD; backward passes of a micro-batch read what
-   has come back of it. */
+/* program_transfers.c: tables; the pieces of EVICT and LOAD; backward passes of a micro-batch read
+   what has come back of it. */
 pst_status pst_build_guest_tables(struct pst_builder *b, struct pst_error *err);
 void pst_build_guest(struct pst_builder *b, const struct pst_instr *instr);
 void pst_build_returned(struct pst_builder *b, uint32_t stage, uint32_t microbatch);
 
-/* program_transfer.c */
 /* A piece of the transfer that is being built; the value is used now. */
 void pst_build_part(struct pst_builder *b, uint32_t value, uint64_t begin, uint64_t bytes);
 void pst_build_transfer(struct pst_builder *b, const struct pst_instr *instr);

@@ -89,12 +89,9 @@ static void fetch(struct pst_builder *b, const struct pst_instr *instr, uint32_t
 void pst_build_copy(struct pst_builder *b, const struct pst_instr *instr)
 {
     const struct pst_plan_stage *stage = &b->plan->stages[instr->stage];
-    uint32_t node = 0;
+    uint32_t node = pst_plan_node(stage, instr->node);
 
-    while (node < stage->n_nodes && stage->nodes[node] != instr->node) {
-        node++;
-    }
-    if (node == stage->n_nodes || b->stages[instr->stage].saved == NULL ||
+    if (node == PST_NONE || b->stages[instr->stage].saved == NULL ||
         !b->stages[instr->stage].local) {
         b->failed = true;
     } else if (instr->op == PST_I_OFFLOAD) {
@@ -166,12 +163,11 @@ static uint32_t staying_call(const struct finisher *f, uint32_t at, const struct
 {
     const struct pst_instr *pass = &f->program->instrs[at];
     const struct pst_pass_calls *calls = f->b->stages[pass->stage].calls;
-    uint32_t node = 0, n = PST_NONE;
+    uint32_t n = PST_NONE;
 
     if (pass->stage == copy->stage && calls != NULL && pass->op <= PST_I_BW) {
-        while (f->b->plan->stages[pass->stage].nodes[node] != copy->node) {
-            node++;
-        }
+        uint32_t node = pst_plan_node(&f->b->plan->stages[pass->stage], copy->node);
+
         if (copy->op == PST_I_OFFLOAD && pass->op == PST_I_F) {
             n = node; /* one call each */
         } else if (copy->op == PST_I_FETCH && pass->microbatch == copy->microbatch) {
@@ -310,7 +306,7 @@ static uint32_t start_call(const struct finisher *f, uint32_t at, uint32_t pass,
     const struct pst_instr *copy = &f->program->instrs[at], *behind = &f->program->instrs[pass];
     const struct pst_pass_calls *calls = f->b->stages[behind->stage].calls;
     bool waits = false;
-    uint32_t node = 0, n;
+    uint32_t n;
 
     for (uint32_t w = 0; w < copy->n_waits; w++) {
         waits |= first + copy->waits[w] == pass;
@@ -321,10 +317,7 @@ static uint32_t start_call(const struct finisher *f, uint32_t at, uint32_t pass,
     if (behind->stage != copy->stage || calls == NULL || behind->op > PST_I_BW) {
         return f->program->lists[pass].first_call + f->program->lists[pass].n_calls - 1;
     }
-    while (f->b->plan->stages[copy->stage].nodes[node] != copy->node) {
-        node++;
-    }
-    n = calls[behind->op].behind[node];
+    n = calls[behind->op].behind[pst_plan_node(&f->b->plan->stages[copy->stage], copy->node)];
     return n == 0 ? PST_NONE : kernel_call(f->program, pass, n - 1);
 }
 

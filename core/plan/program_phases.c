@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs of asynchronous plans. What a micro-batch keeps may live from one part to the next, so
- * its place must not depend on which batch it belongs to, and must not be taken by a later
- * micro-batch too early. A class is what every micro-batch makes alike: the i-th buffer of a kind
- * that one pass or transfer makes. Micro-batch g of the run has buffer g mod K of each class that
- * lives across parts. K is as small as the lives allow; it divides the micro-batches of U batches,
- * so that after U batches everything is where it was: the program is U phases of fill, body and
- * drain. Everything else lives inside one part and is packed like the values of a synchronous step.
+ * How many phases a program has. An evaluation of a plan with several versions of the weights has a
+ * phase for each, and runs any.
+ *
+ * In an asynchronous plan what a micro-batch keeps may live from one part to the next, so its place
+ * must not depend on which batch it belongs to, and must not be taken by a later micro-batch too
+ * early. A class is what every micro-batch makes alike: the i-th buffer of a kind that one pass or
+ * transfer makes. Micro-batch g of the run has buffer g mod K of each class that lives across
+ * parts. K is as small as the lives allow; it divides the micro-batches of U batches, so that after
+ * U batches everything is where it was: the program is U phases of fill, body and drain. Everything
+ * else lives inside one part and is packed like the values of a synchronous step.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,178 +18,205 @@
 #include "plan/program_classes.h"
 #include "plan/program_build.h"
 
+#define BATCHES     4 /* fill, three bodies, drain: the middle one is between its like */
 #define MOST_PHASES 16
 
-/* Values of all micro-batches between two parts. */
-struct state {
-    uint32_t **all;      /* [stage] every micro-batch's, one behind the other */
-    uint32_t **received; /* [edge] */
-    uint32_t *next_sum;  /* [stage] */
-    bool **summable;     /* [stage] */
-};
-
-/* --- what lives between parts ------------------------------------------------------------------
+/* --- lives -------------------------------------------------------------------------------------
  */
 
-static size_t received_size(const struct pst_builder *b, uint32_t edge)
+static bool make_lives(struct pst_classes *classes, const struct pst_builder *r)
 {
-    return (size_t)b->stages[b->plan->edges[edge].from].n_micros * b->edge_items[edge];
-}
-
-static size_t all_size(const struct pst_stage_build *build)
-{
-    return (size_t)build->n_all * build->n_micros;
-}
-
-static pst_status make_state(struct pst_builder *b, struct state *state, struct pst_error *err)
-{
-    const struct pst_plan *plan = b->plan;
-    bool ok;
-
-    state->all = pst_arena_array(&b->arena, plan->n_stages, sizeof *state->all);
-    state->received = pst_arena_array(&b->arena, plan->n_edges, sizeof *state->received);
-    state->next_sum = pst_arena_array(&b->arena, plan->n_stages, sizeof *state->next_sum);
-    state->summable = pst_arena_array(&b->arena, plan->n_stages, sizeof *state->summable);
-    ok = state->all != NULL && state->received != NULL && state->next_sum != NULL &&
-         state->summable != NULL;
-    for (uint32_t s = 0; ok && s < plan->n_stages; s++) {
-        const struct pst_stage_build *build = &b->stages[s];
-
-        if (build->local) {
-            state->all[s] = pst_arena_array(&b->arena, all_size(build), sizeof **state->all);
-            state->summable[s] = pst_arena_array(&b->arena, build->n_micros, sizeof(bool));
-            ok = state->all[s] != NULL && state->summable[s] != NULL;
-        }
+    for (uint32_t c = 0; c < classes->n; c++) {
+        classes->rows[c].first = NULL;
     }
-    for (uint32_t e = 0; ok && e < plan->n_edges; e++) {
-        if (b->stages[plan->edges[e].from].local) {
-            state->received[e] =
-                pst_arena_array(&b->arena, received_size(b, e), sizeof **state->received);
-            ok = state->received[e] != NULL;
+    for (uint32_t v = 0; v < r->program->n_values; v++) {
+        const struct pst_value *value = &r->program->values[v];
+        struct pst_class *class;
+        uint32_t n = r->stages[value->stage].n_micros, j = value->microbatch;
+
+        if (classes->class_of_value[v] == PST_NONE) {
+            continue;
         }
-    }
-    return ok ? PST_OK : pst_fail_nomem(err);
-}
-
-/* Buffers of the section that ends are gone; shared ones stay. */
-static void drop_local(const struct pst_builder *b, uint32_t *values, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (values[i] != PST_NONE && b->program->values[values[i]].period == 0) {
-            values[i] = PST_NONE;
-        }
-    }
-}
-
-static void save_state(struct pst_builder *b, struct state *state)
-{
-    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
-        const struct pst_stage_build *build = &b->stages[s];
-
-        if (build->local) {
-            memcpy(state->all[s], build->micros[0].all, all_size(build) * sizeof **state->all);
-            for (uint32_t j = 0; j < build->n_micros; j++) {
-                drop_local(b, state->all[s] + (size_t)j * build->n_all, build->n_values);
+        class = &classes->rows[classes->class_of_value[v]];
+        if (class->first == NULL) {
+            class->first = pst_arena_array(&classes->arena, n, sizeof *class->first);
+            class->last = pst_arena_array(&classes->arena, n, sizeof *class->last);
+            if (class->first == NULL || class->last == NULL) {
+                return false;
             }
-            memcpy(state->summable[s], build->summable, build->n_micros * sizeof(bool));
-            state->next_sum[s] = build->next_sum;
+            memset(class->first, 0xFF, n * sizeof *class->first);
+            class->stage = value->stage;
+            class->what = value->what;
+            class->slot = value->slot;
+            class->bytes = value->bytes;
         }
+        class->first[j] = value->first;
+        class->last[j] = value->last;
     }
-    for (uint32_t e = 0; e < b->plan->n_edges; e++) {
-        if (state->received[e] != NULL) {
-            memcpy(state->received[e], b->received[e],
-                   received_size(b, e) * sizeof **state->received);
-            drop_local(b, state->received[e], received_size(b, e));
+    return true;
+}
+
+/* First ticks of the parts of an unrolled list, and the end. */
+static void find_borders(const struct pst_builder *r, const struct pst_plan_device *device,
+                         uint32_t *ret_borders)
+{
+    uint32_t tick = 0, part = 0, end = device->n_fill;
+
+    ret_borders[0] = 0;
+    for (uint32_t i = 0; i < r->program->n_instrs; i++) {
+        while (i == end && part < BATCHES) {
+            ret_borders[++part] = tick;
+            end += part < BATCHES ? device->n_instrs : device->n_drain;
+        }
+        tick += r->program->lists[i].n_ticks;
+    }
+    while (part <= BATCHES) {
+        ret_borders[++part] = tick;
+    }
+}
+
+static uint32_t part_of(const uint32_t *borders, uint32_t tick)
+{
+    uint32_t part = 0;
+
+    while (part < BATCHES && tick >= borders[part + 1]) {
+        part++;
+    }
+    return part;
+}
+
+static void find_shared(struct pst_classes *classes, const struct pst_builder *r,
+                        const uint32_t *borders)
+{
+    for (uint32_t c = 0; c < classes->n; c++) {
+        struct pst_class *class = &classes->rows[c];
+
+        for (uint32_t j = 0; j < r->stages[class->stage].n_micros && !class->shared; j++) {
+            class->shared = class->first[j] != PST_NONE &&
+                            part_of(borders, class->first[j]) != part_of(borders, class->last[j]);
         }
     }
 }
 
-static void restore_state(struct pst_builder *b, const struct state *state)
+/* Builds the unrolled list, as far as lives are concerned. */
+static pst_status build_unrolled(struct pst_builder *r, struct pst_error *err)
 {
-    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
-        struct pst_stage_build *build = &b->stages[s];
+    pst_status st = pst_build_begin(r, err);
 
-        if (build->local) {
-            memcpy(build->micros[0].all, state->all[s], all_size(build) * sizeof **state->all);
-            memcpy(build->summable, state->summable[s], build->n_micros * sizeof(bool));
-            build->next_sum = state->next_sum[s];
-        }
+    if (st == PST_OK) {
+        st = pst_build_sections(r, 1, PST_NONE, err);
     }
-    for (uint32_t e = 0; e < b->plan->n_edges; e++) {
-        if (state->received[e] != NULL) {
-            memcpy(b->received[e], state->received[e],
-                   received_size(b, e) * sizeof **state->received);
-        }
-    }
+    return st == PST_OK ? pst_build_copies(r, err) : st;
 }
 
-/* --- the parts ---------------------------------------------------------------------------------
- */
-
-/* Rows of the program's tables for n phases of fill, body and drain. */
-static pst_status make_sections(struct pst_builder *b, uint32_t n_phases, struct pst_error *err)
+pst_status pst_classes_record(const struct pst_builder *b, struct pst_classes *classes,
+                              struct pst_error *err)
 {
-    const struct pst_plan_device *device = &b->plan->devices[b->rank];
-    struct pst_program *program = b->program;
-    struct pst_instr *instrs;
-    uint64_t n_instrs =
-        (uint64_t)n_phases * ((uint64_t)device->n_fill + device->n_instrs + device->n_drain);
+    struct pst_program *program = calloc(1, sizeof *program);
+    struct pst_builder r = {.graph = b->graph,
+                            .cost = b->cost,
+                            .program = program,
+                            .rank = b->rank,
+                            .n_batches = BATCHES,
+                            .batch = b->batch,
+                            .classes = classes};
+    struct pst_plan *unrolled = NULL;
+    uint32_t borders[BATCHES + 2];
+    pst_status st;
 
-    if (n_instrs > UINT32_MAX / 2) {
-        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                        "device %u: %llu instructions are too many", b->rank,
-                        (unsigned long long)n_instrs);
+    memset(classes->buckets, 0xFF, sizeof classes->buckets);
+    st = program == NULL ? pst_fail_nomem(err)
+                         : pst_plan_unroll(b->plan, BATCHES, 0, &unrolled, err);
+    if (st == PST_OK) {
+        classes->recording = true;
+        r.plan = unrolled;
+        st = build_unrolled(&r, err);
+        classes->recording = false;
     }
-    instrs = pst_arena_array(&program->arena, n_instrs, sizeof *instrs);
-    program->lists = pst_arena_array(&program->arena, n_instrs, sizeof *program->lists);
-    program->sections =
-        pst_arena_array(&program->arena, (size_t)n_phases * PST_PARTS, sizeof *program->sections);
-    if (instrs == NULL || program->lists == NULL || program->sections == NULL) {
-        return pst_fail_nomem(err);
+    if (st == PST_OK && !make_lives(classes, &r)) {
+        st = pst_fail_nomem(err);
     }
-    program->instrs = instrs;
-    program->n_phases = n_phases;
-    for (uint32_t i = 0; i < n_phases * PST_PARTS; i++) {
-        struct pst_program_section *section = &program->sections[i];
-        enum pst_part part = i % PST_PARTS;
-        const struct pst_instr *list = pst_plan_list(device, part, &section->n_instrs);
-
-        section->part = (uint8_t)part;
-        section->phase = i / PST_PARTS;
-        section->first_instr = program->n_instrs;
-        if (section->n_instrs > 0) {
-            memcpy(instrs + program->n_instrs, list, section->n_instrs * sizeof *instrs);
-        }
-        for (uint32_t k = pst_plan_apart(list, section->n_instrs); k-- > 0;) {
-            instrs[program->n_instrs + k].apart = true;
-        }
-        program->n_instrs += section->n_instrs;
+    if (st == PST_OK) {
+        find_borders(&r, &b->plan->devices[b->rank], borders);
+        find_shared(classes, &r, borders);
     }
-    program->n_sections = n_phases * PST_PARTS;
-    return PST_OK;
-}
-
-/* What a fill leaves is what a body leaves, one batch on: so every part starts from the former. */
-static pst_status build_sections(struct pst_builder *b, struct pst_error *err)
-{
-    struct state state;
-    pst_status st = make_state(b, &state, err);
-
-    for (uint32_t i = 0; i < b->program->n_sections && st == PST_OK; i++) {
-        struct pst_program_section *section = &b->program->sections[i];
-
-        if (section->part == PST_FILL) {
-            pst_build_reset(b);
-        } else {
-            restore_state(b, &state);
-        }
-        st = pst_build_section(b, section, err);
-        if (section->part == PST_FILL) {
-            save_state(b, &state);
-        }
-    }
+    pst_arena_finish(&r.arena);
+    pst_program_destroy(program);
+    pst_plan_destroy(unrolled);
     return st;
 }
+
+/* --- periods -----------------------------------------------------------------------------------
+ */
+
+/* Whether micro-batches that are n apart can take turns in one buffer. */
+static bool may_repeat(const struct pst_class *class, uint32_t n_micros, uint32_t n)
+{
+    for (uint32_t turn = 0; turn < n; turn++) {
+        uint32_t before = PST_NONE;
+
+        for (uint32_t j = turn; j < n_micros; j += n) {
+            if (class->first[j] == PST_NONE) {
+                continue;
+            }
+            if (before != PST_NONE && class->first[j] <= before) {
+                return false;
+            }
+            before = class->last[j];
+        }
+    }
+    return true;
+}
+
+/* The smallest period that divides `total`, the micro-batches of all phases. That of two batches
+   always does, for no value lives longer than into the next batch. */
+static uint32_t smallest(const struct pst_class *class, uint32_t n_batch, uint32_t total)
+{
+    uint32_t n = 1;
+
+    while (n < 2 * n_batch && (total % n != 0 || !may_repeat(class, BATCHES * n_batch, n))) {
+        n++;
+    }
+    return n;
+}
+
+static uint64_t set_periods(const struct pst_builder *b, struct pst_classes *classes,
+                            uint32_t n_phases)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t c = 0; c < classes->n; c++) {
+        struct pst_class *class = &classes->rows[c];
+        uint32_t n_batch = b->stages[class->stage].n_batch;
+
+        if (class->shared) {
+            class->period = smallest(class, n_batch, n_phases * n_batch);
+            bytes += class->period * class->bytes;
+        }
+    }
+    return bytes;
+}
+
+uint32_t pst_classes_choose(const struct pst_builder *b, struct pst_classes *classes, uint32_t step,
+                            uint32_t most)
+{
+    uint64_t fewest = UINT64_MAX;
+    uint32_t best = step;
+
+    for (uint32_t n = step; n <= most; n += step) {
+        uint64_t bytes = set_periods(b, classes, n);
+
+        if (bytes < fewest) {
+            fewest = bytes;
+            best = n;
+        }
+    }
+    set_periods(b, classes, best);
+    return best;
+}
+
+/* --- programs -----------------------------------------------------------------------------------
+ */
 
 /* One buffer for each turn of each class that lives across parts. */
 static pst_status make_shared(struct pst_builder *b, struct pst_error *err)
@@ -211,29 +241,26 @@ static pst_status make_shared(struct pst_builder *b, struct pst_error *err)
     return b->failed ? pst_fail_nomem(err) : PST_OK;
 }
 
-/* After so many batches, an even number, every version of the weights is in the slot where the
-   first was. */
-static uint32_t turn_of_batches(const struct pst_builder *b)
+/* After so many phases, a multiple of `turn`, every version of the weights is in the slot where the
+   first was. A phase of a training plan is a batch, one of an evaluation a version. */
+static uint32_t turn_of_phases(const struct pst_builder *b, uint32_t turn)
 {
-    uint32_t turn = 2;
-
     for (uint32_t s = 0; s < b->plan->n_stages; s++) {
         const struct pst_stage_build *build = &b->stages[s];
         uint32_t slots = pst_plan_slots(b->plan, s);
 
         if (build->local) {
-            slots /= (uint32_t)pst_gcd(slots, build->n_batch / build->n_unit);
+            slots /= b->newest ? 1 : (uint32_t)pst_gcd(slots, build->n_batch / build->n_unit);
             turn = turn / (uint32_t)pst_gcd(turn, slots) * slots;
         }
     }
     return turn;
 }
 
-pst_status pst_build_phases(struct pst_builder *b, struct pst_error *err)
+static pst_status build_parts(struct pst_builder *b, struct pst_error *err)
 {
     struct pst_classes classes = {0};
-    uint32_t n_phases = 0;
-    uint32_t turn = turn_of_batches(b);
+    uint32_t n_phases = 0, turn = turn_of_phases(b, 2); /* gradients take turns, too */
     pst_status st = pst_classes_record(b, &classes, err);
 
     if (st == PST_OK) {
@@ -242,12 +269,15 @@ pst_status pst_build_phases(struct pst_builder *b, struct pst_error *err)
         st = make_shared(b, err);
     }
     if (st == PST_OK) {
-        st = make_sections(b, n_phases, err);
-    }
-    if (st == PST_OK) {
-        st = build_sections(b, err);
+        st = pst_build_sections(b, n_phases, PST_NONE, err);
     }
     b->classes = NULL;
     pst_classes_finish(&classes);
     return st;
+}
+
+pst_status pst_build_phases(struct pst_builder *b, uint32_t keep_output, struct pst_error *err)
+{
+    return b->plan->asynchronous ? build_parts(b, err)
+                                 : pst_build_sections(b, turn_of_phases(b, 1), keep_output, err);
 }

@@ -1,10 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What backward passes of a stage read, and what runs again for that: of the operators that a plan
+ * recomputes what nothing reads backward stays forgotten, the last operator of a stage, as a rule.
+ * Rules of lists of replays; the order of replays, of a list or of runs.
+ */
 #include "plan/sequence.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "plan/pass_calls.h"
 
 /* --- rules of the list alone -------------------------------------------------------------------*/
 
@@ -122,8 +125,9 @@ static bool walk_init(struct walk *w, const struct pst_plan_stage *stage,
     return w->wanted != NULL;
 }
 
-bool pst_sequence_reads(const struct pst_plan_stage *stage, const struct pst_graph *graph,
-                        bool *reads, uint32_t *ret_times)
+/* Of a stage with a list. reads: [tensor], false before; ret_times: [node]. */
+static bool list_reads(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                       bool *reads, uint32_t *ret_times)
 {
     struct walk w;
     bool ok = walk_init(&w, stage, graph);
@@ -136,6 +140,176 @@ bool pst_sequence_reads(const struct pst_plan_stage *stage, const struct pst_gra
     }
     free(w.wanted);
     return ok;
+}
+
+/* --- what is read ------------------------------------------------------------------------------*/
+
+/* Marks the tensors that some B or W of the stage reads. */
+static void mark_backward_reads(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                                bool *reads)
+{
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        const struct pst_op *op = &graph->ops[stage->nodes[i]];
+        struct pst_op_grad grad;
+
+        pst_op_grad_info(graph, stage->nodes[i], &grad);
+        uint64_t x = (grad.has_b ? grad.b_reads_x : 0) | (grad.has_w ? grad.w_reads_x : 0);
+        uint64_t y = (grad.has_b ? grad.b_reads_y : 0) | (grad.has_w ? grad.w_reads_y : 0);
+
+        for (uint32_t k = 0; k < op->n_in; k++) {
+            if (x >> k & 1) {
+                reads[op->in[k]] = true;
+            }
+        }
+        for (uint32_t k = 0; k < op->n_out; k++) {
+            if (y >> k & 1) {
+                reads[op->out[k]] = true;
+            }
+        }
+    }
+}
+
+/* Marks what B, W and replays of the stage read; ret_times: n_nodes. */
+static void mark(const struct pst_plan_stage *stage, const struct pst_graph *graph, bool *reads,
+                 uint32_t *ret_times)
+{
+    mark_backward_reads(stage, graph, reads);
+    for (uint32_t i = stage->n_nodes; i-- > 0;) {
+        const struct pst_op *op = &graph->ops[stage->nodes[i]];
+        bool needed = false;
+
+        for (uint32_t k = 0; stage->actions[i] == PST_ACTION_RECOMPUTE && k < op->n_out; k++) {
+            needed |= reads[op->out[k]];
+        }
+        ret_times[i] = needed;
+        for (uint32_t k = 0; needed && k < op->n_in; k++) {
+            reads[op->in[k]] = true;
+        }
+    }
+}
+
+/* Both ways at once; reads all false before. */
+static bool find_reads(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                       bool *reads, uint32_t *ret_times)
+{
+    if (stage->n_replays > 0) {
+        return list_reads(stage, graph, reads, ret_times);
+    }
+    mark(stage, graph, reads, ret_times);
+    return true;
+}
+
+bool pst_plan_replayed(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                       uint32_t *ret_times)
+{
+    bool *reads = calloc(graph->n_tensors + 1, sizeof *reads);
+    bool ok = reads != NULL && find_reads(stage, graph, reads, ret_times);
+
+    free(reads);
+    return ok;
+}
+
+bool pst_plan_saved(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                    bool *ret_saved)
+{
+    uint32_t *times = calloc((size_t)stage->n_nodes + 1, sizeof *times);
+    bool ok = times != NULL;
+
+    if (ok) {
+        memset(ret_saved, 0, graph->n_tensors * sizeof *ret_saved);
+        ok = find_reads(stage, graph, ret_saved, times);
+    }
+    free(times);
+    return ok;
+}
+
+bool pst_plan_offload_bytes(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                            uint64_t *ret_bytes)
+{
+    bool *saved = calloc(graph->n_tensors + 1, sizeof *saved);
+    bool ok = saved != NULL && pst_plan_saved(stage, graph, saved);
+
+    for (uint32_t i = 0; ok && i < stage->n_nodes; i++) {
+        const struct pst_op *op = &graph->ops[stage->nodes[i]];
+
+        ret_bytes[i] = 0;
+        for (uint32_t k = 0; stage->actions[i] == PST_ACTION_OFFLOAD && k < op->n_out; k++) {
+            const struct pst_tensor *tensor = &graph->tensors[op->out[k]];
+
+            ret_bytes[i] += saved[op->out[k]]
+                                ? tensor->bytes * (tensor->batched ? pst_plan_samples(stage) : 1)
+                                : 0;
+        }
+    }
+    free(saved);
+    return ok;
+}
+
+/* --- runs --------------------------------------------------------------------------------------*/
+
+/* A maximal block of consecutive recomputed nodes of a stage, replayed before node `trigger`. */
+struct run {
+    uint32_t first, last, trigger;
+};
+
+/* When a node is read backward: at its own place, or where the run that replays it is triggered.
+   The runs behind it are known. */
+static uint32_t read_at(const struct run *runs, uint32_t n_runs, const uint32_t *replayed,
+                        uint32_t node)
+{
+    for (uint32_t r = 0; replayed[node] && r < n_runs; r++) {
+        if (runs[r].first <= node && node <= runs[r].last) {
+            return runs[r].trigger;
+        }
+    }
+    return node;
+}
+
+/* The place in the stage, in forward order, whose backward first needs the node's result. */
+static uint32_t last_reader(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                            const uint32_t *replayed, const struct run *runs, uint32_t n_runs,
+                            uint32_t node)
+{
+    const struct pst_tensor *tensor = &graph->tensors[graph->ops[stage->nodes[node]].out[0]];
+    uint32_t last = node;
+
+    for (uint32_t i = 0; i < tensor->n_consumers; i++) {
+        uint32_t reader = pst_plan_node(stage, tensor->consumers[i]);
+
+        if (reader != PST_NONE) {
+            uint32_t at = read_at(runs, n_runs, replayed, reader);
+
+            last = at > last ? at : last;
+        }
+    }
+    return last;
+}
+
+/* The runs of a stage, descending by first. replayed: from pst_plan_replayed. ret_runs: room for
+   n_nodes. Returns how many. */
+static uint32_t find_runs(const struct pst_plan_stage *stage, const struct pst_graph *graph,
+                          const uint32_t *replayed, struct run *ret_runs)
+{
+    uint32_t n_runs = 0;
+
+    for (uint32_t last = stage->n_nodes; last-- > 0;) {
+        struct run run = {last, last, last};
+
+        if (stage->actions[last] != PST_ACTION_RECOMPUTE) {
+            continue;
+        }
+        while (run.first > 0 && stage->actions[run.first - 1] == PST_ACTION_RECOMPUTE) {
+            run.first--;
+        }
+        for (uint32_t u = run.first; u <= run.last; u++) {
+            uint32_t reader = last_reader(stage, graph, replayed, ret_runs, n_runs, u);
+
+            run.trigger = reader > run.trigger ? reader : run.trigger;
+        }
+        ret_runs[n_runs++] = run;
+        last = run.first;
+    }
+    return n_runs;
 }
 
 /* --- calls -------------------------------------------------------------------------------------*/
@@ -175,13 +349,13 @@ static bool in_runs(const struct pst_plan_stage *stage, const struct pst_graph *
     size_t n = (size_t)stage->n_nodes + 1;
     struct pst_replay_call *calls = pst_arena_array(arena, n, sizeof *calls);
     uint32_t *times = pst_arena_array(arena, n, sizeof *times);
-    struct pst_run *runs = pst_arena_array(arena, n, sizeof *runs);
+    struct run *runs = pst_arena_array(arena, n, sizeof *runs);
     uint32_t n_runs;
 
     if (calls == NULL || times == NULL || runs == NULL || !pst_plan_replayed(stage, graph, times)) {
         return false;
     }
-    n_runs = pst_plan_runs(stage, graph, times, runs);
+    n_runs = find_runs(stage, graph, times, runs);
     *ret_replays = (struct pst_replays){.calls = calls};
     for (uint32_t node = stage->n_nodes; n_runs > 0 && node-- > 0;) {
         for (uint32_t r = n_runs; r-- > 0;) {

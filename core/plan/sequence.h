@@ -48,9 +48,4 @@ bool pst_sequence_check(const struct pst_plan_stage *stage, const struct pst_gra
 bool pst_sequence_actions(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                           uint8_t *actions);
 
-/* For pst_plan_replayed and pst_plan_saved of a stage with a list. reads: [tensor], false before;
-   ret_times: [node]. False: out of memory. */
-bool pst_sequence_reads(const struct pst_plan_stage *stage, const struct pst_graph *graph,
-                        bool *reads, uint32_t *ret_times);
-
 #endif

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PASS1, PASS2: every micro-batch passes every stage once and in order. PASS8: replays make what
- * passes read. WVER1, WVER2: which weights a micro-batch reads there.
+ * PASS1, PASS2: every micro-batch passes every stage once and in order. PASS5: an asynchronous plan
+ * is drained as often as its config says. PASS8: replays make what passes read. WVER1, WVER2: which
+ * weights a micro-batch reads there.
  */
 #include "prove/internal.h"
-#include "plan/sequence.h"
 
+#include <jansson.h>
 #include <string.h>
+
+#include "plan/sequence.h"
 
 static bool make_rows(struct pst_check *check)
 {
@@ -268,5 +271,25 @@ bool pst_check_passes(struct pst_check *check)
             }
         }
     }
+    return check->report->n_violations == before;
+}
+
+bool pst_check_drains(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    uint32_t before = check->report->n_violations;
+    if (plan->config_json == NULL) {
+        return true;
+    }
+    json_t *config = json_loads(plan->config_json, 0, NULL);
+    json_t *train = json_object_get(config, "train");
+    json_t *every = json_object_get(train, "drain_every");
+    json_int_t wanted = json_integer_value(every); /* 0, the default, where there is none */
+    if (wanted != (json_int_t)plan->drain_every) {
+        pst_check_add(check, "PASS5", PST_NONE, PST_NONE,
+                      "drained every %u batches (0: at the end), but train.drain_every is %lld",
+                      plan->drain_every, (long long)wanted);
+    }
+    json_decref(config);
     return check->report->n_violations == before;
 }

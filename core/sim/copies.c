@@ -56,7 +56,9 @@ static const struct pst_pass_calls *calls_of(const struct pst_sim *sim,
 static uint32_t call_of_node(const struct pst_sim *sim, const struct pst_pass_calls *calls,
                              const struct pst_instr *pass, const struct pst_instr *copy)
 {
-    uint32_t node = copy->stage == pass->stage ? pst_sim_node(&sim->durations, copy) : PST_NONE;
+    uint32_t node = copy->stage == pass->stage
+                        ? pst_plan_node(&sim->plan->stages[copy->stage], copy->node)
+                        : PST_NONE;
     if (node == PST_NONE) {
         return PST_NONE;
     }
@@ -101,21 +103,21 @@ uint64_t pst_sim_run_pass(struct pst_sim *sim, struct pst_sim_rank *state, uint3
     uint64_t whole = pst_sim_compute_ns(&sim->durations, instr), now = state->now, stall = 0;
     state->behind = at;
     if (calls == NULL) {
-        return pst_sim_add_ns(now, whole);
+        return pst_sat_add_ns(now, whole);
     }
     const uint64_t *ns = sim->durations.stages[instr->stage].offload->call_ns[instr->op];
     bool waits = take_waits(sim, state, instr);
     for (uint32_t c = 0; c < calls->n_calls; c++) {
         if (waits && state->until[c] > now) {
-            stall = pst_sim_add_ns(stall, state->until[c] - now);
+            stall = pst_sat_add_ns(stall, state->until[c] - now);
             now = state->until[c];
         }
         state->until[c] = 0;
-        now = pst_sim_add_ns(now, ns[c]);
+        now = pst_sat_add_ns(now, ns[c]);
         state->call_end[c] = now;
     }
     state->stall[at] = stall;
-    return pst_sim_add_ns(pst_sim_add_ns(state->now, whole), stall);
+    return pst_sat_add_ns(pst_sat_add_ns(state->now, whole), stall);
 }
 
 /* When the pass that the copy stands behind is through with the copy's node; where it is another
@@ -125,7 +127,7 @@ static uint64_t node_end(const struct pst_sim *sim, const struct pst_sim_rank *s
 {
     const struct pst_instr *pass = &state->list[state->behind];
     const struct pst_pass_calls *calls = calls_of(sim, pass);
-    uint32_t node = pst_sim_node(&sim->durations, copy);
+    uint32_t node = pst_plan_node(&sim->plan->stages[copy->stage], copy->node);
     if (calls == NULL || pass->stage != copy->stage || node == PST_NONE) {
         return state->end[state->behind];
     }
@@ -153,7 +155,7 @@ bool pst_sim_copy(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
         }
         start = max_ns(start, end);
     }
-    *link = pst_sim_add_ns(start, pst_sim_copy_ns(&sim->durations, instr));
+    *link = pst_sat_add_ns(start, pst_sim_copy_ns(&sim->durations, instr));
     state->posted[at] = state->now;
     pst_sim_finish(state, at, start, *link);
     return true;

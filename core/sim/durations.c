@@ -1,11 +1,10 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How long each instruction of a plan takes on an idle machine, and what it moves.
+ */
 #include "sim/durations.h"
 
 #include <math.h>
-
-#include "base/saturate.h"
-
-#define add_ns pst_sim_add_ns
 
 /* A rank has one copy of a parameter, however many of its stages use it; the lowest updates it. */
 static uint64_t updated_elsewhere(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -66,51 +65,16 @@ uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_byt
     return ns > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)ns;
 }
 
-/* F of the operators that run again. */
-static bool replay_ns(const struct pst_sim_durations *durations, struct pst_arena *arena,
-                      const struct pst_plan_stage *stage, uint32_t samples, uint64_t *ret_ns)
-{
-    uint32_t *replayed = pst_arena_array(arena, (size_t)stage->n_nodes + 1, sizeof *replayed);
-    if (replayed == NULL || !pst_plan_replayed(stage, durations->graph, replayed)) {
-        return false;
-    }
-    *ret_ns = 0;
-    for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        if (replayed[n] > 0) {
-            struct pst_times one;
-            pst_cost_op(durations->cost, stage->nodes[n], samples, &one);
-            if (__builtin_mul_overflow(one.forward_ns, replayed[n], &one.forward_ns)) {
-                one.forward_ns = UINT64_MAX / 2;
-            }
-            *ret_ns = add_ns(*ret_ns, one.forward_ns);
-        }
-    }
-    return true;
-}
-
 /* placed: the lists hold R passes of the stage, so that B does not replay. */
-static bool stage_times(const struct pst_sim_durations *durations, struct pst_arena *arena,
+static bool stage_times(const struct pst_sim_durations *durations,
                         const struct pst_plan_stage *stage, bool placed,
                         struct pst_sim_stage *ret_stage)
 {
-    const struct pst_cost_model *cost = durations->cost;
-    uint32_t samples = pst_plan_samples(stage);
-    uint64_t replay, inside;
     uint64_t *ns = ret_stage->compute_ns;
-    struct pst_times times;
-    if (!replay_ns(durations, arena, stage, samples, &replay)) {
-        return false;
-    }
-    inside = placed ? 0 : replay;
-    pst_cost_ops(cost, stage->nodes, stage->n_nodes, samples, &times);
-    ns[PST_I_F] = times.forward_ns;
-    ns[PST_I_B] = add_ns(times.backward_input_ns, inside);
-    ns[PST_I_W] = times.backward_weight_ns;
-    ns[PST_I_BW] = add_ns(add_ns(times.backward_input_ns, times.backward_weight_ns), inside);
-    ns[PST_I_R] = replay;
-    ns[PST_I_STEP] =
-        pst_sim_update_ns(cost, ret_stage->update_bytes, durations->plan->optimizer_slots);
-    return true;
+
+    ns[PST_I_STEP] = pst_sim_update_ns(durations->cost, ret_stage->update_bytes,
+                                       durations->plan->optimizer_slots);
+    return pst_plan_pass_ns(stage, durations->graph, durations->cost, !placed, ns);
 }
 
 static void mark_placed(const struct pst_instr *list, uint32_t n, bool *placed)
@@ -159,6 +123,59 @@ static bool guest_bytes(struct pst_sim_durations *durations, struct pst_arena *a
     return ok;
 }
 
+/* --- inside the passes of stages that offload
+ * ---------------------------------------------------*/
+
+/* placed: passes R replay, so that B does not. */
+static bool time_calls(const struct pst_sim_durations *durations, struct pst_arena *arena,
+                       const struct pst_plan_stage *stage, bool placed,
+                       const struct pst_pass_calls *pass, uint64_t **ret_ns)
+{
+    uint64_t *ns = pst_arena_array(arena, (size_t)pass->n_calls + 1, sizeof *ns);
+    if (ns == NULL) {
+        return false;
+    }
+    for (uint32_t c = 0; c < pass->n_calls; c++) {
+        const struct pst_pass_call *call = &pass->calls[c];
+        struct pst_times times;
+        if (call->replay && placed) {
+            continue;
+        }
+        pst_cost_op(durations->cost, stage->nodes[call->node], pst_plan_samples(stage), &times);
+        ns[c] = call->pass == 0   ? times.forward_ns
+                : call->pass == 1 ? times.backward_input_ns
+                                  : times.backward_weight_ns;
+    }
+    *ret_ns = ns;
+    return true;
+}
+
+static bool offload_init(const struct pst_sim_durations *durations, struct pst_arena *arena,
+                         uint32_t s, bool placed, struct pst_sim_offload **ret_offload)
+{
+    const uint32_t ops[] = {PST_I_F, PST_I_B, PST_I_W, PST_I_BW};
+    const struct pst_plan_stage *stage = &durations->plan->stages[s];
+    if (!pst_plan_stage_has(stage, PST_ACTION_OFFLOAD)) {
+        return true;
+    }
+    struct pst_sim_offload *offload = pst_arena_array(arena, 1, sizeof *offload);
+    bool ok =
+        offload != NULL && pst_pass_calls_init(stage, durations->graph, arena, offload->passes);
+    if (ok) {
+        offload->bytes = pst_arena_array(arena, stage->n_nodes, sizeof *offload->bytes);
+        ok = offload->bytes != NULL &&
+             pst_plan_offload_bytes(stage, durations->graph, offload->bytes);
+    }
+    for (uint32_t i = 0; ok && i < sizeof ops / sizeof *ops; i++) {
+        ok = time_calls(durations, arena, stage, placed, &offload->passes[ops[i]],
+                        &offload->call_ns[ops[i]]);
+    }
+    *ret_offload = offload;
+    return ok;
+}
+
+/* --- all ---------------------------------------------------------------------------------------*/
+
 bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_arena *arena,
                             const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost)
@@ -181,8 +198,8 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
         stage->param_bytes = stage_param_bytes(graph, &plan->stages[s], s + 1, seen);
         stage->gradient_bytes = pst_plan_gradient_bytes(plan, graph, s);
         stage->update_bytes = stage->param_bytes - updated_elsewhere(plan, graph, s);
-        if (!stage_times(durations, arena, &plan->stages[s], placed[s], stage) ||
-            !pst_sim_offload_init(durations, arena, s, placed[s], &stage->offload)) {
+        if (!stage_times(durations, &plan->stages[s], placed[s], stage) ||
+            !offload_init(durations, arena, s, placed[s], &stage->offload)) {
             return false;
         }
     }
@@ -195,7 +212,9 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
 static uint64_t copy_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr)
 {
     const struct pst_sim_offload *offload = durations->stages[instr->stage].offload;
-    uint32_t node = offload != NULL ? pst_sim_node(durations, instr) : PST_NONE;
+    uint32_t node = offload != NULL
+                        ? pst_plan_node(&durations->plan->stages[instr->stage], instr->node)
+                        : PST_NONE;
     return node != PST_NONE ? offload->bytes[node] : 0;
 }
 

@@ -6,6 +6,7 @@
 #ifndef PST_SIM_DURATIONS_H
 #define PST_SIM_DURATIONS_H
 
+#include "base/saturate.h"
 #include "graph/cost.h"
 #include "plan/pass_calls.h"
 
@@ -47,13 +48,6 @@ bool pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
                             const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost);
 
-/* A sum of times never reaches UINT64_MAX, which stands for "not known". */
-static inline uint64_t pst_sim_add_ns(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) || sum == UINT64_MAX ? UINT64_MAX - 1 : sum;
-}
-
 /* Of a pass or STEP. */
 static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durations,
                                           const struct pst_instr *instr)
@@ -70,13 +64,6 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
 /* far: the two ranks are in different nodes. */
 uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct pst_instr *send,
                              uint32_t from, bool far);
-/* offload.c: fills in ret_offload where the stage has any. placed: passes R replay, so that B does
-   not. False: out of memory. */
-bool pst_sim_offload_init(const struct pst_sim_durations *durations, struct pst_arena *arena,
-                          uint32_t stage, bool placed, struct pst_sim_offload **ret_offload);
-/* Which node of its stage an OFFLOAD or FETCH is for; PST_NONE: none. */
-uint32_t pst_sim_node(const struct pst_sim_durations *durations, const struct pst_instr *copy);
-
 /* Of OFFLOAD or FETCH. */
 uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct pst_instr *instr);
 /* Of REDUCE, TIE or NORM among n ranks. */

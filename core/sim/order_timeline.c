@@ -66,20 +66,6 @@ static pst_status add_transfers(const struct draft *draft, const struct pst_span
     return st;
 }
 
-/* Bytes that a pass adds when it starts, or gives back when it ends. */
-static void held_change(const struct pst_schedule_stage *stage, uint8_t op, uint64_t *ret_more,
-                        uint64_t *ret_less)
-{
-    uint64_t weight = stage->saved_weight_bytes < stage->saved_bytes ? stage->saved_weight_bytes
-                                                                     : stage->saved_bytes;
-
-    *ret_more = op == PST_PASS_F ? stage->saved_bytes : 0;
-    *ret_less = op == PST_PASS_BW  ? stage->saved_bytes
-                : op == PST_PASS_B ? stage->saved_bytes - weight
-                : op == PST_PASS_W ? weight
-                                   : 0;
-}
-
 static pst_status add_pass(const struct draft *draft, uint32_t device, uint32_t i, uint64_t *held)
 {
     const struct pst_order_drawing *drawing = draft->drawing;
@@ -102,7 +88,7 @@ static pst_status add_pass(const struct draft *draft, uint32_t device, uint32_t 
     };
     pst_status st = pst_timeline_add(draft->timeline, &span);
 
-    held_change(stage, pass->op, &more, &less);
+    pst_order_held(stage, pass->op, &more, &less);
     if (st == PST_OK && more > 0) {
         bytes[PST_MEM_ACTIVATIONS] = *held += more;
         st = pst_timeline_memory(draft->timeline, device, span.start_ns, bytes);

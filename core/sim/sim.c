@@ -16,8 +16,6 @@
 
 #include "sim/state.h"
 
-#define add_ns pst_sim_add_ns
-
 static uint64_t max_ns(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -72,8 +70,8 @@ static void move(struct pst_sim *sim, uint32_t from, uint32_t to, uint64_t ready
     struct pst_sim_rank *sender = &sim->ranks[from], *receiver = &sim->ranks[to];
     uint32_t send = queue_head(sender, QUEUE_SEND), recv = queue_head(receiver, QUEUE_RECV);
     uint64_t start = max_ns(ready, pst_sim_link_free(sim, from, to));
-    uint64_t end = add_ns(start, pst_sim_transfer_ns(&sim->durations, &sender->list[send], from,
-                                                     pst_sim_is_far(sim, from, to)));
+    uint64_t end = pst_sat_add_ns(start, pst_sim_transfer_ns(&sim->durations, &sender->list[send],
+                                                             from, pst_sim_is_far(sim, from, to)));
     pst_sim_take_link(sim, from, to, end);
     sender->last_start[QUEUE_SEND] = receiver->last_start[QUEUE_RECV] = start;
     pst_sim_finish(sender, send, start, end);
@@ -155,7 +153,7 @@ static void complete_collective(struct pst_sim *sim, const struct pst_instr *ins
     struct pst_sim_collective *collective = &sim->collectives[id];
     const struct pst_plan *plan = sim->plan;
     uint64_t start = collective->ready_ns;
-    uint64_t end = add_ns(
+    uint64_t end = pst_sat_add_ns(
         start, pst_sim_collective_ns(&sim->durations, instr, collective->n_ranks, collective->far));
     collective->arrived = 0;
     collective->ready_ns = 0;

@@ -133,7 +133,7 @@ static uint64_t work_of(const struct steps *steps)
         for (uint32_t i = 0; i < device->n_instrs; i++) {
             if (is_compute(device->body[i].op)) {
                 ns =
-                    pst_sim_add_ns(ns, pst_sim_compute_ns(&steps->sim.durations, &device->body[i]));
+                    pst_sat_add_ns(ns, pst_sim_compute_ns(&steps->sim.durations, &device->body[i]));
             }
         }
         most = max_ns(most, ns);

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The state from which a program is built: values, calls and their operands; tables of the stages,
+ * what their operators need backward, which nodes are replayed and when, and room for their
+ * micro-batches.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "plan/program_build.h"
+
+uint32_t pst_build_value(struct pst_builder *b, uint8_t kind, uint32_t stage, uint32_t microbatch,
+                         uint32_t what, uint32_t slot, uint64_t bytes)
+{
+    struct pst_program *program = b->program;
+    struct pst_value *value;
+    uint32_t shared = pst_build_shared(b, kind, stage, microbatch);
+
+    if (shared != PST_NONE) {
+        return shared;
+    }
+    if (b->failed ||
+        !pst_grow(&program->values, &b->room_values, program->n_values, sizeof *program->values) ||
+        !pst_build_record(b, kind, program->n_values)) {
+        b->no_memory |= !b->failed;
+        b->failed = true;
+        return PST_NONE;
+    }
+    value = &program->values[program->n_values];
+    memset(value, 0, sizeof *value);
+    value->kind = kind;
+    value->stage = stage;
+    value->microbatch = microbatch;
+    value->what = what;
+    value->slot = slot;
+    value->bytes = bytes;
+    value->first = value->last = b->tick;
+    return program->n_values++;
+}
+
+void pst_build_use(struct pst_builder *b, uint32_t value)
+{
+    if (value == PST_NONE) {
+        b->failed = true;
+    } else if (b->program->values[value].last < b->tick) {
+        b->program->values[value].last = b->tick;
+    }
+}
+
+struct pst_program_call *pst_build_call(struct pst_builder *b, uint8_t kind, uint32_t op,
+                                        uint32_t n)
+{
+    struct pst_program *program = b->program;
+    struct pst_program_call *call;
+
+    if (b->failed ||
+        !pst_grow(&program->calls, &b->room_calls, program->n_calls, sizeof *program->calls)) {
+        b->no_memory |= !b->failed;
+        b->failed = true;
+        return NULL;
+    }
+    call = &program->calls[program->n_calls];
+    memset(call, 0, sizeof *call);
+    call->kind = kind;
+    call->op = op;
+    call->first_operand = program->n_operands;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!pst_grow(&program->operands, &b->room_operands, program->n_operands,
+                      sizeof *program->operands)) {
+            b->failed = b->no_memory = true;
+            return NULL;
+        }
+        program->operands[program->n_operands++] = PST_NONE;
+    }
+    program->n_calls++;
+    return call;
+}
+
+bool pst_build_is_local(const struct pst_builder *b, uint32_t stage)
+{
+    return pst_plan_replica(&b->plan->stages[stage], b->rank) != PST_NONE;
+}
+
+uint64_t pst_build_bytes(const struct pst_tensor *tensor, uint32_t samples)
+{
+    return tensor->bytes * (tensor->batched ? samples : 1);
+}
+
+const struct pst_op *pst_build_op(const struct pst_builder *b, uint32_t s, uint32_t node)
+{
+    return &b->graph->ops[b->plan->stages[s].nodes[node]];
+}
+
+void pst_build_set(struct pst_builder *b, const struct pst_program_call *call, uint32_t operand,
+                   uint32_t value)
+{
+    b->program->operands[call->first_operand + operand] = value;
+    pst_build_use(b, value);
+}
+
+struct pst_program_call *pst_build_kernel(struct pst_builder *b, uint32_t s, uint32_t j,
+                                          uint32_t node, uint8_t pass)
+{
+    const struct pst_plan_stage *stage = &b->plan->stages[s];
+    const struct pst_op *op = pst_build_op(b, s, node);
+    struct pst_operands at = pst_operands_of(op);
+    struct pst_program_call *call = pst_build_call(b, PST_C_KERNEL, stage->nodes[node], at.count);
+    uint64_t workspace;
+
+    if (call == NULL) {
+        return NULL;
+    }
+    call->pass = pass;
+    call->samples = pst_build_samples(b, s);
+    call->first_sample = pst_build_first_sample(b, s, j);
+    workspace = pst_cost_workspace(b->cost, stage->nodes[node], pass, call->samples);
+    if (workspace > 0) {
+        pst_build_set(
+            b, call, at.workspace,
+            pst_build_value(b, PST_V_WORKSPACE, s, j, stage->nodes[node], pass, workspace));
+    }
+    for (uint32_t i = 0; i < op->n_state; i++) {
+        pst_build_set(b, call, at.state + i, b->program->state_values[2 * stage->nodes[node] + i]);
+    }
+    return call;
+}
+
+/* The version that a call reads, as a number modulo those that there are: of its update, the one
+   that this will overwrite. */
+static uint32_t version_of(const struct pst_builder *b, const struct pst_program_call *call,
+                           uint32_t stage)
+{
+    const struct pst_stage_build *build = &b->stages[stage];
+    uint32_t j = call->first_sample / b->plan->stages[stage].microbatch_size;
+
+    return b->newest ? b->phase
+                     : b->phase * (build->n_batch / build->n_unit) + j / build->n_unit + 1;
+}
+
+void pst_build_set_params(struct pst_builder *b, const struct pst_program_call *call,
+                          const struct pst_op *op, uint64_t mask)
+{
+    struct pst_operands at = pst_operands_of(op);
+
+    for (uint32_t i = 0; i < op->n_param; i++) {
+        if (op->param[i] != PST_NONE && (mask >> i & 1)) {
+            const struct pst_program_param *row = &b->program->params[b->param_row[op->param[i]]];
+
+            pst_build_set(b, call, at.p + i,
+                          row->versions[version_of(b, call, row->stage) % row->n_versions]);
+        }
+    }
+}
+
+/* --- tables of a stage --------------------------------------------------------------------------
+ */
+
+void pst_build_reset(struct pst_builder *b)
+{
+    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
+        struct pst_stage_build *build = &b->stages[s];
+
+        for (uint32_t j = 0; build->local && j < build->n_micros; j++) {
+            memset(build->micros[j].all, 0xFF, build->n_all * sizeof(uint32_t));
+            build->summable[j] = false;
+        }
+        build->next_sum = 0;
+    }
+    for (uint32_t e = 0; e < b->plan->n_edges; e++) {
+        uint32_t from = b->plan->edges[e].from;
+
+        if (b->stages[from].local) {
+            memset(b->received[e], 0xFF,
+                   (size_t)b->stages[from].n_micros * b->edge_items[e] * sizeof(uint32_t));
+        }
+    }
+}
+
+static pst_status make_micros(struct pst_builder *b, uint32_t s, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &b->plan->stages[s];
+    struct pst_stage_build *build = &b->stages[s];
+    size_t n = (size_t)2 * b->graph->n_tensors + b->n_separate +
+               (size_t)stage->n_nodes * (3 + PST_MAX_SCRATCH) + build->n_uses;
+    uint32_t *at;
+
+    build->n_batch = b->batch / stage->microbatch_size;
+    build->n_unit = pst_rule_unit(b->plan->version_rule, build->n_batch);
+    build->n_micros = build->n_batch * b->n_batches;
+    build->n_all = (uint32_t)n;
+    build->n_values = (uint32_t)(n - 2 * (size_t)stage->n_nodes);
+    build->micros = pst_arena_array(&b->arena, build->n_micros, sizeof *build->micros);
+    build->summable = pst_arena_array(&b->arena, build->n_micros, sizeof *build->summable);
+    at = pst_arena_array(&b->arena, n * build->n_micros, sizeof *at);
+    if (build->micros == NULL || build->summable == NULL || at == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t j = 0; j < build->n_micros; j++, at += n) {
+        struct pst_micro *micro = &build->micros[j];
+
+        micro->all = micro->act = at;
+        micro->dact = micro->act + b->graph->n_tensors;
+        micro->contrib = micro->dact + b->graph->n_tensors;
+        micro->dy = micro->contrib + b->n_separate;
+        micro->z = micro->dy + stage->n_nodes;
+        micro->scratch = micro->z + (size_t)stage->n_nodes * PST_MAX_SCRATCH;
+        micro->out_copy = micro->scratch + build->n_uses;
+        micro->in_copy = micro->out_copy + stage->n_nodes;
+    }
+    return PST_OK;
+}
+
+/* What the copies of a stage need to know, if it has any. */
+static pst_status prepare_copies(struct pst_builder *b, uint32_t s, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &b->plan->stages[s];
+    struct pst_stage_build *build = &b->stages[s];
+
+    if (!pst_plan_stage_has(stage, PST_ACTION_OFFLOAD)) {
+        return PST_OK;
+    }
+    build->saved = pst_arena_array(&b->arena, b->graph->n_tensors, sizeof *build->saved);
+    build->calls = pst_arena_array(&b->arena, PST_I_BW + 1, sizeof *build->calls);
+    if (build->saved == NULL || build->calls == NULL ||
+        !pst_plan_saved(stage, b->graph, build->saved) ||
+        !pst_pass_calls_init(stage, b->graph, &b->arena, build->calls)) {
+        return pst_fail_nomem(err);
+    }
+    return PST_OK;
+}
+
+static pst_status make_stage(struct pst_builder *b, uint32_t s, struct pst_error *err)
+{
+    const struct pst_plan_stage *stage = &b->plan->stages[s];
+    struct pst_stage_build *build = &b->stages[s];
+
+    build->grad = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->grad);
+    build->use_base = pst_arena_array(&b->arena, stage->n_nodes, sizeof *build->use_base);
+    if (build->grad == NULL || build->use_base == NULL ||
+        !pst_plan_replays(stage, b->graph, &b->arena, &build->replays)) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        pst_op_grad_info(b->graph, stage->nodes[i], &build->grad[i]);
+        build->use_base[i] = build->n_uses;
+        build->n_uses += b->graph->ops[stage->nodes[i]].n_param;
+    }
+    if (prepare_copies(b, s, err) != PST_OK) {
+        return PST_ERR_NOMEM;
+    }
+    return make_micros(b, s, err);
+}
+
+/* --- set-up ------------------------------------------------------------------------------------
+ */
+
+/* Tensors whose gradients must be kept apart: three or more uses in two or more stages. */
+static void find_separate(struct pst_builder *b)
+{
+    for (uint32_t t = 0; t < b->graph->n_tensors; t++) {
+        const struct pst_tensor *tensor = &b->graph->tensors[t];
+        bool several = false;
+
+        b->separate[t] = PST_NONE;
+        if (!tensor->needs_grad || tensor->n_consumers < 3) {
+            continue;
+        }
+        for (uint32_t u = 1; u < tensor->n_consumers; u++) {
+            several |= b->stage_of[tensor->consumers[u]] != b->stage_of[tensor->consumers[0]];
+        }
+        if (several) {
+            b->separate[t] = b->n_separate;
+            b->n_separate += tensor->n_consumers;
+        }
+    }
+}
+
+pst_status pst_build_tables(struct pst_builder *b, struct pst_error *err)
+{
+    const struct pst_graph *graph = b->graph;
+    const struct pst_plan *plan = b->plan;
+    pst_status st = PST_OK;
+
+    b->stage_of = pst_arena_array(&b->arena, graph->n_ops, sizeof *b->stage_of);
+    b->node_of = pst_arena_array(&b->arena, graph->n_ops, sizeof *b->node_of);
+    b->separate = pst_arena_array(&b->arena, graph->n_tensors, sizeof *b->separate);
+    b->stages = pst_arena_array(&b->arena, plan->n_stages, sizeof *b->stages);
+    if (b->stage_of == NULL || b->node_of == NULL || b->separate == NULL || b->stages == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        b->stages[s].replica = pst_plan_replica(&plan->stages[s], b->rank);
+        b->stages[s].local = b->stages[s].replica != PST_NONE;
+        for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
+            b->stage_of[plan->stages[s].nodes[i]] = s;
+            b->node_of[plan->stages[s].nodes[i]] = i;
+        }
+    }
+    find_separate(b);
+    for (uint32_t s = 0; s < plan->n_stages && st == PST_OK; s++) {
+        if (b->stages[s].local) {
+            st = make_stage(b, s, err);
+        }
+    }
+    return st;
+}

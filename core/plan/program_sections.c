@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sections of a program: its phases, each of which has the parts of the plan; of a synchronous
+ * plan the body alone. Each is built instruction by instruction; what micro-batches have between
+ * two parts is kept.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "plan/program_build.h"
+
+pst_status pst_build_begin(struct pst_builder *b, struct pst_error *err)
+{
+    pst_status st = pst_build_tables(b, err);
+
+    if (st == PST_OK) {
+        st = pst_build_guest_tables(b, err);
+    }
+    if (st == PST_OK) {
+        st = pst_build_edges(b, err);
+    }
+    if (st == PST_OK) {
+        pst_build_reset(b);
+        st = pst_build_static(b, err);
+    }
+    return st;
+}
+
+/* --- the list ----------------------------------------------------------------------------------
+ */
+
+/*
+ * An instruction that waits for a transfer ends the transport's hold on its buffers: sent ones may
+ * be reused from its first call on, received ones are held at least until then.
+ */
+static void end_transfers(struct pst_builder *b, const struct pst_instr *instr)
+{
+    struct pst_program *program = b->program;
+
+    for (uint32_t i = 0; i < instr->n_waits; i++) {
+        uint32_t waited = b->first_instr + instr->waits[i];
+        const struct pst_program_instr *list = &program->lists[waited];
+        bool sent = program->instrs[waited].op == PST_I_SEND;
+
+        for (uint32_t p = list->first_part; p < list->first_part + list->n_parts; p++) {
+            struct pst_value *value = &program->values[program->parts[p].value];
+            uint32_t until = sent && b->tick > 0 ? b->tick - 1 : b->tick;
+
+            value->last = value->last < until ? until : value->last;
+        }
+    }
+}
+
+/* Transfers that nothing waits for are complete only when the section has ended. */
+static pst_status end_unjoined(struct pst_builder *b, const struct pst_program_section *section,
+                               struct pst_error *err)
+{
+    struct pst_program *program = b->program;
+    const struct pst_instr *instrs = program->instrs + section->first_instr;
+    const struct pst_program_instr *lists = program->lists + section->first_instr;
+    bool *joined = calloc((size_t)section->n_instrs + 1, sizeof *joined);
+
+    if (joined == NULL) {
+        return pst_fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < section->n_instrs; i++) {
+        for (uint32_t w = 0; w < instrs[i].n_waits; w++) {
+            joined[instrs[i].waits[w]] = true;
+        }
+    }
+    for (uint32_t i = 0; i < section->n_instrs; i++) {
+        for (uint32_t p = lists[i].first_part;
+             p < lists[i].first_part + lists[i].n_parts && !joined[i]; p++) {
+            struct pst_value *value = &program->values[program->parts[p].value];
+
+            value->last = value->last < b->tick - 1 ? b->tick - 1 : value->last;
+        }
+    }
+    free(joined);
+    return PST_OK;
+}
+
+static pst_status build_instr(struct pst_builder *b, const struct pst_instr *instr,
+                              struct pst_program_instr *list, struct pst_error *err)
+{
+    uint32_t tick = b->tick;
+    pst_status st = PST_OK;
+
+    list->first_tick = tick;
+    list->first_call = b->program->n_calls;
+    list->first_part = b->program->n_parts;
+    list->first_copy = b->program->n_copies;
+    b->instr = instr;
+    memset(b->n_created, 0, sizeof b->n_created);
+    end_transfers(b, instr);
+    switch (instr->op) {
+    case PST_I_F:
+        st = pst_build_forward(b, instr->stage, instr->microbatch, err);
+        break;
+    case PST_I_B:
+        st = pst_build_backward(b, instr->stage, instr->microbatch, false, err);
+        break;
+    case PST_I_BW:
+        st = pst_build_backward(b, instr->stage, instr->microbatch, true, err);
+        break;
+    case PST_I_W:
+        st = pst_build_weights(b, instr->stage, instr->microbatch, err);
+        break;
+    case PST_I_SEND:
+    case PST_I_RECV:
+        pst_build_transfer(b, instr);
+        break;
+    case PST_I_OFFLOAD:
+    case PST_I_FETCH:
+        pst_build_copy(b, instr);
+        break;
+    default:
+        break;
+    }
+    if (st == PST_OK && b->no_memory) {
+        st = pst_fail_nomem(err);
+    } else if (st == PST_OK && b->failed) {
+        st = pst_fail(
+            err, PST_ERR_BUG, "plan.illegal",
+            "PASS3: device %u, %s of stage or edge %u reads a buffer that nothing has made",
+            b->rank, pst_instr_name(instr->op), instr->stage);
+    }
+    list->n_calls = b->program->n_calls - list->first_call;
+    list->n_parts = b->program->n_parts - list->first_part;
+    list->n_copies = b->program->n_copies - list->first_copy;
+    if (b->tick == tick) {
+        b->tick++;
+    }
+    list->n_ticks = b->tick - tick;
+    return st;
+}
+
+pst_status pst_build_section(struct pst_builder *b, struct pst_program_section *section,
+                             struct pst_error *err)
+{
+    struct pst_program *program = b->program;
+    uint32_t end = section->first_instr + section->n_instrs;
+    pst_status st = PST_OK;
+
+    b->phase = section->phase;
+    b->first_instr = section->first_instr;
+    section->first_tick = b->tick;
+    section->kept_output = PST_NONE;
+    for (uint32_t i = section->first_instr; i < end && st == PST_OK; i++) {
+        st = build_instr(b, &program->instrs[i], &program->lists[i], err);
+    }
+    return st == PST_OK ? end_unjoined(b, section, err) : st;
+}
+
+/* Values of all micro-batches between two parts. */
+struct state {
+    uint32_t **all;      /* [stage] every micro-batch's, one behind the other */
+    uint32_t **received; /* [edge] */
+    uint32_t *next_sum;  /* [stage] */
+    bool **summable;     /* [stage] */
+};
+
+/* --- what lives between parts ------------------------------------------------------------------
+ */
+
+static size_t received_size(const struct pst_builder *b, uint32_t edge)
+{
+    return (size_t)b->stages[b->plan->edges[edge].from].n_micros * b->edge_items[edge];
+}
+
+static size_t all_size(const struct pst_stage_build *build)
+{
+    return (size_t)build->n_all * build->n_micros;
+}
+
+static pst_status make_state(struct pst_builder *b, struct state *state, struct pst_error *err)
+{
+    const struct pst_plan *plan = b->plan;
+    bool ok;
+
+    state->all = pst_arena_array(&b->arena, plan->n_stages, sizeof *state->all);
+    state->received = pst_arena_array(&b->arena, plan->n_edges, sizeof *state->received);
+    state->next_sum = pst_arena_array(&b->arena, plan->n_stages, sizeof *state->next_sum);
+    state->summable = pst_arena_array(&b->arena, plan->n_stages, sizeof *state->summable);
+    ok = state->all != NULL && state->received != NULL && state->next_sum != NULL &&
+         state->summable != NULL;
+    for (uint32_t s = 0; ok && s < plan->n_stages; s++) {
+        const struct pst_stage_build *build = &b->stages[s];
+
+        if (build->local) {
+            state->all[s] = pst_arena_array(&b->arena, all_size(build), sizeof **state->all);
+            state->summable[s] = pst_arena_array(&b->arena, build->n_micros, sizeof(bool));
+            ok = state->all[s] != NULL && state->summable[s] != NULL;
+        }
+    }
+    for (uint32_t e = 0; ok && e < plan->n_edges; e++) {
+        if (b->stages[plan->edges[e].from].local) {
+            state->received[e] =
+                pst_arena_array(&b->arena, received_size(b, e), sizeof **state->received);
+            ok = state->received[e] != NULL;
+        }
+    }
+    return ok ? PST_OK : pst_fail_nomem(err);
+}
+
+/* Buffers of the section that ends are gone; shared ones stay. */
+static void drop_local(const struct pst_builder *b, uint32_t *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (values[i] != PST_NONE && b->program->values[values[i]].period == 0) {
+            values[i] = PST_NONE;
+        }
+    }
+}
+
+static void save_state(struct pst_builder *b, struct state *state)
+{
+    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
+        const struct pst_stage_build *build = &b->stages[s];
+
+        if (build->local) {
+            memcpy(state->all[s], build->micros[0].all, all_size(build) * sizeof **state->all);
+            for (uint32_t j = 0; j < build->n_micros; j++) {
+                drop_local(b, state->all[s] + (size_t)j * build->n_all, build->n_values);
+            }
+            memcpy(state->summable[s], build->summable, build->n_micros * sizeof(bool));
+            state->next_sum[s] = build->next_sum;
+        }
+    }
+    for (uint32_t e = 0; e < b->plan->n_edges; e++) {
+        if (state->received[e] != NULL) {
+            memcpy(state->received[e], b->received[e],
+                   received_size(b, e) * sizeof **state->received);
+            drop_local(b, state->received[e], received_size(b, e));
+        }
+    }
+}
+
+static void restore_state(struct pst_builder *b, const struct state *state)
+{
+    for (uint32_t s = 0; s < b->plan->n_stages; s++) {
+        struct pst_stage_build *build = &b->stages[s];
+
+        if (build->local) {
+            memcpy(build->micros[0].all, state->all[s], all_size(build) * sizeof **state->all);
+            memcpy(build->summable, state->summable[s], build->n_micros * sizeof(bool));
+            build->next_sum = state->next_sum[s];
+        }
+    }
+    for (uint32_t e = 0; e < b->plan->n_edges; e++) {
+        if (state->received[e] != NULL) {
+            memcpy(b->received[e], state->received[e],
+                   received_size(b, e) * sizeof **state->received);
+        }
+    }
+}
+
+/* --- the parts ---------------------------------------------------------------------------------
+ */
+
+/* Rows of the program's tables for n phases. */
+static pst_status make_sections(struct pst_builder *b, uint32_t n_phases, struct pst_error *err)
+{
+    const struct pst_plan_device *device = &b->plan->devices[b->rank];
+    struct pst_program *program = b->program;
+    uint32_t n_parts = b->plan->asynchronous ? PST_PARTS : 1;
+    bool single = n_phases * n_parts == 1; /* the plan's list serves */
+    struct pst_instr *instrs;
+    uint64_t n_instrs =
+        (uint64_t)n_phases * ((uint64_t)device->n_fill + device->n_instrs + device->n_drain);
+
+    if (n_instrs > UINT32_MAX / 2) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                        "device %u: %llu instructions are too many", b->rank,
+                        (unsigned long long)n_instrs);
+    }
+    instrs = pst_arena_array(&program->arena, single ? 0 : n_instrs, sizeof *instrs);
+    program->lists = pst_arena_array(&program->arena, n_instrs, sizeof *program->lists);
+    program->sections =
+        pst_arena_array(&program->arena, (size_t)n_phases * n_parts, sizeof *program->sections);
+    if (instrs == NULL || program->lists == NULL || program->sections == NULL) {
+        return pst_fail_nomem(err);
+    }
+    program->instrs = single ? device->body : instrs;
+    program->n_phases = n_phases;
+    for (uint32_t i = 0; i < n_phases * n_parts; i++) {
+        struct pst_program_section *section = &program->sections[i];
+        enum pst_part part = n_parts == 1 ? PST_BODY : (enum pst_part)(i % PST_PARTS);
+        const struct pst_instr *list = pst_plan_list(device, part, &section->n_instrs);
+
+        section->part = (uint8_t)part;
+        section->phase = i / n_parts;
+        section->first_instr = program->n_instrs;
+        if (!single && section->n_instrs > 0) {
+            memcpy(instrs + program->n_instrs, list, section->n_instrs * sizeof *instrs);
+        }
+        for (uint32_t k = n_parts > 1 ? pst_plan_apart(list, section->n_instrs) : 0; k-- > 0;) {
+            instrs[program->n_instrs + k].apart = true;
+        }
+        program->n_instrs += section->n_instrs;
+    }
+    program->n_sections = n_phases * n_parts;
+    return PST_OK;
+}
+
+/* The result of the last micro-batch stays until the section ends. */
+static void keep(struct pst_builder *b, struct pst_program_section *section, uint32_t tensor)
+{
+    struct pst_program *program = b->program;
+    uint32_t stage = b->stage_of[b->graph->tensors[tensor].producer];
+    uint32_t n = b->plan->stages[stage].n_microbatches;
+
+    if (b->stages[stage].local && n > 0) {
+        section->kept_output = b->stages[stage].micros[n - 1].act[tensor];
+        if (section->kept_output != PST_NONE) {
+            program->values[section->kept_output].last = b->tick - 1;
+        }
+    }
+}
+
+/* What a fill leaves is what a body leaves, one batch on: so every part behind a fill starts from
+   the former. */
+static pst_status build_sections(struct pst_builder *b, uint32_t keep_output, struct pst_error *err)
+{
+    bool parts = b->plan->asynchronous;
+    struct state state = {0};
+    pst_status st = parts ? make_state(b, &state, err) : PST_OK;
+
+    for (uint32_t i = 0; i < b->program->n_sections && st == PST_OK; i++) {
+        struct pst_program_section *section = &b->program->sections[i];
+
+        if (!parts || section->part == PST_FILL) {
+            pst_build_reset(b);
+        } else {
+            restore_state(b, &state);
+        }
+        st = pst_build_section(b, section, err);
+        if (section->part == PST_FILL) {
+            save_state(b, &state);
+        }
+        if (st == PST_OK && keep_output != PST_NONE) {
+            keep(b, section, keep_output);
+        }
+    }
+    return st;
+}
+
+pst_status pst_build_sections(struct pst_builder *b, uint32_t n_phases, uint32_t keep_output,
+                              struct pst_error *err)
+{
+    pst_status st = make_sections(b, n_phases, err);
+
+    return st == PST_OK ? build_sections(b, keep_output, err) : st;
+}

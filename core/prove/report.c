@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What all rules use: violations as they are found, arrays that live as long as the check, the
+ * lists of all ranks, instructions in words.
+ */
+#include "prove/internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Of an unrolled list: which part the instruction is in. */
+static void add_origin(const struct pst_check *check, struct pst_violation *violation)
+{
+    static const char *const parts[PST_PARTS] = {"fill", "body", "drain"};
+    struct pst_origin origin =
+        pst_plan_origin(check->source, violation->device, violation->instr, check->n_batches, 0);
+    size_t length = strlen(violation->text);
+    snprintf(violation->text + length, sizeof violation->text - length, " (%s, instruction %u)",
+             parts[origin.part], origin.instr);
+}
+
+void pst_check_add(struct pst_check *check, const char *rule, uint32_t device, uint32_t instr,
+                   const char *format, ...)
+{
+    struct pst_check_report *report = check->report;
+    if (report->n_violations < PST_CHECK_MAX) {
+        struct pst_violation *violation = &report->violations[report->n_violations];
+        snprintf(violation->rule, sizeof violation->rule, "%s", rule);
+        violation->device = device;
+        violation->instr = instr;
+        va_list args;
+        va_start(args, format);
+        vsnprintf(violation->text, sizeof violation->text, format, args);
+        va_end(args);
+        if (check->source != NULL && device != PST_NONE && instr != PST_NONE) {
+            add_origin(check, violation);
+        }
+    }
+    report->n_violations++;
+}
+
+void *pst_check_array(struct pst_check *check, uint64_t count, size_t size)
+{
+    void *array = pst_arena_array(&check->arena, count, size);
+    if (array == NULL) {
+        check->status = PST_ERR_NOMEM;
+    }
+    return array;
+}
+
+bool pst_check_lists(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    check->list_base = pst_check_array(check, (uint64_t)plan->n_devices + 1, sizeof(uint64_t));
+    if (check->list_base == NULL) {
+        return false;
+    }
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        check->list_base[d + 1] = check->list_base[d] + plan->devices[d].n_instrs;
+    }
+    return true;
+}
+
+void pst_check_enter(struct pst_check *check, uint32_t rank)
+{
+    for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
+        check->place[check->rank_stages[i]] = check->rank_replicas[i];
+    }
+}
+
+void pst_check_leave(struct pst_check *check, uint32_t rank)
+{
+    for (uint32_t i = check->rank_first[rank]; i < check->rank_first[rank + 1]; i++) {
+        check->place[check->rank_stages[i]] = PST_NONE;
+    }
+}
+
+char *pst_check_describe(const struct pst_instr *instr, char *text)
+{
+    const char *name = pst_instr_name(instr->op);
+    const size_t room = 64;
+    switch (instr->op) {
+    case PST_I_SEND:
+    case PST_I_RECV:
+        snprintf(text, room, "%s %u %s %u+%u %s %u", name, instr->stage,
+                 pst_payload_name(instr->payload), instr->first_sample, instr->n_samples,
+                 instr->op == PST_I_SEND ? "to" : "from", instr->peer);
+        break;
+    case PST_I_OFFLOAD:
+    case PST_I_FETCH:
+        snprintf(text, room, "%s %u %u node %u", name, instr->stage, instr->microbatch,
+                 instr->node);
+        break;
+    case PST_I_NORM:
+        snprintf(text, room, "%s", name);
+        break;
+    case PST_I_REDUCE:
+    case PST_I_TIE:
+    case PST_I_STEP:
+        snprintf(text, room, "%s %u", name, instr->stage);
+        break;
+    default:
+        snprintf(text, room, "%s %u %u", name, instr->stage, instr->microbatch);
+        break;
+    }
+    return text;
+}
