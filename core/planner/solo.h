@@ -56,6 +56,13 @@ pst_status pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uint32_t
 pst_status pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages,
                           uint32_t n_links, struct pst_error *err);
 
+/* Asks for topology and devices of a chain; free() *ret_device_of. */
+pst_status pst_solo_place(struct pst_instance *scheduler, uint32_t n_devices,
+                          struct pst_topology *ret_topology, uint32_t *ret_n_stages,
+                          uint32_t **ret_device_of, struct pst_error *err);
+/* plan.mismatch where the scheduler answers one instance only and this is another. */
+pst_status pst_solo_check_shape(struct pst_instance *scheduler, uint32_t n_devices,
+                                uint32_t n_microbatches, struct pst_error *err);
 /* plan.infeasible where the scheduler wants another number. */
 pst_status pst_solo_check_microbatches(const struct pst_instance *scheduler,
                                        const struct pst_topology *topology, uint32_t n,
@@ -68,8 +75,6 @@ void pst_solo_finish(struct pst_solo *solo);
 
 /* The least number by which every stage's part of a device's share becomes whole: the least common
    multiple of the devices' numbers of stages. config.limit beyond 1e6. */
-pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, uint64_t *ret_parts,
-                          struct pst_error *err);
 pst_status pst_solo_parts_of(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
                              uint64_t *ret_parts, struct pst_error *err);
 

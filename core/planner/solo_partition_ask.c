@@ -273,7 +273,7 @@ static pst_status copy_places(const struct pst_partition_places *places,
                                                                          : PST_OK;
 }
 
-static pst_status find_partitioner(const struct pst_partition_job *job,
+static pst_status find_partitioner(const struct pst_problem_job *job,
                                    const struct pst_plugin **ret_plugin, struct pst_error *err)
 {
     return job->path != NULL ? pst_plugin_open(job->path, "partitioner", job->id, ret_plugin, err)
@@ -310,7 +310,7 @@ static pst_status run(struct pst_partition_host *host, struct pst_instance *part
     return st;
 }
 
-pst_status pst_partition_ask(const struct pst_partition_job *job, bool (*cancelled)(void),
+pst_status pst_partition_ask(const struct pst_problem_job *job, bool (*cancelled)(void),
                              struct pst_partition_answer *ret_answer, struct pst_error *err)
 {
     struct pst_partition_planned planned = {.problem = NULL};

@@ -89,7 +89,7 @@ pst_status pst_partition_question(const struct pst_problem *problem,
                                   const struct pst_partition_places *places,
                                   struct pst_arena *arena, struct pst_partition_in *ret_in,
                                   struct pst_cluster_view *ret_cluster, struct pst_error *err);
-pst_status pst_partition_ask(const struct pst_partition_job *job, bool (*cancelled)(void),
+pst_status pst_partition_ask(const struct pst_problem_job *job, bool (*cancelled)(void),
                              struct pst_partition_answer *ret_answer, struct pst_error *err);
 void pst_partition_answer_finish(struct pst_partition_answer *answer);
 /* plan.illegal, exit code 3, in the words of rules that were broken. */
@@ -133,7 +133,7 @@ pst_status pst_partition_arrange(struct pst_partition_planned *planned,
                                  struct pst_error *err);
 
 /* solo_partition_judge.c: holds the answer against the rules, then says what it is worth. */
-pst_status pst_partition_judge(const struct pst_partition_job *job,
+pst_status pst_partition_judge(const struct pst_problem_job *job,
                                const struct pst_partition_answer *answer,
                                struct pst_partition_result *ret_result, struct pst_error *err);
 /* owner[v]: stage of node v. free() *ret_edges. PST_ERR_NOMEM. */
@@ -174,19 +174,23 @@ pst_status pst_partition_run_time(const struct pst_partition_run *run,
 /* The finest scale at which n_steps steps are counted exactly in 62 bits. */
 double pst_partition_run_scale(const struct pst_partition_run *run, uint32_t n_steps);
 
-/* solo_partition_wire.c: bytes for the way to the partitioner's process and back. */
-pst_status pst_partition_job_pack(const struct pst_partition_job *job, char **ret_bytes,
-                                  size_t *ret_length, struct pst_error *err);
-/* The problem lives in `arena`; finish its graph by pst_costed_destroy. */
-pst_status pst_partition_job_unpack(const char *bytes, size_t length, struct pst_arena *arena,
-                                    struct pst_problem *ret_problem,
-                                    struct pst_partition_job *ret_job, struct pst_error *err);
-pst_status pst_partition_answer_pack(const struct pst_partition_answer *answer, char **ret_bytes,
-                                     size_t *ret_length, struct pst_error *err);
+/* solo_partition_wire.c: a question of a problem file, behind a service's word, to a process of its
+   own; and there: taken off the wire, with `problem` as room for its problem; time counts from then
+   on. */
+pst_status pst_problem_ask_apart(const char *word, const struct pst_problem_job *job,
+                                 const struct pst_solo_limits *limits, char **ret_reply,
+                                 size_t *ret_length, struct pst_error *err);
+pst_status pst_problem_take(struct pst_wire *question, struct pst_problem *problem,
+                            struct pst_problem_job *ret_job, struct pst_error *err);
+/* pst_partition_ask in a process of its own, and what that sends back. */
+pst_status pst_partition_ask_apart(const struct pst_problem_job *job,
+                                   const struct pst_solo_limits *limits,
+                                   struct pst_partition_answer *ret_answer, struct pst_error *err);
+void pst_partition_answer_put(struct pst_wire *w, const struct pst_partition_answer *answer);
 /* plugin.contract, exit code 3, where the bytes are no answer to that job. */
-pst_status pst_partition_answer_unpack(const char *bytes, size_t length,
-                                       const struct pst_partition_job *job,
-                                       struct pst_partition_answer *ret_answer,
-                                       struct pst_error *err);
+pst_status pst_partition_answer_take(const char *bytes, size_t length,
+                                     const struct pst_problem_job *job,
+                                     struct pst_partition_answer *ret_answer,
+                                     struct pst_error *err);
 
 #endif
