@@ -297,6 +297,25 @@ pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
     return st;
 }
 
+pst_status pst_solo_schedule(struct pst_instance *scheduler, const struct pst_schedule_in *in,
+                             struct pst_orders *ret_answer, struct pst_error *err)
+{
+    struct pst_orders answer = {.n_devices = 0};
+    struct pst_emission emission = {.in = NULL};
+    pst_status st = pst_emission_ask(&emission, scheduler, in, err);
+
+    if (st == PST_OK) {
+        st = pst_orders_take(&emission, &scheduler->claim, &answer, err);
+    }
+    if (st == PST_OK) {
+        *ret_answer = answer;
+        memset(&answer, 0, sizeof answer);
+    }
+    pst_orders_finish(&answer);
+    pst_emission_finish(&emission);
+    return st;
+}
+
 void pst_solo_finish(struct pst_solo *solo)
 {
     pst_arena_finish(&solo->arena);

@@ -259,7 +259,7 @@ static pst_status state(const struct pst_solo_job *job, struct pst_instance *sch
 
 static pst_status answer(const struct pst_solo_job *job, struct pst_instance *scheduler,
                          uint32_t times, uint64_t *ret_scale, struct pst_solo *ret_solo,
-                         struct pst_solo_answer *ret_answer, struct pst_error *err)
+                         struct pst_orders *ret_answer, struct pst_error *err)
 {
     pst_status st;
 
@@ -316,9 +316,9 @@ pst_status pst_solo_job_run(const struct pst_solo_job *job_, bool (*cancelled)(v
 
 void pst_solo_result_finish(struct pst_solo_result *result)
 {
-    pst_solo_answer_finish(&result->twice_answer);
+    pst_orders_finish(&result->twice_answer);
     pst_solo_finish(&result->twice);
-    pst_solo_answer_finish(&result->answer);
+    pst_orders_finish(&result->answer);
     pst_solo_finish(&result->solo);
     memset(result, 0, sizeof *result);
 }

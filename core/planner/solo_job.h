@@ -30,10 +30,10 @@ struct pst_solo_result {
     char id[64], version[32];
     uint64_t scale; /* nanoseconds and bytes that a unit became; a problem's are as stated: 1 */
     struct pst_solo solo;
-    struct pst_solo_answer answer;
+    struct pst_orders answer;
     bool has_twice; /* it answered twice the micro-batches as well */
     struct pst_solo twice;
-    struct pst_solo_answer twice_answer;
+    struct pst_orders twice_answer;
 };
 
 /* Errors: of opening and creating the plugin; of pst_solo_chain and pst_solo_schedule; usage where

@@ -226,7 +226,7 @@ static pst_status decide(struct arrangement *a, struct pst_error *err)
 static pst_status time_stream(struct arrangement *a, const struct pst_solo *question,
                               const struct pst_solo *fine, double scale, struct pst_error *err)
 {
-    struct pst_solo_answer order;
+    struct pst_orders order;
     double ns[2] = {0, 0};
     pst_status st = pst_solo_schedule(a->planned->scheduler, &question->in, &order, err);
 
@@ -243,7 +243,7 @@ static pst_status time_stream(struct arrangement *a, const struct pst_solo *ques
             pst_solo_stream_finish(&stream);
         }
     }
-    pst_solo_answer_finish(&order);
+    pst_orders_finish(&order);
     a->answer->step_ns = ns[1] - ns[0];
     return st;
 }

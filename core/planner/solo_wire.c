@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/parts.h"
 #include "planner/solo_job.h"
 
 #define WORD "pst-solo"
@@ -95,7 +94,7 @@ static void pass_placement(struct pst_wire *w, struct pst_solo_placement *at)
 }
 
 static void put_answer(struct pst_wire *w, const struct pst_solo *solo,
-                       const struct pst_solo_answer *answer)
+                       const struct pst_orders *answer)
 {
     uint32_t *device_of = calloc((size_t)solo->in.n_stages + 1, sizeof *device_of);
     struct pst_solo_placement at = {.topology = solo->topology,
@@ -195,7 +194,7 @@ static void emit_part(struct pst_wire *r, uint32_t part, bool asynchronous,
 }
 
 static void take_answer(struct pst_wire *r, const struct pst_solo_job *job, uint32_t times,
-                        uint64_t *scale, struct pst_solo *solo, struct pst_solo_answer *answer)
+                        uint64_t *scale, struct pst_solo *solo, struct pst_orders *answer)
 {
     struct pst_emission emission;
     struct pst_claimed claim;
@@ -212,7 +211,7 @@ static void take_answer(struct pst_wire *r, const struct pst_solo_job *job, uint
         emit_part(r, part, asynchronous, &emission);
     }
     r->failed = r->failed || !pst_emission_complete(&emission) ||
-                pst_solo_answer_take(&emission, &claim, answer, NULL) != PST_OK;
+                pst_orders_take(&emission, &claim, answer, NULL) != PST_OK;
     pst_emission_finish(&emission);
 }
 

@@ -9,6 +9,7 @@
 #include <penstock/ext/profile.h>
 #include <penstock/ext/trial.h>
 
+#include "planner/emission.h"
 #include "planner/eval_replays.h"
 #include "planner/held.h"
 #include "planner/memo.h"
@@ -235,16 +236,9 @@ struct pst_planner *pst_questions_planner(const struct pst_host *host);
 pst_status pst_planner_figures(struct pst_planner *planner, struct pst_error *err);
 extern const struct pst_profile pst_planner_profile;
 
-/* order.c: passes of every device, as the scheduler orders them; in_flight as counted. */
-struct pst_orders {
-    struct pst_arena arena;
-    struct pst_pass **passes[PST_PARTS]; /* [part][rank]; synchronous: body alone */
-    uint32_t *n_passes[PST_PARTS];
-};
-
+/* order.c: passes of every rank, as the scheduler orders them; in_flight as counted. */
 pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
                              struct pst_orders *ret_orders, struct pst_error *err);
-void pst_orders_finish(struct pst_orders *orders);
 
 /* global.c: asks the memory optimizers that decide about all devices at once; their guests and
    actions into the plan, whose lists it uses for itself. */
