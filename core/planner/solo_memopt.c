@@ -7,7 +7,7 @@
 
 #include "base/saturate.h"
 #include "base/util.h"
-#include "host/call.h"
+#include "planner/optimizer.h"
 #include "planner/smallest.h"
 #include "planner/solo_partition_state.h"
 #include "planner/state.h"
@@ -67,54 +67,24 @@ static pst_status state(const struct pst_problem *problem, struct pst_costed_sta
 
 /* --- the answer --------------------------------------------------------------------------------*/
 
-struct collection {
-    struct pst_action_out out;
-    struct answer *answer;
-    const char *fault; /* the first */
-};
-
-static pst_status set_action(struct pst_action_out *out, uint32_t position, uint32_t action)
-{
-    struct collection *c = out->impl;
-
-    if (c->fault == NULL && position >= c->answer->n) {
-        c->fault = "it decided about a node that does not exist";
-    } else if (c->fault == NULL && action > PST_ACTION_OFFLOAD) {
-        c->fault = "it set an action that one stage cannot have";
-    }
-    if (c->fault != NULL) {
-        return PST_ERR_BUG;
-    }
-    c->answer->actions[position] = (uint8_t)action;
-    return PST_OK;
-}
-
-static pst_status set_replays(struct pst_action_out *out, const struct pst_replay *replays,
-                              uint32_t n_replays)
-{
-    struct collection *c = out->impl;
-
-    if (c->fault == NULL) {
-        c->fault = pst_replay_list_take(&c->answer->replays, replays, n_replays, c->answer->n);
-    }
-    return c->fault == NULL ? PST_OK : PST_ERR_BUG;
-}
-
 static pst_status ask_plan(struct pst_instance *memopt, const struct pst_stage_view *view,
                            struct answer *answer, struct pst_error *err)
 {
-    struct collection c = {.answer = answer};
+    static const struct pst_action_rules rules = {
+        .most = PST_ACTION_OFFLOAD,
+        .no_node = "it decided about a node that does not exist",
+        .no_action = "it set an action that one stage cannot have"};
+    const struct pst_optimizer optimizer = {.instance = memopt};
+    struct pst_action_answer said;
     pst_status st;
 
-    c.out = (struct pst_action_out){
-        .size = sizeof c.out, .impl = &c, .set = set_action, .sequence = set_replays};
     answer->actions = calloc((size_t)view->n_nodes + 1, 1);
     if (answer->actions == NULL) {
         return pst_fail_nomem(err);
     }
-    st = pst_call_plan(memopt, view, &c.out);
-    if (c.fault != NULL) {
-        return pst_planner_illegal(err, memopt, "%s", c.fault);
+    st = pst_optimizer_plan(&optimizer, view, &rules, answer->actions, &answer->replays, &said);
+    if (said.fault != NULL) {
+        return pst_planner_illegal(err, memopt, "%s", said.fault);
     }
     if (st == PST_ERR_INFEASIBLE) {
         return pst_planner_illegal(err, memopt, "price() said that the stage fits, plan() not");
@@ -125,16 +95,14 @@ static pst_status ask_plan(struct pst_instance *memopt, const struct pst_stage_v
 static pst_status ask_instance(struct pst_instance *memopt, const struct pst_stage_view *view,
                                struct answer *answer, struct pst_error *err)
 {
+    const struct pst_optimizer optimizer = {.instance = memopt};
     uint64_t begin_ns = pst_now_ns();
     pst_status st;
 
     snprintf(answer->id, sizeof answer->id, "%s", memopt->plugin->id);
     snprintf(answer->version, sizeof answer->version, "%s", memopt->plugin->version);
     answer->n = view->n_nodes;
-    answer->price.size = sizeof answer->price;
-    st = pst_call_price(memopt, view, &answer->price);
-    st = st == PST_OK ? pst_instance_judge_price(memopt, view, &answer->price, err)
-                      : pst_instance_fail(memopt, st, "price", err);
+    st = pst_optimizer_price(&optimizer, view, &answer->price, err);
     if (st == PST_OK && answer->price.fits) {
         st = ask_plan(memopt, view, answer, err);
     }

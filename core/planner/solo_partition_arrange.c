@@ -14,6 +14,7 @@
 #define ATTEMPTS 4
 
 struct arrangement {
+    struct pst_questions *questions;
     struct pst_partition_planned *planned;
     const struct pst_problem *problem;
     struct pst_partition_answer *answer;
@@ -108,7 +109,7 @@ static pst_status hold(struct arrangement *a, struct pst_error *err)
             next[place.n_successors++] =
                 (struct pst_successor){to->microbatch_size, to->k, to->in_flight};
         }
-        st = pst_partition_planned_held(a->planned, &place, &held, err);
+        st = pst_questions_held(a->questions, &place, &held, err);
         stage->in_flight = held.microbatches > a->counted[s] ? held.microbatches : a->counted[s];
         a->versions[s] = held.weight_versions;
     }
@@ -320,11 +321,14 @@ static pst_status attempt(struct arrangement *a, bool *ret_again, struct pst_err
     return order(a, ret_again, err);
 }
 
-pst_status pst_partition_arrange(struct pst_partition_planned *planned,
+pst_status pst_partition_arrange(struct pst_partition_host *host,
                                  struct pst_partition_answer *answer, const uint32_t *owner,
                                  struct pst_error *err)
 {
-    struct arrangement a = {.planned = planned, .problem = planned->problem, .answer = answer};
+    struct arrangement a = {.questions = &host->questions,
+                            .planned = host->planned,
+                            .problem = host->problem,
+                            .answer = answer};
     bool again = true;
     pst_status st = check_sizes(&a, err);
 
@@ -338,7 +342,7 @@ pst_status pst_partition_arrange(struct pst_partition_planned *planned,
         st = pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
                       "scheduler \"%s\" holds more micro-batches than it says, however many it is "
                       "given",
-                      planned->scheduler->plugin->id);
+                      host->planned->scheduler->plugin->id);
     }
     finish(&a);
     return st;

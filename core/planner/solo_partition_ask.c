@@ -256,7 +256,7 @@ static pst_status collect(struct pst_partition_host *host, struct pst_instance *
         st = check_number(host, answer, err);
     }
     if (st == PST_OK && host->planned != NULL) {
-        st = pst_partition_arrange(host->planned, answer, c.rules.owner, err);
+        st = pst_partition_arrange(host, answer, c.rules.owner, err);
     }
     pst_stage_rules_finish(&c.rules);
     return st;
@@ -326,7 +326,7 @@ pst_status pst_partition_ask(const struct pst_problem_job *job, bool (*cancelled
         st = find_partitioner(job, &plugin, err);
     }
     if (st == PST_OK && job->problem->planned) {
-        host.planned = &planned;
+        pst_partition_host_plan(&host, &planned);
         st = pst_partition_planned_init(&planned, job->problem, plugin, &context, err);
     }
     if (st == PST_OK) {

@@ -12,7 +12,7 @@
 #include "planner/costed_stage.h"
 #include "planner/eval.h"
 #include "planner/held.h"
-#include "planner/memo.h"
+#include "planner/questions.h"
 #include "host/region.h"
 #include "planner/solo.h"
 #include "planner/solo_partition.h"
@@ -56,12 +56,10 @@ struct pst_partition_edge {
 struct pst_partition_planned {
     const struct pst_problem *problem;
     struct pst_instance *scheduler, *memopt; /* memopt NULL: everything is kept */
-    const struct pst_memopt *memopt_if;
     struct pst_topology topology;
     struct pst_partition_places places;
     struct pst_costed_stage stage;
     struct pst_evaluator evaluator;
-    struct pst_memo memo;
     struct pst_arena arena;
 };
 
@@ -72,6 +70,7 @@ struct pst_partition_host {
     struct pst_region figures; /* as a partitioner gets them */
     bool (*cancelled)(void);
     uint64_t deadline_ns; /* 0: none */
+    struct pst_questions questions;
     struct pst_evaluator evaluator;
     struct pst_partition_planned *planned; /* NULL: the reference cost model answers */
     struct pst_error pending;              /* what a question failed with */
@@ -81,6 +80,9 @@ struct pst_partition_host {
 pst_status pst_partition_host_init(struct pst_partition_host *host,
                                    const struct pst_problem *problem, bool (*cancelled)(void),
                                    struct pst_host_context *ret_context, struct pst_error *err);
+/* From here on the problem's strategies answer. */
+void pst_partition_host_plan(struct pst_partition_host *host,
+                             struct pst_partition_planned *planned);
 void pst_partition_host_finish(struct pst_partition_host *host);
 
 /* solo_partition_ask.c. The question's arrays live in `arena`; config.value where no allowed degree
@@ -110,16 +112,7 @@ void pst_partition_planned_finish(struct pst_partition_planned *planned);
 /* Logical devices under so many stages: with replicas one a stage. */
 uint32_t pst_partition_planned_devices(const struct pst_partition_planned *planned,
                                        uint32_t n_stages);
-/* Whatever place->n_devices says. */
-pst_status pst_partition_planned_held(struct pst_partition_planned *planned,
-                                      const struct pst_place *place, struct pst_held *ret_held,
-                                      struct pst_error *err);
-pst_status pst_partition_planned_price(struct pst_partition_planned *planned,
-                                       const struct pst_stage_question *question,
-                                       struct pst_stage_price *ret_price, struct pst_error *err);
-pst_status pst_partition_planned_bound(struct pst_partition_planned *planned,
-                                       const struct pst_stage_question *question,
-                                       uint64_t *ret_period_ns, struct pst_error *err);
+extern const struct pst_strategist pst_partition_strategies; /* they answer */
 /* What the memory optimizer makes of a stage in the end: its actions, held against the rules and
    its own price. *ret_kept_bytes: of one micro-batch, input included. plan.infeasible. */
 pst_status pst_partition_planned_decide(struct pst_partition_planned *planned,
@@ -128,7 +121,7 @@ pst_status pst_partition_planned_decide(struct pst_partition_planned *planned,
                                         struct pst_error *err);
 
 /* solo_partition_arrange.c: has the strategies plan the answer's stages; fills its figures. */
-pst_status pst_partition_arrange(struct pst_partition_planned *planned,
+pst_status pst_partition_arrange(struct pst_partition_host *host,
                                  struct pst_partition_answer *answer, const uint32_t *owner,
                                  struct pst_error *err);
 

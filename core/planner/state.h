@@ -12,8 +12,8 @@
 #include "planner/emission.h"
 #include "planner/eval_replays.h"
 #include "planner/held.h"
-#include "planner/memo.h"
 #include "planner/planner.h"
+#include "planner/questions.h"
 #include "host/plugin_host.h"
 
 #define PST_MAX_MEMOPT 8
@@ -109,7 +109,7 @@ struct pst_planner {
     struct pst_view_scratch scratch;
     struct pst_evaluator evaluator;
     struct pst_replay_list replays; /* that the last memory optimizer listed for a stage */
-    struct pst_memo memo;
+    struct pst_questions questions;
     struct pst_region figures;            /* of pst.profile/1, as the partitioner gets them */
     const struct pst_partition_in *asked; /* while the partitioner is asked */
     struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
@@ -227,14 +227,10 @@ pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place 
 pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
                             struct pst_error *err);
 
-/* questions.c: the tables behind the host's extensions. */
-void pst_questions_context(struct pst_planner *planner, struct pst_host_context *ret_context);
-void pst_questions_finish(struct pst_planner *planner);
-struct pst_planner *pst_questions_planner(const struct pst_host *host);
-
-/* profile.c: the table of pst.profile/1; its figures, which need the view. */
+/* job_answers.c: the planner as the one who answers; the figures of pst.profile/1, which need the
+   view. */
+void pst_planner_answers(struct pst_planner *planner);
 pst_status pst_planner_figures(struct pst_planner *planner, struct pst_error *err);
-extern const struct pst_profile pst_planner_profile;
 
 /* order.c: passes of every rank, as the scheduler orders them; in_flight as counted. */
 pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
