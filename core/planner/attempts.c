@@ -278,7 +278,7 @@ static bool relax(struct attempts *a, pst_status st)
     if (st != PST_ERR_INFEASIBLE || a->best->plan != NULL) {
         return false;
     }
-    if (!planner->undivided && planner->n_memopt > 0 && pst_planner_shares_devices(planner)) {
+    if (!planner->undivided && planner->n_memopt > 0 && pst_planner_sharers(planner) > 1) {
         planner->undivided = true;
         return true;
     }

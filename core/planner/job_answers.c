@@ -103,22 +103,17 @@ static pst_status bound(void *self, const struct pst_stage_question *question,
                         uint64_t *ret_period_ns, struct pst_error *err)
 {
     struct pst_planner *planner = self;
-    uint32_t samples = question->microbatch_size / question->n_ranks;
     const struct pst_optimizer optimizer = {.instance =
                                                 planner->n_memopt == 1 ? planner->memopt[0] : NULL,
                                             .evaluator = &planner->evaluator};
     struct pst_stage_view view;
     pst_status st;
 
-    if (pst_view_build(planner, question->nodes, question->n_nodes, samples,
-                       question->weight_versions, &view) == NULL) {
+    if (pst_view_question(planner, question, &view) == NULL) {
         return pst_fail_nomem(err);
     }
-    view.stage = question->stage;
-    view.n_stages = question->n_stages;
-    view.in_flight = question->in_flight;
-    view.capacity_bytes = question->capacity_bytes;
-    st = pst_view_split(planner, samples, planner->batch / question->microbatch_size, &view, err);
+    st = pst_view_split(planner, question->microbatch_size / question->n_ranks,
+                        planner->batch / question->microbatch_size, &view, err);
     return st == PST_OK ? pst_optimizer_bound(&optimizer, &view, ret_period_ns, err) : st;
 }
 

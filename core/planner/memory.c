@@ -101,43 +101,39 @@ static pst_status price_view(struct pst_planner *planner, const struct pst_stage
     return pst_optimizer_price(&last, view, ret_price, err);
 }
 
+/* The stage as optimizers see it, charged for all that is known to come beside it. */
+static pst_status charge_view(struct pst_planner *planner,
+                              const struct pst_stage_question *question,
+                              struct pst_stage_node **ret_nodes, struct pst_stage_view *view,
+                              struct pst_error *err)
+{
+    uint32_t samples = question->microbatch_size / question->n_ranks;
+    uint32_t n_microbatches = planner->batch / question->microbatch_size;
+
+    *ret_nodes = pst_view_question(planner, question, view);
+    if (*ret_nodes == NULL) {
+        return pst_fail_nomem(err);
+    }
+    correct(planner, view);
+    pst_view_transfers(planner, samples, n_microbatches, view);
+    return pst_view_split(planner, samples, n_microbatches, view, err);
+}
+
 pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage_question *question,
                              struct pst_stage_price *ret_price, struct pst_error *err)
 {
+    struct pst_stage_node *nodes;
     struct pst_stage_view view;
-    struct pst_stage_node *nodes = pst_view_build(planner, question->nodes, question->n_nodes,
-                                                  question->microbatch_size / question->n_ranks,
-                                                  question->weight_versions, &view);
-    uint32_t i;
-    pst_status st;
+    pst_status st = charge_view(planner, question, &nodes, &view, err);
 
-    if (nodes == NULL) {
-        return pst_fail_nomem(err);
-    }
-    view.stage = question->stage;
-    view.n_stages = question->n_stages;
-    view.in_flight = question->in_flight;
-    view.capacity_bytes = question->capacity_bytes;
-    correct(planner, &view);
-    pst_view_transfers(planner, question->microbatch_size / question->n_ranks,
-                       planner->batch / question->microbatch_size, &view);
-    st = pst_view_split(planner, question->microbatch_size / question->n_ranks,
-                        planner->batch / question->microbatch_size, &view, err);
-    if (st != PST_OK) {
-        return st;
-    }
-    for (i = 0; i + 1 < planner->n_memopt; i++) {
+    for (uint32_t i = 0; st == PST_OK && i + 1 < planner->n_memopt; i++) {
         st = decide(planner, i, &view, nodes, err);
-
         if (st == PST_ERR_INFEASIBLE) {
             *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
             return PST_OK;
         }
-        if (st != PST_OK) {
-            return st;
-        }
     }
-    return price_view(planner, &view, ret_price, err);
+    return st == PST_OK ? price_view(planner, &view, ret_price, err) : st;
 }
 
 struct pst_stage_question pst_planner_question(const struct pst_plan *plan, uint32_t s)
@@ -266,29 +262,16 @@ static pst_status least_of_view(struct pst_planner *planner, struct pst_stage_vi
 static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
                              uint64_t *left, struct pst_error *err)
 {
-    const struct pst_plan_stage *stage = &plan->stages[s];
-    struct pst_stage_view view;
+    struct pst_stage_question question = pst_planner_question(plan, s);
     struct pst_stage_price promised = {.size = sizeof promised};
     struct pst_stage_node *nodes;
-    uint32_t i;
+    struct pst_stage_view view;
     pst_status st;
 
-    nodes = pst_view_build(planner, stage->nodes, stage->n_nodes,
-                           stage->microbatch_size / stage->n_ranks, stage->weight_versions, &view);
-    if (nodes == NULL) {
-        return pst_fail_nomem(err);
-    }
+    question.capacity_bytes = *left;
     pst_replay_list_finish(&planner->replays);
-    view.stage = s;
-    view.n_stages = plan->n_stages;
-    view.in_flight = stage->in_flight;
-    view.capacity_bytes = *left;
-    correct(planner, &view);
-    pst_view_transfers(planner, stage->microbatch_size / stage->n_ranks, stage->n_microbatches,
-                       &view);
-    st = pst_view_split(planner, stage->microbatch_size / stage->n_ranks, stage->n_microbatches,
-                        &view, err);
-    for (i = 0; st == PST_OK && i < planner->n_memopt; i++) {
+    st = charge_view(planner, &question, &nodes, &view, err);
+    for (uint32_t i = 0; st == PST_OK && i < planner->n_memopt; i++) {
         if (i + 1 == planner->n_memopt) {
             st = planner->least ? least_of_view(planner, &view, err) : PST_OK;
             st = st == PST_OK ? price_view(planner, &view, &promised, err) : st;

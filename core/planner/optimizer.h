@@ -14,6 +14,16 @@ struct pst_optimizer {
     struct pst_error *pending; /* as in pst_instance_blame */
 };
 
+/* Where the stage that is asked about stands, and what it has. */
+static inline void pst_view_state(const struct pst_stage_question *question,
+                                  struct pst_stage_view *view)
+{
+    view->stage = question->stage;
+    view->n_stages = question->n_stages;
+    view->in_flight = question->in_flight;
+    view->capacity_bytes = question->capacity_bytes;
+}
+
 /* What a call into `instance` came to: an error that one of the host's answers to it met goes
    first, from *pending, which is cleared; NULL: there is none. */
 pst_status pst_instance_blame(struct pst_instance *instance, struct pst_error *pending,

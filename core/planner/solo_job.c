@@ -43,8 +43,7 @@ static pst_status open_scheduler(const struct pst_solo_job *job,
         st = check_options(config, err);
     }
     if (st == PST_OK) {
-        st = job->path != NULL ? pst_plugin_open(job->path, "scheduler", job->id, &plugin, err)
-                               : pst_plugin_find("scheduler", job->id, NULL, &plugin, err);
+        st = pst_plugin_find("scheduler", job->id, job->path, &plugin, err);
     }
     if (st == PST_OK) {
         st = pst_instance_create(plugin, config->root, context, ret_instance, err);

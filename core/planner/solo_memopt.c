@@ -123,8 +123,7 @@ static pst_status ask(const struct pst_problem_job *job, bool (*cancelled)(void)
     pst_status st = pst_partition_host_init(&host, job->problem, cancelled, &context, err);
 
     if (st == PST_OK) {
-        st = job->path != NULL ? pst_plugin_open(job->path, "memopt", job->id, &plugin, err)
-                               : pst_plugin_find("memopt", job->id, NULL, &plugin, err);
+        st = pst_plugin_find("memopt", job->id, job->path, &plugin, err);
     }
     if (st == PST_OK) {
         st = pst_partition_create(plugin, job->problem->options, "options", &context, &memopt, err);

@@ -18,8 +18,9 @@
 static pst_status find(const char *kind, const char *name, const struct pst_plugin **ret_plugin,
                        struct pst_error *err)
 {
-    pst_status st = strchr(name, '/') != NULL ? pst_plugin_open(name, kind, NULL, ret_plugin, err)
-                                              : pst_plugin_find(kind, name, NULL, ret_plugin, err);
+    bool is_file = strchr(name, '/') != NULL;
+    pst_status st =
+        pst_plugin_find(kind, is_file ? NULL : name, is_file ? name : NULL, ret_plugin, err);
 
     if (st != PST_OK) {
         pst_error_prefix(err, "\"%s\"", kind);
@@ -153,10 +154,7 @@ static void view_of(struct pst_partition_planned *planned, const struct pst_stag
 {
     pst_costed_stage_build(&planned->stage, q->nodes, q->n_nodes, q->microbatch_size / q->n_ranks,
                            q->weight_versions, ret_view);
-    ret_view->stage = q->stage;
-    ret_view->n_stages = q->n_stages;
-    ret_view->in_flight = q->in_flight;
-    ret_view->capacity_bytes = q->capacity_bytes;
+    pst_view_state(q, ret_view);
 }
 
 static pst_status price(void *self, const struct pst_stage_question *question,

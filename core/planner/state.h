@@ -161,8 +161,8 @@ pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *p
    stages of one. UINT64_MAX: no limit. */
 uint64_t pst_planner_host_share(const struct pst_planner *planner);
 
-/* Do stages share devices, as far as the scheduler places them? */
-bool pst_planner_shares_devices(const struct pst_planner *planner);
+/* Most stages that share a device, as far as the scheduler places them. */
+uint32_t pst_planner_sharers(const struct pst_planner *planner);
 /* The same as pst_planner_partition with stages that the partitioner, in the middle of its search,
  * asks about. */
 pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_stage_decl *stages,
@@ -173,6 +173,11 @@ pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err);
 struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_t *nodes,
                                       uint32_t n_nodes, uint32_t samples, uint32_t versions,
                                       struct pst_stage_view *ret_view);
+
+/* The view of the stage that is asked about. */
+struct pst_stage_node *pst_view_question(struct pst_planner *planner,
+                                         const struct pst_stage_question *question,
+                                         struct pst_stage_view *ret_view);
 
 uint64_t pst_view_tensor_bytes(const struct pst_tensor *tensor, uint64_t samples);
 

@@ -203,17 +203,9 @@ static pst_status offer_sizes(struct pst_planner *planner, struct pst_error *err
 /* Stages that share a device are chunks, which the scheduler must provide. */
 static pst_status check_chunks(const struct pst_planner *planner, struct pst_error *err)
 {
-    uint32_t s, t, most = 1;
+    uint32_t most = pst_planner_sharers(planner);
     char word[32], what[64];
 
-    for (s = 0; s < planner->n_places; s++) {
-        uint32_t n = 0;
-
-        for (t = 0; t < planner->n_places; t++) {
-            n += planner->device_of[t] == planner->device_of[s];
-        }
-        most = n > most ? n : most;
-    }
     if (most == 1) {
         return PST_OK;
     }
