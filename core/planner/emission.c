@@ -8,6 +8,7 @@
 
 #include "base/util.h"
 #include "host/call.h"
+#include "planner/optimizer.h"
 #include "planner/state.h"
 
 static const char *const names[] = {"?", "F", "B", "W", "BW", "R"};
@@ -194,8 +195,23 @@ pst_status pst_emission_init(struct pst_emission *emission, const struct pst_sch
     return PST_OK;
 }
 
+/* An answer that goes to its end must be of the kind that is wanted, and whole; else says why. */
+static void check_end(struct pst_emission *e, const bool *asynchronous)
+{
+    if (asynchronous != NULL && e->asynchronous != *asynchronous) {
+        refuse(e, "%s",
+               e->asynchronous
+                   ? "fill, body and drain are parts of asynchronous schedules; its version rule "
+                     "is that of whole steps"
+                   : "its version rule lets steps overlap, but it emits no fill, body and drain");
+        return;
+    }
+    (void)pst_emission_complete(e);
+}
+
 pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *scheduler,
-                            const struct pst_schedule_in *in, struct pst_error *err)
+                            const struct pst_schedule_in *in, const bool *asynchronous,
+                            struct pst_error *pending, struct pst_error *err)
 {
     pst_status st = pst_emission_init(emission, in);
 
@@ -204,17 +220,16 @@ pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *
     }
     memset(&scheduler->claim, 0, sizeof scheduler->claim);
     st = pst_call_schedule(scheduler, in, &emission->out);
-    if (emission->no_memory) {
-        return pst_fail_nomem(err);
+    if (emission->fault[0] == '\0' && st == PST_OK && !emission->no_memory) {
+        check_end(emission, asynchronous);
     }
-    if (emission->fault[0] == '\0' && st == PST_OK && !pst_emission_complete(emission) &&
-        emission->no_memory) {
+    if (emission->no_memory) {
         return pst_fail_nomem(err);
     }
     if (emission->fault[0] != '\0') {
         return pst_planner_illegal(err, scheduler, "%s", emission->fault);
     }
-    return st == PST_OK ? st : pst_instance_fail(scheduler, st, "schedule", err);
+    return pst_instance_blame(scheduler, pending, st, "schedule", err);
 }
 
 void pst_emission_finish(struct pst_emission *emission)

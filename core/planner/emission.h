@@ -37,11 +37,14 @@ pst_status pst_emission_init(struct pst_emission *emission, const struct pst_sch
 void pst_emission_finish(struct pst_emission *emission);
 
 /*
- * Asks a scheduler's schedule() for the passes of `in`, complete. Call finish in any case. Errors:
- * as the scheduler fails; plan.illegal for an answer that breaks a rule.
+ * Asks a scheduler's schedule() for the passes of `in`, complete. asynchronous: whether they must
+ * come in parts; NULL: as the scheduler likes. pending: as in pst_instance_blame, or NULL. Call
+ * finish in any case. Errors: as the scheduler fails; plan.illegal for an answer that breaks a
+ * rule.
  */
 pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *scheduler,
-                            const struct pst_schedule_in *in, struct pst_error *err);
+                            const struct pst_schedule_in *in, const bool *asynchronous,
+                            struct pst_error *pending, struct pst_error *err);
 
 /* Has every micro-batch of every stage run forward and backward? Else says so in fault, or sets
    no_memory. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "plan/order_eval.h"
-#include "host/call.h"
 #include "host/caps.h"
 #include "host/claim.h"
 #include "planner/solo.h"
@@ -259,30 +258,9 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
     struct pst_orders orders = {.arena = {NULL, 0, 0}};
     pst_status st = question_init(&q, planner, plan, limited, err);
 
-    if (st == PST_OK && pst_emission_init(&emission, &q.solo.in) != PST_OK) {
-        st = pst_fail_nomem(err);
-    }
-    if (st != PST_OK) {
-        goto out;
-    }
-    memset(&planner->scheduler->claim, 0, sizeof planner->scheduler->claim);
-    st = pst_call_schedule(planner->scheduler, &q.solo.in, &emission.out);
-    if (emission.fault[0] == '\0' && st == PST_OK && emission.asynchronous != plan->asynchronous) {
-        snprintf(emission.fault, sizeof emission.fault, "%s",
-                 emission.asynchronous
-                     ? "fill, body and drain are parts of asynchronous schedules; its version rule "
-                       "is that of whole steps"
-                     : "its version rule lets steps overlap, but it emits no fill, body and drain");
-    }
-    if (emission.fault[0] == '\0' && st == PST_OK) {
-        (void)pst_emission_complete(&emission); /* says why not */
-    }
-    if (emission.no_memory) {
-        st = pst_fail_nomem(err);
-    } else if (emission.fault[0] != '\0') {
-        st = pst_planner_illegal(err, planner->scheduler, "%s", emission.fault);
-    } else {
-        st = pst_planner_blame(planner, planner->scheduler, st, "schedule", err);
+    if (st == PST_OK) {
+        st = pst_emission_ask(&emission, planner->scheduler, &q.solo.in, &plan->asynchronous,
+                              &planner->pending, err);
     }
     if (st == PST_OK && emission.split) {
         st = pst_caps_require(planner->scheduler->plugin, "split-backward", "B and W passes", err);
@@ -303,7 +281,6 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
         *ret_orders = orders;
         orders.arena = (struct pst_arena){NULL, 0, 0};
     }
-out:
     pst_orders_finish(&orders);
     pst_emission_finish(&emission);
     pst_solo_finish(&q.solo);

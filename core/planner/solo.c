@@ -302,7 +302,7 @@ pst_status pst_solo_schedule(struct pst_instance *scheduler, const struct pst_sc
 {
     struct pst_orders answer = {.n_devices = 0};
     struct pst_emission emission = {.in = NULL};
-    pst_status st = pst_emission_ask(&emission, scheduler, in, err);
+    pst_status st = pst_emission_ask(&emission, scheduler, in, NULL, NULL, err);
 
     if (st == PST_OK) {
         st = pst_orders_take(&emission, &scheduler->claim, &answer, err);
