@@ -40,11 +40,11 @@ static inline pst_status ask_rig(const struct rig_case *c, const char *id, const
                                  struct pst_error *err)
 {
     struct pst_problem *problem = ask_problem(c, options);
-    const struct pst_partition_job job = {.id = id, .problem = problem};
+    const struct pst_problem_job job = {.id = id, .problem = problem};
     pst_status st;
 
     memset(err, 0, sizeof *err);
-    st = pst_partition_solo_run(&job, cancelled, result, err);
+    st = pst_partition_solo_run(&job, NULL, cancelled, result, err);
     pst_problem_destroy(problem);
     return st;
 }

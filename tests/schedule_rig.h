@@ -56,7 +56,7 @@ struct schedule_run {
     char *picture; /* a character a unit, a line a device; NULL where it would be too wide */
     struct pst_order_bounds bounds;
     struct pst_solo solo;
-    struct pst_solo_answer answer;
+    struct pst_orders answer;
     struct pst_solo_stream stream;
     struct pst_order_eval eval;
     struct pst_instance *instance;
@@ -70,7 +70,7 @@ static inline void schedule_run_free(struct schedule_run *run)
     free(run->picture);
     pst_order_eval_finish(&run->eval);
     pst_solo_stream_finish(&run->stream);
-    pst_solo_answer_finish(&run->answer);
+    pst_orders_finish(&run->answer);
     pst_solo_finish(&run->solo);
     pst_instance_destroy(run->instance);
     memset(run, 0, sizeof *run);

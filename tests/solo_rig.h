@@ -85,7 +85,7 @@ static inline pst_status solo_ask(struct solo *s, const char *id, const char *op
                                   struct pst_partition_result *ret_result,
                                   struct pst_error *ret_err)
 {
-    const struct pst_partition_job job = {.id = id, .problem = &s->problem};
+    const struct pst_problem_job job = {.id = id, .problem = &s->problem};
     struct pst_error err = {0};
     pst_status st;
 
@@ -97,7 +97,7 @@ static inline pst_status solo_ask(struct solo *s, const char *id, const char *op
         assert_non_null(s->problem.options);
     }
     memset(ret_err, 0, sizeof *ret_err);
-    st = pst_partition_solo_run(&job, NULL, ret_result, ret_err);
+    st = pst_partition_solo_run(&job, NULL, NULL, ret_result, ret_err);
     if (st != PST_OK && st != PST_ERR_INFEASIBLE) {
         fail_msg("%s: %s", ret_err->kind, ret_err->message);
     }

@@ -67,11 +67,11 @@ static void plan(uint32_t n, uint32_t devices, double memory, const char *memopt
                  const char *options)
 {
     struct pst_problem *problem = read_problem(n, devices, memory, memopt, options);
-    const struct pst_partition_job job = {.id = "dawnpiper", .problem = problem};
+    const struct pst_problem_job job = {.id = "dawnpiper", .problem = problem};
     struct pst_partition_result result;
     struct pst_error err = {0};
     double start = now_s();
-    pst_status st = pst_partition_solo_run(&job, NULL, &result, &err);
+    pst_status st = pst_partition_solo_run(&job, NULL, NULL, &result, &err);
     double seconds = now_s() - start;
 
     printf("  %5.1f GiB  %-10s %-24s ", memory / 1073741824, memopt, options);

@@ -66,7 +66,7 @@ static void ask(const char *path, int planner)
     struct pst_partition_result result;
     struct pst_error err = {0};
     double least_s = INFINITY;
-    struct pst_partition_job job = {.id = planners[planner].id};
+    struct pst_problem_job job = {.id = planners[planner].id};
     pst_status st = pst_problem_read(path, &problem, &err);
 
     if (st != PST_OK) {
@@ -80,7 +80,7 @@ static void ask(const char *path, int planner)
     job.problem = problem;
     for (int run = 0; run < RUNS; run++) {
         stop_at = now_s() + limit_s;
-        st = pst_partition_solo_run(&job, too_late, &result, &err);
+        st = pst_partition_solo_run(&job, NULL, too_late, &result, &err);
         if (st != PST_OK) {
             break;
         }

@@ -156,7 +156,7 @@ static struct bench_answer blind(const struct bench_question *q)
     struct bench_question even = *q;
     struct pst_instance *instance = NULL;
     struct pst_solo solo, real;
-    struct pst_solo_answer answer;
+    struct pst_orders answer;
     struct pst_order_eval eval;
     struct pst_error err = {0};
     struct bench_answer a = {0};
@@ -173,7 +173,7 @@ static struct bench_answer blind(const struct bench_question *q)
         a = (struct bench_answer){eval.makespan_ns, eval.span_ns, eval.work_ns, 0};
         pst_order_eval_finish(&eval);
     }
-    pst_solo_answer_finish(&answer);
+    pst_orders_finish(&answer);
     pst_solo_finish(&solo);
     pst_solo_finish(&real);
     pst_instance_destroy(instance);

@@ -120,7 +120,7 @@ static void measure_noise(const struct pst_solo *solo, const struct pst_solo_str
     free(links);
 }
 
-static void measure(const struct pst_solo *solo, const struct pst_solo_answer *answer, double noise,
+static void measure(const struct pst_solo *solo, const struct pst_orders *answer, double noise,
                     const char *scheduler, struct bench_figures *ret)
 {
     struct pst_solo_stream stream;
@@ -163,7 +163,7 @@ void bench_measure(const char *scheduler, const char *options, const struct benc
                                          .limit_bytes = UINT64_MAX,
                                          .barrier = x->barrier};
     struct pst_instance *instance = open_scheduler(scheduler, options);
-    struct pst_solo_answer answer;
+    struct pst_orders answer;
     struct pst_solo solo;
     struct pst_error err = {0};
     double begin;
@@ -183,7 +183,7 @@ void bench_measure(const char *scheduler, const char *options, const struct benc
     if (pst_solo_schedule(instance, &solo.in, &answer, &err) == PST_OK) {
         ret_figures->seconds = now() - begin;
         measure(&solo, &answer, noise, scheduler, ret_figures);
-        pst_solo_answer_finish(&answer);
+        pst_orders_finish(&answer);
     }
     pst_solo_finish(&solo);
     pst_instance_destroy(instance);

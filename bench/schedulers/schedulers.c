@@ -54,7 +54,7 @@ struct bench_answer bench_ask(const struct bench_question *q)
 {
     struct pst_instance *instance = NULL;
     struct pst_solo solo;
-    struct pst_solo_answer answer;
+    struct pst_orders answer;
     struct pst_order_eval eval;
     struct pst_error err = {0};
     struct bench_answer a = {0};
@@ -69,7 +69,7 @@ struct bench_answer bench_ask(const struct bench_question *q)
         a.peak = eval.peak_bytes[d] > a.peak ? eval.peak_bytes[d] : a.peak;
     }
     pst_order_eval_finish(&eval);
-    pst_solo_answer_finish(&answer);
+    pst_orders_finish(&answer);
     pst_solo_finish(&solo);
     pst_instance_destroy(instance);
     return a;

@@ -245,3 +245,17 @@ pst_status pst_worker_run(const struct pst_worker_task *task, char **ret_plan, s
     finish(&run);
     return st;
 }
+
+pst_status pst_worker_ask(struct pst_worker_task *task, struct pst_wire *question,
+                          char **ret_answer, size_t *ret_length, struct pst_error *err)
+{
+    char *job = NULL;
+    pst_status st = pst_wire_end(question, &job, &task->job_length, err);
+
+    if (st == PST_OK) {
+        task->job = job;
+        st = pst_worker_run(task, ret_answer, ret_length, err);
+    }
+    free(job);
+    return st;
+}

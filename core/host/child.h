@@ -13,6 +13,7 @@
 #define PST_HOST_CHILD_H
 
 #include "base/error.h"
+#include "host/wire.h"
 
 #define PST_WORKER_FLAG "--planner-child" /* argv[1] of the hidden mode */
 
@@ -41,6 +42,10 @@ void pst_worker_offer(void);
 pst_status pst_worker_run(const struct pst_worker_task *task, char **ret_plan, size_t *ret_length,
                           struct pst_error *err);
 
+/* pst_worker_run with a question that begins with a service's word; finishes that wire. */
+pst_status pst_worker_ask(struct pst_worker_task *task, struct pst_wire *question,
+                          char **ret_answer, size_t *ret_length, struct pst_error *err);
+
 /*
  * The child's side. Sets every limit, then reads the job; free() *ret_job, which has a NUL behind
  * it. False where this process was not started by pst_worker_run.
@@ -52,6 +57,14 @@ void pst_worker_started(void);
 bool pst_worker_stopped(void);
 /* Does it, or has the time limit passed? For what has no deadline of its own. */
 bool pst_worker_stopped_or_late(void);
+/* One kind of question: its first word, and what answers it there. */
+struct pst_worker_service {
+    const char *word;
+    /* Reads the question, calls pst_worker_started, writes the answer. */
+    pst_status (*serve)(struct pst_wire *question, struct pst_wire *answer, struct pst_error *err);
+};
+/* Where the job begins with that word: answers it and leaves. */
+void pst_worker_serve(const struct pst_worker_service *service, const char *job, size_t length);
 /* Sends the plan, or the error if plan is NULL, and leaves. */
 void pst_worker_answer(const char *plan, size_t length, const struct pst_error *err)
     __attribute__((noreturn));

@@ -273,3 +273,23 @@ void pst_worker_answer(const char *plan, size_t length, const struct pst_error *
     /* No destructors: those of the plugins would run outside of every guard. */
     _exit(sent ? 0 : PST_WORKER_UNSENT);
 }
+
+void pst_worker_serve(const struct pst_worker_service *service, const char *job, size_t length)
+{
+    struct pst_arena arena = {0};
+    struct pst_wire question = pst_wire_read(job, length, &arena), answer = {.reads = false};
+    struct pst_error err = {0};
+    char *bytes = NULL;
+    size_t n = 0;
+    pst_status st;
+
+    pst_wire_word(&question, service->word);
+    if (question.failed) {
+        return;
+    }
+    st = service->serve(&question, &answer, &err);
+    if (st == PST_OK) {
+        st = pst_wire_end(&answer, &bytes, &n, &err);
+    }
+    pst_worker_answer(st == PST_OK ? bytes : NULL, n, &err);
+}

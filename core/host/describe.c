@@ -5,114 +5,105 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "host/child.h"
 #include "host/wire.h"
 
 #define TIME_LIMIT_NS ((uint64_t)3 * 1000000000u) /* loading takes milliseconds */
 #define MEMORY_BYTES  ((uint64_t)4 << 30)
 #define MAX_WORDS     256
 
-static const char MAGIC[8] = "describe";
-
 /* --- the description on the wire ---------------------------------------------------------------*/
 
-static void write_words(struct pst_writer *w, const char *const *words)
+/* What pst_plugin_open has checked over there, a plugin may have written itself. */
+static void pass_plain(struct pst_wire *w, const char **text, bool required)
 {
-    uint64_t n = 0;
+    pst_wire_text(w, text);
+    w->failed |= w->reads && (*text == NULL ? required : !pst_text_is_plain(*text));
+}
 
-    while (words[n] != NULL) {
+static void pass_words(struct pst_wire *w, const char *const **words)
+{
+    const char **taken = NULL;
+    uint32_t n = 0;
+
+    while (!w->reads && (*words)[n] != NULL) {
         n++;
     }
-    pst_write_number(w, n);
-    for (uint64_t i = 0; i < n; i++) {
-        pst_write_text(w, words[i]);
+    pst_wire_count(w, &n, sizeof(uint64_t));
+    w->failed |= w->reads && n > MAX_WORDS;
+    if (w->reads) {
+        taken = w->failed ? NULL : pst_arena_array(w->arena, n + 1, sizeof *taken);
+        w->failed |= taken == NULL;
+    }
+    for (uint32_t i = 0; !w->failed && i < n; i++) {
+        const char *word = w->reads ? NULL : (*words)[i];
+
+        pass_plain(w, &word, true);
+        if (w->reads) {
+            taken[i] = word;
+        }
+    }
+    *words = w->reads ? taken : *words;
+}
+
+static void pass_params(struct pst_wire *w, struct pst_plugin *p)
+{
+    struct pst_param *taken = NULL;
+
+    pst_wire_count(w, &p->n_params, sizeof(uint64_t));
+    if (w->reads) {
+        taken = w->failed ? NULL : pst_arena_array(w->arena, p->n_params, sizeof *taken);
+        w->failed |= taken == NULL;
+        p->params = taken;
+        p->param_size = sizeof *taken;
+    }
+    for (uint32_t i = 0; !w->failed && i < p->n_params; i++) {
+        const struct pst_param *from = pst_plugin_param(p, i);
+        struct pst_param row = {.key = from->key,
+                                .initial = from->initial,
+                                .range = from->range,
+                                .doc = from->doc,
+                                .type = from->type};
+
+        pass_plain(w, &row.key, true);
+        pass_plain(w, &row.initial, false);
+        pass_plain(w, &row.range, false);
+        pass_plain(w, &row.doc, true);
+        pst_wire_uint(w, &row.type);
+        if (w->reads) {
+            taken[i] = row;
+        }
     }
 }
 
-/* What pst_plugin_open has checked over there, a plugin may have written itself. */
-static const char *read_plain(struct pst_reader *r, bool required)
+static void pass_plugin(struct pst_wire *w, struct pst_plugin *p)
 {
-    const char *text = pst_read_text(r);
-
-    r->failed |= text == NULL ? required : !pst_text_is_plain(text);
-    return text;
-}
-
-static const char *const *read_words(struct pst_reader *r)
-{
-    uint32_t n = pst_read_count(r, sizeof(uint64_t));
-    const char **words;
-
-    r->failed |= n > MAX_WORDS;
-    words = r->failed ? NULL : pst_arena_array(r->arena, n + 1, sizeof *words);
-    r->failed |= words == NULL;
-    for (uint32_t i = 0; !r->failed && i < n; i++) {
-        words[i] = read_plain(r, true);
-    }
-    return words;
-}
-
-static void write_plugin(struct pst_writer *w, const struct pst_plugin *p)
-{
-    const char *const texts[] = {p->kind, p->id, p->version, p->summary, p->reference, p->license};
+    const char **texts[] = {&p->kind, &p->id, &p->version, &p->summary, &p->reference, &p->license};
+    uint32_t major = p->abi_major, minor = p->abi_minor;
 
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        pst_write_text(w, texts[i]);
+        pass_plain(w, texts[i], true);
     }
-    pst_write_number(w, p->abi_major);
-    pst_write_number(w, p->abi_minor);
-    write_words(w, p->provides);
-    write_words(w, p->needs);
-    pst_write_number(w, p->n_params);
-    for (uint32_t i = 0; i < p->n_params; i++) {
-        const struct pst_param *row = pst_plugin_param(p, i);
-
-        pst_write_text(w, row->key);
-        pst_write_text(w, row->initial);
-        pst_write_text(w, row->range);
-        pst_write_text(w, row->doc);
-        pst_write_number(w, row->type);
-    }
-}
-
-static void read_params(struct pst_reader *r, struct pst_plugin *p)
-{
-    uint32_t n = pst_read_count(r, sizeof(uint64_t));
-    struct pst_param *rows = r->failed ? NULL : pst_arena_array(r->arena, n, sizeof *rows);
-
-    r->failed |= rows == NULL;
-    for (uint32_t i = 0; !r->failed && i < n; i++) {
-        rows[i].key = read_plain(r, true);
-        rows[i].initial = read_plain(r, false);
-        rows[i].range = read_plain(r, false);
-        rows[i].doc = read_plain(r, true);
-        rows[i].type = (uint32_t)pst_read_number(r);
-    }
-    p->params = rows;
-    p->n_params = r->failed ? 0 : n;
-    p->param_size = sizeof *rows;
+    pst_wire_uint(w, &major);
+    pst_wire_uint(w, &minor);
+    p->abi_major = (uint16_t)major;
+    p->abi_minor = (uint16_t)minor;
+    pass_words(w, &p->provides);
+    pass_words(w, &p->needs);
+    pass_params(w, p);
 }
 
 static pst_status read_plugin(struct pst_arena *arena, const char *bytes, size_t length,
                               const struct pst_plugin **ret_plugin, struct pst_error *err)
 {
-    struct pst_reader r = {.at = bytes, .left = length, .arena = arena};
+    struct pst_wire w = pst_wire_read(bytes, length, arena);
     struct pst_plugin *p = pst_arena_array(arena, 1, sizeof *p);
-    const char **texts[] = {&p->kind, &p->id, &p->version, &p->summary, &p->reference, &p->license};
 
     if (p == NULL) {
         return pst_fail_nomem(err);
     }
     p->size = sizeof *p;
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        *texts[i] = read_plain(&r, true);
-    }
-    p->abi_major = (uint16_t)pst_read_number(&r);
-    p->abi_minor = (uint16_t)pst_read_number(&r);
-    p->provides = read_words(&r);
-    p->needs = read_words(&r);
-    read_params(&r, p);
-    if (r.failed || r.left > 0) {
+    pass_plugin(&w, p);
+    if (!pst_wire_is_read(&w)) {
         pst_fail(err, PST_ERR_BUG, "plugin.crash", "what it said of itself is damaged");
         if (err != NULL) {
             err->exit_code = 3;
@@ -125,25 +116,31 @@ static pst_status read_plugin(struct pst_arena *arena, const char *bytes, size_t
 
 /* --- both sides --------------------------------------------------------------------------------*/
 
+struct question {
+    const char *path, *kind, *id;
+};
+
+static void pass_question(struct pst_wire *w, struct question *question)
+{
+    pst_wire_text(w, &question->path);
+    pst_wire_text(w, &question->kind);
+    pst_wire_text(w, &question->id);
+}
+
 static pst_status ask(struct pst_arena *arena, const char *path, const char *kind, const char *id,
                       const struct pst_plugin **ret_plugin, struct pst_error *err)
 {
     struct pst_worker_task task = {
         .time_limit_ns = TIME_LIMIT_NS, .memory_limit_bytes = MEMORY_BYTES, .describes = true};
-    struct pst_writer w = {.bytes = NULL};
-    char *job = NULL, *answer = NULL;
+    struct question asked = {path, kind, id};
+    struct pst_wire question = {.reads = false};
+    char *answer = NULL;
     size_t length = 0;
     pst_status st;
 
-    pst_write(&w, MAGIC, sizeof MAGIC);
-    pst_write_text(&w, path);
-    pst_write_text(&w, kind);
-    pst_write_text(&w, id);
-    st = pst_write_end(&w, &job, &task.job_length, err);
-    if (st == PST_OK) {
-        task.job = job;
-        st = pst_worker_run(&task, &answer, &length, err);
-    }
+    pst_wire_word(&question, pst_describe_service.word);
+    pass_question(&question, &asked);
+    st = pst_worker_ask(&task, &question, &answer, &length, err);
     if (st == PST_OK) {
         st = read_plugin(arena, answer, length, ret_plugin, err);
         if (st == PST_ERR_BUG) {
@@ -151,7 +148,6 @@ static pst_status ask(struct pst_arena *arena, const char *path, const char *kin
         }
     }
     free(answer);
-    free(job);
     return st;
 }
 
@@ -172,32 +168,24 @@ pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const 
     return st;
 }
 
-bool pst_describe_is(const char *job, size_t length)
+static pst_status serve(struct pst_wire *question, struct pst_wire *answer, struct pst_error *err)
 {
-    return length >= sizeof MAGIC && memcmp(job, MAGIC, sizeof MAGIC) == 0;
-}
-
-void pst_describe_serve(const char *job, size_t length)
-{
-    struct pst_arena arena = {0};
-    struct pst_reader r = {
-        .at = job + sizeof MAGIC, .left = length - sizeof MAGIC, .arena = &arena};
-    const char *path = pst_read_text(&r), *kind = pst_read_text(&r), *id = pst_read_text(&r);
     const struct pst_plugin *plugin = NULL;
-    struct pst_writer w = {.bytes = NULL};
-    struct pst_error err = {.status = PST_OK};
-    char *bytes = NULL;
-    size_t n = 0;
-    pst_status st =
-        r.failed || path == NULL ? pst_fail(&err, PST_ERR_BUG, "internal", "half a job") : PST_OK;
+    struct question asked = {.path = NULL};
+    struct pst_plugin copy;
+    pst_status st;
 
-    if (st == PST_OK) {
-        pst_worker_started();
-        st = pst_plugin_open(path, kind, id, &plugin, &err);
+    pass_question(question, &asked);
+    if (!pst_wire_is_read(question) || asked.path == NULL) {
+        return pst_fail(err, PST_ERR_BUG, "internal", "half a job");
     }
+    pst_worker_started();
+    st = pst_plugin_open(asked.path, asked.kind, asked.id, &plugin, err);
     if (st == PST_OK) {
-        write_plugin(&w, plugin);
-        st = pst_write_end(&w, &bytes, &n, &err);
+        copy = *plugin;
+        pass_plugin(answer, &copy);
     }
-    pst_worker_answer(st == PST_OK ? bytes : NULL, n, &err);
+    return st;
 }
+
+const struct pst_worker_service pst_describe_service = {"describe", serve};

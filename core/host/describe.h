@@ -7,6 +7,7 @@
 #ifndef PST_HOST_DESCRIBE_H
 #define PST_HOST_DESCRIBE_H
 
+#include "host/child.h"
 #include "host/plugin_host.h"
 #include "host/shipped.h"
 
@@ -19,8 +20,6 @@ pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const 
                                const char *id, const struct pst_plugin **ret_plugin,
                                struct pst_shipped *ret_shipped, struct pst_error *err);
 
-/* The process itself: is that its job; does it, and leaves. */
-bool pst_describe_is(const char *job, size_t length);
-void pst_describe_serve(const char *job, size_t length) __attribute__((noreturn));
+extern const struct pst_worker_service pst_describe_service; /* of that process */
 
 #endif

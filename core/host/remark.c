@@ -124,33 +124,24 @@ bool pst_remarks_copy(const struct pst_remarks *remarks, struct pst_arena *arena
     return true;
 }
 
-void pst_remarks_write(struct pst_writer *w, const struct pst_partition_remark *items, uint32_t n)
+void pst_remarks_pass(struct pst_wire *w, struct pst_partition_remark **items, uint32_t *n)
 {
-    pst_write_number(w, n);
-    for (uint32_t i = 0; i < n; i++) {
-        pst_write_text(w, items[i].key);
-        pst_write_number(w, items[i].type);
-        pst_write(w, &items[i].number, sizeof items[i].number);
-        pst_write_text(w, items[i].text);
+    pst_wire_count(w, n, 2 * sizeof(uint64_t));
+    w->failed |= *n > PST_REMARKS_MAX;
+    if (w->reads) {
+        *items = w->failed ? NULL : pst_arena_array(w->arena, *n, sizeof **items);
+        w->failed |= *items == NULL;
     }
-}
+    for (uint32_t i = 0; !w->failed && i < *n; i++) {
+        struct pst_partition_remark *item = &(*items)[i];
 
-uint32_t pst_remarks_read(struct pst_reader *r, struct pst_partition_remark **ret_items)
-{
-    uint32_t n = pst_read_count(r, 2 * sizeof(uint64_t));
-    struct pst_partition_remark *items;
-
-    r->failed |= n > PST_REMARKS_MAX;
-    items = r->failed ? NULL : pst_arena_array(r->arena, n, sizeof *items);
-    r->failed |= items == NULL;
-    for (uint32_t i = 0; !r->failed && i < n; i++) {
-        items[i].key = pst_read_text(r);
-        items[i].type = pst_read_uint(r);
-        pst_read(r, &items[i].number, sizeof items[i].number);
-        items[i].text = pst_read_text(r);
-        r->failed |= !pst_remark_key_is_sound(items[i].key) || items[i].type > PST_REMARK_FLAG ||
-                     (items[i].type == PST_REMARK_TEXT) != (items[i].text != NULL);
+        pst_wire_text(w, &item->key);
+        pst_wire_uint(w, &item->type);
+        pst_wire_bytes(w, &item->number, sizeof item->number);
+        pst_wire_text(w, &item->text);
+        w->failed |=
+            w->reads && (!pst_remark_key_is_sound(item->key) || item->type > PST_REMARK_FLAG ||
+                         (item->type == PST_REMARK_TEXT) != (item->text != NULL));
     }
-    *ret_items = items;
-    return r->failed ? 0 : n;
+    *n = w->failed ? 0 : *n;
 }

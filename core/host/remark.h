@@ -43,9 +43,8 @@ bool pst_remark_key_is_sound(const char *key);
 bool pst_remarks_copy(const struct pst_remarks *remarks, struct pst_arena *arena,
                       struct pst_partition_remark **ret_items);
 
-/* From one process to another. Reading: their number, 0 where the reader has failed; items are in
-   its arena, keys sound and types known. */
-void pst_remarks_write(struct pst_writer *w, const struct pst_partition_remark *items, uint32_t n);
-uint32_t pst_remarks_read(struct pst_reader *r, struct pst_partition_remark **ret_items);
+/* From one process to another. What is read is in the wire's arena: keys sound, types known; none
+   where the wire has failed. */
+void pst_remarks_pass(struct pst_wire *w, struct pst_partition_remark **items, uint32_t *n);
 
 #endif

@@ -4,7 +4,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-void pst_write(struct pst_writer *w, const void *from, size_t n)
+struct pst_wire pst_wire_read(const char *bytes, size_t length, struct pst_arena *arena)
+{
+    return (struct pst_wire){.reads = true, .at = bytes, .left = length, .arena = arena};
+}
+
+pst_status pst_wire_end(struct pst_wire *w, char **ret_bytes, size_t *ret_length,
+                        struct pst_error *err)
+{
+    if (w->failed) {
+        free(w->bytes);
+        return pst_fail_nomem(err);
+    }
+    *ret_bytes = w->bytes;
+    *ret_length = w->n;
+    return PST_OK;
+}
+
+bool pst_wire_is_read(const struct pst_wire *w)
+{
+    return !w->failed && w->left == 0;
+}
+
+static void put(struct pst_wire *w, const void *from, size_t n)
 {
     size_t room = w->room > 0 ? w->room : 4096;
     char *grown;
@@ -32,126 +54,138 @@ void pst_write(struct pst_writer *w, const void *from, size_t n)
     w->bytes[w->n] = '\0';
 }
 
-void pst_write_number(struct pst_writer *w, uint64_t number)
-{
-    pst_write(w, &number, sizeof number);
-}
-
-void pst_write_text(struct pst_writer *w, const char *text)
-{
-    pst_write_number(w, text == NULL ? UINT64_MAX : strlen(text));
-    if (text != NULL) {
-        pst_write(w, text, strlen(text));
-    }
-}
-
-pst_status pst_write_end(struct pst_writer *w, char **ret_bytes, size_t *ret_length,
-                         struct pst_error *err)
-{
-    if (w->failed) {
-        free(w->bytes);
-        return pst_fail_nomem(err);
-    }
-    *ret_bytes = w->bytes;
-    *ret_length = w->n;
-    return PST_OK;
-}
-
-void pst_read(struct pst_reader *r, void *to, size_t n)
+static void take(struct pst_wire *w, void *to, size_t n)
 {
     if (n == 0) {
         return;
     }
-    if (r->failed || n > r->left) {
-        r->failed = true;
+    if (w->failed || n > w->left) {
+        w->failed = true;
         memset(to, 0, n);
         return;
     }
-    memcpy(to, r->at, n);
-    r->at += n;
-    r->left -= n;
+    memcpy(to, w->at, n);
+    w->at += n;
+    w->left -= n;
 }
 
-uint64_t pst_read_number(struct pst_reader *r)
+void pst_wire_bytes(struct pst_wire *w, void *at, size_t n)
 {
-    uint64_t number = 0;
-
-    pst_read(r, &number, sizeof number);
-    return number;
+    if (w->reads) {
+        take(w, at, n);
+    } else {
+        put(w, at, n);
+    }
 }
 
-uint32_t pst_read_uint(struct pst_reader *r)
+void pst_wire_word(struct pst_wire *w, const char *word)
 {
-    uint64_t number = pst_read_number(r);
+    size_t n = strlen(word) + 1;
 
-    r->failed |= number > UINT32_MAX;
-    return (uint32_t)number;
+    if (!w->reads) {
+        put(w, word, n);
+    } else if (w->failed || n > w->left || memcmp(w->at, word, n) != 0) {
+        w->failed = true;
+    } else {
+        w->at += n;
+        w->left -= n;
+    }
 }
 
-double pst_read_amount(struct pst_reader *r, double most)
+void pst_wire_number(struct pst_wire *w, uint64_t *number)
 {
-    double amount = 0;
-
-    pst_read(r, &amount, sizeof amount);
-    r->failed |= !(amount >= 0 && amount <= most); /* and no NaN */
-    return amount;
+    pst_wire_bytes(w, number, sizeof *number);
 }
 
-void pst_read_name(struct pst_reader *r, char *to, size_t size)
+void pst_wire_uint(struct pst_wire *w, uint32_t *number)
+{
+    uint64_t wide = *number;
+
+    pst_wire_number(w, &wide);
+    w->failed |= wide > UINT32_MAX;
+    *number = (uint32_t)wide;
+}
+
+void pst_wire_flag(struct pst_wire *w, bool *flag)
+{
+    uint64_t wide = *flag;
+
+    pst_wire_number(w, &wide);
+    *flag = wide != 0;
+}
+
+void pst_wire_amount(struct pst_wire *w, double *amount, double most)
+{
+    pst_wire_bytes(w, amount, sizeof *amount);
+    w->failed |= w->reads && !(*amount >= 0 && *amount <= most); /* and no NaN */
+}
+
+void pst_wire_name(struct pst_wire *w, char *to, size_t size)
 {
     size_t n = 0;
 
-    pst_read(r, to, size);
+    pst_wire_bytes(w, to, size);
     while (n < size && (unsigned char)to[n] >= ' ' && to[n] != 0x7F) {
         n++;
     }
-    if (n == size || to[n] != '\0') {
-        r->failed = true;
+    if (w->reads && (n == size || to[n] != '\0')) {
+        w->failed = true;
         to[0] = '\0';
     }
 }
 
-/* A number of elements of that size that can be there at all. */
-uint32_t pst_read_count(struct pst_reader *r, size_t size)
+void pst_wire_count(struct pst_wire *w, uint32_t *n, size_t size)
 {
-    uint64_t n = pst_read_number(r);
+    uint64_t wide = *n;
 
-    if (n > PST_WIRE_MAX || n * size > r->left) {
-        r->failed = true;
-        return 0;
+    pst_wire_number(w, &wide);
+    if (w->reads && (wide > PST_WIRE_MAX || wide * size > w->left)) {
+        w->failed = true;
+        wide = 0;
     }
-    return (uint32_t)n;
+    *n = (uint32_t)wide;
 }
 
-void *pst_read_array(struct pst_reader *r, size_t n, size_t size)
+const void *pst_wire_array(struct pst_wire *w, const void *items, size_t n, size_t size)
 {
-    void *items = pst_arena_array(r->arena, n, size);
+    void *copy;
 
-    if (items == NULL) {
-        r->failed = true;
-    } else if (n > 0) {
-        pst_read(r, items, n * size);
+    if (!w->reads) {
+        put(w, items, n * size);
+        return items;
     }
-    return items;
+    copy = w->failed ? NULL : pst_arena_array(w->arena, n, size);
+    w->failed |= copy == NULL;
+    if (copy != NULL) {
+        take(w, copy, n * size);
+    }
+    return copy;
 }
 
-const char *pst_read_text(struct pst_reader *r)
+void pst_wire_uints(struct pst_wire *w, const uint32_t **items, uint32_t *n)
 {
-    uint64_t n = pst_read_number(r);
-    const char *text;
+    pst_wire_count(w, n, sizeof **items);
+    *items = pst_wire_array(w, *items, *n, sizeof **items);
+}
 
-    if (r->failed || n == UINT64_MAX) {
-        return NULL;
+void pst_wire_text(struct pst_wire *w, const char **text)
+{
+    uint64_t n = w->reads || *text == NULL ? UINT64_MAX : strlen(*text);
+
+    pst_wire_number(w, &n);
+    if (!w->reads) {
+        put(w, *text, n == UINT64_MAX ? 0 : (size_t)n);
+        return;
     }
-    if (n > r->left) {
-        r->failed = true;
-        return NULL;
+    *text = NULL;
+    w->failed |= n != UINT64_MAX && n > w->left;
+    if (w->failed || n == UINT64_MAX) {
+        return;
     }
-    text = pst_arena_strndup(r->arena, r->at, (size_t)n);
-    r->failed = text == NULL;
-    r->at += n;
-    r->left -= (size_t)n;
-    return text;
+    *text = pst_arena_strndup(w->arena, w->at, (size_t)n);
+    w->failed = *text == NULL;
+    w->at += n;
+    w->left -= (size_t)n;
 }
 
 pst_status pst_wire_refuse(const char *kind, const char *id, const char *path,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes between two processes that are the same program: numbers, texts, arrays. A plugin may have
- * written any of them, so what is read is held against what is there; after a first failure
- * everything is empty.
+ * Bytes between two processes that are the same program: numbers, texts, arrays. What goes over is
+ * said once, for both directions: a wire that writes takes what the variables hold, one that reads
+ * fills them. A plugin may have written any of the bytes, so what is read is held against what is
+ * there; after a first failure everything is empty.
  */
 #ifndef PST_HOST_WIRE_H
 #define PST_HOST_WIRE_H
@@ -16,38 +17,40 @@
 #define PST_WIRE_SECONDS 1e9                    /* of a search */
 #define PST_WIRE_COUNT   18446744073709551616.0 /* nanoseconds or bytes that were counted */
 
-/* All zero: empty. */
-struct pst_writer {
-    char *bytes;
+/* All zero: an empty one that writes. pst_wire_read makes one that reads. */
+struct pst_wire {
+    bool reads;
+    bool failed; /* no memory; there was less than promised, or something else */
+    char *bytes; /* written */
     size_t n, room;
-    bool failed;
-};
-
-struct pst_reader {
-    const char *at;
+    const char *at; /* to be read */
     size_t left;
-    bool failed; /* there was less than promised, or something else */
-    struct pst_arena *arena;
+    struct pst_arena *arena; /* where texts and arrays that are read live */
 };
 
-void pst_write(struct pst_writer *w, const void *from, size_t n);
-void pst_write_number(struct pst_writer *w, uint64_t number);
-void pst_write_text(struct pst_writer *w, const char *text); /* may be NULL */
-/* free() *ret_bytes, which has a NUL behind it; PST_ERR_NOMEM if any write failed. */
-pst_status pst_write_end(struct pst_writer *w, char **ret_bytes, size_t *ret_length,
-                         struct pst_error *err);
+struct pst_wire pst_wire_read(const char *bytes, size_t length, struct pst_arena *arena);
+/* The end of a wire that writes: free() *ret_bytes, which has a NUL behind it. PST_ERR_NOMEM if any
+   write failed. */
+pst_status pst_wire_end(struct pst_wire *w, char **ret_bytes, size_t *ret_length,
+                        struct pst_error *err);
+/* Has everything been read, and was it sound? */
+bool pst_wire_is_read(const struct pst_wire *w);
 
-void pst_read(struct pst_reader *r, void *to, size_t n);
-uint64_t pst_read_number(struct pst_reader *r);
-uint32_t pst_read_uint(struct pst_reader *r);              /* of 32 bits */
-double pst_read_amount(struct pst_reader *r, double most); /* from 0 to that */
+void pst_wire_bytes(struct pst_wire *w, void *at, size_t n);
+void pst_wire_word(struct pst_wire *w, const char *word); /* that, its NUL included, or it fails */
+void pst_wire_number(struct pst_wire *w, uint64_t *number);
+void pst_wire_uint(struct pst_wire *w, uint32_t *number); /* as 64 bits, of which 32 may count */
+void pst_wire_flag(struct pst_wire *w, bool *flag);
+void pst_wire_amount(struct pst_wire *w, double *amount, double most); /* from 0 to that */
 /* A text of exactly that size, its end included, without control characters. */
-void pst_read_name(struct pst_reader *r, char *to, size_t size);
-/* A number of elements of that size that can be there at all. */
-uint32_t pst_read_count(struct pst_reader *r, size_t size);
-/* In the reader's arena. */
-void *pst_read_array(struct pst_reader *r, size_t n, size_t size);
-const char *pst_read_text(struct pst_reader *r);
+void pst_wire_name(struct pst_wire *w, char *to, size_t size);
+/* A number of elements, of at least that size each, that can be there at all. */
+void pst_wire_count(struct pst_wire *w, uint32_t *n, size_t size);
+/* n elements; returns where they are: `items`, or what was read; NULL where that failed. */
+const void *pst_wire_array(struct pst_wire *w, const void *items, size_t n, size_t size);
+/* A count and as many. */
+void pst_wire_uints(struct pst_wire *w, const uint32_t **items, uint32_t *n);
+void pst_wire_text(struct pst_wire *w, const char **text); /* may be NULL */
 
 /* plugin.contract, exit code 3: what the plugin's process sent back is no answer to what was asked.
    Its id, or its file where that is NULL. */

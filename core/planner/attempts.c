@@ -105,7 +105,7 @@ pst_status pst_attempts_make(struct attempts *a, bool same_cuts, struct pst_plan
     struct pst_planner *planner = a->planner;
     pst_status st = pst_planner_empty(planner, &planned->plan, err);
 
-    pst_questions_finish(planner); /* answers hold for one attempt */
+    pst_questions_finish(&planner->questions); /* answers hold for one attempt */
     if (st == PST_OK) {
         st = same_cuts ? copy_stages(planner, a->cuts, planned->plan, err)
                        : pst_planner_partition(planner, planned->plan, err);
@@ -130,7 +130,7 @@ pst_status pst_attempts_cut(struct attempts *a, struct pst_error *err)
     struct pst_plan *plan = NULL;
     pst_status st = pst_planner_empty(a->planner, &plan, err);
 
-    pst_questions_finish(a->planner);
+    pst_questions_finish(&a->planner->questions);
     if (st == PST_OK) {
         st = pst_planner_partition(a->planner, plan, err);
     }
@@ -278,7 +278,7 @@ static bool relax(struct attempts *a, pst_status st)
     if (st != PST_ERR_INFEASIBLE || a->best->plan != NULL) {
         return false;
     }
-    if (!planner->undivided && planner->n_memopt > 0 && pst_planner_shares_devices(planner)) {
+    if (!planner->undivided && planner->n_memopt > 0 && pst_planner_sharers(planner) > 1) {
         planner->undivided = true;
         return true;
     }

@@ -7,9 +7,12 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "planner/parts.h"
+#include "host/call.h"
+#include "planner/optimizer.h"
+#include "planner/state.h"
 
 static const char *const names[] = {"?", "F", "B", "W", "BW", "R"};
+static const char *const part_names[PST_PARTS] = {"fill", "body", "drain"};
 
 static pst_status refuse(struct pst_emission *e, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -38,11 +41,35 @@ static const uint8_t excluded[] = {
     [PST_PASS_BW] = 1u << PST_PASS_B | 1u << PST_PASS_W | 1u << PST_PASS_BW,
 };
 
+const char *pst_pass_follow(uint8_t *done, uint32_t pass)
+{
+    if ((*done & excluded[pass]) != 0) {
+        return "twice";
+    }
+    if ((*done & before[pass]) != before[pass]) {
+        return pass == PST_PASS_W ? "before its B" : "before its F";
+    }
+    *done |= (uint8_t)(1u << pass);
+    return NULL;
+}
+
+/* What a micro-batch of a stage still has to run; NULL: nothing. */
+static const char *missing(uint8_t done)
+{
+    const uint8_t fused = 1u << PST_PASS_F | 1u << PST_PASS_BW;
+    const uint8_t split = 1u << PST_PASS_F | 1u << PST_PASS_B | 1u << PST_PASS_W;
+
+    return done == fused || done == split              ? NULL
+           : done == 0                                 ? "F"
+           : (done & (uint8_t)(1u << PST_PASS_B)) != 0 ? "W"
+                                                       : "backward";
+}
+
 static pst_status check(struct pst_emission *e, uint32_t device, uint32_t pass, uint32_t stage,
                         uint32_t microbatch)
 {
     const struct pst_schedule_stage *s;
-    uint8_t done;
+    const char *what;
 
     if (pass == PST_PASS_R) {
         return refuse(e, "R of stage %u is placed; replays run inside their backward", stage);
@@ -65,23 +92,17 @@ static pst_status check(struct pst_emission *e, uint32_t device, uint32_t pass, 
                    : refuse(e,
                             "%s of micro-batch %u on stage %u in %s: a part runs passes of the "
                             "batch that it closes and of the next, so below %llu",
-                            names[pass], microbatch, stage, pst_part_name(e->part),
+                            names[pass], microbatch, stage, part_names[e->part],
                             2ull * s->n_microbatches);
     }
     if (microbatch >= s->n_microbatches) {
         return refuse(e, "%s of micro-batch %u on stage %u, which has %u", names[pass], microbatch,
                       stage, s->n_microbatches);
     }
-    done = e->done[stage][microbatch];
-    if ((done & excluded[pass]) != 0) {
-        return refuse(e, "%s of micro-batch %u on stage %u comes twice", names[pass], microbatch,
-                      stage);
-    }
-    if ((done & before[pass]) != before[pass]) {
-        return refuse(e, "%s of micro-batch %u on stage %u comes before its %s", names[pass],
-                      microbatch, stage, pass == PST_PASS_W ? "B" : "F");
-    }
-    return PST_OK;
+    what = pst_pass_follow(&e->done[stage][microbatch], pass);
+    return what == NULL ? PST_OK
+                        : refuse(e, "%s of micro-batch %u on stage %u comes %s", names[pass],
+                                 microbatch, stage, what);
 }
 
 static pst_status emit(struct pst_schedule_out *out, uint32_t device, uint32_t pass, uint32_t stage,
@@ -104,9 +125,6 @@ static pst_status emit(struct pst_schedule_out *out, uint32_t device, uint32_t p
         return PST_ERR_NOMEM;
     }
     (*list)[(*n)++] = (struct pst_pass){(uint8_t)pass, stage, microbatch};
-    if (!e->asynchronous) {
-        e->done[stage][microbatch] |= (uint8_t)(1u << pass);
-    }
     e->split |= pass == PST_PASS_B;
     e->any = true;
     return PST_OK;
@@ -177,6 +195,43 @@ pst_status pst_emission_init(struct pst_emission *emission, const struct pst_sch
     return PST_OK;
 }
 
+/* An answer that goes to its end must be of the kind that is wanted, and whole; else says why. */
+static void check_end(struct pst_emission *e, const bool *asynchronous)
+{
+    if (asynchronous != NULL && e->asynchronous != *asynchronous) {
+        refuse(e, "%s",
+               e->asynchronous
+                   ? "fill, body and drain are parts of asynchronous schedules; its version rule "
+                     "is that of whole steps"
+                   : "its version rule lets steps overlap, but it emits no fill, body and drain");
+        return;
+    }
+    (void)pst_emission_complete(e);
+}
+
+pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *scheduler,
+                            const struct pst_schedule_in *in, const bool *asynchronous,
+                            struct pst_error *pending, struct pst_error *err)
+{
+    pst_status st = pst_emission_init(emission, in);
+
+    if (st != PST_OK) {
+        return pst_fail_nomem(err);
+    }
+    memset(&scheduler->claim, 0, sizeof scheduler->claim);
+    st = pst_call_schedule(scheduler, in, &emission->out);
+    if (emission->fault[0] == '\0' && st == PST_OK && !emission->no_memory) {
+        check_end(emission, asynchronous);
+    }
+    if (emission->no_memory) {
+        return pst_fail_nomem(err);
+    }
+    if (emission->fault[0] != '\0') {
+        return pst_planner_illegal(err, scheduler, "%s", emission->fault);
+    }
+    return pst_instance_blame(scheduler, pending, st, "schedule", err);
+}
+
 void pst_emission_finish(struct pst_emission *emission)
 {
     uint32_t i;
@@ -199,41 +254,120 @@ void pst_emission_finish(struct pst_emission *emission)
     memset(emission, 0, sizeof *emission);
 }
 
-static bool parts_complete(struct pst_emission *e)
-{
-    struct pst_pass *const *const passes[PST_PARTS] = {e->parts[0], e->parts[1], e->parts[2]};
-    const uint32_t *const n_passes[PST_PARTS] = {e->n_parts[0], e->n_parts[1], e->n_parts[2]};
-    bool complete = false;
+/* --- is it whole? ---*/
 
-    e->no_memory |= pst_parts_complete(e->in, passes, n_passes, e->fault, sizeof e->fault,
-                                       &complete) == PST_ERR_NOMEM;
-    return complete && !e->no_memory;
+/* Some batches in a row. */
+struct stream {
+    struct pst_emission *emission;
+    uint32_t n_batches;
+    uint8_t *done; /* bit per pass, by stage and micro-batch of all batches */
+    size_t *base;  /* [stage] first of its micro-batches */
+};
+
+static uint32_t count_of(const struct stream *stream, uint32_t stage)
+{
+    return pst_schedule_stage_at(stream->emission->in, stage)->n_microbatches;
 }
 
-bool pst_emission_complete(struct pst_emission *emission)
+static bool take(struct stream *stream, uint32_t part, uint32_t batch, uint32_t device,
+                 const struct pst_pass *pass)
 {
-    const uint8_t fused = 1u << PST_PASS_F | 1u << PST_PASS_BW;
-    const uint8_t split = 1u << PST_PASS_F | 1u << PST_PASS_B | 1u << PST_PASS_W;
-    uint32_t s, j;
+    uint32_t m = count_of(stream, pass->stage);
+    uint64_t number = (uint64_t)batch * m + pass->microbatch;
+    const char *what;
 
-    if (emission->asynchronous) {
-        return parts_complete(emission);
+    if (number >= (uint64_t)stream->n_batches * m) {
+        refuse(stream->emission,
+               "%s of device %u runs %s of micro-batch %u on stage %u, of a batch that is never "
+               "closed",
+               part_names[part], device, names[pass->op], pass->microbatch, pass->stage);
+        return false;
     }
-    for (s = 0; s < emission->in->n_stages; s++) {
-        for (j = 0; j < pst_schedule_stage_at(emission->in, s)->n_microbatches; j++) {
-            uint8_t done = emission->done[s][j];
+    what = pst_pass_follow(&stream->done[stream->base[pass->stage] + number], pass->op);
+    if (what != NULL) {
+        refuse(stream->emission, "%s of micro-batch %u on stage %u comes %s: in %s, after %s",
+               names[pass->op], pass->microbatch, pass->stage, what, part_names[part],
+               batch == 0 ? "fill" : "fill and body");
+    }
+    return what == NULL;
+}
 
-            if (done != fused && done != split) {
-                refuse(emission, "micro-batch %u of stage %u never gets its %s", j, s,
-                       done == 0                          ? "F"
-                       : (done & (1u << PST_PASS_B)) != 0 ? "W"
-                                                          : "backward");
+static bool run(struct stream *stream)
+{
+    for (uint32_t d = 0; d < stream->emission->in->n_devices; d++) {
+        for (uint32_t k = 0; k <= stream->n_batches; k++) {
+            uint32_t part = k == 0 ? PST_FILL : k < stream->n_batches ? PST_BODY : PST_DRAIN;
+
+            for (uint32_t i = 0; i < stream->emission->n_parts[part][d]; i++) {
+                if (!take(stream, part, k == 0 ? 0 : k - 1, d,
+                          &stream->emission->parts[part][d][i])) {
+                    return false;
+                }
+            }
+        }
+    }
+    for (uint32_t s = 0; s < stream->emission->in->n_stages; s++) {
+        uint32_t m = count_of(stream, s);
+
+        for (uint32_t j = 0; j < m * stream->n_batches; j++) {
+            const char *what = missing(stream->done[stream->base[s] + j]);
+
+            if (what != NULL) {
+                refuse(
+                    stream->emission,
+                    "micro-batch %u of stage %u never gets its %s in batch %u of %u; asynchronous "
+                    "schedules run n batches as fill, n - 1 times body, drain",
+                    j % m, s, what, j / m, stream->n_batches);
                 return false;
             }
         }
     }
     return true;
 }
+
+/* Fill, body, body, drain, one behind the other, must be three batches, and fill with drain one. */
+static bool parts_complete(struct pst_emission *e)
+{
+    struct stream stream = {.emission = e};
+    size_t n = 0;
+    bool complete = true;
+
+    stream.base = calloc(e->in->n_stages + (size_t)1, sizeof *stream.base);
+    for (uint32_t s = 0; stream.base != NULL && s < e->in->n_stages; s++) {
+        stream.base[s] = n;
+        n += 3 * (size_t)pst_schedule_stage_at(e->in, s)->n_microbatches;
+    }
+    stream.done = malloc(n + 1);
+    e->no_memory |= stream.base == NULL || stream.done == NULL;
+    for (stream.n_batches = 1; complete && !e->no_memory && stream.n_batches <= 3;
+         stream.n_batches += 2) {
+        memset(stream.done, 0, n);
+        complete = run(&stream);
+    }
+    free(stream.base);
+    free(stream.done);
+    return complete && !e->no_memory;
+}
+
+bool pst_emission_complete(struct pst_emission *emission)
+{
+    if (emission->asynchronous) {
+        return parts_complete(emission);
+    }
+    for (uint32_t s = 0; s < emission->in->n_stages; s++) {
+        for (uint32_t j = 0; j < pst_schedule_stage_at(emission->in, s)->n_microbatches; j++) {
+            const char *what = missing(emission->done[s][j]);
+
+            if (what != NULL) {
+                refuse(emission, "micro-batch %u of stage %u never gets its %s", j, s, what);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* --- what it holds ---*/
 
 /* +1 where a micro-batch begins to be held, -1 behind where it ends, else 0. */
 static int held_change(uint8_t op)
@@ -329,4 +463,59 @@ pst_status pst_emission_count_at_peak(const struct pst_emission *emission, uint3
     }
     free(now);
     return PST_OK;
+}
+
+/* --- orders ---*/
+
+/* One part's lists. */
+static pst_status copy_part(struct pst_arena *arena, uint32_t n_devices,
+                            struct pst_pass *const *passes, const uint32_t *n_passes,
+                            struct pst_pass ***ret_passes, uint32_t **ret_n)
+{
+    struct pst_pass **lists = pst_arena_array(arena, n_devices, sizeof *lists);
+    uint32_t *n = pst_arena_array(arena, n_devices, sizeof *n);
+
+    if (lists == NULL || n == NULL) {
+        return PST_ERR_NOMEM;
+    }
+    for (uint32_t d = 0; d < n_devices; d++) {
+        n[d] = n_passes[d];
+        lists[d] = pst_arena_array(arena, n[d], sizeof **lists);
+        if (lists[d] == NULL) {
+            return PST_ERR_NOMEM;
+        }
+        if (n[d] > 0) {
+            memcpy(lists[d], passes[d], n[d] * sizeof **lists);
+        }
+    }
+    *ret_passes = lists;
+    *ret_n = n;
+    return PST_OK;
+}
+
+pst_status pst_orders_take(const struct pst_emission *emission, const struct pst_claimed *claim,
+                           struct pst_orders *ret_orders, struct pst_error *err)
+{
+    struct pst_orders *orders = ret_orders;
+
+    orders->n_devices = emission->in->n_devices;
+    orders->split = emission->split;
+    orders->claimed = claim->size != 0;
+    orders->claim = *claim;
+    orders->asynchronous = emission->asynchronous;
+    for (uint32_t part = 0; part < PST_PARTS; part++) {
+        if ((emission->asynchronous || part == PST_BODY) &&
+            copy_part(&orders->arena, orders->n_devices, emission->parts[part],
+                      emission->n_parts[part], &orders->passes[part],
+                      &orders->n_passes[part]) != PST_OK) {
+            return pst_fail_nomem(err);
+        }
+    }
+    return PST_OK;
+}
+
+void pst_orders_finish(struct pst_orders *orders)
+{
+    pst_arena_finish(&orders->arena);
+    memset(orders, 0, sizeof *orders);
 }

@@ -7,8 +7,14 @@
 #ifndef PST_PLANNER_EMISSION_H
 #define PST_PLANNER_EMISSION_H
 
+#include <penstock/ext/claim.h>
+
 #include "plan/plan.h"
 #include "host/plugin_host.h"
+
+/* The rule of passes: F before B before W, or F before BW, each once. Notes the pass in the bits of
+   its micro-batch on its stage; or says how it comes: "twice", "before its F", "before its B". */
+const char *pst_pass_follow(uint8_t *done, uint32_t pass);
 
 struct pst_emission {
     struct pst_schedule_out out;
@@ -31,11 +37,14 @@ pst_status pst_emission_init(struct pst_emission *emission, const struct pst_sch
 void pst_emission_finish(struct pst_emission *emission);
 
 /*
- * Asks a scheduler's schedule() for the passes of `in`, complete. Call finish in any case. Errors:
- * as the scheduler fails; plan.illegal for an answer that breaks a rule.
+ * Asks a scheduler's schedule() for the passes of `in`, complete. asynchronous: whether they must
+ * come in parts; NULL: as the scheduler likes. pending: as in pst_instance_blame, or NULL. Call
+ * finish in any case. Errors: as the scheduler fails; plan.illegal for an answer that breaks a
+ * rule.
  */
 pst_status pst_emission_ask(struct pst_emission *emission, struct pst_instance *scheduler,
-                            const struct pst_schedule_in *in, struct pst_error *err);
+                            const struct pst_schedule_in *in, const bool *asynchronous,
+                            struct pst_error *pending, struct pst_error *err);
 
 /* Has every micro-batch of every stage run forward and backward? Else says so in fault, or sets
    no_memory. */
@@ -49,5 +58,22 @@ void pst_emission_count(const struct pst_emission *emission, uint32_t *ret_held)
    many of these are between B and W (ret_late, or NULL); the first such moment. */
 pst_status pst_emission_count_at_peak(const struct pst_emission *emission, uint32_t *ret_held,
                                       uint32_t *ret_late);
+
+/* The lists of a complete emission, and what the scheduler said of them. */
+struct pst_orders {
+    struct pst_arena arena;
+    uint32_t n_devices;
+    struct pst_pass **passes[PST_PARTS]; /* [fill, body, drain][device][position] */
+    uint32_t *n_passes[PST_PARTS];       /* NULL: it has no such part; synchronous: but for body */
+    bool asynchronous;
+    bool split; /* there is a B or W */
+    bool claimed;
+    struct pst_claimed claim;
+};
+
+/* PST_ERR_NOMEM: finish it. */
+pst_status pst_orders_take(const struct pst_emission *emission, const struct pst_claimed *claim,
+                           struct pst_orders *ret_orders, struct pst_error *err);
+void pst_orders_finish(struct pst_orders *orders);
 
 #endif

@@ -51,7 +51,7 @@ pst_status pst_scheduler_count(const struct pst_scheduler_use *use, const struct
     pst_status st = unit_chain(use, place, &chain, err);
 
     if (st == PST_OK) {
-        st = pst_emission_ask(&emission, use->scheduler, &chain.in, err);
+        st = pst_emission_ask(&emission, use->scheduler, &chain.in, NULL, NULL, err);
     }
     if (st == PST_OK && pst_emission_count_at_peak(&emission, count->held, count->late) != PST_OK) {
         st = pst_fail_nomem(err);

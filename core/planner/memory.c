@@ -8,126 +8,69 @@
 #include <string.h>
 
 #include "plan/sequence.h"
-#include "host/call.h"
 #include "host/caps.h"
-#include "planner/eval_replays.h"
+#include "planner/optimizer.h"
 
-/* What one optimizer decides, checked as it comes. */
-struct decision {
-    struct pst_action_out out;
-    struct pst_planner *planner;
-    struct pst_instance *instance;
-    const struct pst_stage_view *view;
-    struct pst_stage_node *nodes;
-    uint8_t *actions;   /* [n_nodes] new ones */
-    bool refused, last; /* last: no other optimizer comes behind */
-};
-
-static pst_status refuse(struct decision *d, uint32_t position, const char *why)
+/* The rule that an answer breaks, and where. */
+static pst_status refuse(const struct pst_planner *planner, const struct pst_instance *instance,
+                         const struct pst_stage_view *view, const struct pst_action_answer *answer,
+                         struct pst_error *err)
 {
-    const struct pst_planner *planner = d->planner;
-    const char *name =
-        position < d->view->n_nodes ? planner->graph->ops[d->nodes[position].node].name : "?";
+    const struct pst_stage_node *node =
+        answer->position < view->n_nodes ? pst_stage_node_at(view, answer->position) : NULL;
 
-    d->refused = true;
-    return pst_planner_illegal(&d->planner->pending, d->instance,
-                               "stage %u, position %u (\"%s\"): %s", d->view->stage, position, name,
-                               why);
+    if (answer->position == PST_NONE) {
+        return pst_planner_illegal(err, instance, "stage %u, its replays: %s", view->stage,
+                                   answer->fault);
+    }
+    return pst_planner_illegal(
+        err, instance, "stage %u, position %u (\"%s\"): %s", view->stage, answer->position,
+        node != NULL ? planner->graph->ops[node->node].name : "?", answer->fault);
 }
 
-static pst_status set_action(struct pst_action_out *out, uint32_t position, uint32_t action)
+/* Do the optimizer and the executor know what it decided? */
+static pst_status check_words(const struct pst_instance *instance,
+                              const struct pst_action_answer *answer, struct pst_error *err)
 {
     static const char *const words[] = {NULL, "recompute", "offload", "peer"};
-    struct decision *d = out->impl;
     pst_status st = PST_OK;
 
-    if (d->refused) {
-        return d->planner->pending.status;
+    for (uint32_t action = PST_ACTION_KEEP + 1; st == PST_OK && action <= PST_ACTION_PEER;
+         action++) {
+        if ((answer->set >> action & 1) != 0) {
+            st = pst_caps_require(instance->plugin, words[action], words[action], err);
+        }
     }
-    if (position >= d->view->n_nodes) {
-        return refuse(d, position, "there is no such node");
-    }
-    if (action > PST_ACTION_PEER) {
-        return refuse(d, position, "there is no such action");
-    }
-    if (d->nodes[position].action != PST_ACTION_KEEP && action != d->nodes[position].action) {
-        return refuse(d, position, "an earlier memory optimizer decided about it");
-    }
-    if (action == PST_ACTION_RECOMPUTE && (d->nodes[position].flags & PST_NODE_NO_RECOMPUTE) != 0) {
-        return refuse(d, position, "it must not be replayed");
-    }
-    if (action == PST_ACTION_OFFLOAD && (d->nodes[position].flags & PST_NODE_NO_OFFLOAD) != 0) {
-        return refuse(d, position, "it must not leave the device");
-    }
-    if (action == PST_ACTION_OFFLOAD && pst_caps_executor("offload") &&
-        d->view->link_bytes_per_s == 0) {
-        return refuse(d, position, "there is no link to the host");
-    }
-    if (words[action] != NULL) {
-        st = pst_caps_require(d->instance->plugin, words[action], words[action],
-                              &d->planner->pending);
-        d->refused = st != PST_OK;
-    }
-    d->actions[position] = (uint8_t)action;
-    return st;
-}
-
-static pst_status refuse_replays(struct decision *d, const char *why)
-{
-    d->refused = true;
-    return pst_planner_illegal(&d->planner->pending, d->instance, "stage %u, its replays: %s",
-                               d->view->stage, why);
-}
-
-static pst_status set_replays(struct pst_action_out *out, const struct pst_replay *replays,
-                              uint32_t n_replays)
-{
-    struct decision *d = out->impl;
-    const char *fault;
-    pst_status st;
-
-    if (d->refused) {
-        return d->planner->pending.status;
-    }
-    if (!d->last) {
-        return refuse_replays(d, "only the last memory optimizer may list them");
-    }
-    fault = pst_replay_list_take(&d->planner->replays, replays, n_replays, d->view->n_nodes);
-    if (fault != NULL) {
-        return refuse_replays(d, fault);
-    }
-    st = pst_caps_require(d->instance->plugin, "nested", "replays within replays",
-                          &d->planner->pending);
-    d->refused = st != PST_OK;
-    return st;
+    return st == PST_OK && answer->listed
+               ? pst_caps_require(instance->plugin, "nested", "replays within replays", err)
+               : st;
 }
 
 /* Runs plan() of optimizer i; its decisions become those of the view. */
 static pst_status decide(struct pst_planner *planner, uint32_t i, const struct pst_stage_view *view,
                          struct pst_stage_node *nodes, struct pst_error *err)
 {
-    struct decision d = {
-        .out = {.size = sizeof d.out, .impl = &d, .set = set_action, .sequence = set_replays},
-        .planner = planner,
-        .instance = planner->memopt[i],
-        .view = view,
-        .nodes = nodes,
-        .actions = planner->scratch.actions,
-        .last = i + 1 == planner->n_memopt,
-    };
-    uint32_t v;
-    pst_status st;
+    static const struct pst_action_rules rules = {.most = PST_ACTION_PEER,
+                                                  .no_node = "there is no such node",
+                                                  .no_action = "there is no such action",
+                                                  .runs = true};
+    const struct pst_optimizer optimizer = {.instance = planner->memopt[i]};
+    bool last = i + 1 == planner->n_memopt;
+    uint8_t *actions = planner->scratch.actions;
+    struct pst_action_answer answer;
+    pst_status st = pst_optimizer_plan(&optimizer, view, &rules, actions,
+                                       last ? &planner->replays : NULL, &answer);
 
-    for (v = 0; v < view->n_nodes; v++) {
-        d.actions[v] = (uint8_t)nodes[v].action;
-    }
-    st = pst_call_plan(planner->memopt[i], view, &d.out);
-    if (st == PST_OK && d.refused) {
-        st = planner->pending.status;
+    if (answer.fault != NULL) {
+        memset(&planner->pending, 0, sizeof planner->pending);
+        return refuse(planner, planner->memopt[i], view, &answer, err);
     }
     st = pst_planner_blame(planner, planner->memopt[i], st, "plan", err);
-    for (v = 0; st == PST_OK && v < view->n_nodes; v++) {
-        nodes[v].action = d.actions[v];
+    if (st == PST_OK) {
+        st = check_words(planner->memopt[i], &answer, err);
+    }
+    for (uint32_t v = 0; st == PST_OK && v < view->n_nodes; v++) {
+        nodes[v].action = actions[v];
     }
     return st;
 }
@@ -150,69 +93,47 @@ static void correct(const struct pst_planner *planner, struct pst_stage_view *vi
 static pst_status price_view(struct pst_planner *planner, const struct pst_stage_view *view,
                              struct pst_stage_price *ret_price, struct pst_error *err)
 {
-    struct pst_stage_price price = {.size = sizeof price};
-    struct pst_stage_value value = {.size = sizeof value};
-    uint32_t last = planner->n_memopt - 1;
-    pst_status st;
+    const struct pst_optimizer last = {
+        .instance = planner->n_memopt == 0 ? NULL : planner->memopt[planner->n_memopt - 1],
+        .evaluator = &planner->evaluator,
+        .pending = &planner->pending};
 
-    if (planner->n_memopt == 0) {
-        if (!pst_evaluate(&planner->evaluator, view, NULL, &value)) {
-            return pst_fail_nomem(err);
-        }
-        price.fits = value.peak_bytes <= view->capacity_bytes;
-        price.period_ns = value.period_ns;
-        price.peak_bytes = value.peak_bytes;
-    } else {
-        st = pst_call_price(planner->memopt[last], view, &price);
-        st = pst_planner_blame(planner, planner->memopt[last], st, "price", err);
-        if (st == PST_OK) {
-            st = pst_instance_judge_price(planner->memopt[last], view, &price, err);
-        }
-        if (st != PST_OK) {
-            return st;
-        }
+    return pst_optimizer_price(&last, view, ret_price, err);
+}
+
+/* The stage as optimizers see it, charged for all that is known to come beside it. */
+static pst_status charge_view(struct pst_planner *planner,
+                              const struct pst_stage_question *question,
+                              struct pst_stage_node **ret_nodes, struct pst_stage_view *view,
+                              struct pst_error *err)
+{
+    uint32_t samples = question->microbatch_size / question->n_ranks;
+    uint32_t n_microbatches = planner->batch / question->microbatch_size;
+
+    *ret_nodes = pst_view_question(planner, question, view);
+    if (*ret_nodes == NULL) {
+        return pst_fail_nomem(err);
     }
-    *ret_price = price;
-    return PST_OK;
+    correct(planner, view);
+    pst_view_transfers(planner, samples, n_microbatches, view);
+    return pst_view_split(planner, samples, n_microbatches, view, err);
 }
 
 pst_status pst_planner_price(struct pst_planner *planner, const struct pst_stage_question *question,
                              struct pst_stage_price *ret_price, struct pst_error *err)
 {
+    struct pst_stage_node *nodes;
     struct pst_stage_view view;
-    struct pst_stage_node *nodes = pst_view_build(planner, question->nodes, question->n_nodes,
-                                                  question->microbatch_size / question->n_ranks,
-                                                  question->weight_versions, &view);
-    uint32_t i;
-    pst_status st;
+    pst_status st = charge_view(planner, question, &nodes, &view, err);
 
-    if (nodes == NULL) {
-        return pst_fail_nomem(err);
-    }
-    view.stage = question->stage;
-    view.n_stages = question->n_stages;
-    view.in_flight = question->in_flight;
-    view.capacity_bytes = question->capacity_bytes;
-    correct(planner, &view);
-    pst_view_transfers(planner, question->microbatch_size / question->n_ranks,
-                       planner->batch / question->microbatch_size, &view);
-    st = pst_view_split(planner, question->microbatch_size / question->n_ranks,
-                        planner->batch / question->microbatch_size, &view, err);
-    if (st != PST_OK) {
-        return st;
-    }
-    for (i = 0; i + 1 < planner->n_memopt; i++) {
+    for (uint32_t i = 0; st == PST_OK && i + 1 < planner->n_memopt; i++) {
         st = decide(planner, i, &view, nodes, err);
-
         if (st == PST_ERR_INFEASIBLE) {
             *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
             return PST_OK;
         }
-        if (st != PST_OK) {
-            return st;
-        }
     }
-    return price_view(planner, &view, ret_price, err);
+    return st == PST_OK ? price_view(planner, &view, ret_price, err) : st;
 }
 
 struct pst_stage_question pst_planner_question(const struct pst_plan *plan, uint32_t s)
@@ -341,29 +262,16 @@ static pst_status least_of_view(struct pst_planner *planner, struct pst_stage_vi
 static pst_status plan_stage(struct pst_planner *planner, struct pst_plan *plan, uint32_t s,
                              uint64_t *left, struct pst_error *err)
 {
-    const struct pst_plan_stage *stage = &plan->stages[s];
-    struct pst_stage_view view;
+    struct pst_stage_question question = pst_planner_question(plan, s);
     struct pst_stage_price promised = {.size = sizeof promised};
     struct pst_stage_node *nodes;
-    uint32_t i;
+    struct pst_stage_view view;
     pst_status st;
 
-    nodes = pst_view_build(planner, stage->nodes, stage->n_nodes,
-                           stage->microbatch_size / stage->n_ranks, stage->weight_versions, &view);
-    if (nodes == NULL) {
-        return pst_fail_nomem(err);
-    }
+    question.capacity_bytes = *left;
     pst_replay_list_finish(&planner->replays);
-    view.stage = s;
-    view.n_stages = plan->n_stages;
-    view.in_flight = stage->in_flight;
-    view.capacity_bytes = *left;
-    correct(planner, &view);
-    pst_view_transfers(planner, stage->microbatch_size / stage->n_ranks, stage->n_microbatches,
-                       &view);
-    st = pst_view_split(planner, stage->microbatch_size / stage->n_ranks, stage->n_microbatches,
-                        &view, err);
-    for (i = 0; st == PST_OK && i < planner->n_memopt; i++) {
+    st = charge_view(planner, &question, &nodes, &view, err);
+    for (uint32_t i = 0; st == PST_OK && i < planner->n_memopt; i++) {
         if (i + 1 == planner->n_memopt) {
             st = planner->least ? least_of_view(planner, &view, err) : PST_OK;
             st = st == PST_OK ? price_view(planner, &view, &promised, err) : st;

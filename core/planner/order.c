@@ -7,21 +7,15 @@
 #include <string.h>
 
 #include "plan/order_eval.h"
-#include "host/call.h"
 #include "host/caps.h"
 #include "host/claim.h"
-#include "planner/emission.h"
+#include "planner/solo.h"
 #include "planner/state.h"
 
-/* The question, in arrays. */
 struct question {
-    struct pst_arena arena;
-    uint32_t *device_of; /* [rank] logical device */
-    struct pst_schedule_in in;
-    struct pst_schedule_stage *stages;
-    struct pst_schedule_link *links;
-    uint32_t *out_links;
-    uint64_t *activation_bytes, *work_bytes; /* of each device: room; most that one pass takes */
+    struct pst_solo solo;
+    uint32_t *device_of;  /* [rank] logical device */
+    uint64_t *work_bytes; /* of each device: most that one pass takes */
 };
 
 /* Between B and W there may be more than before B: gradients, what was replayed. Where the
@@ -59,13 +53,13 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
                              struct question *q, struct pst_error *err)
 {
     const struct pst_plan_stage *stage = &plan->stages[s];
-    struct pst_schedule_stage *row = &q->stages[s];
+    struct pst_schedule_stage *row = &q->solo.stages[s];
     uint32_t device = q->device_of[stage->ranks[0]], samples = pst_plan_samples(stage);
     struct pst_stage_view view;
     const struct pst_stage_node *nodes;
     struct pst_times times;
     uint64_t work = 0;
-    uint32_t *replayed = pst_arena_array(&q->arena, stage->n_nodes, sizeof *replayed);
+    uint32_t *replayed = pst_arena_array(&q->solo.arena, stage->n_nodes, sizeof *replayed);
     bool split;
     uint32_t i;
     pst_status st = pst_planner_splits(planner, plan->n_stages, stage->n_microbatches, &split, err);
@@ -109,7 +103,7 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     if (work > q->work_bytes[device]) {
         q->work_bytes[device] = work;
     }
-    take_room(planner, plan, s, &view, &q->activation_bytes[device]);
+    take_room(planner, plan, s, &view, &q->solo.activation_bytes[device]);
     return PST_OK;
 }
 
@@ -122,58 +116,36 @@ static uint32_t samples_a_link(const struct pst_plan_stage *from, const struct p
     return (from->microbatch_size + n - 1) / n;
 }
 
-/* links sorted by (to, from), out_links by (from, to); the plan's edges are sorted by (from, to).
- */
 static void fill_links(const struct pst_planner *planner, const struct pst_plan *plan,
-                       struct question *q)
+                       struct pst_solo *solo)
 {
-    uint32_t *row_of_edge = pst_arena_array(&q->arena, plan->n_edges, sizeof *row_of_edge);
-    uint32_t s, e, n = 0;
+    for (uint32_t e = 0; e < plan->n_edges; e++) {
+        const struct pst_plan_edge *edge = &plan->edges[e];
+        const struct pst_plan_stage *from = &plan->stages[edge->from];
+        const struct pst_plan_stage *to = &plan->stages[edge->to];
 
-    if (row_of_edge == NULL) {
-        q->out_links = NULL;
-        return;
+        solo->links[e] = (struct pst_schedule_link){
+            .from = edge->from,
+            .to = edge->to,
+            .transfer_ns = pst_cost_transfer_ns(planner->cost,
+                                                edge->bytes_per_sample * samples_a_link(from, to),
+                                                from->ranks[0], to->ranks[0]),
+        };
     }
-    for (s = 0; s < plan->n_stages; s++) {
-        q->stages[s].first_pred = n;
-        for (e = 0; e < plan->n_edges; e++) {
-            const struct pst_plan_edge *edge = &plan->edges[e];
-            const struct pst_plan_stage *from = &plan->stages[edge->from];
-
-            if (edge->to == s) {
-                q->links[n] = (struct pst_schedule_link){
-                    .from = edge->from,
-                    .to = s,
-                    .transfer_ns = pst_cost_transfer_ns(planner->cost,
-                                                        edge->bytes_per_sample *
-                                                            samples_a_link(from, &plan->stages[s]),
-                                                        from->ranks[0], plan->stages[s].ranks[0]),
-                };
-                row_of_edge[e] = n++;
-            }
-        }
-        q->stages[s].n_pred = n - q->stages[s].first_pred;
-    }
-    for (e = 0; e < plan->n_edges; e++) {
-        struct pst_schedule_stage *from = &q->stages[plan->edges[e].from];
-
-        q->out_links[e] = row_of_edge[e];
-        from->first_succ = from->n_succ == 0 ? e : from->first_succ;
-        from->n_succ++;
-    }
+    pst_solo_connect(solo);
 }
 
 /* Logical devices, and the rank that stands for each. */
 static pst_status find_devices(struct question *q, struct pst_planner *planner,
-                               const struct pst_plan *plan, struct pst_error *err)
+                               const struct pst_plan *plan, uint32_t *ret_n, struct pst_error *err)
 {
-    q->device_of = pst_arena_array(&q->arena, plan->n_devices, sizeof *q->device_of);
+    q->device_of = pst_arena_array(&q->solo.arena, plan->n_devices, sizeof *q->device_of);
     planner->first_rank =
         pst_arena_array(&planner->arena, plan->n_devices, sizeof *planner->first_rank);
     if (q->device_of == NULL || planner->first_rank == NULL) {
         return pst_fail_nomem(err);
     }
-    q->in.n_devices = pst_plan_logical(plan, q->device_of);
+    *ret_n = pst_plan_logical(plan, q->device_of);
     for (uint32_t r = plan->n_devices; r-- > 0;) {
         planner->first_rank[q->device_of[r]] = r;
     }
@@ -183,77 +155,37 @@ static pst_status find_devices(struct question *q, struct pst_planner *planner,
 static pst_status question_init(struct question *q, struct pst_planner *planner,
                                 const struct pst_plan *plan, bool limited, struct pst_error *err)
 {
-    uint32_t s, d, n_devices;
-    pst_status st = find_devices(q, planner, plan, err);
+    uint32_t s, d, n_devices = 0;
+    pst_status st = find_devices(q, planner, plan, &n_devices, err);
 
+    if (st == PST_OK) {
+        st = pst_solo_alloc(&q->solo, n_devices, plan->n_stages, plan->n_edges, err);
+    }
     if (st != PST_OK) {
         return st;
     }
-    n_devices = q->in.n_devices;
-
-    q->stages = pst_arena_array(&q->arena, plan->n_stages, sizeof *q->stages);
-    q->links = pst_arena_array(&q->arena, plan->n_edges, sizeof *q->links);
-    q->out_links = pst_arena_array(&q->arena, plan->n_edges, sizeof *q->out_links);
-    q->activation_bytes = pst_arena_array(&q->arena, n_devices, sizeof *q->activation_bytes);
-    q->work_bytes = pst_arena_array(&q->arena, n_devices, sizeof *q->work_bytes);
-    if (q->stages == NULL || q->links == NULL || q->out_links == NULL ||
-        q->activation_bytes == NULL || q->work_bytes == NULL) {
+    q->work_bytes = pst_arena_array(&q->solo.arena, n_devices, sizeof *q->work_bytes);
+    if (q->work_bytes == NULL) {
         return pst_fail_nomem(err);
     }
-    for (d = 0; d < n_devices; d++) {
-        q->activation_bytes[d] = limited ? planner->capacity_bytes : UINT64_MAX;
+    for (d = 0; limited && d < n_devices; d++) {
+        q->solo.activation_bytes[d] = planner->capacity_bytes;
     }
     for (s = 0; st == PST_OK && s < plan->n_stages; s++) {
         st = fill_stage(planner, plan, s, q, err);
     }
     for (d = 0; d < n_devices; d++) { /* one pass at a time works */
-        uint64_t *room = &q->activation_bytes[d];
+        uint64_t *room = &q->solo.activation_bytes[d];
 
         if (*room != UINT64_MAX) {
             *room = *room > q->work_bytes[d] ? *room - q->work_bytes[d] : 0;
         }
     }
     if (st == PST_OK) {
-        fill_links(planner, plan, q);
-        st = q->out_links == NULL ? pst_fail_nomem(err) : PST_OK;
+        fill_links(planner, plan, &q->solo);
+        q->solo.in.barrier = plan->version_rule == PST_VERSION_SYNC && plan->barrier;
     }
-    q->in = (struct pst_schedule_in){
-        .size = sizeof q->in,
-        .n_devices = n_devices,
-        .n_stages = plan->n_stages,
-        .stage_size = sizeof *q->stages,
-        .n_links = plan->n_edges,
-        .link_size = sizeof *q->links,
-        .stages = q->stages,
-        .links = q->links,
-        .out_links = q->out_links,
-        .activation_bytes = q->activation_bytes,
-        .barrier = plan->version_rule == PST_VERSION_SYNC && plan->barrier,
-    };
     return st;
-}
-
-static bool copy_part(const struct pst_emission *emission, uint32_t part, struct pst_orders *orders)
-{
-    uint32_t n_devices = emission->in->n_devices, d;
-    struct pst_pass **passes = pst_arena_array(&orders->arena, n_devices, sizeof *passes);
-    uint32_t *n_passes = pst_arena_array(&orders->arena, n_devices, sizeof *n_passes);
-
-    orders->passes[part] = passes;
-    orders->n_passes[part] = n_passes;
-    for (d = 0; passes != NULL && n_passes != NULL && d < n_devices; d++) {
-        uint32_t n = emission->n_parts[part][d];
-
-        n_passes[d] = n;
-        passes[d] = pst_arena_array(&orders->arena, n, sizeof **passes);
-        if (passes[d] == NULL) {
-            return false;
-        }
-        if (n > 0) {
-            memcpy(passes[d], emission->parts[part][d], n * sizeof **passes);
-        }
-    }
-    return passes != NULL && n_passes != NULL;
 }
 
 /* From logical devices to ranks: each runs the list of its logical device. */
@@ -267,35 +199,31 @@ static pst_status spread(const struct question *q, const struct pst_plan *plan,
         if (passes == NULL || n == NULL) {
             return pst_fail_nomem(err);
         }
-        for (uint32_t r = 0; r < plan->n_devices; r++) {
+        for (uint32_t r = 0; orders->passes[part] != NULL && r < plan->n_devices; r++) {
             passes[r] = orders->passes[part][q->device_of[r]];
             n[r] = orders->n_passes[part][q->device_of[r]];
         }
         orders->passes[part] = passes;
         orders->n_passes[part] = n;
     }
+    orders->n_devices = plan->n_devices;
     return PST_OK;
 }
 
-/* Takes the lists out of the emission, and what they hold into the plan. */
-static pst_status accept(struct pst_emission *emission, struct pst_plan *plan,
-                         struct pst_orders *orders, struct pst_error *err)
+/* What the lists hold, into the plan. */
+static pst_status count_held(const struct pst_emission *emission, struct pst_plan *plan,
+                             struct pst_error *err)
 {
-    uint32_t s;
-    uint32_t *held = pst_arena_array(&orders->arena, plan->n_stages, sizeof *held);
+    uint32_t *held = calloc((size_t)plan->n_stages + 1, sizeof *held);
 
     if (held == NULL) {
         return pst_fail_nomem(err);
     }
-    for (uint32_t part = 0; part < PST_PARTS; part++) {
-        if (!copy_part(emission, part, orders)) {
-            return pst_fail_nomem(err);
-        }
-    }
     pst_emission_count(emission, held);
-    for (s = 0; s < plan->n_stages; s++) {
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
         plan->stages[s].in_flight = held[s];
     }
+    free(held);
     return PST_OK;
 }
 
@@ -325,44 +253,26 @@ static pst_status check_claim(const struct pst_instance *scheduler,
 static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool limited,
                       struct pst_orders *ret_orders, struct pst_error *err)
 {
-    struct question q = {.stages = NULL};
+    struct question q = {.device_of = NULL};
     struct pst_emission emission = {.in = NULL};
     struct pst_orders orders = {.arena = {NULL, 0, 0}};
     pst_status st = question_init(&q, planner, plan, limited, err);
 
-    if (st == PST_OK && pst_emission_init(&emission, &q.in) != PST_OK) {
-        st = pst_fail_nomem(err);
-    }
-    if (st != PST_OK) {
-        goto out;
-    }
-    memset(&planner->scheduler->claim, 0, sizeof planner->scheduler->claim);
-    st = pst_call_schedule(planner->scheduler, &q.in, &emission.out);
-    if (emission.fault[0] == '\0' && st == PST_OK && emission.asynchronous != plan->asynchronous) {
-        snprintf(emission.fault, sizeof emission.fault, "%s",
-                 emission.asynchronous
-                     ? "fill, body and drain are parts of asynchronous schedules; its version rule "
-                       "is that of whole steps"
-                     : "its version rule lets steps overlap, but it emits no fill, body and drain");
-    }
-    if (emission.fault[0] == '\0' && st == PST_OK) {
-        (void)pst_emission_complete(&emission); /* says why not */
-    }
-    if (emission.no_memory) {
-        st = pst_fail_nomem(err);
-    } else if (emission.fault[0] != '\0') {
-        st = pst_planner_illegal(err, planner->scheduler, "%s", emission.fault);
-    } else {
-        st = pst_planner_blame(planner, planner->scheduler, st, "schedule", err);
+    if (st == PST_OK) {
+        st = pst_emission_ask(&emission, planner->scheduler, &q.solo.in, &plan->asynchronous,
+                              &planner->pending, err);
     }
     if (st == PST_OK && emission.split) {
         st = pst_caps_require(planner->scheduler->plugin, "split-backward", "B and W passes", err);
     }
     if (st == PST_OK) {
-        st = accept(&emission, plan, &orders, err);
+        st = pst_orders_take(&emission, &planner->scheduler->claim, &orders, err);
+    }
+    if (st == PST_OK) {
+        st = count_held(&emission, plan, err);
     }
     if (st == PST_OK && !emission.asynchronous) {
-        st = check_claim(planner->scheduler, &q.in, &orders, err);
+        st = check_claim(planner->scheduler, &q.solo.in, &orders, err);
     }
     if (st == PST_OK) {
         st = spread(&q, plan, &orders, err);
@@ -371,10 +281,9 @@ static pst_status ask(struct pst_planner *planner, struct pst_plan *plan, bool l
         *ret_orders = orders;
         orders.arena = (struct pst_arena){NULL, 0, 0};
     }
-out:
     pst_orders_finish(&orders);
     pst_emission_finish(&emission);
-    pst_arena_finish(&q.arena);
+    pst_solo_finish(&q.solo);
     return st;
 }
 
@@ -406,10 +315,4 @@ pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
         *err = why;
     }
     return st;
-}
-
-void pst_orders_finish(struct pst_orders *orders)
-{
-    pst_arena_finish(&orders->arena);
-    memset(orders, 0, sizeof *orders);
 }

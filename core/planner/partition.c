@@ -71,8 +71,7 @@ static pst_status check_whole(struct answer *a, struct pst_error *err)
     return PST_OK;
 }
 
-/* Most stages that share a device. */
-static uint32_t most_sharers(const struct pst_planner *planner)
+uint32_t pst_planner_sharers(const struct pst_planner *planner)
 {
     uint32_t s, t, most = 1;
 
@@ -87,18 +86,13 @@ static uint32_t most_sharers(const struct pst_planner *planner)
     return most;
 }
 
-bool pst_planner_shares_devices(const struct pst_planner *planner)
-{
-    return most_sharers(planner) > 1;
-}
-
 /* Capacity of a device for one of the stages that share it. */
 static uint64_t capacity_of_stage(const struct pst_planner *planner)
 {
     if (planner->capacity_bytes == UINT64_MAX || planner->undivided) {
         return planner->capacity_bytes;
     }
-    return planner->capacity_bytes / most_sharers(planner);
+    return planner->capacity_bytes / pst_planner_sharers(planner);
 }
 
 uint64_t pst_planner_host_share(const struct pst_planner *planner)
@@ -108,7 +102,7 @@ uint64_t pst_planner_host_share(const struct pst_planner *planner)
     if (bytes == 0) {
         return UINT64_MAX;
     }
-    bytes /= (uint64_t)planner->cluster->devices * most_sharers(planner);
+    bytes /= (uint64_t)planner->cluster->devices * pst_planner_sharers(planner);
     return bytes > 0 ? bytes : 1; /* 0 would be no limit */
 }
 

@@ -48,6 +48,7 @@ static pst_status init(struct pst_planner *planner, const struct pst_search *sea
     planner->n_microbatches = planner->batch / planner->microbatch;
     planner->optimizer_slots = slots_of(job->train.optimizer);
     planner->capacity_bytes = pst_cluster_capacity(cluster);
+    pst_planner_answers(planner);
     planner->counted = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->counted);
     planner->estimated = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->estimated);
     planner->bias = pst_arena_array(&planner->arena, graph->n_ops, sizeof *planner->bias);
@@ -65,7 +66,7 @@ static void finish(struct pst_planner *planner)
     for (i = 0; i < planner->n_memopt; i++) {
         pst_instance_destroy(planner->memopt[i]);
     }
-    pst_questions_finish(planner);
+    pst_questions_finish(&planner->questions);
     pst_evaluator_finish(&planner->evaluator);
     pst_region_finish(&planner->figures);
     pst_replay_list_finish(&planner->replays);

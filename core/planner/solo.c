@@ -208,8 +208,8 @@ pst_status pst_solo_check_microbatches(const struct pst_instance *scheduler,
     return PST_OK;
 }
 
-static pst_status check_shape(struct pst_instance *scheduler, uint32_t n_devices,
-                              uint32_t n_microbatches, struct pst_error *err)
+pst_status pst_solo_check_shape(struct pst_instance *scheduler, uint32_t n_devices,
+                                uint32_t n_microbatches, struct pst_error *err)
 {
     struct pst_solo_shape shape;
     bool fixed;
@@ -226,10 +226,9 @@ static pst_status check_shape(struct pst_instance *scheduler, uint32_t n_devices
     return st;
 }
 
-/* Asks for topology and devices; free() *ret_device_of. */
-static pst_status place(struct pst_instance *scheduler, uint32_t n_devices,
-                        struct pst_topology *ret_topology, uint32_t *ret_n_stages,
-                        uint32_t **ret_device_of, struct pst_error *err)
+pst_status pst_solo_place(struct pst_instance *scheduler, uint32_t n_devices,
+                          struct pst_topology *ret_topology, uint32_t *ret_n_stages,
+                          uint32_t **ret_device_of, struct pst_error *err)
 {
     uint32_t *device_of;
     pst_status st = pst_scheduler_topology(scheduler, n_devices, ret_topology, err);
@@ -272,20 +271,6 @@ pst_status pst_solo_parts_of(uint32_t n_devices, uint32_t n_stages, const uint32
     return st;
 }
 
-pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, uint64_t *ret_parts,
-                          struct pst_error *err)
-{
-    struct pst_topology topology;
-    uint32_t *device_of = NULL, n_stages;
-    pst_status st = place(scheduler, n_devices, &topology, &n_stages, &device_of, err);
-
-    if (st == PST_OK) {
-        st = pst_solo_parts_of(n_devices, n_stages, device_of, ret_parts, err);
-    }
-    free(device_of);
-    return st;
-}
-
 pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
                           uint32_t n_microbatches, const struct pst_solo_costs *costs,
                           struct pst_solo *ret_solo, struct pst_error *err)
@@ -293,10 +278,10 @@ pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
     struct pst_topology topology;
     struct pst_solo solo = {.stages = NULL};
     uint32_t *device_of = NULL, n_stages = 0;
-    pst_status st = check_shape(scheduler, n_devices, n_microbatches, err);
+    pst_status st = pst_solo_check_shape(scheduler, n_devices, n_microbatches, err);
 
     if (st == PST_OK) {
-        st = place(scheduler, n_devices, &topology, &n_stages, &device_of, err);
+        st = pst_solo_place(scheduler, n_devices, &topology, &n_stages, &device_of, err);
     }
     if (st == PST_OK) {
         st = pst_solo_check_microbatches(scheduler, &topology, n_microbatches, err);
@@ -309,6 +294,25 @@ pst_status pst_solo_chain(struct pst_instance *scheduler, uint32_t n_devices,
         solo.topology = topology;
         *ret_solo = solo;
     }
+    return st;
+}
+
+pst_status pst_solo_schedule(struct pst_instance *scheduler, const struct pst_schedule_in *in,
+                             struct pst_orders *ret_answer, struct pst_error *err)
+{
+    struct pst_orders answer = {.n_devices = 0};
+    struct pst_emission emission = {.in = NULL};
+    pst_status st = pst_emission_ask(&emission, scheduler, in, NULL, NULL, err);
+
+    if (st == PST_OK) {
+        st = pst_orders_take(&emission, &scheduler->claim, &answer, err);
+    }
+    if (st == PST_OK) {
+        *ret_answer = answer;
+        memset(&answer, 0, sizeof answer);
+    }
+    pst_orders_finish(&answer);
+    pst_emission_finish(&emission);
     return st;
 }
 

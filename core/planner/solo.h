@@ -56,6 +56,13 @@ pst_status pst_solo_shares(uint32_t n_devices, uint32_t n_stages, const uint32_t
 pst_status pst_solo_alloc(struct pst_solo *solo, uint32_t n_devices, uint32_t n_stages,
                           uint32_t n_links, struct pst_error *err);
 
+/* Asks for topology and devices of a chain; free() *ret_device_of. */
+pst_status pst_solo_place(struct pst_instance *scheduler, uint32_t n_devices,
+                          struct pst_topology *ret_topology, uint32_t *ret_n_stages,
+                          uint32_t **ret_device_of, struct pst_error *err);
+/* plan.mismatch where the scheduler answers one instance only and this is another. */
+pst_status pst_solo_check_shape(struct pst_instance *scheduler, uint32_t n_devices,
+                                uint32_t n_microbatches, struct pst_error *err);
 /* plan.infeasible where the scheduler wants another number. */
 pst_status pst_solo_check_microbatches(const struct pst_instance *scheduler,
                                        const struct pst_topology *topology, uint32_t n,
@@ -68,8 +75,6 @@ void pst_solo_finish(struct pst_solo *solo);
 
 /* The least number by which every stage's part of a device's share becomes whole: the least common
    multiple of the devices' numbers of stages. config.limit beyond 1e6. */
-pst_status pst_solo_parts(struct pst_instance *scheduler, uint32_t n_devices, uint64_t *ret_parts,
-                          struct pst_error *err);
 pst_status pst_solo_parts_of(uint32_t n_devices, uint32_t n_stages, const uint32_t *device_of,
                              uint64_t *ret_parts, struct pst_error *err);
 
@@ -80,30 +85,12 @@ struct pst_solo_shape {
 pst_status pst_solo_shape(struct pst_instance *scheduler, bool *ret_fixed,
                           struct pst_solo_shape *ret_shape, struct pst_error *err);
 
-/* The three parts of an answer; a synchronous one has only body. */
-struct pst_solo_answer {
-    struct pst_arena arena;
-    uint32_t n_devices;
-    struct pst_pass **passes[3]; /* [fill, body, drain][device][position] */
-    uint32_t *n_passes[3];
-    bool asynchronous;
-    bool split; /* there is a B or W */
-    bool claimed;
-    struct pst_claimed claim;
-};
-
 /*
  * Asks schedule(), checks the answer for form and completeness. Errors: as schedule() fails, most
  * often plan.infeasible; plan.illegal, exit code 3, for an answer that breaks a rule.
  */
 pst_status pst_solo_schedule(struct pst_instance *scheduler, const struct pst_schedule_in *in,
-                             struct pst_solo_answer *ret_answer, struct pst_error *err);
-/* What the emission holds, which is complete. PST_ERR_NOMEM: finish it. */
-pst_status pst_solo_answer_take(const struct pst_emission *emission,
-                                const struct pst_claimed *claim, struct pst_solo_answer *ret_answer,
-                                struct pst_error *err);
-void pst_solo_answer_finish(struct pst_solo_answer *answer);
-
+                             struct pst_orders *ret_answer, struct pst_error *err);
 /* Several batches in a row as one order: micro-batch j of batch t is number t * n_microbatches + j,
    and `in` has as many. Nothing keeps a synchronous batch from beginning before the last one ends.
  */
@@ -115,7 +102,7 @@ struct pst_solo_stream {
 };
 
 /* n_batches >= 1. config.limit where there are more passes than 32 bits count; PST_ERR_NOMEM. */
-pst_status pst_solo_unroll(const struct pst_solo_answer *answer, const struct pst_schedule_in *in,
+pst_status pst_solo_unroll(const struct pst_orders *answer, const struct pst_schedule_in *in,
                            uint32_t n_batches, struct pst_solo_stream *ret_stream,
                            struct pst_error *err);
 void pst_solo_stream_finish(struct pst_solo_stream *stream);

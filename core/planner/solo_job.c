@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/child.h"
 #include "host/host_log.h"
 #include "planner/state.h"
 #include "planner/topology.h"
@@ -44,8 +43,7 @@ static pst_status open_scheduler(const struct pst_solo_job *job,
         st = check_options(config, err);
     }
     if (st == PST_OK) {
-        st = job->path != NULL ? pst_plugin_open(job->path, "scheduler", job->id, &plugin, err)
-                               : pst_plugin_find("scheduler", job->id, NULL, &plugin, err);
+        st = pst_plugin_find("scheduler", job->id, job->path, &plugin, err);
     }
     if (st == PST_OK) {
         st = pst_instance_create(plugin, config->root, context, ret_instance, err);
@@ -112,24 +110,6 @@ static pst_status scale_costs(const struct pst_solo_job *job, uint32_t n_devices
     return PST_OK;
 }
 
-static pst_status state_chain(const struct pst_solo_job *job, struct pst_instance *scheduler,
-                              uint32_t n_microbatches, uint64_t *ret_scale,
-                              struct pst_solo *ret_solo, struct pst_error *err)
-{
-    struct pst_solo_costs costs;
-    uint64_t parts;
-    pst_status st = pst_solo_parts(scheduler, job->n_devices, &parts, err);
-
-    if (st == PST_OK) {
-        st = scale_costs(job, job->n_devices, n_microbatches, parts, &costs, err);
-    }
-    if (st != PST_OK) {
-        return st;
-    }
-    *ret_scale = PST_SOLO_SCALE * parts;
-    return pst_solo_chain(scheduler, job->n_devices, n_microbatches, &costs, ret_solo, err);
-}
-
 /* Stages and links as the job has them, on as many devices. */
 static pst_status copy_problem(const struct pst_solo_job *job, struct pst_solo *solo,
                                struct pst_error *err)
@@ -162,67 +142,38 @@ static void connect_problem(struct pst_solo *solo)
 }
 
 /* Stages without a device go where the scheduler wants them; the others must be there. */
-static pst_status place_problem(struct pst_instance *scheduler, struct pst_solo *solo,
+static pst_status place_problem(const struct pst_solo *problem, struct pst_instance *scheduler,
+                                struct pst_solo_placement *at, uint32_t *device_of,
                                 struct pst_error *err)
 {
-    uint32_t n = solo->in.n_stages, n_devices = solo->in.n_devices, s;
-    uint32_t *device_of = calloc(n, sizeof *device_of);
-    pst_status st = device_of == NULL ? pst_fail_nomem(err) : PST_OK;
+    uint32_t n = problem->in.n_stages, n_devices = problem->in.n_devices, s;
+    bool fixed;
+    pst_status st = pst_scheduler_topology(scheduler, n_devices, &at->topology, err);
 
-    if (st == PST_OK && solo->topology.n_stages != 0 && solo->topology.n_stages != n) {
+    fixed = at->topology.n_stages != 0;
+    if (st == PST_OK && fixed && at->topology.n_stages != n) {
         st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                       "scheduler \"%s\" wants %u stages on %u devices; the problem has %u",
-                      scheduler->plugin->id, solo->topology.n_stages, n_devices, n);
+                      scheduler->plugin->id, at->topology.n_stages, n_devices, n);
     } else if (st == PST_OK) { /* beyond the devices of an open topology the file says where */
-        st = pst_scheduler_devices(scheduler, &solo->topology, n_devices,
-                                   solo->topology.n_stages == 0 && n > n_devices ? n_devices : n,
-                                   device_of, err);
+        st = pst_scheduler_devices(scheduler, &at->topology, n_devices,
+                                   !fixed && n > n_devices ? n_devices : n, device_of, err);
     }
     for (s = 0; st == PST_OK && s < n; s++) {
-        struct pst_schedule_stage *stage = &solo->stages[s];
-        uint32_t wanted = solo->topology.n_stages != 0 ? device_of[s] : s;
+        uint32_t wanted = fixed ? device_of[s] : s, stated = problem->stages[s].device;
 
-        if (stage->device == PST_NONE) {
-            stage->device = wanted;
-        }
-        if (stage->device >= n_devices) {
+        device_of[s] = stated == PST_NONE ? wanted : stated;
+        if (device_of[s] >= n_devices) {
             st = pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "stage %u is on device %u, but there are %u devices", s, stage->device,
+                          "stage %u is on device %u, but there are %u devices", s, device_of[s],
                           n_devices);
-        } else if (solo->topology.n_stages != 0 && stage->device != wanted) {
+        } else if (fixed && device_of[s] != wanted) {
             st = pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                           "scheduler \"%s\" wants stage %u on device %u; the problem has it on %u",
-                          scheduler->plugin->id, s, wanted, stage->device);
+                          scheduler->plugin->id, s, wanted, device_of[s]);
         }
     }
-    free(device_of);
     return st;
-}
-
-static pst_status state_problem(const struct pst_solo_job *job, struct pst_instance *scheduler,
-                                uint32_t times, struct pst_solo *ret_solo, struct pst_error *err)
-{
-    struct pst_solo solo = {.stages = NULL};
-    pst_status st = copy_problem(job, &solo, err);
-
-    if (st == PST_OK) {
-        st = pst_scheduler_topology(scheduler, solo.in.n_devices, &solo.topology, err);
-    }
-    if (st == PST_OK) {
-        st = place_problem(scheduler, &solo, err);
-    }
-    for (uint32_t s = 0; st == PST_OK && s < solo.in.n_stages; s++) {
-        solo.stages[s].n_microbatches *= times;
-        st = pst_solo_check_microbatches(scheduler, &solo.topology, solo.stages[s].n_microbatches,
-                                         err);
-    }
-    if (st != PST_OK) {
-        pst_solo_finish(&solo);
-        return st;
-    }
-    connect_problem(&solo);
-    *ret_solo = solo;
-    return PST_OK;
 }
 
 static pst_status restate_chain(const struct pst_solo_job *job, const struct pst_solo_placement *at,
@@ -271,9 +222,43 @@ pst_status pst_solo_job_restate(const struct pst_solo_job *job, const struct pst
     return st;
 }
 
+/* The instance where the scheduler wants its stages, and whether it takes as many micro-batches. */
+static pst_status state(const struct pst_solo_job *job, struct pst_instance *scheduler,
+                        uint32_t times, uint64_t *ret_scale, struct pst_solo *ret_solo,
+                        struct pst_error *err)
+{
+    struct pst_solo_placement at = {.n_devices = job->n_devices,
+                                    .n_microbatches = job->n_microbatches * times};
+    uint32_t *device_of = NULL;
+    pst_status st;
+
+    if (job->problem != NULL) {
+        at.n_devices = job->problem->in.n_devices;
+        at.n_stages = job->problem->in.n_stages;
+        device_of = calloc(at.n_stages, sizeof *device_of);
+        st = device_of == NULL ? pst_fail_nomem(err)
+                               : place_problem(job->problem, scheduler, &at, device_of, err);
+    } else {
+        st = pst_solo_place(scheduler, at.n_devices, &at.topology, &at.n_stages, &device_of, err);
+    }
+    at.device_of = device_of;
+    if (st == PST_OK) {
+        st = pst_solo_job_restate(job, &at, times, ret_scale, ret_solo, err);
+    }
+    if (st == PST_OK && job->problem == NULL) {
+        st = pst_solo_check_shape(scheduler, at.n_devices, at.n_microbatches, err);
+    }
+    for (uint32_t s = 0; st == PST_OK && s < at.n_stages; s++) {
+        st = pst_solo_check_microbatches(scheduler, &at.topology,
+                                         ret_solo->stages[s].n_microbatches, err);
+    }
+    free(device_of);
+    return st;
+}
+
 static pst_status answer(const struct pst_solo_job *job, struct pst_instance *scheduler,
                          uint32_t times, uint64_t *ret_scale, struct pst_solo *ret_solo,
-                         struct pst_solo_answer *ret_answer, struct pst_error *err)
+                         struct pst_orders *ret_answer, struct pst_error *err)
 {
     pst_status st;
 
@@ -282,9 +267,7 @@ static pst_status answer(const struct pst_solo_job *job, struct pst_instance *sc
                         job->n_microbatches);
     }
     *ret_scale = 1;
-    st = job->problem != NULL
-             ? state_problem(job, scheduler, times, ret_solo, err)
-             : state_chain(job, scheduler, job->n_microbatches * times, ret_scale, ret_solo, err);
+    st = state(job, scheduler, times, ret_scale, ret_solo, err);
     return st == PST_OK ? pst_solo_schedule(scheduler, &ret_solo->in, ret_answer, err) : st;
 }
 
@@ -332,62 +315,20 @@ pst_status pst_solo_job_run(const struct pst_solo_job *job_, bool (*cancelled)(v
 
 void pst_solo_result_finish(struct pst_solo_result *result)
 {
-    pst_solo_answer_finish(&result->twice_answer);
+    pst_orders_finish(&result->twice_answer);
     pst_solo_finish(&result->twice);
-    pst_solo_answer_finish(&result->answer);
+    pst_orders_finish(&result->answer);
     pst_solo_finish(&result->solo);
     memset(result, 0, sizeof *result);
 }
 
-pst_status pst_solo_ask_apart(const struct pst_solo_limits *limits, const char *question,
-                              size_t question_length, char **ret_reply, size_t *ret_length,
-                              struct pst_error *err)
+pst_status pst_solo_ask_apart(const struct pst_solo_limits *limits, struct pst_wire *question,
+                              char **ret_reply, size_t *ret_length, struct pst_error *err)
 {
-    struct pst_worker_task task = {.job = question,
-                                   .job_length = question_length,
-                                   .time_limit_ns = limits->time_ns,
+    struct pst_worker_task task = {.time_limit_ns = limits->time_ns,
                                    .memory_limit_bytes = limits->memory_bytes,
                                    .cancelled = limits->cancelled,
                                    .time_limit_name = "--time-limit"};
 
-    return pst_worker_run(&task, ret_reply, ret_length, err);
-}
-
-pst_status pst_solo_job_run_apart(const struct pst_solo_job *job,
-                                  const struct pst_solo_limits *limits,
-                                  struct pst_solo_result *ret_result, struct pst_error *err)
-{
-    char *question = NULL, *reply = NULL;
-    size_t question_length = 0, length = 0;
-    pst_status st = pst_solo_job_pack(job, &question, &question_length, err);
-
-    if (st == PST_OK) {
-        st = pst_solo_ask_apart(limits, question, question_length, &reply, &length, err);
-    }
-    if (st == PST_OK) {
-        st = pst_solo_result_unpack(reply, length, job, ret_result, err);
-    }
-    free(reply);
-    free(question);
-    return st;
-}
-
-void pst_solo_job_serve(const char *text, size_t length)
-{
-    struct pst_solo_result result = {.scale = 1};
-    struct pst_arena arena = {0};
-    struct pst_error err = {0};
-    struct pst_solo_job job;
-    char *bytes = NULL;
-    size_t n = 0;
-    pst_status st = pst_solo_job_unpack(text, length, &arena, &job, &err);
-
-    if (st == PST_OK) {
-        pst_worker_started();
-        st = pst_solo_job_run(&job, pst_worker_stopped_or_late, &result, &err);
-    }
-    if (st == PST_OK) {
-        st = pst_solo_result_pack(&result, &bytes, &n, &err);
-    }
-    pst_worker_answer(st == PST_OK ? bytes : NULL, n, &err);
+    return pst_worker_ask(&task, question, ret_reply, ret_length, err);
 }

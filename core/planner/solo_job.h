@@ -6,6 +6,8 @@
 #ifndef PST_PLANNER_SOLO_JOB_H
 #define PST_PLANNER_SOLO_JOB_H
 
+#include "graph/problem.h"
+#include "host/child.h"
 #include "planner/solo.h"
 
 #define PST_SOLO_SCALE 1000000 /* nanoseconds and bytes of a unit of costs before division */
@@ -28,10 +30,10 @@ struct pst_solo_result {
     char id[64], version[32];
     uint64_t scale; /* nanoseconds and bytes that a unit became; a problem's are as stated: 1 */
     struct pst_solo solo;
-    struct pst_solo_answer answer;
+    struct pst_orders answer;
     bool has_twice; /* it answered twice the micro-batches as well */
     struct pst_solo twice;
-    struct pst_solo_answer twice_answer;
+    struct pst_orders twice_answer;
 };
 
 /* Errors: of opening and creating the plugin; of pst_solo_chain and pst_solo_schedule; usage where
@@ -39,15 +41,22 @@ struct pst_solo_result {
 pst_status pst_solo_job_run(const struct pst_solo_job *job, bool (*cancelled)(void),
                             struct pst_solo_result *ret_result, struct pst_error *err);
 
+/* A problem file put to one partitioner or memory optimizer. */
+struct pst_problem_job {
+    const char *id;   /* of the plugin */
+    const char *path; /* NULL: as found by id */
+    const struct pst_problem *problem;
+    uint64_t deadline_ns; /* of pst_now_ns, in this process; 0: none */
+};
+
 struct pst_solo_limits {
     uint64_t time_ns, memory_bytes; /* 0: none */
     bool (*cancelled)(void);
 };
 
-/* Asks a process of its own, by the rules of pst_worker_run; free() *ret_reply. */
-pst_status pst_solo_ask_apart(const struct pst_solo_limits *limits, const char *question,
-                              size_t question_length, char **ret_reply, size_t *ret_length,
-                              struct pst_error *err);
+/* Asks a process of its own, by the rules of pst_worker_ask; free() *ret_reply. */
+pst_status pst_solo_ask_apart(const struct pst_solo_limits *limits, struct pst_wire *question,
+                              char **ret_reply, size_t *ret_length, struct pst_error *err);
 
 /* pst_solo_job_run there. */
 pst_status pst_solo_job_run_apart(const struct pst_solo_job *job,
@@ -55,21 +64,13 @@ pst_status pst_solo_job_run_apart(const struct pst_solo_job *job,
                                   struct pst_solo_result *ret_result, struct pst_error *err);
 void pst_solo_result_finish(struct pst_solo_result *result);
 
-/* That process: is what pst_worker_begin brought such a job? Then runs it, answers and leaves. */
-bool pst_solo_job_is(const char *text, size_t length);
-void pst_solo_job_serve(const char *text, size_t length) __attribute__((noreturn));
+extern const struct pst_worker_service pst_solo_service; /* of that process */
 
-/* Bytes between the two processes, which are the same program. free() *ret_bytes. */
-pst_status pst_solo_job_pack(const struct pst_solo_job *job, char **ret_bytes, size_t *ret_length,
-                             struct pst_error *err);
-/* What it points to lives in `arena`. */
-pst_status pst_solo_job_unpack(const char *bytes, size_t length, struct pst_arena *arena,
-                               struct pst_solo_job *ret_job, struct pst_error *err);
-pst_status pst_solo_result_pack(const struct pst_solo_result *result, char **ret_bytes,
-                                size_t *ret_length, struct pst_error *err);
+/* What it sends back. */
+void pst_solo_result_put(struct pst_wire *w, const struct pst_solo_result *result);
 /* plugin.contract, exit code 3, where the bytes are no answer to that job. */
-pst_status pst_solo_result_unpack(const char *bytes, size_t length, const struct pst_solo_job *job,
-                                  struct pst_solo_result *ret_result, struct pst_error *err);
+pst_status pst_solo_result_take(const char *bytes, size_t length, const struct pst_solo_job *job,
+                                struct pst_solo_result *ret_result, struct pst_error *err);
 
 /* What an instance has beside the job: the scheduler's word. Of n_microbatches a chain has. */
 struct pst_solo_placement {

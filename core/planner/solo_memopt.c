@@ -7,14 +7,12 @@
 
 #include "base/saturate.h"
 #include "base/util.h"
-#include "host/call.h"
-#include "host/child.h"
+#include "planner/optimizer.h"
 #include "planner/smallest.h"
 #include "planner/solo_partition_state.h"
 #include "planner/state.h"
-#include "host/wire.h"
 
-#define MAGIC      "pst-memo"
+#define WORD       "pst-memo"
 #define MOST_BYTES (1ull << 62) /* sums stay exact below */
 
 /* What the plugin said; in the process apart, what comes back. */
@@ -69,54 +67,24 @@ static pst_status state(const struct pst_problem *problem, struct pst_costed_sta
 
 /* --- the answer --------------------------------------------------------------------------------*/
 
-struct collection {
-    struct pst_action_out out;
-    struct answer *answer;
-    const char *fault; /* the first */
-};
-
-static pst_status set_action(struct pst_action_out *out, uint32_t position, uint32_t action)
-{
-    struct collection *c = out->impl;
-
-    if (c->fault == NULL && position >= c->answer->n) {
-        c->fault = "it decided about a node that does not exist";
-    } else if (c->fault == NULL && action > PST_ACTION_OFFLOAD) {
-        c->fault = "it set an action that one stage cannot have";
-    }
-    if (c->fault != NULL) {
-        return PST_ERR_BUG;
-    }
-    c->answer->actions[position] = (uint8_t)action;
-    return PST_OK;
-}
-
-static pst_status set_replays(struct pst_action_out *out, const struct pst_replay *replays,
-                              uint32_t n_replays)
-{
-    struct collection *c = out->impl;
-
-    if (c->fault == NULL) {
-        c->fault = pst_replay_list_take(&c->answer->replays, replays, n_replays, c->answer->n);
-    }
-    return c->fault == NULL ? PST_OK : PST_ERR_BUG;
-}
-
 static pst_status ask_plan(struct pst_instance *memopt, const struct pst_stage_view *view,
                            struct answer *answer, struct pst_error *err)
 {
-    struct collection c = {.answer = answer};
+    static const struct pst_action_rules rules = {
+        .most = PST_ACTION_OFFLOAD,
+        .no_node = "it decided about a node that does not exist",
+        .no_action = "it set an action that one stage cannot have"};
+    const struct pst_optimizer optimizer = {.instance = memopt};
+    struct pst_action_answer said;
     pst_status st;
 
-    c.out = (struct pst_action_out){
-        .size = sizeof c.out, .impl = &c, .set = set_action, .sequence = set_replays};
     answer->actions = calloc((size_t)view->n_nodes + 1, 1);
     if (answer->actions == NULL) {
         return pst_fail_nomem(err);
     }
-    st = pst_call_plan(memopt, view, &c.out);
-    if (c.fault != NULL) {
-        return pst_planner_illegal(err, memopt, "%s", c.fault);
+    st = pst_optimizer_plan(&optimizer, view, &rules, answer->actions, &answer->replays, &said);
+    if (said.fault != NULL) {
+        return pst_planner_illegal(err, memopt, "%s", said.fault);
     }
     if (st == PST_ERR_INFEASIBLE) {
         return pst_planner_illegal(err, memopt, "price() said that the stage fits, plan() not");
@@ -127,16 +95,14 @@ static pst_status ask_plan(struct pst_instance *memopt, const struct pst_stage_v
 static pst_status ask_instance(struct pst_instance *memopt, const struct pst_stage_view *view,
                                struct answer *answer, struct pst_error *err)
 {
+    const struct pst_optimizer optimizer = {.instance = memopt};
     uint64_t begin_ns = pst_now_ns();
     pst_status st;
 
     snprintf(answer->id, sizeof answer->id, "%s", memopt->plugin->id);
     snprintf(answer->version, sizeof answer->version, "%s", memopt->plugin->version);
     answer->n = view->n_nodes;
-    answer->price.size = sizeof answer->price;
-    st = pst_call_price(memopt, view, &answer->price);
-    st = st == PST_OK ? pst_instance_judge_price(memopt, view, &answer->price, err)
-                      : pst_instance_fail(memopt, st, "price", err);
+    st = pst_optimizer_price(&optimizer, view, &answer->price, err);
     if (st == PST_OK && answer->price.fits) {
         st = ask_plan(memopt, view, answer, err);
     }
@@ -144,7 +110,7 @@ static pst_status ask_instance(struct pst_instance *memopt, const struct pst_sta
     return st;
 }
 
-static pst_status ask(const struct pst_memopt_job *job, bool (*cancelled)(void),
+static pst_status ask(const struct pst_problem_job *job, bool (*cancelled)(void),
                       struct answer *ret_answer, struct pst_error *err)
 {
     struct pst_costed_stage stage = {.problem = NULL};
@@ -157,8 +123,7 @@ static pst_status ask(const struct pst_memopt_job *job, bool (*cancelled)(void),
     pst_status st = pst_partition_host_init(&host, job->problem, cancelled, &context, err);
 
     if (st == PST_OK) {
-        st = job->path != NULL ? pst_plugin_open(job->path, "memopt", job->id, &plugin, err)
-                               : pst_plugin_find("memopt", job->id, NULL, &plugin, err);
+        st = pst_plugin_find("memopt", job->id, job->path, &plugin, err);
     }
     if (st == PST_OK) {
         st = pst_partition_create(plugin, job->problem->options, "options", &context, &memopt, err);
@@ -303,7 +268,7 @@ static pst_status find_events(struct answer *answer, struct pst_memopt_result *r
                               err);
 }
 
-static pst_status judge(const struct pst_memopt_job *job, struct answer *answer,
+static pst_status judge(const struct pst_problem_job *job, struct answer *answer,
                         struct pst_memopt_result *ret_result, struct pst_error *err)
 {
     struct pst_memopt_result result = {.value = {.size = sizeof result.value}};
@@ -342,8 +307,8 @@ void pst_memopt_result_finish(struct pst_memopt_result *result)
     memset(result, 0, sizeof *result);
 }
 
-pst_status pst_memopt_solo_run(const struct pst_memopt_job *job, bool (*cancelled)(void),
-                               struct pst_memopt_result *ret_result, struct pst_error *err)
+static pst_status run_here(const struct pst_problem_job *job, bool (*cancelled)(void),
+                           struct pst_memopt_result *ret_result, struct pst_error *err)
 {
     struct answer answer = {.n = 0};
     pst_status st = ask(job, cancelled, &answer, err);
@@ -357,139 +322,123 @@ pst_status pst_memopt_solo_run(const struct pst_memopt_job *job, bool (*cancelle
 
 /* --- in a process apart ------------------------------------------------------------------------*/
 
-/* The question is a partitioner's, behind another first word. */
-static pst_status pack_job(const struct pst_memopt_job *job, char **ret_bytes, size_t *ret_length,
-                           struct pst_error *err)
-{
-    const struct pst_partition_job question = {
-        .id = job->id, .path = job->path, .problem = job->problem};
-    struct pst_writer w = {.bytes = NULL};
-    char *bytes = NULL;
-    size_t length = 0;
-    pst_status st = pst_partition_job_pack(&question, &bytes, &length, err);
-
-    if (st != PST_OK) {
-        return st;
-    }
-    pst_write(&w, MAGIC, sizeof MAGIC);
-    pst_write(&w, bytes, length);
-    free(bytes);
-    return pst_write_end(&w, ret_bytes, ret_length, err);
-}
-
-static pst_status pack_answer(const struct answer *answer, char **ret_bytes, size_t *ret_length,
-                              struct pst_error *err)
-{
-    struct pst_writer w = {.bytes = NULL};
-
-    pst_write(&w, MAGIC, sizeof MAGIC);
-    pst_write(&w, answer->id, sizeof answer->id);
-    pst_write(&w, answer->version, sizeof answer->version);
-    pst_write(&w, &answer->search_seconds, sizeof answer->search_seconds);
-    pst_write_number(&w, answer->price.fits);
-    pst_write_number(&w, answer->price.period_ns);
-    pst_write_number(&w, answer->price.peak_bytes);
-    pst_write(&w, answer->actions, answer->actions == NULL ? 0 : answer->n);
-    pst_write_number(&w, answer->replays.n);
-    pst_write(&w, answer->replays.at, answer->replays.n * sizeof *answer->replays.at);
-    return pst_write_end(&w, ret_bytes, ret_length, err);
-}
-
 /* One a node where the stage fits, else none. Nobody's word is taken for the rules. */
-static void read_actions(struct pst_reader *r, struct answer *answer)
+static void pass_actions(struct pst_wire *w, struct answer *answer)
 {
     size_t n = answer->price.fits ? answer->n : 0;
 
-    if (n > r->left) {
-        r->failed = true;
+    if (w->reads) {
+        w->failed |= n > w->left;
+        answer->actions = w->failed ? NULL : calloc(n + 1, 1);
+        w->failed |= answer->actions == NULL;
     }
-    answer->actions = r->failed ? NULL : calloc(n + 1, 1);
-    r->failed |= answer->actions == NULL;
-    if (!r->failed) {
-        pst_read(r, answer->actions, n);
+    if (!w->failed) {
+        pst_wire_bytes(w, answer->actions, n);
     }
-    for (size_t i = 0; !r->failed && i < n; i++) {
-        r->failed = answer->actions[i] > PST_ACTION_OFFLOAD;
+    for (size_t i = 0; !w->failed && i < n; i++) {
+        w->failed = answer->actions[i] > PST_ACTION_OFFLOAD;
     }
 }
 
-static void read_replays(struct pst_reader *r, struct answer *answer)
+static void pass_answer(struct pst_wire *w, struct answer *answer)
 {
-    struct pst_replay_list sent = {.n = pst_read_count(r, sizeof *sent.at)};
+    struct pst_replay_list *list = &answer->replays;
+    const struct pst_replay *replays;
+    uint32_t n = list->n;
 
-    sent.at = r->failed ? NULL : calloc((size_t)sent.n + 1, sizeof *sent.at);
-    r->failed |= sent.at == NULL;
-    if (!r->failed) {
-        pst_read(r, sent.at, sent.n * sizeof *sent.at);
+    pst_wire_word(w, WORD);
+    pst_wire_name(w, answer->id, sizeof answer->id);
+    pst_wire_name(w, answer->version, sizeof answer->version);
+    pst_wire_amount(w, &answer->search_seconds, PST_WIRE_SECONDS);
+    pst_wire_uint(w, &answer->price.fits);
+    pst_wire_number(w, &answer->price.period_ns);
+    pst_wire_number(w, &answer->price.peak_bytes);
+    pass_actions(w, answer);
+    pst_wire_count(w, &n, sizeof *list->at);
+    replays = pst_wire_array(w, list->at, n, sizeof *list->at);
+    if (w->reads && !w->failed) {
+        w->failed = pst_replay_list_take(list, replays, n, answer->n) != NULL;
     }
-    r->failed =
-        r->failed || pst_replay_list_take(&answer->replays, sent.at, sent.n, answer->n) != NULL;
-    free(sent.at);
 }
 
-static pst_status unpack_answer(const char *bytes, size_t length, const struct pst_memopt_job *job,
-                                struct answer *ret_answer, struct pst_error *err)
-{
-    struct answer answer = {.n = job->problem->graph->n_nodes};
-    struct pst_reader r = {.at = bytes, .left = length};
-    char magic[sizeof MAGIC];
-
-    pst_read(&r, magic, sizeof magic);
-    r.failed |= memcmp(magic, MAGIC, sizeof magic) != 0;
-    pst_read_name(&r, answer.id, sizeof answer.id);
-    pst_read_name(&r, answer.version, sizeof answer.version);
-    answer.search_seconds = pst_read_amount(&r, PST_WIRE_SECONDS);
-    answer.price.fits = pst_read_uint(&r);
-    answer.price.period_ns = pst_read_number(&r);
-    answer.price.peak_bytes = pst_read_number(&r);
-    read_actions(&r, &answer);
-    read_replays(&r, &answer);
-    if (r.failed || r.left > 0) {
-        finish_answer(&answer);
-        return pst_wire_refuse("memopt", job->id, job->path, err);
-    }
-    *ret_answer = answer;
-    return PST_OK;
-}
-
-pst_status pst_memopt_solo_adopt(const struct pst_memopt_job *job, const char *bytes, size_t length,
-                                 struct pst_memopt_result *ret_result, struct pst_error *err)
+static pst_status put(const struct pst_problem_job *job, bool (*cancelled)(void),
+                      struct pst_wire *w, struct pst_error *err)
 {
     struct answer answer = {.n = 0};
-    pst_status st = unpack_answer(bytes, length, job, &answer, err);
+    pst_status st = ask(job, cancelled, &answer, err);
 
     if (st == PST_OK) {
-        st = judge(job, &answer, ret_result, err);
+        pass_answer(w, &answer);
     }
     finish_answer(&answer);
     return st;
 }
 
-pst_status pst_memopt_solo_run_apart(const struct pst_memopt_job *job,
-                                     const struct pst_solo_limits *limits,
-                                     struct pst_memopt_result *ret_result, struct pst_error *err)
+pst_status pst_memopt_solo_adopt(const struct pst_problem_job *job, const char *bytes,
+                                 size_t length, struct pst_memopt_result *ret_result,
+                                 struct pst_error *err)
 {
-    char *question = NULL, *reply = NULL;
-    size_t question_length = 0, length = 0;
-    pst_status st = pack_job(job, &question, &question_length, err);
+    struct answer answer = {.n = job->problem->graph->n_nodes};
+    struct pst_arena arena = {0};
+    struct pst_wire r = pst_wire_read(bytes, length, &arena);
+    pst_status st;
 
-    if (st == PST_OK) {
-        st = pst_solo_ask_apart(limits, question, question_length, &reply, &length, err);
-    }
+    pass_answer(&r, &answer);
+    st = pst_wire_is_read(&r) ? judge(job, &answer, ret_result, err)
+                              : pst_wire_refuse("memopt", job->id, job->path, err);
+    finish_answer(&answer);
+    pst_arena_finish(&arena);
+    return st;
+}
+
+static pst_status run_apart(const struct pst_problem_job *job, const struct pst_solo_limits *limits,
+                            struct pst_memopt_result *ret_result, struct pst_error *err)
+{
+    char *reply = NULL;
+    size_t length = 0;
+    pst_status st = pst_problem_ask_apart(WORD, job, limits, &reply, &length, err);
+
     if (st == PST_OK) {
         st = pst_memopt_solo_adopt(job, reply, length, ret_result, err);
     }
     free(reply);
-    free(question);
     return st;
 }
 
-pst_status pst_memopt_solo_confirm(const struct pst_memopt_job *job,
+pst_status pst_memopt_solo_answer(const struct pst_problem_job *job, bool (*cancelled)(void),
+                                  char **ret_bytes, size_t *ret_length, struct pst_error *err)
+{
+    struct pst_wire w = {.reads = false};
+    pst_status st = put(job, cancelled, &w, err);
+
+    return st == PST_OK ? pst_wire_end(&w, ret_bytes, ret_length, err) : st;
+}
+
+static pst_status serve(struct pst_wire *question, struct pst_wire *answer, struct pst_error *err)
+{
+    struct pst_problem_job job;
+    struct pst_problem problem;
+    pst_status st = pst_problem_take(question, &problem, &job, err);
+
+    return st == PST_OK ? put(&job, pst_worker_stopped_or_late, answer, err) : st;
+}
+
+const struct pst_worker_service pst_memopt_service = {WORD, serve};
+
+pst_status pst_memopt_solo_run(const struct pst_problem_job *job,
+                               const struct pst_solo_limits *limits, bool (*cancelled)(void),
+                               struct pst_memopt_result *ret_result, struct pst_error *err)
+{
+    return limits == NULL ? run_here(job, cancelled, ret_result, err)
+                          : run_apart(job, limits, ret_result, err);
+}
+
+pst_status pst_memopt_solo_confirm(const struct pst_problem_job *job,
                                    const struct pst_solo_limits *limits, bool (*cancelled)(void),
                                    struct pst_error *err)
 {
     struct pst_problem problem = *job->problem;
-    const struct pst_memopt_job asked = {job->id, job->path, &problem};
+    const struct pst_problem_job asked = {.id = job->id, .path = job->path, .problem = &problem};
     struct pst_memopt_result result;
     struct pst_error why;
     pst_status st;
@@ -498,8 +447,7 @@ pst_status pst_memopt_solo_confirm(const struct pst_memopt_job *job,
         return err->status;
     }
     problem.memory_bytes = (double)err->enough_bytes;
-    st = limits == NULL ? pst_memopt_solo_run(&asked, cancelled, &result, &why)
-                        : pst_memopt_solo_run_apart(&asked, limits, &result, &why);
+    st = pst_memopt_solo_run(&asked, limits, cancelled, &result, &why);
     if (st == PST_OK) {
         pst_memopt_result_finish(&result);
     } else if (st == PST_ERR_CANCELLED) {
@@ -509,42 +457,4 @@ pst_status pst_memopt_solo_confirm(const struct pst_memopt_job *job,
         err->enough_bytes = 0;
     }
     return err->status;
-}
-
-pst_status pst_memopt_solo_answer(const struct pst_memopt_job *job, bool (*cancelled)(void),
-                                  char **ret_bytes, size_t *ret_length, struct pst_error *err)
-{
-    struct answer answer = {.n = 0};
-    pst_status st = ask(job, cancelled, &answer, err);
-
-    if (st == PST_OK) {
-        st = pack_answer(&answer, ret_bytes, ret_length, err);
-    }
-    finish_answer(&answer);
-    return st;
-}
-
-bool pst_memopt_solo_is(const char *text, size_t length)
-{
-    return length >= sizeof MAGIC && memcmp(text, MAGIC, sizeof MAGIC) == 0;
-}
-
-void pst_memopt_solo_serve(const char *text, size_t length)
-{
-    struct pst_arena arena = {0};
-    struct pst_error err = {0};
-    struct pst_partition_job question;
-    struct pst_problem problem;
-    char *bytes = NULL;
-    size_t n = 0;
-    pst_status st = pst_partition_job_unpack(text + sizeof MAGIC, length - sizeof MAGIC, &arena,
-                                             &problem, &question, &err);
-
-    if (st == PST_OK) {
-        const struct pst_memopt_job job = {question.id, question.path, &problem};
-
-        pst_worker_started();
-        st = pst_memopt_solo_answer(&job, pst_worker_stopped_or_late, &bytes, &n, &err);
-    }
-    pst_worker_answer(st == PST_OK ? bytes : NULL, n, &err);
 }

@@ -11,12 +11,6 @@
 #include "planner/memory_events.h"
 #include "planner/solo_job.h"
 
-struct pst_memopt_job {
-    const char *id;   /* of the memory optimizer */
-    const char *path; /* NULL: as found by id */
-    const struct pst_problem *problem;
-};
-
 struct pst_memopt_result {
     struct pst_arena arena;
     struct pst_costed_stage stage; /* behind view */
@@ -36,33 +30,30 @@ struct pst_memopt_result {
  * Opens the memory optimizer, states the stage, takes its plan, evaluates it. Errors: of opening
  * and of options; plan.infeasible with the least memory that it can do with; plan.illegal or
  * plugin.contract, exit code 3, for a plan that breaks a rule or takes more than price() said.
- * `cancelled` may be NULL. The result is finished by pst_memopt_result_finish and refers to the
- * problem.
+ * limits: those of a process of its own, by the rules of pst_worker_run; NULL: in this one, where
+ * `cancelled` may be NULL as well. The result is finished by pst_memopt_result_finish and refers to
+ * the problem.
  */
-pst_status pst_memopt_solo_run(const struct pst_memopt_job *job, bool (*cancelled)(void),
+pst_status pst_memopt_solo_run(const struct pst_problem_job *job,
+                               const struct pst_solo_limits *limits, bool (*cancelled)(void),
                                struct pst_memopt_result *ret_result, struct pst_error *err);
-/* The same in a process of its own, by the rules of pst_worker_run. */
-pst_status pst_memopt_solo_run_apart(const struct pst_memopt_job *job,
-                                     const struct pst_solo_limits *limits,
-                                     struct pst_memopt_result *ret_result, struct pst_error *err);
 /*
- * After either of them ended in *err, a PST_ERR_INFEASIBLE: asks again with the capacity that it
+ * After that ended in *err, a PST_ERR_INFEASIBLE: asks again with the capacity that it
  * says would do, and takes that back where it does not. limits: as of pst_partition_solo_advise.
  * Returns err->status; PST_ERR_CANCELLED.
  */
-pst_status pst_memopt_solo_confirm(const struct pst_memopt_job *job,
+pst_status pst_memopt_solo_confirm(const struct pst_problem_job *job,
                                    const struct pst_solo_limits *limits, bool (*cancelled)(void),
                                    struct pst_error *err);
 /* What that process sends back; free() *ret_bytes. */
-pst_status pst_memopt_solo_answer(const struct pst_memopt_job *job, bool (*cancelled)(void),
+pst_status pst_memopt_solo_answer(const struct pst_problem_job *job, bool (*cancelled)(void),
                                   char **ret_bytes, size_t *ret_length, struct pst_error *err);
 /* A result from it. plugin.contract, exit code 3, where the bytes are no answer to that job. */
-pst_status pst_memopt_solo_adopt(const struct pst_memopt_job *job, const char *bytes, size_t length,
-                                 struct pst_memopt_result *ret_result, struct pst_error *err);
+pst_status pst_memopt_solo_adopt(const struct pst_problem_job *job, const char *bytes,
+                                 size_t length, struct pst_memopt_result *ret_result,
+                                 struct pst_error *err);
 void pst_memopt_result_finish(struct pst_memopt_result *result);
 
-/* That process: is what pst_worker_begin brought such a job? Then runs it, answers and leaves. */
-bool pst_memopt_solo_is(const char *text, size_t length);
-void pst_memopt_solo_serve(const char *text, size_t length) __attribute__((noreturn));
+extern const struct pst_worker_service pst_memopt_service; /* of that process */
 
 #endif

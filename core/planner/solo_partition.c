@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/child.h"
 #include "planner/solo_partition_state.h"
 
 /* Least bytes of a device that has this node alone, one micro-batch in flight. */
@@ -64,63 +63,19 @@ static pst_status explain(const struct pst_problem *problem, pst_status st, stru
     return st;
 }
 
-pst_status pst_partition_solo_run(const struct pst_partition_job *job, bool (*cancelled)(void),
+pst_status pst_partition_solo_run(const struct pst_problem_job *job,
+                                  const struct pst_solo_limits *limits, bool (*cancelled)(void),
                                   struct pst_partition_result *ret_result, struct pst_error *err)
 {
     struct pst_partition_answer answer = {.n_stages = 0};
-    pst_status st = pst_partition_ask(job, cancelled, &answer, err);
+    pst_status st = limits == NULL ? pst_partition_ask(job, cancelled, &answer, err)
+                                   : pst_partition_ask_apart(job, limits, &answer, err);
 
     if (st == PST_OK) {
         st = pst_partition_judge(job, &answer, ret_result, err);
     }
     pst_partition_answer_finish(&answer);
     return explain(job->problem, st, err);
-}
-
-pst_status pst_partition_solo_run_apart(const struct pst_partition_job *job,
-                                        const struct pst_solo_limits *limits,
-                                        struct pst_partition_result *ret_result,
-                                        struct pst_error *err)
-{
-    struct pst_partition_answer answer = {.n_stages = 0};
-    char *question = NULL, *reply = NULL;
-    size_t question_length = 0, length = 0;
-    pst_status st = pst_partition_job_pack(job, &question, &question_length, err);
-
-    if (st == PST_OK) {
-        st = pst_solo_ask_apart(limits, question, question_length, &reply, &length, err);
-    }
-    if (st == PST_OK) {
-        st = pst_partition_answer_unpack(reply, length, job, &answer, err);
-    }
-    if (st == PST_OK) {
-        st = pst_partition_judge(job, &answer, ret_result, err);
-    }
-    pst_partition_answer_finish(&answer);
-    free(reply);
-    free(question);
-    return explain(job->problem, st, err);
-}
-
-void pst_partition_solo_serve(const char *text, size_t length)
-{
-    struct pst_partition_answer answer = {.n_stages = 0};
-    struct pst_arena arena = {0};
-    struct pst_error err = {0};
-    struct pst_partition_job job;
-    struct pst_problem problem;
-    char *bytes = NULL;
-    size_t n = 0;
-    pst_status st = pst_partition_job_unpack(text, length, &arena, &problem, &job, &err);
-
-    if (st == PST_OK) {
-        pst_worker_started();
-        st = pst_partition_ask(&job, pst_worker_stopped_or_late, &answer, &err);
-    }
-    if (st == PST_OK) {
-        st = pst_partition_answer_pack(&answer, &bytes, &n, &err);
-    }
-    pst_worker_answer(st == PST_OK ? bytes : NULL, n, &err);
 }
 
 void pst_partition_result_finish(struct pst_partition_result *result)

@@ -35,27 +35,17 @@ struct pst_partition_result {
     double search_seconds;
 };
 
-struct pst_partition_job {
-    const char *id;   /* of the partitioner */
-    const char *path; /* NULL: as found by id */
-    const struct pst_problem *problem;
-    uint64_t deadline_ns; /* of pst_now_ns, in this process; 0: none */
-};
-
 /*
  * Opens the partitioner, asks it, checks its answer (every node in one stage, stages convex, their
  * graph acyclic, ranks taken once, sizes offered, degrees allowed), judges it. Errors: of opening
  * and of options; plan.infeasible in the plugin's words, or where a stage of the answer does not
- * fit a device; plan.illegal, exit code 3, for an answer that breaks a rule. `cancelled` may be
- * NULL.
+ * fit a device; plan.illegal, exit code 3, for an answer that breaks a rule. limits: those of a
+ * process of its own, by the rules of pst_worker_run; NULL: in this one, where `cancelled` may be
+ * NULL as well.
  */
-pst_status pst_partition_solo_run(const struct pst_partition_job *job, bool (*cancelled)(void),
+pst_status pst_partition_solo_run(const struct pst_problem_job *job,
+                                  const struct pst_solo_limits *limits, bool (*cancelled)(void),
                                   struct pst_partition_result *ret_result, struct pst_error *err);
-/* The same in a process of its own, by the rules of pst_worker_run. */
-pst_status pst_partition_solo_run_apart(const struct pst_partition_job *job,
-                                        const struct pst_solo_limits *limits,
-                                        struct pst_partition_result *ret_result,
-                                        struct pst_error *err);
 
 /*
  * After either of them was refused with *err: if memory is what is missing, adds to
@@ -64,14 +54,12 @@ pst_status pst_partition_solo_run_apart(const struct pst_partition_job *job,
  * err->status; PST_ERR_CANCELLED, when the user stops it; or PST_OK and a result, where the
  * partitioner found one that fits by being given another amount.
  */
-pst_status pst_partition_solo_advise(const struct pst_partition_job *job,
+pst_status pst_partition_solo_advise(const struct pst_problem_job *job,
                                      const struct pst_solo_limits *limits, bool (*cancelled)(void),
                                      struct pst_partition_result *ret_result,
                                      struct pst_error *err);
 
-/* That process: is what pst_worker_begin brought such a job? Then runs it, answers and leaves. */
-bool pst_partition_solo_is(const char *text, size_t length);
-void pst_partition_solo_serve(const char *text, size_t length) __attribute__((noreturn));
+extern const struct pst_worker_service pst_partition_service; /* of that process */
 
 void pst_partition_result_finish(struct pst_partition_result *result);
 

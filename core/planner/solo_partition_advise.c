@@ -14,7 +14,7 @@
 #define MAX_SHOWN 16           /* stages */
 
 struct advice {
-    const struct pst_partition_job *job;
+    const struct pst_problem_job *job;
     const struct pst_solo_limits *limits;
     bool (*cancelled)(void);
     uint64_t deadline_ns;
@@ -37,19 +37,16 @@ static pst_status ask(const struct advice *a, uint64_t memory, uint64_t deadline
                       struct pst_partition_result *ret_result, struct pst_error *err)
 {
     struct pst_problem problem = *a->job->problem;
-    const struct pst_partition_job job = {a->job->id, a->job->path, &problem, deadline_ns};
-    struct pst_solo_limits limits;
+    const struct pst_problem_job job = {a->job->id, a->job->path, &problem, deadline_ns};
+    struct pst_solo_limits limits = a->limits == NULL ? (struct pst_solo_limits){0} : *a->limits;
     uint64_t now = pst_now_ns();
 
     problem.memory_bytes = memory == 0 ? INFINITY : (double)memory;
-    if (a->limits == NULL) {
-        return pst_partition_solo_run(&job, a->cancelled, ret_result, err);
-    }
-    limits = *a->limits;
     if (deadline_ns != 0 && (limits.time_ns == 0 || deadline_ns < now + limits.time_ns)) {
         limits.time_ns = deadline_ns > now ? deadline_ns - now : 1;
     }
-    return pst_partition_solo_run_apart(&job, &limits, ret_result, err);
+    return pst_partition_solo_run(&job, a->limits == NULL ? NULL : &limits, a->cancelled,
+                                  ret_result, err);
 }
 
 static uint64_t keep(struct advice *a, struct pst_partition_result *result)
@@ -98,7 +95,7 @@ static pst_status stop(struct pst_error *err)
     return pst_fail(err, PST_ERR_CANCELLED, "run.cancelled", "planning was stopped");
 }
 
-pst_status pst_partition_solo_advise(const struct pst_partition_job *job,
+pst_status pst_partition_solo_advise(const struct pst_problem_job *job,
                                      const struct pst_solo_limits *limits, bool (*cancelled)(void),
                                      struct pst_partition_result *ret_result, struct pst_error *err)
 {

@@ -14,6 +14,7 @@
 #define ATTEMPTS 4
 
 struct arrangement {
+    struct pst_questions *questions;
     struct pst_partition_planned *planned;
     const struct pst_problem *problem;
     struct pst_partition_answer *answer;
@@ -108,7 +109,7 @@ static pst_status hold(struct arrangement *a, struct pst_error *err)
             next[place.n_successors++] =
                 (struct pst_successor){to->microbatch_size, to->k, to->in_flight};
         }
-        st = pst_partition_planned_held(a->planned, &place, &held, err);
+        st = pst_questions_held(a->questions, &place, &held, err);
         stage->in_flight = held.microbatches > a->counted[s] ? held.microbatches : a->counted[s];
         a->versions[s] = held.weight_versions;
     }
@@ -223,16 +224,13 @@ static pst_status decide(struct arrangement *a, struct pst_error *err)
 /* --- order and time ----------------------------------------------------------------------------*/
 
 /* Batches that run into each other: what one more of them adds. */
-static pst_status time_stream(struct arrangement *a, const struct pst_solo *question,
+static pst_status time_stream(struct arrangement *a, const struct pst_emission *emission,
                               const struct pst_solo *fine, double scale, struct pst_error *err)
 {
-    struct pst_solo_answer order;
+    struct pst_orders order = {.n_devices = 0};
     double ns[2] = {0, 0};
-    pst_status st = pst_solo_schedule(a->planned->scheduler, &question->in, &order, err);
+    pst_status st = pst_orders_take(emission, &a->planned->scheduler->claim, &order, err);
 
-    if (st != PST_OK) {
-        return st;
-    }
     for (uint32_t i = 0; st == PST_OK && i < 2; i++) {
         struct pst_solo_stream stream;
 
@@ -243,20 +241,20 @@ static pst_status time_stream(struct arrangement *a, const struct pst_solo *ques
             pst_solo_stream_finish(&stream);
         }
     }
-    pst_solo_answer_finish(&order);
+    pst_orders_finish(&order);
     a->answer->step_ns = ns[1] - ns[0];
     return st;
 }
 
-static pst_status time_order(struct arrangement *a, const struct pst_solo *question,
-                             const struct pst_emission *emission, struct pst_error *err)
+static pst_status time_order(struct arrangement *a, const struct pst_emission *emission,
+                             struct pst_error *err)
 {
     double scale = pst_partition_run_scale(&a->run, 5);
     struct pst_solo fine = {.stages = NULL};
     pst_status st = pst_partition_run_state(&a->run, scale, &fine, err);
 
     if (st == PST_OK && emission->asynchronous) {
-        st = time_stream(a, question, &fine, scale, err);
+        st = time_stream(a, emission, &fine, scale, err);
     } else if (st == PST_OK) {
         st = pst_partition_run_time(&a->run, &fine.in, scale, emission->passes, emission->n_passes,
                                     &a->answer->step_ns, err);
@@ -281,7 +279,7 @@ static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error
     *ret_again = false;
     if (st == PST_OK) {
         memcpy(question.activation_bytes, a->room, a->n_devices * sizeof *a->room);
-        st = pst_emission_ask(&emission, a->planned->scheduler, &question.in, err);
+        st = pst_emission_ask(&emission, a->planned->scheduler, &question.in, NULL, NULL, err);
     }
     if (st == PST_OK && pst_emission_count_at_peak(&emission, held, NULL) != PST_OK) {
         st = pst_fail_nomem(err);
@@ -293,7 +291,7 @@ static pst_status order(struct arrangement *a, bool *ret_again, struct pst_error
         }
     }
     if (st == PST_OK && !*ret_again) {
-        st = time_order(a, &question, &emission, err);
+        st = time_order(a, &emission, err);
     }
     pst_emission_finish(&emission);
     pst_solo_finish(&question);
@@ -320,11 +318,14 @@ static pst_status attempt(struct arrangement *a, bool *ret_again, struct pst_err
     return order(a, ret_again, err);
 }
 
-pst_status pst_partition_arrange(struct pst_partition_planned *planned,
+pst_status pst_partition_arrange(struct pst_partition_host *host,
                                  struct pst_partition_answer *answer, const uint32_t *owner,
                                  struct pst_error *err)
 {
-    struct arrangement a = {.planned = planned, .problem = planned->problem, .answer = answer};
+    struct arrangement a = {.questions = &host->questions,
+                            .planned = host->planned,
+                            .problem = host->problem,
+                            .answer = answer};
     bool again = true;
     pst_status st = check_sizes(&a, err);
 
@@ -338,7 +339,7 @@ pst_status pst_partition_arrange(struct pst_partition_planned *planned,
         st = pst_fail(err, PST_ERR_INFEASIBLE, "plan.infeasible",
                       "scheduler \"%s\" holds more micro-batches than it says, however many it is "
                       "given",
-                      planned->scheduler->plugin->id);
+                      host->planned->scheduler->plugin->id);
     }
     finish(&a);
     return st;

@@ -9,6 +9,7 @@
 
 #include "base/util.h"
 #include "host/call.h"
+#include "planner/optimizer.h"
 #include "planner/solo_partition_state.h"
 #include "planner/stage_rules.h"
 
@@ -204,19 +205,6 @@ pst_status pst_partition_illegal(const char *id, const char *fault, struct pst_e
     return PST_ERR_BUG;
 }
 
-/* What a question failed with goes before what the plugin makes of it. */
-static pst_status blame(struct pst_partition_host *host, struct pst_instance *partitioner,
-                        pst_status st, struct pst_error *err)
-{
-    if (host->pending.status != st) {
-        return pst_instance_fail(partitioner, st, "partition", err);
-    }
-    if (err != NULL) {
-        *err = host->pending;
-    }
-    return st;
-}
-
 static pst_status check_number(const struct pst_partition_host *host,
                                const struct pst_partition_answer *answer, struct pst_error *err)
 {
@@ -251,12 +239,12 @@ static pst_status collect(struct pst_partition_host *host, struct pst_instance *
     } else if (c.rules.fault[0] != '\0' || (st == PST_OK && !pst_stage_rules_end(&c.rules))) {
         st = pst_partition_illegal(partitioner->plugin->id, c.rules.fault, err);
     } else if (st != PST_OK) {
-        st = blame(host, partitioner, st, err);
+        st = pst_instance_blame(partitioner, &host->pending, st, "partition", err);
     } else {
         st = check_number(host, answer, err);
     }
     if (st == PST_OK && host->planned != NULL) {
-        st = pst_partition_arrange(host->planned, answer, c.rules.owner, err);
+        st = pst_partition_arrange(host, answer, c.rules.owner, err);
     }
     pst_stage_rules_finish(&c.rules);
     return st;
@@ -271,13 +259,6 @@ static pst_status copy_places(const struct pst_partition_places *places,
     }
     return places->device_of != NULL && answer->places.device_of == NULL ? pst_fail_nomem(err)
                                                                          : PST_OK;
-}
-
-static pst_status find_partitioner(const struct pst_partition_job *job,
-                                   const struct pst_plugin **ret_plugin, struct pst_error *err)
-{
-    return job->path != NULL ? pst_plugin_open(job->path, "partitioner", job->id, ret_plugin, err)
-                             : pst_plugin_find("partitioner", job->id, NULL, ret_plugin, err);
 }
 
 /* With an instance and a question at hand. */
@@ -310,7 +291,7 @@ static pst_status run(struct pst_partition_host *host, struct pst_instance *part
     return st;
 }
 
-pst_status pst_partition_ask(const struct pst_partition_job *job, bool (*cancelled)(void),
+pst_status pst_partition_ask(const struct pst_problem_job *job, bool (*cancelled)(void),
                              struct pst_partition_answer *ret_answer, struct pst_error *err)
 {
     struct pst_partition_planned planned = {.problem = NULL};
@@ -323,10 +304,10 @@ pst_status pst_partition_ask(const struct pst_partition_job *job, bool (*cancell
 
     host.deadline_ns = job->deadline_ns;
     if (st == PST_OK) {
-        st = find_partitioner(job, &plugin, err);
+        st = pst_plugin_find("partitioner", job->id, job->path, &plugin, err);
     }
     if (st == PST_OK && job->problem->planned) {
-        host.planned = &planned;
+        pst_partition_host_plan(&host, &planned);
         st = pst_partition_planned_init(&planned, job->problem, plugin, &context, err);
     }
     if (st == PST_OK) {

@@ -426,7 +426,7 @@ static pst_status judge(struct judge *j, struct pst_error *err)
     return st;
 }
 
-pst_status pst_partition_judge(const struct pst_partition_job *job,
+pst_status pst_partition_judge(const struct pst_problem_job *job,
                                const struct pst_partition_answer *answer,
                                struct pst_partition_result *ret_result, struct pst_error *err)
 {

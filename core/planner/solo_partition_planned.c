@@ -3,12 +3,13 @@
  * A scheduler and a memory optimizer that answer for a costed graph, where a problem says
  * cost = "planned".
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
 #include "planner/eval_replays.h"
-#include "host/call.h"
 #include "host/caps.h"
+#include "planner/optimizer.h"
 #include "planner/solo_partition_state.h"
 #include "planner/state.h"
 #include "planner/topology.h"
@@ -17,8 +18,9 @@
 static pst_status find(const char *kind, const char *name, const struct pst_plugin **ret_plugin,
                        struct pst_error *err)
 {
-    pst_status st = strchr(name, '/') != NULL ? pst_plugin_open(name, kind, NULL, ret_plugin, err)
-                                              : pst_plugin_find(kind, name, NULL, ret_plugin, err);
+    bool is_file = strchr(name, '/') != NULL;
+    pst_status st =
+        pst_plugin_find(kind, is_file ? NULL : name, is_file ? name : NULL, ret_plugin, err);
 
     if (st != PST_OK) {
         pst_error_prefix(err, "\"%s\"", kind);
@@ -48,7 +50,6 @@ static pst_status open_strategies(struct pst_partition_planned *planned,
     if (st == PST_OK && plugins[2] != NULL) {
         st = pst_partition_create(plugins[2], problem->memopt_options, "memopt_options", context,
                                   &planned->memopt, err);
-        planned->memopt_if = plugins[2]->get_interface(PST_MEMOPT);
     }
     return st;
 }
@@ -105,7 +106,6 @@ void pst_partition_planned_finish(struct pst_partition_planned *planned)
     pst_instance_destroy(planned->memopt);
     pst_costed_stage_finish(&planned->stage);
     pst_evaluator_finish(&planned->evaluator);
-    pst_memo_finish(&planned->memo);
     pst_arena_finish(&planned->arena);
     memset(planned, 0, sizeof *planned);
 }
@@ -119,34 +119,34 @@ uint32_t pst_partition_planned_devices(const struct pst_partition_planned *plann
     return replicates && planned->topology.n_stages == 0 ? n_stages : problem->n_devices;
 }
 
-pst_status pst_partition_planned_held(struct pst_partition_planned *planned,
-                                      const struct pst_place *place, struct pst_held *ret_held,
-                                      struct pst_error *err)
+/* --- what a partitioner asks of them -----------------------------------------------------------*/
+
+static pst_status topology(void *self, uint32_t n_devices, struct pst_topology *ret_topology,
+                           struct pst_error *err)
 {
+    return pst_scheduler_topology(((struct pst_partition_planned *)self)->scheduler, n_devices,
+                                  ret_topology, err);
+}
+
+/* Whatever place->n_devices says. */
+static pst_status held(void *self, const struct pst_place *place, struct pst_held *ret_held,
+                       struct pst_error *err)
+{
+    struct pst_partition_planned *planned = self;
     struct pst_place asked = *place;
     const struct pst_scheduler_use use = {.scheduler = planned->scheduler,
                                           .topology = &planned->topology,
                                           .device_of = planned->places.device_of,
                                           .n_places = planned->places.n_places};
-    struct pst_memo_key key = pst_memo_key_place(place);
-    struct pst_memo_entry *entry = pst_memo_find(&planned->memo, key);
-    struct pst_held held;
-    pst_status st = entry == NULL ? pst_fail_nomem(err) : PST_OK;
 
-    if (st == PST_OK && !entry->used) {
-        asked.size = sizeof asked;
-        asked.n_devices = pst_partition_planned_devices(planned, place->n_stages);
-        st = pst_scheduler_held(&use, &asked, &held, err);
-        if (st == PST_OK) {
-            entry->answer.held = held;
-            pst_memo_keep(&planned->memo, entry, key);
-        }
-    }
-    if (st == PST_OK) {
-        ret_held->microbatches = entry->answer.held.microbatches;
-        ret_held->weight_versions = entry->answer.held.weight_versions;
-    }
-    return st;
+    asked.size = sizeof asked;
+    asked.n_devices = pst_partition_planned_devices(planned, place->n_stages);
+    return pst_scheduler_held(&use, &asked, ret_held, err);
+}
+
+static struct pst_optimizer optimizer_of(struct pst_partition_planned *planned)
+{
+    return (struct pst_optimizer){.instance = planned->memopt, .evaluator = &planned->evaluator};
 }
 
 static void view_of(struct pst_partition_planned *planned, const struct pst_stage_question *q,
@@ -154,135 +154,55 @@ static void view_of(struct pst_partition_planned *planned, const struct pst_stag
 {
     pst_costed_stage_build(&planned->stage, q->nodes, q->n_nodes, q->microbatch_size / q->n_ranks,
                            q->weight_versions, ret_view);
-    ret_view->stage = q->stage;
-    ret_view->n_stages = q->n_stages;
-    ret_view->in_flight = q->in_flight;
-    ret_view->capacity_bytes = q->capacity_bytes;
+    pst_view_state(q, ret_view);
 }
 
-/* Of the view as it stands. */
-static pst_status evaluate(struct pst_partition_planned *planned, const struct pst_stage_view *view,
-                           struct pst_stage_value *ret_value, struct pst_error *err)
-{
-    *ret_value = (struct pst_stage_value){.size = sizeof *ret_value};
-    return pst_evaluate(&planned->evaluator, view, NULL, ret_value) ? PST_OK : pst_fail_nomem(err);
-}
-
-static pst_status price(struct pst_partition_planned *planned, const struct pst_stage_view *view,
+static pst_status price(void *self, const struct pst_stage_question *question,
                         struct pst_stage_price *ret_price, struct pst_error *err)
 {
-    struct pst_stage_price price = {.size = sizeof price};
-    struct pst_stage_value value;
-    pst_status st;
-
-    if (planned->memopt == NULL) {
-        st = evaluate(planned, view, &value, err);
-        price.fits = st == PST_OK && value.peak_bytes <= view->capacity_bytes;
-        price.period_ns = value.period_ns;
-        price.peak_bytes = value.peak_bytes;
-    } else {
-        st = pst_call_price(planned->memopt, view, &price);
-        st = st == PST_OK ? pst_instance_judge_price(planned->memopt, view, &price, err)
-                          : pst_instance_fail(planned->memopt, st, "price", err);
-    }
-    *ret_price = price;
-    return st;
-}
-
-pst_status pst_partition_planned_price(struct pst_partition_planned *planned,
-                                       const struct pst_stage_question *question,
-                                       struct pst_stage_price *ret_price, struct pst_error *err)
-{
-    struct pst_memo_key key = pst_memo_key_question(question);
-    struct pst_memo_entry *entry = pst_memo_find(&planned->memo, key);
+    const struct pst_optimizer optimizer = optimizer_of(self);
     struct pst_stage_view view;
-    pst_status st = entry == NULL ? pst_fail_nomem(err) : PST_OK;
 
-    if (st == PST_OK && !entry->used) {
-        view_of(planned, question, &view);
-        st = price(planned, &view, &entry->answer.price, err);
-        if (st == PST_OK) {
-            pst_memo_keep(&planned->memo, entry, key);
-        }
-    }
-    if (st == PST_OK) {
-        ret_price->fits = entry->answer.price.fits;
-        ret_price->period_ns = entry->answer.price.period_ns;
-        ret_price->peak_bytes = entry->answer.price.peak_bytes;
-    }
-    return st;
+    view_of(self, question, &view);
+    return pst_optimizer_price(&optimizer, &view, ret_price, err);
 }
 
-pst_status pst_partition_planned_bound(struct pst_partition_planned *planned,
-                                       const struct pst_stage_question *question,
-                                       uint64_t *ret_period_ns, struct pst_error *err)
+static pst_status bound(void *self, const struct pst_stage_question *question,
+                        uint64_t *ret_period_ns, struct pst_error *err)
 {
-    struct pst_stage_value value;
+    const struct pst_optimizer optimizer = optimizer_of(self);
     struct pst_stage_view view;
-    pst_status st;
 
-    view_of(planned, question, &view);
-    if (planned->memopt != NULL && PST_CAN(planned->memopt_if, bound)) {
-        st = pst_call_bound(planned->memopt, &view, ret_period_ns);
-        return st == PST_OK ? st : pst_instance_fail(planned->memopt, st, "bound", err);
-    }
-    st = evaluate(planned, &view, &value, err);
-    if (st == PST_OK) {
-        *ret_period_ns = value.period_ns; /* of everything kept */
-    }
-    return st;
+    view_of(self, question, &view);
+    return pst_optimizer_bound(&optimizer, &view, ret_period_ns, err);
 }
+
+const struct pst_strategist pst_partition_strategies = {topology, held, price, bound, false};
 
 /* --- the end of it -----------------------------------------------------------------------------*/
-
-struct decision {
-    struct pst_action_out out;
-    struct pst_stage_node *nodes;
-    uint32_t n_nodes;
-    struct pst_replay_list *replays;
-    const char *fault; /* the first */
-};
-
-static pst_status set_action(struct pst_action_out *out, uint32_t position, uint32_t action)
-{
-    struct decision *d = out->impl;
-
-    if (d->fault == NULL && position >= d->n_nodes) {
-        d->fault = "there is no such node";
-    } else if (d->fault == NULL && action > PST_ACTION_PEER) {
-        d->fault = "there is no such action";
-    }
-    if (d->fault != NULL) {
-        return PST_ERR_BUG;
-    }
-    d->nodes[position].action = action;
-    return PST_OK;
-}
-
-static pst_status set_replays(struct pst_action_out *out, const struct pst_replay *replays,
-                              uint32_t n_replays)
-{
-    struct decision *d = out->impl;
-
-    if (d->fault == NULL) {
-        d->fault = pst_replay_list_take(d->replays, replays, n_replays, d->n_nodes);
-    }
-    return d->fault == NULL ? PST_OK : PST_ERR_BUG;
-}
 
 /* Sets the actions of the nodes that were built last, and takes replays. */
 static pst_status run_plan(struct pst_partition_planned *planned, const struct pst_stage_view *view,
                            struct pst_replay_list *replays, struct pst_error *err)
 {
-    struct decision d = {
-        .nodes = planned->stage.nodes, .n_nodes = view->n_nodes, .replays = replays};
+    static const struct pst_action_rules rules = {.most = PST_ACTION_PEER,
+                                                  .no_node = "there is no such node",
+                                                  .no_action = "there is no such action"};
+    const struct pst_optimizer optimizer = optimizer_of(planned);
+    uint8_t *actions = calloc((size_t)view->n_nodes + 1, 1);
+    struct pst_action_answer said;
     pst_status st;
 
-    d.out = (struct pst_action_out){
-        .size = sizeof d.out, .impl = &d, .set = set_action, .sequence = set_replays};
-    st = pst_call_plan(planned->memopt, view, &d.out);
-    if (d.fault != NULL) {
-        return pst_planner_illegal(err, planned->memopt, "stage %u: %s", view->stage, d.fault);
+    if (actions == NULL) {
+        return pst_fail_nomem(err);
+    }
+    st = pst_optimizer_plan(&optimizer, view, &rules, actions, replays, &said);
+    for (uint32_t i = 0; i < view->n_nodes; i++) {
+        planned->stage.nodes[i].action = actions[i];
+    }
+    free(actions);
+    if (said.fault != NULL) {
+        return pst_planner_illegal(err, planned->memopt, "stage %u: %s", view->stage, said.fault);
     }
     return st == PST_OK ? st : pst_instance_fail(planned->memopt, st, "plan", err);
 }
@@ -325,6 +245,7 @@ pst_status pst_partition_planned_decide(struct pst_partition_planned *planned,
                                         struct pst_stage_value *ret_value, uint64_t *ret_kept_bytes,
                                         struct pst_error *err)
 {
+    const struct pst_optimizer optimizer = optimizer_of(planned);
     struct pst_replay_list replays = {.n = 0};
     struct pst_stage_price promised;
     struct pst_stage_value value;
@@ -332,7 +253,7 @@ pst_status pst_partition_planned_decide(struct pst_partition_planned *planned,
     pst_status st;
 
     view_of(planned, question, &view);
-    st = price(planned, &view, &promised, err);
+    st = pst_optimizer_price(&optimizer, &view, &promised, err);
     if (st == PST_OK && !promised.fits) {
         st = too_large(planned, question, promised.peak_bytes, err);
     }

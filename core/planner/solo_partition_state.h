@@ -12,7 +12,7 @@
 #include "planner/costed_stage.h"
 #include "planner/eval.h"
 #include "planner/held.h"
-#include "planner/memo.h"
+#include "planner/questions.h"
 #include "host/region.h"
 #include "planner/solo.h"
 #include "planner/solo_partition.h"
@@ -56,12 +56,10 @@ struct pst_partition_edge {
 struct pst_partition_planned {
     const struct pst_problem *problem;
     struct pst_instance *scheduler, *memopt; /* memopt NULL: everything is kept */
-    const struct pst_memopt *memopt_if;
     struct pst_topology topology;
     struct pst_partition_places places;
     struct pst_costed_stage stage;
     struct pst_evaluator evaluator;
-    struct pst_memo memo;
     struct pst_arena arena;
 };
 
@@ -72,6 +70,7 @@ struct pst_partition_host {
     struct pst_region figures; /* as a partitioner gets them */
     bool (*cancelled)(void);
     uint64_t deadline_ns; /* 0: none */
+    struct pst_questions questions;
     struct pst_evaluator evaluator;
     struct pst_partition_planned *planned; /* NULL: the reference cost model answers */
     struct pst_error pending;              /* what a question failed with */
@@ -81,6 +80,9 @@ struct pst_partition_host {
 pst_status pst_partition_host_init(struct pst_partition_host *host,
                                    const struct pst_problem *problem, bool (*cancelled)(void),
                                    struct pst_host_context *ret_context, struct pst_error *err);
+/* From here on the problem's strategies answer. */
+void pst_partition_host_plan(struct pst_partition_host *host,
+                             struct pst_partition_planned *planned);
 void pst_partition_host_finish(struct pst_partition_host *host);
 
 /* solo_partition_ask.c. The question's arrays live in `arena`; config.value where no allowed degree
@@ -89,7 +91,7 @@ pst_status pst_partition_question(const struct pst_problem *problem,
                                   const struct pst_partition_places *places,
                                   struct pst_arena *arena, struct pst_partition_in *ret_in,
                                   struct pst_cluster_view *ret_cluster, struct pst_error *err);
-pst_status pst_partition_ask(const struct pst_partition_job *job, bool (*cancelled)(void),
+pst_status pst_partition_ask(const struct pst_problem_job *job, bool (*cancelled)(void),
                              struct pst_partition_answer *ret_answer, struct pst_error *err);
 void pst_partition_answer_finish(struct pst_partition_answer *answer);
 /* plan.illegal, exit code 3, in the words of rules that were broken. */
@@ -110,16 +112,7 @@ void pst_partition_planned_finish(struct pst_partition_planned *planned);
 /* Logical devices under so many stages: with replicas one a stage. */
 uint32_t pst_partition_planned_devices(const struct pst_partition_planned *planned,
                                        uint32_t n_stages);
-/* Whatever place->n_devices says. */
-pst_status pst_partition_planned_held(struct pst_partition_planned *planned,
-                                      const struct pst_place *place, struct pst_held *ret_held,
-                                      struct pst_error *err);
-pst_status pst_partition_planned_price(struct pst_partition_planned *planned,
-                                       const struct pst_stage_question *question,
-                                       struct pst_stage_price *ret_price, struct pst_error *err);
-pst_status pst_partition_planned_bound(struct pst_partition_planned *planned,
-                                       const struct pst_stage_question *question,
-                                       uint64_t *ret_period_ns, struct pst_error *err);
+extern const struct pst_strategist pst_partition_strategies; /* they answer */
 /* What the memory optimizer makes of a stage in the end: its actions, held against the rules and
    its own price. *ret_kept_bytes: of one micro-batch, input included. plan.infeasible. */
 pst_status pst_partition_planned_decide(struct pst_partition_planned *planned,
@@ -128,12 +121,12 @@ pst_status pst_partition_planned_decide(struct pst_partition_planned *planned,
                                         struct pst_error *err);
 
 /* solo_partition_arrange.c: has the strategies plan the answer's stages; fills its figures. */
-pst_status pst_partition_arrange(struct pst_partition_planned *planned,
+pst_status pst_partition_arrange(struct pst_partition_host *host,
                                  struct pst_partition_answer *answer, const uint32_t *owner,
                                  struct pst_error *err);
 
 /* solo_partition_judge.c: holds the answer against the rules, then says what it is worth. */
-pst_status pst_partition_judge(const struct pst_partition_job *job,
+pst_status pst_partition_judge(const struct pst_problem_job *job,
                                const struct pst_partition_answer *answer,
                                struct pst_partition_result *ret_result, struct pst_error *err);
 /* owner[v]: stage of node v. free() *ret_edges. PST_ERR_NOMEM. */
@@ -174,19 +167,23 @@ pst_status pst_partition_run_time(const struct pst_partition_run *run,
 /* The finest scale at which n_steps steps are counted exactly in 62 bits. */
 double pst_partition_run_scale(const struct pst_partition_run *run, uint32_t n_steps);
 
-/* solo_partition_wire.c: bytes for the way to the partitioner's process and back. */
-pst_status pst_partition_job_pack(const struct pst_partition_job *job, char **ret_bytes,
-                                  size_t *ret_length, struct pst_error *err);
-/* The problem lives in `arena`; finish its graph by pst_costed_destroy. */
-pst_status pst_partition_job_unpack(const char *bytes, size_t length, struct pst_arena *arena,
-                                    struct pst_problem *ret_problem,
-                                    struct pst_partition_job *ret_job, struct pst_error *err);
-pst_status pst_partition_answer_pack(const struct pst_partition_answer *answer, char **ret_bytes,
-                                     size_t *ret_length, struct pst_error *err);
+/* solo_partition_wire.c: a question of a problem file, behind a service's word, to a process of its
+   own; and there: taken off the wire, with `problem` as room for its problem; time counts from then
+   on. */
+pst_status pst_problem_ask_apart(const char *word, const struct pst_problem_job *job,
+                                 const struct pst_solo_limits *limits, char **ret_reply,
+                                 size_t *ret_length, struct pst_error *err);
+pst_status pst_problem_take(struct pst_wire *question, struct pst_problem *problem,
+                            struct pst_problem_job *ret_job, struct pst_error *err);
+/* pst_partition_ask in a process of its own, and what that sends back. */
+pst_status pst_partition_ask_apart(const struct pst_problem_job *job,
+                                   const struct pst_solo_limits *limits,
+                                   struct pst_partition_answer *ret_answer, struct pst_error *err);
+void pst_partition_answer_put(struct pst_wire *w, const struct pst_partition_answer *answer);
 /* plugin.contract, exit code 3, where the bytes are no answer to that job. */
-pst_status pst_partition_answer_unpack(const char *bytes, size_t length,
-                                       const struct pst_partition_job *job,
-                                       struct pst_partition_answer *ret_answer,
-                                       struct pst_error *err);
+pst_status pst_partition_answer_take(const char *bytes, size_t length,
+                                     const struct pst_problem_job *job,
+                                     struct pst_partition_answer *ret_answer,
+                                     struct pst_error *err);
 
 #endif

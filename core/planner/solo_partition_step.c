@@ -51,15 +51,6 @@ double pst_partition_run_scale(const struct pst_partition_run *run, uint32_t n_s
     return all_ns > 0 ? ldexp(1.0, 61 - exponent) : 1.0;
 }
 
-static int by_to(const void *a_, const void *b_)
-{
-    const struct pst_schedule_link *a = a_, *b = b_;
-
-    return a->to != b->to       ? (a->to < b->to ? -1 : 1)
-           : a->from != b->from ? (a->from < b->from ? -1 : 1)
-                                : 0;
-}
-
 pst_status pst_partition_run_state(const struct pst_partition_run *run, double scale,
                                    struct pst_solo *solo, struct pst_error *err)
 {
@@ -89,7 +80,6 @@ pst_status pst_partition_run_state(const struct pst_partition_run *run, double s
         };
     }
     if (st == PST_OK) {
-        qsort(solo->links, run->n_edges, sizeof *solo->links, by_to);
         pst_solo_connect(solo);
     }
     return st;

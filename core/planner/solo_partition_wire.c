@@ -1,151 +1,109 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A partitioner's question and answer as bytes. The graph goes as its file would. What comes back
- * is held against its own counts and the problem's here, and against the rules by whoever judges
- * it.
+ * A question of a problem file and a partitioner's answer on the way to its process and back.
  */
 #include <float.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "planner/solo_partition_state.h"
-#include "host/wire.h"
 
-#define MAGIC "pst-part"
+#define WORD "pst-part"
 
 /* --- the question ------------------------------------------------------------------------------*/
 
-static void put_text_of(struct pst_writer *w, char *text)
+/* JSON by its text, which is freed; returns what was read. */
+static json_t *pass_json(struct pst_wire *w, char *text)
 {
-    w->failed |= text == NULL;
-    pst_write_text(w, text);
+    const char *sent = text;
+
+    pst_wire_text(w, &sent);
     free(text);
+    return w->reads && sent != NULL ? json_loads(sent, 0, NULL) : NULL;
 }
 
-static void put_options(struct pst_writer *w, const json_t *options)
+static void pass_options(struct pst_wire *w, json_t **options)
 {
-    pst_write_number(w, options != NULL);
-    if (options != NULL) {
-        put_text_of(w, json_dumps(options, JSON_COMPACT));
-    }
+    char *text = w->reads || *options == NULL ? NULL : json_dumps(*options, JSON_COMPACT);
+    json_t *read;
+
+    w->failed |= !w->reads && *options != NULL && text == NULL;
+    read = pass_json(w, text);
+    *options = w->reads ? read : *options;
 }
 
-static void put_sizes(struct pst_writer *w, const uint32_t *sizes, uint32_t n)
+static void pass_graph(struct pst_wire *w, struct pst_costed **graph)
 {
-    pst_write_number(w, n);
-    pst_write(w, sizes, n * sizeof *sizes);
-}
-
-pst_status pst_partition_job_pack(const struct pst_partition_job *job, char **ret_bytes,
-                                  size_t *ret_length, struct pst_error *err)
-{
-    const struct pst_problem *problem = job->problem;
-    struct pst_writer w = {.bytes = NULL};
     size_t length;
+    char *text = w->reads ? NULL : pst_costed_write(*graph, &length);
+    json_t *read;
 
-    pst_write(&w, MAGIC, sizeof MAGIC);
-    pst_write_text(&w, job->id);
-    pst_write_text(&w, job->path);
-    pst_write(&w, problem, sizeof *problem); /* its numbers; pointers are replaced below */
-    put_sizes(&w, problem->micro_batches, problem->n_micro_batches);
-    put_sizes(&w, problem->degrees, problem->n_degrees);
-    pst_write_text(&w, problem->scheduler);
-    pst_write_text(&w, problem->memopt);
-    put_options(&w, problem->options);
-    put_options(&w, problem->scheduler_options);
-    put_options(&w, problem->memopt_options);
-    put_text_of(&w, pst_costed_write(problem->graph, &length));
-    return pst_write_end(&w, ret_bytes, ret_length, err);
+    w->failed |= !w->reads && text == NULL;
+    read = pass_json(w, text);
+    if (w->reads) {
+        *graph = NULL;
+        w->failed |= read == NULL || pst_costed_parse(read, "", "", graph, NULL) != PST_OK;
+    }
+    json_decref(read);
 }
 
-bool pst_partition_solo_is(const char *text, size_t length)
+/* Its numbers as they are; what its pointers lead to, behind them. */
+static void pass_problem(struct pst_wire *w, struct pst_problem *problem)
 {
-    return length >= sizeof MAGIC && memcmp(text, MAGIC, sizeof MAGIC) == 0;
+    pst_wire_bytes(w, problem, sizeof *problem);
+    if (w->reads) {
+        problem->arena = (struct pst_arena){NULL, 0, 0};
+        problem->path = NULL;
+    }
+    pst_wire_uints(w, &problem->micro_batches, &problem->n_micro_batches);
+    pst_wire_uints(w, &problem->degrees, &problem->n_degrees);
+    pst_wire_text(w, &problem->scheduler);
+    pst_wire_text(w, &problem->memopt);
+    pass_options(w, &problem->options);
+    pass_options(w, &problem->scheduler_options);
+    pass_options(w, &problem->memopt_options);
+    pass_graph(w, &problem->graph);
 }
 
-static json_t *take_options(struct pst_reader *r)
+static void pass_job(struct pst_wire *w, struct pst_problem_job *job, struct pst_problem *problem)
 {
-    const char *text = pst_read_number(r) != 0 ? pst_read_text(r) : NULL;
-
-    return text == NULL ? NULL : json_loads(text, 0, NULL);
+    pst_wire_text(w, &job->id);
+    pst_wire_text(w, &job->path);
+    pass_problem(w, problem);
+    job->problem = problem;
 }
 
-static pst_status take_graph(struct pst_reader *r, struct pst_costed **ret_graph,
-                             struct pst_error *err)
+pst_status pst_problem_ask_apart(const char *word, const struct pst_problem_job *job_,
+                                 const struct pst_solo_limits *limits, char **ret_reply,
+                                 size_t *ret_length, struct pst_error *err)
 {
-    const char *text = pst_read_text(r);
-    json_t *object = text == NULL ? NULL : json_loads(text, 0, NULL);
-    pst_status st = object == NULL ? pst_fail(err, PST_ERR_BUG, "internal", "half a question")
-                                   : pst_costed_parse(object, "", "", ret_graph, err);
+    struct pst_problem problem = *job_->problem;
+    struct pst_wire question = {.reads = false};
+    struct pst_problem_job job = *job_;
 
-    json_decref(object);
-    return st;
+    pst_wire_word(&question, word);
+    pass_job(&question, &job, &problem);
+    return pst_solo_ask_apart(limits, &question, ret_reply, ret_length, err);
 }
 
-pst_status pst_partition_job_unpack(const char *bytes, size_t length, struct pst_arena *arena,
-                                    struct pst_problem *ret_problem,
-                                    struct pst_partition_job *ret_job, struct pst_error *err)
+pst_status pst_problem_take(struct pst_wire *question, struct pst_problem *problem,
+                            struct pst_problem_job *ret_job, struct pst_error *err)
 {
-    struct pst_reader r = {
-        .at = bytes + sizeof MAGIC, .left = length - sizeof MAGIC, .arena = arena};
-    struct pst_problem *problem = ret_problem;
-
-    ret_job->id = pst_read_text(&r);
-    ret_job->path = pst_read_text(&r);
-    ret_job->problem = problem;
-    pst_read(&r, problem, sizeof *problem);
-    problem->n_micro_batches = pst_read_count(&r, sizeof *problem->micro_batches);
-    problem->micro_batches =
-        pst_read_array(&r, problem->n_micro_batches, sizeof *problem->micro_batches);
-    problem->n_degrees = pst_read_count(&r, sizeof *problem->degrees);
-    problem->degrees = pst_read_array(&r, problem->n_degrees, sizeof *problem->degrees);
-    memset(&problem->arena, 0, sizeof problem->arena);
-    problem->path = NULL;
-    problem->graph = NULL;
-    problem->scheduler = pst_read_text(&r);
-    problem->memopt = pst_read_text(&r);
-    problem->options = take_options(&r);
-    problem->scheduler_options = take_options(&r);
-    problem->memopt_options = take_options(&r);
-    return take_graph(&r, &problem->graph, err);
+    *ret_job = (struct pst_problem_job){.id = NULL};
+    pass_job(question, ret_job, problem);
+    if (!pst_wire_is_read(question)) {
+        return pst_fail(err, PST_ERR_BUG, "internal", "half a question");
+    }
+    pst_worker_started();
+    return PST_OK;
 }
 
 /* --- the answer --------------------------------------------------------------------------------*/
 
-pst_status pst_partition_answer_pack(const struct pst_partition_answer *answer, char **ret_bytes,
-                                     size_t *ret_length, struct pst_error *err)
-{
-    struct pst_writer w = {.bytes = NULL};
-
-    pst_write(&w, MAGIC, sizeof MAGIC);
-    pst_write(&w, answer->id, sizeof answer->id);
-    pst_write(&w, answer->version, sizeof answer->version);
-    pst_write(&w, &answer->search_seconds, sizeof answer->search_seconds);
-    pst_write(&w, &answer->step_ns, sizeof answer->step_ns);
-    put_sizes(&w, answer->places.device_of,
-              answer->places.device_of == NULL ? 0 : answer->places.n_places);
-    pst_write_number(&w, answer->n_stages);
-    for (uint32_t s = 0; s < answer->n_stages; s++) {
-        const struct pst_partition_decl *stage = &answer->stages[s];
-
-        put_sizes(&w, stage->nodes, stage->n_nodes);
-        put_sizes(&w, stage->ranks, stage->n_ranks);
-        pst_write_number(&w, stage->microbatch_size);
-        pst_write_number(&w, stage->k);
-        pst_write_number(&w, stage->in_flight);
-        pst_write(&w, &stage->compute_ns, sizeof stage->compute_ns);
-        pst_write(&w, &stage->memory_bytes, sizeof stage->memory_bytes);
-    }
-    pst_remarks_write(&w, answer->remarks, answer->n_remarks);
-    return pst_write_end(&w, ret_bytes, ret_length, err);
-}
-
 /* Those that the scheduler of a planned problem wants, or a place a device. */
-static void take_places(struct pst_reader *r, const struct pst_problem *problem,
-                        struct pst_partition_places *places)
+static void take_places(struct pst_wire *r, const struct pst_problem *problem, uint32_t n,
+                        const uint32_t *device_of, struct pst_partition_places *places)
 {
-    uint32_t n = pst_read_count(r, sizeof(uint32_t)), most = problem->n_devices;
-    uint32_t *device_of = pst_read_array(r, n, sizeof *device_of);
+    uint32_t most = problem->n_devices;
     uint32_t *shared = calloc((size_t)most + 1, sizeof *shared);
 
     *places = (struct pst_partition_places){.n_places = n == 0 ? most : n,
@@ -162,58 +120,101 @@ static void take_places(struct pst_reader *r, const struct pst_problem *problem,
     free(shared);
 }
 
-static void take_stages(struct pst_reader *r, struct pst_partition_answer *answer)
+static void pass_stages(struct pst_wire *w, struct pst_partition_answer *answer)
 {
-    uint32_t n = pst_read_count(r, 2 * sizeof(uint64_t));
-
-    answer->stages = calloc((size_t)n + 1, sizeof *answer->stages);
-    r->failed |= answer->stages == NULL;
-    for (uint32_t s = 0; !r->failed && s < n; s++) {
+    pst_wire_count(w, &answer->n_stages, 2 * sizeof(uint64_t));
+    if (w->reads) {
+        answer->stages = calloc((size_t)answer->n_stages + 1, sizeof *answer->stages);
+        w->failed |= answer->stages == NULL || answer->n_stages == 0 ||
+                     (answer->places.n_stages != 0 && answer->n_stages != answer->places.n_stages);
+    }
+    for (uint32_t s = 0; !w->failed && s < answer->n_stages; s++) {
         struct pst_partition_decl *stage = &answer->stages[s];
 
-        stage->n_nodes = pst_read_count(r, sizeof *stage->nodes);
-        stage->nodes = pst_read_array(r, stage->n_nodes, sizeof *stage->nodes);
-        stage->n_ranks = pst_read_count(r, sizeof *stage->ranks);
-        stage->ranks = pst_read_array(r, stage->n_ranks, sizeof *stage->ranks);
-        stage->microbatch_size = pst_read_uint(r);
-        stage->k = pst_read_uint(r);
-        stage->in_flight = pst_read_uint(r);
-        stage->compute_ns = pst_read_amount(r, PST_WIRE_COUNT);
-        stage->memory_bytes = pst_read_amount(r, PST_WIRE_COUNT);
-        r->failed |= answer->planned && stage->in_flight == 0;
+        pst_wire_uints(w, &stage->nodes, &stage->n_nodes);
+        pst_wire_uints(w, &stage->ranks, &stage->n_ranks);
+        pst_wire_uint(w, &stage->microbatch_size);
+        pst_wire_uint(w, &stage->k);
+        pst_wire_uint(w, &stage->in_flight);
+        pst_wire_amount(w, &stage->compute_ns, PST_WIRE_COUNT);
+        pst_wire_amount(w, &stage->memory_bytes, PST_WIRE_COUNT);
+        w->failed |= w->reads && answer->planned && stage->in_flight == 0;
     }
-    answer->n_stages = n;
-    r->failed |= n == 0 || (answer->places.n_stages != 0 && n != answer->places.n_stages);
 }
 
-pst_status pst_partition_answer_unpack(const char *bytes, size_t length,
-                                       const struct pst_partition_job *job,
-                                       struct pst_partition_answer *ret_answer,
-                                       struct pst_error *err)
+static void pass_answer(struct pst_wire *w, const struct pst_problem *problem,
+                        struct pst_partition_answer *answer)
+{
+    const uint32_t *device_of = answer->places.device_of;
+    uint32_t n = device_of == NULL ? 0 : answer->places.n_places;
+
+    pst_wire_word(w, WORD);
+    pst_wire_name(w, answer->id, sizeof answer->id);
+    pst_wire_name(w, answer->version, sizeof answer->version);
+    pst_wire_amount(w, &answer->search_seconds, PST_WIRE_SECONDS);
+    pst_wire_amount(w, &answer->step_ns, DBL_MAX);
+    pst_wire_uints(w, &device_of, &n);
+    if (w->reads && !w->failed) {
+        take_places(w, problem, n, device_of, &answer->places);
+    }
+    pass_stages(w, answer);
+    pst_remarks_pass(w, &answer->remarks, &answer->n_remarks);
+}
+
+void pst_partition_answer_put(struct pst_wire *w, const struct pst_partition_answer *answer)
+{
+    struct pst_partition_answer sent = *answer;
+
+    pass_answer(w, NULL, &sent);
+}
+
+pst_status pst_partition_answer_take(const char *bytes, size_t length,
+                                     const struct pst_problem_job *job,
+                                     struct pst_partition_answer *ret_answer, struct pst_error *err)
 {
     struct pst_partition_answer answer = {.planned = job->problem->planned};
-    struct pst_reader r = {.at = bytes, .left = length, .arena = &answer.arena};
-    char magic[sizeof MAGIC];
+    struct pst_wire r = pst_wire_read(bytes, length, &answer.arena);
 
-    pst_read(&r, magic, sizeof magic);
-    r.failed |= memcmp(magic, MAGIC, sizeof magic) != 0;
-    pst_read_name(&r, answer.id, sizeof answer.id);
-    pst_read_name(&r, answer.version, sizeof answer.version);
-    answer.search_seconds = pst_read_amount(&r, PST_WIRE_SECONDS);
-    answer.step_ns = pst_read_amount(&r, DBL_MAX);
-    if (!r.failed) {
-        take_places(&r, job->problem, &answer.places);
-    }
-    if (!r.failed) {
-        take_stages(&r, &answer);
-    }
-    if (!r.failed) {
-        answer.n_remarks = pst_remarks_read(&r, &answer.remarks);
-    }
-    if (r.failed || r.left > 0) {
+    pass_answer(&r, job->problem, &answer);
+    if (!pst_wire_is_read(&r)) {
         pst_partition_answer_finish(&answer);
         return pst_wire_refuse("partitioner", job->id, job->path, err);
     }
     *ret_answer = answer;
     return PST_OK;
+}
+
+/* --- the two processes -------------------------------------------------------------------------*/
+
+static pst_status serve(struct pst_wire *question, struct pst_wire *answer, struct pst_error *err)
+{
+    struct pst_partition_answer found = {.n_stages = 0};
+    struct pst_problem_job job;
+    struct pst_problem problem;
+    pst_status st = pst_problem_take(question, &problem, &job, err);
+
+    if (st == PST_OK) {
+        st = pst_partition_ask(&job, pst_worker_stopped_or_late, &found, err);
+    }
+    if (st == PST_OK) {
+        pst_partition_answer_put(answer, &found);
+    }
+    return st;
+}
+
+const struct pst_worker_service pst_partition_service = {WORD, serve};
+
+pst_status pst_partition_ask_apart(const struct pst_problem_job *job,
+                                   const struct pst_solo_limits *limits,
+                                   struct pst_partition_answer *ret_answer, struct pst_error *err)
+{
+    char *reply = NULL;
+    size_t length = 0;
+    pst_status st = pst_problem_ask_apart(WORD, job, limits, &reply, &length, err);
+
+    if (st == PST_OK) {
+        st = pst_partition_answer_take(reply, length, job, ret_answer, err);
+    }
+    free(reply);
+    return st;
 }

@@ -33,8 +33,8 @@ static pst_status repeat_question(const struct pst_schedule_in *in, uint32_t n_b
     return PST_OK;
 }
 
-static void append(const struct pst_solo_answer *answer, const struct pst_schedule_in *in,
-                   uint32_t part, uint32_t device, uint32_t batch, struct pst_solo_stream *stream)
+static void append(const struct pst_orders *answer, const struct pst_schedule_in *in, uint32_t part,
+                   uint32_t device, uint32_t batch, struct pst_solo_stream *stream)
 {
     struct pst_pass *to = stream->passes[device] + stream->n_passes[device];
     uint32_t n = answer->n_passes[part] == NULL ? 0 : answer->n_passes[part][device];
@@ -46,9 +46,8 @@ static void append(const struct pst_solo_answer *answer, const struct pst_schedu
     stream->n_passes[device] += n;
 }
 
-static pst_status repeat_device(const struct pst_solo_answer *answer,
-                                const struct pst_schedule_in *in, uint32_t n_batches,
-                                uint32_t device, struct pst_solo_stream *stream,
+static pst_status repeat_device(const struct pst_orders *answer, const struct pst_schedule_in *in,
+                                uint32_t n_batches, uint32_t device, struct pst_solo_stream *stream,
                                 struct pst_error *err)
 {
     uint64_t n[3], all;
@@ -74,7 +73,7 @@ static pst_status repeat_device(const struct pst_solo_answer *answer,
     return PST_OK;
 }
 
-pst_status pst_solo_unroll(const struct pst_solo_answer *answer, const struct pst_schedule_in *in,
+pst_status pst_solo_unroll(const struct pst_orders *answer, const struct pst_schedule_in *in,
                            uint32_t n_batches, struct pst_solo_stream *ret_stream,
                            struct pst_error *err)
 {

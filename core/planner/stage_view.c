@@ -5,6 +5,7 @@
  * depends on the operator alone is tabulated per number of samples. It counts what programs lay
  * out: keep it in step with core/plan/program_static.c.
  */
+#include "planner/optimizer.h"
 #include "planner/state.h"
 
 #include <string.h>
@@ -345,4 +346,18 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_
         ret_view->input_bytes += op_input_bytes(planner, op, samples);
     }
     return scratch->nodes;
+}
+
+struct pst_stage_node *pst_view_question(struct pst_planner *planner,
+                                         const struct pst_stage_question *question,
+                                         struct pst_stage_view *ret_view)
+{
+    struct pst_stage_node *nodes = pst_view_build(planner, question->nodes, question->n_nodes,
+                                                  question->microbatch_size / question->n_ranks,
+                                                  question->weight_versions, ret_view);
+
+    if (nodes != NULL) {
+        pst_view_state(question, ret_view);
+    }
+    return nodes;
 }

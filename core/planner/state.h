@@ -9,10 +9,11 @@
 #include <penstock/ext/profile.h>
 #include <penstock/ext/trial.h>
 
+#include "planner/emission.h"
 #include "planner/eval_replays.h"
 #include "planner/held.h"
-#include "planner/memo.h"
 #include "planner/planner.h"
+#include "planner/questions.h"
 #include "host/plugin_host.h"
 
 #define PST_MAX_MEMOPT 8
@@ -108,7 +109,7 @@ struct pst_planner {
     struct pst_view_scratch scratch;
     struct pst_evaluator evaluator;
     struct pst_replay_list replays; /* that the last memory optimizer listed for a stage */
-    struct pst_memo memo;
+    struct pst_questions questions;
     struct pst_region figures;            /* of pst.profile/1, as the partitioner gets them */
     const struct pst_partition_in *asked; /* while the partitioner is asked */
     struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
@@ -160,8 +161,8 @@ pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *p
    stages of one. UINT64_MAX: no limit. */
 uint64_t pst_planner_host_share(const struct pst_planner *planner);
 
-/* Do stages share devices, as far as the scheduler places them? */
-bool pst_planner_shares_devices(const struct pst_planner *planner);
+/* Most stages that share a device, as far as the scheduler places them. */
+uint32_t pst_planner_sharers(const struct pst_planner *planner);
 /* The same as pst_planner_partition with stages that the partitioner, in the middle of its search,
  * asks about. */
 pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_stage_decl *stages,
@@ -172,6 +173,11 @@ pst_status pst_views_init(struct pst_planner *planner, struct pst_error *err);
 struct pst_stage_node *pst_view_build(struct pst_planner *planner, const uint32_t *nodes,
                                       uint32_t n_nodes, uint32_t samples, uint32_t versions,
                                       struct pst_stage_view *ret_view);
+
+/* The view of the stage that is asked about. */
+struct pst_stage_node *pst_view_question(struct pst_planner *planner,
+                                         const struct pst_stage_question *question,
+                                         struct pst_stage_view *ret_view);
 
 uint64_t pst_view_tensor_bytes(const struct pst_tensor *tensor, uint64_t samples);
 
@@ -226,25 +232,14 @@ pst_status pst_planner_held(struct pst_planner *planner, const struct pst_place 
 pst_status pst_planner_hold(struct pst_planner *planner, struct pst_plan *plan,
                             struct pst_error *err);
 
-/* questions.c: the tables behind the host's extensions. */
-void pst_questions_context(struct pst_planner *planner, struct pst_host_context *ret_context);
-void pst_questions_finish(struct pst_planner *planner);
-struct pst_planner *pst_questions_planner(const struct pst_host *host);
-
-/* profile.c: the table of pst.profile/1; its figures, which need the view. */
+/* job_answers.c: the planner as the one who answers; the figures of pst.profile/1, which need the
+   view. */
+void pst_planner_answers(struct pst_planner *planner);
 pst_status pst_planner_figures(struct pst_planner *planner, struct pst_error *err);
-extern const struct pst_profile pst_planner_profile;
 
-/* order.c: passes of every device, as the scheduler orders them; in_flight as counted. */
-struct pst_orders {
-    struct pst_arena arena;
-    struct pst_pass **passes[PST_PARTS]; /* [part][rank]; synchronous: body alone */
-    uint32_t *n_passes[PST_PARTS];
-};
-
+/* order.c: passes of every rank, as the scheduler orders them; in_flight as counted. */
 pst_status pst_planner_order(struct pst_planner *planner, struct pst_plan *plan,
                              struct pst_orders *ret_orders, struct pst_error *err);
-void pst_orders_finish(struct pst_orders *orders);
 
 /* global.c: asks the memory optimizers that decide about all devices at once; their guests and
    actions into the plan, whose lists it uses for itself. */

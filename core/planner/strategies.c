@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "host/caps.h"
+#include "planner/optimizer.h"
 #include "planner/topology.h"
 
 static pst_status instantiate(struct pst_planner *planner, const struct pst_plugin *plugin,
@@ -31,7 +32,7 @@ static pst_status instantiate(struct pst_planner *planner, const struct pst_plug
             return st;
         }
     }
-    pst_questions_context(planner, &context);
+    pst_questions_context(&planner->questions, &context);
     st = pst_instance_create(plugin, table, &context, &instance, err);
     if (st != PST_OK) {
         return st;
@@ -117,20 +118,7 @@ pst_status pst_planner_load(struct pst_planner *planner, struct pst_error *err)
 pst_status pst_planner_blame(struct pst_planner *planner, struct pst_instance *instance,
                              pst_status status, const char *function, struct pst_error *err)
 {
-    struct pst_error pending = planner->pending;
-
-    memset(&planner->pending, 0, sizeof planner->pending);
-    if (status == PST_OK) {
-        return PST_OK; /* a plugin may live with an answer that failed */
-    }
-    if (pending.status == status) {
-        memset(&instance->failure, 0, sizeof instance->failure);
-        if (err != NULL) {
-            *err = pending;
-        }
-        return status;
-    }
-    return pst_instance_fail(instance, status, function, err);
+    return pst_instance_blame(instance, &planner->pending, status, function, err);
 }
 
 pst_status pst_planner_illegal(struct pst_error *err, const struct pst_instance *instance,
@@ -215,17 +203,9 @@ static pst_status offer_sizes(struct pst_planner *planner, struct pst_error *err
 /* Stages that share a device are chunks, which the scheduler must provide. */
 static pst_status check_chunks(const struct pst_planner *planner, struct pst_error *err)
 {
-    uint32_t s, t, most = 1;
+    uint32_t most = pst_planner_sharers(planner);
     char word[32], what[64];
 
-    for (s = 0; s < planner->n_places; s++) {
-        uint32_t n = 0;
-
-        for (t = 0; t < planner->n_places; t++) {
-            n += planner->device_of[t] == planner->device_of[s];
-        }
-        most = n > most ? n : most;
-    }
     if (most == 1) {
         return PST_OK;
     }

@@ -256,7 +256,7 @@ pst_status pst_attempts_tightest(struct attempts *a, bool few, uint64_t fit, str
 {
     struct tightest t = {.a = a};
     struct pst_planner *planner = a->planner;
-    bool shares = pst_planner_shares_devices(planner);
+    bool shares = pst_planner_sharers(planner) > 1;
     pst_status st;
 
     t.bias = pst_arena_array(&planner->arena, planner->graph->n_ops, sizeof *t.bias);

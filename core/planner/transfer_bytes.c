@@ -35,7 +35,7 @@ static uint64_t sent_bytes(const struct pst_planner *planner, uint32_t n_nodes, 
 void pst_view_transfers(const struct pst_planner *planner, uint32_t samples,
                         uint32_t n_microbatches, struct pst_stage_view *view)
 {
-    if (pst_planner_shares_devices(planner)) {
+    if (pst_planner_sharers(planner) > 1) {
         return; /* a neighbour may be on the same device */
     }
     view->static_bytes += sent_bytes(planner, view->n_nodes, samples);

@@ -16,6 +16,8 @@
 #include "planner/solo_memopt.h"
 #include "planner/solo_partition.h"
 
+#define WORD "pst-plan"
+
 uint64_t pst_isolate_default_memory(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -74,30 +76,17 @@ static pst_status is_wanted(const struct pst_job *job, bool *ret_wanted, struct 
     return st;
 }
 
-/* The job's text: the config as JSON, a NUL, where everything in it stands, a NUL, the advice. */
-static pst_status write_job(const struct pst_job *job, char **ret_text, size_t *ret_length,
-                            struct pst_error *err)
-{
-    char *config = pst_config_to_json(job->config),
-         *places = pst_config_places_to_json(job->config);
-    char *text = NULL;
-    size_t n = 0, m = 0;
+/* The job as the process gets it: the config as JSON, where everything in it stands, the advice. */
+struct question {
+    const char *config, *places;
+    uint32_t advice;
+};
 
-    if (config != NULL && places != NULL) {
-        n = strlen(config) + 1;
-        m = strlen(places) + 1;
-        text = malloc(n + m + 1);
-    }
-    if (text != NULL) {
-        memcpy(text, config, n);
-        memcpy(text + n, places, m);
-        *ret_text = text;
-        text[n + m] = (char)job->advice;
-        *ret_length = n + m + 1;
-    }
-    free(config);
-    free(places);
-    return text != NULL ? PST_OK : pst_fail_nomem(err);
+static void pass_question(struct pst_wire *w, struct question *question)
+{
+    pst_wire_text(w, &question->config);
+    pst_wire_text(w, &question->places);
+    pst_wire_uint(w, &question->advice);
 }
 
 /* Is the plan one for this session at all? */
@@ -129,30 +118,39 @@ static pst_status sign(struct pst_session *session, struct pst_error *err)
     return planned->plan->config_json != NULL ? PST_OK : pst_fail_nomem(err);
 }
 
-pst_status pst_isolate_answer(const struct pst_planned *planned, const struct pst_graph *graph,
-                              char **ret_bytes, size_t *ret_length, struct pst_error *err)
+static pst_status put_answer(const struct pst_planned *planned, const struct pst_graph *graph,
+                             struct pst_wire *w, struct pst_error *err)
 {
-    struct pst_writer w = {.bytes = NULL};
+    struct pst_planned sent = *planned;
     char *text = pst_plan_to_json(planned->plan, graph);
 
     if (text == NULL) {
         return pst_fail_nomem(err);
     }
-    pst_write(&w, text, strlen(text) + 1);
+    pst_wire_bytes(w, text, strlen(text) + 1);
     free(text);
-    pst_remarks_write(&w, planned->remarks, planned->n_remarks);
-    return pst_write_end(&w, ret_bytes, ret_length, err);
+    pst_remarks_pass(w, &sent.remarks, &sent.n_remarks);
+    return PST_OK;
+}
+
+pst_status pst_isolate_answer(const struct pst_planned *planned, const struct pst_graph *graph,
+                              char **ret_bytes, size_t *ret_length, struct pst_error *err)
+{
+    struct pst_wire w = {.reads = false};
+    pst_status st = put_answer(planned, graph, &w, err);
+
+    return st == PST_OK ? pst_wire_end(&w, ret_bytes, ret_length, err) : st;
 }
 
 static pst_status take_remarks(struct pst_planned *planned, const char *bytes, size_t length,
                                struct pst_error *err)
 {
-    struct pst_reader r = {.at = bytes, .left = length, .arena = &planned->plan->arena};
+    struct pst_wire r = pst_wire_read(bytes, length, &planned->plan->arena);
 
-    planned->n_remarks = pst_remarks_read(&r, &planned->remarks);
-    return r.failed || r.left > 0
-               ? pst_fail(err, PST_ERR_BUG, "plugin.contract", "its remarks are damaged")
-               : PST_OK;
+    pst_remarks_pass(&r, &planned->remarks, &planned->n_remarks);
+    return pst_wire_is_read(&r)
+               ? PST_OK
+               : pst_fail(err, PST_ERR_BUG, "plugin.contract", "its remarks are damaged");
 }
 
 static const char *name_of(struct pst_config_node *table)
@@ -220,20 +218,24 @@ static pst_status search_apart(struct pst_session *session, bool (*cancelled)(vo
         .cancelled = cancelled,
     };
     uint64_t begin_ns = pst_now_ns();
-    char *job = NULL, *answer = NULL;
+    char *config = pst_config_to_json(session->job->config);
+    char *places = pst_config_places_to_json(session->job->config), *answer = NULL;
+    struct question question = {config, places, session->job->advice};
+    struct pst_wire w = {.reads = false};
     size_t length = 0;
-    pst_status st = write_job(session->job, &job, &task.job_length, err);
+    pst_status st;
 
-    if (st == PST_OK) {
-        task.job = job;
-        st = pst_worker_run(&task, &answer, &length, err);
-    }
+    pst_wire_word(&w, WORD);
+    pass_question(&w, &question);
+    w.failed |= config == NULL || places == NULL;
+    free(config);
+    free(places);
+    st = pst_worker_ask(&task, &w, &answer, &length, err);
     if (st == PST_OK) {
         st = pst_isolate_adopt(session, answer, length, err);
     }
     session->planned.search_seconds = (double)(pst_now_ns() - begin_ns) / 1e9;
     free(answer);
-    free(job);
     return st;
 }
 
@@ -256,8 +258,8 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
 
 /* --- the process itself ------------------------------------------------------------------------*/
 
-static pst_status plan_here(const struct pst_session *session, char **ret_answer,
-                            size_t *ret_length, struct pst_error *err)
+static pst_status plan_here(const struct pst_session *session, struct pst_wire *answer,
+                            struct pst_error *err)
 {
     struct pst_planned planned = {.plan = NULL};
     pst_status st =
@@ -266,24 +268,25 @@ static pst_status plan_here(const struct pst_session *session, char **ret_answer
 
     if (st == PST_OK) {
         planned.plan->isolated = true;
-        st = pst_isolate_answer(&planned, session->graph, ret_answer, ret_length, err);
+        st = put_answer(&planned, session->graph, answer, err);
         pst_planned_finish(&planned);
     }
     return st;
 }
 
-static pst_status run_job(const char *text, size_t length, char **ret_answer, size_t *ret_length,
-                          struct pst_error *err)
+static pst_status serve(struct pst_wire *asked, struct pst_wire *answer, struct pst_error *err)
 {
-    size_t n = strlen(text) + 1, m = n < length ? strlen(text + n) + 1 : 0;
+    struct question question = {NULL, NULL, 0};
     struct pst_session *session = NULL;
     struct pst_config *config = NULL;
     struct pst_job job;
-    pst_status st = n + m >= length ? pst_fail(err, PST_ERR_BUG, "internal", "half a job")
-                                    : pst_config_from_json(text, &config, err);
+    pst_status st;
 
+    pass_question(asked, &question);
+    st = pst_wire_is_read(asked) ? pst_config_from_json(question.config, &config, err)
+                                 : pst_fail(err, PST_ERR_BUG, "internal", "half a job");
     if (st == PST_OK) {
-        st = pst_config_places_from_json(config, text + n, err);
+        st = pst_config_places_from_json(config, question.places, err);
     }
     if (st != PST_OK) {
         pst_config_destroy(config);
@@ -291,11 +294,11 @@ static pst_status run_job(const char *text, size_t length, char **ret_answer, si
     }
     st = pst_job_read(config, &job, err);
     if (st == PST_OK) {
-        job.advice = (uint32_t)text[n + m];
+        job.advice = question.advice;
         st = pst_session_create_for_planning(&job, &session, err);
         if (st == PST_OK) {
             pst_worker_started();
-            st = plan_here(session, ret_answer, ret_length, err);
+            st = plan_here(session, answer, err);
         }
         pst_session_destroy(session);
         pst_job_finish(&job);
@@ -304,28 +307,23 @@ static pst_status run_job(const char *text, size_t length, char **ret_answer, si
     return st;
 }
 
+static const struct pst_worker_service plan_service = {WORD, serve};
+
 bool pst_isolate_child(int argc, char **argv)
 {
+    static const struct pst_worker_service *const services[] = {
+        &plan_service, &pst_describe_service, &pst_solo_service, &pst_partition_service,
+        &pst_memopt_service};
     struct pst_error err = {0};
-    char *job, *answer = NULL;
-    size_t length, answer_length = 0;
+    size_t length;
+    char *job;
 
     if (!pst_worker_begin(argc, argv, &job, &length)) {
         return false;
     }
-    if (pst_describe_is(job, length)) {
-        pst_describe_serve(job, length);
+    for (size_t i = 0; i < sizeof services / sizeof *services; i++) {
+        pst_worker_serve(services[i], job, length);
     }
-    if (pst_solo_job_is(job, length)) {
-        pst_solo_job_serve(job, length);
-    }
-    if (pst_partition_solo_is(job, length)) {
-        pst_partition_solo_serve(job, length);
-    }
-    if (pst_memopt_solo_is(job, length)) {
-        pst_memopt_solo_serve(job, length);
-    }
-    run_job(job, length, &answer, &answer_length, &err);
-    free(job);
-    pst_worker_answer(answer, answer_length, &err);
+    pst_fail(&err, PST_ERR_BUG, "internal", "half a job");
+    pst_worker_answer(NULL, 0, &err);
 }

@@ -23,16 +23,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     if (is_small(problem)) {
-        const struct pst_partition_job partition = {.id = "uniform", .problem = problem};
-        const struct pst_memopt_job memopt = {.id = "full", .problem = problem};
+        const struct pst_problem_job partition = {.id = "uniform", .problem = problem};
+        const struct pst_problem_job memopt = {.id = "full", .problem = problem};
         struct pst_partition_result stages;
         struct pst_memopt_result kept;
 
         if (!problem->no_devices &&
-            fuzz_judge(pst_partition_solo_run(&partition, NULL, &stages, &err), &err)) {
+            fuzz_judge(pst_partition_solo_run(&partition, NULL, NULL, &stages, &err), &err)) {
             pst_partition_result_finish(&stages);
         }
-        if (fuzz_judge(pst_memopt_solo_run(&memopt, NULL, &kept, &err), &err)) {
+        if (fuzz_judge(pst_memopt_solo_run(&memopt, NULL, NULL, &kept, &err), &err)) {
             pst_memopt_result_finish(&kept);
         }
     }

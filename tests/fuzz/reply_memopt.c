@@ -23,9 +23,9 @@ enum { N = sizeof questions / sizeof *questions };
 static struct pst_problem *problems[N];
 static FILE *nowhere;
 
-static struct pst_memopt_job job_of(uint32_t i)
+static struct pst_problem_job job_of(uint32_t i)
 {
-    return (struct pst_memopt_job){.id = questions[i].id, .problem = problems[i]};
+    return (struct pst_problem_job){.id = questions[i].id, .problem = problems[i]};
 }
 
 void fuzz_begin(void)
@@ -35,7 +35,7 @@ void fuzz_begin(void)
         problems[i] = fuzz_problem(questions[i].file);
     }
     for (uint32_t i = 0; i < N; i++) {
-        const struct pst_memopt_job job = job_of(i);
+        const struct pst_problem_job job = job_of(i);
         struct pst_error err = {0};
         char *bytes = NULL;
         size_t n = 0;
@@ -50,7 +50,7 @@ void fuzz_begin(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct pst_memopt_job job = job_of(size == 0 ? 0 : data[0] % N);
+    const struct pst_problem_job job = job_of(size == 0 ? 0 : data[0] % N);
     struct pst_memopt_result result;
     struct pst_error err = {0};
 

@@ -22,21 +22,25 @@ enum { N = sizeof questions / sizeof *questions };
 static struct pst_problem *problems[N];
 static FILE *nowhere;
 
-static struct pst_partition_job job_of(uint32_t i)
+static struct pst_problem_job job_of(uint32_t i)
 {
-    return (struct pst_partition_job){.id = questions[i].id, .problem = problems[i]};
+    return (struct pst_problem_job){.id = questions[i].id, .problem = problems[i]};
 }
 
 static void keep(uint32_t i)
 {
-    const struct pst_partition_job job = job_of(i);
+    const struct pst_problem_job job = job_of(i);
     struct pst_partition_answer answer;
+    struct pst_wire w = {.reads = false};
     struct pst_error err = {0};
     char *bytes = NULL;
     size_t n = 0;
 
-    if (!fuzz_judge(pst_partition_ask(&job, NULL, &answer, &err), &err) ||
-        !fuzz_judge(pst_partition_answer_pack(&answer, &bytes, &n, &err), &err)) {
+    if (!fuzz_judge(pst_partition_ask(&job, NULL, &answer, &err), &err)) {
+        fuzz_fail("%s: %s", job.id, err.message);
+    }
+    pst_partition_answer_put(&w, &answer);
+    if (!fuzz_judge(pst_wire_end(&w, &bytes, &n, &err), &err)) {
         fuzz_fail("%s: %s", job.id, err.message);
     }
     fuzz_keep_behind(i, bytes, n);
@@ -57,7 +61,7 @@ void fuzz_begin(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct pst_partition_job job = job_of(size == 0 ? 0 : data[0] % N);
+    const struct pst_problem_job job = job_of(size == 0 ? 0 : data[0] % N);
     struct pst_partition_answer answer = {.n_stages = 0};
     struct pst_partition_result result;
     struct pst_error err = {0};
@@ -66,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) {
         return 0;
     }
-    st = pst_partition_answer_unpack((const char *)data + 1, size - 1, &job, &answer, &err);
+    st = pst_partition_answer_take((const char *)data + 1, size - 1, &job, &answer, &err);
     if (st == PST_OK) {
         st = pst_partition_judge(&job, &answer, &result, &err);
     }

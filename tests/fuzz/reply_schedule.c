@@ -44,13 +44,17 @@ void fuzz_begin(void)
         fuzz_fail("%s", err.message);
     }
     for (uint32_t i = 0; i < N; i++) {
+        struct pst_wire w = {.reads = false};
         struct pst_solo_result result;
         char *bytes = NULL;
         size_t n = 0;
 
         jobs[i].costs = pst_cli_unit_costs();
-        if (pst_solo_job_run(&jobs[i], NULL, &result, &err) != PST_OK ||
-            pst_solo_result_pack(&result, &bytes, &n, &err) != PST_OK) {
+        if (pst_solo_job_run(&jobs[i], NULL, &result, &err) != PST_OK) {
+            fuzz_fail("%s: %s", jobs[i].id, err.message);
+        }
+        pst_solo_result_put(&w, &result);
+        if (pst_wire_end(&w, &bytes, &n, &err) != PST_OK) {
             fuzz_fail("%s: %s", jobs[i].id, err.message);
         }
         fuzz_keep_behind(i, bytes, n);
@@ -86,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct pst_error err = {0};
 
     if (size > 0 &&
-        fuzz_judge(pst_solo_result_unpack((const char *)data + 1, size - 1, job, &result, &err),
+        fuzz_judge(pst_solo_result_take((const char *)data + 1, size - 1, job, &result, &err),
                    &err)) {
         tell(&result);
         pst_solo_result_finish(&result);

@@ -168,7 +168,7 @@ static struct pst_problem *read_problem(const char *keys)
 static pst_status run_partition(const struct row *row, bool planned, struct pst_error *ret_err)
 {
     const bool cuts = is(row, "partitioner");
-    struct pst_partition_job job = {.id = cuts ? "extreme" : "chain-dp"};
+    struct pst_problem_job job = {.id = cuts ? "extreme" : "chain-dp"};
     struct pst_partition_result result = {.n_stages = 0};
     struct pst_problem *problem;
     char keys[512];
@@ -182,7 +182,7 @@ static pst_status run_partition(const struct row *row, bool planned, struct pst_
                  row->kind);
     }
     job.problem = problem = read_problem(keys);
-    st = pst_partition_solo_run(&job, NULL, &result, ret_err);
+    st = pst_partition_solo_run(&job, NULL, NULL, &result, ret_err);
     if (st == PST_OK) {
         pst_partition_result_finish(&result);
     }
@@ -199,8 +199,8 @@ static pst_status run_memopt(const struct row *row, struct pst_error *ret_err)
 
     snprintf(keys, sizeof keys, "\"in_flight\": 2, \"options\": {\"lie\": \"%s\"}", row->lie);
     problem = read_problem(keys);
-    st = pst_memopt_solo_run(&(struct pst_memopt_job){.id = "extreme", .problem = problem}, NULL,
-                             &result, ret_err);
+    st = pst_memopt_solo_run(&(struct pst_problem_job){.id = "extreme", .problem = problem}, NULL,
+                             NULL, &result, ret_err);
     if (st == PST_OK) {
         pst_memopt_result_finish(&result);
     }

@@ -22,7 +22,7 @@ static pst_status ask(const struct rig_case *c, const char *options, const char 
                       struct pst_partition_result *result, struct pst_error *err)
 {
     struct pst_problem *problem = ask_problem(c, options);
-    const struct pst_partition_job job = {.id = "graphpipe", .problem = problem};
+    const struct pst_problem_job job = {.id = "graphpipe", .problem = problem};
     pst_status st;
 
     memset(err, 0, sizeof *err);
@@ -30,7 +30,7 @@ static pst_status ask(const struct rig_case *c, const char *options, const char 
         problem->planned = true;
         problem->scheduler = scheduler;
     }
-    st = pst_partition_solo_run(&job, NULL, result, err);
+    st = pst_partition_solo_run(&job, NULL, NULL, result, err);
     pst_problem_destroy(problem);
     return st;
 }

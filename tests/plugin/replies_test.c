@@ -42,7 +42,7 @@ static struct pst_problem *read_problem(const char *name)
 
 /* --- partitioners ------------------------------------------------------------------------------*/
 
-static struct pst_partition_answer asked(const struct pst_partition_job *job)
+static struct pst_partition_answer asked(const struct pst_problem_job *job)
 {
     struct pst_partition_answer answer;
     struct pst_error err = {0};
@@ -53,21 +53,22 @@ static struct pst_partition_answer asked(const struct pst_partition_job *job)
     return answer;
 }
 
-static pst_status sent(const struct pst_partition_job *job,
-                       const struct pst_partition_answer *answer, size_t cut, size_t more,
-                       struct pst_error *err)
+static pst_status sent(const struct pst_problem_job *job, const struct pst_partition_answer *answer,
+                       size_t cut, size_t more, struct pst_error *err)
 {
     struct pst_partition_answer back = {.n_stages = 0};
     struct pst_partition_result result;
+    struct pst_wire w = {.reads = false};
     char *bytes, *copy;
     size_t n;
     pst_status st;
 
-    assert_int_equal(pst_partition_answer_pack(answer, &bytes, &n, err), PST_OK);
+    pst_partition_answer_put(&w, answer);
+    assert_int_equal(pst_wire_end(&w, &bytes, &n, err), PST_OK);
     assert_true(cut <= n);
     copy = calloc(1, n - cut + more + 1);
     memcpy(copy, bytes, n - cut);
-    st = pst_partition_answer_unpack(copy, n - cut + more, job, &back, err);
+    st = pst_partition_answer_take(copy, n - cut + more, job, &back, err);
     if (st == PST_OK) {
         st = pst_partition_judge(job, &back, &result, err);
     }
@@ -137,7 +138,7 @@ static void forge_partition(struct pst_partition_answer *answer, uint32_t lie, u
 static void partitions_are_held_against_the_problem(void **state)
 {
     struct pst_problem *problem = read_problem("tests/fuzz/corpus/problem/planned.json");
-    const struct pst_partition_job job = {.id = "uniform", .problem = problem};
+    const struct pst_problem_job job = {.id = "uniform", .problem = problem};
     uint32_t device_of[16];
 
     (void)state;
@@ -167,7 +168,7 @@ static void partitions_are_held_against_the_problem(void **state)
 static void places_are_the_problems(void **state)
 {
     struct pst_problem *problem = read_problem("configs/problems/two-branches.json");
-    const struct pst_partition_job job = {.id = "graphpipe", .problem = problem};
+    const struct pst_problem_job job = {.id = "graphpipe", .problem = problem};
     struct pst_partition_answer answer = asked(&job);
     const uint32_t device_of[] = {0, 1, 2, 3, 4};
     struct pst_error err = {0};
@@ -193,7 +194,7 @@ static void places_are_the_problems(void **state)
 static void samples_in_flight_do_not_wrap(void **state)
 {
     struct pst_problem *problem = read_problem("tests/fuzz/corpus/problem/planned.json");
-    const struct pst_partition_job job = {.id = "uniform", .problem = problem};
+    const struct pst_problem_job job = {.id = "uniform", .problem = problem};
     struct pst_partition_answer answer = asked(&job);
     struct pst_error err = {0};
 
@@ -216,15 +217,17 @@ static pst_status schedule_sent(const struct pst_solo_job *job,
                                 struct pst_error *err)
 {
     struct pst_solo_result back;
+    struct pst_wire w = {.reads = false};
     char *bytes, *copy;
     size_t n;
     pst_status st;
 
-    assert_int_equal(pst_solo_result_pack(result, &bytes, &n, err), PST_OK);
+    pst_solo_result_put(&w, result);
+    assert_int_equal(pst_wire_end(&w, &bytes, &n, err), PST_OK);
     assert_true(cut <= n);
     copy = calloc(1, n - cut + more + 1);
     memcpy(copy, bytes, n - cut);
-    st = pst_solo_result_unpack(copy, n - cut + more, job, &back, err);
+    st = pst_solo_result_take(copy, n - cut + more, job, &back, err);
     if (st == PST_OK) {
         assert_int_equal(back.scale, result->scale);
         assert_int_equal(back.solo.in.n_stages, result->solo.in.n_stages);
@@ -343,8 +346,8 @@ static void memory_plans_are_held_against_the_stage(void **state)
                 {"an action that there is not", ACTIONS + 2, 9},
                 {"an action of several stages", ACTIONS, PST_ACTION_PEER}};
     struct pst_problem *problem = read_problem("configs/problems/four-layers.json");
-    const struct pst_memopt_job job = {.path = "/x/memopt-dawnpiper.so", .problem = problem};
-    const struct pst_memopt_job home = {.id = "dawnpiper", .problem = problem};
+    const struct pst_problem_job job = {.path = "/x/memopt-dawnpiper.so", .problem = problem};
+    const struct pst_problem_job home = {.id = "dawnpiper", .problem = problem};
     struct pst_memopt_result result;
     struct pst_error err = {0};
     char *bytes, *copy;

@@ -73,7 +73,7 @@ static void chain(struct world *w, double bytes)
 /* Ranks in order; the caller finishes the result. */
 static pst_status judge(struct world *w, struct pst_partition_result *result, struct pst_error *err)
 {
-    const struct pst_partition_job job = {.id = "hand", .problem = &w->problem};
+    const struct pst_problem_job job = {.id = "hand", .problem = &w->problem};
     struct pst_error why = {0};
     pst_status st;
 

@@ -20,7 +20,8 @@
 static pst_status ask(const struct pst_cli_problem_request *request,
                       struct pst_memopt_result *ret_result, struct pst_error *err)
 {
-    const struct pst_memopt_job job = {request->id, request->path, request->problem};
+    const struct pst_problem_job job = {
+        .id = request->id, .path = request->path, .problem = request->problem};
     const struct pst_solo_limits limits = {.time_ns = request->time_limit_ns,
                                            .memory_bytes = pst_isolate_default_memory(),
                                            .cancelled = pst_stop_requested};
@@ -28,8 +29,8 @@ static pst_status ask(const struct pst_cli_problem_request *request,
     pst_status st = pst_cli_is_foreign("memopt", request->id, request->path, &foreign, err);
 
     if (st == PST_OK) {
-        st = foreign ? pst_memopt_solo_run_apart(&job, &limits, ret_result, err)
-                     : pst_memopt_solo_run(&job, pst_stop_requested, ret_result, err);
+        st = pst_memopt_solo_run(&job, foreign ? &limits : NULL, pst_stop_requested, ret_result,
+                                 err);
     }
     if (st == PST_ERR_INFEASIBLE) {
         st = pst_memopt_solo_confirm(&job, foreign ? &limits : NULL, pst_stop_requested, err);

@@ -49,7 +49,7 @@ static pst_status find_foreign(const struct request *request, bool *ret_foreign,
 static pst_status ask(const struct request *request, struct pst_partition_result *ret_result,
                       struct pst_error *err)
 {
-    const struct pst_partition_job job = {
+    const struct pst_problem_job job = {
         .id = request->asked.id, .path = request->asked.path, .problem = request->asked.problem};
     const struct pst_solo_limits limits = {.time_ns = request->asked.time_limit_ns,
                                            .memory_bytes = pst_isolate_default_memory(),
@@ -58,8 +58,8 @@ static pst_status ask(const struct request *request, struct pst_partition_result
     pst_status st = find_foreign(request, &foreign, err);
 
     if (st == PST_OK) {
-        st = foreign ? pst_partition_solo_run_apart(&job, &limits, ret_result, err)
-                     : pst_partition_solo_run(&job, pst_stop_requested, ret_result, err);
+        st = pst_partition_solo_run(&job, foreign ? &limits : NULL, pst_stop_requested, ret_result,
+                                    err);
     }
     if (pst_smallest_may_help(st)) {
         st = pst_partition_solo_advise(&job, foreign ? &limits : NULL, pst_stop_requested,

@@ -10,6 +10,7 @@
 #include "conformance/answer.h"
 #include "conformance/verdict.h"
 #include "plan/plan.h"
+#include "planner/emission.h"
 #include "planner/topology.h"
 
 enum { STAGES_MAX = 4096, MICROBATCHES_MAX = 4096, BATCHES = 3 };
@@ -21,9 +22,9 @@ struct order {
     struct pst_order_pass *passes;
     uint32_t *parts; /* [n] PST_PART_* of each; asynchronous schedules only */
     size_t n, room, parts_room;
-    uint32_t part;       /* of the next pass; 0: none yet */
-    uint32_t *base;      /* [n_stages] first row of a stage's micro-batches */
-    unsigned char *seen; /* [row] bit per PST_PASS_* */
+    uint32_t part;  /* of the next pass; 0: none yet */
+    uint32_t *base; /* [n_stages] first row of a stage's micro-batches */
+    uint8_t *seen;  /* [row] bit per PST_PASS_* */
 };
 
 static const char *const names[] = {"", "F", "B", "W", "BW", "R"};
@@ -32,7 +33,9 @@ static void judge_pass(struct order *order, const struct pst_order_pass *p)
 {
     struct pst_answer *answer = order->answer;
     const struct pst_schedule_stage *stage;
-    unsigned seen;
+    const uint8_t replayed = 1u << PST_PASS_R;
+    const char *what;
+    uint8_t *seen;
 
     if (p->pass < PST_PASS_F || p->pass > PST_PASS_R) {
         pst_answer_break(answer, "emit() was given the unknown pass %u", p->pass);
@@ -54,23 +57,21 @@ static void judge_pass(struct order *order, const struct pst_order_pass *p)
                          names[p->pass], p->stage, p->device, stage->device);
         return;
     }
-    seen = order->seen[order->base[p->stage] + p->microbatch];
-    if ((seen & 1u << p->pass) != 0 ||
-        ((seen & (1u << PST_PASS_B | 1u << PST_PASS_W)) != 0 && p->pass == PST_PASS_BW) ||
-        ((seen & 1u << PST_PASS_BW) != 0 && (p->pass == PST_PASS_B || p->pass == PST_PASS_W))) {
-        pst_answer_break(answer, "%s of stage %u for micro-batch %u is emitted twice",
-                         names[p->pass], p->stage, p->microbatch);
-    } else if (p->pass != PST_PASS_F && (seen & 1u << PST_PASS_F) == 0) {
-        pst_answer_break(answer, "%s of stage %u for micro-batch %u comes before its F",
-                         names[p->pass], p->stage, p->microbatch);
-    } else if (p->pass == PST_PASS_W && (seen & 1u << PST_PASS_B) == 0) {
-        pst_answer_break(answer, "W of stage %u for micro-batch %u comes before its B", p->stage,
-                         p->microbatch);
-    } else if (p->pass == PST_PASS_R && (seen & (1u << PST_PASS_B | 1u << PST_PASS_BW)) != 0) {
-        pst_answer_break(answer, "R of stage %u for micro-batch %u comes after its backward",
-                         p->stage, p->microbatch);
+    seen = &order->seen[order->base[p->stage] + p->microbatch];
+    if (p->pass == PST_PASS_R) {
+        what = (*seen & replayed) != 0                                 ? "twice"
+               : (*seen & 1u << PST_PASS_F) == 0                       ? "before its F"
+               : (*seen & (1u << PST_PASS_B | 1u << PST_PASS_BW)) != 0 ? "after its backward"
+                                                                       : NULL;
+        *seen |= replayed;
+    } else {
+        what = pst_pass_follow(seen, p->pass);
     }
-    order->seen[order->base[p->stage] + p->microbatch] = (unsigned char)(seen | 1u << p->pass);
+    if (what != NULL) {
+        pst_answer_break(answer, "%s of stage %u for micro-batch %u %s %s", names[p->pass],
+                         p->stage, p->microbatch,
+                         strcmp(what, "twice") == 0 ? "is emitted" : "comes", what);
+    }
 }
 
 static void judge_words(struct order *order, uint32_t pass)

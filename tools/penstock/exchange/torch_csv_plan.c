@@ -119,7 +119,7 @@ pst_status pst_torch_csv_of_plan(const struct pst_plan *plan, enum pst_torch_fla
     return st;
 }
 
-static pst_status check_answer(const struct pst_solo *solo, const struct pst_solo_answer *answer,
+static pst_status check_answer(const struct pst_solo *solo, const struct pst_orders *answer,
                                struct pst_error *err)
 {
     uint32_t n = solo->in.n_stages;
@@ -141,7 +141,7 @@ static pst_status check_answer(const struct pst_solo *solo, const struct pst_sol
 }
 
 pst_status pst_torch_csv_of_answer(const struct pst_solo *solo,
-                                   const struct pst_solo_answer *answer,
+                                   const struct pst_orders *answer,
                                    enum pst_torch_flavour flavour, char **ret_text,
                                    struct pst_error *err)
 {

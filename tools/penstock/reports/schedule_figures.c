@@ -6,7 +6,7 @@
 #include "host/claim.h"
 #include "sim/order_timeline.h"
 
-pst_status pst_schedule_evaluate(const struct pst_solo *solo, const struct pst_solo_answer *answer,
+pst_status pst_schedule_evaluate(const struct pst_solo *solo, const struct pst_orders *answer,
                                  uint32_t n_batches, struct pst_solo_stream *ret_stream,
                                  struct pst_order_eval *ret_eval, struct pst_error *err)
 {

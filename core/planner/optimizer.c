@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "planner/optimizer.h"
+
+#include <string.h>
+
+#include "host/call.h"
+#include "host/caps.h"
+
+pst_status pst_instance_blame(struct pst_instance *instance, struct pst_error *pending,
+                              pst_status status, const char *function, struct pst_error *err)
+{
+    struct pst_error met = {.status = PST_OK};
+
+    if (pending != NULL) {
+        met = *pending;
+        memset(pending, 0, sizeof *pending);
+    }
+    if (status == PST_OK) {
+        return PST_OK; /* a plugin may live with an answer that failed */
+    }
+    if (met.status != status) {
+        return pst_instance_fail(instance, status, function, err);
+    }
+    memset(&instance->failure, 0, sizeof instance->failure);
+    if (err != NULL) {
+        *err = met;
+    }
+    return status;
+}
+
+static pst_status keep_all(const struct pst_optimizer *o, const struct pst_stage_view *view,
+                           struct pst_stage_value *ret_value, struct pst_error *err)
+{
+    *ret_value = (struct pst_stage_value){.size = sizeof *ret_value};
+    return pst_evaluate(o->evaluator, view, NULL, ret_value) ? PST_OK : pst_fail_nomem(err);
+}
+
+pst_status pst_optimizer_price(const struct pst_optimizer *o, const struct pst_stage_view *view,
+                               struct pst_stage_price *ret_price, struct pst_error *err)
+{
+    struct pst_stage_price price = {.size = sizeof price};
+    struct pst_stage_value value;
+    pst_status st;
+
+    if (o->instance == NULL) {
+        st = keep_all(o, view, &value, err);
+        price.fits = value.peak_bytes <= view->capacity_bytes;
+        price.period_ns = value.period_ns;
+        price.peak_bytes = value.peak_bytes;
+    } else {
+        st = pst_call_price(o->instance, view, &price);
+        st = pst_instance_blame(o->instance, o->pending, st, "price", err);
+        st = st == PST_OK ? pst_instance_judge_price(o->instance, view, &price, err) : st;
+    }
+    if (st == PST_OK) {
+        *ret_price = price;
+    }
+    return st;
+}
+
+pst_status pst_optimizer_bound(const struct pst_optimizer *o, const struct pst_stage_view *view,
+                               uint64_t *ret_period_ns, struct pst_error *err)
+{
+    const struct pst_memopt *f =
+        o->instance == NULL ? NULL : o->instance->plugin->get_interface(PST_MEMOPT);
+    struct pst_stage_value value;
+    pst_status st;
+
+    if (f != NULL && PST_CAN(f, bound)) {
+        st = pst_call_bound(o->instance, view, ret_period_ns);
+        return st == PST_OK ? st : pst_instance_fail(o->instance, st, "bound", err);
+    }
+    st = keep_all(o, view, &value, err);
+    if (st == PST_OK) {
+        *ret_period_ns = value.period_ns;
+    }
+    return st;
+}
+
+struct collection {
+    struct pst_action_out out;
+    const struct pst_action_rules *rules;
+    const struct pst_stage_view *view;
+    uint8_t *actions;
+    struct pst_replay_list *replays;
+    struct pst_action_answer answer;
+};
+
+static const char *fault_of(const struct collection *c, uint32_t position, uint32_t action)
+{
+    const struct pst_stage_node *node;
+
+    if (position >= c->view->n_nodes) {
+        return c->rules->no_node;
+    }
+    node = pst_stage_node_at(c->view, position);
+    if (action > c->rules->most) {
+        return c->rules->no_action;
+    }
+    if (node->action != PST_ACTION_KEEP && action != node->action) {
+        return "an earlier memory optimizer decided about it";
+    }
+    if (action == PST_ACTION_RECOMPUTE && (node->flags & PST_NODE_NO_RECOMPUTE) != 0) {
+        return "it must not be replayed";
+    }
+    if (action == PST_ACTION_OFFLOAD && (node->flags & PST_NODE_NO_OFFLOAD) != 0) {
+        return "it must not leave the device";
+    }
+    if (action == PST_ACTION_OFFLOAD && c->rules->runs && pst_caps_executor("offload") &&
+        c->view->link_bytes_per_s == 0) {
+        return "there is no link to the host";
+    }
+    return NULL;
+}
+
+static pst_status set_action(struct pst_action_out *out, uint32_t position, uint32_t action)
+{
+    struct collection *c = out->impl;
+    const char *why = c->answer.fault == NULL ? fault_of(c, position, action) : NULL;
+
+    if (why != NULL) {
+        c->answer.fault = why;
+        c->answer.position = position;
+    }
+    if (c->answer.fault != NULL) {
+        return PST_ERR_BUG; /* one violation is enough */
+    }
+    c->actions[position] = (uint8_t)action;
+    c->answer.set |= 1u << action;
+    return PST_OK;
+}
+
+static pst_status set_replays(struct pst_action_out *out, const struct pst_replay *replays,
+                              uint32_t n_replays)
+{
+    struct collection *c = out->impl;
+
+    if (c->answer.fault == NULL) {
+        c->answer.listed = true;
+        c->answer.position = PST_NONE;
+        c->answer.fault = c->replays == NULL ? "only the last memory optimizer may list them"
+                                             : pst_replay_list_take(c->replays, replays, n_replays,
+                                                                    c->view->n_nodes);
+    }
+    return c->answer.fault == NULL ? PST_OK : PST_ERR_BUG;
+}
+
+pst_status pst_optimizer_plan(const struct pst_optimizer *o, const struct pst_stage_view *view,
+                              const struct pst_action_rules *rules, uint8_t *actions,
+                              struct pst_replay_list *replays, struct pst_action_answer *ret_answer)
+{
+    struct collection c = {.rules = rules, .view = view, .actions = actions, .replays = replays};
+    pst_status st;
+
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
+        actions[v] = (uint8_t)pst_stage_node_at(view, v)->action;
+    }
+    c.out = (struct pst_action_out){
+        .size = sizeof c.out, .impl = &c, .set = set_action, .sequence = set_replays};
+    st = pst_call_plan(o->instance, view, &c.out);
+    *ret_answer = c.answer;
+    return st;
+}
