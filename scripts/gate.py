@@ -22,7 +22,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CLOCKS = {"seconds", "search_seconds", "step_seconds", "tokens_per_second", "samples_per_second", "memory_limit"}
+CLOCKS = {"seconds", "copy_stall_seconds", "search_seconds", "step_seconds", "tokens_per_second", "samples_per_second", "memory_limit"}
 SHORT = ["--set", "train.steps=3", "--set", "train.eval_every=0", "--set", "train.sample=0"]
 LIMIT_S = 600
 
