@@ -5,22 +5,6 @@
  */
 #include "exec/internal.h"
 
-static bool is_in(const struct pst_plan_stage *stage, uint32_t op)
-{
-    uint32_t low = 0, high = stage->n_nodes;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (stage->nodes[middle] < op) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < stage->n_nodes && stage->nodes[low] == op;
-}
-
 /* The accumulators of the stage's uses of a parameter; `to` NULL: only counts them. */
 static uint32_t collect(const struct exec_rank *rank, const struct pst_plan *plan, uint32_t stage,
                         uint32_t parity, const struct pst_program_param *param,
@@ -32,7 +16,8 @@ static uint32_t collect(const struct exec_rank *rank, const struct pst_plan *pla
     uint32_t first = plan->deferred_step ? parity * param->n_grads : 0, n = 0;
 
     for (uint32_t g = 0; g < param->n_grads; g++) {
-        if (!is_in(&plan->stages[stage], parameter->users[param->grad_users[g]])) {
+        if (pst_plan_node(&plan->stages[stage], parameter->users[param->grad_users[g]]) ==
+            PST_NONE) {
             continue;
         }
         if (to != NULL) {
@@ -155,7 +140,7 @@ const struct pst_plan_stage *exec_loss_stage(const struct pst_plan *plan,
     uint32_t op = graph->tensors[graph->loss].producer;
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        if (is_in(&plan->stages[s], op)) {
+        if (pst_plan_node(&plan->stages[s], op) != PST_NONE) {
             return &plan->stages[s];
         }
     }
