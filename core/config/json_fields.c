@@ -40,7 +40,7 @@ void pst_fields_begin(struct pst_fields *fields, const char *where)
 size_t pst_fields_enter(struct pst_fields *fields, const char *key, size_t index)
 {
     size_t mark = strlen(fields->where), room = sizeof fields->where - mark;
-    const char *dot = mark == 0 ? "" : ".";
+    const char *dot = mark == 0 || key[0] == '\0' ? "" : ".";
 
     if (index == PST_FIELDS_NO_INDEX) {
         snprintf(fields->where + mark, room, "%s%s", dot, key);

@@ -13,6 +13,7 @@
 
 #define PST_JSON_NESTING 32
 #define PST_JSON_STRING  ((size_t)64 << 10)
+#define PST_JSON_LISTS   200000000u /* arrays and objects of a file */
 
 /*
  * The value in a file. At most max_bytes, PST_JSON_NESTING brackets deep, strings of at most
@@ -21,6 +22,13 @@
  */
 pst_status pst_json_load(const char *path, size_t max_bytes, json_t **ret_root,
                          struct pst_error *err);
+/* The same of text with a NUL behind it; path, for messages, may be NULL. */
+pst_status pst_json_parse(const char *path, const char *text, size_t length, json_t **ret_root,
+                          struct pst_error *err);
+/* Where the value of member `key` of member `of` of the top stands in a text that pst_json_parse
+   takes, byte by byte: its length, 0: there is none; *ret_at: its begin. */
+size_t pst_json_find(const char *text, size_t length, const char *of, const char *key,
+                     const char **ret_at);
 
 struct pst_fields {
     const char *path;      /* for messages; may be NULL */

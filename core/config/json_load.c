@@ -14,7 +14,7 @@
 struct scan {
     const char *path, *text;
     size_t length, at;
-    uint32_t line, depth;
+    uint32_t line, depth, n_lists;
     struct pst_error *err;
 };
 
@@ -44,7 +44,10 @@ static pst_status scan_text(struct scan *scan)
         } else if (c == '\n') {
             scan->line++;
         } else if (c == '[' || c == '{') {
-            if (++scan->depth > PST_JSON_NESTING) {
+            if (++scan->n_lists > PST_JSON_LISTS) {
+                st = pst_fail_at(scan->err, PST_ERR_CONFIG, "input.limit", scan->path, scan->line,
+                                 0, "more than %u arrays and objects", PST_JSON_LISTS);
+            } else if (++scan->depth > PST_JSON_NESTING) {
                 st = pst_fail_at(scan->err, PST_ERR_CONFIG, "input.limit", scan->path, scan->line,
                                  0, "brackets nested more than %d deep", PST_JSON_NESTING);
             }
@@ -105,26 +108,22 @@ static void place_sign(struct place *place, char c)
     }
 }
 
-/* What is open at a position of a text that scan_text let pass. */
-static void place_find(const char *text, size_t position, struct place *ret_place)
+/* Past the character or the string at `at`; returns where the next one is. */
+static size_t place_step(struct place *place, const char *text, size_t length, size_t at)
 {
-    size_t at, begin;
+    size_t begin = at + 1;
 
-    *ret_place = (struct place){.depth = 0};
-    for (at = 0; at < position; at++) {
-        if (text[at] != '"') {
-            place_sign(ret_place, text[at]);
-            continue;
-        }
-        for (begin = ++at; at < position && text[at] != '"';) {
-            at += text[at] == '\\' ? 2 : 1;
-        }
-        if (at < position) {
-            const struct slice string = {text + begin, at - begin};
-
-            place_string(ret_place, &string);
-        }
+    if (text[at] != '"') {
+        place_sign(place, text[at]);
+        return begin;
     }
+    for (at = begin; at < length && text[at] != '"';) {
+        at += text[at] == '\\' ? 2 : 1;
+    }
+    if (at < length) {
+        place_string(place, &(struct slice){text + begin, at - begin});
+    }
+    return at + 1;
 }
 
 /* "graph.nodes[3].forward_us ("conv1"): ", or "" at the top. */
@@ -180,12 +179,14 @@ static pst_status fail_syntax(const struct scan *scan, const json_error_t *error
 {
     size_t position = error->position > 0 ? (size_t)error->position : 0;
     const char *word;
-    struct place place;
+    struct place place = {.depth = 0};
     char where[400];
 
     position = position < scan->length ? position : scan->length;
     word = not_finite(scan->text, scan->length, position);
-    place_find(scan->text, position, &place);
+    for (size_t at = 0; at < position;) {
+        at = place_step(&place, scan->text, position, at);
+    }
     place_text(&place, where, sizeof where);
     return pst_fail_at(scan->err, PST_ERR_CONFIG, "input.syntax", scan->path,
                        error->line > 0 ? (uint32_t)error->line : 0,
@@ -194,34 +195,61 @@ static pst_status fail_syntax(const struct scan *scan, const json_error_t *error
                        word != NULL ? word : "");
 }
 
-pst_status pst_json_load(const char *path, size_t max_bytes, json_t **ret_root,
-                         struct pst_error *err)
+pst_status pst_json_parse(const char *path, const char *text, size_t length, json_t **ret_root,
+                          struct pst_error *err)
 {
-    struct scan scan = {.path = path, .line = 1, .err = err};
+    size_t skip = length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    struct scan scan = {
+        .path = path, .line = 1, .err = err, .text = text + skip, .length = length - skip};
     json_error_t error;
-    json_t *root = NULL;
-    char *text = NULL;
-    size_t length = 0, skip;
-    pst_status st = pst_file_read(path, max_bytes, "input.path", &text, &length, err);
+    pst_status st = scan_text(&scan);
 
     if (st != PST_OK) {
         return st;
     }
-    skip = length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-    scan.text = text + skip;
-    scan.length = length - skip;
-    st = scan_text(&scan);
+    *ret_root = json_loadb(scan.text, scan.length, JSON_REJECT_DUPLICATES, &error);
+    if (*ret_root != NULL) {
+        return PST_OK;
+    }
+    return json_error_code(&error) == json_error_out_of_memory ? pst_fail_nomem(err)
+                                                               : fail_syntax(&scan, &error);
+}
+
+pst_status pst_json_load(const char *path, size_t max_bytes, json_t **ret_root,
+                         struct pst_error *err)
+{
+    char *text = NULL;
+    size_t length = 0;
+    pst_status st = pst_file_read(path, max_bytes, "input.path", &text, &length, err);
+
     if (st == PST_OK) {
-        root = json_loadb(text + skip, length - skip, JSON_REJECT_DUPLICATES, &error);
-        if (root == NULL && json_error_code(&error) == json_error_out_of_memory) {
-            st = pst_fail_nomem(err);
-        } else if (root == NULL) {
-            st = fail_syntax(&scan, &error);
-        }
+        st = pst_json_parse(path, text, length, ret_root, err);
     }
     free(text);
-    if (st == PST_OK) {
-        *ret_root = root;
-    }
     return st;
+}
+
+size_t pst_json_find(const char *text, size_t length, const char *of, const char *key,
+                     const char **ret_at)
+{
+    struct place place = {.depth = 0};
+    const struct level *levels = place.levels;
+    size_t begin = 0, end;
+
+    for (size_t at = 0; at < length; at = place_step(&place, text, length, at)) {
+        if (place.depth != 2 || !levels[2].has_key || !is_word(&levels[1].key, of) ||
+            !is_word(&levels[2].key, key)) {
+            continue;
+        }
+        if (begin == 0 && text[at] == ':') {
+            begin = at + 1 + strspn(text + at + 1, " \t\r\n");
+        } else if (begin != 0 && (text[at] == ',' || text[at] == '}')) {
+            for (end = at; end > begin && strchr(" \t\r\n", text[end - 1]) != NULL;) {
+                end--;
+            }
+            *ret_at = text + begin;
+            return end - begin;
+        }
+    }
+    return 0;
 }

@@ -191,7 +191,7 @@ static const struct damage damages[] = {
     {"[\"F\",0,0]", "[\"F\",0,-1]", "input.syntax", "devices[0].body[0][2]"},
     {"[\"F\",0,0]", "[]", "input.syntax", "devices[0].body[0]"},
     {"[\"F\",0,0]", "7", "input.syntax", "devices[0].body[0]"},
-    {"[\"F\",0,0]", "[\"F\",0,0,{\"waits\":[]}]", "input.syntax", "devices[0].body[0].waits"},
+    {"[\"F\",0,0]", "[\"F\",0,0,{\"waits\":[]}]", "input.syntax", "devices[0].body[0][3].waits"},
     {"[\"F\",0,0]", "[\"F\",0,0,{\"wait\":[1]}]", "input.syntax", "devices[0].body[0]"},
     {"\"act\"", "\"grad \"", "input.syntax", "body["},
     {"\"fill\":[]", "\"fill\":[[\"NORM\"]]", "input.unsupported", "devices[0]"},

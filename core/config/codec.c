@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/codec.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct pst_codec_level *top(struct pst_codec *c)
+{
+    return &c->levels[c->depth];
+}
+
+void pst_codec_fail(struct pst_codec *c, const char *kind, const char *key, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pst_fields_fail(c->in, kind != NULL ? kind : "input.syntax", key, "%s", text);
+}
+
+static json_t *find(struct pst_codec *c, const char *key)
+{
+    struct pst_codec_level *level = top(c);
+
+    if (c->depth == 0) {
+        return c->root;
+    }
+    return key != NULL ? json_object_get(level->at, key) : json_array_get(level->at, level->index);
+}
+
+/* What is read next, of one of these types; NULL, and a failure, where it is another. Its path is
+   entered; pst_fields_leave(c->in, *ret_mark) once it is read. */
+static json_t *take(struct pst_codec *c, const char *key, const char *expected,
+                    bool (*is_type)(const json_t *), size_t *ret_mark)
+{
+    struct pst_codec_level *level = top(c);
+    json_t *value;
+
+    *ret_mark = strlen(c->in->where);
+    if (!pst_codec_is_sound(c)) {
+        return NULL;
+    }
+    value = find(c, key);
+    if (c->depth > 0) {
+        pst_fields_enter(c->in, key != NULL ? key : "",
+                         key != NULL ? PST_FIELDS_NO_INDEX : level->index);
+    }
+    if (key == NULL) {
+        level->index++;
+    } else if (level->n_keys < PST_CODEC_MEMBERS) {
+        level->keys[level->n_keys++] = key;
+    }
+    if (value == NULL || !is_type(value)) {
+        pst_codec_fail(c, NULL, NULL, "%s, expected %s",
+                       value == NULL ? "missing" : "of another type", expected);
+        return NULL;
+    }
+    return value;
+}
+
+#define IS_TYPE(name, test)                                                                        \
+    static bool name(const json_t *value)                                                          \
+    {                                                                                              \
+        return test;                                                                               \
+    }
+
+IS_TYPE(is_array, json_is_array(value))
+IS_TYPE(is_object, json_is_object(value))
+IS_TYPE(is_string, json_is_string(value))
+IS_TYPE(is_text, json_is_string(value) || json_is_null(value))
+IS_TYPE(is_integer, json_is_integer(value))
+IS_TYPE(is_exact, json_is_integer(value) || json_is_string(value))
+IS_TYPE(is_number, json_is_number(value))
+IS_TYPE(is_bool, json_is_boolean(value))
+
+/* --- objects and arrays ------------------------------------------------------------------------*/
+
+static void begin(struct pst_codec *c, const char *key, bool is_array_wanted)
+{
+    struct pst_codec_level level = {.is_array = is_array_wanted};
+
+    if (pst_codec_reads(c)) {
+        level.at = take(c, key, is_array_wanted ? "an array" : "an object",
+                        is_array_wanted ? is_array : is_object, &level.mark);
+    } else if (is_array_wanted) {
+        pst_json_array(c->out, key);
+    } else {
+        pst_json_object(c->out, key);
+    }
+    c->levels[++c->depth] = level;
+}
+
+void pst_codec_object(struct pst_codec *c, const char *key)
+{
+    begin(c, key, false);
+}
+
+uint32_t pst_codec_array(struct pst_codec *c, const char *key)
+{
+    begin(c, key, true);
+    return (uint32_t)json_array_size(top(c)->at);
+}
+
+static void refuse_others(struct pst_codec *c, const struct pst_codec_level *level)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(level->at, key, value)
+    {
+        uint32_t i = 0;
+
+        while (i < level->n_keys && strcmp(level->keys[i], key) != 0) {
+            i++;
+        }
+        if (i == level->n_keys) {
+            pst_codec_fail(c, NULL, NULL, "unknown key \"%.64s\"", key);
+            return;
+        }
+    }
+}
+
+void pst_codec_end(struct pst_codec *c)
+{
+    struct pst_codec_level *level = top(c);
+
+    if (!pst_codec_reads(c)) {
+        pst_json_end(c->out, level->is_array ? ']' : '}');
+    } else if (level->is_array && json_array_size(level->at) > level->index) {
+        pst_codec_fail(c, NULL, NULL, "%zu elements, expected %zu", json_array_size(level->at),
+                       level->index);
+    } else if (!level->is_array) {
+        refuse_others(c, level);
+    }
+    c->depth--;
+    if (pst_codec_reads(c)) {
+        pst_fields_leave(c->in, level->mark);
+    }
+}
+
+void pst_codec_newline(struct pst_codec *c)
+{
+    if (!pst_codec_reads(c)) {
+        pst_json_newline(c->out);
+    }
+}
+
+bool pst_codec_skip_object(struct pst_codec *c, const char *key)
+{
+    size_t mark;
+    bool there = take(c, key, "an object", is_object, &mark) != NULL;
+
+    pst_fields_leave(c->in, mark);
+    return there;
+}
+
+bool pst_codec_has(struct pst_codec *c, const char *key, bool there)
+{
+    return pst_codec_reads(c) ? pst_codec_is_sound(c) && find(c, key) != NULL : there;
+}
+
+bool pst_codec_null(struct pst_codec *c, const char *key, bool is_null)
+{
+    const json_t *value;
+    size_t mark;
+
+    if (!pst_codec_reads(c)) {
+        if (is_null) {
+            pst_json_raw(c->out, key, "null");
+        }
+        return is_null;
+    }
+    value = find(c, key);
+    is_null = json_is_null(value);
+    if (is_null) {
+        take(c, key, "null", is_text, &mark);
+        pst_fields_leave(c->in, mark);
+    }
+    return is_null;
+}
+
+/* --- values ------------------------------------------------------------------------------------*/
+
+void pst_codec_uint(struct pst_codec *c, const char *key, uint32_t *number)
+{
+    json_int_t read;
+    json_t *value;
+    size_t mark;
+
+    if (!pst_codec_reads(c)) {
+        pst_json_uint(c->out, key, *number);
+        return;
+    }
+    value = take(c, key, "an integer", is_integer, &mark);
+    read = json_integer_value(value);
+    if (read < 0 || read > UINT32_MAX - 1) {
+        pst_codec_fail(c, NULL, NULL, "%lld, expected an integer from 0 to %u", (long long)read,
+                       UINT32_MAX - 1);
+        read = 0;
+    }
+    *number = (uint32_t)read;
+    pst_fields_leave(c->in, mark);
+}
+
+/* Decimal digits alone, at least 2^53: the form of what a double cannot hold. */
+static bool parse_large(const char *text, uint64_t *ret_value)
+{
+    unsigned long long value;
+    char *end;
+
+    if (text[0] < '1' || text[0] > '9') {
+        return false;
+    }
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    *ret_value = value;
+    return errno == 0 && *end == '\0' && value >= PST_CODEC_EXACT;
+}
+
+void pst_codec_bytes(struct pst_codec *c, const char *key, uint64_t *number)
+{
+    char text[24];
+    json_t *value;
+    size_t mark;
+
+    if (!pst_codec_reads(c)) {
+        if (*number < PST_CODEC_EXACT) {
+            pst_json_uint(c->out, key, *number);
+        } else {
+            snprintf(text, sizeof text, "%llu", (unsigned long long)*number);
+            pst_json_string(c->out, key, text);
+        }
+        return;
+    }
+    value = take(c, key, "an integer", is_exact, &mark);
+    *number = (uint64_t)json_integer_value(value);
+    if (json_is_string(value) ? !parse_large(json_string_value(value), number)
+                              : json_integer_value(value) < 0 || *number >= PST_CODEC_EXACT) {
+        pst_codec_fail(c, NULL, NULL, "expected an integer from 0 on, as a string from 2^53 on");
+        *number = 0;
+    }
+    pst_fields_leave(c->in, mark);
+}
+
+void pst_codec_bool(struct pst_codec *c, const char *key, bool *flag)
+{
+    const json_t *value;
+    size_t mark;
+
+    if (!pst_codec_reads(c)) {
+        pst_json_bool(c->out, key, *flag);
+        return;
+    }
+    value = take(c, key, "true or false", is_bool, &mark);
+    *flag = json_is_true(value);
+    pst_fields_leave(c->in, mark);
+}
+
+void pst_codec_number(struct pst_codec *c, const char *key, double *number, double least,
+                      double most)
+{
+    size_t mark;
+
+    if (!pst_codec_reads(c)) {
+        pst_json_number(c->out, key, *number);
+        return;
+    }
+    *number = json_number_value(take(c, key, "a number", is_number, &mark));
+    if (!(*number >= least && *number <= most)) {
+        pst_codec_fail(c, NULL, NULL, "expected a number from %.17g to %.17g", least, most);
+        *number = least;
+    }
+    pst_fields_leave(c->in, mark);
+}
+
+void pst_codec_string(struct pst_codec *c, const char *key, const char **text)
+{
+    size_t mark;
+
+    if (!pst_codec_reads(c)) {
+        pst_json_string(c->out, key, *text);
+        return;
+    }
+    *text = json_string_value(take(c, key, "a string", is_string, &mark));
+    pst_fields_leave(c->in, mark);
+}
+
+void pst_codec_text(struct pst_codec *c, const char *key, const char **text)
+{
+    size_t mark;
+
+    if (!pst_codec_reads(c)) {
+        pst_json_string(c->out, key, *text);
+        return;
+    }
+    *text = pst_arena_strdup(c->arena,
+                             json_string_value(take(c, key, "a string or null", is_text, &mark)));
+    pst_fields_leave(c->in, mark);
+}
+
+void pst_codec_constant(struct pst_codec *c, const char *key, const char *word)
+{
+    const char *text = word;
+
+    pst_codec_string(c, key, &text);
+    if (text != NULL && strcmp(text, word) != 0) {
+        pst_codec_fail(c, NULL, key, "\"%.32s\", expected \"%s\"", text, word);
+    }
+}
+
+void pst_codec_position(struct pst_codec *c, const char *key, uint32_t number)
+{
+    uint32_t stated = number;
+
+    pst_codec_uint(c, key, &stated);
+    if (stated != number && pst_codec_is_sound(c)) {
+        pst_codec_fail(c, NULL, key, "%u, expected %u: they are numbered in order", stated, number);
+    }
+}
+
+void *pst_codec_items(struct pst_codec *c, const char *key, void *items, uint32_t *n, size_t size)
+{
+    uint32_t there = pst_codec_array(c, key);
+    void *at;
+
+    if (pst_codec_reads(c)) {
+        *n = there;
+        at = pst_arena_array(c->arena, there, size);
+        memcpy(items, &at, sizeof at);
+    } else {
+        memcpy(&at, items, sizeof at);
+    }
+    return at;
+}
+
+void pst_codec_uints(struct pst_codec *c, const char *key, const uint32_t **items, uint32_t *n)
+{
+    uint32_t *at = pst_codec_items(c, key, items, n, sizeof *at);
+
+    for (uint32_t i = 0; i < *n && pst_codec_is_sound(c); i++) {
+        pst_codec_uint(c, NULL, &at[i]);
+    }
+    pst_codec_end(c);
+}

@@ -1,0 +1,783 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The plan as JSON, one stage, edge or instruction a line: the same plan gives the same bytes. A
+ * file may come from anybody, so every field is held against its type and range. What the fields
+ * say is for the checker.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "config/codec.h"
+#include "plan/plan.h"
+#include "plan/sequence.h"
+
+#define MOST_BYTES        ((size_t)2 << 30)
+#define MOST_INSTRS       100000000u
+#define MOST_DEVICES      65536u
+#define MOST_STAGES       65536u
+#define MOST_MICROBATCHES (1u << 20)
+
+/* Indices of operators and parameters, sorted by name. */
+struct names {
+    const struct pst_graph *graph;
+    uint32_t *ops, *params;
+};
+
+struct file {
+    struct pst_codec codec;
+    struct names names;
+    struct pst_plan *plan;
+    uint64_t n_instrs;
+};
+
+static const char *op_name(const struct pst_graph *graph, uint32_t i)
+{
+    return graph->ops[i].name;
+}
+
+static const char *param_name(const struct pst_graph *graph, uint32_t i)
+{
+    return graph->params[i].name;
+}
+
+/* --- names -------------------------------------------------------------------------------------*/
+
+struct named {
+    const char *name;
+    uint32_t index;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+}
+
+static uint32_t *sort_names(struct pst_arena *arena, const struct pst_graph *graph, uint32_t n,
+                            const char *(*name_at)(const struct pst_graph *, uint32_t))
+{
+    struct named *names = pst_arena_array(arena, n, sizeof *names);
+    uint32_t *order = pst_arena_array(arena, n, sizeof *order);
+
+    for (uint32_t i = 0; i < n; i++) {
+        names[i] = (struct named){name_at(graph, i), i};
+    }
+    qsort(names, n, sizeof *names, compare_names);
+    for (uint32_t i = 0; i < n; i++) {
+        order[i] = names[i].index;
+    }
+    return order;
+}
+
+/* Of n in order; PST_NONE: there is none of that name. */
+static uint32_t find_name(const struct names *names, const uint32_t *order, uint32_t n,
+                          const char *(*name_at)(const struct pst_graph *, uint32_t),
+                          const char *name)
+{
+    uint32_t low = 0, high = n;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (strcmp(name_at(names->graph, order[middle]), name) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < n && strcmp(name_at(names->graph, order[low]), name) == 0 ? order[low] : PST_NONE;
+}
+
+static void code_op(struct file *f, const char *key, uint32_t *op)
+{
+    const struct pst_graph *graph = f->names.graph;
+    const char *name = pst_codec_reads(&f->codec) ? NULL : op_name(graph, *op);
+
+    pst_codec_string(&f->codec, key, &name);
+    if (!pst_codec_reads(&f->codec)) {
+        return;
+    }
+    *op = name == NULL ? PST_NONE : find_name(&f->names, f->names.ops, graph->n_ops, op_name, name);
+    if (name != NULL && *op == PST_NONE) {
+        pst_codec_fail(&f->codec, NULL, key, "the model has no operator \"%.64s\"", name);
+    }
+}
+
+static void code_param(struct file *f, const char *key, uint32_t *param)
+{
+    const struct pst_graph *graph = f->names.graph;
+    const char *name = pst_codec_reads(&f->codec) ? NULL : param_name(graph, *param);
+
+    pst_codec_string(&f->codec, key, &name);
+    if (!pst_codec_reads(&f->codec)) {
+        return;
+    }
+    *param = name == NULL
+                 ? PST_NONE
+                 : find_name(&f->names, f->names.params, graph->n_params, param_name, name);
+    if (name != NULL && *param == PST_NONE) {
+        pst_codec_fail(&f->codec, NULL, key, "the model has no parameter \"%.64s\"", name);
+    }
+}
+
+/* --- the head ----------------------------------------------------------------------------------*/
+
+static void code_format(struct file *f)
+{
+    struct pst_codec *c = &f->codec;
+    uint32_t version = 1;
+
+    pst_codec_constant(c, "format", "penstock-plan");
+    pst_codec_uint(c, "version", &version);
+    if (version != 1 && pst_codec_is_sound(c)) {
+        pst_codec_fail(c, "input.unsupported", NULL, "version %u; this program reads version 1",
+                       version);
+    }
+}
+
+static void code_digest(struct pst_codec *c, const char *key, uint64_t *digest)
+{
+    char text[20];
+    const char *at = text;
+    int end = 0;
+
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)*digest);
+    pst_codec_string(c, key, &at);
+    if (pst_codec_reads(c) && at != NULL) {
+        unsigned long long read = 0;
+
+        if (strspn(at, "0123456789abcdef") != 16 || sscanf(at, "%16llx%n", &read, &end) != 1 ||
+            at[end] != '\0') {
+            pst_codec_fail(c, NULL, key, "expected 16 hexadecimal digits");
+        }
+        *digest = read;
+    }
+}
+
+/* The job, as it was written: what is read is the text itself. */
+static void code_config(struct file *f, const char *text, size_t length)
+{
+    struct pst_codec *c = &f->codec;
+    const char *at = NULL;
+    size_t n;
+
+    if (pst_codec_null(c, "config", f->plan->config_json == NULL)) {
+        return;
+    }
+    if (!pst_codec_reads(c)) {
+        pst_json_raw(c->out, "config", f->plan->config_json);
+        return;
+    }
+    n = pst_json_find(text, length, "provenance", "config", &at);
+    if (!pst_codec_skip_object(c, "config") || n == 0) {
+        return;
+    }
+    f->plan->config_json = pst_arena_strndup(c->arena, at, n);
+}
+
+static void code_provenance(struct file *f, const char *text, size_t length)
+{
+    struct pst_codec *c = &f->codec;
+    struct pst_plan *plan = f->plan;
+
+    pst_codec_object(c, "provenance");
+    code_config(f, text, length);
+    pst_codec_text(c, "partitioner", &plan->partitioner);
+    pst_codec_text(c, "scheduler", &plan->scheduler);
+    pst_codec_text(c, "memopt", &plan->memopt);
+    if (pst_codec_has(c, "isolated", true)) {
+        pst_codec_bool(c, "isolated", &plan->isolated);
+    }
+    code_digest(c, "graph_digest", &plan->graph_digest);
+    if (pst_codec_null(c, "capacity_bytes", plan->capacity_bytes == UINT64_MAX)) {
+        plan->capacity_bytes = UINT64_MAX;
+    } else {
+        pst_codec_bytes(c, "capacity_bytes", &plan->capacity_bytes);
+    }
+    pst_codec_uint(c, "optimizer_slots", &plan->optimizer_slots);
+    pst_codec_end(c);
+}
+
+/* From the words of mode and rule. */
+static void set_mode(struct file *f, const char *mode, const char *rule)
+{
+    struct pst_plan *plan = f->plan;
+
+    plan->asynchronous = strcmp(mode, "async") == 0;
+    plan->version_rule = plan->asynchronous ? PST_VERSION_DELAYED : PST_VERSION_SYNC;
+    if (plan->asynchronous && strcmp(rule, "stashed") == 0) {
+        plan->version_rule = PST_VERSION_STASHED;
+    } else if (strcmp(mode, plan->asynchronous ? "async" : "sync") != 0 ||
+               strcmp(rule, plan->asynchronous ? "delayed" : "sync") != 0) {
+        pst_codec_fail(&f->codec, "input.unsupported", NULL,
+                       "mode \"%.16s\" with versions \"%.16s\"; this program knows \"sync\" with "
+                       "\"sync\", \"async\" with \"delayed\" or \"stashed\"",
+                       mode, rule);
+    } else if (!plan->asynchronous && (plan->drain_every != 0 || plan->deferred_step)) {
+        pst_codec_fail(&f->codec, NULL, NULL,
+                       "drain_every and deferred_step belong to asynchronous plans");
+    }
+}
+
+static uint32_t most_versions(const struct pst_plan *plan)
+{
+    uint32_t versions = 0;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        versions =
+            plan->stages[s].weight_versions > versions ? plan->stages[s].weight_versions : versions;
+    }
+    return versions;
+}
+
+static void code_mode(struct file *f)
+{
+    static const char *const rules[] = {
+        [PST_VERSION_SYNC] = "sync",
+        [PST_VERSION_DELAYED] = "delayed",
+        [PST_VERSION_STASHED] = "stashed",
+    };
+    struct pst_codec *c = &f->codec;
+    struct pst_plan *plan = f->plan;
+    const char *mode = plan->asynchronous ? "async" : "sync", *rule = rules[plan->version_rule];
+    uint32_t versions = most_versions(plan); /* follows from the stages */
+
+    pst_codec_string(c, "mode", &mode);
+    pst_codec_uint(c, "drain_every", &plan->drain_every);
+    if (pst_codec_reads(c)) {
+        plan->barrier = true; /* where the file says nothing */
+    }
+    if (pst_codec_has(c, "barrier", true)) {
+        pst_codec_bool(c, "barrier", &plan->barrier);
+    }
+    if (pst_codec_has(c, "deferred_step", true)) {
+        pst_codec_bool(c, "deferred_step", &plan->deferred_step);
+    }
+    pst_codec_object(c, "versions");
+    pst_codec_string(c, "rule", &rule);
+    if (pst_codec_has(c, "count", true)) {
+        pst_codec_uint(c, "count", &versions);
+    }
+    pst_codec_end(c);
+    if (pst_codec_reads(c) && mode != NULL && rule != NULL) {
+        set_mode(f, mode, rule);
+    }
+}
+
+static void code_predicted(struct file *f)
+{
+    struct pst_codec *c = &f->codec;
+    double step_us = (double)f->plan->step_ns / 1000.0;
+
+    pst_codec_object(c, "predicted");
+    pst_codec_number(c, "step_us", &step_us, 0, 9e15);
+    pst_codec_end(c);
+    if (pst_codec_reads(c)) {
+        f->plan->step_ns = (uint64_t)llround(step_us * 1000.0);
+    }
+}
+
+/* --- stages ------------------------------------------------------------------------------------*/
+
+/* The operators with one action, in the order of the nodes. */
+static void code_actions(struct file *f, const char *key, struct pst_plan_stage *stage,
+                         uint8_t *actions, uint8_t action)
+{
+    struct pst_codec *c = &f->codec;
+    uint32_t n = pst_codec_array(c, key), at = 0, op;
+
+    for (; !pst_codec_reads(c) && at < stage->n_nodes; at++) {
+        if (stage->actions[at] == action) {
+            op = stage->nodes[at];
+            code_op(f, NULL, &op);
+        }
+    }
+    for (uint32_t i = 0; i < n && pst_codec_is_sound(c); i++) {
+        code_op(f, NULL, &op);
+        while (at < stage->n_nodes && stage->nodes[at] != op) {
+            at++; /* one walk finds them all */
+        }
+        if (at == stage->n_nodes || actions[at] != PST_ACTION_KEEP) {
+            pst_codec_fail(c, NULL, NULL,
+                           "element %u: expected an operator of the stage, in the order of nodes, "
+                           "with one action",
+                           i);
+            break;
+        }
+        actions[at++] = action;
+    }
+    pst_codec_end(c);
+}
+
+/* Pairs of a micro-batch and the device that keeps it. */
+static void code_guests(struct file *f, struct pst_plan_stage *stage)
+{
+    struct pst_codec *c = &f->codec;
+    struct pst_plan_guest *guests;
+
+    if (!pst_codec_has(c, "guests", stage->n_guests > 0)) {
+        return;
+    }
+    guests = pst_codec_items(c, "guests", &stage->guests, &stage->n_guests, sizeof *guests);
+    if (stage->n_guests == 0 || stage->n_guests > stage->n_microbatches) {
+        pst_codec_fail(c, NULL, NULL, "%u guests of %u micro-batches; leave the list out for none",
+                       stage->n_guests, stage->n_microbatches);
+    }
+    for (uint32_t i = 0; i < stage->n_guests && pst_codec_is_sound(c); i++) {
+        pst_codec_array(c, NULL); /* [micro-batch, device] */
+        pst_codec_uint(c, NULL, &guests[i].microbatch);
+        pst_codec_uint(c, NULL, &guests[i].rank);
+        pst_codec_end(c);
+    }
+    pst_codec_end(c);
+}
+
+/* An operator of the stage, by its position there. */
+static void code_position(struct file *f, const struct pst_plan_stage *stage, uint32_t *position)
+{
+    uint32_t op = pst_codec_reads(&f->codec) ? PST_NONE : stage->nodes[*position];
+
+    code_op(f, NULL, &op);
+    if (pst_codec_reads(&f->codec)) {
+        *position = op != PST_NONE ? pst_plan_node(stage, op) : PST_NONE;
+        if (*position == PST_NONE && pst_codec_is_sound(&f->codec)) {
+            pst_codec_fail(&f->codec, NULL, NULL,
+                           "expected three operators of the stage: whose "
+                           "backward comes next, the first and the last that run again");
+        }
+    }
+}
+
+/* Replays, which ascend; there may be none. */
+static void code_sequence(struct file *f, struct pst_plan_stage *stage)
+{
+    struct pst_codec *c = &f->codec;
+    struct pst_replay *replays;
+    const char *fault;
+    uint32_t at = 0;
+
+    if (!pst_codec_has(c, "sequence", stage->n_replays > 0)) {
+        return;
+    }
+    replays = pst_codec_items(c, "sequence", &stage->replays, &stage->n_replays, sizeof *replays);
+    if (stage->n_replays > stage->n_nodes) {
+        pst_codec_fail(c, NULL, NULL, "%u replays, more than the stage has operators",
+                       stage->n_replays);
+    }
+    for (uint32_t i = 0; i < stage->n_replays && pst_codec_is_sound(c); i++) {
+        pst_codec_array(c, NULL);
+        code_position(f, stage, &replays[i].before);
+        code_position(f, stage, &replays[i].first);
+        code_position(f, stage, &replays[i].last);
+        pst_codec_end(c);
+    }
+    if (pst_codec_reads(c) && pst_codec_is_sound(c)) {
+        fault = pst_sequence_fault(replays, stage->n_replays, stage->n_nodes, &at);
+        if (fault != NULL) {
+            pst_codec_fail(c, NULL, NULL, "[%u]: %s", at, fault);
+        }
+    }
+    pst_codec_end(c);
+}
+
+/* A stage that was read becomes one of the plan; NULL: it cannot be one. */
+static struct pst_plan_stage *add_stage(struct file *f, const struct pst_plan_stage *read)
+{
+    struct pst_codec *c = &f->codec;
+    struct pst_plan *plan = f->plan;
+    struct pst_plan_stage *stage;
+    uint32_t size = read->microbatch_size;
+
+    if (pst_codec_is_sound(c) && size == 0) {
+        pst_codec_fail(c, NULL, "microbatch_size", "0, expected at least 1");
+    } else if (pst_codec_is_sound(c) && plan->batch / size > MOST_MICROBATCHES) {
+        pst_codec_fail(c, "input.limit", NULL, "%u micro-batches; at most %u", plan->batch / size,
+                       MOST_MICROBATCHES);
+    }
+    if (pst_codec_is_sound(c)) {
+        c->in->status = pst_plan_add_stage(plan, read->nodes, read->n_nodes, read->ranks,
+                                           read->n_ranks, size, read->k, c->in->err);
+    }
+    if (!pst_codec_is_sound(c)) {
+        return NULL;
+    }
+    stage = &plan->stages[plan->n_stages - 1];
+    stage->in_flight = read->in_flight;
+    stage->weight_versions = read->weight_versions;
+    stage->actions = pst_arena_array(&plan->arena, stage->n_nodes, 1);
+    return stage;
+}
+
+static void code_nodes(struct file *f, struct pst_plan_stage *stage)
+{
+    struct pst_codec *c = &f->codec;
+    uint32_t *nodes = pst_codec_items(c, "nodes", &stage->nodes, &stage->n_nodes, sizeof *nodes);
+
+    if (stage->n_nodes > f->names.graph->n_ops) {
+        pst_codec_fail(c, NULL, NULL, "%u operators, the model has %u", stage->n_nodes,
+                       f->names.graph->n_ops);
+    }
+    for (uint32_t i = 0; i < stage->n_nodes && pst_codec_is_sound(c); i++) {
+        code_op(f, NULL, &nodes[i]);
+    }
+    pst_codec_end(c);
+}
+
+static void code_ranks(struct file *f, struct pst_plan_stage *stage)
+{
+    pst_codec_uints(&f->codec, "devices", &stage->ranks, &stage->n_ranks);
+    if (pst_codec_reads(&f->codec) && stage->n_ranks > f->plan->n_devices) {
+        pst_codec_fail(&f->codec, NULL, "devices", "more devices than there are");
+    }
+}
+
+static void code_stage(struct file *f, uint32_t s)
+{
+    struct pst_codec *c = &f->codec;
+    struct pst_plan *plan = f->plan;
+    struct pst_plan_stage at = {0}, *stage = &at;
+    uint64_t peak = 0; /* of the device that the stage shares with its neighbours there */
+
+    if (!pst_codec_reads(c)) {
+        at = plan->stages[s];
+        peak = at.n_ranks > 0 && at.ranks[0] < plan->n_devices
+                   ? plan->devices[at.ranks[0]].peak_bytes
+                   : 0;
+    }
+    pst_codec_newline(c);
+    pst_codec_object(c, NULL);
+    pst_codec_position(c, "id", s);
+    code_nodes(f, &at);
+    code_ranks(f, &at);
+    pst_codec_uint(c, "microbatch_size", &at.microbatch_size);
+    pst_codec_uint(c, "k", &at.k);
+    pst_codec_uint(c, "in_flight", &at.in_flight);
+    pst_codec_uint(c, "weight_versions", &at.weight_versions);
+    stage = pst_codec_reads(c) ? add_stage(f, &at) : stage;
+    if (stage != NULL) {
+        uint8_t *actions = (uint8_t *)(uintptr_t)stage->actions; /* of a stage that is read */
+
+        code_actions(f, "recompute", stage, actions, PST_ACTION_RECOMPUTE);
+        code_actions(f, "offload", stage, actions, PST_ACTION_OFFLOAD);
+        code_actions(f, "peer", stage, actions, PST_ACTION_PEER);
+        code_guests(f, stage);
+        code_sequence(f, stage);
+    }
+    pst_codec_bytes(c, "peak_bytes", &peak);
+    pst_codec_end(c);
+}
+
+/* --- edges and ties ----------------------------------------------------------------------------*/
+
+static void code_edge(struct file *f, uint32_t e, struct pst_plan_edge *edge)
+{
+    struct pst_codec *c = &f->codec;
+    const struct pst_graph *graph = f->names.graph;
+    uint32_t *tensors;
+
+    pst_codec_newline(c);
+    pst_codec_object(c, NULL);
+    pst_codec_position(c, "id", e);
+    pst_codec_uint(c, "from", &edge->from);
+    pst_codec_uint(c, "to", &edge->to);
+    tensors = pst_codec_items(c, "tensors", &edge->tensors, &edge->n_tensors, sizeof *tensors);
+    for (uint32_t t = 0; t < edge->n_tensors && pst_codec_is_sound(c); t++) {
+        /* a result has the name of its operator */
+        uint32_t op = pst_codec_reads(c) ? PST_NONE : graph->tensors[tensors[t]].producer;
+
+        code_op(f, NULL, &op);
+        if (pst_codec_reads(c)) {
+            tensors[t] = op != PST_NONE ? graph->ops[op].out[0] : PST_NONE;
+        }
+    }
+    pst_codec_end(c);
+    pst_codec_bytes(c, "bytes_per_sample", &edge->bytes_per_sample);
+    pst_codec_end(c);
+}
+
+static void code_edges(struct file *f)
+{
+    struct pst_codec *c = &f->codec;
+    struct pst_plan *plan = f->plan;
+
+    pst_codec_items(c, "edges", &plan->edges, &plan->n_edges, sizeof *plan->edges);
+    for (uint32_t e = 0; e < plan->n_edges && pst_codec_is_sound(c); e++) {
+        code_edge(f, e, &plan->edges[e]);
+    }
+    pst_codec_end(c);
+    pst_codec_newline(c);
+    pst_codec_items(c, "ties", &plan->ties, &plan->n_ties, sizeof *plan->ties);
+    for (uint32_t t = 0; t < plan->n_ties && pst_codec_is_sound(c); t++) {
+        pst_codec_newline(c);
+        pst_codec_object(c, NULL);
+        code_param(f, "parameter", &plan->ties[t].parameter);
+        pst_codec_uints(c, "stages", &plan->ties[t].stages, &plan->ties[t].n_stages);
+        pst_codec_end(c);
+    }
+    pst_codec_end(c);
+}
+
+/* --- instruction lists -------------------------------------------------------------------------*/
+
+static void code_op_word(struct pst_codec *c, uint8_t *op)
+{
+    const char *name = pst_codec_reads(c) ? NULL : pst_instr_name(*op);
+
+    pst_codec_string(c, NULL, &name);
+    if (pst_codec_reads(c) && name != NULL) {
+        for (*op = 1; *op < PST_I_COUNT && strcmp(pst_instr_name(*op), name) != 0;) {
+            (*op)++;
+        }
+        if (*op == PST_I_COUNT) {
+            pst_codec_fail(c, NULL, NULL, "expected [operation, ...] with a known operation");
+        }
+    }
+}
+
+static void code_payload(struct pst_codec *c, uint8_t *payload)
+{
+    const char *name = pst_codec_reads(c) ? NULL : pst_payload_name(*payload);
+
+    pst_codec_string(c, NULL, &name);
+    if (pst_codec_reads(c) && name != NULL) {
+        for (*payload = 0;
+             *payload < PST_PAYLOAD_COUNT && strcmp(pst_payload_name(*payload), name) != 0;) {
+            (*payload)++;
+        }
+        if (*payload == PST_PAYLOAD_COUNT) {
+            pst_codec_fail(c, NULL, NULL,
+                           "the payload is \"act\", \"grad\", \"evict\" or \"load\"");
+        }
+    }
+}
+
+static void code_instr(struct file *f, struct pst_instr *instr)
+{
+    struct pst_codec *c = &f->codec;
+
+    pst_codec_newline(c);
+    pst_codec_array(c, NULL);
+    code_op_word(c, &instr->op);
+    if (instr->op != PST_I_NORM) {
+        pst_codec_uint(c, NULL, &instr->stage);
+    }
+    if (instr->op == PST_I_SEND || instr->op == PST_I_RECV) {
+        code_payload(c, &instr->payload);
+        pst_codec_uint(c, NULL, &instr->first_sample);
+        pst_codec_uint(c, NULL, &instr->n_samples);
+        pst_codec_uint(c, NULL, &instr->peer);
+    } else if (instr->op < PST_I_SEND) {
+        pst_codec_uint(c, NULL, &instr->microbatch);
+    } else if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
+        pst_codec_uint(c, NULL, &instr->microbatch);
+        code_op(f, NULL, &instr->node);
+    }
+    if (pst_codec_has(c, NULL, instr->n_waits > 0)) {
+        pst_codec_object(c, NULL);
+        pst_codec_uints(c, "waits", &instr->waits, &instr->n_waits);
+        if (instr->n_waits == 0) {
+            pst_codec_fail(c, NULL, "waits", "empty; leave the object out");
+        }
+        pst_codec_end(c);
+    }
+    pst_codec_end(c);
+}
+
+static void code_list(struct file *f, const char *key, const struct pst_instr **list, uint32_t *n)
+{
+    struct pst_codec *c = &f->codec;
+    struct pst_instr *instrs = pst_codec_items(c, key, list, n, sizeof *instrs);
+
+    f->n_instrs += *n;
+    if (pst_codec_reads(c) && f->n_instrs > MOST_INSTRS) {
+        pst_codec_fail(c, "input.limit", NULL, "more than %u instructions", MOST_INSTRS);
+    }
+    for (uint32_t i = 0; i < *n && pst_codec_is_sound(c); i++) {
+        code_instr(f, &instrs[i]);
+    }
+    pst_codec_end(c);
+}
+
+static void code_device(struct file *f, uint32_t rank)
+{
+    struct pst_codec *c = &f->codec;
+    struct pst_plan_device *device = &f->plan->devices[rank];
+
+    pst_codec_newline(c);
+    pst_codec_object(c, NULL);
+    pst_codec_position(c, "rank", rank);
+    code_list(f, "fill", &device->fill, &device->n_fill);
+    code_list(f, "body", &device->body, &device->n_instrs);
+    code_list(f, "drain", &device->drain, &device->n_drain);
+    pst_codec_bytes(c, "peak_bytes", &device->peak_bytes);
+    pst_codec_bytes(c, "arena_bytes", &device->arena_bytes);
+    if (pst_codec_has(c, "host_bytes", device->host_bytes > 0)) {
+        pst_codec_bytes(c, "host_bytes", &device->host_bytes);
+    }
+    if (pst_codec_reads(c) && !f->plan->asynchronous &&
+        device->n_fill + (uint64_t)device->n_drain > 0) {
+        pst_codec_fail(c, "input.unsupported", NULL,
+                       "fill and drain of a synchronous plan are empty");
+    }
+    pst_codec_end(c);
+}
+
+/* --- the file ----------------------------------------------------------------------------------*/
+
+/* A plan of as many devices as the file has, which its first allocation depends on. */
+static void create(struct file *f, json_t *root)
+{
+    struct pst_codec *c = &f->codec;
+    size_t n = json_array_size(json_object_get(root, "devices"));
+    size_t n_stages = json_array_size(json_object_get(root, "stages"));
+    uint32_t batch = 0;
+
+    pst_codec_uint(c, "batch", &batch);
+    if (n == 0 || n_stages == 0) {
+        pst_codec_fail(c, NULL, NULL, "no devices or no stages");
+    } else if (n > MOST_DEVICES || n_stages > MOST_STAGES) {
+        pst_codec_fail(c, "input.limit", NULL, "%zu devices, %zu stages; at most %u and %u", n,
+                       n_stages, MOST_DEVICES, MOST_STAGES);
+    }
+    if (pst_codec_is_sound(c)) {
+        c->in->status = pst_plan_create(f->names.graph, batch, (uint32_t)n, &f->plan, c->in->err);
+    }
+    if (pst_codec_is_sound(c)) {
+        c->arena = &f->plan->arena;
+        f->names.ops = sort_names(c->arena, f->names.graph, f->names.graph->n_ops, op_name);
+        f->names.params =
+            sort_names(c->arena, f->names.graph, f->names.graph->n_params, param_name);
+    }
+}
+
+/* All behind the format. What is read: `text`, of that length. */
+static void code_plan(struct file *f, const char *text, size_t length)
+{
+    struct pst_codec *c = &f->codec;
+    uint32_t n_stages;
+
+    pst_codec_newline(c);
+    code_provenance(f, text, length);
+    pst_codec_newline(c);
+    if (!pst_codec_reads(c)) {
+        pst_codec_uint(c, "batch", &f->plan->batch);
+    }
+    code_mode(f);
+    pst_codec_newline(c);
+    n_stages = pst_codec_array(c, "stages");
+    n_stages = pst_codec_reads(c) ? n_stages : f->plan->n_stages;
+    for (uint32_t s = 0; s < n_stages && pst_codec_is_sound(c); s++) {
+        code_stage(f, s);
+    }
+    pst_codec_end(c);
+    pst_codec_newline(c);
+    code_edges(f);
+    pst_codec_newline(c);
+    pst_codec_array(c, "devices");
+    for (uint32_t d = 0; d < f->plan->n_devices && pst_codec_is_sound(c); d++) {
+        code_device(f, d);
+    }
+    pst_codec_end(c);
+    pst_codec_newline(c);
+    code_predicted(f);
+}
+
+char *pst_plan_to_json(const struct pst_plan *plan, const struct pst_graph *graph)
+{
+    struct pst_json json;
+    /* nothing is written to the plan of a codec that writes */
+    struct file f = {.codec = {.out = &json},
+                     .names = {.graph = graph},
+                     .plan = (struct pst_plan *)(uintptr_t)plan};
+
+    pst_json_init(&json);
+    pst_codec_object(&f.codec, NULL);
+    code_format(&f);
+    code_plan(&f, NULL, 0);
+    pst_codec_end(&f.codec);
+    pst_codec_newline(&f.codec);
+    return pst_json_take(&json);
+}
+
+pst_status pst_plan_parse(const char *name, const char *text, size_t length,
+                          const struct pst_graph *graph, struct pst_plan **ret_plan,
+                          struct pst_error *err)
+{
+    struct pst_fields fields = {.path = name, .err = err};
+    struct file f = {.codec = {.in = &fields}, .names = {.graph = graph}};
+
+    fields.status = pst_json_parse(name, text, length, &f.codec.root, err);
+    if (fields.status == PST_OK) {
+        pst_codec_object(&f.codec, NULL);
+        code_format(&f);
+    }
+    if (fields.status == PST_OK) {
+        create(&f, f.codec.root);
+    }
+    if (fields.status == PST_OK) {
+        code_plan(&f, text, length);
+        pst_codec_end(&f.codec);
+    }
+    json_decref(f.codec.root);
+    if (fields.status != PST_OK) {
+        pst_plan_destroy(f.plan);
+        return fields.status;
+    }
+    *ret_plan = f.plan;
+    return PST_OK;
+}
+
+pst_status pst_plan_write(const struct pst_plan *plan, const struct pst_graph *graph,
+                          const char *path, struct pst_error *err)
+{
+    char *text = pst_plan_to_json(plan, graph);
+    pst_status st =
+        text == NULL ? pst_fail_nomem(err) : pst_file_write(path, text, strlen(text), err);
+
+    free(text);
+    return st;
+}
+
+pst_status pst_plan_read(const char *path, const struct pst_graph *graph,
+                         struct pst_plan **ret_plan, struct pst_error *err)
+{
+    char *text = NULL;
+    size_t length = 0;
+    pst_status st = pst_file_read(path, MOST_BYTES, "input.path", &text, &length, err);
+
+    if (st == PST_OK) {
+        st = pst_plan_parse(path, text, length, graph, ret_plan, err);
+    }
+    free(text);
+    return st;
+}
+
+pst_status pst_plan_read_config(const char *path, char **ret_config_json, struct pst_error *err)
+{
+    char *text = NULL;
+    const char *at = NULL;
+    size_t length = 0, n;
+    json_t *config = NULL;
+    pst_status st = pst_file_read(path, MOST_BYTES, "input.path", &text, &length, err);
+
+    if (st != PST_OK) {
+        return st;
+    }
+    n = pst_json_find(text, length, "provenance", "config", &at);
+    if (n == 0 || *at != '{') {
+        st = pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0,
+                         "provenance.config: no object, so the model cannot be rebuilt; is this a "
+                         "plan file?");
+    } else {
+        st = pst_json_parse(path, at, n, &config, err);
+    }
+    if (st == PST_OK) {
+        *ret_config_json = strndup(at, n);
+        st = *ret_config_json == NULL ? pst_fail_nomem(err) : PST_OK;
+    }
+    json_decref(config);
+    free(text);
+    return st;
+}
