@@ -19,7 +19,7 @@
 
 #include "planner/emission.h"
 #include "planner/solo.h"
-#include "plan/order_eval.h"
+#include "reports/order_bounds.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

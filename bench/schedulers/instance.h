@@ -6,7 +6,7 @@
 #define BENCH_SCHEDULERS_INSTANCE_H
 
 #include "planner/solo.h"
-#include "plan/order_eval.h"
+#include "reports/order_bounds.h"
 
 /* Costs of one device's share of the model. */
 struct bench_instance {

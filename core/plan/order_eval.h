@@ -52,24 +52,4 @@ pst_status pst_order_evaluate(const struct pst_schedule_in *in,
                               struct pst_order_eval *ret_eval, struct pst_error *err);
 void pst_order_eval_finish(struct pst_order_eval *eval);
 
-/*
- * What no order of an instance goes below, whatever it does: every micro-batch forward and backward
- * once on the stages' devices, weights' part of the backward split off or not, never more than
- * activation_bytes held. A bound that does not apply is 0.
- */
-struct pst_order_bounds {
-    uint64_t work_ns;   /* span: work of the busiest device */
-    uint64_t fill_ns;   /* makespan: the first micro-batch's way to a device, all of the device's
-                           work; or its F and B, and the last gradient's way on */
-    uint64_t chain_ns;  /* makespan: one micro-batch through all stages and back */
-    uint64_t memory_ns; /* makespan: a device has room for so many forwards before its first
-                           backward, and before its last forward as many backwards are done */
-    uint64_t vshape_ns; /* makespan: unit costs on a V with room for k passes; Qi et al., "Pipeline
-                           Parallelism with Controllable Memory", arXiv 2405.15362 */
-    uint64_t makespan_ns, span_ns; /* the largest that applies */
-};
-
-/* Without memory for the search all are 0, which is a bound as well. */
-bool pst_order_bounds(const struct pst_schedule_in *in, struct pst_order_bounds *ret_bounds);
-
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/train.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,6 @@
 #include "base/util.h"
 #include "train/emulate.h"
 #include "train/generate.h"
-#include "train/output.h"
 #include "train/schedule.h"
 #include "train/stop.h"
 #include "train/usual.h"
@@ -29,7 +27,7 @@ struct samples {
 struct run {
     struct pst_session *session;
     const struct pst_job *job;
-    struct pst_train_output output;
+    const struct pst_train_listener *listener;
     const struct pst_data *data;    /* NULL: the devices are hollow */
     struct pst_emulation emulation; /* where they are; else what is predicted */
     struct pst_recorder *recorder;  /* NULL: nothing is recorded */
@@ -62,6 +60,12 @@ static bool evaluates(const struct run *run)
 {
     return run->data != NULL && run->job->train.eval_batches > 0 &&
            pst_data_samples(run->data, PST_SPLIT_VALID) > 0;
+}
+
+/* Wall time of a second of emulated devices; 0: they are real. */
+static double emulated_scale(const struct run *run)
+{
+    return pst_session_is_hollow(run->session) ? run->emulation.scale : 0;
 }
 
 /* The same in all processes. */
@@ -156,14 +160,13 @@ static pst_status prepare(struct run *run, struct pst_error *err)
     if (st == PST_OK) {
         st = pst_session_check_host(run->session, err);
     }
-    if (st == PST_OK && run->output.options->trace != NULL) {
+    if (st == PST_OK && run->listener->trace != NULL) {
         st = pst_recorder_create(run->session->graph, plan,
                                  (const struct pst_program *const *)run->session->planned.programs,
                                  (uint32_t)run->job->output.trace_steps, &run->recorder, err);
     }
     if (st == PST_OK) {
         pst_emulation_init(&run->emulation, run->session, run->job->run.emulated_scale);
-        run->output.progress.slowness = run->emulation.scale;
     }
     if (st == PST_OK && team->ops != NULL && run->data != NULL) { /* each reads it for itself */
         uint64_t digest =
@@ -215,7 +218,9 @@ static pst_status evaluate(struct run *run, double *ret_loss, struct pst_error *
         sum += loss;
     }
     *ret_loss = sum / (double)calls;
-    pst_train_output_eval(&run->output, run->n_steps, *ret_loss);
+    if (run->listener->eval != NULL) {
+        run->listener->eval(run->listener->context, run->n_steps, *ret_loss);
+    }
     return PST_OK;
 }
 
@@ -246,6 +251,7 @@ static pst_status collect(struct run *run, struct pst_error *err)
         .tokens = run->batch * run->shape.rows,
         .peak_bytes = run->peak_bytes,
         .lr = pst_learning_rate(&run->job->train, step),
+        .scale = emulated_scale(run),
     };
     pst_status st = pst_exec_collect(run->exec, &report.result, err);
 
@@ -267,7 +273,9 @@ static pst_status collect(struct run *run, struct pst_error *err)
     run->n_steps++;
     run->first_loss = step == 0 ? report.result.loss : run->first_loss;
     run->final_loss = report.result.loss;
-    pst_train_output_step(&run->output, &report);
+    if (run->listener->step != NULL) {
+        run->listener->step(run->listener->context, &report);
+    }
     return PST_OK;
 }
 
@@ -380,7 +388,7 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
         .predicted_peak_bytes = predicted,
         .predicted_step_ns = run->session->predicted_ns,
         .sample = run->sample,
-        .scale = pst_session_is_hollow(run->session) ? run->emulation.scale : 0,
+        .scale = emulated_scale(run),
         .signal = pst_stop_signal(),
     };
 
@@ -400,9 +408,8 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
     for (uint32_t rank = 0; rank < n; rank++) {
         predicted[rank] = pst_session_peak(run->session, rank);
     }
-    pst_train_output_done(&run->output, &end);
-    if (run->output.options->done != NULL) {
-        run->output.options->done(run->output.options->done_context, &end);
+    if (run->listener->done != NULL) {
+        run->listener->done(run->listener->context, &end);
     }
     free(measured);
     return PST_OK;
@@ -411,7 +418,6 @@ static pst_status report(struct run *run, uint64_t total_ns, struct pst_error *e
 /* Hands out what was recorded. */
 static pst_status trace(const struct run *run, struct pst_error *err)
 {
-    const struct pst_train_options *options = run->output.options;
     struct pst_timeline *timeline = NULL;
     pst_status st;
 
@@ -425,20 +431,23 @@ static pst_status trace(const struct run *run, struct pst_error *err)
     st = pst_recorder_timeline(run->recorder, run->emulation.scale > 0 ? run->emulation.scale : 1,
                                &timeline, err);
     if (st == PST_OK) {
-        st = options->trace(options->trace_context, timeline, err);
+        st = run->listener->trace(run->listener->context, timeline, err);
     }
     pst_timeline_destroy(timeline);
     return st;
 }
 
 pst_status pst_train_run(struct pst_session *session, const struct pst_data *data,
-                         const struct pst_train_options *options, struct pst_error *err)
+                         const struct pst_train_listener *listener, struct pst_error *err)
 {
-    struct run run = {.session = session, .job = session->job, .data = data, .eval_loss = NAN};
+    struct run run = {.session = session,
+                      .job = session->job,
+                      .listener = listener,
+                      .data = data,
+                      .eval_loss = NAN};
     uint64_t begin = pst_now_ns();
     pst_status st;
 
-    pst_train_output_init(&run.output, options, session->job);
     st = prepare(&run, err);
     if (st == PST_OK) {
         st = loop(&run, err);
@@ -452,18 +461,11 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
     if (run.exec != NULL && is_told_to_stop(&run)) {
         pst_stop_note(pst_exec_told(run.exec));
     }
-    pst_progress_clear(&run.output.progress);
     if (st == PST_OK) {
         st = report(&run, pst_now_ns() - begin, err);
     }
     if (st == PST_OK) {
         st = trace(&run, err);
-    }
-    if (st == PST_OK && run.output.write_errno == ENOMEM) {
-        st = pst_fail_nomem(err);
-    } else if (st == PST_OK && run.output.write_errno != 0) {
-        st = pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",
-                      strerror(run.output.write_errno));
     }
     if (st == PST_OK && pst_stop_requested()) {
         st = pst_stop_fail(err);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The training loop: steps, evaluations on held-out data, a piece of generated text at the end, and
- * what is said about them.
+ * The training loop: steps, evaluations on held-out data, a piece of generated text at the end.
  */
 #ifndef PST_TRAIN_TRAIN_H
 #define PST_TRAIN_TRAIN_H
@@ -13,19 +12,41 @@
 #include "train/data.h"
 #include "train/session.h"
 
-struct pst_run_report; /* train/output.h */
+struct pst_step_report {
+    uint64_t step;    /* 1 for the first */
+    uint64_t samples; /* of this step */
+    uint64_t tokens;  /* samples x rows */
+    uint64_t peak_bytes;
+    double lr;
+    double scale; /* of emulated devices: wall time of a second; 0: they are real */
+    struct pst_step_result result;
+};
 
-struct pst_train_options {
-    bool json;      /* JSON lines on `out`, nothing else there (docs/commands.md) */
-    FILE *out;      /* results; NULL: nowhere */
-    FILE *progress; /* a sign of life; NULL: none */
+/* The whole run, at its end. */
+struct pst_run_report {
+    uint64_t steps, tokens_per_step, total_ns;
+    double first_loss, final_loss;
+    double eval_loss; /* NaN: nothing was held out, or the run was stopped */
+    uint32_t n_devices;
+    const uint64_t *peak_bytes, *predicted_peak_bytes;
+    const uint64_t *copy_bytes, *copy_stall_ns; /* per device, of one step: offloaded, and waited
+                                                   for copies; NULL: nothing is offloaded */
+    uint64_t step_ns, predicted_step_ns;        /* median; simulated */
+    const char *sample;                         /* generated text, or NULL */
+    double scale; /* of emulated devices: wall time of a second; 0: they are real */
+    int signal;   /* that ended the run, or 0 */
+};
+
+/* Who is told of a run; each may be NULL. */
+struct pst_train_listener {
+    void *context;
+    void (*step)(void *context, const struct pst_step_report *report);
+    void (*eval)(void *context, uint64_t step, double loss);
+    /* The whole run, at its end. */
+    void (*done)(void *context, const struct pst_run_report *report);
     /* What happened in the last steps, as many as output.trace_steps says, from a run that made at
        least one. NULL: nothing is recorded. */
     pst_status (*trace)(void *context, const struct pst_timeline *timeline, struct pst_error *err);
-    void *trace_context;
-    /* The whole run, at its end; NULL: nobody asks. */
-    void (*done)(void *context, const struct pst_run_report *report);
-    void *done_context;
 };
 
 /*
@@ -35,6 +56,6 @@ struct pst_train_options {
  * machine.memory (exit 4) before the first step, run.non-finite and run.* (exit 1).
  */
 pst_status pst_train_run(struct pst_session *session, const struct pst_data *data,
-                         const struct pst_train_options *options, struct pst_error *err);
+                         const struct pst_train_listener *listener, struct pst_error *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who may include whom: strategies only <penstock/...> and their own folder; in core and in the
- * program a folder only those before it, the program after core; modules base, graph and what exec
- * is to them. And none of them names a strategy.
+ * Who may include whom: strategies only <penstock/...> and their own folder; models graph and their
+ * own folder; in core and in the program a folder only those before it, the program after core;
+ * modules base, graph and what exec is to them. And none of them names a strategy.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,8 +22,9 @@ static const char *const layers[] = {"base",        "config",    "graph",   "pla
                                      "sim",         "host",      "planner", "exec",    "train",
                                      "device",      "transport", "measure", "tune",    "exchange",
                                      "conformance", "reports",   "figures", "commands"};
-static const char *const roots[] = {"/core/", "/plugins/device/", "/plugins/transport/",
-                                    "/tools/penstock/"};
+static const char *const roots[] = {"/core/", "/models/", "/plugins/device/",
+                                    "/plugins/transport/", "/tools/penstock/"};
+enum { MODELS = 1 }; /* among them */
 /* What exec is to a module: interfaces, and arithmetic that all devices share. */
 static const char *const for_modules[] = {"base/",
                                           "graph/",
@@ -66,6 +67,9 @@ static bool may_use(const char *below_root, const char *header)
     size_t used = layer_of(header, strcspn(header, "/"));
     size_t own = layer_of(below_root, strcspn(below_root, "/"));
 
+    if (strncmp(below_root, "models/", 7) == 0) {
+        return strncmp(header, "graph/", 6) == 0;
+    }
     if (strncmp(below_root, "device/", 7) != 0 && strncmp(below_root, "transport/", 10) != 0) {
         return used >= N_LAYERS || own >= N_LAYERS || used <= own;
     }
@@ -112,7 +116,7 @@ static const char *below_root_of(const char *path)
         if (strncmp(below, roots[i], strlen(roots[i])) == 0) {
             bool module = strncmp(roots[i], "/plugins/", 9) == 0;
 
-            return below + (module ? strlen("/plugins/") : strlen(roots[i]));
+            return below + (module ? strlen("/plugins/") : i == MODELS ? 1 : strlen(roots[i]));
         }
     }
     return NULL;

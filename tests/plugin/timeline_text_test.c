@@ -6,7 +6,7 @@
 #include "schedule_rig.h"
 
 #include "reports/timeline_text.h"
-#include "sim/order_timeline.h"
+#include "reports/order_timeline.h"
 
 static char *print(const struct schedule_run *run, uint32_t width, bool colour, bool utf8)
 {

@@ -4,7 +4,7 @@
  * of orders that cannot run.
  */
 #include "planner/solo.h"
-#include "plan/order_eval.h"
+#include "reports/order_bounds.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

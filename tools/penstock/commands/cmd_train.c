@@ -6,6 +6,7 @@
 
 #include "base/util.h"
 #include "reports/plan_report.h"
+#include "reports/train_output.h"
 #include "exchange/trace.h"
 #include "sim/sim.h"
 #include "train/emulate.h"
@@ -14,11 +15,17 @@
 #include "train/stop.h"
 #include "train/train.h"
 
+/* The context of its listener. */
+struct training {
+    struct pst_train_output output; /* first: what listens to steps takes it for its own */
+    const struct pst_session *session;
+};
+
 /* The run, and what was predicted of as many steps from rest, laid over it. */
 static pst_status write_trace(void *context, const struct pst_timeline *timeline,
                               struct pst_error *err)
 {
-    const struct pst_session *session = context;
+    const struct pst_session *session = ((const struct training *)context)->session;
     struct pst_timeline *predicted = NULL;
     struct pst_sim_result result;
     struct pst_trace_meta meta = {0};
@@ -41,14 +48,10 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
                       struct pst_error *err)
 {
     bool first = pst_team_is_first(&session->team);
-    struct pst_train_options options = {
-        .json = cli->json,
-        .out = first ? stdout : NULL,
-        .progress = cli->verbosity < 0 || !first ? NULL : stderr,
-        .trace = session->job->output.trace[0] != '\0' ? write_trace : NULL,
-        .trace_context = session,
-    };
-    pst_status st = options.trace == NULL || !first
+    struct training training = {.session = session};
+    struct pst_train_listener listener = {
+        .trace = session->job->output.trace[0] != '\0' ? write_trace : NULL};
+    pst_status st = listener.trace == NULL || !first
                         ? PST_OK
                         : pst_file_write_check(session->job->output.trace, err);
 
@@ -64,7 +67,14 @@ static pst_status run(struct pst_session *session, const struct pst_data *data,
         st = st == PST_OK ? pst_cli_flush(err) : st;
     }
     *ret_started = st == PST_OK;
-    return st == PST_OK ? pst_train_run(session, data, &options, err) : st;
+    if (st != PST_OK) {
+        return st;
+    }
+    pst_train_output_init(&training.output, session->job, cli->json, first ? stdout : NULL,
+                          cli->verbosity < 0 || !first ? NULL : stderr);
+    pst_train_output_listen(&training.output, &listener);
+    st = pst_train_run(session, data, &listener, err);
+    return pst_train_output_end(&training.output, st, err);
 }
 
 /* All but joining the other processes and leaving them. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "host/claim.h"
-#include "sim/order_timeline.h"
+#include "reports/order_timeline.h"
 
 pst_status pst_schedule_evaluate(const struct pst_solo *solo, const struct pst_orders *answer,
                                  uint32_t n_batches, struct pst_solo_stream *ret_stream,

@@ -8,7 +8,7 @@
 #define PST_REPORTS_SCHEDULE_FIGURES_H
 
 #include "planner/solo_job.h"
-#include "plan/order_eval.h"
+#include "reports/order_bounds.h"
 #include "sim/timeline.h"
 
 struct pst_schedule_figures {

@@ -6,7 +6,6 @@
 
 #include "base/util.h"
 #include "train/emulate.h"
-#include "train/output.h"
 #include "train/session.h"
 #include "train/train.h"
 
@@ -74,7 +73,7 @@ static void note_run(void *context, const struct pst_run_report *report)
 
 static pst_status run(struct pst_session *session, struct pst_trial *trial, struct pst_error *err)
 {
-    struct pst_train_options options = {.json = true, .done = note_run, .done_context = trial};
+    struct pst_train_listener listener = {.context = trial, .done = note_run};
     struct pst_data *data = NULL;
     pst_status st = PST_OK;
 
@@ -82,7 +81,7 @@ static pst_status run(struct pst_session *session, struct pst_trial *trial, stru
         st = pst_data_create(session->job, session->graph, &data, err);
     }
     if (st == PST_OK) {
-        st = pst_train_run(session, data, &options, err);
+        st = pst_train_run(session, data, &listener, err);
     }
     pst_data_destroy(data);
     return st;

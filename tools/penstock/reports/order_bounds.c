@@ -15,7 +15,7 @@
  */
 #include <string.h>
 
-#include "plan/order_eval.h"
+#include "reports/order_bounds.h"
 
 struct reach {
     uint64_t arrival, turn, home;

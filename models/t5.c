@@ -11,7 +11,7 @@
  * by the initial values of the queries there; the head's dim^-1/2 is the initial gain of the norm
  * before it.
  */
-#include "graph/block.h"
+#include "block.h"
 
 #include <math.h>
 #include <stdio.h>

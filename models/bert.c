@@ -6,7 +6,7 @@
  * of sentence pairs is left out; GELU has its tanh form. With 24 layers of width 1024, 16 heads,
  * 512 tokens and 30522 words it is BERT-large.
  */
-#include "graph/block.h"
+#include "block.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
  * has proven.
  */
 #include "planner/solo.h"
-#include "plan/order_eval.h"
+#include "reports/order_bounds.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#include "order_rig.h"
+#include "unit/plan/order_rig.h"
 
 /* Optima of exhaustive searches over all orders (absolute makespan, no latency). */
 static void test_bounds_of_proven_optima(void **state)

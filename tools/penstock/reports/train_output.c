@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/output.h"
+#include "reports/train_output.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "base/text.h"
 #include "base/util.h"
-
-void pst_train_output_init(struct pst_train_output *output, const struct pst_train_options *options,
-                           const struct pst_job *job)
-{
-    output->options = options;
-    output->broken = options->out == NULL;
-    output->write_errno = 0;
-    pst_progress_init(&output->progress, options->progress, (uint64_t)job->train.steps,
-                      (uint64_t)job->output.log_every);
-}
 
 static void keep_error(struct pst_train_output *output)
 {
@@ -31,22 +22,24 @@ static void write_line(struct pst_train_output *output, struct pst_json *json)
     char *text = pst_json_take(json);
 
     errno = text == NULL ? ENOMEM : errno;
-    if (!output->broken && (text == NULL || fprintf(output->options->out, "%s\n", text) < 0 ||
-                            fflush(output->options->out) != 0)) {
+    if (!output->broken &&
+        (text == NULL || fprintf(output->out, "%s\n", text) < 0 || fflush(output->out) != 0)) {
         keep_error(output);
     }
     free(text);
 }
 
-void pst_train_output_step(struct pst_train_output *output, const struct pst_step_report *report)
+static void tell_step(void *context, const struct pst_step_report *report)
 {
+    struct pst_train_output *output = context;
     double seconds = (double)report->result.ns / 1e9;
     struct pst_json json;
     char hex[64];
 
+    output->progress.slowness = report->scale;
     pst_progress_step(&output->progress, report->step, report->result.loss, report->result.ns,
                       report->tokens, report->peak_bytes, pst_now_ns());
-    if (!output->options->json) {
+    if (!output->json) {
         return;
     }
     snprintf(hex, sizeof hex, "%a", report->result.loss);
@@ -67,14 +60,15 @@ void pst_train_output_step(struct pst_train_output *output, const struct pst_ste
     write_line(output, &json);
 }
 
-void pst_train_output_eval(struct pst_train_output *output, uint64_t step, double loss)
+static void tell_eval(void *context, uint64_t step, double loss)
 {
+    struct pst_train_output *output = context;
     struct pst_json json;
     char text[96];
 
     snprintf(text, sizeof text, "step %llu  held-out loss %.3f", (unsigned long long)step, loss);
     pst_progress_note(&output->progress, text);
-    if (!output->options->json) {
+    if (!output->json) {
         return;
     }
     pst_json_init(&json);
@@ -178,7 +172,7 @@ static void print_loss(FILE *out, const struct pst_run_report *report)
 
 static void done_text(struct pst_train_output *output, const struct pst_run_report *report)
 {
-    FILE *out = output->options->out;
+    FILE *out = output->out;
     char time[32], step[32], predicted[32], rate[32];
 
     fprintf(out, "%s %llu steps in %s\n", report->signal != 0 ? "stopped after" : "trained",
@@ -208,18 +202,49 @@ static void done_text(struct pst_train_output *output, const struct pst_run_repo
     }
 }
 
-void pst_train_output_done(struct pst_train_output *output, const struct pst_run_report *report)
+static void tell_done(void *context, const struct pst_run_report *report)
 {
+    struct pst_train_output *output = context;
+
     pst_progress_clear(&output->progress);
-    if (output->options->out == NULL) {
+    if (output->out == NULL) {
         return;
     }
-    if (output->options->json) {
+    if (output->json) {
         done_json(output, report);
     } else {
         done_text(output, report);
-        if (fflush(output->options->out) != 0) {
+        if (fflush(output->out) != 0) {
             keep_error(output);
         }
     }
+}
+
+void pst_train_output_init(struct pst_train_output *output, const struct pst_job *job, bool json,
+                           FILE *out, FILE *progress)
+{
+    *output = (struct pst_train_output){.json = json, .out = out, .broken = out == NULL};
+    pst_progress_init(&output->progress, progress, (uint64_t)job->train.steps,
+                      (uint64_t)job->output.log_every);
+}
+
+void pst_train_output_listen(struct pst_train_output *output, struct pst_train_listener *listener)
+{
+    listener->context = output;
+    listener->step = tell_step;
+    listener->eval = tell_eval;
+    listener->done = tell_done;
+}
+
+pst_status pst_train_output_end(struct pst_train_output *output, pst_status st,
+                                struct pst_error *err)
+{
+    pst_progress_clear(&output->progress);
+    if (output->write_errno == 0 || (st != PST_OK && strcmp(err->kind, "run.stopped") != 0)) {
+        return st;
+    }
+    return output->write_errno == ENOMEM
+               ? pst_fail_nomem(err)
+               : pst_fail(err, PST_ERR_IO, "output.write", "cannot write to standard output: %s",
+                          strerror(output->write_errno));
 }

@@ -4,7 +4,7 @@
  * as [height, width, channels]. Names and layout are torchvision's; a bottleneck has its stride on
  * the 3x3 convolution. `depth` gives the published networks, "custom" small ones for small images.
  */
-#include "graph/block.h"
+#include "block.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
  *
  * A stack of linear layers over one vector: the smallest chain there is.
  */
-#include "graph/block.h"
+#include "block.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
  * it needs ("prefix.weight", "prefix.bias") and returns the result; after a failure of the graph
  * builder all of them return PST_NONE.
  */
-#ifndef PST_GRAPH_BLOCK_H
-#define PST_GRAPH_BLOCK_H
+#ifndef PST_MODELS_BLOCK_H
+#define PST_MODELS_BLOCK_H
 
 #include "graph/builder.h"
 

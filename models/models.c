@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/block.h"
+#include "block.h"
 
 #include <string.h>
 

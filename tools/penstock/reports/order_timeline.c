@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/order_timeline.h"
+#include "reports/order_timeline.h"
 
 #include <stdio.h>
 

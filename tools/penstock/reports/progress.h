@@ -3,8 +3,8 @@
  * A sign of life during a run: on a terminal one line that is drawn again, elsewhere whole lines
  * now and then.
  */
-#ifndef PST_TRAIN_PROGRESS_H
-#define PST_TRAIN_PROGRESS_H
+#ifndef PST_REPORTS_PROGRESS_H
+#define PST_REPORTS_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

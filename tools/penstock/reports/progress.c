@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/progress.h"
+#include "reports/progress.h"
 
 #include <math.h>
 #include <stdlib.h>

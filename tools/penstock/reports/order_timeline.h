@@ -2,8 +2,8 @@
  *
  * An evaluated order as a timeline: passes, what is on its way between devices, activations held.
  */
-#ifndef PST_SIM_ORDER_TIMELINE_H
-#define PST_SIM_ORDER_TIMELINE_H
+#ifndef PST_REPORTS_ORDER_TIMELINE_H
+#define PST_REPORTS_ORDER_TIMELINE_H
 
 #include "plan/order_eval.h"
 #include "sim/timeline.h"

@@ -8,7 +8,7 @@
  *
  * A relu belongs to each convolution; a state that several read has one for all of them.
  */
-#include "graph/block.h"
+#include "block.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "graph/block.h"
+#include "block.h"
 
 uint32_t pst_add_conv(struct pst_graph_builder *builder, const char *name, uint32_t x, uint64_t in,
                       uint64_t out, const struct pst_window *window)

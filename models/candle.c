@@ -6,7 +6,7 @@
  * of the CANDLE benchmark. Variant branches: any number of equal encoders, by which that paper
  * shows how the gain grows with the number of branches.
  */
-#include "graph/block.h"
+#include "block.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "train/progress.h"
+#include "reports/progress.h"
 
 static void test_units(void **state)
 {

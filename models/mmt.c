@@ -7,7 +7,7 @@
  * tokens. Its public code has bare blocks, attention and two linear layers, over inputs of their
  * own that are features already: no embedding, norm, residual or bias.
  */
-#include "graph/block.h"
+#include "block.h"
 
 #include <math.h>
 #include <stdio.h>

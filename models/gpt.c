@@ -4,7 +4,7 @@
  * Transformer blocks, learned positions, parameter names and layout of the published weights. With
  * 12 layers of width 768, 12 heads, context 1024 and vocabulary 50257 it is the 124M model.
  */
-#include "graph/block.h"
+#include "block.h"
 
 #include <stdio.h>
 

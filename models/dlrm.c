@@ -7,7 +7,7 @@
  * has a bias; 7 and 7 branches there, 4 layers of width 4096, tables of a million rows of 64, bags
  * of 100. What is learned is a class (clicked or not).
  */
-#include "graph/block.h"
+#include "block.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a run says about itself: JSON lines for tools, or lines for people.
+ */
+#ifndef PST_REPORTS_TRAIN_OUTPUT_H
+#define PST_REPORTS_TRAIN_OUTPUT_H
+
+#include "reports/progress.h"
+#include "train/train.h"
+
+struct pst_train_output {
+    bool json; /* JSON lines on `out`, nothing else there (docs/commands.md) */
+    FILE *out; /* results; NULL: nowhere */
+    struct pst_progress progress;
+    bool broken;     /* `out` takes nothing any more, so nothing is written there */
+    int write_errno; /* why; 0 where a reader went away, which is no failure */
+};
+
+/* progress: where a sign of life goes; NULL: nowhere. */
+void pst_train_output_init(struct pst_train_output *output, const struct pst_job *job, bool json,
+                           FILE *out, FILE *progress);
+/* Tells the output of steps, evaluations and the end. */
+void pst_train_output_listen(struct pst_train_output *output, struct pst_train_listener *listener);
+/* After a run that ended so: output.write where the results could not be written. Else `st`. */
+pst_status pst_train_output_end(struct pst_train_output *output, pst_status st,
+                                struct pst_error *err);
+
+#endif
