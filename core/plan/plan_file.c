@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/util.h"
 #include "config/codec.h"
 #include "plan/plan.h"
@@ -733,8 +734,7 @@ pst_status pst_plan_write(const struct pst_plan *plan, const struct pst_graph *g
                           const char *path, struct pst_error *err)
 {
     char *text = pst_plan_to_json(plan, graph);
-    pst_status st =
-        text == NULL ? pst_fail_nomem(err) : pst_file_write(path, text, strlen(text), err);
+    pst_status st = pst_file_write(path, text, strlen(text), err);
 
     free(text);
     return st;
@@ -774,8 +774,7 @@ pst_status pst_plan_read_config(const char *path, char **ret_config_json, struct
         st = pst_json_parse(path, at, n, &config, err);
     }
     if (st == PST_OK) {
-        *ret_config_json = strndup(at, n);
-        st = *ret_config_json == NULL ? pst_fail_nomem(err) : PST_OK;
+        *ret_config_json = pst_strndup(at, n);
     }
     json_decref(config);
     free(text);
