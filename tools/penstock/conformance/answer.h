@@ -44,11 +44,4 @@ void pst_ask_scheduler(struct pst_rig *rig, const struct pst_case *question,
 void pst_ask_memopt(struct pst_rig *rig, const struct pst_case *question, struct pst_region *region,
                     struct pst_answer *answer);
 
-/* A finished order of passes: complete, and never waiting in a circle (answer_order.c). */
-struct pst_order_pass {
-    uint32_t device, pass, stage, microbatch;
-};
-void pst_order_judge(const struct pst_schedule_in *in, const struct pst_order_pass *passes,
-                     uint32_t n_passes, struct pst_answer *answer);
-
 #endif

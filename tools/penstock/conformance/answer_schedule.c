@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Schedules: each pass once, on the device of its stage, F before B before W; then the whole order.
- * An asynchronous one is judged as the batches in a row that its parts make.
+ * Schedules: taken in by the planner's own rules, then run to their end. An asynchronous one is
+ * judged as the batches in a row that its parts make.
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/util.h"
 #include "conformance/answer.h"
 #include "conformance/verdict.h"
-#include "plan/plan.h"
-#include "planner/emission.h"
+#include "plan/order_eval.h"
+#include "planner/solo.h"
 #include "planner/topology.h"
 
 enum { STAGES_MAX = 4096, MICROBATCHES_MAX = 4096, BATCHES = 3 };
@@ -19,102 +17,37 @@ struct order {
     struct pst_answer *answer;
     const struct pst_subject *subject;
     const struct pst_schedule_in *in;
-    struct pst_order_pass *passes;
-    uint32_t *parts; /* [n] PST_PART_* of each; asynchronous schedules only */
-    size_t n, room, parts_room;
-    uint32_t part;  /* of the next pass; 0: none yet */
-    uint32_t *base; /* [n_stages] first row of a stage's micro-batches */
-    uint8_t *seen;  /* [row] bit per PST_PASS_* */
+    struct pst_emission emission;
 };
 
-static const char *const names[] = {"", "F", "B", "W", "BW", "R"};
-
-static void judge_pass(struct order *order, const struct pst_order_pass *p)
+/* What the intake said of the last call. */
+static pst_status take(struct order *order, pst_status st)
 {
-    struct pst_answer *answer = order->answer;
-    const struct pst_schedule_stage *stage;
-    const uint8_t replayed = 1u << PST_PASS_R;
-    const char *what;
-    uint8_t *seen;
-
-    if (p->pass < PST_PASS_F || p->pass > PST_PASS_R) {
-        pst_answer_break(answer, "emit() was given the unknown pass %u", p->pass);
-        return;
+    if (st != PST_OK) {
+        pst_answer_break(order->answer, "%s", order->emission.fault);
     }
-    if (p->stage >= order->in->n_stages) {
-        pst_answer_break(answer, "%s of stage %u is emitted, but there are only %u stages",
-                         names[p->pass], p->stage, order->in->n_stages);
-        return;
-    }
-    stage = pst_schedule_stage_at(order->in, p->stage);
-    if (p->microbatch >= stage->n_microbatches) {
-        pst_answer_break(answer, "%s of stage %u for micro-batch %u is emitted, but it has only %u",
-                         names[p->pass], p->stage, p->microbatch, stage->n_microbatches);
-        return;
-    }
-    if (p->device != stage->device) {
-        pst_answer_break(answer, "%s of stage %u is emitted on device %u, but it sits on device %u",
-                         names[p->pass], p->stage, p->device, stage->device);
-        return;
-    }
-    seen = &order->seen[order->base[p->stage] + p->microbatch];
-    if (p->pass == PST_PASS_R) {
-        what = (*seen & replayed) != 0                                 ? "twice"
-               : (*seen & 1u << PST_PASS_F) == 0                       ? "before its F"
-               : (*seen & (1u << PST_PASS_B | 1u << PST_PASS_BW)) != 0 ? "after its backward"
-                                                                       : NULL;
-        *seen |= replayed;
-    } else {
-        what = pst_pass_follow(seen, p->pass);
-    }
-    if (what != NULL) {
-        pst_answer_break(answer, "%s of stage %u for micro-batch %u %s %s", names[p->pass],
-                         p->stage, p->microbatch,
-                         strcmp(what, "twice") == 0 ? "is emitted" : "comes", what);
-    }
-}
-
-static void judge_words(struct order *order, uint32_t pass)
-{
-    const char *word = pass == PST_PASS_R                         ? "places-recompute"
-                       : pass == PST_PASS_B || pass == PST_PASS_W ? "split-backward"
-                                                                  : NULL;
-
-    if (word != NULL && !pst_subject_provides(order->subject, word)) {
-        pst_answer_break(order->answer, "it emits a %s pass but does not provide %s", names[pass],
-                         word);
-    }
+    return order->answer->broken[0] == '\0' ? PST_OK : PST_ERR_BUG;
 }
 
 static pst_status take_pass(struct pst_schedule_out *out, uint32_t device, uint32_t pass,
                             uint32_t stage, uint32_t microbatch)
 {
     struct order *order = out->impl;
-    struct pst_order_pass p = {device, pass, stage, microbatch};
+    struct pst_schedule_out *intake = &order->emission.out;
 
     pst_answer_record(order->answer, (uint64_t)device << 32 | pass);
     pst_answer_record(order->answer, (uint64_t)stage << 32 | microbatch);
-    if (order->answer->broken[0] != '\0') {
-        return PST_ERR_BUG;
-    }
-    if (!order->answer->asynchronous) {
-        judge_pass(order, &p);
-    } else if (order->part == 0) {
+    if (order->answer->asynchronous && !order->emission.asynchronous) {
         pst_answer_break(order->answer, "emit() is called before part()");
     }
-    if (order->answer->broken[0] == '\0') {
-        judge_words(order, pass);
+    if ((pass == PST_PASS_B || pass == PST_PASS_W) &&
+        !pst_subject_provides(order->subject, "split-backward")) {
+        pst_answer_break(order->answer, "it emits a %s pass but does not provide split-backward",
+                         pass == PST_PASS_B ? "B" : "W");
     }
-    if (order->answer->broken[0] != '\0') {
-        return PST_ERR_BUG;
-    }
-    if (!pst_grow(&order->passes, &order->room, order->n, sizeof *order->passes) ||
-        !pst_grow(&order->parts, &order->parts_room, order->n, sizeof *order->parts)) {
-        pst_verdict_skip("the checker ran out of memory");
-    }
-    order->parts[order->n] = order->part;
-    order->passes[order->n++] = p;
-    return PST_OK;
+    return take(order, order->answer->broken[0] != '\0'
+                           ? PST_ERR_BUG
+                           : intake->emit(intake, device, pass, stage, microbatch));
 }
 
 static pst_status take_pair(struct pst_schedule_out *out, uint32_t device, uint32_t stage_f,
@@ -134,16 +67,14 @@ static pst_status take_pair(struct pst_schedule_out *out, uint32_t device, uint3
 static pst_status take_part(struct pst_schedule_out *out, uint32_t part)
 {
     struct order *order = out->impl;
+    struct pst_schedule_out *intake = &order->emission.out;
 
     pst_answer_record(order->answer, part);
     if (!order->answer->asynchronous) {
         pst_answer_break(order->answer,
                          "part(%u) belongs to asynchronous schedules; this one is not", part);
-    } else if (part < PST_PART_FILL || part > PST_PART_DRAIN) {
-        pst_answer_break(order->answer, "part() was given the unknown part %u", part);
     }
-    order->part = part;
-    return order->answer->broken[0] == '\0' ? PST_OK : PST_ERR_BUG;
+    return take(order, order->answer->broken[0] != '\0' ? PST_ERR_BUG : intake->part(intake, part));
 }
 
 /* Asks for the topology and judges it; false: there is nothing to schedule. */
@@ -235,27 +166,26 @@ static bool ask_held(struct pst_rig *rig, const struct pst_scheduler *scheduler,
 
 /* Micro-batches that the order holds on a device at its peak: at most what in_flight() says. */
 static void judge_held(struct pst_rig *rig, const struct pst_scheduler *scheduler,
-                       struct order *order, const struct pst_region *region, uint32_t *claims)
+                       struct order *order, const struct pst_solo_stream *stream,
+                       const struct pst_region *region, uint32_t *claims)
 {
     const struct pst_schedule_in *in = order->in;
-    uint32_t s, d;
-    size_t i;
 
     if (!ask_held(rig, scheduler, order, region, claims)) {
         return;
     }
-    for (d = 0; d < in->n_devices; d++) {
+    for (uint32_t d = 0; d < in->n_devices; d++) {
         uint64_t claimed = 0, held = 0, most = 0;
 
-        for (s = 0; s < in->n_stages; s++) {
+        for (uint32_t s = 0; s < in->n_stages; s++) {
             claimed += pst_schedule_stage_at(in, s)->device == d ? claims[s] : 0;
         }
-        for (i = 0; i < order->n; i++) {
-            if (order->passes[i].device == d) {
-                held += order->passes[i].pass == PST_PASS_F;
-                held -= order->passes[i].pass == PST_PASS_W || order->passes[i].pass == PST_PASS_BW;
-                most = held > most ? held : most;
-            }
+        for (uint32_t i = 0; i < stream->n_passes[d]; i++) {
+            const uint8_t pass = stream->passes[d][i].op;
+
+            held += pass == PST_PASS_F;
+            held -= pass == PST_PASS_W || pass == PST_PASS_BW;
+            most = held > most ? held : most;
         }
         if (most > claimed) {
             pst_answer_break(order->answer,
@@ -266,96 +196,49 @@ static void judge_held(struct pst_rig *rig, const struct pst_scheduler *schedule
     }
 }
 
-/* The stages with the micro-batches of so many batches, and room to judge them. */
-static struct pst_schedule_in lengthen(struct order *order, const struct pst_schedule_in *in,
-                                       uint32_t n_batches, struct pst_arena *arena)
+/* So many batches of the answer in a row must run to their end; they stay in the stream. */
+static void judge_batches(struct order *order, const struct pst_orders *orders, uint32_t n_batches,
+                          struct pst_solo_stream *ret_stream)
 {
-    struct pst_schedule_in longer = *in;
-    char *stages = pst_arena_alloc(arena, (size_t)in->n_stages * in->stage_size, 16);
-    uint32_t n_rows = 0, s;
+    struct pst_error err = {0};
+    struct pst_order_eval eval;
+    pst_status st = pst_solo_unroll(orders, order->in, n_batches, ret_stream, &err);
 
-    if (stages == NULL) {
-        pst_verdict_skip("the checker ran out of memory");
+    if (st == PST_OK) {
+        st = pst_order_evaluate(&ret_stream->in, (const struct pst_pass *const *)ret_stream->passes,
+                                ret_stream->n_passes, &eval, &err);
     }
-    memcpy(stages, in->stages, (size_t)in->n_stages * in->stage_size);
-    longer.stages = (const void *)stages;
-    for (s = 0; s < in->n_stages; s++) {
-        struct pst_schedule_stage *stage = (void *)(stages + (size_t)s * in->stage_size);
-
-        stage->n_microbatches *= n_batches;
-        order->base[s] = n_rows;
-        n_rows += stage->n_microbatches;
+    if (st == PST_OK) {
+        pst_order_eval_finish(&eval);
+    } else if (order->answer->asynchronous) {
+        pst_answer_break(order->answer, "%s (%u batches): %.*s", err.message, n_batches,
+                         (int)strcspn(err.details, "\n"), err.details);
+    } else {
+        pst_answer_break(order->answer, "%s: %.*s", err.message, (int)strcspn(err.details, "\n"),
+                         err.details);
     }
-    order->seen = pst_arena_array(arena, n_rows, 1);
-    if (order->seen == NULL) {
-        pst_verdict_skip("the checker ran out of memory");
-    }
-    return longer;
 }
 
-/* Fill, bodies, drain, one behind the other: as many batches. They stay as the order's passes. */
-static void judge_batches(const struct order *parts, uint32_t n_batches, struct pst_arena *arena,
-                          struct order *ret_row)
+/* A whole answer. One batch has no body; three have two, so that what a body leaves meets a body.
+ */
+static void judge_order(struct order *order, struct pst_solo_stream *ret_stream)
 {
-    const struct pst_schedule_in longer = lengthen(ret_row, parts->in, n_batches, arena);
-    uint32_t k;
-    size_t i;
+    static const struct pst_claimed no_claim;
+    struct pst_orders orders = {.n_devices = 0};
+    uint32_t n_batches = order->answer->asynchronous ? BATCHES : 1;
 
-    ret_row->in = &longer;
-    ret_row->n = 0;
-    for (k = 0; k <= n_batches; k++) {
-        uint32_t part = k == 0 ? PST_PART_FILL : k < n_batches ? PST_PART_BODY : PST_PART_DRAIN;
-
-        for (i = 0; i < parts->n && parts->answer->broken[0] == '\0'; i++) {
-            struct pst_order_pass pass = parts->passes[i];
-
-            if (parts->parts[i] == part) {
-                if (k > 1 && pass.stage < parts->in->n_stages) {
-                    pass.microbatch +=
-                        (k - 1) * pst_schedule_stage_at(parts->in, pass.stage)->n_microbatches;
-                }
-                judge_pass(ret_row, &pass);
-                ret_row->passes[ret_row->n++] = pass;
-            }
-        }
-    }
-    if (parts->answer->broken[0] == '\0') {
-        pst_order_judge(&longer, ret_row->passes, (uint32_t)ret_row->n, parts->answer);
-    }
-    if (parts->answer->broken[0] != '\0') {
-        size_t length = strlen(parts->answer->broken);
-
-        snprintf(parts->answer->broken + length, sizeof parts->answer->broken - length,
-                 ", where fill, %u times body and drain run %u batches", n_batches - 1, n_batches);
-    }
-    ret_row->in = parts->in;
-}
-
-/* One batch has no body; three have two, so that what a body leaves meets a body. */
-static void judge_parts(struct order *order)
-{
-    struct pst_arena arena = {0};
-    struct order row = *order;
-
-    row.passes = pst_arena_array(&arena, order->n * BATCHES, sizeof *row.passes);
-    if (row.passes == NULL) {
+    if (order->answer->asynchronous != order->emission.asynchronous) {
+        pst_answer_break(order->answer, "it emits no fill, body and drain");
+    } else if (!pst_emission_complete(&order->emission)) {
+        pst_answer_break(order->answer, "%s", order->emission.fault);
+    } else if (pst_orders_take(&order->emission, &no_claim, &orders, NULL) != PST_OK) {
         pst_verdict_skip("the checker ran out of memory");
     }
-    judge_batches(order, 1, &arena, &row);
-    if (order->answer->broken[0] == '\0') {
-        judge_batches(order, BATCHES, &arena, &row);
+    for (uint32_t n = 1; n <= n_batches && order->answer->broken[0] == '\0'; n += BATCHES - 1) {
+        pst_solo_stream_finish(ret_stream);
+        judge_batches(order, &orders, n, ret_stream);
     }
-    if (order->answer->broken[0] == '\0') {
-        struct pst_order_pass *passes = realloc(order->passes, (row.n + 1) * sizeof *order->passes);
-
-        if (passes == NULL) {
-            pst_verdict_skip("the checker ran out of memory");
-        }
-        memcpy(passes, row.passes, row.n * sizeof *passes);
-        order->passes = passes;
-        order->n = row.n;
-    }
-    pst_arena_finish(&arena);
+    pst_orders_finish(&orders);
 }
 
 static void ask_schedule(struct pst_rig *rig, const struct pst_scheduler *scheduler,
@@ -364,28 +247,29 @@ static void ask_schedule(struct pst_rig *rig, const struct pst_scheduler *schedu
 {
     struct pst_schedule_out out = {
         .size = sizeof out, .impl = order, .emit = take_pass, .pair = take_pair, .part = take_part};
+    struct pst_solo_stream stream = {.passes = NULL};
     bool one_size = true;
     pst_status st;
-    uint32_t s;
 
-    for (s = 0; s < in->n_stages; s++) {
+    for (uint32_t s = 0; s < in->n_stages; s++) {
         one_size &= pst_schedule_stage_at(in, s)->microbatch_size == 1;
     }
     order->in = in;
+    if (pst_emission_init(&order->emission, in) != PST_OK) {
+        pst_verdict_skip("the checker ran out of memory");
+    }
     pst_region_seal(region);
     pst_ask_begin(order->answer, "schedule()");
     st = scheduler->schedule(rig->self, in, &out);
     if (pst_ask_end(order->answer, rig, region, st)) {
-        if (order->answer->asynchronous) {
-            judge_parts(order);
-        } else {
-            pst_order_judge(in, order->passes, (uint32_t)order->n, order->answer);
-        }
+        judge_order(order, &stream);
     }
     if (order->answer->status == PST_OK && order->answer->broken[0] == '\0' && one_size &&
         question->shape == PST_SHAPE_CHAIN && PST_CAN(scheduler, in_flight)) {
-        judge_held(rig, scheduler, order, region, claims);
+        judge_held(rig, scheduler, order, &stream, region, claims);
     }
+    pst_solo_stream_finish(&stream);
+    pst_emission_finish(&order->emission);
 }
 
 /* A scheduler that answers one instance only is asked for that one. */
@@ -413,7 +297,7 @@ void pst_ask_scheduler(struct pst_rig *rig, const struct pst_case *question_,
     struct pst_arena arena = {0};
     struct pst_schedule_in *in;
     struct pst_topology topology;
-    uint32_t n_stages, m, batch, s, n_rows = 0, *devices, *sizes;
+    uint32_t n_stages, m, batch, s, *devices, *sizes;
     uint64_t random = question->seed;
 
     pst_region_seal(region);
@@ -428,25 +312,16 @@ void pst_ask_scheduler(struct pst_rig *rig, const struct pst_case *question_,
     batch = several ? 2 * m : m;
     devices = pst_arena_array(&arena, n_stages, sizeof *devices);
     sizes = pst_arena_array(&arena, n_stages, sizeof *sizes);
-    order.base = pst_arena_array(&arena, n_stages, sizeof *order.base);
-    order.seen = pst_arena_array(&arena, (size_t)n_stages * batch, 1);
-    if (devices == NULL || sizes == NULL || order.base == NULL || order.seen == NULL) {
-        pst_verdict_skip("the checker ran out of memory");
-    }
     if (ask_devices(rig, scheduler, &topology, question->n_devices, n_stages, answer, devices)) {
         for (s = 0; s < n_stages; s++) {
             sizes[s] = several && question->seed % 2 == 0
                            ? (uint32_t)pst_random_between(&random, 1, 2)
                            : 1;
-            order.base[s] = n_rows;
-            n_rows += batch / sizes[s];
         }
         if (!pst_schedule_problem_make(question, n_stages, devices, sizes, batch, region, &in)) {
             pst_verdict_skip("the checker ran out of memory");
         }
         ask_schedule(rig, scheduler, question, in, region, &order, devices);
     }
-    free(order.passes);
-    free(order.parts);
     pst_arena_finish(&arena);
 }
