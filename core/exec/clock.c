@@ -5,8 +5,6 @@
  */
 #include "exec/internal.h"
 
-#include "base/util.h"
-
 static uint64_t now(void *context, uint32_t rank)
 {
     const struct pst_exec *exec = context;
@@ -73,13 +71,6 @@ void exec_clock_begin(struct exec_rank *rank, const struct exec_task *task)
     if (device->advance != NULL && (task->command == EXEC_STEP || task->command == EXEC_EVAL)) {
         device->advance(rank->device, task->posted_ns);
     }
-}
-
-uint64_t exec_clock_now(const struct exec_rank *rank)
-{
-    const struct pst_device_ops *device = rank->exec->config.device;
-
-    return device->now != NULL ? device->now(rank->device) : pst_now_ns();
 }
 
 void exec_clock_finish(struct exec_rank *rank)

@@ -110,25 +110,6 @@ static void widen(struct exec_visit *visit, uint32_t instr, uint64_t start, uint
     visit->end[instr] = end > visit->end[instr] ? end : visit->end[instr];
 }
 
-void exec_record_moved(struct exec_rank *rank, struct exec_visit *visit, uint32_t instr)
-{
-    const struct pst_transport_ops *transport = rank->exec->config.transport;
-    uint64_t start = 0, end = 0;
-
-    if (is_in(visit, instr) && rank->apart.active && transport->swap != NULL &&
-        rank->train.instrs[instr].op != PST_I_NORM) {
-        struct exec_timing *timing = exec_times_take(rank, visit, instr);
-
-        if (timing != NULL) {
-            transport->swap(rank->exec->transport, rank->index, &timing->start, &timing->end);
-            exec_times_put(timing);
-        }
-    } else if (is_in(visit, instr)) {
-        transport->span(rank->exec->transport, rank->index, &start, &end);
-        widen(visit, instr, start, end);
-    }
-}
-
 void exec_record_copied(struct exec_visit *visit, uint32_t instr, uint64_t start, uint64_t end)
 {
     if (is_in(visit, instr)) {

@@ -222,7 +222,6 @@ pst_status exec_setup(struct exec_rank *rank, struct pst_error *err)
 
 void exec_teardown(struct exec_rank *rank)
 {
-    exec_copies_finish(rank);
     exec_graphs_finish(rank);
     exec_kernels_destroy(rank);
     if (rank->device != NULL) {

@@ -159,8 +159,8 @@ static void test_emulated(void **state)
     const float x[4] = {1, 2, 3, 4}, t[4] = {2, 0, 3, 6};
     struct pst_batch batch = {.inputs = {x, t}};
     struct pst_update update = {.optimizer = PST_SGD, .step = 1};
-    struct pst_device_times times = {NULL, some_ns, update_ns};
-    struct pst_exec_links links = {NULL, link_ns, ring_ns, no_node, NULL};
+    struct pst_device_times times = {NULL, some_ns, update_ns, NULL};
+    struct pst_exec_links links = {NULL, link_ns, ring_ns, no_node};
     struct pst_exec_config config = {.graph = &toy.graph,
                                      .plan = &toy.plan,
                                      .programs = toy.programs,
@@ -194,7 +194,7 @@ static void test_emulated(void **state)
     pst_recorder_destroy(config.recorder);
 }
 
-/* Copies beside passes, with threads of their own. */
+/* Copies beside passes, slowed down and looked at. */
 static void test_offload(void **state)
 {
     static const struct layout layout = {3, {0, 1, 2}, ORDER_1F1B, false, {0}};

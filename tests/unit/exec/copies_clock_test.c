@@ -73,8 +73,8 @@ static void run_steps(struct real *real, const struct pst_batch *batch, uint32_t
 
 static struct pst_timeline *rehearse(struct real *real, uint32_t n_steps)
 {
-    struct pst_device_times times = {&real->cost, kernel_ns, update_ns};
-    struct pst_exec_links links = {&real->cost, transfer_ns, collective_ns, node, host_ns};
+    struct pst_device_times times = {&real->cost, kernel_ns, update_ns, host_ns};
+    struct pst_exec_links links = {&real->cost, transfer_ns, collective_ns, node};
     struct pst_exec_config config = {.graph = real->graph,
                                      .plan = real->plan,
                                      .programs = (const struct pst_program *const *)real->programs,

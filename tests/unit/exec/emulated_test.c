@@ -52,8 +52,8 @@ static uint32_t node(void *context, uint32_t rank)
     return 0;
 }
 
-static const struct pst_device_times times = {NULL, kernel_ns, update_ns};
-static const struct pst_exec_links links = {NULL, transfer_ns, collective_ns, node, NULL};
+static const struct pst_device_times times = {NULL, kernel_ns, update_ns, NULL};
+static const struct pst_exec_links links = {NULL, transfer_ns, collective_ns, node};
 
 /*
  * Per step, in us. Rank 0: two F, then it waits for gradients, whose way is 500. Rank 1: two
