@@ -9,7 +9,7 @@ if(PENSTOCK_FAULTS)
   target_compile_definitions(penstock_faults PRIVATE _GNU_SOURCE PENSTOCK_FAULTS)
   foreach(call
       malloc calloc realloc aligned_alloc strdup strndup asprintf __asprintf_chk open_memstream
-      pst_arena_alloc pst_arena_array pst_arena_strdup pst_arena_strndup _Znwm
+      pst_arena_try _Znwm
       mmap pthread_create posix_spawn
       open pipe2 memfd_create fopen opendir realpath __realpath_chk __open_2
       read fgetc fgets __read_chk pread __pread_chk write

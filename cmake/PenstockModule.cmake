@@ -3,7 +3,7 @@
 function(penstock_add_module kind id)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;INCLUDE" ${ARGN})
   set(target ${kind}-${id})
-  add_library(${target} MODULE ${ARG_SOURCES})
+  add_library(${target} MODULE ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/core/base/memory.c)
   set_target_properties(${target} PROPERTIES PREFIX "" C_VISIBILITY_PRESET hidden)
   penstock_ship(${target})
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}

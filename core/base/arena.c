@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 #define BLOCK_BYTES (64u * 1024u)
 
 struct pst_arena_block {
@@ -44,7 +46,7 @@ static struct pst_arena_block *add_block(struct pst_arena *arena, size_t bytes)
     return block;
 }
 
-void *pst_arena_alloc(struct pst_arena *arena, size_t bytes, size_t align)
+void *pst_arena_try(struct pst_arena *arena, size_t bytes, size_t align)
 {
     struct pst_arena_block *block = arena->head;
     uintptr_t at;
@@ -74,25 +76,32 @@ void *pst_arena_alloc(struct pst_arena *arena, size_t bytes, size_t align)
     return NULL;
 }
 
+void *pst_arena_alloc(struct pst_arena *arena, size_t bytes, size_t align)
+{
+    void *memory = pst_arena_try(arena, bytes, align);
+
+    if (memory == NULL) {
+        pst_out_of_memory();
+    }
+    return memory;
+}
+
 void *pst_arena_array(struct pst_arena *arena, size_t count, size_t size)
 {
     size_t bytes;
 
     if (__builtin_mul_overflow(count, size, &bytes)) {
-        return NULL;
+        pst_out_of_memory();
     }
     return pst_arena_alloc(arena, bytes, 0);
 }
 
 char *pst_arena_strndup(struct pst_arena *arena, const char *text, size_t n)
 {
-    char *copy;
+    char *copy = NULL;
 
-    if (text == NULL) {
-        return NULL;
-    }
-    copy = pst_arena_alloc(arena, n + 1, 1);
-    if (copy != NULL) {
+    if (text != NULL) {
+        copy = pst_arena_alloc(arena, n + 1, 1);
         memcpy(copy, text, n);
         copy[n] = '\0';
     }
@@ -114,13 +123,11 @@ char *pst_arena_printf(struct pst_arena *arena, const char *format, ...)
     n = vsnprintf(NULL, 0, format, args);
     va_end(args);
     if (n < 0) {
-        return NULL;
+        pst_out_of_memory();
     }
     text = pst_arena_alloc(arena, (size_t)n + 1, 1);
-    if (text != NULL) {
-        va_start(args, format);
-        vsnprintf(text, (size_t)n + 1, format, args);
-        va_end(args);
-    }
+    va_start(args, format);
+    vsnprintf(text, (size_t)n + 1, format, args);
+    va_end(args);
     return text;
 }

@@ -10,16 +10,9 @@
 #include "base/arena.h"
 
 /* clang-format off */
-WRAP("alloc", ENOMEM, NULL, void *, pst_arena_alloc,
+WRAP("alloc", ENOMEM, NULL, void *, pst_arena_try,
      (struct pst_arena *arena, size_t size, size_t align),
      (arena, size, align))
-WRAP("alloc", ENOMEM, NULL, void *, pst_arena_array,
-     (struct pst_arena *arena, size_t count, size_t size),
-     (arena, count, size))
-WRAP("alloc", ENOMEM, NULL, char *, pst_arena_strdup, (struct pst_arena *arena, const char *text),
-     (arena, text))
-WRAP("alloc", ENOMEM, NULL, char *, pst_arena_strndup,
-     (struct pst_arena *arena, const char *text, size_t n), (arena, text, n))
 WRAP_CODE("spawn", EAGAIN, posix_spawn,
           (pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
            const posix_spawnattr_t *attr, char *const *argv, char *const *envp),

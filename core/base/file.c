@@ -68,11 +68,8 @@ static pst_status read_all(int fd, const char *path, size_t max_bytes, size_t hi
                            struct pst_error *err)
 {
     size_t capacity = hint + 1, length = 0;
-    char *text = malloc(capacity + 1), *grown;
+    char *text = pst_resize(NULL, capacity + 1, 1);
 
-    if (text == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (;;) {
         ssize_t n = read(fd, text + length, capacity - length);
 
@@ -93,12 +90,7 @@ static pst_status read_all(int fd, const char *path, size_t max_bytes, size_t hi
         }
         if (length == capacity) {
             capacity = capacity < 4096 ? 8192 : capacity * 2;
-            grown = realloc(text, capacity + 1);
-            if (grown == NULL) {
-                free(text);
-                return pst_fail_nomem(err);
-            }
-            text = grown;
+            text = pst_resize(text, capacity + 1, 1);
         }
     }
     text[length] = '\0';
@@ -143,24 +135,58 @@ static size_t folder_length(const char *path)
     return slash == NULL ? 0 : (size_t)(slash - path) + 1;
 }
 
+/* The names of temporaries that are there; more at a time are not remembered. */
+static char *_Atomic temporaries[16];
+
+static void remember(char *name)
+{
+    for (size_t i = 0; i < sizeof temporaries / sizeof *temporaries; i++) {
+        char *none = NULL;
+
+        if (atomic_compare_exchange_strong(&temporaries[i], &none, name)) {
+            return;
+        }
+    }
+}
+
+/* Frees the name, too. */
+static void forget(char *name)
+{
+    for (size_t i = 0; i < sizeof temporaries / sizeof *temporaries; i++) {
+        char *one = name;
+
+        atomic_compare_exchange_strong(&temporaries[i], &one, NULL);
+    }
+    free(name);
+}
+
+void pst_file_abandon_writes(void)
+{
+    for (size_t i = 0; i < sizeof temporaries / sizeof *temporaries; i++) {
+        const char *name = atomic_load(&temporaries[i]);
+
+        if (name != NULL) {
+            unlink(name);
+        }
+    }
+}
+
 static int create_temporary(const char *path, char **ret_name)
 {
     static atomic_uint counter;
     int n_folder = (int)folder_length(path), fd = -1;
-    char *name;
 
     for (int attempt = 0; attempt < 100; attempt++) {
-        if (asprintf(&name, "%.*s.penstock-%ld-%u-%llx.tmp", n_folder, path, (long)getpid(),
-                     atomic_fetch_add(&counter, 1), (unsigned long long)pst_now_ns()) < 0) {
-            errno = ENOMEM;
-            return -1;
-        }
+        char *name = pst_printf("%.*s.penstock-%ld-%u-%llx.tmp", n_folder, path, (long)getpid(),
+                                atomic_fetch_add(&counter, 1), (unsigned long long)pst_now_ns());
+
+        remember(name);
         fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (fd >= 0) {
             *ret_name = name;
             return fd;
         }
-        free(name);
+        forget(name);
         if (errno != EEXIST) {
             return -1;
         }
@@ -189,14 +215,10 @@ static bool write_all(int fd, const char *data, size_t length)
 static bool sync_folder(const char *path)
 {
     size_t n = folder_length(path);
-    char *folder = n == 0 ? strdup(".") : strndup(path, n);
+    char *folder = n == 0 ? pst_strdup(".") : pst_strndup(path, n);
     bool ok = false;
     int fd;
 
-    if (folder == NULL) {
-        errno = ENOMEM;
-        return false;
-    }
     fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
         ok = fsync(fd) == 0 || errno == EINVAL;
@@ -254,7 +276,7 @@ pst_status pst_file_write(const char *path, const void *data, size_t length, str
 
     if (st == PST_OK) {
         st = write_and_rename(fd, name, path, data, length, err);
-        free(name);
+        forget(name);
     }
     return st;
 }
@@ -268,7 +290,7 @@ pst_status pst_file_write_check(const char *path, struct pst_error *err)
     if (st == PST_OK) {
         close(fd);
         unlink(name);
-        free(name);
+        forget(name);
     }
     return st;
 }

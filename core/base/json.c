@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/text.h"
 
@@ -17,9 +18,16 @@ void pst_json_init(struct pst_json *json)
     memset(json, 0, sizeof *json);
 }
 
+void pst_json_init_in(struct pst_json *json, char *room, size_t size)
+{
+    *json = (struct pst_json){.text = room, .capacity = size, .lent = true};
+}
+
 void pst_json_finish(struct pst_json *json)
 {
-    free(json->text);
+    if (!json->lent) {
+        free(json->text);
+    }
     memset(json, 0, sizeof *json);
 }
 
@@ -35,35 +43,24 @@ char *pst_json_take(struct pst_json *json)
     return text;
 }
 
-static bool reserve(struct pst_json *json, size_t more)
+static void reserve(struct pst_json *json, size_t more)
 {
-    size_t need, capacity = json->capacity;
-    char *text;
+    size_t need = json->length + more + 1; /* the NUL */
 
-    if (json->failed || __builtin_add_overflow(json->length, more, &need) || need == SIZE_MAX) {
-        json->failed = true;
-        return false;
+    if (need > json->capacity && json->lent) {
+        pst_out_of_memory();
     }
-    need++; /* the NUL */
-    if (need <= capacity) {
-        return true;
+    if (need > json->capacity) {
+        json->capacity = json->capacity < 128 ? 256 : json->capacity * 2;
+        json->capacity = json->capacity < need ? need : json->capacity;
+        json->text = pst_resize(json->text, json->capacity, 1);
     }
-    capacity = capacity > SIZE_MAX / 2 ? SIZE_MAX : capacity * 2;
-    capacity = capacity < 256 ? 256 : capacity;
-    capacity = capacity < need ? need : capacity;
-    text = realloc(json->text, capacity);
-    if (text == NULL) {
-        json->failed = true;
-        return false;
-    }
-    json->text = text;
-    json->capacity = capacity;
-    return true;
 }
 
 static void put(struct pst_json *json, const char *text, size_t n)
 {
-    if (reserve(json, n)) {
+    if (!json->failed) {
+        reserve(json, n);
         memcpy(json->text + json->length, text, n);
         json->length += n;
         json->text[json->length] = '\0';

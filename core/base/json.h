@@ -17,12 +17,16 @@ struct pst_json {
     size_t length, capacity;
     uint32_t depth;
     bool comma[64];
-    bool failed; /* out of memory, or nested too deeply: everything after is dropped */
+    bool lent;   /* the room is the caller's */
+    bool failed; /* nested too deeply: everything after is dropped */
 };
 
 void pst_json_init(struct pst_json *json);
+/* In that room, for who must not allocate; what does not fit there ends the program. */
+void pst_json_init_in(struct pst_json *json, char *room, size_t size);
 void pst_json_finish(struct pst_json *json);
-/* Hands the text over (free() it) and finishes; NULL if the writer failed. */
+/* Hands the text over (free() it, unless the room was the caller's) and finishes; NULL if the
+   writer failed. */
 char *pst_json_take(struct pst_json *json);
 
 /* key is NULL inside arrays and at the top. */

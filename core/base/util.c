@@ -39,29 +39,6 @@ uint64_t pst_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-bool pst_grow(void *items, size_t *capacity, size_t count, size_t element_size)
-{
-    size_t wanted, bytes;
-    void *old, *grown;
-
-    if (count < *capacity) {
-        return true;
-    }
-    wanted = *capacity < 8 ? 16 : *capacity;
-    if (__builtin_mul_overflow(wanted, (size_t)2, &wanted) || wanted <= count ||
-        __builtin_mul_overflow(wanted, element_size, &bytes) || bytes > PTRDIFF_MAX) {
-        return false;
-    }
-    memcpy(&old, items, sizeof old);
-    grown = realloc(old, bytes);
-    if (grown == NULL) {
-        return false;
-    }
-    memcpy(items, &grown, sizeof grown);
-    *capacity = wanted;
-    return true;
-}
-
 /* Three significant digits, rounded to the nearest; unit i is 1 / divisors[i] of the value's. */
 static char *format_scaled(char *text, double value, const char *const *units, double step,
                            uint32_t n_units)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small things that several layers need: clock, files, growing arrays, units for people.
+ * Small things that several layers need: clock, files, units for people.
  */
 #ifndef PST_BASE_UTIL_H
 #define PST_BASE_UTIL_H
@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 
 /* Monotonic nanoseconds. */
 uint64_t pst_now_ns(void);
@@ -29,11 +30,11 @@ pst_status pst_file_read(const char *path, size_t max_bytes, const char *kind, c
    A symbolic link to a file is replaced by the file. Errors: PST_ERR_IO, output.write. */
 pst_status pst_file_write(const char *path, const void *data, size_t length, struct pst_error *err);
 
+/* For a process that ends at once: no temporary of pst_file_write stays behind. Any thread. */
+void pst_file_abandon_writes(void);
+
 /* For what is written at the end of long work: whether pst_file_write could begin now. */
 pst_status pst_file_write_check(const char *path, struct pst_error *err);
-
-/* Makes room for one more element: *items is realloc'ed. False when there is no memory. */
-bool pst_grow(void *items, size_t *capacity, size_t count, size_t element_size);
 
 /* "812 us", "1.42 ms", "3.10 s"; "15.2 MiB". text must hold 32 bytes; returns it. */
 char *pst_format_ns(char *text, uint64_t ns);

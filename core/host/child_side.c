@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "host/child_run.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -212,6 +213,14 @@ static bool map_page(void)
     return memory != MAP_FAILED;
 }
 
+static void answer_no_memory(void)
+{
+    struct pst_error err;
+
+    pst_fail_nomem(&err);
+    pst_worker_answer(NULL, 0, &err);
+}
+
 bool pst_worker_begin(int argc, char **argv, char **ret_job, size_t *ret_length)
 {
     struct pst_worker_head head;
@@ -228,11 +237,11 @@ bool pst_worker_begin(int argc, char **argv, char **ret_job, size_t *ret_length)
     }
     limit_memory(job_head.memory_limit_bytes);
     head.length -= sizeof job_head;
-    job = malloc((size_t)head.length + 1);
-    if (job == NULL || !read_all(job, (size_t)head.length)) {
+    pst_on_out_of_memory(answer_no_memory);
+    job = pst_alloc((size_t)head.length + 1, 1);
+    if (!read_all(job, (size_t)head.length)) {
         _exit(PST_WORKER_UNSENT);
     }
-    job[head.length] = '\0';
     close(PST_WORKER_JOB_FD);
     setvbuf(stdout, NULL, _IOLBF, 0);
     watch_crashes();

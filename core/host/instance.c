@@ -16,7 +16,7 @@ struct pst_instance *pst_host_instance(const struct pst_host *host)
 
 static void *host_alloc(const struct pst_host *host, size_t bytes, size_t align)
 {
-    return pst_arena_alloc(&pst_host_instance(host)->arena, bytes, align);
+    return pst_arena_try(&pst_host_instance(host)->arena, bytes, align);
 }
 
 static pst_status host_fail(const struct pst_host *host, pst_status code, const char *msg)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "host/dl.h"
 #include "host/search.h"
 
@@ -107,6 +108,18 @@ pst_status pst_module_check(const char *kind, const char *id, struct pst_error *
     return st;
 }
 
+/* Where the module runs out of memory, the program does. */
+static void share_handler(void *module)
+{
+    void *function = pst_dl_symbol(module, "pst_on_out_of_memory");
+    void (*set)(void (*handler)(void));
+
+    if (function != NULL) {
+        memcpy(&set, &function, sizeof set);
+        set(pst_out_of_memory);
+    }
+}
+
 pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
                            void **ret_function, struct pst_error *err)
 {
@@ -148,6 +161,7 @@ pst_status pst_module_load(const char *kind, const char *id, const char *symbol,
                       symbol);
         goto out;
     }
+    share_handler(handle);
     *ret_function = function;
 out:
     pst_arena_finish(&arena);

@@ -18,6 +18,13 @@
 #define SETTLE_NS UINT64_C(2000000000)
 #define AROUND    32 /* characters shown before and behind a difference */
 
+static struct pst_team *joined;
+
+struct pst_team *pst_team_joined(void)
+{
+    return joined;
+}
+
 bool pst_team_is_near(const struct pst_team *team, uint32_t rank)
 {
     return team->ops == NULL || strcmp(team->ops->host(rank), team->ops->host(team->rank)) == 0;
@@ -204,6 +211,7 @@ pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
     if (st != PST_OK || transport->processes == NULL) {
         return st;
     }
+    joined = team;
     team->left = transport->processes;
     st = team->left->join(job->run.transport, job->run.stall_limit, &team->rank, &team->n, err);
     team->ops = team->n > 0 ? team->left : NULL;
@@ -387,6 +395,7 @@ pst_status pst_team_settle(struct pst_team *team, pst_status status, struct pst_
 
 void pst_team_leave(struct pst_team *team, int exit_code)
 {
+    joined = NULL;
     if (team->left != NULL) {
         team->left->leave(exit_code, true);
     }

@@ -37,6 +37,9 @@ bool pst_team_is_near(const struct pst_team *team, uint32_t rank);
 pst_status pst_team_join(const struct pst_job *job, const char *plan_file,
                          struct pst_team *ret_team, struct pst_error *err);
 
+/* The team of this process, from joining until leaving; NULL: it has none. */
+struct pst_team *pst_team_joined(void);
+
 /* Processes compute; config.value (exit 2) for a device that only keeps a clock. */
 pst_status pst_team_check_device(const struct pst_team *team, const struct pst_session *session,
                                  struct pst_error *err);

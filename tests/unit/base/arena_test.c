@@ -49,10 +49,9 @@ static void sizes_at_the_ends(void **state)
     assert_non_null(big);
     assert_int_equal((uintptr_t)big % 4096, 0);
     big[(1 << 20) - 1] = 1;
-    assert_null(pst_arena_alloc(&arena, SIZE_MAX, 0));
-    assert_null(pst_arena_alloc(&arena, SIZE_MAX - 100, 64));
-    assert_null(pst_arena_array(&arena, SIZE_MAX / 8, 16));
-    assert_null(pst_arena_alloc(&arena, 8, 8192));
+    assert_null(pst_arena_try(&arena, SIZE_MAX, 0));
+    assert_null(pst_arena_try(&arena, SIZE_MAX - 100, 64));
+    assert_null(pst_arena_try(&arena, 8, 8192));
     pst_arena_finish(&arena);
 }
 

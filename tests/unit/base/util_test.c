@@ -228,44 +228,13 @@ static void numbers_ignore_the_locale(void **state)
     }
 }
 
-static void arrays_grow_and_keep(void **state)
-{
-    uint32_t *items = NULL;
-    size_t capacity = 0, n = 0;
-
-    (void)state;
-    for (; n < 1000; n++) {
-        assert_true(pst_grow(&items, &capacity, n, sizeof *items));
-        assert_true(capacity > n);
-        items[n] = (uint32_t)(n * 7);
-    }
-    for (size_t i = 0; i < n; i++) {
-        assert_int_equal(items[i], i * 7);
-    }
-    free(items);
-}
-
-static void arrays_do_not_overflow(void **state)
-{
-    char *items = NULL;
-    size_t capacity = SIZE_MAX / 2 + 1;
-
-    (void)state;
-    assert_false(pst_grow(&items, &capacity, capacity, 1));
-    capacity = SIZE_MAX / 16;
-    assert_false(pst_grow(&items, &capacity, capacity, 64));
-    assert_null(items);
-    assert_true(capacity == SIZE_MAX / 16);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clock_never_goes_back),     cmocka_unit_test(times_for_people),
         cmocka_unit_test(bytes_for_people),          cmocka_unit_test(units_that_are_right),
         cmocka_unit_test(units_that_are_wrong),      cmocka_unit_test(numbers_and_their_ends),
-        cmocka_unit_test(numbers_ignore_the_locale), cmocka_unit_test(arrays_grow_and_keep),
-        cmocka_unit_test(arrays_do_not_overflow),
+        cmocka_unit_test(numbers_ignore_the_locale),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

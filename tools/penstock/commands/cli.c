@@ -6,13 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/util.h"
 #include "commands/commands.h"
 #include "commands/print_error.h"
 #include "plan/plan.h"
 #include "host/child.h"
 #include "reports/table.h"
 #include "train/isolate.h"
+#include "train/team.h"
 
 const struct pst_command pst_commands[] = {
     {"train", "CONFIG", "Plans if need be, then trains",
@@ -128,12 +131,36 @@ static int fail_command(const char *word, bool json)
     return pst_print_error(&err, json);
 }
 
+static bool wants_json;
+
+/* Of base/memory.h. As any failure ends a command, without what it holds being put away. */
+static void end_without_memory(void)
+{
+    struct pst_team *team = pst_team_joined();
+    struct pst_error err;
+    bool prints = true;
+    int code;
+
+    pst_file_abandon_writes();
+    pst_fail_nomem(&err);
+    if (team != NULL) {
+        pst_team_settle(team, err.status, &err, &prints);
+    }
+    code = prints ? pst_print_error(&err, wants_json) : pst_error_exit_code(&err);
+    if (team != NULL) {
+        pst_team_leave(team, code);
+    }
+    _exit(code);
+}
+
 int pst_cli_run(int argc, char **argv)
 {
     const struct pst_command *command;
     bool json = pst_options_want_json(argc, argv);
     struct pst_error err = {0};
 
+    wants_json = json;
+    pst_on_out_of_memory(end_without_memory);
     if (argc > 1 && strcmp(argv[1], PST_WORKER_FLAG) == 0 && !pst_isolate_child(argc, argv)) {
         return fail_command(argv[1], false); /* nobody's business but the planner's */
     }

@@ -44,24 +44,18 @@ void pst_error_add_json(struct pst_json *json, const struct pst_error *err)
     pst_json_end(json, '}');
 }
 
+/* In room of its own: there may be no other. */
 static void print_json(const struct pst_error *err)
 {
+    static char room[64 << 10];
     struct pst_json json;
-    char *text;
 
-    pst_json_init(&json);
+    pst_json_init_in(&json, room, sizeof room);
     pst_json_object(&json, NULL);
     pst_error_add_json(&json, err);
     pst_json_end(&json, '}');
-    text = pst_json_take(&json);
-    if (text != NULL) {
-        printf("%s\n", text);
-    } else {
-        printf("{\"error\":{\"code\":%d,\"kind\":\"%s\",\"message\":\"out of host memory\"}}\n",
-               pst_error_exit_code(err), err->kind);
-    }
+    printf("%s\n", pst_json_take(&json));
     fflush(stdout);
-    free(text);
 }
 
 static void print_text(const struct pst_error *err, int code)
