@@ -21,14 +21,6 @@ static bool is_apart(const struct exec_rank *rank)
 
 /* --- for the transport ------------------------------------------------------------------------ */
 
-static void *stream(void *context, uint32_t rank, int *ret_ordinal)
-{
-    const struct pst_exec *exec = context;
-    const struct pst_device_ops *device = exec->config.device;
-
-    return device->stream == NULL ? NULL : device->stream(exec->ranks[rank].device, ret_ordinal);
-}
-
 static void *region(void *context, uint32_t rank, uint64_t *ret_bytes)
 {
     const struct pst_exec *exec = context;
@@ -37,82 +29,12 @@ static void *region(void *context, uint32_t rank, uint64_t *ret_bytes)
     return exec->ranks[rank].base;
 }
 
-static void upload(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes)
-{
-    const struct pst_exec *exec = context;
-
-    exec->config.device->upload(exec->ranks[rank].device, dst, src, bytes);
-}
-
-static void download(void *context, uint32_t rank, void *dst, const void *src, uint64_t bytes)
-{
-    const struct pst_exec *exec = context;
-
-    exec->config.device->download(exec->ranks[rank].device, dst, src, bytes);
-}
-
-static pst_status mark_create(void *context, uint32_t rank, struct pst_mark **ret_mark,
-                              struct pst_error *err)
-{
-    const struct pst_exec *exec = context;
-
-    return exec->config.device->mark_create(exec->ranks[rank].device, exec->config.recorder != NULL,
-                                            ret_mark, err);
-}
-
-static void mark(void *context, uint32_t rank, uint32_t queue, struct pst_mark *mark)
-{
-    const struct pst_exec *exec = context;
-
-    exec->config.device->mark(exec->ranks[rank].device, queue, mark);
-}
-
-static void follow(void *context, uint32_t rank, uint32_t queue, struct pst_mark *mark)
-{
-    const struct pst_exec *exec = context;
-
-    exec->config.device->follow(exec->ranks[rank].device, queue, mark);
-}
-
-static void move(void *context, uint32_t rank, uint32_t queue, void *dst, const void *src,
-                 uint64_t bytes)
-{
-    const struct pst_exec *exec = context;
-
-    exec->config.device->move(exec->ranks[rank].device, queue, dst, src, bytes);
-}
-
-static void sum(void *context, uint32_t rank, uint32_t queue, float *dst, const float *src,
-                uint64_t elems)
-{
-    const struct pst_exec *exec = context;
-
-    exec->config.device->add(exec->ranks[rank].device, queue, dst, src, elems);
-}
-
-static pst_status pinned(void *context, uint32_t rank, uint64_t bytes, void **ret_base,
-                         struct pst_error *err)
-{
-    const struct pst_exec *exec = context;
-
-    return exec->config.device->pinned(exec->ranks[rank].device, bytes, ret_base, err);
-}
-
 struct pst_transport_memory exec_apart_memory(struct pst_exec *exec)
 {
     return (struct pst_transport_memory){
         .context = exec,
-        .upload = upload,
-        .download = download,
-        .stream = stream,
         .region = region,
-        .mark_create = mark_create,
-        .mark = mark,
-        .follow = follow,
-        .move = move,
-        .sum = sum,
         .timed = exec->config.recorder != NULL,
-        .pinned = pinned,
         .needs = exec_needs,
     };
 }
@@ -179,9 +101,7 @@ pst_status exec_apart_init(struct exec_rank *rank, struct pst_error *err)
     if (status == PST_OK) {
         status = make_marks(rank, apart->loaded, EXEC_LOADS, err);
     }
-    if (status == PST_OK) {
-        status = exec_ranges_init(rank, err);
-    }
+    exec_ranges_init(rank);
     apart->active = status == PST_OK;
     if (status == PST_OK && config->transport->attach != NULL) {
         status = config->transport->attach(rank->exec->transport, rank->index, err);

@@ -64,7 +64,7 @@ static pst_status bind_rows(struct exec_rank *rank, struct exec_list *list, stru
     const struct pst_program *program = list->program;
     uint64_t *rows =
         pst_arena_array(&rank->memory, program->n_values, EXEC_DIRECTIONS * sizeof *rows);
-    pst_status status = rows != NULL ? PST_OK : pst_fail_nomem(err);
+    pst_status status = PST_OK;
 
     for (uint32_t s = 0; s < program->n_sections && status == PST_OK; s++) {
         const struct pst_program_section *range = &program->sections[s];
@@ -108,9 +108,6 @@ static pst_status make_queue(struct exec_rank *rank, const struct pst_program *p
     queue->ring = pst_arena_array(&rank->memory, queue->n_ring, sizeof *queue->ring);
     queue->n_rows = 2 * program->n_copies + 1;
     queue->rows = pst_arena_array(&rank->memory, queue->n_rows, sizeof *queue->rows);
-    if (queue->ring == NULL || queue->rows == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t i = 0; i < queue->n_rows && status == PST_OK; i++) {
         status = device->mark_create(rank->device, false, &queue->rows[i].mark, err);
     }
@@ -135,9 +132,6 @@ static pst_status make_check(struct exec_rank *rank, const struct pst_program *p
     }
     copies->sums = pst_arena_array(&rank->memory, program->host_bytes / PST_VALUE_ALIGN + 1,
                                    sizeof *copies->sums);
-    if (copies->sums == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint32_t q = 0; q < copies->n_queues && status == PST_OK; q++) {
         status =
             rank->exec->config.device->pinned(rank->device, most, &copies->queues[q].again, err);
@@ -156,9 +150,6 @@ static pst_status make_queues(struct exec_rank *rank, struct exec_list *list, st
 
     copies->host = host;
     list->copies = pst_arena_array(&rank->memory, program->n_copies, sizeof *list->copies);
-    if (status == PST_OK && list->copies == NULL) {
-        status = pst_fail_nomem(err);
-    }
     if (status == PST_OK) {
         status = device->mark_create(rank->device, false, &copies->calls_mark, err);
     }

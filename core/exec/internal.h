@@ -50,7 +50,6 @@ struct exec_handoff {
     uint32_t n_running[EXEC_TASKS]; /* under the mutex */
     uint64_t ended_ns[EXEC_TASKS];  /* when the last rank was through; under the mutex */
     uint32_t spins;
-    bool ready;
 };
 
 struct exec_kernel {
@@ -267,6 +266,7 @@ struct pst_exec {
     struct pst_exec_config config;
     uint32_t n_ranks, first_local, n_local;
     struct exec_rank *ranks; /* of others than the local ones only the index is known */
+    struct pst_device **devices; /* of the ranks of this process, by rank */
     struct pst_transport *transport;
     double *shared; /* of a step: tables of all processes (processes.c); NULL: one has all ranks */
     int signal;     /* that told any of them to stop */
@@ -291,7 +291,7 @@ struct pst_exec {
 };
 
 /* handoff.c */
-bool exec_handoff_init(struct exec_handoff *handoff, uint32_t n_ranks);
+void exec_handoff_init(struct exec_handoff *handoff, uint32_t n_ranks);
 void exec_handoff_finish(struct exec_handoff *handoff);
 /* Puts a task for n ranks into the ring, where the task EXEC_TASKS before it has ended. Returns its
    generation. */
@@ -362,9 +362,8 @@ pst_status exec_bind_tie(struct exec_rank *rank, const struct pst_plan *plan, ui
                          uint32_t parity, const struct exec_tie **ret_tie, struct pst_error *err);
 
 /* reduce.c: the sum behind REDUCE of a stage with several replicas; posts it. */
-pst_status exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan, uint32_t stage,
-                            uint32_t parity, const struct exec_reduce **ret_reduce,
-                            struct pst_error *err);
+const struct exec_reduce *exec_bind_reduce(struct exec_rank *rank, const struct pst_plan *plan,
+                                           uint32_t stage, uint32_t parity);
 pst_status exec_post_reduce(struct exec_rank *rank, struct exec_instr *instr,
                             struct pst_error *err);
 /* Gives all replicas the running statistics of the first; all ranks call it, with nothing under
@@ -444,7 +443,7 @@ pst_status exec_before_post(struct exec_rank *rank, struct pst_error *err);
 pst_status exec_join(struct exec_rank *rank, struct pst_error *err);
 
 /* ranges.c: names of instructions, where the device has ranges. */
-pst_status exec_ranges_init(struct exec_rank *rank, struct pst_error *err);
+void exec_ranges_init(struct exec_rank *rank);
 
 /* marks.c: waits until all before a mark has ended; what for, in words, NULL: for the device. A
    copy that was found to be changed ends it, too. */

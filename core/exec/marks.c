@@ -74,9 +74,6 @@ pst_status exec_times_init(struct exec_rank *rank, struct pst_error *err)
     }
     n = n < MOST_TIMINGS ? n : MOST_TIMINGS;
     times->ring = pst_arena_array(&rank->memory, n, sizeof *times->ring);
-    if (times->ring == NULL) {
-        return pst_fail_nomem(err);
-    }
     for (uint64_t i = 0; i < n && status == PST_OK; i++) {
         status = device->mark_create(rank->device, true, &times->ring[i].start, err);
         if (status == PST_OK) {

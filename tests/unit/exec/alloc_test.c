@@ -179,9 +179,7 @@ static void test_emulated(void **state)
         skip();
     }
     toy_init(&toy, true);
-    assert_int_equal(
-        pst_recorder_create(&toy.graph, &toy.plan, toy.programs, 2, &config.recorder, NULL),
-        PST_OK);
+    config.recorder = pst_recorder_create(&toy.graph, &toy.plan, toy.programs, 2);
     assert_int_equal(pst_exec_create(&config, &exec, NULL), PST_OK);
     before = n_allocations;
     for (uint32_t i = 0; i < 5 && status == PST_OK; i++) {

@@ -89,8 +89,7 @@ static struct pst_timeline *rehearse(struct real *real, uint32_t n_steps)
     struct pst_error err = {0};
     uint64_t peaks[MOST_RANKS];
 
-    MUST(pst_recorder_create(real->graph, real->plan, config.programs, n_steps, &config.recorder,
-                             &err));
+    config.recorder = pst_recorder_create(real->graph, real->plan, config.programs, n_steps);
     MUST(pst_exec_create(&config, &real->exec, &err));
     memcpy(batch.inputs, real->inputs, sizeof real->inputs);
     run_steps(real, &batch, n_steps);

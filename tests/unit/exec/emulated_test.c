@@ -103,9 +103,8 @@ static void start(struct bench *bench, uint32_t n_recorded)
     toy->plan.edges = &bench->edge;
     toy->plan.n_edges = 1;
     if (n_recorded > 0) {
-        assert_int_equal(pst_recorder_create(&toy->graph, &toy->plan, toy->programs, n_recorded,
-                                             &bench->recorder, NULL),
-                         PST_OK);
+        bench->recorder =
+            pst_recorder_create(&toy->graph, &toy->plan, toy->programs, n_recorded);
     }
     config.recorder = bench->recorder;
     assert_int_equal(pst_exec_create(&config, &bench->exec, NULL), PST_OK);
